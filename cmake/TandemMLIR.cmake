@@ -1,0 +1,44 @@
+# Finds MLIR and LLVM, and gives everything below the compiler's flags.
+# Everything links the two dylibs: static MLIR libraries beside them would
+# duplicate global state.
+find_package(MLIR 22 REQUIRED CONFIG HINTS /usr/lib/llvm-22)
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND ${LLVM_DEFINITIONS})
+add_definitions(${LLVM_DEFINITIONS_LIST})
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+include_directories(${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+add_compile_options(-Wall -Wextra -fno-exceptions)
+# LLVM's headers need no -Wextra from us; the dialect sources include generated
+# code, which does not use every parameter.
+add_compile_options(-Wno-unused-parameter)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-Xclang -fno-pch-timestamp)
+endif()
+
+# One precompiled header for all rooms of the compiler.
+file(WRITE ${PROJECT_BINARY_DIR}/pch/anchor.cpp "")
+add_library(TandemPCH OBJECT ${PROJECT_BINARY_DIR}/pch/anchor.cpp)
+target_precompile_headers(TandemPCH PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
+
+# tandem_add_library(<name> SOURCES... [LINK libs...] [DEPENDS targets...])
+function(tandem_add_library name)
+  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC ${ARG_LINK} MLIR LLVM)
+  target_precompile_headers(${name} REUSE_FROM TandemPCH)
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+endfunction()
+
+# tandem_add_tool(<name> SOURCES... LINK libs...)
+function(tandem_add_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
+  target_precompile_headers(${name} REUSE_FROM TandemPCH)
+endfunction()
