@@ -1,0 +1,116 @@
+//===- program_builder.h - writes Programs ----------------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one way to make a Program: the compiler's emit stage uses it, and so do
+// the tests of the runtime.
+//
+//   ProgramBuilder b({{"data", 4}});
+//   uint32_t x = b.addArgument({.role = "input", .name = "x", ...});
+//   uint32_t y = b.addResult({.role = "loss", .name = "loss", ...});
+//   b.setArena(1 << 20);
+//   b.launch({.name = "gelu"}, object, "gelu_0", {b.argument(x)},
+//            {b.arena(0, 4096)});
+//   uint32_t ready = b.recordEvent(Queue::Compute);
+//   b.waitEvent(Queue::Comm, ready);
+//   ...
+//   Expected<Bytes> file = b.finish();   // verifies, then serializes
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_PROGRAM_BUILDER_H
+#define TANDEM_RT_PROGRAM_BUILDER_H
+
+#include "tandem_rt/program.h"
+
+#include <utility>
+
+namespace tandem::rt {
+
+/// What a command carries beside its operation.
+struct CommandInfo {
+  std::string name;
+  std::string location;
+  Queue queue = Queue::Compute;
+  int64_t flops = 0;
+  int64_t bytes = 0;
+  int32_t stage = 0;
+  int32_t strand = 0;
+};
+
+/// Builds one Program. Command ids count up from 0 in each rank program.
+class ProgramBuilder {
+public:
+  /// Starts with one rank program, which every rank runs.
+  explicit ProgramBuilder(std::vector<Axis> mesh, int64_t micro = 1);
+
+  void setTarget(Target target) { program.target = std::move(target); }
+
+  uint32_t addCodeObject(std::string name, Bytes image);
+  /// The whole of a new constant.
+  BufferRef addConstant(Bytes bytes);
+  /// An empty local shape is computed from the form; empty `form.dims` of a
+  /// tensor with dimensions mean full.
+  uint32_t addArgument(Argument argument);
+  /// As addArgument(); a result without a place of its own in an argument
+  /// (`place` left alone) gets a buffer.
+  uint32_t addResult(Result result);
+  /// A result that lies in `argument`, with its name, type and form, and
+  /// makes the argument updated.
+  uint32_t addUpdate(uint32_t argument);
+
+  /// Adds a rank program and makes it the current one.
+  uint32_t addRankProgram();
+  void setRankProgram(int64_t rank, uint32_t rankProgram);
+  /// Sets the size of arena 0 of the current rank program.
+  void setArena(int64_t bytes);
+
+  BufferRef arena(Affine offset, int64_t bytes) const;
+  /// The whole buffer.
+  BufferRef argument(uint32_t index) const;
+  BufferRef result(uint32_t index) const;
+  /// A range of bytes within `whole`.
+  static BufferRef slice(BufferRef whole, int64_t offset, int64_t bytes);
+
+  /// Appends to the current rank program; returns the command's id.
+  uint32_t add(CommandInfo info, Operation operation);
+
+  uint32_t launch(CommandInfo info, uint32_t codeObject, std::string symbol,
+                  std::vector<BufferRef> inputs, std::vector<BufferRef> outputs,
+                  std::vector<Affine> scalars = {}) {
+    return add(std::move(info),
+               Launch{codeObject, std::move(symbol), std::move(inputs),
+                      std::move(outputs), std::move(scalars)});
+  }
+  /// Records a new event on a queue; returns the event.
+  uint32_t recordEvent(Queue queue);
+  void waitEvent(Queue queue, uint32_t event);
+
+  const Program &get() const { return program; }
+  /// For tests that plant mistakes.
+  Program &mutableProgram() { return program; }
+
+  /// Verifies and serializes.
+  Expected<Bytes> finish() const;
+
+private:
+  RankProgram &current() { return program.rankPrograms[currentProgram]; }
+
+  Program program;
+  uint32_t currentProgram = 0;
+};
+
+/// Row-major strides of a shape, in elements.
+Shape contiguousStrides(const Shape &shape);
+
+/// A Gemm of contiguous operands; the buffers are to be filled in.
+Gemm contiguousGemm(ElementType type, int64_t m, int64_t n, int64_t k,
+                    Shape batch = {});
+
+} // namespace tandem::rt
+
+#endif // TANDEM_RT_PROGRAM_BUILDER_H
