@@ -1,0 +1,315 @@
+//===- load.cpp - reads Programs ------------------------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/hash.h"
+#include "core/text.h"
+#include "program_generated.h"
+#include "tandem_rt/program.h"
+
+#include <cstring>
+
+namespace tandem::rt {
+
+namespace {
+/// A file of some hundred thousand commands has some million tables.
+constexpr flatbuffers::uoffset_t kMaxDepth = 64;
+constexpr flatbuffers::uoffset_t kMaxTables = 1u << 30;
+
+/// The fields that are read before the file as a whole is known to be good.
+struct Envelope {
+  uint32_t version = 0;
+  size_t hashOffset = 0;
+  Hash128 hash;
+};
+
+Expected<Envelope> readEnvelope(std::span<const uint8_t> bytes) {
+  constexpr size_t kSmallest = 16;
+  if (bytes.size() < kSmallest)
+    return errorOf("not a Tandem program: file has ", bytes.size(),
+                   " bytes, expected at least ", kSmallest);
+  if (!fbs::ProgramBufferHasIdentifier(bytes.data()))
+    return errorOf("not a Tandem program: no identifier '",
+                   fbs::ProgramIdentifier(), "' at byte 4");
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size());
+  size_t start = verifier.VerifyOffset(0);
+  const auto *root = flatbuffers::GetRoot<flatbuffers::Table>(bytes.data());
+  bool readable =
+      start && root->VerifyTableStart(verifier) &&
+      root->VerifyField<uint32_t>(verifier, fbs::Program::VT_VERSION, 4) &&
+      root->VerifyField<fbs::ContentHash>(verifier, fbs::Program::VT_HASH, 8);
+  if (!readable)
+    return errorOf("program file is corrupt or truncated: no root table in ",
+                   bytes.size(), " bytes");
+  Envelope envelope;
+  envelope.version = root->GetField<uint32_t>(fbs::Program::VT_VERSION, 0);
+  if (const auto *hash =
+          root->GetStruct<const fbs::ContentHash *>(fbs::Program::VT_HASH)) {
+    envelope.hash = {hash->low(), hash->high()};
+    envelope.hashOffset =
+        size_t(reinterpret_cast<const uint8_t *>(hash) - bytes.data());
+  }
+  return envelope;
+}
+
+Status checkEnvelope(std::span<const uint8_t> bytes) {
+  Expected<Envelope> envelope = readEnvelope(bytes);
+  if (!envelope.ok())
+    return envelope.status();
+  if (envelope->version != kProgramVersion)
+    return errorOf("program has version ", envelope->version,
+                   ", this runtime reads version ", kProgramVersion);
+  if (!envelope->hashOffset)
+    return errorOf("program file is corrupt: it has no content hash");
+  Bytes copy(bytes.begin(), bytes.end());
+  std::memset(copy.data() + envelope->hashOffset, 0, sizeof(fbs::ContentHash));
+  Hash128 found = contentHash(copy);
+  if (found != envelope->hash)
+    return errorOf("program file is corrupt or truncated: content hash is ",
+                   hashText(found), ", expected ", hashText(envelope->hash));
+  return Status::success();
+}
+
+/// Turns tables into structs. The first value out of range is remembered.
+class Decoder {
+public:
+  Program decode(const fbs::Program &file);
+  Status status;
+
+private:
+  template <typename Enum>
+  Enum enumeration(uint8_t value, unsigned count, const char *what) {
+    if (value >= count && status.ok())
+      status = errorOf(what, " is ", value, ", expected less than ", count);
+    return Enum(value < count ? value : 0);
+  }
+  ElementType type(uint8_t value) {
+    return enumeration<ElementType>(value, kNumElementTypes, "element type");
+  }
+  template <typename T>
+  static std::vector<T> values(const flatbuffers::Vector<T> *items) {
+    return items ? std::vector<T>(items->begin(), items->end())
+                 : std::vector<T>();
+  }
+  static std::string text(const flatbuffers::String *value) {
+    return value ? value->str() : std::string();
+  }
+  template <typename Items, typename Read>
+  auto list(const Items *items, Read read) {
+    std::vector<decltype(read(*items->Get(0)))> result;
+    if (!items)
+      return result;
+    result.reserve(items->size());
+    for (const auto *item : *items)
+      result.push_back(read(*item));
+    return result;
+  }
+  Affine affine(int64_t base,
+                const flatbuffers::Vector<const fbs::CoordinateTerm *> *terms);
+  BufferRef buffer(const fbs::BufferRef &ref);
+  Form form(const fbs::Form &value);
+  Argument argument(const fbs::Argument &value);
+  Result result(const fbs::Result &value);
+  Command command(const fbs::Command &value);
+  RankProgram rankProgram(const fbs::RankProgram &value);
+  Operation operation(const fbs::Command &value);
+
+  Operation read(const fbs::Launch &op);
+  Operation read(const fbs::Gemm &op);
+  Operation read(const fbs::Collective &op);
+  Operation read(const fbs::CheckFinite &op);
+};
+
+Affine Decoder::affine(
+    int64_t base,
+    const flatbuffers::Vector<const fbs::CoordinateTerm *> *terms) {
+  Affine value(base);
+  for (size_t i = 0; terms && i < terms->size(); ++i)
+    value.terms.push_back({terms->Get(i)->axis(), terms->Get(i)->coefficient()});
+  return value;
+}
+
+BufferRef Decoder::buffer(const fbs::BufferRef &ref) {
+  return {enumeration<Space>(ref.space(), 4, "buffer space"), ref.index(),
+          affine(ref.offset(), ref.terms()), ref.bytes()};
+}
+
+Form Decoder::form(const fbs::Form &value) {
+  Form result;
+  result.dims = list(value.dims(), [](const fbs::DimForm &dim) {
+    return DimForm{dim.time_factor(), values(dim.axes())};
+  });
+  result.reduce = values(value.reduce());
+  return result;
+}
+
+Argument Decoder::argument(const fbs::Argument &value) {
+  Argument result;
+  result.role = text(value.role());
+  result.name = text(value.name());
+  result.type = type(value.type());
+  result.globalShape = values(value.global_shape());
+  result.localShape = values(value.local_shape());
+  result.form = form(*value.form());
+  result.updatedBy = value.updated_by();
+  if (value.range())
+    result.range = {value.range()->low(), value.range()->high()};
+  return result;
+}
+
+Result Decoder::result(const fbs::Result &value) {
+  return {text(value.role()),          text(value.name()),
+          type(value.type()),          values(value.global_shape()),
+          values(value.local_shape()), form(*value.form()),
+          buffer(*value.place())};
+}
+
+Operation Decoder::read(const fbs::Launch &op) {
+  auto buffers = [&](const auto *items) {
+    return list(items, [&](const fbs::BufferRef &r) { return buffer(r); });
+  };
+  auto scalars = list(op.scalars(), [&](const fbs::Affine &value) {
+    return affine(value.base(), value.terms());
+  });
+  return Launch{op.code_object(), text(op.symbol()), buffers(op.inputs()),
+                buffers(op.outputs()), std::move(scalars)};
+}
+
+Operation Decoder::read(const fbs::Gemm &op) {
+  Gemm gemm;
+  gemm.inputType = type(op.input_type());
+  gemm.outputType = type(op.output_type());
+  gemm.batch = values(op.batch());
+  gemm.m = op.m(), gemm.n = op.n(), gemm.k = op.k();
+  gemm.stridesA = values(op.strides_a());
+  gemm.stridesB = values(op.strides_b());
+  gemm.stridesC = values(op.strides_c());
+  gemm.alpha = op.alpha();
+  gemm.accumulate = op.accumulate();
+  gemm.postOp = enumeration<PostOp>(op.post_op(), 4, "post-op");
+  gemm.a = buffer(*op.a());
+  gemm.b = buffer(*op.b());
+  gemm.c = buffer(*op.c());
+  if (op.bias())
+    gemm.bias = buffer(*op.bias());
+  return gemm;
+}
+
+Operation Decoder::read(const fbs::Collective &op) {
+  return Collective{enumeration<CollectiveKind>(op.kind(), 4, "collective"),
+                    values(op.axes()),
+                    type(op.type()),
+                    values(op.shape()),
+                    op.split_dim(),
+                    op.concat_dim(),
+                    buffer(*op.source()),
+                    buffer(*op.destination())};
+}
+
+Operation Decoder::read(const fbs::CheckFinite &op) {
+  return CheckFinite{type(op.type()), buffer(*op.source()), text(op.what())};
+}
+
+Operation Decoder::operation(const fbs::Command &value) {
+  switch (value.operation_type()) {
+  case fbs::Operation::Launch:
+    return read(*value.operation_as_Launch());
+  case fbs::Operation::Gemm:
+    return read(*value.operation_as_Gemm());
+  case fbs::Operation::Collective:
+    return read(*value.operation_as_Collective());
+  case fbs::Operation::Copy:
+    return Copy{buffer(*value.operation_as_Copy()->source()),
+                buffer(*value.operation_as_Copy()->destination())};
+  case fbs::Operation::Fill:
+    return Fill{buffer(*value.operation_as_Fill()->destination()),
+                values(value.operation_as_Fill()->pattern())};
+  case fbs::Operation::CheckFinite:
+    return read(*value.operation_as_CheckFinite());
+  case fbs::Operation::RecordEvent:
+    return RecordEvent{value.operation_as_RecordEvent()->event()};
+  case fbs::Operation::WaitEvent:
+    return WaitEvent{value.operation_as_WaitEvent()->event()};
+  case fbs::Operation::NONE:
+    break;
+  }
+  if (status.ok())
+    status = errorOf("command ", value.id(), " has an unknown operation");
+  return RecordEvent{};
+}
+
+Command Decoder::command(const fbs::Command &value) {
+  return {value.id(),
+          text(value.name()),
+          text(value.location()),
+          enumeration<Queue>(value.queue(), kNumQueues, "queue"),
+          value.flops(),
+          value.bytes(),
+          value.stage(),
+          value.strand(),
+          operation(value)};
+}
+
+RankProgram Decoder::rankProgram(const fbs::RankProgram &value) {
+  RankProgram result;
+  result.arenas = list(value.arenas(), [](const fbs::Arena &arena) {
+    return Arena{text(arena.memory_space()), arena.bytes(), arena.alignment()};
+  });
+  result.numEvents = value.num_events();
+  result.commands = list(value.commands(),
+                         [&](const fbs::Command &c) { return command(c); });
+  return result;
+}
+
+Program Decoder::decode(const fbs::Program &file) {
+  Program program;
+  program.target.triple = text(file.target()->triple());
+  program.target.cpu = text(file.target()->cpu());
+  if (const auto *features = file.target()->features())
+    for (const auto *name : *features)
+      program.target.features.push_back(name->str());
+  program.mesh = list(file.mesh(), [](const fbs::Axis &axis) {
+    return Axis{text(axis.name()), axis.size()};
+  });
+  program.micro = file.micro();
+  program.codeObjects = list(file.code_objects(), [](const fbs::CodeObject &o) {
+    return CodeObject{text(o.name()), values(o.image())};
+  });
+  program.constants = list(file.constants(), [](const fbs::Constant &constant) {
+    return values(constant.data());
+  });
+  program.arguments = list(
+      file.arguments(), [&](const fbs::Argument &v) { return argument(v); });
+  program.results =
+      list(file.results(), [&](const fbs::Result &v) { return result(v); });
+  program.rankPrograms =
+      list(file.rank_programs(),
+           [&](const fbs::RankProgram &v) { return rankProgram(v); });
+  program.rankToProgram = values(file.rank_to_program());
+  return program;
+}
+} // namespace
+
+Expected<Program> loadProgram(std::span<const uint8_t> bytes) {
+  Status status = checkEnvelope(bytes);
+  if (!status.ok())
+    return status;
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), kMaxDepth,
+                                 kMaxTables);
+  if (!fbs::VerifyProgramBuffer(verifier))
+    return errorOf("program file is corrupt: its tables do not verify");
+  Decoder decoder;
+  Program program = decoder.decode(*fbs::GetProgram(bytes.data()));
+  if (!decoder.status.ok())
+    return decoder.status;
+  status = verifyProgram(program);
+  if (!status.ok())
+    return status;
+  return program;
+}
+
+} // namespace tandem::rt

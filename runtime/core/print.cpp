@@ -1,0 +1,208 @@
+//===- print.cpp - Programs as text ---------------------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/text.h"
+#include "tandem_rt/program.h"
+#include "tandem_rt/tensor.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace tandem::rt {
+
+namespace {
+class Printer {
+public:
+  explicit Printer(const Program &program) : program(program) {}
+  std::string print();
+
+private:
+  template <typename... Pieces> void line(const Pieces &...pieces) {
+    out += concat(pieces...) + "\n";
+  }
+  std::string affine(const Affine &value) const;
+  std::string buffer(const BufferRef &ref) const;
+  std::string axes(const std::vector<uint32_t> &list) const;
+  template <typename Refs> std::string buffers(const Refs &refs) const;
+
+  std::string body(const Launch &op) const;
+  std::string body(const Gemm &op) const;
+  std::string body(const Collective &op) const;
+  std::string body(const Copy &op) const;
+  std::string body(const Fill &op) const;
+  std::string body(const CheckFinite &op) const;
+  std::string body(const RecordEvent &op) const {
+    return concat("event ", op.event);
+  }
+  std::string body(const WaitEvent &op) const {
+    return concat("event ", op.event);
+  }
+
+  void header();
+  void argument(size_t index);
+  void result(size_t index);
+  void rankProgram(size_t index);
+  void command(const Command &command);
+
+  const Program &program;
+  std::string out;
+};
+
+std::string Printer::affine(const Affine &value) const {
+  std::string text = std::to_string(value.base);
+  for (const CoordinateTerm &term : value.terms)
+    text += concat(" + ", term.coefficient, "*", program.mesh[term.axis].name);
+  return text;
+}
+
+std::string Printer::buffer(const BufferRef &ref) const {
+  static constexpr const char *kSpaces[] = {"arena", "argument", "result",
+                                            "constant"};
+  return concat(kSpaces[size_t(ref.space)], "[", ref.index, "][",
+                affine(ref.offset), ", +", ref.bytes, "]");
+}
+
+std::string Printer::axes(const std::vector<uint32_t> &list) const {
+  std::string text;
+  for (uint32_t axis : list)
+    text += (text.empty() ? "" : ",") + program.mesh[axis].name;
+  return "{" + text + "}";
+}
+
+template <typename Refs> std::string Printer::buffers(const Refs &refs) const {
+  std::string text;
+  for (const BufferRef &ref : refs)
+    text += (text.empty() ? "" : ", ") + buffer(ref);
+  return "(" + text + ")";
+}
+
+std::string Printer::body(const Launch &op) const {
+  std::string scalars;
+  for (const Affine &scalar : op.scalars)
+    scalars += (scalars.empty() ? "" : ", ") + affine(scalar);
+  return concat(op.symbol, " of ", program.codeObjects[op.codeObject].name, " ",
+                buffers(op.inputs), " -> ", buffers(op.outputs),
+                scalars.empty() ? "" : " scalars (" + scalars + ")");
+}
+
+std::string Printer::body(const Gemm &op) const {
+  static constexpr const char *kPostOps[] = {"", " gelu_erf", " gelu_tanh",
+                                             " relu"};
+  return concat(elementName(op.inputType), " -> ", elementName(op.outputType),
+                " batch ", shapeText(op.batch), " m ", op.m, " n ", op.n, " k ",
+                op.k, op.accumulate ? " accumulate" : "",
+                kPostOps[size_t(op.postOp)], " a ", buffer(op.a),
+                shapeText(op.stridesA), " b ", buffer(op.b),
+                shapeText(op.stridesB), " c ", buffer(op.c),
+                shapeText(op.stridesC),
+                op.bias ? " bias " + buffer(*op.bias) : "");
+}
+
+std::string Printer::body(const Collective &op) const {
+  return concat(axes(op.axes), " ", typeName(op.type, op.shape),
+                op.splitDim >= 0 ? concat(" split ", op.splitDim) : "",
+                op.concatDim >= 0 ? concat(" concat ", op.concatDim) : "", " ",
+                buffer(op.source), " -> ", buffer(op.destination));
+}
+
+std::string Printer::body(const Copy &op) const {
+  return concat(buffer(op.source), " -> ", buffer(op.destination));
+}
+
+std::string Printer::body(const Fill &op) const {
+  std::string pattern;
+  char digits[3];
+  for (size_t i = op.pattern.size(); i-- > 0;) {
+    std::snprintf(digits, sizeof digits, "%02x", op.pattern[i]);
+    pattern += digits;
+  }
+  return concat("0x", pattern, " -> ", buffer(op.destination));
+}
+
+std::string Printer::body(const CheckFinite &op) const {
+  return concat(op.what, " ", elementName(op.type), " ", buffer(op.source));
+}
+
+void Printer::header() {
+  line("program version ", kProgramVersion);
+  std::string features;
+  for (const std::string &feature : program.target.features)
+    features += " " + feature;
+  line("target ", program.target.triple, " ", program.target.cpu, features);
+  std::string mesh;
+  for (const Axis &axis : program.mesh)
+    mesh += concat(" ", axis.name, "=", axis.size);
+  line("mesh", mesh, ", ", program.numRanks(), " ranks, micro ", program.micro);
+  for (size_t i = 0; i < program.codeObjects.size(); ++i)
+    line("code object ", i, " ", program.codeObjects[i].name, " ",
+         program.codeObjects[i].image.size(), " bytes");
+  for (size_t i = 0; i < program.constants.size(); ++i)
+    line("constant ", i, " ", program.constants[i].size(), " bytes");
+}
+
+void Printer::argument(size_t index) {
+  const Argument &a = program.arguments[index];
+  line("argument ", index, " ", a.role, "/", a.name, " ",
+       typeName(a.type, a.globalShape), " local ", shapeText(a.localShape),
+       " form ", formText(program, a.form),
+       a.updatedBy >= 0 ? concat(" updated by result ", a.updatedBy) : "");
+}
+
+void Printer::result(size_t index) {
+  const Result &r = program.results[index];
+  line("result ", index, " ", r.role, "/", r.name, " ",
+       typeName(r.type, r.globalShape), " local ", shapeText(r.localShape),
+       " form ", formText(program, r.form), " in ", buffer(r.place));
+}
+
+void Printer::command(const Command &c) {
+  std::string body =
+      std::visit([&](const auto &op) { return this->body(op); }, c.operation);
+  std::string costs;
+  if (c.flops || c.bytes)
+    costs = concat(" flops ", c.flops, " bytes ", c.bytes);
+  line("  ", c.id, c.queue == Queue::Compute ? " compute " : " comm ",
+       Program::kindName(c.operation), " '", c.name, "' stage ", c.stage,
+       " strand ", c.strand, " ", body, costs,
+       c.location.empty() ? "" : " at " + c.location);
+}
+
+void Printer::rankProgram(size_t index) {
+  const RankProgram &rankProgram = program.rankPrograms[index];
+  std::string ranks;
+  for (size_t rank = 0; rank < program.rankToProgram.size(); ++rank)
+    if (program.rankToProgram[rank] == index)
+      ranks += " " + std::to_string(rank);
+  line("rank program ", index, " of ranks", ranks, ", ",
+       rankProgram.commands.size(), " commands, ", rankProgram.numEvents,
+       " events");
+  for (size_t i = 0; i < rankProgram.arenas.size(); ++i)
+    line("  arena ", i, " in ", rankProgram.arenas[i].memorySpace, " ",
+         rankProgram.arenas[i].bytes, " bytes aligned to ",
+         rankProgram.arenas[i].alignment);
+  for (const Command &entry : rankProgram.commands)
+    command(entry);
+}
+
+std::string Printer::print() {
+  header();
+  for (size_t i = 0; i < program.arguments.size(); ++i)
+    argument(i);
+  for (size_t i = 0; i < program.results.size(); ++i)
+    result(i);
+  for (size_t i = 0; i < program.rankPrograms.size(); ++i)
+    rankProgram(i);
+  return std::move(out);
+}
+} // namespace
+
+std::string printProgram(const Program &program) {
+  return Printer(program).print();
+}
+
+} // namespace tandem::rt

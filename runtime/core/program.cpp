@@ -1,0 +1,112 @@
+//===- program.cpp - the Program, in memory -------------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem_rt/program.h"
+#include "core/text.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace tandem::rt {
+
+int64_t Program::numRanks() const {
+  int64_t ranks = 1;
+  for (const Axis &axis : mesh)
+    ranks *= axis.size;
+  return ranks;
+}
+
+std::vector<int64_t> Program::coordinates(int64_t rank) const {
+  std::vector<int64_t> result(mesh.size());
+  for (size_t axis = mesh.size(); axis-- > 0; rank /= mesh[axis].size)
+    result[axis] = rank % mesh[axis].size;
+  return result;
+}
+
+int64_t Program::evaluate(const Affine &value, int64_t rank) const {
+  int64_t sum = value.base;
+  if (value.terms.empty())
+    return sum;
+  std::vector<int64_t> point = coordinates(rank);
+  for (const CoordinateTerm &term : value.terms)
+    sum += term.coefficient * point[term.axis];
+  return sum;
+}
+
+std::vector<int64_t> Program::group(const std::vector<uint32_t> &axes,
+                                    int64_t rank) const {
+  std::vector<int64_t> mine = coordinates(rank), members;
+  for (int64_t other = 0; other < numRanks(); ++other) {
+    std::vector<int64_t> point = coordinates(other);
+    bool same = true;
+    for (uint32_t axis = 0; axis < mesh.size(); ++axis)
+      same &= point[axis] == mine[axis] ||
+              std::find(axes.begin(), axes.end(), axis) != axes.end();
+    if (same)
+      members.push_back(other);
+  }
+  return members;
+}
+
+std::string_view Program::kindName(const Operation &operation) {
+  static constexpr std::array<std::string_view, 4> kCollectives = {
+      "all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+  static constexpr std::array<std::string_view, 8> kKinds = {
+      "launch", "gemm",         "collective",   "copy",
+      "fill",   "check_finite", "record_event", "wait_event"};
+  if (const auto *collective = std::get_if<Collective>(&operation))
+    return kCollectives[size_t(collective->kind)];
+  return kKinds[operation.index()];
+}
+
+int64_t numElements(const Shape &shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (__builtin_mul_overflow(count, extent, &count))
+      return std::numeric_limits<int64_t>::max() / 16;
+  return count;
+}
+
+namespace {
+Expected<int64_t> localExtent(const Program &program, const Shape &shape,
+                              const Form &form, size_t dim) {
+  int64_t parts = form.dims[dim].timeFactor;
+  if (parts < 1)
+    return errorOf("time factor of dimension ", dim, " is ", parts,
+                   ", expected at least 1");
+  for (uint32_t axis : form.dims[dim].axes) {
+    if (axis >= program.mesh.size())
+      return errorOf("form names axis ", axis, " of a mesh with ",
+                     program.mesh.size(), " axes");
+    parts *= program.mesh[axis].size;
+  }
+  if (shape[dim] % parts != 0)
+    return errorOf("dimension ", dim, " of ", shapeText(shape), " has extent ",
+                   shape[dim], ", which does not divide into ", parts,
+                   " parts");
+  return shape[dim] / parts * form.dims[dim].timeFactor;
+}
+} // namespace
+
+Expected<Shape> localShapeOf(const Program &program, const Shape &globalShape,
+                             const Form &form) {
+  if (form.dims.size() != globalShape.size())
+    return errorOf("form has ", form.dims.size(), " dimensions, expected ",
+                   globalShape.size());
+  Shape local;
+  for (size_t dim = 0; dim < globalShape.size(); ++dim) {
+    Expected<int64_t> extent = localExtent(program, globalShape, form, dim);
+    if (!extent.ok())
+      return extent.status();
+    local.push_back(*extent);
+  }
+  return local;
+}
+
+} // namespace tandem::rt

@@ -1,0 +1,170 @@
+//===- program_builder.cpp - writes Programs ------------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem_rt/program_builder.h"
+#include "core/text.h"
+
+namespace tandem::rt {
+
+ProgramBuilder::ProgramBuilder(std::vector<Axis> mesh, int64_t micro) {
+  program.mesh = std::move(mesh);
+  program.micro = micro;
+  program.rankPrograms.emplace_back();
+  program.rankToProgram.assign(size_t(program.numRanks()), 0);
+}
+
+uint32_t ProgramBuilder::addCodeObject(std::string name, Bytes image) {
+  program.codeObjects.push_back({std::move(name), std::move(image)});
+  return uint32_t(program.codeObjects.size() - 1);
+}
+
+BufferRef ProgramBuilder::addConstant(Bytes bytes) {
+  int64_t size = int64_t(bytes.size());
+  program.constants.push_back(std::move(bytes));
+  return {Space::Constant, uint32_t(program.constants.size() - 1), 0, size};
+}
+
+namespace {
+int64_t tensorBytes(ElementType type, const Shape &shape) {
+  return numElements(shape) * elementBytes(type);
+}
+
+/// A form that does not divide leaves the shape empty: finish() says why.
+template <typename Entry> void completeForm(const Program &program, Entry &e) {
+  if (e.form.dims.empty())
+    e.form.dims.resize(e.globalShape.size());
+  if (!e.localShape.empty() || e.globalShape.empty())
+    return;
+  Expected<Shape> local = localShapeOf(program, e.globalShape, e.form);
+  if (local.ok())
+    e.localShape = *local;
+}
+} // namespace
+
+uint32_t ProgramBuilder::addArgument(Argument argument) {
+  completeForm(program, argument);
+  program.arguments.push_back(std::move(argument));
+  return uint32_t(program.arguments.size() - 1);
+}
+
+uint32_t ProgramBuilder::addResult(Result result) {
+  completeForm(program, result);
+  uint32_t index = uint32_t(program.results.size());
+  if (result.place.space != Space::Argument)
+    result.place = {Space::Result, index, 0,
+                    tensorBytes(result.type, result.localShape)};
+  program.results.push_back(std::move(result));
+  return index;
+}
+
+uint32_t ProgramBuilder::addUpdate(uint32_t argument) {
+  Argument &updated = program.arguments[argument];
+  updated.updatedBy = int32_t(program.results.size());
+  return addResult({updated.role, updated.name, updated.type,
+                    updated.globalShape, updated.localShape, updated.form,
+                    this->argument(argument)});
+}
+
+uint32_t ProgramBuilder::addRankProgram() {
+  program.rankPrograms.emplace_back();
+  currentProgram = uint32_t(program.rankPrograms.size() - 1);
+  return currentProgram;
+}
+
+void ProgramBuilder::setRankProgram(int64_t rank, uint32_t rankProgram) {
+  program.rankToProgram[size_t(rank)] = rankProgram;
+}
+
+void ProgramBuilder::setArena(int64_t bytes) {
+  current().arenas.resize(1);
+  current().arenas[0].bytes = bytes;
+}
+
+BufferRef ProgramBuilder::arena(Affine offset, int64_t bytes) const {
+  return {Space::Arena, 0, std::move(offset), bytes};
+}
+
+BufferRef ProgramBuilder::argument(uint32_t index) const {
+  const Argument &argument = program.arguments[index];
+  return {Space::Argument, index, 0,
+          tensorBytes(argument.type, argument.localShape)};
+}
+
+BufferRef ProgramBuilder::result(uint32_t index) const {
+  return program.results[index].place;
+}
+
+BufferRef ProgramBuilder::slice(BufferRef whole, int64_t offset,
+                                int64_t bytes) {
+  whole.offset.base += offset;
+  whole.bytes = bytes;
+  return whole;
+}
+
+uint32_t ProgramBuilder::add(CommandInfo info, Operation operation) {
+  uint32_t id = uint32_t(current().commands.size());
+  current().commands.push_back({id, std::move(info.name),
+                                std::move(info.location), info.queue,
+                                info.flops, info.bytes, info.stage,
+                                info.strand, std::move(operation)});
+  return id;
+}
+
+uint32_t ProgramBuilder::recordEvent(Queue queue) {
+  uint32_t event = current().numEvents++;
+  add({concat("event ", event), "", queue, 0, 0, 0, 0}, RecordEvent{event});
+  return event;
+}
+
+void ProgramBuilder::waitEvent(Queue queue, uint32_t event) {
+  add({concat("event ", event), "", queue, 0, 0, 0, 0}, WaitEvent{event});
+}
+
+Expected<Bytes> ProgramBuilder::finish() const {
+  Status status = verifyProgram(program);
+  if (!status.ok())
+    return status;
+  // FlatBuffers' offsets are signed 32 bits.
+  constexpr int64_t kMaxBytes = (int64_t(1) << 31) - (int64_t(1) << 26);
+  int64_t bytes = 0;
+  for (const CodeObject &object : program.codeObjects)
+    bytes += int64_t(object.image.size());
+  for (const Bytes &constant : program.constants)
+    bytes += int64_t(constant.size());
+  if (bytes > kMaxBytes)
+    return errorOf("program holds ", bytes,
+                   " bytes of code and constants, expected at most ",
+                   kMaxBytes);
+  return serializeProgram(program);
+}
+
+Shape contiguousStrides(const Shape &shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t dim = shape.size(); dim-- > 1;)
+    strides[dim - 1] = strides[dim] * shape[dim];
+  return strides;
+}
+
+Gemm contiguousGemm(ElementType type, int64_t m, int64_t n, int64_t k,
+                    Shape batch) {
+  auto strides = [&](int64_t rows, int64_t columns) {
+    Shape shape = batch;
+    shape.insert(shape.end(), {rows, columns});
+    return contiguousStrides(shape);
+  };
+  Gemm gemm;
+  gemm.inputType = gemm.outputType = type;
+  gemm.m = m, gemm.n = n, gemm.k = k;
+  gemm.stridesA = strides(m, k);
+  gemm.stridesB = strides(k, n);
+  gemm.stridesC = strides(m, n);
+  gemm.batch = std::move(batch);
+  return gemm;
+}
+
+} // namespace tandem::rt

@@ -1,0 +1,230 @@
+//===- serialize.cpp - Programs as FlatBuffers ----------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/hash.h"
+#include "program_generated.h"
+#include "tandem_rt/program.h"
+
+#include <algorithm>
+
+namespace tandem::rt {
+
+namespace {
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+template <typename T> using Vector = Offset<flatbuffers::Vector<T>>;
+
+/// Writes tables bottom-up; one method per table of program.fbs.
+class Encoder {
+public:
+  Bytes encode(const Program &program);
+
+private:
+  template <typename T, typename Write>
+  auto list(const std::vector<T> &items, Write write) {
+    std::vector<decltype(write(items.front()))> offsets;
+    offsets.reserve(items.size());
+    for (const T &item : items)
+      offsets.push_back(write(item));
+    return b.CreateVector(offsets);
+  }
+  auto text(const std::string &value) { return b.CreateSharedString(value); }
+  Vector<const fbs::CoordinateTerm *>
+  terms(const std::vector<CoordinateTerm> &items);
+  Offset<fbs::Affine> affine(const Affine &value);
+  Offset<fbs::BufferRef> buffer(const BufferRef &ref);
+  Vector<Offset<fbs::BufferRef>> buffers(const std::vector<BufferRef> &refs);
+  Offset<fbs::Form> form(const Form &value);
+  Offset<fbs::Target> target(const Target &value);
+  Offset<fbs::Argument> argument(const Argument &value);
+  Offset<fbs::Result> result(const Result &value);
+  Offset<fbs::Command> command(const Command &value);
+  Offset<fbs::RankProgram> rankProgram(const RankProgram &value);
+
+  Offset<void> write(const Launch &op);
+  Offset<void> write(const Gemm &op);
+  Offset<void> write(const Collective &op);
+  Offset<void> write(const Copy &op);
+  Offset<void> write(const Fill &op);
+  Offset<void> write(const CheckFinite &op);
+  Offset<void> write(const RecordEvent &op);
+  Offset<void> write(const WaitEvent &op);
+
+  FlatBufferBuilder b;
+};
+
+Vector<const fbs::CoordinateTerm *>
+Encoder::terms(const std::vector<CoordinateTerm> &items) {
+  if (items.empty())
+    return 0;
+  std::vector<fbs::CoordinateTerm> structs;
+  for (const CoordinateTerm &term : items)
+    structs.emplace_back(term.axis, term.coefficient);
+  return b.CreateVectorOfStructs(structs);
+}
+
+Offset<fbs::Affine> Encoder::affine(const Affine &value) {
+  return fbs::CreateAffine(b, value.base, terms(value.terms));
+}
+
+Offset<fbs::BufferRef> Encoder::buffer(const BufferRef &ref) {
+  return fbs::CreateBufferRef(b, uint8_t(ref.space), ref.index,
+                              ref.offset.base, terms(ref.offset.terms),
+                              ref.bytes);
+}
+
+Vector<Offset<fbs::BufferRef>>
+Encoder::buffers(const std::vector<BufferRef> &refs) {
+  return list(refs, [&](const BufferRef &ref) { return buffer(ref); });
+}
+
+Offset<fbs::Form> Encoder::form(const Form &value) {
+  auto dims = list(value.dims, [&](const DimForm &dim) {
+    return fbs::CreateDimForm(b, dim.timeFactor, b.CreateVector(dim.axes));
+  });
+  return fbs::CreateForm(b, dims, b.CreateVector(value.reduce));
+}
+
+Offset<fbs::Target> Encoder::target(const Target &value) {
+  auto features = list(value.features,
+                       [&](const std::string &name) { return text(name); });
+  return fbs::CreateTarget(b, text(value.triple), text(value.cpu), features);
+}
+
+Offset<fbs::Argument> Encoder::argument(const Argument &value) {
+  auto low = value.range ? value.range->first : 0.0;
+  auto high = value.range ? value.range->second : 0.0;
+  fbs::Range range(low, high);
+  return fbs::CreateArgument(
+      b, text(value.role), text(value.name), uint8_t(value.type),
+      b.CreateVector(value.globalShape), b.CreateVector(value.localShape),
+      form(value.form), value.updatedBy, value.range ? &range : nullptr);
+}
+
+Offset<fbs::Result> Encoder::result(const Result &value) {
+  return fbs::CreateResult(b, text(value.role), text(value.name),
+                           uint8_t(value.type),
+                           b.CreateVector(value.globalShape),
+                           b.CreateVector(value.localShape), form(value.form),
+                           buffer(value.place));
+}
+
+Offset<void> Encoder::write(const Launch &op) {
+  auto inputs = buffers(op.inputs);
+  auto outputs = buffers(op.outputs);
+  auto scalars = list(op.scalars, [&](const Affine &v) { return affine(v); });
+  return fbs::CreateLaunch(b, op.codeObject, text(op.symbol), inputs, outputs,
+                           scalars)
+      .Union();
+}
+
+Offset<void> Encoder::write(const Gemm &op) {
+  Offset<fbs::BufferRef> bias = op.bias ? buffer(*op.bias) : 0;
+  return fbs::CreateGemm(b, uint8_t(op.inputType), uint8_t(op.outputType),
+                         b.CreateVector(op.batch), op.m, op.n, op.k,
+                         b.CreateVector(op.stridesA),
+                         b.CreateVector(op.stridesB),
+                         b.CreateVector(op.stridesC), op.alpha, op.accumulate,
+                         uint8_t(op.postOp), buffer(op.a), buffer(op.b),
+                         buffer(op.c), bias)
+      .Union();
+}
+
+Offset<void> Encoder::write(const Collective &op) {
+  return fbs::CreateCollective(
+             b, uint8_t(op.kind), b.CreateVector(op.axes), uint8_t(op.type),
+             b.CreateVector(op.shape), op.splitDim, op.concatDim,
+             buffer(op.source), buffer(op.destination))
+      .Union();
+}
+
+Offset<void> Encoder::write(const Copy &op) {
+  return fbs::CreateCopy(b, buffer(op.source), buffer(op.destination)).Union();
+}
+
+Offset<void> Encoder::write(const Fill &op) {
+  return fbs::CreateFill(b, buffer(op.destination), b.CreateVector(op.pattern))
+      .Union();
+}
+
+Offset<void> Encoder::write(const CheckFinite &op) {
+  return fbs::CreateCheckFinite(b, uint8_t(op.type), buffer(op.source),
+                                text(op.what))
+      .Union();
+}
+
+Offset<void> Encoder::write(const RecordEvent &op) {
+  return fbs::CreateRecordEvent(b, op.event).Union();
+}
+
+Offset<void> Encoder::write(const WaitEvent &op) {
+  return fbs::CreateWaitEvent(b, op.event).Union();
+}
+
+Offset<fbs::Command> Encoder::command(const Command &value) {
+  Offset<void> operation =
+      std::visit([&](const auto &op) { return write(op); }, value.operation);
+  // The alternatives of the variant and of the union come in the same order;
+  // the union's 0 is NONE.
+  auto kind = fbs::Operation(value.operation.index() + 1);
+  return fbs::CreateCommand(b, value.id, text(value.name),
+                            text(value.location), uint8_t(value.queue),
+                            value.flops, value.bytes, value.stage,
+                            value.strand, kind, operation);
+}
+
+Offset<fbs::RankProgram> Encoder::rankProgram(const RankProgram &value) {
+  auto arenas = list(value.arenas, [&](const Arena &arena) {
+    return fbs::CreateArena(b, text(arena.memorySpace), arena.bytes,
+                            arena.alignment);
+  });
+  auto commands = list(value.commands, [&](const Command &c) {
+    return command(c);
+  });
+  return fbs::CreateRankProgram(b, arenas, value.numEvents, commands);
+}
+
+Bytes Encoder::encode(const Program &program) {
+  auto mesh = list(program.mesh, [&](const Axis &axis) {
+    return fbs::CreateAxis(b, text(axis.name), axis.size);
+  });
+  auto objects = list(program.codeObjects, [&](const CodeObject &object) {
+    return fbs::CreateCodeObject(b, text(object.name),
+                                 b.CreateVector(object.image));
+  });
+  auto constants = list(program.constants, [&](const Bytes &bytes) {
+    return fbs::CreateConstant(b, b.CreateVector(bytes));
+  });
+  auto arguments = list(program.arguments,
+                        [&](const Argument &v) { return argument(v); });
+  auto results =
+      list(program.results, [&](const Result &v) { return result(v); });
+  auto programs = list(program.rankPrograms,
+                       [&](const RankProgram &v) { return rankProgram(v); });
+  fbs::ContentHash none(0, 0);
+  auto root = fbs::CreateProgram(
+      b, kProgramVersion, &none, target(program.target), mesh, program.micro,
+      objects, constants, arguments, results, programs,
+      b.CreateVector(program.rankToProgram));
+  fbs::FinishProgramBuffer(b, root);
+
+  Bytes bytes(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
+  Hash128 hash = contentHash(bytes);
+  fbs::ContentHash value(hash.low, hash.high);
+  auto *field = reinterpret_cast<const uint8_t *>(
+      fbs::GetProgram(bytes.data())->hash());
+  std::memcpy(bytes.data() + (field - bytes.data()), &value, sizeof value);
+  return bytes;
+}
+} // namespace
+
+Bytes serializeProgram(const Program &program) {
+  return Encoder().encode(program);
+}
+
+} // namespace tandem::rt

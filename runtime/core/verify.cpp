@@ -1,0 +1,187 @@
+//===- verify.cpp - checks declarations -----------------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/verify.h"
+#include "core/text.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tandem::rt {
+
+namespace {
+/// Bounds of what one process can hold; they keep products in 64 bits.
+constexpr int64_t kMaxRanks = 1 << 20;
+constexpr int64_t kMaxBytes = int64_t(1) << 50;
+
+Status verifyMesh(const Program &program) {
+  std::set<std::string> names;
+  int64_t ranks = 1;
+  for (const Axis &axis : program.mesh) {
+    if (axis.size < 1 || axis.size > kMaxRanks)
+      return errorOf("mesh axis '", axis.name, "' has size ", axis.size,
+                     ", expected 1 to ", kMaxRanks);
+    if (!names.insert(axis.name).second)
+      return errorOf("mesh has two axes named '", axis.name, "'");
+    if ((ranks *= axis.size) > kMaxRanks)
+      return errorOf("mesh has more than ", kMaxRanks, " ranks");
+  }
+  if (int64_t(program.rankToProgram.size()) != ranks)
+    return errorOf("program maps ", program.rankToProgram.size(),
+                   " ranks, expected ", ranks, " as in its mesh");
+  for (size_t rank = 0; rank < program.rankToProgram.size(); ++rank)
+    if (program.rankToProgram[rank] >= program.rankPrograms.size())
+      return errorOf("rank ", rank, " runs rank program ",
+                     program.rankToProgram[rank], " of ",
+                     program.rankPrograms.size());
+  return Status::success();
+}
+
+Status verifyArenas(const Program &program) {
+  for (const RankProgram &rankProgram : program.rankPrograms)
+    for (const Arena &arena : rankProgram.arenas) {
+      if (arena.bytes < 0 || arena.bytes > kMaxBytes)
+        return errorOf("arena in '", arena.memorySpace, "' has ", arena.bytes,
+                       " bytes, expected 0 to ", kMaxBytes);
+      int64_t a = arena.alignment;
+      if (a < 1 || a > 4096 || (a & (a - 1)))
+        return errorOf("arena in '", arena.memorySpace, "' has alignment ", a,
+                       ", expected a power of two up to 4096");
+    }
+  return Status::success();
+}
+
+/// No axis may split two dimensions, or split and reduce.
+Status verifyAxes(const Program &program, const Form &form) {
+  std::set<uint32_t> used;
+  auto claim = [&](uint32_t axis) {
+    if (axis >= program.mesh.size())
+      return errorOf("form names axis ", axis, " of a mesh with ",
+                     program.mesh.size(), " axes");
+    if (!used.insert(axis).second)
+      return errorOf("form uses axis '", program.mesh[axis].name, "' twice");
+    return Status::success();
+  };
+  for (const DimForm &dim : form.dims) {
+    if (!std::is_sorted(dim.axes.begin(), dim.axes.end()))
+      return errorOf("axes of one dimension are not in mesh order");
+    for (uint32_t axis : dim.axes)
+      if (Status status = claim(axis); !status.ok())
+        return status;
+  }
+  for (uint32_t axis : form.reduce)
+    if (Status status = claim(axis); !status.ok())
+      return status;
+  return Status::success();
+}
+
+template <typename Entry>
+Status verifyEntry(const Program &program, const Entry &entry) {
+  for (int64_t extent : entry.globalShape)
+    if (extent < 0)
+      return errorOf("shape is ", shapeText(entry.globalShape),
+                     ", expected no negative extent");
+  if (numElements(entry.globalShape) > kMaxBytes / 8)
+    return errorOf("shape ", shapeText(entry.globalShape), " is too large");
+  if (Status status = verifyAxes(program, entry.form); !status.ok())
+    return status;
+  Expected<Shape> local = localShapeOf(program, entry.globalShape, entry.form);
+  if (!local.ok())
+    return local.status();
+  if (*local != entry.localShape)
+    return errorOf("local shape is ", shapeText(entry.localShape),
+                   ", expected ", shapeText(*local), " from its form ",
+                   formText(program, entry.form));
+  return Status::success();
+}
+
+/// An update lies in its argument, and is of the same kind.
+Status verifyUpdate(const Program &program, uint32_t index) {
+  const Argument &argument = program.arguments[index];
+  if (argument.updatedBy == -1)
+    return Status::success();
+  if (argument.updatedBy < 0 ||
+      size_t(argument.updatedBy) >= program.results.size())
+    return errorOf("updated by result ", argument.updatedBy, " of ",
+                   program.results.size());
+  const Result &result = program.results[size_t(argument.updatedBy)];
+  if (result.place.space != Space::Argument || result.place.index != index)
+    return errorOf("updated by result '", result.role, "/", result.name,
+                   "', which does not lie in it");
+  return Status::success();
+}
+
+Status verifyPlace(const Program &program, uint32_t index) {
+  const Result &result = program.results[index];
+  const BufferRef &place = result.place;
+  int64_t bytes = numElements(result.localShape) * elementBytes(result.type);
+  if (place.bytes != bytes || place.offset.base != 0 ||
+      !place.offset.terms.empty())
+    return errorOf("place has ", place.bytes, " bytes at offset ",
+                   place.offset.base, ", expected ", bytes, " at 0");
+  if (place.space == Space::Result)
+    return place.index == index
+               ? Status::success()
+               : errorOf("place is result ", place.index, ", expected ", index);
+  if (place.space != Space::Argument || place.index >= program.arguments.size())
+    return errorOf("place is neither its own buffer nor an argument");
+  const Argument &argument = program.arguments[place.index];
+  if (argument.type != result.type || argument.localShape != result.localShape)
+    return errorOf("lies in argument '", argument.role, "/", argument.name,
+                   "' of type ", elementName(argument.type),
+                   shapeText(argument.localShape), ", expected ",
+                   elementName(result.type), shapeText(result.localShape));
+  return Status::success();
+}
+
+template <typename Entries, typename Extra>
+Status verifyTable(const Program &program, const char *kind,
+                   const Entries &entries, Extra extra) {
+  std::set<std::pair<std::string, std::string>> names;
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    const auto &entry = entries[i];
+    Status status = verifyEntry(program, entry);
+    if (status.ok())
+      status = extra(program, i);
+    if (status.ok() && !names.insert({entry.role, entry.name}).second)
+      status = errorOf("name is taken by another ", kind, " of the same role");
+    if (!status.ok())
+      return errorOf(kind, " '", entry.role, "/", entry.name,
+                     "': ", status.message());
+  }
+  return Status::success();
+}
+} // namespace
+
+Status verifyDeclarations(const Program &program) {
+  if (Status status = verifyMesh(program); !status.ok())
+    return status;
+  if (Status status = verifyArenas(program); !status.ok())
+    return status;
+  Status status =
+      verifyTable(program, "argument", program.arguments, verifyUpdate);
+  if (!status.ok())
+    return status;
+  return verifyTable(program, "result", program.results, verifyPlace);
+}
+
+Status verifyProgram(const Program &program) {
+  if (Status status = verifyDeclarations(program); !status.ok())
+    return status;
+  for (int64_t rank = 0; rank < program.numRanks(); ++rank)
+    if (Status status = verifyCommands(program, rank); !status.ok())
+      return status;
+  if (Status status = verifyCollectiveOrder(program); !status.ok())
+    return status;
+  for (int64_t rank = 0; rank < program.numRanks(); ++rank)
+    if (Status status = verifyHazards(program, rank); !status.ok())
+      return status;
+  return Status::success();
+}
+
+} // namespace tandem::rt

@@ -1,0 +1,34 @@
+//===- verify.h - the parts of verifyProgram() ------------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CORE_VERIFY_H
+#define TANDEM_RT_CORE_VERIFY_H
+
+#include "tandem_rt/program.h"
+
+namespace tandem::rt {
+
+/// Mesh, forms, shapes, updates and places: what does not need commands.
+Status verifyDeclarations(const Program &program);
+
+/// Each command by itself, for the rank that runs it.
+Status verifyCommands(const Program &program, int64_t rank);
+
+/// Collectives come in one order, with one meaning, on all ranks.
+Status verifyCollectiveOrder(const Program &program);
+
+/// Events, hazards between queues, and reads before writes.
+Status verifyHazards(const Program &program, int64_t rank);
+
+/// Bytes of the space that a reference points into; -1 if there is none.
+int64_t spaceBytes(const Program &program, const RankProgram &rankProgram,
+                   const BufferRef &ref);
+
+} // namespace tandem::rt
+
+#endif // TANDEM_RT_CORE_VERIFY_H
