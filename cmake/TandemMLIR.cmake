@@ -1,7 +1,7 @@
 # Finds MLIR and LLVM, and gives everything below the compiler's flags.
 # Everything links the two dylibs: static MLIR libraries beside them would
 # duplicate global state.
-find_package(MLIR 22 REQUIRED CONFIG HINTS /usr/lib/llvm-22)
+find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22)
 list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
 include(TableGen)
 include(AddLLVM)
@@ -35,10 +35,10 @@ function(tandem_add_library name)
   endif()
 endfunction()
 
-# tandem_add_tool(<name> SOURCES... LINK libs...)
+# tandem_add_tool(<name> SOURCES... LINK libs...): a short main. Without the
+# precompiled header, which is made for position-independent libraries.
 function(tandem_add_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
-  target_precompile_headers(${name} REUSE_FROM TandemPCH)
 endfunction()

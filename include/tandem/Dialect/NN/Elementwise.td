@@ -1,0 +1,220 @@
+//===- Elementwise.td - elementwise operators ----------------- -*- tablegen -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+/// Broadcasts its operands as NumPy does. Its verifier is the trait's.
+def NN_Broadcasting : NativeOpTrait<"Broadcasting"> {
+  let cppNamespace = "::tandem::nn";
+}
+
+class NN_ElementwiseOp<string mnemonic, string linear = "",
+                       string builder = "Elementwise">
+    : NN_BuilderRuleOp<mnemonic, builder, linear, [NN_Broadcasting]> {
+  let hasVerifier = 0;
+}
+
+class NN_UnaryOp<string mnemonic, string linear = "">
+    : NN_ElementwiseOp<mnemonic, linear> {
+  let arguments = (ins AnyRankedTensor:$input);
+}
+
+class NN_BinaryOp<string mnemonic, string linear = "">
+    : NN_ElementwiseOp<mnemonic, linear> {
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+}
+
+//===----------------------------------------------------------------------===//
+// One operand
+//===----------------------------------------------------------------------===//
+
+def NN_NegOp : NN_UnaryOp<"neg", "0"> {
+  let summary = "-x";
+}
+
+def NN_AbsOp : NN_UnaryOp<"abs"> {
+  let summary = "|x|";
+}
+
+def NN_ExpOp : NN_UnaryOp<"exp"> {
+  let summary = "e^x";
+}
+
+def NN_LogOp : NN_UnaryOp<"log"> {
+  let summary = "natural logarithm";
+}
+
+def NN_Log1pOp : NN_UnaryOp<"log1p"> {
+  let summary = "ln(1 + x)";
+}
+
+def NN_Expm1Op : NN_UnaryOp<"expm1"> {
+  let summary = "e^x - 1";
+}
+
+def NN_SqrtOp : NN_UnaryOp<"sqrt"> {
+  let summary = "square root";
+}
+
+def NN_RsqrtOp : NN_UnaryOp<"rsqrt"> {
+  let summary = "1 / sqrt(x)";
+}
+
+def NN_ReciprocalOp : NN_UnaryOp<"reciprocal"> {
+  let summary = "1 / x";
+}
+
+def NN_SinOp : NN_UnaryOp<"sin"> {
+  let summary = "sine";
+}
+
+def NN_CosOp : NN_UnaryOp<"cos"> {
+  let summary = "cosine";
+}
+
+def NN_TanhOp : NN_UnaryOp<"tanh"> {
+  let summary = "hyperbolic tangent";
+}
+
+def NN_SigmoidOp : NN_UnaryOp<"sigmoid"> {
+  let summary = "1 / (1 + e^-x)";
+}
+
+def NN_ErfOp : NN_UnaryOp<"erf"> {
+  let summary = "error function";
+}
+
+def NN_SignOp : NN_UnaryOp<"sign"> {
+  let summary = "-1, 0 or 1";
+}
+
+def NN_FloorOp : NN_UnaryOp<"floor"> {
+  let summary = "largest integer not above x";
+}
+
+def NN_CeilOp : NN_UnaryOp<"ceil"> {
+  let summary = "smallest integer not below x";
+}
+
+def NN_RoundOp : NN_UnaryOp<"round"> {
+  let summary = "nearest integer, ties to even";
+}
+
+def NN_LogicalNotOp : NN_UnaryOp<"logical_not"> {
+  let summary = "true where x is false (i1)";
+}
+
+def NN_ReluOp : NN_UnaryOp<"relu"> {
+  let summary = "max(x, 0)";
+}
+
+def NN_SiluOp : NN_UnaryOp<"silu"> {
+  let summary = "x * sigmoid(x)";
+}
+
+def NN_GeluOp : NN_UnaryOp<"gelu"> {
+  let summary = "x * Phi(x), exact (`none`) or by `tanh`";
+  let arguments = (ins AnyRankedTensor:$input, StrAttr:$approximate);
+}
+
+def NN_ConvertOp : NN_ElementwiseOp<"convert", "0", "Convert"> {
+  let summary = "changes the element type";
+  let description = [{
+    Float to integer truncates towards zero; anything to i1 is `x != 0`. Between
+    floating-point types it passes `reduce` through, up to rounding; to or from
+    an integer it is not linear.
+  }];
+  let arguments = (ins AnyRankedTensor:$input);
+}
+
+//===----------------------------------------------------------------------===//
+// Two and three operands
+//===----------------------------------------------------------------------===//
+
+def NN_AddOp : NN_BinaryOp<"add", "0 1"> {
+  let summary = "lhs + rhs";
+}
+
+def NN_SubOp : NN_BinaryOp<"sub", "0 1"> {
+  let summary = "lhs - rhs";
+}
+
+def NN_MulOp : NN_BinaryOp<"mul", "0 | 1"> {
+  let summary = "lhs * rhs";
+}
+
+def NN_DivOp : NN_BinaryOp<"div", "0"> {
+  let summary = "lhs / rhs; on integers it truncates";
+}
+
+def NN_PowOp : NN_BinaryOp<"pow"> {
+  let summary = "lhs to the power of rhs";
+}
+
+def NN_MaximumOp : NN_BinaryOp<"maximum"> {
+  let summary = "the larger one; NaN wins";
+}
+
+def NN_MinimumOp : NN_BinaryOp<"minimum"> {
+  let summary = "the smaller one; NaN wins";
+}
+
+def NN_RemainderOp : NN_BinaryOp<"remainder"> {
+  let summary = "lhs - rhs * floor(lhs / rhs), the sign of rhs";
+}
+
+def NN_FloorDivideOp : NN_BinaryOp<"floor_divide"> {
+  let summary = "floor(lhs / rhs)";
+}
+
+def NN_Atan2Op : NN_BinaryOp<"atan2"> {
+  let summary = "angle of (rhs, lhs)";
+}
+
+def NN_LogicalAndOp : NN_BinaryOp<"logical_and"> {
+  let summary = "and (i1, or bitwise on integers)";
+}
+
+def NN_LogicalOrOp : NN_BinaryOp<"logical_or"> {
+  let summary = "or (i1, or bitwise on integers)";
+}
+
+def NN_LogicalXorOp : NN_BinaryOp<"logical_xor"> {
+  let summary = "exclusive or (i1, or bitwise on integers)";
+}
+
+def NN_GeluBackwardOp : NN_BinaryOp<"gelu_backward", "0"> {
+  let summary = "gradient of gelu: `lhs` is the gradient of the result, `rhs` the input";
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
+                       StrAttr:$approximate);
+}
+
+def NN_SiluBackwardOp : NN_BinaryOp<"silu_backward", "0"> {
+  let summary = "gradient of silu: `lhs` is the gradient of the result, `rhs` the input";
+}
+
+def NN_CompareOp : NN_ElementwiseOp<"compare"> {
+  let summary = "compares by `predicate`: eq, ne, lt, le, gt or ge; gives i1";
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
+                       StrAttr:$predicate);
+}
+
+def NN_SelectOp : NN_ElementwiseOp<"select", "1 2"> {
+  let summary = "`lhs` where `condition` (i1) holds, else `rhs`";
+  let arguments = (ins AnyRankedTensor:$condition, AnyRankedTensor:$lhs,
+                       AnyRankedTensor:$rhs);
+}
+
+def NN_PhiloxOp : NN_ElementwiseOp<"philox"> {
+  let summary = "the random 32 bits of an element, as i64 in [0, 2^32)";
+  let description = [{
+    Philox4x32-10. Key: `seed` (low 32 bits first). Counter: (`index` / 4 as 64
+    bits, `ordinal`, `step`), low word first; lane: `index` mod 4. `index` is
+    the linear index of the element in the *global* tensor, so that a mask is
+    the same however the tensor is split.
+  }];
+  let arguments = (ins TensorOf<[I64]>:$index, 0DTensorOf<[I64]>:$seed,
+                       0DTensorOf<[I64]>:$step, I64Attr:$ordinal);
+}

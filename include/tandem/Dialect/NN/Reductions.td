@@ -1,0 +1,123 @@
+//===- Reductions.td - operators along dimensions ------------- -*- tablegen -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+class NN_ReductionOp<string mnemonic, string builder, string linear = "">
+    : NN_BuilderRuleOp<mnemonic, builder, linear> {
+  let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$dims,
+                       DefaultValuedAttr<BoolAttr, "false">:$keepdim);
+}
+
+def NN_SumOp : NN_ReductionOp<"sum", "Sum", "0"> {
+  let summary = "sum over `dims` (sorted, not negative)";
+}
+
+def NN_MaxOp : NN_ReductionOp<"max", "WholeReduction"> {
+  let summary = "maximum over `dims`; NaN wins; on i1 it is `any`";
+}
+
+def NN_MinOp : NN_ReductionOp<"min", "WholeReduction"> {
+  let summary = "minimum over `dims`; NaN wins; on i1 it is `all`";
+}
+
+def NN_ProdOp : NN_ReductionOp<"prod", "WholeReduction"> {
+  let summary = "product over `dims`";
+}
+
+def NN_ArgmaxOp : NN_BuilderRuleOp<"argmax", "Argmax"> {
+  let summary = "index (i64) of the largest element of `dim`; the lowest wins";
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim,
+                       DefaultValuedAttr<BoolAttr, "false">:$keepdim);
+}
+
+//===----------------------------------------------------------------------===//
+// One dimension stays whole
+//===----------------------------------------------------------------------===//
+
+class NN_AlongDimOp<string mnemonic, string linear = "">
+    : NN_BuilderRuleOp<mnemonic, "AlongDim", linear> {
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim);
+}
+
+def NN_SoftmaxOp : NN_AlongDimOp<"softmax"> {
+  let summary = "e^x / sum(e^x) along `dim`";
+  let description = "A slice that is all -inf gives zeros (safe softmax).";
+}
+
+def NN_LogSoftmaxOp : NN_AlongDimOp<"log_softmax"> {
+  let summary = "x - logsumexp(x) along `dim`";
+}
+
+class NN_AlongDimBackwardOp<string mnemonic>
+    : NN_BuilderRuleOp<mnemonic, "AlongDim", "0"> {
+  let arguments = (ins AnyRankedTensor:$grad, AnyRankedTensor:$output,
+                       I64Attr:$dim);
+}
+
+def NN_SoftmaxBackwardOp : NN_AlongDimBackwardOp<"softmax_backward"> {
+  let summary = "y * (dy - sum(dy * y)) along `dim`, y being the output";
+}
+
+def NN_LogSoftmaxBackwardOp : NN_AlongDimBackwardOp<"log_softmax_backward"> {
+  let summary = "dy - e^y * sum(dy) along `dim`, y being the output";
+}
+
+def NN_CumsumOp : NN_AlongDimOp<"cumsum", "0"> {
+  let summary = "running sum along `dim`";
+}
+
+def NN_FlipOp : NN_BuilderRuleOp<"flip", "Flip", "0"> {
+  let summary = "reverses `dims`";
+  let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$dims);
+}
+
+def NN_TopkOp : NN_BuilderRuleOp<"topk", "AlongDim"> {
+  let summary = "the `k` largest elements of `dim`, in descending order";
+  let description = [{
+    `largest = false` gives the smallest, ascending. Equal elements come with
+    the lowest index first. With k = the size of `dim` it is a stable sort.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$k, I64Attr:$dim,
+                       DefaultValuedAttr<BoolAttr, "true">:$largest);
+  let results = (outs AnyRankedTensor:$values, TensorOf<[I64]>:$indices);
+}
+
+//===----------------------------------------------------------------------===//
+// Layer normalisation
+//===----------------------------------------------------------------------===//
+
+def NN_LayerNormOp : NN_BuilderRuleOp<"layer_norm", "LayerNorm"> {
+  let summary = "normalises the last `normalized_rank` dimensions";
+  let description = [{
+    Results: (x - mean) * rstd * weight + bias, mean, and rstd = 1 / sqrt(var +
+    eps), where mean and rstd keep the normalised dimensions with size 1. `affine`
+    holds weight and bias, or weight, or nothing; they have the shape of the
+    normalised dimensions.
+  }];
+  let arguments = (ins AnyRankedTensor:$input,
+                       Variadic<AnyRankedTensor>:$affine,
+                       I64Attr:$normalized_rank, F64Attr:$eps);
+  let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$mean,
+                      AnyRankedTensor:$rstd);
+}
+
+def NN_LayerNormBackwardOp
+    : NN_BuilderRuleOp<"layer_norm_backward", "LayerNorm", "0"> {
+  let summary = "gradients of layer_norm's input, weight and bias";
+  let description = [{
+    `weight` may be absent; then there is one result. With it, results are the
+    gradients of the input, of the weight and of the bias.
+  }];
+  let arguments = (ins AnyRankedTensor:$grad, AnyRankedTensor:$input,
+                       AnyRankedTensor:$mean, AnyRankedTensor:$rstd,
+                       Variadic<AnyRankedTensor>:$weight,
+                       I64Attr:$normalized_rank);
+  let results = (outs Variadic<AnyRankedTensor>:$gradients);
+}

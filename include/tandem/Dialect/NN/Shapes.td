@@ -1,0 +1,68 @@
+//===- Shapes.td - constants, views, slices ------------------- -*- tablegen -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//===----------------------------------------------------------------------===//
+// Sources
+//===----------------------------------------------------------------------===//
+
+def NN_ConstantOp : NN_BuilderRuleOp<"constant", "Constant"> {
+  let summary = "a constant tensor";
+  let arguments = (ins ElementsAttr:$value);
+  let assemblyFormat = "$value attr-dict `->` type($result)";
+}
+
+def NN_IotaOp : NN_TextRuleOp<"iota", "-> (n)"> {
+  let summary = "0, 1, 2, ... (i64); on a shard, that part of it";
+  let arguments = (ins);
+  let results = (outs 1DTensorOf<[I64]>:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Views. The shape is that of the result type.
+//===----------------------------------------------------------------------===//
+
+def NN_ReshapeOp : NN_BuilderRuleOp<"reshape", "Reshape", "0"> {
+  let summary = "the same elements in row-major order, in another shape";
+  let arguments = (ins AnyRankedTensor:$input);
+}
+
+def NN_PermuteOp : NN_BuilderRuleOp<"permute", "Permute", "0"> {
+  let summary = "result dimension i is input dimension permutation[i]";
+  let arguments = (ins AnyRankedTensor:$input,
+                       DenseI64ArrayAttr:$permutation);
+}
+
+def NN_ExpandOp : NN_BuilderRuleOp<"expand", "Elementwise", "0"> {
+  let summary = "repeats dimensions of size 1 and adds leading ones";
+  let arguments = (ins AnyRankedTensor:$input);
+}
+
+//===----------------------------------------------------------------------===//
+// Pieces
+//===----------------------------------------------------------------------===//
+
+def NN_SliceOp : NN_BuilderRuleOp<"slice", "AlongDim", "0"> {
+  let summary = "elements start, start + step, ... below stop of `dim`";
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim, I64Attr:$start,
+                       I64Attr:$stop, DefaultValuedAttr<I64Attr, "1">:$step);
+}
+
+def NN_PadOp : NN_BuilderRuleOp<"pad", "AlongDim", "0"> {
+  let summary = "adds `low` zeros before and `high` after along `dim`";
+  let description = [{
+    With `step` > 1, step - 1 zeros also stand between the elements: the
+    gradient of `slice`.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim, I64Attr:$low,
+                       I64Attr:$high, DefaultValuedAttr<I64Attr, "1">:$step);
+}
+
+def NN_CatOp : NN_BuilderRuleOp<"cat", "Cat"> {
+  let summary = "joins tensors along `dim`";
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, I64Attr:$dim);
+}

@@ -1,0 +1,100 @@
+//===- Form.h - forms of tensors on the axes of a mesh ---------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The layout algebra. A tensor has one form per axis (HiDup, section 4.1):
+// `full`, `gather(d)` or `reduce`. Where several axes split one dimension, time
+// axes are the major ones, then space axes in the order of the mesh; the slice
+// that a device holds of a microbatch is therefore one contiguous block.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_DIALECT_SPMD_FORM_H
+#define TANDEM_DIALECT_SPMD_FORM_H
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/Support/LLVM.h"
+
+namespace tandem::spmd {
+
+class MeshAttr;
+
+/// The form of a tensor along one axis.
+class AxisForm {
+public:
+  static AxisForm full() { return AxisForm(-1); }
+  static AxisForm reduce() { return AxisForm(-2); }
+  static AxisForm gather(int64_t dim) { return AxisForm(dim); }
+  static AxisForm fromCode(int64_t code) { return AxisForm(code); }
+  AxisForm() : AxisForm(-1) {}
+
+  bool isFull() const { return code == -1; }
+  bool isReduce() const { return code == -2; }
+  bool isGather() const { return code >= 0; }
+  bool isGather(int64_t dim) const { return code == dim; }
+  /// The dimension that is split. Only for `gather`.
+  int64_t getDim() const { return code; }
+  /// -1 for `full`, -2 for `reduce`, else the split dimension.
+  int64_t getCode() const { return code; }
+  bool operator==(const AxisForm &) const = default;
+  auto operator<=>(const AxisForm &) const = default;
+
+  /// `full`, `reduce` or `gather(d)`.
+  std::string str() const;
+
+private:
+  explicit AxisForm(int64_t code) : code(code) {}
+  int64_t code;
+};
+
+/// Parses `full`, `reduce` or `gather(d)`.
+std::optional<AxisForm> parseAxisForm(llvm::StringRef text);
+
+/// One form per axis of a mesh, in the order of the mesh.
+using Forms = llvm::SmallVector<AxisForm, 4>;
+
+/// The mesh that the module around `op` declares in `spmd.mesh`; null if none.
+MeshAttr getMesh(mlir::Operation *op);
+
+/// The forms in `type`, all `full` where it has no encoding.
+Forms getForms(mlir::Type type, MeshAttr mesh);
+
+/// `type` with `forms` as encoding; without encoding if all are `full`.
+mlir::RankedTensorType withForms(mlir::RankedTensorType type, MeshAttr mesh,
+                                 llvm::ArrayRef<AxisForm> forms);
+
+/// `type` without its encoding.
+mlir::RankedTensorType withoutForms(mlir::RankedTensorType type);
+
+/// Which axes of a mesh a function is about.
+enum class AxisKind { Space, Time, Both };
+
+/// The shape of what one point of the chosen axes holds.
+llvm::SmallVector<int64_t> getLocalShape(llvm::ArrayRef<int64_t> shape,
+                                         MeshAttr mesh,
+                                         llvm::ArrayRef<AxisForm> forms,
+                                         AxisKind kind = AxisKind::Both);
+
+/// Where the slice of the point `coordinates` (one per axis of the mesh) begins
+/// in the global tensor. Its shape is `getLocalShape(..., Both)`.
+llvm::SmallVector<int64_t> getLocalOffsets(llvm::ArrayRef<int64_t> shape,
+                                           MeshAttr mesh,
+                                           llvm::ArrayRef<AxisForm> forms,
+                                           llvm::ArrayRef<int64_t> coordinates);
+
+/// Whether `forms` divide `shape`: every gather has an existing dimension, and
+/// the product of the axes on a dimension divides it. Says why not in `reason`.
+bool isDivisible(llvm::ArrayRef<int64_t> shape, MeshAttr mesh,
+                 llvm::ArrayRef<AxisForm> forms, std::string *reason = nullptr);
+
+/// Whether `axis` may be taken off (or put on) dimension `dim` alone: no axis
+/// that is minor to it splits the same dimension in `forms`.
+bool isMinorMost(MeshAttr mesh, llvm::ArrayRef<AxisForm> forms, unsigned axis,
+                 int64_t dim);
+
+} // namespace tandem::spmd
+
+#endif // TANDEM_DIALECT_SPMD_FORM_H

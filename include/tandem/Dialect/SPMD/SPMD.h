@@ -1,0 +1,31 @@
+//===- SPMD.h - the spmd dialect --------------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_DIALECT_SPMD_SPMD_H
+#define TANDEM_DIALECT_SPMD_SPMD_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/TensorEncoding.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "tandem/Dialect/SPMD/Form.h"
+#include "tandem/Dialect/SPMD/Rule.h"
+
+#include "tandem/Dialect/SPMD/SPMDDialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "tandem/Dialect/SPMD/SPMDAttrs.h.inc"
+
+#include "tandem/Dialect/SPMD/SPMDInterfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "tandem/Dialect/SPMD/SPMDOps.h.inc"
+
+#endif // TANDEM_DIALECT_SPMD_SPMD_H

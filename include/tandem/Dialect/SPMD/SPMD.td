@@ -1,0 +1,213 @@
+//===- SPMD.td - where the pieces of a tensor are ----------*- tablegen -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_DIALECT_SPMD_TD
+#define TANDEM_DIALECT_SPMD_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/TensorEncoding.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "tandem/Dialect/SPMD/SPMDInterfaces.td"
+
+def SPMD_Dialect : Dialect {
+  let name = "spmd";
+  let cppNamespace = "::tandem::spmd";
+  let summary = "where the pieces of every tensor are";
+  let description = [{
+    A cluster is a mesh of named axes. An axis is *space* (its points are groups
+    of devices) or *time* (its points are microbatches that one device runs one
+    after the other). A tensor has one form per axis (HiDup, section 4.1):
+    `full`, `gather(d)` or `reduce`. Forms stand in tensor types, as encoding,
+    so that a program that forgot a collective does not verify.
+
+    A module says its mesh in the attribute `spmd.mesh`.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let extraClassDeclaration = [{
+    /// Name of the module attribute that holds the mesh.
+    static constexpr ::llvm::StringLiteral kMeshAttrName = "spmd.mesh";
+    /// Operator attribute that the plan stage writes and the shard stage
+    /// consumes: one signature per axis.
+    static constexpr ::llvm::StringLiteral kSignatureAttrName =
+        "spmd.signature";
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+class SPMD_Attr<string name, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<SPMD_Dialect, name, traits> {
+  let mnemonic = attrMnemonic;
+}
+
+def SPMD_MeshAttr : SPMD_Attr<"Mesh", "mesh"> {
+  let summary = "named axes of devices (space) and of microbatches (time)";
+  let description = [{
+    ```mlir
+    #mesh = #spmd.mesh<data = 4, model = 2, time micro = 2>
+    ```
+    Time axes come last in the text. Where a dimension is split over several
+    axes, the order from major to minor is time axes first, then space axes in
+    the order of the mesh (`getLayoutOrder`). A rank is the row-major linear
+    index of its coordinates on the space axes.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names,
+                        ArrayRefParameter<"int64_t">:$sizes,
+                        "unsigned":$numTimeAxes);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    unsigned getNumAxes() const { return getNames().size(); }
+    unsigned getNumSpaceAxes() const { return getNumAxes() - getNumTimeAxes(); }
+    bool isTime(unsigned axis) const { return axis >= getNumSpaceAxes(); }
+    int64_t getSize(unsigned axis) const { return getSizes()[axis]; }
+    ::llvm::StringRef getName(unsigned axis) const {
+      return getNames()[axis].getValue();
+    }
+    /// The axis called `name`, or none.
+    std::optional<unsigned> lookup(::llvm::StringRef name) const;
+    /// Number of devices: product of the sizes of the space axes.
+    int64_t getNumRanks() const;
+    /// Number of strands: product of the sizes of the time axes.
+    int64_t getNumStrands() const;
+    /// Axes from major to minor where several split one dimension.
+    ::llvm::SmallVector<unsigned> getLayoutOrder() const;
+    /// Coordinates on the space axes of `rank`.
+    ::llvm::SmallVector<int64_t> getCoordinates(int64_t rank) const;
+    /// The same mesh without its space axes; null if no time axis is left.
+    MeshAttr getTimeOnly() const;
+  }];
+}
+
+def SPMD_FormAttr : SPMD_Attr<"Form", "form", [
+    DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let summary = "the form of a tensor on every axis of a mesh";
+  let description = [{
+    ```mlir
+    tensor<64x4096xf32, #spmd.form<#mesh, data: gather(0), model: reduce>>
+    ```
+    is the type of the *global* tensor, of which every device holds what its
+    forms say. An axis that is not named is `full`. A tensor that is `full` on
+    all axes has no encoding at all: one meaning, one type.
+  }];
+  // One entry per axis: `AxisForm::getCode()`.
+  let parameters = (ins "::tandem::spmd::MeshAttr":$mesh,
+                        ArrayRefParameter<"int64_t">:$codes);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Operators
+//===----------------------------------------------------------------------===//
+
+class SPMD_Op<string mnemonic, list<Trait> traits = []>
+    : Op<SPMD_Dialect, mnemonic, traits # [Pure]>;
+
+def SPMD_ReformOp : SPMD_Op<"reform"> {
+  let summary = "changes the form of a tensor";
+  let description = [{
+    Lives from `shard` to `duplex`. The value stays the same; its form on one or
+    more axes changes. After `shard` a reform changes exactly one axis, and that
+    axis is the minor-most one on the dimension that it leaves and becomes the
+    minor-most one on the dimension that it enters, so that it is one plain
+    collective (space) or one plain local operation (time).
+
+    ```mlir
+    %1 = spmd.reform %0 : tensor<8x4xf32, #spmd.form<#mesh, data: reduce>> -> tensor<8x4xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+class SPMD_CollectiveOp<string mnemonic, dag extraArguments = (ins)>
+    : SPMD_Op<mnemonic> {
+  let arguments = !con((ins AnyRankedTensor:$input, StrArrayAttr:$axes),
+                       extraArguments);
+  let results = (outs AnyRankedTensor:$result);
+  let hasVerifier = 1;
+}
+
+def SPMD_AllReduceOp : SPMD_CollectiveOp<"all_reduce"> {
+  let summary = "sums over the members of a group; every member gets the sum";
+  let description = [{
+    Lives from `localize` on, on per-device shapes. The group of a rank is all
+    ranks that differ from it only in their coordinates on `axes`.
+  }];
+  let assemblyFormat = [{
+    $input `over` $axes attr-dict `:` type($input) `->` type($result)
+  }];
+}
+
+def SPMD_AllGatherOp : SPMD_CollectiveOp<"all_gather", (ins I64Attr:$dim)> {
+  let summary = "concatenates the members' slices of dimension `dim`";
+  let assemblyFormat = [{
+    $input `over` $axes `dim` $dim attr-dict `:` type($input) `->`
+    type($result)
+  }];
+}
+
+def SPMD_ReduceScatterOp
+    : SPMD_CollectiveOp<"reduce_scatter", (ins I64Attr:$dim)> {
+  let summary = "sums over the members; each keeps its slice of `dim`";
+  let assemblyFormat = [{
+    $input `over` $axes `dim` $dim attr-dict `:` type($input) `->`
+    type($result)
+  }];
+}
+
+def SPMD_AllToAllOp
+    : SPMD_CollectiveOp<"all_to_all", (ins I64Attr:$split_dim,
+                                           I64Attr:$concat_dim)> {
+  let summary = "cuts `split_dim` over the members, joins along `concat_dim`";
+  let description = [{
+    `gather(concat_dim) -> gather(split_dim)`: a member sends the j-th piece of
+    `split_dim` to member j, and concatenates what it receives along
+    `concat_dim` in the order of the members.
+  }];
+  let assemblyFormat = [{
+    $input `over` $axes `split` $split_dim `concat` $concat_dim attr-dict `:`
+    type($input) `->` type($result)
+  }];
+}
+
+def SPMD_LocalSliceOp : SPMD_CollectiveOp<"local_slice", (ins I64Attr:$dim)> {
+  let summary = "keeps this member's slice of `dim`; no communication";
+  let description = "`full -> gather(dim)` over space, after `localize`.";
+  let assemblyFormat = [{
+    $input `over` $axes `dim` $dim attr-dict `:` type($input) `->`
+    type($result)
+  }];
+}
+
+def SPMD_KeepFirstOp : SPMD_CollectiveOp<"keep_first"> {
+  let summary = "the first member keeps the value, the others hold zero";
+  let description = "`full -> reduce` over space, after `localize`.";
+  let assemblyFormat = [{
+    $input `over` $axes attr-dict `:` type($input) `->` type($result)
+  }];
+}
+
+def SPMD_CoordinateOp : SPMD_Op<"coordinate"> {
+  let summary = "this rank's coordinate on a space axis";
+  let description = [{
+    Lives from `localize` on: operators that must know where they are use it
+    (an embedding whose vocabulary is split, `nn.iota`).
+  }];
+  let arguments = (ins StrAttr:$axis);
+  let results = (outs 0DTensorOf<[I64]>:$result);
+  let assemblyFormat = "$axis attr-dict `:` type($result)";
+}
+
+#endif // TANDEM_DIALECT_SPMD_TD

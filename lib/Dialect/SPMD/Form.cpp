@@ -1,0 +1,139 @@
+//===- Form.cpp - forms of tensors on the axes of a mesh ------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Dialect/SPMD/SPMD.h"
+
+using namespace mlir;
+using namespace tandem::spmd;
+
+namespace tandem::spmd {
+
+std::string AxisForm::str() const {
+  if (isFull())
+    return "full";
+  if (isReduce())
+    return "reduce";
+  return "gather(" + std::to_string(code) + ")";
+}
+
+std::optional<AxisForm> parseAxisForm(StringRef text) {
+  text = text.trim();
+  if (text == "full")
+    return AxisForm::full();
+  if (text == "reduce")
+    return AxisForm::reduce();
+  int64_t dim;
+  if (!text.consume_front("gather(") || !text.consume_back(")") ||
+      text.trim().getAsInteger(10, dim) || dim < 0)
+    return std::nullopt;
+  return AxisForm::gather(dim);
+}
+
+MeshAttr getMesh(Operation *op) {
+  auto module = dyn_cast<ModuleOp>(op);
+  if (!module)
+    module = op->getParentOfType<ModuleOp>();
+  return module ? module->getAttrOfType<MeshAttr>(SPMDDialect::kMeshAttrName)
+                : MeshAttr();
+}
+
+Forms getForms(Type type, MeshAttr mesh) {
+  Forms forms(mesh ? mesh.getNumAxes() : 0, AxisForm::full());
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  auto form = tensor ? dyn_cast_or_null<FormAttr>(tensor.getEncoding())
+                     : FormAttr();
+  if (form)
+    for (auto [index, code] : llvm::enumerate(form.getCodes()))
+      forms[index] = AxisForm::fromCode(code);
+  return forms;
+}
+
+RankedTensorType withoutForms(RankedTensorType type) {
+  return RankedTensorType::get(type.getShape(), type.getElementType());
+}
+
+RankedTensorType withForms(RankedTensorType type, MeshAttr mesh,
+                           ArrayRef<AxisForm> forms) {
+  if (llvm::all_of(forms, [](AxisForm form) { return form.isFull(); }))
+    return withoutForms(type);
+  SmallVector<int64_t> codes;
+  for (AxisForm form : forms)
+    codes.push_back(form.getCode());
+  return RankedTensorType::get(type.getShape(), type.getElementType(),
+                               FormAttr::get(type.getContext(), mesh, codes));
+}
+
+static bool isOfKind(MeshAttr mesh, unsigned axis, AxisKind kind) {
+  return kind == AxisKind::Both ||
+         mesh.isTime(axis) == (kind == AxisKind::Time);
+}
+
+SmallVector<int64_t> getLocalShape(ArrayRef<int64_t> shape, MeshAttr mesh,
+                                   ArrayRef<AxisForm> forms, AxisKind kind) {
+  SmallVector<int64_t> local(shape);
+  for (auto [axis, form] : llvm::enumerate(forms))
+    if (form.isGather() && isOfKind(mesh, axis, kind))
+      local[form.getDim()] /= mesh.getSize(axis);
+  return local;
+}
+
+SmallVector<int64_t> getLocalOffsets(ArrayRef<int64_t> shape, MeshAttr mesh,
+                                     ArrayRef<AxisForm> forms,
+                                     ArrayRef<int64_t> coordinates) {
+  SmallVector<int64_t> offsets(shape.size(), 0), block(shape);
+  if (!mesh)
+    return offsets;
+  for (unsigned axis : mesh.getLayoutOrder()) {
+    if (!forms[axis].isGather())
+      continue;
+    int64_t dim = forms[axis].getDim();
+    block[dim] /= mesh.getSize(axis);
+    offsets[dim] += coordinates[axis] * block[dim];
+  }
+  return offsets;
+}
+
+bool isDivisible(ArrayRef<int64_t> shape, MeshAttr mesh,
+                 ArrayRef<AxisForm> forms, std::string *reason) {
+  SmallVector<int64_t> parts(shape.size(), 1);
+  for (auto [axis, form] : llvm::enumerate(forms)) {
+    if (!form.isGather())
+      continue;
+    int64_t dim = form.getDim();
+    if (dim >= static_cast<int64_t>(shape.size())) {
+      if (reason)
+        *reason = "axis '" + mesh.getName(axis).str() + "' splits dimension " +
+                  std::to_string(dim) + ", but the tensor has rank " +
+                  std::to_string(shape.size());
+      return false;
+    }
+    parts[dim] *= mesh.getSize(axis);
+    if (shape[dim] % parts[dim] == 0)
+      continue;
+    if (reason)
+      *reason = "dimension " + std::to_string(dim) + " of size " +
+                std::to_string(shape[dim]) + " cannot be split into " +
+                std::to_string(parts[dim]) + " equal parts (axis '" +
+                mesh.getName(axis).str() + "')";
+    return false;
+  }
+  return true;
+}
+
+bool isMinorMost(MeshAttr mesh, ArrayRef<AxisForm> forms, unsigned axis,
+                 int64_t dim) {
+  bool seen = false;
+  for (unsigned other : mesh.getLayoutOrder()) {
+    if (other == axis)
+      seen = true;
+    else if (seen && forms[other].isGather(dim))
+      return false;
+  }
+  return true;
+}
+
+} // namespace tandem::spmd

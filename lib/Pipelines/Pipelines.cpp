@@ -1,0 +1,23 @@
+//===- Pipelines.cpp - the stages in order --------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Pipelines/Pipelines.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Dialect/Sched/Sched.h"
+
+namespace tandem {
+
+void registerDialects(mlir::DialectRegistry &registry) {
+  registry.insert<mlir::func::FuncDialect, nn::NNDialect, spmd::SPMDDialect,
+                  sched::SchedDialect>();
+}
+
+void registerPipelines() {}
+
+} // namespace tandem

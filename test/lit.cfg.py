@@ -1,0 +1,21 @@
+"""lit configuration: one test per pass, mirroring lib/."""
+
+import os
+
+import lit.formats
+
+config.name = "tandem"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.tandem_binary_dir, "test")
+config.excludes = ["unit", "CMakeLists.txt"]
+
+path = [
+    os.path.join(config.tandem_binary_dir, "bin"),
+    config.llvm_tools_dir,
+    os.environ.get("PATH", ""),
+]
+config.environment["PATH"] = os.path.pathsep.join(path)
+config.substitutions.append(("%python", config.python))
+config.substitutions.append(("%source", config.tandem_source_dir))
