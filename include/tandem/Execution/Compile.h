@@ -1,0 +1,76 @@
+//===- Compile.h - from a training step to a Program ------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The whole compiler as one function, for Python and tandem-compile. No MLIR
+// header is needed to call it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_EXECUTION_COMPILE_H
+#define TANDEM_EXECUTION_COMPILE_H
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tandem {
+
+/// The stages, in order. A text in which IR is printed or at which compilation
+/// stops is the name of one of them.
+inline constexpr std::string_view kStages[] = {
+    "import", "plan", "shard", "localize", "duplex", "schedule", "lower"};
+
+struct CompileOptions {
+  /// Space axes: `data=4,model=2`. Empty: one device.
+  std::string mesh;
+  /// Points of the time axis.
+  int64_t micro = 1;
+  /// Plan preset: `data-parallel`, `zero`, `tensor-parallel`,
+  /// `expert-parallel`. Empty: `data-parallel`.
+  std::string preset;
+  /// Each `GLOB:axis=form,...`.
+  std::vector<std::string> pins;
+  /// A plan file to apply in place of a preset. Empty: none.
+  std::string planFile;
+  /// Stages after which the IR is kept in `CompiledProgram::ir`.
+  std::vector<std::string> printAfter;
+  /// Keep source locations in printed IR.
+  bool printLocations = false;
+  /// The last stage to run; empty: all of them and emit.
+  std::string stopAfter;
+  /// The CPU to generate code for, as LLVM names it. Empty: this machine's.
+  std::string cpu;
+};
+
+struct CompiledProgram {
+  /// The bytes of a .tdm file; empty with `stopAfter`.
+  std::string bytes;
+  /// What is split how, which collectives with how many bytes: for people.
+  std::string planTable;
+  /// The plan as a text that `planFile` reads.
+  std::string plan;
+  /// (stage, printed IR) for each of `printAfter` and for `stopAfter`.
+  std::vector<std::pair<std::string, std::string>> ir;
+  /// Warnings and remarks, one line each: `file.py:12: warning: ...`.
+  std::vector<std::string> remarks;
+  /// (stage, seconds), with `emit` last.
+  std::vector<std::pair<std::string, double>> seconds;
+};
+
+/// Compiles the text (or bytecode) of a module with a training step,
+/// `func.func @step`. `name` is what errors call the text. On failure returns
+/// false and puts one line into `error`. Needs no lock; may be called from
+/// several threads.
+bool compile(std::string_view module, std::string_view name,
+             const CompileOptions &options, CompiledProgram &result,
+             std::string &error);
+
+} // namespace tandem
+
+#endif // TANDEM_EXECUTION_COMPILE_H
