@@ -1,0 +1,47 @@
+# Thin: every target calls a script or CMake. `make demo` and `make test` are
+# all that one types on a fresh machine.
+
+BUILD ?= build
+JOBS ?= $(shell nproc)
+export TANDEM_BUILD := $(abspath $(BUILD))
+
+.PHONY: help setup build test demo verify bench bench-step docs check-gcc format lint clean
+
+help: ## Print this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: ## Install every dependency (apt packages, .venv); may be called twice
+	@scripts/setup
+
+build: setup ## Build the tools into build/bin and the Python package into .venv
+	@scripts/build $(BUILD) $(JOBS)
+
+test: build ## All tests: lit, gtest, pytest, include rules
+	@scripts/test $(BUILD) $(JOBS)
+
+demo: build ## Train a mixture-of-experts BERT on four ranks beside PyTorch
+	@scripts/demo
+
+verify: build ## The whole matrix of models, plans, ranks and microbatches
+	@scripts/verify-matrix
+
+bench-step: build ## One rank against PyTorch on the same core
+	@.venv/bin/python benchmarks/step.py
+
+bench: bench-step ## All benchmarks
+
+docs: build ## Reference documents of dialects and passes, from ODS
+	@scripts/docs $(BUILD)
+
+check-gcc: setup ## Build with g++-12, warnings as errors
+	@CC=gcc-12 CXX=g++-12 scripts/build build-gcc $(JOBS) -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
+
+format: ## Format C++ and Python
+	@git ls-files '*.cpp' '*.h' | xargs clang-format-22 -i
+	@.venv/bin/ruff format python-bindings examples scripts benchmarks
+
+lint: ## Check formats, include rules and Python style
+	@scripts/lint
+
+clean: ## Remove the build folder
+	rm -rf $(BUILD)
