@@ -1,0 +1,136 @@
+"""The arguments and results of a training step, in the order of the exported function."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.utils._pytree as pytree
+
+from .errors import CaptureError
+
+
+@dataclass
+class Argument:
+    """One argument. `value` is the tensor to start from (None for models on the meta device); for a
+    state, `of` names its parameter; for an input, `batch_dim` is the dimension that counts samples."""
+
+    role: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    value: torch.Tensor | None = None
+    aliases: tuple[str, ...] = ()
+    of: str | None = None
+    batch_dim: int | None = None
+    range: tuple[int, int] | None = None
+
+    @property
+    def key(self):
+        return f"{self.role}/{self.name}"
+
+
+@dataclass
+class Result:
+    """One result; `updates` is the index of the argument that it replaces in the next step."""
+
+    role: str
+    name: str
+    updates: int | None = None
+
+
+def _tensor_argument(role, name, tensor, **rest):
+    value = None if tensor.is_meta else tensor.detach()
+    return Argument(role, name, tuple(tensor.shape), tensor.dtype, value, **rest)
+
+
+def _group_names(named):
+    """(name, tensor) pairs with repetitions -> first name -> (tensor, the other names of it)."""
+    first_of, groups = {}, {}
+    for name, tensor in named:
+        first = first_of.setdefault(id(tensor), name)
+        if first == name:
+            groups[name] = (tensor, [])
+        else:
+            groups[first][1].append(name)
+    return groups
+
+
+def _check_storage(arguments):
+    """Two parameters over one storage would be updated twice in place; the step has no such thing."""
+    owner = {}
+    for argument in arguments:
+        if argument.value is None or not argument.value.numel():
+            continue
+        storage = argument.value.untyped_storage().data_ptr()
+        if storage in owner:
+            raise CaptureError(
+                f"parameters {owner[storage]!r} and {argument.name!r} are different tensors over one storage;"
+                " expected one torch.nn.Parameter under both names"
+            )
+        owner[storage] = argument.name
+
+
+def parameters_of(model):
+    """[(argument, parameter)], each tensor once, under its first name."""
+    groups = _group_names(model.named_parameters(remove_duplicate=False))
+    pairs = [
+        (_tensor_argument("parameter", name, tensor, aliases=tuple(others)), tensor)
+        for name, (tensor, others) in groups.items()
+    ]
+    _check_storage([argument for argument, _ in pairs])
+    return pairs
+
+
+def buffers_of(model):
+    groups = _group_names(model.named_buffers(remove_duplicate=False))
+    return [
+        _tensor_argument("buffer", name, tensor, aliases=tuple(others)) for name, (tensor, others) in groups.items()
+    ]
+
+
+def _path_name(path):
+    parts = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
+    return ".".join(parts) or "0"
+
+
+def _value_range(tensor):
+    if tensor.dtype.is_floating_point or tensor.dtype == torch.bool or tensor.is_meta or not tensor.numel():
+        return None
+    # Negative values mark positions to ignore; seeded data does without them.
+    values = tensor[tensor >= 0]
+    return (int(values.min()), int(values.max())) if values.numel() else (0, 0)
+
+
+def inputs_of(batch):
+    """(arguments, spec, leaves): the tensors of a batch and how to put it together again."""
+    paths, spec = pytree.tree_flatten_with_path(batch)
+    leaves = [leaf for _, leaf in paths]
+    sizes = [leaf.shape[0] for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()]
+    if not sizes:
+        raise CaptureError("example batch: found no tensor with a batch dimension, expected at least one")
+    arguments = []
+    for path, leaf in paths:
+        if not isinstance(leaf, torch.Tensor):
+            continue
+        batch_dim = 0 if leaf.dim() and leaf.shape[0] == sizes[0] else None
+        arguments.append(
+            _tensor_argument("input", _path_name(path), leaf, batch_dim=batch_dim, range=_value_range(leaf))
+        )
+    return arguments, spec, leaves
+
+
+def batch_tensors(batch):
+    """{input name: tensor} of one batch."""
+    paths, _ = pytree.tree_flatten_with_path(batch)
+    return {_path_name(path): leaf for path, leaf in paths if isinstance(leaf, torch.Tensor)}
+
+
+def scalar_arguments(groups, step):
+    """Step, seed and one learning rate per group."""
+    arguments = [
+        Argument("step", "step", (), torch.int64, torch.tensor(step)),
+        Argument("seed", "seed", (), torch.int64, torch.tensor(0)),
+    ]
+    for group in groups:
+        rate = torch.tensor(group.learning_rate, dtype=torch.float64)
+        arguments.append(Argument("learning_rate", str(group.index), (), torch.float64, rate))
+    return arguments

@@ -1,0 +1,29 @@
+"""The exceptions of the package. Each carries one line: what was found, what was expected, where."""
+
+
+class TandemError(Exception):
+    """Base of every error that a user can cause; the command line prints it as one line."""
+
+
+class CaptureError(TandemError):
+    """The model, loss, optimizer or batch cannot be captured as one static training step."""
+
+
+class UnsupportedOperatorError(CaptureError):
+    """An operator has no equivalent in the `nn` dialect and no decomposition into those that have."""
+
+    def __init__(self, operator, location, reason=""):
+        why = f" ({reason})" if reason else ""
+        super().__init__(
+            f"{location}: operator {operator} is not supported{why}; docs/adding-an-operator.md says how to add one"
+        )
+        self.operator = operator
+        self.location = location
+
+
+class ModelFileError(TandemError):
+    """A model file or an option for it is not as the protocol in examples/README.md says."""
+
+
+class ReplayError(TandemError):
+    """The eager run drew other random numbers than the captured step."""

@@ -1,0 +1,58 @@
+"""`tandem.export`: a training step of one device as a module of `nn` operators."""
+
+from dataclasses import dataclass
+
+import torch
+
+from .arguments import Argument, Result, batch_tensors
+from .lowering import is_kept, lower
+from .records import Step
+from .text import print_step
+from .trace import trace_step
+
+
+@dataclass
+class StepModule:
+    """A captured training step.
+
+    `mlir` is its text. `arguments` and `results` are the tables of `@step`, in order; a result with
+    `updates = i` is the value of argument i in the next step. `random_calls` lists the random operators
+    (name, shape) in eager's call order, for `tandem.random.replay`.
+    """
+
+    mlir: str
+    arguments: list[Argument]
+    results: list[Result]
+    random_calls: list[tuple[str, tuple[int, ...]]]
+    step: Step
+
+    def values(self):
+        """{`role/name`: tensor} of all arguments but the inputs; empty of what is on the meta device."""
+        return {a.key: a.value for a in self.arguments if a.role != "input" and a.value is not None}
+
+    def inputs(self, batch):
+        """{`input/name`: tensor} of a batch, in the arguments' order."""
+        tensors = batch_tensors(batch)
+        return {a.key: tensors[a.name] for a in self.arguments if a.role == "input"}
+
+    def save_values(self, path, batches=(), seed=0):
+        """Writes the values and some batches as safetensors: `parameter/<name>`, `batch.<i>/<input>`."""
+        from safetensors.torch import save_file
+
+        tensors = self.values() | {"seed/seed": torch.tensor(seed)}
+        for i, batch in enumerate(batches):
+            tensors |= {f"batch.{i}/{name}": tensor for name, tensor in batch_tensors(batch).items()}
+        save_file({key: tensor.detach().clone().contiguous() for key, tensor in tensors.items()}, path)
+
+
+def export(model, loss_fn, optimizer, example_batch, gradients=False):
+    """Captures one training step of `model`: forward, backward, optimizer.
+
+    `loss_fn(model, batch)` returns a scalar tensor; `optimizer` is a `torch.optim.SGD`, `Adam` or
+    `AdamW`, whose hyperparameters and state are taken over. With `gradients`, they are results too.
+    Nothing is computed, and neither model nor optimizer is changed; both may be on the meta device.
+    Raises `CaptureError` or `UnsupportedOperatorError`.
+    """
+    trace = trace_step(model, loss_fn, optimizer, example_batch, gradients, is_kept)
+    step = lower(trace)
+    return StepModule(print_step(step), step.arguments, step.results, trace.random_calls, step)

@@ -1,0 +1,101 @@
+"""Where in the user's code an operator comes from.
+
+A location is the innermost Python frame that is neither PyTorch's nor Tandem's. If that frame lies in
+an installed package (for example `transformers`) and the user's own code called it, both are kept.
+"""
+
+import functools
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass
+
+import torch
+
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_TANDEM = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
+_PACKAGES = tuple({sysconfig.get_paths()[key] + os.sep for key in ("purelib", "platlib")})
+
+
+@dataclass(frozen=True)
+class Place:
+    file: str
+    line: int
+    column: int = 0
+
+    def __str__(self):
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Location:
+    """`place` is the innermost frame; `caller` the user's own one if `place` is in a package; `name`
+    stands for operators that no line of the user's wrote (the optimizer's)."""
+
+    place: Place | None = None
+    caller: Place | None = None
+    name: str = ""
+
+    def __str__(self):
+        if self.place is None:
+            return self.name or "<unknown>"
+        return str(self.caller or self.place)
+
+
+UNKNOWN = Location()
+
+
+def _is_internal(path):
+    if path.startswith("<"):
+        return True
+    in_packages = path.startswith(_PACKAGES)
+    return path.startswith((_TORCH, _TANDEM)) or (path.startswith(_STDLIB) and not in_packages)
+
+
+@functools.lru_cache(maxsize=4096)
+def _readable(path):
+    """A path that does not depend on the machine: below the package folder or the current one."""
+    for root in _PACKAGES:
+        if path.startswith(root):
+            return path[len(root) :]
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+@functools.lru_cache(maxsize=65536)
+def _place(code, instruction, line):
+    positions = list(code.co_positions())
+    column = positions[instruction // 2][2] if instruction // 2 < len(positions) else None
+    return Place(_readable(code.co_filename), line, (column or 0) + 1)
+
+
+def _location_of(frames):
+    """`frames` go from the innermost outwards: (code, instruction, line)."""
+    users = [frame for frame in frames if not _is_internal(frame[0].co_filename)]
+    if not users:
+        return None
+    place = _place(*users[0])
+    if not users[0][0].co_filename.startswith(_PACKAGES):
+        return Location(place)
+    own = [frame for frame in users if not frame[0].co_filename.startswith(_PACKAGES)]
+    return Location(place, _place(*own[0]) if own else None)
+
+
+def current_location(outermost):
+    """The location of the running code, looking no further out than the function `outermost`."""
+    frames, frame = [], sys._getframe(1)
+    while frame is not None and frame.f_code is not outermost.__code__:
+        frames.append((frame.f_code, frame.f_lasti, frame.f_lineno))
+        frame = frame.f_back
+    return _location_of(frames)
+
+
+def location_of_traceback(traceback):
+    """The user's line in which an exception was raised."""
+    frames = []
+    while traceback is not None:
+        frame = traceback.tb_frame
+        frames.append((frame.f_code, traceback.tb_lasti, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return _location_of(frames[::-1]) or UNKNOWN

@@ -1,0 +1,142 @@
+"""From the FX graph of a step to `nn` operators: one function per ATen operator, one file per kind."""
+
+import operator as python_operator
+
+import torch
+
+from ..builder import Builder
+from ..errors import CaptureError, UnsupportedOperatorError
+from ..records import ELEMENT_TYPES, Step, TensorType, Value
+from ..trace import Origin, is_random
+from . import elementwise, indexing, products, randoms, reductions, shapes  # noqa: F401 - they register
+from .registry import LOWERINGS, Unsupported, base_name, lowering_of
+
+__all__ = ["LOWERINGS", "is_kept", "lower"]
+
+_LATER = {
+    "convolution": "convolution comes later",
+    "_convolution": "convolution comes later",
+    "max_pool2d_with_indices": "pooling comes later",
+    "avg_pool2d": "pooling comes later",
+    "_adaptive_avg_pool2d": "pooling comes later",
+}
+
+
+def is_kept(operator):
+    """Whether an operator is lowered as it is, not decomposed by PyTorch's rules."""
+    return lowering_of(operator) is not None
+
+
+class _Lowering:
+    def __init__(self, trace):
+        self.trace = trace
+        self.builder = Builder()
+        self.values = {}
+
+    def run(self):
+        parameters = self._define_arguments()
+        for node in self.trace.graph.graph.nodes:
+            if node.op == "get_attr":
+                self._at(node)
+                self.values[node] = self._constant(node)
+            elif node.op == "call_function":
+                self.values[node] = self._call(node)
+            elif node.op == "output":
+                outputs = [self.values[result] for result in node.args[0]]
+        step = Step(self.trace.arguments, parameters, self.builder.operators, self.trace.results, outputs)
+        step.remove_dead()
+        return _without_unused_states(step)
+
+    def _define_arguments(self):
+        nodes = [node for node in self.trace.graph.graph.nodes if node.op == "placeholder"]
+        for node, argument in zip(nodes, self.trace.arguments, strict=True):
+            value = self.values[node] = Value(_type(argument))
+            if argument.role in ("seed", "step"):
+                setattr(self.builder, argument.role, value)
+        return [self.values[node] for node in nodes]
+
+    def _at(self, node):
+        """Tells the builder where it is."""
+        self.origin = node.meta.get("tandem", Origin())
+        self.builder.phase, self.builder.location = self.origin.phase, self.origin.location
+        self.builder.ordinal, self.builder.operator = self.origin.ordinal, node.target
+
+    def _constant(self, node):
+        tensor = self.trace.graph
+        for part in node.target.split("."):
+            tensor = getattr(tensor, part)
+        if isinstance(tensor, torch._subclasses.FakeTensor) or tensor.is_meta:
+            raise CaptureError(
+                f"{self.origin.location}: a tensor of shape {tuple(tensor.shape)} that is neither parameter, buffer"
+                " nor input has no values; register it as a buffer"
+            )
+        scalar = tensor.dim() and tensor.numel() and bool((tensor == tensor.reshape(-1)[0]).all())
+        if scalar:
+            return self.builder.expand(self.builder.tensor(tensor.reshape(-1)[0]), tensor.shape)
+        return self.builder.tensor(tensor)
+
+    def _call(self, node):
+        if node.target is python_operator.getitem:
+            return self.values[node.args[0]][node.args[1]]
+        self._at(node)
+        lowering = lowering_of(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
+        if lowering is None or (is_random(node.target) and self.origin.ordinal is None):
+            raise self._unsupported(node, _LATER.get(base_name(node.target), "") if lowering is None else "")
+        self.builder.out = _types_of(node.meta["val"])
+        try:
+            result = lowering(self.builder, *self._plain(node.args), **self._plain(node.kwargs))
+        except Unsupported as error:
+            raise self._unsupported(node, str(error)) from error
+        self._check(node, result)
+        return result
+
+    def _plain(self, tree):
+        return torch.fx.node.map_aggregate(
+            tree, lambda leaf: self.values[leaf] if isinstance(leaf, torch.fx.Node) else leaf
+        )
+
+    def _unsupported(self, node, reason):
+        name = self.origin.operator or str(node.target)
+        inner = f"it needs {node.target}" if str(node.target) != name else ""
+        return UnsupportedOperatorError(name, self.origin.location, ", ".join(filter(None, (inner, reason))))
+
+    def _check(self, node, result):
+        """A lowering must give what the ATen operator gives; a mistake here would be a wrong number."""
+        expected = self.builder.out
+        pairs = zip(result, expected) if isinstance(expected, list) else [(result, expected)]
+        for value, type_ in pairs:
+            if value is not None and type_ is not None and value.type != type_:
+                raise CaptureError(
+                    f"{self.origin.location}: lowering of {node.target} gives {value.type}, expected {type_}"
+                )
+
+
+def _type(tensor):
+    if tensor.dtype not in ELEMENT_TYPES:
+        raise CaptureError(
+            f"element type {tensor.dtype}: expected one of {', '.join(str(dtype) for dtype in ELEMENT_TYPES)}"
+        )
+    return TensorType(tuple(int(size) for size in tensor.shape), tensor.dtype)
+
+
+def _types_of(value):
+    if isinstance(value, (list, tuple)):
+        return [_type(tensor) if isinstance(tensor, torch.Tensor) else None for tensor in value]
+    return _type(value)
+
+
+def _without_unused_states(step):
+    """Drops the state of parameters that have no gradient: the optimizer never makes it."""
+    updated = {result.updates for result in step.results if result.updates is not None}
+    kept = [i for i, argument in enumerate(step.arguments) if argument.role != "state" or i in updated]
+    place = {old: new for new, old in enumerate(kept)}
+    for result in step.results:
+        result.updates = place.get(result.updates)
+    step.arguments = [step.arguments[i] for i in kept]
+    step.parameters = [step.parameters[i] for i in kept]
+    return step
+
+
+def lower(trace):
+    """A `Step` of `nn` operators with the meaning of the trace."""
+    return _Lowering(trace).run()

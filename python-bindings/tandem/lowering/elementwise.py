@@ -1,0 +1,310 @@
+"""Elementwise operators. Type promotion is PyTorch's: the traced node knows the result type."""
+
+import math
+
+import torch
+
+from ..records import Value
+from .registry import LOWERINGS, Unsupported, lowers
+
+_FLOAT_UNARY = (
+    "exp log log1p expm1 sqrt rsqrt reciprocal sin cos tanh sigmoid erf silu".split()
+)
+_ANY_UNARY = "neg abs sign floor ceil relu".split()
+
+
+def _unary(name):
+    def lower(b, x):
+        return b.unary(name, b.convert(x, b.out.dtype))
+
+    return lower
+
+
+for _name in (*_FLOAT_UNARY, *_ANY_UNARY):
+    LOWERINGS[_name] = _unary(_name)
+
+
+@lowers("round")
+def _round(b, x, decimals=0):
+    if decimals:
+        raise Unsupported(f"decimals = {decimals}, expected 0")
+    return b.unary("round", x)
+
+
+@lowers("trunc")
+def _trunc(b, x):
+    return b.select(b.compare("lt", x, 0), b.unary("ceil", x), b.unary("floor", x), x.dtype)
+
+
+@lowers("square")
+def _square(b, x):
+    return b.binary("mul", x, x)
+
+
+@lowers("erfc")
+def _erfc(b, x):
+    return b.binary("sub", 1, b.unary("erf", b.convert(x, b.out.dtype)))
+
+
+@lowers("exp2")
+def _exp2(b, x):
+    return b.unary("exp", b.binary("mul", b.convert(x, b.out.dtype), math.log(2)))
+
+
+@lowers("log2")
+def _log2(b, x):
+    return b.binary("mul", b.unary("log", b.convert(x, b.out.dtype)), 1 / math.log(2))
+
+
+@lowers("log10")
+def _log10(b, x):
+    return b.binary("mul", b.unary("log", b.convert(x, b.out.dtype)), 1 / math.log(10))
+
+
+@lowers("isnan")
+def _isnan(b, x):
+    return b.compare("ne", x, x)
+
+
+@lowers("isinf")
+def _isinf(b, x):
+    return b.compare("eq", b.unary("abs", x), math.inf)
+
+
+def _truth(b, x):
+    return b.convert(x, torch.bool) if isinstance(x, Value) else b.constant(bool(x), torch.bool)
+
+
+@lowers("logical_not")
+def _logical_not(b, x):
+    return b.unary("logical_not", _truth(b, x))
+
+
+@lowers("bitwise_not")
+def _bitwise_not(b, x):
+    if x.dtype != torch.bool:
+        return b.binary("sub", -1, x)
+    return b.unary("logical_not", x)
+
+
+def _logical(name, bitwise):
+    def lower(b, x, y):
+        if bitwise and b.out.dtype != torch.bool:
+            return b.binary(name, x, y, b.out.dtype)
+        return b.elementwise(name, [_truth(b, x), _truth(b, y)], torch.bool)
+
+    return lower
+
+
+for _name in ("and", "or", "xor"):
+    LOWERINGS[f"logical_{_name}"] = _logical(f"logical_{_name}", False)
+    LOWERINGS[f"bitwise_{_name}"] = LOWERINGS[f"__{_name}__"] = _logical(f"logical_{_name}", True)
+
+
+@lowers("add")
+def _add(b, x, y, alpha=1):
+    if b.out.dtype == torch.bool:
+        return b.elementwise("logical_or", [_truth(b, x), _truth(b, y)], torch.bool)
+    return b.binary("add", x, _scaled(b, y, alpha), b.out.dtype)
+
+
+@lowers("sub")
+def _sub(b, x, y, alpha=1):
+    return b.binary("sub", x, _scaled(b, y, alpha), b.out.dtype)
+
+
+@lowers("rsub")
+def _rsub(b, x, y, alpha=1):
+    return b.binary("sub", y, _scaled(b, x, alpha), b.out.dtype)
+
+
+def _scaled(b, x, alpha):
+    if alpha == 1:
+        return x
+    return b.binary("mul", x, alpha, b.out.dtype) if isinstance(x, Value) else x * alpha
+
+
+@lowers("mul")
+def _mul(b, x, y):
+    if b.out.dtype == torch.bool:
+        return b.elementwise("logical_and", [_truth(b, x), _truth(b, y)], torch.bool)
+    return b.binary("mul", x, y, b.out.dtype)
+
+
+@lowers("div")
+def _div(b, x, y, rounding_mode=None):
+    dtype = b.out.dtype
+    if rounding_mode == "floor":
+        return b.binary("floor_divide", x, y, dtype)
+    quotient = b.binary("div", x, y, dtype)
+    return _trunc(b, quotient) if rounding_mode == "trunc" and dtype.is_floating_point else quotient
+
+
+@lowers("floor_divide")
+def _floor_divide(b, x, y):
+    return b.binary("floor_divide", x, y, b.out.dtype)
+
+
+@lowers("remainder")
+def _remainder(b, x, y):
+    return b.binary("remainder", x, y, b.out.dtype)
+
+
+@lowers("fmod")
+def _fmod(b, x, y):
+    dtype = b.out.dtype
+    quotient = b.binary("div", x, y, dtype)
+    quotient = _trunc(b, quotient) if dtype.is_floating_point else quotient
+    return b.binary("sub", x, b.binary("mul", quotient, y, dtype), dtype)
+
+
+@lowers("maximum")
+def _maximum(b, x, y):
+    return b.binary("maximum", x, y, b.out.dtype)
+
+
+@lowers("minimum")
+def _minimum(b, x, y):
+    return b.binary("minimum", x, y, b.out.dtype)
+
+
+@lowers("atan2")
+def _atan2(b, x, y):
+    return b.binary("atan2", x, y, b.out.dtype)
+
+
+@lowers("clamp", "clip")
+def _clamp(b, x, min=None, max=None):
+    x = b.convert(x, b.out.dtype)
+    x = b.binary("maximum", x, min) if min is not None else x
+    return b.binary("minimum", x, max) if max is not None else x
+
+
+@lowers("clamp_min")
+def _clamp_min(b, x, min):
+    return _clamp(b, x, min)
+
+
+@lowers("clamp_max")
+def _clamp_max(b, x, max):
+    return _clamp(b, x, None, max)
+
+
+@lowers("pow")
+def _pow(b, x, exponent):
+    dtype = b.out.dtype
+    x = b.as_value(x, dtype)
+    if not isinstance(exponent, Value):
+        return _power_of_number(b, x, exponent)
+    return b.binary("pow", x, exponent, dtype)
+
+
+def _power_of_number(b, x, exponent):
+    """The powers that PyTorch computes without `pow`."""
+    if exponent == 0:
+        return b.full(x.shape, 1, x.dtype)
+    if exponent == 1:
+        return x
+    if exponent in (2, 3):
+        square = b.binary("mul", x, x)
+        return square if exponent == 2 else b.binary("mul", square, x)
+    if exponent == 0.5:
+        return b.unary("sqrt", x)
+    if exponent == -0.5:
+        return b.unary("rsqrt", x)
+    if exponent in (-1, -2):
+        return b.unary("reciprocal", x if exponent == -1 else b.binary("mul", x, x))
+    return b.binary("pow", x, exponent)
+
+
+def _comparison(predicate):
+    def lower(b, x, y):
+        dtype = _promoted(x, y)
+        return b.compare(predicate, b.as_value(x, dtype), b.as_value(y, dtype))
+
+    return lower
+
+
+def _promoted(x, y):
+    def sample(operand):
+        return torch.empty((1,) * min(len(operand.shape), 1), dtype=operand.dtype) if isinstance(operand, Value) else operand
+
+    return torch.result_type(sample(x), sample(y))
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    LOWERINGS[_name] = _comparison(_name)
+
+
+@lowers("where")
+def _where(b, condition, x=None, y=None):
+    if x is None:
+        raise Unsupported("the shape of its result depends on data")
+    return b.select(_truth(b, condition), x, y, b.out.dtype)
+
+
+@lowers("masked_fill")
+def _masked_fill(b, x, mask, value):
+    return b.select(mask, value, x, b.out.dtype)
+
+
+@lowers("gelu")
+def _gelu(b, x, approximate="none"):
+    return b.unary("gelu", x, approximate=approximate)
+
+
+@lowers("gelu_backward")
+def _gelu_backward(b, gradient, x, approximate="none"):
+    return b.binary("gelu_backward", gradient, x, approximate=approximate)
+
+
+@lowers("silu_backward")
+def _silu_backward(b, gradient, x):
+    return b.binary("silu_backward", gradient, x)
+
+
+@lowers("threshold_backward")
+def _threshold_backward(b, gradient, x, threshold):
+    return b.select(b.compare("le", x, threshold), 0, gradient, b.out.dtype)
+
+
+@lowers("tanh_backward")
+def _tanh_backward(b, gradient, y):
+    return b.binary("mul", gradient, b.binary("sub", 1, b.binary("mul", y, y)))
+
+
+@lowers("sigmoid_backward")
+def _sigmoid_backward(b, gradient, y):
+    return b.binary("mul", gradient, b.binary("mul", y, b.binary("sub", 1, y)))
+
+
+@lowers("addcmul")
+def _addcmul(b, x, y, z, value=1):
+    product = b.binary("mul", y, z, b.out.dtype)
+    return b.binary("add", x, _scaled(b, product, value), b.out.dtype)
+
+
+@lowers("addcdiv")
+def _addcdiv(b, x, y, z, value=1):
+    quotient = b.binary("div", y, z, b.out.dtype)
+    return b.binary("add", x, _scaled(b, quotient, value), b.out.dtype)
+
+
+@lowers("lerp")
+def _lerp(b, x, y, weight):
+    return b.binary("add", x, b.binary("mul", b.binary("sub", y, x), weight))
+
+
+@lowers("_to_copy", "convert_element_type", "to")
+def _to_copy(b, x, *_, **__):
+    return b.convert(x, b.out.dtype)
+
+
+@lowers("copy", "copy_")
+def _copy(b, x, source, *_, **__):
+    return b.expand(b.convert(source, x.dtype), x.shape)
+
+
+@lowers("clone", "alias", "detach", "lift_fresh_copy", "lift", "lift_fresh", "contiguous", "_conj", "view_of")
+def _identity(b, x, **_):
+    return x

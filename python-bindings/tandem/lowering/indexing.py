@@ -1,0 +1,229 @@
+"""Gather, scatter and advanced indexing, in terms of embedding, gather and their adjoints."""
+
+import math
+
+import torch
+
+from .registry import Unsupported, lowers, normalize_dim
+
+_NEVER_NEGATIVE = ("iota", "argmax", "topk")
+
+
+def _wrapped(b, index, size):
+    """Negative positions count from the end. None are where the index is made of positions."""
+    index = b.convert(index, torch.int64)
+    owner = index.owner
+    while owner is not None and owner.name in ("reshape", "permute", "expand", "slice"):
+        owner = owner.operands[0].owner
+    if owner is not None and owner.name in _NEVER_NEGATIVE:
+        return index
+    shifted = b.binary("add", index, size)
+    return b.select(b.compare("lt", index, 0), shifted, index, torch.int64)
+
+
+@lowers("embedding")
+def _embedding(b, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    if sparse:
+        raise Unsupported("sparse = True, expected dense gradients")
+    return b.embedding(weight, b.convert(indices, torch.int64))
+
+
+@lowers("embedding_dense_backward")
+def _embedding_backward(b, gradient, indices, rows, padding_idx, scale_grad_by_freq):
+    if scale_grad_by_freq:
+        raise Unsupported("scale_grad_by_freq = True, expected False")
+    indices = b.convert(indices, torch.int64)
+    if padding_idx >= 0:
+        padding = b.reshape(b.compare("eq", indices, padding_idx), indices.shape + (1,))
+        gradient = b.select(padding, 0, gradient, gradient.dtype)
+    return b.embedding_backward(gradient, indices, rows)
+
+
+def _cut_to(b, x, index, dim):
+    """torch's gather and scatter look only at the part of `x` that the index covers."""
+    for d, size in enumerate(index.shape):
+        x = b.slice(x, d, 0, size) if d != dim else x
+    return x
+
+
+@lowers("gather")
+def _gather(b, x, dim, index, sparse_grad=False):
+    if not x.shape:
+        return x
+    dim = normalize_dim(dim, len(x.shape))
+    return b.gather(_cut_to(b, x, index, dim), b.convert(index, torch.int64), dim)
+
+
+def _scatter_into_zeros(b, shape, dim, index, source):
+    """Adds `source` at `index` into zeros of `shape`."""
+    total = b.scatter_add(source, index, dim, shape[dim])
+    for d, size in enumerate(shape):
+        total = b.pad(total, d, 0, size - total.shape[d]) if d != dim else total
+    return total
+
+
+@lowers("scatter_add")
+def _scatter_add(b, x, dim, index, source):
+    dim = normalize_dim(dim, len(x.shape))
+    total = _scatter_into_zeros(b, x.shape, dim, index, _cut_source(b, source, index))
+    return total if b.splat_number(x) == 0 else b.binary("add", x, total)
+
+
+def _cut_source(b, source, index):
+    for d, size in enumerate(index.shape):
+        source = b.slice(source, d, 0, size)
+    return source
+
+
+@lowers("scatter")
+def _scatter(b, x, dim, index, source, reduce=None):
+    if reduce is not None:
+        raise Unsupported(f"reduce = {reduce!r}")
+    if not x.shape:
+        return b.as_value(source, x.dtype)
+    dim = normalize_dim(dim, len(x.shape))
+    ones = b.full(index.shape, 1, torch.int64)
+    hit = b.compare("gt", _scatter_into_zeros(b, x.shape, dim, index, ones), 0)
+    if not hasattr(source, "shape"):
+        return b.select(hit, source, x, x.dtype)
+    if not source.shape:
+        return b.select(hit, source, x, x.dtype)
+    total = _scatter_into_zeros(b, x.shape, dim, index, _cut_source(b, source, index))
+    return total if b.splat_number(x) == 0 else b.select(hit, total, x, x.dtype)
+
+
+@lowers("index_select")
+def _index_select(b, x, dim, index):
+    return _rows(b, x, normalize_dim(dim, len(x.shape)), _wrapped(b, index, x.shape[dim]))
+
+
+def _rows(b, x, dim, index):
+    """x[..., index, ...] with the dimensions of the index in the place of `dim`."""
+    taken = b.embedding(b.move_dim(x, dim, 0), index)
+    rank = len(index.shape)
+    order = [*range(rank, rank + dim), *range(rank), *range(rank + dim, len(taken.shape))]
+    return b.permute(taken, order)
+
+
+class _Advanced:
+    """x[indices] with tensors at some dimensions: `dims` of them, all broadcast to `shape`.
+
+    The indexed dimensions are moved to the front and merged, so that one linear index takes rows of them.
+    """
+
+    def __init__(self, b, x, indices):
+        if any(index is not None and index.dtype == torch.bool for index in indices):
+            raise Unsupported("a mask as index: the shape depends on data; multiply by the mask, or use torch.where")
+        self.dims = [dim for dim, index in enumerate(indices) if index is not None]
+        self.rest = [dim for dim in range(len(x.shape)) if dim not in self.dims]
+        self.sizes = [x.shape[dim] for dim in self.dims]
+        self.shape = tuple(torch.broadcast_shapes(*(indices[dim].shape for dim in self.dims)))
+        self.order = [*self.dims, *self.rest]
+        self.x_shape = x.shape
+        self.linear = self._linear(b, [indices[dim] for dim in self.dims])
+
+    def _linear(self, b, indices):
+        linear = None
+        for index, size in zip(indices, self.sizes):
+            index = _wrapped(b, index, size)
+            if linear is not None:
+                index = b.binary("add", b.binary("mul", linear, size), index)
+            linear = index
+        return b.expand(linear, self.shape)
+
+    def merged(self, b, x):
+        """The indexed dimensions first, merged."""
+        tail = tuple(self.x_shape[dim] for dim in self.rest)
+        return b.reshape(b.permute(x, self.order), (math.prod(self.sizes),) + tail)
+
+    def separated(self, b, merged):
+        shape = [self.x_shape[dim] for dim in self.order]
+        return b.permute(b.reshape(merged, shape), [self.order.index(dim) for dim in range(len(shape))])
+
+    def _result_order(self):
+        """Where the index's dimensions stand in the result: in place if adjacent, else in front."""
+        rank = len(self.shape)
+        adjacent = self.dims == list(range(self.dims[0], self.dims[-1] + 1))
+        before = self.dims[0] if adjacent else 0
+        return [*range(rank, rank + before), *range(rank), *range(rank + before, rank + len(self.rest))]
+
+    def to_result(self, b, rows):
+        return b.permute(rows, self._result_order())
+
+    def from_result(self, b, values):
+        order = self._result_order()
+        shape = self.shape + tuple(self.x_shape[dim] for dim in self.rest)
+        values = b.expand(values, [shape[dim] for dim in order])
+        return b.permute(values, [order.index(dim) for dim in range(len(order))])
+
+
+def _batched_positions(b, index, size):
+    """Whether `index` is 0, 1, ..., size - 1 along its only dimension larger than one."""
+    if index is None or math.prod(index.shape) != size:
+        return False
+    owner = index.owner
+    while owner is not None and owner.name == "reshape":
+        owner = owner.operands[0].owner
+    return owner is not None and owner.name == "iota"
+
+
+def _along_batch(b, x, indices):
+    """x[arange(n), i] as a gather, which can be split over n; None where the pattern does not match."""
+    if len(indices) < 2 or any(index is None for index in indices[:2]) or any(i is not None for i in indices[2:]):
+        return None
+    rows, columns = indices[:2]
+    one_dim = len(rows.shape) == 1 and columns.shape == rows.shape
+    if not one_dim or not _batched_positions(b, rows, x.shape[0]) or columns.dtype == torch.bool:
+        return None
+    count, tail = rows.shape[0], x.shape[2:]
+    index = b.reshape(_wrapped(b, columns, x.shape[1]), (count, 1) + (1,) * len(tail))
+    return b.expand(index, (count, 1) + tail)
+
+
+@lowers("index", "_unsafe_index")
+def _index(b, x, indices):
+    along = _along_batch(b, x, indices)
+    if along is not None:
+        return b.reshape(b.gather(x, along, 1), b.out.shape)
+    present = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    if len(present) == 1 and present[0][1].dtype != torch.bool:
+        dim, index = present[0]
+        return _rows(b, x, dim, _wrapped(b, index, x.shape[dim]))
+    advanced = _Advanced(b, x, indices)
+    return advanced.to_result(b, b.embedding(advanced.merged(b, x), advanced.linear))
+
+
+@lowers("index_put", "_unsafe_index_put", "index_put_")
+def _index_put(b, x, indices, values, accumulate=False):
+    if len(indices) == 1 and indices[0].dtype == torch.bool and not values.shape:
+        mask = b.reshape(indices[0], indices[0].shape + (1,) * (len(x.shape) - len(indices[0].shape)))
+        return b.select(mask, b.binary("add", x, values) if accumulate else values, x, x.dtype)
+    along = _along_batch(b, x, indices)
+    if along is not None and accumulate:
+        source = b.reshape(b.expand(values, (x.shape[0],) + x.shape[2:]), along.shape)
+        total = b.scatter_add(source, along, 1, x.shape[1])
+    else:
+        total, hit = _put_rows(b, x, indices, values)
+        if not accumulate:
+            return b.select(hit, total, x, x.dtype)
+    return total if b.splat_number(x) == 0 else b.binary("add", x, total)
+
+
+def _put_rows(b, x, indices, values):
+    """The sum of `values` at their places, and where there is one."""
+    advanced = _Advanced(b, x, indices)
+    count = math.prod(advanced.sizes)
+    rows = advanced.from_result(b, b.convert(values, x.dtype))
+    total = b.embedding_backward(rows, advanced.linear, count)
+    ones = b.full(rows.shape, 1, torch.int64)
+    hit = b.compare("gt", b.embedding_backward(ones, advanced.linear, count), 0)
+    return advanced.separated(b, total), advanced.separated(b, hit)
+
+
+@lowers("index_add")
+def _index_add(b, x, dim, index, source, alpha=1):
+    dim = normalize_dim(dim, len(x.shape))
+    source = b.binary("mul", source, alpha) if alpha != 1 else source
+    total = b.embedding_backward(b.move_dim(source, dim, 0), _wrapped(b, index, x.shape[dim]), x.shape[dim])
+    total = b.move_dim(total, 0, dim)
+    return total if b.splat_number(x) == 0 else b.binary("add", x, total)

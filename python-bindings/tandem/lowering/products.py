@@ -1,0 +1,48 @@
+"""Matrix products. `import` takes merged leading dimensions apart later."""
+
+from ..records import Value
+from .registry import lowers
+
+
+@lowers("mm", "bmm")
+def _mm(b, x, y, **_):
+    return b.matmul(x, y)
+
+
+def _plus_scaled(b, addend, product, beta, alpha):
+    if alpha != 1:
+        product = b.binary("mul", product, alpha)
+    if beta == 0:
+        return product
+    addend = addend if beta == 1 else b.binary("mul", addend, beta)
+    return b.binary("add", product, addend)
+
+
+@lowers("addmm", "baddbmm")
+def _addmm(b, addend, x, y, beta=1, alpha=1, **_):
+    return _plus_scaled(b, addend, b.matmul(x, y), beta, alpha)
+
+
+def _times_vector(b, matrix, vector):
+    column = b.reshape(vector, vector.shape + (1,))
+    return b.reshape(b.matmul(matrix, column), matrix.shape[:-1])
+
+
+@lowers("mv")
+def _mv(b, matrix, vector):
+    return _times_vector(b, matrix, vector)
+
+
+@lowers("addmv")
+def _addmv(b, addend, matrix, vector, beta=1, alpha=1):
+    return _plus_scaled(b, addend, _times_vector(b, matrix, vector), beta, alpha)
+
+
+@lowers("dot", "vdot")
+def _dot(b, x: Value, y: Value):
+    return b.sum(b.binary("mul", x, y), [0])
+
+
+@lowers("outer", "ger")
+def _outer(b, x, y):
+    return b.binary("mul", b.reshape(x, x.shape + (1,)), y)

@@ -1,0 +1,142 @@
+"""Model files: any Python file with PRESETS, model, loss, optimizer and batches.
+
+    PRESETS = {"tiny": dict(layers=2, batch=8)}       # named sizes; the first one is the default
+    def model(**sizes): ...            # torch.nn.Module
+    def loss(model, batch): ...        # a scalar tensor
+    def optimizer(model): ...          # torch.optim.SGD, Adam or AdamW
+    def batches(**sizes): ...          # yields batches
+"""
+
+import ast
+import importlib.util
+import inspect
+import itertools
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import torch
+import torch.utils._pytree as pytree
+
+from .errors import ModelFileError
+from .locations import location_of_traceback
+
+_NAMES = ("PRESETS", "model", "loss", "optimizer", "batches")
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass
+class ModelFile:
+    """A loaded model file with its sizes chosen. `dtype` is that of parameters and floating-point inputs."""
+
+    path: Path
+    module: ModuleType
+    preset: str
+    sizes: dict
+    dtype: torch.dtype
+
+    def make_model(self, seed=0, meta=False):
+        torch.manual_seed(seed)
+        if meta:
+            with torch.device("meta"):
+                model = self._call("model", **self.sizes)
+        else:
+            model = self._call("model", **self.sizes)
+        if not isinstance(model, torch.nn.Module):
+            raise ModelFileError(f"{self.path}: model() gave {type(model).__name__}, expected a torch.nn.Module")
+        return model.to(self.dtype)
+
+    def make_optimizer(self, model):
+        return self._call("optimizer", model)
+
+    @property
+    def loss(self):
+        return self.module.loss
+
+    def batches(self, count):
+        """A list of `count` batches."""
+        found = list(itertools.islice(self._call("batches", **self.sizes), count))
+        if len(found) < count:
+            raise ModelFileError(f"{self.path}: batches() yields {len(found)} batches, expected at least {count}")
+        return [pytree.tree_map(self._convert, batch) for batch in found]
+
+    def _convert(self, leaf):
+        floating = isinstance(leaf, torch.Tensor) and leaf.dtype.is_floating_point
+        return leaf.to(self.dtype) if floating else leaf
+
+    def _call(self, name, *arguments, **sizes):
+        try:
+            return getattr(self.module, name)(*arguments, **sizes)
+        except ModelFileError:
+            raise
+        except Exception as error:
+            where = location_of_traceback(error.__traceback__)
+            raise ModelFileError(f"{where}: {name}() fails: {type(error).__name__}: {error}") from error
+
+
+def parse_sizes(text):
+    """`layers=4,gate=switch` -> {"layers": 4, "gate": "switch"}."""
+    sizes = {}
+    for item in filter(None, (text or "").split(",")):
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise ModelFileError(f"--set: found {item!r}, expected name=value")
+        try:
+            sizes[name.strip()] = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError):
+            sizes[name.strip()] = value.strip()
+    return sizes
+
+
+def _import(path):
+    """Runs the file, with its folder importable as for `python FILE`."""
+    if not path.is_file():
+        raise ModelFileError(f"{path}: no such model file")
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    if specification is None:
+        raise ModelFileError(f"{path}: found suffix {path.suffix!r}, expected a Python file (.py)")
+    module = importlib.util.module_from_spec(specification)
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        specification.loader.exec_module(module)
+    except Exception as error:
+        text = str(error).splitlines()[0] if str(error) else ""
+        raise ModelFileError(f"{path}: cannot be imported: {type(error).__name__}: {text}") from error
+    return module
+
+
+def _check_names(path, module):
+    missing = [name for name in _NAMES if not hasattr(module, name)]
+    if missing:
+        raise ModelFileError(f"{path}: has no {', '.join(missing)}; expected {', '.join(_NAMES)}")
+    if not isinstance(module.PRESETS, dict) or not module.PRESETS:
+        raise ModelFileError(f"{path}: PRESETS is {module.PRESETS!r}, expected a dict of named sizes")
+
+
+def _check_sizes(path, module, chosen, preset):
+    """A misspelt name is an error, unless model or batches takes it."""
+    known = set(preset)
+    for function in (module.model, module.batches):
+        parameters = inspect.signature(function).parameters.values()
+        known |= {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}
+    for name in chosen:
+        if name not in known:
+            raise ModelFileError(f"{path}: --set: unknown size {name!r}, expected one of {', '.join(sorted(known))}")
+
+
+def load_model_file(path, preset=None, sizes=None, dtype="float64"):
+    """`sizes` is a dict or the text of `--set`; `dtype` a name or a torch.dtype."""
+    path = Path(path)
+    module = _import(path)
+    _check_names(path, module)
+    preset = preset or next(iter(module.PRESETS))
+    if preset not in module.PRESETS:
+        raise ModelFileError(f"{path}: no preset {preset!r}, expected one of {', '.join(module.PRESETS)}")
+    chosen = parse_sizes(sizes) if isinstance(sizes, str) or sizes is None else dict(sizes)
+    _check_sizes(path, module, chosen, module.PRESETS[preset])
+    if dtype not in DTYPES and dtype not in DTYPES.values():
+        raise ModelFileError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
+    return ModelFile(path, module, preset, {**module.PRESETS[preset], **chosen}, DTYPES.get(dtype, dtype))

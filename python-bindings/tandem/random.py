@@ -1,0 +1,164 @@
+"""Counter-based random numbers, for eager PyTorch: the same bits as `nn.philox`.
+
+Philox4x32-10 (Salmon et al., SC 2011). Key: the 64-bit seed. Counter: (linear index / 4 as 64 bits,
+ordinal of the random operator in eager's call order, step). Lane: index mod 4.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .errors import ReplayError
+
+_M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_W0, _W1 = 0x9E3779B9, 0xBB67AE85
+_LOW = np.uint64(0xFFFFFFFF)
+_ROUNDS = 10
+
+# How many random bits a number in [0, 1) takes, so that it is exact in its element type.
+MANTISSA_BITS = {torch.float64: 32, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
+
+
+def philox(index, seed, ordinal, step):
+    """The 32 bits of each linear index (an array of unsigned integers), as uint64."""
+    index = np.asarray(index, dtype=np.uint64)
+    block = index >> np.uint64(2)
+    words = [block & _LOW, block >> np.uint64(32)]
+    words += [np.full(index.shape, value & 0xFFFFFFFF, dtype=np.uint64) for value in (ordinal, step)]
+    key0, key1 = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
+    for _ in range(_ROUNDS):
+        product0, product1 = words[0] * _M0, words[2] * _M1
+        words = [
+            (product1 >> np.uint64(32)) ^ words[1] ^ np.uint64(key0),
+            product1 & _LOW,
+            (product0 >> np.uint64(32)) ^ words[3] ^ np.uint64(key1),
+            product0 & _LOW,
+        ]
+        key0, key1 = (key0 + _W0) & 0xFFFFFFFF, (key1 + _W1) & 0xFFFFFFFF
+    return np.choose((index & np.uint64(3)).astype(np.int64), words)
+
+
+def bits(shape, seed, ordinal, step):
+    """The bits of every element of a tensor of `shape`, as int64."""
+    count = math.prod(shape)
+    drawn = philox(np.arange(count, dtype=np.uint64), seed, ordinal, step)
+    return torch.from_numpy(drawn.astype(np.int64)).reshape(tuple(shape))
+
+
+def keep_threshold(probability):
+    """An element is kept if its bits are below this."""
+    return math.floor(float(probability) * 2.0**32)
+
+
+def uniform(shape, dtype, seed, ordinal, step):
+    digits = MANTISSA_BITS[dtype]
+    return (bits(shape, seed, ordinal, step) // 2 ** (32 - digits)).to(dtype) * 2.0**-digits
+
+
+def normal(shape, dtype, seed, ordinal, step):
+    """Box and Muller's method, in double precision."""
+    even = 2 * np.arange(math.prod(shape), dtype=np.uint64)
+    first = torch.from_numpy(philox(even, seed, ordinal, step).astype(np.float64))
+    second = torch.from_numpy(philox(even + np.uint64(1), seed, ordinal, step).astype(np.float64))
+    radius = torch.sqrt(torch.log((first + 1.0) * 2.0**-32) * -2.0)
+    return (radius * torch.cos(second * (2 * math.pi * 2.0**-32))).reshape(tuple(shape)).to(dtype)
+
+
+def bernoulli(shape, probability, seed, ordinal, step):
+    """Booleans; `probability` is a number or a tensor of that shape."""
+    drawn = bits(shape, seed, ordinal, step)
+    if isinstance(probability, torch.Tensor):
+        return drawn < torch.floor(probability.to(torch.float64) * 2.0**32).to(torch.int64)
+    return drawn < keep_threshold(probability)
+
+
+def _positional(arguments, keywords, names, defaults):
+    """Values of the named arguments that follow the first one."""
+    given = dict(zip(names, arguments[1:]))
+    return [given.get(name, keywords.get(name, default)) for name, default in zip(names, defaults)]
+
+
+class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_grad is
+    """Runs eager PyTorch with the random numbers of a captured step.
+
+    Replaces the random ATen calls, in call order, by draws for `seed` and `step`. If `calls` is given
+    (`StepModule.random_calls`), every call's shape, and at the end their number, must be as captured;
+    otherwise it raises `ReplayError`.
+    """
+
+    def __init__(self, seed, step, calls=None):
+        super().__init__()
+        self.seed, self.step, self.calls = int(seed), int(step), calls
+        self.ordinal = 0
+
+    def __exit__(self, kind, error, traceback):
+        super().__exit__(kind, error, traceback)
+        if error is None and self.calls is not None and self.ordinal != len(self.calls):
+            raise ReplayError(f"eager drew {self.ordinal} random tensors, expected {len(self.calls)} as captured")
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        if torch.Tag.nondeterministic_seeded not in operator.tags:
+            return operator(*args, **(kwargs or {}))
+        name = operator._overloadpacket.__name__
+        draw = getattr(self, "_draw_" + name.rstrip("_"), None)
+        if draw is None:
+            raise ReplayError(f"random operator {operator} cannot be replayed")
+        result = draw(operator, args, kwargs or {}, in_place=name.endswith("_"))
+        self._check(name, result[0] if isinstance(result, tuple) else result)
+        self.ordinal += 1
+        return result
+
+    def _check(self, name, result):
+        if self.calls is None:
+            return
+        if self.ordinal >= len(self.calls):
+            raise ReplayError(f"eager's random call {self.ordinal} ({name}): expected {len(self.calls)} calls")
+        expected = self.calls[self.ordinal][1]
+        if tuple(result.shape) != expected:
+            raise ReplayError(
+                f"eager's random call {self.ordinal} ({name}) has shape {tuple(result.shape)}, expected {expected}"
+            )
+
+    @property
+    def _key(self):
+        return self.seed, self.ordinal, self.step
+
+    def _finish(self, tensor, drawn, in_place):
+        return tensor.copy_(drawn) if in_place else drawn.to(tensor.dtype)
+
+    def _draw_bernoulli(self, operator, args, kwargs, in_place):
+        tensor = args[0]
+        (p,) = _positional(args, kwargs, ["p"], [0.5 if in_place else None])
+        return self._finish(tensor, bernoulli(tensor.shape, tensor if p is None else p, *self._key), in_place)
+
+    def _draw_native_dropout(self, operator, args, kwargs, in_place):
+        x, (p, train) = args[0], _positional(args, kwargs, ["p", "train"], [0.5, True])
+        if train is False:
+            return x, torch.ones_like(x, dtype=torch.bool)
+        kept = bernoulli(x.shape, 1 - p, *self._key)
+        return x * kept.to(x.dtype) * (1 / (1 - p) if p < 1 else 0.0), kept
+
+    def _draw_uniform(self, operator, args, kwargs, in_place):
+        low, high = _positional(args, kwargs, ["from", "to"], [0.0, 1.0])
+        drawn = uniform(args[0].shape, args[0].dtype, *self._key)
+        return self._finish(args[0], drawn * (high - low) + low, in_place)
+
+    def _draw_normal(self, operator, args, kwargs, in_place):
+        if not in_place:
+            raise ReplayError(f"random operator {operator} cannot be replayed")
+        mean, std = _positional(args, kwargs, ["mean", "std"], [0.0, 1.0])
+        return self._finish(args[0], normal(args[0].shape, args[0].dtype, *self._key) * std + mean, in_place)
+
+    def _draw_rand(self, operator, args, kwargs, in_place):
+        return uniform(args[0], kwargs.get("dtype") or torch.get_default_dtype(), *self._key)
+
+    def _draw_randn(self, operator, args, kwargs, in_place):
+        return normal(args[0], kwargs.get("dtype") or torch.get_default_dtype(), *self._key)
+
+    def _draw_rand_like(self, operator, args, kwargs, in_place):
+        return uniform(args[0].shape, kwargs.get("dtype") or args[0].dtype, *self._key)
+
+    def _draw_randn_like(self, operator, args, kwargs, in_place):
+        return normal(args[0].shape, kwargs.get("dtype") or args[0].dtype, *self._key)

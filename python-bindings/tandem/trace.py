@@ -1,0 +1,349 @@
+"""From a model, a loss, an optimizer and a batch to one FX graph of the whole training step.
+
+The step is traced twice with fake tensors. The first trace runs the user's code, autograd and the
+functional optimizer, and notes for every operator where it comes from. The second one makes the graph
+functional and decomposes what the `nn` dialect does not have. Nothing is computed or allocated.
+"""
+
+import contextlib
+import warnings
+from dataclasses import dataclass
+
+import torch
+import torch.utils._pytree as pytree
+from torch._decomp import decomposition_table
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils.stateless import _reparametrize_module
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .arguments import Argument, Result, buffers_of, inputs_of, parameters_of, scalar_arguments
+from .errors import CaptureError, TandemError, UnsupportedOperatorError
+from .locations import UNKNOWN, Location, current_location, location_of_traceback
+from .optimizers import FunctionalOptimizer
+
+FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an operator comes from. `ordinal` counts the random operators in eager's call order."""
+
+    phase: str = FORWARD
+    location: Location = UNKNOWN
+    operator: str = ""
+    ordinal: int | None = None
+
+
+@dataclass
+class Trace:
+    graph: torch.fx.GraphModule
+    arguments: list[Argument]
+    results: list[Result]
+    random_calls: list[tuple[str, tuple[int, ...]]]
+
+
+def is_random(operator):
+    return torch.Tag.nondeterministic_seeded in operator.tags
+
+
+def _tag_new_nodes(graph, origin):
+    node = graph._root.prev
+    while node is not graph._root and "tandem" not in node.meta:
+        node.meta["tandem"] = origin
+        node = node.prev
+
+
+class _OriginMode(TorchDispatchMode):
+    """Sits above the tracer and tags the nodes that each operator makes with its origin.
+
+    The backward pass has no user frames; autograd's sequence numbers lead back to the forward operator.
+    """
+
+    def __init__(self, outermost):
+        super().__init__()
+        self.outermost = outermost
+        self.phase = FORWARD
+        self.location = UNKNOWN
+        self.location_of_sequence = {}
+        self.random_calls = []
+        self.hooks = []
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        location = current_location(self.outermost) or self.location
+        if self.phase == FORWARD:
+            self.location = location
+            self.location_of_sequence.setdefault(torch.autograd._get_sequence_nr() - 1, location)
+        result = operator(*args, **(kwargs or {}))
+        ordinal = self._count_random(operator, result)
+        _tag_new_nodes(get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal))
+        return result
+
+    def _count_random(self, operator, result):
+        if not is_random(operator):
+            return None
+        tensor = pytree.tree_leaves(result)[0]
+        self.random_calls.append((operator._overloadpacket.__name__.rstrip("_"), tuple(tensor.shape)))
+        return len(self.random_calls) - 1
+
+    def follow_backward(self, root):
+        """Before each autograd node runs, its forward operator's line becomes the current location."""
+        pending, seen = [root], set()
+        while pending:
+            node = pending.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            self.hooks.append(node.register_prehook(self._hook(node)))
+            pending.extend(parent for parent, _ in node.next_functions)
+
+    def _hook(self, node):
+        location = self.location_of_sequence.get(node._sequence_nr())
+
+        def before(_):
+            if location is not None:
+                self.location = location
+
+        return before
+
+
+@contextlib.contextmanager
+def _capturing():
+    """The global settings under which a trace is complete and correct.
+
+    Autograd on one thread, or operators of the backward pass escape the tracer. Attention by its plain
+    formula: the joint trace of the fused CPU kernel's decomposition has wrong gradients.
+    """
+    with (
+        torch.autograd.set_multithreading_enabled(False),
+        sdpa_kernel(SDPBackend.MATH),
+        torch.enable_grad(),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+class _Step:
+    """The training step as a function of flat lists of tensors, and the table of its arguments."""
+
+    def __init__(self, model, loss_fn, optimizer, batch, gradients):
+        self.model, self.loss_fn, self.gradients = model, loss_fn, gradients
+        pairs = parameters_of(model)
+        self.parameters = [argument for argument, _ in pairs]
+        self.trained = [i for i, (_, tensor) in enumerate(pairs) if tensor.requires_grad]
+        self.optimizer = FunctionalOptimizer(optimizer, [(a.name, tensor) for a, tensor in pairs])
+        self.buffers = buffers_of(model)
+        self.inputs, self.batch_spec, self.batch_leaves = inputs_of(batch)
+        # Which parameters have gradients, thus state, is known after the trace; the lowering forgets the rest.
+        candidates = [i for i in self.trained if i in self.optimizer.group_of]
+        self.states = [self._state(i, name) for i in candidates for name in self.optimizer.state_names(i)]
+        self.scalars = scalar_arguments(self.optimizer.groups, 0)
+        self.results = []
+
+    @property
+    def arguments(self):
+        return [*self.parameters, *self.states, *self.buffers, *self.scalars, *self.inputs]
+
+    def _state(self, parameter, name):
+        of = self.parameters[parameter]
+        value = self.optimizer.initial_state(parameter, name)
+        if value is None and of.value is not None:
+            value = torch.zeros_like(of.value)
+        return Argument("state", f"{name}.{of.name}", of.shape, of.dtype, value, of=of.name)
+
+    def unpack(self, tensors):
+        lists, position = [], 0
+        rates = len(self.optimizer.groups)
+        for count in (len(self.parameters), len(self.states), len(self.buffers), 1, 1, rates, len(self.inputs)):
+            lists.append(tensors[position : position + count])
+            position += count
+        return lists
+
+    def forward(self, parameters, buffers, inputs):
+        """The loss and the buffers afterwards."""
+        tensors = iter(inputs)
+        leaves = [next(tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.batch_leaves]
+        batch = pytree.tree_unflatten(leaves, self.batch_spec)
+        named = {a.name: tensor for a, tensor in zip(self.parameters, parameters)}
+        named |= {a.name: tensor for a, tensor in zip(self.buffers, buffers)}
+        with _reparametrize_module(self.model, named, tie_weights=True), _flat_weights(self.model):
+            loss = self.loss_fn(self.model, batch)
+            after = [self.model.get_buffer(a.name) for a in self.buffers]
+        self._check_loss(loss)
+        return loss, after
+
+    @staticmethod
+    def _check_loss(loss):
+        if not isinstance(loss, torch.Tensor):
+            raise CaptureError(f"loss: found {type(loss).__name__}, expected a scalar tensor")
+        if loss.dim():
+            raise CaptureError(f"loss: found a tensor of shape {tuple(loss.shape)}, expected a scalar tensor")
+        if not loss.requires_grad:
+            raise CaptureError("loss: does not depend on any parameter that requires a gradient")
+
+    def backward(self, loss, parameters):
+        """{index of parameter: gradient}; parameters that the loss does not use are left out."""
+        wanted = [parameters[i] for i in self.trained]
+        gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
+        for i, gradient in zip(self.trained, gradients):
+            if gradient is not None and gradient.layout != torch.strided:
+                raise CaptureError(
+                    f"gradient of {self.parameters[i].name!r}: found layout {gradient.layout}, expected torch.strided"
+                )
+        return {i: gradient for i, gradient in zip(self.trained, gradients) if gradient is not None}
+
+
+@contextlib.contextmanager
+def _flat_weights(model):
+    """Recurrent layers keep a second list of their weights; let it hold the traced ones."""
+    layers = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase)]
+    saved = [layer._flat_weights for layer in layers]
+    for layer in layers:
+        layer._flat_weights = [getattr(layer, name, None) for name in layer._flat_weights_names]
+    try:
+        yield
+    finally:
+        for layer, weights in zip(layers, saved):
+            layer._flat_weights = weights
+
+
+def _run_step(step, mode, tensors):
+    """Runs under the tracer. Returns the results' tensors; leaves their table in `step.results`."""
+    parameters, states, buffers, (count,), _, rates, inputs = step.unpack(tensors)
+    with mode:
+        parameters = [
+            p.detach().requires_grad_() if i in step.trained else p.detach() for i, p in enumerate(parameters)
+        ]
+        loss, buffers_after = step.forward(parameters, [b.clone() for b in buffers], inputs)
+        mode.phase = BACKWARD
+        mode.follow_backward(loss.grad_fn)
+        gradients = step.backward(loss, parameters)
+        mode.phase = UPDATE
+        updates = _run_optimizer(step, mode, parameters, gradients, states, count, rates)
+        return _collect(step, loss.detach(), updates, buffers_after, count, gradients)
+
+
+def _run_optimizer(step, mode, parameters, gradients, states, count, rates):
+    """{argument key: new tensor} of parameters and state."""
+    optimizer = step.optimizer
+    updated = [i for i in gradients if i in optimizer.group_of]
+    step.scalars = scalar_arguments(optimizer.groups, optimizer.initial_step(updated))
+    state_of = {a.key: tensor for a, tensor in zip(step.states, states)}
+    scalars, new = {}, {}
+    with torch.no_grad():
+        for i in updated:
+            name, group = step.parameters[i].name, optimizer.group_of[i]
+            mode.location = Location(name=f"optimizer.{group.index}")
+            if group.index not in scalars:
+                scalars[group.index] = optimizer.scalars(group, count, rates[group.index])
+            mode.location = Location(name=f"optimizer.{name}")
+            state = {s: state_of[f"state/{s}.{name}"] for s in optimizer.state_names(i)}
+            value, state = optimizer.update(i, parameters[i], gradients[i], state, scalars[group.index])
+            new[f"parameter/{name}"] = value
+            new |= {f"state/{s}.{name}": tensor for s, tensor in state.items()}
+    return new
+
+
+def _collect(step, loss, updates, buffers_after, count, gradients):
+    new = updates | {a.key: tensor for a, tensor in zip(step.buffers, buffers_after)}
+    new["step/step"] = count + 1
+    step.results, tensors = [Result("loss", "loss")], [loss]
+    for index, argument in enumerate(step.arguments):
+        if argument.key in new:
+            step.results.append(Result(argument.role, argument.name, index))
+            tensors.append(new[argument.key])
+    if step.gradients:
+        for i, gradient in gradients.items():
+            step.results.append(Result("gradient", step.parameters[i].name))
+            tensors.append(gradient.detach())
+    return tensors
+
+
+def _fake_arguments(arguments):
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        return [torch.empty(a.shape, dtype=a.dtype, device="cpu") for a in arguments]
+
+
+def _trace_eager(step):
+    """The first trace, and the random calls that it saw."""
+
+    def run(*tensors):
+        return _run_step(step, mode, tensors)
+
+    mode = _OriginMode(run)
+    graph = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*_fake_arguments(step.arguments))
+    for hook in mode.hooks:
+        hook.remove()
+    return graph, mode.random_calls
+
+
+class _Replay(torch.fx.Interpreter):
+    """Runs the first graph under the second tracer; new nodes inherit the origins of old ones."""
+
+    def run_node(self, node):
+        result = super().run_node(node)
+        origin = node.meta.get("tandem", Origin())
+        if node.op != "output":
+            _tag_new_nodes(get_proxy_mode().tracer.graph, origin)
+        return result
+
+
+def _trace_functional(graph, arguments, table):
+    def run(*tensors):
+        return _Replay(graph).run(*tensors)
+
+    functional = torch.func.functionalize(run, remove="mutations_and_views")
+    return make_fx(functional, decomposition_table=table, tracing_mode="fake", _allow_non_fake_inputs=True)(
+        *_fake_arguments(arguments)
+    )
+
+
+def _decompositions(kept):
+    return {
+        operator: rule
+        for operator, rule in decomposition_table.items()
+        if not (isinstance(operator, torch._ops.OpOverload) and kept(operator))
+    }
+
+
+def _explain(error):
+    """An exception of PyTorch's tracer as one line."""
+    location = location_of_traceback(error.__traceback__)
+    dynamic = (DataDependentOutputException, DynamicOutputShapeException)
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if isinstance(error, dynamic) or "data-dependent" in text or "guard on data" in text:
+        operator = getattr(error, "func", "")
+        return CaptureError(
+            f"{location}: control flow or a shape depends on data ({operator or text}); expected a static graph"
+        )
+    return CaptureError(f"{location}: the step cannot be captured: {type(error).__name__}: {text}")
+
+
+@contextlib.contextmanager
+def _explained():
+    try:
+        yield
+    except TandemError:
+        raise
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise _explain(error) from error
+    except NotImplementedError as error:
+        location = location_of_traceback(error.__traceback__)
+        raise UnsupportedOperatorError(getattr(error, "func", "?"), location, str(error).splitlines()[0]) from error
+    except Exception as error:
+        raise _explain(error) from error
+
+
+def trace_step(model, loss_fn, optimizer, example_batch, gradients, kept):
+    """Traces one training step. `kept(operator)` says which operators are not to be decomposed."""
+    step = _Step(model, loss_fn, optimizer, example_batch, gradients)
+    with _explained(), _capturing():
+        graph, random_calls = _trace_eager(step)
+        functional = _trace_functional(graph, step.arguments, _decompositions(kept))
+    return Trace(functional, step.arguments, step.results, random_calls)

@@ -1,0 +1,77 @@
+"""Trains a model some steps in eager and by its captured step, and compares (contracts: *Comparing with eager*)."""
+
+import contextlib
+import copy
+
+import torch
+from evaluator import run_step
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import tandem
+
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+
+
+@contextlib.contextmanager
+def eager(seed, step, calls):
+    with sdpa_kernel(SDPBackend.MATH), tandem.random.replay(seed, step, calls):
+        yield
+
+
+def largest(tensor):
+    return tensor.abs().max().item() if tensor.numel() else 0.0
+
+
+def check_gradients(found, expected, tolerance):
+    overall = max((largest(g) for g in expected.values()), default=0.0)
+    for name, gradient in expected.items():
+        scale = max(largest(gradient), 1e-3 * overall)
+        difference = largest(found[name].double() - gradient.double())
+        assert difference <= tolerance * scale, f"gradient {name}: {difference:.3g} of {scale:.3g}"
+    return 1e-3 * overall
+
+
+def check_parameters(found, model, gradients, floor, tolerance, rate_times_steps, adam):
+    for name, expected in model.named_parameters():
+        difference = (found[name].double() - expected.detach().double()).abs()
+        if adam and name in gradients:
+            difference = difference[gradients[name].abs() >= floor]
+        scale = max(largest(expected), rate_times_steps)
+        assert largest(difference) <= tolerance * scale, f"parameter {name}: {largest(difference):.3g} of {scale:.3g}"
+
+
+def compare(model, loss_fn, optimizer, batches, seed=5):
+    """Raises AssertionError where captured and eager differ. Returns the StepModule."""
+    dtype = next(model.parameters()).dtype
+    tolerance = TOLERANCE[dtype]
+    before = copy.deepcopy(model.state_dict())
+    module = tandem.export(model, loss_fn, optimizer, batches[0], gradients=True)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name]), f"export changed {name}"
+    values = {key: tensor.clone() for key, tensor in module.values().items()} | {"seed/seed": torch.tensor(seed)}
+    rate = max(group["lr"] for group in optimizer.param_groups)
+    adam = not isinstance(optimizer, torch.optim.SGD)
+    for count, batch in enumerate(batches):
+        start = int(values["step/step"])
+        results = run_step(module.step, values | module.inputs(batch))
+        with eager(seed, start, module.random_calls):
+            optimizer.zero_grad(set_to_none=True)
+            loss = loss_fn(model, batch)
+            loss.backward()
+        gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+        optimizer.step()
+        found = {r.name: tensor for r, tensor in results if r.role == "gradient"}
+        assert set(found) == set(gradients)
+        difference = abs(results[0][1].item() - loss.item())
+        assert difference <= tolerance * max(1.0, abs(loss.item())), f"loss at step {count}: {difference}"
+        floor = check_gradients(found, gradients, tolerance)
+        for result, tensor in results:
+            if result.updates is not None:
+                values[module.arguments[result.updates].key] = tensor
+        parameters = {key.partition("/")[2]: v for key, v in values.items() if key.startswith("parameter/")}
+        check_parameters(parameters, model, gradients, floor, tolerance, rate * (count + 1), adam)
+        for name, buffer in model.named_buffers():
+            if f"buffer/{name}" in values:
+                torch.testing.assert_close(values[f"buffer/{name}"], buffer, rtol=tolerance, atol=tolerance)
+        assert int(values["step/step"]) == start + 1
+    return module

@@ -1,0 +1,20 @@
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+for folder in (ROOT / "python-bindings", Path(__file__).parent):
+    sys.path.insert(0, str(folder))
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def root():
+    return ROOT

@@ -1,0 +1,144 @@
+"""Runs a captured step with plain torch, one `nn` operator after the other: the meaning of the records.
+
+Tests compare it with eager. It knows nothing of the lowering; what an operator means is in its ODS text.
+"""
+
+import torch
+import torch.nn.functional as F
+
+from tandem.random import philox
+
+_UNARY = {
+    "neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "log": torch.log, "log1p": torch.log1p,
+    "expm1": torch.expm1, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "reciprocal": torch.reciprocal,
+    "sin": torch.sin, "cos": torch.cos, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "erf": torch.erf,
+    "sign": torch.sign, "floor": torch.floor, "ceil": torch.ceil, "round": torch.round,
+    "logical_not": torch.logical_not, "relu": torch.relu, "silu": F.silu,
+}  # fmt: skip
+_BINARY = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "pow": torch.pow, "maximum": torch.maximum,
+    "minimum": torch.minimum, "remainder": torch.remainder, "floor_divide": torch.floor_divide,
+    "atan2": torch.atan2, "matmul": torch.matmul, "logical_and": torch.bitwise_and,
+    "logical_or": torch.bitwise_or, "logical_xor": torch.bitwise_xor,
+}  # fmt: skip
+
+
+def _div(x, y):
+    return torch.div(x, y, rounding_mode=None if x.dtype.is_floating_point else "trunc")
+
+
+def _reduce(name, x, dims, keepdim):
+    if name == "sum":
+        return x.sum(dims, keepdim=keepdim, dtype=x.dtype)
+    if name in ("max", "min"):
+        if x.dtype == torch.bool:
+            return (x.any if name == "max" else x.all)(dims, keepdim=keepdim)
+        return (x.amax if name == "max" else x.amin)(dims, keepdim=keepdim)
+    for dim in sorted(dims, reverse=True):
+        x = x.prod(dim, keepdim=keepdim)
+    return x
+
+
+def _topk(x, k, dim, largest):
+    order = torch.sort(x, dim=dim, descending=largest, stable=True)
+    return order.values.narrow(dim, 0, k), order.indices.narrow(dim, 0, k)
+
+
+def _softmax(x, dim):
+    return torch.where((x == -torch.inf).all(dim, keepdim=True), 0.0, x.softmax(dim)).to(x.dtype)
+
+
+def _layer_norm(x, affine, rank, eps):
+    shape = x.shape[x.dim() - rank :]
+    weight, bias = (list(affine) + [None, None])[:2]
+    return torch.ops.aten.native_layer_norm(x, shape, weight, bias, eps)
+
+
+def _layer_norm_backward(dy, x, mean, rstd, weight, rank):
+    shape = x.shape[x.dim() - rank :]
+    w = weight[0] if weight else None
+    b = torch.zeros_like(w) if weight else None
+    mask = [True, bool(weight), bool(weight)]
+    results = torch.ops.aten.native_layer_norm_backward(dy, x, shape, mean, rstd, w, b, mask)
+    return results if weight else results[:1]
+
+
+def _pad(x, dim, low, high, step):
+    size = low + high + (x.shape[dim] - 1) * step + 1
+    shape = list(x.shape)
+    shape[dim] = size
+    out = x.new_zeros(shape)
+    stop = low + (x.shape[dim] - 1) * step + 1
+    out[(slice(None),) * dim + (slice(low, stop, step),)] = x
+    return out
+
+
+def _embedding_backward(dy, indices, rows):
+    tail = dy.shape[indices.dim() :]
+    out = dy.new_zeros((rows, *tail))
+    return out.index_add_(0, indices.reshape(-1), dy.reshape(-1, *tail))
+
+
+def _philox(index, seed, step, ordinal):
+    return torch.from_numpy(philox(index.numpy(), int(seed), ordinal, int(step)).astype("int64"))
+
+
+def evaluate(operator, inputs):
+    """Results of one operator."""
+    name, a, out = operator.name, operator.attributes, operator.results[0].type
+    if name in _UNARY:
+        return _UNARY[name](*inputs)
+    if name in _BINARY:
+        return _BINARY[name](*inputs)
+    if name in ("sum", "max", "min", "prod"):
+        return _reduce(name, inputs[0], a["dims"], a["keepdim"])
+    return {
+        "div": lambda: _div(*inputs),
+        "constant": lambda: a["value"],
+        "iota": lambda: torch.arange(out.shape[0]),
+        "convert": lambda: inputs[0].to(out.dtype),
+        "compare": lambda: getattr(torch, a["predicate"])(*inputs),
+        "select": lambda: torch.where(*inputs),
+        "gelu": lambda: F.gelu(inputs[0], approximate=a["approximate"]),
+        "gelu_backward": lambda: torch.ops.aten.gelu_backward(*inputs, approximate=a["approximate"]),
+        "silu_backward": lambda: torch.ops.aten.silu_backward(*inputs),
+        "philox": lambda: _philox(*inputs, a["ordinal"]),
+        "argmax": lambda: _topk(inputs[0], 1, a["dim"], True)[1].reshape(out.shape),
+        "softmax": lambda: _softmax(inputs[0], a["dim"]),
+        "log_softmax": lambda: inputs[0].log_softmax(a["dim"]),
+        "softmax_backward": lambda: torch._softmax_backward_data(*inputs, a["dim"], inputs[0].dtype),
+        "log_softmax_backward": lambda: torch._log_softmax_backward_data(*inputs, a["dim"], inputs[0].dtype),
+        "cumsum": lambda: inputs[0].cumsum(a["dim"], dtype=inputs[0].dtype),
+        "flip": lambda: inputs[0].flip(a["dims"]),
+        "topk": lambda: _topk(inputs[0], a["k"], a["dim"], a["largest"]),
+        "layer_norm": lambda: _layer_norm(inputs[0], inputs[1:], a["normalized_rank"], a["eps"]),
+        "layer_norm_backward": lambda: _layer_norm_backward(*inputs[:4], inputs[4:], a["normalized_rank"]),
+        "embedding": lambda: inputs[0][inputs[1]],
+        "embedding_backward": lambda: _embedding_backward(*inputs, out.shape[0]),
+        "gather": lambda: inputs[0].gather(a["dim"], inputs[1]),
+        "scatter_add": lambda: inputs[0].new_zeros(out.shape).scatter_add(a["dim"], inputs[1], inputs[0]),
+        "reshape": lambda: inputs[0].reshape(out.shape),
+        "permute": lambda: inputs[0].permute(a["permutation"]),
+        "expand": lambda: inputs[0].expand(out.shape),
+        "slice": lambda: inputs[0][(slice(None),) * a["dim"] + (slice(a["start"], a["stop"], a["step"]),)],
+        "pad": lambda: _pad(inputs[0], a["dim"], a["low"], a["high"], a["step"]),
+        "cat": lambda: torch.cat(inputs, a["dim"]),
+    }[name]()
+
+
+def run_step(step, tensors):
+    """`tensors`: {`role/name`: tensor}. Returns [(result, tensor)], checking every type on the way."""
+    values = {}
+    for argument, value in zip(step.arguments, step.parameters):
+        tensor = tensors[argument.key].detach()
+        assert tuple(tensor.shape) == value.shape and tensor.dtype == value.dtype, argument.key
+        values[id(value)] = tensor
+    for operator in step.operators:
+        results = evaluate(operator, [values[id(operand)] for operand in operator.operands])
+        results = results if isinstance(results, (tuple, list)) else [results]
+        assert len(results) == len(operator.results), operator
+        for tensor, value in zip(results, operator.results):
+            assert tuple(tensor.shape) == value.shape, (operator.name, tensor.shape, value.shape)
+            assert tensor.dtype == value.dtype, (operator.name, tensor.dtype, value.dtype)
+            values[id(value)] = tensor
+    return [(result, values[id(value)]) for result, value in zip(step.results, step.outputs)]
