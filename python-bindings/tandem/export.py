@@ -26,6 +26,13 @@ class StepModule:
     random_calls: list[tuple[str, tuple[int, ...]]]
     step: Step
 
+    @property
+    def precision(self):
+        """The coarsest floating-point type that the step computes in; it decides how equal to eager a run can
+        be. A float64 model may round to float32 inside, as `transformers` does in norms and losses."""
+        types = {result.dtype for operator in self.step.operators for result in operator.results}
+        return max((t for t in types if t.is_floating_point), key=lambda t: torch.finfo(t).eps)
+
     def values(self):
         """{`role/name`: tensor} of all arguments but the inputs; empty of what is on the meta device."""
         return {a.key: a.value for a in self.arguments if a.role != "input" and a.value is not None}

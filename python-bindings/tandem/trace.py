@@ -144,6 +144,7 @@ class _Step:
         candidates = [i for i in self.trained if i in self.optimizer.group_of]
         self.states = [self._state(i, name) for i in candidates for name in self.optimizer.state_names(i)]
         self.scalars = scalar_arguments(self.optimizer.groups, 0)
+        self.updated = []
         self.results = []
 
     @property
@@ -233,7 +234,7 @@ def _run_optimizer(step, mode, parameters, gradients, states, count, rates):
     """{argument key: new tensor} of parameters and state."""
     optimizer = step.optimizer
     updated = [i for i in gradients if i in optimizer.group_of]
-    step.scalars = scalar_arguments(optimizer.groups, optimizer.initial_step(updated))
+    step.updated = updated
     state_of = {a.key: tensor for a, tensor in zip(step.states, states)}
     scalars, new = {}, {}
     with torch.no_grad():
@@ -345,5 +346,6 @@ def trace_step(model, loss_fn, optimizer, example_batch, gradients, kept):
     step = _Step(model, loss_fn, optimizer, example_batch, gradients)
     with _explained(), _capturing():
         graph, random_calls = _trace_eager(step)
+        step.scalars = scalar_arguments(step.optimizer.groups, step.optimizer.initial_step(step.updated))
         functional = _trace_functional(graph, step.arguments, _decompositions(kept))
     return Trace(functional, step.arguments, step.results, random_calls)

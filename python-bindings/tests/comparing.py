@@ -42,10 +42,9 @@ def check_parameters(found, model, gradients, floor, tolerance, rate_times_steps
 
 def compare(model, loss_fn, optimizer, batches, seed=5):
     """Raises AssertionError where captured and eager differ. Returns the StepModule."""
-    dtype = next(model.parameters()).dtype
-    tolerance = TOLERANCE[dtype]
     before = copy.deepcopy(model.state_dict())
     module = tandem.export(model, loss_fn, optimizer, batches[0], gradients=True)
+    tolerance = TOLERANCE[module.precision]
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name]), f"export changed {name}"
     values = {key: tensor.clone() for key, tensor in module.values().items()} | {"seed/seed": torch.tensor(seed)}

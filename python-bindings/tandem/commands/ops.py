@@ -1,0 +1,37 @@
+"""`python -m tandem ops`: which ATen operators are supported, and how."""
+
+import inspect
+
+from torch._decomp import decomposition_table
+
+from ..lowering import LOWERINGS
+from ..lowering.randoms import SUPPORTED_RANDOM
+
+HELP = "list the ATen operators that are supported, and how"
+
+
+def add_arguments(parser):
+    parser.add_argument("--decomposed", action="store_true", help="list those that PyTorch decomposes, too")
+
+
+def _kind(name):
+    if name in SUPPORTED_RANDOM:
+        return "random"
+    return inspect.getmodule(LOWERINGS[name]).__name__.rpartition(".")[2]
+
+
+def _decomposed():
+    names = {operator._overloadpacket.__name__ for operator in decomposition_table if hasattr(operator, "_overloadpacket")}
+    return sorted(names - set(LOWERINGS))
+
+
+def run(options):
+    print(f"{'ATen operator':36}how")
+    for name in sorted(LOWERINGS):
+        print(f"{'aten.' + name:36}lowered to nn ({_kind(name)})")
+    decomposed = _decomposed()
+    if options.decomposed:
+        for name in decomposed:
+            print(f"{'aten.' + name:36}decomposed by PyTorch, as far as the parts are supported")
+    print(f"{len(LOWERINGS)} lowered; {len(decomposed)} more are decomposed by PyTorch's own rules (--decomposed)")
+    print("convolution and pooling come later; docs/adding-an-operator.md says how to add an operator")
