@@ -26,11 +26,20 @@ std::string plainName(std::string name) {
 
 const std::map<std::string, std::string> &linuxNames() {
   static const std::map<std::string, std::string> names = {
-      {"sse3", "pni"},         {"lzcnt", "abm"},     {"pclmul", "pclmulqdq"},
-      {"rdrnd", "rdrand"},     {"sha", "shani"},     {"sahf", "lahflm"},
-      {"prfchw", "3dnowprefetch"}, {"64bit", "lm"},  {"x87", "fpu"},
-      {"crc32", "sse42"},      {"mwaitx", "mwaitx"}, {"cmpxchg16b", "cx16"},
-      {"vaes", "vaes"},        {"avxifma", "avxifma"}};
+      {"sse3", "pni"},
+      {"lzcnt", "abm"},
+      {"pclmul", "pclmulqdq"},
+      {"rdrnd", "rdrand"},
+      {"sha", "shani"},
+      {"sahf", "lahflm"},
+      {"prfchw", "3dnowprefetch"},
+      {"64bit", "lm"},
+      {"x87", "fpu"},
+      {"crc32", "sse42"},
+      {"mwaitx", "mwaitx"},
+      {"cmpxchg16b", "cx16"},
+      {"vaes", "vaes"},
+      {"avxifma", "avxifma"}};
   return names;
 }
 

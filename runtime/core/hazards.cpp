@@ -95,8 +95,7 @@ private:
 };
 
 Status HazardVerifier::conflict(const Command &command, const Access &access,
-                                Queue queue, int64_t number,
-                                bool otherWrites) {
+                                Queue queue, int64_t number, bool otherWrites) {
   const Command &other = *queues[size_t(queue)][size_t(number - 1)];
   return errorOf(commandText(command), " of rank ", rank,
                  access.write ? " writes " : " reads ",
@@ -153,8 +152,8 @@ Status HazardVerifier::visit(const Command &command) {
   known[queue][queue] = int64_t(queues[queue].size());
   if (const auto *record = std::get_if<RecordEvent>(&command.operation)) {
     if (recorded[record->event])
-      return errorOf(commandText(command), " of rank ", rank,
-                     " records event ", record->event, " a second time");
+      return errorOf(commandText(command), " of rank ", rank, " records event ",
+                     record->event, " a second time");
     recorded[record->event] = known[queue];
     return Status::success();
   }

@@ -124,12 +124,13 @@ private:
   Operation read(const fbs::CheckFinite &op);
 };
 
-Affine Decoder::affine(
-    int64_t base,
-    const flatbuffers::Vector<const fbs::CoordinateTerm *> *terms) {
+Affine
+Decoder::affine(int64_t base,
+                const flatbuffers::Vector<const fbs::CoordinateTerm *> *terms) {
   Affine value(base);
   for (size_t i = 0; terms && i < terms->size(); ++i)
-    value.terms.push_back({terms->Get(i)->axis(), terms->Get(i)->coefficient()});
+    value.terms.push_back(
+        {terms->Get(i)->axis(), terms->Get(i)->coefficient()});
   return value;
 }
 
@@ -260,8 +261,8 @@ RankProgram Decoder::rankProgram(const fbs::RankProgram &value) {
     return Arena{text(arena.memory_space()), arena.bytes(), arena.alignment()};
   });
   result.numEvents = value.num_events();
-  result.commands = list(value.commands(),
-                         [&](const fbs::Command &c) { return command(c); });
+  result.commands =
+      list(value.commands(), [&](const fbs::Command &c) { return command(c); });
   return result;
 }
 
@@ -282,8 +283,8 @@ Program Decoder::decode(const fbs::Program &file) {
   program.constants = list(file.constants(), [](const fbs::Constant &constant) {
     return values(constant.data());
   });
-  program.arguments = list(
-      file.arguments(), [&](const fbs::Argument &v) { return argument(v); });
+  program.arguments = list(file.arguments(),
+                           [&](const fbs::Argument &v) { return argument(v); });
   program.results =
       list(file.results(), [&](const fbs::Result &v) { return result(v); });
   program.rankPrograms =

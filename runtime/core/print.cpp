@@ -93,14 +93,13 @@ std::string Printer::body(const Launch &op) const {
 std::string Printer::body(const Gemm &op) const {
   static constexpr const char *kPostOps[] = {"", " gelu_erf", " gelu_tanh",
                                              " relu"};
-  return concat(elementName(op.inputType), " -> ", elementName(op.outputType),
-                " batch ", shapeText(op.batch), " m ", op.m, " n ", op.n, " k ",
-                op.k, op.accumulate ? " accumulate" : "",
-                kPostOps[size_t(op.postOp)], " a ", buffer(op.a),
-                shapeText(op.stridesA), " b ", buffer(op.b),
-                shapeText(op.stridesB), " c ", buffer(op.c),
-                shapeText(op.stridesC),
-                op.bias ? " bias " + buffer(*op.bias) : "");
+  return concat(
+      elementName(op.inputType), " -> ", elementName(op.outputType), " batch ",
+      shapeText(op.batch), " m ", op.m, " n ", op.n, " k ", op.k,
+      op.accumulate ? " accumulate" : "", kPostOps[size_t(op.postOp)], " a ",
+      buffer(op.a), shapeText(op.stridesA), " b ", buffer(op.b),
+      shapeText(op.stridesB), " c ", buffer(op.c), shapeText(op.stridesC),
+      op.bias ? " bias " + buffer(*op.bias) : "");
 }
 
 std::string Printer::body(const Collective &op) const {

@@ -108,10 +108,9 @@ BufferRef ProgramBuilder::slice(BufferRef whole, int64_t offset,
 
 uint32_t ProgramBuilder::add(CommandInfo info, Operation operation) {
   uint32_t id = uint32_t(current().commands.size());
-  current().commands.push_back({id, std::move(info.name),
-                                std::move(info.location), info.queue,
-                                info.flops, info.bytes, info.stage,
-                                info.strand, std::move(operation)});
+  current().commands.push_back(
+      {id, std::move(info.name), std::move(info.location), info.queue,
+       info.flops, info.bytes, info.stage, info.strand, std::move(operation)});
   return id;
 }
 

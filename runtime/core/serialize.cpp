@@ -73,9 +73,8 @@ Offset<fbs::Affine> Encoder::affine(const Affine &value) {
 }
 
 Offset<fbs::BufferRef> Encoder::buffer(const BufferRef &ref) {
-  return fbs::CreateBufferRef(b, uint8_t(ref.space), ref.index,
-                              ref.offset.base, terms(ref.offset.terms),
-                              ref.bytes);
+  return fbs::CreateBufferRef(b, uint8_t(ref.space), ref.index, ref.offset.base,
+                              terms(ref.offset.terms), ref.bytes);
 }
 
 Vector<Offset<fbs::BufferRef>>
@@ -91,8 +90,8 @@ Offset<fbs::Form> Encoder::form(const Form &value) {
 }
 
 Offset<fbs::Target> Encoder::target(const Target &value) {
-  auto features = list(value.features,
-                       [&](const std::string &name) { return text(name); });
+  auto features =
+      list(value.features, [&](const std::string &name) { return text(name); });
   return fbs::CreateTarget(b, text(value.triple), text(value.cpu), features);
 }
 
@@ -107,11 +106,10 @@ Offset<fbs::Argument> Encoder::argument(const Argument &value) {
 }
 
 Offset<fbs::Result> Encoder::result(const Result &value) {
-  return fbs::CreateResult(b, text(value.role), text(value.name),
-                           uint8_t(value.type),
-                           b.CreateVector(value.globalShape),
-                           b.CreateVector(value.localShape), form(value.form),
-                           buffer(value.place));
+  return fbs::CreateResult(
+      b, text(value.role), text(value.name), uint8_t(value.type),
+      b.CreateVector(value.globalShape), b.CreateVector(value.localShape),
+      form(value.form), buffer(value.place));
 }
 
 Offset<void> Encoder::write(const Launch &op) {
@@ -125,21 +123,20 @@ Offset<void> Encoder::write(const Launch &op) {
 
 Offset<void> Encoder::write(const Gemm &op) {
   Offset<fbs::BufferRef> bias = op.bias ? buffer(*op.bias) : 0;
-  return fbs::CreateGemm(b, uint8_t(op.inputType), uint8_t(op.outputType),
-                         b.CreateVector(op.batch), op.m, op.n, op.k,
-                         b.CreateVector(op.stridesA),
-                         b.CreateVector(op.stridesB),
-                         b.CreateVector(op.stridesC), op.alpha, op.accumulate,
-                         uint8_t(op.postOp), buffer(op.a), buffer(op.b),
-                         buffer(op.c), bias)
+  return fbs::CreateGemm(
+             b, uint8_t(op.inputType), uint8_t(op.outputType),
+             b.CreateVector(op.batch), op.m, op.n, op.k,
+             b.CreateVector(op.stridesA), b.CreateVector(op.stridesB),
+             b.CreateVector(op.stridesC), op.alpha, op.accumulate,
+             uint8_t(op.postOp), buffer(op.a), buffer(op.b), buffer(op.c), bias)
       .Union();
 }
 
 Offset<void> Encoder::write(const Collective &op) {
-  return fbs::CreateCollective(
-             b, uint8_t(op.kind), b.CreateVector(op.axes), uint8_t(op.type),
-             b.CreateVector(op.shape), op.splitDim, op.concatDim,
-             buffer(op.source), buffer(op.destination))
+  return fbs::CreateCollective(b, uint8_t(op.kind), b.CreateVector(op.axes),
+                               uint8_t(op.type), b.CreateVector(op.shape),
+                               op.splitDim, op.concatDim, buffer(op.source),
+                               buffer(op.destination))
       .Union();
 }
 
@@ -172,10 +169,9 @@ Offset<fbs::Command> Encoder::command(const Command &value) {
   // The alternatives of the variant and of the union come in the same order;
   // the union's 0 is NONE.
   auto kind = fbs::Operation(value.operation.index() + 1);
-  return fbs::CreateCommand(b, value.id, text(value.name),
-                            text(value.location), uint8_t(value.queue),
-                            value.flops, value.bytes, value.stage,
-                            value.strand, kind, operation);
+  return fbs::CreateCommand(b, value.id, text(value.name), text(value.location),
+                            uint8_t(value.queue), value.flops, value.bytes,
+                            value.stage, value.strand, kind, operation);
 }
 
 Offset<fbs::RankProgram> Encoder::rankProgram(const RankProgram &value) {
@@ -183,9 +179,8 @@ Offset<fbs::RankProgram> Encoder::rankProgram(const RankProgram &value) {
     return fbs::CreateArena(b, text(arena.memorySpace), arena.bytes,
                             arena.alignment);
   });
-  auto commands = list(value.commands, [&](const Command &c) {
-    return command(c);
-  });
+  auto commands =
+      list(value.commands, [&](const Command &c) { return command(c); });
   return fbs::CreateRankProgram(b, arenas, value.numEvents, commands);
 }
 
@@ -200,8 +195,8 @@ Bytes Encoder::encode(const Program &program) {
   auto constants = list(program.constants, [&](const Bytes &bytes) {
     return fbs::CreateConstant(b, b.CreateVector(bytes));
   });
-  auto arguments = list(program.arguments,
-                        [&](const Argument &v) { return argument(v); });
+  auto arguments =
+      list(program.arguments, [&](const Argument &v) { return argument(v); });
   auto results =
       list(program.results, [&](const Result &v) { return result(v); });
   auto programs = list(program.rankPrograms,
@@ -216,8 +211,8 @@ Bytes Encoder::encode(const Program &program) {
   Bytes bytes(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
   Hash128 hash = contentHash(bytes);
   fbs::ContentHash value(hash.low, hash.high);
-  auto *field = reinterpret_cast<const uint8_t *>(
-      fbs::GetProgram(bytes.data())->hash());
+  auto *field =
+      reinterpret_cast<const uint8_t *>(fbs::GetProgram(bytes.data())->hash());
   std::memcpy(bytes.data() + (field - bytes.data()), &value, sizeof value);
   return bytes;
 }

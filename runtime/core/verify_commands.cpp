@@ -47,8 +47,8 @@ class CommandVerifier {
 public:
   CommandVerifier(const Program &program, int64_t rank)
       : program(program), rank(rank),
-        rankProgram(
-            program.rankPrograms[program.rankToProgram[size_t(rank)]]) {}
+        rankProgram(program.rankPrograms[program.rankToProgram[size_t(rank)]]) {
+  }
 
   Status verify();
 
@@ -80,8 +80,8 @@ private:
 Status CommandVerifier::verifyAffine(const Affine &value) {
   for (const CoordinateTerm &term : value.terms)
     if (term.axis >= program.mesh.size())
-      return errorOf("a coordinate names axis ", term.axis,
-                     " of a mesh with ", program.mesh.size(), " axes");
+      return errorOf("a coordinate names axis ", term.axis, " of a mesh with ",
+                     program.mesh.size(), " axes");
   return Status::success();
 }
 
@@ -147,9 +147,9 @@ Status CommandVerifier::checkGemmTypes(const Gemm &op) {
 }
 
 Status CommandVerifier::checkOperand(const Gemm &op, const char *what,
-                                     const BufferRef &ref,
-                                     const Shape &strides, int64_t rows,
-                                     int64_t columns, ElementType type) {
+                                     const BufferRef &ref, const Shape &strides,
+                                     int64_t rows, int64_t columns,
+                                     ElementType type) {
   if (strides.size() != op.batch.size() + 2)
     return errorOf("gemm operand ", what, " has ", strides.size(),
                    " strides, expected ", op.batch.size() + 2);
@@ -179,8 +179,8 @@ Status CommandVerifier::check(const Gemm &op) {
     status =
         checkOperand(op, "c", op.c, op.stridesC, op.m, op.n, op.outputType);
   if (status.ok() && op.bias)
-    status = expectBytes("gemm bias", *op.bias,
-                         op.n * elementBytes(op.outputType));
+    status =
+        expectBytes("gemm bias", *op.bias, op.n * elementBytes(op.outputType));
   return status;
 }
 

@@ -41,22 +41,22 @@ using Bytes = std::vector<uint8_t>;
 
 /// A space axis of the mesh.
 struct Axis {
-  std::string name;
+  std::string name = {};
   int64_t size = 1;
 };
 
 /// What the code objects need. `features` are LLVM's names without a sign
 /// ("avx512f"); loading fails on a machine that lacks one.
 struct Target {
-  std::string triple;
-  std::string cpu;
-  std::vector<std::string> features;
+  std::string triple = {};
+  std::string cpu = {};
+  std::vector<std::string> features = {};
 };
 
 /// An ELF shared object.
 struct CodeObject {
-  std::string name;
-  Bytes image;
+  std::string name = {};
+  Bytes image = {};
 };
 
 /// How one dimension of a whole tensor is laid out over time and space. With
@@ -65,13 +65,14 @@ struct CodeObject {
 /// time is the major part, then the axes in mesh order.
 struct DimForm {
   int64_t timeFactor = 1;
-  std::vector<uint32_t> axes; ///< Indices into the mesh, ascending.
+  std::vector<uint32_t> axes = {}; ///< Indices into the mesh, ascending.
 };
 
 /// The form of a tensor over the whole mesh. Axes that are not named are full.
 struct Form {
-  std::vector<DimForm> dims;    ///< One per dimension.
-  std::vector<uint32_t> reduce; ///< Axes along which each point holds a term.
+  std::vector<DimForm> dims = {}; ///< One per dimension.
+  std::vector<uint32_t> reduce =
+      {}; ///< Axes along which each point holds a term.
 };
 
 /// `coefficient` times the rank's coordinate on a mesh axis.
@@ -83,7 +84,7 @@ struct CoordinateTerm {
 /// An integer that may depend on where the rank is: base + sum of terms.
 struct Affine {
   int64_t base = 0;
-  std::vector<CoordinateTerm> terms;
+  std::vector<CoordinateTerm> terms = {};
 
   Affine(int64_t base = 0) : base(base) {}
   Affine(int64_t base, std::vector<CoordinateTerm> terms)
@@ -92,44 +93,50 @@ struct Affine {
   static Affine coordinate(uint32_t axis) { return Affine(0, {{axis, 1}}); }
 };
 
-enum class Space : uint8_t { Arena = 0, Argument = 1, Result = 2, Constant = 3 };
+enum class Space : uint8_t {
+  Arena = 0,
+  Argument = 1,
+  Result = 2,
+  Constant = 3
+};
 
 /// A range of bytes. `index` is the arena of the rank program, the argument,
 /// the result or the constant.
 struct BufferRef {
   Space space = Space::Arena;
   uint32_t index = 0;
-  Affine offset;     ///< Bytes.
-  int64_t bytes = 0; ///< Length of the range.
+  Affine offset = {}; ///< Bytes.
+  int64_t bytes = 0;  ///< Length of the range.
 };
 
 /// A tensor that comes from outside and lives as long as the executor.
 struct Argument {
   /// parameter, state, buffer, input, seed, step, learning_rate or constant.
-  std::string role;
-  std::string name;
+  std::string role = {};
+  std::string name = {};
   ElementType type = ElementType::F32;
-  Shape globalShape;
-  Shape localShape; ///< Follows from the form; checked.
-  Form form;
+  Shape globalShape = {};
+  Shape localShape = {}; ///< Follows from the form; checked.
+  Form form = {};
   /// The result that lies in this argument, if the step updates it, else -1.
   /// Commands may write only arguments that are updated.
   int32_t updatedBy = -1;
   /// The range of values that export saw, for seeded data: [low, high].
-  std::optional<std::pair<double, double>> range;
+  std::optional<std::pair<double, double>> range = {};
 };
 
 /// A tensor that can be read after a step.
 struct Result {
-  std::string role; ///< loss, gradient, output, or the role of what it updates.
-  std::string name;
+  std::string role =
+      {}; ///< loss, gradient, output, or the role of what it updates.
+  std::string name = {};
   ElementType type = ElementType::F32;
-  Shape globalShape;
-  Shape localShape;
-  Form form;
+  Shape globalShape = {};
+  Shape localShape = {};
+  Form form = {};
   /// Either the whole of an argument (an update in place), or, with space
   /// Result and the result's own index, a buffer of its own.
-  BufferRef place;
+  BufferRef place = {};
 };
 
 /// Commands of one queue run one after the other; queues wait for each other
@@ -142,10 +149,10 @@ inline constexpr unsigned kNumQueues = 2;
 /// in both lists.
 struct Launch {
   uint32_t codeObject = 0;
-  std::string symbol;
-  std::vector<BufferRef> inputs;
-  std::vector<BufferRef> outputs;
-  std::vector<Affine> scalars;
+  std::string symbol = {};
+  std::vector<BufferRef> inputs = {};
+  std::vector<BufferRef> outputs = {};
+  std::vector<Affine> scalars = {};
 };
 
 enum class PostOp : uint8_t { None = 0, GeluErf = 1, GeluTanh = 2, Relu = 3 };
@@ -156,16 +163,16 @@ enum class PostOp : uint8_t { None = 0, GeluErf = 1, GeluTanh = 2, Relu = 3 };
 struct Gemm {
   ElementType inputType = ElementType::F32;
   ElementType outputType = ElementType::F32;
-  Shape batch; ///< May be empty.
+  Shape batch = {}; ///< May be empty.
   int64_t m = 0, n = 0, k = 0;
   /// In elements: one per batch dimension (0 broadcasts, not for c), then for a
   /// (m, k), for b (k, n), for c (m, n).
-  Shape stridesA, stridesB, stridesC;
+  Shape stridesA = {}, stridesB = {}, stridesC = {};
   double alpha = 1.0;
   bool accumulate = false; ///< beta is 1, else 0.
   PostOp postOp = PostOp::None;
-  BufferRef a, b, c;
-  std::optional<BufferRef> bias; ///< n elements, contiguous.
+  BufferRef a = {}, b = {}, c = {};
+  std::optional<BufferRef> bias = {}; ///< n elements, contiguous.
 };
 
 enum class CollectiveKind : uint8_t {
@@ -184,23 +191,23 @@ enum class CollectiveKind : uint8_t {
 ///   AllToAll       destination: `splitDim` divided by, `concatDim` times N
 struct Collective {
   CollectiveKind kind = CollectiveKind::AllReduce;
-  std::vector<uint32_t> axes; ///< Ascending, not empty.
+  std::vector<uint32_t> axes = {}; ///< Ascending, not empty.
   ElementType type = ElementType::F32;
-  Shape shape;
+  Shape shape = {};
   int32_t splitDim = -1;
   int32_t concatDim = -1;
-  BufferRef source, destination;
+  BufferRef source = {}, destination = {};
 };
 
 /// Copies `source.bytes` contiguous bytes.
 struct Copy {
-  BufferRef source, destination;
+  BufferRef source = {}, destination = {};
 };
 
 /// Repeats a pattern of 1, 2, 4 or 8 bytes over the destination.
 struct Fill {
-  BufferRef destination;
-  Bytes pattern;
+  BufferRef destination = {};
+  Bytes pattern = {};
 };
 
 /// Stops the step if an element is not finite. The value must be `full`, so
@@ -208,8 +215,8 @@ struct Fill {
 /// before, so that the step can be taken back.
 struct CheckFinite {
   ElementType type = ElementType::F32;
-  BufferRef source;
-  std::string what; ///< For the error: "loss".
+  BufferRef source = {};
+  std::string what = {}; ///< For the error: "loss".
 };
 
 /// Events connect the two queues of one rank: recorded once, waited for any
@@ -225,15 +232,15 @@ using Operation = std::variant<Launch, Gemm, Collective, Copy, Fill,
                                CheckFinite, RecordEvent, WaitEvent>;
 
 struct Command {
-  uint32_t id = 0;      ///< Unique in its rank program; stable.
-  std::string name;     ///< What the user would call it.
-  std::string location; ///< "file.py:12".
+  uint32_t id = 0;           ///< Unique in its rank program; stable.
+  std::string name = {};     ///< What the user would call it.
+  std::string location = {}; ///< "file.py:12".
   Queue queue = Queue::Compute;
   int64_t flops = 0;
   int64_t bytes = 0; ///< Read and written; of a collective: sent by one rank.
   int32_t stage = 0;
   int32_t strand = 0; ///< -1: shared by all strands.
-  Operation operation;
+  Operation operation = {};
 };
 
 struct Arena {
@@ -245,21 +252,21 @@ struct Arena {
 /// `commands` holds both queues in one order in which they could be enqueued:
 /// an event is recorded before it is waited for.
 struct RankProgram {
-  std::vector<Arena> arenas;
+  std::vector<Arena> arenas = {};
   uint32_t numEvents = 0;
-  std::vector<Command> commands;
+  std::vector<Command> commands = {};
 };
 
 struct Program {
-  Target target;
-  std::vector<Axis> mesh;
+  Target target = {};
+  std::vector<Axis> mesh = {};
   int64_t micro = 1; ///< Number of strands; informational.
-  std::vector<CodeObject> codeObjects;
-  std::vector<Bytes> constants;
-  std::vector<Argument> arguments;
-  std::vector<Result> results;
-  std::vector<RankProgram> rankPrograms;
-  std::vector<uint32_t> rankToProgram; ///< One per rank.
+  std::vector<CodeObject> codeObjects = {};
+  std::vector<Bytes> constants = {};
+  std::vector<Argument> arguments = {};
+  std::vector<Result> results = {};
+  std::vector<RankProgram> rankPrograms = {};
+  std::vector<uint32_t> rankToProgram = {}; ///< One per rank.
 
   int64_t numRanks() const;
   /// Coordinates of a rank, one per axis.

@@ -33,8 +33,8 @@ namespace tandem::rt {
 
 /// What a command carries beside its operation.
 struct CommandInfo {
-  std::string name;
-  std::string location;
+  std::string name = {};
+  std::string location = {};
   Queue queue = Queue::Compute;
   int64_t flops = 0;
   int64_t bytes = 0;

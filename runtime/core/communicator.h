@@ -1,0 +1,58 @@
+//===- communicator.h - collectives between ranks ---------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CORE_COMMUNICATOR_H
+#define TANDEM_RT_CORE_COMMUNICATOR_H
+
+#include "tandem_rt/program.h"
+
+#include <memory>
+
+namespace tandem::rt {
+
+/// One rank's place in one group. Used by one thread at a time.
+class Communicator {
+public:
+  virtual ~Communicator() = default;
+
+  /// Does one collective; every member calls it with the same `op`, in the
+  /// same order. Blocks, asleep, until this member's destination is complete
+  /// and its source is free. Sums are added in the order of the group, so that
+  /// they are equal to the bit on all members and from run to run; bf16 is
+  /// added in f32. Fails when members disagree, and on every member after
+  /// Fabric::abort().
+  virtual Status run(const Collective &op, const void *source,
+                     void *destination) = 0;
+};
+
+/// Connects the ranks of a job.
+class Fabric {
+public:
+  virtual ~Fabric() = default;
+
+  /// The place of `rank` in the group of `members` (ascending, `rank` among
+  /// them). Collectives of different channels do not see one another.
+  /// Thread-safe.
+  virtual Expected<std::unique_ptr<Communicator>>
+  connect(const std::vector<int64_t> &members, int64_t rank,
+          unsigned channel) = 0;
+
+  /// Wakes every member of every group of this process, and makes collectives
+  /// fail until recover(). Thread-safe; returns at once.
+  virtual void abort() = 0;
+
+  /// After an abort, with no collective running: groups are as new.
+  virtual void recover() = 0;
+};
+
+/// Ranks are threads of this process.
+std::shared_ptr<Fabric> createLocalFabric();
+
+} // namespace tandem::rt
+
+#endif // TANDEM_RT_CORE_COMMUNICATOR_H

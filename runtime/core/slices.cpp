@@ -1,0 +1,93 @@
+//===- slices.cpp - whole tensors and the slices of ranks -----------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/slices.h"
+#include "core/strided_copy.h"
+#include "tandem_rt/program_builder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tandem::rt {
+
+namespace {
+/// A dimension of extent T·S·L becomes loops over t and l, at a fixed s.
+struct Block {
+  Shape extents, globalStrides, localStrides;
+  int64_t globalOffset = 0;
+};
+
+Block blockOf(const SliceLayout &layout, int64_t rank) {
+  std::vector<int64_t> point = layout.program.coordinates(rank);
+  Shape global = contiguousStrides(layout.globalShape);
+  Block block;
+  for (size_t dim = 0; dim < layout.globalShape.size(); ++dim) {
+    const DimForm &form = layout.form.dims[dim];
+    int64_t slices = 1, slice = 0;
+    for (uint32_t axis : form.axes) {
+      slice = slice * layout.program.mesh[axis].size + point[axis];
+      slices *= layout.program.mesh[axis].size;
+    }
+    int64_t inner = layout.globalShape[dim] / (slices * form.timeFactor);
+    block.extents.insert(block.extents.end(), {form.timeFactor, inner});
+    block.globalStrides.insert(block.globalStrides.end(),
+                               {slices * inner * global[dim], global[dim]});
+    block.globalOffset += slice * inner * global[dim];
+  }
+  block.localStrides = contiguousStrides(block.extents);
+  return block;
+}
+
+bool isFirst(const Program &program, const std::vector<uint32_t> &axes,
+             int64_t rank) {
+  std::vector<int64_t> point = program.coordinates(rank);
+  return std::all_of(axes.begin(), axes.end(),
+                     [&](uint32_t axis) { return point[axis] == 0; });
+}
+} // namespace
+
+void scatterTo(const SliceLayout &layout, int64_t rank, const void *whole,
+               void *local) {
+  Block block = blockOf(layout, rank);
+  int64_t width = elementBytes(layout.type);
+  if (!isFirst(layout.program, layout.form.reduce, rank)) {
+    std::memset(local, 0, size_t(numElements(block.extents) * width));
+    return;
+  }
+  copyStrided(block.extents, width,
+              static_cast<const char *>(whole) + block.globalOffset * width,
+              block.globalStrides, local, block.localStrides);
+}
+
+void gatherFrom(const SliceLayout &layout, int64_t rank, const void *local,
+                void *whole) {
+  Block block = blockOf(layout, rank);
+  int64_t width = elementBytes(layout.type);
+  copyStrided(block.extents, width, local, block.localStrides,
+              static_cast<char *>(whole) + block.globalOffset * width,
+              block.globalStrides);
+}
+
+std::vector<int64_t> owners(const Program &program, const Form &form) {
+  std::vector<uint32_t> unsplit;
+  for (uint32_t axis = 0; axis < program.mesh.size(); ++axis) {
+    bool splits = false;
+    for (const DimForm &dim : form.dims)
+      splits |=
+          std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
+    if (!splits)
+      unsplit.push_back(axis);
+  }
+  std::vector<int64_t> ranks;
+  for (int64_t rank = 0; rank < program.numRanks(); ++rank)
+    if (isFirst(program, unsplit, rank))
+      ranks.push_back(rank);
+  return ranks;
+}
+
+} // namespace tandem::rt

@@ -1,0 +1,110 @@
+//===- code_object.cpp - loads generated kernels --------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cpu/code_object.h"
+#include "core/text.h"
+
+#include <cerrno>
+#include <cstring>
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace {
+thread_local bool kernelFailed = false;
+thread_local char kernelMessage[256];
+} // namespace
+
+extern "C" void tandem_rt_report_error(const char *message) {
+  if (kernelFailed)
+    return; // the first one is the cause
+  kernelFailed = true;
+  std::strncpy(kernelMessage, message, sizeof kernelMessage - 1);
+}
+
+namespace tandem::rt::cpu {
+
+void clearKernelError() { kernelFailed = false; }
+
+Status takeKernelError() {
+  if (!kernelFailed)
+    return Status::success();
+  kernelFailed = false;
+  return Status::error(kernelMessage);
+}
+
+namespace {
+Status writeAll(int file, const Bytes &bytes) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    ssize_t count = write(file, bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      return errorOf("cannot write: ", std::strerror(errno));
+    done += size_t(count);
+  }
+  return Status::success();
+}
+
+/// Hands out a file in memory, or, where there is none, a deleted one.
+int createFile(const std::string &name) {
+  int file = memfd_create(name.c_str(), MFD_CLOEXEC);
+  if (file >= 0)
+    return file;
+  char path[] = "/tmp/tandem-XXXXXX";
+  file = mkstemp(path);
+  if (file >= 0)
+    unlink(path);
+  return file;
+}
+
+void setErrorHook(void *handle) {
+  using Hook = void (*)(const char *);
+  if (void *hook = dlsym(handle, TANDEM_RT_ERROR_HOOK))
+    *static_cast<Hook *>(hook) = tandem_rt_report_error;
+}
+} // namespace
+
+Expected<std::unique_ptr<LoadedCode>>
+LoadedCode::load(const CodeObject &object) {
+  int file = createFile(object.name);
+  if (file < 0)
+    return errorOf("code object '", object.name,
+                   "': cannot make a file: ", std::strerror(errno));
+  if (Status status = writeAll(file, object.image); !status.ok()) {
+    close(file);
+    return errorOf("code object '", object.name, "': ", status.message());
+  }
+  std::string path = concat("/proc/self/fd/", file);
+  void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char *reason = dlerror();
+    close(file);
+    return errorOf("code object '", object.name,
+                   "' does not load: ", reason ? reason : "unknown error");
+  }
+  setErrorHook(handle);
+  // The file stays open: were its number used again, the loader would take the
+  // next object of this name for this one.
+  return std::unique_ptr<LoadedCode>(new LoadedCode(object.name, file, handle));
+}
+
+LoadedCode::~LoadedCode() {
+  dlclose(handle);
+  close(file);
+}
+
+Expected<tandem_rt_kernel> LoadedCode::find(const std::string &symbol) const {
+  void *address = dlsym(handle, symbol.c_str());
+  if (!address)
+    return errorOf("code object '", name, "' has no symbol '", symbol, "'");
+  return reinterpret_cast<tandem_rt_kernel>(address);
+}
+
+} // namespace tandem::rt::cpu

@@ -1,0 +1,45 @@
+//===- code_object.h - loads generated kernels ------------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CPU_CODE_OBJECT_H
+#define TANDEM_RT_CPU_CODE_OBJECT_H
+
+#include "tandem_rt/kernel.h"
+#include "tandem_rt/program.h"
+
+#include <memory>
+
+namespace tandem::rt::cpu {
+
+/// A shared object that was loaded from memory; unloaded on destruction.
+class LoadedCode {
+public:
+  static Expected<std::unique_ptr<LoadedCode>> load(const CodeObject &object);
+  ~LoadedCode();
+  LoadedCode(const LoadedCode &) = delete;
+  LoadedCode &operator=(const LoadedCode &) = delete;
+
+  Expected<tandem_rt_kernel> find(const std::string &symbol) const;
+
+private:
+  LoadedCode(std::string name, int file, void *handle)
+      : name(std::move(name)), file(file), handle(handle) {}
+
+  std::string name;
+  int file;
+  void *handle;
+};
+
+/// Forgets what the calling thread's kernels reported.
+void clearKernelError();
+/// What they reported since; success if nothing.
+Status takeKernelError();
+
+} // namespace tandem::rt::cpu
+
+#endif // TANDEM_RT_CPU_CODE_OBJECT_H

@@ -1,0 +1,234 @@
+//===- gemm_dnnl.cpp - matrix products by oneDNN --------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/strided_copy.h"
+#include "core/text.h"
+#include "cpu/gemm_shape.h"
+#include "cpu/task.h"
+#include "tandem_rt/program_builder.h"
+
+#include <cblas.h>
+#include <oneapi/dnnl/dnnl.hpp>
+
+// oneDNN's OpenMP runtime; the header may be that of another one.
+extern "C" void omp_set_num_threads(int);
+
+namespace tandem::rt::cpu {
+
+void setLibraryThreads(int threads) {
+  omp_set_num_threads(threads);
+  openblas_set_num_threads(threads);
+}
+
+namespace {
+using dnnl::memory;
+
+const dnnl::engine &cpuEngine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+memory::data_type dnnlType(ElementType type) {
+  return type == ElementType::F32 ? memory::data_type::f32
+                                  : memory::data_type::bf16;
+}
+
+/// An operand that is broadcast over a batch dimension has extent 1 there.
+/// Strides of extents of 1 say nothing; oneDNN wants them to look contiguous.
+memory::desc descriptor(const GemmShape &shape, size_t operand,
+                        ElementType type) {
+  Shape extents = shape.extents(operand), strides = shape.strides[operand];
+  for (size_t dim = 0; dim < shape.batch.size(); ++dim)
+    if (strides[dim] == 0)
+      extents[dim] = 1;
+  int64_t next = 1;
+  for (size_t dim = extents.size(); dim-- > 0;) {
+    if (extents[dim] == 1)
+      strides[dim] = next;
+    next = strides[dim] * extents[dim];
+  }
+  return memory::desc(extents, dnnlType(type), strides);
+}
+
+/// A vector of n elements, seen as a row.
+memory::desc rowDescriptor(const GemmShape &shape, ElementType type) {
+  Shape extents(shape.batch.size() + 2, 1);
+  extents.back() = shape.n;
+  return memory::desc(extents, dnnlType(type), contiguousStrides(extents));
+}
+
+void appendActivation(dnnl::post_ops &ops, PostOp op) {
+  using dnnl::algorithm;
+  if (op == PostOp::GeluErf)
+    ops.append_eltwise(1.0f, algorithm::eltwise_gelu_erf, 0.0f, 0.0f);
+  if (op == PostOp::GeluTanh)
+    ops.append_eltwise(1.0f, algorithm::eltwise_gelu_tanh, 0.0f, 0.0f);
+  if (op == PostOp::Relu)
+    ops.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
+}
+
+/// The bias is a post-operation, as oneDNN scales its own by alpha.
+dnnl::primitive_attr attributes(const Gemm &gemm, const GemmShape &shape) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (gemm.alpha != 1.0)
+    attr.set_output_scales(0, {float(gemm.alpha)});
+  dnnl::post_ops ops;
+  if (gemm.accumulate)
+    ops.append_sum(1.0f);
+  if (gemm.bias)
+    ops.append_binary(dnnl::algorithm::binary_add,
+                      rowDescriptor(shape, gemm.outputType));
+  appendActivation(ops, gemm.postOp);
+  attr.set_post_ops(ops);
+  return attr;
+}
+
+dnnl::matmul::primitive_desc describe(const Gemm &gemm,
+                                      const GemmShape &shape) {
+  dnnl::matmul::desc desc(descriptor(shape, 0, gemm.inputType),
+                          descriptor(shape, 1, gemm.inputType),
+                          descriptor(shape, 2, gemm.outputType));
+  return {desc, attributes(gemm, shape), cpuEngine()};
+}
+
+/// oneDNN's plain implementations take any strides, a thousand times slower.
+bool isReference(const dnnl::matmul::primitive_desc &desc) {
+  return std::string_view(desc.impl_info_str()).find("ref") !=
+         std::string_view::npos;
+}
+
+/// An operand, and its contiguous copy if oneDNN has no fast way with it.
+struct Operand {
+  char *data = nullptr;
+  int64_t width = 0;
+  Shape extents, strides, packedStrides;
+  Bytes packed;
+
+  bool isPacked() const { return !packed.empty(); }
+  void *address() { return isPacked() ? packed.data() : (void *)data; }
+  void pack() {
+    if (isPacked())
+      copyStrided(extents, width, data, strides, packed.data(), packedStrides);
+  }
+  void unpack() {
+    if (isPacked())
+      copyStrided(extents, width, packed.data(), packedStrides, data, strides);
+  }
+};
+
+class DnnlGemm final : public Task {
+public:
+  DnnlGemm(const TaskContext &context, const Gemm &gemm);
+
+  Status run() override;
+
+private:
+  dnnl::matmul::primitive_desc choose();
+  void packOperand(size_t index);
+  bool hasUnitStride(size_t index) const;
+  void bind(const TaskContext &context,
+            const dnnl::matmul::primitive_desc &desc);
+
+  const Gemm &gemm;
+  GemmShape shape;
+  std::array<Operand, 3> operands;
+  dnnl::matmul primitive;
+  dnnl::stream stream;
+  std::unordered_map<int, memory> arguments;
+};
+
+DnnlGemm::DnnlGemm(const TaskContext &context, const Gemm &gemm)
+    : gemm(gemm), shape(gemm), stream(cpuEngine()) {
+  shape.simplify();
+  const BufferRef *refs[] = {&gemm.a, &gemm.b, &gemm.c};
+  for (size_t i = 0; i < 3; ++i) {
+    operands[i].data = context.memory.resolve(*refs[i]);
+    operands[i].width = elementBytes(i == 2 ? gemm.outputType : gemm.inputType);
+  }
+  dnnl::matmul::primitive_desc desc = choose();
+  primitive = dnnl::matmul(desc);
+  bind(context, desc);
+}
+
+bool DnnlGemm::hasUnitStride(size_t index) const {
+  size_t column = shape.batch.size() + 1;
+  return shape.strides[index][column] == 1 ||
+         (index != 2 && shape.strides[index][column - 1] == 1);
+}
+
+void DnnlGemm::packOperand(size_t index) {
+  Operand &operand = operands[index];
+  operand.extents = shape.extents(index);
+  operand.strides = shape.strides[index];
+  operand.packedStrides = contiguousStrides(operand.extents);
+  operand.packed.resize(size_t(numElements(operand.extents) * operand.width));
+  shape.strides[index] = operand.packedStrides;
+}
+
+/// First as it is; if that is slow, with those operands packed that have no
+/// contiguous rows or columns; then with all of them.
+dnnl::matmul::primitive_desc DnnlGemm::choose() {
+  dnnl::matmul::primitive_desc desc = describe(gemm, shape);
+  if (!isReference(desc))
+    return desc;
+  for (size_t i = 0; i < 3; ++i)
+    if (!hasUnitStride(i))
+      packOperand(i);
+  desc = describe(gemm, shape);
+  if (!isReference(desc))
+    return desc;
+  for (size_t i = 0; i < 3; ++i)
+    if (!operands[i].isPacked())
+      packOperand(i);
+  return describe(gemm, shape);
+}
+
+void DnnlGemm::bind(const TaskContext &context,
+                    const dnnl::matmul::primitive_desc &desc) {
+  auto add = [&](int key, const memory::desc &type, void *data) {
+    arguments.emplace(key, memory(type, cpuEngine(), data));
+  };
+  add(DNNL_ARG_SRC, desc.src_desc(), operands[0].address());
+  add(DNNL_ARG_WEIGHTS, desc.weights_desc(), operands[1].address());
+  add(DNNL_ARG_DST, desc.dst_desc(), operands[2].address());
+  if (gemm.bias)
+    add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(gemm.accumulate ? 1 : 0) |
+            DNNL_ARG_SRC_1,
+        rowDescriptor(shape, gemm.outputType),
+        context.memory.resolve(*gemm.bias));
+  // Owned by the task: tasks of several ranks run at the same time.
+  arguments.emplace(DNNL_ARG_SCRATCHPAD,
+                    memory(desc.scratchpad_desc(), cpuEngine()));
+}
+
+Status DnnlGemm::run() {
+  try {
+    operands[0].pack();
+    operands[1].pack();
+    if (gemm.accumulate)
+      operands[2].pack();
+    primitive.execute(stream, arguments);
+    operands[2].unpack();
+  } catch (const dnnl::error &error) {
+    return errorOf("oneDNN matmul: ", error.what());
+  }
+  return Status::success();
+}
+} // namespace
+
+Expected<std::unique_ptr<Task>> makeDnnlGemm(const TaskContext &context,
+                                             const Gemm &gemm) {
+  try {
+    return std::unique_ptr<Task>(std::make_unique<DnnlGemm>(context, gemm));
+  } catch (const dnnl::error &error) {
+    return errorOf("oneDNN matmul: ", error.what());
+  }
+}
+
+} // namespace tandem::rt::cpu

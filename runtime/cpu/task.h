@@ -1,0 +1,53 @@
+//===- task.h - commands with everything looked up --------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CPU_TASK_H
+#define TANDEM_RT_CPU_TASK_H
+
+#include "core/communicator.h"
+#include "cpu/code_object.h"
+#include "cpu/events.h"
+#include "cpu/memory.h"
+
+namespace tandem::rt::cpu {
+
+/// One command of one rank: buffers are addresses, symbols are functions,
+/// groups are communicators. Run by the thread of its queue.
+class Task {
+public:
+  virtual ~Task() = default;
+  virtual Status run() = 0;
+};
+
+/// What tasks are made from; all of it outlives them.
+struct TaskContext {
+  const Program &program;
+  int64_t rank;
+  const RankMemory &memory;
+  const std::vector<std::unique_ptr<LoadedCode>> &code;
+  Fabric &fabric;
+  EventBoard &events;
+};
+
+Expected<std::unique_ptr<Task>> makeTask(const TaskContext &context,
+                                         const Command &command);
+
+/// f32 and bf16 by oneDNN, f64 by CBLAS.
+Expected<std::unique_ptr<Task>> makeGemm(const TaskContext &context,
+                                         const Gemm &gemm);
+Expected<std::unique_ptr<Task>> makeDnnlGemm(const TaskContext &context,
+                                             const Gemm &gemm);
+Expected<std::unique_ptr<Task>> makeBlasGemm(const TaskContext &context,
+                                             const Gemm &gemm);
+
+/// Cores that libraries may use when the calling thread calls them.
+void setLibraryThreads(int threads);
+
+} // namespace tandem::rt::cpu
+
+#endif // TANDEM_RT_CPU_TASK_H

@@ -1,0 +1,311 @@
+//===- executor_test.cpp - what every executor does -----------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cts/support.h"
+
+#include <chrono>
+#include <cmath>
+
+namespace tandem::rt::cts {
+namespace {
+
+using F = std::vector<float>;
+
+Form split(size_t rank, size_t dim, uint32_t axis, int64_t time = 1) {
+  Form form;
+  form.dims.resize(rank);
+  form.dims[dim] = {time, {axis}};
+  return form;
+}
+
+/// Data parallel: y = x·w, loss = sum(y²)/2, dw = xᵀ·y, all-reduced beside the
+/// update of the step count; w -= lr·dw.
+class TrainingStep {
+public:
+  static constexpr int64_t kBatch = 8, kIn = 4, kOut = 3;
+
+  explicit TrainingStep(int64_t ranks) : b({{"data", ranks}}) {
+    int64_t rows = kBatch / ranks;
+    code = b.addCodeObject("kernels", kernelImage());
+    x = b.addArgument({"input",
+                       "x",
+                       ElementType::F32,
+                       {kBatch, kIn},
+                       {},
+                       split(2, 0, 0),
+                       -1,
+                       {}});
+    w = b.addArgument(
+        {"parameter", "w", ElementType::F32, {kIn, kOut}, {}, {}, -1, {}});
+    lr = b.addArgument(
+        {"learning_rate", "0", ElementType::F32, {}, {}, {}, -1, {}});
+    step =
+        b.addArgument({"step", "step", ElementType::I64, {}, {}, {}, -1, {}});
+    loss = b.addResult({"loss", "loss", ElementType::F32, {}, {}, {}, {}});
+    dw = b.addResult(
+        {"gradient", "w", ElementType::F32, {kIn, kOut}, {}, {}, {}});
+    b.addUpdate(w);
+    b.addUpdate(step);
+    b.setArena(1024);
+    BufferRef y = b.arena(0, rows * kOut * 4);
+    BufferRef part = b.arena(512, 4), grad = b.arena(576, kIn * kOut * 4);
+
+    Gemm forward = contiguousGemm(ElementType::F32, rows, kOut, kIn);
+    forward.a = b.argument(x), forward.b = b.argument(w), forward.c = y;
+    b.add({.name = "x @ w", .location = "model.py:3"}, forward);
+    b.launch({.name = "loss"}, code, "loss", {y}, {part}, {rows * kOut});
+    Gemm backward = contiguousGemm(ElementType::F32, kIn, kOut, rows);
+    backward.stridesA = {1, kIn};
+    backward.a = b.argument(x), backward.b = y, backward.c = grad;
+    b.add({.name = "x^T @ y"}, backward);
+    uint32_t ready = b.recordEvent(Queue::Compute);
+    b.waitEvent(Queue::Comm, ready);
+    reduce("all_reduce loss", {}, part, b.result(loss));
+    reduce("all_reduce dw", {kIn, kOut}, grad, b.result(dw));
+    uint32_t reduced = b.recordEvent(Queue::Comm);
+    b.waitEvent(Queue::Compute, reduced);
+    b.add({.name = "check loss"},
+          CheckFinite{ElementType::F32, b.result(loss), "loss"});
+    b.launch({.name = "sgd"}, code, "sgd",
+             {b.argument(w), b.result(dw), b.argument(lr)}, {b.argument(w)},
+             {kIn * kOut});
+    b.launch({.name = "count"}, code, "increment", {b.argument(step)},
+             {b.argument(step)});
+  }
+
+  void reduce(const char *name, Shape shape, BufferRef from, BufferRef to) {
+    b.add({.name = name, .queue = Queue::Comm},
+          Collective{CollectiveKind::AllReduce,
+                     {0},
+                     ElementType::F32,
+                     std::move(shape),
+                     -1,
+                     -1,
+                     from,
+                     to});
+  }
+
+  ProgramBuilder b;
+  uint32_t code, x, w, lr, step, loss, dw;
+};
+
+/// The same on one device, in double precision.
+struct Expectation {
+  double loss = 0;
+  std::vector<double> w;
+};
+
+Expectation trainOneStep(const F &x, std::vector<double> w, double lr) {
+  constexpr int64_t B = TrainingStep::kBatch, I = TrainingStep::kIn,
+                    O = TrainingStep::kOut;
+  std::vector<double> y(B * O), dw(I * O);
+  Expectation e;
+  for (int64_t r = 0; r < B; ++r)
+    for (int64_t o = 0; o < O; ++o) {
+      for (int64_t i = 0; i < I; ++i)
+        y[r * O + o] += double(x[r * I + i]) * w[i * O + o];
+      e.loss += y[r * O + o] * y[r * O + o] / 2;
+    }
+  for (int64_t r = 0; r < B; ++r)
+    for (int64_t i = 0; i < I; ++i)
+      for (int64_t o = 0; o < O; ++o)
+        w[i * O + o] -= lr * double(x[r * I + i]) * y[r * O + o];
+  e.w = std::move(w);
+  return e;
+}
+
+class ExecutorTest : public testing::TestWithParam<int64_t> {
+  Watchdog watchdog{60};
+};
+
+TEST_P(ExecutorTest, TrainsAsOneDeviceDoes) {
+  TrainingStep model(GetParam());
+  auto session = start(model.b);
+  ASSERT_TRUE(session);
+  F w = randomValues<float>(12, 1);
+  std::vector<double> expected(w.begin(), w.end());
+  set(*session, "parameter", "w", tensorOf({4, 3}, w));
+  set(*session, "learning_rate", "0", tensorOf<float>({}, {0.1f}));
+  for (unsigned step = 0; step < 5; ++step) {
+    F x = randomValues<float>(32, 10 + step);
+    Tensor input = tensorOf({8, 4}, x);
+    std::vector<TensorView> inputs = {input.view()};
+    EXPECT_OK(session->step(inputs));
+    Expectation e = trainOneStep(x, expected, 0.1f);
+    expected = e.w;
+    EXPECT_NEAR(valuesOf<float>(result(*session, "loss", "loss"))[0], e.loss,
+                1e-5);
+  }
+  F trained = valuesOf<float>(argument(*session, "parameter", "w"));
+  for (size_t i = 0; i < trained.size(); ++i)
+    EXPECT_NEAR(trained[i], expected[i], 1e-5);
+  EXPECT_EQ(valuesOf<int64_t>(argument(*session, "step", "step"))[0], 5);
+}
+
+TEST_P(ExecutorTest, RefusesALossThatIsNotFiniteAndGoesOn) {
+  TrainingStep model(GetParam());
+  auto session = start(model.b);
+  ASSERT_TRUE(session);
+  F w = randomValues<float>(12, 1);
+  set(*session, "parameter", "w", tensorOf({4, 3}, w));
+  set(*session, "step", "step", tensorOf<int64_t>({}, {41}));
+  F x = randomValues<float>(32, 2);
+  Tensor good = tensorOf({8, 4}, x);
+  x[5] = NAN;
+  Tensor bad = tensorOf({8, 4}, x);
+  std::vector<TensorView> inputs = {bad.view()};
+  Status status = session->step(inputs);
+  expectError(status, "loss is nan, expected a finite value");
+  expectError(status, "step 42");
+  EXPECT_EQ(valuesOf<float>(argument(*session, "parameter", "w")), w);
+  EXPECT_EQ(valuesOf<int64_t>(argument(*session, "step", "step"))[0], 41);
+  inputs = {good.view()};
+  EXPECT_OK(session->step(inputs));
+  EXPECT_EQ(valuesOf<int64_t>(argument(*session, "step", "step"))[0], 42);
+}
+
+TEST_P(ExecutorTest, AnErrorOfOneRankStopsAll) {
+  int64_t ranks = GetParam();
+  ProgramBuilder b({{"data", ranks}});
+  uint32_t code = b.addCodeObject("kernels", kernelImage());
+  uint32_t x = b.addArgument(
+      {"input", "x", ElementType::F32, {ranks}, {}, split(1, 0, 0), -1, {}});
+  uint32_t y = b.addResult({"output", "y", ElementType::F32, {}, {}, {}, {}});
+  b.launch({.name = "lookup", .location = "model.py:7"}, code, "failAt",
+           {b.argument(x)}, {}, {ranks - 1});
+  b.add({.name = "sum"}, Collective{CollectiveKind::AllReduce,
+                                    {0},
+                                    ElementType::F32,
+                                    {1},
+                                    -1,
+                                    -1,
+                                    b.argument(x),
+                                    b.result(y)});
+  auto session = start(b);
+  ASSERT_TRUE(session);
+  F values;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    values.push_back(float(rank));
+  set(*session, "input", "x", tensorOf({ranks}, values));
+  auto begin = std::chrono::steady_clock::now();
+  Status status = session->step();
+  auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(took, std::chrono::seconds(5));
+  expectError(status, "index 7 out of range, expected less than 4");
+  expectError(status, "step 1, rank " + std::to_string(ranks - 1) +
+                          ", command 0 'lookup' (model.py:7)");
+  expectError(session->step(), "session ended with an earlier error");
+  EXPECT_EQ(valuesOf<float>(argument(*session, "input", "x")), values);
+}
+
+TEST_P(ExecutorTest, ScalarsAndOffsetsFollowTheCoordinate) {
+  int64_t ranks = GetParam();
+  ProgramBuilder b({{"data", ranks}});
+  uint32_t code = b.addCodeObject("kernels", kernelImage());
+  uint32_t x = b.addArgument(
+      {"input", "x", ElementType::F32, {2 * ranks}, {}, {}, -1, {}});
+  uint32_t y = b.addResult(
+      {"output", "y", ElementType::F32, {2 * ranks}, {}, split(1, 0, 0), {}});
+  BufferRef mine = b.argument(x);
+  mine.offset = Affine(0, {{0, 8}});
+  mine.bytes = 8;
+  b.launch({.name = "local slice"}, code, "affine", {mine}, {b.result(y)},
+           {2, 1, Affine(100, {{0, 10}})});
+  auto session = start(b);
+  ASSERT_TRUE(session);
+  F values, expected;
+  for (int64_t i = 0; i < 2 * ranks; ++i) {
+    values.push_back(float(i));
+    expected.push_back(float(i + 100 + i / 2 * 10));
+  }
+  set(*session, "input", "x", tensorOf({2 * ranks}, values));
+  EXPECT_OK(session->step());
+  EXPECT_EQ(valuesOf<float>(result(*session, "output", "y")), expected);
+}
+
+TEST_P(ExecutorTest, CopiesAndFills) {
+  ProgramBuilder b({{"data", GetParam()}});
+  Bytes constant(12);
+  float values[3] = {1, 2, 3};
+  std::memcpy(constant.data(), values, 12);
+  BufferRef c = b.addConstant(constant);
+  uint32_t y = b.addResult({"output", "y", ElementType::F32, {5}, {}, {}, {}});
+  b.add({.name = "copy"}, Copy{c, b.slice(b.result(y), 0, 12)});
+  b.add({.name = "fill"},
+        Fill{b.slice(b.result(y), 12, 8), {0, 0, 0x80, 0x3f}});
+  auto session = start(b);
+  ASSERT_TRUE(session);
+  EXPECT_OK(session->step());
+  EXPECT_EQ(valuesOf<float>(result(*session, "output", "y")),
+            (F{1, 2, 3, 1, 1}));
+}
+
+TEST_P(ExecutorTest, TracesEveryCommandOfEveryRank) {
+  TrainingStep model(GetParam());
+  auto session = start(model.b, {.threads = 1, .trace = true});
+  ASSERT_TRUE(session);
+  EXPECT_OK(session->step());
+  EXPECT_OK(session->step());
+  size_t commands = session->program().rankPrograms[0].commands.size();
+  EXPECT_EQ(session->trace().events.size(), 2 * size_t(GetParam()) * commands);
+  for (const TraceEvent &event : session->trace().events)
+    EXPECT_LE(event.begin, event.end);
+  double share = hiddenShare(session->program(), session->trace());
+  EXPECT_GE(share, 0);
+  EXPECT_LE(share, 1);
+  std::string json = chromeTrace(session->program(), session->trace());
+  EXPECT_NE(json.find("\"all_reduce dw\""), std::string::npos);
+  EXPECT_NE(json.find("\"source\":\"model.py:3\""), std::string::npos);
+  session->stopTrace();
+  EXPECT_OK(session->step());
+  EXPECT_EQ(session->trace().events.size(), 2 * size_t(GetParam()) * commands);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, ExecutorTest, testing::Values(1, 2, 4),
+                         testing::PrintToStringParamName());
+
+TEST(Session, SaysWhatIsWrongWithValues) {
+  TrainingStep model(2);
+  auto session = start(model.b);
+  ASSERT_TRUE(session);
+  Tensor wrong(ElementType::F64, {8, 4});
+  std::vector<TensorView> inputs = {wrong.view()};
+  expectError(session->step(inputs),
+              "argument 'input/x' is f64[8, 4], expected f32[8, 4]");
+  inputs.clear();
+  expectError(session->step(inputs), "step got 0 inputs, expected 1");
+  EXPECT_EQ(session->findArgument("input", "y"), -1);
+}
+
+TEST(Session, NamesMissingCpuFeatures) {
+  TrainingStep model(1);
+  model.b.setTarget({"x86_64-unknown-linux-gnu", "none", {"sse2", "warp9"}});
+  Expected<Bytes> bytes = model.b.finish();
+  ASSERT_TRUE(bytes.ok());
+  expectError(Session::create(*bytes).status(),
+              "program needs CPU features that this machine lacks: warp9");
+}
+
+TEST(Session, NamesWhatCodeObjectsLack) {
+  ProgramBuilder b({});
+  uint32_t good = b.addCodeObject("kernels", kernelImage());
+  b.launch({.name = "x"}, good, "no_such_kernel", {}, {});
+  Expected<Bytes> bytes = b.finish();
+  ASSERT_TRUE(bytes.ok());
+  expectError(Session::create(*bytes).status(),
+              "code object 'kernels' has no symbol 'no_such_kernel'");
+  ProgramBuilder c({});
+  c.addCodeObject("broken", {1, 2, 3});
+  bytes = c.finish();
+  ASSERT_TRUE(bytes.ok());
+  expectError(Session::create(*bytes).status(),
+              "code object 'broken' does not load");
+}
+
+} // namespace
+} // namespace tandem::rt::cts

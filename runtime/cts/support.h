@@ -1,0 +1,90 @@
+//===- support.h - what the conformance tests share -------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CTS_SUPPORT_H
+#define TANDEM_RT_CTS_SUPPORT_H
+
+#include "tandem_rt/program_builder.h"
+#include "tandem_rt/session.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace tandem::rt::cts {
+
+/// The shared object of kernels.cpp.
+Bytes kernelImage();
+
+template <typename T> struct TypeOf;
+template <> struct TypeOf<float> {
+  static constexpr ElementType value = ElementType::F32;
+};
+template <> struct TypeOf<double> {
+  static constexpr ElementType value = ElementType::F64;
+};
+template <> struct TypeOf<int64_t> {
+  static constexpr ElementType value = ElementType::I64;
+};
+template <> struct TypeOf<int32_t> {
+  static constexpr ElementType value = ElementType::I32;
+};
+
+/// A tensor from numbers.
+template <typename T>
+Tensor tensorOf(Shape shape, const std::vector<T> &values) {
+  Tensor tensor(TypeOf<T>::value, std::move(shape));
+  std::memcpy(tensor.data.data(), values.data(), tensor.data.size());
+  return tensor;
+}
+
+template <typename T> std::vector<T> valuesOf(const Tensor &tensor) {
+  std::vector<T> values(tensor.data.size() / sizeof(T));
+  std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  return values;
+}
+
+/// Numbers of [-1, 1), the same for the same seed.
+template <typename T>
+std::vector<T> randomValues(int64_t count, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::uniform_real_distribution<double> distribution(-1, 1);
+  std::vector<T> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(T(distribution(engine)));
+  return values;
+}
+
+/// A session, or a failed test.
+std::unique_ptr<Session> start(const ProgramBuilder &builder,
+                               const SessionOptions &options = {});
+
+void set(Session &session, const char *role, const char *name,
+         const Tensor &value);
+Tensor argument(const Session &session, const char *role, const char *name);
+Tensor result(const Session &session, const char *role, const char *name);
+
+#define EXPECT_OK(expression)                                                  \
+  do {                                                                         \
+    ::tandem::rt::Status statusOfExpression = (expression);                    \
+    EXPECT_TRUE(statusOfExpression.ok()) << statusOfExpression.message();      \
+  } while (false)
+
+/// The error says `text`, on one line that starts in lower case.
+void expectError(const Status &status, const std::string &text);
+
+/// Ends the process if one test takes longer: no hang may hold up the suite.
+class Watchdog {
+public:
+  explicit Watchdog(unsigned seconds);
+  ~Watchdog();
+};
+
+} // namespace tandem::rt::cts
+
+#endif // TANDEM_RT_CTS_SUPPORT_H
