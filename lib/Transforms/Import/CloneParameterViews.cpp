@@ -1,0 +1,87 @@
+//===- CloneParameterViews.cpp - views of parameters per pass ---------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Transforms/Import/Import.h"
+
+using namespace mlir;
+using namespace tandem::nn;
+
+namespace {
+/// A transposed weight of the forward pass that the backward pass uses as well
+/// would keep a gathered parameter alive from one to the other. A view costs
+/// nothing, so each pass makes its own.
+struct CloneParameterViewsPass
+    : PassWrapper<CloneParameterViewsPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CloneParameterViewsPass)
+  StringRef getArgument() const override {
+    return "tandem-clone-parameter-views";
+  }
+  StringRef getDescription() const override {
+    return "Makes a view of a parameter in each pass that uses it";
+  }
+  void runOnOperation() override;
+};
+} // namespace
+
+static bool isView(Operation *op) {
+  return isa_and_nonnull<ReshapeOp, PermuteOp, ExpandOp, SliceOp, ConvertOp>(
+      op);
+}
+
+/// Whether `op` is a view, through other views, of a parameter.
+static bool isParameterView(func::FuncOp function, Operation *op) {
+  if (!isView(op))
+    return false;
+  Value source = op->getOperand(0);
+  while (isView(source.getDefiningOp()))
+    source = source.getDefiningOp()->getOperand(0);
+  auto argument = dyn_cast<BlockArgument>(source);
+  if (!argument)
+    return false;
+  auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                    NNDialect::kRoleAttrName);
+  return role && role.getValue() == "parameter";
+}
+
+static void clonePerPass(Operation *op) {
+  Attribute own = op->getAttr(NNDialect::kPassAttrName);
+  llvm::SmallMapVector<Attribute, SmallVector<OpOperand *>, 2> uses;
+  for (OpOperand &use : op->getUses())
+    if (Attribute pass = use.getOwner()->getAttr(NNDialect::kPassAttrName);
+        pass && pass != own)
+      uses[pass].push_back(&use);
+  for (auto &[pass, operands] : uses) {
+    Operation *first = operands.front()->getOwner();
+    for (OpOperand *operand : operands)
+      if (operand->getOwner()->isBeforeInBlock(first))
+        first = operand->getOwner();
+    Operation *clone = OpBuilder(first).clone(*op);
+    clone->setAttr(NNDialect::kPassAttrName, pass);
+    for (OpOperand *operand : operands)
+      operand->set(clone->getResult(0));
+  }
+}
+
+void CloneParameterViewsPass::runOnOperation() {
+  func::FuncOp function = getOperation();
+  Block &block = function.getBody().front();
+  SmallVector<Operation *> views;
+  for (Operation &op : block)
+    if (isParameterView(function, &op))
+      views.push_back(&op);
+  // Users first: a cloned view is a use of the view that it views.
+  for (Operation *op : llvm::reverse(views))
+    clonePerPass(op);
+  for (Operation *op : llvm::reverse(views))
+    if (op->use_empty())
+      op->erase();
+}
+
+std::unique_ptr<Pass> tandem::createCloneParameterViewsPass() {
+  return std::make_unique<CloneParameterViewsPass>();
+}

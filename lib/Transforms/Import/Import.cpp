@@ -1,0 +1,43 @@
+//===- Import.cpp - the import stage ----------------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Transforms/Import/Import.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+
+namespace tandem {
+
+void buildImportPipeline(OpPassManager &manager, const ImportOptions &) {
+  manager.addPass(createVerifyStepPass());
+  // Equal views first, so that products see that they share an operand.
+  manager.addPass(createMergeEqualPass());
+  manager.addPass(createSimplifyViewsPass());
+  manager.addPass(createUnfoldProductsPass());
+  // Unfolding leaves reshapes of reshapes.
+  manager.addPass(createSimplifyViewsPass());
+  manager.addPass(createMergeEqualPass());
+  // Last, since merging would have joined what this pass takes apart only if
+  // passes were equal; they are not.
+  manager.addPass(createCloneParameterViewsPass());
+  manager.addPass(createNumberOperatorsPass());
+  manager.addPass(createVerifyStepPass(/*numbered=*/true));
+}
+
+void registerImport() {
+  registerPass([] { return createVerifyStepPass(); });
+  registerPass([] { return createSimplifyViewsPass(); });
+  registerPass([] { return createUnfoldProductsPass(); });
+  registerPass([] { return createMergeEqualPass(); });
+  registerPass([] { return createCloneParameterViewsPass(); });
+  registerPass([] { return createNumberOperatorsPass(); });
+  static PassPipelineRegistration<ImportOptions> pipeline(
+      "tandem-import", "Canonical nn: the import stage", buildImportPipeline);
+}
+
+} // namespace tandem

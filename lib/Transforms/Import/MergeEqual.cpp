@@ -1,0 +1,64 @@
+//===- MergeEqual.cpp - equal operators become one --------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "llvm/ADT/DenseSet.h"
+#include "mlir/IR/OperationSupport.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Transforms/Import/Import.h"
+
+using namespace mlir;
+
+namespace {
+/// Operators are equal if name, operands, attributes (`nn.pass` included) and
+/// types are. Two draws of random numbers differ in their ordinal.
+struct EqualOperators : llvm::DenseMapInfo<Operation *> {
+  static unsigned getHashValue(const Operation *op) {
+    return OperationEquivalence::computeHash(
+        const_cast<Operation *>(op), OperationEquivalence::directHashValue,
+        OperationEquivalence::ignoreHashValue,
+        OperationEquivalence::IgnoreLocations);
+  }
+  static bool isEqual(const Operation *lhs, const Operation *rhs) {
+    if (lhs == rhs)
+      return true;
+    if (lhs == getTombstoneKey() || lhs == getEmptyKey() ||
+        rhs == getTombstoneKey() || rhs == getEmptyKey())
+      return false;
+    return OperationEquivalence::isEquivalentTo(
+        const_cast<Operation *>(lhs), const_cast<Operation *>(rhs),
+        OperationEquivalence::IgnoreLocations);
+  }
+};
+
+struct MergeEqualPass
+    : PassWrapper<MergeEqualPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MergeEqualPass)
+  StringRef getArgument() const override { return "tandem-merge-equal"; }
+  StringRef getDescription() const override {
+    return "Merges operators that are equal within a pass; removes dead ones";
+  }
+  void runOnOperation() override {
+    Block &block = getOperation().getBody().front();
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+    llvm::DenseSet<Operation *, EqualOperators> seen;
+    for (Operation &op :
+         llvm::make_early_inc_range(block.without_terminator())) {
+      auto [it, isNew] = seen.insert(&op);
+      if (isNew)
+        continue;
+      op.replaceAllUsesWith(*it);
+      op.erase();
+    }
+  }
+};
+} // namespace
+
+std::unique_ptr<Pass> tandem::createMergeEqualPass() {
+  return std::make_unique<MergeEqualPass>();
+}

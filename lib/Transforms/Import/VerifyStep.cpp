@@ -1,0 +1,152 @@
+//===- VerifyStep.cpp - whether a module holds a training step --------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "llvm/ADT/DenseMap.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Transforms/Import/Import.h"
+
+using namespace mlir;
+using tandem::nn::NNDialect;
+
+static constexpr llvm::StringLiteral kArgumentRoles[] = {
+    "parameter", "state", "buffer", "step", "seed", "learning_rate", "input"};
+static constexpr llvm::StringLiteral kPasses[] = {"forward", "backward",
+                                                  "update"};
+
+namespace {
+struct VerifyStepPass
+    : PassWrapper<VerifyStepPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyStepPass)
+  VerifyStepPass() = default;
+  VerifyStepPass(const VerifyStepPass &other) : PassWrapper(other) {}
+  explicit VerifyStepPass(bool isNumbered) { numbered = isNumbered; }
+
+  StringRef getArgument() const override { return "tandem-verify-step"; }
+  StringRef getDescription() const override {
+    return "Checks that the module holds a training step";
+  }
+  void runOnOperation() override;
+
+  Option<bool> numbered{*this, "numbered",
+                        llvm::cl::desc("every operator has its own nn.id"),
+                        llvm::cl::init(false)};
+
+private:
+  LogicalResult verifyArguments(func::FuncOp step);
+  LogicalResult verifyResults(func::FuncOp step);
+  LogicalResult verifyBody(func::FuncOp step);
+  LogicalResult verifyOperator(Operation *op);
+  LogicalResult verifyId(Operation *op);
+
+  llvm::DenseMap<int64_t, Operation *> byId;
+};
+} // namespace
+
+/// A tensor of static shape, without forms.
+static bool isPlainTensor(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.hasStaticShape() && !tensor.getEncoding();
+}
+
+static std::string join(ArrayRef<llvm::StringLiteral> names) {
+  std::string text;
+  for (StringRef name : names)
+    text += (text.empty() ? "" : ", ") + name.str();
+  return text;
+}
+
+LogicalResult VerifyStepPass::verifyArguments(func::FuncOp step) {
+  for (unsigned i = 0; i < step.getNumArguments(); ++i) {
+    auto role = step.getArgAttrOfType<StringAttr>(i, NNDialect::kRoleAttrName);
+    if (!role || !llvm::is_contained(kArgumentRoles, role.getValue()))
+      return step.emitError()
+             << "argument " << i << " has the role '"
+             << (role ? role.getValue() : StringRef("")) << "', expected one of "
+             << join(kArgumentRoles);
+    if (!step.getArgAttrOfType<StringAttr>(i, NNDialect::kNameAttrName))
+      return step.emitError() << "argument " << i << ", a " << role.getValue()
+                              << ", has no 'nn.name'";
+    if (Type type = step.getArgumentTypes()[i]; !isPlainTensor(type))
+      return step.emitError() << "argument " << i << " is a " << type
+                              << ", expected a tensor of static shape";
+  }
+  return success();
+}
+
+LogicalResult VerifyStepPass::verifyResults(func::FuncOp step) {
+  for (unsigned i = 0; i < step.getNumResults(); ++i) {
+    auto role =
+        step.getResultAttrOfType<StringAttr>(i, NNDialect::kRoleAttrName);
+    if (!role)
+      return step.emitError() << "result " << i << " has no 'nn.role'";
+    bool isOutput = role.getValue() == "loss" || role.getValue() == "gradient";
+    bool updates =
+        step.getResultAttr(i, NNDialect::kUpdatesAttrName) != nullptr;
+    if (!isOutput && !updates)
+      return step.emitError()
+             << "result " << i << ", a " << role.getValue()
+             << ", has no 'nn.updates': the argument whose new value it is";
+  }
+  return success();
+}
+
+LogicalResult VerifyStepPass::verifyId(Operation *op) {
+  auto id = op->getAttrOfType<IntegerAttr>(NNDialect::kIdAttrName);
+  if (!id)
+    return op->emitError() << "has no 'nn.id': run the import stage first";
+  auto [it, isNew] = byId.try_emplace(id.getInt(), op);
+  if (isNew)
+    return success();
+  return op->emitError() << "has the 'nn.id' " << id.getInt()
+                         << " of another operator, "
+                         << it->second->getName().getStringRef();
+}
+
+LogicalResult VerifyStepPass::verifyOperator(Operation *op) {
+  if (!isa_and_nonnull<NNDialect>(op->getDialect()))
+    return op->emitError() << "operator '" << op->getName().getStringRef()
+                           << "' in a training step, expected operators of nn";
+  for (Type type : op->getResultTypes())
+    if (!isPlainTensor(type))
+      return op->emitError() << "gives a " << type
+                             << ", expected a tensor of static shape";
+  auto pass = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
+  if (!pass || !llvm::is_contained(kPasses, pass.getValue()))
+    return op->emitError() << "has the pass '"
+                           << (pass ? pass.getValue() : StringRef(""))
+                           << "' ('nn.pass'), expected one of "
+                           << join(kPasses);
+  return numbered ? verifyId(op) : success();
+}
+
+LogicalResult VerifyStepPass::verifyBody(func::FuncOp step) {
+  if (!step.getBody().hasOneBlock())
+    return step.emitError() << "the step has "
+                            << step.getBody().getBlocks().size()
+                            << " blocks, expected one";
+  for (Operation &op : step.getBody().front().without_terminator())
+    if (failed(verifyOperator(&op)))
+      return failure();
+  return success();
+}
+
+void VerifyStepPass::runOnOperation() {
+  byId.clear();
+  auto step = getOperation().lookupSymbol<func::FuncOp>("step");
+  if (!step) {
+    getOperation().emitError()
+        << "the module has no function @step, expected a training step";
+    return signalPassFailure();
+  }
+  if (failed(verifyBody(step)) || failed(verifyArguments(step)) ||
+      failed(verifyResults(step)))
+    signalPassFailure();
+}
+
+std::unique_ptr<Pass> tandem::createVerifyStepPass(bool numbered) {
+  return std::make_unique<VerifyStepPass>(numbered);
+}
