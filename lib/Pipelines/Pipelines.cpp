@@ -10,6 +10,7 @@
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
+#include "tandem/Transforms/Import/Import.h"
 
 namespace tandem {
 
@@ -18,6 +19,8 @@ void registerDialects(mlir::DialectRegistry &registry) {
                   sched::SchedDialect>();
 }
 
-void registerPipelines() {}
+void registerPipelines() {
+  registerImport();
+}
 
 } // namespace tandem
