@@ -1,0 +1,77 @@
+//===- Kernels.h - CPU code of fused kernels --------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A kernel is a `func.func` on plain tensors whose body holds nn operators
+// other than `nn.matmul`, and `spmd.coordinate`, `local_slice`, `keep_first`.
+// Compiled, it is
+//
+//   extern "C" void symbol(void *const *buffers, const int64_t *scalars);
+//
+// `buffers` are the inputs, then the outputs: contiguous, row-major, of
+// distinct memory unless `mayAlias` allows it; i1 takes one byte, 0 or 1.
+// `scalars` are this rank's coordinates on `CompiledKernel::axes`. A kernel
+// uses no other state, and may run on several threads at once. It reports an
+// index out of range as `tandem_rt/kernel.h` says.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_CONVERSION_KERNELS_KERNELS_H
+#define TANDEM_CONVERSION_KERNELS_KERNELS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+struct KernelOptions {
+  /// Where compiled kernels are kept between runs, by content. Empty:
+  /// $TANDEM_CACHE_DIR, else $XDG_CACHE_HOME/tandem, else ~/.cache/tandem.
+  std::string cacheDir;
+  bool useCache = true;
+  /// Threads that compile.
+  unsigned threads = 1;
+};
+
+struct CompiledKernel {
+  /// Kernels with the same text share one symbol.
+  std::string symbol;
+  /// Space axes whose coordinates the kernel takes, in order.
+  std::vector<std::string> axes;
+};
+
+struct CompiledKernels {
+  /// An ELF shared object for this machine's CPU.
+  std::string object;
+  /// By name of the function.
+  llvm::StringMap<CompiledKernel> kernels;
+  /// How many came from the cache, and how many were compiled.
+  unsigned numCached = 0, numCompiled = 0;
+  /// LLVM's name of the CPU and the features that the code may use
+  /// ("+avx2,+fma,..."), for the Program's target.
+  std::string cpu, features;
+};
+
+/// Compiles the functions of `module` that have a body. The mesh is read from
+/// the module's `spmd.mesh` (needed by `local_slice` over several axes). An
+/// operator without a kernel is an error at its location.
+mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module,
+                                                const KernelOptions &options);
+
+/// Axes whose coordinates the kernel takes as scalars, in order.
+std::vector<std::string> getKernelAxes(mlir::func::FuncOp kernel);
+
+/// Whether result `output` may be written in place of argument `input`: equal
+/// types, elementwise at the same index, and no element of the input is needed
+/// once that of the output is written.
+bool mayAlias(mlir::func::FuncOp kernel, unsigned input, unsigned output);
+
+} // namespace tandem
+
+#endif // TANDEM_CONVERSION_KERNELS_KERNELS_H
