@@ -176,7 +176,7 @@ void Printer::rankProgram(size_t index) {
   std::string ranks;
   for (size_t rank = 0; rank < program.rankToProgram.size(); ++rank)
     if (program.rankToProgram[rank] == index)
-      ranks += " " + std::to_string(rank);
+      ranks += concat(" ", rank);
   line("rank program ", index, " of ranks", ranks, ", ",
        rankProgram.commands.size(), " commands, ", rankProgram.numEvents,
        " events");

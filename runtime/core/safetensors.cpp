@@ -1,0 +1,267 @@
+//===- safetensors.cpp - tensors in files ---------------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem_rt/safetensors.h"
+#include "core/text.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tandem::rt {
+
+namespace {
+using nlohmann::json;
+
+constexpr size_t kLengthBytes = 8;
+/// As in the format's own library: no sane header is larger.
+constexpr uint64_t kMaxHeader = 100'000'000;
+
+struct TypeName {
+  ElementType type;
+  const char *name;
+};
+constexpr TypeName kTypeNames[] = {
+    {ElementType::F64, "F64"},   {ElementType::F32, "F32"},
+    {ElementType::BF16, "BF16"}, {ElementType::F16, "F16"},
+    {ElementType::I64, "I64"},   {ElementType::I32, "I32"},
+    {ElementType::I8, "I8"},     {ElementType::I1, "BOOL"},
+};
+
+std::optional<ElementType> typeFrom(const std::string &name) {
+  for (const TypeName &entry : kTypeNames)
+    if (name == entry.name)
+      return entry.type;
+  return std::nullopt;
+}
+
+std::string nameOf(ElementType type) {
+  for (const TypeName &entry : kTypeNames)
+    if (type == entry.type)
+      return entry.name;
+  return "?";
+}
+
+struct Mapping {
+  std::shared_ptr<const void> memory;
+  size_t size = 0;
+  const uint8_t *data() const {
+    return static_cast<const uint8_t *>(memory.get());
+  }
+};
+
+Expected<Mapping> mapFile(const std::string &path) {
+  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat info{};
+  if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
+    std::string reason =
+        file < 0 ? std::strerror(errno) : "expected a regular file";
+    if (file >= 0)
+      close(file);
+    return errorOf("cannot read '", path, "': ", reason);
+  }
+  size_t size = size_t(info.st_size);
+  void *start =
+      size ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+  close(file);
+  if (size == 0)
+    return errorOf("file '", path, "' has 0 bytes, expected at least ",
+                   kLengthBytes);
+  if (start == MAP_FAILED)
+    return errorOf("cannot map '", path, "': ", std::strerror(errno));
+  return Mapping{
+      std::shared_ptr<const void>(start, [size](void *p) { munmap(p, size); }),
+      size};
+}
+
+/// Reads one entry of the header.
+class EntryReader {
+public:
+  EntryReader(const uint8_t *data, uint64_t size) : data(data), size(size) {}
+
+  Status read(const std::string &name, const json &entry);
+  Status checkOverlaps();
+  std::map<std::string, TensorView> views;
+
+private:
+  struct Extent {
+    uint64_t begin, end;
+    std::string name;
+  };
+  Status readShape(const json &entry, TensorView &view);
+  Status place(const std::string &name, const json &offsets, TensorView &view);
+
+  const uint8_t *data;
+  uint64_t size;
+  std::vector<Extent> extents;
+};
+
+Status EntryReader::readShape(const json &entry, TensorView &view) {
+  auto shape = entry.find("shape");
+  if (shape == entry.end() || !shape->is_array())
+    return errorOf("has no shape");
+  for (const json &extent : *shape) {
+    if (!extent.is_number_unsigned() || extent.get<uint64_t>() > uint64_t(1)
+                                                                     << 48)
+      return errorOf("has extent ", extent.dump(), ", expected 0 to 2^48");
+    view.shape.push_back(int64_t(extent.get<uint64_t>()));
+  }
+  return Status::success();
+}
+
+Status EntryReader::place(const std::string &name, const json &offsets,
+                          TensorView &view) {
+  if (!offsets.is_array() || offsets.size() != 2 ||
+      !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+    return errorOf("has no pair of data_offsets");
+  uint64_t begin = offsets[0], end = offsets[1];
+  if (begin > end || end > size)
+    return errorOf("lies at [", begin, ", ", end, "), expected within ", size,
+                   " bytes: the file is truncated or corrupt");
+  uint64_t bytes =
+      uint64_t(numElements(view.shape)) * uint64_t(elementBytes(view.type));
+  if (end - begin != bytes)
+    return errorOf("has ", end - begin, " bytes, expected ", bytes, " for ",
+                   typeName(view.type, view.shape));
+  view.data = data + begin;
+  if (bytes)
+    extents.push_back({begin, end, name});
+  return Status::success();
+}
+
+Status EntryReader::read(const std::string &name, const json &entry) {
+  TensorView view;
+  if (!entry.is_object() || !entry.contains("dtype") ||
+      !entry["dtype"].is_string() || !entry.contains("data_offsets"))
+    return errorOf("has no dtype, shape and data_offsets");
+  std::optional<ElementType> type = typeFrom(entry["dtype"]);
+  if (!type)
+    return errorOf("has dtype ", entry["dtype"].dump(),
+                   ", expected F64, F32, BF16, F16, I64, I32, I8 or BOOL");
+  view.type = *type;
+  if (Status status = readShape(entry, view); !status.ok())
+    return status;
+  if (Status status = place(name, entry["data_offsets"], view); !status.ok())
+    return status;
+  views.emplace(name, view);
+  return Status::success();
+}
+
+Status EntryReader::checkOverlaps() {
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent &a, const Extent &b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < extents.size(); ++i)
+    if (extents[i].begin < extents[i - 1].end)
+      return errorOf("tensor '", extents[i].name, "' overlaps '",
+                     extents[i - 1].name, "'");
+  return Status::success();
+}
+
+Expected<json> readHeader(const Mapping &mapping, uint64_t &length) {
+  if (mapping.size < kLengthBytes)
+    return errorOf("file has ", mapping.size, " bytes, expected at least ",
+                   kLengthBytes);
+  std::memcpy(&length, mapping.data(), kLengthBytes);
+  if (length > kMaxHeader || length > mapping.size - kLengthBytes)
+    return errorOf("header has ", length, " bytes, expected at most ",
+                   std::min<uint64_t>(kMaxHeader, mapping.size - kLengthBytes),
+                   ": the file is truncated or not a safetensors file");
+  const uint8_t *begin = mapping.data() + kLengthBytes;
+  json header = json::parse(begin, begin + length, nullptr, false);
+  if (!header.is_object())
+    return errorOf("header is not a JSON object");
+  return header;
+}
+} // namespace
+
+Expected<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
+  Expected<Mapping> mapping = mapFile(path);
+  if (!mapping.ok())
+    return mapping.status();
+  uint64_t length = 0;
+  Expected<json> header = readHeader(*mapping, length);
+  if (!header.ok())
+    return errorOf("'", path, "': ", header.status().message());
+  SafetensorsFile file;
+  EntryReader reader(mapping->data() + kLengthBytes + length,
+                     mapping->size - kLengthBytes - length);
+  for (const auto &[name, entry] : header->items()) {
+    if (name == "__metadata__") {
+      for (const auto &[key, value] : entry.items())
+        file.notes[key] =
+            value.is_string() ? value.get<std::string>() : value.dump();
+      continue;
+    }
+    if (Status status = reader.read(name, entry); !status.ok())
+      return errorOf("'", path, "': tensor '", name, "' ", status.message());
+  }
+  if (Status status = reader.checkOverlaps(); !status.ok())
+    return errorOf("'", path, "': ", status.message());
+  file.mapping = mapping->memory;
+  file.views = std::move(reader.views);
+  return file;
+}
+
+const TensorView *SafetensorsFile::find(const std::string &name) const {
+  auto it = views.find(name);
+  return it == views.end() ? nullptr : &it->second;
+}
+
+namespace {
+int64_t bytesOf(const TensorView &view) {
+  return numElements(view.shape) * elementBytes(view.type);
+}
+
+std::string headerText(const std::map<std::string, TensorView> &tensors,
+                       const std::map<std::string, std::string> &metadata) {
+  json header = json::object();
+  if (!metadata.empty())
+    header["__metadata__"] = metadata;
+  int64_t at = 0;
+  for (const auto &[name, view] : tensors) {
+    header[name] = {{"dtype", nameOf(view.type)},
+                    {"shape", view.shape},
+                    {"data_offsets", {at, at + bytesOf(view)}}};
+    at += bytesOf(view);
+  }
+  std::string text =
+      header.dump(-1, ' ', false, json::error_handler_t::replace);
+  // Data starts at a multiple of 8, as readers that map the file want it.
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+} // namespace
+
+Status writeSafetensors(const std::string &path,
+                        const std::map<std::string, TensorView> &tensors,
+                        const std::map<std::string, std::string> &metadata) {
+  std::string header = headerText(tensors, metadata);
+  uint64_t length = header.size();
+  std::string unfinished = path + ".part";
+  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char *>(&length), kLengthBytes);
+  file << header;
+  for (const auto &[name, view] : tensors)
+    file.write(static_cast<const char *>(view.data), bytesOf(view));
+  file.close();
+  if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) {
+    std::string reason = std::strerror(errno);
+    std::remove(unfinished.c_str());
+    return errorOf("cannot write '", path, "': ", reason);
+  }
+  return Status::success();
+}
+
+} // namespace tandem::rt

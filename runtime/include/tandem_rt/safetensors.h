@@ -1,0 +1,54 @@
+//===- safetensors.h - tensors in files -------------------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The safetensors format: the length of a JSON header as 8 bytes, little
+// endian; the header, which maps names to {dtype, shape, data_offsets}; then
+// the tensors' bytes, row-major.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_SAFETENSORS_H
+#define TANDEM_RT_SAFETENSORS_H
+
+#include "tandem_rt/tensor.h"
+
+#include <map>
+#include <memory>
+
+namespace tandem::rt {
+
+/// A file that is mapped, not read: tensors are views into it, valid for its
+/// life.
+class SafetensorsFile {
+public:
+  /// Checks the whole header: every tensor lies within the file, has the bytes
+  /// that its type and shape say, and overlaps no other.
+  static Expected<SafetensorsFile> open(const std::string &path);
+
+  const std::map<std::string, TensorView> &tensors() const { return views; }
+  /// Null if there is none of this name.
+  const TensorView *find(const std::string &name) const;
+  /// The free text entries of the header.
+  const std::map<std::string, std::string> &metadata() const { return notes; }
+
+private:
+  std::shared_ptr<const void> mapping;
+  std::map<std::string, TensorView> views;
+  std::map<std::string, std::string> notes;
+};
+
+/// Writes all tensors in the order of their names, to a new file that then
+/// replaces `path`: it is never seen half written. Same tensors, same bytes.
+Status
+writeSafetensors(const std::string &path,
+                 const std::map<std::string, TensorView> &tensors,
+                 const std::map<std::string, std::string> &metadata = {});
+
+} // namespace tandem::rt
+
+#endif // TANDEM_RT_SAFETENSORS_H

@@ -1,0 +1,181 @@
+//===- run.cpp - what tandem-run does -------------------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "run.h"
+#include "values.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace tandem::run {
+
+using namespace tandem::rt;
+
+namespace {
+/// Steps without --data or --steps.
+constexpr int64_t kSeededSteps = 10;
+
+Expected<Bytes> readFile(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  Bytes bytes(std::istreambuf_iterator<char>(file), {});
+  if (!file.is_open() || file.bad())
+    return Status::error("cannot read '" + path + "': " + std::strerror(errno));
+  return bytes;
+}
+
+/// One run of one program.
+class Runner {
+public:
+  Runner(const Options &options, Session &session)
+      : options(options), session(session) {}
+
+  Status run();
+
+private:
+  Status prepare();
+  Status step(int64_t number);
+  Status printLosses(int64_t number);
+  Status finish();
+  int64_t stepCount() const;
+
+  const Options &options;
+  Session &session;
+  std::optional<SafetensorsFile> file;
+  int64_t batches = 0;
+};
+
+/// The first element of an argument or loss, as a number.
+double scalarOf(const Tensor &tensor) {
+  auto load = [&](auto value) {
+    std::memcpy(&value, tensor.data.data(), sizeof value);
+    return value;
+  };
+  switch (tensor.type) {
+  case ElementType::F64:
+    return load(double());
+  case ElementType::F32:
+    return load(float());
+  case ElementType::BF16:
+    return bf16ToFloat(load(uint16_t()));
+  case ElementType::I64:
+    return double(load(int64_t()));
+  case ElementType::I32:
+    return load(int32_t());
+  default:
+    return 0;
+  }
+}
+
+int64_t Runner::stepCount() const {
+  const std::vector<Argument> &arguments = session.program().arguments;
+  for (uint32_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].role == "step")
+      if (Expected<Tensor> value = session.getArgument(i); value.ok())
+        return int64_t(scalarOf(*value));
+  return 0;
+}
+
+Status Runner::prepare() {
+  if (options.data.empty()) {
+    std::puts("no --data: values are seeded");
+    return setSeeded(session);
+  }
+  Expected<SafetensorsFile> opened = SafetensorsFile::open(options.data);
+  if (!opened.ok())
+    return opened.status();
+  file = std::move(*opened);
+  Expected<int64_t> count = countBatches(session.program(), *file);
+  if (!count.ok())
+    return count.status();
+  batches = *count;
+  if (batches == 0 && !session.inputs().empty())
+    return Status::error(
+        "'" + options.data + "' has no batch: no tensor '" +
+        batchKey(0, session.program().arguments[session.inputs().front()]) +
+        "'");
+  return setFromFile(session, *file);
+}
+
+Status Runner::printLosses(int64_t number) {
+  std::printf("step %lld", (long long)number);
+  const std::vector<Result> &results = session.program().results;
+  for (uint32_t i = 0; i < results.size(); ++i) {
+    if (results[i].role != "loss")
+      continue;
+    Expected<Tensor> value = session.getResult(i);
+    if (!value.ok())
+      return value.status();
+    std::printf(" %s %.10g", results[i].name.c_str(), scalarOf(*value));
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+  return Status::success();
+}
+
+Status Runner::step(int64_t number) {
+  if (batches > 0)
+    if (Status status = setBatch(session, *file, number % batches);
+        !status.ok())
+      return status;
+  if (Status status = session.step(); !status.ok())
+    return status;
+  return printLosses(number + 1);
+}
+
+Status Runner::finish() {
+  if (!options.trace.empty()) {
+    Status status =
+        writeChromeTrace(session.program(), session.trace(), options.trace);
+    if (!status.ok())
+      return status;
+    int64_t cores = std::thread::hardware_concurrency();
+    bool shared = cores < session.program().numRanks() * options.threads;
+    std::printf("communication hidden behind computation: %.1f %%%s\n",
+                100 * hiddenShare(session.program(), session.trace()),
+                shared ? " (ranks share cores: no claim of speed)" : "");
+  }
+  if (options.save.empty())
+    return Status::success();
+  return saveValues(session, file ? &*file : nullptr, options.save);
+}
+
+Status Runner::run() {
+  if (Status status = prepare(); !status.ok())
+    return status;
+  int64_t first = stepCount(), steps = options.steps;
+  if (steps < 0)
+    steps = options.data.empty() ? kSeededSteps : batches;
+  for (int64_t i = 0; i < steps; ++i)
+    if (Status status = step(first + i); !status.ok())
+      return status;
+  return finish();
+}
+} // namespace
+
+Status run(const Options &options) {
+  Expected<Bytes> bytes = readFile(options.program);
+  if (!bytes.ok())
+    return bytes.status();
+  if (options.print) {
+    Expected<Program> program = loadProgram(*bytes);
+    if (program.ok())
+      std::fputs(printProgram(*program).c_str(), stdout);
+    return program.status();
+  }
+  auto session = Session::create(
+      *bytes, {.threads = options.threads, .trace = !options.trace.empty()});
+  if (!session.ok())
+    return session.status();
+  return Runner(options, **session).run();
+}
+
+} // namespace tandem::run

@@ -1,0 +1,189 @@
+//===- values.cpp - where arguments and batches come from -----------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "values.h"
+
+#include <cmath>
+#include <cstring>
+#include <list>
+
+namespace tandem::run {
+
+using namespace tandem::rt;
+
+std::string keyOf(const Argument &argument) {
+  return argument.role + "/" + argument.name;
+}
+
+std::string batchKey(int64_t batch, const Argument &input) {
+  return "batch." + std::to_string(batch) + "/" + input.name;
+}
+
+Expected<int64_t> countBatches(const Program &program,
+                               const SafetensorsFile &file) {
+  int64_t batches = 0;
+  for (bool complete = true; complete; batches += complete) {
+    const Argument *missing = nullptr;
+    bool any = false;
+    for (const Argument &argument : program.arguments)
+      if (argument.role == "input") {
+        bool found = file.find(batchKey(batches, argument)) != nullptr;
+        any |= found;
+        if (!found)
+          missing = &argument;
+      }
+    if (missing && any)
+      return Status::error("data has no tensor '" +
+                           batchKey(batches, *missing) +
+                           "', expected every input in every batch");
+    complete = any;
+  }
+  return batches;
+}
+
+namespace {
+Status setFrom(Session &session, const SafetensorsFile &file, uint32_t index,
+               const std::string &key) {
+  const TensorView *view = file.find(key);
+  if (!view)
+    return Status::error("data has no tensor '" + key +
+                         "', which the program needs");
+  return session.setArgument(index, *view);
+}
+} // namespace
+
+Status setFromFile(Session &session, const SafetensorsFile &file) {
+  const std::vector<Argument> &arguments = session.program().arguments;
+  for (uint32_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].role == "input")
+      continue;
+    Status status = setFrom(session, file, i, keyOf(arguments[i]));
+    if (!status.ok())
+      return status;
+  }
+  return Status::success();
+}
+
+Status setBatch(Session &session, const SafetensorsFile &file, int64_t batch) {
+  for (uint32_t index : session.inputs()) {
+    const Argument &input = session.program().arguments[index];
+    Status status = setFrom(session, file, index, batchKey(batch, input));
+    if (!status.ok())
+      return status;
+  }
+  return Status::success();
+}
+
+namespace {
+/// SplitMix64.
+class Generator {
+public:
+  explicit Generator(const std::string &name) {
+    for (char c : name)
+      state = (state ^ uint8_t(c)) * 0x100000001b3ull;
+  }
+  uint64_t next() {
+    uint64_t x = state += 0x9e3779b97f4a7c15ull;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+  }
+  /// In [0, 1).
+  double uniform() { return double(next() >> 11) * 0x1p-53; }
+
+private:
+  uint64_t state = 0xcbf29ce484222325ull;
+};
+
+std::pair<double, double> rangeOf(const Argument &argument) {
+  constexpr double kParameter = 0.05, kLearningRate = 1e-3;
+  if (argument.role == "step")
+    return {0, 0};
+  if (argument.range)
+    return *argument.range;
+  if (argument.role == "parameter")
+    return {-kParameter, kParameter};
+  if (argument.role == "learning_rate")
+    return {kLearningRate, kLearningRate};
+  if (argument.role == "input" && isFloat(argument.type))
+    return {-1, 1};
+  return {0, 0};
+}
+
+template <typename T> void store(T value, int64_t index, Bytes &data) {
+  std::memcpy(data.data() + size_t(index) * sizeof(T), &value, sizeof(T));
+}
+
+void storeElement(ElementType type, double value, int64_t index, Bytes &data) {
+  switch (type) {
+  case ElementType::F64:
+    return store(value, index, data);
+  case ElementType::F32:
+    return store(float(value), index, data);
+  case ElementType::BF16:
+    return store(floatToBf16(float(value)), index, data);
+  case ElementType::I64:
+    return store(int64_t(value), index, data);
+  case ElementType::I32:
+    return store(int32_t(value), index, data);
+  case ElementType::I8:
+    return store(int8_t(value), index, data);
+  case ElementType::I1:
+    return store(uint8_t(value != 0), index, data);
+  case ElementType::F16:
+    return; // no kernel computes with it; zero
+  }
+}
+
+Tensor seededTensor(const Argument &argument) {
+  Tensor tensor(argument.type, argument.globalShape);
+  Generator generator(keyOf(argument));
+  auto [low, high] = rangeOf(argument);
+  bool whole = !isFloat(argument.type);
+  for (int64_t i = 0, n = numElements(argument.globalShape); i < n; ++i) {
+    double u = generator.uniform();
+    double value =
+        whole ? std::floor(low + u * (high - low + 1)) : low + u * (high - low);
+    storeElement(argument.type, value, i, tensor.data);
+  }
+  return tensor;
+}
+} // namespace
+
+Status setSeeded(Session &session) {
+  const std::vector<Argument> &arguments = session.program().arguments;
+  for (uint32_t i = 0; i < arguments.size(); ++i) {
+    Status status = session.setArgument(i, seededTensor(arguments[i]).view());
+    if (!status.ok())
+      return status;
+  }
+  return Status::success();
+}
+
+Status saveValues(const Session &session, const SafetensorsFile *file,
+                  const std::string &path) {
+  std::list<Tensor> owned;
+  std::map<std::string, TensorView> tensors;
+  const std::vector<Argument> &arguments = session.program().arguments;
+  for (uint32_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].role == "input")
+      continue;
+    Expected<Tensor> whole = session.getArgument(i);
+    if (!whole.ok())
+      return whole.status();
+    owned.push_back(std::move(*whole));
+    tensors[keyOf(arguments[i])] = owned.back().view();
+  }
+  if (file)
+    for (const auto &[name, view] : file->tensors())
+      if (name.rfind("batch.", 0) == 0)
+        tensors[name] = view;
+  return writeSafetensors(path, tensors);
+}
+
+} // namespace tandem::run
