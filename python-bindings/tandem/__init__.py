@@ -1,16 +1,41 @@
 """Tandem: a graph compiler for distributed training."""
 
 from . import random
-from .errors import CaptureError, ModelFileError, ReplayError, TandemError, UnsupportedOperatorError
+from .compile import compile
+from .errors import (
+    BatchError,
+    CaptureError,
+    CompileError,
+    ModelFileError,
+    NonFiniteLossError,
+    ProgramError,
+    ReplayError,
+    RunError,
+    StateError,
+    TandemError,
+    UnsupportedOperatorError,
+)
 from .export import StepModule, export
+from .pins import Pin, pin
+from .step import Step
 
 __all__ = [
+    "BatchError",
     "CaptureError",
+    "CompileError",
     "ModelFileError",
+    "NonFiniteLossError",
+    "Pin",
+    "ProgramError",
     "ReplayError",
+    "RunError",
+    "StateError",
+    "Step",
     "StepModule",
     "TandemError",
     "UnsupportedOperatorError",
+    "compile",
     "export",
+    "pin",
     "random",
 ]

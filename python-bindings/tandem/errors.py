@@ -27,3 +27,27 @@ class ModelFileError(TandemError):
 
 class ReplayError(TandemError):
     """The eager run drew other random numbers than the captured step."""
+
+
+class CompileError(TandemError):
+    """The compiler cannot make a Program of this step, mesh and plan."""
+
+
+class ProgramError(TandemError):
+    """A Program is corrupt, of another version, or not for this machine."""
+
+
+class RunError(TandemError):
+    """A step failed while it ran; values may be half updated."""
+
+
+class NonFiniteLossError(RunError):
+    """The loss is not finite. Parameters and state are those before the step, and training can go on."""
+
+
+class BatchError(TandemError):
+    """A batch is not like the one that the step was compiled for."""
+
+
+class StateError(TandemError):
+    """A state dict does not fit the step."""

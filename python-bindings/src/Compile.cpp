@@ -1,0 +1,58 @@
+//===- Compile.cpp - the compiler in Python -------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Bindings.h"
+
+#include "tandem/Execution/Compile.h"
+
+namespace tandem::python {
+
+namespace {
+CompiledProgram compileText(const std::string &text, const std::string &name,
+                            const CompileOptions &options) {
+  CompiledProgram result;
+  std::string error;
+  bool done;
+  {
+    nb::gil_scoped_release unlocked;
+    done = compile(text, name, options, result, error);
+  }
+  if (!done)
+    raise("CompileError", error);
+  return result;
+}
+
+nb::bytes bytesOf(const CompiledProgram &program) {
+  return nb::bytes(program.bytes.data(), program.bytes.size());
+}
+} // namespace
+
+void bindCompile(nb::module_ &module) {
+  nb::class_<CompileOptions>(module, "CompileOptions")
+      .def(nb::init<>())
+      .def_rw("mesh", &CompileOptions::mesh)
+      .def_rw("micro", &CompileOptions::micro)
+      .def_rw("preset", &CompileOptions::preset)
+      .def_rw("pins", &CompileOptions::pins)
+      .def_rw("plan_file", &CompileOptions::planFile)
+      .def_rw("print_after", &CompileOptions::printAfter)
+      .def_rw("print_locations", &CompileOptions::printLocations)
+      .def_rw("stop_after", &CompileOptions::stopAfter)
+      .def_rw("cpu", &CompileOptions::cpu);
+  nb::class_<CompiledProgram>(module, "CompiledProgram")
+      .def_prop_ro("bytes", &bytesOf)
+      .def_ro("plan_table", &CompiledProgram::planTable)
+      .def_ro("plan", &CompiledProgram::plan)
+      .def_ro("ir", &CompiledProgram::ir)
+      .def_ro("remarks", &CompiledProgram::remarks)
+      .def_ro("seconds", &CompiledProgram::seconds);
+  module.def("compile", &compileText, nb::arg("text"), nb::arg("name"),
+             nb::arg("options"),
+             "Compiles the text of a training step to a Program.");
+}
+
+} // namespace tandem::python

@@ -1,0 +1,207 @@
+//===- Program.cpp - Programs as data in Python ---------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Readable, for reports and tests of plans, and writable, for tests that plant
+// mistakes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Bindings.h"
+
+#include "tandem_rt/program.h"
+
+#include <nanobind/stl/bind_vector.h>
+
+namespace tandem::python {
+
+using namespace rt;
+
+namespace {
+Program load(nb::bytes bytes) {
+  auto data = static_cast<const uint8_t *>(bytes.data());
+  auto program = loadProgram({data, bytes.size()});
+  check(program.status(), "ProgramError");
+  return std::move(*program);
+}
+
+nb::bytes serialize(const Program &program) {
+  Bytes bytes = serializeProgram(program);
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+void bindPlaces(nb::module_ &module) {
+  nb::class_<Axis>(module, "Axis")
+      .def_rw("name", &Axis::name)
+      .def_rw("size", &Axis::size);
+  nb::class_<DimForm>(module, "DimForm")
+      .def_rw("time_factor", &DimForm::timeFactor)
+      .def_rw("axes", &DimForm::axes);
+  nb::class_<Form>(module, "Form")
+      .def_rw("dims", &Form::dims)
+      .def_rw("reduce", &Form::reduce);
+  nb::class_<CoordinateTerm>(module, "CoordinateTerm")
+      .def(nb::init<uint32_t, int64_t>())
+      .def_rw("axis", &CoordinateTerm::axis)
+      .def_rw("coefficient", &CoordinateTerm::coefficient);
+  nb::class_<Affine>(module, "Affine")
+      .def(nb::init<int64_t>())
+      .def_rw("base", &Affine::base)
+      .def_rw("terms", &Affine::terms);
+  nb::enum_<Space>(module, "Space")
+      .value("arena", Space::Arena)
+      .value("argument", Space::Argument)
+      .value("result", Space::Result)
+      .value("constant", Space::Constant);
+  nb::class_<BufferRef>(module, "BufferRef")
+      .def("__init__",
+           [](BufferRef *self, const BufferRef &other) {
+             new (self) BufferRef(other);
+           })
+      .def_rw("space", &BufferRef::space)
+      .def_rw("index", &BufferRef::index)
+      .def_rw("offset", &BufferRef::offset)
+      .def_rw("bytes", &BufferRef::bytes);
+}
+
+void bindTensors(nb::module_ &module) {
+  nb::class_<Argument>(module, "Argument")
+      .def_rw("role", &Argument::role)
+      .def_rw("name", &Argument::name)
+      .def_prop_ro("type",
+                   [](const Argument &a) { return elementName(a.type); })
+      .def_rw("global_shape", &Argument::globalShape)
+      .def_rw("local_shape", &Argument::localShape)
+      .def_rw("form", &Argument::form)
+      .def_rw("updated_by", &Argument::updatedBy);
+  nb::class_<Result>(module, "Result")
+      .def_rw("role", &Result::role)
+      .def_rw("name", &Result::name)
+      .def_prop_ro("type", [](const Result &r) { return elementName(r.type); })
+      .def_rw("global_shape", &Result::globalShape)
+      .def_rw("local_shape", &Result::localShape)
+      .def_rw("form", &Result::form)
+      .def_rw("place", &Result::place);
+}
+
+void bindOperations(nb::module_ &module) {
+  nb::class_<Launch>(module, "Launch")
+      .def_rw("code_object", &Launch::codeObject)
+      .def_rw("symbol", &Launch::symbol)
+      .def_rw("inputs", &Launch::inputs)
+      .def_rw("outputs", &Launch::outputs)
+      .def_rw("scalars", &Launch::scalars);
+  nb::class_<Gemm>(module, "Gemm")
+      .def_prop_ro("input_type",
+                   [](const Gemm &g) { return elementName(g.inputType); })
+      .def_rw("batch", &Gemm::batch)
+      .def_rw("m", &Gemm::m)
+      .def_rw("n", &Gemm::n)
+      .def_rw("k", &Gemm::k)
+      .def_rw("alpha", &Gemm::alpha)
+      .def_rw("accumulate", &Gemm::accumulate)
+      .def_rw("a", &Gemm::a)
+      .def_rw("b", &Gemm::b)
+      .def_rw("c", &Gemm::c)
+      .def_rw("bias", &Gemm::bias);
+  nb::class_<Collective>(module, "Collective")
+      .def_rw("axes", &Collective::axes)
+      .def_prop_ro("type",
+                   [](const Collective &c) { return elementName(c.type); })
+      .def_rw("shape", &Collective::shape)
+      .def_rw("split_dim", &Collective::splitDim)
+      .def_rw("concat_dim", &Collective::concatDim)
+      .def_rw("source", &Collective::source)
+      .def_rw("destination", &Collective::destination);
+  nb::class_<Copy>(module, "Copy")
+      .def("__init__",
+           [](Copy *self, const BufferRef &source,
+              const BufferRef &destination) {
+             new (self) Copy{source, destination};
+           })
+      .def_rw("source", &Copy::source)
+      .def_rw("destination", &Copy::destination);
+  nb::class_<Fill>(module, "Fill").def_rw("destination", &Fill::destination);
+  nb::class_<CheckFinite>(module, "CheckFinite")
+      .def_rw("source", &CheckFinite::source)
+      .def_rw("what", &CheckFinite::what);
+  nb::class_<RecordEvent>(module, "RecordEvent")
+      .def_rw("event", &RecordEvent::event);
+  nb::class_<WaitEvent>(module, "WaitEvent").def_rw("event", &WaitEvent::event);
+}
+
+/// The operation itself, not a copy: what Python changes is changed.
+nb::object operationOf(nb::handle self) {
+  auto &command = nb::cast<Command &>(self);
+  return std::visit(
+      [&](auto &operation) {
+        return nb::cast(operation, nb::rv_policy::reference_internal, self);
+      },
+      command.operation);
+}
+
+void bindCommands(nb::module_ &module) {
+  nb::enum_<Queue>(module, "Queue")
+      .value("compute", Queue::Compute)
+      .value("comm", Queue::Comm);
+  nb::class_<Command>(module, "Command")
+      .def("__init__",
+           [](Command *self, const Command &other) {
+             new (self) Command(other);
+           })
+      .def_rw("id", &Command::id)
+      .def_rw("name", &Command::name)
+      .def_rw("location", &Command::location)
+      .def_rw("queue", &Command::queue)
+      .def_rw("flops", &Command::flops)
+      .def_rw("bytes", &Command::bytes)
+      .def_rw("stage", &Command::stage)
+      .def_rw("strand", &Command::strand)
+      .def_prop_ro("kind",
+                   [](const Command &command) {
+                     return Program::kindName(command.operation);
+                   })
+      .def_prop_rw("operation", &operationOf,
+                   [](Command &command, const Operation &operation) {
+                     command.operation = operation;
+                   });
+  nb::class_<Arena>(module, "Arena").def_rw("bytes", &Arena::bytes);
+  nb::class_<RankProgram>(module, "RankProgram")
+      .def_rw("arenas", &RankProgram::arenas)
+      .def_rw("num_events", &RankProgram::numEvents)
+      .def_rw("commands", &RankProgram::commands);
+  nb::bind_vector<std::vector<Argument>>(module, "Arguments");
+  nb::bind_vector<std::vector<Result>>(module, "Results");
+  nb::bind_vector<std::vector<Command>>(module, "Commands");
+  nb::bind_vector<std::vector<RankProgram>>(module, "RankPrograms");
+  nb::bind_vector<std::vector<BufferRef>>(module, "BufferRefs");
+  nb::bind_vector<std::vector<Arena>>(module, "Arenas");
+}
+} // namespace
+
+void bindProgram(nb::module_ &module) {
+  bindPlaces(module);
+  bindTensors(module);
+  bindOperations(module);
+  bindCommands(module);
+  nb::class_<Program>(module, "Program")
+      .def_static("load", &load)
+      .def("serialize", &serialize)
+      .def("verify",
+           [](const Program &program) {
+             check(verifyProgram(program), "ProgramError");
+           })
+      .def("__str__", &printProgram)
+      .def_rw("mesh", &Program::mesh)
+      .def_rw("micro", &Program::micro)
+      .def_rw("arguments", &Program::arguments)
+      .def_rw("results", &Program::results)
+      .def_rw("rank_programs", &Program::rankPrograms)
+      .def_rw("rank_to_program", &Program::rankToProgram)
+      .def_prop_ro("num_ranks", &Program::numRanks);
+}
+
+} // namespace tandem::python

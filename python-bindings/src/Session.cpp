@@ -1,0 +1,118 @@
+//===- Session.cpp - running Programs from Python -------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Bindings.h"
+
+#include "tandem_rt/session.h"
+
+namespace tandem::python {
+
+using rt::ElementType;
+
+namespace {
+std::optional<ElementType> elementTypeOf(nb::dlpack::dtype type) {
+  auto is = [&](nb::dlpack::dtype_code code, unsigned bits) {
+    return type.code == uint8_t(code) && type.bits == bits && type.lanes == 1;
+  };
+  using Code = nb::dlpack::dtype_code;
+  if (is(Code::Float, 64))
+    return ElementType::F64;
+  if (is(Code::Float, 32))
+    return ElementType::F32;
+  if (is(Code::Float, 16))
+    return ElementType::F16;
+  if (is(Code::Bfloat, 16))
+    return ElementType::BF16;
+  if (is(Code::Int, 64))
+    return ElementType::I64;
+  if (is(Code::Int, 32))
+    return ElementType::I32;
+  if (is(Code::Int, 8))
+    return ElementType::I8;
+  if (is(Code::Bool, 8))
+    return ElementType::I1;
+  return std::nullopt;
+}
+
+rt::MutableTensorView viewOf(const HostArray &array) {
+  std::optional<ElementType> type = elementTypeOf(array.dtype());
+  if (!type)
+    raise("RunError", "tensor has an element type that no Program knows");
+  rt::MutableTensorView view;
+  view.type = *type;
+  view.data = array.data();
+  for (size_t dim = 0; dim < array.ndim(); ++dim)
+    view.shape.push_back(int64_t(array.shape(dim)));
+  return view;
+}
+
+std::unique_ptr<rt::Session> createSession(nb::bytes program, int threads) {
+  auto data = static_cast<const uint8_t *>(program.data());
+  std::span<const uint8_t> bytes(data, program.size());
+  rt::SessionOptions options;
+  options.threads = threads;
+  auto create = [&] {
+    nb::gil_scoped_release unlocked;
+    return rt::Session::create(bytes, options);
+  };
+  auto session = create();
+  check(session.status(), "ProgramError");
+  return std::move(*session);
+}
+
+/// A stopped step is told apart by its class: its values can still be used.
+void step(rt::Session &session) {
+  rt::Status status;
+  {
+    nb::gil_scoped_release unlocked;
+    status = session.step();
+  }
+  if (status.ok())
+    return;
+  bool refused = status.message().find("expected a finite value") !=
+                 std::string::npos;
+  raise(refused ? "NonFiniteLossError" : "RunError", status.message());
+}
+
+void setArgument(rt::Session &session, uint32_t index, const HostArray &array) {
+  rt::MutableTensorView view = viewOf(array);
+  check(session.setArgument(index, {view.type, view.shape, view.data}),
+        "RunError");
+}
+} // namespace
+
+void bindSession(nb::module_ &module) {
+  nb::class_<rt::Session>(module, "Session")
+      .def(nb::new_(&createSession), nb::arg("program"), nb::arg("threads") = 1)
+      .def_prop_ro("program", &rt::Session::program,
+                   nb::rv_policy::reference_internal)
+      .def("find_argument", &rt::Session::findArgument)
+      .def("find_result", &rt::Session::findResult)
+      .def("set_argument", &setArgument)
+      .def("get_argument",
+           [](rt::Session &session, uint32_t index, const HostArray &array) {
+             check(session.getArgument(index, viewOf(array)), "RunError");
+           })
+      .def("get_result",
+           [](rt::Session &session, uint32_t index, const HostArray &array) {
+             check(session.getResult(index, viewOf(array)), "RunError");
+           })
+      .def("step", &step)
+      .def("start_trace", &rt::Session::startTrace)
+      .def("stop_trace", &rt::Session::stopTrace)
+      .def("write_trace",
+           [](rt::Session &session, const std::string &path) {
+             check(rt::writeChromeTrace(session.program(), session.trace(),
+                                        path),
+                   "RunError");
+           })
+      .def("hidden_share", [](rt::Session &session) {
+        return rt::hiddenShare(session.program(), session.trace());
+      });
+}
+
+} // namespace tandem::python

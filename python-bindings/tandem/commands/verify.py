@@ -1,0 +1,46 @@
+"""`python -m tandem verify`: is a model's training step the same in Tandem as in eager PyTorch?"""
+
+from ..compare import table
+from ..compile import compile_module
+from ..step import Step
+from ..verify import STEPS, judge, make_subject, run_step
+from ._model import add_model_arguments, load
+
+HELP = "train a model file in eager PyTorch and in Tandem, and compare every loss, gradient and parameter"
+
+
+def add_arguments(parser):
+    add_model_arguments(parser)
+    parser.add_argument("--mesh", default="", metavar="AXIS=N,...", help="space axes; default: one rank")
+    parser.add_argument("--plan", default="", help="plan preset, or a plan file (default: data-parallel)")
+    parser.add_argument("--micro", type=int, default=1, help="microbatches (default: 1)")
+    parser.add_argument("--pin", action="append", default=[], metavar="GLOB:AXIS=FORM", help="may be repeated")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"training steps (default: {STEPS})")
+    parser.add_argument("--threads", type=int, default=1, help="cores per rank (default: 1)")
+    parser.add_argument("--show-plan", action="store_true", help="print the plan first")
+
+
+def summary(rows):
+    """One line, and whether all is well."""
+    failed = [row for row in rows if not row.passed]
+    worst = max((row.relative for row in rows if row.kind == "gradient"), default=0.0)
+    text = f"{len(rows) - len(failed)} of {len(rows)} comparisons within tolerance, gradients to {worst:.1e}"
+    return text, not failed
+
+
+def run(options):
+    file = load(options)
+    subject = make_subject(file, options.steps, options.seed)
+    compiled = compile_module(
+        subject.module, options.file, mesh=options.mesh, plan=options.plan, micro=options.micro, pins=options.pin
+    )
+    if options.show_plan:
+        print(compiled.plan_table)
+    step = Step(
+        subject.module, compiled.bytes, subject.model, subject.optimizer, compiled, options.threads, options.seed
+    )
+    rows = judge(subject, run_step(step, subject.batches))
+    print(table(rows, subject.training.tolerance))
+    text, passed = summary(rows)
+    print(f"verify: {'passed' if passed else 'FAILED'}: {text}")
+    return 0 if passed else 1

@@ -1,0 +1,71 @@
+"""`tandem.compile`: a training step that runs on all points of a mesh, called like a function."""
+
+import os
+
+from .errors import CompileError
+from .export import export
+from .native import native
+from .step import Step
+
+
+def mesh_text(mesh):
+    """{"data": 4, "model": 2} or "data=4,model=2" -> the latter."""
+    if mesh is None:
+        return ""
+    if isinstance(mesh, str):
+        return mesh
+    for axis, size in mesh.items():
+        if not isinstance(size, int) or size < 1:
+            raise CompileError(f"mesh: axis {axis!r} has size {size!r}, expected a positive integer")
+    return ",".join(f"{axis}={size}" for axis, size in mesh.items())
+
+
+def make_options(mesh=None, plan=None, micro=1, pins=(), print_after=(), stop_after=""):
+    """`plan` is the name of a preset, or the path of a plan file."""
+    options = native().CompileOptions()
+    options.mesh = mesh_text(mesh)
+    if not isinstance(micro, int) or micro < 1:
+        raise CompileError(f"micro is {micro!r}, expected a positive integer")
+    options.micro = micro
+    options.pins = [str(pin) for pin in pins]
+    if plan and (os.sep in str(plan) or os.path.exists(plan)):
+        options.plan_file = os.fspath(plan)
+    else:
+        options.preset = plan or ""
+    options.print_after, options.stop_after = list(print_after), stop_after
+    return options
+
+
+def compile_module(module, name="step.mlir", **options):
+    """Compiles a `StepModule`; returns the Program's bytes with the reports of the compiler."""
+    return native().compile(module.mlir, name, make_options(**options))
+
+
+def compile(  # noqa: A001 - the name that torch users expect
+    model,
+    loss_fn,
+    optimizer,
+    example_batch,
+    *,
+    mesh=None,
+    plan=None,
+    micro=1,
+    pins=(),
+    gradients=False,
+    threads=1,
+    seed=0,
+):
+    """Captures and compiles one training step; returns a `Step`, to be called with batches.
+
+    `mesh` names the space axes and their sizes, `{"data": 4}`; each point is a rank, which runs as
+    threads of this process. `plan` is a preset (`data-parallel`, which is the default, `zero`,
+    `tensor-parallel`, `expert-parallel`) or the path of a plan file; `micro` the number of microbatches;
+    `pins` what `tandem.pin` returns. With `gradients`, `step.gradients()` gives those of the last step.
+    `threads` is the number of cores per rank, `seed` that of dropout and other random numbers.
+
+    The step starts from the values of `model` and `optimizer` and never changes them, but reads the
+    learning rates of `optimizer.param_groups` each time. Raises subclasses of `tandem.TandemError`.
+    """
+    module = export(model, loss_fn, optimizer, example_batch, gradients)
+    compiled = compile_module(module, mesh=mesh, plan=plan, micro=micro, pins=pins)
+    return Step(module, compiled.bytes, model, optimizer, compiled, threads, seed)

@@ -1,0 +1,32 @@
+"""Pins: what the user fixes of a plan."""
+
+import re
+from dataclasses import dataclass
+
+from .errors import CompileError
+
+_FORM = re.compile(r"full|reduce|gather\(\d+\)")
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The forms in which the tensors that match `glob` are stored: {axis: form}."""
+
+    glob: str
+    forms: tuple[tuple[str, str], ...]
+
+    def __str__(self):
+        return f"{self.glob}:" + ",".join(f"{axis}={form}" for axis, form in self.forms)
+
+
+def pin(glob, **forms):
+    """`tandem.pin("layers.*.mlp.w1", model="gather(1)")`, for `compile(..., pins=[...])`.
+
+    A form is `full` or `gather(d)`; axes that are not named are left to the planner.
+    """
+    if not forms:
+        raise CompileError(f"pin {glob!r}: names no axis; expected axis=form, as in model='gather(1)'")
+    for axis, form in forms.items():
+        if not _FORM.fullmatch(str(form).replace(" ", "")):
+            raise CompileError(f"pin {glob!r}: {axis} is {form!r}, expected full or gather(<dimension>)")
+    return Pin(glob, tuple(forms.items()))

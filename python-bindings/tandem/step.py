@@ -1,0 +1,220 @@
+"""A compiled training step with its values: what `tandem.compile` returns."""
+
+import contextlib
+
+import torch
+
+from .arguments import batch_tensors
+from .errors import BatchError, StateError, TandemError
+from .native import native
+
+_DTYPES = {
+    "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i8": torch.int8,
+    "i1": torch.bool,
+}
+# Key of a Tandem step's own values in an optimizer's state dict; torch.optim ignores it.
+_OWN_STATE = "tandem"
+
+
+def _type_name(dtype, shape):
+    return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
+
+
+class Step:
+    """Call it with a batch to train one step. Not for several threads at once.
+
+    Values live in the step, split over the ranks by the plan; `state_dict` and `optimizer_state_dict`
+    put them together. After `NonFiniteLossError` they are as before the step; after another `RunError`
+    they can only be read.
+    """
+
+    def __init__(self, module, program, model, optimizer, compiled=None, threads=1, seed=0):
+        """`module` is the captured step, `program` the bytes of a Program made of it."""
+        self.module, self.bytes = module, program
+        self._model_keys = list(model.state_dict())
+        self._parameter_names = {id(p): name for name, p in model.named_parameters()}
+        self._optimizer = optimizer
+        self._compiled = compiled
+        self._session = native().Session(program, threads)
+        self._arguments = {a.key: a for a in module.arguments}
+        for key, value in module.values().items():
+            self._set(key, value)
+        self._set("seed/seed", torch.tensor(seed))
+
+    def __call__(self, batch):
+        """One training step; returns the loss, a rank-0 tensor."""
+        for argument, tensor in self._check_batch(batch):
+            self._set(argument.key, tensor)
+        for index, group in enumerate(self._optimizer.param_groups):
+            rate = torch.as_tensor(group["lr"], dtype=torch.float64).reshape(())
+            self._set(f"learning_rate/{index}", rate)
+        self._session.step()
+        return self.result("loss", "loss")
+
+    def _check_batch(self, batch):
+        """[(argument, tensor)]: the inputs, like the example's."""
+        tensors = batch_tensors(batch)
+        wanted = [a for a in self.module.arguments if a.role == "input"]
+        names = [a.name for a in wanted]
+        if list(tensors) != names and set(tensors) != set(names):
+            raise BatchError(f"batch: found tensors {', '.join(tensors)}, expected {', '.join(names)}")
+        for argument in wanted:
+            tensor = tensors[argument.name]
+            if tuple(tensor.shape) != tuple(argument.shape) or tensor.dtype != argument.dtype:
+                raise BatchError(
+                    f"batch: tensor {argument.name!r} is {_type_name(tensor.dtype, tensor.shape)}, expected"
+                    f" {_type_name(argument.dtype, argument.shape)} as in the example batch"
+                )
+        return [(argument, tensors[argument.name]) for argument in wanted]
+
+    # Values by role and name
+
+    def _index(self, key):
+        role, _, name = key.partition("/")
+        return self._session.find_argument(role, name)
+
+    def _set(self, key, value):
+        index = self._index(key)
+        if index >= 0:  # An argument that the step does not use is not in the Program.
+            self._session.set_argument(index, value.detach().cpu().contiguous())
+
+    def value(self, key):
+        """The whole tensor of an argument, as it will be at the next step."""
+        index = self._index(key)
+        if index < 0:
+            return self._arguments[key].value
+        description = self._session.program.arguments[index]
+        return self._read(description, self._session.get_argument, index)
+
+    def result(self, role, name):
+        """A result of the last step as a whole tensor."""
+        index = self._session.find_result(role, name)
+        if index < 0:
+            raise TandemError(f"the step has no result {role}/{name}")
+        return self._read(self._session.program.results[index], self._session.get_result, index)
+
+    @staticmethod
+    def _read(description, get, index):
+        tensor = torch.empty(tuple(description.global_shape), dtype=_DTYPES[description.type])
+        get(index, tensor)
+        return tensor
+
+    def gradients(self):
+        """{parameter name: gradient} of the last step; the step must be compiled with `gradients=True`."""
+        names = [r.name for r in self.module.results if r.role == "gradient"]
+        if not names:
+            raise TandemError("gradients: the step was compiled without them, expected compile(..., gradients=True)")
+        return {name: self.result("gradient", name) for name in names}
+
+    # State dicts
+
+    def state_dict(self):
+        """Whole tensors under the model's own names, tied ones too: for `model.load_state_dict`."""
+        tensors = {}
+        for argument in self.module.arguments:
+            if argument.role in ("parameter", "buffer"):
+                value = self.value(argument.key)
+                tensors |= {name: value for name in (argument.name, *argument.aliases)}
+        return {name: tensors[name] for name in self._model_keys if name in tensors}
+
+    def _parameters_in_order(self):
+        """(index in the optimizer's state dict, parameter name)."""
+        parameters = [p for group in self._optimizer.param_groups for p in group["params"]]
+        return [(i, self._parameter_names[id(p)]) for i, p in enumerate(parameters)]
+
+    def _states_of(self, parameter):
+        """[(name of the state, argument)] of a parameter."""
+        states = [a for a in self.module.arguments if a.role == "state" and a.of == parameter]
+        return [(a.name.removesuffix(f".{parameter}"), a) for a in states]
+
+    def optimizer_state_dict(self):
+        """For `optimizer.load_state_dict` of torch.optim, and for `load_state_dict` of a step."""
+        count = self.value("step/step")
+        state = {}
+        for index, name in self._parameters_in_order() if count else ():
+            entries = {state_name: self.value(a.key) for state_name, a in self._states_of(name)}
+            if entries and not isinstance(self._optimizer, torch.optim.SGD):
+                entries = {"step": count.to(torch.get_default_dtype()), **entries}
+            if entries:
+                state[index] = entries
+        groups = self._optimizer.state_dict()["param_groups"]
+        own = {"step": int(count), "seed": int(self.value("seed/seed"))}
+        return {"state": state, "param_groups": groups, _OWN_STATE: own}
+
+    def load_state_dict(self, state, optimizer_state=None):
+        """Takes over a model's state dict and, if given, an optimizer's (torch.optim's or a step's own)."""
+        missing = [name for name in self._model_keys if name in self.state_dict() and name not in state]
+        if missing:
+            raise StateError(f"state dict: has no {missing[0]!r}; expected every name of the model's state dict")
+        for argument in self.module.arguments:
+            if argument.role in ("parameter", "buffer") and argument.name in state:
+                self._load(argument, state[argument.name])
+        if optimizer_state is not None:
+            self._load_optimizer(optimizer_state)
+
+    def _load(self, argument, value):
+        value = torch.as_tensor(value)
+        if tuple(value.shape) != tuple(argument.shape):
+            raise StateError(
+                f"state dict: {argument.name!r} has shape {list(value.shape)}, expected {list(argument.shape)}"
+            )
+        self._set(argument.key, value.to(argument.dtype))
+
+    def _load_optimizer(self, optimizer_state):
+        counts = set()
+        for index, name in self._parameters_in_order():
+            entries = optimizer_state["state"].get(index, {})
+            counts |= {int(entries["step"])} if "step" in entries else set()
+            for state_name, argument in self._states_of(name):
+                value = entries.get(state_name)
+                self._load(argument, torch.zeros(argument.shape) if value is None else value)
+        own = optimizer_state.get(_OWN_STATE, {})
+        if len(counts) > 1:
+            raise StateError(f"optimizer state: parameters have taken {sorted(counts)} steps, expected one count")
+        # SGD does not count its steps, but a momentum that is there is not the first one.
+        count = own.get("step", next(iter(counts), 1 if optimizer_state["state"] else 0))
+        self._set("step/step", torch.tensor(count))
+        if "seed" in own:
+            self._set("seed/seed", torch.tensor(own["seed"]))
+
+    # Reports
+
+    @property
+    def plan(self):
+        """The plan as a table: which tensors are split how, which collectives with how many bytes."""
+        return self._compiled.plan_table if self._compiled else ""
+
+    @property
+    def compiled(self):
+        """The reports of the compiler: `plan` (as text that compiles again), `remarks`, `seconds`."""
+        return self._compiled
+
+    @property
+    def program(self):
+        """The Program, as data."""
+        return self._session.program
+
+    def save(self, path):
+        """Writes the Program, for `tandem-run`."""
+        with open(path, "wb") as file:
+            file.write(self.bytes)
+
+    @contextlib.contextmanager
+    def trace(self, path):
+        """Within `with step.trace("timeline.json"):` steps are recorded; written at the end, in Chrome's format."""
+        self._session.start_trace()
+        try:
+            yield self
+        finally:
+            self._session.stop_trace()
+            self._session.write_trace(str(path))
+
+    def hidden_share(self):
+        """Share of the recorded communication time that lies beside computation of the same rank."""
+        return self._session.hidden_share()

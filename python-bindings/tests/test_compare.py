@@ -1,0 +1,134 @@
+"""The judge: what it must pass, and what it must not."""
+
+import copy
+
+import pytest
+import torch
+
+from tandem.compare import History, Training, compare, exempt_elements, table
+
+
+def make_history(seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+
+    def random(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+    history = History(losses=[2.5, 2.4])
+    history.gradients = [{"w": random(8, 4), "b": 1e-5 * random(4)} for _ in range(2)]
+    history.choices, history.margins = [[], []], [[], []]
+    history.parameters = {"w": random(8, 4), "b": torch.zeros(4, dtype=dtype), "frozen": random(3)}
+    history.buffers = {"mean": random(4), "count": torch.tensor(2)}
+    history.states = {"exp_avg.w": random(8, 4), "exp_avg_sq.w": random(8, 4) ** 2}
+    return history
+
+
+def training(tolerance=1e-9, adam=True):
+    return Training(tolerance, adam, 2, {"w": 1e-3, "b": 1e-3})
+
+
+def failures(found, expected, how=None):
+    rows = compare(found, expected, how or training(), exact=True)
+    assert table(rows, 1e-9).count("\n") == len(rows)
+    return sorted({(row.kind, row.name) for row in rows if not row.passed})
+
+
+@pytest.fixture
+def expected():
+    return make_history()
+
+
+@pytest.fixture
+def found(expected):
+    return copy.deepcopy(expected)
+
+
+def test_equal_runs_pass(found, expected):
+    assert failures(found, expected) == []
+
+
+def test_rounding_passes(found, expected):
+    found.gradients[1]["w"] += 1e-13
+    found.parameters["w"] *= 1 + 1e-14
+    assert failures(found, expected) == []
+
+
+@pytest.mark.parametrize("dtype,tolerance", [(torch.float64, 1e-9), (torch.float32, 1e-4)])
+def test_gradient_scaled_by_1001_fails(dtype, tolerance):
+    expected = make_history(dtype=dtype)
+    found = copy.deepcopy(expected)
+    found.gradients[0]["w"] *= 1.001
+    assert failures(found, expected, training(tolerance)) == [("gradient", "w")]
+
+
+def test_small_gradient_is_judged_by_the_largest_of_the_model(found, expected):
+    largest = max(g.abs().max().item() for g in expected.gradients[0].values())
+    found.gradients[0]["b"] += 0.9e-12 * largest
+    assert failures(found, expected) == []
+    found.gradients[0]["b"] += 0.2e-12 * largest
+    assert failures(found, expected) == [("gradient", "b")]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_fails(found, expected, value):
+    found.gradients[0]["w"][0, 0] = value
+    found.losses[1] = value
+    found.parameters["w"][0, 0] = value
+    assert failures(found, expected) == [("gradient", "w"), ("loss", "step 1"), ("parameter", "w")]
+
+
+def test_missing_and_further_names_fail(found, expected):
+    del found.gradients[1]["w"]
+    found.parameters["other"] = torch.zeros(2)
+    del found.states["exp_avg.w"]
+    assert failures(found, expected) == [("gradient", "w"), ("parameter", "other"), ("state", "exp_avg.w")]
+
+
+def test_other_shape_fails(found, expected):
+    found.parameters["w"] = found.parameters["w"].T
+    assert failures(found, expected) == [("parameter", "w")]
+
+
+def test_parameter_near_zero_is_judged_by_the_learning_rate(found, expected):
+    for step in expected.gradients:
+        step["b"].fill_(1.0)
+    found.gradients = copy.deepcopy(expected.gradients)
+    found.parameters["b"] += 1e-3 * 2 * 0.9e-9
+    assert failures(found, expected) == []
+    found.parameters["b"] += 1e-3 * 2 * 0.2e-9
+    assert failures(found, expected) == [("parameter", "b")]
+
+
+def test_adam_exempts_elements_with_tiny_gradients_and_counts_them(found, expected):
+    assert exempt_elements("b", expected.gradients).all()
+    found.parameters["b"] += 1e-3
+    rows = compare(found, expected, training(), exact=True)
+    (row,) = [row for row in rows if row.name == "b" and row.kind == "parameter"]
+    assert row.passed and "4/4 exempt (4 beyond)" in row.rule
+    assert failures(found, expected, training(adam=False)) == [("parameter", "b")]
+
+
+def test_parameter_without_gradient_stays_to_the_bit(found, expected):
+    found.parameters["frozen"][0] *= 1 + 1e-15
+    assert failures(found, expected) == [("parameter", "frozen")]
+
+
+def test_update_done_twice_fails(found, expected):
+    found.parameters["w"] -= 1e-3 * torch.sign(expected.gradients[0]["w"])
+    found.states["exp_avg.w"] *= 1.9
+    found.buffers["count"] += 1
+    assert failures(found, expected) == [("buffer", "count"), ("parameter", "w"), ("state", "exp_avg.w")]
+
+
+def test_choices_may_differ_only_within_the_margin_and_not_in_float64(found, expected):
+    values = torch.tensor([[0.5, 0.5 + 1e-6], [0.1, 0.9]])
+    expected.choices[0], expected.margins[0] = [torch.tensor([[1], [1]])], [values]
+    found.choices[0] = [torch.tensor([[0], [1]])]
+    rule = training(1e-4)
+
+    def passed(exact):
+        return all(row.passed for row in compare(found, expected, rule, exact) if row.kind == "choice")
+
+    assert passed(exact=False) and not passed(exact=True)
+    found.choices[0] = [torch.tensor([[1], [0]])]
+    assert not passed(exact=False)
