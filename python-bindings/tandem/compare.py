@@ -105,7 +105,7 @@ def gradient_floor(gradients):
 def judge_losses(found, expected, training):
     rows = []
     for step, (a, b) in enumerate(zip(found, expected, strict=True)):
-        a, b = torch.tensor(a), torch.tensor(b)
+        a, b = (torch.tensor(value, dtype=torch.float64) for value in (a, b))
         scale = max(abs(b.item()), LOSS_FLOOR)
         rule = "|loss|" if scale > LOSS_FLOOR else f"{LOSS_FLOOR:g}"
         rows.append(_row("loss", f"step {step}", (a - b).abs(), b, training.tolerance, scale, rule))

@@ -1,3 +1,4 @@
+import os
 import sys
 from pathlib import Path
 
@@ -5,7 +6,10 @@ import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-for folder in (ROOT / "python-bindings", Path(__file__).parent):
+# With the compiled module, if it is built.
+BUILT = Path(os.environ.get("TANDEM_BUILD", ROOT / "build")) / "python"
+PACKAGE = BUILT if any(BUILT.glob("tandem/_tandem*")) else ROOT / "python-bindings"
+for folder in (PACKAGE, Path(__file__).parent):
     sys.path.insert(0, str(folder))
 
 
