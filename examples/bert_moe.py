@@ -12,7 +12,9 @@ from torch import nn
 PRESETS = {
     "tiny": dict(layers=2, width=32, heads=4, hidden=64, experts=4, sequence=16, batch=16),
     "bench": dict(layers=6, width=384, heads=6, hidden=1536, experts=4, sequence=128, batch=8),
-    "paper": dict(layers=8, width=768, heads=12, hidden=3072, experts=8, sequence=128, batch=256, vocab=30720),
+    "paper": dict(
+        layers=8, width=768, heads=12, hidden=3072, experts=8, sequence=128, batch=256, vocab=30720
+    ),
 }
 
 # Of the positions, 15 % are hidden behind this token and have to be guessed.
@@ -27,7 +29,10 @@ class Attention(nn.Module):
 
     def forward(self, x):
         batch, sequence, width = x.shape
-        q, k, v = (f(x).view(batch, sequence, self.heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
+        q, k, v = (
+            f(x).view(batch, sequence, self.heads, -1).transpose(1, 2)
+            for f in (self.q, self.k, self.v)
+        )
         y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.p if self.training else 0.0)
         return self.out(y.transpose(1, 2).reshape(batch, sequence, width))
 
@@ -90,8 +95,20 @@ class Bert(nn.Module):
         return self.head(self.head_norm(F.gelu(self.transform(x)))), balance
 
 
-def model(layers, width, heads, hidden, experts, sequence, vocab=256, dropout=0.1, gate="sgmoe", capacity=1.25,
-          group=1, **_):
+def model(
+    layers,
+    width,
+    heads,
+    hidden,
+    experts,
+    sequence,
+    vocab=256,
+    dropout=0.1,
+    gate="sgmoe",
+    capacity=1.25,
+    group=1,
+    **_,
+):
     moe = dict(experts=experts, gate=gate, capacity=capacity, group=group)
     return Bert(layers, width, heads, hidden, vocab, sequence, dropout, moe)
 

@@ -1,4 +1,6 @@
-"""Data for the examples, without downloads: the repository's own documents, and scikit-learn's digits."""
+"""Data for the examples, without downloads: the repository's own documents, and scikit-learn's
+digits.
+"""
 
 from pathlib import Path
 
@@ -9,7 +11,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def text_bytes(text=None):
     """The bytes of the file `text`, or of the repository's documents, as a tensor."""
-    paths = [Path(text)] if text else sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.py")])
+    paths = (
+        [Path(text)]
+        if text
+        else sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.py")])
+    )
     content = b"".join(path.read_bytes() for path in paths)
     return torch.frombuffer(bytearray(content), dtype=torch.uint8).long()
 
@@ -26,13 +32,19 @@ def windows(batch, sequence, vocab=256, text=None, seed=0):
 
 
 def digits(batch, image=8, channels=1, seed=0):
-    """Yields (images, labels) for ever: images (batch, channels, image, image), float32 in [0, 1]."""
+    """Yields (images, labels) for ever: images (batch, channels, image, image), float32 in [0,
+    1].
+    """
     from sklearn.datasets import load_digits
 
     data = load_digits()
     images, labels = torch.tensor(data.images, dtype=torch.float32) / 16, torch.tensor(data.target)
     scale = image // 8
-    images = images.repeat_interleave(scale, 1).repeat_interleave(scale, 2)[:, None].repeat(1, channels, 1, 1)
+    images = (
+        images.repeat_interleave(scale, 1)
+        .repeat_interleave(scale, 2)[:, None]
+        .repeat(1, channels, 1, 1)
+    )
     generator = torch.Generator().manual_seed(seed)
     while True:
         chosen = torch.randint(0, len(labels), (batch,), generator=generator)

@@ -1,4 +1,6 @@
-"""GPT-2: tied embedding, pre-norm blocks, causal attention, GELU, dropout. Trains on the bytes of a text."""
+"""GPT-2: tied embedding, pre-norm blocks, causal attention, GELU, dropout. Trains on the bytes of
+a text.
+"""
 
 import torch
 import torch.nn.functional as F

@@ -20,15 +20,27 @@ def _gpt2(layers, width, heads, sequence, vocab):
 def _bert(layers, width, heads, sequence, vocab):
     from transformers import BertConfig, BertForMaskedLM
 
-    sizes = dict(num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=4 * width)
+    sizes = dict(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+    )
     return BertForMaskedLM(BertConfig(**sizes, max_position_embeddings=sequence, vocab_size=vocab))
 
 
 def _llama(layers, width, heads, sequence, vocab):
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    sizes = dict(num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=2 * width)
-    sizes |= dict(num_key_value_heads=heads // 2, max_position_embeddings=sequence, vocab_size=vocab)
+    sizes = dict(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=2 * width,
+    )
+    sizes |= dict(
+        num_key_value_heads=heads // 2, max_position_embeddings=sequence, vocab_size=vocab
+    )
     return LlamaForCausalLM(LlamaConfig(**sizes, use_cache=False))
 
 

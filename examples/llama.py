@@ -8,7 +8,16 @@ from torch import nn
 PRESETS = {
     "tiny": dict(layers=2, width=32, heads=4, kv_heads=2, hidden=64, sequence=16, batch=16),
     "bench": dict(layers=6, width=384, heads=6, kv_heads=2, hidden=1024, sequence=128, batch=8),
-    "8b": dict(layers=32, width=4096, heads=32, kv_heads=8, hidden=14336, sequence=8192, batch=16, vocab=128256),
+    "8b": dict(
+        layers=32,
+        width=4096,
+        heads=32,
+        kv_heads=8,
+        hidden=14336,
+        sequence=8192,
+        batch=16,
+        vocab=128256,
+    ),
 }
 
 

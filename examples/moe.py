@@ -1,8 +1,8 @@
 """Mixture-of-experts layer with capacity and GShard's dispatch by einsum (arXiv:2006.16668).
 
-Gates: `sgmoe` sends a token to its two best experts (Shazeer et al., 2017), `switch` to the best one
-(Fedus et al., 2021). Capacity is counted per group of sequences: capacity factor * k * tokens of the group
-/ experts; tokens beyond it are dropped and pass by the residual connection.
+Gates: `sgmoe` sends a token to its two best experts (Shazeer et al., 2017), `switch` to the best
+one (Fedus et al., 2021). Capacity is counted per group of sequences: capacity factor * k * tokens
+of the group / experts; tokens beyond it are dropped and pass by the residual connection.
 """
 
 import math
@@ -44,7 +44,9 @@ class MoE(nn.Module):
         return y.reshape(batch, sequence, width), balance
 
     def route(self, tokens):
-        """Masks (g, t, e, c): which token is at which place of which expert, and the same with gates."""
+        """Masks (g, t, e, c): which token is at which place of which expert, and the same with
+        gates.
+        """
         probabilities = self.gate(tokens).softmax(dim=-1)
         gates, chosen = probabilities.topk(self.k, dim=-1)
         if self.k > 1:

@@ -1,4 +1,5 @@
-"""A vision transformer with a mixture-of-experts layer in every second block, on scikit-learn's digits.
+"""A vision transformer with a mixture-of-experts layer in every second block, on scikit-learn's
+digits.
 
 Patches are made by reshaping and a linear layer. Section 6.1 of HiDup: two experts per device.
 """
@@ -11,8 +12,28 @@ from torch import nn
 
 PRESETS = {
     "tiny": dict(layers=2, width=32, heads=4, hidden=64, experts=4, image=8, patch=2, batch=16),
-    "bench": dict(layers=6, width=384, heads=6, hidden=1536, experts=8, image=32, patch=4, channels=3, batch=16),
-    "paper": dict(layers=8, width=768, heads=12, hidden=3072, experts=16, image=32, patch=4, channels=3, batch=256),
+    "bench": dict(
+        layers=6,
+        width=384,
+        heads=6,
+        hidden=1536,
+        experts=8,
+        image=32,
+        patch=4,
+        channels=3,
+        batch=16,
+    ),
+    "paper": dict(
+        layers=8,
+        width=768,
+        heads=12,
+        hidden=3072,
+        experts=16,
+        image=32,
+        patch=4,
+        channels=3,
+        batch=256,
+    ),
 }
 
 
@@ -68,7 +89,9 @@ class ViT(nn.Module):
     def patches(self, images):
         batch, channels, height, width = images.shape
         p = self.patch
-        tiles = images.view(batch, channels, height // p, p, width // p, p).permute(0, 2, 4, 1, 3, 5)
+        tiles = images.view(batch, channels, height // p, p, width // p, p).permute(
+            0, 2, 4, 1, 3, 5
+        )
         return tiles.reshape(batch, -1, channels * p * p)
 
     def forward(self, images):
@@ -80,8 +103,22 @@ class ViT(nn.Module):
         return self.head(self.norm(x).mean(dim=1)), balance
 
 
-def model(layers, width, heads, hidden, experts, image, patch, channels=1, classes=10, dropout=0.1, gate="sgmoe",
-          capacity=1.25, group=1, **_):
+def model(
+    layers,
+    width,
+    heads,
+    hidden,
+    experts,
+    image,
+    patch,
+    channels=1,
+    classes=10,
+    dropout=0.1,
+    gate="sgmoe",
+    capacity=1.25,
+    group=1,
+    **_,
+):
     moe = dict(experts=experts, gate=gate, capacity=capacity, group=group)
     return ViT(layers, width, heads, hidden, image, patch, channels, classes, dropout, moe)
 

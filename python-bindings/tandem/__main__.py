@@ -1,6 +1,7 @@
 """The command line: `python -m tandem COMMAND`. A command is a module of `tandem.commands`.
 
-Each has `HELP`, `add_arguments(parser)` and `run(options)`, which returns an exit status or None for 0.
+Each has `HELP`, `add_arguments(parser)` and `run(options)`, which returns an exit status or None
+for 0.
 """
 
 import argparse
@@ -14,11 +15,17 @@ from .errors import TandemError
 
 def _modules():
     names = sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
-    return {name: importlib.import_module(f"{commands.__name__}.{name}") for name in names if name[0] != "_"}
+    return {
+        name: importlib.import_module(f"{commands.__name__}.{name}")
+        for name in names
+        if name[0] != "_"
+    }
 
 
 def _parser(modules):
-    parser = argparse.ArgumentParser(prog="python -m tandem", description="A graph compiler for distributed training.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tandem", description="A graph compiler for distributed training."
+    )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in modules.items():
         module.add_arguments(subparsers.add_parser(name, help=module.HELP, description=module.HELP))
@@ -35,7 +42,9 @@ def main(arguments=None):
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:
-        print(f"tandem {options.command}: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(
+            f"tandem {options.command}: error: {error.filename}: {error.strerror}", file=sys.stderr
+        )
     return 1
 
 

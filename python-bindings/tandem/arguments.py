@@ -11,7 +11,8 @@ from .errors import CaptureError
 @dataclass
 class Argument:
     """One argument. `value` is the tensor to start from (None for models on the meta device); for a
-    state, `of` names its parameter; for an input, `batch_dim` is the dimension that counts samples."""
+    state, `of` names its parameter; for an input, `batch_dim` is the dimension that counts
+    samples."""
 
     role: str
     name: str
@@ -55,7 +56,9 @@ def _group_names(named):
 
 
 def _check_storage(arguments):
-    """Two parameters over one storage would be updated twice in place; the step has no such thing."""
+    """Two parameters over one storage would be updated twice in place; the step has no such
+    thing.
+    """
     owner = {}
     for argument in arguments:
         if argument.value is None or not argument.value.numel():
@@ -63,7 +66,8 @@ def _check_storage(arguments):
         storage = argument.value.untyped_storage().data_ptr()
         if storage in owner:
             raise CaptureError(
-                f"parameters {owner[storage]!r} and {argument.name!r} are different tensors over one storage;"
+                f"parameters {owner[storage]!r} and {argument.name!r} are different tensors"
+                f" over one storage;"
                 " expected one torch.nn.Parameter under both names"
             )
         owner[storage] = argument.name
@@ -83,17 +87,25 @@ def parameters_of(model):
 def buffers_of(model):
     groups = _group_names(model.named_buffers(remove_duplicate=False))
     return [
-        _tensor_argument("buffer", name, tensor, aliases=tuple(others)) for name, (tensor, others) in groups.items()
+        _tensor_argument("buffer", name, tensor, aliases=tuple(others))
+        for name, (tensor, others) in groups.items()
     ]
 
 
 def _path_name(path):
-    parts = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
+    parts = [
+        str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path
+    ]
     return ".".join(parts) or "0"
 
 
 def _value_range(tensor):
-    if tensor.dtype.is_floating_point or tensor.dtype == torch.bool or tensor.is_meta or not tensor.numel():
+    if (
+        tensor.dtype.is_floating_point
+        or tensor.dtype == torch.bool
+        or tensor.is_meta
+        or not tensor.numel()
+    ):
         return None
     # Negative values mark positions to ignore; seeded data does without them.
     values = tensor[tensor >= 0]
@@ -106,14 +118,18 @@ def inputs_of(batch):
     leaves = [leaf for _, leaf in paths]
     sizes = [leaf.shape[0] for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()]
     if not sizes:
-        raise CaptureError("example batch: found no tensor with a batch dimension, expected at least one")
+        raise CaptureError(
+            "example batch: found no tensor with a batch dimension, expected at least one"
+        )
     arguments = []
     for path, leaf in paths:
         if not isinstance(leaf, torch.Tensor):
             continue
         batch_dim = 0 if leaf.dim() and leaf.shape[0] == sizes[0] else None
         arguments.append(
-            _tensor_argument("input", _path_name(path), leaf, batch_dim=batch_dim, range=_value_range(leaf))
+            _tensor_argument(
+                "input", _path_name(path), leaf, batch_dim=batch_dim, range=_value_range(leaf)
+            )
         )
     return arguments, spec, leaves
 

@@ -1,5 +1,5 @@
-"""Makes `nn` operators: every helper checks nothing that the dialect's verifier checks, but keeps shapes
-and element types right, folds trivial operators and gives equal operators one value."""
+"""Makes `nn` operators: every helper checks nothing that the dialect's verifier checks, but keeps
+shapes and element types right, folds trivial operators and gives equal operators one value."""
 
 import math
 
@@ -13,8 +13,9 @@ def broadcast_shape(*shapes):
 
 
 class Builder:
-    """Appends operators to `operators`. The lowering sets `phase`, `location` and the facts of the ATen
-    node at hand: `operator` (its overload), `out` (its result type, or a list of them), `ordinal`."""
+    """Appends operators to `operators`. The lowering sets `phase`, `location` and the facts of the
+    ATen node at hand: `operator` (its overload), `out` (its result type, or a list of them),
+    `ordinal`."""
 
     def __init__(self):
         self.operators = []
@@ -56,7 +57,9 @@ class Builder:
     def tensor(self, tensor):
         """A constant tensor of any rank."""
         tensor = tensor.detach().cpu().contiguous()
-        return self.emit("constant", [], TensorType(tuple(tensor.shape), tensor.dtype), value=tensor)
+        return self.emit(
+            "constant", [], TensorType(tuple(tensor.shape), tensor.dtype), value=tensor
+        )
 
     def full(self, shape, value, dtype):
         return self.expand(self.constant(value, dtype), shape)
@@ -73,7 +76,11 @@ class Builder:
         total, stride = None, 1
         for dim in reversed(range(len(shape))):
             term = self.iota(shape, dim)
-            term = self.binary("mul", term, self.constant(stride, torch.int64)) if stride != 1 else term
+            term = (
+                self.binary("mul", term, self.constant(stride, torch.int64))
+                if stride != 1
+                else term
+            )
             total = term if total is None else self.binary("add", term, total)
             stride *= shape[dim]
         return self.expand(total, shape)
@@ -109,7 +116,9 @@ class Builder:
     def binary(self, name, x, y, dtype=None, **attributes):
         """`x` and `y` are values or numbers; numbers take the element type of the other one."""
         dtype = dtype or (x if isinstance(x, Value) else y).dtype
-        return self.elementwise(name, [self.as_value(x, dtype), self.as_value(y, dtype)], dtype, **attributes)
+        return self.elementwise(
+            name, [self.as_value(x, dtype), self.as_value(y, dtype)], dtype, **attributes
+        )
 
     def compare(self, predicate, x, y):
         """Of equal element types, or with a number."""
@@ -118,7 +127,9 @@ class Builder:
         return self.elementwise("compare", operands, torch.bool, predicate=predicate)
 
     def select(self, condition, x, y, dtype):
-        return self.elementwise("select", [condition, self.as_value(x, dtype), self.as_value(y, dtype)], dtype)
+        return self.elementwise(
+            "select", [condition, self.as_value(x, dtype), self.as_value(y, dtype)], dtype
+        )
 
     def convert(self, x, dtype):
         if x.dtype == dtype:
@@ -139,7 +150,20 @@ class Builder:
             return self.reshape(x.owner.operands[0], shape)
         if self.splat(x) is not None:
             return self.expand(self.splat(x), shape)
-        return self.emit("reshape", [x], TensorType(shape, x.dtype))
+        return self._reduced_to(x, shape) or self.emit("reshape", [x], TensorType(shape, x.dtype))
+
+    def _reduced_to(self, x, shape):
+        """A reduction that kept its dimensions only to lose them now."""
+        owner = x.owner
+        if (
+            owner is None
+            or owner.name not in ("sum", "max", "min", "prod")
+            or not owner.attributes["keepdim"]
+        ):
+            return None
+        dims, source = owner.attributes["dims"], owner.operands[0]
+        dropped = tuple(size for dim, size in enumerate(source.shape) if dim not in dims)
+        return self.reduce(owner.name, source, dims) if dropped == shape else None
 
     def permute(self, x, permutation):
         permutation = tuple(permutation)
@@ -188,7 +212,9 @@ class Builder:
         shape = x.shape[:dim] + (size,) + x.shape[dim + 1 :]
         if self.splat(x) is not None:
             return self.expand(self.splat(x), shape)
-        return self.emit("slice", [x], TensorType(shape, x.dtype), dim=dim, start=start, stop=stop, step=step)
+        return self.emit(
+            "slice", [x], TensorType(shape, x.dtype), dim=dim, start=start, stop=stop, step=step
+        )
 
     def pad(self, x, dim, low, high, step=1):
         """Zeros before, after and, with `step` > 1, between the elements."""
@@ -196,7 +222,9 @@ class Builder:
             return x
         size = low + high + (x.shape[dim] - 1) * step + 1
         shape = x.shape[:dim] + (size,) + x.shape[dim + 1 :]
-        return self.emit("pad", [x], TensorType(shape, x.dtype), dim=dim, low=low, high=high, step=step)
+        return self.emit(
+            "pad", [x], TensorType(shape, x.dtype), dim=dim, low=low, high=high, step=step
+        )
 
     def cat(self, tensors, dim):
         if len(tensors) == 1:
@@ -214,7 +242,9 @@ class Builder:
         if not dims:
             return x
         kept = [1 if dim in dims else size for dim, size in enumerate(x.shape)]
-        shape = tuple(kept) if keepdim else tuple(s for dim, s in enumerate(x.shape) if dim not in dims)
+        shape = (
+            tuple(kept) if keepdim else tuple(s for dim, s in enumerate(x.shape) if dim not in dims)
+        )
         return self.emit(name, [x], TensorType(shape, x.dtype), dims=dims, keepdim=keepdim)
 
     def sum(self, x, dims, keepdim=False):
@@ -234,7 +264,9 @@ class Builder:
 
     def embedding_backward(self, gradient, indices, rows):
         shape = (rows,) + gradient.shape[len(indices.shape) :]
-        return self.emit("embedding_backward", [gradient, indices], TensorType(shape, gradient.dtype))
+        return self.emit(
+            "embedding_backward", [gradient, indices], TensorType(shape, gradient.dtype)
+        )
 
     def gather(self, x, index, dim):
         return self.emit("gather", [x, index], TensorType(index.shape, x.dtype), dim=dim)

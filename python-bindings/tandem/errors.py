@@ -1,4 +1,6 @@
-"""The exceptions of the package. Each carries one line: what was found, what was expected, where."""
+"""The exceptions of the package. Each carries one line: what was found, what was expected,
+where.
+"""
 
 
 class TandemError(Exception):
@@ -10,12 +12,15 @@ class CaptureError(TandemError):
 
 
 class UnsupportedOperatorError(CaptureError):
-    """An operator has no equivalent in the `nn` dialect and no decomposition into those that have."""
+    """An operator has no equivalent in the `nn` dialect and no decomposition into those that
+    have.
+    """
 
     def __init__(self, operator, location, reason=""):
         why = f" ({reason})" if reason else ""
         super().__init__(
-            f"{location}: operator {operator} is not supported{why}; docs/adding-an-operator.md says how to add one"
+            f"{location}: operator {operator} is not supported{why}; docs/adding-an-operator.md"
+            f" says how to add one"
         )
         self.operator = operator
         self.location = location

@@ -15,9 +15,9 @@ from .trace import trace_step
 class StepModule:
     """A captured training step.
 
-    `mlir` is its text. `arguments` and `results` are the tables of `@step`, in order; a result with
-    `updates = i` is the value of argument i in the next step. `random_calls` lists the random operators
-    (name, shape) in eager's call order, for `tandem.random.replay`.
+    `mlir` is its text. `arguments` and `results` are the tables of `@step`, in order; a result
+    with `updates = i` is the value of argument i in the next step. `random_calls` lists the random
+    operators (name, shape) in eager's call order, for `tandem.random.replay`.
     """
 
     mlir: str
@@ -28,13 +28,16 @@ class StepModule:
 
     @property
     def precision(self):
-        """The coarsest floating-point type that the step computes in; it decides how equal to eager a run can
-        be. A float64 model may round to float32 inside, as `transformers` does in norms and losses."""
+        """The coarsest floating-point type that the step computes in; it decides how equal to
+        eager a run can be. A float64 model may round to float32 inside, as `transformers` does
+        in norms and losses."""
         types = {result.dtype for operator in self.step.operators for result in operator.results}
         return max((t for t in types if t.is_floating_point), key=lambda t: torch.finfo(t).eps)
 
     def values(self):
-        """{`role/name`: tensor} of all arguments but the inputs; empty of what is on the meta device."""
+        """{`role/name`: tensor} of all arguments but the inputs; empty of what is on the meta
+        device.
+        """
         return {a.key: a.value for a in self.arguments if a.role != "input" and a.value is not None}
 
     def inputs(self, batch):
@@ -43,13 +46,19 @@ class StepModule:
         return {a.key: tensors[a.name] for a in self.arguments if a.role == "input"}
 
     def save_values(self, path, batches=(), seed=0):
-        """Writes the values and some batches as safetensors: `parameter/<name>`, `batch.<i>/<input>`."""
+        """Writes the values and some batches as safetensors: `parameter/<name>`,
+        `batch.<i>/<input>`.
+        """
         from safetensors.torch import save_file
 
         tensors = self.values() | {"seed/seed": torch.tensor(seed)}
         for i, batch in enumerate(batches):
-            tensors |= {f"batch.{i}/{name}": tensor for name, tensor in batch_tensors(batch).items()}
-        save_file({key: tensor.detach().clone().contiguous() for key, tensor in tensors.items()}, path)
+            tensors |= {
+                f"batch.{i}/{name}": tensor for name, tensor in batch_tensors(batch).items()
+            }
+        save_file(
+            {key: tensor.detach().clone().contiguous() for key, tensor in tensors.items()}, path
+        )
 
 
 def export(model, loss_fn, optimizer, example_batch, gradients=False):

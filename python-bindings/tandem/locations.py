@@ -1,7 +1,8 @@
 """Where in the user's code an operator comes from.
 
-A location is the innermost Python frame that is neither PyTorch's nor Tandem's. If that frame lies in
-an installed package (for example `transformers`) and the user's own code called it, both are kept.
+A location is the innermost Python frame that is neither PyTorch's nor Tandem's. If that frame lies
+in an installed package (for example `transformers`) and the user's own code called it, both are
+kept.
 """
 
 import functools
@@ -30,8 +31,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Location:
-    """`place` is the innermost frame; `caller` the user's own one if `place` is in a package; `name`
-    stands for operators that no line of the user's wrote (the optimizer's)."""
+    """`place` is the innermost frame; `caller` the user's own one if `place` is in a package;
+    `name` stands for operators that no line of the user's wrote (the optimizer's)."""
 
     place: Place | None = None
     caller: Place | None = None

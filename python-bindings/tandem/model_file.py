@@ -1,13 +1,13 @@
 """Model files: any Python file with PRESETS, model, loss, optimizer and batches.
 
-    PRESETS = {"tiny": dict(layers=2, batch=8)}       # named sizes; the first one is the default
-    def model(**sizes): ...            # torch.nn.Module
-    def loss(model, batch): ...        # a scalar tensor
-    def optimizer(model): ...          # torch.optim.SGD, Adam or AdamW
-    def batches(**sizes): ...          # yields batches
+PRESETS = {"tiny": dict(layers=2, batch=8)}       # named sizes; the first one is the default def
+model(**sizes): ...            # torch.nn.Module def loss(model, batch): ...        # a scalar
+tensor def optimizer(model): ...          # torch.optim.SGD, Adam or AdamW def batches(**sizes):
+...          # yields batches
 """
 
 import ast
+import contextlib
 import importlib.util
 import inspect
 import itertools
@@ -28,7 +28,9 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.
 
 @dataclass
 class ModelFile:
-    """A loaded model file with its sizes chosen. `dtype` is that of parameters and floating-point inputs."""
+    """A loaded model file with its sizes chosen. `dtype` is that of parameters and floating-point
+    inputs.
+    """
 
     path: Path
     module: ModuleType
@@ -44,7 +46,9 @@ class ModelFile:
         else:
             model = self._call("model", **self.sizes)
         if not isinstance(model, torch.nn.Module):
-            raise ModelFileError(f"{self.path}: model() gave {type(model).__name__}, expected a torch.nn.Module")
+            raise ModelFileError(
+                f"{self.path}: model() gave {type(model).__name__}, expected a torch.nn.Module"
+            )
         return model.to(self.dtype)
 
     def make_optimizer(self, model):
@@ -56,9 +60,12 @@ class ModelFile:
 
     def batches(self, count):
         """A list of `count` batches."""
-        found = list(itertools.islice(self._call("batches", **self.sizes), count))
+        with self._explained("batches"):
+            found = list(itertools.islice(self.module.batches(**self.sizes), count))
         if len(found) < count:
-            raise ModelFileError(f"{self.path}: batches() yields {len(found)} batches, expected at least {count}")
+            raise ModelFileError(
+                f"{self.path}: batches() yields {len(found)} batches, expected at least {count}"
+            )
         return [pytree.tree_map(self._convert, batch) for batch in found]
 
     def _convert(self, leaf):
@@ -66,13 +73,19 @@ class ModelFile:
         return leaf.to(self.dtype) if floating else leaf
 
     def _call(self, name, *arguments, **sizes):
-        try:
+        with self._explained(name):
             return getattr(self.module, name)(*arguments, **sizes)
-        except ModelFileError:
-            raise
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _explained(name):
+        try:
+            yield
         except Exception as error:
             where = location_of_traceback(error.__traceback__)
-            raise ModelFileError(f"{where}: {name}() fails: {type(error).__name__}: {error}") from error
+            raise ModelFileError(
+                f"{where}: {name}() fails: {type(error).__name__}: {error}"
+            ) from error
 
 
 def parse_sizes(text):
@@ -104,7 +117,9 @@ def _import(path):
         specification.loader.exec_module(module)
     except Exception as error:
         text = str(error).splitlines()[0] if str(error) else ""
-        raise ModelFileError(f"{path}: cannot be imported: {type(error).__name__}: {text}") from error
+        raise ModelFileError(
+            f"{path}: cannot be imported: {type(error).__name__}: {text}"
+        ) from error
     return module
 
 
@@ -113,7 +128,9 @@ def _check_names(path, module):
     if missing:
         raise ModelFileError(f"{path}: has no {', '.join(missing)}; expected {', '.join(_NAMES)}")
     if not isinstance(module.PRESETS, dict) or not module.PRESETS:
-        raise ModelFileError(f"{path}: PRESETS is {module.PRESETS!r}, expected a dict of named sizes")
+        raise ModelFileError(
+            f"{path}: PRESETS is {module.PRESETS!r}, expected a dict of named sizes"
+        )
 
 
 def _check_sizes(path, module, chosen, preset):
@@ -124,7 +141,9 @@ def _check_sizes(path, module, chosen, preset):
         known |= {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}
     for name in chosen:
         if name not in known:
-            raise ModelFileError(f"{path}: --set: unknown size {name!r}, expected one of {', '.join(sorted(known))}")
+            raise ModelFileError(
+                f"{path}: --set: unknown size {name!r}, expected one of {', '.join(sorted(known))}"
+            )
 
 
 def load_model_file(path, preset=None, sizes=None, dtype="float64"):
@@ -134,9 +153,13 @@ def load_model_file(path, preset=None, sizes=None, dtype="float64"):
     _check_names(path, module)
     preset = preset or next(iter(module.PRESETS))
     if preset not in module.PRESETS:
-        raise ModelFileError(f"{path}: no preset {preset!r}, expected one of {', '.join(module.PRESETS)}")
+        raise ModelFileError(
+            f"{path}: no preset {preset!r}, expected one of {', '.join(module.PRESETS)}"
+        )
     chosen = parse_sizes(sizes) if isinstance(sizes, str) or sizes is None else dict(sizes)
     _check_sizes(path, module, chosen, module.PRESETS[preset])
     if dtype not in DTYPES and dtype not in DTYPES.values():
         raise ModelFileError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
-    return ModelFile(path, module, preset, {**module.PRESETS[preset], **chosen}, DTYPES.get(dtype, dtype))
+    return ModelFile(
+        path, module, preset, {**module.PRESETS[preset], **chosen}, DTYPES.get(dtype, dtype)
+    )

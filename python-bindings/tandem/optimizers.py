@@ -1,9 +1,10 @@
-"""`torch.optim.SGD`, `Adam` and `AdamW` as functions: parameters, gradients and state in, new ones out.
+"""`torch.optim.SGD`, `Adam` and `AdamW` as functions: parameters, gradients and state in, new ones
+out.
 
-The formulas are those of `torch.optim` (its `_single_tensor_*` functions), with the step count and the
-learning rate as tensors. Scalars that depend on them are computed once per parameter group in float64,
-as `torch.optim` computes them in Python floats. For float16 and bfloat16 an update is computed in
-float32 and rounded once.
+The formulas are those of `torch.optim` (its `_single_tensor_*` functions), with the step count and
+the learning rate as tensors. Scalars that depend on them are computed once per parameter group in
+float64, as `torch.optim` computes them in Python floats. For float16 and bfloat16 an update is
+computed in float32 and rounded once.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +19,9 @@ _ADAM_STATE = ("exp_avg", "exp_avg_sq")
 
 @dataclass
 class Group:
-    """One parameter group: its hyperparameters and the indices of its parameters in the model's list."""
+    """One parameter group: its hyperparameters and the indices of its parameters in the model's
+    list.
+    """
 
     index: int
     options: dict
@@ -37,7 +40,9 @@ class FunctionalOptimizer:
         self.kind = _SUPPORTED.get(type(optimizer))
         if self.kind is None:
             expected = ", ".join(f"torch.optim.{kind}" for kind in _SUPPORTED.values())
-            raise CaptureError(f"optimizer {type(optimizer).__qualname__}: expected one of {expected}")
+            raise CaptureError(
+                f"optimizer {type(optimizer).__qualname__}: expected one of {expected}"
+            )
         self.optimizer = optimizer
         self.parameters = parameters
         self.groups = self._read_groups()
@@ -51,7 +56,8 @@ class FunctionalOptimizer:
             for position, tensor in enumerate(options["params"]):
                 if id(tensor) not in index_of:
                     raise CaptureError(
-                        f"optimizer parameter group {g}: parameter {position} with shape {tuple(tensor.shape)}"
+                        f"optimizer parameter group {g}: parameter {position} with shape"
+                        f" {tuple(tensor.shape)}"
                         " is not a parameter of the model"
                     )
                 group.parameters.append(index_of[id(tensor)])
@@ -80,12 +86,15 @@ class FunctionalOptimizer:
         if len(counts) > 1:
             (a, first), (b, second) = list(counts.items())[:2]
             raise CaptureError(
-                f"optimizer state: parameter {first!r} has taken {a} steps and {second!r} {b}; expected one count"
+                f"optimizer state: parameter {first!r} has taken {a} steps and {second!r} {b};"
+                f" expected one count"
             )
         return next(iter(counts), 0)
 
     def scalars(self, group, step, learning_rate):
-        """What the updates of a whole group share. `step` counts from 0; both are rank-0 tensors."""
+        """What the updates of a whole group share. `step` counts from 0; both are rank-0
+        tensors.
+        """
         if self.kind == "SGD":
             return {"lr": learning_rate, "first": step == 0}
         beta1, beta2 = (float(beta) for beta in group.options["betas"])
@@ -110,7 +119,9 @@ class FunctionalOptimizer:
             value, wide = _sgd(*arguments, has_state)
         else:
             value, wide = _adam(*arguments, _is_decoupled(self.kind, options))
-        return value.to(dtype), {name: tensor.to(state[name].dtype) for name, tensor in wide.items()}
+        return value.to(dtype), {
+            name: tensor.to(state[name].dtype) for name, tensor in wide.items()
+        }
 
 
 def _is_decoupled(kind, options):

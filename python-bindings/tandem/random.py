@@ -21,13 +21,9 @@ _ROUNDS = 10
 MANTISSA_BITS = {torch.float64: 32, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 
 
-def philox(index, seed, ordinal, step):
-    """The 32 bits of each linear index (an array of unsigned integers), as uint64."""
-    index = np.asarray(index, dtype=np.uint64)
-    block = index >> np.uint64(2)
-    words = [block & _LOW, block >> np.uint64(32)]
-    words += [np.full(index.shape, value & 0xFFFFFFFF, dtype=np.uint64) for value in (ordinal, step)]
-    key0, key1 = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
+def philox_words(counter, key):
+    """Philox4x32-10 of four arrays of 32-bit words and two key words: four arrays, all uint64."""
+    words, (key0, key1) = list(counter), key
     for _ in range(_ROUNDS):
         product0, product1 = words[0] * _M0, words[2] * _M1
         words = [
@@ -37,6 +33,18 @@ def philox(index, seed, ordinal, step):
             product0 & _LOW,
         ]
         key0, key1 = (key0 + _W0) & 0xFFFFFFFF, (key1 + _W1) & 0xFFFFFFFF
+    return words
+
+
+def philox(index, seed, ordinal, step):
+    """The 32 bits of each linear index (an array of unsigned integers), as uint64."""
+    index = np.asarray(index, dtype=np.uint64)
+    block = index >> np.uint64(2)
+    counter = [block & _LOW, block >> np.uint64(32)]
+    counter += [
+        np.full(index.shape, value & 0xFFFFFFFF, dtype=np.uint64) for value in (ordinal, step)
+    ]
+    words = philox_words(counter, (seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF))
     return np.choose((index & np.uint64(3)).astype(np.int64), words)
 
 
@@ -76,16 +84,19 @@ def bernoulli(shape, probability, seed, ordinal, step):
 
 def _positional(arguments, keywords, names, defaults):
     """Values of the named arguments that follow the first one."""
-    given = dict(zip(names, arguments[1:]))
-    return [given.get(name, keywords.get(name, default)) for name, default in zip(names, defaults)]
+    given = dict(zip(names, arguments[1:], strict=False))
+    return [
+        given.get(name, keywords.get(name, default))
+        for name, default in zip(names, defaults, strict=False)
+    ]
 
 
 class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_grad is
     """Runs eager PyTorch with the random numbers of a captured step.
 
-    Replaces the random ATen calls, in call order, by draws for `seed` and `step`. If `calls` is given
-    (`StepModule.random_calls`), every call's shape, and at the end their number, must be as captured;
-    otherwise it raises `ReplayError`.
+    Replaces the random ATen calls, in call order, by draws for `seed` and `step`. If `calls` is
+    given (`StepModule.random_calls`), every call's shape, and at the end their number, must be as
+    captured; otherwise it raises `ReplayError`.
     """
 
     def __init__(self, seed, step, calls=None):
@@ -96,7 +107,9 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
     def __exit__(self, kind, error, traceback):
         super().__exit__(kind, error, traceback)
         if error is None and self.calls is not None and self.ordinal != len(self.calls):
-            raise ReplayError(f"eager drew {self.ordinal} random tensors, expected {len(self.calls)} as captured")
+            raise ReplayError(
+                f"eager drew {self.ordinal} random tensors, expected {len(self.calls)} as captured"
+            )
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         if torch.Tag.nondeterministic_seeded not in operator.tags:
@@ -114,11 +127,14 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
         if self.calls is None:
             return
         if self.ordinal >= len(self.calls):
-            raise ReplayError(f"eager's random call {self.ordinal} ({name}): expected {len(self.calls)} calls")
+            raise ReplayError(
+                f"eager's random call {self.ordinal} ({name}): expected {len(self.calls)} calls"
+            )
         expected = self.calls[self.ordinal][1]
         if tuple(result.shape) != expected:
             raise ReplayError(
-                f"eager's random call {self.ordinal} ({name}) has shape {tuple(result.shape)}, expected {expected}"
+                f"eager's random call {self.ordinal} ({name}) has shape {tuple(result.shape)},"
+                f" expected {expected}"
             )
 
     @property
@@ -131,7 +147,9 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
     def _draw_bernoulli(self, operator, args, kwargs, in_place):
         tensor = args[0]
         (p,) = _positional(args, kwargs, ["p"], [0.5 if in_place else None])
-        return self._finish(tensor, bernoulli(tensor.shape, tensor if p is None else p, *self._key), in_place)
+        return self._finish(
+            tensor, bernoulli(tensor.shape, tensor if p is None else p, *self._key), in_place
+        )
 
     def _draw_native_dropout(self, operator, args, kwargs, in_place):
         x, (p, train) = args[0], _positional(args, kwargs, ["p", "train"], [0.5, True])
@@ -149,7 +167,9 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
         if not in_place:
             raise ReplayError(f"random operator {operator} cannot be replayed")
         mean, std = _positional(args, kwargs, ["mean", "std"], [0.0, 1.0])
-        return self._finish(args[0], normal(args[0].shape, args[0].dtype, *self._key) * std + mean, in_place)
+        return self._finish(
+            args[0], normal(args[0].shape, args[0].dtype, *self._key) * std + mean, in_place
+        )
 
     def _draw_rand(self, operator, args, kwargs, in_place):
         return uniform(args[0], kwargs.get("dtype") or torch.get_default_dtype(), *self._key)

@@ -27,7 +27,9 @@ class TensorType:
     dtype: torch.dtype
 
     def __str__(self):
-        return "tensor<" + "".join(f"{size}x" for size in self.shape) + ELEMENT_TYPES[self.dtype] + ">"
+        return (
+            "tensor<" + "".join(f"{size}x" for size in self.shape) + ELEMENT_TYPES[self.dtype] + ">"
+        )
 
 
 @dataclass(eq=False)
@@ -61,7 +63,9 @@ class Operator:
 
 @dataclass
 class Step:
-    """The whole step. `parameters[i]` is the value of `arguments[i]`, `outputs[i]` that of `results[i]`."""
+    """The whole step. `parameters[i]` is the value of `arguments[i]`, `outputs[i]` that of
+    `results[i]`.
+    """
 
     arguments: list[Argument]
     parameters: list[Value]

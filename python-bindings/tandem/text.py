@@ -125,7 +125,9 @@ class _Names:
 def _operator(operator, names, number):
     """One line; `number` names its results."""
     operands = ", ".join(names[operand] for operand in operator.operands)
-    inherent = ", ".join(f"{key} = {attribute(value)}" for key, value in operator.attributes.items())
+    inherent = ", ".join(
+        f"{key} = {attribute(value)}" for key, value in operator.attributes.items()
+    )
     properties = f" <{{{inherent}}}>" if inherent else ""
     operand_types = ", ".join(str(operand.type) for operand in operator.operands)
     result_types = [str(result.type) for result in operator.results]
@@ -136,7 +138,8 @@ def _operator(operator, names, number):
         for i, result in enumerate(operator.results):
             names.define(result, f"%{number}#{i}")
     return (
-        f'    {left} = "nn.{operator.name}"({operands}){properties} {{nn.pass = {quote(operator.phase)}}}'
+        f'    {left} = "nn.{operator.name}"({operands}){properties}'
+        f" {{nn.pass = {quote(operator.phase)}}}"
         f" : ({operand_types}) -> {right} {location(operator.location)}"
     )
 
@@ -146,10 +149,11 @@ def print_step(step: Step) -> str:
     names = _Names()
     arguments = [
         f"      {names.define(value, f'%arg{i}')}: {value.type} {_argument_attributes(argument)}"
-        for i, (value, argument) in enumerate(zip(step.parameters, step.arguments))
+        for i, (value, argument) in enumerate(zip(step.parameters, step.arguments, strict=True))
     ]
     results = [
-        f"      {value.type} {_result_attributes(result)}" for value, result in zip(step.outputs, step.results)
+        f"      {value.type} {_result_attributes(result)}"
+        for value, result in zip(step.outputs, step.results, strict=True)
     ]
     lines = ["module {", "  func.func @step("]
     lines += [",\n".join(arguments), "  ) -> (", ",\n".join(results), "  ) {"]

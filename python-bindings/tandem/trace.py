@@ -1,8 +1,9 @@
 """From a model, a loss, an optimizer and a batch to one FX graph of the whole training step.
 
 The step is traced twice with fake tensors. The first trace runs the user's code, autograd and the
-functional optimizer, and notes for every operator where it comes from. The second one makes the graph
-functional and decomposes what the `nn` dialect does not have. Nothing is computed or allocated.
+functional optimizer, and notes for every operator where it comes from. The second one makes the
+graph functional and decomposes what the `nn` dialect does not have. Nothing is computed or
+allocated.
 """
 
 import contextlib
@@ -62,7 +63,8 @@ def _tag_new_nodes(graph, origin):
 class _OriginMode(TorchDispatchMode):
     """Sits above the tracer and tags the nodes that each operator makes with its origin.
 
-    The backward pass has no user frames; autograd's sequence numbers lead back to the forward operator.
+    The backward pass has no user frames; autograd's sequence numbers lead back to the forward
+    operator.
     """
 
     def __init__(self, outermost):
@@ -81,18 +83,24 @@ class _OriginMode(TorchDispatchMode):
             self.location_of_sequence.setdefault(torch.autograd._get_sequence_nr() - 1, location)
         result = operator(*args, **(kwargs or {}))
         ordinal = self._count_random(operator, result)
-        _tag_new_nodes(get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal))
+        _tag_new_nodes(
+            get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal)
+        )
         return result
 
     def _count_random(self, operator, result):
         if not is_random(operator):
             return None
         tensor = pytree.tree_leaves(result)[0]
-        self.random_calls.append((operator._overloadpacket.__name__.rstrip("_"), tuple(tensor.shape)))
+        self.random_calls.append(
+            (operator._overloadpacket.__name__.rstrip("_"), tuple(tensor.shape))
+        )
         return len(self.random_calls) - 1
 
     def follow_backward(self, root):
-        """Before each autograd node runs, its forward operator's line becomes the current location."""
+        """Before each autograd node runs, its forward operator's line becomes the current
+        location.
+        """
         pending, seen = [root], set()
         while pending:
             node = pending.pop()
@@ -116,8 +124,8 @@ class _OriginMode(TorchDispatchMode):
 def _capturing():
     """The global settings under which a trace is complete and correct.
 
-    Autograd on one thread, or operators of the backward pass escape the tracer. Attention by its plain
-    formula: the joint trace of the fused CPU kernel's decomposition has wrong gradients.
+    Autograd on one thread, or operators of the backward pass escape the tracer. Attention by its
+    plain formula: the joint trace of the fused CPU kernel's decomposition has wrong gradients.
     """
     with (
         torch.autograd.set_multithreading_enabled(False),
@@ -140,9 +148,12 @@ class _Step:
         self.optimizer = FunctionalOptimizer(optimizer, [(a.name, tensor) for a, tensor in pairs])
         self.buffers = buffers_of(model)
         self.inputs, self.batch_spec, self.batch_leaves = inputs_of(batch)
-        # Which parameters have gradients, thus state, is known after the trace; the lowering forgets the rest.
+        # Which parameters have gradients, thus state, is known after the trace; the lowering
+        # forgets the rest.
         candidates = [i for i in self.trained if i in self.optimizer.group_of]
-        self.states = [self._state(i, name) for i in candidates for name in self.optimizer.state_names(i)]
+        self.states = [
+            self._state(i, name) for i in candidates for name in self.optimizer.state_names(i)
+        ]
         self.scalars = scalar_arguments(self.optimizer.groups, 0)
         self.updated = []
         self.results = []
@@ -161,7 +172,15 @@ class _Step:
     def unpack(self, tensors):
         lists, position = [], 0
         rates = len(self.optimizer.groups)
-        for count in (len(self.parameters), len(self.states), len(self.buffers), 1, 1, rates, len(self.inputs)):
+        for count in (
+            len(self.parameters),
+            len(self.states),
+            len(self.buffers),
+            1,
+            1,
+            rates,
+            len(self.inputs),
+        ):
             lists.append(tensors[position : position + count])
             position += count
         return lists
@@ -169,10 +188,12 @@ class _Step:
     def forward(self, parameters, buffers, inputs):
         """The loss and the buffers afterwards."""
         tensors = iter(inputs)
-        leaves = [next(tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.batch_leaves]
+        leaves = [
+            next(tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.batch_leaves
+        ]
         batch = pytree.tree_unflatten(leaves, self.batch_spec)
-        named = {a.name: tensor for a, tensor in zip(self.parameters, parameters)}
-        named |= {a.name: tensor for a, tensor in zip(self.buffers, buffers)}
+        named = {a.name: tensor for a, tensor in zip(self.parameters, parameters, strict=True)}
+        named |= {a.name: tensor for a, tensor in zip(self.buffers, buffers, strict=True)}
         with _reparametrize_module(self.model, named, tie_weights=True), _flat_weights(self.model):
             loss = self.loss_fn(self.model, batch)
             after = [self.model.get_buffer(a.name) for a in self.buffers]
@@ -184,7 +205,9 @@ class _Step:
         if not isinstance(loss, torch.Tensor):
             raise CaptureError(f"loss: found {type(loss).__name__}, expected a scalar tensor")
         if loss.dim():
-            raise CaptureError(f"loss: found a tensor of shape {tuple(loss.shape)}, expected a scalar tensor")
+            raise CaptureError(
+                f"loss: found a tensor of shape {tuple(loss.shape)}, expected a scalar tensor"
+            )
         if not loss.requires_grad:
             raise CaptureError("loss: does not depend on any parameter that requires a gradient")
 
@@ -192,12 +215,17 @@ class _Step:
         """{index of parameter: gradient}; parameters that the loss does not use are left out."""
         wanted = [parameters[i] for i in self.trained]
         gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
-        for i, gradient in zip(self.trained, gradients):
+        for i, gradient in zip(self.trained, gradients, strict=True):
             if gradient is not None and gradient.layout != torch.strided:
                 raise CaptureError(
-                    f"gradient of {self.parameters[i].name!r}: found layout {gradient.layout}, expected torch.strided"
+                    f"gradient of {self.parameters[i].name!r}: found layout {gradient.layout},"
+                    f" expected torch.strided"
                 )
-        return {i: gradient for i, gradient in zip(self.trained, gradients) if gradient is not None}
+        return {
+            i: gradient
+            for i, gradient in zip(self.trained, gradients, strict=True)
+            if gradient is not None
+        }
 
 
 @contextlib.contextmanager
@@ -210,7 +238,7 @@ def _flat_weights(model):
     try:
         yield
     finally:
-        for layer, weights in zip(layers, saved):
+        for layer, weights in zip(layers, saved, strict=True):
             layer._flat_weights = weights
 
 
@@ -219,7 +247,8 @@ def _run_step(step, mode, tensors):
     parameters, states, buffers, (count,), _, rates, inputs = step.unpack(tensors)
     with mode:
         parameters = [
-            p.detach().requires_grad_() if i in step.trained else p.detach() for i, p in enumerate(parameters)
+            p.detach().requires_grad_() if i in step.trained else p.detach()
+            for i, p in enumerate(parameters)
         ]
         loss, buffers_after = step.forward(parameters, [b.clone() for b in buffers], inputs)
         mode.phase = BACKWARD
@@ -235,7 +264,7 @@ def _run_optimizer(step, mode, parameters, gradients, states, count, rates):
     optimizer = step.optimizer
     updated = [i for i in gradients if i in optimizer.group_of]
     step.updated = updated
-    state_of = {a.key: tensor for a, tensor in zip(step.states, states)}
+    state_of = {a.key: tensor for a, tensor in zip(step.states, states, strict=True)}
     scalars, new = {}, {}
     with torch.no_grad():
         for i in updated:
@@ -245,14 +274,16 @@ def _run_optimizer(step, mode, parameters, gradients, states, count, rates):
                 scalars[group.index] = optimizer.scalars(group, count, rates[group.index])
             mode.location = Location(name=f"optimizer.{name}")
             state = {s: state_of[f"state/{s}.{name}"] for s in optimizer.state_names(i)}
-            value, state = optimizer.update(i, parameters[i], gradients[i], state, scalars[group.index])
+            value, state = optimizer.update(
+                i, parameters[i], gradients[i], state, scalars[group.index]
+            )
             new[f"parameter/{name}"] = value
             new |= {f"state/{s}.{name}": tensor for s, tensor in state.items()}
     return new
 
 
 def _collect(step, loss, updates, buffers_after, count, gradients):
-    new = updates | {a.key: tensor for a, tensor in zip(step.buffers, buffers_after)}
+    new = updates | {a.key: tensor for a, tensor in zip(step.buffers, buffers_after, strict=True)}
     new["step/step"] = count + 1
     step.results, tensors = [Result("loss", "loss")], [loss]
     for index, argument in enumerate(step.arguments):
@@ -278,7 +309,9 @@ def _trace_eager(step):
         return _run_step(step, mode, tensors)
 
     mode = _OriginMode(run)
-    graph = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*_fake_arguments(step.arguments))
+    graph = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(
+        *_fake_arguments(step.arguments)
+    )
     for hook in mode.hooks:
         hook.remove()
     return graph, mode.random_calls
@@ -300,9 +333,9 @@ def _trace_functional(graph, arguments, table):
         return _Replay(graph).run(*tensors)
 
     functional = torch.func.functionalize(run, remove="mutations_and_views")
-    return make_fx(functional, decomposition_table=table, tracing_mode="fake", _allow_non_fake_inputs=True)(
-        *_fake_arguments(arguments)
-    )
+    return make_fx(
+        functional, decomposition_table=table, tracing_mode="fake", _allow_non_fake_inputs=True
+    )(*_fake_arguments(arguments))
 
 
 def _decompositions(kept):
@@ -321,7 +354,8 @@ def _explain(error):
     if isinstance(error, dynamic) or "data-dependent" in text or "guard on data" in text:
         operator = getattr(error, "func", "")
         return CaptureError(
-            f"{location}: control flow or a shape depends on data ({operator or text}); expected a static graph"
+            f"{location}: control flow or a shape depends on data ({operator or text});"
+            f" expected a static graph"
         )
     return CaptureError(f"{location}: the step cannot be captured: {type(error).__name__}: {text}")
 
@@ -336,7 +370,9 @@ def _explained():
         raise _explain(error) from error
     except NotImplementedError as error:
         location = location_of_traceback(error.__traceback__)
-        raise UnsupportedOperatorError(getattr(error, "func", "?"), location, str(error).splitlines()[0]) from error
+        raise UnsupportedOperatorError(
+            getattr(error, "func", "?"), location, str(error).splitlines()[0]
+        ) from error
     except Exception as error:
         raise _explain(error) from error
 
@@ -346,6 +382,8 @@ def trace_step(model, loss_fn, optimizer, example_batch, gradients, kept):
     step = _Step(model, loss_fn, optimizer, example_batch, gradients)
     with _explained(), _capturing():
         graph, random_calls = _trace_eager(step)
-        step.scalars = scalar_arguments(step.optimizer.groups, step.optimizer.initial_step(step.updated))
+        step.scalars = scalar_arguments(
+            step.optimizer.groups, step.optimizer.initial_step(step.updated)
+        )
         functional = _trace_functional(graph, step.arguments, _decompositions(kept))
     return Trace(functional, step.arguments, step.results, random_calls)

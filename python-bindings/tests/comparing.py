@@ -1,13 +1,14 @@
-"""Trains a model some steps in eager and by its captured step, and compares (contracts: *Comparing with eager*)."""
+"""Trains a model some steps in eager and by its captured step, and compares (contracts: *Comparing
+with eager*).
+"""
 
 import contextlib
 import copy
 
+import tandem
 import torch
 from evaluator import run_step
 from torch.nn.attention import SDPBackend, sdpa_kernel
-
-import tandem
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
@@ -37,7 +38,9 @@ def check_parameters(found, model, gradients, floor, tolerance, rate_times_steps
         if adam and name in gradients:
             difference = difference[gradients[name].abs() >= floor]
         scale = max(largest(expected), rate_times_steps)
-        assert largest(difference) <= tolerance * scale, f"parameter {name}: {largest(difference):.3g} of {scale:.3g}"
+        assert largest(difference) <= tolerance * scale, (
+            f"parameter {name}: {largest(difference):.3g} of {scale:.3g}"
+        )
 
 
 def compare(model, loss_fn, optimizer, batches, seed=5):
@@ -47,7 +50,9 @@ def compare(model, loss_fn, optimizer, batches, seed=5):
     tolerance = TOLERANCE[module.precision]
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name]), f"export changed {name}"
-    values = {key: tensor.clone() for key, tensor in module.values().items()} | {"seed/seed": torch.tensor(seed)}
+    values = {key: tensor.clone() for key, tensor in module.values().items()} | {
+        "seed/seed": torch.tensor(seed)
+    }
     rate = max(group["lr"] for group in optimizer.param_groups)
     adam = not isinstance(optimizer, torch.optim.SGD)
     for count, batch in enumerate(batches):
@@ -62,15 +67,21 @@ def compare(model, loss_fn, optimizer, batches, seed=5):
         found = {r.name: tensor for r, tensor in results if r.role == "gradient"}
         assert set(found) == set(gradients)
         difference = abs(results[0][1].item() - loss.item())
-        assert difference <= tolerance * max(1.0, abs(loss.item())), f"loss at step {count}: {difference}"
+        assert difference <= tolerance * max(1.0, abs(loss.item())), (
+            f"loss at step {count}: {difference}"
+        )
         floor = check_gradients(found, gradients, tolerance)
         for result, tensor in results:
             if result.updates is not None:
                 values[module.arguments[result.updates].key] = tensor
-        parameters = {key.partition("/")[2]: v for key, v in values.items() if key.startswith("parameter/")}
+        parameters = {
+            key.partition("/")[2]: v for key, v in values.items() if key.startswith("parameter/")
+        }
         check_parameters(parameters, model, gradients, floor, tolerance, rate * (count + 1), adam)
         for name, buffer in model.named_buffers():
             if f"buffer/{name}" in values:
-                torch.testing.assert_close(values[f"buffer/{name}"], buffer, rtol=tolerance, atol=tolerance)
+                torch.testing.assert_close(
+                    values[f"buffer/{name}"], buffer, rtol=tolerance, atol=tolerance
+                )
         assert int(values["step/step"]) == start + 1
     return module

@@ -1,26 +1,25 @@
-"""Runs a captured step with plain torch, one `nn` operator after the other: the meaning of the records.
+"""Runs a captured step with plain torch, one `nn` operator after the other: the meaning of the
+records.
 
-Tests compare it with eager. It knows nothing of the lowering; what an operator means is in its ODS text.
+Tests compare it with eager. It knows nothing of the lowering; what an operator means is in its ODS
+text.
 """
 
 import torch
 import torch.nn.functional as F
-
 from tandem.random import philox
 
-_UNARY = {
-    "neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "log": torch.log, "log1p": torch.log1p,
-    "expm1": torch.expm1, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "reciprocal": torch.reciprocal,
-    "sin": torch.sin, "cos": torch.cos, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "erf": torch.erf,
-    "sign": torch.sign, "floor": torch.floor, "ceil": torch.ceil, "round": torch.round,
-    "logical_not": torch.logical_not, "relu": torch.relu, "silu": F.silu,
-}  # fmt: skip
-_BINARY = {
-    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "pow": torch.pow, "maximum": torch.maximum,
-    "minimum": torch.minimum, "remainder": torch.remainder, "floor_divide": torch.floor_divide,
-    "atan2": torch.atan2, "matmul": torch.matmul, "logical_and": torch.bitwise_and,
-    "logical_or": torch.bitwise_or, "logical_xor": torch.bitwise_xor,
-}  # fmt: skip
+_FUNCTIONS = (torch.neg, torch.abs, torch.exp, torch.log, torch.log1p, torch.expm1, torch.sqrt)
+_FUNCTIONS += (torch.rsqrt, torch.reciprocal, torch.sin, torch.cos, torch.tanh, torch.sigmoid)
+_FUNCTIONS += (torch.erf, torch.sign, torch.floor, torch.ceil, torch.round, torch.logical_not)
+_FUNCTIONS += (torch.relu, torch.add, torch.sub, torch.mul, torch.pow, torch.maximum)
+_FUNCTIONS += (torch.minimum, torch.remainder, torch.floor_divide, torch.atan2, torch.matmul)
+_BY_NAME = {f.__name__: f for f in _FUNCTIONS} | {
+    "silu": F.silu,
+    "logical_and": torch.bitwise_and,
+    "logical_or": torch.bitwise_or,
+    "logical_xor": torch.bitwise_xor,
+}
 
 
 def _div(x, y):
@@ -86,10 +85,8 @@ def _philox(index, seed, step, ordinal):
 def evaluate(operator, inputs):
     """Results of one operator."""
     name, a, out = operator.name, operator.attributes, operator.results[0].type
-    if name in _UNARY:
-        return _UNARY[name](*inputs)
-    if name in _BINARY:
-        return _BINARY[name](*inputs)
+    if name in _BY_NAME:
+        return _BY_NAME[name](*inputs)
     if name in ("sum", "max", "min", "prod"):
         return _reduce(name, inputs[0], a["dims"], a["keepdim"])
     return {
@@ -100,36 +97,50 @@ def evaluate(operator, inputs):
         "compare": lambda: getattr(torch, a["predicate"])(*inputs),
         "select": lambda: torch.where(*inputs),
         "gelu": lambda: F.gelu(inputs[0], approximate=a["approximate"]),
-        "gelu_backward": lambda: torch.ops.aten.gelu_backward(*inputs, approximate=a["approximate"]),
+        "gelu_backward": lambda: torch.ops.aten.gelu_backward(
+            *inputs, approximate=a["approximate"]
+        ),
         "silu_backward": lambda: torch.ops.aten.silu_backward(*inputs),
         "philox": lambda: _philox(*inputs, a["ordinal"]),
         "argmax": lambda: _topk(inputs[0], 1, a["dim"], True)[1].reshape(out.shape),
         "softmax": lambda: _softmax(inputs[0], a["dim"]),
         "log_softmax": lambda: inputs[0].log_softmax(a["dim"]),
-        "softmax_backward": lambda: torch._softmax_backward_data(*inputs, a["dim"], inputs[0].dtype),
-        "log_softmax_backward": lambda: torch._log_softmax_backward_data(*inputs, a["dim"], inputs[0].dtype),
+        "softmax_backward": lambda: torch._softmax_backward_data(
+            *inputs, a["dim"], inputs[0].dtype
+        ),
+        "log_softmax_backward": lambda: torch._log_softmax_backward_data(
+            *inputs, a["dim"], inputs[0].dtype
+        ),
         "cumsum": lambda: inputs[0].cumsum(a["dim"], dtype=inputs[0].dtype),
         "flip": lambda: inputs[0].flip(a["dims"]),
         "topk": lambda: _topk(inputs[0], a["k"], a["dim"], a["largest"]),
         "layer_norm": lambda: _layer_norm(inputs[0], inputs[1:], a["normalized_rank"], a["eps"]),
-        "layer_norm_backward": lambda: _layer_norm_backward(*inputs[:4], inputs[4:], a["normalized_rank"]),
+        "layer_norm_backward": lambda: _layer_norm_backward(
+            *inputs[:4], inputs[4:], a["normalized_rank"]
+        ),
         "embedding": lambda: inputs[0][inputs[1]],
         "embedding_backward": lambda: _embedding_backward(*inputs, out.shape[0]),
         "gather": lambda: inputs[0].gather(a["dim"], inputs[1]),
-        "scatter_add": lambda: inputs[0].new_zeros(out.shape).scatter_add(a["dim"], inputs[1], inputs[0]),
+        "scatter_add": lambda: (
+            inputs[0].new_zeros(out.shape).scatter_add(a["dim"], inputs[1], inputs[0])
+        ),
         "reshape": lambda: inputs[0].reshape(out.shape),
         "permute": lambda: inputs[0].permute(a["permutation"]),
         "expand": lambda: inputs[0].expand(out.shape),
-        "slice": lambda: inputs[0][(slice(None),) * a["dim"] + (slice(a["start"], a["stop"], a["step"]),)],
+        "slice": lambda: inputs[0][
+            (slice(None),) * a["dim"] + (slice(a["start"], a["stop"], a["step"]),)
+        ],
         "pad": lambda: _pad(inputs[0], a["dim"], a["low"], a["high"], a["step"]),
         "cat": lambda: torch.cat(inputs, a["dim"]),
     }[name]()
 
 
 def run_step(step, tensors):
-    """`tensors`: {`role/name`: tensor}. Returns [(result, tensor)], checking every type on the way."""
+    """`tensors`: {`role/name`: tensor}. Returns [(result, tensor)], checking every type on the
+    way.
+    """
     values = {}
-    for argument, value in zip(step.arguments, step.parameters):
+    for argument, value in zip(step.arguments, step.parameters, strict=True):
         tensor = tensors[argument.key].detach()
         assert tuple(tensor.shape) == value.shape and tensor.dtype == value.dtype, argument.key
         values[id(value)] = tensor
@@ -137,8 +148,11 @@ def run_step(step, tensors):
         results = evaluate(operator, [values[id(operand)] for operand in operator.operands])
         results = results if isinstance(results, (tuple, list)) else [results]
         assert len(results) == len(operator.results), operator
-        for tensor, value in zip(results, operator.results):
+        for tensor, value in zip(results, operator.results, strict=True):
             assert tuple(tensor.shape) == value.shape, (operator.name, tensor.shape, value.shape)
             assert tensor.dtype == value.dtype, (operator.name, tensor.dtype, value.dtype)
             values[id(value)] = tensor
-    return [(result, values[id(value)]) for result, value in zip(step.results, step.outputs)]
+    return [
+        (result, values[id(value)])
+        for result, value in zip(step.results, step.outputs, strict=True)
+    ]

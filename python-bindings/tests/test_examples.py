@@ -2,7 +2,6 @@
 
 import pytest
 from comparing import compare
-
 from tandem.model_file import load_model_file
 
 VARIANTS = [

@@ -6,7 +6,10 @@ from pathlib import Path
 from ..export import export
 from ._model import add_model_arguments, load
 
-HELP = "capture the training step of a model file: step.mlir, and step.safetensors with values and batches"
+HELP = (
+    "capture the training step of a model file: step.mlir, and step.safetensors with values"
+    " and batches"
+)
 
 # Above this share of the machine's memory, a model is exported without values.
 _MEMORY_SHARE = 0.5
@@ -18,8 +21,12 @@ def add_arguments(parser):
     add_model_arguments(parser)
     parser.add_argument("-o", "--output", default="step.mlir", help="the text (default: step.mlir)")
     parser.add_argument("--gradients", action="store_true", help="make gradients results")
-    parser.add_argument("--meta", action="store_true", help="on the meta device: no weights, no values")
-    parser.add_argument("--batches", type=int, default=4, help="how many batches to write (default: 4)")
+    parser.add_argument(
+        "--meta", action="store_true", help="on the meta device: no weights, no values"
+    )
+    parser.add_argument(
+        "--batches", type=int, default=4, help="how many batches to write (default: 4)"
+    )
 
 
 def _memory():
@@ -44,7 +51,10 @@ def run(options):
     if not meta:
         meta, size = _is_too_large(file)
         if meta:
-            print(f"note: {size / 2**30:.1f} GiB of parameters: exporting without values, as --meta", file=sys.stderr)
+            print(
+                f"note: {size / 2**30:.1f} GiB of parameters: exporting without values, as --meta",
+                file=sys.stderr,
+            )
     model = file.make_model(options.seed, meta)
     batches = file.batches(max(options.batches, 1))
     module = export(model, file.loss, file.make_optimizer(model), batches[0], options.gradients)

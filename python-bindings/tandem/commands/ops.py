@@ -11,7 +11,9 @@ HELP = "list the ATen operators that are supported, and how"
 
 
 def add_arguments(parser):
-    parser.add_argument("--decomposed", action="store_true", help="list those that PyTorch decomposes, too")
+    parser.add_argument(
+        "--decomposed", action="store_true", help="list those that PyTorch decomposes, too"
+    )
 
 
 def _kind(name):
@@ -21,7 +23,11 @@ def _kind(name):
 
 
 def _decomposed():
-    names = {operator._overloadpacket.__name__ for operator in decomposition_table if hasattr(operator, "_overloadpacket")}
+    names = {
+        operator._overloadpacket.__name__
+        for operator in decomposition_table
+        if hasattr(operator, "_overloadpacket")
+    }
     return sorted(names - set(LOWERINGS))
 
 
@@ -33,5 +39,10 @@ def run(options):
     if options.decomposed:
         for name in decomposed:
             print(f"{'aten.' + name:36}decomposed by PyTorch, as far as the parts are supported")
-    print(f"{len(LOWERINGS)} lowered; {len(decomposed)} more are decomposed by PyTorch's own rules (--decomposed)")
-    print("convolution and pooling come later; docs/adding-an-operator.md says how to add an operator")
+    print(
+        f"{len(LOWERINGS)} lowered; {len(decomposed)} more are decomposed by PyTorch's own"
+        f" rules (--decomposed)"
+    )
+    print(
+        "convolution and pooling come later; docs/adding-an-operator.md says how to add an operator"
+    )

@@ -1,4 +1,6 @@
-"""From the FX graph of a step to `nn` operators: one function per ATen operator, one file per kind."""
+"""From the FX graph of a step to `nn` operators: one function per ATen operator, one file per
+kind.
+"""
 
 import operator as python_operator
 
@@ -8,23 +10,32 @@ from ..builder import Builder
 from ..errors import CaptureError, UnsupportedOperatorError
 from ..records import ELEMENT_TYPES, Step, TensorType, Value
 from ..trace import Origin, is_random
-from . import elementwise, indexing, products, randoms, reductions, shapes  # noqa: F401 - they register
+from . import elementwise, indexing, products, randoms, reductions, shapes  # noqa: F401
 from .registry import LOWERINGS, Unsupported, base_name, lowering_of
 
 __all__ = ["LOWERINGS", "is_kept", "lower"]
 
+_POOLING = "pooling comes later"
 _LATER = {
     "convolution": "convolution comes later",
     "_convolution": "convolution comes later",
-    "max_pool2d_with_indices": "pooling comes later",
-    "avg_pool2d": "pooling comes later",
-    "_adaptive_avg_pool2d": "pooling comes later",
+    "max_pool1d": _POOLING,
+    "max_pool2d_with_indices": _POOLING,
+    "max_pool3d_with_indices": _POOLING,
+    "adaptive_max_pool2d": _POOLING,
+    "avg_pool1d": _POOLING,
+    "avg_pool2d": _POOLING,
+    "avg_pool3d": _POOLING,
+    "_adaptive_avg_pool2d": _POOLING,
+    "_adaptive_avg_pool3d": _POOLING,
 }
 
 
 def is_kept(operator):
-    """Whether an operator is lowered as it is, not decomposed by PyTorch's rules."""
-    return lowering_of(operator) is not None
+    """Whether an operator is not decomposed by PyTorch's rules: it has a lowering, or gets an
+    error.
+    """
+    return lowering_of(operator) is not None or base_name(operator) in _LATER
 
 
 class _Lowering:
@@ -43,7 +54,9 @@ class _Lowering:
                 self.values[node] = self._call(node)
             elif node.op == "output":
                 outputs = [self.values[result] for result in node.args[0]]
-        step = Step(self.trace.arguments, parameters, self.builder.operators, self.trace.results, outputs)
+        step = Step(
+            self.trace.arguments, parameters, self.builder.operators, self.trace.results, outputs
+        )
         step.remove_dead()
         return _without_unused_states(step)
 
@@ -67,7 +80,8 @@ class _Lowering:
             tensor = getattr(tensor, part)
         if isinstance(tensor, torch._subclasses.FakeTensor) or tensor.is_meta:
             raise CaptureError(
-                f"{self.origin.location}: a tensor of shape {tuple(tensor.shape)} that is neither parameter, buffer"
+                f"{self.origin.location}: a tensor of shape {tuple(tensor.shape)} that is"
+                f" neither parameter, buffer"
                 " nor input has no values; register it as a buffer"
             )
         scalar = tensor.dim() and tensor.numel() and bool((tensor == tensor.reshape(-1)[0]).all())
@@ -79,9 +93,13 @@ class _Lowering:
         if node.target is python_operator.getitem:
             return self.values[node.args[0]][node.args[1]]
         self._at(node)
-        lowering = lowering_of(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
+        lowering = (
+            lowering_of(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
+        )
         if lowering is None or (is_random(node.target) and self.origin.ordinal is None):
-            raise self._unsupported(node, _LATER.get(base_name(node.target), "") if lowering is None else "")
+            raise self._unsupported(
+                node, _LATER.get(base_name(node.target), "") if lowering is None else ""
+            )
         self.builder.out = _types_of(node.meta["val"])
         try:
             result = lowering(self.builder, *self._plain(node.args), **self._plain(node.kwargs))
@@ -98,23 +116,33 @@ class _Lowering:
     def _unsupported(self, node, reason):
         name = self.origin.operator or str(node.target)
         inner = f"it needs {node.target}" if str(node.target) != name else ""
-        return UnsupportedOperatorError(name, self.origin.location, ", ".join(filter(None, (inner, reason))))
+        return UnsupportedOperatorError(
+            name, self.origin.location, ", ".join(filter(None, (inner, reason)))
+        )
 
     def _check(self, node, result):
-        """A lowering must give what the ATen operator gives; a mistake here would be a wrong number."""
+        """A lowering must give what the ATen operator gives; a mistake here would be a wrong
+        number.
+        """
         expected = self.builder.out
-        pairs = zip(result, expected) if isinstance(expected, list) else [(result, expected)]
+        pairs = (
+            zip(result, expected, strict=False)
+            if isinstance(expected, list)
+            else [(result, expected)]
+        )
         for value, type_ in pairs:
             if value is not None and type_ is not None and value.type != type_:
                 raise CaptureError(
-                    f"{self.origin.location}: lowering of {node.target} gives {value.type}, expected {type_}"
+                    f"{self.origin.location}: lowering of {node.target} gives {value.type},"
+                    f" expected {type_}"
                 )
 
 
 def _type(tensor):
     if tensor.dtype not in ELEMENT_TYPES:
         raise CaptureError(
-            f"element type {tensor.dtype}: expected one of {', '.join(str(dtype) for dtype in ELEMENT_TYPES)}"
+            f"element type {tensor.dtype}: expected one of"
+            f" {', '.join(str(dtype) for dtype in ELEMENT_TYPES)}"
         )
     return TensorType(tuple(int(size) for size in tensor.shape), tensor.dtype)
 
@@ -128,7 +156,9 @@ def _types_of(value):
 def _without_unused_states(step):
     """Drops the state of parameters that have no gradient: the optimizer never makes it."""
     updated = {result.updates for result in step.results if result.updates is not None}
-    kept = [i for i, argument in enumerate(step.arguments) if argument.role != "state" or i in updated]
+    kept = [
+        i for i, argument in enumerate(step.arguments) if argument.role != "state" or i in updated
+    ]
     place = {old: new for new, old in enumerate(kept)}
     for result in step.results:
         result.updates = place.get(result.updates)

@@ -7,10 +7,22 @@ import torch
 from ..records import Value
 from .registry import LOWERINGS, Unsupported, lowers
 
-_FLOAT_UNARY = (
-    "exp log log1p expm1 sqrt rsqrt reciprocal sin cos tanh sigmoid erf silu".split()
-)
-_ANY_UNARY = "neg abs sign floor ceil relu".split()
+_FLOAT_UNARY = [
+    "exp",
+    "log",
+    "log1p",
+    "expm1",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "sin",
+    "cos",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "silu",
+]
+_ANY_UNARY = ["neg", "abs", "sign", "floor", "ceil", "relu"]
 
 
 def _unary(name):
@@ -227,7 +239,11 @@ def _comparison(predicate):
 
 def _promoted(x, y):
     def sample(operand):
-        return torch.empty((1,) * min(len(operand.shape), 1), dtype=operand.dtype) if isinstance(operand, Value) else operand
+        return (
+            torch.empty((1,) * min(len(operand.shape), 1), dtype=operand.dtype)
+            if isinstance(operand, Value)
+            else operand
+        )
 
     return torch.result_type(sample(x), sample(y))
 
@@ -305,6 +321,16 @@ def _copy(b, x, source, *_, **__):
     return b.expand(b.convert(source, x.dtype), x.shape)
 
 
-@lowers("clone", "alias", "detach", "lift_fresh_copy", "lift", "lift_fresh", "contiguous", "_conj", "view_of")
+@lowers(
+    "clone",
+    "alias",
+    "detach",
+    "lift_fresh_copy",
+    "lift",
+    "lift_fresh",
+    "contiguous",
+    "_conj",
+    "view_of",
+)
 def _identity(b, x, **_):
     return x

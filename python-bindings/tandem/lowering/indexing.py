@@ -54,8 +54,21 @@ def _gather(b, x, dim, index, sparse_grad=False):
     return b.gather(_cut_to(b, x, index, dim), b.convert(index, torch.int64), dim)
 
 
+def _is_single(shape, dim, index):
+    """One index per line of `dim`: scattering is a comparison of positions, an elementwise
+    operator.
+    """
+    return index.shape == tuple(1 if d == dim else size for d, size in enumerate(shape))
+
+
+def _hits(b, shape, dim, index):
+    return b.compare("eq", b.iota(shape, dim), b.convert(index, torch.int64))
+
+
 def _scatter_into_zeros(b, shape, dim, index, source):
     """Adds `source` at `index` into zeros of `shape`."""
+    if _is_single(shape, dim, index):
+        return b.expand(b.select(_hits(b, shape, dim, index), source, 0, source.dtype), shape)
     total = b.scatter_add(source, index, dim, shape[dim])
     for d, size in enumerate(shape):
         total = b.pad(total, d, 0, size - total.shape[d]) if d != dim else total
@@ -82,6 +95,8 @@ def _scatter(b, x, dim, index, source, reduce=None):
     if not x.shape:
         return b.as_value(source, x.dtype)
     dim = normalize_dim(dim, len(x.shape))
+    if _is_single(x.shape, dim, index):
+        return b.select(_hits(b, x.shape, dim, index), source, x, x.dtype)
     ones = b.full(index.shape, 1, torch.int64)
     hit = b.compare("gt", _scatter_into_zeros(b, x.shape, dim, index, ones), 0)
     if not hasattr(source, "shape"):
@@ -105,15 +120,30 @@ def _rows(b, x, dim, index):
     return b.permute(taken, order)
 
 
+@lowers("unfold")
+def _unfold(b, x, dim, size, step):
+    """Windows of `size` along `dim`, as a new last dimension."""
+    dim = normalize_dim(dim, len(x.shape))
+    shape = (b.out.shape[dim], size)
+    starts = b.iota(shape, 0) if step == 1 else b.binary("mul", b.iota(shape, 0), step)
+    positions = b.binary("add", starts, b.iota(shape, 1))
+    taken = _rows(b, x, dim, positions)
+    return b.move_dim(taken, dim + 1, len(taken.shape) - 1)
+
+
 class _Advanced:
     """x[indices] with tensors at some dimensions: `dims` of them, all broadcast to `shape`.
 
-    The indexed dimensions are moved to the front and merged, so that one linear index takes rows of them.
+    The indexed dimensions are moved to the front and merged, so that one linear index takes rows
+    of them.
     """
 
     def __init__(self, b, x, indices):
         if any(index is not None and index.dtype == torch.bool for index in indices):
-            raise Unsupported("a mask as index: the shape depends on data; multiply by the mask, or use torch.where")
+            raise Unsupported(
+                "a mask as index: the shape depends on data; multiply by the mask, or use"
+                " torch.where"
+            )
         self.dims = [dim for dim, index in enumerate(indices) if index is not None]
         self.rest = [dim for dim in range(len(x.shape)) if dim not in self.dims]
         self.sizes = [x.shape[dim] for dim in self.dims]
@@ -124,7 +154,7 @@ class _Advanced:
 
     def _linear(self, b, indices):
         linear = None
-        for index, size in zip(indices, self.sizes):
+        for index, size in zip(indices, self.sizes, strict=False):
             index = _wrapped(b, index, size)
             if linear is not None:
                 index = b.binary("add", b.binary("mul", linear, size), index)
@@ -138,14 +168,20 @@ class _Advanced:
 
     def separated(self, b, merged):
         shape = [self.x_shape[dim] for dim in self.order]
-        return b.permute(b.reshape(merged, shape), [self.order.index(dim) for dim in range(len(shape))])
+        return b.permute(
+            b.reshape(merged, shape), [self.order.index(dim) for dim in range(len(shape))]
+        )
 
     def _result_order(self):
         """Where the index's dimensions stand in the result: in place if adjacent, else in front."""
         rank = len(self.shape)
         adjacent = self.dims == list(range(self.dims[0], self.dims[-1] + 1))
         before = self.dims[0] if adjacent else 0
-        return [*range(rank, rank + before), *range(rank), *range(rank + before, rank + len(self.rest))]
+        return [
+            *range(rank, rank + before),
+            *range(rank),
+            *range(rank + before, rank + len(self.rest)),
+        ]
 
     def to_result(self, b, rows):
         return b.permute(rows, self._result_order())
@@ -168,8 +204,14 @@ def _batched_positions(b, index, size):
 
 
 def _along_batch(b, x, indices):
-    """x[arange(n), i] as a gather, which can be split over n; None where the pattern does not match."""
-    if len(indices) < 2 or any(index is None for index in indices[:2]) or any(i is not None for i in indices[2:]):
+    """x[arange(n), i] as a gather, which can be split over n; None where the pattern does not
+    match.
+    """
+    if (
+        len(indices) < 2
+        or any(index is None for index in indices[:2])
+        or any(i is not None for i in indices[2:])
+    ):
         return None
     rows, columns = indices[:2]
     one_dim = len(rows.shape) == 1 and columns.shape == rows.shape
@@ -196,7 +238,9 @@ def _index(b, x, indices):
 @lowers("index_put", "_unsafe_index_put", "index_put_")
 def _index_put(b, x, indices, values, accumulate=False):
     if len(indices) == 1 and indices[0].dtype == torch.bool and not values.shape:
-        mask = b.reshape(indices[0], indices[0].shape + (1,) * (len(x.shape) - len(indices[0].shape)))
+        mask = b.reshape(
+            indices[0], indices[0].shape + (1,) * (len(x.shape) - len(indices[0].shape))
+        )
         return b.select(mask, b.binary("add", x, values) if accumulate else values, x, x.dtype)
     along = _along_batch(b, x, indices)
     if along is not None and accumulate:
@@ -224,6 +268,8 @@ def _put_rows(b, x, indices, values):
 def _index_add(b, x, dim, index, source, alpha=1):
     dim = normalize_dim(dim, len(x.shape))
     source = b.binary("mul", source, alpha) if alpha != 1 else source
-    total = b.embedding_backward(b.move_dim(source, dim, 0), _wrapped(b, index, x.shape[dim]), x.shape[dim])
+    total = b.embedding_backward(
+        b.move_dim(source, dim, 0), _wrapped(b, index, x.shape[dim]), x.shape[dim]
+    )
     total = b.move_dim(total, 0, dim)
     return total if b.splat_number(x) == 0 else b.binary("add", x, total)

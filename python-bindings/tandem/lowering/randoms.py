@@ -12,7 +12,16 @@ from ..random import MANTISSA_BITS, keep_threshold
 from .registry import lowers
 
 # Names of random operators that have a lowering.
-SUPPORTED_RANDOM = ("bernoulli", "rand", "rand_like", "randn", "randn_like", "uniform", "normal_functional", "native_dropout")
+SUPPORTED_RANDOM = (
+    "bernoulli",
+    "rand",
+    "rand_like",
+    "randn",
+    "randn_like",
+    "uniform",
+    "normal_functional",
+    "native_dropout",
+)
 
 
 def _bits(b, index):
@@ -28,7 +37,9 @@ def _keep(b, shape, probability):
     if isinstance(probability, (int, float)):
         return b.compare("lt", _element_bits(b, shape), keep_threshold(probability))
     scaled = b.binary("mul", b.convert(probability, torch.float64), 2.0**32)
-    return b.compare("lt", _element_bits(b, shape), b.convert(b.unary("floor", scaled), torch.int64))
+    return b.compare(
+        "lt", _element_bits(b, shape), b.convert(b.unary("floor", scaled), torch.int64)
+    )
 
 
 @lowers("bernoulli")

@@ -162,7 +162,9 @@ def _softmax(b, x, dim, *_, **__):
 @lowers("_softmax_backward_data", "_log_softmax_backward_data")
 def _softmax_backward(b, gradient, output, dim, input_dtype):
     name = "log_softmax_backward" if "log" in str(b.operator) else "softmax_backward"
-    result = b.emit(name, [gradient, output], output.type, dim=normalize_dim(dim, len(output.shape)))
+    result = b.emit(
+        name, [gradient, output], output.type, dim=normalize_dim(dim, len(output.shape))
+    )
     return b.convert(result, b.out.dtype)
 
 
@@ -177,7 +179,7 @@ def _layer_norm(b, x, shape, weight, bias, eps):
     kept = x.shape[: len(x.shape) - rank] + (1,) * rank
     types[1], types[2] = (type(t)(kept, t.dtype) for t in types[1:])
     results = b.emit("layer_norm", [x, *affine], types, normalized_rank=rank, eps=float(eps))
-    return [b.reshape(value, out.shape) for value, out in zip(results, b.out)]
+    return [b.reshape(value, out.shape) for value, out in zip(results, b.out, strict=False)]
 
 
 @lowers("native_layer_norm_backward")

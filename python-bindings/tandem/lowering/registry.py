@@ -1,8 +1,9 @@
 """The table from ATen operators to functions that emit `nn` operators.
 
-A lowering is `f(builder, *arguments)` with the ATen operator's own arguments, tensors being `Value`s. It
-returns a value, or a list of values for an operator with several results (None for those without an
-equivalent). It serves every overload of the operator, and its functional `_copy` form.
+A lowering is `f(builder, *arguments)` with the ATen operator's own arguments, tensors being
+`Value`s. It returns a value, or a list of values for an operator with several results (None for
+those without an equivalent). It serves every overload of the operator, and its functional `_copy`
+form.
 """
 
 LOWERINGS = {}

@@ -6,7 +6,17 @@ from ..records import Value
 from .registry import Unsupported, lowers, normalize_dim
 
 
-@lowers("view", "reshape", "_unsafe_view", "_reshape_alias", "unsqueeze", "squeeze", "squeeze_", "flatten", "unflatten")
+@lowers(
+    "view",
+    "reshape",
+    "_unsafe_view",
+    "_reshape_alias",
+    "unsqueeze",
+    "squeeze",
+    "squeeze_",
+    "flatten",
+    "unflatten",
+)
 def _reshape(b, x, *arguments):
     if arguments and isinstance(arguments[0], torch.dtype):
         raise Unsupported("a view as another element type")
@@ -40,7 +50,7 @@ def _expand(b, x, sizes, implicit=False):
 @lowers("broadcast_in_dim")
 def _broadcast_in_dim(b, x, shape, dims):
     kept = [1] * len(shape)
-    for dim, size in zip(dims, x.shape):
+    for dim, size in zip(dims, x.shape, strict=False):
         kept[dim] = size
     return b.expand(b.reshape(x, kept), shape)
 
@@ -49,7 +59,7 @@ def _broadcast_in_dim(b, x, shape, dims):
 def _repeat(b, x, repeats):
     shape = (1,) * (len(repeats) - len(x.shape)) + x.shape
     apart = [part for size in shape for part in (1, size)]
-    wide = [part for count, size in zip(repeats, shape) for part in (count, size)]
+    wide = [part for count, size in zip(repeats, shape, strict=False) for part in (count, size)]
     return b.reshape(b.expand(b.reshape(x, apart), wide), b.out.shape)
 
 
@@ -59,7 +69,7 @@ def _as_strided(b, x, size, stride, storage_offset=None):
     for extent in reversed(size):
         expected.insert(0, dense)
         dense *= extent
-    same = all(s == e or n == 1 for s, e, n in zip(stride, expected, size))
+    same = all(s == e or n == 1 for s, e, n in zip(stride, expected, size, strict=False))
     if storage_offset or not same or dense != _elements(x.shape):
         raise Unsupported(f"size {list(size)}, stride {list(stride)}: not a reshape")
     return b.reshape(x, size)
@@ -124,7 +134,9 @@ def _covers(b, shape, dim, start, stop, step):
     """True where a position on `dim` is one of start, start + step, ... below stop."""
     position = b.iota(shape, dim)
     inside = b.elementwise(
-        "logical_and", [b.compare("ge", position, start), b.compare("lt", position, stop)], torch.bool
+        "logical_and",
+        [b.compare("ge", position, start), b.compare("lt", position, stop)],
+        torch.bool,
     )
     if step == 1:
         return inside
@@ -138,7 +150,9 @@ def _slice_scatter(b, x, source, dim=0, start=None, end=None, step=1):
     start, stop = _bounds(start, end, x.shape[dim])
     if source.shape[dim] == 0:
         return x
-    source = b.convert(b.expand(source, x.shape[:dim] + (source.shape[dim],) + x.shape[dim + 1 :]), x.dtype)
+    source = b.convert(
+        b.expand(source, x.shape[:dim] + (source.shape[dim],) + x.shape[dim + 1 :]), x.dtype
+    )
     if source.shape == x.shape:
         return source
     spread = _spread(b, source, dim, x.shape[dim], start, step)
@@ -213,7 +227,7 @@ def _roll(b, x, shifts, dims=()):
     if not dims:
         flat = b.reshape(x, (_elements(x.shape),))
         return b.reshape(_roll(b, flat, shifts, [0]), x.shape)
-    for shift, dim in zip(shifts, dims):
+    for shift, dim in zip(shifts, dims, strict=False):
         dim = normalize_dim(dim, len(x.shape))
         cut = -shift % x.shape[dim]
         if cut:
@@ -278,8 +292,18 @@ def _ones(b, *_, **__):
     return b.full(b.out.shape, 1, b.out.dtype)
 
 
-@lowers("zeros", "zeros_like", "new_zeros", "zero", "empty", "empty_like", "new_empty", "empty_strided",
-        "new_empty_strided", "empty_permuted")
+@lowers(
+    "zeros",
+    "zeros_like",
+    "new_zeros",
+    "zero",
+    "empty",
+    "empty_like",
+    "new_empty",
+    "empty_strided",
+    "new_empty_strided",
+    "empty_permuted",
+)
 def _zeros(b, *_, **__):
     return b.full(b.out.shape, 0, b.out.dtype)
 

@@ -1,0 +1,224 @@
+"""Bad input gives one clear line: what was found, what was expected, where."""
+
+import re
+
+import pytest
+import tandem
+import torch
+import torch.nn.functional as F
+from tandem.model_file import load_model_file, parse_sizes
+from torch import nn
+
+BATCH = (torch.randn(4, 6), torch.randn(4, 1))
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def export(loss, model=None, optimizer=None, batch=BATCH):
+    model = model or nn.Linear(6, 1)
+    return tandem.export(model, loss, (optimizer or sgd)(model), batch)
+
+
+def fails(kind, pattern, *arguments, **keywords):
+    with pytest.raises(kind) as caught:
+        export(*arguments, **keywords)
+    text = str(caught.value)
+    assert re.search(pattern, text), text
+    assert "\n" not in text
+    return text
+
+
+def line_of(marker):
+    with open(__file__) as file:
+        (number,) = [i for i, text in enumerate(file, 1) if text.rstrip().endswith(f"# {marker}")]
+    return rf"test_errors\.py:{number}: "
+
+
+def test_convolution():
+    def loss(model, batch):
+        return model(batch[0][:, None]).sum()  # here: convolution
+
+    model = nn.Conv1d(1, 2, 3)
+    pattern = (
+        line_of("here: convolution") + r".*aten\.convolution\.default.*docs/adding-an-operator\.md"
+    )
+    fails(tandem.UnsupportedOperatorError, pattern, loss, model)
+
+
+def test_pooling():
+    def loss(model, batch):
+        return F.max_pool2d(model(batch[0]).expand(4, 4)[None], 2).sum()
+
+    fails(tandem.UnsupportedOperatorError, r"max_pool2d.*pooling comes later", loss)
+
+
+def test_operator_without_lowering():
+    def loss(model, batch):
+        return torch.linalg.det(model(batch[0]).expand(4, 4)).sum()  # here: det
+
+    fails(
+        tandem.UnsupportedOperatorError, line_of("here: det") + r"operator aten\._linalg_det", loss
+    )
+
+
+def test_branch_on_data():
+    def loss(model, batch):
+        y = model(batch[0]).sum()
+        return y if y > 0 else -y  # here: branch
+
+    fails(tandem.CaptureError, line_of("here: branch") + ".*depends on data", loss)
+
+
+def test_item():
+    def loss(model, batch):
+        return model(batch[0]).sum() * batch[0].sum().item()  # here: item
+
+    fails(tandem.CaptureError, line_of("here: item") + ".*depends on data", loss)
+
+
+def test_shape_of_data():
+    def loss(model, batch):
+        return model(batch[0][batch[0][:, 0] > 0]).sum()  # here: mask
+
+    fails(tandem.CaptureError, line_of("here: mask") + ".*depends on data", loss)
+
+
+def test_random_operator_that_is_not_defined():
+    def loss(model, batch):
+        return (model(batch[0]) * torch.randperm(4)[:, None]).sum()  # here: randperm
+
+    fails(tandem.UnsupportedOperatorError, line_of("here: randperm") + ".*randperm", loss)
+
+
+def test_shapes_that_do_not_fit():
+    def loss(model, batch):
+        return model(batch[0][:, :5]).sum()  # here: shape
+
+    fails(tandem.CaptureError, line_of("here: shape"), loss)
+
+
+def test_loss_that_is_no_scalar():
+    fails(tandem.CaptureError, r"shape \(4, 1\), expected a scalar", lambda m, b: m(b[0]))
+    fails(tandem.CaptureError, "found float, expected", lambda m, b: 1.0)
+    fails(tandem.CaptureError, "does not depend on any parameter", lambda m, b: b[0].sum())
+
+
+def test_other_optimizer():
+    pattern = "optimizer Adagrad: expected one of torch.optim.SGD"
+    fails(
+        tandem.CaptureError,
+        pattern,
+        F.mse_loss,
+        optimizer=lambda m: torch.optim.Adagrad(m.parameters()),
+    )
+
+
+def test_optimizer_of_another_model():
+    other = nn.Linear(3, 3)
+    pattern = r"group 0: parameter 0 with shape \(3, 3\) is not a parameter of the model"
+    fails(tandem.CaptureError, pattern, F.mse_loss, optimizer=lambda m: sgd(other))
+
+
+def test_unequal_step_counts():
+    model = nn.Linear(6, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(BATCH[0]).sum().backward()
+    optimizer.step()
+    optimizer.state[model.bias]["step"] += 1
+    with pytest.raises(tandem.CaptureError, match="'weight' has taken 1 steps and 'bias' 2"):
+        tandem.export(model, lambda m, b: m(b[0]).sum(), optimizer, BATCH)
+
+
+def test_parameters_over_one_storage():
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Parameter(torch.ones(3))
+            self.b = nn.Parameter(self.a.data)
+
+    fails(
+        tandem.CaptureError,
+        "'a' and 'b' are different tensors over one storage",
+        lambda m, b: m.a.sum(),
+        Shared(),
+    )
+
+
+def test_batch_without_tensor():
+    fails(tandem.CaptureError, "found no tensor with a batch dimension", lambda m, b: m(b), batch=3)
+
+
+def test_sparse_gradient():
+    model = nn.Embedding(5, 3, sparse=True)
+    loss = lambda m, b: m(b).sum()  # noqa: E731
+    fails(tandem.CaptureError, "sparse", loss, model, batch=torch.tensor([1, 2]))
+
+
+def test_complex_numbers():
+    fails(tandem.CaptureError, "_fft_r2c", lambda m, b: torch.fft.fft(m(b[0])).abs().sum())
+
+
+def test_export_leaves_the_model_usable():
+    model = nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    export(lambda m, b: F.mse_loss(m(b[0]), b[1]), model)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name])
+    assert all(p.grad is None and p.requires_grad for p in model.parameters())
+
+
+# Model files
+
+
+def model_file(tmp_path, text):
+    path = tmp_path / "file.py"
+    path.write_text(text)
+    return path
+
+
+GOOD = """
+import torch
+PRESETS = {"tiny": dict(width=2, batch=2)}
+def model(width, **_): return torch.nn.Linear(width, 1)
+def loss(model, batch): return model(batch).sum()
+def optimizer(model): return torch.optim.SGD(model.parameters(), lr=0.1)
+def batches(width, batch, **_):
+    for _ in range(2):
+        yield torch.ones(batch, width)
+"""
+
+
+def test_sizes():
+    assert parse_sizes("layers=4,gate=switch,p=0.5,packed=True") == dict(
+        layers=4, gate="switch", p=0.5, packed=True
+    )
+    with pytest.raises(tandem.ModelFileError, match="found 'layers', expected name=value"):
+        parse_sizes("layers")
+
+
+@pytest.mark.parametrize(
+    "text,options,pattern",
+    [
+        ("x = (", {}, "cannot be imported: SyntaxError"),
+        ("PRESETS = {}", {}, "has no model, loss, optimizer, batches"),
+        (GOOD.replace('{"tiny": dict(width=2, batch=2)}', "{}"), {}, "PRESETS is {}, expected"),
+        (GOOD, dict(preset="big"), "no preset 'big', expected one of tiny"),
+        (GOOD, dict(sizes="witdh=3"), "unknown size 'witdh', expected one of batch, width"),
+        (GOOD, dict(dtype="float8"), "dtype 'float8': expected one of float64"),
+    ],
+)
+def test_bad_model_files(tmp_path, text, options, pattern):
+    with pytest.raises(tandem.ModelFileError, match=pattern):
+        load_model_file(model_file(tmp_path, text), **options)
+
+
+def test_model_file_that_fails_inside(tmp_path):
+    path = model_file(tmp_path, GOOD.replace("torch.nn.Linear(width, 1)", "1 / 0"))
+    with pytest.raises(
+        tandem.ModelFileError, match=r"file\.py:4: model\(\) fails: ZeroDivisionError"
+    ):
+        load_model_file(path).make_model()
+    with pytest.raises(tandem.ModelFileError, match="yields 2 batches, expected at least 3"):
+        load_model_file(model_file(tmp_path, GOOD)).batches(3)
