@@ -1,0 +1,65 @@
+//===- Training.h - runs a training step many times -----*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Gives the arguments of a step by role and name, from a file or made up, runs
+// it, and takes updated values as the next step's arguments.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_REFERENCE_TRAINING_H
+#define TANDEM_REFERENCE_TRAINING_H
+
+#include "tandem/Reference/Interpreter.h"
+#include "tandem/Reference/SafeTensors.h"
+
+namespace tandem::reference {
+
+struct TrainingOptions {
+  /// Parameters, state and batches; made up from `seed` where empty.
+  std::string data;
+  uint64_t seed = 0;
+  unsigned steps = 1;
+  /// Name of the function to run; if there is only one, that one.
+  std::string entry = "step";
+};
+
+/// What a training run leaves.
+struct TrainingResult {
+  /// Arguments by key as the next step would see them.
+  TensorMap values;
+  /// Results of the last step by key: `loss/loss`, `parameter/1.weight`.
+  TensorMap results;
+  /// Per step and loss: its key and value.
+  std::vector<std::vector<std::pair<std::string, double>>> losses;
+};
+
+/// `<role>/<name>` of an argument or result, from its attributes; without a
+/// role
+/// `<otherwise>/<index>`.
+std::string getKey(mlir::DictionaryAttr attributes, llvm::StringRef otherwise,
+                   unsigned index);
+
+/// Runs the step of `module`. Reports one error and fails if a value is missing
+/// or wrong, the step fails, or a loss is not finite.
+mlir::FailureOr<TrainingResult> train(mlir::ModuleOp module,
+                                      const TrainingOptions &options);
+
+/// A value for an argument, by its role, the same for the same seed and key. An
+/// integer input lies in the range that `nn.range` says.
+Tensor makeValue(mlir::RankedTensorType type, mlir::DictionaryAttr attributes,
+                 llvm::StringRef key, uint64_t seed);
+
+/// Whether `found` is `expected` up to rounding: |difference| at most
+/// `tolerance` times the largest magnitude, by default 1e-9 for f64, 1e-4 for
+/// f32, 5e-2 for 16-bit types; integers are equal. Says in `reason` what
+/// differs most.
+bool isClose(const Tensor &expected, const Tensor &found,
+             std::optional<double> tolerance, std::string &reason);
+
+} // namespace tandem::reference
+
+#endif // TANDEM_REFERENCE_TRAINING_H

@@ -1,0 +1,333 @@
+//===- Interpreter.cpp - runs IR of any stage on simulated ranks
+//-----------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Reference/Interpreter.h"
+#include "Collectives.h"
+#include "StepOrder.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Reference/Layout.h"
+#include "tandem/Reference/Operators.h"
+#include <map>
+
+using namespace mlir;
+using namespace tandem::spmd;
+
+namespace tandem::reference {
+
+static RankedTensorType getLayout(DictionaryAttr attributes, Type type) {
+  if (attributes)
+    if (auto layout = attributes.getAs<TypeAttr>(kLayoutAttrName))
+      return cast<RankedTensorType>(layout.getValue());
+  return cast<RankedTensorType>(type);
+}
+
+RankedTensorType getArgumentLayout(func::FuncOp function, unsigned index) {
+  return getLayout(function.getArgAttrDict(index),
+                   function.getArgumentTypes()[index]);
+}
+
+RankedTensorType getResultLayout(func::FuncOp function, unsigned index) {
+  return getLayout(function.getResultAttrDict(index),
+                   function.getResultTypes()[index]);
+}
+
+/// Whether `localize` has been here.
+static bool hasLayouts(func::FuncOp function) {
+  auto has = [](DictionaryAttr attributes) {
+    return attributes && attributes.contains(kLayoutAttrName);
+  };
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (has(function.getArgAttrDict(i)))
+      return true;
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (has(function.getResultAttrDict(i)))
+      return true;
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Running a function on shards
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Interpreter {
+public:
+  Interpreter(func::FuncOp function, MeshAttr mesh)
+      : function(function), mesh(mesh), points(mesh),
+        isLocalized(hasLayouts(function)) {}
+
+  FailureOr<std::vector<Tensor>> run(ArrayRef<Tensor> arguments);
+
+private:
+  LogicalResult checkArguments(ArrayRef<Tensor> arguments);
+  Shards cutArgument(unsigned index, const Tensor &whole);
+  FailureOr<Tensor> joinResult(unsigned index, const Shards &shards);
+
+  LogicalResult runBlock(Block &block);
+  LogicalResult runOperation(Operation *op);
+  LogicalResult runOnPoints(Operation *op);
+  LogicalResult runStep(sched::StepOp step);
+  void runReform(ReformOp op);
+
+  LogicalResult define(Value value, Shards shards);
+  /// Forgets the operands of `op` that nothing reads after it.
+  void release(Operation *op);
+  Part getPart(Type type, ArrayRef<AxisForm> forms, int64_t point) const;
+
+  func::FuncOp function;
+  MeshAttr mesh;
+  Points points;
+  bool isLocalized;
+  llvm::DenseMap<Value, Shards> environment;
+  llvm::DenseMap<Value, int64_t> readsLeft;
+  StepOrder order;
+};
+} // namespace
+
+/// `forms` on the axes of time, `full` on those of space.
+static Forms getTimeForms(MeshAttr mesh, Forms forms) {
+  for (unsigned axis = 0; axis < forms.size(); ++axis)
+    if (!mesh.isTime(axis))
+      forms[axis] = AxisForm::full();
+  return forms;
+}
+
+/// The shape of what a device holds of `layout`, over all of time.
+static SmallVector<int64_t> getDeviceShape(RankedTensorType layout,
+                                           MeshAttr mesh,
+                                           ArrayRef<AxisForm> forms) {
+  return getLocalShape(layout.getShape(), mesh, forms, AxisKind::Space);
+}
+
+static LogicalResult checkForms(Operation *op, Type type, MeshAttr mesh) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  auto form =
+      tensor ? dyn_cast_or_null<FormAttr>(tensor.getEncoding()) : FormAttr();
+  if (!form || form.getMesh() == mesh ||
+      (mesh && form.getMesh() == mesh.getTimeOnly()))
+    return success();
+  return op->emitError("has a form on the mesh ")
+         << form.getMesh() << ", but the module's mesh is "
+         << (mesh ? Attribute(mesh) : UnitAttr::get(op->getContext()));
+}
+
+LogicalResult Interpreter::checkArguments(ArrayRef<Tensor> arguments) {
+  if (arguments.size() != function.getNumArguments())
+    return function.emitError("takes ")
+           << function.getNumArguments() << " arguments, but got "
+           << arguments.size();
+  for (auto [index, tensor] : llvm::enumerate(arguments)) {
+    auto layout = getArgumentLayout(function, index);
+    if (failed(checkForms(function, layout, mesh)))
+      return failure();
+    if (tensor.getType() != withoutForms(layout))
+      return function.emitError("argument ")
+             << index << " is a " << tensor.getType() << ", expected "
+             << withoutForms(layout);
+  }
+  return success();
+}
+
+Shards Interpreter::cutArgument(unsigned index, const Tensor &whole) {
+  RankedTensorType layout = getArgumentLayout(function, index);
+  Type type = function.getArgumentTypes()[index];
+  Forms forms = getFormsOn(layout, mesh);
+  Shards shards = distribute(whole, points, forms);
+  if (layout == type)
+    return shards;
+  // After `duplex` an argument holds its slices of all microbatches.
+  return reform(shards, getDeviceShape(layout, mesh, forms), points,
+                getTimeForms(mesh, forms),
+                getTimeForms(mesh, getFormsOn(type, mesh)));
+}
+
+FailureOr<Tensor> Interpreter::joinResult(unsigned index,
+                                          const Shards &shards) {
+  RankedTensorType layout = getResultLayout(function, index);
+  Type type = function.getResultTypes()[index];
+  Forms forms = getFormsOn(layout, mesh);
+  Shards pieces = shards;
+  if (layout != type)
+    pieces = reform(shards, getDeviceShape(layout, mesh, forms), points,
+                    getTimeForms(mesh, getFormsOn(type, mesh)),
+                    getTimeForms(mesh, forms));
+  if (auto axis = findDivergence(pieces, points, forms))
+    return function.emitError("result ")
+           << index << " is full on axis '" << mesh.getName(*axis)
+           << "', but its points hold different values";
+  auto all = llvm::to_vector(llvm::seq<unsigned>(0, points.getNumAxes()));
+  return *assemble(pieces, layout.getShape(), points, forms, all).front();
+}
+
+FailureOr<std::vector<Tensor>> Interpreter::run(ArrayRef<Tensor> arguments) {
+  if (failed(checkArguments(arguments)))
+    return failure();
+  function.walk([&](Operation *op) {
+    for (Value operand : op->getOperands())
+      ++readsLeft[operand];
+  });
+  for (auto [index, argument] : llvm::enumerate(function.getArguments()))
+    environment[argument] = cutArgument(index, arguments[index]);
+  if (failed(runBlock(function.getBody().front())))
+    return failure();
+  std::vector<Tensor> results;
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
+    FailureOr<Tensor> result = joinResult(index, environment[value]);
+    if (failed(result))
+      return failure();
+    results.push_back(std::move(*result));
+  }
+  return results;
+}
+
+//===----------------------------------------------------------------------===//
+// Operators
+//===----------------------------------------------------------------------===//
+
+LogicalResult Interpreter::runBlock(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    if (failed(runOperation(&op)))
+      return failure();
+    release(&op);
+  }
+  return success();
+}
+
+LogicalResult Interpreter::runOperation(Operation *op) {
+  for (Type type : op->getResultTypes())
+    if (failed(checkForms(op, type, mesh)))
+      return failure();
+  if (auto step = dyn_cast<sched::StepOp>(op))
+    return runStep(step);
+  if (auto reform = dyn_cast<ReformOp>(op)) {
+    runReform(reform);
+    return success();
+  }
+  if (auto coordinate = dyn_cast<CoordinateOp>(op)) {
+    if (!mesh || !mesh.lookup(coordinate.getAxis()))
+      return op->emitOpError("names the axis '")
+             << coordinate.getAxis() << "', which the mesh does not have";
+    environment[coordinate.getResult()] = runCoordinate(coordinate, points);
+    return success();
+  }
+  if (isCollective(op)) {
+    environment[op->getResult(0)] =
+        runCollective(op, environment[op->getOperand(0)], points);
+    return success();
+  }
+  return runOnPoints(op);
+}
+
+void Interpreter::runReform(ReformOp op) {
+  environment[op.getResult()] =
+      reform(environment[op.getInput()], op.getInput().getType().getShape(),
+             points, getFormsOn(op.getInput().getType(), mesh),
+             getFormsOn(op.getResult().getType(), mesh));
+}
+
+LogicalResult Interpreter::runStep(sched::StepOp step) {
+  if (failed(order.addStep(step)) || failed(runBlock(step.getBody().front())))
+    return failure();
+  auto yield = step.getBody().front().getTerminator();
+  for (auto [value, yielded] :
+       llvm::zip(step.getValues(), yield->getOperands()))
+    environment[value] = environment[yielded];
+  release(yield);
+  return success();
+}
+
+Part Interpreter::getPart(Type type, ArrayRef<AxisForm> forms,
+                          int64_t point) const {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
+  Part part;
+  part.whole.assign(shape.begin(), shape.end());
+  part.shape = getLocalShape(shape, mesh, forms);
+  part.offsets =
+      getLocalOffsets(shape, mesh, forms, points.getCoordinates(point));
+  return part;
+}
+
+/// What the result of an operator on one point depends on.
+static std::vector<int64_t> getKey(ArrayRef<TensorRef> values,
+                                   ArrayRef<Part> operands,
+                                   ArrayRef<Part> results) {
+  std::vector<int64_t> key;
+  for (const TensorRef &value : values)
+    key.push_back(reinterpret_cast<intptr_t>(value.get()));
+  for (ArrayRef<Part> parts : {operands, results})
+    for (const Part &part : parts)
+      key.insert(key.end(), part.offsets.begin(), part.offsets.end());
+  return key;
+}
+
+LogicalResult Interpreter::runOnPoints(Operation *op) {
+  SmallVector<Forms> operandForms, resultForms;
+  for (Type type : op->getOperandTypes())
+    operandForms.push_back(getFormsOn(type, mesh));
+  for (Type type : op->getResultTypes())
+    resultForms.push_back(getFormsOn(type, mesh));
+  // Points that know the same compute the same: once is enough.
+  std::map<std::vector<int64_t>, std::vector<TensorRef>> known;
+  std::vector<Shards> shards(op->getNumResults());
+  for (int64_t point = 0; point < points.size(); ++point) {
+    SmallVector<TensorRef> values;
+    SmallVector<Part> operands, results;
+    for (auto [operand, forms] : llvm::zip(op->getOperands(), operandForms)) {
+      values.push_back(environment[operand][point]);
+      operands.push_back(getPart(operand.getType(), forms, point));
+    }
+    for (auto [type, forms] : llvm::zip(op->getResultTypes(), resultForms))
+      results.push_back(getPart(type, forms, point));
+    auto [it, isNew] = known.try_emplace(getKey(values, operands, results));
+    if (isNew) {
+      auto computed = evaluate(op, values, operands, results);
+      if (failed(computed))
+        return failure();
+      for (Tensor &tensor : *computed)
+        it->second.push_back(std::make_shared<Tensor>(std::move(tensor)));
+    }
+    for (auto [result, tensor] : llvm::zip(shards, it->second))
+      result.push_back(tensor);
+  }
+  for (auto [value, result] : llvm::zip(op->getResults(), shards))
+    if (failed(define(value, std::move(result))))
+      return failure();
+  return success();
+}
+
+LogicalResult Interpreter::define(Value value, Shards shards) {
+  // After `localize` types do not speak of space, on which points then differ.
+  if (!isLocalized)
+    if (auto axis =
+            findDivergence(shards, points, getFormsOn(value.getType(), mesh)))
+      return value.getDefiningOp()->emitOpError("gives a value that is full "
+                                                "on axis '")
+             << mesh.getName(*axis) << "', but its points hold different ones";
+  environment[value] = std::move(shards);
+  return success();
+}
+
+void Interpreter::release(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (--readsLeft[operand] == 0)
+      environment.erase(operand);
+  for (Value result : op->getResults())
+    if (!readsLeft.contains(result))
+      environment.erase(result);
+}
+
+FailureOr<std::vector<Tensor>> interpret(func::FuncOp function, MeshAttr mesh,
+                                         ArrayRef<Tensor> arguments) {
+  if (!function.getBody().hasOneBlock())
+    return function.emitError("has ") << function.getBody().getBlocks().size()
+                                      << " blocks, expected a body of one";
+  return Interpreter(function, mesh).run(arguments);
+}
+
+} // namespace tandem::reference

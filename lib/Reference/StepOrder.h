@@ -1,0 +1,46 @@
+//===- StepOrder.h - which steps have run when a step begins -*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Internal to lib/Reference. The two queues of a device run their steps in the
+// order of the text; across queues only events order them. A value may be read
+// only if its step is certain to be done.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_REFERENCE_STEPORDER_H
+#define TANDEM_LIB_REFERENCE_STEPORDER_H
+
+#include "tandem/Dialect/Sched/Sched.h"
+#include <array>
+
+namespace tandem::reference {
+
+class StepOrder {
+public:
+  /// Adds the next step of the text. Fails, with an error at the reader, if the
+  /// step reads a value of a step that need not be done when it begins.
+  mlir::LogicalResult addStep(sched::StepOp step);
+
+private:
+  /// How many steps of each queue are certain to be done.
+  using Clock = std::array<int64_t, 2>;
+  struct Done {
+    unsigned queue;
+    int64_t position; // counted from 1
+    Clock clock;      // once the step is done
+  };
+
+  Clock getStart(sched::StepOp step) const;
+  mlir::LogicalResult checkReads(sched::StepOp step, const Clock &start) const;
+
+  llvm::DenseMap<mlir::Operation *, Done> steps;
+  std::array<Clock, 2> last = {};
+};
+
+} // namespace tandem::reference
+
+#endif // TANDEM_LIB_REFERENCE_STEPORDER_H

@@ -1,0 +1,297 @@
+//===- Training.cpp - runs a training step many times
+//----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Reference/Training.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "llvm/Support/Format.h"
+#include <cmath>
+
+using namespace mlir;
+using tandem::nn::NNDialect;
+
+namespace tandem::reference {
+
+static StringRef getString(DictionaryAttr attributes, StringRef name) {
+  auto value = attributes ? attributes.getAs<StringAttr>(name) : StringAttr();
+  return value ? value.getValue() : StringRef();
+}
+
+std::string getKey(DictionaryAttr attributes, StringRef otherwise,
+                   unsigned index) {
+  StringRef role = getString(attributes, NNDialect::kRoleAttrName);
+  if (role.empty())
+    return (otherwise + "/" + Twine(index)).str();
+  return (role + "/" + getString(attributes, NNDialect::kNameAttrName)).str();
+}
+
+//===----------------------------------------------------------------------===//
+// Values that are made up
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// SplitMix64 (Steele et al., OOPSLA 2014).
+class Random {
+public:
+  explicit Random(uint64_t state) : state(state) {}
+  uint64_t next() {
+    uint64_t z = (state += 0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return z ^ (z >> 31);
+  }
+  double uniform(double low, double high) {
+    return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53;
+  }
+  int64_t integer(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(next() % (high - low + 1));
+  }
+
+private:
+  uint64_t state;
+};
+
+struct Range {
+  double low, high;
+};
+} // namespace
+
+/// FNV-1a, so that a value depends on its key, not on its place.
+static uint64_t hashKey(StringRef key) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (char c : key)
+    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3;
+  return hash;
+}
+
+/// Where floating-point values of a role lie. State is not negative, because
+/// optimizers take roots of it; buffers are not zero, because variances are.
+static Range getFloatRange(StringRef role) {
+  if (role == "learning_rate")
+    return {0.01, 0.01};
+  if (role == "state")
+    return {0, 0.01};
+  if (role == "buffer")
+    return {0.5, 1.5};
+  return role == "parameter" ? Range{-0.25, 0.25} : Range{-1, 1};
+}
+
+static std::pair<int64_t, int64_t> getIntegerRange(DictionaryAttr attributes,
+                                                   StringRef role) {
+  auto range =
+      attributes ? attributes.getAs<ArrayAttr>("nn.range") : ArrayAttr();
+  if (range && range.size() == 2 && isa<IntegerAttr>(range[0]) &&
+      isa<IntegerAttr>(range[1])) {
+    int64_t low = cast<IntegerAttr>(range[0]).getInt();
+    return {low, std::max(low, cast<IntegerAttr>(range[1]).getInt())};
+  }
+  return role == "input" || role.empty() ? std::pair<int64_t, int64_t>{0, 1}
+                                         : std::pair<int64_t, int64_t>{0, 0};
+}
+
+Tensor makeValue(RankedTensorType type, DictionaryAttr attributes,
+                 StringRef key, uint64_t seed) {
+  Tensor tensor(type.getShape(), type.getElementType());
+  StringRef role = getString(attributes, NNDialect::kRoleAttrName);
+  Random random(hashKey(key) ^ (seed * 0x9E3779B97F4A7C15));
+  Range floats = getFloatRange(role);
+  auto [low, high] = getIntegerRange(attributes, role);
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    if (tensor.isFloat())
+      tensor.setDouble(i, random.uniform(floats.low, floats.high));
+    else
+      tensor.setInteger(i, role == "seed" ? static_cast<int64_t>(seed)
+                                          : random.integer(low, high));
+  }
+  return tensor;
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Training {
+public:
+  Training(func::FuncOp function, const TrainingOptions &options)
+      : function(function), options(options) {}
+
+  LogicalResult load();
+  LogicalResult runStep(unsigned step);
+  TrainingResult takeResult() { return std::move(result); }
+
+private:
+  DictionaryAttr getAttributes(unsigned argument) {
+    return function.getArgAttrDict(argument);
+  }
+  bool isInput(unsigned argument) {
+    StringRef role =
+        getString(getAttributes(argument), NNDialect::kRoleAttrName);
+    return role == "input";
+  }
+  std::string getBatchKey(unsigned argument, unsigned step);
+  FailureOr<Tensor> getArgument(unsigned argument, unsigned step);
+  LogicalResult takeResults(std::vector<Tensor> tensors, unsigned step);
+
+  func::FuncOp function;
+  const TrainingOptions &options;
+  /// What the file has; without a file all values are made up.
+  TensorMap data;
+  unsigned numBatches = 0;
+  TrainingResult result;
+};
+} // namespace
+
+LogicalResult Training::load() {
+  if (!options.data.empty()) {
+    auto read = readSafeTensors(options.data, function.getContext());
+    if (!read)
+      return function.emitError(llvm::toString(read.takeError()));
+    data = std::move(*read);
+  }
+  for (const auto &[key, tensor] : data) {
+    unsigned batch;
+    StringRef name = StringRef(key).split('/').first;
+    if (name.consume_front("batch.") && !name.getAsInteger(10, batch))
+      numBatches = std::max(numBatches, batch + 1);
+  }
+  return success();
+}
+
+std::string Training::getBatchKey(unsigned argument, unsigned step) {
+  unsigned batch = numBatches ? step % numBatches : step;
+  return ("batch." + Twine(batch) + "/" +
+          getString(getAttributes(argument), NNDialect::kNameAttrName))
+      .str();
+}
+
+FailureOr<Tensor> Training::getArgument(unsigned argument, unsigned step) {
+  std::string key = getKey(getAttributes(argument), "argument", argument);
+  if (auto it = result.values.find(key); it != result.values.end())
+    return it->second;
+  bool isBatch = isInput(argument);
+  if (isBatch)
+    key = getBatchKey(argument, step);
+  if (auto it = data.find(key); it != data.end())
+    return it->second;
+  if (!options.data.empty())
+    return function.emitError("argument ")
+           << argument << " needs '" << key << "', which '" << options.data
+           << "' does not have";
+  return makeValue(getArgumentLayout(function, argument),
+                   getAttributes(argument), key, options.seed);
+}
+
+LogicalResult Training::takeResults(std::vector<Tensor> tensors,
+                                    unsigned step) {
+  result.losses.emplace_back();
+  for (auto [index, tensor] : llvm::enumerate(tensors)) {
+    DictionaryAttr attributes = function.getResultAttrDict(index);
+    std::string key = getKey(attributes, "result", index);
+    if (getString(attributes, NNDialect::kRoleAttrName) == "loss" &&
+        tensor.getNumElements() == 1) {
+      double loss = tensor.getDouble(0);
+      if (!std::isfinite(loss))
+        return function.emitError("step ")
+               << step << ": '" << key << "' is " << std::to_string(loss)
+               << ", expected a finite value";
+      result.losses.back().emplace_back(key, loss);
+    }
+    auto updates =
+        attributes ? attributes.getAs<IntegerAttr>(NNDialect::kUpdatesAttrName)
+                   : IntegerAttr();
+    if (updates)
+      result.values[getKey(getAttributes(updates.getInt()), "argument",
+                           updates.getInt())] = tensor;
+    result.results[key] = std::move(tensor);
+  }
+  return success();
+}
+
+LogicalResult Training::runStep(unsigned step) {
+  std::vector<Tensor> arguments;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    FailureOr<Tensor> argument = getArgument(i, step);
+    if (failed(argument))
+      return failure();
+    if (!isInput(i))
+      result.values[getKey(getAttributes(i), "argument", i)] = *argument;
+    arguments.push_back(std::move(*argument));
+  }
+  auto results = interpret(function, spmd::getMesh(function), arguments);
+  if (failed(results))
+    return failure();
+  return takeResults(std::move(*results), step);
+}
+
+static FailureOr<func::FuncOp> findEntry(ModuleOp module, StringRef name) {
+  if (auto function = module.lookupSymbol<func::FuncOp>(name))
+    return function;
+  auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
+  if (functions.size() == 1 && !functions.front().isExternal())
+    return functions.front();
+  return module.emitError("has no function '") << name << "'";
+}
+
+FailureOr<TrainingResult> train(ModuleOp module,
+                                const TrainingOptions &options) {
+  auto function = findEntry(module, options.entry);
+  if (failed(function))
+    return failure();
+  Training training(*function, options);
+  if (failed(training.load()))
+    return failure();
+  for (unsigned step = 0; step < options.steps; ++step)
+    if (failed(training.runStep(step)))
+      return failure();
+  return training.takeResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Comparing
+//===----------------------------------------------------------------------===//
+
+static double getTolerance(Type type) {
+  if (!isa<FloatType>(type))
+    return 0;
+  if (type.isF64())
+    return 1e-9;
+  return type.isF32() ? 1e-4 : 5e-2;
+}
+
+bool isClose(const Tensor &expected, const Tensor &found,
+             std::optional<double> tolerance, std::string &reason) {
+  llvm::raw_string_ostream os(reason);
+  if (expected.getType() != found.getType()) {
+    os << "is a " << found.getType() << ", expected a " << expected.getType();
+    return false;
+  }
+  double largest = 0, worst = 0;
+  int64_t at = 0;
+  for (int64_t i = 0; i < expected.getNumElements(); ++i) {
+    double x = expected.getDouble(i), y = found.getDouble(i);
+    if (x == y || (std::isnan(x) && std::isnan(y)))
+      continue;
+    double difference = std::isfinite(x - y) ? std::fabs(x - y) : HUGE_VAL;
+    if (difference > worst) {
+      worst = difference;
+      at = i;
+    }
+  }
+  for (int64_t i = 0; i < expected.getNumElements(); ++i)
+    if (std::isfinite(expected.getDouble(i)))
+      largest = std::max(largest, std::fabs(expected.getDouble(i)));
+  if (worst <=
+      tolerance.value_or(getTolerance(expected.getElementType())) * largest)
+    return true;
+  os << "differs most at element " << at << ": "
+     << llvm::format("%.17g", found.getDouble(at)) << ", expected "
+     << llvm::format("%.17g", expected.getDouble(at));
+  return false;
+}
+
+} // namespace tandem::reference
