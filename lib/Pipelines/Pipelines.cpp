@@ -11,6 +11,7 @@
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/Plan/Plan.h"
 
 namespace tandem {
 
@@ -21,6 +22,7 @@ void registerDialects(mlir::DialectRegistry &registry) {
 
 void registerPipelines() {
   registerImport();
+  registerPlan();
 }
 
 } // namespace tandem

@@ -1,0 +1,32 @@
+//===- Bytes.h - how large tensors are, how much operators do ---------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_ANALYSIS_BYTES_H
+#define TANDEM_ANALYSIS_BYTES_H
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Operation.h"
+
+namespace tandem {
+
+/// Bytes of one element in a contiguous buffer; an i1 takes one byte.
+int64_t getElementBytes(mlir::Type elementType);
+
+/// Bytes of the tensor `type` by its shape, whatever its forms are.
+int64_t getBytes(mlir::Type type);
+
+/// Floating-point operations of `op` by the shapes in its types: two per
+/// multiply-add of a product, else a few per element that it reads or writes.
+/// Views, constants and copies have none.
+double getFlops(mlir::Operation *op);
+
+/// Bytes that `op` reads and writes by the shapes in its types.
+double getTraffic(mlir::Operation *op);
+
+} // namespace tandem
+
+#endif // TANDEM_ANALYSIS_BYTES_H

@@ -1,0 +1,84 @@
+//===- Plan.h - the plan stage ----------------------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Plan decides how every tensor of a training step is split on a mesh. It
+// changes no operator and no type; it writes
+//
+//  * `spmd.mesh` on the module, with a time axis `micro` if there are several
+//    microbatches, and `spmd.plan_hash`, which binds the plan to the graph;
+//  * `spmd.signature` on each operator: one string per axis, in mesh order;
+//  * `spmd.form` on arguments and results that are not `full` everywhere.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_PLAN_PLAN_H
+#define TANDEM_TRANSFORMS_PLAN_PLAN_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace tandem {
+
+struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
+  PlanOptions() = default;
+  Option<std::string> mesh{*this, "mesh",
+                           llvm::cl::desc("space axes: data=4,model=2"),
+                           llvm::cl::init("")};
+  Option<int64_t> micro{*this, "micro",
+                        llvm::cl::desc("number of microbatches (strands)"),
+                        llvm::cl::init(1)};
+  Option<std::string> preset{
+      *this, "preset",
+      llvm::cl::desc("replicate, data-parallel, zero, tensor-parallel or "
+                     "expert-parallel"),
+      llvm::cl::init("data-parallel")};
+  Option<std::string> pins{
+      *this, "pins",
+      llvm::cl::desc("stored forms by name: 'layers.*.w1:model=gather(1);...'"),
+      llvm::cl::init("")};
+  Option<std::string> planFile{
+      *this, "plan-file", llvm::cl::desc("take the plan from this file"),
+      llvm::cl::init("")};
+  Option<std::string> output{*this, "output",
+                             llvm::cl::desc("write the plan to this file"),
+                             llvm::cl::init("")};
+};
+
+/// Attributes that the stage writes, beside those of the spmd dialect.
+constexpr llvm::StringLiteral kFormAttrName = "spmd.form";
+constexpr llvm::StringLiteral kPlanHashAttrName = "spmd.plan_hash";
+
+/// Plans by the options. Mesh and preset of a plan file are its own; naming
+/// another mesh or number of microbatches beside it is an error.
+std::unique_ptr<mlir::Pass> createPlanPass(const PlanOptions &options);
+/// Fails unless every operator has a signature per axis that its rule gives,
+/// and arguments and results have forms that divide their shapes.
+std::unique_ptr<mlir::Pass> createVerifyPlanPass();
+/// Prints the plan as a table to standard error (`printPlanTable`).
+std::unique_ptr<mlir::Pass> createPrintPlanPass();
+
+/// The stage: plans, then verifies.
+void buildPlanPipeline(mlir::OpPassManager &manager,
+                       const PlanOptions &options);
+/// Registers the passes and `--tandem-plan`.
+void registerPlan();
+
+/// Prints how a planned module (after `plan`, before `shard`) is split:
+/// parameters and activations by form, collectives by kind with bytes,
+/// operators computed whole on every rank of an axis though they could be
+/// split, parameters that do not divide, and operators where strands join.
+void printPlanTable(mlir::ModuleOp module, llvm::raw_ostream &os);
+
+} // namespace tandem
+
+#endif // TANDEM_TRANSFORMS_PLAN_PLAN_H

@@ -1,0 +1,94 @@
+//===- AxisPlanner.h - signatures along one axis ----------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Chooses one signature per operator for one axis, given the forms in which
+// arguments are stored: a greedy pass in the order of the step, then sweeps in
+// which each operator in turn takes the signature that is cheapest given its
+// neighbours, until nothing improves. Deterministic.
+//
+// Cost is counted in bytes that a device sends: the changes of form, each once
+// per (value, form, pass), plus, far below, the work that is done on every
+// point of the axis though it could be split.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_PLAN_AXISPLANNER_H
+#define TANDEM_LIB_TRANSFORMS_PLAN_AXISPLANNER_H
+
+#include "StepGraph.h"
+
+namespace tandem::plan {
+
+/// What a preset asks of one axis.
+struct AxisPolicy {
+  /// Every point trains on its own part of the batch: gradients are summed
+  /// over the axis whatever the operators do, so that this costs next to
+  /// nothing against other communication; parameters are full where used.
+  bool isBatchAxis = false;
+  /// Per argument: used as it is stored in the forward and backward passes
+  /// (experts, column and row split weights). Views keep the form as well.
+  llvm::SmallVector<bool> keepStored;
+  /// Per argument: no constraint on its uses (pinned by the user).
+  llvm::SmallVector<bool> isFree;
+};
+
+class AxisPlanner {
+public:
+  AxisPlanner(StepGraph &graph, unsigned axis, const AxisPolicy &policy);
+
+  /// Writes the signatures of the axis into the graph's operators.
+  void run();
+
+private:
+  using Form = spmd::AxisForm;
+
+  /// How often a value is wanted in a form by a pass.
+  struct Demand {
+    Form form;
+    PassKind pass;
+    unsigned count;
+  };
+
+  void findCandidates();
+  void addDemandsOfResults();
+  void chooseGreedily();
+  bool sweep(bool backwards);
+  bool improve(unsigned op);
+
+  bool isAllowed(const OpNode &op, const spmd::Signature &signature) const;
+  bool isAllowedOperand(const OpNode &op, unsigned operand, Form form) const;
+  bool keepsGradient(const OpNode &op) const;
+
+  double getReformCost(unsigned value, Form from, Form to, PassKind pass) const;
+  double getTimeCost(double bytes, Form from, Form to, PassKind pass) const;
+  double getSpaceCost(double bytes, Form from, Form to, PassKind pass) const;
+  double getValueCost(unsigned value) const;
+  double getRedundancy(const OpNode &op, const spmd::Signature &signature) const;
+  double getLocalCost(unsigned op) const;
+  double getGreedyCost(unsigned op, const spmd::Signature &signature) const;
+
+  void addDemand(unsigned value, Form form, PassKind pass, int change);
+  bool hasDemand(unsigned value, Form form, PassKind pass) const;
+  void setSignature(unsigned op, unsigned candidate, bool isFirst = false);
+
+  StepGraph &graph;
+  unsigned axis;
+  const AxisPolicy &policy;
+  int64_t size;
+  bool isTime;
+  std::vector<llvm::SmallVector<spmd::Signature>> candidates;
+  std::vector<llvm::SmallVector<Demand, 2>> demands;
+  /// The form of each value, as its producer makes it.
+  std::vector<Form> forms;
+  /// Whether a value ends, through linear operators, in updates only.
+  std::vector<bool> isGradient;
+};
+
+} // namespace tandem::plan
+
+#endif // TANDEM_LIB_TRANSFORMS_PLAN_AXISPLANNER_H

@@ -1,0 +1,152 @@
+//===- Pins.cpp - stored forms that the user asks for -----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Presets.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+/// Splits at commas outside of parentheses.
+static SmallVector<StringRef> splitForms(StringRef text) {
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  return parts;
+}
+
+static LogicalResult parseAxis(func::FuncOp step, MeshAttr mesh, StringRef text,
+                               Pin &pin) {
+  auto [name, formText] = text.split('=');
+  std::optional<unsigned> axis = mesh.lookup(name.trim());
+  if (!axis)
+    return step.emitError() << "pin '" << pin.glob << "' names the axis '"
+                            << name.trim() << "', but the mesh is " << mesh;
+  std::optional<AxisForm> form = parseAxisForm(formText);
+  if (!form || form->isReduce())
+    return step.emitError() << "pin '" << pin.glob << "' asks for '"
+                            << formText.trim() << "' on axis '" << name.trim()
+                            << "', expected 'full' or 'gather(d)'";
+  pin.forms.push_back({*axis, *form});
+  return success();
+}
+
+FailureOr<SmallVector<Pin>> tandem::plan::parsePins(func::FuncOp step,
+                                                    MeshAttr mesh,
+                                                    StringRef text) {
+  SmallVector<StringRef> entries;
+  text.split(entries, ';', -1, /*KeepEmpty=*/false);
+  SmallVector<Pin> pins;
+  for (StringRef entry : entries) {
+    if (entry.trim().empty())
+      continue;
+    auto [glob, forms] = entry.rsplit(':');
+    Pin &pin = pins.emplace_back();
+    pin.glob = glob.trim().str();
+    if (forms.trim().empty() || pin.glob.empty())
+      return step.emitError() << "pin '" << entry.trim()
+                              << "', expected 'name:axis=form[,axis=form]'";
+    for (StringRef part : splitForms(forms))
+      if (failed(parseAxis(step, mesh, part, pin)))
+        return failure();
+  }
+  return pins;
+}
+
+//===----------------------------------------------------------------------===//
+// Application
+//===----------------------------------------------------------------------===//
+
+/// Up to three names of arguments that are closest to `glob`.
+static std::string getCloseNames(const StepGraph &graph, StringRef glob) {
+  SmallVector<std::pair<unsigned, StringRef>> names;
+  for (const ArgumentNode &node : graph.arguments)
+    if (node.role != Role::State && !node.name.empty())
+      names.push_back({node.name.edit_distance(glob), node.name});
+  llvm::sort(names);
+  names.truncate(std::min<size_t>(names.size(), 3));
+  std::string text;
+  for (auto &[distance, name] : names)
+    text += (text.empty() ? "'" : ", '") + name.str() + "'";
+  return text;
+}
+
+static std::string getLegalForms(const StepGraph &graph, unsigned argument,
+                                 unsigned axis) {
+  std::string legal = "full";
+  if (graph.mesh.isTime(axis) && graph.arguments[argument].role != Role::Input)
+    return legal;
+  int64_t rank = graph.arguments[argument].type.getRank();
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (AxisForm form = AxisForm::gather(dim);
+        graph.canStore(argument, axis, form))
+      legal += ", " + form.str();
+  return legal;
+}
+
+static LogicalResult pinArgument(StepGraph &graph, unsigned argument,
+                                 const Pin &pin,
+                                 std::pair<unsigned, AxisForm> entry) {
+  auto [axis, form] = entry;
+  ArgumentNode &node = graph.arguments[argument];
+  // State is updated once for all microbatches: over time it is whole.
+  bool isKept = graph.mesh.isTime(axis) && node.role != Role::Input;
+  std::string reason = "what is kept from step to step is full over time";
+  if (form.isFull() ||
+      (!isKept && graph.canStore(argument, axis, form, &reason))) {
+    node.forms[axis] = form;
+    return success();
+  }
+  auto diagnostic = graph.step.emitError()
+                    << "pin '" << pin.glob << "': '" << node.name
+                    << "' of shape [";
+  llvm::interleaveComma(node.type.getShape(), diagnostic);
+  return diagnostic << "] cannot be " << form.str() << " on axis '"
+                    << graph.mesh.getName(axis) << "': " << reason
+                    << "; expected one of: "
+                    << getLegalForms(graph, argument, axis);
+}
+
+LogicalResult
+tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
+                        std::vector<SmallVector<bool>> &isPinned) {
+  isPinned.assign(graph.arguments.size(),
+                  SmallVector<bool>(graph.mesh.getNumAxes(), false));
+  for (const Pin &pin : pins) {
+    auto pattern = llvm::GlobPattern::create(pin.glob);
+    if (!pattern) {
+      llvm::consumeError(pattern.takeError());
+      return graph.step.emitError()
+             << "pin '" << pin.glob << "' is no glob pattern";
+    }
+    bool matched = false;
+    for (auto [index, node] : llvm::enumerate(graph.arguments)) {
+      if (node.role != Role::Parameter && node.role != Role::Input &&
+          node.role != Role::Buffer && node.role != Role::State)
+        continue;
+      if (!pattern->match(node.name))
+        continue;
+      matched = true;
+      for (auto entry : pin.forms) {
+        if (failed(pinArgument(graph, index, pin, entry)))
+          return failure();
+        isPinned[index][entry.first] = true;
+      }
+    }
+    if (!matched)
+      return graph.step.emitError()
+             << "pin '" << pin.glob
+             << "' matches no parameter, buffer or input; close names are "
+             << getCloseNames(graph, pin.glob);
+  }
+  return success();
+}

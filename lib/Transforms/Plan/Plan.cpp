@@ -1,0 +1,296 @@
+//===- Plan.cpp - the plan stage --------------------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Transforms/Plan/Plan.h"
+#include "PlanFile.h"
+#include "Presets.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::nn;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+//===----------------------------------------------------------------------===//
+// Mesh
+//===----------------------------------------------------------------------===//
+
+static FailureOr<MeshAttr> parseMesh(func::FuncOp step, StringRef text,
+                                     int64_t micro) {
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  SmallVector<StringAttr> names;
+  SmallVector<int64_t> sizes;
+  auto add = [&](StringRef name, int64_t size) {
+    names.push_back(StringAttr::get(step.getContext(), name));
+    sizes.push_back(size);
+  };
+  for (StringRef part : parts) {
+    auto [name, sizeText] = part.split('=');
+    int64_t size;
+    if (name.trim().empty() || sizeText.trim().getAsInteger(10, size) ||
+        size < 1)
+      return step.emitError() << "mesh '" << text
+                              << "': expected 'axis=size', found '"
+                              << part.trim() << "'";
+    add(name.trim(), size);
+  }
+  if (names.empty())
+    return step.emitError()
+           << "mesh '" << text << "' has no axis, expected e.g. 'data=4'";
+  if (micro < 1)
+    return step.emitError()
+           << "micro is " << micro << ", expected at least 1";
+  if (micro > 1)
+    add("micro", micro);
+  unsigned numTimeAxes = micro > 1 ? 1 : 0;
+  if (failed(MeshAttr::verify([&] { return step.emitError(); }, names, sizes,
+                              numTimeAxes)))
+    return failure();
+  return MeshAttr::get(step.getContext(), names, sizes, numTimeAxes);
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+static Attribute getFormAttr(MeshAttr mesh, ArrayRef<AxisForm> forms) {
+  if (llvm::all_of(forms, [](AxisForm form) { return form.isFull(); }))
+    return {};
+  SmallVector<int64_t> codes;
+  for (AxisForm form : forms)
+    codes.push_back(form.getCode());
+  return FormAttr::get(mesh.getContext(), mesh, codes);
+}
+
+/// Writes the plan that `graph` holds into the IR.
+static void writePlan(const StepGraph &graph) {
+  Builder builder(graph.mesh.getContext());
+  for (const OpNode &op : graph.ops) {
+    SmallVector<std::string> texts;
+    for (const Signature &signature : op.signatures)
+      texts.push_back(signature.str());
+    SmallVector<StringRef> refs(texts.begin(), texts.end());
+    op.op->setAttr(SPMDDialect::kSignatureAttrName,
+                   builder.getStrArrayAttr(refs));
+  }
+  func::FuncOp step = graph.step;
+  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
+    step.removeArgAttr(index, builder.getStringAttr(kFormAttrName));
+    if (Attribute form = getFormAttr(graph.mesh, node.forms))
+      step.setArgAttr(index, kFormAttrName, form);
+  }
+  for (unsigned index = 0; index < graph.results.size(); ++index) {
+    Forms forms;
+    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+      forms.push_back(graph.getResultForm(index, axis));
+    step.removeResultAttr(index, builder.getStringAttr(kFormAttrName));
+    if (Attribute form = getFormAttr(graph.mesh, forms))
+      step.setResultAttr(index, kFormAttrName, form);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Passes
+//===----------------------------------------------------------------------===//
+
+static LogicalResult planByPreset(StepGraph &graph, StringRef preset,
+                                  StringRef pinText) {
+  auto presets = getAxisPresets(graph.step, graph.mesh, preset);
+  auto pins = parsePins(graph.step, graph.mesh, pinText);
+  std::vector<SmallVector<bool>> isPinned;
+  if (failed(presets) || failed(pins) ||
+      failed(applyPins(graph, *pins, isPinned)) ||
+      failed(splitBatch(graph, *presets, isPinned)))
+    return failure();
+  // In layout order: an axis divides what the axes before it have left.
+  for (unsigned axis : graph.mesh.getLayoutOrder()) {
+    // An axis of one point splits nothing: forms on it would only cost.
+    if (graph.mesh.getSize(axis) == 1)
+      continue;
+    SmallVector<bool> pinned;
+    for (const auto &flags : isPinned)
+      pinned.push_back(flags[axis]);
+    AxisPolicy policy = applyPreset(graph, axis, (*presets)[axis], pinned);
+    AxisPlanner(graph, axis, policy).run();
+    graph.commitAxis(axis);
+  }
+  return success();
+}
+
+namespace {
+struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanPass)
+  PlanPass() = default;
+  PlanPass(const PlanPass &other)
+      : PassWrapper(other), mesh(other.mesh), preset(other.preset),
+        pins(other.pins), planFile(other.planFile), output(other.output),
+        micro(other.micro) {}
+  explicit PlanPass(const PlanOptions &options)
+      : mesh(options.mesh), preset(options.preset), pins(options.pins),
+        planFile(options.planFile), output(options.output),
+        micro(options.micro) {}
+
+  StringRef getArgument() const override { return "tandem-make-plan"; }
+  StringRef getDescription() const override {
+    return "Chooses the forms of arguments and a signature per operator";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<SPMDDialect>();
+  }
+  void runOnOperation() override {
+    if (failed(run()))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult run();
+
+  std::string mesh, preset, pins, planFile, output;
+  int64_t micro = 1;
+};
+
+struct VerifyPlanPass : PassWrapper<VerifyPlanPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyPlanPass)
+  StringRef getArgument() const override { return "tandem-verify-plan"; }
+  StringRef getDescription() const override {
+    return "Checks that each operator's signatures come from its rule";
+  }
+  void runOnOperation() override;
+};
+} // namespace
+
+LogicalResult PlanPass::run() {
+  ModuleOp module = getOperation();
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  if (!step)
+    return module.emitError()
+           << "the module has no function @step, expected a training step";
+  std::string hash = hashGraph(module);
+  std::optional<PlanFile> file;
+  if (!planFile.empty()) {
+    auto read = readPlanFile(step, planFile, hash);
+    if (failed(read))
+      return failure();
+    file = std::move(*read);
+    if (mesh.empty())
+      mesh = file->mesh, micro = file->micro;
+  }
+  FailureOr<MeshAttr> axes = parseMesh(step, mesh, micro);
+  if (failed(axes))
+    return failure();
+  StepGraph graph(step, *axes);
+  if (failed(file ? applyPlanFile(graph, *file)
+                  : planByPreset(graph, preset, pins)))
+    return failure();
+  module->setAttr(SPMDDialect::kMeshAttrName, *axes);
+  module->setAttr(kPlanHashAttrName, StringAttr::get(&getContext(), hash));
+  writePlan(graph);
+  return output.empty() ? success() : writePlanFile(graph, output, hash);
+}
+
+static FailureOr<Signature> parseSignature(Operation *op, StringRef text) {
+  auto signature = plan::parseSignature(text);
+  if (signature && signature->operands.size() == op->getNumOperands() &&
+      signature->results.size() == op->getNumResults())
+    return *signature;
+  return op->emitError() << "has the signature '" << text << "', expected "
+                         << op->getNumOperands() << " operands and "
+                         << op->getNumResults() << " results";
+}
+
+static LogicalResult verifyOperator(Operation &op, MeshAttr mesh) {
+  auto texts = op.getAttrOfType<ArrayAttr>(SPMDDialect::kSignatureAttrName);
+  if (!texts || texts.size() != mesh.getNumAxes())
+    return op.emitError() << "has " << (texts ? texts.size() : 0)
+                          << " signatures, expected one per axis of " << mesh;
+  Rule rule = cast<SignatureOpInterface>(op).getRule();
+  for (unsigned axis : mesh.getLayoutOrder()) {
+    StringRef text = cast<StringAttr>(texts[axis]).getValue();
+    FailureOr<Signature> signature = parseSignature(&op, text);
+    if (failed(signature))
+      return failure();
+    if (succeeded(rule.split(*signature, mesh.getSize(axis))))
+      continue;
+    return op.emitError() << "has no signature '" << text << "' on axis '"
+                          << mesh.getName(axis) << "' of size "
+                          << mesh.getSize(axis);
+  }
+  return success();
+}
+
+static LogicalResult verifyForm(func::FuncOp step, Attribute attribute,
+                                Type type, MeshAttr mesh, const Twine &what) {
+  if (!attribute)
+    return success();
+  auto form = dyn_cast<FormAttr>(attribute);
+  if (!form || form.getMesh() != mesh)
+    return step.emitError() << what << " has the form " << attribute
+                            << ", expected one on " << mesh;
+  Forms forms;
+  for (int64_t code : form.getCodes())
+    forms.push_back(AxisForm::fromCode(code));
+  std::string reason;
+  if (isDivisible(cast<RankedTensorType>(type).getShape(), mesh, forms,
+                  &reason))
+    return success();
+  return step.emitError() << what << ": " << reason;
+}
+
+static LogicalResult verifyStep(func::FuncOp step, MeshAttr mesh) {
+  for (unsigned i = 0; i < step.getNumArguments(); ++i)
+    if (failed(verifyForm(step, step.getArgAttr(i, kFormAttrName),
+                          step.getArgumentTypes()[i], mesh,
+                          "argument " + Twine(i))))
+      return failure();
+  for (unsigned i = 0; i < step.getNumResults(); ++i)
+    if (failed(verifyForm(step, step.getResultAttr(i, kFormAttrName),
+                          step.getResultTypes()[i], mesh,
+                          "result " + Twine(i))))
+      return failure();
+  for (Operation &op : step.getBody().front().without_terminator())
+    if (failed(verifyOperator(op, mesh)))
+      return failure();
+  return success();
+}
+
+void VerifyPlanPass::runOnOperation() {
+  MeshAttr mesh = getMesh(getOperation());
+  auto step = getOperation().lookupSymbol<func::FuncOp>("step");
+  if (!mesh || !step) {
+    getOperation().emitError() << "the module has no "
+                               << (mesh ? "function @step" : "'spmd.mesh'")
+                               << ": run the plan stage first";
+    return signalPassFailure();
+  }
+  if (failed(verifyStep(step, mesh)))
+    signalPassFailure();
+}
+
+std::unique_ptr<Pass> tandem::createPlanPass(const PlanOptions &options) {
+  return std::make_unique<PlanPass>(options);
+}
+
+std::unique_ptr<Pass> tandem::createVerifyPlanPass() {
+  return std::make_unique<VerifyPlanPass>();
+}
+
+void tandem::buildPlanPipeline(OpPassManager &manager,
+                               const PlanOptions &options) {
+  manager.addPass(createPlanPass(options));
+  manager.addPass(createVerifyPlanPass());
+}
+
+void tandem::registerPlan() {
+  registerPass([] { return createVerifyPlanPass(); });
+  registerPass([] { return createPrintPlanPass(); });
+  static PassPipelineRegistration<PlanOptions> pipeline(
+      "tandem-plan", "Forms and signatures: the plan stage", buildPlanPipeline);
+}

@@ -1,0 +1,284 @@
+//===- PlanFile.cpp - a plan as text ----------------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanFile.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SHA256.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::nn;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+static constexpr llvm::StringLiteral kHeader = "tandem-plan 1";
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+static bool parseForms(StringRef text, SmallVectorImpl<AxisForm> &forms) {
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef part : parts) {
+    if (part.trim().empty())
+      continue;
+    auto form = parseAxisForm(part);
+    if (!form)
+      return false;
+    forms.push_back(*form);
+  }
+  return true;
+}
+
+std::optional<Signature> tandem::plan::parseSignature(StringRef text) {
+  size_t arrow = text.find("->");
+  Signature signature;
+  if (arrow == StringRef::npos ||
+      !parseForms(text.take_front(arrow), signature.operands) ||
+      !parseForms(text.drop_front(arrow + 2), signature.results))
+    return std::nullopt;
+  return signature;
+}
+
+std::string tandem::plan::hashGraph(ModuleOp module) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  copy.get()->setAttrs(DictionaryAttr::get(module.getContext()));
+  copy->walk([](Operation *op) {
+    for (NamedAttribute attribute : llvm::to_vector(op->getAttrs()))
+      if (attribute.getName().getValue() == SPMDDialect::kSignatureAttrName)
+        op->removeAttr(attribute.getName());
+  });
+  auto name = StringAttr::get(module.getContext(), "spmd.form");
+  copy->walk([&](func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      function.removeArgAttr(i, name);
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      function.removeResultAttr(i, name);
+  });
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  copy->print(os, OpPrintingFlags().printGenericOpForm().enableDebugInfo(false));
+  auto digest = llvm::SHA256::hash(llvm::arrayRefFromStringRef(text));
+  return llvm::toHex(digest, /*LowerCase=*/true);
+}
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
+                                               StringRef path, StringRef hash) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return step.emitError() << "cannot read the plan file '" << path
+                            << "': " << buffer.getError().message();
+  PlanFile file;
+  file.path = path.str();
+  SmallVector<StringRef> lines;
+  (*buffer)->getBuffer().split(lines, '\n');
+  if (lines.front().trim() != kHeader)
+    return step.emitError() << "plan file '" << path << "' begins with '"
+                            << lines.front().trim().take_front(40)
+                            << "', expected '" << kHeader << "'";
+  std::string graph;
+  for (auto [number, raw] : llvm::enumerate(lines)) {
+    StringRef line = raw.trim();
+    if (number == 0 || line.empty() || line.starts_with("#"))
+      continue;
+    if (line.consume_front("graph "))
+      graph = line.trim().str();
+    else if (line.consume_front("mesh "))
+      file.mesh = line.trim().str();
+    else if (line.consume_front("micro ")) {
+      if (line.trim().getAsInteger(10, file.micro))
+        return step.emitError() << "plan file '" << path << "', line "
+                                << number + 1 << ": micro is '" << line.trim()
+                                << "', expected a number";
+    } else
+      file.lines.push_back({static_cast<unsigned>(number + 1), line.str()});
+  }
+  if (graph != hash)
+    return step.emitError()
+           << "plan file '" << path << "' was made for the graph "
+           << StringRef(graph).take_front(16) << ", but this one is "
+           << hash.take_front(16);
+  return file;
+}
+
+namespace {
+/// Applies the lines of a file, one after the other.
+class PlanReader {
+public:
+  PlanReader(StepGraph &graph, const PlanFile &file)
+      : graph(graph), file(file) {
+    for (auto [index, op] : llvm::enumerate(graph.ops))
+      if (auto id = op.op->getAttrOfType<IntegerAttr>(NNDialect::kIdAttrName))
+        byId[id.getInt()] = index;
+  }
+  LogicalResult run();
+
+private:
+  InFlightDiagnostic emitError() {
+    return graph.step.emitError()
+           << "plan file '" << file.path << "', line " << line << ": ";
+  }
+  LogicalResult applyArgument(int64_t number, StringRef forms);
+  LogicalResult applyOperator(int64_t id, StringRef signatures);
+  FailureOr<unsigned> parseAxis(StringRef name);
+
+  StepGraph &graph;
+  const PlanFile &file;
+  unsigned line = 0;
+  llvm::DenseMap<int64_t, unsigned> byId;
+};
+} // namespace
+
+FailureOr<unsigned> PlanReader::parseAxis(StringRef name) {
+  if (auto axis = graph.mesh.lookup(name.trim()))
+    return *axis;
+  return emitError() << "the mesh has no axis '" << name.trim() << "'";
+}
+
+LogicalResult PlanReader::applyArgument(int64_t number, StringRef forms) {
+  if (number < 0 || number >= static_cast<int64_t>(graph.arguments.size()))
+    return emitError() << "the step has no argument " << number;
+  SmallVector<StringRef> parts;
+  forms.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef part : parts) {
+    auto [name, text] = part.split('=');
+    FailureOr<unsigned> axis = parseAxis(name);
+    if (failed(axis))
+      return failure();
+    auto form = parseAxisForm(text);
+    if (!form || form->isReduce())
+      return emitError() << "'" << text << "' is no stored form";
+    std::string reason;
+    if (!graph.canStore(number, *axis, *form, &reason))
+      return emitError() << reason;
+    graph.arguments[number].forms[*axis] = *form;
+  }
+  return success();
+}
+
+LogicalResult PlanReader::applyOperator(int64_t id, StringRef signatures) {
+  auto it = byId.find(id);
+  if (it == byId.end())
+    return emitError() << "the step has no operator " << id;
+  OpNode &op = graph.ops[it->second];
+  while (!signatures.trim().empty()) {
+    auto [name, rest] = signatures.split('=');
+    FailureOr<unsigned> axis = parseAxis(name);
+    if (failed(axis))
+      return failure();
+    rest.consume_front("'");
+    auto [text, more] = rest.split('\'');
+    auto signature = parseSignature(text);
+    if (!signature || signature->operands.size() != op.operands.size() ||
+        signature->results.size() != op.results.size())
+      return emitError() << "'" << text << "' is no signature of "
+                         << op.op->getName().getStringRef() << " with "
+                         << op.operands.size() << " operands and "
+                         << op.results.size() << " results";
+    op.signatures[*axis] = *signature;
+    signatures = more;
+  }
+  Rule rule = op.rule;
+  for (unsigned axis : graph.mesh.getLayoutOrder())
+    if (failed(rule.split(op.signatures[axis], graph.mesh.getSize(axis))))
+      return emitError() << op.op->getName().getStringRef()
+                         << " has no signature '" << op.signatures[axis].str()
+                         << "' on axis '" << graph.mesh.getName(axis) << "'";
+  return success();
+}
+
+LogicalResult PlanReader::run() {
+  for (const auto &[number, text] : file.lines) {
+    line = number;
+    auto [head, body] = StringRef(text).split(": ");
+    auto [kind, rest] = head.split(' ');
+    int64_t id;
+    if (rest.split(' ').first.getAsInteger(10, id) ||
+        (kind != "argument" && kind != "operator"))
+      return emitError() << "'" << StringRef(text).take_front(40)
+                         << "', expected 'argument N ...' or 'operator N ...'";
+    if (failed(kind == "argument" ? applyArgument(id, body)
+                                  : applyOperator(id, body)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult tandem::plan::applyPlanFile(StepGraph &graph,
+                                          const PlanFile &file) {
+  return PlanReader(graph, file).run();
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+static void writeMesh(MeshAttr mesh, llvm::raw_ostream &os) {
+  os << "mesh ";
+  for (unsigned axis = 0; axis < mesh.getNumSpaceAxes(); ++axis)
+    os << (axis ? "," : "") << mesh.getName(axis) << "=" << mesh.getSize(axis);
+  os << "\nmicro " << mesh.getNumStrands() << "\n";
+}
+
+static void writeArguments(const StepGraph &graph, llvm::raw_ostream &os) {
+  func::FuncOp step = graph.step;
+  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
+    std::string forms;
+    for (auto [axis, form] : llvm::enumerate(node.forms))
+      if (!form.isFull())
+        forms += (forms.empty() ? "" : ",") + graph.mesh.getName(axis).str() +
+                 "=" + form.str();
+    if (forms.empty())
+      continue;
+    auto role =
+        step.getArgAttrOfType<StringAttr>(index, NNDialect::kRoleAttrName);
+    os << "argument " << index << " " << role.getValue() << " " << node.name
+       << ": " << forms << "\n";
+  }
+}
+
+static bool isFull(const Signature &signature) {
+  auto full = [](AxisForm form) { return form.isFull(); };
+  return llvm::all_of(signature.operands, full) &&
+         llvm::all_of(signature.results, full);
+}
+
+static void writeOperators(const StepGraph &graph, llvm::raw_ostream &os) {
+  for (const OpNode &op : graph.ops) {
+    if (llvm::all_of(op.signatures, isFull))
+      continue;
+    auto id = op.op->getAttrOfType<IntegerAttr>(NNDialect::kIdAttrName);
+    os << "operator " << id.getInt() << " " << op.op->getName() << ":";
+    for (auto [axis, signature] : llvm::enumerate(op.signatures))
+      if (!isFull(signature))
+        os << " " << graph.mesh.getName(axis) << "='" << signature.str() << "'";
+    os << "\n";
+  }
+}
+
+LogicalResult tandem::plan::writePlanFile(const StepGraph &graph,
+                                          StringRef path, StringRef hash) {
+  std::error_code error;
+  llvm::raw_fd_ostream os(path, error, llvm::sys::fs::OF_Text);
+  func::FuncOp step = graph.step;
+  if (error)
+    return step.emitError() << "cannot write the plan file '" << path
+                            << "': " << error.message();
+  os << kHeader << "\ngraph " << hash << "\n";
+  writeMesh(graph.mesh, os);
+  writeArguments(graph, os);
+  writeOperators(graph, os);
+  return success();
+}

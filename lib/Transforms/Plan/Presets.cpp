@@ -1,0 +1,164 @@
+//===- Presets.cpp - what plan presets ask of each axis ---------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Presets.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+//===----------------------------------------------------------------------===//
+// Presets to axes
+//===----------------------------------------------------------------------===//
+
+static std::optional<AxisPreset> parsePreset(StringRef name) {
+  return llvm::StringSwitch<std::optional<AxisPreset>>(name)
+      .Case("replicate", AxisPreset::Replicate)
+      .Case("data-parallel", AxisPreset::DataParallel)
+      .Case("zero", AxisPreset::Zero)
+      .Case("tensor-parallel", AxisPreset::TensorParallel)
+      .Case("expert-parallel", AxisPreset::ExpertParallel)
+      .Default(std::nullopt);
+}
+
+/// The axis that `preset` splits; on a mesh with one space axis, that one.
+static std::optional<unsigned> findMainAxis(MeshAttr mesh, AxisPreset preset) {
+  if (mesh.getNumSpaceAxes() == 1)
+    return 0;
+  if (preset == AxisPreset::TensorParallel)
+    return mesh.lookup("model");
+  if (preset == AxisPreset::ExpertParallel)
+    if (auto axis = mesh.lookup("expert"))
+      return axis;
+  return mesh.lookup("data");
+}
+
+static StringRef getAxisName(AxisPreset preset) {
+  if (preset == AxisPreset::TensorParallel)
+    return "'model'";
+  return preset == AxisPreset::ExpertParallel ? "'expert' or 'data'" : "'data'";
+}
+
+FailureOr<SmallVector<AxisPreset>>
+tandem::plan::getAxisPresets(func::FuncOp step, MeshAttr mesh,
+                             StringRef name) {
+  std::optional<AxisPreset> preset = parsePreset(name);
+  if (!preset)
+    return step.emitError()
+           << "plan preset '" << name
+           << "', expected replicate, data-parallel, zero, tensor-parallel or "
+              "expert-parallel";
+  SmallVector<AxisPreset> presets(mesh.getNumAxes(), AxisPreset::Replicate);
+  for (unsigned axis = mesh.getNumSpaceAxes(); axis < mesh.getNumAxes(); ++axis)
+    presets[axis] = AxisPreset::DataParallel;
+  if (*preset == AxisPreset::Replicate)
+    return presets;
+  auto main = findMainAxis(mesh, *preset);
+  if (!main)
+    return step.emitError() << "plan preset '" << name << "' needs an axis "
+                            << getAxisName(*preset) << ", but the mesh is "
+                            << mesh;
+  for (unsigned axis = 0; axis < mesh.getNumSpaceAxes(); ++axis)
+    if (mesh.getName(axis) == "data" || *preset == AxisPreset::ExpertParallel)
+      presets[axis] = AxisPreset::DataParallel;
+  presets[*main] = *preset;
+  return presets;
+}
+
+//===----------------------------------------------------------------------===//
+// Stored forms
+//===----------------------------------------------------------------------===//
+
+static bool splitsBatch(AxisPreset preset) {
+  return preset == AxisPreset::DataParallel || preset == AxisPreset::Zero ||
+         preset == AxisPreset::ExpertParallel;
+}
+
+static LogicalResult emitIndivisible(StepGraph &graph, unsigned argument,
+                                     unsigned axis) {
+  const ArgumentNode &node = graph.arguments[argument];
+  int64_t parts = 1;
+  std::string axes;
+  for (unsigned other = 0; other < graph.mesh.getNumAxes(); ++other) {
+    if (other != axis && !node.forms[other].isGather(node.batchDim))
+      continue;
+    parts *= graph.mesh.getSize(other);
+    axes += (axes.empty() ? "" : ", ") + graph.mesh.getName(other).str() + "=" +
+            std::to_string(graph.mesh.getSize(other));
+  }
+  return graph.step.emitError()
+         << "the batch of input '" << node.name << "' has size "
+         << node.type.getDimSize(node.batchDim)
+         << ", which does not divide into " << parts << " equal parts ("
+         << axes << ")";
+}
+
+LogicalResult
+tandem::plan::splitBatch(StepGraph &graph, ArrayRef<AxisPreset> presets,
+                         const std::vector<SmallVector<bool>> &isPinned) {
+  for (unsigned axis : graph.mesh.getLayoutOrder()) {
+    if (!splitsBatch(presets[axis]) || graph.mesh.getSize(axis) == 1)
+      continue;
+    for (auto [index, node] : llvm::enumerate(graph.arguments)) {
+      if (node.role != Role::Input || node.batchDim < 0 ||
+          isPinned[index][axis])
+        continue;
+      AxisForm form = AxisForm::gather(node.batchDim);
+      if (!graph.canStore(index, axis, form))
+        return emitIndivisible(graph, index, axis);
+      node.forms[axis] = form;
+    }
+  }
+  return success();
+}
+
+/// The first dimension over which a parameter divides, the major one first.
+static AxisForm findShard(const StepGraph &graph, unsigned argument,
+                          unsigned axis) {
+  int64_t rank = graph.arguments[argument].type.getRank();
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (graph.canStore(argument, axis, AxisForm::gather(dim)))
+      return AxisForm::gather(dim);
+  return AxisForm::full();
+}
+
+static void shardParameters(StepGraph &graph, unsigned axis,
+                            ArrayRef<bool> isPinned) {
+  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
+    bool isOwn = node.role == Role::Parameter ||
+                 (node.role == Role::State && node.parameter < 0);
+    if (isOwn && !isPinned[index])
+      node.forms[axis] = findShard(graph, index, axis);
+  }
+}
+
+/// States are stored as their parameters are, so that updates are local.
+static void followParameters(StepGraph &graph, unsigned axis,
+                             ArrayRef<bool> isPinned) {
+  for (auto [index, node] : llvm::enumerate(graph.arguments))
+    if (node.role == Role::State && node.parameter >= 0 && !isPinned[index])
+      node.forms[axis] = graph.arguments[node.parameter].forms[axis];
+}
+
+AxisPolicy tandem::plan::applyPreset(StepGraph &graph, unsigned axis,
+                                     AxisPreset preset,
+                                     ArrayRef<bool> isPinned) {
+  AxisPolicy policy;
+  policy.keepStored.assign(graph.arguments.size(), false);
+  policy.isFree.assign(isPinned.begin(), isPinned.end());
+  policy.isBatchAxis = splitsBatch(preset);
+  if (preset == AxisPreset::Zero)
+    shardParameters(graph, axis, isPinned);
+  if (preset == AxisPreset::TensorParallel)
+    splitTensors(graph, axis, isPinned, policy);
+  if (preset == AxisPreset::ExpertParallel)
+    splitExperts(graph, axis, isPinned, policy);
+  followParameters(graph, axis, isPinned);
+  return policy;
+}

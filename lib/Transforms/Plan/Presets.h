@@ -1,0 +1,68 @@
+//===- Presets.h - what plan presets ask of each axis -----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_PLAN_PRESETS_H
+#define TANDEM_LIB_TRANSFORMS_PLAN_PRESETS_H
+
+#include "AxisPlanner.h"
+
+namespace tandem::plan {
+
+enum class AxisPreset {
+  Replicate,
+  DataParallel,
+  Zero,
+  TensorParallel,
+  ExpertParallel
+};
+
+/// One per axis of the mesh, by the names of the axes: batch and ZeRO on
+/// `data`, tensor parallelism on `model`, experts on `expert`, else `data`; on a
+/// mesh with one axis, that one. Emits an error at the step where an axis is
+/// missing or the preset is unknown.
+mlir::FailureOr<llvm::SmallVector<AxisPreset>>
+getAxisPresets(mlir::func::FuncOp step, spmd::MeshAttr mesh,
+               llvm::StringRef preset);
+
+/// A pin of the user: the stored forms of arguments whose name matches.
+struct Pin {
+  std::string glob;
+  llvm::SmallVector<std::pair<unsigned, spmd::AxisForm>> forms;
+};
+
+/// Parses `glob:axis=form[,axis=form];...`.
+mlir::FailureOr<llvm::SmallVector<Pin>>
+parsePins(mlir::func::FuncOp step, spmd::MeshAttr mesh, llvm::StringRef text);
+
+/// Writes the pinned forms into the arguments; `isPinned` gets, per argument
+/// and axis, whether a pin says it. Errors name the tensor and what is legal.
+mlir::LogicalResult
+applyPins(StepGraph &graph, llvm::ArrayRef<Pin> pins,
+          std::vector<llvm::SmallVector<bool>> &isPinned);
+
+/// Splits inputs over the batch on every axis that asks for it.
+mlir::LogicalResult splitBatch(StepGraph &graph,
+                               llvm::ArrayRef<AxisPreset> presets,
+                               const std::vector<llvm::SmallVector<bool>> &pins);
+
+/// The stored forms of parameters and states on `axis`, and the policy for
+/// its operators. `isPinned` has one entry per argument.
+AxisPolicy applyPreset(StepGraph &graph, unsigned axis, AxisPreset preset,
+                       llvm::ArrayRef<bool> isPinned);
+
+/// Megatron's column and row splits (arXiv:1909.08053), found in the graph:
+/// stored forms on `axis` and the weights that are used as stored.
+void splitTensors(StepGraph &graph, unsigned axis,
+                  llvm::ArrayRef<bool> isPinned, AxisPolicy &policy);
+
+/// GShard's split of expert weights (arXiv:2006.16668) over `axis`.
+void splitExperts(StepGraph &graph, unsigned axis,
+                  llvm::ArrayRef<bool> isPinned, AxisPolicy &policy);
+
+} // namespace tandem::plan
+
+#endif // TANDEM_LIB_TRANSFORMS_PLAN_PRESETS_H

@@ -1,0 +1,207 @@
+//===- StepGraph.cpp - a training step as the planner sees it ---------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "StepGraph.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "tandem/Analysis/Bytes.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::nn;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+static PassKind getPass(Operation *op) {
+  auto name = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
+  return llvm::StringSwitch<PassKind>(name ? name.getValue() : "")
+      .Case("backward", PassKind::Backward)
+      .Case("update", PassKind::Update)
+      .Default(PassKind::Forward);
+}
+
+static Role getRole(func::FuncOp step, unsigned index) {
+  auto name =
+      step.getArgAttrOfType<StringAttr>(index, NNDialect::kRoleAttrName);
+  return llvm::StringSwitch<Role>(name.getValue())
+      .Case("parameter", Role::Parameter)
+      .Case("state", Role::State)
+      .Case("buffer", Role::Buffer)
+      .Case("step", Role::Step)
+      .Case("seed", Role::Seed)
+      .Case("learning_rate", Role::LearningRate)
+      .Default(Role::Input);
+}
+
+static bool isViewOp(Operation *op) {
+  return isa<ReshapeOp, PermuteOp, ConvertOp, ExpandOp, SliceOp>(op);
+}
+
+StepGraph::StepGraph(func::FuncOp step, MeshAttr mesh)
+    : step(step), mesh(mesh) {
+  addArguments();
+  addOperators();
+  addResults();
+}
+
+/// The parameter that a state belongs to, by name: `exp_avg.<parameter>`.
+static int findParameter(ArrayRef<ArgumentNode> arguments,
+                         const ArgumentNode &state) {
+  StringRef name = state.name.split('.').second;
+  for (auto [index, argument] : llvm::enumerate(arguments))
+    if (argument.role == Role::Parameter && argument.name == name &&
+        argument.type.getShape() == state.type.getShape())
+      return index;
+  return -1;
+}
+
+void StepGraph::addArguments() {
+  for (BlockArgument argument : step.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    ArgumentNode node;
+    node.role = getRole(step, index);
+    node.name =
+        step.getArgAttrOfType<StringAttr>(index, NNDialect::kNameAttrName)
+            .getValue();
+    node.type = cast<RankedTensorType>(argument.getType());
+    if (auto dim = step.getArgAttrOfType<IntegerAttr>(index, "nn.batch_dim"))
+      node.batchDim = dim.getInt();
+    node.forms.assign(mesh.getNumAxes(), AxisForm::full());
+    arguments.push_back(std::move(node));
+    ValueNode &value = values.emplace_back();
+    value.value = argument;
+    value.index = index;
+    value.bytes = getBytes(argument.getType());
+    value.viewOf = index;
+  }
+  for (ArgumentNode &node : arguments)
+    if (node.role == Role::State)
+      node.parameter = findParameter(arguments, node);
+}
+
+void StepGraph::addOperators() {
+  llvm::DenseMap<Value, unsigned> numbers;
+  for (auto [index, node] : llvm::enumerate(values))
+    numbers[node.value] = index;
+  for (Operation &op : step.getBody().front()) {
+    unsigned number = ops.size();
+    for (auto [index, operand] : llvm::enumerate(op.getOperands()))
+      values[numbers[operand]].uses.push_back(
+          {number, static_cast<unsigned>(index)});
+    if (op.hasTrait<OpTrait::IsTerminator>()) {
+      for (Value operand : op.getOperands())
+        results.push_back({numbers[operand]});
+      break;
+    }
+    OpNode &node = ops.emplace_back();
+    node.op = &op;
+    node.pass = getPass(&op);
+    node.isView = isViewOp(&op);
+    node.flops = getFlops(&op);
+    node.rule = cast<SignatureOpInterface>(op).getRule();
+    for (Value operand : op.getOperands())
+      node.operands.push_back(numbers[operand]);
+    for (auto [index, result] : llvm::enumerate(op.getResults())) {
+      unsigned value = values.size();
+      numbers[result] = value;
+      node.results.push_back(value);
+      ValueNode &added = values.emplace_back();
+      added.value = result;
+      added.producer = number;
+      added.index = index;
+      added.bytes = getBytes(result.getType());
+      if (node.isView)
+        added.viewOf = values[node.operands[0]].viewOf;
+    }
+    Signature full;
+    full.operands.assign(op.getNumOperands(), AxisForm::full());
+    full.results.assign(op.getNumResults(), AxisForm::full());
+    node.signatures.assign(mesh.getNumAxes(), full);
+  }
+}
+
+void StepGraph::addResults() {
+  for (auto [index, result] : llvm::enumerate(results)) {
+    if (auto updates = step.getResultAttrOfType<IntegerAttr>(
+            index, NNDialect::kUpdatesAttrName)) {
+      result.argument = updates.getInt();
+      continue;
+    }
+    auto role =
+        step.getResultAttrOfType<StringAttr>(index, NNDialect::kRoleAttrName);
+    auto name =
+        step.getResultAttrOfType<StringAttr>(index, NNDialect::kNameAttrName);
+    if (!role || !name || role.getValue() != "gradient")
+      continue;
+    for (auto [number, argument] : llvm::enumerate(arguments))
+      if (argument.role == Role::Parameter && argument.name == name.getValue())
+        result.argument = number;
+  }
+}
+
+AxisForm StepGraph::getForm(unsigned value, unsigned axis) const {
+  const ValueNode &node = values[value];
+  if (node.producer < 0)
+    return arguments[node.index].forms[axis];
+  return ops[node.producer].signatures[axis].results[node.index];
+}
+
+AxisForm StepGraph::getResultForm(unsigned index, unsigned axis) const {
+  int argument = results[index].argument;
+  return argument < 0 ? AxisForm::full() : arguments[argument].forms[axis];
+}
+
+std::optional<AxisForm> StepGraph::getViewForm(unsigned value, AxisForm stored,
+                                               int64_t axisSize) const {
+  const ValueNode &node = values[value];
+  if (node.producer < 0)
+    return stored;
+  const OpNode &op = ops[node.producer];
+  auto input = getViewForm(op.operands[0], stored, axisSize);
+  if (!input)
+    return std::nullopt;
+  for (const Signature &signature : op.rule.enumerate(axisSize))
+    if (signature.operands[0] == *input)
+      return signature.results[0];
+  return std::nullopt;
+}
+
+std::optional<AxisForm> StepGraph::getStoredForm(unsigned value,
+                                                 AxisForm viewed,
+                                                 int64_t axisSize) const {
+  const ArgumentNode &argument = arguments[values[value].viewOf];
+  if (viewed.isFull())
+    return viewed;
+  for (int64_t dim = 0; dim < argument.type.getRank(); ++dim)
+    if (argument.type.getDimSize(dim) % axisSize == 0 &&
+        getViewForm(value, AxisForm::gather(dim), axisSize) == viewed)
+      return AxisForm::gather(dim);
+  return std::nullopt;
+}
+
+void StepGraph::commitAxis(unsigned axis) {
+  int64_t size = mesh.getSize(axis);
+  for (auto [index, value] : llvm::enumerate(values))
+    if (getForm(index, axis).isGather())
+      value.bytes /= size;
+  for (OpNode &op : ops) {
+    const Signature &signature = op.signatures[axis];
+    auto isGather = [](AxisForm form) { return form.isGather(); };
+    if (llvm::any_of(signature.operands, isGather) ||
+        llvm::any_of(signature.results, isGather))
+      op.flops /= size;
+    LogicalResult legal = op.rule.split(signature, size);
+    assert(succeeded(legal) && "signatures come from the rule");
+    (void)legal;
+  }
+}
+
+bool StepGraph::canStore(unsigned index, unsigned axis, AxisForm form,
+                         std::string *reason) const {
+  Forms forms = arguments[index].forms;
+  forms[axis] = form;
+  return isDivisible(arguments[index].type.getShape(), mesh, forms, reason);
+}

@@ -1,0 +1,124 @@
+//===- StepGraph.h - a training step as the planner sees it -----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Plain tables over the operators of `@step`: indices instead of pointers, and
+// for each operator the rule that is left after the axes planned so far.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_PLAN_STEPGRAPH_H
+#define TANDEM_LIB_TRANSFORMS_PLAN_STEPGRAPH_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Dialect/NN/NN.h"
+
+namespace tandem::plan {
+
+enum class PassKind : uint8_t { Forward, Backward, Update };
+
+enum class Role : uint8_t {
+  Parameter,
+  State,
+  Buffer,
+  Step,
+  Seed,
+  LearningRate,
+  Input
+};
+
+/// Operand `operand` of operator `op`; operator `ops.size()` is the return.
+struct Use {
+  unsigned op;
+  unsigned operand;
+};
+
+struct ValueNode {
+  mlir::Value value;
+  /// Operator that makes it, -1 for an argument of the step.
+  int producer = -1;
+  /// Number of the result or of the argument.
+  unsigned index = 0;
+  llvm::SmallVector<Use, 2> uses;
+  /// Bytes that one point of the axes planned so far holds.
+  double bytes = 0;
+  /// Argument of which this is a view, through other views; -1 if none.
+  int viewOf = -1;
+};
+
+struct OpNode {
+  mlir::Operation *op;
+  PassKind pass;
+  /// Whether it only rearranges or converts operand 0.
+  bool isView;
+  llvm::SmallVector<unsigned, 4> operands, results;
+  /// The rule for what one point of the axes planned so far holds.
+  spmd::Rule rule;
+  /// Chosen signature per axis of the mesh.
+  llvm::SmallVector<spmd::Signature, 3> signatures;
+  double flops = 0;
+};
+
+struct ArgumentNode {
+  Role role;
+  llvm::StringRef name;
+  mlir::RankedTensorType type;
+  /// Batch dimension of an input, or -1.
+  int64_t batchDim = -1;
+  /// The parameter whose shape and forms a state has, or -1.
+  int parameter = -1;
+  /// How it is stored, per axis of the mesh.
+  spmd::Forms forms;
+};
+
+struct ResultNode {
+  unsigned value;
+  /// The argument whose new value it is, or the parameter whose gradient; -1.
+  int argument = -1;
+};
+
+class StepGraph {
+public:
+  StepGraph(mlir::func::FuncOp step, spmd::MeshAttr mesh);
+
+  mlir::func::FuncOp step;
+  spmd::MeshAttr mesh;
+  std::vector<OpNode> ops;
+  /// Arguments come first: value i is argument i.
+  std::vector<ValueNode> values;
+  std::vector<ArgumentNode> arguments;
+  std::vector<ResultNode> results;
+
+  /// The form along `axis` of what `value`'s producer makes.
+  spmd::AxisForm getForm(unsigned value, unsigned axis) const;
+  /// The form in which result `index` of the step is returned.
+  spmd::AxisForm getResultForm(unsigned index, unsigned axis) const;
+  /// The form of the view `value` if its argument is stored as `stored` and no
+  /// view changes the form; none where some view has no such signature.
+  std::optional<spmd::AxisForm> getViewForm(unsigned value,
+                                            spmd::AxisForm stored,
+                                            int64_t axisSize) const;
+  /// The stored form of the argument that gives the view `value` this form.
+  std::optional<spmd::AxisForm> getStoredForm(unsigned value,
+                                              spmd::AxisForm viewed,
+                                              int64_t axisSize) const;
+  /// Takes the signatures of `axis` as final: divides rules, bytes and FLOPs.
+  void commitAxis(unsigned axis);
+  /// Whether argument `index` can be stored so on `axis`, the forms on the
+  /// other axes being as they are.
+  bool canStore(unsigned index, unsigned axis, spmd::AxisForm form,
+                std::string *reason = nullptr) const;
+
+private:
+  void addArguments();
+  void addOperators();
+  void addResults();
+};
+
+} // namespace tandem::plan
+
+#endif // TANDEM_LIB_TRANSFORMS_PLAN_STEPGRAPH_H
