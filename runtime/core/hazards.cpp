@@ -81,6 +81,7 @@ private:
   Status conflict(const Command &command, const Access &access, Queue queue,
                   int64_t number, bool otherWrites);
   Status checkResults();
+  Status checkUpdate(const Command &command, const Access &access);
   bool startsUnwritten(Space space) const {
     return space == Space::Arena || space == Space::Result;
   }
@@ -91,6 +92,8 @@ private:
   std::array<Clock, kNumQueues> known{};
   std::array<std::vector<const Command *>, kNumQueues> queues;
   std::vector<std::optional<Clock>> recorded;
+  /// Every CheckFinite: 1 + its number in its queue once it was visited.
+  std::map<const Command *, int64_t> checks;
   std::map<std::pair<Space, uint32_t>, Ranges> spaces;
 };
 
@@ -166,9 +169,27 @@ Status HazardVerifier::visit(const Command &command) {
       known[queue][q] = std::max(known[queue][q], (*recorded[wait->event])[q]);
     return Status::success();
   }
-  for (const Access &access : accessesOf(command.operation))
-    if (Status status = touch(command, access); !status.ok())
+  if (std::holds_alternative<CheckFinite>(command.operation))
+    checks[&command] = known[queue][queue];
+  for (const Access &access : accessesOf(command.operation)) {
+    Status status = touch(command, access);
+    if (status.ok() && access.write && access.ref->space == Space::Argument)
+      status = checkUpdate(command, access);
+    if (!status.ok())
       return status;
+  }
+  return Status::success();
+}
+
+/// A step that a check refuses must leave no trace.
+Status HazardVerifier::checkUpdate(const Command &command,
+                                   const Access &access) {
+  for (const auto &[check, number] : checks)
+    if (number == 0 ||
+        number > known[size_t(command.queue)][size_t(check->queue)])
+      return errorOf(commandText(command), " of rank ", rank, " writes ",
+                     bufferText(program, *access.ref, rank), " before ",
+                     commandText(*check), " has checked the step");
   return Status::success();
 }
 
@@ -193,6 +214,9 @@ Status HazardVerifier::checkResults() {
 }
 
 Status HazardVerifier::verify() {
+  for (const Command &command : rankProgram.commands)
+    if (std::holds_alternative<CheckFinite>(command.operation))
+      checks[&command] = 0;
   for (const Command &command : rankProgram.commands)
     if (Status status = visit(command); !status.ok())
       return status;

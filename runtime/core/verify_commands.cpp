@@ -67,10 +67,12 @@ private:
   Status check(const WaitEvent &op) { return checkEvent(op.event); }
   Status checkEvent(uint32_t event);
   Status checkGemmTypes(const Gemm &op);
+  Status checkOutput(const Gemm &op);
   Status checkOperand(const Gemm &op, const char *what, const BufferRef &ref,
                       const Shape &strides, int64_t rows, int64_t columns,
                       ElementType type);
   Status checkDims(const Collective &op, int64_t n);
+  bool overlap(const BufferRef &a, const BufferRef &b) const;
 
   const Program &program;
   int64_t rank;
@@ -117,6 +119,14 @@ Status CommandVerifier::expectBytes(const char *what, const BufferRef &ref,
   return errorOf(what, " has ", ref.bytes, " bytes, expected ", bytes);
 }
 
+bool CommandVerifier::overlap(const BufferRef &a, const BufferRef &b) const {
+  if (a.space != b.space || a.index != b.index)
+    return false;
+  int64_t beginA = program.evaluate(a.offset, rank);
+  int64_t beginB = program.evaluate(b.offset, rank);
+  return beginA < beginB + b.bytes && beginB < beginA + a.bytes;
+}
+
 Status CommandVerifier::check(const Launch &op) {
   if (op.codeObject >= program.codeObjects.size())
     return errorOf("launches from code object ", op.codeObject, " of ",
@@ -136,9 +146,9 @@ Status CommandVerifier::checkGemmTypes(const Gemm &op) {
   if (!known)
     return errorOf("gemm from ", elementName(in), " to ", elementName(out),
                    ", expected f64 to f64, f32 to f32, or bf16 to bf16 or f32");
-  if (op.m < 0 || op.n < 0 || op.k < 0)
+  if (op.m < 1 || op.n < 1 || op.k < 1)
     return errorOf("gemm has m ", op.m, ", n ", op.n, ", k ", op.k,
-                   ", expected none negative");
+                   ", expected none below 1");
   constexpr size_t kMaxBatchDims = 8;
   if (op.batch.size() > kMaxBatchDims)
     return errorOf("gemm has ", op.batch.size(),
@@ -168,9 +178,9 @@ Status CommandVerifier::check(const Gemm &op) {
   if (Status status = checkGemmTypes(op); !status.ok())
     return status;
   for (int64_t extent : op.batch)
-    if (extent < 0)
+    if (extent < 1)
       return errorOf("gemm has batch ", shapeText(op.batch),
-                     ", expected no negative extent");
+                     ", expected no extent below 1");
   Status status =
       checkOperand(op, "a", op.a, op.stridesA, op.m, op.k, op.inputType);
   if (status.ok())
@@ -181,7 +191,24 @@ Status CommandVerifier::check(const Gemm &op) {
   if (status.ok() && op.bias)
     status =
         expectBytes("gemm bias", *op.bias, op.n * elementBytes(op.outputType));
+  if (status.ok())
+    status = checkOutput(op);
   return status;
+}
+
+/// Each element of c is written once, and is no operand.
+Status CommandVerifier::checkOutput(const Gemm &op) {
+  Shape extents = op.batch;
+  extents.insert(extents.end(), {op.m, op.n});
+  for (size_t dim = 0; dim < extents.size(); ++dim)
+    if (extents[dim] > 1 && op.stridesC[dim] == 0)
+      return errorOf("gemm operand c has stride 0 over a dimension of extent ",
+                     extents[dim]);
+  if (overlap(op.a, op.c) || overlap(op.b, op.c) ||
+      (op.bias && overlap(*op.bias, op.c)))
+    return errorOf("gemm's output overlaps an operand at ",
+                   bufferText(program, op.c, rank));
+  return Status::success();
 }
 
 Status CommandVerifier::checkDims(const Collective &op, int64_t n) {
@@ -231,6 +258,14 @@ Status CommandVerifier::check(const Collective &op) {
   if (status.ok())
     status = expectBytes("collective's destination", op.destination,
                          numElements(destinationShape(op, n)) * width);
+  if (!status.ok() || !overlap(op.source, op.destination))
+    return status;
+  bool inPlace = op.kind == CollectiveKind::AllReduce &&
+                 program.evaluate(op.source.offset, rank) ==
+                     program.evaluate(op.destination.offset, rank);
+  if (!inPlace)
+    return errorOf("collective's source and destination overlap at ",
+                   bufferText(program, op.destination, rank));
   return status;
 }
 

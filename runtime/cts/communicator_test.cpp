@@ -115,8 +115,8 @@ TEST_P(CommunicatorTest, AllReduceAddsInTheOrderOfRanks) {
 
 TEST_P(CommunicatorTest, AllReduceOfOtherTypes) {
   auto doubles = randomSources<double>({100});
-  for (const auto &values : run(
-           collective(CollectiveKind::AllReduce, ElementType::F64, {100}),
+  for (const auto &values :
+       run(collective(CollectiveKind::AllReduce, ElementType::F64, {100}),
            doubles))
     EXPECT_EQ(values, sumOf(doubles));
   std::vector<std::vector<int64_t>> integers;
@@ -173,8 +173,8 @@ TEST_P(CommunicatorTest, AllGatherAlongEveryDimension) {
   Shape shape = {2, 3, 5};
   auto sources = randomSources<float>(shape);
   for (int32_t dim = 0; dim < 3; ++dim) {
-    Collective op = collective(CollectiveKind::AllGather, ElementType::F32,
-                               shape, -1, dim);
+    Collective op =
+        collective(CollectiveKind::AllGather, ElementType::F32, shape, -1, dim);
     Shape whole = destinationShape(op, ranks());
     for (const auto &values : run(op, sources))
       for (int64_t i = 0; i < numElements(whole); ++i) {
@@ -206,8 +206,8 @@ TEST_P(CommunicatorTest, ReduceScatterAlongEveryDimension) {
   auto sources = randomSources<float>(shape);
   auto sum = sumOf(sources);
   for (int32_t dim = 0; dim < 3; ++dim) {
-    Collective op = collective(CollectiveKind::ReduceScatter, ElementType::F32,
-                               shape, dim);
+    Collective op =
+        collective(CollectiveKind::ReduceScatter, ElementType::F32, shape, dim);
     Shape part = destinationShape(op, n);
     auto results = run(op, sources);
     for (int64_t rank = 0; rank < n; ++rank)

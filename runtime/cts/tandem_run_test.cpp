@@ -1,0 +1,193 @@
+//===- tandem_run_test.cpp - the command line tool ------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cts/support.h"
+#include "tandem_rt/safetensors.h"
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace tandem::rt::cts {
+namespace {
+
+struct Outcome {
+  int status;
+  std::string text;
+};
+
+/// Output and errors together.
+Outcome execute(const std::string &arguments) {
+  std::string command = "timeout 60 " TANDEM_RUN " " + arguments + " 2>&1";
+  FILE *pipe = popen(command.c_str(), "r");
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (size_t count = fread(buffer.data(), 1, buffer.size(), pipe))
+    text.append(buffer.data(), count);
+  return {WEXITSTATUS(pclose(pipe)), text};
+}
+
+/// loss = sum(x²)/2 over both ranks; w -= lr·x summed over ranks; step += 1.
+Bytes program() {
+  ProgramBuilder b({{"data", 2}});
+  uint32_t code = b.addCodeObject("kernels", kernelImage());
+  Form rows{{{1, {0}}}, {}};
+  uint32_t x =
+      b.addArgument({"input", "x", ElementType::F32, {4}, {}, rows, -1, {}});
+  uint32_t w = b.addArgument({"parameter",
+                              "w",
+                              ElementType::F32,
+                              {4},
+                              {},
+                              rows,
+                              -1,
+                              std::pair(-1.0, 1.0)});
+  uint32_t lr = b.addArgument(
+      {"learning_rate", "0", ElementType::F32, {}, {}, {}, -1, {}});
+  uint32_t step =
+      b.addArgument({"step", "step", ElementType::I64, {}, {}, {}, -1, {}});
+  uint32_t loss =
+      b.addResult({"loss", "loss", ElementType::F32, {}, {}, {}, {}});
+  b.addUpdate(w);
+  b.addUpdate(step);
+  b.setArena(64);
+  b.launch({.name = "loss"}, code, "loss", {b.argument(x)}, {b.arena(0, 4)},
+           {2});
+  b.add({.name = "sum loss"}, Collective{CollectiveKind::AllReduce,
+                                         {0},
+                                         ElementType::F32,
+                                         {},
+                                         -1,
+                                         -1,
+                                         b.arena(0, 4),
+                                         b.result(loss)});
+  b.add({.name = "check loss"},
+        CheckFinite{ElementType::F32, b.result(loss), "loss"});
+  b.launch({.name = "sgd"}, code, "sgd",
+           {b.argument(w), b.argument(x), b.argument(lr)}, {b.argument(w)},
+           {2});
+  b.launch({.name = "count"}, code, "increment", {b.argument(step)},
+           {b.argument(step)});
+  return *b.finish();
+}
+
+class TandemRunTest : public testing::Test {
+protected:
+  void SetUp() override {
+    folder = testing::TempDir() + "tandem-run-" + std::to_string(getpid());
+    std::filesystem::create_directory(folder);
+    Bytes bytes = program();
+    std::ofstream(at("p.tdm"), std::ios::binary)
+        .write(reinterpret_cast<const char *>(bytes.data()),
+               std::streamsize(bytes.size()));
+    writeData("d.safetensors", "w");
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  std::string at(const std::string &name) const { return folder + "/" + name; }
+
+  void writeData(const std::string &name, const std::string &parameter) {
+    Tensor w = tensorOf<float>({4}, {1, 2, 3, 4});
+    Tensor lr = tensorOf<float>({}, {0.5f});
+    Tensor step = tensorOf<int64_t>({}, {0});
+    Tensor x0 = tensorOf<float>({4}, {1, 1, 1, 1});
+    Tensor x1 = tensorOf<float>({4}, {0, 2, 4, 6});
+    EXPECT_OK(writeSafetensors(at(name), {{"parameter/" + parameter, w.view()},
+                                          {"learning_rate/0", lr.view()},
+                                          {"step/step", step.view()},
+                                          {"batch.0/x", x0.view()},
+                                          {"batch.1/x", x1.view()}}));
+  }
+
+  std::string folder;
+};
+
+TEST_F(TandemRunTest, TrainsAndSaves) {
+  Outcome run = execute(at("p.tdm") + " --data " + at("d.safetensors") +
+                        " --steps 3 --save " + at("s.safetensors"));
+  EXPECT_EQ(run.text, "step 1 loss 2\nstep 2 loss 28\nstep 3 loss 2\n");
+  EXPECT_EQ(run.status, 0);
+  auto saved = SafetensorsFile::open(at("s.safetensors"));
+  ASSERT_TRUE(saved.ok());
+  Tensor w = tensorOf<float>({4}, {0, 0, 0, 0});
+  EXPECT_EQ(std::memcmp(saved->find("parameter/w")->data, w.data.data(), 16),
+            0);
+  // The saved file goes on where the run ended: with the second batch.
+  run = execute(at("p.tdm") + " --steps=1 --data=" + at("s.safetensors"));
+  EXPECT_EQ(run.text, "step 4 loss 28\n");
+}
+
+TEST_F(TandemRunTest, WritesATimeline) {
+  Outcome run = execute(at("p.tdm") + " --steps 2 --trace " + at("t.json"));
+  EXPECT_EQ(run.status, 0) << run.text;
+  EXPECT_NE(run.text.find("communication hidden behind computation: "),
+            std::string::npos);
+  std::ifstream file(at("t.json"));
+  std::string json(std::istreambuf_iterator<char>(file), {});
+  EXPECT_EQ(json.find("{\"displayTimeUnit\":\"ms\",\"traceEvents\":["), 0u);
+  EXPECT_NE(json.find("\"name\":\"rank 1\""), std::string::npos);
+  EXPECT_NE(json.find("\"sum loss\""), std::string::npos);
+}
+
+TEST_F(TandemRunTest, MakesUpValues) {
+  Outcome first = execute(at("p.tdm") + " --steps 2");
+  EXPECT_EQ(first.text.find("no --data: values are seeded\nstep 1 loss "), 0u)
+      << first.text;
+  EXPECT_EQ(execute(at("p.tdm") + " --steps 2").text, first.text);
+}
+
+TEST_F(TandemRunTest, ListsPrograms) {
+  Outcome run = execute(at("p.tdm") + " --print");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_NE(run.text.find("all_reduce 'sum loss' stage 0 strand 0 {data} f32"),
+            std::string::npos)
+      << run.text;
+}
+
+TEST_F(TandemRunTest, SaysWhatIsWrong) {
+  auto expect = [&](const std::string &arguments, const std::string &text) {
+    Outcome run = execute(arguments);
+    EXPECT_EQ(run.status, 1) << arguments;
+    EXPECT_NE(run.text.find("tandem-run: error: "), std::string::npos)
+        << run.text;
+    EXPECT_NE(run.text.find(text), std::string::npos) << run.text;
+    EXPECT_EQ(std::count(run.text.begin(), run.text.end(), '\n'), 1)
+        << run.text;
+  };
+  expect("", "no program given, see --help");
+  expect("--stepz 3", "unknown option '--stepz', see --help");
+  expect(at("p.tdm") + " --steps -1", "--steps is '-1', expected a number");
+  expect(at("p.tdm") + " --data", "--data needs a value");
+  expect(at("none.tdm"), "cannot read");
+  expect(at("d.safetensors"), "not a Tandem program");
+  writeData("other.safetensors", "v");
+  expect(at("p.tdm") + " --data " + at("other.safetensors"),
+         "data has no tensor 'parameter/w', which the program needs");
+  expect("env", "cannot read 'env'");
+}
+
+TEST_F(TandemRunTest, ANanEndsTheRunWithTheStep) {
+  Tensor bad = tensorOf<float>({4}, {1, NAN, 1, 1});
+  auto data = SafetensorsFile::open(at("d.safetensors"));
+  ASSERT_TRUE(data.ok());
+  auto tensors = data->tensors();
+  tensors["batch.1/x"] = bad.view();
+  EXPECT_OK(writeSafetensors(at("bad.safetensors"), tensors));
+  Outcome run = execute(at("p.tdm") + " --data " + at("bad.safetensors"));
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.text.find("step 1 loss 2\ntandem-run: error: step 2, command "
+                          "2 'check loss': loss is nan"),
+            std::string::npos)
+      << run.text;
+}
+
+} // namespace
+} // namespace tandem::rt::cts
