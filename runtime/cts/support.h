@@ -39,13 +39,15 @@ template <> struct TypeOf<int32_t> {
 template <typename T>
 Tensor tensorOf(Shape shape, const std::vector<T> &values) {
   Tensor tensor(TypeOf<T>::value, std::move(shape));
-  std::memcpy(tensor.data.data(), values.data(), tensor.data.size());
+  if (!values.empty()) // memcpy takes no null, even for nothing
+    std::memcpy(tensor.data.data(), values.data(), tensor.data.size());
   return tensor;
 }
 
 template <typename T> std::vector<T> valuesOf(const Tensor &tensor) {
   std::vector<T> values(tensor.data.size() / sizeof(T));
-  std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  if (!values.empty())
+    std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
   return values;
 }
 
