@@ -9,6 +9,7 @@
 #include "cpu/memory.h"
 #include "core/text.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
@@ -19,8 +20,8 @@ namespace tandem::rt::cpu {
 Expected<Memory> Memory::allocate(int64_t bytes) {
   constexpr size_t kHugePage = size_t(2) << 20;
   Memory memory;
-  if (bytes == 0)
-    return memory;
+  // Even an empty buffer has an address: null is no argument of memcpy.
+  bytes = std::max<int64_t>(bytes, 1);
   void *start = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (start == MAP_FAILED)
