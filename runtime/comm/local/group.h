@@ -1,4 +1,9 @@
-//===- group.h - what the members of a group share --------------*- C++ -*-===//
+//===- group.h - group.h - what the members of a group share ----*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,13 +26,15 @@ class Barrier {
 public:
   explicit Barrier(size_t members) : members(members) {}
 
-  /// True when all members have come, false once aborted.
-  bool wait() {
+  /// True when all members have come, false once aborted. The last one to come
+  /// runs `completion` before it wakes the others.
+  template <typename Completion> bool wait(Completion completion) {
     std::unique_lock lock(mutex);
     if (aborted)
       return false;
     size_t mine = generation;
     if (++arrived == members) {
+      completion();
       arrived = 0;
       ++generation;
       condition.notify_all();
@@ -37,6 +44,9 @@ public:
     // A barrier that all members reached stays passed: an abort later on must
     // not make some of them believe that they were alone.
     return generation != mine;
+  }
+  bool wait() {
+    return wait([] {});
   }
 
   void abort() {
@@ -67,13 +77,27 @@ struct Post {
   char *destination = nullptr;
 };
 
+using Posts = std::vector<Post>;
+
 /// Posts are written before the first barrier of a collective and read until
-/// the second one.
+/// the last one.
 struct Group {
   explicit Group(size_t members) : posts(members), barrier(members) {}
-  std::vector<Post> posts;
+
+  /// Once all posts are there: do they agree? A small collective is done here,
+  /// at once for all members, as waking them costs more than the work.
+  void meet();
+
+  Posts posts;
   Barrier barrier;
+  /// Written by meet(), read by all before they come to the next barrier.
+  Status agreement;
+  bool finished = false;
 };
+
+/// Does one member's share of a collective: its destination, but for an
+/// all-reduce its slice of everyone's.
+void transfer(const Posts &posts, size_t member);
 
 } // namespace tandem::rt::local
 
