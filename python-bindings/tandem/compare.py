@@ -88,7 +88,9 @@ def _pairs(kind, found, expected):
         if name not in found:
             continue
         if found[name].shape != expected[name].shape or found[name].dtype != expected[name].dtype:
-            rows.append(Row(kind, name, float("nan"), float("nan"), 0.0, "other type or shape", False))
+            rows.append(
+                Row(kind, name, float("nan"), float("nan"), 0.0, "other type or shape", False)
+            )
         else:
             pairs.append((name, found[name], expected[name]))
     return pairs, rows
@@ -115,14 +117,20 @@ def judge_losses(found, expected, training):
 def _judge_gradient(name, found, expected, floor, training):
     scale = max(_largest(expected.double()), floor)
     rule = "max|g|" if scale > floor else f"{FLOOR:g} largest g"
-    return _row("gradient", name, _difference(found, expected), expected, training.tolerance, scale, rule)
+    return _row(
+        "gradient", name, _difference(found, expected), expected, training.tolerance, scale, rule
+    )
 
 
 def _worst(rows):
     """The row that is nearest to failing, or fails most."""
 
     def badness(row):
-        ratio = row.absolute / row.allowed if row.allowed else (0.0 if row.absolute == 0 else float("inf"))
+        ratio = (
+            row.absolute / row.allowed
+            if row.allowed
+            else (0.0 if row.absolute == 0 else float("inf"))
+        )
         return (not row.passed, ratio if ratio == ratio else float("inf"))
 
     return max(rows, key=badness)
@@ -183,7 +191,17 @@ def judge_buffers(found, expected, training):
         if not b.dtype.is_floating_point:
             rows.append(_equal_row("buffer", name, a, b, "integers"))
         else:
-            rows.append(_row("buffer", name, _difference(a, b), b, training.tolerance, _largest(b.double()), "max|b|"))
+            rows.append(
+                _row(
+                    "buffer",
+                    name,
+                    _difference(a, b),
+                    b,
+                    training.tolerance,
+                    _largest(b.double()),
+                    "max|b|",
+                )
+            )
     return rows
 
 
@@ -192,13 +210,29 @@ def _judge_choice(name, found, expected, values, training, exact):
     differs = found != expected
     count = int(differs.sum())
     if exact or not count or values is None:
-        return Row("choice", name, float(count), count / max(expected.numel(), 1), 0.0, "equal indices", count == 0)
+        return Row(
+            "choice",
+            name,
+            float(count),
+            count / max(expected.numel(), 1),
+            0.0,
+            "equal indices",
+            count == 0,
+        )
     values = values.double()
     margin = (values.gather(-1, found) - values.gather(-1, expected)).abs()[differs]
     allowed = training.tolerance * _largest(values)
     largest = _largest(margin)
     rule = f"{count}/{expected.numel()} differ, by margin"
-    return Row("choice", name, largest, largest / max(_largest(values), 1e-300), allowed, rule, largest <= allowed)
+    return Row(
+        "choice",
+        name,
+        largest,
+        largest / max(_largest(values), 1e-300),
+        allowed,
+        rule,
+        largest <= allowed,
+    )
 
 
 def judge_choices(found, expected, training, exact):
@@ -206,7 +240,9 @@ def judge_choices(found, expected, training, exact):
     rows = []
     for step, (a, b) in enumerate(zip(found.choices, expected.choices)):
         for index, (mine, theirs, values) in enumerate(zip(a, b, expected.margins[step])):
-            rows.append(_judge_choice(f"{index} at step {step}", mine, theirs, values, training, exact))
+            rows.append(
+                _judge_choice(f"{index} at step {step}", mine, theirs, values, training, exact)
+            )
     return rows
 
 
@@ -225,7 +261,9 @@ def compare(found, expected, training, exact):
 def table(rows, tolerance):
     """For people: one line per row."""
     width = max([4, *(len(row.name) for row in rows)])
-    lines = [f"{'what':9} {'name':{width}} {'abs':>8} {'rel':>8} {'allowed':>8}     rule (times {tolerance:g})"]
+    lines = [
+        f"{'what':9} {'name':{width}} {'abs':>8} {'rel':>8} {'allowed':>8}     rule (times {tolerance:g})"
+    ]
     for row in rows:
         mark = "ok" if row.passed else "FAIL"
         lines.append(

@@ -16,7 +16,9 @@ def mesh_text(mesh):
         return mesh
     for axis, size in mesh.items():
         if not isinstance(size, int) or size < 1:
-            raise CompileError(f"mesh: axis {axis!r} has size {size!r}, expected a positive integer")
+            raise CompileError(
+                f"mesh: axis {axis!r} has size {size!r}, expected a positive integer"
+            )
     return ",".join(f"{axis}={size}" for axis, size in mesh.items())
 
 

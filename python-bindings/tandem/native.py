@@ -7,5 +7,7 @@ def native():
     try:
         from . import _tandem
     except ImportError as error:
-        raise TandemError(f"the compiled module cannot be loaded ({error}); `make build` makes it") from error
+        raise TandemError(
+            f"the compiled module cannot be loaded ({error}); `make build` makes it"
+        ) from error
     return _tandem

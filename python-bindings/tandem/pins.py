@@ -25,8 +25,12 @@ def pin(glob, **forms):
     A form is `full` or `gather(d)`; axes that are not named are left to the planner.
     """
     if not forms:
-        raise CompileError(f"pin {glob!r}: names no axis; expected axis=form, as in model='gather(1)'")
+        raise CompileError(
+            f"pin {glob!r}: names no axis; expected axis=form, as in model='gather(1)'"
+        )
     for axis, form in forms.items():
         if not _FORM.fullmatch(str(form).replace(" ", "")):
-            raise CompileError(f"pin {glob!r}: {axis} is {form!r}, expected full or gather(<dimension>)")
+            raise CompileError(
+                f"pin {glob!r}: {axis} is {form!r}, expected full or gather(<dimension>)"
+            )
     return Pin(glob, tuple(forms.items()))

@@ -63,7 +63,9 @@ class Step:
         wanted = [a for a in self.module.arguments if a.role == "input"]
         names = [a.name for a in wanted]
         if list(tensors) != names and set(tensors) != set(names):
-            raise BatchError(f"batch: found tensors {', '.join(tensors)}, expected {', '.join(names)}")
+            raise BatchError(
+                f"batch: found tensors {', '.join(tensors)}, expected {', '.join(names)}"
+            )
         for argument in wanted:
             tensor = tensors[argument.name]
             if tuple(tensor.shape) != tuple(argument.shape) or tensor.dtype != argument.dtype:
@@ -109,7 +111,9 @@ class Step:
         """{parameter name: gradient} of the last step; the step must be compiled with `gradients=True`."""
         names = [r.name for r in self.module.results if r.role == "gradient"]
         if not names:
-            raise TandemError("gradients: the step was compiled without them, expected compile(..., gradients=True)")
+            raise TandemError(
+                "gradients: the step was compiled without them, expected compile(..., gradients=True)"
+            )
         return {name: self.result("gradient", name) for name in names}
 
     # State dicts
@@ -149,9 +153,13 @@ class Step:
 
     def load_state_dict(self, state, optimizer_state=None):
         """Takes over a model's state dict and, if given, an optimizer's (torch.optim's or a step's own)."""
-        missing = [name for name in self._model_keys if name in self.state_dict() and name not in state]
+        missing = [
+            name for name in self._model_keys if name in self.state_dict() and name not in state
+        ]
         if missing:
-            raise StateError(f"state dict: has no {missing[0]!r}; expected every name of the model's state dict")
+            raise StateError(
+                f"state dict: has no {missing[0]!r}; expected every name of the model's state dict"
+            )
         for argument in self.module.arguments:
             if argument.role in ("parameter", "buffer") and argument.name in state:
                 self._load(argument, state[argument.name])
@@ -176,7 +184,9 @@ class Step:
                 self._load(argument, torch.zeros(argument.shape) if value is None else value)
         own = optimizer_state.get(_OWN_STATE, {})
         if len(counts) > 1:
-            raise StateError(f"optimizer state: parameters have taken {sorted(counts)} steps, expected one count")
+            raise StateError(
+                f"optimizer state: parameters have taken {sorted(counts)} steps, expected one count"
+            )
         # SGD does not count its steps, but a momentum that is there is not the first one.
         count = own.get("step", next(iter(counts), 1 if optimizer_state["state"] else 0))
         self._set("step/step", torch.tensor(count))

@@ -27,7 +27,9 @@ class _Choices(TorchDispatchMode):
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         result = operator(*args, **(kwargs or {}))
         name = operator._overloadpacket.__name__
-        if name == "topk" or (name in ("argmax", "max") and operator._overloadname not in ("default", "other")):
+        if name == "topk" or (
+            name in ("argmax", "max") and operator._overloadname not in ("default", "other")
+        ):
             self._note(args, result[1] if isinstance(result, tuple) else result)
         elif name == "argmax" and len(args) > 1:
             self._note(args, result)
@@ -91,7 +93,9 @@ def run_eager(model, loss_fn, optimizer, batches, seed, random_calls):
         history.choices.append(choices.indices)
         history.margins.append(choices.values)
         named = model.named_parameters()
-        history.gradients.append({name: p.grad.detach().clone() for name, p in named if p.grad is not None})
+        history.gradients.append(
+            {name: p.grad.detach().clone() for name, p in named if p.grad is not None}
+        )
         optimizer.step()
     history.parameters = {name: p.detach().clone() for name, p in model.named_parameters()}
     history.buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
@@ -113,14 +117,19 @@ def _optimizer_states(model, optimizer):
 def run_step(step, batches):
     """Trains a compiled step, and returns the history."""
     module, history = step.module, History()
-    choices = [r.name for r in module.results if r.role == "output" and r.name.startswith("choice.")]
+    choices = [
+        r.name for r in module.results if r.role == "output" and r.name.startswith("choice.")
+    ]
     for batch in batches:
         history.losses.append(step(batch).item())
         history.gradients.append(step.gradients())
         history.choices.append([step.result("output", name) for name in choices])
     for argument in module.arguments:
         if argument.role in ("parameter", "buffer", "state"):
-            values = getattr(history, {"parameter": "parameters", "buffer": "buffers", "state": "states"}[argument.role])
+            values = getattr(
+                history,
+                {"parameter": "parameters", "buffer": "buffers", "state": "states"}[argument.role],
+            )
             values[argument.name] = step.value(argument.key)
     history.buffers["(step)"] = step.value("step/step")
     return history
@@ -148,7 +157,9 @@ def make_subject(file, steps=STEPS, seed=0):
     batches = file.batches(steps)
     module = export(model, file.loss, optimizer, batches[0], gradients=True)
     twin = copy.deepcopy(model)
-    expected = run_eager(twin, file.loss, file.make_optimizer(twin), batches, seed, module.random_calls)
+    expected = run_eager(
+        twin, file.loss, file.make_optimizer(twin), batches, seed, module.random_calls
+    )
     observed = observe_choices(module)
     if _same_choices(observed, expected):
         module = observed
@@ -161,7 +172,8 @@ def make_subject(file, steps=STEPS, seed=0):
 def _reshape_choices(found, expected):
     """The captured index may lack the dimension that eager's has, of size 1."""
     found.choices = [
-        [mine.reshape(theirs.shape) for mine, theirs in zip(a, b)] for a, b in zip(found.choices, expected.choices)
+        [mine.reshape(theirs.shape) for mine, theirs in zip(a, b)]
+        for a, b in zip(found.choices, expected.choices)
     ]
 
 

@@ -4,6 +4,9 @@ with eager*).
 
 import contextlib
 import copy
+import os
+import subprocess
+from pathlib import Path
 
 import tandem
 import torch
@@ -17,6 +20,17 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 def eager(seed, step, calls):
     with sdpa_kernel(SDPBackend.MATH), tandem.random.replay(seed, step, calls):
         yield
+
+
+def verify_text(text):
+    """Lets the dialect's verifier read the text, where `tandem-opt` is built."""
+    root = Path(__file__).resolve().parents[2]
+    tool = Path(os.environ.get("TANDEM_BUILD", root / "build")) / "bin" / "tandem-opt"
+    if tool.exists():
+        done = subprocess.run(
+            [tool, "-", "-o", os.devnull], input=text, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr[:2000]
 
 
 def largest(tensor):
@@ -47,6 +61,7 @@ def compare(model, loss_fn, optimizer, batches, seed=5):
     """Raises AssertionError where captured and eager differ. Returns the StepModule."""
     before = copy.deepcopy(model.state_dict())
     module = tandem.export(model, loss_fn, optimizer, batches[0], gradients=True)
+    verify_text(module.mlir)
     tolerance = TOLERANCE[module.precision]
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name]), f"export changed {name}"

@@ -81,7 +81,11 @@ def test_missing_and_further_names_fail(found, expected):
     del found.gradients[1]["w"]
     found.parameters["other"] = torch.zeros(2)
     del found.states["exp_avg.w"]
-    assert failures(found, expected) == [("gradient", "w"), ("parameter", "other"), ("state", "exp_avg.w")]
+    assert failures(found, expected) == [
+        ("gradient", "w"),
+        ("parameter", "other"),
+        ("state", "exp_avg.w"),
+    ]
 
 
 def test_other_shape_fails(found, expected):
@@ -117,7 +121,11 @@ def test_update_done_twice_fails(found, expected):
     found.parameters["w"] -= 1e-3 * torch.sign(expected.gradients[0]["w"])
     found.states["exp_avg.w"] *= 1.9
     found.buffers["count"] += 1
-    assert failures(found, expected) == [("buffer", "count"), ("parameter", "w"), ("state", "exp_avg.w")]
+    assert failures(found, expected) == [
+        ("buffer", "count"),
+        ("parameter", "w"),
+        ("state", "exp_avg.w"),
+    ]
 
 
 def test_choices_may_differ_only_within_the_margin_and_not_in_float64(found, expected):
@@ -127,7 +135,9 @@ def test_choices_may_differ_only_within_the_margin_and_not_in_float64(found, exp
     rule = training(1e-4)
 
     def passed(exact):
-        return all(row.passed for row in compare(found, expected, rule, exact) if row.kind == "choice")
+        return all(
+            row.passed for row in compare(found, expected, rule, exact) if row.kind == "choice"
+        )
 
     assert passed(exact=False) and not passed(exact=True)
     found.choices[0] = [torch.tensor([[1], [0]])]

@@ -11,11 +11,19 @@ HELP = "train a model file in eager PyTorch and in Tandem, and compare every los
 
 def add_arguments(parser):
     add_model_arguments(parser)
-    parser.add_argument("--mesh", default="", metavar="AXIS=N,...", help="space axes; default: one rank")
-    parser.add_argument("--plan", default="", help="plan preset, or a plan file (default: data-parallel)")
+    parser.add_argument(
+        "--mesh", default="", metavar="AXIS=N,...", help="space axes; default: one rank"
+    )
+    parser.add_argument(
+        "--plan", default="", help="plan preset, or a plan file (default: data-parallel)"
+    )
     parser.add_argument("--micro", type=int, default=1, help="microbatches (default: 1)")
-    parser.add_argument("--pin", action="append", default=[], metavar="GLOB:AXIS=FORM", help="may be repeated")
-    parser.add_argument("--steps", type=int, default=STEPS, help=f"training steps (default: {STEPS})")
+    parser.add_argument(
+        "--pin", action="append", default=[], metavar="GLOB:AXIS=FORM", help="may be repeated"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=STEPS, help=f"training steps (default: {STEPS})"
+    )
     parser.add_argument("--threads", type=int, default=1, help="cores per rank (default: 1)")
     parser.add_argument("--show-plan", action="store_true", help="print the plan first")
 
@@ -32,12 +40,23 @@ def run(options):
     file = load(options)
     subject = make_subject(file, options.steps, options.seed)
     compiled = compile_module(
-        subject.module, options.file, mesh=options.mesh, plan=options.plan, micro=options.micro, pins=options.pin
+        subject.module,
+        options.file,
+        mesh=options.mesh,
+        plan=options.plan,
+        micro=options.micro,
+        pins=options.pin,
     )
     if options.show_plan:
         print(compiled.plan_table)
     step = Step(
-        subject.module, compiled.bytes, subject.model, subject.optimizer, compiled, options.threads, options.seed
+        subject.module,
+        compiled.bytes,
+        subject.model,
+        subject.optimizer,
+        compiled,
+        options.threads,
+        options.seed,
     )
     rows = judge(subject, run_step(step, subject.batches))
     print(table(rows, subject.training.tolerance))
