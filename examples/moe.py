@@ -52,14 +52,14 @@ class MoE(nn.Module):
         if self.k > 1:
             gates = gates / gates.sum(dim=-1, keepdim=True)
         capacity = max(1, math.ceil(self.capacity * self.k * tokens.shape[1] / self.experts))
-        dispatch, combine = 0.0, 0.0
         taken = torch.zeros_like(chosen[:, :1, :1])
+        dispatch = combine = torch.zeros((), dtype=tokens.dtype, device=tokens.device)
         for i in range(self.k):
             expert = F.one_hot(chosen[..., i], self.experts)
             place = ((torch.cumsum(expert, dim=1) - 1 + taken) * expert).sum(dim=-1)
             taken = taken + expert.sum(dim=1, keepdim=True)
             place = place[..., None] == torch.arange(capacity, device=place.device)
-            mask = (expert[..., None] * place[..., None, :]).to(tokens.dtype)
+            mask = expert.to(tokens.dtype)[..., None] * place.to(tokens.dtype)[..., None, :]
             dispatch = dispatch + mask
             combine = combine + gates[..., i, None, None] * mask
         return dispatch, combine, self.balance(probabilities, chosen)

@@ -102,6 +102,7 @@ def _path_name(path):
 def _value_range(tensor):
     if (
         tensor.dtype.is_floating_point
+        or tensor.dtype.is_complex
         or tensor.dtype == torch.bool
         or tensor.is_meta
         or not tensor.numel()

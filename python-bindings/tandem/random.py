@@ -82,6 +82,13 @@ def bernoulli(shape, probability, seed, ordinal, step):
     return drawn < keep_threshold(probability)
 
 
+def is_defined(operator):
+    """Whether a random ATen operator draws from this definition."""
+    name = operator._overloadpacket.__name__
+    # `normal` and `uniform` exist as in-place operators; the others take tensors of parameters.
+    return hasattr(replay, "_draw_" + name.rstrip("_")) and name not in ("normal", "uniform")
+
+
 def _positional(arguments, keywords, names, defaults):
     """Values of the named arguments that follow the first one."""
     given = dict(zip(names, arguments[1:], strict=False))

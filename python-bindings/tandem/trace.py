@@ -9,6 +9,7 @@ allocated.
 import contextlib
 import warnings
 from dataclasses import dataclass
+from unittest import mock
 
 import torch
 import torch.utils._pytree as pytree
@@ -27,6 +28,7 @@ from .arguments import Argument, Result, buffers_of, inputs_of, parameters_of, s
 from .errors import CaptureError, TandemError, UnsupportedOperatorError
 from .locations import UNKNOWN, Location, current_location, location_of_traceback
 from .optimizers import FunctionalOptimizer
+from .random import is_defined
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 
@@ -82,15 +84,17 @@ class _OriginMode(TorchDispatchMode):
             self.location = location
             self.location_of_sequence.setdefault(torch.autograd._get_sequence_nr() - 1, location)
         result = operator(*args, **(kwargs or {}))
-        ordinal = self._count_random(operator, result)
+        ordinal = self._count_random(operator, result, location)
         _tag_new_nodes(
             get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal)
         )
         return result
 
-    def _count_random(self, operator, result):
+    def _count_random(self, operator, result, location):
         if not is_random(operator):
             return None
+        if not is_defined(operator):
+            raise UnsupportedOperatorError(operator, location, "its random numbers are not defined")
         tensor = pytree.tree_leaves(result)[0]
         self.random_calls.append(
             (operator._overloadpacket.__name__.rstrip("_"), tuple(tensor.shape))
@@ -120,6 +124,11 @@ class _OriginMode(TorchDispatchMode):
         return before
 
 
+def _causal_hint(mask, is_causal=None, size=None):
+    """For torch.nn.Transformer, which looks into the mask for a hint that changes no result."""
+    return bool(is_causal)
+
+
 @contextlib.contextmanager
 def _capturing():
     """The global settings under which a trace is complete and correct.
@@ -132,6 +141,7 @@ def _capturing():
         sdpa_kernel(SDPBackend.MATH),
         torch.enable_grad(),
         warnings.catch_warnings(),
+        mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _causal_hint),
     ):
         warnings.simplefilter("ignore")
         yield

@@ -165,8 +165,10 @@ def make_subject(file, steps=STEPS, seed=0):
         module = observed
     else:
         expected.choices = [[] for _ in batches]
-    training = _training(model, optimizer, steps, file.dtype)
-    return Subject(module, model, optimizer, batches, seed, file.dtype, expected, training)
+    # A float64 model may round to float32 inside, as those of `transformers` do.
+    precision = module.precision
+    training = _training(model, optimizer, steps, precision)
+    return Subject(module, model, optimizer, batches, seed, precision, expected, training)
 
 
 def _reshape_choices(found, expected):

@@ -336,10 +336,20 @@ ODD = {
     "integers": lambda x: x * (torch.arange(6) // 2 % 3) + (torch.arange(6) - 3).clamp(min=0),
     "masks": lambda x: x * ((x > 0) & (x < 1) | ~(x > -1)) + (x.isnan().any() | (x > 9).all()),
     "softmax": lambda x: x.softmax(0) * x.log_softmax(1),
+    "inverse functions": lambda x: _inverses(0.9 * x.tanh()),
+    "kth value": lambda x: x.kthvalue(2, dim=1).values + x.median(dim=1).values + x.median(),
+    "bucketize": lambda x: x * torch.bucketize(x.detach(), torch.tensor([-1.0, 0.0, 1.0]).double()),
+    "new_full": lambda x: x.new_full((8, 6), 0.5) * x + x.new_ones(6) + x.new_zeros(6),
+    "index_copy": lambda x: x.index_copy(1, torch.tensor([4, 0]), x[:, :2] * 2),
     "checkpoint": lambda x: torch.utils.checkpoint.checkpoint(
         lambda y: y.sin() * y, x, use_reentrant=False
     ),
 }
+
+
+def _inverses(x):
+    hyperbolic = x.sinh() + x.cosh() + x.asinh() + x.atanh() + (x * x + 2).acosh()
+    return hyperbolic + x.tan() + x.atan() + x.asin() + x.acos()
 
 
 def _assign(x):
@@ -365,6 +375,41 @@ def test_operators(name):
     compare(
         model, loss, torch.optim.SGD(model.parameters(), lr=0.1), [normal(8, 6) for _ in range(2)]
     )
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm]
+)
+def test_parametrized_layers(layer):
+    model = nn.Sequential(layer(nn.Linear(6, 8)), nn.Tanh(), nn.Linear(8, 1)).double()
+    compare(model, mse, torch.optim.Adam(model.parameters()), regression(2))
+
+
+def test_bilinear():
+    model = nn.Bilinear(6, 6, 3).double()
+    optimizer = torch.optim.Adam(model.parameters())
+    compare(model, lambda m, x: m(x, x.flip(0)).square().sum(), optimizer, [normal(4, 6)] * 2)
+
+
+def test_encoder_and_decoder_of_torch():
+    def loss(model, batch):
+        mask = nn.Transformer.generate_square_subsequent_mask(4, dtype=torch.float64)
+        return model(*batch, tgt_mask=mask).square().mean()
+
+    model = nn.Transformer(8, 2, 1, 1, 16, batch_first=True).double()
+    batches = [(normal(4, 5, 8), normal(4, 4, 8)) for _ in range(2)]
+    compare(model, loss, torch.optim.Adam(model.parameters()), batches)
+
+
+def test_gradient_penalty():
+    def loss(model, x):
+        x = x.clone().requires_grad_()
+        y = model(x).sum()
+        (gradient,) = torch.autograd.grad(y, x, create_graph=True)
+        return y + gradient.square().sum()
+
+    model = small(nn.Tanh())
+    compare(model, loss, torch.optim.Adam(model.parameters()), [normal(4, 6) for _ in range(2)])
 
 
 def test_random_operators():

@@ -2,6 +2,7 @@
 kind.
 """
 
+import inspect
 import operator as python_operator
 
 import torch
@@ -63,7 +64,10 @@ class _Lowering:
     def _define_arguments(self):
         nodes = [node for node in self.trace.graph.graph.nodes if node.op == "placeholder"]
         for node, argument in zip(nodes, self.trace.arguments, strict=True):
-            value = self.values[node] = Value(_type(argument))
+            try:
+                value = self.values[node] = Value(_type(argument))
+            except Unsupported as error:
+                raise CaptureError(f"{argument.role} {argument.name!r}: {error}") from error
             if argument.role in ("seed", "step"):
                 setattr(self.builder, argument.role, value)
         return [self.values[node] for node in nodes]
@@ -100,9 +104,11 @@ class _Lowering:
             raise self._unsupported(
                 node, _LATER.get(base_name(node.target), "") if lowering is None else ""
             )
-        self.builder.out = _types_of(node.meta["val"])
         try:
-            result = lowering(self.builder, *self._plain(node.args), **self._plain(node.kwargs))
+            self.builder.out = _types_of(node.meta["val"])
+            result = _apply(
+                lowering, self.builder, self._plain(node.args), self._plain(node.kwargs)
+            )
         except Unsupported as error:
             raise self._unsupported(node, str(error)) from error
         self._check(node, result)
@@ -138,12 +144,19 @@ class _Lowering:
                 )
 
 
+def _apply(lowering, *arguments_and_keywords):
+    builder, arguments, keywords = arguments_and_keywords
+    try:
+        inspect.signature(lowering).bind(builder, *arguments, **keywords)
+    except TypeError as error:
+        raise Unsupported(f"this overload: {error}") from error
+    return lowering(builder, *arguments, **keywords)
+
+
 def _type(tensor):
     if tensor.dtype not in ELEMENT_TYPES:
-        raise CaptureError(
-            f"element type {tensor.dtype}: expected one of"
-            f" {', '.join(str(dtype) for dtype in ELEMENT_TYPES)}"
-        )
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in ELEMENT_TYPES)
+        raise Unsupported(f"element type {tensor.dtype}, expected one of {known}")
     return TensorType(tuple(int(size) for size in tensor.shape), tensor.dtype)
 
 

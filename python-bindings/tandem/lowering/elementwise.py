@@ -73,6 +73,72 @@ def _log10(b, x):
     return b.binary("mul", b.unary("log", b.convert(x, b.out.dtype)), 1 / math.log(10))
 
 
+@lowers("tan")
+def _tan(b, x):
+    x = b.convert(x, b.out.dtype)
+    return b.binary("div", b.unary("sin", x), b.unary("cos", x))
+
+
+@lowers("sinh")
+def _sinh(b, x):
+    x = b.convert(x, b.out.dtype)
+    difference = b.binary("sub", b.unary("expm1", x), b.unary("expm1", b.unary("neg", x)))
+    return b.binary("mul", difference, 0.5)
+
+
+@lowers("cosh")
+def _cosh(b, x):
+    x = b.convert(x, b.out.dtype)
+    total = b.binary("add", b.unary("exp", x), b.unary("exp", b.unary("neg", x)))
+    return b.binary("mul", total, 0.5)
+
+
+@lowers("atanh")
+def _atanh(b, x):
+    x = b.convert(x, b.out.dtype)
+    difference = b.binary("sub", b.unary("log1p", x), b.unary("log1p", b.unary("neg", x)))
+    return b.binary("mul", difference, 0.5)
+
+
+@lowers("atan")
+def _atan(b, x):
+    return b.binary("atan2", b.convert(x, b.out.dtype), 1.0)
+
+
+@lowers("asinh")
+def _asinh(b, x):
+    """sign(x) log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))): exact near zero."""
+    x = b.convert(x, b.out.dtype)
+    size, square = b.unary("abs", x), b.binary("mul", x, x)
+    root = b.unary("sqrt", b.binary("add", square, 1.0))
+    inner = b.binary("add", size, b.binary("div", square, b.binary("add", root, 1.0)))
+    return b.binary("mul", b.unary("sign", x), b.unary("log1p", inner))
+
+
+@lowers("acosh")
+def _acosh(b, x):
+    x = b.convert(x, b.out.dtype)
+    root = b.unary("sqrt", b.binary("sub", b.binary("mul", x, x), 1.0))
+    return b.unary("log", b.binary("add", x, root))
+
+
+def _complement(b, x):
+    """sqrt(1 - x^2)."""
+    return b.unary("sqrt", b.binary("sub", 1.0, b.binary("mul", x, x)))
+
+
+@lowers("asin")
+def _asin(b, x):
+    x = b.convert(x, b.out.dtype)
+    return b.binary("atan2", x, _complement(b, x))
+
+
+@lowers("acos")
+def _acos(b, x):
+    x = b.convert(x, b.out.dtype)
+    return b.binary("atan2", _complement(b, x), x)
+
+
 @lowers("isnan")
 def _isnan(b, x):
     return b.compare("ne", x, x)

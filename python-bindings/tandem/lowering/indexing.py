@@ -264,6 +264,11 @@ def _put_rows(b, x, indices, values):
     return advanced.separated(b, total), advanced.separated(b, hit)
 
 
+@lowers("index_copy")
+def _index_copy(b, x, dim, index, source):
+    return _index_put(b, x, [None] * normalize_dim(dim, len(x.shape)) + [index], source)
+
+
 @lowers("index_add")
 def _index_add(b, x, dim, index, source, alpha=1):
     dim = normalize_dim(dim, len(x.shape))

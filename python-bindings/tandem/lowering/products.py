@@ -43,6 +43,18 @@ def _dot(b, x: Value, y: Value):
     return b.sum(b.binary("mul", x, y), [0])
 
 
+@lowers("_trilinear")
+def _trilinear(b, x, y, z, expand_x, expand_y, expand_z, sum_dims, unroll_dim=1):
+    product = None
+    for tensor, dims in ((x, expand_x), (y, expand_y), (z, expand_z)):
+        shape = list(tensor.shape)
+        for dim in sorted(dims):
+            shape.insert(dim, 1)
+        tensor = b.reshape(tensor, shape)
+        product = tensor if product is None else b.binary("mul", product, tensor)
+    return b.sum(product, sum_dims)
+
+
 @lowers("outer", "ger")
 def _outer(b, x, y):
     return b.binary("mul", b.reshape(x, x.shape + (1,)), y)

@@ -152,6 +152,52 @@ def _argsort(b, x, dim=-1, descending=False, stable=None):
     return _topk(b, x, x.shape[dim], dim, bool(descending))[1]
 
 
+@lowers("kthvalue")
+def _kthvalue(b, x, k, dim=-1, keepdim=False):
+    dim = normalize_dim(dim, len(x.shape))
+    pair = b.emit("topk", [x], _topk_types(b, x, dim, k), k=k, dim=dim, largest=False)
+    return [
+        b.reshape(b.slice(value, dim, k - 1, k), out.shape)
+        for value, out in zip(pair, b.out, strict=True)
+    ]
+
+
+@lowers("median")
+def _median(b, x, dim=None, keepdim=False):
+    """The lower one of two middle elements."""
+    if dim is not None:
+        return _kthvalue(b, x, (x.shape[dim] + 1) // 2, dim)
+    flat, out = b.reshape(x, (math.prod(x.shape),)), b.out
+    b.out = [out, type(out)((), torch.int64)]
+    value = _kthvalue(b, flat, (flat.shape[0] + 1) // 2, 0)[0]
+    b.out = out
+    return value
+
+
+@lowers("searchsorted", "bucketize")
+def _searchsorted(b, first, second, out_int32=False, right=False, side=None, sorter=None):
+    """How many of the sorted boundaries are below (with `right`, not above) each value."""
+    is_bucketize = "bucketize" in str(b.operator)
+    values, boundaries = (first, second) if is_bucketize else (second, first)
+    if len(boundaries.shape) != 1 or sorter is not None:
+        raise Unsupported(f"boundaries of shape {boundaries.shape}, expected one sorted dimension")
+    values = b.as_value(values, boundaries.dtype)
+    predicate = "le" if right or side == "right" else "lt"
+    below = b.compare(predicate, boundaries, b.reshape(values, values.shape + (1,)))
+    return b.sum(b.convert(below, b.out.dtype), [len(values.shape)])
+
+
+@lowers("_weight_norm_interface_backward")
+def _weight_norm_backward(b, gradient, direction, magnitude, norms, dim):
+    rank = len(direction.shape)
+    others = [d for d in range(rank) if d != normalize_dim(dim, rank)]
+    dot = b.sum(b.binary("mul", gradient, direction), others, keepdim=True)
+    of_magnitude = b.binary("div", dot, norms)
+    along = b.binary("mul", direction, b.binary("div", of_magnitude, norms))
+    scale = b.binary("div", magnitude, norms)
+    return [b.binary("mul", scale, b.binary("sub", gradient, along)), of_magnitude]
+
+
 @lowers("_softmax", "_log_softmax", "_safe_softmax")
 def _softmax(b, x, dim, *_, **__):
     x = b.convert(x, b.out.dtype)

@@ -22,10 +22,13 @@ def lowers(*names):
     return register
 
 
+_NOT_VIEWS = ("_to_copy", "lift_fresh_copy", "index_copy")
+
+
 def base_name(operator):
     """`aten.slice_copy.Tensor` -> `slice`."""
     name = operator._overloadpacket.__name__
-    return name.removesuffix("_copy") if name not in ("_to_copy", "lift_fresh_copy") else name
+    return name if name in _NOT_VIEWS else name.removesuffix("_copy")
 
 
 def lowering_of(operator):

@@ -280,7 +280,12 @@ def _triu(b, x, diagonal=0):
 # Sources
 
 
-@lowers("full", "full_like", "new_full", "fill", "fill_")
+@lowers("new_full")
+def _new_full(b, x, size, value, **_):
+    return _full(b, x, value)
+
+
+@lowers("full", "full_like", "fill", "fill_")
 def _full(b, _, value, *__, **___):
     if isinstance(value, Value):
         return b.expand(b.convert(value, b.out.dtype), b.out.shape)
