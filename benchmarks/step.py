@@ -1,0 +1,109 @@
+"""Time of a training step: Tandem on one rank, without duplex, against PyTorch on the same core.
+
+Float32. Eager, torch.compile and Tandem take turns in one process on one pinned core, so that all of
+them see the same machine; a ratio is taken per turn, of Tandem to the better of the two medians.
+"""
+
+import argparse
+import copy
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from tandem.compile import compile as tandem_compile
+from tandem.model_file import load_model_file
+
+ROOT = Path(__file__).resolve().parents[1]
+MODELS = ("gpt", "bert_moe")
+
+
+def cpu_name():
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return "unknown CPU"
+
+
+def pin_to_one_core():
+    """Threads that come later inherit it."""
+    core = min(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {core})
+    torch.set_num_threads(1)
+    return core
+
+
+def eager_step(file, model, compiled):
+    """One training step as a PyTorch user writes it."""
+    optimizer = file.make_optimizer(model)
+
+    def loss_of(batch):
+        return file.loss(model, batch)
+
+    forward = torch.compile(loss_of) if compiled else loss_of
+
+    def step(batch):
+        optimizer.zero_grad(set_to_none=True)
+        loss = forward(batch)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def contestants(file, batch):
+    model = file.make_model()
+    twin = copy.deepcopy(model)
+    return {
+        "eager": eager_step(file, copy.deepcopy(model), compiled=False),
+        "torch.compile": eager_step(file, copy.deepcopy(model), compiled=True),
+        "tandem": tandem_compile(twin, file.loss, file.make_optimizer(twin), batch),
+    }
+
+
+def measure(steps, batches, turns):
+    """{name: seconds of each turn}, in turns; the first calls warm up."""
+    times = {name: [] for name in steps}
+    for step in steps.values():
+        step(batches[0])
+        step(batches[1 % len(batches)])
+    for turn in range(turns):
+        for name, step in steps.items():
+            begin = time.perf_counter()
+            step(batches[turn % len(batches)])
+            times[name].append(time.perf_counter() - begin)
+    return times
+
+
+def report(name, times):
+    """Prints a line; returns the median ratio."""
+    medians = {contestant: statistics.median(seconds) for contestant, seconds in times.items()}
+    best = min(("eager", "torch.compile"), key=medians.get)
+    ratio = statistics.median(a / b for a, b in zip(times["tandem"], times[best], strict=True))
+    parts = [f"{contestant} {1e3 * seconds:7.1f} ms" for contestant, seconds in medians.items()]
+    print(f"{name:9} {'   '.join(parts)}   tandem / {best}: {ratio:.2f}", flush=True)
+    return ratio
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--preset", default="bench")
+    parser.add_argument("--only", default="", choices=["", *MODELS])
+    options = parser.parse_args()
+    core = pin_to_one_core()
+    print(f"{cpu_name()}, core {core}, torch {torch.__version__}, float32, medians of {options.turns} turns")
+    for name in MODELS:
+        if options.only in ("", name):
+            file = load_model_file(ROOT / "examples" / f"{name}.py", options.preset, None, "float32")
+            batches = file.batches(4)
+            report(name, measure(contestants(file, batches[0]), batches, options.turns))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""The matrix of models, plans, ranks and microbatches that must equal eager, and how a case is run.
+
+`scripts/verify-matrix` runs all of it; the tests run `small_part()`, in which every model, plan preset,
+number of ranks and of microbatches occurs.
+"""
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tandem.compile import compile_module
+from tandem.errors import TandemError
+from tandem.model_file import load_model_file
+from tandem.step import Step
+from tandem.verify import judge, make_subject, run_step
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+# name: (file, size preset, --set)
+VARIANTS = {
+    "mlp": ("mlp", None, ""),
+    "gpt": ("gpt", None, ""),
+    "llama": ("llama", None, ""),
+    "bert_moe sgmoe": ("bert_moe", None, "gate=sgmoe"),
+    "bert_moe switch": ("bert_moe", None, "gate=switch"),
+    "vit_moe sgmoe": ("vit_moe", None, "gate=sgmoe"),
+    "vit_moe switch": ("vit_moe", None, "gate=switch"),
+    "hf gpt2": ("hf", "gpt2", ""),
+    "hf bert": ("hf", "bert", ""),
+    "hf llama": ("hf", "llama", ""),
+}
+# Megatron's split needs attention or a feed-forward network.
+NO_TENSOR_PARALLEL = {"mlp"}
+
+
+@dataclass(frozen=True)
+class Case:
+    variant: str
+    plan: str = "data-parallel"
+    mesh: str = ""
+    micro: int = 1
+    dtype: str = "float64"
+
+    @property
+    def ranks(self):
+        ranks = 1
+        for axis in filter(None, self.mesh.split(",")):
+            ranks *= int(axis.partition("=")[2])
+        return ranks
+
+
+def _plans(variant):
+    """(preset, its meshes)."""
+    yield "data-parallel", ("data=2", "data=4")
+    yield "zero", ("data=2", "data=4")
+    if variant not in NO_TENSOR_PARALLEL:
+        yield "tensor-parallel", ("model=2", "model=4", "data=2,model=2")
+    if "moe" in variant:
+        yield "expert-parallel", ("data=2", "data=4", "data=2,expert=2")
+
+
+def all_cases():
+    cases = []
+    for variant in VARIANTS:
+        cases += [Case(variant, micro=micro) for micro in (1, 2)]
+        for plan, meshes in _plans(variant):
+            cases += [Case(variant, plan, mesh, micro) for mesh in meshes for micro in (1, 2)]
+        last = "expert-parallel" if "moe" in variant else "data-parallel"
+        cases += [Case(variant, "zero", "data=2", 2, "float32"), Case(variant, last, "data=4", 1, "float32")]
+    cases += [Case(variant, "zero", "data=2", 4) for variant in ("gpt", "bert_moe sgmoe")]
+    cases += [Case("gpt", "data-parallel", "data=2", 2, "bfloat16")]
+    return cases
+
+
+def small_part():
+    return [
+        Case("mlp", micro=2),
+        Case("mlp", "zero", "data=4", 2),
+        Case("gpt", "tensor-parallel", "data=2,model=2", 2),
+        Case("gpt", "zero", "data=2", 4),
+        Case("gpt", "data-parallel", "data=2", 2, "bfloat16"),
+        Case("llama", "tensor-parallel", "model=2", 2),
+        Case("bert_moe sgmoe", "expert-parallel", "data=4", 2),
+        Case("bert_moe switch", "zero", "data=2", 1, "float32"),
+        Case("vit_moe sgmoe", "data-parallel", "data=2", 2),
+        Case("vit_moe switch", "expert-parallel", "data=2", 1),
+        Case("hf gpt2", "tensor-parallel", "model=2", 1),
+        Case("hf bert", "zero", "data=2", 2),
+        Case("hf llama", "data-parallel", "data=4", 1),
+    ]
+
+
+def subject_of(case, steps=3):
+    file, preset, sizes = VARIANTS[case.variant]
+    return make_subject(load_model_file(EXAMPLES / f"{file}.py", preset, sizes, case.dtype), steps)
+
+
+def compile_case(case, subject, **options):
+    return compile_module(subject.module, case.variant, mesh=case.mesh, plan=case.plan, micro=case.micro, **options)
+
+
+def judge_program(subject, program):
+    """The rows of a Program against eager."""
+    step = Step(subject.module, program, subject.model, subject.optimizer, seed=subject.seed)
+    return judge(subject, run_step(step, subject.batches))
+
+
+def run_case(case, subject):
+    """A row of the table, as a dict."""
+    start = time.perf_counter()
+    outcome = {"passed": False, "rows": 0, "failed": [], "gradient": None, "error": ""}
+    try:
+        compiled = compile_case(case, subject)
+        outcome["compile"] = time.perf_counter() - start
+        rows = judge_program(subject, compiled.bytes)
+        failed = [f"{row.kind} {row.name}" for row in rows if not row.passed]
+        worst = max((row.relative for row in rows if row.kind == "gradient"), default=None)
+        outcome |= {"passed": not failed, "rows": len(rows), "failed": failed, "gradient": worst}
+    except TandemError as error:
+        outcome["error"] = str(error)
+    return asdict(case) | outcome | {"seconds": time.perf_counter() - start}

@@ -1,0 +1,88 @@
+"""verify-matrix: every example, plan, number of ranks and of microbatches against eager PyTorch.
+
+One process per model, which captures it once per data type; `--jobs` of them at a time. Prints a table
+at the end; exits with 0 only if every case passed. `--only TEXT` takes the models whose name has TEXT.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python-bindings" / "tests"))
+
+
+def work(variant, dtypes):
+    """In a process of its own: runs the cases of a model, one JSON line each."""
+    import matrix
+
+    cases = [c for c in matrix.all_cases() if c.variant == variant and c.dtype in dtypes]
+    for dtype in dict.fromkeys(case.dtype for case in cases):
+        subject = None
+        for case in cases:
+            if case.dtype == dtype:
+                subject = subject or matrix.subject_of(case)
+                print(json.dumps(matrix.run_case(case, subject)), flush=True)
+
+
+def describe(row):
+    what = f"{row['variant']:16} {row['dtype']:9} {row['plan']:16} {row['mesh'] or 'one rank':16} {row['micro']:5}"
+    verdict = "ok" if row["passed"] else "FAILED"
+    worst = f"{row['gradient']:.1e}" if row["gradient"] is not None else "-"
+    return f"{what}  {verdict:6} {worst:>8} {row['seconds']:6.1f} s"
+
+
+def explain(row):
+    if row["error"]:
+        return f"    {row['error']}"
+    return f"    beyond tolerance: {', '.join(row['failed'][:5])}" + (" ..." if len(row["failed"]) > 5 else "")
+
+
+def start(variant, dtypes):
+    """Runs a model's process and prints its rows as they come."""
+    command = [sys.executable, __file__, "--worker", variant, "--dtypes", ",".join(dtypes)]
+    rows = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if not line.startswith("{"):
+                continue
+            rows.append(json.loads(line))
+            print(describe(rows[-1]) + ("" if rows[-1]["passed"] else "\n" + explain(rows[-1])), flush=True)
+    if process.returncode:
+        print(f"{variant}: its process ended with status {process.returncode}", flush=True)
+        return rows, False
+    return rows, True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
+    parser.add_argument("--only", default="", help="models whose name has this in it")
+    parser.add_argument("--dtypes", default="float64,float32,bfloat16")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    dtypes = options.dtypes.split(",")
+    if options.worker:
+        return work(options.worker, dtypes)
+    import matrix
+
+    begin = time.perf_counter()
+    variants = [variant for variant in matrix.VARIANTS if options.only in variant]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        results = list(pool.map(lambda variant: start(variant, dtypes), variants))
+    rows = [row for found, _ in results for row in found]
+    print(f"\n{'model':16} {'dtype':9} {'plan':16} {'mesh':16} micro  result gradient   time")
+    for row in rows:
+        print(describe(row) + ("" if row["passed"] else "\n" + explain(row)))
+    failed = sum(not row["passed"] for row in rows)
+    print(f"{len(rows) - failed} of {len(rows)} cases passed in {(time.perf_counter() - begin) / 60:.1f} minutes")
+    return 1 if failed or not all(whole for _, whole in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
