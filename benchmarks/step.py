@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import torch
-
 from tandem.compile import compile as tandem_compile
 from tandem.model_file import load_model_file
 

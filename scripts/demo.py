@@ -81,9 +81,8 @@ def train_in_tandem(folder, module, model, optimizer, batches, compiled):
 
 def train_in_torch(file, model, optimizer, batches, random_calls):
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
     from tandem import random
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     def one(number, batch):
         optimizer.zero_grad(set_to_none=True)

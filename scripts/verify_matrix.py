@@ -52,7 +52,10 @@ def start(variant, dtypes):
             if not line.startswith("{"):
                 continue
             rows.append(json.loads(line))
-            print(describe(rows[-1]) + ("" if rows[-1]["passed"] else "\n" + explain(rows[-1])), flush=True)
+            print(
+                describe(rows[-1]) + ("" if rows[-1]["passed"] else "\n" + explain(rows[-1])),
+                flush=True,
+            )
     if process.returncode:
         print(f"{variant}: its process ended with status {process.returncode}", flush=True)
         return rows, False

@@ -238,11 +238,9 @@ def _judge_choice(name, found, expected, values, training, exact):
 def judge_choices(found, expected, training, exact):
     """Expert assignments and other argmax and topk of the forward pass."""
     rows = []
-    for step, (a, b) in enumerate(zip(found.choices, expected.choices)):
-        for index, (mine, theirs, values) in enumerate(zip(a, b, expected.margins[step])):
-            rows.append(
-                _judge_choice(f"{index} at step {step}", mine, theirs, values, training, exact)
-            )
+    for step, (a, b) in enumerate(zip(found.choices, expected.choices, strict=True)):
+        for index, (mine, theirs, values) in enumerate(zip(a, b, expected.margins[step], strict=True)):
+            rows.append(_judge_choice(f"{index} at step {step}", mine, theirs, values, training, exact))
     return rows
 
 

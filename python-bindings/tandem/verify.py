@@ -143,7 +143,7 @@ def _training(model, optimizer, steps, dtype):
 
 def _same_choices(module, expected):
     """Whether the captured choices are those of eager, in number and shape."""
-    outputs = [v for r, v in zip(module.results, module.step.outputs) if r.role == "output"]
+    outputs = [v for r, v in zip(module.results, module.step.outputs, strict=True) if r.role == "output"]
     noted = expected.choices[0] if expected.choices else []
     sizes = [torch.Size(value.shape).numel() for value in outputs]
     return sizes == [index.numel() for index in noted]
@@ -174,8 +174,8 @@ def make_subject(file, steps=STEPS, seed=0):
 def _reshape_choices(found, expected):
     """The captured index may lack the dimension that eager's has, of size 1."""
     found.choices = [
-        [mine.reshape(theirs.shape) for mine, theirs in zip(a, b)]
-        for a, b in zip(found.choices, expected.choices)
+        [mine.reshape(theirs.shape) for mine, theirs in zip(a, b, strict=True)]
+        for a, b in zip(found.choices, expected.choices, strict=True)
     ]
 
 

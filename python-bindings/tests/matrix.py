@@ -65,7 +65,10 @@ def all_cases():
         for plan, meshes in _plans(variant):
             cases += [Case(variant, plan, mesh, micro) for mesh in meshes for micro in (1, 2)]
         last = "expert-parallel" if "moe" in variant else "data-parallel"
-        cases += [Case(variant, "zero", "data=2", 2, "float32"), Case(variant, last, "data=4", 1, "float32")]
+        cases += [
+            Case(variant, "zero", "data=2", 2, "float32"),
+            Case(variant, last, "data=4", 1, "float32"),
+        ]
     cases += [Case(variant, "zero", "data=2", 4) for variant in ("gpt", "bert_moe sgmoe")]
     cases += [Case("gpt", "data-parallel", "data=2", 2, "bfloat16")]
     return cases

@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-
 from tandem.compare import History, Training, compare, exempt_elements, table
 
 

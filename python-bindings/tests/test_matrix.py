@@ -18,7 +18,13 @@ def test_equals_eager(case):
 
 def test_small_part_has_everything():
     part, whole = matrix.small_part(), matrix.all_cases()
-    for fact in (lambda c: c.variant, lambda c: c.plan, lambda c: c.ranks, lambda c: c.micro, lambda c: c.dtype):
+    for fact in (
+        lambda c: c.variant,
+        lambda c: c.plan,
+        lambda c: c.ranks,
+        lambda c: c.micro,
+        lambda c: c.dtype,
+    ):
         assert {fact(case) for case in part} == {fact(case) for case in whole}
 
 

@@ -1,0 +1,267 @@
+"""`tandem.compile`: training steps as a user calls them."""
+
+import copy
+
+import pytest
+import tandem
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+CLASSES = 5
+
+
+class Net(nn.Module):
+    """Tied weights, a buffer that changes, dropout, and a parameter that nothing uses."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.second = nn.Linear(8, 8)
+        self.second.weight = self.first.weight
+        self.norm = nn.BatchNorm1d(8)
+        self.dropout = nn.Dropout(dropout)
+        self.head = nn.Linear(8, CLASSES)
+        self.unused = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return self.head(self.dropout(self.norm(torch.tanh(self.second(F.gelu(self.first(x)))))))
+
+
+def loss_fn(model, batch):
+    return F.cross_entropy(model(batch["x"]), batch["y"])
+
+
+def batches(count, size=8):
+    generator = torch.Generator().manual_seed(3)
+    return [
+        {
+            "x": torch.randn(size, 8, generator=generator, dtype=torch.float64),
+            "y": torch.randint(CLASSES, (size,), generator=generator),
+        }
+        for _ in range(count)
+    ]
+
+
+def adam(model):
+    return torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1)
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
+
+
+def make(optimizer=adam, dropout=0.0):
+    torch.manual_seed(1)
+    model = Net(dropout).double()
+    return model, optimizer(model)
+
+
+def train_eager(model, optimizer, data):
+    losses = []
+    for batch in data:
+        optimizer.zero_grad()
+        loss = loss_fn(model, batch)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+
+def assert_close(found, expected, tolerance=1e-9):
+    assert list(found) == list(expected)
+    for name, tensor in expected.items():
+        torch.testing.assert_close(
+            found[name], tensor, rtol=tolerance, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@pytest.fixture(scope="module")
+def data():
+    return batches(4)
+
+
+@pytest.mark.parametrize("optimizer", [adam, sgd])
+@pytest.mark.parametrize("how", [{}, {"mesh": {"data": 2}, "plan": "zero", "micro": 2}])
+def test_trains_as_eager(data, optimizer, how):
+    model, optim = make(optimizer)
+    step = tandem.compile(model, loss_fn, optim, data[0], **how)
+    losses = [step(batch) for batch in data]
+    assert all(loss.dim() == 0 and loss.dtype == torch.float64 for loss in losses)
+    expected = train_eager(model, optim, data)
+    torch.testing.assert_close(torch.stack(losses), torch.stack(expected), rtol=1e-9, atol=1e-9)
+    assert_close(step.state_dict(), model.state_dict())
+    model.load_state_dict(step.state_dict())
+
+
+def test_reads_learning_rates_at_each_step(data):
+    model, optim = make()
+    step = tandem.compile(model, loss_fn, optim, data[0])
+    twin, twin_optim = copy.deepcopy(model), None
+    twin_optim = adam(twin)
+    for rate, batch in zip((1e-2, 5e-3, 0.0, 1e-3), data, strict=True):
+        optim.param_groups[0]["lr"] = twin_optim.param_groups[0]["lr"] = rate
+        step(batch)
+        train_eager(twin, twin_optim, [batch])
+    assert_close(step.state_dict(), twin.state_dict())
+
+
+@pytest.mark.parametrize("optimizer", [adam, sgd])
+def test_optimizer_state_goes_on_in_torch(data, optimizer):
+    model, optim = make(optimizer)
+    step = tandem.compile(model, loss_fn, optim, data[0])
+    for batch in data[:2]:
+        step(batch)
+    twin = copy.deepcopy(model)
+    twin_optim = optimizer(twin)
+    twin.load_state_dict(step.state_dict())
+    twin_optim.load_state_dict(step.optimizer_state_dict())
+    train_eager(twin, twin_optim, data[2:])
+    train_eager(model, optim, data)
+    assert_close(twin.state_dict(), model.state_dict())
+
+
+@pytest.mark.parametrize("optimizer", [adam, sgd])
+def test_resumes_to_the_bit(data, optimizer):
+    model, optim = make(optimizer, dropout=0.5)
+    how = {"mesh": {"data": 2}, "plan": "zero", "seed": 7}
+    whole = tandem.compile(model, loss_fn, optim, data[0], **how)
+    losses = [whole(batch) for batch in data]
+    first = tandem.compile(model, loss_fn, optim, data[0], **how)
+    for batch in data[:2]:
+        first(batch)
+    second = tandem.compile(model, loss_fn, optim, data[0], mesh={"data": 2}, plan="zero")
+    second.load_state_dict(first.state_dict(), first.optimizer_state_dict())
+    assert [second(batch) for batch in data[2:]] == losses[2:]
+    assert all(
+        torch.equal(a, b) for a, b in zip(second.state_dict().values(), whole.state_dict().values(), strict=True)
+    )
+
+
+def test_takes_over_an_optimizer_in_mid_training(data):
+    model, optim = make()
+    train_eager(model, optim, data[:2])
+    step = tandem.compile(model, loss_fn, optim, data[0])
+    for batch in data[2:]:
+        step(batch)
+    train_eager(model, optim, data[2:])
+    assert_close(step.state_dict(), model.state_dict())
+
+
+def test_gradients(data):
+    model, optim = make()
+    step = tandem.compile(model, loss_fn, optim, data[0], gradients=True, mesh="data=2", plan="data-parallel")
+    step(data[0])
+    loss_fn(model, data[0]).backward()
+    expected = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    assert_close(step.gradients(), expected)
+
+
+def test_gradients_must_be_asked_for(data):
+    model, optim = make()
+    step = tandem.compile(model, loss_fn, optim, data[0])
+    step(data[0])
+    with pytest.raises(tandem.TandemError, match="gradients=True"):
+        step.gradients()
+
+
+def test_other_batches_are_refused(data):
+    model, optim = make()
+    step = tandem.compile(model, loss_fn, optim, data[0])
+    with pytest.raises(tandem.BatchError, match=r"'x' is float64\[4, 8\], expected float64\[8, 8\]"):
+        step(batches(1, size=4)[0])
+    with pytest.raises(tandem.BatchError, match="'x' is float32"):
+        step({"x": data[0]["x"].float(), "y": data[0]["y"]})
+    with pytest.raises(tandem.BatchError, match="found tensors x, expected x, y"):
+        step({"x": data[0]["x"]})
+
+
+@pytest.mark.parametrize("how", [{}, {"mesh": {"data": 4}, "plan": "zero", "micro": 2}])
+def test_loss_that_is_not_finite_stops_before_the_update(data, how):
+    model, optim = make()
+    step = tandem.compile(model, loss_fn, optim, data[0], **how)
+    step(data[0])
+    before = {name: tensor.clone() for name, tensor in step.state_dict().items()}
+    bad = {"x": data[1]["x"].clone(), "y": data[1]["y"]}
+    bad["x"][5, 2] = float("nan")
+    with pytest.raises(tandem.NonFiniteLossError, match="step 2"):
+        step(bad)
+    after = step.state_dict()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+    train_eager(model, optim, data[:2])
+    step(data[1])
+    assert_close(step.state_dict(), model.state_dict())
+
+
+def test_batch_must_divide(data):
+    model, optim = make()
+    with pytest.raises(tandem.CompileError, match=r"3") as caught:
+        tandem.compile(model, loss_fn, optim, data[0], mesh={"data": 3})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "how,words",
+    [
+        ({"plan": "magic", "mesh": "data=2"}, "magic"),
+        ({"mesh": "data=0"}, "0"),
+        ({"mesh": "data"}, "data"),
+        ({"mesh": {"data": -1}}, "-1"),
+        ({"micro": 0}, "0"),
+        (
+            {"mesh": "data=2", "pins": [tandem.pin("no.such.name", data="gather(0)")]},
+            "no.such.name",
+        ),
+        ({"mesh": "data=2", "pins": [tandem.pin("head.weight", model="gather(0)")]}, "model"),
+        ({"mesh": "data=2", "pins": [tandem.pin("head.weight", data="gather(7)")]}, r"gather\(7\)"),
+        ({"mesh": "data=2", "plan": "/no/such/plan.txt"}, "/no/such/plan.txt"),
+    ],
+)
+def test_bad_plans_are_one_line(data, how, words):
+    model, optim = make()
+    with pytest.raises(tandem.CompileError, match=words) as caught:
+        tandem.compile(model, loss_fn, optim, data[0], **how)
+    assert "\n" not in str(caught.value)
+
+
+def test_pin_fixes_how_a_parameter_is_stored(data):
+    model, optim = make()
+    pins = [tandem.pin("head.weight", data="gather(1)")]
+    step = tandem.compile(model, loss_fn, optim, data[0], mesh="data=2", pins=pins)
+    (argument,) = [a for a in step.program.arguments if a.name == "head.weight" and a.role == "parameter"]
+    assert (argument.global_shape, argument.local_shape) == ([CLASSES, 8], [CLASSES, 4])
+    losses = torch.stack([step(batch) for batch in data])
+    torch.testing.assert_close(losses, torch.stack(train_eager(model, optim, data)), rtol=1e-9, atol=1e-9)
+
+
+def test_plan_text_compiles_again_and_not_for_another_graph(data, tmp_path):
+    model, optim = make()
+    how = {"mesh": "data=2", "micro": 2}
+    step = tandem.compile(model, loss_fn, optim, data[0], plan="zero", **how)
+    path = tmp_path / "plan.txt"
+    path.write_text(step.compiled.plan)
+    again = tandem.compile(model, loss_fn, optim, data[0], plan=str(path), **how)
+    assert again.bytes == step.bytes
+    with pytest.raises(tandem.CompileError, match="another graph|hash"):
+        tandem.compile(model, loss_fn, optim, batches(1, size=16)[0], plan=str(path), **how)
+
+
+def test_timeline(data, tmp_path):
+    model, optim = make()
+    step = tandem.compile(model, loss_fn, optim, data[0], mesh="data=2", micro=2)
+    with step.trace(tmp_path / "timeline.json"):
+        step(data[0])
+    assert (tmp_path / "timeline.json").stat().st_size > 1000
+    assert 0 <= step.hidden_share() <= 1
+    assert step.plan
+
+
+def test_state_dict_must_be_whole(data):
+    model, optim = make()
+    step = tandem.compile(model, loss_fn, optim, data[0])
+    state = model.state_dict()
+    del state["head.bias"]
+    with pytest.raises(tandem.StateError, match="head.bias"):
+        step.load_state_dict(state)
+    with pytest.raises(tandem.StateError, match=r"\[2\], expected \[5\]"):
+        step.load_state_dict(state | {"head.bias": torch.zeros(2)})
