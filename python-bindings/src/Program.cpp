@@ -143,6 +143,12 @@ nb::object operationOf(nb::handle self) {
       command.operation);
 }
 
+/// Elements are references: a change of `list[i].x` is one of the list.
+template <typename T> void bindList(nb::module_ &module, const char *name) {
+  nb::bind_vector<std::vector<T>, nb::rv_policy::reference_internal>(module,
+                                                                     name);
+}
+
 void bindCommands(nb::module_ &module) {
   nb::enum_<Queue>(module, "Queue")
       .value("compute", Queue::Compute)
@@ -173,12 +179,12 @@ void bindCommands(nb::module_ &module) {
       .def_rw("arenas", &RankProgram::arenas)
       .def_rw("num_events", &RankProgram::numEvents)
       .def_rw("commands", &RankProgram::commands);
-  nb::bind_vector<std::vector<Argument>>(module, "Arguments");
-  nb::bind_vector<std::vector<Result>>(module, "Results");
-  nb::bind_vector<std::vector<Command>>(module, "Commands");
-  nb::bind_vector<std::vector<RankProgram>>(module, "RankPrograms");
-  nb::bind_vector<std::vector<BufferRef>>(module, "BufferRefs");
-  nb::bind_vector<std::vector<Arena>>(module, "Arenas");
+  bindList<Argument>(module, "Arguments");
+  bindList<Result>(module, "Results");
+  bindList<Command>(module, "Commands");
+  bindList<RankProgram>(module, "RankPrograms");
+  bindList<BufferRef>(module, "BufferRefs");
+  bindList<Arena>(module, "Arenas");
 }
 } // namespace
 
