@@ -256,15 +256,13 @@ def compare(found, expected, training, exact):
     ]
 
 
+def _line(row, width):
+    numbers = f"{row.absolute:8.1e} {row.relative:8.1e} {row.allowed:8.1e}"
+    return f"{row.kind:9} {row.name:{width}} {numbers} {'ok' if row.passed else 'FAIL':4} {row.rule}"
+
+
 def table(rows, tolerance):
     """For people: one line per row."""
     width = max([4, *(len(row.name) for row in rows)])
-    lines = [
-        f"{'what':9} {'name':{width}} {'abs':>8} {'rel':>8} {'allowed':>8}     rule (times {tolerance:g})"
-    ]
-    for row in rows:
-        mark = "ok" if row.passed else "FAIL"
-        lines.append(
-            f"{row.kind:9} {row.name:{width}} {row.absolute:8.1e} {row.relative:8.1e} {row.allowed:8.1e} {mark:4} {row.rule}"
-        )
-    return "\n".join(lines)
+    head = f"{'what':9} {'name':{width}} {'abs':>8} {'rel':>8} {'allowed':>8}      rule, times {tolerance:g}"
+    return "\n".join([head, *(_line(row, width) for row in rows)])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import random
@@ -15,6 +16,39 @@ from .export import StepModule, export
 from .text import print_step
 
 STEPS = 3
+
+
+class _Widen(TorchFunctionMode):
+    """What a model asks to have in float32 is in float64.
+
+    Rotary embeddings and some losses compute in float32 whatever the type of the model; rounding there
+    would hide everything below 1e-7, which is what a float64 run is to show.
+    """
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.float:
+            function = torch.Tensor.double
+        args = [self._widen(value) for value in args]
+        return function(*args, **{key: self._widen(value) for key, value in (kwargs or {}).items()})
+
+    @staticmethod
+    def _widen(value):
+        return torch.float64 if value is torch.float32 else value
+
+
+@contextlib.contextmanager
+def _computing_in(dtype):
+    """Float64 throughout, if that is the model's type, in eager and in the capture alike."""
+    if dtype != torch.float64:
+        yield
+        return
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Widen():
+            yield
+    finally:
+        torch.set_default_dtype(default)
 
 
 class _Choices(TorchDispatchMode):
@@ -155,11 +189,10 @@ def make_subject(file, steps=STEPS, seed=0):
     model = file.make_model(seed)
     optimizer = file.make_optimizer(model)
     batches = file.batches(steps)
-    module = export(model, file.loss, optimizer, batches[0], gradients=True)
     twin = copy.deepcopy(model)
-    expected = run_eager(
-        twin, file.loss, file.make_optimizer(twin), batches, seed, module.random_calls
-    )
+    with _computing_in(file.dtype):
+        module = export(model, file.loss, optimizer, batches[0], gradients=True)
+        expected = run_eager(twin, file.loss, file.make_optimizer(twin), batches, seed, module.random_calls)
     observed = observe_choices(module)
     if _same_choices(observed, expected):
         module = observed

@@ -29,6 +29,8 @@ static cl::opt<std::string> entry("entry", cl::init("step"),
                                   cl::desc("function to run"));
 static cl::opt<std::string>
     save("save", cl::desc("file for the values after the last step"));
+static cl::opt<std::string>
+    saveResults("save-results", cl::desc("file for the last step's results"));
 static cl::opt<bool> printResults("print-results",
                                   cl::desc("print a line per result"));
 static cl::opt<std::string>
@@ -91,6 +93,17 @@ static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
   return train(*module, {data, seed, steps, entry});
 }
 
+/// Writes nothing where no file is wanted.
+static bool write(llvm::StringRef path, const TensorMap &tensors) {
+  if (path.empty())
+    return true;
+  llvm::Error error = writeSafeTensors(path, tensors);
+  if (!error)
+    return true;
+  llvm::errs() << "error: " << llvm::toString(std::move(error)) << "\n";
+  return false;
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::ParseCommandLineOptions(argc, argv, "Tandem's reference interpreter\n");
@@ -101,11 +114,8 @@ int main(int argc, char **argv) {
   if (failed(result))
     return 1;
   print(*result);
-  if (!save.empty())
-    if (llvm::Error error = writeSafeTensors(save, result->values)) {
-      llvm::errs() << "error: " << llvm::toString(std::move(error)) << "\n";
-      return 1;
-    }
+  if (!write(save, result->values) || !write(saveResults, result->results))
+    return 1;
   if (compare.empty())
     return 0;
   auto other = run(compare, context);

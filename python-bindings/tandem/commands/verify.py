@@ -1,7 +1,11 @@
 """`python -m tandem verify`: is a model's training step the same in Tandem as in eager PyTorch?"""
 
+import tempfile
+
 from ..compare import table
-from ..compile import compile_module
+from ..compile import compile_module, mesh_text
+from ..errors import ModelFileError
+from ..reference import STAGES, run_reference, run_stages
 from ..step import Step
 from ..verify import STEPS, judge, make_subject, run_step
 from ._model import add_model_arguments, load
@@ -18,14 +22,43 @@ def add_arguments(parser):
         "--plan", default="", help="plan preset, or a plan file (default: data-parallel)"
     )
     parser.add_argument("--micro", type=int, default=1, help="microbatches (default: 1)")
+    parser.add_argument("--pin", action="append", default=[], metavar="GLOB:AXIS=FORM", help="may be repeated")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"training steps (default: {STEPS})")
     parser.add_argument(
-        "--pin", action="append", default=[], metavar="GLOB:AXIS=FORM", help="may be repeated"
+        "--device", choices=("cpu", "reference"), default="cpu", help="reference: interpret the IR, without kernels"
     )
-    parser.add_argument(
-        "--steps", type=int, default=STEPS, help=f"training steps (default: {STEPS})"
-    )
+    parser.add_argument("--stage", choices=STAGES, default=STAGES[-1], help="with --device reference: the last stage")
     parser.add_argument("--threads", type=int, default=1, help="cores per rank (default: 1)")
     parser.add_argument("--show-plan", action="store_true", help="print the plan first")
+
+
+def _run_program(options, subject):
+    """The history of a compiled run."""
+    compiled = compile_module(
+        subject.module, options.file, mesh=options.mesh, plan=options.plan, micro=options.micro, pins=options.pin
+    )
+    for remark in compiled.remarks:
+        print(remark)
+    if options.show_plan:
+        print(compiled.plan_table)
+    step = Step(
+        subject.module, compiled.bytes, subject.model, subject.optimizer, compiled, options.threads, options.seed
+    )
+    return run_step(step, subject.batches)
+
+
+def _run_reference(options, subject):
+    with tempfile.TemporaryDirectory() as folder:
+        ir = run_stages(
+            subject.module.mlir,
+            folder,
+            options.stage,
+            mesh_text(options.mesh),
+            options.plan,
+            options.micro,
+            options.pin,
+        )
+        return run_reference(subject.module, ir, subject.batches, options.seed, folder)
 
 
 def summary(rows):
@@ -37,28 +70,11 @@ def summary(rows):
 
 
 def run(options):
-    file = load(options)
-    subject = make_subject(file, options.steps, options.seed)
-    compiled = compile_module(
-        subject.module,
-        options.file,
-        mesh=options.mesh,
-        plan=options.plan,
-        micro=options.micro,
-        pins=options.pin,
-    )
-    if options.show_plan:
-        print(compiled.plan_table)
-    step = Step(
-        subject.module,
-        compiled.bytes,
-        subject.model,
-        subject.optimizer,
-        compiled,
-        options.threads,
-        options.seed,
-    )
-    rows = judge(subject, run_step(step, subject.batches))
+    if options.steps < 1:
+        raise ModelFileError(f"--steps is {options.steps}, expected at least 1")
+    subject = make_subject(load(options), options.steps, options.seed)
+    history = (_run_reference if options.device == "reference" else _run_program)(options, subject)
+    rows = judge(subject, history)
     print(table(rows, subject.training.tolerance))
     text, passed = summary(rows)
     print(f"verify: {'passed' if passed else 'FAILED'}: {text}")

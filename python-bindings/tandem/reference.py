@@ -1,0 +1,85 @@
+"""Runs a step's IR, at any stage, in the reference interpreter: slow, and the meaning of the operators.
+
+For `verify --device reference`, which tells a wrong plan or stage from a wrong kernel.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import torch
+
+from .compare import History
+from .errors import CompileError, RunError, TandemError
+
+STAGES = ("import", "plan", "shard", "localize", "duplex", "schedule")
+
+
+def find_tool(name):
+    """A tool of the build that this package belongs to, else from the PATH."""
+    root = Path(__file__).resolve().parents[2]
+    build = Path(os.environ.get("TANDEM_BUILD", root / "build"))
+    path = build / "bin" / name
+    return str(path) if path.exists() else name
+
+
+def run_tool(error_class, name, *arguments):
+    try:
+        process = subprocess.run([find_tool(name), *map(str, arguments)], capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise TandemError(f"{name} is not there; `make build` makes it") from error
+    if process.returncode:
+        lines = [line for line in process.stderr.splitlines() if "error:" in line] or [process.stderr.strip()]
+        raise error_class(lines[0] if lines[0] else f"{name} ended with status {process.returncode}")
+    return process.stdout
+
+
+def run_stages(text, folder, last, mesh="", plan="", micro=1, pins=()):
+    """The path of the IR after stage `last`."""
+    if last not in STAGES:
+        raise CompileError(f"stage {last!r}: expected one of {', '.join(STAGES)}")
+    source, target = Path(folder) / "step.mlir", Path(folder) / f"{last}.mlir"
+    source.write_text(text)
+    flags = [f"--tandem-{stage}" for stage in STAGES[: STAGES.index(last) + 1]]
+    options = {"mesh": mesh, "micro": micro, "preset": plan, "pins": ";".join(map(str, pins))}
+    listed = " ".join(f"{key}={value}" for key, value in options.items() if value)
+    flags = [flag + "=" + listed if flag == "--tandem-plan" else flag for flag in flags]
+    run_tool(CompileError, "tandem-opt", source, *flags, "-o", target)
+    return target
+
+
+def run_reference(module, ir, batches, seed, folder):
+    """Trains the step in `ir`, one step at a time; returns the history."""
+    from safetensors.torch import save_file
+
+    history = History()
+    data, after, results = (Path(folder) / f"{name}.safetensors" for name in ("data", "after", "results"))
+    values = module.values() | {"seed/seed": torch.tensor(seed)}
+    for batch in batches:
+        tensors = values | {key.replace("input/", "batch.0/"): t for key, t in module.inputs(batch).items()}
+        save_file({key: t.detach().clone().contiguous() for key, t in tensors.items()}, data)
+        run_tool(RunError, "tandem-interpret", ir, "--data", data, "--save", after, "--save-results", results)
+        values |= _load(after)
+        _note(history, _load(results))
+    for key, value in values.items():
+        role, _, name = key.partition("/")
+        if role in ("parameter", "buffer", "state"):
+            getattr(history, {"parameter": "parameters", "buffer": "buffers", "state": "states"}[role])[name] = value
+    history.buffers["(step)"] = values["step/step"]
+    return history
+
+
+def _load(path):
+    """Copies: a loaded file stays mapped, and is written again at the next step."""
+    from safetensors.torch import load_file
+
+    return {key: tensor.clone() for key, tensor in load_file(path).items()}
+
+
+def _note(history, results):
+    """Takes loss, gradients and choices of one step."""
+    history.losses.append(results["loss/loss"].item())
+    named = {key.partition("/"): tensor for key, tensor in results.items()}
+    history.gradients.append({name: tensor for (role, _, name), tensor in named.items() if role == "gradient"})
+    choices = {name: tensor for (role, _, name), tensor in named.items() if role == "output"}
+    history.choices.append([choices[f"choice.{i}"] for i in range(len(choices))])
