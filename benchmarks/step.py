@@ -95,10 +95,14 @@ def main():
     parser.add_argument("--only", default="", choices=["", *MODELS])
     options = parser.parse_args()
     core = pin_to_one_core()
-    print(f"{cpu_name()}, core {core}, torch {torch.__version__}, float32, medians of {options.turns} turns")
+    print(
+        f"{cpu_name()}, core {core}, torch {torch.__version__}, float32, medians of {options.turns} turns"
+    )
     for name in MODELS:
         if options.only in ("", name):
-            file = load_model_file(ROOT / "examples" / f"{name}.py", options.preset, None, "float32")
+            file = load_model_file(
+                ROOT / "examples" / f"{name}.py", options.preset, None, "float32"
+            )
             batches = file.batches(4)
             report(name, measure(contestants(file, batches[0]), batches, options.turns))
     return 0

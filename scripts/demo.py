@@ -65,7 +65,9 @@ def compile_step(folder, module):
     compiled = compile_module(module, "step.mlir", mesh=MESH, plan=PLAN, micro=MICRO)
     (folder / "plan.txt").write_text(compiled.plan)
     (folder / "step.tdm").write_bytes(compiled.bytes)
-    print(f"compiled for {MESH}, {PLAN}, {MICRO} microbatches in {time.perf_counter() - begin:.1f} s\n")
+    print(
+        f"compiled for {MESH}, {PLAN}, {MICRO} microbatches in {time.perf_counter() - begin:.1f} s\n"
+    )
     print(compiled.plan_table)
     return compiled
 
@@ -104,7 +106,9 @@ def main():
     losses, hidden = train_in_tandem(folder, module, model, optimizer, batches, compiled)
     expected = train_in_torch(file, model, optimizer, batches, module.random_calls)
     largest = max(abs(a - b) for a, b in zip(losses, expected, strict=True))
-    print(f"\nloss {losses[0]:.4f} -> {losses[-1]:.4f}; largest difference to PyTorch in {STEPS} steps: {largest:.1e}")
+    print(
+        f"\nloss {losses[0]:.4f} -> {losses[-1]:.4f}; largest difference to PyTorch in {STEPS} steps: {largest:.1e}"
+    )
     print(f"{hidden:.0%} of the communication time lay beside computation of the same rank;")
     print("  the four ranks share this machine's cores, so this is no claim of speed")
     print(f"\nin {folder}:")

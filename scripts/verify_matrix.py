@@ -40,7 +40,9 @@ def describe(row):
 def explain(row):
     if row["error"]:
         return f"    {row['error']}"
-    return f"    beyond tolerance: {', '.join(row['failed'][:5])}" + (" ..." if len(row["failed"]) > 5 else "")
+    return f"    beyond tolerance: {', '.join(row['failed'][:5])}" + (
+        " ..." if len(row["failed"]) > 5 else ""
+    )
 
 
 def start(variant, dtypes):
@@ -63,7 +65,9 @@ def start(variant, dtypes):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
     parser.add_argument("--only", default="", help="models whose name has this in it")
     parser.add_argument("--dtypes", default="float64,float32,bfloat16")
@@ -83,7 +87,9 @@ def main():
     for row in rows:
         print(describe(row) + ("" if row["passed"] else "\n" + explain(row)))
     failed = sum(not row["passed"] for row in rows)
-    print(f"{len(rows) - failed} of {len(rows)} cases passed in {(time.perf_counter() - begin) / 60:.1f} minutes")
+    print(
+        f"{len(rows) - failed} of {len(rows)} cases passed in {(time.perf_counter() - begin) / 60:.1f} minutes"
+    )
     return 1 if failed or not all(whole for _, whole in results) else 0
 
 

@@ -239,8 +239,12 @@ def judge_choices(found, expected, training, exact):
     """Expert assignments and other argmax and topk of the forward pass."""
     rows = []
     for step, (a, b) in enumerate(zip(found.choices, expected.choices, strict=True)):
-        for index, (mine, theirs, values) in enumerate(zip(a, b, expected.margins[step], strict=True)):
-            rows.append(_judge_choice(f"{index} at step {step}", mine, theirs, values, training, exact))
+        for index, (mine, theirs, values) in enumerate(
+            zip(a, b, expected.margins[step], strict=True)
+        ):
+            rows.append(
+                _judge_choice(f"{index} at step {step}", mine, theirs, values, training, exact)
+            )
     return rows
 
 
@@ -258,7 +262,9 @@ def compare(found, expected, training, exact):
 
 def _line(row, width):
     numbers = f"{row.absolute:8.1e} {row.relative:8.1e} {row.allowed:8.1e}"
-    return f"{row.kind:9} {row.name:{width}} {numbers} {'ok' if row.passed else 'FAIL':4} {row.rule}"
+    return (
+        f"{row.kind:9} {row.name:{width}} {numbers} {'ok' if row.passed else 'FAIL':4} {row.rule}"
+    )
 
 
 def table(rows, tolerance):

@@ -25,12 +25,18 @@ def find_tool(name):
 
 def run_tool(error_class, name, *arguments):
     try:
-        process = subprocess.run([find_tool(name), *map(str, arguments)], capture_output=True, text=True)
+        process = subprocess.run(
+            [find_tool(name), *map(str, arguments)], capture_output=True, text=True
+        )
     except FileNotFoundError as error:
         raise TandemError(f"{name} is not there; `make build` makes it") from error
     if process.returncode:
-        lines = [line for line in process.stderr.splitlines() if "error:" in line] or [process.stderr.strip()]
-        raise error_class(lines[0] if lines[0] else f"{name} ended with status {process.returncode}")
+        lines = [line for line in process.stderr.splitlines() if "error:" in line] or [
+            process.stderr.strip()
+        ]
+        raise error_class(
+            lines[0] if lines[0] else f"{name} ended with status {process.returncode}"
+        )
     return process.stdout
 
 
@@ -53,18 +59,34 @@ def run_reference(module, ir, batches, seed, folder):
     from safetensors.torch import save_file
 
     history = History()
-    data, after, results = (Path(folder) / f"{name}.safetensors" for name in ("data", "after", "results"))
+    data, after, results = (
+        Path(folder) / f"{name}.safetensors" for name in ("data", "after", "results")
+    )
     values = module.values() | {"seed/seed": torch.tensor(seed)}
     for batch in batches:
-        tensors = values | {key.replace("input/", "batch.0/"): t for key, t in module.inputs(batch).items()}
+        tensors = values | {
+            key.replace("input/", "batch.0/"): t for key, t in module.inputs(batch).items()
+        }
         save_file({key: t.detach().clone().contiguous() for key, t in tensors.items()}, data)
-        run_tool(RunError, "tandem-interpret", ir, "--data", data, "--save", after, "--save-results", results)
+        run_tool(
+            RunError,
+            "tandem-interpret",
+            ir,
+            "--data",
+            data,
+            "--save",
+            after,
+            "--save-results",
+            results,
+        )
         values |= _load(after)
         _note(history, _load(results))
     for key, value in values.items():
         role, _, name = key.partition("/")
         if role in ("parameter", "buffer", "state"):
-            getattr(history, {"parameter": "parameters", "buffer": "buffers", "state": "states"}[role])[name] = value
+            getattr(
+                history, {"parameter": "parameters", "buffer": "buffers", "state": "states"}[role]
+            )[name] = value
     history.buffers["(step)"] = values["step/step"]
     return history
 
@@ -80,6 +102,8 @@ def _note(history, results):
     """Takes loss, gradients and choices of one step."""
     history.losses.append(results["loss/loss"].item())
     named = {key.partition("/"): tensor for key, tensor in results.items()}
-    history.gradients.append({name: tensor for (role, _, name), tensor in named.items() if role == "gradient"})
+    history.gradients.append(
+        {name: tensor for (role, _, name), tensor in named.items() if role == "gradient"}
+    )
     choices = {name: tensor for (role, _, name), tensor in named.items() if role == "output"}
     history.choices.append([choices[f"choice.{i}"] for i in range(len(choices))])

@@ -177,7 +177,9 @@ def _training(model, optimizer, steps, dtype):
 
 def _same_choices(module, expected):
     """Whether the captured choices are those of eager, in number and shape."""
-    outputs = [v for r, v in zip(module.results, module.step.outputs, strict=True) if r.role == "output"]
+    outputs = [
+        v for r, v in zip(module.results, module.step.outputs, strict=True) if r.role == "output"
+    ]
     noted = expected.choices[0] if expected.choices else []
     sizes = [torch.Size(value.shape).numel() for value in outputs]
     return sizes == [index.numel() for index in noted]
@@ -192,7 +194,9 @@ def make_subject(file, steps=STEPS, seed=0):
     twin = copy.deepcopy(model)
     with _computing_in(file.dtype):
         module = export(model, file.loss, optimizer, batches[0], gradients=True)
-        expected = run_eager(twin, file.loss, file.make_optimizer(twin), batches, seed, module.random_calls)
+        expected = run_eager(
+            twin, file.loss, file.make_optimizer(twin), batches, seed, module.random_calls
+        )
     observed = observe_choices(module)
     if _same_choices(observed, expected):
         module = observed

@@ -98,7 +98,9 @@ def subject_of(case, steps=3):
 
 
 def compile_case(case, subject, **options):
-    return compile_module(subject.module, case.variant, mesh=case.mesh, plan=case.plan, micro=case.micro, **options)
+    return compile_module(
+        subject.module, case.variant, mesh=case.mesh, plan=case.plan, micro=case.micro, **options
+    )
 
 
 def judge_program(subject, program):

@@ -134,7 +134,8 @@ def test_resumes_to_the_bit(data, optimizer):
     second.load_state_dict(first.state_dict(), first.optimizer_state_dict())
     assert [second(batch) for batch in data[2:]] == losses[2:]
     assert all(
-        torch.equal(a, b) for a, b in zip(second.state_dict().values(), whole.state_dict().values(), strict=True)
+        torch.equal(a, b)
+        for a, b in zip(second.state_dict().values(), whole.state_dict().values(), strict=True)
     )
 
 
@@ -150,7 +151,9 @@ def test_takes_over_an_optimizer_in_mid_training(data):
 
 def test_gradients(data):
     model, optim = make()
-    step = tandem.compile(model, loss_fn, optim, data[0], gradients=True, mesh="data=2", plan="data-parallel")
+    step = tandem.compile(
+        model, loss_fn, optim, data[0], gradients=True, mesh="data=2", plan="data-parallel"
+    )
     step(data[0])
     loss_fn(model, data[0]).backward()
     expected = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
@@ -168,7 +171,9 @@ def test_gradients_must_be_asked_for(data):
 def test_other_batches_are_refused(data):
     model, optim = make()
     step = tandem.compile(model, loss_fn, optim, data[0])
-    with pytest.raises(tandem.BatchError, match=r"'x' is float64\[4, 8\], expected float64\[8, 8\]"):
+    with pytest.raises(
+        tandem.BatchError, match=r"'x' is float64\[4, 8\], expected float64\[8, 8\]"
+    ):
         step(batches(1, size=4)[0])
     with pytest.raises(tandem.BatchError, match="'x' is float32"):
         step({"x": data[0]["x"].float(), "y": data[0]["y"]})
@@ -228,10 +233,14 @@ def test_pin_fixes_how_a_parameter_is_stored(data):
     model, optim = make()
     pins = [tandem.pin("head.weight", data="gather(1)")]
     step = tandem.compile(model, loss_fn, optim, data[0], mesh="data=2", pins=pins)
-    (argument,) = [a for a in step.program.arguments if a.name == "head.weight" and a.role == "parameter"]
+    (argument,) = [
+        a for a in step.program.arguments if a.name == "head.weight" and a.role == "parameter"
+    ]
     assert (argument.global_shape, argument.local_shape) == ([CLASSES, 8], [CLASSES, 4])
     losses = torch.stack([step(batch) for batch in data])
-    torch.testing.assert_close(losses, torch.stack(train_eager(model, optim, data)), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        losses, torch.stack(train_eager(model, optim, data)), rtol=1e-9, atol=1e-9
+    )
 
 
 def test_plan_text_compiles_again_and_not_for_another_graph(data, tmp_path):

@@ -31,7 +31,9 @@ def loss_fn(model, batch):
 def test_mask_is_the_same(mesh, micro):
     model, batch = Masks(), torch.ones(SHAPE, dtype=torch.float64)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-    step = tandem.compile(model, loss_fn, optimizer, batch, mesh=mesh, micro=micro, gradients=True, seed=11)
+    step = tandem.compile(
+        model, loss_fn, optimizer, batch, mesh=mesh, micro=micro, gradients=True, seed=11
+    )
     for number in range(2):
         step(batch)
         kept = bernoulli(SHAPE, 1 - P, 11, 0, number)

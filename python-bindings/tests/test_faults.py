@@ -103,7 +103,9 @@ def buffers(command):
     """(is it written, reference) of all that a command touches."""
     operation = command.operation
     if command.kind == "launch":
-        return [(False, ref) for ref in operation.inputs] + [(True, ref) for ref in operation.outputs]
+        return [(False, ref) for ref in operation.inputs] + [
+            (True, ref) for ref in operation.outputs
+        ]
     if command.kind == "gemm":
         return [(False, operation.a), (False, operation.b), (True, operation.c)]
     if hasattr(operation, "source") and hasattr(operation, "destination"):

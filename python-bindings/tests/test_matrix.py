@@ -6,7 +6,9 @@ from matrix import Case
 
 
 def _name(case):
-    return "-".join([case.variant.replace(" ", "_"), case.plan, case.mesh or "one", str(case.micro), case.dtype])
+    return "-".join(
+        [case.variant.replace(" ", "_"), case.plan, case.mesh or "one", str(case.micro), case.dtype]
+    )
 
 
 @pytest.mark.parametrize("case", matrix.small_part(), ids=_name)

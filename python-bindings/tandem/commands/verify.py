@@ -22,12 +22,24 @@ def add_arguments(parser):
         "--plan", default="", help="plan preset, or a plan file (default: data-parallel)"
     )
     parser.add_argument("--micro", type=int, default=1, help="microbatches (default: 1)")
-    parser.add_argument("--pin", action="append", default=[], metavar="GLOB:AXIS=FORM", help="may be repeated")
-    parser.add_argument("--steps", type=int, default=STEPS, help=f"training steps (default: {STEPS})")
     parser.add_argument(
-        "--device", choices=("cpu", "reference"), default="cpu", help="reference: interpret the IR, without kernels"
+        "--pin", action="append", default=[], metavar="GLOB:AXIS=FORM", help="may be repeated"
     )
-    parser.add_argument("--stage", choices=STAGES, default=STAGES[-1], help="with --device reference: the last stage")
+    parser.add_argument(
+        "--steps", type=int, default=STEPS, help=f"training steps (default: {STEPS})"
+    )
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "reference"),
+        default="cpu",
+        help="reference: interpret the IR, without kernels",
+    )
+    parser.add_argument(
+        "--stage",
+        choices=STAGES,
+        default=STAGES[-1],
+        help="with --device reference: the last stage",
+    )
     parser.add_argument("--threads", type=int, default=1, help="cores per rank (default: 1)")
     parser.add_argument("--show-plan", action="store_true", help="print the plan first")
 
@@ -35,14 +47,25 @@ def add_arguments(parser):
 def _run_program(options, subject):
     """The history of a compiled run."""
     compiled = compile_module(
-        subject.module, options.file, mesh=options.mesh, plan=options.plan, micro=options.micro, pins=options.pin
+        subject.module,
+        options.file,
+        mesh=options.mesh,
+        plan=options.plan,
+        micro=options.micro,
+        pins=options.pin,
     )
     for remark in compiled.remarks:
         print(remark)
     if options.show_plan:
         print(compiled.plan_table)
     step = Step(
-        subject.module, compiled.bytes, subject.model, subject.optimizer, compiled, options.threads, options.seed
+        subject.module,
+        compiled.bytes,
+        subject.model,
+        subject.optimizer,
+        compiled,
+        options.threads,
+        options.seed,
     )
     return run_step(step, subject.batches)
 
