@@ -136,4 +136,47 @@ bool isMinorMost(MeshAttr mesh, ArrayRef<AxisForm> forms, unsigned axis,
   return true;
 }
 
+static std::optional<unsigned> refuse(std::string *reason,
+                                      const Twine &why) {
+  if (reason)
+    *reason = why.str();
+  return std::nullopt;
+}
+
+/// The only axis on which `from` and `to` differ.
+static std::optional<unsigned> getOnlyDifference(MeshAttr mesh,
+                                                 ArrayRef<AxisForm> from,
+                                                 ArrayRef<AxisForm> to,
+                                                 std::string *reason) {
+  std::optional<unsigned> changed;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
+    if (from[axis] == to[axis])
+      continue;
+    if (changed)
+      return refuse(reason, "changes the axes '" + mesh.getName(*changed) +
+                                "' and '" + mesh.getName(axis) +
+                                "', expected one axis");
+    changed = axis;
+  }
+  return changed ? changed : refuse(reason, "changes no axis");
+}
+
+std::optional<unsigned> getReformedAxis(MeshAttr mesh, ArrayRef<AxisForm> from,
+                                        ArrayRef<AxisForm> to,
+                                        std::string *reason) {
+  auto axis = getOnlyDifference(mesh, from, to, reason);
+  if (!axis)
+    return std::nullopt;
+  AxisForm before = from[*axis], after = to[*axis];
+  for (auto [form, forms] : {std::pair(before, from), std::pair(after, to)})
+    if (form.isGather() && !isMinorMost(mesh, forms, *axis, form.getDim()))
+      return refuse(reason, "axis '" + mesh.getName(*axis) +
+                                "' is not the minor-most one on dimension " +
+                                Twine(form.getDim()));
+  if (after.isReduce() && !before.isFull())
+    return refuse(reason, "makes 'reduce' of '" + before.str() +
+                              "', expected of 'full'");
+  return axis;
+}
+
 } // namespace tandem::spmd

@@ -21,7 +21,21 @@ using namespace tandem::spmd;
 
 #include "tandem/Dialect/SPMD/SPMDInterfaces.cpp.inc"
 
+namespace {
+/// Prints the mesh as `#mesh`, since it stands in nearly every type.
+struct MeshAlias : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attribute, raw_ostream &os) const override {
+    if (!isa<MeshAttr>(attribute))
+      return AliasResult::NoAlias;
+    os << "mesh";
+    return AliasResult::FinalAlias;
+  }
+};
+} // namespace
+
 void SPMDDialect::initialize() {
+  addInterfaces<MeshAlias>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "tandem/Dialect/SPMD/SPMDAttrs.cpp.inc"

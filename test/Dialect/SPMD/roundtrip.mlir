@@ -1,7 +1,8 @@
 // RUN: tandem-opt %s | tandem-opt | FileCheck %s
 
 #mesh = #spmd.mesh<data = 4, model = 2, time micro = 2>
-// CHECK: spmd.mesh = #spmd.mesh<data = 4, model = 2, time micro = 2>
+// CHECK: #mesh = #spmd.mesh<data = 4, model = 2, time micro = 2>
+// CHECK: spmd.mesh = #mesh
 module attributes {spmd.mesh = #mesh} {
   // CHECK: data: gather(0), micro: gather(0)
   func.func @f(%x: tensor<16x8xf32, #spmd.form<#mesh, data: gather(0), micro: gather(0)>>,

@@ -17,7 +17,8 @@ def NN_MatmulOp
 }
 
 def NN_EmbeddingOp
-    : NN_BuilderRuleOp<"embedding", "Embedding", "0"> {
+    : NN_BuilderRuleOp<"embedding", "Embedding", "0",
+                       [DeclareOpInterfaceMethods<LocalizeOpInterface>]> {
   let summary = "rows of `weight` (v, d...) by `indices`: (i..., d...)";
   let description = [{
     Where the rows are split, a shard gives zero for indices that it does not
@@ -28,7 +29,8 @@ def NN_EmbeddingOp
 }
 
 def NN_EmbeddingBackwardOp
-    : NN_BuilderRuleOp<"embedding_backward", "EmbeddingBackward", "0"> {
+    : NN_BuilderRuleOp<"embedding_backward", "EmbeddingBackward", "0",
+                       [DeclareOpInterfaceMethods<LocalizeOpInterface>]> {
   let summary = "adds each row of `grad` (i..., d...) to the row of its index";
   let description = "The result has shape (v, d...).";
   let arguments = (ins AnyRankedTensor:$grad, TensorOf<[I64]>:$indices);

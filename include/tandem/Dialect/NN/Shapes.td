@@ -9,13 +9,17 @@
 // Sources
 //===----------------------------------------------------------------------===//
 
-def NN_ConstantOp : NN_BuilderRuleOp<"constant", "Constant"> {
+def NN_ConstantOp
+    : NN_BuilderRuleOp<"constant", "Constant", "",
+                       [DeclareOpInterfaceMethods<LocalizeOpInterface>]> {
   let summary = "a constant tensor";
   let arguments = (ins ElementsAttr:$value);
   let assemblyFormat = "$value attr-dict `->` type($result)";
 }
 
-def NN_IotaOp : NN_TextRuleOp<"iota", "-> (n)"> {
+def NN_IotaOp
+    : NN_TextRuleOp<"iota", "-> (n)", "",
+                    [DeclareOpInterfaceMethods<LocalizeOpInterface>]> {
   let summary = "0, 1, 2, ... (i64); on a shard, that part of it";
   let arguments = (ins);
   let results = (outs 1DTensorOf<[I64]>:$result);

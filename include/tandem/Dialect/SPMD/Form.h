@@ -95,6 +95,15 @@ bool isDivisible(llvm::ArrayRef<int64_t> shape, MeshAttr mesh,
 bool isMinorMost(MeshAttr mesh, llvm::ArrayRef<AxisForm> forms, unsigned axis,
                  int64_t dim);
 
+/// The only axis on which `from` and `to` differ, if changing it is one plain
+/// collective or local operation: the axis is the minor-most one on the
+/// dimension that it leaves, and on the one that it enters. No form but `full`
+/// becomes `reduce`. Otherwise none, and why in `reason`.
+std::optional<unsigned> getReformedAxis(MeshAttr mesh,
+                                        llvm::ArrayRef<AxisForm> from,
+                                        llvm::ArrayRef<AxisForm> to,
+                                        std::string *reason = nullptr);
+
 } // namespace tandem::spmd
 
 #endif // TANDEM_DIALECT_SPMD_FORM_H

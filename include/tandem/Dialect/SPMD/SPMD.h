@@ -23,6 +23,8 @@
 #define GET_ATTRDEF_CLASSES
 #include "tandem/Dialect/SPMD/SPMDAttrs.h.inc"
 
+#include "tandem/Dialect/SPMD/Shard.h"
+
 #include "tandem/Dialect/SPMD/SPMDInterfaces.h.inc"
 
 #define GET_OP_CLASSES

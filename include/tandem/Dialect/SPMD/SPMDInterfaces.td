@@ -26,4 +26,26 @@ def SignatureOpInterface : OpInterface<"SignatureOpInterface"> {
   let verify = [{ return ::tandem::spmd::verifySignature($_op); }];
 }
 
+def LocalizeOpInterface : OpInterface<"LocalizeOpInterface"> {
+  let cppNamespace = "::tandem::spmd";
+  let description = [{
+    An operator that must know where its shard lies, since it has positions or
+    shapes in attributes, or makes positions (an embedding whose rows are split,
+    `nn.iota`). `localize` (space axes) and `duplex` (time axes) take axes off
+    the forms by calling `buildShard`; any other operator is only given the
+    types of its shard. An operator whose signatures are right for the shard as
+    it is, must not implement this.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Builds what the point described by `shard` computes, and gives the new
+      results, of the types `shard.getResultTypes()`. The operands to use are
+      `shard.getOperands()`; those of the operator itself are still whole.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "buildShard",
+      (ins "::mlir::OpBuilder &":$builder,
+           "const ::tandem::spmd::Shard &":$shard)>,
+  ];
+}
+
 #endif // TANDEM_DIALECT_SPMD_INTERFACES_TD

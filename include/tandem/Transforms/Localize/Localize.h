@@ -1,0 +1,55 @@
+//===- Localize.h - the localize stage --------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Localize takes the space axes off:
+//
+//  * before: global shapes with forms on all axes, one-axis `spmd.reform`s;
+//  * after: per-device shapes; forms on the time axes only (`getTimeOnly` of the
+//    mesh); reforms over space are collectives, `spmd.local_slice` or
+//    `spmd.keep_first`. Arguments and results say in `spmd.layout` (a type
+//    attribute) the global tensor with its forms on all axes.
+//
+// With a time form in its type, a collective is one per point of the time axis:
+// `all_gather ... dim 0` of a tensor that is `gather(0)` over time concatenates
+// within a microbatch.
+//
+// An operator that must know where its shard lies implements
+// `LocalizeOpInterface` (`Dialect/SPMD/SPMDInterfaces.td`); others only get the
+// types of their shard.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_LOCALIZE_LOCALIZE_H
+#define TANDEM_TRANSFORMS_LOCALIZE_LOCALIZE_H
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace tandem {
+
+struct LocalizeOptions : mlir::PassPipelineOptions<LocalizeOptions> {};
+
+/// Per-device shapes and collectives.
+std::unique_ptr<mlir::Pass> createLocalizeSpacePass();
+/// One collective over two axes for two collectives, one on each.
+std::unique_ptr<mlir::Pass> createMergeCollectivesPass();
+/// The exit of the stage.
+std::unique_ptr<mlir::Pass> createVerifyLocalizedPass();
+
+void buildLocalizePipeline(mlir::OpPassManager &manager,
+                           const LocalizeOptions &options);
+
+/// Registers the passes and `--tandem-localize`.
+void registerLocalize();
+
+} // namespace tandem
+
+#endif // TANDEM_TRANSFORMS_LOCALIZE_LOCALIZE_H

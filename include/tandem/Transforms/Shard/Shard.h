@@ -1,0 +1,53 @@
+//===- Shard.h - the shard stage --------------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Shard puts forms into all types and reforms where they differ:
+//
+//  * before: nn on plain tensors with `spmd.signature` on each operator (one
+//    text per axis of the mesh) and `spmd.form` on arguments and results that
+//    are not `full`;
+//  * after: a form in every type that is not `full`, and `spmd.reform`s that
+//    change one axis each, in a way that is one plain collective or local
+//    operation (`getReformedAxis`). No `spmd.signature`, no `spmd.form`.
+//
+// A reform is made once per value, target and pass (`nn.pass`): before its
+// first consumer, with the pass of the consumer; but where a pass before the
+// update made what only the update needs (a gradient), right behind the operator
+// that made it and with its pass, so that collectives start early.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_SHARD_SHARD_H
+#define TANDEM_TRANSFORMS_SHARD_SHARD_H
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace tandem {
+
+struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {};
+
+/// Forms into types; `spmd.reform`s that may change several axes at once.
+std::unique_ptr<mlir::Pass> createApplySignaturesPass();
+/// Takes reforms apart into cheapest sequences of legal reforms of one axis.
+std::unique_ptr<mlir::Pass> createSplitReformsPass();
+/// The exit of the stage.
+std::unique_ptr<mlir::Pass> createVerifyShardedPass();
+
+void buildShardPipeline(mlir::OpPassManager &manager,
+                        const ShardOptions &options);
+
+/// Registers the passes and `--tandem-shard`.
+void registerShard();
+
+} // namespace tandem
+
+#endif // TANDEM_TRANSFORMS_SHARD_SHARD_H

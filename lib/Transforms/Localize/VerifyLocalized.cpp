@@ -1,0 +1,102 @@
+//===- VerifyLocalized.cpp - the exit of the localize stage ---------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Transforms/Localize/Localize.h"
+
+using namespace mlir;
+using namespace tandem::spmd;
+
+namespace {
+class VerifyLocalizedPass
+    : public PassWrapper<VerifyLocalizedPass, OperationPass<func::FuncOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyLocalizedPass)
+  StringRef getArgument() const override { return "tandem-verify-localized"; }
+  StringRef getDescription() const override {
+    return "Checks the exit of the localize stage: forms on time axes only, "
+           "layouts that give the per-device shapes";
+  }
+  void runOnOperation() override;
+
+private:
+  LogicalResult verifyForm(Operation *op, Type type);
+  LogicalResult verifyLayout(func::FuncOp step, const Twine &what,
+                             Attribute layout, Type type);
+  LogicalResult verifySignature(func::FuncOp step);
+
+  MeshAttr mesh, timeMesh;
+};
+} // namespace
+
+LogicalResult VerifyLocalizedPass::verifyForm(Operation *op, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.getEncoding())
+    return success();
+  auto form = dyn_cast<FormAttr>(tensor.getEncoding());
+  if (form && form.getMesh() == timeMesh)
+    return success();
+  return op->emitError() << "has a value of type " << type
+                         << ", expected forms on time axes only";
+}
+
+/// `layout` is the global tensor; what one device holds of it has `type`.
+LogicalResult VerifyLocalizedPass::verifyLayout(func::FuncOp step,
+                                                const Twine &what,
+                                                Attribute layout, Type type) {
+  auto global = dyn_cast_or_null<TypeAttr>(layout);
+  auto tensor =
+      global ? dyn_cast<RankedTensorType>(global.getValue()) : nullptr;
+  if (!tensor)
+    return step.emitError() << what << " has no 'spmd.layout', expected the "
+                            << "type of the global tensor";
+  auto local = cast<RankedTensorType>(type);
+  Forms forms = getForms(tensor, mesh);
+  auto expected =
+      getLocalShape(tensor.getShape(), mesh, forms, AxisKind::Space);
+  if (local.getShape() == ArrayRef(expected) &&
+      getForms(local, timeMesh) ==
+          Forms(ArrayRef(forms).drop_front(mesh.getNumSpaceAxes())))
+    return success();
+  return step.emitError() << what << " has the type " << type
+                          << ", which is no device's part of its layout "
+                          << tensor;
+}
+
+LogicalResult VerifyLocalizedPass::verifySignature(func::FuncOp step) {
+  for (auto [index, type] : llvm::enumerate(step.getArgumentTypes()))
+    if (failed(verifyForm(step, type)) ||
+        failed(verifyLayout(step, "argument " + Twine(index),
+                            step.getArgAttr(index, "spmd.layout"), type)))
+      return failure();
+  for (auto [index, type] : llvm::enumerate(step.getResultTypes()))
+    if (failed(verifyLayout(step, "result " + Twine(index),
+                            step.getResultAttr(index, "spmd.layout"), type)))
+      return failure();
+  return success();
+}
+
+void VerifyLocalizedPass::runOnOperation() {
+  func::FuncOp step = getOperation();
+  mesh = getMesh(step);
+  timeMesh = mesh ? mesh.getTimeOnly() : MeshAttr();
+  if (!mesh) {
+    step.emitError() << "the module has no '" << SPMDDialect::kMeshAttrName
+                     << "', expected a mesh";
+    return signalPassFailure();
+  }
+  if (failed(verifySignature(step)))
+    return signalPassFailure();
+  for (Operation &op : step.getBody().front().without_terminator())
+    for (Type type : op.getResultTypes())
+      if (failed(verifyForm(&op, type)))
+        return signalPassFailure();
+}
+
+std::unique_ptr<Pass> tandem::createVerifyLocalizedPass() {
+  return std::make_unique<VerifyLocalizedPass>();
+}

@@ -1,0 +1,245 @@
+//===- ApplySignatures.cpp - forms into types -----------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Transforms/Shard/Shard.h"
+
+using namespace mlir;
+using namespace tandem::spmd;
+using tandem::nn::NNDialect;
+
+static constexpr llvm::StringLiteral kFormAttrName = "spmd.form";
+
+namespace {
+/// The forms that a plan gives to an operator, on all axes.
+struct PlannedForms {
+  SmallVector<Forms> operands, results;
+};
+
+class ApplySignaturesPass
+    : public PassWrapper<ApplySignaturesPass, OperationPass<func::FuncOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ApplySignaturesPass)
+  StringRef getArgument() const override { return "tandem-apply-signatures"; }
+  StringRef getDescription() const override {
+    return "Puts the forms of the plan's signatures into types, with reforms "
+           "where producer and consumer differ";
+  }
+  void runOnOperation() override;
+
+private:
+  LogicalResult applyToArguments(func::FuncOp step);
+  LogicalResult applyToOperator(Operation *op);
+  LogicalResult applyToResults(func::FuncOp step);
+  /// `value` in the forms `forms`, for the consumer `op` in `pass`.
+  Value reform(Value value, const Forms &forms, Operation *op, StringRef pass);
+
+  MeshAttr mesh;
+  using Key = std::pair<Type, StringRef>;
+  llvm::DenseMap<Value, SmallVector<std::pair<Key, Value>, 1>> made;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Reading what the plan says
+//===----------------------------------------------------------------------===//
+
+static LogicalResult parseForms(Operation *op, StringRef text, StringRef what,
+                                unsigned count, unsigned axis,
+                                MutableArrayRef<Forms> forms) {
+  SmallVector<StringRef> parts;
+  if (!(text = text.trim()).empty())
+    text.split(parts, ',');
+  if (parts.size() != count)
+    return op->emitError() << "the signature names " << parts.size() << " "
+                           << what << ", expected " << count;
+  for (auto [part, form] : llvm::zip(parts, forms)) {
+    std::optional<AxisForm> parsed = parseAxisForm(part);
+    if (!parsed)
+      return op->emitError() << "the signature has the form '" << part.trim()
+                             << "', expected full, reduce or gather(d)";
+    form[axis] = *parsed;
+  }
+  return success();
+}
+
+/// Reads `spmd.signature`: one text per axis, in the order of the mesh.
+static FailureOr<PlannedForms> parseSignatures(Operation *op, MeshAttr mesh) {
+  auto texts = op->getAttrOfType<ArrayAttr>(SPMDDialect::kSignatureAttrName);
+  if (!texts)
+    return op->emitError()
+           << "has no '" << SPMDDialect::kSignatureAttrName
+           << "', expected one text per axis: run the plan stage first";
+  if (texts.size() != mesh.getNumAxes())
+    return op->emitError() << "has " << texts.size()
+                           << " signatures, expected one per axis of " << mesh;
+  PlannedForms planned;
+  planned.operands.assign(op->getNumOperands(), Forms(mesh.getNumAxes()));
+  planned.results.assign(op->getNumResults(), Forms(mesh.getNumAxes()));
+  for (auto [axis, text] : llvm::enumerate(texts)) {
+    auto string = dyn_cast<StringAttr>(text);
+    if (!string || !string.getValue().contains("->"))
+      return op->emitError() << "has the signature " << text
+                             << ", expected 'operands -> results'";
+    auto [operands, results] = string.getValue().split("->");
+    if (failed(parseForms(op, operands, "operands", op->getNumOperands(), axis,
+                          planned.operands)) ||
+        failed(parseForms(op, results, "results", op->getNumResults(), axis,
+                          planned.results)))
+      return failure();
+  }
+  return planned;
+}
+
+/// Checks that `forms` fit `type`; `what` is a place in the error.
+static LogicalResult checkDivisible(Operation *op, const Twine &what,
+                                    Type type, MeshAttr mesh,
+                                    const Forms &forms) {
+  std::string reason;
+  if (isDivisible(cast<RankedTensorType>(type).getShape(), mesh, forms,
+                  &reason))
+    return success();
+  return op->emitError() << what << ": " << reason;
+}
+
+/// The form that `dictionary` names, all `full` without one.
+static FailureOr<Forms> getPlannedForm(Operation *op, const Twine &what,
+                                       Attribute attribute, Type type,
+                                       MeshAttr mesh) {
+  Forms forms(mesh.getNumAxes());
+  if (!attribute)
+    return forms;
+  auto form = dyn_cast<FormAttr>(attribute);
+  if (!form || form.getMesh() != mesh)
+    return op->emitError() << what << " has the form " << attribute
+                           << ", expected a form on the mesh " << mesh;
+  for (auto [axis, code] : llvm::enumerate(form.getCodes()))
+    forms[axis] = AxisForm::fromCode(code);
+  if (failed(checkDivisible(op, what, type, mesh, forms)))
+    return failure();
+  return forms;
+}
+
+//===----------------------------------------------------------------------===//
+// Reforms
+//===----------------------------------------------------------------------===//
+
+static StringRef getPass(Operation *op) {
+  auto pass = op ? op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName)
+                 : StringAttr();
+  return pass ? pass.getValue() : "";
+}
+
+Value ApplySignaturesPass::reform(Value value, const Forms &forms,
+                                  Operation *op, StringRef pass) {
+  if (getForms(value.getType(), mesh) == forms)
+    return value;
+  Operation *producer = value.getDefiningOp();
+  bool early = producer && pass == "update";
+  if (early)
+    pass = getPass(producer);
+  auto type =
+      withForms(cast<RankedTensorType>(value.getType()), mesh, forms);
+  for (auto &[key, reformed] : made[value])
+    if (key == Key(type, pass))
+      return reformed;
+  OpBuilder builder(op);
+  if (early)
+    builder.setInsertionPointAfter(producer);
+  auto reform = ReformOp::create(builder, (early ? producer : op)->getLoc(),
+                                 type, value);
+  if (!pass.empty())
+    reform->setAttr(NNDialect::kPassAttrName, builder.getStringAttr(pass));
+  made[value].push_back({Key(type, pass), reform});
+  return reform;
+}
+
+//===----------------------------------------------------------------------===//
+// The step
+//===----------------------------------------------------------------------===//
+
+LogicalResult ApplySignaturesPass::applyToArguments(func::FuncOp step) {
+  for (BlockArgument argument : step.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    FailureOr<Forms> forms =
+        getPlannedForm(step, "argument " + Twine(index),
+                       step.getArgAttr(index, kFormAttrName),
+                       argument.getType(), mesh);
+    if (failed(forms))
+      return failure();
+    argument.setType(withForms(cast<RankedTensorType>(argument.getType()),
+                               mesh, *forms));
+    step.removeArgAttr(index, kFormAttrName);
+  }
+  return success();
+}
+
+LogicalResult ApplySignaturesPass::applyToOperator(Operation *op) {
+  FailureOr<PlannedForms> planned = parseSignatures(op, mesh);
+  if (failed(planned))
+    return failure();
+  for (auto [index, operand] : llvm::enumerate(op->getOpOperands())) {
+    const Forms &forms = planned->operands[index];
+    if (failed(checkDivisible(op, "operand " + Twine(index),
+                              operand.get().getType(), mesh, forms)))
+      return failure();
+    operand.set(reform(operand.get(), forms, op, getPass(op)));
+  }
+  for (auto [index, result] : llvm::enumerate(op->getResults())) {
+    const Forms &forms = planned->results[index];
+    if (failed(checkDivisible(op, "result " + Twine(index), result.getType(),
+                              mesh, forms)))
+      return failure();
+    result.setType(
+        withForms(cast<RankedTensorType>(result.getType()), mesh, forms));
+  }
+  op->removeAttr(SPMDDialect::kSignatureAttrName);
+  return success();
+}
+
+LogicalResult ApplySignaturesPass::applyToResults(func::FuncOp step) {
+  Operation *ret = step.getBody().front().getTerminator();
+  for (OpOperand &operand : ret->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    FailureOr<Forms> forms =
+        getPlannedForm(step, "result " + Twine(index),
+                       step.getResultAttr(index, kFormAttrName),
+                       operand.get().getType(), mesh);
+    if (failed(forms))
+      return failure();
+    operand.set(reform(operand.get(), *forms, ret, "update"));
+    step.removeResultAttr(
+        index, StringAttr::get(step.getContext(), kFormAttrName));
+  }
+  step.setType(FunctionType::get(step.getContext(),
+                                 step.getBody().getArgumentTypes(),
+                                 ret->getOperandTypes()));
+  return success();
+}
+
+void ApplySignaturesPass::runOnOperation() {
+  func::FuncOp step = getOperation();
+  made.clear();
+  mesh = getMesh(step);
+  if (!mesh) {
+    step.emitError() << "the module has no '" << SPMDDialect::kMeshAttrName
+                     << "', expected a mesh: run the plan stage first";
+    return signalPassFailure();
+  }
+  if (failed(applyToArguments(step)))
+    return signalPassFailure();
+  for (Operation &op :
+       llvm::make_early_inc_range(step.getBody().front().without_terminator()))
+    if (failed(applyToOperator(&op)))
+      return signalPassFailure();
+  if (failed(applyToResults(step)))
+    signalPassFailure();
+}
+
+std::unique_ptr<Pass> tandem::createApplySignaturesPass() {
+  return std::make_unique<ApplySignaturesPass>();
+}

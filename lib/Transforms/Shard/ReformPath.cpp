@@ -1,0 +1,136 @@
+//===- ReformPath.cpp - the cheapest sequence of reforms ------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ReformPath.h"
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+
+/// What starting a collective is worth, in bytes that could be sent instead.
+static constexpr double kLatencyBytes = 4096;
+/// The cost of a byte written locally, in bytes sent.
+static constexpr double kLocalByteCost = 1.0 / 64;
+
+namespace {
+using Node = std::vector<AxisForm>;
+
+class PathSearch {
+public:
+  PathSearch(RankedTensorType type, MeshAttr mesh, ArrayRef<AxisForm> target)
+      : type(type), mesh(mesh), target(target.begin(), target.end()) {}
+  std::optional<SmallVector<RankedTensorType>> run(ArrayRef<AxisForm> from);
+
+private:
+  double getLocalBytes(const Node &node) const;
+  double getStrands(const Node &node, unsigned except) const;
+  double getCost(const Node &from, const Node &to, unsigned axis) const;
+  void expand(const Node &node);
+  void relax(const Node &from, const Node &to, double cost);
+  SmallVector<RankedTensorType> getPath() const;
+
+  RankedTensorType type;
+  MeshAttr mesh;
+  Node target;
+  std::map<Node, std::pair<double, Node>> best;
+  std::set<std::pair<double, Node>> open;
+};
+} // namespace
+
+/// Bytes that one point of all axes holds.
+double PathSearch::getLocalBytes(const Node &node) const {
+  double bytes = std::max(1u, type.getElementTypeBitWidth() / 8);
+  for (int64_t size : getLocalShape(type.getShape(), mesh, node))
+    bytes *= size;
+  return bytes;
+}
+
+/// How often one device does work on a tensor of the forms `node`.
+double PathSearch::getStrands(const Node &node, unsigned except) const {
+  double strands = 1;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    if (axis != except && mesh.isTime(axis) && !node[axis].isFull())
+      strands *= mesh.getSize(axis);
+  return strands;
+}
+
+double PathSearch::getCost(const Node &from, const Node &to,
+                           unsigned axis) const {
+  double before = getLocalBytes(from), after = getLocalBytes(to);
+  double strands = getStrands(from, axis);
+  double points = mesh.getSize(axis);
+  bool isLocal = mesh.isTime(axis) || from[axis].isFull() || points == 1;
+  if (isLocal) {
+    double written = from[axis].isReduce() ? points * before : after;
+    return strands * (kLocalByteCost * written + 1);
+  }
+  double share = (points - 1) / points;
+  if (to[axis].isFull() && from[axis].isReduce())
+    return strands * (kLatencyBytes + 2 * share * before);
+  double sent = share * std::max(before, after);
+  return strands * (kLatencyBytes + sent);
+}
+
+void PathSearch::relax(const Node &from, const Node &to, double cost) {
+  auto [it, isNew] = best.try_emplace(to, cost, from);
+  if (!isNew) {
+    if (it->second.first <= cost)
+      return;
+    open.erase({it->second.first, to});
+    it->second = {cost, from};
+  }
+  open.insert({cost, to});
+}
+
+void PathSearch::expand(const Node &node) {
+  double cost = best.at(node).first;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
+    for (int64_t code = -2; code < type.getRank(); ++code) {
+      AxisForm form = AxisForm::fromCode(code);
+      // A value that is made `reduce` on the way costs, and helps nothing.
+      if (form == node[axis] || (form.isReduce() && form != target[axis]))
+        continue;
+      Node next = node;
+      next[axis] = form;
+      if (isDivisible(type.getShape(), mesh, next) &&
+          getReformedAxis(mesh, node, next))
+        relax(node, next, cost + getCost(node, next, axis));
+    }
+  }
+}
+
+SmallVector<RankedTensorType> PathSearch::getPath() const {
+  SmallVector<RankedTensorType> path;
+  for (Node node = target; best.at(node).first > 0;
+       node = best.at(node).second)
+    path.push_back(withForms(type, mesh, node));
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+std::optional<SmallVector<RankedTensorType>>
+PathSearch::run(ArrayRef<AxisForm> from) {
+  Node start(from.begin(), from.end());
+  relax(start, start, 0);
+  while (!open.empty()) {
+    Node node = open.begin()->second;
+    open.erase(open.begin());
+    if (node == target)
+      return getPath();
+    expand(node);
+  }
+  return std::nullopt;
+}
+
+std::optional<SmallVector<RankedTensorType>>
+tandem::findReforms(RankedTensorType from, RankedTensorType to,
+                    MeshAttr mesh) {
+  Forms target = getForms(to, mesh);
+  return PathSearch(from, mesh, target).run(getForms(from, mesh));
+}

@@ -1,0 +1,36 @@
+//===- Shard.cpp - the shard stage ----------------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Transforms/Shard/Shard.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+
+namespace tandem {
+
+void buildShardPipeline(OpPassManager &manager, const ShardOptions &) {
+  auto add = [&](std::unique_ptr<Pass> pass) {
+    manager.addNestedPass<func::FuncOp>(std::move(pass));
+  };
+  add(createApplySignaturesPass());
+  // Apart from the first pass, since a sequence of reforms is a choice by cost
+  // and the forms are not.
+  add(createSplitReformsPass());
+  add(createVerifyShardedPass());
+}
+
+void registerShard() {
+  registerPass(createApplySignaturesPass);
+  registerPass(createSplitReformsPass);
+  registerPass(createVerifyShardedPass);
+  static PassPipelineRegistration<ShardOptions> pipeline(
+      "tandem-shard", "Forms into types, reforms between them: the shard stage",
+      buildShardPipeline);
+}
+
+} // namespace tandem
