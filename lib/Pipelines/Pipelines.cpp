@@ -10,8 +10,11 @@
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
+#include "tandem/Transforms/Duplex/Duplex.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/Localize/Localize.h"
 #include "tandem/Transforms/Plan/Plan.h"
+#include "tandem/Transforms/Shard/Shard.h"
 
 namespace tandem {
 
@@ -23,6 +26,9 @@ void registerDialects(mlir::DialectRegistry &registry) {
 void registerPipelines() {
   registerImport();
   registerPlan();
+  registerShard();
+  registerLocalize();
+  registerDuplex();
 }
 
 } // namespace tandem
