@@ -322,10 +322,13 @@ Bytes everything() {
   gemm.postOp = PostOp::GeluTanh, gemm.alpha = 0.25;
   p.b.add({.name = "gemm", .flops = 16, .bytes = 48, .stage = 2, .strand = -1},
           gemm);
+  std::vector<Affine> scalars = {5};
+  scalars.push_back(Affine(1, {{0, 2}, {1, 3}}));
   p.b.launch({.name = "kernel"}, 0, "kernel_0", {constant}, {p.b.argument(w)},
-             {5, Affine(1, {{0, 2}, {1, 3}})});
-  p.b.add({.name = "fill"},
-          Fill{{Space::Arena, 0, Affine(192, {{1, 16}}), 8}, {1, 0}});
+             scalars);
+  BufferRef tail = p.b.arena(192, 8);
+  tail.offset.terms.push_back({1, 16});
+  p.b.add({.name = "fill"}, Fill{tail, {1, 0}});
   Expected<Bytes> bytes = p.b.finish();
   EXPECT_TRUE(bytes.ok()) << bytes.status().message();
   return bytes.ok() ? *bytes : Bytes();
