@@ -33,8 +33,9 @@ class RMSNorm(nn.Module):
 
 def rotary(sequence, size, theta, dtype):
     """cos and sin of the angles, (sequence, size)."""
-    frequencies = theta ** (-torch.arange(0, size, 2, dtype=torch.float32) / size)
-    angles = torch.outer(torch.arange(sequence, dtype=torch.float32), frequencies)
+    compute = torch.promote_types(dtype, torch.float32)
+    frequencies = theta ** (-torch.arange(0, size, 2, dtype=compute) / size)
+    angles = torch.outer(torch.arange(sequence, dtype=compute), frequencies)
     angles = torch.cat([angles, angles], dim=-1)
     return angles.cos().to(dtype), angles.sin().to(dtype)
 

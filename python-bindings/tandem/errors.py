@@ -27,7 +27,7 @@ class UnsupportedOperatorError(CaptureError):
 
 
 class ModelFileError(TandemError):
-    """A model file or an option for it is not as the protocol in examples/README.md says."""
+    """A model file or an option for it is not as the protocol in docs/model-files.md says."""
 
 
 class ReplayError(TandemError):

@@ -204,7 +204,11 @@ class _Step:
         batch = pytree.tree_unflatten(leaves, self.batch_spec)
         named = {a.name: tensor for a, tensor in zip(self.parameters, parameters, strict=True)}
         named |= {a.name: tensor for a, tensor in zip(self.buffers, buffers, strict=True)}
-        with _reparametrize_module(self.model, named, tie_weights=True), _flat_weights(self.model):
+        with (
+            _attributes_kept(self.model),
+            _reparametrize_module(self.model, named, tie_weights=True),
+            _flat_weights(self.model),
+        ):
             loss = self.loss_fn(self.model, batch)
             after = [self.model.get_buffer(a.name) for a in self.buffers]
         self._check_loss(loss)
@@ -236,6 +240,18 @@ class _Step:
             for i, gradient in zip(self.trained, gradients, strict=True)
             if gradient is not None
         }
+
+
+@contextlib.contextmanager
+def _attributes_kept(model):
+    """Takes back what the forward pass assigns to attributes: caches would keep traced tensors."""
+    saved = [(module, dict(module.__dict__)) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, attributes in saved:
+            module.__dict__.clear()
+            module.__dict__.update(attributes)
 
 
 @contextlib.contextmanager

@@ -70,9 +70,10 @@ def test_batch_norm(affine):
     assert updated == {"1.running_mean", "1.running_var", "1.num_batches_tracked"}
 
 
-def test_batch_norm_in_evaluation_and_cumulative_average():
+def test_batch_norm_in_evaluation():
     model = small(nn.BatchNorm1d(8).eval(), nn.ReLU())
-    compare(model, mse, torch.optim.Adam(model.parameters()), regression())
+    module = compare(model, mse, torch.optim.Adam(model.parameters()), regression())
+    assert not any(r.role == "buffer" for r in module.results)
 
 
 def test_group_norm_and_instance_statistics():
@@ -468,6 +469,23 @@ def test_buffer_updated_by_the_model():
     model = Average().double()
     compare(model, lambda m, x: m(x).square().sum(), torch.optim.SGD(model.parameters(), lr=0.01),
             [normal(8, 6) for _ in range(3)])  # fmt: skip
+
+
+def test_caches_of_the_model_survive():
+    class Caching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.angles = nn.Linear(6, 6), None
+
+        def forward(self, x):
+            if self.angles is None:
+                self.angles = torch.arange(6, dtype=x.dtype).cos()
+            return self.linear(x) * self.angles
+
+    model = Caching().double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    compare(model, lambda m, x: m(x).square().sum(), optimizer, [normal(8, 6) for _ in range(2)])
+    assert type(model.angles) is torch.Tensor
 
 
 def test_bfloat16_is_captured():

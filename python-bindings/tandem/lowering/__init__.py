@@ -59,7 +59,7 @@ class _Lowering:
             self.trace.arguments, parameters, self.builder.operators, self.trace.results, outputs
         )
         step.remove_dead()
-        return _without_unused_states(step)
+        return _without_unused_states(_without_unchanged(step))
 
     def _define_arguments(self):
         nodes = [node for node in self.trace.graph.graph.nodes if node.op == "placeholder"]
@@ -164,6 +164,17 @@ def _types_of(value):
     if isinstance(value, (list, tuple)):
         return [_type(tensor) if isinstance(tensor, torch.Tensor) else None for tensor in value]
     return _type(value)
+
+
+def _without_unchanged(step):
+    """Drops results that are the argument which they update, such as a buffer that is only read."""
+    kept = [
+        (result, value)
+        for result, value in zip(step.results, step.outputs, strict=True)
+        if result.updates is None or value is not step.parameters[result.updates]
+    ]
+    step.results, step.outputs = [list(column) for column in zip(*kept, strict=True)]
+    return step
 
 
 def _without_unused_states(step):
