@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Dialect/NN/Rules.h"
-#include "llvm/ADT/StringExtras.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "llvm/ADT/StringExtras.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace tandem::spmd;
@@ -46,8 +47,7 @@ static Rule::Dims addFactors(Rule &rule, ArrayRef<int64_t> shape,
 
 /// `dims` (of a tensor of shape `from`) as seen by a tensor of shape `shape`
 /// that is broadcast to it.
-static Rule::Dims broadcastFrom(const Rule::Dims &dims,
-                                ArrayRef<int64_t> from,
+static Rule::Dims broadcastFrom(const Rule::Dims &dims, ArrayRef<int64_t> from,
                                 ArrayRef<int64_t> shape) {
   Rule::Dims result;
   size_t missing = from.size() - shape.size();
@@ -68,10 +68,23 @@ Rule buildElementwiseRule(Operation *op, StringRef linear) {
   return rule;
 }
 
+static Type getElementType(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
 Rule buildConvertRule(Operation *op, StringRef linear) {
-  bool isFloat = isa<FloatType>(getElementTypeOrSelf(op->getOperand(0))) &&
-                 isa<FloatType>(getElementTypeOrSelf(op->getResult(0)));
-  return buildElementwiseRule(op, isFloat ? linear : "");
+  Type from = getElementType(op->getOperand(0));
+  Type to = getElementType(op->getResult(0));
+  // A sum of truth values has no meaning, and fractions that are cut off add
+  // up.
+  bool isLinear = !from.isInteger(1) && !to.isInteger(1) &&
+                  (isa<IntegerType>(from) || isa<FloatType>(to));
+  return buildElementwiseRule(op, isLinear ? linear : "");
+}
+
+Rule buildDivRule(Operation *op, StringRef linear) {
+  bool isExact = isa<FloatType>(getElementType(op->getResult(0)));
+  return buildElementwiseRule(op, isExact ? linear : "");
 }
 
 /// A reduction of operand 0 over `reduced`.
@@ -139,6 +152,24 @@ Rule buildAlongDimRule(Operation *op, StringRef linear) {
   return buildWhole(op, dim, linear);
 }
 
+Rule buildPadRule(Operation *op, StringRef linear) {
+  auto get = [&](StringRef name) {
+    auto value = op->getAttrOfType<IntegerAttr>(name);
+    return value ? value.getInt() : 1;
+  };
+  int64_t dim = getDim(op), step = get("step");
+  if (get("low") + get("high") != step - 1)
+    return buildAlongDimRule(op, linear);
+  // Every element becomes a block of `step` elements.
+  Rule rule;
+  Rule::Dims dims = addFactors(rule, getShape(op->getOperand(0).getType()));
+  rule.operands.push_back(dims);
+  dims[dim].push_back(rule.addFactor(step));
+  rule.results.push_back(dims);
+  addLinear(rule, linear);
+  return rule;
+}
+
 Rule buildFlipRule(Operation *op, StringRef linear) {
   return buildWhole(op, getDims(op), linear);
 }
@@ -171,8 +202,8 @@ Rule buildLayerNormRule(Operation *op, StringRef linear) {
   };
   bool backward = isa<LayerNormBackwardOp>(op);
   for (auto [index, type] : llvm::enumerate(op->getOperandTypes()))
-    rule.operands.push_back(backward && (index == 2 || index == 3) ? statistic
-                                                                   : dimsOf(type));
+    rule.operands.push_back(
+        backward && (index == 2 || index == 3) ? statistic : dimsOf(type));
   for (auto [index, type] : llvm::enumerate(op->getResultTypes()))
     rule.results.push_back(!backward && index > 0 ? statistic : dimsOf(type));
   // With all dimensions normalised, weight and input have the same rank; their
@@ -186,15 +217,14 @@ Rule buildConstantRule(Operation *op, StringRef linear) {
   ArrayRef<int64_t> shape = getShape(op->getResult(0).getType());
   bool splat = cast<ElementsAttr>(op->getAttr("value")).isSplat();
   auto all = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
-  rule.results.push_back(
-      addFactors(rule, shape, splat ? ArrayRef<int64_t>()
-                                         : ArrayRef<int64_t>(all)));
+  rule.results.push_back(addFactors(
+      rule, shape, splat ? ArrayRef<int64_t>() : ArrayRef<int64_t>(all)));
   return rule;
 }
 
 /// Appends to `from` and `to` the factors of one group of dimensions with equal
 /// products, e.g. (6, 4) -> (3, 8): the common pieces where the boundaries
-/// agree, one indivisible factor where they do not.
+/// agree; what follows the last such piece has no factor and stays whole.
 static void factorGroup(Rule &rule, ArrayRef<int64_t> from,
                         ArrayRef<int64_t> to, Rule::Dims &fromDims,
                         Rule::Dims &toDims) {
@@ -205,18 +235,18 @@ static void factorGroup(Rule &rule, ArrayRef<int64_t> from,
   int64_t fromLeft = from.front(), toLeft = to.front();
   size_t i = 0, j = 0;
   while (i < from.size() && j < to.size()) {
-    int64_t small = std::min(fromLeft, toLeft);
-    int64_t large = std::max(fromLeft, toLeft);
-    bool fits = large % small == 0;
-    // From minor to major would be as good; the caller splits major factors,
-    // so pieces are cut from the major end.
-    if (!fits)
+    // Only major factors can be split, so pieces are cut from the major end.
+    int64_t piece = std::gcd(fromLeft, toLeft);
+    if (piece == 1)
       return;
-    unsigned factor = rule.addFactor(small);
+    unsigned factor = rule.addFactor(piece);
     fromDim[i].push_back(factor);
     toDim[j].push_back(factor);
-    fromLeft /= small;
-    toLeft /= small;
+    fromLeft /= piece;
+    toLeft /= piece;
+    // What is left of both ends elsewhere: no boundary agrees any more.
+    if (fromLeft > 1 && toLeft > 1)
+      return;
     if (fromLeft == 1 && ++i < from.size())
       fromLeft = from[i];
     if (toLeft == 1 && ++j < to.size())

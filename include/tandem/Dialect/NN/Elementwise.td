@@ -122,9 +122,9 @@ def NN_GeluOp : NN_UnaryOp<"gelu"> {
 def NN_ConvertOp : NN_ElementwiseOp<"convert", "0", "Convert"> {
   let summary = "changes the element type";
   let description = [{
-    Float to integer truncates towards zero; anything to i1 is `x != 0`. Between
-    floating-point types it passes `reduce` through, up to rounding; to or from
-    an integer it is not linear.
+    Float to integer truncates towards zero; anything to i1 is `x != 0`. It passes
+    `reduce` through, up to rounding, between floating-point types and from
+    integers; from floating point to integer, and with i1, it is not linear.
   }];
   let arguments = (ins AnyRankedTensor:$input);
 }
@@ -145,8 +145,9 @@ def NN_MulOp : NN_BinaryOp<"mul", "0 | 1"> {
   let summary = "lhs * rhs";
 }
 
-def NN_DivOp : NN_BinaryOp<"div", "0"> {
+def NN_DivOp : NN_ElementwiseOp<"div", "0", "Div"> {
   let summary = "lhs / rhs; on integers it truncates";
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
 }
 
 def NN_PowOp : NN_BinaryOp<"pow"> {

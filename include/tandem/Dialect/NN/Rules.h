@@ -20,8 +20,10 @@ namespace tandem::nn {
 
 /// Operands are aligned at the last dimension of the result and broadcast.
 spmd::Rule buildElementwiseRule(mlir::Operation *op, llvm::StringRef linear);
-/// As elementwise; linear between floating-point types only.
+/// As elementwise; not linear where fractions are cut off, nor with i1.
 spmd::Rule buildConvertRule(mlir::Operation *op, llvm::StringRef linear);
+/// As elementwise; linear for floating-point types only.
+spmd::Rule buildDivRule(mlir::Operation *op, llvm::StringRef linear);
 /// Reduced dimensions (`dims`, `keepdim`) may be split: they are summed.
 spmd::Rule buildSumRule(mlir::Operation *op, llvm::StringRef linear);
 /// Reduced dimensions stay whole.
@@ -30,6 +32,8 @@ spmd::Rule buildWholeReductionRule(mlir::Operation *op,
 spmd::Rule buildArgmaxRule(mlir::Operation *op, llvm::StringRef linear);
 /// All operands and results have the same rank; `dim` stays whole.
 spmd::Rule buildAlongDimRule(mlir::Operation *op, llvm::StringRef linear);
+/// `dim` stays whole, unless every element becomes a block of `step` elements.
+spmd::Rule buildPadRule(mlir::Operation *op, llvm::StringRef linear);
 /// The dimensions `dims` stay whole.
 spmd::Rule buildFlipRule(mlir::Operation *op, llvm::StringRef linear);
 /// The last `normalized_rank` dimensions stay whole; gradients of weight and

@@ -56,7 +56,7 @@ def NN_SliceOp : NN_BuilderRuleOp<"slice", "AlongDim", "0"> {
                        I64Attr:$stop, DefaultValuedAttr<I64Attr, "1">:$step);
 }
 
-def NN_PadOp : NN_BuilderRuleOp<"pad", "AlongDim", "0"> {
+def NN_PadOp : NN_BuilderRuleOp<"pad", "Pad", "0"> {
   let summary = "adds `low` zeros before and `high` after along `dim`";
   let description = [{
     With `step` > 1, step - 1 zeros also stand between the elements: the
