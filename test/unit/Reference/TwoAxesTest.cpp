@@ -1,0 +1,241 @@
+//===- TwoAxesTest.cpp - operators and reforms on two axes --------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What holds on one axis must hold on two: every pair of signatures of every
+// operator, also where both axes split one dimension, run by the interpreter
+// from and to whole tensors. And a value that goes through random changes of
+// form stays what it is.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Cases.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "tandem/Reference/Interpreter.h"
+#include "tandem/Reference/Layout.h"
+#include "tandem/Reference/Operators.h"
+#include "tandem/Reference/Training.h"
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::reference;
+using namespace tandem::reference::test;
+using spmd::AxisForm;
+using spmd::Forms;
+using spmd::MeshAttr;
+using spmd::Signature;
+
+namespace {
+class TwoAxes : public testing::TestWithParam<size_t> {
+protected:
+  TwoAxes() {
+    context.loadDialect<func::FuncDialect, nn::NNDialect, spmd::SPMDDialect>();
+  }
+  MeshAttr parseMesh(StringRef text) {
+    return cast<MeshAttr>(
+        parseAttribute(("#spmd.mesh<" + text + ">").str(), &context));
+  }
+
+  MLIRContext context;
+};
+
+/// The axes of a mesh with two, from major to minor.
+struct Order {
+  explicit Order(MeshAttr mesh)
+      : major(mesh.getLayoutOrder()[0]), minor(mesh.getLayoutOrder()[1]) {}
+  unsigned major, minor;
+};
+} // namespace
+
+static Forms join(MeshAttr mesh, AxisForm major, AxisForm minor) {
+  Forms forms(2);
+  forms[Order(mesh).major] = major;
+  forms[Order(mesh).minor] = minor;
+  return forms;
+}
+
+/// Types of the operands (results) of `op` in the forms of two signatures; none
+/// if a dimension does not divide.
+static std::optional<SmallVector<Type>> getTypes(TypeRange types, MeshAttr mesh,
+                                                 ArrayRef<AxisForm> major,
+                                                 ArrayRef<AxisForm> minor) {
+  SmallVector<Type> formed;
+  for (auto [index, type] : llvm::enumerate(types)) {
+    auto tensor = cast<RankedTensorType>(type);
+    Forms forms = join(mesh, major[index], minor[index]);
+    if (!spmd::isDivisible(tensor.getShape(), mesh, forms))
+      return std::nullopt;
+    formed.push_back(spmd::withForms(tensor, mesh, forms));
+  }
+  return formed;
+}
+
+/// A function that is `op` alone, on operands and results of these types.
+static OwningOpRef<ModuleOp> wrap(Operation *op, TypeRange operands,
+                                  TypeRange results) {
+  OpBuilder builder(op->getContext());
+  OwningOpRef<ModuleOp> module = ModuleOp::create(op->getLoc());
+  builder.setInsertionPointToEnd(module->getBody());
+  auto function = func::FuncOp::create(
+      builder, op->getLoc(), "f", builder.getFunctionType(operands, results));
+  builder.setInsertionPointToEnd(function.addEntryBlock());
+  OperationState state(op->getLoc(), op->getName());
+  state.addOperands(ValueRange(function.getArguments()));
+  state.addTypes(results);
+  state.addAttributes(op->getAttrs());
+  Operation *formed = builder.create(state);
+  func::ReturnOp::create(builder, op->getLoc(), formed->getResults());
+  return module;
+}
+
+static std::optional<std::vector<Tensor>>
+runFormed(ModuleOp module, MeshAttr mesh, ArrayRef<Tensor> operands) {
+  auto results =
+      interpret(*module.getOps<func::FuncOp>().begin(), mesh, operands);
+  if (failed(results))
+    return std::nullopt;
+  return std::move(*results);
+}
+
+static std::vector<Tensor> runWhole(Operation *op, ArrayRef<Tensor> operands) {
+  SmallVector<TensorRef> values;
+  SmallVector<Part> operandParts, resultParts;
+  for (const Tensor &tensor : operands) {
+    values.push_back(std::make_shared<Tensor>(tensor));
+    operandParts.push_back(Part::all(tensor.getShape()));
+  }
+  for (Type type : op->getResultTypes())
+    resultParts.push_back(Part::all(cast<RankedTensorType>(type).getShape()));
+  auto results = evaluate(op, values, operandParts, resultParts);
+  return succeeded(results) ? std::move(*results) : std::vector<Tensor>();
+}
+
+static void expectEqual(ArrayRef<Tensor> expected, ArrayRef<Tensor> found) {
+  ASSERT_EQ(expected.size(), found.size());
+  for (auto [x, y] : llvm::zip(expected, found)) {
+    std::string reason;
+    EXPECT_TRUE(isClose(x, y, x.isFloat() ? 1e-6 : 0, reason)) << reason;
+  }
+}
+
+/// Runs `op` in the forms of two signatures. The verifier must accept them if
+/// the rule, once it is split by the major one, gives the minor one.
+static void checkPair(Operation *op, MeshAttr mesh, const Signature &major,
+                      const Signature &minor, ArrayRef<Tensor> operands) {
+  auto in =
+      getTypes(op->getOperandTypes(), mesh, major.operands, minor.operands);
+  auto out = getTypes(op->getResultTypes(), mesh, major.results, minor.results);
+  if (!in || !out)
+    return;
+  SCOPED_TRACE("major: " + major.str() + ", minor: " + minor.str());
+  auto rule = cast<spmd::SignatureOpInterface>(op).getRule();
+  bool isLegal =
+      succeeded(rule.split(major, mesh.getSize(Order(mesh).major))) &&
+      succeeded(rule.split(minor, mesh.getSize(Order(mesh).minor)));
+  auto module = wrap(op, *in, *out);
+  ASSERT_EQ(succeeded(verify(*module)), isLegal);
+  if (!isLegal)
+    return;
+  auto found = runFormed(*module, mesh, operands);
+  ASSERT_TRUE(found.has_value());
+  expectEqual(runWhole(op, operands), *found);
+}
+
+TEST_P(TwoAxes, PairsOfSignaturesAreRight) {
+  Generator generator(GetParam());
+  Instance instance(context, getCases()[GetParam()], generator);
+  Operation *op = instance.getOp();
+  auto rule = cast<spmd::SignatureOpInterface>(op).getRule();
+  std::vector<Tensor> operands = instance.makeOperands(generator);
+  ScopedDiagnosticHandler silence(&context, [](Diagnostic &) {});
+  for (StringRef text : {"x = 2, y = 2", "x = 2, time t = 2",
+                         "x = 4, time t = 2", "time s = 2, time t = 2"}) {
+    MeshAttr mesh = parseMesh(text);
+    Order order(mesh);
+    for (const Signature &major : rule.enumerate(mesh.getSize(order.major)))
+      for (const Signature &minor : rule.enumerate(mesh.getSize(order.minor)))
+        checkPair(op, mesh, major, minor, operands);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, TwoAxes,
+                         testing::Range<size_t>(0, getCases().size()),
+                         [](const testing::TestParamInfo<size_t> &info) {
+                           return getCases()[info.param].getName().substr(3) +
+                                  "_" + std::to_string(info.param);
+                         });
+
+//===----------------------------------------------------------------------===//
+// Changes of form
+//===----------------------------------------------------------------------===//
+
+static Forms drawForms(RankedTensorType type, MeshAttr mesh,
+                       Generator &generator) {
+  while (true) {
+    Forms forms;
+    for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+      forms.push_back(AxisForm::fromCode(
+          static_cast<int64_t>(generator() % (type.getRank() + 2)) - 2));
+    if (spmd::isDivisible(type.getShape(), mesh, forms))
+      return forms;
+  }
+}
+
+static Tensor drawTensor(RankedTensorType type, Generator &generator) {
+  Tensor tensor(type.getShape(), type.getElementType());
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i)
+    tensor.setDouble(i, uniform(generator));
+  return tensor;
+}
+
+/// A function that takes its argument through `steps` random forms.
+static std::string makeChain(RankedTensorType type, MeshAttr mesh,
+                             unsigned steps, Generator &generator) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  Type current = spmd::withForms(type, mesh, drawForms(type, mesh, generator));
+  os << "func.func @f(%v0: " << current << ") -> RESULT {\n";
+  unsigned value = 0;
+  for (unsigned i = 0; i < steps; ++i) {
+    Type next = spmd::withForms(type, mesh, drawForms(type, mesh, generator));
+    if (next == current)
+      continue;
+    os << "  %v" << value + 1 << " = spmd.reform %v" << value << " : "
+       << current << " -> " << next << "\n";
+    current = next;
+    ++value;
+  }
+  os << "  return %v" << value << " : " << current << "\n}\n";
+  std::string result;
+  llvm::raw_string_ostream(result) << current;
+  text.replace(text.find("RESULT"), 6, result);
+  return text;
+}
+
+TEST_F(TwoAxes, ReformsKeepTheValue) {
+  Generator generator(7);
+  auto type = RankedTensorType::get({8, 16}, Float64Type::get(&context));
+  for (StringRef text : {"x = 2", "x = 2, y = 2", "x = 2, time t = 2",
+                         "x = 2, y = 2, time t = 2, time s = 2"}) {
+    MeshAttr mesh = parseMesh(text);
+    for (unsigned trial = 0; trial < 25; ++trial) {
+      std::string chain = makeChain(type, mesh, 6, generator);
+      SCOPED_TRACE(chain);
+      auto module = parseSourceString<ModuleOp>(chain, &context);
+      ASSERT_TRUE(module);
+      Tensor whole = drawTensor(type, generator);
+      auto found = runFormed(*module, mesh, whole);
+      ASSERT_TRUE(found.has_value());
+      expectEqual(whole, *found);
+    }
+  }
+}
