@@ -15,12 +15,16 @@ namespace tandem {
 
 void buildImportPipeline(OpPassManager &manager, const ImportOptions &) {
   manager.addPass(createVerifyStepPass());
+  manager.addPass(createRemoveNeutralPass());
   // Equal views first, so that products see that they share an operand.
   manager.addPass(createMergeEqualPass());
   manager.addPass(createSimplifyViewsPass());
   manager.addPass(createUnfoldProductsPass());
   // Unfolding leaves reshapes of reshapes.
   manager.addPass(createSimplifyViewsPass());
+  // After simplification, which joins views across passes.
+  manager.addPass(createReuseViewsPass());
+  manager.addPass(createOrderSumsPass());
   manager.addPass(createMergeEqualPass());
   // Last, since merging would have joined what this pass takes apart only if
   // passes were equal; they are not.
@@ -34,6 +38,9 @@ void registerImport() {
   registerPass([] { return createSimplifyViewsPass(); });
   registerPass([] { return createUnfoldProductsPass(); });
   registerPass([] { return createMergeEqualPass(); });
+  registerPass([] { return createRemoveNeutralPass(); });
+  registerPass([] { return createOrderSumsPass(); });
+  registerPass([] { return createReuseViewsPass(); });
   registerPass([] { return createCloneParameterViewsPass(); });
   registerPass([] { return createNumberOperatorsPass(); });
   static PassPipelineRegistration<ImportOptions> pipeline(

@@ -27,15 +27,19 @@ static constexpr double kGradientWeight = 1e-3;
 /// Activations gathered over a batch axis undo the split of the batch: memory
 /// and work of all that follows grow by the size of the axis.
 static constexpr double kGatherBatchWeight = 4;
-/// Cutting a slice out of a whole tensor costs no communication.
-static constexpr double kSliceWeight = 1e-4;
-/// Work that could be split, per FLOP and per byte of traffic: decides between
-/// plans of equal communication.
+/// Cutting a slice out of a whole tensor costs no communication; far below the
+/// work on the whole, so that slices move to where whole tensors come from.
+static constexpr double kSliceWeight = 1e-9;
+/// Work on whole tensors that could be split, per FLOP and per byte of traffic:
+/// decides between plans of equal communication. Over time it is done once, but
+/// in one piece, and its result is kept for all strands.
 static constexpr double kRedundantFlop = 1e-6;
 static constexpr double kRedundantByte = 1e-6;
 static constexpr double kImpossible = 1e30;
 /// Improvements below this share of the cost are rounding.
 static constexpr double kEpsilon = 1e-13;
+/// Costs that differ by less bytes are equal.
+static constexpr double kEqualCost = 1e-6;
 
 AxisPlanner::AxisPlanner(StepGraph &graph, unsigned axis,
                          const AxisPolicy &policy)
@@ -94,8 +98,10 @@ bool AxisPlanner::isAllowed(const OpNode &op,
   return true;
 }
 
-bool AxisPlanner::keepsGradient(const OpNode &op) const {
-  return op.isView || isa<nn::AddOp>(op.op);
+bool AxisPlanner::isLinear(const OpNode &op, unsigned operand) const {
+  return llvm::any_of(op.rule.linear, [&](const auto &group) {
+    return llvm::is_contained(group, operand);
+  });
 }
 
 void AxisPlanner::findCandidates() {
@@ -115,8 +121,7 @@ void AxisPlanner::findCandidates() {
             return true;
           const OpNode &op = graph.ops[use.op];
           return op.pass == PassKind::Update ||
-                 (op.pass == PassKind::Backward && keepsGradient(op) &&
-                  isGradient[op.results[0]]);
+                 (isLinear(op, use.operand) && isGradient[op.results[0]]);
         });
 }
 
@@ -173,7 +178,7 @@ double AxisPlanner::getValueCost(unsigned value) const {
 double AxisPlanner::getRedundancy(const OpNode &op,
                                   const Signature &signature) const {
   auto isWhole = [](AxisForm form) { return !form.isGather(); };
-  if (isTime || !llvm::all_of(signature.operands, isWhole) ||
+  if (!llvm::all_of(signature.operands, isWhole) ||
       !llvm::all_of(signature.results, isWhole))
     return 0;
   double traffic = 0;
@@ -201,7 +206,11 @@ double AxisPlanner::getLocalCost(unsigned index) const {
 double AxisPlanner::getGreedyCost(unsigned index,
                                   const Signature &signature) const {
   const OpNode &op = graph.ops[index];
-  double cost = getRedundancy(op, signature);
+  double cost = 0;
+  // Do not split what nobody asked to be split.
+  auto isGather = [](AxisForm form) { return form.isGather(); };
+  if (op.operands.empty() && llvm::any_of(signature.results, isGather))
+    cost += 1;
   for (auto [value, form] : llvm::zip(op.operands, signature.operands)) {
     if (form == forms[value] || hasDemand(value, form, op.pass))
       continue;
@@ -209,8 +218,10 @@ double AxisPlanner::getGreedyCost(unsigned index,
     // the two would work on slices, for which nothing speaks yet.
     AxisForm finished = forms[value].isReduce() ? AxisForm::full() : form;
     cost += getReformCost(value, forms[value], finished, op.pass);
-    // Rather keep what is whole than cut it without need.
-    cost += 1;
+    // Nor cut what is whole. Sums wait through views and additions, where they
+    // may meet other sums, and are finished before anything else.
+    if (forms[value].isFull() || op.isView || isa<nn::AddOp>(op.op))
+      cost += 1;
   }
   for (auto [value, form] : llvm::zip(op.results, signature.results))
     if (form.isReduce())
@@ -281,7 +292,17 @@ void AxisPlanner::chooseGreedily() {
   }
 }
 
-bool AxisPlanner::improve(unsigned index) {
+double AxisPlanner::getResultCost(unsigned index) const {
+  double cost = 0;
+  for (unsigned value : graph.ops[index].results)
+    cost += getValueCost(value);
+  return cost;
+}
+
+/// Takes the best signature of operator `index`. With `raises`, also one of
+/// equal cost if a change of form thereby moves from the results to the
+/// operands: it may meet an equal one there.
+bool AxisPlanner::improve(unsigned index, bool raises) {
   unsigned count = candidates[index].size();
   if (count < 2)
     return false;
@@ -289,16 +310,20 @@ bool AxisPlanner::improve(unsigned index) {
   unsigned current = llvm::find(all, graph.ops[index].signatures[axis]) -
                      all.begin();
   unsigned best = current;
-  double currentCost = getLocalCost(index), bestCost = currentCost;
+  double bestCost = getLocalCost(index), bestResults = getResultCost(index);
   for (unsigned i = 0; i < count; ++i) {
     if (i == current)
       continue;
     setSignature(index, i);
-    double cost = getLocalCost(index);
-    if (cost >= bestCost - kEpsilon * bestCost)
+    double cost = getLocalCost(index), results = getResultCost(index);
+    bool isBetter = cost < bestCost - kEpsilon * bestCost;
+    bool isHigher = raises && cost <= bestCost + kEqualCost &&
+                    results < bestResults - 1;
+    if (!isBetter && !isHigher)
       continue;
     best = i;
     bestCost = cost;
+    bestResults = results;
   }
   setSignature(index, best);
   return best != current;
@@ -308,6 +333,6 @@ bool AxisPlanner::sweep(bool backwards) {
   bool changed = false;
   unsigned count = graph.ops.size();
   for (unsigned i = 0; i < count; ++i)
-    changed |= improve(backwards ? count - 1 - i : i);
+    changed |= improve(backwards ? count - 1 - i : i, /*raises=*/backwards);
   return changed;
 }

@@ -58,11 +58,11 @@ private:
   void addDemandsOfResults();
   void chooseGreedily();
   bool sweep(bool backwards);
-  bool improve(unsigned op);
+  bool improve(unsigned op, bool raises);
 
   bool isAllowed(const OpNode &op, const spmd::Signature &signature) const;
   bool isAllowedOperand(const OpNode &op, unsigned operand, Form form) const;
-  bool keepsGradient(const OpNode &op) const;
+  bool isLinear(const OpNode &op, unsigned operand) const;
 
   double getReformCost(unsigned value, Form from, Form to, PassKind pass) const;
   double getTimeCost(double bytes, Form from, Form to, PassKind pass) const;
@@ -70,6 +70,7 @@ private:
   double getValueCost(unsigned value) const;
   double getRedundancy(const OpNode &op, const spmd::Signature &signature) const;
   double getLocalCost(unsigned op) const;
+  double getResultCost(unsigned op) const;
   double getGreedyCost(unsigned op, const spmd::Signature &signature) const;
 
   void addDemand(unsigned value, Form form, PassKind pass, int change);
@@ -85,7 +86,8 @@ private:
   std::vector<llvm::SmallVector<Demand, 2>> demands;
   /// The form of each value, as its producer makes it.
   std::vector<Form> forms;
-  /// Whether a value ends, through linear operators, in updates only.
+  /// Whether a value ends, through linear operators, in updates and results
+  /// only: a gradient or a loss.
   std::vector<bool> isGradient;
 };
 

@@ -35,12 +35,19 @@ struct ImportOptions : mlir::PassPipelineOptions<ImportOptions> {};
 /// Fails, with one error, unless the module holds a training step as the nn
 /// dialect describes it. With `numbered`, every operator has its own `nn.id`.
 std::unique_ptr<mlir::Pass> createVerifyStepPass(bool numbered = false);
+/// Removes additions of zero and multiplications by one.
+std::unique_ptr<mlir::Pass> createRemoveNeutralPass();
 /// Removes and joins views; moves merges of dimensions towards their users.
 std::unique_ptr<mlir::Pass> createSimplifyViewsPass();
 /// Products over merged leading dimensions become products over separate ones.
 std::unique_ptr<mlir::Pass> createUnfoldProductsPass();
 /// Operators that are equal in all but their location become one, per pass.
 std::unique_ptr<mlir::Pass> createMergeEqualPass();
+/// In a sum of three terms or more, products come first (another rounding).
+std::unique_ptr<mlir::Pass> createOrderSumsPass();
+/// Backward views of an activation that forward uses through one view only
+/// start at that view.
+std::unique_ptr<mlir::Pass> createReuseViewsPass();
 /// A view of a parameter that several passes use is made in each of them.
 std::unique_ptr<mlir::Pass> createCloneParameterViewsPass();
 /// Gives each operator an `nn.id`, in the order of the text.

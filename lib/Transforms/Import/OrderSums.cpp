@@ -1,0 +1,94 @@
+//===- OrderSums.cpp - products first in sums of many terms -----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Views.h"
+#include "tandem/Transforms/Import/Import.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::nn;
+
+namespace {
+/// In `((residual + a b) + c d) + e f`, as autograd accumulates gradients, each
+/// product may be a partial sum that has to be reduced before it is added to
+/// the residual. With the products first they are reduced once.
+struct OrderSumsPass : PassWrapper<OrderSumsPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OrderSumsPass)
+  StringRef getArgument() const override { return "tandem-order-sums"; }
+  StringRef getDescription() const override {
+    return "Adds products before other terms in sums of three terms or more";
+  }
+  void runOnOperation() override;
+};
+} // namespace
+
+/// Whether `value` is a term of a longer sum that nothing else uses.
+static AddOp getInnerSum(Value value, AddOp outer) {
+  auto inner = value.getDefiningOp<AddOp>();
+  if (!inner || !inner->hasOneUse() || inner.getType() != outer.getType() ||
+      inner->getAttr(NNDialect::kPassAttrName) !=
+          outer->getAttr(NNDialect::kPassAttrName))
+    return {};
+  return inner;
+}
+
+static void collectTerms(AddOp op, AddOp root, SmallVectorImpl<Value> &terms) {
+  for (Value operand : op.getOperands()) {
+    if (AddOp inner = getInnerSum(operand, root))
+      collectTerms(inner, root, terms);
+    else
+      terms.push_back(operand);
+  }
+}
+
+/// Whether `value` is a product, or a view of one.
+static bool isProduct(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (isa_and_nonnull<ReshapeOp, PermuteOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  return isa_and_nonnull<MatmulOp>(op);
+}
+
+static void orderSum(AddOp root) {
+  SmallVector<Value> terms;
+  collectTerms(root, root, terms);
+  bool sameType = llvm::all_of(
+      terms, [&](Value term) { return term.getType() == root.getType(); });
+  SmallVector<Value> ordered = llvm::filter_to_vector(terms, isProduct);
+  llvm::copy_if(terms, std::back_inserter(ordered),
+                [](Value term) { return !isProduct(term); });
+  if (terms.size() < 3 || !sameType || ordered == terms)
+    return;
+  OpBuilder builder(root);
+  Value sum = ordered.front();
+  for (Value term : ArrayRef(ordered).drop_front()) {
+    auto add = AddOp::create(builder, root.getLoc(), root.getType(), sum, term);
+    inheritPass(add, root);
+    sum = add;
+  }
+  root.replaceAllUsesWith(sum);
+}
+
+void OrderSumsPass::runOnOperation() {
+  SmallVector<AddOp> roots;
+  for (auto op : getOperation().getBody().front().getOps<AddOp>()) {
+    bool isInner = op->hasOneUse() && isa<AddOp>(*op->user_begin()) &&
+                   getInnerSum(op, cast<AddOp>(*op->user_begin()));
+    if (!isInner)
+      roots.push_back(op);
+  }
+  for (AddOp root : roots)
+    orderSum(root);
+  Block &block = getOperation().getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+std::unique_ptr<Pass> tandem::createOrderSumsPass() {
+  return std::make_unique<OrderSumsPass>();
+}

@@ -1,0 +1,71 @@
+//===- RemoveNeutral.cpp - x + 0 and x * 1 ----------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Transforms/Import/Import.h"
+
+using namespace mlir;
+using namespace tandem::nn;
+
+namespace {
+/// Adding a constant is not linear, so that `total = 0; total += term`, as
+/// models write it, would end a sum over strands or ranks too early.
+struct RemoveNeutralPass
+    : PassWrapper<RemoveNeutralPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RemoveNeutralPass)
+  StringRef getArgument() const override { return "tandem-remove-neutral"; }
+  StringRef getDescription() const override {
+    return "Removes additions of zero and multiplications by one";
+  }
+  void runOnOperation() override;
+};
+} // namespace
+
+/// Whether every element of `value` is the constant `expected`.
+static bool isConstant(Value value, int64_t expected) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  if (!constant)
+    return false;
+  auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+  if (!elements || !elements.isSplat())
+    return false;
+  if (isa<FloatType>(elements.getElementType()))
+    return elements.getSplatValue<APFloat>().convertToDouble() ==
+           static_cast<double>(expected);
+  return elements.getElementType().isInteger(64) &&
+         elements.getSplatValue<APInt>().getSExtValue() == expected;
+}
+
+/// The operand that `op` gives back as it is, or null.
+static Value getKept(Operation *op) {
+  if (op->getNumOperands() != 2)
+    return {};
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  bool isSum = isa<AddOp>(op), isProduct = isa<MulOp>(op);
+  int64_t neutral = isSum || isa<SubOp>(op) ? 0 : 1;
+  if (!isSum && !isProduct && !isa<SubOp, DivOp>(op))
+    return {};
+  Type type = op->getResult(0).getType();
+  if (lhs.getType() == type && isConstant(rhs, neutral))
+    return lhs;
+  if ((isSum || isProduct) && rhs.getType() == type && isConstant(lhs, neutral))
+    return rhs;
+  return {};
+}
+
+void RemoveNeutralPass::runOnOperation() {
+  Block &block = getOperation().getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(block))
+    if (Value kept = getKept(&op)) {
+      op.getResult(0).replaceAllUsesWith(kept);
+      op.erase();
+    }
+}
+
+std::unique_ptr<Pass> tandem::createRemoveNeutralPass() {
+  return std::make_unique<RemoveNeutralPass>();
+}

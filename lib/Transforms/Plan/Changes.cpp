@@ -1,0 +1,158 @@
+//===- Changes.cpp - the changes of form that a plan implies ----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Changes.h"
+#include "PlanFile.h"
+#include "tandem/Analysis/Bytes.h"
+#include "tandem/Transforms/Plan/Plan.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+static void readForms(StepGraph &graph) {
+  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
+    auto form = graph.step.getArgAttrOfType<FormAttr>(index, kFormAttrName);
+    if (!form)
+      continue;
+    for (auto [axis, code] : llvm::enumerate(form.getCodes()))
+      node.forms[axis] = AxisForm::fromCode(code);
+  }
+}
+
+FailureOr<StepGraph> tandem::plan::readPlannedGraph(ModuleOp module) {
+  MeshAttr mesh = getMesh(module);
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  if (!mesh || !step)
+    return module.emitError() << "the module has no plan: run the plan stage";
+  StepGraph graph(step, mesh);
+  readForms(graph);
+  for (OpNode &op : graph.ops) {
+    auto texts =
+        op.op->getAttrOfType<ArrayAttr>(SPMDDialect::kSignatureAttrName);
+    if (!texts || texts.size() != mesh.getNumAxes())
+      return op.op->emitError()
+             << "has no '" << SPMDDialect::kSignatureAttrName
+             << "': run the plan stage";
+    for (auto [axis, text] : llvm::enumerate(texts))
+      if (auto signature = parseSignature(cast<StringAttr>(text).getValue()))
+        op.signatures[axis] = *signature;
+  }
+  return graph;
+}
+
+StringRef tandem::plan::getChangeName(const Change &change) {
+  if (change.from.isFull())
+    return "slice";
+  if (change.from.isReduce())
+    return change.to.isFull() ? "all-reduce" : "reduce-scatter";
+  return change.to.isFull() ? "all-gather" : "all-to-all";
+}
+
+namespace {
+/// The forms in which one pass wants one value.
+struct Demand {
+  PassKind pass;
+  unsigned user;
+  Forms forms;
+};
+
+class ChangeFinder {
+public:
+  explicit ChangeFinder(const StepGraph &graph) : graph(graph) {}
+  std::vector<Change> run();
+
+private:
+  SmallVector<Demand> getDemands(unsigned value) const;
+  void addChanges(unsigned value, const Demand &demand);
+  double getBytes(unsigned value, ArrayRef<AxisForm> forms) const;
+  int64_t countStrands(ArrayRef<AxisForm> forms) const;
+
+  const StepGraph &graph;
+  std::vector<Change> changes;
+};
+} // namespace
+
+SmallVector<Demand> ChangeFinder::getDemands(unsigned value) const {
+  SmallVector<Demand> demands;
+  for (Use use : graph.values[value].uses) {
+    bool isReturn = use.op == graph.ops.size();
+    Demand demand{isReturn ? PassKind::Update : graph.ops[use.op].pass, use.op,
+                  {}};
+    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+      demand.forms.push_back(
+          isReturn ? graph.getResultForm(use.operand, axis)
+                   : graph.ops[use.op].signatures[axis].operands[use.operand]);
+    auto isSame = [&](const Demand &other) {
+      return other.pass == demand.pass && other.forms == demand.forms;
+    };
+    if (llvm::none_of(demands, isSame))
+      demands.push_back(std::move(demand));
+  }
+  return demands;
+}
+
+double ChangeFinder::getBytes(unsigned value, ArrayRef<AxisForm> forms) const {
+  auto type = cast<RankedTensorType>(graph.values[value].value.getType());
+  double bytes = tandem::getBytes(type);
+  for (auto [axis, form] : llvm::enumerate(forms))
+    if (form.isGather())
+      bytes /= graph.mesh.getSize(axis);
+  return bytes;
+}
+
+int64_t ChangeFinder::countStrands(ArrayRef<AxisForm> forms) const {
+  int64_t count = 1;
+  for (auto [axis, form] : llvm::enumerate(forms))
+    if (graph.mesh.isTime(axis) && !form.isFull())
+      count *= graph.mesh.getSize(axis);
+  return count;
+}
+
+/// Time first, since gradients are summed over strands before the collective.
+void ChangeFinder::addChanges(unsigned value, const Demand &demand) {
+  Forms forms;
+  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+    forms.push_back(graph.getForm(value, axis));
+  for (unsigned axis : graph.mesh.getLayoutOrder()) {
+    AxisForm from = forms[axis], to = demand.forms[axis];
+    if (from == to)
+      continue;
+    double before = getBytes(value, forms);
+    int64_t count = countStrands(forms);
+    forms[axis] = to;
+    changes.push_back({value, demand.pass, axis, from, to, demand.user, count,
+                       std::max(before, getBytes(value, forms))});
+  }
+}
+
+std::vector<Change> ChangeFinder::run() {
+  for (unsigned value = 0; value < graph.values.size(); ++value) {
+    unsigned first = changes.size();
+    for (const Demand &demand : getDemands(value))
+      addChanges(value, demand);
+    // Two demands that differ on another axis may share this one's change.
+    auto isRepeated = [&](unsigned index) {
+      const Change &change = changes[index];
+      for (unsigned i = first; i < index; ++i)
+        if (changes[i].axis == change.axis && changes[i].to == change.to &&
+            changes[i].pass == change.pass && changes[i].from == change.from &&
+            changes[i].bytes == change.bytes)
+          return true;
+      return false;
+    };
+    for (unsigned index = changes.size(); index-- > first;)
+      if (isRepeated(index))
+        changes.erase(changes.begin() + index);
+  }
+  return changes;
+}
+
+std::vector<Change> tandem::plan::findChanges(const StepGraph &graph) {
+  return ChangeFinder(graph).run();
+}
