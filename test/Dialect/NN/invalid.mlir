@@ -1,0 +1,462 @@
+// RUN: tandem-opt %s --split-input-file --verify-diagnostics
+
+// One case per error of the nn verifiers.
+
+func.func @role(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'nn.pass' is 3 : i64, expected a string}}
+  %0 = nn.neg %x {nn.pass = 3 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @id(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'nn.id' is "one", expected an integer}}
+  %0 = nn.neg %x {nn.id = "one"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{'nn.role' is 1 : i64, expected a string}}
+func.func @argument_role(%x: tensor<4xf32> {nn.role = 1 : i64}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{result 0 updates argument 2, but there are 1}}
+func.func @updates_nothing(%x: tensor<4xf32>) -> (tensor<4xf32> {nn.updates = 2 : i64}) {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{result 0 of type 'tensor<4xf32>' updates argument 0 of type 'tensor<8xf32>'}}
+func.func @updates_another(%x: tensor<8xf32>, %y: tensor<4xf32>) -> (tensor<4xf32> {nn.updates = 0 : i64}) {
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @approximate(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.gelu' op approximate is 'erf', expected none, tanh}}
+  %0 = nn.gelu %x {approximate = "erf"} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @approximate_backward(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.gelu_backward' op approximate is '', expected none, tanh}}
+  %0 = nn.gelu_backward %x, %x {approximate = ""} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @predicate(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.compare' op predicate is '<', expected eq, ne, lt, le, gt, ge}}
+  %0 = nn.compare %x, %x {predicate = "<"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  return
+}
+
+// -----
+
+func.func @compare_result(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.compare' op result has element type 'f32', expected 'i1'}}
+  %0 = nn.compare %x, %x {predicate = "lt"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @condition(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.select' op condition has element type 'f32', expected 'i1'}}
+  %0 = nn.select %x, %x, %x : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @mixed(%x: tensor<4xf32>, %y: tensor<4xf64>) {
+  // expected-error @+1 {{'nn.add' op operand has element type 'f64', expected 'f32'}}
+  %0 = nn.add %x, %y : (tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @result_type(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.exp' op result has element type 'f64', expected 'f32'}}
+  %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @broadcast(%x: tensor<4x3xf32>, %y: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.add' op operand of shape [4] does not broadcast to [4, 3]}}
+  %0 = nn.add %x, %y : (tensor<4x3xf32>, tensor<4xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_rank(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.neg' op operand of shape [4, 3] does not broadcast to [3]}}
+  %0 = nn.neg %x : (tensor<4x3xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @expand_type(%x: tensor<1xf32>) {
+  // expected-error @+1 {{'nn.expand' op result has element type 'f64', expected 'f32'}}
+  %0 = nn.expand %x : (tensor<1xf32>) -> tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @expand_shape(%x: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.expand' op operand of shape [2] does not broadcast to [4]}}
+  %0 = nn.expand %x : (tensor<2xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @sum_dim(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.sum' op dimension 2 does not exist in a tensor of rank 2}}
+  %0 = nn.sum %x {dims = array<i64: 2>} : (tensor<4x3xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @sum_order(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.sum' op dims [1, 0] are not in ascending order}}
+  %0 = nn.sum %x {dims = array<i64: 1, 0>} : (tensor<4x3xf32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @sum_shape(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.sum' op result has shape [3], expected [4]}}
+  %0 = nn.sum %x {dims = array<i64: 1>} : (tensor<4x3xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @max_keepdim(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.max' op result has shape [4], expected [4, 1]}}
+  %0 = nn.max %x {dims = array<i64: 1>, keepdim = true} : (tensor<4x3xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @prod_type(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.prod' op result has element type 'f64', expected 'f32'}}
+  %0 = nn.prod %x {dims = array<i64: 1>} : (tensor<4x3xf32>) -> tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @argmax_type(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.argmax' op result has element type 'i32', expected 'i64'}}
+  %0 = nn.argmax %x {dim = 1 : i64} : (tensor<4x3xf32>) -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @argmax_shape(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.argmax' op result has shape [3], expected [4]}}
+  %0 = nn.argmax %x {dim = 1 : i64} : (tensor<4x3xf32>) -> tensor<3xi64>
+  return
+}
+
+// -----
+
+func.func @softmax_dim(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.softmax' op dimension -1 does not exist in a tensor of rank 2}}
+  %0 = nn.softmax %x {dim = -1 : i64} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @softmax_shape(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.softmax' op result has shape [3, 4], expected [4, 3]}}
+  %0 = nn.softmax %x {dim = 1 : i64} : (tensor<4x3xf32>) -> tensor<3x4xf32>
+  return
+}
+
+// -----
+
+func.func @softmax_backward(%x: tensor<4x3xf32>, %y: tensor<4x3xf64>) {
+  // expected-error @+1 {{'nn.softmax_backward' op operand has element type 'f64', expected 'f32'}}
+  %0 = nn.softmax_backward %x, %y {dim = 1 : i64} : (tensor<4x3xf32>, tensor<4x3xf64>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @flip(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.flip' op dims [0, 0] are not in ascending order}}
+  %0 = nn.flip %x {dims = array<i64: 0, 0>} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @topk_k(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.topk' op k is 5, but dimension 1 has 3 elements}}
+  %0:2 = nn.topk %x {k = 5 : i64, dim = 1 : i64} : (tensor<4x3xf32>) -> (tensor<4x5xf32>, tensor<4x5xi64>)
+  return
+}
+
+// -----
+
+func.func @topk_values(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.topk' op values has shape [4, 3], expected [4, 2]}}
+  %0:2 = nn.topk %x {k = 2 : i64, dim = 1 : i64} : (tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<4x2xi64>)
+  return
+}
+
+// -----
+
+func.func @topk_indices(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.topk' op indices has shape [4, 1], expected [4, 2]}}
+  %0:2 = nn.topk %x {k = 2 : i64, dim = 1 : i64} : (tensor<4x3xf32>) -> (tensor<4x2xf32>, tensor<4x1xi64>)
+  return
+}
+
+// -----
+
+func.func @norm_rank(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.layer_norm' op normalized_rank is 3, but the input has rank 2}}
+  %0:3 = nn.layer_norm %x {normalized_rank = 3 : i64, eps = 1.0e-5 : f64} : (tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>)
+  return
+}
+
+// -----
+
+func.func @norm_affine(%x: tensor<4x3xf32>, %w: tensor<3xf32>) {
+  // expected-error @+1 {{'nn.layer_norm' op has 3 affine operands, expected at most 2}}
+  %0:3 = nn.layer_norm %x, %w, %w, %w {normalized_rank = 1 : i64, eps = 1.0e-5 : f64} : (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>)
+  return
+}
+
+// -----
+
+func.func @norm_weight(%x: tensor<4x3xf32>, %w: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.layer_norm' op affine operand has shape [4], expected [3]}}
+  %0:3 = nn.layer_norm %x, %w {normalized_rank = 1 : i64, eps = 1.0e-5 : f64} : (tensor<4x3xf32>, tensor<4xf32>) -> (tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>)
+  return
+}
+
+// -----
+
+func.func @norm_mean(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.layer_norm' op mean has shape [4], expected [4, 1]}}
+  %0:3 = nn.layer_norm %x {normalized_rank = 1 : i64, eps = 1.0e-5 : f64} : (tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<4xf32>, tensor<4x1xf32>)
+  return
+}
+
+// -----
+
+func.func @norm_backward(%x: tensor<4x3xf32>, %s: tensor<4x1xf32>, %w: tensor<3xf32>) {
+  // expected-error @+1 {{'nn.layer_norm_backward' op has 1 weights and 1 results, expected 0 and 1, or 1 and 3}}
+  %0 = nn.layer_norm_backward %x, %x, %s, %s, %w {normalized_rank = 1 : i64} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @norm_backward_result(%x: tensor<4x3xf32>, %s: tensor<4x1xf32>) {
+  // expected-error @+1 {{'nn.layer_norm_backward' op result has shape [3], expected [4, 3]}}
+  %0 = nn.layer_norm_backward %x, %x, %s, %s {normalized_rank = 1 : i64} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @constant() {
+  // expected-error @+1 {{'nn.constant' op has the value of a 'tensor<4xf32>', but the type 'tensor<8xf32>'}}
+  %0 = nn.constant dense<1.0> : tensor<4xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @reshape(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.reshape' op gives shape [6] to [4, 3] of another size}}
+  %0 = nn.reshape %x : (tensor<4x3xf32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @permutation(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.permute' op permutation [0, 0] is none of rank 2}}
+  %0 = nn.permute %x {permutation = array<i64: 0, 0>} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @permute_shape(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.permute' op result has shape [4, 3], expected [3, 4]}}
+  %0 = nn.permute %x {permutation = array<i64: 1, 0>} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @slice_range(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.slice' op takes [1, 6) by step 1 of a dimension of size 4}}
+  %0 = nn.slice %x {dim = 0 : i64, start = 1 : i64, stop = 6 : i64} : (tensor<4xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @slice_shape(%x: tensor<8xf32>) {
+  // expected-error @+1 {{'nn.slice' op result has shape [4], expected [3]}}
+  %0 = nn.slice %x {dim = 0 : i64, start = 1 : i64, stop = 7 : i64, step = 2 : i64} : (tensor<8xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @pad(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.pad' op pads by -1 and 0 with step 1}}
+  %0 = nn.pad %x {dim = 0 : i64, low = -1 : i64, high = 0 : i64} : (tensor<4xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @pad_shape(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.pad' op result has shape [5], expected [8]}}
+  %0 = nn.pad %x {dim = 0 : i64, low = 1 : i64, high = 0 : i64, step = 2 : i64} : (tensor<4xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @cat_nothing() {
+  // expected-error @+1 {{'nn.cat' op joins nothing}}
+  %0 = nn.cat {dim = 0 : i64} : () -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @cat_operand(%x: tensor<4x3xf32>, %y: tensor<4x2xf32>) {
+  // expected-error @+1 {{'nn.cat' op operand has shape [4, 2], expected [4, 3]}}
+  %0 = nn.cat %x, %y {dim = 0 : i64} : (tensor<4x3xf32>, tensor<4x2xf32>) -> tensor<8x3xf32>
+  return
+}
+
+// -----
+
+func.func @cat_result(%x: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.cat' op result has shape [4, 3], expected [8, 3]}}
+  %0 = nn.cat %x, %x {dim = 0 : i64} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @matmul(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>) {
+  // expected-error @+1 {{'nn.matmul' op cannot multiply [4, 3] by [4, 3]}}
+  %0 = nn.matmul %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @matmul_type(%x: tensor<4x3xf32>, %y: tensor<3x4xf64>) {
+  // expected-error @+1 {{'nn.matmul' op right operand has element type 'f64', expected 'f32'}}
+  %0 = nn.matmul %x, %y : (tensor<4x3xf32>, tensor<3x4xf64>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @matmul_result(%x: tensor<4x3xf32>, %y: tensor<3x5xf32>) {
+  // expected-error @+1 {{'nn.matmul' op result has shape [5, 4], expected [4, 5]}}
+  %0 = nn.matmul %x, %y : (tensor<4x3xf32>, tensor<3x5xf32>) -> tensor<5x4xf32>
+  return
+}
+
+// -----
+
+func.func @embedding_scalar(%w: tensor<f32>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{'nn.embedding' op takes rows of a scalar}}
+  %0 = nn.embedding %w, %i : (tensor<f32>, tensor<2xi64>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @embedding(%w: tensor<8x3xf32>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{'nn.embedding' op result has shape [2, 8], expected [2, 3]}}
+  %0 = nn.embedding %w, %i : (tensor<8x3xf32>, tensor<2xi64>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+func.func @embedding_backward(%g: tensor<2x3xf32>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{'nn.embedding_backward' op gradient has shape [2, 3], expected [2, 4]}}
+  %0 = nn.embedding_backward %g, %i : (tensor<2x3xf32>, tensor<2xi64>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @embedding_backward_scalar(%g: tensor<2xf32>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{'nn.embedding_backward' op gives rows of a scalar}}
+  %0 = nn.embedding_backward %g, %i : (tensor<2xf32>, tensor<2xi64>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @gather_dim(%x: tensor<4x3xf32>, %i: tensor<4xi64>) {
+  // expected-error @+1 {{'nn.gather' op dimension 1 does not exist in a tensor of rank 1}}
+  %0 = nn.gather %x, %i {dim = 1 : i64} : (tensor<4x3xf32>, tensor<4xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @gather_index(%x: tensor<4x3xf32>, %i: tensor<5x2xi64>) {
+  // expected-error @+1 {{'nn.gather' op index has shape [5, 2], expected [4, 2]}}
+  %0 = nn.gather %x, %i {dim = 1 : i64} : (tensor<4x3xf32>, tensor<5x2xi64>) -> tensor<5x2xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_index(%x: tensor<4x3xf32>, %i: tensor<4x2xi64>) {
+  // expected-error @+1 {{'nn.scatter_add' op index has shape [4, 2], expected [4, 3]}}
+  %0 = nn.scatter_add %x, %i {dim = 1 : i64} : (tensor<4x3xf32>, tensor<4x2xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_result(%x: tensor<4x3xf32>, %i: tensor<4x3xi64>) {
+  // expected-error @+1 {{'nn.scatter_add' op result has shape [5, 8], expected [4, 8]}}
+  %0 = nn.scatter_add %x, %i {dim = 1 : i64} : (tensor<4x3xf32>, tensor<4x3xi64>) -> tensor<5x8xf32>
+  return
+}
