@@ -83,7 +83,9 @@ LogicalResult VerifyStepPass::verifyResults(func::FuncOp step) {
         step.getResultAttrOfType<StringAttr>(i, NNDialect::kRoleAttrName);
     if (!role)
       return step.emitError() << "result " << i << " has no 'nn.role'";
-    bool isOutput = role.getValue() == "loss" || role.getValue() == "gradient";
+    bool isOutput = role.getValue() == "loss" ||
+                    role.getValue() == "gradient" ||
+                    role.getValue() == "output";
     bool updates =
         step.getResultAttr(i, NNDialect::kUpdatesAttrName) != nullptr;
     if (!isOutput && !updates)
