@@ -90,7 +90,8 @@ LogicalResult VerifyShardedPass::verifyStored(func::FuncOp step,
       return step.emitError() << what << " is 'reduce' on axis '"
                               << mesh.getName(axis)
                               << "', expected full or gather";
-    bool isOnce = role != "input" && role != "loss" && role != "gradient";
+    bool isOnce = role != "input" && role != "loss" && role != "gradient" &&
+                  role != "output";
     if (isOnce && mesh.isTime(axis) && !form.isFull())
       return step.emitError()
              << what << ", a " << role << ", is '" << form.str()
