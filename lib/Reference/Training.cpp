@@ -251,47 +251,4 @@ FailureOr<TrainingResult> train(ModuleOp module,
   return training.takeResult();
 }
 
-//===----------------------------------------------------------------------===//
-// Comparing
-//===----------------------------------------------------------------------===//
-
-static double getTolerance(Type type) {
-  if (!isa<FloatType>(type))
-    return 0;
-  if (type.isF64())
-    return 1e-9;
-  return type.isF32() ? 1e-4 : 5e-2;
-}
-
-bool isClose(const Tensor &expected, const Tensor &found,
-             std::optional<double> tolerance, std::string &reason) {
-  llvm::raw_string_ostream os(reason);
-  if (expected.getType() != found.getType()) {
-    os << "is a " << found.getType() << ", expected a " << expected.getType();
-    return false;
-  }
-  double largest = 0, worst = 0;
-  int64_t at = 0;
-  for (int64_t i = 0; i < expected.getNumElements(); ++i) {
-    double x = expected.getDouble(i), y = found.getDouble(i);
-    if (x == y || (std::isnan(x) && std::isnan(y)))
-      continue;
-    double difference = std::isfinite(x - y) ? std::fabs(x - y) : HUGE_VAL;
-    if (difference > worst) {
-      worst = difference;
-      at = i;
-    }
-  }
-  for (int64_t i = 0; i < expected.getNumElements(); ++i)
-    if (std::isfinite(expected.getDouble(i)))
-      largest = std::max(largest, std::fabs(expected.getDouble(i)));
-  if (worst <=
-      tolerance.value_or(getTolerance(expected.getElementType())) * largest)
-    return true;
-  os << "differs most at element " << at << ": "
-     << llvm::format("%.17g", found.getDouble(at)) << ", expected "
-     << llvm::format("%.17g", expected.getDouble(at));
-  return false;
-}
-
 } // namespace tandem::reference

@@ -53,13 +53,6 @@ mlir::FailureOr<TrainingResult> train(mlir::ModuleOp module,
 Tensor makeValue(mlir::RankedTensorType type, mlir::DictionaryAttr attributes,
                  llvm::StringRef key, uint64_t seed);
 
-/// Whether `found` is `expected` up to rounding: |difference| at most
-/// `tolerance` times the largest magnitude, by default 1e-9 for f64, 1e-4 for
-/// f32, 5e-2 for 16-bit types; integers are equal. Says in `reason` what
-/// differs most.
-bool isClose(const Tensor &expected, const Tensor &found,
-             std::optional<double> tolerance, std::string &reason);
-
 } // namespace tandem::reference
 
 #endif // TANDEM_REFERENCE_TRAINING_H

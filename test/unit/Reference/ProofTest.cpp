@@ -16,10 +16,10 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "tandem/Reference/Compare.h"
 #include "tandem/Reference/Interpreter.h"
 #include "tandem/Reference/Layout.h"
 #include "tandem/Reference/Operators.h"
-#include "tandem/Reference/Training.h"
 #include <gtest/gtest.h>
 #include <set>
 

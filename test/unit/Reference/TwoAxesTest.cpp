@@ -18,10 +18,10 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "tandem/Reference/Compare.h"
 #include "tandem/Reference/Interpreter.h"
 #include "tandem/Reference/Layout.h"
 #include "tandem/Reference/Operators.h"
-#include "tandem/Reference/Training.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;
