@@ -263,6 +263,12 @@ Rule::Dim RuleParser::bindDim(const DimText &dim, int64_t size) {
     factors.push_back(getFactor(
         name, it == named.end() ? rest : rule.factors[it->second].size));
   }
+  int64_t product = 1;
+  for (unsigned factor : factors)
+    product *= rule.factors[factor].size;
+  if (product != size)
+    fail("factor " + dim.names.front() + " does not fit a dimension of size " +
+         Twine(size));
   return factors;
 }
 
