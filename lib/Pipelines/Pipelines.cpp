@@ -14,6 +14,7 @@
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/Localize/Localize.h"
 #include "tandem/Transforms/Plan/Plan.h"
+#include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/Shard/Shard.h"
 
 namespace tandem {
@@ -29,6 +30,7 @@ void registerPipelines() {
   registerShard();
   registerLocalize();
   registerDuplex();
+  registerSchedule();
 }
 
 } // namespace tandem

@@ -1,0 +1,69 @@
+//===- Schedule.h - the schedule stage --------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Schedule says when everything happens (HiDup, sections 3 and 4.1):
+//
+//  * before: one block of nn operators and collectives on plain tensors;
+//  * after: the function holds `sched.step`s and the return. Collectives are in
+//    steps of the comm queue, all else in steps of the compute queue.
+//
+// A *slot* is a pair (stage, strand); slots are ordered by stage, then strand.
+// A slot has a comm step, then a compute step. While the comm step of a slot
+// runs, the compute step of the slot before it does: strand 1 communicates
+// beside the computation of strand 0, and so on (lock step). A comm step
+// therefore waits for the compute step two slots before its own, even if it
+// reads nothing of it, so that what is gathered does not pile up.
+//
+// Both queues are first in, first out: an awaited event says that the step
+// before it on the same queue are done as well.
+//
+// *Waiting* collectives, which only the updates need (gradients, the loss), come
+// in comm steps of their own, behind the collectives of the last strand of the
+// stage after the one that made their operand. Updates come last, in the order
+// in which their gradients arrive, and never before the loss is known.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_SCHEDULE_SCHEDULE_H
+#define TANDEM_TRANSFORMS_SCHEDULE_SCHEDULE_H
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace tandem {
+
+struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
+  Option<unsigned> pieces{
+      *this, "pieces",
+      llvm::cl::desc("Into how many stages a pass is cut, at most, for the sake "
+                     "of gathering parameters and of summing gradients beside "
+                     "computation"),
+      llvm::cl::init(16)};
+};
+
+/// Gives each operator a slot, as attribute `sched.slot`.
+std::unique_ptr<mlir::Pass> createAssignSlotsPass(unsigned pieces = 16);
+/// Makes steps of the operators of each slot.
+std::unique_ptr<mlir::Pass> createFormStepsPass();
+/// Lets steps wait for those of the other queue that they need.
+std::unique_ptr<mlir::Pass> createPlaceEventsPass();
+/// The exit of the stage.
+std::unique_ptr<mlir::Pass> createVerifyScheduledPass();
+
+void buildSchedulePipeline(mlir::OpPassManager &manager,
+                           const ScheduleOptions &options);
+
+/// Registers the passes and `--tandem-schedule`.
+void registerSchedule();
+
+} // namespace tandem
+
+#endif // TANDEM_TRANSFORMS_SCHEDULE_SCHEDULE_H

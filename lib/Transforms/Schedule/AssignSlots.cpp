@@ -1,0 +1,275 @@
+//===- AssignSlots.cpp - a slot for each operator -------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Roles.h"
+#include "Slot.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Transforms/Schedule/Schedule.h"
+
+using namespace mlir;
+using namespace tandem;
+
+namespace {
+/// Walks the operators in the order of the text, which is the order of eager
+/// execution: memory is alive as long as there, not longer. Stages never go
+/// back; a new one begins where a collective's result is first needed, and where
+/// enough was gathered or enough gradients are ready.
+class SlotAssigner {
+public:
+  SlotAssigner(func::FuncOp step, unsigned pieces);
+  void run();
+
+private:
+  int64_t getStage(Operation *op, int64_t strand, int64_t least) const;
+  int64_t getSharedStrand(Operation *op, int64_t stage) const;
+  void place(Operation *op, int64_t stage, int64_t strand, Lane lane);
+  void begin(int64_t stage);
+  void assign(Operation *op);
+  void assignCollective(Operation *op);
+  void assignComputation(Operation *op);
+  SmallVector<Operation *> getAhead(Operation *op) const;
+  void placeAhead(Operation *op, int64_t stage);
+  int64_t getArrival(Operation *op) const;
+  void assignLate();
+  void limitPieces(unsigned pieces);
+
+  Block &block;
+  Operation *loss;
+  Roles roles;
+  int64_t last = 0;
+  int64_t current = 0;
+  /// Bytes gathered ahead and bytes of gradients in the current stage, and the
+  /// bounds that begin a new one.
+  int64_t gathered = 0, ready = 0;
+  int64_t gatheredLimit = 1, readyLimit = 1;
+  llvm::DenseMap<Operation *, Slot> slots;
+  /// Stage of the last waiting collective that a late operator needs.
+  llvm::DenseMap<Operation *, int64_t> arrivals;
+};
+
+struct AssignSlotsPass
+    : PassWrapper<AssignSlotsPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(AssignSlotsPass)
+  AssignSlotsPass() = default;
+  AssignSlotsPass(const AssignSlotsPass &other) : PassWrapper(other) {}
+  explicit AssignSlotsPass(unsigned count) { pieces = count; }
+
+  StringRef getArgument() const override { return "tandem-assign-slots"; }
+  StringRef getDescription() const override {
+    return "Gives each operator its stage, strand and queue";
+  }
+  void runOnOperation() override {
+    SlotAssigner(getOperation(), std::max(1u, pieces.getValue())).run();
+  }
+
+  Option<unsigned> pieces{*this, "pieces",
+                          llvm::cl::desc("Stages per pass, at most"),
+                          llvm::cl::init(16)};
+};
+} // namespace
+
+SlotAssigner::SlotAssigner(func::FuncOp step, unsigned pieces)
+    : block(step.getBody().front()), loss(findLoss(step)), roles(step) {
+  for (Operation &op : block)
+    last = std::max(last, getStrand(&op).value_or(0));
+  limitPieces(pieces);
+}
+
+void SlotAssigner::limitPieces(unsigned pieces) {
+  llvm::StringMap<int64_t> byPass;
+  int64_t gradients = 0;
+  for (Operation &op : block.without_terminator()) {
+    auto pass = op.getAttrOfType<StringAttr>(nn::NNDialect::kPassAttrName);
+    if (roles.ahead.contains(&op) && isCollective(&op))
+      byPass[pass ? pass.getValue() : ""] += getBytes(op.getResult(0));
+    if (roles.waiting.contains(&op))
+      gradients += getBytes(op.getOperand(0));
+  }
+  for (auto &it : byPass)
+    gatheredLimit = std::max<int64_t>(gatheredLimit, it.second / pieces);
+  readyLimit = std::max<int64_t>(1, gradients / pieces);
+}
+
+//===----------------------------------------------------------------------===//
+// Slots
+//===----------------------------------------------------------------------===//
+
+void SlotAssigner::place(Operation *op, int64_t stage, int64_t strand,
+                         Lane lane) {
+  slots[op] = {stage, strand, lane};
+}
+
+void SlotAssigner::begin(int64_t stage) {
+  if (stage <= current)
+    return;
+  current = stage;
+  gathered = ready = 0;
+}
+
+/// The first stage from `least` on in which `op` can run for `strand`. What a
+/// collective needs is computed a stage before; everything else in an earlier
+/// slot, or in this one.
+int64_t SlotAssigner::getStage(Operation *op, int64_t strand,
+                               int64_t least) const {
+  int64_t stage = least;
+  for (Value operand : op->getOperands()) {
+    auto it = slots.find(operand.getDefiningOp());
+    if (it == slots.end())
+      continue;
+    const Slot &slot = it->second;
+    bool sameSlot = slot.strand <= strand &&
+                    (slot.lane != Lane::Compute || !isCollective(op));
+    stage = std::max(stage, sameSlot ? slot.stage : slot.stage + 1);
+  }
+  return stage;
+}
+
+/// What strands share runs in the first slot of the stage that has its operands.
+int64_t SlotAssigner::getSharedStrand(Operation *op, int64_t stage) const {
+  int64_t strand = 0;
+  for (Value operand : op->getOperands())
+    if (auto it = slots.find(operand.getDefiningOp());
+        it != slots.end() && it->second.stage == stage)
+      strand = std::max(strand, it->second.strand);
+  return strand;
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives on arguments
+//===----------------------------------------------------------------------===//
+
+/// Operators ahead that `op` reads and that have no slot yet.
+SmallVector<Operation *> SlotAssigner::getAhead(Operation *op) const {
+  SmallVector<Operation *> ahead;
+  for (Value operand : op->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (producer && roles.ahead.contains(producer) &&
+        !slots.contains(producer) && !llvm::is_contained(ahead, producer))
+      ahead.push_back(producer);
+  }
+  return ahead;
+}
+
+void SlotAssigner::placeAhead(Operation *op, int64_t stage) {
+  int64_t strand = getStrand(op).value_or(0);
+  bool communicates = isCollective(op);
+  for (Operation *producer : getAhead(op))
+    placeAhead(producer, communicates && !isCollective(producer) ? stage - 1
+                                                                 : stage);
+  place(op, stage, strand, communicates ? Lane::Comm : Lane::Compute);
+  if (communicates)
+    gathered += getBytes(op->getResult(0));
+}
+
+//===----------------------------------------------------------------------===//
+// The walk
+//===----------------------------------------------------------------------===//
+
+void SlotAssigner::assignCollective(Operation *op) {
+  bool waits = roles.waiting.contains(op);
+  int64_t strand = waits ? last : getStrand(op).value_or(0);
+  for (Operation *producer : getAhead(op))
+    placeAhead(producer, current);
+  int64_t stage = getStage(op, strand, current);
+  place(op, stage, strand, waits ? Lane::Waiting : Lane::Comm);
+  if (waits && op != loss)
+    ready += getBytes(op->getOperand(0));
+}
+
+/// Whether what `op` reads must be computed before it can be gathered.
+static bool needsPreparation(Operation *op) {
+  return llvm::any_of(op->getOperands(), [](Value operand) {
+    Operation *producer = operand.getDefiningOp();
+    return producer && !isSource(producer) &&
+           (!isCollective(producer) || needsPreparation(producer));
+  });
+}
+
+void SlotAssigner::assignComputation(Operation *op) {
+  SmallVector<Operation *> ahead = getAhead(op);
+  int64_t bytes = 0;
+  bool prepares = false;
+  for (Operation *producer : ahead) {
+    bytes += getBytes(producer->getResult(0));
+    prepares |= needsPreparation(producer);
+  }
+  bool full = gathered > 0 && bytes > 0 && gathered + bytes > gatheredLimit;
+  int64_t least = current + (full || ready >= readyLimit);
+  if (prepares)
+    least = std::max<int64_t>(least, 1);
+  std::optional<int64_t> own = getStrand(op);
+  int64_t stage = getStage(op, own.value_or(last), least);
+  begin(stage);
+  for (Operation *producer : ahead)
+    placeAhead(producer, stage);
+  place(op, stage, own ? *own : getSharedStrand(op, stage), Lane::Compute);
+}
+
+void SlotAssigner::assign(Operation *op) {
+  if (isCollective(op))
+    assignCollective(op);
+  else
+    assignComputation(op);
+}
+
+//===----------------------------------------------------------------------===//
+// Late operators
+//===----------------------------------------------------------------------===//
+
+int64_t SlotAssigner::getArrival(Operation *op) const {
+  int64_t arrival = -1;
+  auto include = [&](Operation *needed) {
+    if (auto it = arrivals.find(needed); it != arrivals.end())
+      arrival = std::max(arrival, it->second);
+    else if (roles.waiting.contains(needed))
+      arrival = std::max(arrival, slots.lookup(needed).stage);
+  };
+  // Nothing is updated before the loss is known.
+  if (loss)
+    include(loss);
+  for (Value operand : op->getOperands())
+    include(operand.getDefiningOp());
+  return arrival;
+}
+
+void SlotAssigner::assignLate() {
+  std::map<int64_t, SmallVector<Operation *>> byArrival;
+  for (Operation &op : block.without_terminator()) {
+    if (!roles.late.contains(&op))
+      continue;
+    arrivals[&op] = getArrival(&op);
+    byArrival[arrivals[&op]].push_back(&op);
+  }
+  int64_t final = current;
+  for (auto &[op, slot] : slots)
+    final = std::max(final, slot.stage);
+  begin(final);
+  for (auto &[arrival, ops] : byArrival) {
+    begin(current + 1);
+    for (Operation *op : ops)
+      assign(op);
+  }
+}
+
+void SlotAssigner::run() {
+  for (Operation &op : block.without_terminator())
+    if (!isSource(&op) && !roles.late.contains(&op) &&
+        !roles.ahead.contains(&op))
+      assign(&op);
+  assignLate();
+  // What only a result reads.
+  for (Operation &op : block.without_terminator())
+    if (roles.ahead.contains(&op) && !slots.contains(&op))
+      placeAhead(&op, std::max<int64_t>(current, 1));
+  for (Operation &op : block.without_terminator())
+    if (auto it = slots.find(&op); it != slots.end())
+      setSlot(&op, it->second);
+}
+
+std::unique_ptr<Pass> tandem::createAssignSlotsPass(unsigned pieces) {
+  return std::make_unique<AssignSlotsPass>(pieces);
+}

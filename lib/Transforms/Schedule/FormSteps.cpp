@@ -1,0 +1,135 @@
+//===- FormSteps.cpp - steps of the operators of each slot ----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Roles.h"
+#include "Slot.h"
+#include "mlir/IR/IRMapping.h"
+#include "tandem/Dialect/Sched/Sched.h"
+#include "tandem/Transforms/Schedule/Schedule.h"
+#include <map>
+
+using namespace mlir;
+using namespace tandem;
+using sched::StepOp;
+
+namespace {
+class FormStepsPass
+    : public PassWrapper<FormStepsPass, OperationPass<func::FuncOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FormStepsPass)
+  StringRef getArgument() const override { return "tandem-form-steps"; }
+  StringRef getDescription() const override {
+    return "Puts the operators of each slot into steps of the queues";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<sched::SchedDialect>();
+  }
+  void runOnOperation() override;
+
+private:
+  LogicalResult collect(Block &block);
+  void fill(OpBuilder &builder, const Slot &slot, ArrayRef<Operation *> ops);
+  void placeReturnedSources(Block &block);
+
+  std::map<Slot, SmallVector<Operation *>> bySlot;
+};
+} // namespace
+
+LogicalResult FormStepsPass::collect(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    std::optional<Slot> slot = getSlot(&op);
+    if (slot)
+      bySlot[*slot].push_back(&op);
+    else if (!isSource(&op))
+      return op.emitError() << "has no slot ('" << kSlotAttrName
+                            << "': stage, strand, lane), expected one";
+  }
+  return success();
+}
+
+/// A source that is a result belongs to some step; others only to their readers.
+void FormStepsPass::placeReturnedSources(Block &block) {
+  Slot slot = bySlot.empty() ? Slot() : bySlot.rbegin()->first;
+  slot.lane = Lane::Compute;
+  for (Operation &op : block.without_terminator()) {
+    bool isReturned = llvm::any_of(op.getUsers(), [](Operation *user) {
+      return user->hasTrait<OpTrait::IsTerminator>();
+    });
+    if (isSource(&op) && !getSlot(&op) && isReturned)
+      bySlot[slot].push_back(&op);
+  }
+}
+
+/// Makes again, in `step`, the sources that its operators read.
+static void cloneSources(StepOp step) {
+  Block &body = step.getBody().front();
+  IRMapping made;
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+    for (OpOperand &operand : op.getOpOperands()) {
+      Operation *source = operand.get().getDefiningOp();
+      if (!source || !isSource(source) || source->getBlock() == &body)
+        continue;
+      if (!made.contains(operand.get()))
+        OpBuilder(&op).clone(*source, made);
+      operand.set(made.lookup(operand.get()));
+    }
+  }
+}
+
+/// Values of the body that something outside it reads.
+static SmallVector<Value> getReadOutside(ArrayRef<Operation *> ops) {
+  SmallVector<Value> values;
+  llvm::DenseSet<Operation *> inside(ops.begin(), ops.end());
+  for (Operation *op : ops)
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+            return !inside.contains(user);
+          }))
+        values.push_back(result);
+  return values;
+}
+
+void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
+                         ArrayRef<Operation *> ops) {
+  SmallVector<Value> values = getReadOutside(ops);
+  auto queue = slot.lane == Lane::Compute ? sched::Queue::Compute
+                                          : sched::Queue::Comm;
+  auto step = StepOp::create(builder, ops.front()->getLoc(),
+                             ValueRange(values).getTypes(),
+                             sched::EventType::get(builder.getContext()), queue,
+                             slot.stage, slot.strand, ValueRange());
+  Block *body = builder.createBlock(&step.getBody());
+  auto yield = sched::YieldOp::create(builder, step.getLoc(), values);
+  for (Operation *op : ops) {
+    op->removeAttr(kSlotAttrName);
+    op->moveBefore(yield);
+  }
+  for (auto [value, result] : llvm::zip_equal(values, step.getValues()))
+    value.replaceUsesWithIf(result, [&](OpOperand &use) {
+      return use.getOwner()->getBlock() != body;
+    });
+  cloneSources(step);
+  builder.setInsertionPointAfter(step);
+}
+
+void FormStepsPass::runOnOperation() {
+  bySlot.clear();
+  Block &block = getOperation().getBody().front();
+  if (failed(collect(block)))
+    return signalPassFailure();
+  placeReturnedSources(block);
+  OpBuilder builder(block.getTerminator());
+  for (auto &[slot, ops] : bySlot)
+    fill(builder, slot, ops);
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isSource(&op) && op.use_empty())
+      op.erase();
+}
+
+std::unique_ptr<Pass> tandem::createFormStepsPass() {
+  return std::make_unique<FormStepsPass>();
+}

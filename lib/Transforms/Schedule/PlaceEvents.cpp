@@ -1,0 +1,85 @@
+//===- PlaceEvents.cpp - which steps wait for which -----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "QueueClock.h"
+#include "Roles.h"
+#include "tandem/Transforms/Schedule/Schedule.h"
+
+using namespace mlir;
+using namespace tandem;
+using sched::StepOp;
+
+namespace {
+class PlaceEventsPass
+    : public PassWrapper<PlaceEventsPass, OperationPass<func::FuncOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlaceEventsPass)
+  StringRef getArgument() const override { return "tandem-place-events"; }
+  StringRef getDescription() const override {
+    return "Lets steps wait for the steps of the other queue that they need";
+  }
+  void runOnOperation() override;
+
+private:
+  int64_t getNeeded(StepOp step, sched::Queue other) const;
+  int64_t getLockStep(StepOp step) const;
+
+  QueueClock clock;
+  Operation *loss = nullptr;
+};
+} // namespace
+
+static bool isWaiting(StepOp step) {
+  // Waiting collectives read what was computed just before: nothing piles up.
+  return llvm::all_of(getReadSteps(step), [&](StepOp maker) {
+    return maker && maker.getQueue() == sched::Queue::Compute;
+  });
+}
+
+static bool hasUpdate(StepOp step) {
+  return llvm::any_of(step.getBody().front(),
+                      [](Operation &op) { return isUpdate(&op); });
+}
+
+/// The compute step two slots before `step`, as a position; 0 if none. While
+/// `step` communicates, the compute step of the slot before it runs.
+int64_t PlaceEventsPass::getLockStep(StepOp step) const {
+  return std::max<int64_t>(0, clock.getCount(sched::Queue::Compute) - 1);
+}
+
+/// How many steps of the queue `other` must be done before `step`.
+int64_t PlaceEventsPass::getNeeded(StepOp step, sched::Queue other) const {
+  int64_t needed = 0;
+  for (StepOp maker : getReadSteps(step))
+    if (maker.getQueue() == other)
+      needed = std::max(needed, clock.getPosition(maker));
+  if (step.getQueue() == sched::Queue::Comm)
+    return isWaiting(step) && needed > 0 ? needed
+                                         : std::max(needed, getLockStep(step));
+  auto maker = dyn_cast_or_null<StepOp>(loss);
+  if (maker && maker.getQueue() == other && hasUpdate(step))
+    needed = std::max(needed, clock.getPosition(maker));
+  return needed;
+}
+
+void PlaceEventsPass::runOnOperation() {
+  clock = QueueClock();
+  loss = findLoss(getOperation());
+  for (auto step : getOperation().getBody().front().getOps<StepOp>()) {
+    auto other = step.getQueue() == sched::Queue::Comm ? sched::Queue::Compute
+                                                       : sched::Queue::Comm;
+    int64_t needed = getNeeded(step, other);
+    if (needed > clock.getStart(step)[static_cast<unsigned>(other)])
+      step.getAfterMutable().append(
+          clock.getStep(other, needed).getEvent());
+    clock.add(step);
+  }
+}
+
+std::unique_ptr<Pass> tandem::createPlaceEventsPass() {
+  return std::make_unique<PlaceEventsPass>();
+}

@@ -1,0 +1,52 @@
+//===- Roles.h - what operators are to a schedule ---------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_SCHEDULE_ROLES_H
+#define TANDEM_TRANSFORMS_SCHEDULE_ROLES_H
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace tandem {
+
+/// Whether `op` communicates.
+bool isCollective(mlir::Operation *op);
+/// Whether `op` has no operands: it is made again in each step that reads it.
+bool isSource(mlir::Operation *op);
+/// Whether `op` belongs to the pass `update`.
+bool isUpdate(mlir::Operation *op);
+/// The strand of `op` (`nn.strand`); none if strands share it.
+std::optional<int64_t> getStrand(mlir::Operation *op);
+/// Bytes of `value` on one device.
+int64_t getBytes(mlir::Value value);
+/// The operator that makes the loss; null if there is none.
+mlir::Operation *findLoss(mlir::func::FuncOp step);
+
+/// What the operators of a step are to its schedule.
+struct Roles {
+  explicit Roles(mlir::func::FuncOp step);
+
+  /// Collectives that only updates (or results) need.
+  llvm::DenseSet<mlir::Operation *> waiting;
+  /// Operators that run after the backward pass: those of the updates, and
+  /// those that read what waited.
+  llvm::DenseSet<mlir::Operation *> late;
+  /// Collectives on nothing but arguments (a parameter is gathered), and what
+  /// prepares their operands (a parameter is converted). They are placed where
+  /// their result is read first.
+  llvm::DenseSet<mlir::Operation *> ahead;
+
+private:
+  void findAhead(mlir::Block &block);
+  void findWaiting(mlir::Block &block);
+  void findLate(mlir::Block &block);
+};
+
+} // namespace tandem
+
+#endif // TANDEM_TRANSFORMS_SCHEDULE_ROLES_H

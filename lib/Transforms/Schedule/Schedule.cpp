@@ -1,0 +1,39 @@
+//===- Schedule.cpp - the schedule stage ----------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Transforms/Schedule/Schedule.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+
+namespace tandem {
+
+void buildSchedulePipeline(OpPassManager &manager,
+                           const ScheduleOptions &options) {
+  auto add = [&](std::unique_ptr<Pass> pass) {
+    manager.addNestedPass<func::FuncOp>(std::move(pass));
+  };
+  // A choice, written as attributes; what follows only carries it out.
+  add(createAssignSlotsPass(options.pieces));
+  add(createFormStepsPass());
+  // Last, since which reads cross queues is known only when steps are there.
+  add(createPlaceEventsPass());
+  add(createVerifyScheduledPass());
+}
+
+void registerSchedule() {
+  registerPass([] { return createAssignSlotsPass(); });
+  registerPass(createFormStepsPass);
+  registerPass(createPlaceEventsPass);
+  registerPass(createVerifyScheduledPass);
+  static PassPipelineRegistration<ScheduleOptions> pipeline(
+      "tandem-schedule", "Steps on queues with events: the schedule stage",
+      buildSchedulePipeline);
+}
+
+} // namespace tandem

@@ -1,0 +1,51 @@
+//===- Slot.h - where an operator runs --------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_SCHEDULE_SLOT_H
+#define TANDEM_TRANSFORMS_SCHEDULE_SLOT_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Operation.h"
+#include <tuple>
+
+namespace tandem {
+
+/// The steps of a slot, in the order in which they are enqueued.
+enum class Lane : int64_t { Comm, Waiting, Compute };
+
+struct Slot {
+  int64_t stage = 0;
+  int64_t strand = 0;
+  Lane lane = Lane::Compute;
+
+  bool operator<(const Slot &other) const {
+    return std::tie(stage, strand, lane) <
+           std::tie(other.stage, other.strand, other.lane);
+  }
+};
+
+inline constexpr llvm::StringLiteral kSlotAttrName = "sched.slot";
+
+inline void setSlot(mlir::Operation *op, const Slot &slot) {
+  op->setAttr(kSlotAttrName,
+              mlir::DenseI64ArrayAttr::get(
+                  op->getContext(), {slot.stage, slot.strand,
+                                     static_cast<int64_t>(slot.lane)}));
+}
+
+/// The slot in the attribute `sched.slot`; none if it is absent or malformed.
+inline std::optional<Slot> getSlot(mlir::Operation *op) {
+  auto attribute = op->getAttrOfType<mlir::DenseI64ArrayAttr>(kSlotAttrName);
+  if (!attribute || attribute.size() != 3 || attribute[2] < 0 ||
+      attribute[2] > static_cast<int64_t>(Lane::Compute))
+    return std::nullopt;
+  return Slot{attribute[0], attribute[1], static_cast<Lane>(attribute[2])};
+}
+
+} // namespace tandem
+
+#endif // TANDEM_TRANSFORMS_SCHEDULE_SLOT_H
