@@ -236,8 +236,11 @@ LogicalResult Interpreter::runStep(sched::StepOp step) {
     return failure();
   auto yield = step.getBody().front().getTerminator();
   for (auto [value, yielded] :
-       llvm::zip(step.getValues(), yield->getOperands()))
-    environment[value] = environment[yielded];
+       llvm::zip(step.getValues(), yield->getOperands())) {
+    // Copied first: a new entry may move the others.
+    Shards shards = environment[yielded];
+    environment[value] = std::move(shards);
+  }
   release(yield);
   return success();
 }

@@ -34,6 +34,7 @@ private:
   SmallVector<Operation *> getAhead(Operation *op) const;
   void placeAhead(Operation *op, int64_t stage);
   int64_t getArrival(Operation *op) const;
+  void findArrivals();
   void assignLate();
   void limitPieces(unsigned pieces);
 
@@ -47,7 +48,8 @@ private:
   int64_t gathered = 0, ready = 0;
   int64_t gatheredLimit = 1, readyLimit = 1;
   llvm::DenseMap<Operation *, Slot> slots;
-  /// Stage of the last waiting collective that a late operator needs.
+  /// Stage of the last waiting collective that a late operator needs, or, if
+  /// later, that its first reader needs.
   llvm::DenseMap<Operation *, int64_t> arrivals;
 };
 
@@ -236,14 +238,29 @@ int64_t SlotAssigner::getArrival(Operation *op) const {
   return arrival;
 }
 
-void SlotAssigner::assignLate() {
-  std::map<int64_t, SmallVector<Operation *>> byArrival;
-  for (Operation &op : block.without_terminator()) {
-    if (!roles.late.contains(&op))
+void SlotAssigner::findArrivals() {
+  for (Operation &op : block.without_terminator())
+    if (roles.late.contains(&op))
+      arrivals[&op] = getArrival(&op);
+  // An update is one kernel: what does not need the gradient (weight decay)
+  // stays with what does. The loss itself is not put off.
+  for (Operation &op : llvm::reverse(block)) {
+    if (!arrivals.contains(&op) || !isUpdate(&op))
       continue;
-    arrivals[&op] = getArrival(&op);
-    byArrival[arrivals[&op]].push_back(&op);
+    std::optional<int64_t> first;
+    for (Operation *user : op.getUsers())
+      if (auto it = arrivals.find(user); it != arrivals.end())
+        first = std::min(first.value_or(it->second), it->second);
+    arrivals[&op] = std::max(arrivals[&op], first.value_or(0));
   }
+}
+
+void SlotAssigner::assignLate() {
+  findArrivals();
+  std::map<int64_t, SmallVector<Operation *>> byArrival;
+  for (Operation &op : block.without_terminator())
+    if (roles.late.contains(&op))
+      byArrival[arrivals[&op]].push_back(&op);
   int64_t final = current;
   for (auto &[op, slot] : slots)
     final = std::max(final, slot.stage);
