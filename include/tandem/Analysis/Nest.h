@@ -1,0 +1,116 @@
+//===- Nest.h - one nest of loops for several operators ---------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The loops of a nest are *factors*. Each dimension of a value that is made in
+// the nest is a product of factors, so that a reshape only regroups them. An
+// operator whose loops can be mapped to the factors such that it reads, of
+// every value made in the nest, exactly the current element, may join.
+//
+// Factors are *columns* (inner) or rows (outer). For one row, the columns may
+// be run over several times: a reduction over columns gives a value of the row,
+// which operators behind it use. A reduction over rows is complete only after
+// the nest: no member may read it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_ANALYSIS_NEST_H
+#define TANDEM_ANALYSIS_NEST_H
+
+#include "mlir/IR/Operation.h"
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace tandem {
+
+/// How an operator reads or writes a value.
+struct LoopAccess {
+  /// For a dimension: the loop that is its index, or one of these.
+  enum { kUniform = -1, ///< always 0
+         kElsewhere = -2 ///< any other index
+  };
+  mlir::Value value;
+  llvm::SmallVector<int> dims;
+};
+
+/// An operator as loops.
+struct LoopOp {
+  mlir::Operation *op = nullptr;
+  llvm::SmallVector<int64_t> sizes;
+  llvm::SmallVector<LoopAccess> inputs;
+  /// A loop that does not occur in an output is reduced.
+  llvm::SmallVector<LoopAccess> outputs;
+  /// Loops that are run over several times.
+  llvm::SmallVector<int> whole;
+};
+
+class Nest {
+public:
+  /// Factors, from major to minor.
+  using Factors = llvm::SmallVector<int>;
+
+  struct Member {
+    mlir::Operation *op;
+    llvm::SmallVector<Factors> loops;
+  };
+  struct Made {
+    unsigned member;
+    llvm::SmallVector<Factors> dims;
+    Factors reduced;
+    bool isRead = false;
+  };
+
+  /// Lets `op` join, or leaves the nest as it was and returns false. Inputs
+  /// that no member makes are in memory, and may be read at any index.
+  bool tryAdd(const LoopOp &op);
+  /// The same for a reshape of a value of the nest.
+  bool tryAddReshape(mlir::Operation *op, mlir::Value from, mlir::Value to);
+
+  bool makes(mlir::Value value) const { return made.contains(value); }
+  const Made &lookup(mlir::Value value) const {
+    return made.find(value)->second;
+  }
+
+  /// Largest number of columns of a row: buffers of a row stay in a cache.
+  static constexpr int64_t kMaxColumns = 1 << 17;
+
+  llvm::SmallVector<int64_t> sizes; ///< by factor
+  Factors order;                    ///< from outer to inner
+  llvm::SmallVector<bool> isColumn; ///< by factor; what members force
+  llvm::SmallVector<Member> members;
+  llvm::MapVector<mlir::Value, Made> made;
+
+  /// Factors of all loops of a member.
+  Factors getDomain(unsigned member) const;
+  int64_t getSize(const Factors &factors) const;
+
+private:
+  bool add(const LoopOp &op);
+  bool addReshape(mlir::Operation *op, mlir::Value from, mlir::Value to);
+  bool assignRead(const LoopOp &op, llvm::SmallVectorImpl<Factors> &loops,
+                  llvm::SmallVectorImpl<bool> &assigned);
+  bool assignFree(const LoopOp &op, llvm::SmallVectorImpl<Factors> &loops,
+                  llvm::SmallVectorImpl<bool> &assigned);
+  bool matchFree(int64_t size, int &position, const Factors &used,
+                 Factors &result, llvm::SmallVectorImpl<Factors> &loops);
+  bool addOutputs(const LoopOp &op, llvm::ArrayRef<Factors> loops);
+  /// Makes `factors` columns.
+  void forceColumns(const Factors &factors);
+  bool check() const;
+  int addFactor(int64_t size, int position);
+  /// Splits `factor` into one of `major` and one of the rest, in everything
+  /// that the nest holds and in `loops`.
+  void split(int factor, int64_t minor, llvm::SmallVectorImpl<Factors> &loops);
+  /// Splits factors until both lists are equal in sizes; false where they
+  /// cannot be.
+  bool regroup(const Factors &flat, llvm::ArrayRef<int64_t> shape,
+               llvm::SmallVectorImpl<Factors> &dims);
+};
+
+} // namespace tandem
+
+#endif // TANDEM_ANALYSIS_NEST_H

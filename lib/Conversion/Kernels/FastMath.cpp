@@ -1,0 +1,25 @@
+//===- FastMath.cpp - what may be done to floating-point arithmetic -------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LowerToLLVM.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace tandem;
+
+/// Not nnan and ninf: a masked softmax computes with -inf, and a NaN in the
+/// loss must be seen.
+constexpr arith::FastMathFlags kFlags =
+    arith::FastMathFlags::reassoc | arith::FastMathFlags::contract |
+    arith::FastMathFlags::nsz | arith::FastMathFlags::arcp;
+
+void tandem::setFastMath(ModuleOp module) {
+  auto flags = arith::FastMathFlagsAttr::get(module.getContext(), kFlags);
+  module.walk([&](arith::ArithFastMathInterface op) {
+    op->setAttr(op.getFastMathAttrName(), flags);
+  });
+}

@@ -1,0 +1,116 @@
+//===- GenerateObject.cpp - code for this machine's CPU -------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LowerToLLVM.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include <algorithm>
+#include <mutex>
+
+using namespace mlir;
+using namespace tandem;
+
+const HostTarget &HostTarget::get() {
+  static const HostTarget host = [] {
+    HostTarget target;
+    target.cpu = llvm::sys::getHostCPUName().str();
+    std::vector<std::string> enabled;
+    for (const auto &feature : llvm::sys::getHostCPUFeatures())
+      if (feature.second)
+        enabled.push_back("+" + feature.first().str());
+    // A map of strings has no order; the text must have one.
+    std::sort(enabled.begin(), enabled.end());
+    target.features = llvm::join(enabled, ",");
+    return target;
+  }();
+  return host;
+}
+
+static const llvm::Target *getTarget(const llvm::Triple &triple,
+                                     std::string &error) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+  return llvm::TargetRegistry::lookupTarget(triple, error);
+}
+
+static std::unique_ptr<llvm::TargetMachine>
+createMachine(std::string &error) {
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  const llvm::Target *target = getTarget(triple, error);
+  if (!target)
+    return nullptr;
+  const HostTarget &host = HostTarget::get();
+  llvm::TargetOptions options;
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      triple, host.cpu, host.features, options, llvm::Reloc::PIC_,
+      std::nullopt, llvm::CodeGenOptLevel::Default));
+  if (!machine)
+    error = "no code generator for " + triple.str();
+  return machine;
+}
+
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = true;
+  tuning.SLPVectorization = false;
+  llvm::PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
+      .run(module, modules);
+}
+
+std::optional<std::string> tandem::generateObject(ModuleOp module,
+                                                  std::string &error) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code =
+      translateModuleToLLVMIR(module, context, "kernel");
+  if (!code) {
+    error = "the kernel cannot be translated to LLVM IR";
+    return std::nullopt;
+  }
+  std::unique_ptr<llvm::TargetMachine> machine = createMachine(error);
+  if (!machine)
+    return std::nullopt;
+  code->setDataLayout(machine->createDataLayout());
+  code->setTargetTriple(machine->getTargetTriple());
+  const HostTarget &host = HostTarget::get();
+  for (llvm::Function &function : *code) {
+    function.addFnAttr("target-cpu", host.cpu);
+    function.addFnAttr("target-features", host.features);
+    function.addFnAttr("prefer-vector-width", "512");
+  }
+  optimize(*code, *machine);
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, stream, nullptr,
+                                   llvm::CodeGenFileType::ObjectFile)) {
+    error = "the code generator writes no objects";
+    return std::nullopt;
+  }
+  passes.run(*code);
+  return std::string(bytes.data(), bytes.size());
+}

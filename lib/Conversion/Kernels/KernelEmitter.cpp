@@ -1,0 +1,340 @@
+//===- KernelEmitter.cpp - loops of one kernel ----------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelEmitter.h"
+#include "NestEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "tandem/Conversion/Kernels/Kernels.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+
+using namespace mlir;
+using namespace tandem;
+
+/// Buffers of at most this many bytes lie on the stack.
+constexpr int64_t kMaxStackBytes = 1 << 16;
+constexpr llvm::StringLiteral kReportName = "tandem_report";
+/// By the code that a kernel reports.
+constexpr llvm::StringLiteral kMessages[] = {
+    "embedding index is out of range", "gather index is out of range",
+    "scatter_add index is out of range",
+    "index of an embedding's gradient is out of range"};
+
+Type tandem::getStoredType(Type type) {
+  return type.isInteger(1) ? IntegerType::get(type.getContext(), 8) : type;
+}
+
+static int64_t getBytes(Type type) {
+  return (getStoredType(type).getIntOrFloatBitWidth() + 7) / 8;
+}
+
+KernelEmitter::KernelEmitter(func::FuncOp kernel, ModuleOp target,
+                             StringRef symbol)
+    : builder(kernel.getContext()), loc(builder.getUnknownLoc()), plan(kernel),
+      kernel(kernel), target(target), symbol(symbol) {}
+
+//===----------------------------------------------------------------------===//
+// What the emitters of steps use
+//===----------------------------------------------------------------------===//
+
+Value KernelEmitter::constant(int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, builder.getI64Type(),
+                                      value);
+}
+
+Value KernelEmitter::toI64(Value value) {
+  if (value.getType().isInteger(64))
+    return value;
+  return arith::IndexCastOp::create(builder, loc, builder.getI64Type(), value);
+}
+
+Value KernelEmitter::toIndex(Value value) {
+  return arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
+                                    value);
+}
+
+Value KernelEmitter::getMemory(Value value) {
+  return memory.at(plan.resolve(value));
+}
+
+bool KernelEmitter::hasMemory(Value value) const {
+  return memory.contains(plan.resolve(value));
+}
+
+Value KernelEmitter::getCoordinate(StringRef axis) const {
+  return coordinates.lookup(axis);
+}
+
+static Value getElement(OpBuilder &b, Location loc, Value memory, Value index,
+                        Type type) {
+  return LLVM::GEPOp::create(b, loc, memory.getType(), getStoredType(type),
+                             memory, ValueRange{index},
+                             LLVM::GEPNoWrapFlags::inbounds);
+}
+
+Value KernelEmitter::load(Value memory, Value index, Type type) {
+  Value at = getElement(builder, loc, memory, index, type);
+  Value value =
+      LLVM::LoadOp::create(builder, loc, getStoredType(type), at);
+  if (!type.isInteger(1))
+    return value;
+  Value zero = arith::ConstantIntOp::create(builder, loc, value.getType(), 0);
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, value,
+                               zero);
+}
+
+void KernelEmitter::store(Value memory, Value index, Value value) {
+  Type type = value.getType();
+  Value at = getElement(builder, loc, memory, index, type);
+  if (type.isInteger(1))
+    value = arith::ExtUIOp::create(builder, loc, getStoredType(type), value);
+  LLVM::StoreOp::create(builder, loc, value, at);
+}
+
+LLVM::LLVMFuncOp KernelEmitter::declare(StringRef name, Type result,
+                                        ArrayRef<Type> arguments) {
+  if (auto known = target.lookupSymbol<LLVM::LLVMFuncOp>(name))
+    return known;
+  OpBuilder b = OpBuilder::atBlockBegin(target.getBody());
+  return LLVM::LLVMFuncOp::create(
+      b, loc, name, LLVM::LLVMFunctionType::get(result, arguments));
+}
+
+Value KernelEmitter::allocate(int64_t count, Type type) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&body.getBody().front());
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  Type stored = getStoredType(type);
+  int64_t bytes = std::max<int64_t>(count, 1) * getBytes(type);
+  if (bytes <= kMaxStackBytes)
+    return LLVM::AllocaOp::create(builder, loc, pointer, stored,
+                                  constant(count), /*alignment=*/64);
+  auto malloc = declare("malloc", pointer, builder.getI64Type());
+  Value memory =
+      LLVM::CallOp::create(builder, loc, malloc, constant(bytes)).getResult();
+  toFree.push_back(memory);
+  return memory;
+}
+
+Value KernelEmitter::beginLoop(int64_t count) {
+  auto loop = scf::ForOp::create(builder, loc, constant(0), constant(count),
+                                 constant(1));
+  builder.setInsertionPoint(loop.getBody()->getTerminator());
+  return loop.getInductionVar();
+}
+
+void KernelEmitter::fill(Value memory, int64_t count, Value value) {
+  OpBuilder::InsertionGuard guard(builder);
+  Value index = beginLoop(count);
+  store(memory, index, value);
+}
+
+void KernelEmitter::reportError(Value code) {
+  auto report = declare(
+      kReportName, LLVM::LLVMVoidType::get(builder.getContext()),
+      builder.getI64Type());
+  LLVM::CallOp::create(builder, loc, report, code);
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+static LLVM::GlobalOp createString(OpBuilder &b, Location loc, StringRef name,
+                                   StringRef text) {
+  std::string terminated = text.str();
+  terminated.push_back('\0');
+  auto type = LLVM::LLVMArrayType::get(b.getI8Type(), terminated.size());
+  return LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true,
+                                LLVM::Linkage::Internal, name,
+                                b.getStringAttr(terminated));
+}
+
+/// The hook is weak: all kernels of a code object share one.
+void KernelEmitter::createReport() {
+  OpBuilder b = OpBuilder::atBlockEnd(target.getBody());
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  auto hook = LLVM::GlobalOp::create(b, loc, pointer, /*isConstant=*/false,
+                                     LLVM::Linkage::WeakODR, kErrorHookName,
+                                     Attribute());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.createBlock(&hook.getInitializerRegion());
+    LLVM::ReturnOp::create(b, loc, LLVM::ZeroOp::create(b, loc, pointer));
+  }
+  auto report = target.lookupSymbol<LLVM::LLVMFuncOp>(kReportName);
+  if (!report)
+    return;
+  SmallVector<LLVM::GlobalOp> texts;
+  for (auto [code, message] : llvm::enumerate(kMessages))
+    texts.push_back(createString(
+        b, loc, ("tandem_message_" + Twine(code)).str(), message));
+  report.setLinkage(LLVM::Linkage::Internal);
+  report.setPassthroughAttr(b.getStrArrayAttr({"noinline", "cold"}));
+  Block *entry = report.addEntryBlock(b);
+  b.setInsertionPointToStart(entry);
+  Value text = LLVM::AddressOfOp::create(b, loc, texts[0]);
+  for (size_t code = 1; code < texts.size(); ++code) {
+    Value number =
+        LLVM::ConstantOp::create(b, loc, b.getI64Type(), code);
+    Value is = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::eq,
+                                    entry->getArgument(0), number);
+    Value other = LLVM::AddressOfOp::create(b, loc, texts[code]);
+    text = LLVM::SelectOp::create(b, loc, is, other, text);
+  }
+  Value address = LLVM::AddressOfOp::create(b, loc, hook);
+  Value function = LLVM::LoadOp::create(b, loc, pointer, address);
+  Block *call = b.createBlock(&report.getBody());
+  Block *exit = b.createBlock(&report.getBody());
+  b.setInsertionPointToEnd(entry);
+  Value null = LLVM::ZeroOp::create(b, loc, pointer);
+  Value isSet = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne,
+                                     function, null);
+  LLVM::CondBrOp::create(b, loc, isSet, call, exit);
+  b.setInsertionPointToEnd(call);
+  auto type = LLVM::LLVMFunctionType::get(
+      LLVM::LLVMVoidType::get(b.getContext()), pointer);
+  LLVM::CallOp::create(b, loc, type, ValueRange{function, text});
+  LLVM::BrOp::create(b, loc, exit);
+  b.setInsertionPointToEnd(exit);
+  LLVM::ReturnOp::create(b, loc, ValueRange{});
+}
+
+/// A function of pointers that do not alias, never inlined, so that this stays
+/// known of them.
+void KernelEmitter::createBody(unsigned numScalars) {
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  unsigned numBuffers = kernel.getNumArguments() + kernel.getNumResults();
+  SmallVector<Type> types(numBuffers, pointer);
+  types.append(numScalars, builder.getI64Type());
+  builder.setInsertionPointToEnd(target.getBody());
+  body = LLVM::LLVMFuncOp::create(
+      builder, loc, symbol + "_body",
+      LLVM::LLVMFunctionType::get(
+          LLVM::LLVMVoidType::get(builder.getContext()), types),
+      LLVM::Linkage::Internal);
+  body.setPassthroughAttr(builder.getStrArrayAttr({"noinline", "nounwind"}));
+  for (unsigned i : llvm::seq(numBuffers))
+    body.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+                    builder.getUnitAttr());
+  body.addEntryBlock(builder);
+}
+
+void KernelEmitter::createEntry(unsigned numScalars) {
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  builder.setInsertionPointToEnd(target.getBody());
+  auto entry = LLVM::LLVMFuncOp::create(
+      builder, loc, symbol,
+      LLVM::LLVMFunctionType::get(
+          LLVM::LLVMVoidType::get(builder.getContext()), {pointer, pointer}));
+  Block *block = entry.addEntryBlock(builder);
+  builder.setInsertionPointToStart(block);
+  SmallVector<Value> args;
+  auto loadAt = [&](unsigned from, unsigned index, Type type) {
+    Value at = LLVM::GEPOp::create(
+        builder, loc, pointer, type, block->getArgument(from),
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+    args.push_back(LLVM::LoadOp::create(builder, loc, type, at));
+  };
+  unsigned numBuffers = kernel.getNumArguments() + kernel.getNumResults();
+  for (unsigned i : llvm::seq(numBuffers))
+    loadAt(0, i, pointer);
+  for (unsigned i : llvm::seq(numScalars))
+    loadAt(1, i, builder.getI64Type());
+  LLVM::CallOp::create(builder, loc, body, args);
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+}
+
+/// Elements of a constant that is no splat.
+Value KernelEmitter::createGlobal(nn::ConstantOp op) {
+  OpBuilder b = OpBuilder::atBlockBegin(target.getBody());
+  auto dense = cast<DenseElementsAttr>(op.getValue());
+  Type element = dense.getElementType();
+  if (element.isInteger(1)) {
+    SmallVector<int8_t> bytes;
+    for (bool value : dense.getValues<bool>())
+      bytes.push_back(value);
+    dense = DenseElementsAttr::get(
+        RankedTensorType::get(bytes.size(), b.getI8Type()),
+        ArrayRef<int8_t>(bytes));
+  }
+  int64_t count = dense.getNumElements();
+  auto flat = RankedTensorType::get(count, dense.getElementType());
+  auto type = LLVM::LLVMArrayType::get(dense.getElementType(), count);
+  auto name = symbol + "_constant_" +
+              std::to_string(std::distance(target.getBody()->begin(),
+                                           target.getBody()->end()));
+  auto global = LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true,
+                                       LLVM::Linkage::Internal, name,
+                                       dense.reshape(flat), /*alignment=*/64);
+  return LLVM::AddressOfOp::create(builder, loc, global);
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+void KernelEmitter::emitSteps() {
+  for (KernelPlan::Step &step : plan.steps) {
+    if (step.op)
+      emitOwnLoop(*this, step.op);
+    else
+      NestEmitter(*this, step.nest).emit();
+  }
+}
+
+/// Results that another result, an argument or a constant holds already.
+void KernelEmitter::copyRepeatedResults() {
+  unsigned first = kernel.getNumArguments();
+  Operation *terminator = kernel.front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
+    Value to = body.getArgument(first + index), from = getMemory(value);
+    if (from == to)
+      continue;
+    auto type = cast<RankedTensorType>(value.getType());
+    Value bytes =
+        constant(type.getNumElements() * getBytes(type.getElementType()));
+    LLVM::MemcpyOp::create(builder, loc, to, from, bytes,
+                           /*isVolatile=*/false);
+  }
+}
+
+void KernelEmitter::emit() {
+  std::vector<std::string> axes = getKernelAxes(kernel);
+  createBody(axes.size());
+  builder.setInsertionPointToStart(&body.getBody().front());
+  unsigned first = kernel.getNumArguments();
+  for (auto [index, argument] : llvm::enumerate(kernel.getArguments()))
+    memory[argument] = body.getArgument(index);
+  for (auto [index, axis] : llvm::enumerate(axes))
+    coordinates[axis] =
+        body.getArgument(first + kernel.getNumResults() + index);
+  for (auto constantOp : kernel.front().getOps<nn::ConstantOp>())
+    memory[constantOp.getResult()] = createGlobal(constantOp);
+  Operation *terminator = kernel.front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(terminator->getOperands()))
+    memory.try_emplace(plan.resolve(value), body.getArgument(first + index));
+  for (Value value : plan.inMemory) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (!memory.contains(value))
+      memory[value] = allocate(type.getNumElements(), type.getElementType());
+    if (auto coordinate = value.getDefiningOp<spmd::CoordinateOp>())
+      store(memory[value], constant(0), getCoordinate(coordinate.getAxis()));
+  }
+  emitSteps();
+  copyRepeatedResults();
+  auto nothing = LLVM::LLVMVoidType::get(builder.getContext());
+  for (Value buffer : toFree) {
+    auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+    LLVM::CallOp::create(builder, loc, declare("free", nothing, pointer),
+                         buffer);
+  }
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+  createEntry(axes.size());
+  createReport();
+}

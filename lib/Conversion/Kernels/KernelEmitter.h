@@ -1,0 +1,84 @@
+//===- KernelEmitter.h - loops of one kernel --------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_CONVERSION_KERNELS_KERNELEMITTER_H
+#define TANDEM_LIB_CONVERSION_KERNELS_KERNELEMITTER_H
+
+#include "KernelPlan.h"
+#include "LinearIndex.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "mlir/IR/Builders.h"
+
+namespace tandem {
+
+/// The functions of one kernel in the module `target`: `symbol`, which unpacks
+/// its arguments, and its body on pointers that do not alias. The body is in
+/// scf, arith, math and llvm.
+class KernelEmitter {
+public:
+  KernelEmitter(mlir::func::FuncOp kernel, mlir::ModuleOp target,
+                llvm::StringRef symbol);
+  void emit();
+
+  //===--- What the emitters of steps use ---------------------------------===//
+
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  KernelPlan plan;
+
+  mlir::Value constant(int64_t value);
+  /// A value of the loops' type from one of type index or i64.
+  mlir::Value toI64(mlir::Value value);
+  mlir::Value toIndex(mlir::Value value);
+  /// Pointer to the elements of a value that lies in memory.
+  mlir::Value getMemory(mlir::Value value);
+  bool hasMemory(mlir::Value value) const;
+  /// This rank's coordinate on an axis.
+  mlir::Value getCoordinate(llvm::StringRef axis) const;
+  mlir::Value load(mlir::Value memory, mlir::Value index, mlir::Type type);
+  void store(mlir::Value memory, mlir::Value index, mlir::Value value);
+  /// A buffer of the body's own, on the stack where it is small.
+  mlir::Value allocate(int64_t count, mlir::Type type);
+  /// Sets `count` elements to `value`.
+  void fill(mlir::Value memory, int64_t count, mlir::Value value);
+  void reportError(mlir::Value code);
+  /// A loop from 0 to `count`; the insertion point moves into it.
+  mlir::Value beginLoop(int64_t count);
+
+private:
+  void createBody(unsigned numScalars);
+  void createEntry(unsigned numScalars);
+  void createReport();
+  void emitSteps();
+  mlir::Value createGlobal(nn::ConstantOp op);
+  mlir::LLVM::LLVMFuncOp declare(llvm::StringRef name, mlir::Type result,
+                                 llvm::ArrayRef<mlir::Type> arguments);
+  void copyRepeatedResults();
+
+  mlir::func::FuncOp kernel;
+  mlir::ModuleOp target;
+  std::string symbol;
+  mlir::LLVM::LLVMFuncOp body;
+  llvm::DenseMap<mlir::Value, mlir::Value> memory;
+  llvm::StringMap<mlir::Value> coordinates;
+  llvm::SmallVector<mlir::Value> toFree;
+};
+
+/// Emits an operator with a loop of its own.
+void emitOwnLoop(KernelEmitter &kernel, mlir::Operation *op);
+
+/// The type that an element has in memory: i8 for i1, else itself.
+mlir::Type getStoredType(mlir::Type type);
+
+/// Name of the pointer that a code object exports, and of the function in it
+/// that calls through it.
+constexpr llvm::StringLiteral kErrorHookName = "tandem_rt_report_error_hook";
+
+} // namespace tandem
+
+#endif // TANDEM_LIB_CONVERSION_KERNELS_KERNELEMITTER_H

@@ -1,0 +1,253 @@
+//===- Kernels.cpp - CPU code of fused kernels ----------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Conversion/Kernels/Kernels.h"
+#include "Cache.h"
+#include "KernelEmitter.h"
+#include "LowerToLLVM.h"
+#include "Version.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+#include "llvm/Support/FileSystem.h"
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+using namespace mlir;
+using namespace tandem;
+
+std::vector<std::string> tandem::getKernelAxes(func::FuncOp kernel) {
+  std::vector<std::string> axes;
+  auto add = [&](StringRef axis) {
+    if (!llvm::is_contained(axes, axis))
+      axes.push_back(axis.str());
+  };
+  kernel.walk([&](Operation *op) {
+    if (auto coordinate = dyn_cast<spmd::CoordinateOp>(op))
+      add(coordinate.getAxis());
+    if (!isa<spmd::LocalSliceOp, spmd::KeepFirstOp>(op))
+      return;
+    for (auto axis : op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())
+      add(axis.getValue());
+  });
+  // The order must not depend on how far the kernel has been lowered.
+  llvm::sort(axes);
+  return axes;
+}
+
+//===----------------------------------------------------------------------===//
+// One kernel
+//===----------------------------------------------------------------------===//
+
+/// What decides a kernel's code, one operator per line: the function without
+/// name, locations and discardable attributes, in a module with the mesh.
+static std::string getText(func::FuncOp kernel) {
+  MLIRContext *context = kernel.getContext();
+  OwningOpRef<ModuleOp> module =
+      ModuleOp::create(UnknownLoc::get(context));
+  auto parent = kernel->getParentOfType<ModuleOp>();
+  StringRef mesh = spmd::SPMDDialect::kMeshAttrName;
+  if (Attribute attr = parent ? parent->getAttr(mesh) : Attribute())
+    if (!getKernelAxes(kernel).empty())
+      (*module)->setAttr(mesh, attr);
+  auto clone = cast<func::FuncOp>(kernel->clone());
+  module->push_back(clone);
+  clone.setName("kernel");
+  clone.setPublic();
+  clone->setDiscardableAttrs(ArrayRef<NamedAttribute>());
+  clone.removeArgAttrsAttr();
+  clone.removeResAttrsAttr();
+  for (Operation &op : clone.front())
+    op.setDiscardableAttrs(ArrayRef<NamedAttribute>());
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, OpPrintingFlags().elideLargeElementsAttrs(INT64_MAX));
+  return text;
+}
+
+namespace {
+
+/// A context of its own, so that kernels can be compiled on several threads and
+/// inside a pass.
+class Worker {
+public:
+  Worker() : context(getRegistry(), MLIRContext::Threading::DISABLED) {
+    context.loadAllAvailableDialects();
+  }
+
+  /// The object of the kernel with this text. On failure the first error, and
+  /// the line of the text that it is about.
+  std::optional<std::string> compile(StringRef text, StringRef symbol,
+                                     std::string &error, unsigned &line) {
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      if (!error.empty())
+        return;
+      error = diagnostic.str();
+      if (auto place = dyn_cast<FileLineColLoc>(diagnostic.getLocation()))
+        line = place.getLine();
+    });
+    OwningOpRef<ModuleOp> source = parseSourceString<ModuleOp>(text, &context);
+    if (!source)
+      return std::nullopt;
+    auto kernel = *source->getOps<func::FuncOp>().begin();
+    decomposeNN(kernel);
+    if (failed(convertNNToLinalg(kernel)))
+      return std::nullopt;
+    kernel = source->lookupSymbol<func::FuncOp>("kernel");
+    OwningOpRef<ModuleOp> target = ModuleOp::create(kernel.getLoc());
+    KernelEmitter(kernel, *target, symbol).emit();
+    setFastMath(*target);
+    if (failed(approximateMath(*target)) || failed(lowerToLLVM(*target)))
+      return std::nullopt;
+    return generateObject(*target, error);
+  }
+
+private:
+  static DialectRegistry getRegistry() {
+    DialectRegistry registry;
+    registry.insert<arith::ArithDialect, cf::ControlFlowDialect,
+                    func::FuncDialect, linalg::LinalgDialect,
+                    LLVM::LLVMDialect, math::MathDialect, nn::NNDialect,
+                    scf::SCFDialect, spmd::SPMDDialect,
+                    tensor::TensorDialect>();
+    registerBuiltinDialectTranslation(registry);
+    registerLLVMDialectTranslation(registry);
+    return registry;
+  }
+  MLIRContext context;
+};
+
+/// A kernel that several functions may share.
+struct Job {
+  func::FuncOp function; ///< the first one
+  std::string text, symbol, path, error;
+  unsigned line = 0;
+  bool isCached = false, isTemporary = false;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// All kernels
+//===----------------------------------------------------------------------===//
+
+static void compileJob(Job &job, Worker &worker, const KernelCache &cache,
+                       bool useCache) {
+  if (useCache)
+    if (auto path = cache.lookup(job.symbol)) {
+      job.path = *path;
+      job.isCached = true;
+      return;
+    }
+  auto object = worker.compile(job.text, job.symbol, job.error, job.line);
+  if (!object) {
+    if (job.error.empty())
+      job.error = "the kernel cannot be compiled";
+    return;
+  }
+  std::optional<std::string> path;
+  if (useCache)
+    path = cache.store(job.symbol, *object);
+  if (!path) {
+    path = writeTemporaryObject(*object);
+    job.isTemporary = true;
+  }
+  if (path)
+    job.path = *path;
+  else
+    job.error = "the kernel's code cannot be written to a file";
+}
+
+static void compileJobs(std::vector<Job> &jobs, const KernelOptions &options) {
+  KernelCache cache(options.cacheDir);
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    Worker worker;
+    for (size_t index; (index = next++) < jobs.size();)
+      compileJob(jobs[index], worker, cache, options.useCache);
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < options.threads; ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+/// Reports at the operator, which stands on a line of its own behind those of
+/// the module and of the function.
+static void reportError(Job &job) {
+  constexpr unsigned kFirstLine = 3;
+  Operation *place = job.function;
+  if (job.line >= kFirstLine) {
+    auto at = job.function.front().begin();
+    for (unsigned i = kFirstLine; i < job.line; ++i)
+      if (std::next(at) != job.function.front().end())
+        ++at;
+    place = &*at;
+  }
+  emitError(place->getLoc()) << job.error;
+}
+
+FailureOr<CompiledKernels>
+tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
+  const HostTarget &host = HostTarget::get();
+  CompiledKernels result;
+  result.cpu = host.cpu;
+  result.features = host.features;
+  std::vector<Job> jobs;
+  llvm::StringMap<unsigned> known;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isExternal())
+      continue;
+    Job job;
+    job.function = function;
+    job.text = getText(function);
+    job.symbol = "tandem_" + hashText({job.text, host.cpu, host.features,
+                                       kKernelVersion});
+    result.kernels[function.getName()] = {job.symbol,
+                                          getKernelAxes(function)};
+    if (known.try_emplace(job.symbol, jobs.size()).second)
+      jobs.push_back(std::move(job));
+  }
+  compileJobs(jobs, options);
+
+  std::vector<std::string> objects;
+  bool failed = false;
+  for (Job &job : jobs) {
+    if (!job.error.empty()) {
+      reportError(job);
+      failed = true;
+      continue;
+    }
+    objects.push_back(job.path);
+    ++(job.isCached ? result.numCached : result.numCompiled);
+  }
+  std::string error;
+  std::optional<std::string> object;
+  if (!failed)
+    object = linkObjects(objects, error);
+  for (Job &job : jobs)
+    if (job.isTemporary && !job.path.empty())
+      llvm::sys::fs::remove(job.path);
+  if (failed)
+    return failure();
+  if (!object)
+    return module.emitError() << error;
+  result.object = std::move(*object);
+  return result;
+}

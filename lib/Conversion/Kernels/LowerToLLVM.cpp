@@ -1,0 +1,39 @@
+//===- LowerToLLVM.cpp - loops and scalars to the llvm dialect ------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LowerToLLVM.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MathToLibm/MathToLibm.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+using namespace mlir;
+using namespace tandem;
+
+LogicalResult tandem::lowerToLLVM(ModuleOp module) {
+  MLIRContext *context = module.getContext();
+  LLVMTypeConverter converter(context);
+  RewritePatternSet patterns(context);
+  populateSCFToControlFlowConversionPatterns(patterns);
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  // What LLVM has no intrinsic for is called in the C library.
+  populateMathToLLVMConversionPatterns(converter, patterns, true,
+                                       /*benefit=*/2);
+  populateMathToLibmConversionPatterns(patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  populateFuncToLLVMConversionPatterns(converter, patterns);
+  LLVMConversionTarget target(*context);
+  target.addLegalOp<ModuleOp>();
+  return applyFullConversion(module, target, std::move(patterns));
+}

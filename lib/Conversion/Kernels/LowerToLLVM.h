@@ -1,0 +1,47 @@
+//===- LowerToLLVM.h - from loops to LLVM -----------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_CONVERSION_KERNELS_LOWERTOLLVM_H
+#define TANDEM_LIB_CONVERSION_KERNELS_LOWERTOLLVM_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include <optional>
+#include <string>
+
+namespace tandem {
+
+/// Lets the code generator reassociate and contract floating-point arithmetic,
+/// ignore the sign of zero and divide by multiplying. NaN and infinities stay.
+/// Must run before approximations are put in, whose order of operations counts.
+void setFastMath(mlir::ModuleOp module);
+
+/// Replaces exp, log, tanh, erf, ... on f32 by polynomials that vectorise, and
+/// conversions to bf16 by integer arithmetic (round to nearest even on every
+/// CPU).
+mlir::LogicalResult approximateMath(mlir::ModuleOp module);
+
+/// The rest of the way to the llvm dialect.
+mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module);
+
+/// The CPU that code is made for.
+struct HostTarget {
+  std::string cpu, features;
+  static const HostTarget &get();
+};
+
+/// An ELF object of a module in the llvm dialect.
+std::optional<std::string> generateObject(mlir::ModuleOp module,
+                                          std::string &error);
+
+/// Links objects (paths) into a shared object.
+std::optional<std::string> linkObjects(llvm::ArrayRef<std::string> objects,
+                                       std::string &error);
+
+} // namespace tandem
+
+#endif // TANDEM_LIB_CONVERSION_KERNELS_LOWERTOLLVM_H

@@ -1,0 +1,264 @@
+//===- NestEmitter.cpp - the loops of one nest ----------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "NestEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace tandem;
+
+//===----------------------------------------------------------------------===//
+// The nest
+//===----------------------------------------------------------------------===//
+
+/// The loops are emitted twice: first only to see at which indices memory is
+/// read and written, then with merged loops.
+void NestEmitter::emit() {
+  SmallVector<bool> forced(column);
+  SmallVector<int> levels;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    recording = true;
+    chooseColumns();
+    analyzeMembers();
+    findBuffered();
+    auto scratch = scf::ExecuteRegionOp::create(builder, loc, TypeRange{});
+    builder.createBlock(&scratch.getRegion());
+    emitLoops();
+    recording = false;
+    scratch.erase();
+  }
+  column = forced;
+  mergeFactors();
+  chooseColumns();
+  infos.clear();
+  buffered.clear();
+  buffers.clear();
+  analyzeMembers();
+  findBuffered();
+  initializeAccumulators();
+  emitLoops();
+}
+
+void NestEmitter::initializeAccumulators() {
+  for (auto &[value, info] : nest.made) {
+    if (info.reduced.empty() || info.isRead)
+      continue;
+    if (!reducesRows(value) && getColumns(getLayout(value)).empty())
+      continue;
+    auto result = cast<OpResult>(value);
+    auto generic = cast<linalg::GenericOp>(result.getOwner());
+    int64_t count = cast<RankedTensorType>(value.getType()).getNumElements();
+    kernel.fill(kernel.getMemory(value), count,
+                getStart(generic, result.getResultNumber()));
+  }
+}
+
+void NestEmitter::emitLoops() {
+  OpBuilder::InsertionGuard guard(builder);
+  scopes.assign(1, {});
+  rowValues.clear();
+  indexOf.clear();
+  inductions.clear();
+  // Buffers of a row live as long as the kernel does.
+  for (auto &[value, info] : nest.made)
+    if (buffered.contains(value)) {
+      Factors columns = getColumns(getLayout(value));
+      Type type = cast<RankedTensorType>(value.getType()).getElementType();
+      buffers[value] = kernel.allocate(recording ? 1 : nest.getSize(columns),
+                                       type);
+    }
+  for (auto [index, group] : llvm::enumerate(groups))
+    if (!isColumn(group.front()))
+      inductions[index] = kernel.beginLoop(nest.getSize(group));
+  emitRow();
+}
+
+void NestEmitter::emitRow() {
+  for (currentLevel = 0; currentLevel <= maxLevel; ++currentLevel) {
+    emitRowMembers(currentLevel);
+    std::set<Factors> domains;
+    for (const MemberInfo &info : infos)
+      if (info.level == currentLevel && !info.isRow)
+        domains.insert(info.columns);
+    for (const Factors &columns : domains)
+      emitPhase(currentLevel, columns);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Values of a row
+//===----------------------------------------------------------------------===//
+
+void NestEmitter::emitRowMembers(int level) {
+  for (auto [index, info] : llvm::enumerate(infos)) {
+    if (!info.isRow || info.level != level)
+      continue;
+    Value value = nest.members[index].op->getResult(0);
+    Value scalar = evaluatePlaced(value);
+    rowValues[value] = scalar;
+    if (kernel.plan.inMemory.contains(value))
+      storeValue(value, scalar);
+  }
+}
+
+void NestEmitter::storeValue(Value value, Value scalar) {
+  Indices indices = getIndices(nest.lookup(value).dims);
+  auto type = cast<RankedTensorType>(value.getType());
+  Value at = emitIndex(linearize(indices, type.getShape()));
+  kernel.store(kernel.getMemory(value), at, scalar);
+}
+
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+SmallVector<unsigned>
+NestEmitter::getReductions(int level, const Factors &columns) const {
+  SmallVector<unsigned> found;
+  for (auto [index, info] : llvm::enumerate(infos))
+    if (info.isReduction && info.level == level && info.columns == columns)
+      found.push_back(index);
+  return found;
+}
+
+/// Values that are stored at this level, in memory or in a buffer.
+SmallVector<Value> NestEmitter::getRoots(int level,
+                                         const Factors &columns) const {
+  SmallVector<Value> roots;
+  for (auto [index, info] : llvm::enumerate(infos)) {
+    if (info.isReduction || info.isRow || info.level != level ||
+        info.columns != columns)
+      continue;
+    Value value = nest.members[index].op->getResult(0);
+    if (kernel.plan.inMemory.contains(value) || buffered.contains(value))
+      roots.push_back(value);
+  }
+  return roots;
+}
+
+Value NestEmitter::getStart(linalg::GenericOp op, unsigned result) {
+  auto init =
+      op.getDpsInits()[result].getDefiningOp<arith::ConstantOp>();
+  auto dense = cast<DenseElementsAttr>(init.getValue());
+  return arith::ConstantOp::create(
+      builder, loc, cast<TypedAttr>(dense.getSplatValue<Attribute>()));
+}
+
+SmallVector<Value> NestEmitter::emitReductionStep(unsigned member,
+                                                  ValueRange sofar) {
+  linalg::GenericOp op = infos[member].generic;
+  Indices loops = getIndices(nest.members[member].loops);
+  SmallVector<Value> args = evaluateInputs(op, loops);
+  llvm::append_range(args, sofar);
+  return emitBody(op, args, loops);
+}
+
+/// The result has columns of its own: one accumulator each.
+void NestEmitter::accumulateInMemory(unsigned member) {
+  Operation *op = nest.members[member].op;
+  SmallVector<Value> places, sofar;
+  for (Value result : op->getResults()) {
+    auto type = cast<RankedTensorType>(result.getType());
+    Indices indices = getIndices(nest.lookup(result).dims);
+    places.push_back(emitIndex(linearize(indices, type.getShape())));
+    sofar.push_back(kernel.load(kernel.getMemory(result), places.back(),
+                                type.getElementType()));
+  }
+  SmallVector<Value> next = emitReductionStep(member, sofar);
+  for (auto [result, place, value] :
+       llvm::zip_equal(op->getResults(), places, next))
+    kernel.store(kernel.getMemory(result), place, value);
+}
+
+SmallVector<Value> NestEmitter::emitColumnLoops(
+    ArrayRef<int> loops, ArrayRef<Value> inits,
+    llvm::function_ref<SmallVector<Value>(ValueRange)> inner) {
+  if (loops.empty()) {
+    scopes.emplace_back();
+    SmallVector<Value> results = inner(inits);
+    scopes.pop_back();
+    return results;
+  }
+  Value zero = kernel.constant(0), one = kernel.constant(1);
+  Value count = kernel.constant(nest.getSize(groups[loops.front()]));
+  auto loop = scf::ForOp::create(builder, loc, zero, count, one, inits);
+  OpBuilder::InsertionGuard guard(builder);
+  if (inits.empty())
+    builder.setInsertionPoint(loop.getBody()->getTerminator());
+  else
+    builder.setInsertionPointToStart(loop.getBody());
+  inductions[loops.front()] = loop.getInductionVar();
+  SmallVector<Value> args(loop.getRegionIterArgs());
+  SmallVector<Value> results =
+      emitColumnLoops(loops.drop_front(), args, inner);
+  if (!inits.empty())
+    scf::YieldOp::create(builder, loc, results);
+  return SmallVector<Value>(loop.getResults());
+}
+
+void NestEmitter::emitPhase(int level, const Factors &columns) {
+  SmallVector<unsigned> scalar, array;
+  for (unsigned member : getReductions(level, columns)) {
+    Value result = nest.members[member].op->getResult(0);
+    bool hasColumns = !getColumns(getLayout(result)).empty();
+    (hasColumns ? array : scalar).push_back(member);
+  }
+  SmallVector<Value> roots = getRoots(level, columns);
+  if (scalar.empty() && array.empty() && roots.empty())
+    return;
+
+  // What is summed over rows as well goes on from what is in memory.
+  SmallVector<Value> inits, results;
+  for (unsigned member : scalar)
+    for (OpResult result : nest.members[member].op->getResults()) {
+      results.push_back(result);
+      if (!reducesRows(result)) {
+        inits.push_back(
+            getStart(infos[member].generic, result.getResultNumber()));
+        continue;
+      }
+      auto type = cast<RankedTensorType>(result.getType());
+      Indices indices = getIndices(nest.lookup(result).dims);
+      Value at = emitIndex(linearize(indices, type.getShape()));
+      inits.push_back(
+          kernel.load(kernel.getMemory(result), at, type.getElementType()));
+    }
+
+  SmallVector<int> loops;
+  for (auto [index, group] : llvm::enumerate(groups))
+    if (isColumn(group.front()) && llvm::is_contained(columns, group.front()))
+      loops.push_back(index);
+  SmallVector<Value> finals = emitColumnLoops(loops, inits, [&](ValueRange
+                                                                    sofar) {
+    for (Value root : roots) {
+      Value value = evaluatePlaced(root);
+      if (!buffered.contains(root)) {
+        storeValue(root, value);
+        continue;
+      }
+      Value at = emitIndex(getRowOffset(getColumns(getLayout(root))));
+      kernel.store(buffers[root], at, value);
+    }
+    for (unsigned member : array)
+      accumulateInMemory(member);
+    SmallVector<Value> next;
+    for (unsigned member : scalar) {
+      unsigned count = nest.members[member].op->getNumResults();
+      llvm::append_range(next, emitReductionStep(member,
+                                                 sofar.take_front(count)));
+      sofar = sofar.drop_front(count);
+    }
+    return next;
+  });
+  for (auto [result, value] : llvm::zip_equal(results, finals)) {
+    rowValues[result] = value;
+    if (kernel.plan.inMemory.contains(result))
+      storeValue(result, value);
+  }
+}

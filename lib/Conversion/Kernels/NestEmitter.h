@@ -1,0 +1,131 @@
+//===- NestEmitter.h - the loops of one nest --------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// For each row, the members of a nest are run in *levels*: what depends on a
+// reduction of level n over columns has level n + 1. A level has one loop over
+// the columns (one per set of columns), in which values are scalars. A value
+// that a later level needs is evaluated again, or kept in a buffer of one row
+// where that costs more.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_CONVERSION_KERNELS_NESTEMITTER_H
+#define TANDEM_LIB_CONVERSION_KERNELS_NESTEMITTER_H
+
+#include "KernelEmitter.h"
+#include "mlir/IR/IRMapping.h"
+#include <map>
+#include <set>
+
+namespace tandem {
+
+class NestEmitter {
+public:
+  NestEmitter(KernelEmitter &kernel, const Nest &nest);
+  /// At the kernel's insertion point.
+  void emit();
+
+private:
+  using Indices = llvm::SmallVector<LinearIndex>;
+  using Factors = Nest::Factors;
+
+  //===--- Analysis (NestAnalysis.cpp) ------------------------------------===//
+
+  struct MemberInfo {
+    mlir::linalg::GenericOp generic; ///< null for a reshape
+    bool isReduction = false;
+    bool isRow = false;      ///< elementwise, without columns
+    bool isExpensive = false;
+    int level = 0;
+    Factors columns; ///< those of the domain, in nest order
+  };
+  void chooseColumns();
+  void analyzeMembers();
+  void findBuffered();
+  void mergeFactors();
+  bool canMerge(int major, int minor) const;
+  Factors getColumns(const Factors &factors) const;
+  Factors getLayout(mlir::Value value) const;
+  bool isColumn(int factor) const { return column[factor]; }
+  /// Whether a reduction is accumulated in memory, or in a scalar that memory
+  /// starts and ends.
+  bool reducesRows(mlir::Value value) const;
+
+  //===--- Loops (NestEmitter.cpp) ----------------------------------------===//
+
+  void emitLoops();
+  void emitRow();
+  void emitRowMembers(int level);
+  void emitPhase(int level, const Factors &columns);
+  llvm::SmallVector<mlir::Value>
+  emitColumnLoops(llvm::ArrayRef<int> groups, llvm::ArrayRef<mlir::Value> inits,
+                  llvm::function_ref<llvm::SmallVector<mlir::Value>(
+                      mlir::ValueRange)> inner);
+  llvm::SmallVector<mlir::Value> emitReductionStep(unsigned member,
+                                                   mlir::ValueRange sofar);
+  void accumulateInMemory(unsigned member);
+  void initializeAccumulators();
+  llvm::SmallVector<unsigned> getReductions(int level,
+                                            const Factors &columns) const;
+  llvm::SmallVector<mlir::Value> getRoots(int level,
+                                          const Factors &columns) const;
+  void storeValue(mlir::Value value, mlir::Value scalar);
+  mlir::Value getStart(mlir::linalg::GenericOp op, unsigned result);
+
+  //===--- Scalars (NestScalars.cpp) --------------------------------------===//
+
+  mlir::Value evaluate(mlir::Value value, const Indices &indices);
+  mlir::Value evaluatePlaced(mlir::Value value);
+  mlir::Value evaluateFloating(mlir::Value value, const Indices &indices);
+  mlir::Value evaluateReshape(mlir::Operation *op, const Indices &indices);
+  llvm::SmallVector<mlir::Value> evaluateInputs(mlir::linalg::GenericOp op,
+                                                const Indices &loops);
+  llvm::SmallVector<mlir::Value>
+  emitBody(mlir::linalg::GenericOp op, llvm::ArrayRef<mlir::Value> args,
+           const Indices &loops);
+  void cloneInto(mlir::Operation *op, mlir::IRMapping &mapping,
+                 const Indices &loops);
+  void cloneRegions(mlir::Operation *op, mlir::IRMapping &mapping,
+                    const Indices &loops);
+  void trackIndex(mlir::Operation *op);
+  mlir::Value emitIndex(const LinearIndex &index);
+  Indices getIndices(llvm::ArrayRef<Factors> dims) const;
+  LinearIndex getRowOffset(const Factors &columns) const;
+  mlir::Value remember(mlir::Value value, const Indices &indices,
+                       mlir::Value scalar);
+
+  KernelEmitter &kernel;
+  const Nest &nest;
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+
+  llvm::SmallVector<bool> column;
+  std::vector<MemberInfo> infos;
+  int maxLevel = 0;
+  int currentLevel = 0;
+  llvm::DenseMap<mlir::Value, mlir::Value> buffers; ///< of one row
+  llvm::DenseSet<mlir::Value> buffered;
+
+  /// Factors that are one loop, in nest order.
+  std::vector<Factors> groups;
+  llvm::DenseMap<int, mlir::Value> inductions; ///< by group
+  /// Set while indices are only recorded, to see which factors merge.
+  bool recording = false;
+  std::set<LinearIndex> recorded;
+
+  using Key = std::pair<void *, std::vector<LinearIndex>>;
+  static Key getKey(mlir::Value value, const Indices &indices) {
+    return {value.getAsOpaquePointer(), {indices.begin(), indices.end()}};
+  }
+  std::vector<std::map<Key, mlir::Value>> scopes;
+  llvm::DenseMap<mlir::Value, mlir::Value> rowValues;
+  llvm::DenseMap<mlir::Value, LinearIndex> indexOf;
+};
+
+} // namespace tandem
+
+#endif // TANDEM_LIB_CONVERSION_KERNELS_NESTEMITTER_H

@@ -1,0 +1,265 @@
+//===- OwnLoops.cpp - operators with a loop of their own ------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "../NNToLinalg/Scalars.h"
+#include "KernelEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace tandem;
+
+namespace {
+
+/// A tensor as (outer, size, inner) around one dimension.
+struct Around {
+  Around(Value value, int64_t dim) {
+    auto type = cast<RankedTensorType>(value.getType());
+    for (auto [at, extent] : llvm::enumerate(type.getShape())) {
+      int64_t position = at;
+      (position < dim ? outer : position == dim ? size : inner) *= extent;
+    }
+  }
+  int64_t outer = 1, size = 1, inner = 1;
+};
+
+class Writer {
+public:
+  explicit Writer(KernelEmitter &kernel)
+      : k(kernel), b(kernel.builder), loc(kernel.loc) {}
+
+  Value add(Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
+  Value mul(Value x, int64_t y) {
+    return arith::MulIOp::create(b, loc, x, k.constant(y));
+  }
+  Value plus(Value x, Value y) {
+    if (isa<FloatType>(x.getType()))
+      return arith::AddFOp::create(b, loc, x, y);
+    return add(x, y);
+  }
+  Value both(Value x, Value y) { return arith::AndIOp::create(b, loc, x, y); }
+  Value either(Value x, Value y) { return arith::OrIOp::create(b, loc, x, y); }
+  Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
+    return arith::CmpIOp::create(b, loc, predicate, x, y);
+  }
+  Value isNaN(Value x) {
+    return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, x, x);
+  }
+  Value isBefore(Value x, Value y, bool largest);
+  Value isSame(Value x, Value y);
+
+  void cumsum(nn::CumsumOp op);
+  void topk(nn::TopkOp op);
+  void scatterAdd(nn::ScatterAddOp op);
+  void embeddingBackward(nn::EmbeddingBackwardOp op);
+
+private:
+  static Type getElementType(Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType();
+  }
+  Value load(Value tensor, Value at) {
+    return widen(b, loc, k.load(k.getMemory(tensor), at,
+                                getElementType(tensor)));
+  }
+  void storeTo(Value tensor, Value at, Value value) {
+    k.store(k.getMemory(tensor), at,
+            narrow(b, loc, value, getElementType(tensor)));
+  }
+  /// Zeros to accumulate `result` in, in the type in which it is computed.
+  Value beginSum(Value result);
+  void endSum(Value result, Value sum);
+  /// Inserts into a branch that is taken where 0 <= index < size; elsewhere an
+  /// error is reported.
+  void beginChecked(Value index, int64_t size, int64_t code);
+  std::pair<Value, Value> selectNext(Value input, Value base, int64_t size,
+                                     int64_t stride, Value lastValue,
+                                     Value lastIndex, bool largest);
+
+  KernelEmitter &k;
+  OpBuilder &b;
+  Location loc;
+};
+
+} // namespace
+
+void Writer::cumsum(nn::CumsumOp op) {
+  Around shape(op.getInput(), op.getDim());
+  OpBuilder::InsertionGuard guard(b);
+  Value outer = k.beginLoop(shape.outer), inner = k.beginLoop(shape.inner);
+  Value base = add(mul(outer, shape.size * shape.inner), inner);
+  Type type = getComputeType(getElementType(op.getInput()));
+  Value start = constantScalar(b, loc, type, 0);
+  auto loop = scf::ForOp::create(b, loc, k.constant(0),
+                                 k.constant(shape.size), k.constant(1), start);
+  b.setInsertionPointToStart(loop.getBody());
+  Value at = add(base, mul(loop.getInductionVar(), shape.inner));
+  Value sum = plus(loop.getRegionIterArg(0), load(op.getInput(), at));
+  storeTo(op.getResult(), at, sum);
+  scf::YieldOp::create(b, loc, sum);
+}
+
+//===----------------------------------------------------------------------===//
+// Top k
+//===----------------------------------------------------------------------===//
+
+/// NaN is larger than every number.
+Value Writer::isBefore(Value x, Value y, bool largest) {
+  if (!isa<FloatType>(x.getType())) {
+    bool isBool = x.getType().isInteger(1);
+    auto greater = isBool ? arith::CmpIPredicate::ugt
+                          : arith::CmpIPredicate::sgt;
+    return largest ? compare(greater, x, y) : compare(greater, y, x);
+  }
+  if (!largest)
+    std::swap(x, y);
+  Value greater =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UGT, x, y);
+  Value number =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::ORD, y, y);
+  return both(greater, number);
+}
+
+Value Writer::isSame(Value x, Value y) {
+  if (!isa<FloatType>(x.getType()))
+    return compare(arith::CmpIPredicate::eq, x, y);
+  Value equal = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, y);
+  return either(equal, both(isNaN(x), isNaN(y)));
+}
+
+/// The first element, in the order asked for, behind (lastValue, lastIndex);
+/// lastIndex is -1 at the start.
+std::pair<Value, Value>
+Writer::selectNext(Value input, Value base, int64_t size, int64_t stride,
+                   Value lastValue, Value lastIndex, bool largest) {
+  OpBuilder::InsertionGuard guard(b);
+  Value none = k.constant(-1);
+  auto loop =
+      scf::ForOp::create(b, loc, k.constant(0), k.constant(size),
+                         k.constant(1), ValueRange{lastValue, none});
+  b.setInsertionPointToStart(loop.getBody());
+  Value index = loop.getInductionVar();
+  Value value = load(input, add(base, mul(index, stride)));
+  Value isFirst = compare(arith::CmpIPredicate::slt, lastIndex, k.constant(0));
+  Value isBehind = both(isSame(value, lastValue),
+                        compare(arith::CmpIPredicate::sgt, index, lastIndex));
+  Value isLeft = either(isFirst, either(isBefore(lastValue, value, largest),
+                                        isBehind));
+  Value best = loop.getRegionIterArg(0), bestIndex = loop.getRegionIterArg(1);
+  Value isNew = compare(arith::CmpIPredicate::slt, bestIndex, k.constant(0));
+  Value take = both(isLeft, either(isNew, isBefore(value, best, largest)));
+  scf::YieldOp::create(
+      b, loc,
+      ValueRange{arith::SelectOp::create(b, loc, take, value, best),
+                 arith::SelectOp::create(b, loc, take, index, bestIndex)});
+  return {loop.getResult(0), loop.getResult(1)};
+}
+
+void Writer::topk(nn::TopkOp op) {
+  Around from(op.getInput(), op.getDim());
+  int64_t count = op.getK();
+  OpBuilder::InsertionGuard guard(b);
+  Value outer = k.beginLoop(from.outer), inner = k.beginLoop(from.inner);
+  Value base = add(mul(outer, from.size * from.inner), inner);
+  Value to = add(mul(outer, count * from.inner), inner);
+  Type type = getComputeType(getElementType(op.getInput()));
+  Value start = constantScalar(b, loc, type, 0);
+  auto loop =
+      scf::ForOp::create(b, loc, k.constant(0), k.constant(count),
+                         k.constant(1), ValueRange{start, k.constant(-1)});
+  b.setInsertionPointToStart(loop.getBody());
+  auto [value, index] = selectNext(
+      op.getInput(), base, from.size, from.inner, loop.getRegionIterArg(0),
+      loop.getRegionIterArg(1), op.getLargest());
+  Value at = add(to, mul(loop.getInductionVar(), from.inner));
+  storeTo(op.getValues(), at, value);
+  storeTo(op.getIndices(), at, index);
+  scf::YieldOp::create(b, loc, ValueRange{value, index});
+}
+
+//===----------------------------------------------------------------------===//
+// Sums at an index
+//===----------------------------------------------------------------------===//
+
+Value Writer::beginSum(Value result) {
+  auto type = cast<RankedTensorType>(result.getType());
+  Type computed = getComputeType(type.getElementType());
+  Value sum = k.getMemory(result);
+  if (computed != type.getElementType())
+    sum = k.allocate(type.getNumElements(), computed);
+  k.fill(sum, type.getNumElements(), constantScalar(b, loc, computed, 0));
+  return sum;
+}
+
+void Writer::endSum(Value result, Value sum) {
+  if (sum == k.getMemory(result))
+    return;
+  auto type = cast<RankedTensorType>(result.getType());
+  OpBuilder::InsertionGuard guard(b);
+  Value at = k.beginLoop(type.getNumElements());
+  storeTo(result, at,
+          k.load(sum, at, getComputeType(type.getElementType())));
+}
+
+void Writer::beginChecked(Value index, int64_t size, int64_t code) {
+  Value valid =
+      compare(arith::CmpIPredicate::ult, index, k.constant(size));
+  auto choice = scf::IfOp::create(b, loc, TypeRange{}, valid,
+                                  /*withElseRegion=*/true);
+  b.setInsertionPoint(choice.elseBlock()->getTerminator());
+  k.reportError(k.constant(code));
+  b.setInsertionPoint(choice.thenBlock()->getTerminator());
+}
+
+void Writer::scatterAdd(nn::ScatterAddOp op) {
+  Around from(op.getSrc(), op.getDim()), to(op.getResult(), op.getDim());
+  Type computed = getComputeType(getElementType(op.getResult()));
+  Value sum = beginSum(op.getResult());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Value outer = k.beginLoop(from.outer), place = k.beginLoop(from.size);
+    Value inner = k.beginLoop(from.inner);
+    Value at = add(mul(add(mul(outer, from.size), place), from.inner), inner);
+    Value index = k.load(k.getMemory(op.getIndex()), at, b.getI64Type());
+    beginChecked(index, to.size, /*code=*/2);
+    Value target = add(mul(add(mul(outer, to.size), index), to.inner), inner);
+    Value next = plus(k.load(sum, target, computed), load(op.getSrc(), at));
+    k.store(sum, target, next);
+  }
+  endSum(op.getResult(), sum);
+}
+
+void Writer::embeddingBackward(nn::EmbeddingBackwardOp op) {
+  int64_t rows =
+      cast<RankedTensorType>(op.getIndices().getType()).getNumElements();
+  Around to(op.getResult(), 0);
+  Type computed = getComputeType(getElementType(op.getResult()));
+  Value sum = beginSum(op.getResult());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Value row = k.beginLoop(rows);
+    Value index = k.load(k.getMemory(op.getIndices()), row, b.getI64Type());
+    beginChecked(index, to.size, /*code=*/3);
+    Value inner = k.beginLoop(to.inner);
+    Value target = add(mul(index, to.inner), inner);
+    Value gradient = load(op.getGrad(), add(mul(row, to.inner), inner));
+    k.store(sum, target, plus(k.load(sum, target, computed), gradient));
+  }
+  endSum(op.getResult(), sum);
+}
+
+void tandem::emitOwnLoop(KernelEmitter &kernel, Operation *op) {
+  Writer writer(kernel);
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](nn::CumsumOp cumsum) { writer.cumsum(cumsum); })
+      .Case([&](nn::TopkOp topk) { writer.topk(topk); })
+      .Case([&](nn::ScatterAddOp add) { writer.scatterAdd(add); })
+      .Case([&](nn::EmbeddingBackwardOp backward) {
+        writer.embeddingBackward(backward);
+      });
+}
