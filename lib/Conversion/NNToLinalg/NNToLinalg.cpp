@@ -153,6 +153,11 @@ static Attribute getStart(OpBuilder &b, Operation *op, Type type) {
 LogicalResult Generics::convertReduction(Operation *op,
                                          ArrayRef<int64_t> dims) {
   Value input = op->getOperand(0), result = op->getResult(0);
+  // Over dimensions of size 1 there is nothing to combine.
+  if (cast<RankedTensorType>(input.getType()).getNumElements() ==
+      cast<RankedTensorType>(result.getType()).getNumElements())
+    return replace(op, nn::ReshapeOp::create(builder, op->getLoc(),
+                                             result.getType(), input));
   Type computed = getComputeType(getElementType(input));
   auto type = cast<RankedTensorType>(result.getType()).clone(computed);
   SmallVector<Attribute> starts = {getStart(builder, op, computed)};
@@ -171,6 +176,10 @@ LogicalResult Generics::convertArgmax(nn::ArgmaxOp op) {
   int64_t dim = op.getDim();
   Type computed = getComputeType(getElementType(input));
   auto type = cast<RankedTensorType>(op.getResult().getType());
+  if (getShape(input)[dim] == 1)
+    return replace(op, generic(loc, {}, {}, type, [&](OpBuilder &b, ValueRange) {
+                     return constantScalar(b, loc, b.getI64Type(), 0);
+                   }));
   Value extreme = getExtreme(builder, loc, computed, /*largest=*/true);
   auto constant = extreme.getDefiningOp<arith::ConstantOp>();
   SmallVector<Attribute> starts = {constant.getValue(),

@@ -1,0 +1,274 @@
+//===- KernelRunner.cpp - runs a kernel and the reference -----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelRunner.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Reference/Interpreter.h"
+#include "llvm/ADT/APFloat.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+#include <cstring>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::test;
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+std::string LoadedKernels::lastReport;
+
+static void recordReport(const char *message) {
+  LoadedKernels::lastReport = message;
+}
+
+LoadedKernels::LoadedKernels(ModuleOp module, KernelOptions options) {
+  ScopedDiagnosticHandler handler(
+      module.getContext(), [&](Diagnostic &diagnostic) {
+        error += diagnostic.str();
+        return success();
+      });
+  FailureOr<CompiledKernels> result = compileKernels(module, options);
+  if (failed(result)) {
+    if (error.empty())
+      error = "failed without an error";
+    return;
+  }
+  compiled = std::move(*result);
+  llvm::SmallString<128> path;
+  int descriptor;
+  llvm::sys::fs::createTemporaryFile("kernels-test", "so", descriptor, path);
+  llvm::raw_fd_ostream(descriptor, true) << compiled.object;
+  handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    error = dlerror();
+    return;
+  }
+  llvm::sys::fs::remove(path);
+  auto hook = static_cast<void (**)(const char *)>(
+      dlsym(handle, "tandem_rt_report_error_hook"));
+  if (hook)
+    *hook = recordReport;
+  else
+    error = "no hook for errors";
+}
+
+LoadedKernels::~LoadedKernels() {
+  if (handle)
+    dlclose(handle);
+}
+
+LoadedKernels::Entry LoadedKernels::lookup(StringRef function) const {
+  auto it = compiled.kernels.find(function);
+  if (it == compiled.kernels.end())
+    return nullptr;
+  return reinterpret_cast<Entry>(
+      dlsym(handle, it->second.symbol.c_str()));
+}
+
+std::vector<Tensor> LoadedKernels::run(func::FuncOp function,
+                                       ArrayRef<Tensor> inputs,
+                                       ArrayRef<int64_t> scalars) {
+  lastReport.clear();
+  std::vector<std::vector<char>> buffers;
+  for (const Tensor &input : inputs)
+    buffers.push_back(toBytes(input));
+  std::vector<Tensor> results;
+  for (Type type : function.getResultTypes()) {
+    auto tensor = cast<RankedTensorType>(type);
+    // What a kernel does not write must be seen.
+    Tensor empty(tensor.getShape(), tensor.getElementType());
+    buffers.push_back(toBytes(empty));
+    std::fill(buffers.back().begin(), buffers.back().end(), 0x5a);
+  }
+  std::vector<void *> pointers;
+  for (auto &buffer : buffers)
+    pointers.push_back(buffer.data());
+  lookup(function.getName())(pointers.data(), scalars.data());
+  for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
+    results.push_back(fromBytes(buffers[inputs.size() + index],
+                                cast<RankedTensorType>(type)));
+  return results;
+}
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+std::unique_ptr<MLIRContext> tandem::test::makeContext() {
+  DialectRegistry registry;
+  registry.insert<func::FuncDialect, nn::NNDialect, spmd::SPMDDialect>();
+  auto context = std::make_unique<MLIRContext>(registry);
+  context->allowUnregisteredDialects();
+  context->loadAllAvailableDialects();
+  return context;
+}
+
+OwningOpRef<ModuleOp> tandem::test::parse(MLIRContext &context,
+                                          StringRef text) {
+  return parseSourceString<ModuleOp>(text, &context);
+}
+
+std::vector<Tensor> tandem::test::makeInputs(func::FuncOp function,
+                                             unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<Tensor> inputs;
+  for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
+    auto tensor = cast<RankedTensorType>(type);
+    Tensor input(tensor.getShape(), tensor.getElementType());
+    bool isFloat = input.isFloat();
+    double low = isFloat ? -2 : -4, high = isFloat ? 2 : 5;
+    if (tensor.getElementType().isInteger(1))
+      low = 0, high = 2;
+    if (auto attr = function.getArgAttrOfType<IntegerAttr>(index, "test.low"))
+      low = attr.getInt();
+    if (auto attr = function.getArgAttrOfType<IntegerAttr>(index, "test.high"))
+      high = attr.getInt();
+    std::uniform_real_distribution<double> values(low, high);
+    for (int64_t i = 0; i < input.getNumElements(); ++i) {
+      if (isFloat)
+        input.setDouble(i, values(random));
+      else
+        input.setInteger(i, std::floor(values(random)));
+    }
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+template <typename T>
+static void append(std::vector<char> &bytes, T value) {
+  const char *data = reinterpret_cast<const char *>(&value);
+  bytes.insert(bytes.end(), data, data + sizeof(T));
+}
+
+static uint16_t toHalf(double value, const llvm::fltSemantics &semantics) {
+  llvm::APFloat number(value);
+  bool lost;
+  number.convert(semantics, llvm::APFloat::rmNearestTiesToEven, &lost);
+  return number.bitcastToAPInt().getZExtValue();
+}
+
+static double fromHalf(uint16_t bits, const llvm::fltSemantics &semantics) {
+  llvm::APFloat number(semantics, llvm::APInt(16, bits));
+  bool lost;
+  number.convert(llvm::APFloat::IEEEdouble(),
+                 llvm::APFloat::rmNearestTiesToEven, &lost);
+  return number.convertToDouble();
+}
+
+std::vector<char> tandem::test::toBytes(const Tensor &tensor) {
+  std::vector<char> bytes;
+  Type type = tensor.getElementType();
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    if (type.isF64())
+      append(bytes, tensor.getDouble(i));
+    else if (type.isF32())
+      append(bytes, static_cast<float>(tensor.getDouble(i)));
+    else if (auto narrow = dyn_cast<FloatType>(type))
+      append(bytes, toHalf(tensor.getDouble(i), narrow.getFloatSemantics()));
+    else if (type.isInteger(64))
+      append(bytes, tensor.getInteger(i));
+    else if (type.isInteger(32))
+      append(bytes, static_cast<int32_t>(tensor.getInteger(i)));
+    else
+      append(bytes, static_cast<int8_t>(tensor.getInteger(i)));
+  }
+  // Room for the pointer of an empty tensor.
+  bytes.reserve(1);
+  return bytes;
+}
+
+template <typename T> static T readAt(ArrayRef<char> bytes, int64_t index) {
+  T value;
+  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+Tensor tandem::test::fromBytes(ArrayRef<char> bytes, RankedTensorType type) {
+  Tensor tensor(type.getShape(), type.getElementType());
+  Type element = type.getElementType();
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    if (element.isF64())
+      tensor.setDouble(i, readAt<double>(bytes, i));
+    else if (element.isF32())
+      tensor.setDouble(i, readAt<float>(bytes, i));
+    else if (auto narrow = dyn_cast<FloatType>(element))
+      tensor.setDouble(
+          i, fromHalf(readAt<uint16_t>(bytes, i), narrow.getFloatSemantics()));
+    else if (element.isInteger(64))
+      tensor.setInteger(i, readAt<int64_t>(bytes, i));
+    else if (element.isInteger(32))
+      tensor.setInteger(i, readAt<int32_t>(bytes, i));
+    else
+      tensor.setInteger(i, readAt<int8_t>(bytes, i));
+  }
+  return tensor;
+}
+
+double tandem::test::compare(const Tensor &actual, const Tensor &expected) {
+  double largest = 1, difference = 0;
+  for (int64_t i = 0; i < expected.getNumElements(); ++i) {
+    double x = actual.getDouble(i), y = expected.getDouble(i);
+    if (!actual.isFloat()) {
+      if (actual.getInteger(i) != expected.getInteger(i))
+        return std::numeric_limits<double>::infinity();
+      continue;
+    }
+    if (!std::isfinite(x) || !std::isfinite(y)) {
+      bool same = x == y || (std::isnan(x) && std::isnan(y));
+      if (!same)
+        return std::numeric_limits<double>::infinity();
+      continue;
+    }
+    largest = std::max(largest, std::abs(y));
+    difference = std::max(difference, std::abs(x - y));
+  }
+  return difference / largest;
+}
+
+//===----------------------------------------------------------------------===//
+// Checking
+//===----------------------------------------------------------------------===//
+
+static double getTolerance(Type type) {
+  if (type.isF64())
+    return 1e-12;
+  if (type.isF32())
+    return 2e-6;
+  return isa<FloatType>(type) ? 1.5e-2 : 0;
+}
+
+void tandem::test::checkKernels(StringRef text, double tolerance) {
+  std::unique_ptr<MLIRContext> context = makeContext();
+  OwningOpRef<ModuleOp> module = parse(*context, text);
+  ASSERT_TRUE(module) << text.str();
+  KernelOptions options;
+  options.useCache = false;
+  LoadedKernels kernels(*module, options);
+  ASSERT_EQ(kernels.getError(), "") << text.str();
+  for (auto function : module->getOps<func::FuncOp>()) {
+    std::vector<Tensor> inputs = makeInputs(function, 7);
+    auto expected = reference::interpret(function, {}, inputs);
+    ASSERT_TRUE(succeeded(expected)) << function.getName().str();
+    std::vector<Tensor> actual = kernels.run(function, inputs);
+    EXPECT_EQ(LoadedKernels::lastReport, "");
+    for (auto [index, value] : llvm::enumerate(*expected)) {
+      double limit = tolerance > 0 ? tolerance
+                                   : getTolerance(value.getElementType());
+      EXPECT_LE(compare(actual[index], value), limit)
+          << function.getName().str() << ", result " << index;
+    }
+  }
+}

@@ -1,0 +1,70 @@
+//===- KernelRunner.h - runs a kernel and the reference ---------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TEST_UNIT_KERNELS_KERNELRUNNER_H
+#define TANDEM_TEST_UNIT_KERNELS_KERNELRUNNER_H
+
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "tandem/Conversion/Kernels/Kernels.h"
+#include "tandem/Reference/Tensor.h"
+
+namespace tandem::test {
+
+using reference::Tensor;
+
+/// A compiled module of kernels, loaded into this process.
+class LoadedKernels {
+public:
+  /// Compiles without a cache. Check `getError()` first.
+  LoadedKernels(mlir::ModuleOp module, KernelOptions options);
+  ~LoadedKernels();
+  LoadedKernels(const LoadedKernels &) = delete;
+
+  const std::string &getError() const { return error; }
+  const CompiledKernels &getCompiled() const { return compiled; }
+  using Entry = void (*)(void *const *, const int64_t *);
+  Entry lookup(llvm::StringRef function) const;
+
+  /// Runs `function`; the inputs are not changed.
+  std::vector<Tensor> run(mlir::func::FuncOp function,
+                          llvm::ArrayRef<Tensor> inputs,
+                          llvm::ArrayRef<int64_t> scalars = {});
+  /// Message that the last run reported; empty if none.
+  static std::string lastReport;
+
+private:
+  CompiledKernels compiled;
+  void *handle = nullptr;
+  std::string error;
+};
+
+/// A context with all dialects that tests parse.
+std::unique_ptr<mlir::MLIRContext> makeContext();
+mlir::OwningOpRef<mlir::ModuleOp> parse(mlir::MLIRContext &context,
+                                        llvm::StringRef text);
+
+/// Seeded values: floats in [-2, 2), integers in [-4, 5), i1; or in the
+/// argument's attributes `test.low` and `test.high` (integers).
+std::vector<Tensor> makeInputs(mlir::func::FuncOp function, unsigned seed);
+
+/// Bytes as a kernel sees them, and back.
+std::vector<char> toBytes(const Tensor &tensor);
+Tensor fromBytes(llvm::ArrayRef<char> bytes, mlir::RankedTensorType type);
+
+/// The largest difference, relative to the largest absolute value (at least
+/// 1); infinity where NaN or infinities are at different places.
+double compare(const Tensor &actual, const Tensor &expected);
+
+/// Compiles and runs every function of the text, and compares with the
+/// reference interpreter; `tolerance` of 0 is by element type. Uses gtest's
+/// expectations.
+void checkKernels(llvm::StringRef text, double tolerance = 0);
+
+} // namespace tandem::test
+
+#endif // TANDEM_TEST_UNIT_KERNELS_KERNELRUNNER_H
