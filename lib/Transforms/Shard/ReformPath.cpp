@@ -17,6 +17,10 @@ using namespace tandem::spmd;
 static constexpr double kLatencyBytes = 4096;
 /// The cost of a byte written locally, in bytes sent.
 static constexpr double kLocalByteCost = 1.0 / 64;
+/// What joining strands is worth, in bytes that could be sent instead: more than
+/// anything, since no collective is hidden any more. A sum over time is no join:
+/// every sequence that ends it has it, and the sooner the less is sent.
+static constexpr double kJoinBytes = 1e12;
 
 namespace {
 using Node = std::vector<AxisForm>;
@@ -68,7 +72,8 @@ double PathSearch::getCost(const Node &from, const Node &to,
   bool isLocal = mesh.isTime(axis) || from[axis].isFull() || points == 1;
   if (isLocal) {
     double written = from[axis].isReduce() ? points * before : after;
-    return strands * (kLocalByteCost * written + 1);
+    bool joins = mesh.isTime(axis) && from[axis].isGather();
+    return (joins ? kJoinBytes : 0) + strands * (kLocalByteCost * written + 1);
   }
   double share = (points - 1) / points;
   if (to[axis].isFull() && from[axis].isReduce())
