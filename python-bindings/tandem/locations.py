@@ -65,10 +65,16 @@ def _readable(path):
 
 
 @functools.lru_cache(maxsize=65536)
-def _place(code, instruction, line):
+def _place(code, file, instruction, line):
+    """`file` is in the key because equal code in two files is equal code to Python."""
     positions = list(code.co_positions())
     column = positions[instruction // 2][2] if instruction // 2 < len(positions) else None
-    return Place(_readable(code.co_filename), line, (column or 0) + 1)
+    return Place(_readable(file), line, (column or 0) + 1)
+
+
+def _place_of(frame):
+    code, instruction, line = frame
+    return _place(code, code.co_filename, instruction, line)
 
 
 def _location_of(frames):
@@ -76,11 +82,11 @@ def _location_of(frames):
     users = [frame for frame in frames if not _is_internal(frame[0].co_filename)]
     if not users:
         return None
-    place = _place(*users[0])
+    place = _place_of(users[0])
     if not users[0][0].co_filename.startswith(_PACKAGES):
         return Location(place)
     own = [frame for frame in users if not frame[0].co_filename.startswith(_PACKAGES)]
-    return Location(place, _place(*own[0]) if own else None)
+    return Location(place, _place_of(own[0]) if own else None)
 
 
 def current_location(outermost):

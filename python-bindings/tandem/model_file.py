@@ -19,11 +19,24 @@ from types import ModuleType
 import torch
 import torch.utils._pytree as pytree
 
-from .errors import ModelFileError
+from .errors import ModelFileError, TandemError
 from .locations import location_of_traceback
 
 _NAMES = ("PRESETS", "model", "loss", "optimizer", "batches")
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@contextlib.contextmanager
+def explained(what):
+    """An exception in the user's code becomes one line that names `what` and the place."""
+    try:
+        yield
+    except TandemError:
+        raise
+    except Exception as error:
+        where = location_of_traceback(error.__traceback__)
+        text = str(error).splitlines()[0] if str(error) else ""
+        raise ModelFileError(f"{where}: {what} fails: {type(error).__name__}: {text}") from error
 
 
 @dataclass
@@ -60,7 +73,7 @@ class ModelFile:
 
     def batches(self, count):
         """A list of `count` batches."""
-        with self._explained("batches"):
+        with explained("batches()"):
             found = list(itertools.islice(self.module.batches(**self.sizes), count))
         if len(found) < count:
             raise ModelFileError(
@@ -73,19 +86,8 @@ class ModelFile:
         return leaf.to(self.dtype) if floating else leaf
 
     def _call(self, name, *arguments, **sizes):
-        with self._explained(name):
+        with explained(f"{name}()"):
             return getattr(self.module, name)(*arguments, **sizes)
-
-    @staticmethod
-    @contextlib.contextmanager
-    def _explained(name):
-        try:
-            yield
-        except Exception as error:
-            where = location_of_traceback(error.__traceback__)
-            raise ModelFileError(
-                f"{where}: {name}() fails: {type(error).__name__}: {error}"
-            ) from error
 
 
 def parse_sizes(text):
@@ -106,13 +108,16 @@ def _import(path):
     """Runs the file, with its folder importable as for `python FILE`."""
     if not path.is_file():
         raise ModelFileError(f"{path}: no such model file")
-    specification = importlib.util.spec_from_file_location(path.stem, path)
+    # A name that no package has, and a module that is registered, as dataclasses want it.
+    name = f"tandem_model_file_{path.stem}"
+    specification = importlib.util.spec_from_file_location(name, path)
     if specification is None:
         raise ModelFileError(f"{path}: found suffix {path.suffix!r}, expected a Python file (.py)")
     module = importlib.util.module_from_spec(specification)
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    sys.modules[name] = module
     try:
         specification.loader.exec_module(module)
     except Exception as error:

@@ -13,6 +13,7 @@ from . import random
 from .arguments import Result
 from .compare import TOLERANCES, History, Training, compare
 from .export import StepModule, export
+from .model_file import explained
 from .text import print_step
 
 STEPS = 3
@@ -120,7 +121,7 @@ def run_eager(model, loss_fn, optimizer, batches, seed, random_calls):
     for step, batch in enumerate(batches):
         optimizer.zero_grad(set_to_none=True)
         choices = _Choices()
-        with _eager(seed, step, random_calls), choices:
+        with explained(f"step {step} in eager"), _eager(seed, step, random_calls), choices:
             loss = loss_fn(model, batch)
         loss.backward()
         history.losses.append(loss.item())
@@ -201,7 +202,7 @@ def make_subject(file, steps=STEPS, seed=0):
     if _same_choices(observed, expected):
         module = observed
     else:
-        expected.choices = [[] for _ in batches]
+        expected.choices, expected.margins = [[] for _ in batches], [[] for _ in batches]
     # A float64 model may round to float32 inside, as those of `transformers` do.
     precision = module.precision
     training = _training(model, optimizer, steps, precision)

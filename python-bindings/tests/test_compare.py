@@ -141,3 +141,21 @@ def test_choices_may_differ_only_within_the_margin_and_not_in_float64(found, exp
     assert passed(exact=False) and not passed(exact=True)
     found.choices[0] = [torch.tensor([[1], [0]])]
     assert not passed(exact=False)
+
+
+def test_running_mean_may_follow_an_exempt_bias(found, expected):
+    found.parameters["b"] += 1e-3
+    found.buffers["mean"] += 0.9e-3
+    assert failures(found, expected) == []
+    assert ("buffer", "mean") in failures(found, expected, training(adam=False))
+    found.buffers["mean"] += 0.2e-3
+    assert failures(found, expected) == [("buffer", "mean")]
+
+
+def test_buffer_near_zero_is_judged_by_its_module(found, expected):
+    for history in (found, expected):
+        history.buffers |= {"n.mean": torch.zeros(4).double(), "n.var": torch.ones(4).double()}
+    found.buffers["n.mean"] += 0.9e-12
+    assert failures(found, expected) == []
+    found.buffers["n.mean"] += 0.2e-12
+    assert failures(found, expected) == [("buffer", "n.mean")]

@@ -226,3 +226,42 @@ def test_model_file_that_fails_inside(tmp_path):
         load_model_file(path).make_model()
     with pytest.raises(tandem.ModelFileError, match="yields 2 batches, expected at least 3"):
         load_model_file(model_file(tmp_path, GOOD)).batches(3)
+
+
+def test_batch_that_fails_in_eager(tmp_path):
+    from tandem.verify import make_subject
+
+    text = GOOD.replace("torch.nn.Linear(width, 1)", "torch.nn.Embedding(width, 1)").replace(
+        "yield torch.ones(batch, width)", "yield torch.full((batch,), 7)"
+    )
+    with pytest.raises(
+        tandem.ModelFileError, match=r"file\.py:5: step 0 in eager fails: IndexError: index out of"
+    ):
+        make_subject(load_model_file(model_file(tmp_path, text)), 2)
+
+
+def test_model_file_with_a_dataclass(tmp_path):
+    text = GOOD.replace(
+        "def loss", "@dataclasses.dataclass\nclass Sizes:\n    width: int = 1\n\ndef loss"
+    )
+    text = "from __future__ import annotations\nimport dataclasses\n" + text.lstrip()
+    load_model_file(model_file(tmp_path, text)).make_model()
+
+
+def test_equal_code_in_two_files_has_two_places(tmp_path):
+    from tandem.locations import location_of_traceback
+
+    places = []
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text("def f():\n    raise ValueError\n")
+        scope = {}
+        exec(
+            compile((tmp_path / f"{name}.py").read_text(), str(tmp_path / f"{name}.py"), "exec"),
+            scope,
+        )
+        with pytest.raises(ValueError) as caught:
+            scope["f"]()
+        places.append(str(location_of_traceback(caught.value.__traceback__.tb_next)))
+    assert [
+        place.endswith(f"{name}.py:2") for place, name in zip(places, ("one", "two"), strict=True)
+    ] == [True] * 2
