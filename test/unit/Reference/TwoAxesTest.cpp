@@ -18,10 +18,13 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 #include "tandem/Reference/Compare.h"
 #include "tandem/Reference/Interpreter.h"
 #include "tandem/Reference/Layout.h"
 #include "tandem/Reference/Operators.h"
+#include "tandem/Transforms/Duplex/Duplex.h"
+#include "tandem/Transforms/Localize/Localize.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;
@@ -78,21 +81,57 @@ static std::optional<SmallVector<Type>> getTypes(TypeRange types, MeshAttr mesh,
   return formed;
 }
 
-/// A function that is `op` alone, on operands and results of these types.
-static OwningOpRef<ModuleOp> wrap(Operation *op, TypeRange operands,
-                                  TypeRange results) {
+/// `type` with `full` on every time axis on which it is `reduce`: no argument
+/// or result of a step is stored in terms over time.
+static RankedTensorType getStored(Type type, MeshAttr mesh) {
+  Forms forms = spmd::getForms(type, mesh);
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    if (mesh.isTime(axis) && forms[axis].isReduce())
+      forms[axis] = AxisForm::full();
+  return spmd::withForms(cast<RankedTensorType>(type), mesh, forms);
+}
+
+/// `value` in the forms of `type`, changed axis by axis.
+static Value reformTo(OpBuilder &builder, Value value, Type type,
+                      MeshAttr mesh) {
+  Forms target = spmd::getForms(type, mesh);
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
+    Forms forms = spmd::getForms(value.getType(), mesh);
+    if (forms[axis] == target[axis])
+      continue;
+    forms[axis] = target[axis];
+    value = spmd::ReformOp::create(
+        builder, value.getLoc(),
+        spmd::withForms(cast<RankedTensorType>(type), mesh, forms), value);
+  }
+  return value;
+}
+
+/// A function that is `op` on operands and results of these types.
+static OwningOpRef<ModuleOp> wrap(Operation *op, MeshAttr mesh,
+                                  TypeRange operands, TypeRange results) {
   OpBuilder builder(op->getContext());
   OwningOpRef<ModuleOp> module = ModuleOp::create(op->getLoc());
+  (*module)->setAttr(spmd::SPMDDialect::kMeshAttrName, mesh);
   builder.setInsertionPointToEnd(module->getBody());
-  auto function = func::FuncOp::create(
-      builder, op->getLoc(), "f", builder.getFunctionType(operands, results));
+  SmallVector<Type> in, out;
+  for (Type type : operands)
+    in.push_back(getStored(type, mesh));
+  for (Type type : results)
+    out.push_back(getStored(type, mesh));
+  auto function = func::FuncOp::create(builder, op->getLoc(), "f",
+                                       builder.getFunctionType(in, out));
   builder.setInsertionPointToEnd(function.addEntryBlock());
   OperationState state(op->getLoc(), op->getName());
-  state.addOperands(ValueRange(function.getArguments()));
+  for (auto [argument, type] : llvm::zip(function.getArguments(), operands))
+    state.operands.push_back(reformTo(builder, argument, type, mesh));
   state.addTypes(results);
   state.addAttributes(op->getAttrs());
-  Operation *formed = builder.create(state);
-  func::ReturnOp::create(builder, op->getLoc(), formed->getResults());
+  SmallVector<Value> stored;
+  for (auto [result, type] :
+       llvm::zip(builder.create(state)->getResults(), out))
+    stored.push_back(reformTo(builder, result, type, mesh));
+  func::ReturnOp::create(builder, op->getLoc(), stored);
   return module;
 }
 
@@ -126,6 +165,21 @@ static void expectEqual(ArrayRef<Tensor> expected, ArrayRef<Tensor> found) {
   }
 }
 
+/// Runs `localize` and `duplex`, and after each of them the function again.
+static void checkStages(ModuleOp module, MeshAttr mesh,
+                        ArrayRef<Tensor> operands, ArrayRef<Tensor> expected) {
+  PassManager localize(module.getContext()), duplex(module.getContext());
+  buildLocalizePipeline(localize, LocalizeOptions());
+  buildDuplexPipeline(duplex, DuplexOptions());
+  for (PassManager *stage : {&localize, &duplex}) {
+    SCOPED_TRACE(stage == &localize ? "after localize" : "after duplex");
+    ASSERT_TRUE(succeeded(stage->run(module)));
+    auto found = runFormed(module, mesh, operands);
+    ASSERT_TRUE(found.has_value());
+    expectEqual(expected, *found);
+  }
+}
+
 /// Runs `op` in the forms of two signatures. The verifier must accept them if
 /// the rule, once it is split by the major one, gives the minor one.
 static void checkPair(Operation *op, MeshAttr mesh, const Signature &major,
@@ -140,13 +194,15 @@ static void checkPair(Operation *op, MeshAttr mesh, const Signature &major,
   bool isLegal =
       succeeded(rule.split(major, mesh.getSize(Order(mesh).major))) &&
       succeeded(rule.split(minor, mesh.getSize(Order(mesh).minor)));
-  auto module = wrap(op, *in, *out);
+  auto module = wrap(op, mesh, *in, *out);
   ASSERT_EQ(succeeded(verify(*module)), isLegal);
   if (!isLegal)
     return;
   auto found = runFormed(*module, mesh, operands);
   ASSERT_TRUE(found.has_value());
-  expectEqual(runWhole(op, operands), *found);
+  std::vector<Tensor> expected = runWhole(op, operands);
+  expectEqual(expected, *found);
+  checkStages(*module, mesh, operands, expected);
 }
 
 TEST_P(TwoAxes, PairsOfSignaturesAreRight) {
