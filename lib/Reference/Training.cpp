@@ -73,6 +73,8 @@ static uint64_t hashKey(StringRef key) {
 static Range getFloatRange(StringRef role) {
   if (role == "learning_rate")
     return {0.01, 0.01};
+  if (role == "step")
+    return {0, 0};
   if (role == "state")
     return {0, 0.01};
   if (role == "buffer")

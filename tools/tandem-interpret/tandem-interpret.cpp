@@ -6,11 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Reference/Compare.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/SourceMgr.h"
 
 using namespace tandem::reference;
 namespace cl = llvm::cl;
@@ -37,7 +39,9 @@ static cl::opt<double> tolerance("tolerance",
 
 static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
                                            mlir::MLIRContext &context) {
-  auto module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
+  llvm::SourceMgr sources;
+  mlir::SourceMgrDiagnosticHandler handler(sources, &context);
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(path, sources, &context);
   if (!module)
     return mlir::failure();
   return train(*module, {data, seed, steps, entry});
@@ -71,6 +75,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   tandem::registerDialects(registry);
   mlir::MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
   auto result = run(input, context);
   if (failed(result))
     return 1;
