@@ -46,7 +46,23 @@ def case(name, function, *operands, attributes=""):
 
 def add_elementwise_cases():
     x, positive = draw((4, 5)), draw((4, 5), low=0.1, high=3)
-    for name in "neg abs exp expm1 sin cos tanh sigmoid erf sign floor ceil round relu reciprocal".split():
+    for name in [
+        "neg",
+        "abs",
+        "exp",
+        "expm1",
+        "sin",
+        "cos",
+        "tanh",
+        "sigmoid",
+        "erf",
+        "sign",
+        "floor",
+        "ceil",
+        "round",
+        "relu",
+        "reciprocal",
+    ]:
         case(name, getattr(torch, name), x)
     for name in ("log", "log1p", "sqrt", "rsqrt"):
         case(name, getattr(torch, name), positive)
@@ -57,28 +73,37 @@ def add_elementwise_cases():
     for form in ("none", "tanh"):
         attributes = f'{{approximate = "{form}"}}'
         case("gelu", lambda x, form=form: F.gelu(x, approximate=form), x, attributes=attributes)
-        backward = torch.ops.aten.gelu_backward
         case(
             "gelu_backward",
-            lambda g, x, form=form: backward(g, x, approximate=form),
+            lambda g, x, form=form: torch.ops.aten.gelu_backward(g, x, approximate=form),
             draw((4, 5)),
             x,
             attributes=attributes,
         )
     case("silu_backward", torch.ops.aten.silu_backward, draw((4, 5)), x)
     y = draw((5,))
-    for name in "add sub mul div maximum minimum atan2 remainder floor_divide".split():
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "maximum",
+        "minimum",
+        "atan2",
+        "remainder",
+        "floor_divide",
+    ]:
         case(name, getattr(torch, name), x, y)
     case("pow", torch.pow, positive, y)
     a, b = integers((4, 5), -20, 20), integers((5,), 1, 6) * torch.tensor([1, -1, 1, -1, 1])
-    for name in "add sub mul maximum minimum remainder floor_divide".split():
+    for name in ["add", "sub", "mul", "maximum", "minimum", "remainder", "floor_divide"]:
         case(name, getattr(torch, name), a, b)
     case("div", lambda x, y: torch.div(x, y, rounding_mode="trunc"), a, b)
     case("pow", torch.pow, a, integers((5,), 0, 4))
     for name in ("logical_and", "logical_or", "logical_xor"):
         case(name, getattr(torch, name.replace("logical", "bitwise")), a, b)
         case(name, getattr(torch, name), x > 0, x > 1)
-    for predicate in "eq ne lt le gt ge".split():
+    for predicate in ["eq", "ne", "lt", "le", "gt", "ge"]:
         case(
             "compare",
             getattr(torch, predicate),
@@ -93,7 +118,12 @@ def add_elementwise_cases():
 
 
 def add_convert_cases():
-    x = torch.cat([draw((20,), low=-100, high=100), torch.tensor([0.0, -0.0, 65520.0, 1e-8], dtype=torch.float64)])
+    x = torch.cat(
+        [
+            draw((20,), low=-100, high=100),
+            torch.tensor([0.0, -0.0, 65520.0, 1e-8], dtype=torch.float64),
+        ]
+    )
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool):
         case("convert", lambda x, dtype=dtype: x.to(dtype), x)
     case("convert", lambda x: x.to(torch.int32), integers((8,), -(2**40), 2**40))
@@ -113,17 +143,31 @@ def add_reduction_cases():
     dims = "{dims = array<i64: 0, 2>}"
     case("sum", lambda x: x.sum((0, 2)), x, attributes=dims)
     case("max", lambda x: x.amax((0, 2)), x, attributes=dims)
-    case("min", lambda x: x.amin((0, 2), keepdim=True), x, attributes=dims[:-1] + ", keepdim = true}")
+    case(
+        "min", lambda x: x.amin((0, 2), keepdim=True), x, attributes=dims[:-1] + ", keepdim = true}"
+    )
     case("prod", lambda x: x.prod(1), x, attributes="{dims = array<i64: 1>}")
     case("max", lambda x: x.any(1), x > 1.5, attributes="{dims = array<i64: 1>}")
     case("min", lambda x: x.all(1), x > -1.5, attributes="{dims = array<i64: 1>}")
     case("argmax", lambda x: x.argmax(1), x, attributes="{dim = 1 : i64}")
-    for name, function in (("softmax", F.softmax), ("log_softmax", F.log_softmax), ("cumsum", torch.cumsum)):
+    for name, function in (
+        ("softmax", F.softmax),
+        ("log_softmax", F.log_softmax),
+        ("cumsum", torch.cumsum),
+    ):
         for dim in (0, 1, 2):
-            case(name, lambda x, f=function, d=dim: f(x, dim=d), x, attributes=f"{{dim = {dim} : i64}}")
+            case(
+                name,
+                lambda x, f=function, d=dim: f(x, dim=d),
+                x,
+                attributes=f"{{dim = {dim} : i64}}",
+            )
     masked = x.masked_fill(x > 0, -torch.inf)
     masked[0, 0] = -torch.inf
-    safe = lambda x: torch.where((x == -torch.inf).all(2, keepdim=True), 0.0, x.softmax(2))
+
+    def safe(x):
+        return torch.where((x == -torch.inf).all(2, keepdim=True), 0.0, x.softmax(2))
+
     case("softmax", safe, masked, attributes="{dim = 2 : i64}")
     for name in ("softmax", "log_softmax"):
         output = getattr(x, name)(1)
@@ -144,7 +188,10 @@ def add_reduction_cases():
         attributes="{k = 2 : i64, dim = 2 : i64, largest = false}",
     )
     ties = torch.tensor([[2, 1, 2, 1, 2]])
-    ordered = lambda x: tuple(torch.sort(x, dim=1, descending=True, stable=True))
+
+    def ordered(x):
+        return tuple(torch.sort(x, dim=1, descending=True, stable=True))
+
     case("topk", ordered, ties, attributes="{k = 5 : i64, dim = 1 : i64}")
     case("argmax", lambda x: torch.tensor([0]), ties, attributes="{dim = 1 : i64}")
 
@@ -155,17 +202,28 @@ def add_norm_cases():
         shape = x.shape[3 - rank :]
         weights = [draw(shape) for _ in range(affine)]
         full = (weights + [None, None])[:2]
-        function = lambda x, *w, s=shape, n=affine: tuple(
-            torch.ops.aten.native_layer_norm(x, s, *(list(w) + [None, None])[:2], 1e-5)
+
+        def function(x, *w, s=shape, n=affine):
+            return tuple(
+                torch.ops.aten.native_layer_norm(x, s, *(list(w) + [None, None])[:2], 1e-5)
+            )
+
+        case(
+            "layer_norm",
+            function,
+            x,
+            *weights,
+            attributes=f"{{normalized_rank = {rank} : i64, eps = 1.0e-5 : f64}}",
         )
-        case("layer_norm", function, x, *weights, attributes=f"{{normalized_rank = {rank} : i64, eps = 1.0e-5 : f64}}")
         _, mean, rstd = torch.ops.aten.native_layer_norm(x, shape, *full, 1e-5)
 
         def backward(g, x, mean, rstd, *w, s=shape):
             weight = w[0] if w else None
             mask = [True, bool(w), bool(w)]
             zero = torch.zeros_like(weight) if w else None
-            results = torch.ops.aten.native_layer_norm_backward(g, x, s, mean, rstd, weight, zero, mask)
+            results = torch.ops.aten.native_layer_norm_backward(
+                g, x, s, mean, rstd, weight, zero, mask
+            )
             return tuple(results) if w else results[0]
 
         case(
@@ -182,24 +240,54 @@ def add_norm_cases():
 
 def add_shape_cases():
     x = draw((4, 6))
-    case("constant", lambda: torch.full((2, 3), 1.5, dtype=torch.float64), attributes="dense<1.5> : tensor<2x3xf64>")
-    case("constant", lambda: torch.tensor([[1, -2], [3, 4]]), attributes="dense<[[1, -2], [3, 4]]> : tensor<2x2xi64>")
-    case("constant", lambda: torch.tensor([True, False]), attributes="dense<[true, false]> : tensor<2xi1>")
+    case(
+        "constant",
+        lambda: torch.full((2, 3), 1.5, dtype=torch.float64),
+        attributes="dense<1.5> : tensor<2x3xf64>",
+    )
+    case(
+        "constant",
+        lambda: torch.tensor([[1, -2], [3, 4]]),
+        attributes="dense<[[1, -2], [3, 4]]> : tensor<2x2xi64>",
+    )
+    case(
+        "constant",
+        lambda: torch.tensor([True, False]),
+        attributes="dense<[true, false]> : tensor<2xi1>",
+    )
     case("iota", lambda: torch.arange(7))
     case("reshape", lambda x: x.reshape(3, 8), x)
-    case("permute", lambda x: x.permute(2, 0, 1), draw((2, 3, 4)), attributes="{permutation = array<i64: 2, 0, 1>}")
+    case(
+        "permute",
+        lambda x: x.permute(2, 0, 1),
+        draw((2, 3, 4)),
+        attributes="{permutation = array<i64: 2, 0, 1>}",
+    )
     case("expand", lambda x: x.expand(2, 4, 3), draw((4, 1)))
     case(
-        "slice", lambda x: x[:, 1:6:2], x, attributes="{dim = 1 : i64, start = 1 : i64, stop = 6 : i64, step = 2 : i64}"
+        "slice",
+        lambda x: x[:, 1:6:2],
+        x,
+        attributes="{dim = 1 : i64, start = 1 : i64, stop = 6 : i64, step = 2 : i64}",
     )
-    case("pad", lambda x: F.pad(x, (0, 0, 2, 1)), x, attributes="{dim = 0 : i64, low = 2 : i64, high = 1 : i64}")
+    case(
+        "pad",
+        lambda x: F.pad(x, (0, 0, 2, 1)),
+        x,
+        attributes="{dim = 0 : i64, low = 2 : i64, high = 1 : i64}",
+    )
 
     def spread(x):
         out = x.new_zeros(4, 13)
         out[:, 1:12:2] = x
         return out
 
-    case("pad", spread, x, attributes="{dim = 1 : i64, low = 1 : i64, high = 1 : i64, step = 2 : i64}")
+    case(
+        "pad",
+        spread,
+        x,
+        attributes="{dim = 1 : i64, low = 1 : i64, high = 1 : i64, step = 2 : i64}",
+    )
     case("cat", lambda *x: torch.cat(x, 1), x, draw((4, 2)), x, attributes="{dim = 1 : i64}")
 
 
@@ -208,7 +296,10 @@ def add_product_cases():
     case("matmul", torch.matmul, integers((3, 4), -9, 9), integers((4, 2), -9, 9))
     indices = integers((3, 4), 0, 7)
     case("embedding", lambda w, i: w[i], draw((7, 2, 3)), indices)
-    backward = lambda g, i: g.new_zeros(7, 2).index_add_(0, i.reshape(-1), g.reshape(-1, 2))
+
+    def backward(g, i):
+        return g.new_zeros(7, 2).index_add_(0, i.reshape(-1), g.reshape(-1, 2))
+
     case("embedding_backward", backward, draw((3, 4, 2)), indices)
     index = integers((3, 6), 0, 4)
     case("gather", lambda x, i: x.gather(1, i), draw((3, 4)), index, attributes="{dim = 1 : i64}")
@@ -279,7 +370,11 @@ def is_close(expected, found):
         return torch.equal(expected, found)
     scale = expected.double().abs().nan_to_num(posinf=1).max().item() if expected.numel() else 1
     return torch.allclose(
-        expected.double(), found.double(), rtol=0, atol=TOLERANCES[expected.dtype] * max(scale, 1), equal_nan=True
+        expected.double(),
+        found.double(),
+        rtol=0,
+        atol=TOLERANCES[expected.dtype] * max(scale, 1),
+        equal_nan=True,
     )
 
 
@@ -316,21 +411,28 @@ def main(folder, operators):
     )
     found = load_file(folder / "results.safetensors")
     wrong, number = [], 0
-    for (name, attributes, _, _), results in zip(CASES, expected):
+    for (name, attributes, _, _), results in zip(CASES, expected, strict=False):
         for result in results:
             if not is_close(result, found[f"result/{number}"]):
-                wrong.append(f"nn.{name} {attributes}: {found[f'result/{number}']}, expected {result}")
+                wrong.append(
+                    f"nn.{name} {attributes}: {found[f'result/{number}']}, expected {result}"
+                )
             number += 1
     missing = set(operators) - {name for name, *_ in CASES}
     wrong += [f"nn.{name} has no case" for name in sorted(missing)]
-    print("\n".join(wrong) or f"{number} results of {len(set(operators))} operators agree with PyTorch")
+    print(
+        "\n".join(wrong)
+        or f"{number} results of {len(set(operators))} operators agree with PyTorch"
+    )
     return 1 if wrong else 0
 
 
 def operators_of(source):
     """Mnemonics in the dialect's definitions."""
     texts = (path.read_text() for path in (source / "include/tandem/Dialect/NN").glob("*.td"))
-    return [name for text in texts for name in re.findall(r"def NN_\w+Op\s*:\s*NN_\w+<\"(\w+)\"", text)]
+    return [
+        name for text in texts for name in re.findall(r"def NN_\w+Op\s*:\s*NN_\w+<\"(\w+)\"", text)
+    ]
 
 
 if __name__ == "__main__":

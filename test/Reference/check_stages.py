@@ -27,14 +27,23 @@ def capture(source, folder, name):
 def run(*command):
     """The command's error text, if it fails."""
     done = subprocess.run(command, capture_output=True, text=True)
-    return "\n".join(done.stderr.splitlines()[:5]) or f"exit status {done.returncode}" if done.returncode else None
+    return (
+        "\n".join(done.stderr.splitlines()[:5]) or f"exit status {done.returncode}"
+        if done.returncode
+        else None
+    )
 
 
 def check(folder, plan):
     mesh, _, options = plan.partition(":")
     source = folder / "plan.mlir"
     failure = run(
-        "tandem-opt", folder / "step.mlir", "--tandem-import", f"--tandem-plan=mesh={mesh} {options}", "-o", source
+        "tandem-opt",
+        folder / "step.mlir",
+        "--tandem-import",
+        f"--tandem-plan=mesh={mesh} {options}",
+        "-o",
+        source,
     )
     if failure:
         return f"plan: {failure}"
