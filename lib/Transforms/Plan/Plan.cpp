@@ -42,9 +42,9 @@ static FailureOr<MeshAttr> parseMesh(func::FuncOp step, StringRef text,
                               << part.trim() << "'";
     add(name.trim(), size);
   }
+  // One device is a mesh of one point.
   if (names.empty())
-    return step.emitError()
-           << "mesh '" << text << "' has no axis, expected e.g. 'data=4'";
+    add("data", 1);
   if (micro < 1)
     return step.emitError()
            << "micro is " << micro << ", expected at least 1";

@@ -32,7 +32,7 @@ namespace tandem {
 struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
   PlanOptions() = default;
   Option<std::string> mesh{*this, "mesh",
-                           llvm::cl::desc("space axes: data=4,model=2"),
+                           llvm::cl::desc("space axes, e.g. data=4,model=2"),
                            llvm::cl::init("")};
   Option<int64_t> micro{*this, "micro",
                         llvm::cl::desc("number of microbatches (strands)"),
