@@ -1,5 +1,7 @@
 // RUN: tandem-opt %s --tandem-shard | FileCheck %s
 // RUN: tandem-opt %s --tandem-shard | tandem-opt | FileCheck %s
+// RUN: tandem-opt %s --tandem-shard -o %t.mlir
+// RUN: tandem-interpret %t.mlir --steps 2 --compare %s
 
 // A linear model on two ranks and two microbatches. The gradient is added up
 // over time before it is summed over the ranks; the parameter is stored split

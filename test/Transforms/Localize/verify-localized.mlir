@@ -1,0 +1,60 @@
+// RUN: tandem-opt %s --tandem-verify-localized --split-input-file --verify-diagnostics
+
+// expected-error @+2 {{the module has no 'spmd.mesh', expected a mesh}}
+module {
+  func.func @f() {
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // expected-error @+1 {{has a value of type 'tensor<8xf32, #spmd.form<#spmd.mesh<data = 2>, data: gather(0)>>', expected forms on time axes only}}
+  func.func @form(%x: tensor<8xf32, #spmd.form<#mesh, data: gather(0)>> {spmd.layout = tensor<8xf32, #spmd.form<#mesh, data: gather(0)>>}) {
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  func.func @inner() {
+    // expected-error @+1 {{has a value of type 'tensor<8xi64, #spmd.form<#spmd.mesh<data = 2>, data: gather(0)>>', expected forms on time axes only}}
+    %0 = nn.iota : tensor<8xi64, #spmd.form<#mesh, data: gather(0)>>
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // expected-error @+1 {{argument 0 has no 'spmd.layout', expected the type of the global tensor}}
+  func.func @layout(%x: tensor<8xf32>) {
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // expected-error @+1 {{argument 0 has the type 'tensor<8xf32>', which is no device's part of its layout 'tensor<8xf32, #spmd.form<#spmd.mesh<data = 2>, data: gather(0)>>'}}
+  func.func @part(%x: tensor<8xf32> {spmd.layout = tensor<8xf32, #spmd.form<#mesh, data: gather(0)>>}) {
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // expected-error @+1 {{result 0 has no 'spmd.layout', expected the type of the global tensor}}
+  func.func @result() -> tensor<8xi64> {
+    %0 = nn.iota : tensor<8xi64>
+    return %0 : tensor<8xi64>
+  }
+}

@@ -1,0 +1,107 @@
+// RUN: tandem-opt %s --tandem-apply-signatures --split-input-file --verify-diagnostics
+
+// expected-error @+2 {{the module has no 'spmd.mesh', expected a mesh: run the plan stage first}}
+module {
+  func.func @f() {
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  func.func @f(%x: tensor<4xf32>) {
+    // expected-error @+1 {{has no 'spmd.signature', expected one text per axis: run the plan stage first}}
+    %0 = nn.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  func.func @f(%x: tensor<4xf32>) {
+    // expected-error @+1 {{has 2 signatures, expected one per axis of #spmd.mesh<data = 2>}}
+    %0 = nn.neg %x {spmd.signature = ["full -> full", "full -> full"]} : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  func.func @f(%x: tensor<4xf32>) {
+    // expected-error @+1 {{has the signature "full", expected 'operands -> results'}}
+    %0 = nn.neg %x {spmd.signature = ["full"]} : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  func.func @f(%x: tensor<4xf32>) {
+    // expected-error @+1 {{the signature names 2 operands, expected 1}}
+    %0 = nn.neg %x {spmd.signature = ["full, full -> full"]} : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  func.func @f(%x: tensor<4xf32>) {
+    // expected-error @+1 {{the signature has the form 'split(0)', expected full, reduce or gather(d)}}
+    %0 = nn.neg %x {spmd.signature = ["full -> split(0)"]} : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 4>
+module attributes {spmd.mesh = #mesh} {
+  func.func @f(%x: tensor<6xf32>) {
+    // expected-error @+1 {{operand 0: dimension 0 of size 6 cannot be split into 4 equal parts (axis 'data')}}
+    %0 = nn.neg %x {spmd.signature = ["gather(0) -> gather(0)"]} : (tensor<6xf32>) -> tensor<6xf32>
+    return
+  }
+}
+
+// -----
+
+// No signature of the operator: its own verifier says which ones it has.
+#mesh = #spmd.mesh<data = 4>
+module attributes {spmd.mesh = #mesh} {
+  func.func @f(%x: tensor<8xf32>) {
+    // expected-error @+1 {{has no signature 'full -> gather(0)' on axis 'data' of size 4; expected one of: full -> full; gather(0) -> gather(0)}}
+    %0 = nn.exp %x {spmd.signature = ["full -> gather(0)"]} : (tensor<8xf32>) -> tensor<8xf32>
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 4>
+#other = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // expected-error @+1 {{argument 0 has the form #spmd.form<#spmd.mesh<data = 2>, data: gather(0)>, expected a form on the mesh #spmd.mesh<data = 4>}}
+  func.func @f(%x: tensor<8xf32> {spmd.form = #spmd.form<#other, data: gather(0)>}) {
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 4>
+module attributes {spmd.mesh = #mesh} {
+  // expected-error @+1 {{result 0: dimension 0 of size 6 cannot be split into 4 equal parts (axis 'data')}}
+  func.func @f(%x: tensor<6xf32>) -> (tensor<6xf32> {spmd.form = #spmd.form<#mesh, data: gather(0)>}) {
+    return %x : tensor<6xf32>
+  }
+}
