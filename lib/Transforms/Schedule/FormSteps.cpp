@@ -51,16 +51,18 @@ LogicalResult FormStepsPass::collect(Block &block) {
   return success();
 }
 
-/// A source that is a result belongs to some step; others only to their readers.
+/// A source that is a result is made again for it, in the last step.
 void FormStepsPass::placeReturnedSources(Block &block) {
   Slot slot = bySlot.empty() ? Slot() : bySlot.rbegin()->first;
   slot.lane = Lane::Compute;
-  for (Operation &op : block.without_terminator()) {
-    bool isReturned = llvm::any_of(op.getUsers(), [](Operation *user) {
-      return user->hasTrait<OpTrait::IsTerminator>();
-    });
-    if (isSource(&op) && !getSlot(&op) && isReturned)
-      bySlot[slot].push_back(&op);
+  Operation *ret = block.getTerminator();
+  for (OpOperand &operand : ret->getOpOperands()) {
+    Operation *source = operand.get().getDefiningOp();
+    if (!source || !isSource(source) || getSlot(source))
+      continue;
+    Operation *copy = OpBuilder(ret).clone(*source);
+    operand.set(copy->getResult(0));
+    bySlot[slot].push_back(copy);
   }
 }
 

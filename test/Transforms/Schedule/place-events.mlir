@@ -1,0 +1,68 @@
+// RUN: tandem-opt %s --tandem-place-events --tandem-verify-scheduled | FileCheck %s
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // CHECK-LABEL: func.func @events
+  func.func @events(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    // CHECK: %{{.*}}, %[[E0:.*]] = sched.step on compute stage 0 strand 0 {
+    %a, %e0 = sched.step on compute stage 0 strand 0 {
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: %{{.*}}, %[[E1:.*]] = sched.step on compute stage 0 strand 1 {
+    %b, %e1 = sched.step on compute stage 0 strand 1 {
+      %0 = nn.exp %y : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: %{{.*}}, %[[F0:.*]] = sched.step on comm stage 1 strand 0 after(%[[E0]])
+    %c, %f0 = sched.step on comm stage 1 strand 0 {
+      %0 = spmd.all_reduce %a over ["data"] : tensor<4xf32> -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: %{{.*}}, %[[F1:.*]] = sched.step on comm stage 1 strand 1 after(%[[E1]])
+    %d, %f1 = sched.step on comm stage 1 strand 1 {
+      %0 = spmd.all_reduce %b over ["data"] : tensor<4xf32> -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // The later one says that the earlier one is done; what is awaited once is
+    // not awaited again.
+    // CHECK: sched.step on compute stage 1 strand 0 after(%[[F1]])
+    %f, %e2 = sched.step on compute stage 1 strand 0 {
+      %0 = nn.add %c, %d : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: %{{.*}}, %[[E3:.*]] = sched.step on compute stage 1 strand 1 {
+    %g, %e3 = sched.step on compute stage 1 strand 1 {
+      %0 = nn.add %c, %f : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: %{{.*}}, %[[E4:.*]] = sched.step on compute stage 2 strand 0 {
+    %i, %e4 = sched.step on compute stage 2 strand 0 {
+      %0 = nn.neg %g : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // Lock step: nothing is read, but what is gathered must not pile up.
+    // CHECK: sched.step on comm stage 3 strand 0 after(%[[E3]])
+    %h, %f2 = sched.step on comm stage 3 strand 0 {
+      %0 = spmd.all_reduce %x over ["data"] : tensor<4xf32> -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return %h, %i : tensor<4xf32>, tensor<4xf32>
+  }
+
+  // An update waits for the loss, though it does not read it.
+  // CHECK-LABEL: func.func @loss
+  func.func @loss(%x: tensor<f32>, %w: tensor<f32>) -> (tensor<f32> {nn.role = "loss"}, tensor<f32> {nn.role = "parameter", nn.updates = 1}) {
+    // CHECK: %{{.*}}, %[[L:.*]] = sched.step on comm stage 0 strand 0 {
+    %a, %e0 = sched.step on comm stage 0 strand 0 {
+      %0 = spmd.all_reduce %x over ["data"] : tensor<f32> -> tensor<f32>
+      sched.yield %0 : tensor<f32>
+    } : tensor<f32>
+    // CHECK: sched.step on compute stage 1 strand 0 after(%[[L]])
+    %b, %e1 = sched.step on compute stage 1 strand 0 {
+      %0 = nn.neg %w {nn.pass = "update"} : (tensor<f32>) -> tensor<f32>
+      sched.yield %0 : tensor<f32>
+    } : tensor<f32>
+    return %a, %b : tensor<f32>, tensor<f32>
+  }
+}

@@ -1,0 +1,109 @@
+// RUN: tandem-opt %s --tandem-verify-scheduled --split-input-file --verify-diagnostics
+
+func.func @outside(%x: tensor<4xf32>) {
+  // expected-error @+1 {{operator 'nn.exp' outside of a step, expected steps only}}
+  %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  func.func @queue(%x: tensor<4xf32>) {
+    %a, %e = sched.step on compute stage 0 strand 0 {
+      // expected-error @+1 {{operator 'spmd.all_reduce' is on the queue 'compute', expected 'comm'}}
+      %0 = spmd.all_reduce %x over ["data"] : tensor<4xf32> -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+func.func @comm(%x: tensor<4xf32>) {
+  %a, %e = sched.step on comm stage 0 strand 0 {
+    // expected-error @+1 {{operator 'nn.exp' is on the queue 'comm', expected 'compute'}}
+    %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    sched.yield %0 : tensor<4xf32>
+  } : tensor<4xf32>
+  return
+}
+
+// -----
+
+// A missing event.
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  func.func @event(%x: tensor<4xf32>) {
+    %a, %e = sched.step on compute stage 0 strand 0 {
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // expected-error @+1 {{the step of stage 1, strand 0 on 'comm' reads a value of stage 0, strand 0 on 'compute', but no awaited event says that it is done}}
+    %b, %f = sched.step on comm stage 1 strand 0 {
+      %0 = spmd.all_reduce %a over ["data"] : tensor<4xf32> -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+func.func @order(%x: tensor<4xf32>) {
+  %a, %e = sched.step on compute stage 1 strand 0 {
+    %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    sched.yield %0 : tensor<4xf32>
+  } : tensor<4xf32>
+  // expected-error @+1 {{the step of stage 0, strand 1 comes after the one of stage 1, strand 0 on the same queue}}
+  %b, %f = sched.step on compute stage 0 strand 1 {
+    %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    sched.yield %0 : tensor<4xf32>
+  } : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @update(%x: tensor<f32>, %w: tensor<f32>) -> (tensor<f32> {nn.role = "loss"}, tensor<f32> {nn.role = "parameter", nn.updates = 1}) {
+  // expected-error @+1 {{the step of stage 0 updates before the loss, which is made in stage 1, is known}}
+  %b, %f = sched.step on compute stage 0 strand 0 {
+    %0 = nn.exp %w {nn.pass = "update"} : (tensor<f32>) -> tensor<f32>
+    sched.yield %0 : tensor<f32>
+  } : tensor<f32>
+  %a, %e = sched.step on compute stage 1 strand 0 {
+    %0 = nn.exp %x {nn.pass = "forward"} : (tensor<f32>) -> tensor<f32>
+    sched.yield %0 : tensor<f32>
+  } : tensor<f32>
+  return %a, %b : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+#mesh = #spmd.mesh<time micro = 2>
+module attributes {spmd.mesh = #mesh} {
+  func.func @form() {
+    %a, %e = sched.step on compute stage 0 strand 0 {
+      // expected-error @+1 {{has a value of type 'tensor<4xi64, #spmd.form<#spmd.mesh<time micro = 2>, micro: gather(0)>>', expected a tensor without a form}}
+      %0 = nn.iota : tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>
+      sched.yield %0 : tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>
+    } : tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>
+    return
+  }
+}
+
+// -----
+
+func.func @region(%x: tensor<4xf32>) {
+  %a, %e = sched.step on compute stage 0 strand 0 {
+    // expected-error @+1 {{operator 'sched.step' has a region in a step, expected straight code, so that ranks cannot go different ways}}
+    %b, %f = sched.step on compute stage 0 strand 0 {
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    sched.yield %b : tensor<4xf32>
+  } : tensor<4xf32>
+  return
+}
