@@ -86,6 +86,30 @@ void Roles::findAhead(Block &block) {
     if (free.contains(&op) && (isCollective(&op) || isAhead))
       ahead.insert(&op);
   }
+  while (dropOneAhead(block)) {
+  }
+}
+
+/// A chain of operators ahead is placed as a whole, stages apart. Where something
+/// else reads what prepares it (a batch is sliced, and one strand gathers the
+/// slice), that is computed in its turn and so is the chain.
+bool Roles::dropOneAhead(Block &block) {
+  auto isPlaced = [&](Operation *producer) {
+    return producer && !isSource(producer) && !ahead.contains(producer);
+  };
+  for (Operation &op : block.without_terminator()) {
+    if (!ahead.contains(&op))
+      continue;
+    bool readsPlaced = llvm::any_of(op.getOperands(), [&](Value operand) {
+      return isPlaced(operand.getDefiningOp());
+    });
+    bool isRead = llvm::any_of(op.getUsers(), [&](Operation *user) {
+      return !ahead.contains(user);
+    });
+    if (readsPlaced || (isRead && !isCollective(&op)))
+      return ahead.erase(&op);
+  }
+  return false;
 }
 
 void Roles::findWaiting(Block &block) {

@@ -43,6 +43,7 @@ struct Roles {
 
 private:
   void findAhead(mlir::Block &block);
+  bool dropOneAhead(mlir::Block &block);
   void findWaiting(mlir::Block &block);
   void findLate(mlir::Block &block);
 };
