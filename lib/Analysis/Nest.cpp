@@ -189,10 +189,14 @@ bool Nest::addOutputs(const LoopOp &op, ArrayRef<Factors> loops) {
 /// What must hold of rows and columns.
 bool Nest::check() const {
   int64_t columns = 1;
-  for (int factor : order)
+  bool isInner = true;
+  for (int factor : order) {
+    // Rows inside of columns would make every loop over columns jump.
+    isInner &= isColumn[factor] || columns == 1;
     if (isColumn[factor])
       columns *= sizes[factor];
-  if (columns > kMaxColumns)
+  }
+  if (members.size() > 1 && (columns > kMaxColumns || !isInner))
     return false;
   for (const auto &[value, info] : made) {
     if (info.reduced.empty())

@@ -12,8 +12,9 @@
 //
 // Factors are *columns* (inner) or rows (outer). For one row, the columns may
 // be run over several times: a reduction over columns gives a value of the row,
-// which operators behind it use. A reduction over rows is complete only after
-// the nest: no member may read it.
+// which operators behind it use. Columns are the innermost factors (but for an
+// operator alone). A reduction over rows is complete only after the nest: no
+// member may read it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,7 +77,7 @@ public:
   }
 
   /// Largest number of columns of a row: buffers of a row stay in a cache.
-  static constexpr int64_t kMaxColumns = 1 << 17;
+  static constexpr int64_t kMaxColumns = 1 << 16;
 
   llvm::SmallVector<int64_t> sizes; ///< by factor
   Factors order;                    ///< from outer to inner

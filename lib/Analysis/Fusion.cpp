@@ -1,0 +1,431 @@
+//===- Fusion.cpp - which operators make one kernel -----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Operators join, in the order of the block, the groups that make what they
+// read. What must not arise is a cycle: a group that reads what a group behind
+// it makes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Analysis/Fusion.h"
+#include "mlir/IR/IRMapping.h"
+#include "tandem/Analysis/Loops.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/SetVector.h"
+#include <deque>
+#include <set>
+
+using namespace mlir;
+using namespace tandem;
+
+/// Larger kernels spill registers and take long to compile.
+constexpr size_t kMaxGroupSize = 64;
+
+//===----------------------------------------------------------------------===//
+// Kinds of operators
+//===----------------------------------------------------------------------===//
+
+static bool isGrouped(Operation *op) {
+  return isa<nn::NNDialect>(op->getDialect()) ||
+         isa<spmd::LocalSliceOp, spmd::KeepFirstOp, spmd::CoordinateOp>(op);
+}
+
+static int64_t getSize(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+/// Whether nothing but products read the value: they can read it by strides.
+static bool feedsOnlyProducts(Operation *op) {
+  return llvm::all_of(op->getUsers(), llvm::IsaPred<nn::MatmulOp>);
+}
+
+namespace {
+
+struct Group {
+  FusionGroup::Kind kind = FusionGroup::Kind::Kernel;
+  SmallVector<Operation *> ops;
+  Nest nest;
+  bool isOpen = false;
+  bool isAlive = true;
+  llvm::BitVector before; ///< groups that must run before this one
+
+  /// Scalars are computed apart: every update reads them.
+  bool isScalar() const { return nest.order.empty(); }
+};
+
+class GroupBuilder {
+public:
+  explicit GroupBuilder(Block &block) : block(block) {}
+  SmallVector<FusionGroup> build();
+
+private:
+  bool isSource(Operation *op) const { return sources.contains(op); }
+  void findSources();
+  bool needsOwnGroup(Operation *source) const;
+  void add(Operation *op);
+  bool join(int group, Operation *op, ArrayRef<int> producers);
+  bool canJoin(int group, ArrayRef<int> producers) const;
+  int addGroup(Operation *op, ArrayRef<int> producers);
+  void tryMerge(int group, int other);
+  bool isBetween(int first, int last) const;
+  bool addToNest(Nest &nest, Operation *op) const;
+  void addDependences(int group, ArrayRef<int> producers);
+  SmallVector<int> getProducers(Operation *op) const;
+  void collectSources(Operation *op, llvm::SetVector<Operation *> &found) const;
+  void separateViews();
+  SmallVector<int> sortGroups() const;
+  FusionGroup finish(const Group &group) const;
+
+  Block &block;
+  llvm::DenseSet<Operation *> sources;
+  DenseMap<Operation *, int> groupOf;
+  DenseMap<Operation *, int> position;
+  std::deque<Group> groups;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Sources
+//===----------------------------------------------------------------------===//
+
+void GroupBuilder::findSources() {
+  for (Operation &op : block) {
+    position[&op] = position.size();
+    bool isCheap = isCheapElementwise(&op) ||
+                   isa<nn::ReshapeOp, nn::PermuteOp>(op);
+    bool readsSources =
+        isCheap && llvm::all_of(op.getOperands(), [&](Value operand) {
+          return isSource(operand.getDefiningOp());
+        });
+    if (isa<nn::ConstantOp, nn::IotaOp, spmd::CoordinateOp>(op) ||
+        readsSources)
+      sources.insert(&op);
+  }
+}
+
+bool GroupBuilder::needsOwnGroup(Operation *source) const {
+  return llvm::any_of(source->getUsers(), [&](Operation *user) {
+    return user->getBlock() != &block || !isGrouped(user) ||
+           isa<nn::MatmulOp>(user);
+  });
+}
+
+void GroupBuilder::collectSources(Operation *op,
+                             llvm::SetVector<Operation *> &found) const {
+  for (Value operand : op->getOperands()) {
+    Operation *source = operand.getDefiningOp();
+    if (!source || !isSource(source) || found.contains(source))
+      continue;
+    collectSources(source, found);
+    found.insert(source);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+SmallVector<int> GroupBuilder::getProducers(Operation *op) const {
+  std::set<int> found;
+  for (Value operand : op->getOperands())
+    if (auto it = groupOf.find(operand.getDefiningOp()); it != groupOf.end())
+      found.insert(it->second);
+  return SmallVector<int>(found.begin(), found.end());
+}
+
+bool GroupBuilder::canJoin(int group, ArrayRef<int> producers) const {
+  return llvm::none_of(producers, [&](int producer) {
+    return producer != group && groups[producer].before.test(group);
+  });
+}
+
+void GroupBuilder::addDependences(int group, ArrayRef<int> producers) {
+  llvm::BitVector &before = groups[group].before;
+  for (int producer : producers) {
+    if (producer == group)
+      continue;
+    before |= groups[producer].before;
+    before.set(producer);
+  }
+  for (Group &other : groups)
+    if (other.isAlive && other.before.test(group))
+      other.before |= before;
+}
+
+/// Whether a third group must run after `first` and before `last`.
+bool GroupBuilder::isBetween(int first, int last) const {
+  for (int group : groups[last].before.set_bits())
+    if (group != first && groups[group].before.test(first))
+      return true;
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Joining
+//===----------------------------------------------------------------------===//
+
+bool GroupBuilder::addToNest(Nest &nest, Operation *op) const {
+  if (isa<nn::ReshapeOp>(op))
+    return nest.tryAddReshape(op, op->getOperand(0), op->getResult(0));
+  std::optional<LoopOp> loops = getLoops(op);
+  if (!loops)
+    return false;
+  // Sources are evaluated at any index.
+  return nest.tryAdd(*loops);
+}
+
+int GroupBuilder::addGroup(Operation *op, ArrayRef<int> producers) {
+  int index = groups.size();
+  Group &group = groups.emplace_back();
+  group.before.resize(position.size());
+  group.ops.push_back(op);
+  if (isa<nn::MatmulOp>(op))
+    group.kind = FusionGroup::Kind::Library;
+  else if (isa<nn::ReshapeOp>(op))
+    group.kind = FusionGroup::Kind::View;
+  else if (!(isa<nn::PermuteOp>(op) && feedsOnlyProducts(op)))
+    group.isOpen = addToNest(group.nest, op);
+  groupOf[op] = index;
+  addDependences(index, producers);
+  return index;
+}
+
+bool GroupBuilder::join(int index, Operation *op, ArrayRef<int> producers) {
+  Group &group = groups[index];
+  bool isScalar = getSize(op->getOperand(0)) == 1 &&
+                  getSize(op->getResult(0)) == 1;
+  if (!group.isOpen || group.ops.size() >= kMaxGroupSize ||
+      (group.isScalar() && !isScalar) || !canJoin(index, producers) ||
+      !addToNest(group.nest, op))
+    return false;
+  group.ops.push_back(op);
+  groupOf[op] = index;
+  addDependences(index, producers);
+  return true;
+}
+
+void GroupBuilder::tryMerge(int index, int otherIndex) {
+  Group &group = groups[index], &other = groups[otherIndex];
+  if (!group.isOpen || !other.isOpen || group.isScalar() != other.isScalar() ||
+      group.ops.size() + other.ops.size() > kMaxGroupSize ||
+      isBetween(index, otherIndex) || isBetween(otherIndex, index))
+    return;
+  SmallVector<Operation *> ops(group.ops);
+  llvm::append_range(ops, other.ops);
+  llvm::sort(ops, [&](Operation *a, Operation *b) {
+    return position.lookup(a) < position.lookup(b);
+  });
+  Nest nest;
+  for (Operation *op : ops)
+    if (!addToNest(nest, op))
+      return;
+  for (Operation *op : other.ops)
+    groupOf[op] = index;
+  group.ops = std::move(ops);
+  group.nest = std::move(nest);
+  group.before |= other.before;
+  group.before.reset(index);
+  group.before.reset(otherIndex);
+  other.isAlive = false;
+  for (Group &later : groups) {
+    if (!later.isAlive || &later == &group)
+      continue;
+    bool reads = later.before.test(index) || later.before.test(otherIndex);
+    later.before.reset(otherIndex);
+    if (reads) {
+      later.before |= group.before;
+      later.before.set(index);
+    }
+  }
+}
+
+void GroupBuilder::add(Operation *op) {
+  SmallVector<int> producers = getProducers(op);
+  int joined = -1;
+  bool mayJoin = !isa<nn::MatmulOp>(op) &&
+                 !(isa<nn::PermuteOp>(op) && feedsOnlyProducts(op));
+  if (mayJoin)
+    for (int producer : llvm::reverse(producers))
+      if (join(producer, op, producers)) {
+        joined = producer;
+        break;
+      }
+  if (joined < 0)
+    joined = addGroup(op, producers);
+  for (int producer : producers)
+    if (producer != joined)
+      tryMerge(joined, producer);
+}
+
+//===----------------------------------------------------------------------===//
+// Result
+//===----------------------------------------------------------------------===//
+
+/// A reshape whose operand is an output of its group as well would be written
+/// twice; it is a view instead, unless the group reads it.
+void GroupBuilder::separateViews() {
+  for (int index = 0, end = groups.size(); index < end; ++index) {
+    SmallVector<Operation *> views;
+    for (Operation *op : groups[index].ops) {
+      if (!isa<nn::ReshapeOp>(op) || !groups[index].isAlive ||
+          groups[index].ops.size() == 1)
+        continue;
+      auto isInside = [&](Operation *user) {
+        auto it = groupOf.find(user);
+        return it != groupOf.end() && it->second == index;
+      };
+      Operation *source = op->getOperand(0).getDefiningOp();
+      if (!llvm::all_of(source->getUsers(), isInside) &&
+          llvm::none_of(op->getUsers(), isInside))
+        views.push_back(op);
+    }
+    for (Operation *op : views) {
+      llvm::erase(groups[index].ops, op);
+      groupOf[op] = groups.size();
+      Group &view = groups.emplace_back();
+      view.ops.push_back(op);
+      view.kind = FusionGroup::Kind::View;
+    }
+  }
+}
+
+/// By direct dependences; among groups that can run, the one whose last
+/// operator comes first.
+SmallVector<int> GroupBuilder::sortGroups() const {
+  std::vector<std::set<int>> readers(groups.size());
+  std::vector<int> waits(groups.size(), 0);
+  std::set<std::pair<int, int>> ready;
+  auto key = [&](int group) {
+    return std::make_pair(position.lookup(groups[group].ops.back()), group);
+  };
+  for (int index = 0, end = groups.size(); index < end; ++index)
+    for (Operation *op : groups[index].ops)
+      for (int producer : getProducers(op))
+        if (groups[index].isAlive && producer != index &&
+            readers[producer].insert(index).second)
+          ++waits[index];
+  for (int index = 0, end = groups.size(); index < end; ++index)
+    if (groups[index].isAlive && waits[index] == 0)
+      ready.insert(key(index));
+  SmallVector<int> order;
+  while (!ready.empty()) {
+    int next = ready.begin()->second;
+    ready.erase(ready.begin());
+    order.push_back(next);
+    for (int reader : readers[next])
+      if (--waits[reader] == 0)
+        ready.insert(key(reader));
+  }
+  return order;
+}
+
+FusionGroup GroupBuilder::finish(const Group &group) const {
+  FusionGroup result;
+  result.kind = group.kind;
+  llvm::SetVector<Operation *> ops(group.ops.begin(), group.ops.end());
+  if (group.kind == FusionGroup::Kind::Kernel)
+    for (Operation *op : group.ops)
+      collectSources(op, ops);
+  result.ops.assign(ops.begin(), ops.end());
+  llvm::sort(result.ops, [&](Operation *a, Operation *b) {
+    return position.lookup(a) < position.lookup(b);
+  });
+  return result;
+}
+
+SmallVector<FusionGroup> GroupBuilder::build() {
+  findSources();
+  for (Operation &op : block)
+    if (isGrouped(&op) && !isSource(&op))
+      add(&op);
+  separateViews();
+  SmallVector<FusionGroup> result;
+  for (Operation &op : block) {
+    if (!isSource(&op) || !needsOwnGroup(&op))
+      continue;
+    Group alone;
+    alone.ops.push_back(&op);
+    result.push_back(finish(alone));
+  }
+  for (int index : sortGroups())
+    result.push_back(finish(groups[index]));
+  return result;
+}
+
+SmallVector<FusionGroup> tandem::formFusionGroups(Block &block) {
+  return GroupBuilder(block).build();
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs, outputs, outlining
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> tandem::getGroupInputs(const FusionGroup &group) {
+  llvm::DenseSet<Operation *> members(group.ops.begin(), group.ops.end());
+  llvm::SetVector<Value> inputs;
+  for (Operation *op : group.ops)
+    for (Value operand : op->getOperands())
+      if (!members.contains(operand.getDefiningOp()))
+        inputs.insert(operand);
+  return inputs.takeVector();
+}
+
+/// The last operator of a group is no copy of a source for others.
+static bool isOwn(Operation *op, const FusionGroup &group,
+                  ArrayRef<FusionGroup> groups) {
+  if (op == group.ops.back())
+    return true;
+  return llvm::none_of(groups, [&](const FusionGroup &other) {
+    return &other != &group && llvm::is_contained(other.ops, op);
+  });
+}
+
+SmallVector<Value> tandem::getGroupOutputs(const FusionGroup &group,
+                                           ArrayRef<FusionGroup> groups) {
+  SmallVector<Value> outputs;
+  for (Operation *op : group.ops) {
+    bool leaves = false;
+    auto isOutside = [&](Operation *user) {
+      return !llvm::is_contained(group.ops, user);
+    };
+    for (Value result : op->getResults())
+      leaves |= llvm::any_of(result.getUsers(), isOutside);
+    if (!leaves || !isOwn(op, group, groups))
+      continue;
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), isOutside))
+        outputs.push_back(result);
+  }
+  return outputs;
+}
+
+func::FuncOp tandem::outlineGroup(const FusionGroup &group,
+                                  ArrayRef<Value> inputs,
+                                  ArrayRef<Value> outputs, ModuleOp module,
+                                  StringRef name) {
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  auto type = builder.getFunctionType(ValueRange(inputs).getTypes(),
+                                      ValueRange(outputs).getTypes());
+  auto kernel =
+      func::FuncOp::create(builder, group.ops.back()->getLoc(), name, type);
+  kernel.setPrivate();
+  Block *body = kernel.addEntryBlock();
+  builder.setInsertionPointToStart(body);
+  IRMapping mapping;
+  mapping.map(inputs, body->getArguments());
+  for (Operation *op : group.ops)
+    builder.clone(*op, mapping)
+        ->setDiscardableAttrs(ArrayRef<NamedAttribute>());
+  SmallVector<Value> results;
+  for (Value output : outputs)
+    results.push_back(mapping.lookup(output));
+  func::ReturnOp::create(builder, kernel.getLoc(), results);
+  return kernel;
+}
