@@ -1,14 +1,15 @@
-//===- MergeEqual.cpp - equal operators become one --------------------------===//
+//===- MergeEqual.cpp - equal operators become one
+//--------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "llvm/ADT/DenseSet.h"
 #include "mlir/IR/OperationSupport.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 

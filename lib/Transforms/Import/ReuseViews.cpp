@@ -1,4 +1,5 @@
-//===- ReuseViews.cpp - backward views start where forward ends -------------===//
+//===- ReuseViews.cpp - backward views start where forward ends
+//-------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Views.h"
-#include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -219,8 +220,7 @@ static void reroot(Value source, Value end, Value view) {
     if (!track(tracker, op))
       return;
   IRRewriter rewriter(root);
-  rewriter.replaceOp(root,
-                     tracker.create(rewriter, root, end, getShape(view)));
+  rewriter.replaceOp(root, tracker.create(rewriter, root, end, getShape(view)));
 }
 
 void ReuseViewsPass::runOnOperation() {

@@ -1,4 +1,5 @@
-//===- SimplifyViews.cpp - fewer and simpler views --------------------------===//
+//===- SimplifyViews.cpp - fewer and simpler views
+//--------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -204,8 +205,9 @@ void SimplifyViewsPass::runOnOperation() {
                MovePermuteBeforeMerge, DropExpandedOperand,
                MoveElementwiseBeforeMerge>(&getContext());
   GreedyRewriteConfig config;
-  config.enableFolding(false).enableConstantCSE(false).setRegionSimplificationLevel(
-      GreedySimplifyRegionLevel::Disabled);
+  config.enableFolding(false)
+      .enableConstantCSE(false)
+      .setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
   if (failed(
           applyPatternsGreedily(getOperation(), std::move(patterns), config)))
     signalPassFailure();

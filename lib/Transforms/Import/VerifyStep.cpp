@@ -1,13 +1,14 @@
-//===- VerifyStep.cpp - whether a module holds a training step --------------===//
+//===- VerifyStep.cpp - whether a module holds a training step
+//--------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "llvm/ADT/DenseMap.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "llvm/ADT/DenseMap.h"
 
 using namespace mlir;
 using tandem::nn::NNDialect;
@@ -18,8 +19,7 @@ static constexpr llvm::StringLiteral kPasses[] = {"forward", "backward",
                                                   "update"};
 
 namespace {
-struct VerifyStepPass
-    : PassWrapper<VerifyStepPass, OperationPass<ModuleOp>> {
+struct VerifyStepPass : PassWrapper<VerifyStepPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyStepPass)
   VerifyStepPass() = default;
   VerifyStepPass(const VerifyStepPass &other) : PassWrapper(other) {}
@@ -63,10 +63,9 @@ LogicalResult VerifyStepPass::verifyArguments(func::FuncOp step) {
   for (unsigned i = 0; i < step.getNumArguments(); ++i) {
     auto role = step.getArgAttrOfType<StringAttr>(i, NNDialect::kRoleAttrName);
     if (!role || !llvm::is_contained(kArgumentRoles, role.getValue()))
-      return step.emitError()
-             << "argument " << i << " has the role '"
-             << (role ? role.getValue() : StringRef("")) << "', expected one of "
-             << join(kArgumentRoles);
+      return step.emitError() << "argument " << i << " has the role '"
+                              << (role ? role.getValue() : StringRef(""))
+                              << "', expected one of " << join(kArgumentRoles);
     if (!step.getArgAttrOfType<StringAttr>(i, NNDialect::kNameAttrName))
       return step.emitError() << "argument " << i << ", a " << role.getValue()
                               << ", has no 'nn.name'";
@@ -114,8 +113,8 @@ LogicalResult VerifyStepPass::verifyOperator(Operation *op) {
                            << "' in a training step, expected operators of nn";
   for (Type type : op->getResultTypes())
     if (!isPlainTensor(type))
-      return op->emitError() << "gives a " << type
-                             << ", expected a tensor of static shape";
+      return op->emitError()
+             << "gives a " << type << ", expected a tensor of static shape";
   auto pass = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
   if (!pass || !llvm::is_contained(kPasses, pass.getValue()))
     return op->emitError() << "has the pass '"
@@ -127,9 +126,9 @@ LogicalResult VerifyStepPass::verifyOperator(Operation *op) {
 
 LogicalResult VerifyStepPass::verifyBody(func::FuncOp step) {
   if (!step.getBody().hasOneBlock())
-    return step.emitError() << "the step has "
-                            << step.getBody().getBlocks().size()
-                            << " blocks, expected one";
+    return step.emitError()
+           << "the step has " << step.getBody().getBlocks().size()
+           << " blocks, expected one";
   for (Operation &op : step.getBody().front().without_terminator())
     if (failed(verifyOperator(&op)))
       return failure();

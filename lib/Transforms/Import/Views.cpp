@@ -1,4 +1,5 @@
-//===- Views.cpp - helpers of the import stage ------------------------------===//
+//===- Views.cpp - helpers of the import stage
+//------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -26,8 +27,8 @@ Value createReshape(RewriterBase &rewriter, Operation *root, Value value,
                     ArrayRef<int64_t> shape) {
   if (getShape(value) == shape)
     return value;
-  auto op = ReshapeOp::create(rewriter, root->getLoc(), getType(value, shape),
-                              value);
+  auto op =
+      ReshapeOp::create(rewriter, root->getLoc(), getType(value, shape), value);
   inheritPass(op, root);
   return op;
 }
@@ -50,8 +51,8 @@ getMergedDims(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   for (int64_t size : to) {
     auto &group = groups.emplace_back();
     int64_t product = 1;
-    while (next < rank && (product < size || (group.empty() && size == 1 &&
-                                              from[next] == 1))) {
+    while (next < rank && (product < size ||
+                           (group.empty() && size == 1 && from[next] == 1))) {
       product *= from[next];
       group.push_back(next++);
     }

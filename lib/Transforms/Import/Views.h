@@ -1,4 +1,5 @@
-//===- Views.h - helpers of the import stage --------------------------------===//
+//===- Views.h - helpers of the import stage
+//--------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,5 @@
-//===- AxisPlanner.cpp - signatures along one axis --------------------------===//
+//===- AxisPlanner.cpp - signatures along one axis
+//--------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,6 +8,7 @@
 
 #include "AxisPlanner.h"
 #include "tandem/Analysis/Bytes.h"
+#include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -43,13 +45,15 @@ static constexpr double kEqualCost = 1e-6;
 
 AxisPlanner::AxisPlanner(StepGraph &graph, unsigned axis,
                          const AxisPolicy &policy)
-    : graph(graph), axis(axis), policy(policy),
-      size(graph.mesh.getSize(axis)), isTime(graph.mesh.isTime(axis)),
-      candidates(graph.ops.size()), demands(graph.values.size()),
-      forms(graph.values.size()), isGradient(graph.values.size()) {}
+    : graph(graph), axis(axis), policy(policy), size(graph.mesh.getSize(axis)),
+      isTime(graph.mesh.isTime(axis)), candidates(graph.ops.size()),
+      demands(graph.values.size()), forms(graph.values.size()),
+      gradients(graph.values.size()), isDue(graph.ops.size()) {}
 
 void AxisPlanner::run() {
   findCandidates();
+  findDueUpdates();
+  findGradients();
   addDemandsOfResults();
   chooseGreedily();
   constexpr int kMaxSweeps = 50;
@@ -72,8 +76,8 @@ bool AxisPlanner::isAllowedOperand(const OpNode &op, unsigned operand,
       policy.isFree[argument])
     return true;
   if (policy.keepStored[argument]) {
-    auto kept = graph.getViewForm(
-        value, graph.arguments[argument].forms[axis], size);
+    auto kept =
+        graph.getViewForm(value, graph.arguments[argument].forms[axis], size);
     return !kept || form == *kept;
   }
   return op.isView || form.isFull() || !(isTime || policy.isBatchAxis);
@@ -113,16 +117,64 @@ void AxisPlanner::findCandidates() {
     if (candidates[index].empty())
       candidates[index].push_back(all.front());
   }
-  for (unsigned value = graph.values.size(); value-- > 0;)
-    isGradient[value] =
-        !graph.values[value].uses.empty() &&
-        llvm::all_of(graph.values[value].uses, [&](Use use) {
-          if (use.op == graph.ops.size())
-            return true;
-          const OpNode &op = graph.ops[use.op];
-          return op.pass == PassKind::Update ||
-                 (isLinear(op, use.operand) && isGradient[op.results[0]]);
-        });
+}
+
+/// Over a batch axis, the sum of what result `index` comes from is due: not for
+/// what is stored in pieces although its gradient could be whole (experts).
+bool AxisPlanner::isDueResult(unsigned index) const {
+  return isTime ||
+         (policy.isBatchAxis && (policy.scattersGradients ||
+                                 graph.getResultForm(index, axis).isFull()));
+}
+
+void AxisPlanner::findDueUpdates() {
+  for (unsigned index = graph.ops.size(); index-- > 0;) {
+    const OpNode &op = graph.ops[index];
+    auto isDueUse = [&](Use use) {
+      return use.op == graph.ops.size() ? isDueResult(use.operand)
+                                        : bool(isDue[use.op]);
+    };
+    isDue[index] = op.pass == PassKind::Update &&
+                   llvm::all_of(op.results, [&](unsigned value) {
+                     return llvm::all_of(graph.values[value].uses, isDueUse);
+                   });
+  }
+}
+
+void AxisPlanner::findGradients() {
+  for (unsigned value = graph.values.size(); value-- > 0;) {
+    std::optional<Wanter> last;
+    bool ends = !graph.values[value].uses.empty();
+    for (Use use : graph.values[value].uses) {
+      std::optional<Wanter> wanter;
+      if (use.op == graph.ops.size())
+        wanter = getResultWanter(use.operand);
+      else if (graph.ops[use.op].pass == PassKind::Update)
+        wanter = getWanter(use.op);
+      else if (isLinear(graph.ops[use.op], use.operand))
+        wanter = gradients[graph.ops[use.op].results[0]];
+      ends &= wanter.has_value();
+      last = std::min(last.value_or(Wanter::Due), wanter.value_or(Wanter::Due));
+    }
+    if (ends)
+      gradients[value] = last;
+  }
+}
+
+AxisPlanner::Wanter AxisPlanner::getResultWanter(unsigned index) const {
+  return isDueResult(index) ? Wanter::Due : Wanter::Update;
+}
+
+AxisPlanner::Wanter AxisPlanner::getWanter(unsigned index) const {
+  switch (graph.ops[index].pass) {
+  case PassKind::Forward:
+    return Wanter::Forward;
+  case PassKind::Backward:
+    return Wanter::Backward;
+  case PassKind::Update:
+    return isDue[index] ? Wanter::Due : Wanter::Update;
+  }
+  llvm_unreachable("all passes are named");
 }
 
 //===----------------------------------------------------------------------===//
@@ -130,28 +182,26 @@ void AxisPlanner::findCandidates() {
 //===----------------------------------------------------------------------===//
 
 double AxisPlanner::getTimeCost(double bytes, AxisForm from, AxisForm to,
-                                PassKind pass) const {
+                                Wanter wanter) const {
   if (from.isFull())
     return to.isGather() ? kSliceWeight * bytes : kImpossible;
   if (to.isReduce())
     return kImpossible;
-  if (from.isReduce() && to.isFull() && pass == PassKind::Update)
+  if (from.isReduce() && to.isFull() && wanter >= Wanter::Update)
     return kGradientWeight * bytes;
   return kJoinCost + bytes;
 }
 
 double AxisPlanner::getSpaceCost(double bytes, AxisForm from, AxisForm to,
-                                 PassKind pass) const {
+                                 Wanter wanter) const {
   if (from.isFull())
     return to.isGather() ? kSliceWeight * bytes : kImpossible;
   if (to.isReduce())
     return kImpossible;
   double share = double(size - 1) / size;
   if (from.isReduce()) {
-    double cost =
-        kCollectiveLatency + (to.isFull() ? 2 : 1) * share * bytes;
-    bool isDue = policy.isBatchAxis && pass == PassKind::Update;
-    return isDue ? kGradientWeight * cost : cost;
+    double cost = kCollectiveLatency + (to.isFull() ? 2 : 1) * share * bytes;
+    return wanter == Wanter::Due ? kGradientWeight * cost : cost;
   }
   if (to.isGather())
     return kCollectiveLatency + share * bytes / size;
@@ -159,19 +209,37 @@ double AxisPlanner::getSpaceCost(double bytes, AxisForm from, AxisForm to,
   return kCollectiveLatency + weight * share * bytes;
 }
 
-double AxisPlanner::getReformCost(unsigned value, AxisForm from, AxisForm to,
-                                  PassKind pass) const {
-  if (from == to)
+/// How often operand `operand` of operator `index` changes form: per strand,
+/// but once where it is wanted full over time (a sum is finished there first).
+int64_t AxisPlanner::countCopies(unsigned index, unsigned operand) const {
+  int64_t count = 1;
+  for (unsigned other = graph.mesh.getNumSpaceAxes();
+       other < graph.mesh.getNumAxes(); ++other)
+    if (other != axis &&
+        !graph.ops[index].signatures[other].operands[operand].isFull())
+      count *= graph.mesh.getSize(other);
+  return count;
+}
+
+AxisPlanner::Demand AxisPlanner::getDemand(unsigned index, unsigned operand,
+                                           AxisForm form) const {
+  return {form, getWanter(index), countCopies(index, operand)};
+}
+
+double AxisPlanner::getReformCost(unsigned value, AxisForm from,
+                                  const Demand &demand) const {
+  if (from == demand.form)
     return 0;
   double bytes = graph.values[value].bytes;
-  return isTime ? getTimeCost(bytes, from, to, pass)
-                : getSpaceCost(bytes, from, to, pass);
+  if (isTime)
+    return getTimeCost(bytes, from, demand.form, demand.wanter);
+  return demand.copies * getSpaceCost(bytes, from, demand.form, demand.wanter);
 }
 
 double AxisPlanner::getValueCost(unsigned value) const {
   double cost = 0;
   for (const Demand &demand : demands[value])
-    cost += getReformCost(value, forms[value], demand.form, demand.pass);
+    cost += getReformCost(value, forms[value], demand);
   return cost;
 }
 
@@ -190,13 +258,23 @@ double AxisPlanner::getRedundancy(const OpNode &op,
          double(size - 1) / size;
 }
 
-double AxisPlanner::getLocalCost(unsigned index) const {
-  const OpNode &op = graph.ops[index];
-  double cost = getRedundancy(op, op.signatures[axis]);
-  for (auto [operand, value] : llvm::enumerate(op.operands))
-    if (!llvm::is_contained(ArrayRef(op.operands).take_front(operand), value))
-      cost += getValueCost(value);
-  for (unsigned value : op.results)
+double AxisPlanner::getCost(const Choices &choices) const {
+  double cost = 0;
+  llvm::SmallSet<unsigned, 8> counted;
+  for (auto [index, candidate] : choices) {
+    const OpNode &op = graph.ops[index];
+    cost += getRedundancy(op, op.signatures[axis]);
+    for (const auto *values : {&op.operands, &op.results})
+      for (unsigned value : *values)
+        if (counted.insert(value).second)
+          cost += getValueCost(value);
+  }
+  return cost;
+}
+
+double AxisPlanner::getResultCost(unsigned index) const {
+  double cost = 0;
+  for (unsigned value : graph.ops[index].results)
     cost += getValueCost(value);
   return cost;
 }
@@ -211,13 +289,16 @@ double AxisPlanner::getGreedyCost(unsigned index,
   auto isGather = [](AxisForm form) { return form.isGather(); };
   if (op.operands.empty() && llvm::any_of(signature.results, isGather))
     cost += 1;
-  for (auto [value, form] : llvm::zip(op.operands, signature.operands)) {
-    if (form == forms[value] || hasDemand(value, form, op.pass))
+  for (unsigned i = 0; i < op.operands.size(); ++i) {
+    unsigned value = op.operands[i];
+    Demand demand = getDemand(index, i, signature.operands[i]);
+    if (demand.form == forms[value] || hasDemand(value, demand))
       continue;
     // Half an all-reduce now is followed by the other half: operators between
     // the two would work on slices, for which nothing speaks yet.
-    AxisForm finished = forms[value].isReduce() ? AxisForm::full() : form;
-    cost += getReformCost(value, forms[value], finished, op.pass);
+    if (forms[value].isReduce())
+      demand.form = AxisForm::full();
+    cost += getReformCost(value, forms[value], demand);
     // Nor cut what is whole. Sums wait through views and additions, where they
     // may meet other sums, and are finished before anything else.
     if (forms[value].isFull() || op.isView || isa<nn::AddOp>(op.op))
@@ -225,8 +306,10 @@ double AxisPlanner::getGreedyCost(unsigned index,
   }
   for (auto [value, form] : llvm::zip(op.results, signature.results))
     if (form.isReduce())
-      cost += getReformCost(value, form, AxisForm::full(),
-                            isGradient[value] ? PassKind::Update : op.pass);
+      cost += getReformCost(value, form,
+                            {AxisForm::full(),
+                             gradients[value].value_or(getWanter(index)),
+                             op.operands.empty() ? 1 : countCopies(index, 0)});
   return cost;
 }
 
@@ -234,38 +317,38 @@ double AxisPlanner::getGreedyCost(unsigned index,
 // Choice
 //===----------------------------------------------------------------------===//
 
-void AxisPlanner::addDemand(unsigned value, AxisForm form, PassKind pass,
-                            int change) {
+void AxisPlanner::addDemand(unsigned value, const Demand &demand, int change) {
   auto &list = demands[value];
-  auto *it = llvm::find_if(list, [&](const Demand &demand) {
-    return demand.form == form && demand.pass == pass;
-  });
+  auto *it = llvm::find_if(
+      list, [&](const Demand &other) { return other.isSame(demand); });
   if (it == list.end())
-    it = list.insert(list.end(), {form, pass, 0});
+    it = list.insert(list.end(), demand);
   it->count += change;
   if (it->count == 0)
     list.erase(it);
 }
 
-bool AxisPlanner::hasDemand(unsigned value, AxisForm form,
-                            PassKind pass) const {
-  return llvm::any_of(demands[value], [&](const Demand &demand) {
-    return demand.form == form && demand.pass == pass;
+bool AxisPlanner::hasDemand(unsigned value, const Demand &demand) const {
+  return llvm::any_of(demands[value], [&](const Demand &other) {
+    return other.isSame(demand);
   });
+}
+
+void AxisPlanner::changeDemands(unsigned index, int change) {
+  const OpNode &op = graph.ops[index];
+  for (unsigned i = 0; i < op.operands.size(); ++i)
+    addDemand(op.operands[i],
+              getDemand(index, i, op.signatures[axis].operands[i]), change);
 }
 
 void AxisPlanner::setSignature(unsigned index, unsigned candidate,
                                bool isFirst) {
   OpNode &op = graph.ops[index];
   if (!isFirst)
-    for (auto [value, form] :
-         llvm::zip(op.operands, op.signatures[axis].operands))
-      addDemand(value, form, op.pass, -1);
+    changeDemands(index, -1);
   op.signatures[axis] = candidates[index][candidate];
-  const Signature &signature = op.signatures[axis];
-  for (auto [value, form] : llvm::zip(op.operands, signature.operands))
-    addDemand(value, form, op.pass, 1);
-  for (auto [value, form] : llvm::zip(op.results, signature.results))
+  changeDemands(index, 1);
+  for (auto [value, form] : llvm::zip(op.results, op.signatures[axis].results))
     forms[value] = form;
 }
 
@@ -273,8 +356,8 @@ void AxisPlanner::addDemandsOfResults() {
   for (unsigned i = 0; i < graph.arguments.size(); ++i)
     forms[i] = graph.arguments[i].forms[axis];
   for (auto [index, result] : llvm::enumerate(graph.results))
-    addDemand(result.value, graph.getResultForm(index, axis), PassKind::Update,
-              1);
+    addDemand(result.value,
+              {graph.getResultForm(index, axis), getResultWanter(index)}, 1);
 }
 
 void AxisPlanner::chooseGreedily() {
@@ -292,41 +375,78 @@ void AxisPlanner::chooseGreedily() {
   }
 }
 
-double AxisPlanner::getResultCost(unsigned index) const {
-  double cost = 0;
-  for (unsigned value : graph.ops[index].results)
-    cost += getValueCost(value);
-  return cost;
+unsigned AxisPlanner::getCurrent(unsigned index) const {
+  return llvm::find(candidates[index], graph.ops[index].signatures[axis]) -
+         candidates[index].begin();
 }
 
-/// Takes the best signature of operator `index`. With `raises`, also one of
-/// equal cost if a change of form thereby moves from the results to the
-/// operands: it may meet an equal one there.
+/// Appends the candidates of the views among the operands, and of the views
+/// before them, that give the forms which `signature` of `index` asks for.
+void AxisPlanner::addViews(unsigned index, const Signature &signature,
+                           Choices &choices) const {
+  for (auto [value, form] :
+       llvm::zip(graph.ops[index].operands, signature.operands)) {
+    int producer = graph.values[value].producer;
+    if (producer < 0 || !graph.ops[producer].isView || forms[value] == form)
+      continue;
+    for (auto [i, candidate] : llvm::enumerate(candidates[producer])) {
+      if (candidate.results[0] != form)
+        continue;
+      choices.push_back(
+          {static_cast<unsigned>(producer), static_cast<unsigned>(i)});
+      addViews(producer, candidate, choices);
+      break;
+    }
+  }
+}
+
+/// Makes the choices and tells what they save; undoes them.
+double AxisPlanner::tryChoices(const Choices &choices, double &fewerResults) {
+  double before = getCost(choices);
+  fewerResults = getResultCost(choices.front().first);
+  Choices undo;
+  for (auto [index, candidate] : choices) {
+    undo.push_back({index, getCurrent(index)});
+    setSignature(index, candidate);
+  }
+  double after = getCost(choices);
+  fewerResults -= getResultCost(choices.front().first);
+  for (auto [index, candidate] : llvm::reverse(undo))
+    setSignature(index, candidate);
+  return before - after > kEpsilon * before || before - after <= 0
+             ? before - after
+             : 0;
+}
+
+/// Takes the best signature of operator `index`, alone or with the views before
+/// it. With `raises`, also one of equal cost if a change of form thereby moves
+/// from the results to the operands: it may meet an equal one there.
 bool AxisPlanner::improve(unsigned index, bool raises) {
-  unsigned count = candidates[index].size();
-  if (count < 2)
-    return false;
-  const auto &all = candidates[index];
-  unsigned current = llvm::find(all, graph.ops[index].signatures[axis]) -
-                     all.begin();
-  unsigned best = current;
-  double bestCost = getLocalCost(index), bestResults = getResultCost(index);
-  for (unsigned i = 0; i < count; ++i) {
+  unsigned current = getCurrent(index);
+  Choices best;
+  double bestGain = 0;
+  for (unsigned i = 0; i < candidates[index].size(); ++i) {
     if (i == current)
       continue;
-    setSignature(index, i);
-    double cost = getLocalCost(index), results = getResultCost(index);
-    bool isBetter = cost < bestCost - kEpsilon * bestCost;
-    bool isHigher = raises && cost <= bestCost + kEqualCost &&
-                    results < bestResults - 1;
-    if (!isBetter && !isHigher)
-      continue;
-    best = i;
-    bestCost = cost;
-    bestResults = results;
+    Choices alone{{index, i}}, together{{index, i}};
+    addViews(index, candidates[index][i], together);
+    double fewerResults;
+    double gain = tryChoices(alone, fewerResults);
+    bool isHigher =
+        raises && best.empty() && gain >= -kEqualCost && fewerResults > 1;
+    if (gain > bestGain || isHigher) {
+      best = alone;
+      bestGain = std::max(gain, 0.0);
+    }
+    gain = together.size() > 1 ? tryChoices(together, fewerResults) : 0;
+    if (gain > bestGain) {
+      best = together;
+      bestGain = gain;
+    }
   }
-  setSignature(index, best);
-  return best != current;
+  for (auto [op, candidate] : best)
+    setSignature(op, candidate);
+  return !best.empty();
 }
 
 bool AxisPlanner::sweep(bool backwards) {

@@ -1,4 +1,5 @@
-//===- AxisPlanner.h - signatures along one axis ----------------------------===//
+//===- AxisPlanner.h - signatures along one axis
+//----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -30,6 +31,9 @@ struct AxisPolicy {
   /// over the axis whatever the operators do, so that this costs next to
   /// nothing against other communication; parameters are full where used.
   bool isBatchAxis = false;
+  /// Gradients are due as the shards of sharded parameters too (ZeRO); the
+  /// gradient of an expert is not.
+  bool scattersGradients = false;
   /// Per argument: used as it is stored in the forward and backward passes
   /// (experts, column and row split weights). Views keep the form as well.
   llvm::SmallVector<bool> keepStored;
@@ -47,34 +51,61 @@ public:
 private:
   using Form = spmd::AxisForm;
 
-  /// How often a value is wanted in a form by a pass.
+  /// Who wants a form: a pass, or an update (or result) for which the sum of a
+  /// gradient is due whatever the plan.
+  enum class Wanter : uint8_t { Forward, Backward, Update, Due };
+
+  /// How often a value is wanted in a form.
   struct Demand {
     Form form;
-    PassKind pass;
-    unsigned count;
+    Wanter wanter;
+    /// How often the change of form happens: once, or per strand.
+    int64_t copies = 1;
+    unsigned count = 0;
+
+    bool isSame(const Demand &other) const {
+      return form == other.form && wanter == other.wanter &&
+             copies == other.copies;
+    }
   };
 
+  /// Operators, each with one of its candidates.
+  using Choices = llvm::SmallVector<std::pair<unsigned, unsigned>, 4>;
+
   void findCandidates();
+  void findGradients();
+  void findDueUpdates();
+  bool isDueResult(unsigned result) const;
+  Wanter getWanter(unsigned op) const;
+  Wanter getResultWanter(unsigned result) const;
+  int64_t countCopies(unsigned op, unsigned operand) const;
+  Demand getDemand(unsigned op, unsigned operand, Form form) const;
   void addDemandsOfResults();
   void chooseGreedily();
   bool sweep(bool backwards);
   bool improve(unsigned op, bool raises);
+  unsigned getCurrent(unsigned op) const;
+  void addViews(unsigned op, const spmd::Signature &signature,
+                Choices &choices) const;
+  double tryChoices(const Choices &choices, double &fewerResults);
 
   bool isAllowed(const OpNode &op, const spmd::Signature &signature) const;
   bool isAllowedOperand(const OpNode &op, unsigned operand, Form form) const;
   bool isLinear(const OpNode &op, unsigned operand) const;
 
-  double getReformCost(unsigned value, Form from, Form to, PassKind pass) const;
-  double getTimeCost(double bytes, Form from, Form to, PassKind pass) const;
-  double getSpaceCost(double bytes, Form from, Form to, PassKind pass) const;
+  double getReformCost(unsigned value, Form from, const Demand &demand) const;
+  double getTimeCost(double bytes, Form from, Form to, Wanter wanter) const;
+  double getSpaceCost(double bytes, Form from, Form to, Wanter wanter) const;
   double getValueCost(unsigned value) const;
-  double getRedundancy(const OpNode &op, const spmd::Signature &signature) const;
-  double getLocalCost(unsigned op) const;
+  double getRedundancy(const OpNode &op,
+                       const spmd::Signature &signature) const;
+  double getCost(const Choices &choices) const;
   double getResultCost(unsigned op) const;
   double getGreedyCost(unsigned op, const spmd::Signature &signature) const;
 
-  void addDemand(unsigned value, Form form, PassKind pass, int change);
-  bool hasDemand(unsigned value, Form form, PassKind pass) const;
+  void addDemand(unsigned value, const Demand &demand, int change);
+  bool hasDemand(unsigned value, const Demand &demand) const;
+  void changeDemands(unsigned op, int change);
   void setSignature(unsigned op, unsigned candidate, bool isFirst = false);
 
   StepGraph &graph;
@@ -86,9 +117,11 @@ private:
   std::vector<llvm::SmallVector<Demand, 2>> demands;
   /// The form of each value, as its producer makes it.
   std::vector<Form> forms;
-  /// Whether a value ends, through linear operators, in updates and results
-  /// only: a gradient or a loss.
-  std::vector<bool> isGradient;
+  /// Where a value ends, through linear operators, if that is in updates and
+  /// results only: a gradient or a loss.
+  std::vector<std::optional<Wanter>> gradients;
+  /// Whether an operator updates what is stored as its summed gradient comes.
+  std::vector<bool> isDue;
 };
 
 } // namespace tandem::plan

@@ -1,4 +1,5 @@
-//===- Changes.cpp - the changes of form that a plan implies ----------------===//
+//===- Changes.cpp - the changes of form that a plan implies
+//----------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -36,9 +37,8 @@ FailureOr<StepGraph> tandem::plan::readPlannedGraph(ModuleOp module) {
     auto texts =
         op.op->getAttrOfType<ArrayAttr>(SPMDDialect::kSignatureAttrName);
     if (!texts || texts.size() != mesh.getNumAxes())
-      return op.op->emitError()
-             << "has no '" << SPMDDialect::kSignatureAttrName
-             << "': run the plan stage";
+      return op.op->emitError() << "has no '" << SPMDDialect::kSignatureAttrName
+                                << "': run the plan stage";
     for (auto [axis, text] : llvm::enumerate(texts))
       if (auto signature = parseSignature(cast<StringAttr>(text).getValue()))
         op.signatures[axis] = *signature;
@@ -82,8 +82,8 @@ SmallVector<Demand> ChangeFinder::getDemands(unsigned value) const {
   SmallVector<Demand> demands;
   for (Use use : graph.values[value].uses) {
     bool isReturn = use.op == graph.ops.size();
-    Demand demand{isReturn ? PassKind::Update : graph.ops[use.op].pass, use.op,
-                  {}};
+    Demand demand{
+        isReturn ? PassKind::Update : graph.ops[use.op].pass, use.op, {}};
     for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
       demand.forms.push_back(
           isReturn ? graph.getResultForm(use.operand, axis)

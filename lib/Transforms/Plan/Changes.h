@@ -1,4 +1,5 @@
-//===- Changes.h - the changes of form that a plan implies ------------------===//
+//===- Changes.h - the changes of form that a plan implies
+//------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

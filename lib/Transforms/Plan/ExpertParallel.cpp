@@ -1,4 +1,5 @@
-//===- ExpertParallel.cpp - expert weights over an axis ---------------------===//
+//===- ExpertParallel.cpp - expert weights over an axis
+//---------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -44,8 +45,8 @@ bool ExpertRegion::visitProduct(const WeightedProduct &product) {
                      forms[activation] != signature.operands[0]))
       continue;
     unsigned weight = op.operands[product.weight];
-    auto stored = graph.getStoredForm(
-        weight, signature.operands[product.weight], size);
+    auto stored =
+        graph.getStoredForm(weight, signature.operands[product.weight], size);
     if (!stored || !stored->isGather(0) || !decideWeight(product, signature))
       continue;
     Origins from;

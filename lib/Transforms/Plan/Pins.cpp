@@ -1,4 +1,5 @@
-//===- Pins.cpp - stored forms that the user asks for -----------------------===//
+//===- Pins.cpp - stored forms that the user asks for
+//-----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -40,9 +41,8 @@ static LogicalResult parseAxis(func::FuncOp step, MeshAttr mesh, StringRef text,
   return success();
 }
 
-FailureOr<SmallVector<Pin>> tandem::plan::parsePins(func::FuncOp step,
-                                                    MeshAttr mesh,
-                                                    StringRef text) {
+FailureOr<SmallVector<Pin>>
+tandem::plan::parsePins(func::FuncOp step, MeshAttr mesh, StringRef text) {
   SmallVector<StringRef> entries;
   text.split(entries, ';', -1, /*KeepEmpty=*/false);
   SmallVector<Pin> pins;
@@ -106,9 +106,8 @@ static LogicalResult pinArgument(StepGraph &graph, unsigned argument,
     node.forms[axis] = form;
     return success();
   }
-  auto diagnostic = graph.step.emitError()
-                    << "pin '" << pin.glob << "': '" << node.name
-                    << "' of shape [";
+  auto diagnostic = graph.step.emitError() << "pin '" << pin.glob << "': '"
+                                           << node.name << "' of shape [";
   llvm::interleaveComma(node.type.getShape(), diagnostic);
   return diagnostic << "] cannot be " << form.str() << " on axis '"
                     << graph.mesh.getName(axis) << "': " << reason

@@ -1,4 +1,5 @@
-//===- Plan.cpp - the plan stage --------------------------------------------===//
+//===- Plan.cpp - the plan stage
+//--------------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -37,17 +38,16 @@ static FailureOr<MeshAttr> parseMesh(func::FuncOp step, StringRef text,
     int64_t size;
     if (name.trim().empty() || sizeText.trim().getAsInteger(10, size) ||
         size < 1)
-      return step.emitError() << "mesh '" << text
-                              << "': expected 'axis=size', found '"
-                              << part.trim() << "'";
+      return step.emitError()
+             << "mesh '" << text << "': expected 'axis=size', found '"
+             << part.trim() << "'";
     add(name.trim(), size);
   }
   // One device is a mesh of one point.
   if (names.empty())
     add("data", 1);
   if (micro < 1)
-    return step.emitError()
-           << "micro is " << micro << ", expected at least 1";
+    return step.emitError() << "micro is " << micro << ", expected at least 1";
   if (micro > 1)
     add("micro", micro);
   unsigned numTimeAxes = micro > 1 ? 1 : 0;
@@ -180,8 +180,12 @@ LogicalResult PlanPass::run() {
     if (failed(read))
       return failure();
     file = std::move(*read);
-    if (mesh.empty())
-      mesh = file->mesh, micro = file->micro;
+    if (!mesh.empty() && mesh != file->mesh)
+      return step.emitError()
+             << "plan file '" << planFile << "' is for the mesh " << file->mesh
+             << " with micro=" << file->micro << ", but mesh=" << mesh;
+    mesh = file->mesh;
+    micro = file->micro;
   }
   FailureOr<MeshAttr> axes = parseMesh(step, mesh, micro);
   if (failed(axes))
@@ -265,9 +269,9 @@ void VerifyPlanPass::runOnOperation() {
   MeshAttr mesh = getMesh(getOperation());
   auto step = getOperation().lookupSymbol<func::FuncOp>("step");
   if (!mesh || !step) {
-    getOperation().emitError() << "the module has no "
-                               << (mesh ? "function @step" : "'spmd.mesh'")
-                               << ": run the plan stage first";
+    getOperation().emitError()
+        << "the module has no " << (mesh ? "function @step" : "'spmd.mesh'")
+        << ": run the plan stage first";
     return signalPassFailure();
   }
   if (failed(verifyStep(step, mesh)))

@@ -1,4 +1,5 @@
-//===- PlanFile.cpp - a plan as text ----------------------------------------===//
+//===- PlanFile.cpp - a plan as text
+//----------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -65,7 +66,8 @@ std::string tandem::plan::hashGraph(ModuleOp module) {
   });
   std::string text;
   llvm::raw_string_ostream os(text);
-  copy->print(os, OpPrintingFlags().printGenericOpForm().enableDebugInfo(false));
+  copy->print(os,
+              OpPrintingFlags().printGenericOpForm().enableDebugInfo(false));
   auto digest = llvm::SHA256::hash(llvm::arrayRefFromStringRef(text));
   return llvm::toHex(digest, /*LowerCase=*/true);
 }
@@ -99,9 +101,9 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
       file.mesh = line.trim().str();
     else if (line.consume_front("micro ")) {
       if (line.trim().getAsInteger(10, file.micro))
-        return step.emitError() << "plan file '" << path << "', line "
-                                << number + 1 << ": micro is '" << line.trim()
-                                << "', expected a number";
+        return step.emitError()
+               << "plan file '" << path << "', line " << number + 1
+               << ": micro is '" << line.trim() << "', expected a number";
     } else
       file.lines.push_back({static_cast<unsigned>(number + 1), line.str()});
   }

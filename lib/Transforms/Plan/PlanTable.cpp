@@ -1,4 +1,5 @@
-//===- PlanTable.cpp - a plan for people ------------------------------------===//
+//===- PlanTable.cpp - a plan for people
+//------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Changes.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/Support/Format.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Transforms/Plan/Plan.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Format.h"
 #include <map>
 
 using namespace mlir;
@@ -141,9 +142,9 @@ void PlanTable::printArguments() {
                        : node.role == Role::State   ? "state"
                        : node.role == Role::Input   ? "input"
                                                     : "buffer";
-    Sum &sum = lines[role + " " + getPattern(node.name) + " " +
-                     formatShape(node.type) + "  " +
-                     formatForms(mesh, node.forms)];
+    Sum &sum =
+        lines[role + " " + getPattern(node.name) + " " +
+              formatShape(node.type) + "  " + formatForms(mesh, node.forms)];
     double parts = 1;
     for (unsigned axis = 0; axis < mesh.getNumSpaceAxes(); ++axis)
       parts *= node.forms[axis].isGather() ? mesh.getSize(axis) : 1;
@@ -170,8 +171,9 @@ void PlanTable::printUndivided() {
         divides |= graph.canStore(index, axis, AxisForm::gather(dim));
       if (node.role == Role::Parameter && !divides)
         os << "  whole on axis '" << mesh.getName(axis) << "' of size "
-           << mesh.getSize(axis) << ", since no dimension divides: "
-           << node.name << " " << formatShape(node.type) << "\n";
+           << mesh.getSize(axis)
+           << ", since no dimension divides: " << node.name << " "
+           << formatShape(node.type) << "\n";
     }
   }
 }
@@ -217,10 +219,10 @@ void PlanTable::printCollectives() {
     if (!change.isCommunication(mesh))
       continue;
     for (Sum *sum :
-         {&total, &lines[getPassName(change.pass).str() + "  " +
-                         getChangeName(change).str() + "  " +
-                         mesh.getName(change.axis).str() + "  " +
-                         getKind(change)]}) {
+         {&total,
+          &lines[getPassName(change.pass).str() + "  " +
+                 getChangeName(change).str() + "  " +
+                 mesh.getName(change.axis).str() + "  " + getKind(change)]}) {
       sum->count += change.count;
       sum->bytes += change.count * change.bytes;
     }

@@ -1,4 +1,5 @@
-//===- Presets.cpp - what plan presets ask of each axis ---------------------===//
+//===- Presets.cpp - what plan presets ask of each axis
+//---------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -46,8 +47,7 @@ static StringRef getAxisName(AxisPreset preset) {
 }
 
 FailureOr<SmallVector<AxisPreset>>
-tandem::plan::getAxisPresets(func::FuncOp step, MeshAttr mesh,
-                             StringRef name) {
+tandem::plan::getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
   std::optional<AxisPreset> preset = parsePreset(name);
   if (!preset)
     return step.emitError()
@@ -61,9 +61,9 @@ tandem::plan::getAxisPresets(func::FuncOp step, MeshAttr mesh,
     return presets;
   auto main = findMainAxis(mesh, *preset);
   if (!main)
-    return step.emitError() << "plan preset '" << name << "' needs an axis "
-                            << getAxisName(*preset) << ", but the mesh is "
-                            << mesh;
+    return step.emitError()
+           << "plan preset '" << name << "' needs an axis "
+           << getAxisName(*preset) << ", but the mesh is " << mesh;
   for (unsigned axis = 0; axis < mesh.getNumSpaceAxes(); ++axis)
     if (mesh.getName(axis) == "data" || *preset == AxisPreset::ExpertParallel)
       presets[axis] = AxisPreset::DataParallel;
@@ -95,8 +95,8 @@ static LogicalResult emitIndivisible(StepGraph &graph, unsigned argument,
   return graph.step.emitError()
          << "the batch of input '" << node.name << "' has size "
          << node.type.getDimSize(node.batchDim)
-         << ", which does not divide into " << parts << " equal parts ("
-         << axes << ")";
+         << ", which does not divide into " << parts << " equal parts (" << axes
+         << ")";
 }
 
 LogicalResult
@@ -153,6 +153,7 @@ AxisPolicy tandem::plan::applyPreset(StepGraph &graph, unsigned axis,
   policy.keepStored.assign(graph.arguments.size(), false);
   policy.isFree.assign(isPinned.begin(), isPinned.end());
   policy.isBatchAxis = splitsBatch(preset);
+  policy.scattersGradients = preset == AxisPreset::Zero;
   if (preset == AxisPreset::Zero)
     shardParameters(graph, axis, isPinned);
   if (preset == AxisPreset::TensorParallel)

@@ -1,4 +1,5 @@
-//===- Presets.h - what plan presets ask of each axis -----------------------===//
+//===- Presets.h - what plan presets ask of each axis
+//-----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -21,8 +22,8 @@ enum class AxisPreset {
 };
 
 /// One per axis of the mesh, by the names of the axes: batch and ZeRO on
-/// `data`, tensor parallelism on `model`, experts on `expert`, else `data`; on a
-/// mesh with one axis, that one. Emits an error at the step where an axis is
+/// `data`, tensor parallelism on `model`, experts on `expert`, else `data`; on
+/// a mesh with one axis, that one. Emits an error at the step where an axis is
 /// missing or the preset is unknown.
 mlir::FailureOr<llvm::SmallVector<AxisPreset>>
 getAxisPresets(mlir::func::FuncOp step, spmd::MeshAttr mesh,
@@ -40,14 +41,13 @@ parsePins(mlir::func::FuncOp step, spmd::MeshAttr mesh, llvm::StringRef text);
 
 /// Writes the pinned forms into the arguments; `isPinned` gets, per argument
 /// and axis, whether a pin says it. Errors name the tensor and what is legal.
-mlir::LogicalResult
-applyPins(StepGraph &graph, llvm::ArrayRef<Pin> pins,
-          std::vector<llvm::SmallVector<bool>> &isPinned);
+mlir::LogicalResult applyPins(StepGraph &graph, llvm::ArrayRef<Pin> pins,
+                              std::vector<llvm::SmallVector<bool>> &isPinned);
 
 /// Splits inputs over the batch on every axis that asks for it.
-mlir::LogicalResult splitBatch(StepGraph &graph,
-                               llvm::ArrayRef<AxisPreset> presets,
-                               const std::vector<llvm::SmallVector<bool>> &pins);
+mlir::LogicalResult
+splitBatch(StepGraph &graph, llvm::ArrayRef<AxisPreset> presets,
+           const std::vector<llvm::SmallVector<bool>> &pins);
 
 /// The stored forms of parameters and states on `axis`, and the policy for
 /// its operators. `isPinned` has one entry per argument.

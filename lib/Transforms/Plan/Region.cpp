@@ -1,4 +1,5 @@
-//===- Region.cpp - how far a split reaches ---------------------------------===//
+//===- Region.cpp - how far a split reaches
+//---------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,7 +13,8 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-SplitRegion::SplitRegion(StepGraph &graph, unsigned axis, ArrayRef<bool> isPinned)
+SplitRegion::SplitRegion(StepGraph &graph, unsigned axis,
+                         ArrayRef<bool> isPinned)
     : graph(graph), axis(axis), size(graph.mesh.getSize(axis)),
       isPinned(isPinned), candidates(graph.ops.size()) {
   for (auto [index, op] : llvm::enumerate(graph.ops))
@@ -54,7 +56,7 @@ void SplitRegion::setResults(unsigned index, Form form, const Origins &from) {
 }
 
 bool SplitRegion::decideWeight(const WeightedProduct &product,
-                          const Signature &signature) {
+                               const Signature &signature) {
   unsigned value = graph.ops[product.op].operands[product.weight];
   auto stored =
       graph.getStoredForm(value, signature.operands[product.weight], size);
@@ -74,9 +76,8 @@ void SplitRegion::follow(unsigned index, const Signature &signature) {
     if (!isParameterView(value))
       continue;
     std::optional<Form> stored = graph.getStoredForm(value, form, size);
-    auto [it, isNew] =
-        wanted.insert({static_cast<unsigned>(graph.values[value].viewOf),
-                       stored});
+    auto [it, isNew] = wanted.insert(
+        {static_cast<unsigned>(graph.values[value].viewOf), stored});
     if (!isNew && it->second != stored)
       it->second = std::nullopt;
   }

@@ -1,4 +1,5 @@
-//===- Region.h - how far a split reaches -----------------------------------===//
+//===- Region.h - how far a split reaches
+//-----------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,5 @@
-//===- StepGraph.cpp - a training step as the planner sees it ---------------===//
+//===- StepGraph.cpp - a training step as the planner sees it
+//---------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepGraph.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "tandem/Analysis/Bytes.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace tandem;

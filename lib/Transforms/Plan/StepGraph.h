@@ -1,4 +1,5 @@
-//===- StepGraph.h - a training step as the planner sees it -----------------===//
+//===- StepGraph.h - a training step as the planner sees it
+//-----------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -99,13 +100,11 @@ public:
   spmd::AxisForm getResultForm(unsigned index, unsigned axis) const;
   /// The form of the view `value` if its argument is stored as `stored` and no
   /// view changes the form; none where some view has no such signature.
-  std::optional<spmd::AxisForm> getViewForm(unsigned value,
-                                            spmd::AxisForm stored,
-                                            int64_t axisSize) const;
+  std::optional<spmd::AxisForm>
+  getViewForm(unsigned value, spmd::AxisForm stored, int64_t axisSize) const;
   /// The stored form of the argument that gives the view `value` this form.
-  std::optional<spmd::AxisForm> getStoredForm(unsigned value,
-                                              spmd::AxisForm viewed,
-                                              int64_t axisSize) const;
+  std::optional<spmd::AxisForm>
+  getStoredForm(unsigned value, spmd::AxisForm viewed, int64_t axisSize) const;
   /// Takes the signatures of `axis` as final: divides rules, bytes and FLOPs.
   void commitAxis(unsigned axis);
   /// Whether argument `index` can be stored so on `axis`, the forms on the

@@ -1,4 +1,5 @@
-//===- Plan.h - the plan stage ----------------------------------------------===//
+//===- Plan.h - the plan stage
+//----------------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -46,9 +47,9 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
       *this, "pins",
       llvm::cl::desc("stored forms by name: 'layers.*.w1:model=gather(1);...'"),
       llvm::cl::init("")};
-  Option<std::string> planFile{
-      *this, "plan-file", llvm::cl::desc("take the plan from this file"),
-      llvm::cl::init("")};
+  Option<std::string> planFile{*this, "plan-file",
+                               llvm::cl::desc("take the plan from this file"),
+                               llvm::cl::init("")};
   Option<std::string> output{*this, "output",
                              llvm::cl::desc("write the plan to this file"),
                              llvm::cl::init("")};
@@ -58,8 +59,8 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
 constexpr llvm::StringLiteral kFormAttrName = "spmd.form";
 constexpr llvm::StringLiteral kPlanHashAttrName = "spmd.plan_hash";
 
-/// Plans by the options. Mesh and preset of a plan file are its own; naming
-/// another mesh or number of microbatches beside it is an error.
+/// Plans by the options. A plan file brings its own mesh and number of
+/// microbatches; naming another mesh beside it is an error.
 std::unique_ptr<mlir::Pass> createPlanPass(const PlanOptions &options);
 /// Fails unless every operator has a signature per axis that its rule gives,
 /// and arguments and results have forms that divide their shapes.
