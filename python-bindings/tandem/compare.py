@@ -7,7 +7,8 @@ the scale:
   parameter  the larger of max |p| and learning rate times steps. With Adam, elements whose gradient was
              below that floor at some step are exempt, and counted: there rounding noise, divided by its
              own size, decides the update.
-  state      the larger of max |s| and that gradient floor (squared for second moments)
+  state      the larger of max |s| and that gradient floor; for second moments, which are squares,
+             twice the larger of max |s| and the floor's square
   buffer     the larger of max |b| and FLOOR times the largest buffer of the same module; integers are
              equal. What exempt elements of parameters moved apart is allowed on top: a running mean
              follows the bias before its layer, whose gradient is zero in exact arithmetic.
@@ -176,15 +177,21 @@ def judge_parameters(found, expected, gradients, training):
     return [_judge_parameter(*pair, gradients, training) for pair in pairs] + rows
 
 
+def _judge_state(name, found, expected, floor, training):
+    """A second moment is a square: its relative error is twice the gradient's, its floor the square."""
+    second = name.startswith(_SECOND_MOMENTS)
+    factor, lowest = (2.0, floor**2) if second else (1.0, floor)
+    size = _largest(expected.double())
+    rule = ("2 " if second else "") + ("max|s|" if size > lowest else "gradient floor")
+    scale = factor * max(size, lowest)
+    difference = _difference(found, expected)
+    return _row("state", name, difference, expected, training.tolerance, scale, rule)
+
+
 def judge_states(found, expected, gradients, training):
     floor = max((gradient_floor(step) for step in gradients), default=0.0)
     pairs, rows = _pairs("state", found, expected)
-    for name, a, b in pairs:
-        lowest = floor**2 if name.startswith(_SECOND_MOMENTS) else floor
-        scale = max(_largest(b.double()), lowest)
-        rule = "max|s|" if scale > lowest else "gradient floor"
-        rows.append(_row("state", name, _difference(a, b), b, training.tolerance, scale, rule))
-    return rows
+    return [_judge_state(*pair, floor, training) for pair in pairs] + rows
 
 
 def exempt_drift(found, expected, gradients, training):

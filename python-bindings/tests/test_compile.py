@@ -251,7 +251,7 @@ def test_plan_text_compiles_again_and_not_for_another_graph(data, tmp_path):
     path.write_text(step.compiled.plan)
     again = tandem.compile(model, loss_fn, optim, data[0], plan=str(path), **how)
     assert again.bytes == step.bytes
-    with pytest.raises(tandem.CompileError, match="another graph|hash"):
+    with pytest.raises(tandem.CompileError, match="made for the graph"):
         tandem.compile(model, loss_fn, optim, batches(1, size=16)[0], plan=str(path), **how)
 
 

@@ -37,4 +37,4 @@ def test_mask_is_the_same(mesh, micro):
     for number in range(2):
         step(batch)
         kept = bernoulli(SHAPE, 1 - P, 11, 0, number)
-        torch.testing.assert_close(step.gradients()["seen"], kept / (1 - P))
+        torch.testing.assert_close(step.gradients()["seen"], kept.double() / (1 - P))
