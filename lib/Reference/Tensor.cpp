@@ -9,6 +9,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 using namespace mlir;
@@ -52,6 +53,13 @@ int64_t wrapTo(Type type, int64_t value) {
   if (width == 1 || type.isUnsignedInteger())
     return static_cast<int64_t>(low);
   return static_cast<int64_t>(low << (64 - width)) >> (64 - width);
+}
+
+int64_t truncate(double value) {
+  // A conversion out of range is undefined in C++.
+  if (!(value >= -0x1p63 && value < 0x1p63))
+    return std::numeric_limits<int64_t>::min();
+  return static_cast<int64_t>(value);
 }
 
 int64_t getNumElements(ArrayRef<int64_t> shape) {

@@ -26,6 +26,8 @@ double roundTo(mlir::Type type, double value);
 /// `value` modulo 2^width, sign-extended if `type` is not unsigned; i1 is 0
 /// or 1.
 int64_t wrapTo(mlir::Type type, int64_t value);
+/// `value` rounded towards zero; the smallest integer where it has none.
+int64_t truncate(double value);
 
 /// Row-major elements with a shape and an element type. A value: copies are
 /// deep.
@@ -49,7 +51,7 @@ public:
     return isFloating ? doubles[i] : static_cast<double>(integers[i]);
   }
   int64_t getInteger(int64_t i) const {
-    return isFloating ? static_cast<int64_t>(doubles[i]) : integers[i];
+    return isFloating ? truncate(doubles[i]) : integers[i];
   }
   /// Sets the element at `i`, rounded or wrapped to the element type.
   void setDouble(int64_t i, double value) {
