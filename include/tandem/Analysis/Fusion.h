@@ -53,7 +53,8 @@ getGroupOutputs(const FusionGroup &group,
                 llvm::ArrayRef<FusionGroup> groups);
 
 /// Clones a kernel group into a new private function `name` (inputs -> outputs)
-/// at the end of `module`. Locations stay, discardable attributes are dropped.
+/// at the end of `module`, whose `spmd.mesh` must be that of the group. Locations
+/// stay, discardable attributes are dropped.
 mlir::func::FuncOp outlineGroup(const FusionGroup &group,
                                 llvm::ArrayRef<mlir::Value> inputs,
                                 llvm::ArrayRef<mlir::Value> outputs,

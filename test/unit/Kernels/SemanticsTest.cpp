@@ -1,0 +1,322 @@
+//===- SemanticsTest.cpp - special values, meshes, errors, the cache ------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelRunner.h"
+#include "tandem/Reference/Interpreter.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include <gtest/gtest.h>
+#include <limits>
+#include <thread>
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::test;
+
+static KernelOptions withoutCache() {
+  KernelOptions options;
+  options.useCache = false;
+  return options;
+}
+
+//===----------------------------------------------------------------------===//
+// Special values
+//===----------------------------------------------------------------------===//
+
+/// Runs the function of the text on one row of floats that holds NaN and
+/// infinities at some places, and compares with the reference.
+static void checkSpecial(StringRef text, ArrayRef<double> specials) {
+  auto context = makeContext();
+  auto module = parse(*context, text);
+  ASSERT_TRUE(module);
+  LoadedKernels kernels(*module, withoutCache());
+  ASSERT_EQ(kernels.getError(), "");
+  for (auto function : module->getOps<func::FuncOp>()) {
+    std::vector<Tensor> inputs = makeInputs(function, 11);
+    for (auto [index, value] : llvm::enumerate(specials))
+      inputs[0].setDouble(index * 7 % inputs[0].getNumElements(), value);
+    auto expected = reference::interpret(function, {}, inputs);
+    ASSERT_TRUE(succeeded(expected));
+    std::vector<Tensor> actual = kernels.run(function, inputs);
+    for (auto [mine, theirs] : llvm::zip(actual, *expected))
+      EXPECT_LE(test::compare(mine, theirs), 2e-6) << function.getName().str();
+  }
+}
+
+static const double kNaN = std::numeric_limits<double>::quiet_NaN();
+static const double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST(SpecialValues, RowsWithMinusInfinity) {
+  // The first row of the last kernel is all -inf.
+  checkSpecial(R"(
+    func.func @some(%x: tensor<4x33xf32>) -> tensor<4x33xf32> {
+      %0 = nn.softmax %x {dim = 1 : i64} : (tensor<4x33xf32>) -> tensor<4x33xf32>
+      return %0 : tensor<4x33xf32>
+    }
+    func.func @all(%x: tensor<3x40xf32>) -> tensor<3x40xf32> {
+      %i = nn.iota : tensor<3xi64>
+      %z = nn.constant dense<0> : tensor<i64> -> tensor<i64>
+      %c = nn.compare %i, %z {predicate = "eq"} : (tensor<3xi64>, tensor<i64>) -> tensor<3xi1>
+      %r = nn.reshape %c : (tensor<3xi1>) -> tensor<3x1xi1>
+      %n = nn.constant dense<0xFF800000> : tensor<f32> -> tensor<f32>
+      %m = nn.select %r, %n, %x : (tensor<3x1xi1>, tensor<f32>, tensor<3x40xf32>) -> tensor<3x40xf32>
+      %0 = nn.softmax %m {dim = 1 : i64} : (tensor<3x40xf32>) -> tensor<3x40xf32>
+      return %0 : tensor<3x40xf32>
+    })",
+               {-kInfinity, -kInfinity, -kInfinity, -kInfinity});
+}
+
+TEST(SpecialValues, NaNPropagates) {
+  std::string text;
+  for (std::string op :
+       {"exp", "log", "tanh", "erf", "relu", "sigmoid", "silu", "neg", "abs",
+        "sqrt", "expm1", "log1p", "floor"})
+    text += "func.func @" + op +
+            "(%x: tensor<64xf32>) -> tensor<64xf32> {\n"
+            "  %0 = nn." + op + " %x : (tensor<64xf32>) -> tensor<64xf32>\n"
+            "  return %0 : tensor<64xf32>\n}\n";
+  for (std::string op : {"maximum", "minimum", "add", "mul", "div"})
+    text += "func.func @" + op +
+            "(%x: tensor<64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> {\n"
+            "  %0 = nn." + op +
+            " %x, %y : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>\n"
+            "  return %0 : tensor<64xf32>\n}\n";
+  for (std::string op : {"sum", "max", "min"})
+    text += "func.func @reduce_" + op +
+            "(%x: tensor<4x64xf32>) -> tensor<4xf32> {\n"
+            "  %0 = nn." + op +
+            " %x {dims = array<i64: 1>} : (tensor<4x64xf32>) -> tensor<4xf32>\n"
+            "  return %0 : tensor<4xf32>\n}\n";
+  checkSpecial(text, {kNaN, 1.0, kNaN, 0.5, kNaN});
+}
+
+TEST(SpecialValues, Infinities) {
+  std::string text;
+  for (std::string op : {"exp", "tanh", "erf", "relu", "sigmoid", "neg", "abs",
+                         "sqrt", "expm1", "floor", "reciprocal"})
+    text += "func.func @" + op +
+            "(%x: tensor<64xf32>) -> tensor<64xf32> {\n"
+            "  %0 = nn." + op + " %x : (tensor<64xf32>) -> tensor<64xf32>\n"
+            "  return %0 : tensor<64xf32>\n}\n";
+  checkSpecial(text, {kInfinity, -kInfinity, 1e30, -1e30, 88.0, -88.0, -103.0});
+}
+
+TEST(SpecialValues, IntegersDoNotTrap) {
+  auto context = makeContext();
+  auto module = parse(*context, R"(
+    func.func @div(%x: tensor<4xi64>, %y: tensor<4xi64>) -> tensor<4xi64> {
+      %0 = nn.div %x, %y : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+      return %0 : tensor<4xi64>
+    }
+    func.func @remainder(%x: tensor<4xi64>, %y: tensor<4xi64>) -> tensor<4xi64> {
+      %0 = nn.remainder %x, %y : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+      return %0 : tensor<4xi64>
+    })");
+  LoadedKernels kernels(*module, withoutCache());
+  ASSERT_EQ(kernels.getError(), "");
+  for (auto function : module->getOps<func::FuncOp>()) {
+    std::vector<Tensor> inputs = makeInputs(function, 1);
+    inputs[0].setInteger(0, INT64_MIN);
+    inputs[1].setInteger(0, -1);
+    inputs[1].setInteger(1, 0);
+    kernels.run(function, inputs);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Meshes
+//===----------------------------------------------------------------------===//
+
+TEST(Mesh, CoordinatesAreScalars) {
+  auto context = makeContext();
+  auto module = parse(*context, R"(
+    module attributes {spmd.mesh = #spmd.mesh<data = 2, model = 3>} {
+    func.func @f(%x: tensor<12x4xf32>) -> (tensor<2x4xf32>, tensor<12x4xf32>, tensor<2xi64>, tensor<i64>) {
+      %0 = spmd.local_slice %x over ["data", "model"] dim 0 : tensor<12x4xf32> -> tensor<2x4xf32>
+      %1 = spmd.keep_first %x over ["model"] : tensor<12x4xf32> -> tensor<12x4xf32>
+      %c = spmd.coordinate "data" : tensor<i64>
+      %i = nn.iota : tensor<2xi64>
+      %2 = nn.add %i, %c : (tensor<2xi64>, tensor<i64>) -> tensor<2xi64>
+      return %0, %1, %2, %c : tensor<2x4xf32>, tensor<12x4xf32>, tensor<2xi64>, tensor<i64>
+    }})");
+  ASSERT_TRUE(module);
+  LoadedKernels kernels(*module, withoutCache());
+  ASSERT_EQ(kernels.getError(), "");
+  auto function = *module->getOps<func::FuncOp>().begin();
+  std::vector<std::string> axes = {"data", "model"};
+  EXPECT_EQ(getKernelAxes(function), axes);
+  EXPECT_EQ(kernels.getCompiled().kernels.lookup("f").axes, axes);
+  std::vector<Tensor> inputs = makeInputs(function, 2);
+  for (int64_t data : {0, 1})
+    for (int64_t model : {0, 1, 2}) {
+      std::vector<Tensor> results = kernels.run(function, inputs, {data, model});
+      int64_t first = (data * 3 + model) * 8;
+      for (int64_t i = 0; i < 8; ++i)
+        EXPECT_EQ(results[0].getDouble(i), inputs[0].getDouble(first + i));
+      for (int64_t i = 0; i < 48; ++i)
+        EXPECT_EQ(results[1].getDouble(i),
+                  model == 0 ? inputs[0].getDouble(i) : 0.0);
+      EXPECT_EQ(results[2].getInteger(1), data + 1);
+      EXPECT_EQ(results[3].getInteger(0), data);
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
+
+static std::string getError(StringRef text) {
+  auto context = makeContext();
+  auto module = parse(*context, text);
+  if (!module)
+    return "does not parse";
+  return LoadedKernels(*module, withoutCache()).getError();
+}
+
+TEST(Errors, NameTheOperator) {
+  EXPECT_EQ(getError(R"(
+    func.func @f(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+      %0 = nn.matmul %x, %x : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+      return %0 : tensor<2x2xf32>
+    })"),
+            "'nn.matmul' op has no kernel");
+  EXPECT_EQ(getError(R"(
+    func.func @f(%x: tensor<2xi64>) -> tensor<2xi64> {
+      %0 = nn.neg %x : (tensor<2xi64>) -> tensor<2xi64>
+      %1 = nn.exp %0 : (tensor<2xi64>) -> tensor<2xi64>
+      return %1 : tensor<2xi64>
+    })"),
+            "'nn.exp' op has no kernel for element type 'i64'");
+}
+
+/// The place is that of the user's operator, not of a printed copy.
+TEST(Errors, StandAtTheOperatorsLocation) {
+  auto context = makeContext();
+  auto module = parse(*context, R"(
+    func.func @f(%x: tensor<2xi64>) -> tensor<2xi64> {
+      %0 = nn.neg %x : (tensor<2xi64>) -> tensor<2xi64> loc("model.py":5:1)
+      %1 = nn.exp %0 : (tensor<2xi64>) -> tensor<2xi64> loc("model.py":6:1)
+      return %1 : tensor<2xi64>
+    })");
+  unsigned line = 0;
+  ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
+    if (auto place = dyn_cast<FileLineColLoc>(diagnostic.getLocation()))
+      line = place.getLine();
+    return success();
+  });
+  EXPECT_TRUE(failed(compileKernels(*module, withoutCache())));
+  EXPECT_EQ(line, 6u);
+}
+
+//===----------------------------------------------------------------------===//
+// The cache
+//===----------------------------------------------------------------------===//
+
+class CacheTest : public testing::Test {
+protected:
+  void SetUp() override {
+    llvm::SmallString<128> path;
+    ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("kernel-cache", path));
+    options.cacheDir = std::string(path);
+    context = makeContext();
+    module = parse(*context, R"(
+      func.func @a(%x: tensor<8xf32>) -> tensor<8xf32> {
+        %0 = nn.neg %x : (tensor<8xf32>) -> tensor<8xf32>
+        return %0 : tensor<8xf32>
+      }
+      func.func @same(%y: tensor<8xf32>) -> tensor<8xf32> {
+        %0 = nn.neg %y {nn.id = 3 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+        return %0 : tensor<8xf32>
+      }
+      func.func @other(%x: tensor<9xf32>) -> tensor<9xf32> {
+        %0 = nn.neg %x : (tensor<9xf32>) -> tensor<9xf32>
+        return %0 : tensor<9xf32>
+      })");
+  }
+  void TearDown() override {
+    llvm::sys::fs::remove_directories(options.cacheDir);
+  }
+
+  void expectCounts(unsigned cached, unsigned compiled) {
+    LoadedKernels kernels(*module, options);
+    ASSERT_EQ(kernels.getError(), "");
+    EXPECT_EQ(kernels.getCompiled().numCached, cached);
+    EXPECT_EQ(kernels.getCompiled().numCompiled, compiled);
+    auto function = *module->getOps<func::FuncOp>().begin();
+    std::vector<Tensor> inputs = makeInputs(function, 4);
+    EXPECT_EQ(kernels.run(function, inputs)[0].getDouble(3),
+              -inputs[0].getDouble(3));
+  }
+
+  std::vector<std::string> getFiles() {
+    std::vector<std::string> files;
+    std::error_code code;
+    for (llvm::sys::fs::directory_iterator it(options.cacheDir, code), end;
+         it != end && !code; it.increment(code))
+      files.push_back(it->path());
+    return files;
+  }
+
+  KernelOptions options;
+  std::unique_ptr<MLIRContext> context;
+  OwningOpRef<ModuleOp> module;
+};
+
+TEST_F(CacheTest, EqualKernelsAreCompiledOnce) {
+  expectCounts(0, 2);
+  expectCounts(2, 0);
+  EXPECT_EQ(getFiles().size(), 2u);
+}
+
+TEST_F(CacheTest, DamagedEntriesAreIgnored) {
+  expectCounts(0, 2);
+  std::vector<std::string> files = getFiles();
+  ASSERT_EQ(files.size(), 2u);
+  {
+    // One is cut short, in the other a byte differs.
+    std::error_code code;
+    llvm::raw_fd_ostream(files[0], code) << "not an object";
+    llvm::raw_fd_ostream append(files[1], code, llvm::sys::fs::OF_Append);
+    append << "x";
+  }
+  expectCounts(0, 2);
+  expectCounts(2, 0);
+}
+
+TEST_F(CacheTest, FolderThatCannotBeWritten) {
+  std::string file = options.cacheDir + "/file";
+  std::error_code code;
+  llvm::raw_fd_ostream(file, code) << "no folder";
+  std::string folder = options.cacheDir;
+  options.cacheDir = file;
+  expectCounts(0, 2);
+  options.cacheDir = folder;
+}
+
+TEST_F(CacheTest, SeveralWritersAtOnce) {
+  std::vector<std::thread> threads;
+  std::string text;
+  llvm::raw_string_ostream(text) << *module;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      auto own = makeContext();
+      auto copy = parse(*own, text);
+      EXPECT_TRUE(succeeded(compileKernels(*copy, options)));
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  expectCounts(2, 0);
+  EXPECT_EQ(getFiles().size(), 2u);
+}
+
+TEST_F(CacheTest, CompilesOnSeveralThreads) {
+  options.useCache = false;
+  options.threads = 3;
+  expectCounts(0, 2);
+}
