@@ -13,6 +13,7 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -21,6 +22,8 @@
 
 #define GET_TYPEDEF_CLASSES
 #include "tandem/Dialect/Sched/SchedTypes.h.inc"
+
+#include "tandem/Dialect/Sched/SchedInterfaces.h.inc"
 
 #define GET_OP_CLASSES
 #include "tandem/Dialect/Sched/SchedOps.h.inc"

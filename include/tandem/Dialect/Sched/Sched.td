@@ -20,7 +20,8 @@ def Sched_Dialect : Dialect {
   let summary = "when it happens: queues, events, steps, stages, strands";
   let description = [{
     A device has one queue for computation and one for communication; each runs
-    its steps in order. A step is enqueued with the events that it waits for,
+    its steps in order. From `lower` on a queue runs commands on buffers.
+    A step is enqueued with the events that it waits for,
     and gives an event of its own. A stage is a communication step followed by a
     computation step (HiDup, section 4.1); a strand is one point of a time axis,
     that is, one microbatch.
@@ -71,5 +72,7 @@ def Sched_YieldOp : Op<Sched_Dialect, "yield", [
   let builders = [OpBuilder<(ins), [{ /* no values */ }]>];
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
+
+include "tandem/Dialect/Sched/Commands.td"
 
 #endif // TANDEM_DIALECT_SCHED_TD

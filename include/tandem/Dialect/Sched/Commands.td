@@ -1,0 +1,166 @@
+//===- Commands.td - what a queue executes ------------------*- tablegen -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_DIALECT_SCHED_COMMANDS_TD
+#define TANDEM_DIALECT_SCHED_COMMANDS_TD
+
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "tandem/Dialect/Sched/SchedInterfaces.td"
+
+//===----------------------------------------------------------------------===//
+// Products with strides
+//===----------------------------------------------------------------------===//
+
+defvar strides_ins = (ins
+  DenseI64ArrayAttr:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k,
+  DenseI64ArrayAttr:$strides_a, DenseI64ArrayAttr:$strides_b,
+  DenseI64ArrayAttr:$strides_c,
+  DefaultValuedAttr<F64Attr, "1.0">:$alpha);
+
+def Sched_MatmulOp : Op<Sched_Dialect, "matmul", [Pure]> {
+  let summary = "a matrix product that reads and writes by strides";
+  let description = [{
+    Lives within `lower`, between tensors and buffers. For each point of
+    `batch`: c = post_op(alpha a b + bias), where element (i, j) of an operand lies at
+    offset + the sum over the batch of index * stride + i * s + j * t in the row-major
+    elements of the tensor; s and t are the last two strides. So a transposed, permuted,
+    sliced or expanded operand is read where it lies, and the result is written in the
+    layout that its consumer wants. Strides are in elements, one per
+    batch dimension, then (m, k), (k, n) and (m, n). Every element of the
+    result is written.
+  }];
+  let arguments = !con(
+    (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
+         Optional<AnyRankedTensor>:$bias),
+    strides_ins,
+    (ins DefaultValuedAttr<I64Attr, "0">:$offset_a,
+         DefaultValuedAttr<I64Attr, "0">:$offset_b,
+         DefaultValuedAttr<StrAttr, "\"none\"">:$post_op));
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs (`bias` $bias^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+def Sched_AllocOp : Op<Sched_Dialect, "alloc", [Pure]> {
+  let summary = "a buffer in the arena";
+  let description = [{
+    `offset`, in bytes, is set when buffers are placed. Two buffers may have
+    bytes in common if every use of one is done before any of the other begins.
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs AnyMemRef:$buffer);
+  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($buffer)";
+}
+
+def Sched_ResultOp : Op<Sched_Dialect, "result", [Pure]> {
+  let summary = "the buffer of a result of the step";
+  let arguments = (ins I64Attr:$index);
+  let results = (outs AnyMemRef:$buffer);
+  let assemblyFormat = "$index attr-dict `:` type($buffer)";
+}
+
+def Sched_ViewOp : Op<Sched_Dialect, "view", [Pure]> {
+  let summary = "contiguous elements of a buffer, in another shape";
+  let description = [{
+    Begins `offset` elements into the source, plus, for each axis, the rank's
+    coordinate times the axis' coefficient.
+  }];
+  let arguments = (ins AnyMemRef:$source, DefaultValuedAttr<I64Attr, "0">:$offset,
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$axes,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$coefficients);
+  let results = (outs AnyMemRef:$buffer);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($buffer)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+/// `head` and `types` begin and end the text of the command.
+class Sched_Command<string mnemonic, string head, string types, dag operands,
+                    list<Trait> traits = []>
+    : Op<Sched_Dialect, mnemonic, traits # [
+        DeclareOpInterfaceMethods<CommandOpInterface,
+                                  ["getReads", "getWrites"]>]> {
+  // `label` is what a user would call the command; FLOPs and bytes are those of
+  // one rank.
+  let arguments = !con(operands, (ins Sched_Queue:$queue, I64Attr:$stage,
+                                      I64Attr:$strand, StrAttr:$label,
+                                      I64Attr:$flops, I64Attr:$bytes));
+  let assemblyFormat = !strconcat(
+      head, " `on` $queue `stage` $stage `strand` $strand attr-dict `:` ",
+      types);
+}
+
+def Sched_LaunchOp : Sched_Command<"launch",
+    "$kernel `(` $inputs `)` `into` `(` $outputs `)`",
+    "functional-type($inputs, $outputs)", (ins
+      FlatSymbolRefAttr:$kernel, Variadic<AnyMemRef>:$inputs,
+      Variadic<AnyMemRef>:$outputs),
+    [AttrSizedOperandSegments,
+     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "calls a kernel: a function of this module on tensors";
+}
+
+def Sched_GemmOp : Sched_Command<"gemm",
+    "$lhs `,` $rhs (`bias` $bias^)? `into` $destination",
+    "type($lhs) `,` type($rhs) (`,` type($bias)^)? `into` type($destination)", !con((ins
+      AnyMemRef:$lhs, AnyMemRef:$rhs, Optional<AnyMemRef>:$bias,
+      AnyMemRef:$destination), strides_ins,
+      (ins DefaultValuedAttr<StrAttr, "\"none\"">:$post_op))> {
+  let summary = "`sched.matmul` on buffers, in the library";
+  let hasVerifier = 1;
+}
+
+def Sched_CollectiveOp : Sched_Command<"collective",
+    "$kind $source `into` $destination `over` $axes",
+    "type($source) `->` type($destination)", (ins
+      StrAttr:$kind, AnyMemRef:$source, AnyMemRef:$destination,
+      StrArrayAttr:$axes, DefaultValuedAttr<I64Attr, "-1">:$split_dim,
+      DefaultValuedAttr<I64Attr, "-1">:$concat_dim)> {
+  let summary = "an all_reduce, all_gather, reduce_scatter or all_to_all";
+  let hasVerifier = 1;
+}
+
+def Sched_CopyOp : Sched_Command<"copy",
+    "$source `into` $destination",
+    "type($source) `->` type($destination)", (ins
+      AnyMemRef:$source, AnyMemRef:$destination)> {
+  let summary = "copies a buffer";
+  let hasVerifier = 1;
+}
+
+def Sched_CheckFiniteOp : Sched_Command<"check_finite",
+    "$what $source",
+    "type($source)", (ins
+      AnyMemRef:$source, StrAttr:$what)> {
+  let summary = "stops the step, before it changed anything, if a value is not finite";
+}
+
+def Sched_RecordOp : Op<Sched_Dialect, "record"> {
+  let summary = "an event: all commands of a queue up to here are done";
+  let arguments = (ins Sched_Queue:$queue);
+  let results = (outs Sched_EventType:$event);
+  let assemblyFormat = "$queue attr-dict";
+}
+
+def Sched_WaitOp : Op<Sched_Dialect, "wait"> {
+  let summary = "a queue goes on when the event has happened";
+  let arguments = (ins Sched_Queue:$queue, Sched_EventType:$event);
+  let assemblyFormat = "$queue `for` $event attr-dict";
+}
+
+#endif // TANDEM_DIALECT_SCHED_COMMANDS_TD
