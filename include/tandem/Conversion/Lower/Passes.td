@@ -1,0 +1,82 @@
+//===- Passes.td - passes of the stage lower ---------------*- tablegen -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_CONVERSION_LOWER_PASSES_TD
+#define TANDEM_CONVERSION_LOWER_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class Lower_Pass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::mlir::func::FuncDialect",
+                           "::tandem::sched::SchedDialect"];
+}
+
+def CheckLowerable : Lower_Pass<"tandem-check-lowerable"> {
+  let summary = "refuses what has no kernel, and forms that are left";
+  let description = [{
+    Before: anything. After: a function `@step` of `sched.step`s and a return, whose
+    operators all have a kernel, a library call or a collective, on static
+    tensors without encoding.
+  }];
+}
+
+def SelectProducts : Lower_Pass<"tandem-select-products"> {
+  let summary = "matrix products read and write by strides";
+  let description = [{
+    Before: `nn.matmul` on operands that may be transposed, permuted, expanded
+    or sliced by operators of their own. After: `sched.matmul`, with those
+    views in its strides where the library can read them, also across steps,
+    and without the operators that nobody else needs.
+  }];
+}
+
+def OutlineKernels : Lower_Pass<"tandem-outline-kernels"> {
+  let summary = "groups of operators become kernels";
+  let description = [{
+    Before: operators in steps. After: calls of functions on tensors, one per
+    fusion group, equal ones shared; views that need no copy, products and
+    collectives stay.
+  }];
+}
+
+def Bufferize : Lower_Pass<"tandem-bufferize"> {
+  let summary = "tensors become buffers, steps become commands";
+  let description = [{
+    Before: steps that hold calls, products, views and collectives. After: a
+    list of commands; every value has a buffer of its own, and results are
+    copied into their place at the end. The loss is checked before the first
+    command of the update.
+  }];
+}
+
+def ForwardDestinations : Lower_Pass<"tandem-forward-destinations"> {
+  let summary = "values are written where they are wanted";
+  let description = [{
+    Removes copies of whole buffers: their source is written directly into
+    the destination where nothing else needs the old value at that time. An argument
+    is written only by commands that come after the check of the loss.
+  }];
+}
+
+def PlaceBuffers : Lower_Pass<"tandem-place-buffers"> {
+  let summary = "gives every buffer its offset in the arena";
+  let description = [{
+    Two buffers share bytes only if all uses of one happen before the first use
+    of the other, by the order of queues and by events.
+  }];
+}
+
+def VerifyLowered : Lower_Pass<"tandem-verify-lowered"> {
+  let summary = "the exit check of lower";
+  let description = [{
+    Refuses buffers without offset, overlapping buffers that are alive at the
+    same time, conflicting uses that no event orders, and reads of what was
+    never written.
+  }];
+}
+
+#endif // TANDEM_CONVERSION_LOWER_PASSES_TD

@@ -1,0 +1,310 @@
+//===- Bufferize.cpp - tensors become buffers -----------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Counts.h"
+#include "Steps.h"
+#include "Views.h"
+#include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Dialect/NN/NN.h"
+
+using namespace mlir;
+
+namespace tandem::lower {
+
+#define GEN_PASS_DEF_BUFFERIZE
+#include "tandem/Conversion/Lower/Passes.h.inc"
+
+using sched::Queue;
+
+namespace {
+/// Where in the schedule a command stands.
+struct Place {
+  Queue queue;
+  int64_t stage, strand;
+};
+
+/// Rewrites @step from the top, beside the old body.
+class Bufferizer {
+public:
+  explicit Bufferizer(func::FuncOp function)
+      : function(function), builder(function.getContext()) {}
+  LogicalResult run();
+
+private:
+  void bufferizeArguments();
+  void bufferize(sched::StepOp step);
+  void bufferize(Operation *op, Place place);
+  void bufferize(func::CallOp call, Place place);
+  void bufferize(sched::MatmulOp matmul, Place place);
+  void bufferizeCollective(Operation *op, Place place);
+  void waitFor(Queue queue, Value event);
+  void join(Place place);
+  void checkLoss(Place place);
+  void storeResults(Operation *terminator);
+  Value store(unsigned index, Value buffer, Location loc);
+  void copy(Value source, Value destination, Location loc, StringRef label);
+  Value allocate(Value tensor);
+  Value getBuffer(Value tensor) { return buffers.lookup(tensor); }
+  bool isUpdate(sched::StepOp step);
+  std::optional<unsigned> getLoss();
+
+  func::FuncOp function;
+  OpBuilder builder;
+  DenseMap<Value, Value> buffers;
+  DenseMap<Value, Value> events;
+  Place last = {Queue::Compute, 0, 0};
+  bool lossChecked = false;
+};
+} // namespace
+
+Value Bufferizer::allocate(Value tensor) {
+  Value buffer = sched::AllocOp::create(
+      builder, tensor.getLoc(), getBufferType(tensor.getType()), IntegerAttr());
+  buffers[tensor] = buffer;
+  return buffer;
+}
+
+void Bufferizer::bufferizeArguments() {
+  Block &old = function.getBody().front();
+  Block *body = new Block;
+  function.getBody().push_back(body);
+  for (BlockArgument argument : old.getArguments())
+    buffers[argument] =
+        body->addArgument(getBufferType(argument.getType()), argument.getLoc());
+  builder.setInsertionPointToStart(body);
+}
+
+void Bufferizer::waitFor(Queue queue, Value event) {
+  sched::WaitOp::create(builder, event.getLoc(), queue, event);
+}
+
+void Bufferizer::bufferize(func::CallOp call, Place place) {
+  SmallVector<Value> inputs, outputs;
+  for (Value operand : call.getOperands())
+    inputs.push_back(getBuffer(operand));
+  for (Value result : call.getResults())
+    outputs.push_back(allocate(result));
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      call, call.getCalleeAttr());
+  sched::LaunchOp::create(
+      builder, call.getLoc(), call.getCalleeAttr().getAttr(), inputs, outputs,
+      place.queue, place.stage, place.strand,
+      call->getAttrOfType<StringAttr>("sched.label"), countFlops(kernel),
+      countBytes(inputs) + countBytes(outputs));
+}
+
+/// The elements that the strides of an operand reach, from `offset` on.
+static Value getOperand(OpBuilder &builder, Location loc, Value buffer,
+                        int64_t offset) {
+  if (offset == 0)
+    return buffer;
+  auto type = cast<MemRefType>(buffer.getType());
+  auto part =
+      MemRefType::get({type.getNumElements() - offset}, type.getElementType());
+  return sched::ViewOp::create(builder, loc, part, buffer, offset,
+                               builder.getArrayAttr({}), ArrayRef<int64_t>());
+}
+
+void Bufferizer::bufferize(sched::MatmulOp op, Place place) {
+  Location loc = op.getLoc();
+  Value lhs = getOperand(builder, loc, getBuffer(op.getLhs()), op.getOffsetA());
+  Value rhs = getOperand(builder, loc, getBuffer(op.getRhs()), op.getOffsetB());
+  Value bias = op.getBias() ? getBuffer(op.getBias()) : Value();
+  Value result = allocate(op.getResult());
+  SmallVector<Value> used = {lhs, rhs, result};
+  sched::GemmOp::create(
+      builder, loc, lhs, rhs, bias, result, op.getBatch(), op.getM(), op.getN(),
+      op.getK(), op.getStridesA(), op.getStridesB(), op.getStridesC(),
+      op.getAlphaAttr().getValue(), op.getPostOp(), place.queue, place.stage,
+      place.strand, "matmul", countFlops(op), countBytes(used));
+}
+
+void Bufferizer::bufferizeCollective(Operation *op, Place place) {
+  int64_t split = -1, concat = -1;
+  if (auto scatter = dyn_cast<spmd::ReduceScatterOp>(op))
+    split = scatter.getDim();
+  else if (auto gather = dyn_cast<spmd::AllGatherOp>(op))
+    concat = gather.getDim();
+  else if (auto all = dyn_cast<spmd::AllToAllOp>(op)) {
+    split = all.getSplitDim();
+    concat = all.getConcatDim();
+  }
+  Value source = getBuffer(op->getOperand(0));
+  StringRef kind = op->getName().stripDialect();
+  sched::CollectiveOp::create(
+      builder, op->getLoc(), kind, source, allocate(op->getResult(0)),
+      op->getAttrOfType<ArrayAttr>("axes"), split, concat, place.queue,
+      place.stage, place.strand, kind, 0, countSentBytes(op));
+}
+
+void Bufferizer::bufferize(Operation *op, Place place) {
+  if (auto strand = op->getAttrOfType<IntegerAttr>("nn.strand"))
+    place.strand = strand.getInt();
+  if (auto call = dyn_cast<func::CallOp>(op))
+    return bufferize(call, place);
+  if (auto matmul = dyn_cast<sched::MatmulOp>(op))
+    return bufferize(matmul, place);
+  if (isFreeView(op)) {
+    buffers[op->getResult(0)] =
+        createView(builder, op, getBuffer(op->getOperand(0)));
+    return;
+  }
+  bufferizeCollective(op, place);
+}
+
+bool Bufferizer::isUpdate(sched::StepOp step) {
+  return llvm::any_of(step.getBody().front(), [](Operation &op) {
+    auto pass = op.getAttrOfType<StringAttr>("nn.pass");
+    return pass && pass.getValue() == "update";
+  });
+}
+
+std::optional<unsigned> Bufferizer::getLoss() {
+  for (unsigned i = 0, e = function.getNumResults(); i < e; ++i) {
+    auto role = function.getResultAttrOfType<StringAttr>(
+        i, nn::NNDialect::kRoleAttrName);
+    if (role && role.getValue() == "loss")
+      return i;
+  }
+  return std::nullopt;
+}
+
+/// Once, as soon as the loss is known. Waits for the queue that made it.
+void Bufferizer::checkLoss(Place place) {
+  std::optional<unsigned> index = getLoss();
+  Operation *terminator = function.getBody().front().getTerminator();
+  if (lossChecked || !index)
+    return;
+  Value loss = terminator->getOperand(*index);
+  Value buffer = getBuffer(loss);
+  auto type = cast<RankedTensorType>(loss.getType());
+  if (!buffer || !isa<FloatType>(type.getElementType()))
+    return;
+  lossChecked = true;
+  if (auto step = loss.getDefiningOp<sched::StepOp>();
+      step && step.getQueue() != place.queue)
+    waitFor(place.queue, events.lookup(step.getEvent()));
+  sched::CheckFiniteOp::create(builder, loss.getLoc(), buffer,
+                               function.getResultAttrOfType<StringAttr>(
+                                   *index, nn::NNDialect::kNameAttrName),
+                               place.queue, place.stage, place.strand,
+                               "check_finite", 0, countBytes(buffer));
+}
+
+void Bufferizer::bufferize(sched::StepOp step) {
+  Place place = {step.getQueue(), static_cast<int64_t>(step.getStage()),
+                 static_cast<int64_t>(step.getStrand())};
+  last = place;
+  for (Value event : step.getAfter())
+    waitFor(place.queue, events.lookup(event));
+  if (place.queue == Queue::Compute && isUpdate(step))
+    checkLoss(place);
+  for (Operation &op : step.getBody().front().without_terminator())
+    bufferize(&op, place);
+  Operation *yield = step.getBody().front().getTerminator();
+  for (auto [result, inner] :
+       llvm::zip_equal(step.getValues(), yield->getOperands()))
+    buffers[result] = getBuffer(inner);
+  events[step.getEvent()] = sched::RecordOp::create(
+      builder, step.getLoc(), step.getEvent().getType(), place.queue);
+}
+
+void Bufferizer::copy(Value source, Value destination, Location loc,
+                      StringRef label) {
+  sched::CopyOp::create(builder, loc, source, destination, Queue::Compute,
+                        last.stage, last.strand, label, 0,
+                        2 * countBytes(source));
+}
+
+/// Everything before the copies at the end is done, on both queues.
+void Bufferizer::join(Place place) {
+  Value event = sched::RecordOp::create(
+      builder, function.getLoc(), sched::EventType::get(builder.getContext()),
+      Queue::Comm);
+  waitFor(Queue::Compute, event);
+}
+
+/// The place of result `index`, and the copy of its value into it.
+Value Bufferizer::store(unsigned index, Value buffer, Location loc) {
+  auto name = function.getResultAttrOfType<StringAttr>(
+      index, nn::NNDialect::kNameAttrName);
+  std::string label = ("store " + (name ? name.getValue() : "")).str();
+  auto updates = function.getResultAttrOfType<IntegerAttr>(
+      index, nn::NNDialect::kUpdatesAttrName);
+  Value place;
+  if (updates)
+    place = builder.getBlock()->getArgument(updates.getInt());
+  else
+    place = sched::ResultOp::create(builder, loc, buffer.getType(), index);
+  if (place != buffer)
+    copy(buffer, place, loc, label);
+  return place;
+}
+
+/// Results that are other arguments are saved before any argument is written.
+void Bufferizer::storeResults(Operation *terminator) {
+  SmallVector<Value> values, places;
+  for (auto [index, tensor] : llvm::enumerate(terminator->getOperands())) {
+    Value buffer = getBuffer(tensor), root = buffer;
+    while (auto view = root.getDefiningOp<sched::ViewOp>())
+      root = view.getSource();
+    auto updates = function.getResultAttrOfType<IntegerAttr>(
+        index, nn::NNDialect::kUpdatesAttrName);
+    auto argument = dyn_cast<BlockArgument>(root);
+    if (argument && updates && updates.getInt() != argument.getArgNumber()) {
+      Value saved = sched::AllocOp::create(builder, tensor.getLoc(),
+                                           cast<MemRefType>(buffer.getType()),
+                                           IntegerAttr());
+      copy(buffer, saved, tensor.getLoc(), "save");
+      buffer = saved;
+    }
+    values.push_back(buffer);
+  }
+  // Results with a buffer of their own first: they may read arguments.
+  places.resize(values.size());
+  for (bool updates : {false, true})
+    for (auto [index, value] : llvm::enumerate(values))
+      if (!!function.getResultAttr(index, nn::NNDialect::kUpdatesAttrName) ==
+          updates)
+        places[index] =
+            store(index, value, terminator->getOperand(index).getLoc());
+  func::ReturnOp::create(builder, terminator->getLoc(), places);
+}
+
+LogicalResult Bufferizer::run() {
+  bufferizeArguments();
+  Block &old = function.getBody().front();
+  for (auto step : old.getOps<sched::StepOp>())
+    bufferize(step);
+  Place end = {Queue::Compute, last.stage, last.strand};
+  join(end);
+  checkLoss(end);
+  storeResults(old.getTerminator());
+  Block &body = function.getBody().back();
+  FunctionType type = builder.getFunctionType(
+      body.getArgumentTypes(), body.getTerminator()->getOperandTypes());
+  old.dropAllDefinedValueUses();
+  old.erase();
+  function.setType(type);
+  for (auto record :
+       llvm::make_early_inc_range(function.getOps<sched::RecordOp>()))
+    if (record->use_empty())
+      record->erase();
+  return success();
+}
+
+namespace {
+struct BufferizePass : impl::BufferizeBase<BufferizePass> {
+  void runOnOperation() override {
+    func::FuncOp function = getStepFunction(getOperation());
+    if (!function || failed(Bufferizer(function).run()))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+} // namespace tandem::lower

@@ -1,0 +1,81 @@
+//===- CommandOrder.h - which command is done before which ------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_CONVERSION_LOWER_COMMANDORDER_H
+#define TANDEM_LIB_CONVERSION_LOWER_COMMANDORDER_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Dialect/Sched/Sched.h"
+#include <array>
+
+namespace tandem::lower {
+
+/// For each queue how many of its commands are done.
+using Clock = std::array<int64_t, 2>;
+
+/// The order that queues and events give to the commands of a function: vector
+/// clocks, one component per queue.
+class CommandOrder {
+public:
+  explicit CommandOrder(mlir::func::FuncOp function);
+
+  /// Whether `a` is done when `b` begins, in every execution.
+  bool happensBefore(mlir::Operation *a, mlir::Operation *b) const {
+    const Entry &x = entries.at(a);
+    return a != b && x.position <= entries.at(b).known[x.queue];
+  }
+  /// What is done when `op` ends, as far as its queue knows; `op` included.
+  const Clock &getKnown(mlir::Operation *op) const {
+    return entries.at(op).known;
+  }
+  /// 1, 2, ... in its queue.
+  int64_t getPosition(mlir::Operation *op) const {
+    return entries.at(op).position;
+  }
+  unsigned getQueue(mlir::Operation *op) const { return entries.at(op).queue; }
+  llvm::ArrayRef<sched::CommandOpInterface> getCommands() const {
+    return commands;
+  }
+
+private:
+  struct Entry {
+    unsigned queue = 0;
+    int64_t position = 0;
+    Clock known = {0, 0};
+  };
+  llvm::DenseMap<mlir::Operation *, Entry> entries;
+  llvm::SmallVector<sched::CommandOpInterface> commands;
+};
+
+/// A range of the bytes of a root: an argument, a result or an alloc. A range
+/// that depends on the rank is taken as the whole.
+struct BufferRange {
+  mlir::Value root;
+  int64_t begin = 0, end = 0;
+
+  bool overlaps(const BufferRange &other) const {
+    return root == other.root && begin < other.end && other.begin < end;
+  }
+  bool operator==(const BufferRange &) const = default;
+};
+
+BufferRange getRange(mlir::Value buffer);
+
+/// One command's use of a buffer.
+struct Access {
+  mlir::Operation *command;
+  BufferRange range;
+  bool isWrite;
+};
+
+/// All uses of each root, in the order of the text.
+llvm::DenseMap<mlir::Value, llvm::SmallVector<Access>>
+getAccesses(const CommandOrder &order);
+
+} // namespace tandem::lower
+
+#endif // TANDEM_LIB_CONVERSION_LOWER_COMMANDORDER_H

@@ -1,0 +1,73 @@
+//===- Counts.cpp - FLOPs and bytes of commands ---------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Counts.h"
+#include "tandem/Dialect/NN/NN.h"
+
+using namespace mlir;
+
+namespace tandem::lower {
+
+int64_t getElementBytes(Type type) {
+  return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
+}
+
+static int64_t countBytes(Value value) {
+  auto type = cast<ShapedType>(value.getType());
+  return type.getNumElements() * getElementBytes(type.getElementType());
+}
+
+int64_t countBytes(ValueRange buffers) {
+  int64_t bytes = 0;
+  for (Value buffer : buffers)
+    bytes += countBytes(buffer);
+  return bytes;
+}
+
+int64_t countFlops(sched::MatmulOp op) {
+  int64_t flops = 2 * op.getM() * op.getN() * op.getK();
+  for (int64_t size : op.getBatch())
+    flops *= size;
+  return flops;
+}
+
+static int64_t countElements(TypeRange types) {
+  int64_t most = 0;
+  for (Type type : types)
+    if (auto shaped = dyn_cast<ShapedType>(type);
+        shaped && isa<FloatType>(shaped.getElementType()))
+      most = std::max(most, shaped.getNumElements());
+  return most;
+}
+
+int64_t countFlops(func::FuncOp kernel) {
+  int64_t flops = 0;
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    if (isa<nn::ConstantOp, nn::ReshapeOp, nn::PermuteOp, nn::ExpandOp,
+            nn::SliceOp, nn::PadOp, nn::CatOp, nn::FlipOp>(op))
+      continue;
+    flops += std::max(countElements(op.getOperandTypes()),
+                      countElements(op.getResultTypes()));
+  }
+  return flops;
+}
+
+int64_t countSentBytes(Operation *op) {
+  int64_t members = 1;
+  spmd::MeshAttr mesh = spmd::getMesh(op);
+  for (Attribute axis : op->getAttrOfType<ArrayAttr>("axes"))
+    if (auto index = mesh.lookup(cast<StringAttr>(axis).getValue()))
+      members *= mesh.getSize(*index);
+  int64_t in = countBytes(op->getOperand(0));
+  if (isa<spmd::AllReduceOp>(op))
+    return 2 * in * (members - 1) / members;
+  if (isa<spmd::AllGatherOp>(op))
+    return in * (members - 1);
+  return in * (members - 1) / members;
+}
+
+} // namespace tandem::lower

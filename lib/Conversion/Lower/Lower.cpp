@@ -1,0 +1,41 @@
+//===- Lower.cpp - the stage lower ----------------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Conversion/Lower/Lower.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace tandem {
+
+namespace lower {
+#define GEN_PASS_REGISTRATION
+#include "tandem/Conversion/Lower/Passes.h.inc"
+} // namespace lower
+
+void buildLowerPipeline(mlir::OpPassManager &manager, const LowerOptions &) {
+  // Forms that are left, or operators without kernel: an error of the user.
+  manager.addPass(lower::createCheckLowerable());
+  // Before fusion, so that no kernel is made for a transposition that the
+  // library does on the way.
+  manager.addPass(lower::createSelectProducts());
+  manager.addPass(lower::createOutlineKernels());
+  // From here on memory: first a buffer per value and plain copies, then
+  // without the copies, then places that lifetimes allow.
+  manager.addPass(lower::createBufferize());
+  manager.addPass(lower::createForwardDestinations());
+  manager.addPass(lower::createPlaceBuffers());
+  manager.addPass(lower::createVerifyLowered());
+}
+
+void registerLower() {
+  lower::registerLowerPasses();
+  mlir::PassPipelineRegistration<LowerOptions>(
+      "tandem-lower", "commands on buffers in an arena, and kernels",
+      buildLowerPipeline);
+}
+
+} // namespace tandem

@@ -1,0 +1,175 @@
+//===- OutlineKernels.cpp - groups of operators become kernels ------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Steps.h"
+#include "Views.h"
+#include "mlir/IR/IRMapping.h"
+#include "tandem/Analysis/Fusion.h"
+#include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+
+namespace tandem::lower {
+
+#define GEN_PASS_DEF_OUTLINEKERNELS
+#include "tandem/Conversion/Lower/Passes.h.inc"
+
+namespace {
+/// A call that takes the place of a group.
+struct Outlined {
+  func::FuncOp kernel;
+  SmallVector<Value> inputs, outputs;
+  std::string label;
+};
+
+/// Makes kernels, each text once.
+class Outliner {
+public:
+  explicit Outliner(ModuleOp module) : module(module) {}
+  void outline(sched::StepOp step);
+
+private:
+  Outlined outline(const FusionGroup &group, ArrayRef<FusionGroup> groups);
+  func::FuncOp share(func::FuncOp kernel);
+
+  ModuleOp module;
+  llvm::StringMap<func::FuncOp> kernels;
+};
+} // namespace
+
+/// Drops what differs between equal kernels: source lines, ids, strands.
+static void strip(func::FuncOp kernel) {
+  Location unknown = UnknownLoc::get(kernel.getContext());
+  auto nothing = DictionaryAttr::get(kernel.getContext());
+  kernel->setLoc(unknown);
+  Block &body = kernel.getBody().front();
+  for (BlockArgument argument : body.getArguments())
+    argument.setLoc(unknown);
+  for (Operation &op : body) {
+    op.setLoc(unknown);
+    op.setDiscardableAttrs(nothing);
+  }
+}
+
+/// `kernel`, or an equal one that is there already.
+func::FuncOp Outliner::share(func::FuncOp kernel) {
+  strip(kernel);
+  kernel->setAttr(kKernelAttrName, UnitAttr::get(kernel.getContext()));
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  kernel.print(os, OpPrintingFlags().useLocalScope());
+  auto [it, isNew] = kernels.try_emplace(text, kernel);
+  if (isNew)
+    kernel.setName("kernel_" + std::to_string(kernels.size() - 1));
+  else
+    kernel.erase();
+  return it->second;
+}
+
+static bool isSource(Operation *op) {
+  return isa<nn::ConstantOp, nn::IotaOp, spmd::CoordinateOp>(op);
+}
+
+/// `gelu`, or `mul+sum+add` for several operators in the order in which they
+/// first come.
+static std::string getLabel(const FusionGroup &group) {
+  constexpr unsigned kMost = 6;
+  llvm::SmallSetVector<StringRef, 8> names;
+  for (Operation *op : group.ops)
+    if (!isSource(op))
+      names.insert(op->getName().stripDialect());
+  if (names.empty())
+    names.insert(group.ops.front()->getName().stripDialect());
+  std::string label =
+      llvm::join(ArrayRef(names.getArrayRef()).take_front(kMost), "+");
+  return names.size() > kMost ? label + "+..." : label;
+}
+
+Outlined Outliner::outline(const FusionGroup &group,
+                           ArrayRef<FusionGroup> groups) {
+  Outlined outlined;
+  outlined.inputs = getGroupInputs(group);
+  outlined.outputs = getGroupOutputs(group, groups);
+  outlined.label = getLabel(group);
+  if (!outlined.outputs.empty())
+    outlined.kernel = share(outlineGroup(group, outlined.inputs,
+                                         outlined.outputs, module, "kernel"));
+  return outlined;
+}
+
+static void createCall(Operation *before, const FusionGroup &group,
+                       const Outlined &outlined,
+                       llvm::DenseMap<Value, Value> &results) {
+  OpBuilder builder(before);
+  SmallVector<Value> inputs;
+  for (Value input : outlined.inputs)
+    inputs.push_back(results.lookup_or(input, input));
+  Operation *last = group.ops.back();
+  auto call =
+      func::CallOp::create(builder, last->getLoc(), outlined.kernel, inputs);
+  call->setDiscardableAttrs(last->getDiscardableAttrDictionary());
+  call->setAttr("sched.label", builder.getStringAttr(outlined.label));
+  for (auto [output, result] :
+       llvm::zip_equal(outlined.outputs, call.getResults()))
+    results[output] = result;
+}
+
+static bool isKernel(const FusionGroup &group) {
+  return group.kind == FusionGroup::Kind::Kernel &&
+         !(group.ops.size() == 1 && isFreeView(group.ops.front()));
+}
+
+void Outliner::outline(sched::StepOp step) {
+  Operation *yield = step.getBody().front().getTerminator();
+  SmallVector<FusionGroup> groups = formFusionGroups(step.getBody().front());
+  // All kernels first: afterwards groups read the results of calls.
+  SmallVector<Outlined> outlined(groups.size());
+  for (auto [group, result] : llvm::zip_equal(groups, outlined))
+    if (isKernel(group))
+      result = outline(group, groups);
+  llvm::DenseMap<Value, Value> results;
+  auto useResults = [&](Operation *op) {
+    for (OpOperand &operand : op->getOpOperands())
+      operand.set(results.lookup_or(operand.get(), operand.get()));
+  };
+  llvm::SetVector<Operation *> replaced;
+  for (auto [group, call] : llvm::zip_equal(groups, outlined)) {
+    if (call.kernel)
+      createCall(yield, group, call, results);
+    if (isKernel(group)) {
+      replaced.insert(group.ops.begin(), group.ops.end());
+      continue;
+    }
+    group.ops.front()->moveBefore(yield);
+    useResults(group.ops.front());
+  }
+  useResults(yield);
+  for (Operation *op : replaced)
+    op->dropAllUses();
+  for (Operation *op : replaced)
+    op->erase();
+}
+
+namespace {
+struct OutlineKernelsPass : impl::OutlineKernelsBase<OutlineKernelsPass> {
+  void runOnOperation() override {
+    func::FuncOp function = getStepFunction(getOperation());
+    if (!function)
+      return signalPassFailure();
+    Outliner outliner(getOperation());
+    for (auto step : function.getOps<sched::StepOp>())
+      if (step.getQueue() == sched::Queue::Compute)
+        outliner.outline(step);
+  }
+};
+} // namespace
+
+} // namespace tandem::lower

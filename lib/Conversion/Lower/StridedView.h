@@ -1,0 +1,53 @@
+//===- StridedView.h - views as strides -------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_CONVERSION_LOWER_STRIDEDVIEW_H
+#define TANDEM_LIB_CONVERSION_LOWER_STRIDEDVIEW_H
+
+#include "mlir/IR/Value.h"
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace tandem::lower {
+
+using Sizes = llvm::SmallVector<int64_t, 6>;
+
+/// A tensor as elements of another one: element (i, j, ...) is element
+/// offset + i * strides[0] + j * strides[1] + ... of `source`, row-major, times
+/// `scale`.
+struct StridedView {
+  mlir::Value source;
+  int64_t offset = 0;
+  Sizes strides;
+  double scale = 1.0;
+};
+
+/// Row-major strides.
+Sizes getContiguousStrides(llvm::ArrayRef<int64_t> shape);
+
+/// The strides, for the elements in the order of `from`, of the same elements
+/// in the shape `to`; none if they cannot be reached by strides.
+std::optional<Sizes> reshapeStrides(llvm::ArrayRef<int64_t> from,
+                                    llvm::ArrayRef<int64_t> strides,
+                                    llvm::ArrayRef<int64_t> to);
+
+/// The constant by which `op` multiplies its operand number `operand`, if that is
+/// all that it does.
+std::optional<double> getScale(mlir::Operation *op, unsigned operand);
+
+/// All ways to see `value` as a view of what views made it from, the value
+/// itself first and the farthest source last.
+llvm::SmallVector<StridedView> getViews(mlir::Value value);
+
+/// Where `value`'s elements go in the end if its only use is a chain of
+/// views that move elements and lose none, as far as strides can say it.
+/// `source` is the last value of the chain, or `value` itself.
+StridedView getDestination(mlir::Value value);
+
+} // namespace tandem::lower
+
+#endif // TANDEM_LIB_CONVERSION_LOWER_STRIDEDVIEW_H

@@ -1,0 +1,91 @@
+//===- Views.cpp - views that cost nothing --------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Views.h"
+#include "StridedView.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/Sched/Sched.h"
+
+using namespace mlir;
+
+namespace tandem::lower {
+
+static ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// Whether a part of `dim` is one run of elements.
+static bool isMajor(Value value, int64_t dim) {
+  return llvm::all_of(getShape(value).take_front(dim),
+                      [](int64_t size) { return size == 1; });
+}
+
+/// Whether only dimensions of size 1 change their place.
+static bool keepsOrder(nn::PermuteOp permute) {
+  int64_t last = -1;
+  for (int64_t dim : permute.getPermutation()) {
+    if (getShape(permute.getInput())[dim] == 1)
+      continue;
+    if (dim < last)
+      return false;
+    last = dim;
+  }
+  return true;
+}
+
+bool isFreeView(Operation *op) {
+  if (isa<nn::ReshapeOp>(op))
+    return true;
+  if (auto permute = dyn_cast<nn::PermuteOp>(op))
+    return keepsOrder(permute);
+  if (auto expand = dyn_cast<nn::ExpandOp>(op))
+    return expand.getInput().getType().getNumElements() ==
+           expand.getResult().getType().getNumElements();
+  if (auto slice = dyn_cast<nn::SliceOp>(op))
+    return slice.getStep() == 1 && isMajor(slice.getInput(), slice.getDim());
+  if (auto slice = dyn_cast<spmd::LocalSliceOp>(op))
+    return isMajor(slice.getInput(), slice.getDim());
+  return false;
+}
+
+/// The member of a rank in its group is a sum of coordinates times these.
+static SmallVector<int64_t> getMemberStrides(spmd::LocalSliceOp slice) {
+  spmd::MeshAttr mesh = spmd::getMesh(slice);
+  SmallVector<int64_t> strides;
+  int64_t stride = 1;
+  for (Attribute axis : llvm::reverse(slice.getAxes())) {
+    strides.push_back(stride);
+    stride *= mesh.getSize(*mesh.lookup(cast<StringAttr>(axis).getValue()));
+  }
+  std::reverse(strides.begin(), strides.end());
+  return strides;
+}
+
+MemRefType getBufferType(Type tensor) {
+  auto type = cast<RankedTensorType>(tensor);
+  return MemRefType::get(type.getShape(), type.getElementType());
+}
+
+Value createView(OpBuilder &builder, Operation *op, Value buffer) {
+  int64_t offset = 0;
+  ArrayAttr axes = builder.getArrayAttr({});
+  SmallVector<int64_t> coefficients;
+  if (auto slice = dyn_cast<nn::SliceOp>(op)) {
+    offset = static_cast<int64_t>(slice.getStart()) *
+             getContiguousStrides(getShape(slice.getInput()))[slice.getDim()];
+  } else if (auto slice = dyn_cast<spmd::LocalSliceOp>(op)) {
+    axes = slice.getAxes();
+    for (int64_t stride : getMemberStrides(slice))
+      coefficients.push_back(stride *
+                             slice.getResult().getType().getNumElements());
+  }
+  return sched::ViewOp::create(builder, op->getLoc(),
+                               getBufferType(op->getResult(0).getType()),
+                               buffer, offset, axes, coefficients);
+}
+
+} // namespace tandem::lower
