@@ -1,0 +1,38 @@
+//===- Emit.h - lowered IR to a Program -------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The last step of the compiler: writes down what `lower` decided. Kernels are
+// compiled, commands are listed one by one, arguments and results come with
+// their roles, names and forms. One rank program is shared by all ranks.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_CONVERSION_EMIT_EMIT_H
+#define TANDEM_CONVERSION_EMIT_EMIT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "tandem/Conversion/Kernels/Kernels.h"
+#include <string>
+
+namespace tandem {
+
+struct EmitOptions {
+  KernelOptions kernels;
+};
+
+/// The bytes of a .tdm file from a module that `--tandem-lower` made. The
+/// module stays as it is. What the runtime's own verifier refuses is an error
+/// of the module.
+mlir::FailureOr<std::string> emitProgram(mlir::ModuleOp module,
+                                         const EmitOptions &options);
+
+/// `file.py:12` of the innermost place in the user's code; empty if unknown.
+std::string getUserLocation(mlir::Location location);
+
+} // namespace tandem
+
+#endif // TANDEM_CONVERSION_EMIT_EMIT_H

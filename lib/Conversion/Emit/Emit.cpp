@@ -1,0 +1,297 @@
+//===- Emit.cpp - lowered IR to a Program ---------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Conversion/Emit/Emit.h"
+#include "Declarations.h"
+#include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Dialect/Sched/Sched.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+
+namespace tandem {
+
+std::string getUserLocation(Location location) {
+  if (auto file = dyn_cast<FileLineColLoc>(location))
+    return (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
+  if (auto name = dyn_cast<NameLoc>(location))
+    return getUserLocation(name.getChildLoc());
+  if (auto call = dyn_cast<CallSiteLoc>(location))
+    return getUserLocation(call.getCallee());
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location part : fused.getLocations())
+      if (std::string text = getUserLocation(part); !text.empty())
+        return text;
+  return "";
+}
+
+namespace {
+/// Lists the commands of one function.
+class Emitter {
+public:
+  Emitter(func::FuncOp step, spmd::MeshAttr mesh, rt::ProgramBuilder &builder,
+          const CompiledKernels &kernels)
+      : step(step), mesh(mesh), builder(builder), kernels(kernels) {}
+  LogicalResult emit();
+
+private:
+  LogicalResult emit(Operation *op);
+  void emit(sched::LaunchOp op);
+  LogicalResult emit(sched::GemmOp op);
+  LogicalResult emit(sched::CollectiveOp op);
+  LogicalResult emit(sched::CheckFiniteOp op);
+  void place(Operation *op);
+  rt::BufferRef getBuffer(Value value) { return buffers.lookup(value); }
+  std::vector<rt::BufferRef> getBuffers(ValueRange values);
+
+  func::FuncOp step;
+  spmd::MeshAttr mesh;
+  rt::ProgramBuilder &builder;
+  const CompiledKernels &kernels;
+  uint32_t object = 0;
+  llvm::DenseMap<Value, rt::BufferRef> buffers;
+  llvm::DenseMap<Value, uint32_t> events;
+};
+} // namespace
+
+template <typename OpT> static rt::CommandInfo getInfo(OpT op) {
+  rt::CommandInfo info;
+  info.name = op.getLabel().str();
+  info.location = getUserLocation(op.getLoc());
+  info.queue = static_cast<rt::Queue>(op.getQueue());
+  info.flops = op.getFlops();
+  info.bytes = op.getBytes();
+  info.stage = op.getStage();
+  info.strand = op.getStrand();
+  return info;
+}
+
+static rt::Shape toShape(ArrayRef<int64_t> values) { return values.vec(); }
+
+static int64_t getBytes(MemRefType type) {
+  int64_t width = type.getElementTypeBitWidth();
+  return type.getNumElements() * ((width + 7) / 8);
+}
+
+/// The place of an alloc, a result or a view.
+void Emitter::place(Operation *op) {
+  Value value = op->getResult(0);
+  auto type = cast<MemRefType>(value.getType());
+  if (auto alloc = dyn_cast<sched::AllocOp>(op)) {
+    buffers[value] = builder.arena(*alloc.getOffset(), getBytes(type));
+  } else if (auto result = dyn_cast<sched::ResultOp>(op)) {
+    buffers[value] = builder.result(result.getIndex());
+  } else {
+    auto view = cast<sched::ViewOp>(op);
+    int64_t width = (type.getElementTypeBitWidth() + 7) / 8;
+    rt::BufferRef ref = getBuffer(view.getSource());
+    ref.offset.base += static_cast<int64_t>(view.getOffset()) * width;
+    for (auto [axis, coefficient] :
+         llvm::zip_equal(view.getAxes(), view.getCoefficients()))
+      ref.offset.terms.push_back(
+          {getAxisNumber(mesh, cast<StringAttr>(axis).getValue()),
+           coefficient * width});
+    ref.bytes = getBytes(type);
+    buffers[value] = ref;
+  }
+}
+
+std::vector<rt::BufferRef> Emitter::getBuffers(ValueRange values) {
+  std::vector<rt::BufferRef> refs;
+  for (Value value : values)
+    refs.push_back(getBuffer(value));
+  return refs;
+}
+
+void Emitter::emit(sched::LaunchOp op) {
+  const CompiledKernel &kernel = kernels.kernels.at(op.getKernel());
+  std::vector<rt::Affine> scalars;
+  for (const std::string &axis : kernel.axes)
+    scalars.push_back(rt::Affine::coordinate(getAxisNumber(mesh, axis)));
+  builder.launch(getInfo(op), object, kernel.symbol, getBuffers(op.getInputs()),
+                 getBuffers(op.getOutputs()), std::move(scalars));
+}
+
+static rt::PostOp getPostOp(StringRef name) {
+  return llvm::StringSwitch<rt::PostOp>(name)
+      .Case("gelu_erf", rt::PostOp::GeluErf)
+      .Case("gelu_tanh", rt::PostOp::GeluTanh)
+      .Case("relu", rt::PostOp::Relu)
+      .Default(rt::PostOp::None);
+}
+
+LogicalResult Emitter::emit(sched::GemmOp op) {
+  auto typeOf = [&](Value value) {
+    return getElementType(op,
+                          cast<ShapedType>(value.getType()).getElementType());
+  };
+  auto input = typeOf(op.getLhs()), output = typeOf(op.getDestination());
+  if (!input || !output)
+    return failure();
+  if (!rt::isFloat(*input))
+    return op.emitError("matrix product of ")
+           << cast<ShapedType>(op.getLhs().getType()).getElementType()
+           << ", expected f64, f32 or bf16";
+  rt::Gemm gemm;
+  gemm.inputType = *input;
+  gemm.outputType = *output;
+  gemm.batch = toShape(op.getBatch());
+  gemm.m = op.getM();
+  gemm.n = op.getN();
+  gemm.k = op.getK();
+  gemm.stridesA = toShape(op.getStridesA());
+  gemm.stridesB = toShape(op.getStridesB());
+  gemm.stridesC = toShape(op.getStridesC());
+  gemm.alpha = op.getAlpha().convertToDouble();
+  gemm.postOp = getPostOp(op.getPostOp());
+  gemm.a = getBuffer(op.getLhs());
+  gemm.b = getBuffer(op.getRhs());
+  gemm.c = getBuffer(op.getDestination());
+  if (Value bias = op.getBias())
+    gemm.bias = getBuffer(bias);
+  builder.add(getInfo(op), std::move(gemm));
+  return success();
+}
+
+LogicalResult Emitter::emit(sched::CollectiveOp op) {
+  auto source = cast<MemRefType>(op.getSource().getType());
+  auto type = getElementType(op, source.getElementType());
+  if (!type)
+    return failure();
+  rt::Collective collective;
+  collective.kind =
+      llvm::StringSwitch<rt::CollectiveKind>(op.getKind())
+          .Case("all_gather", rt::CollectiveKind::AllGather)
+          .Case("reduce_scatter", rt::CollectiveKind::ReduceScatter)
+          .Case("all_to_all", rt::CollectiveKind::AllToAll)
+          .Default(rt::CollectiveKind::AllReduce);
+  for (Attribute axis : op.getAxes())
+    collective.axes.push_back(
+        getAxisNumber(mesh, cast<StringAttr>(axis).getValue()));
+  llvm::sort(collective.axes);
+  collective.type = *type;
+  collective.shape = toShape(source.getShape());
+  collective.splitDim = static_cast<int64_t>(op.getSplitDim());
+  collective.concatDim = static_cast<int64_t>(op.getConcatDim());
+  collective.source = getBuffer(op.getSource());
+  collective.destination = getBuffer(op.getDestination());
+  builder.add(getInfo(op), std::move(collective));
+  return success();
+}
+
+LogicalResult Emitter::emit(sched::CheckFiniteOp op) {
+  auto type = getElementType(
+      op, cast<ShapedType>(op.getSource().getType()).getElementType());
+  if (!type)
+    return failure();
+  builder.add(getInfo(op), rt::CheckFinite{*type, getBuffer(op.getSource()),
+                                           op.getWhat().str()});
+  return success();
+}
+
+LogicalResult Emitter::emit(Operation *op) {
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<sched::AllocOp, sched::ResultOp, sched::ViewOp>([&](auto) {
+        place(op);
+        return success();
+      })
+      .Case([&](sched::RecordOp record) {
+        events[record.getEvent()] =
+            builder.recordEvent(static_cast<rt::Queue>(record.getQueue()));
+        return success();
+      })
+      .Case([&](sched::WaitOp wait) {
+        builder.waitEvent(static_cast<rt::Queue>(wait.getQueue()),
+                          events.lookup(wait.getEvent()));
+        return success();
+      })
+      .Case([&](sched::LaunchOp launch) {
+        emit(launch);
+        return success();
+      })
+      .Case([&](sched::CopyOp copy) {
+        builder.add(getInfo(copy), rt::Copy{getBuffer(copy.getSource()),
+                                            getBuffer(copy.getDestination())});
+        return success();
+      })
+      .Case<sched::GemmOp, sched::CollectiveOp, sched::CheckFiniteOp>(
+          [&](auto command) { return emit(command); })
+      .Case([](func::ReturnOp) { return success(); })
+      .Default([](Operation *other) {
+        return other->emitError("operator '")
+               << other->getName()
+               << "' is no command; was --tandem-lower run?";
+      });
+}
+
+LogicalResult Emitter::emit() {
+  if (!kernels.object.empty())
+    object = builder.addCodeObject(
+        "kernels", rt::Bytes(kernels.object.begin(), kernels.object.end()));
+  for (BlockArgument argument : step.getArguments())
+    buffers[argument] = builder.argument(argument.getArgNumber());
+  for (Operation &op : step.getBody().front())
+    if (failed(emit(&op)))
+      return failure();
+  return success();
+}
+
+/// The kernels alone: the step's own function is no code.
+static FailureOr<CompiledKernels> compile(ModuleOp module,
+                                          const KernelOptions &options) {
+  OpBuilder builder(module.getContext());
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  (*kernels)->setAttrs(module->getAttrDictionary());
+  builder.setInsertionPointToStart(kernels->getBody());
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(lower::kKernelAttrName))
+      builder.clone(*function);
+  if (kernels->getBody()->empty())
+    return CompiledKernels();
+  return compileKernels(*kernels, options);
+}
+
+static rt::Target getTarget(const CompiledKernels &kernels) {
+  rt::Target target;
+  target.triple = llvm::sys::getProcessTriple();
+  target.cpu = kernels.cpu;
+  SmallVector<StringRef> features;
+  StringRef(kernels.features).split(features, ',', -1, false);
+  for (StringRef feature : features)
+    if (feature.consume_front("+"))
+      target.features.push_back(feature.str());
+  return target;
+}
+
+FailureOr<std::string> emitProgram(ModuleOp module,
+                                   const EmitOptions &options) {
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  auto arena = module->getAttrOfType<IntegerAttr>(lower::kArenaAttrName);
+  if (!step || !arena)
+    return module.emitError("module holds no lowered step; was --tandem-lower "
+                            "run?");
+  FailureOr<CompiledKernels> kernels = compile(module, options.kernels);
+  if (failed(kernels))
+    return failure();
+  auto mesh =
+      module->getAttrOfType<spmd::MeshAttr>(spmd::SPMDDialect::kMeshAttrName);
+  rt::ProgramBuilder builder(getSpaceAxes(mesh),
+                             mesh ? mesh.getNumStrands() : 1);
+  builder.setTarget(getTarget(*kernels));
+  builder.setArena(arena.getInt());
+  if (failed(declare(step, mesh, builder)) ||
+      failed(Emitter(step, mesh, builder, *kernels).emit()))
+    return failure();
+  rt::Expected<rt::Bytes> bytes = builder.finish();
+  if (!bytes.ok())
+    return module.emitError("program is not valid: ")
+           << bytes.status().message();
+  return std::string(bytes->begin(), bytes->end());
+}
+
+} // namespace tandem
