@@ -1,0 +1,219 @@
+//===- Compile.cpp - from a training step to a Program --------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Execution/Compile.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "tandem/Conversion/Emit/Emit.h"
+#include "tandem/Pipelines/Pipelines.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <chrono>
+
+using namespace mlir;
+
+namespace tandem {
+
+namespace {
+/// One compilation.
+class Compilation {
+public:
+  Compilation(const CompileOptions &options, CompiledProgram &result);
+  bool run(std::string_view text, std::string_view name);
+  const std::string &getError() const { return error; }
+
+private:
+  LogicalResult checkOptions();
+  LogicalResult parse(std::string_view text, std::string_view name);
+  LogicalResult runStage(const Stage &stage);
+  LogicalResult emit();
+  LogicalResult fail(const Twine &message);
+  LogicalResult runPlan(const Stage &stage);
+  void configurePlan(PlanOptions &plan);
+  void keepIR(StringRef stage);
+  void diagnose(Diagnostic &diagnostic);
+
+  const CompileOptions &options;
+  CompiledProgram &result;
+  DialectRegistry registry;
+  std::unique_ptr<MLIRContext> context;
+  OwningOpRef<ModuleOp> module;
+  std::string error;
+};
+
+/// Adds the seconds of its life to a result.
+class StageTimer {
+public:
+  StageTimer(CompiledProgram &result, StringRef stage)
+      : result(result), stage(stage), begin(Clock::now()) {}
+  ~StageTimer() {
+    std::chrono::duration<double> seconds = Clock::now() - begin;
+    result.seconds.emplace_back(stage.str(), seconds.count());
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  CompiledProgram &result;
+  StringRef stage;
+  Clock::time_point begin;
+};
+} // namespace
+
+Compilation::Compilation(const CompileOptions &options, CompiledProgram &result)
+    : options(options), result(result) {
+  registerDialects(registry);
+  // Stages work on the module as a whole: a pool of threads would only cost.
+  context =
+      std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+  context->getDiagEngine().registerHandler(
+      [this](Diagnostic &diagnostic) { diagnose(diagnostic); });
+}
+
+/// The first error is the cause; what follows is a consequence.
+void Compilation::diagnose(Diagnostic &diagnostic) {
+  std::string place = getUserLocation(diagnostic.getLocation());
+  std::string line = place.empty() ? "" : place + ": ";
+  if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+    if (error.empty())
+      error = line + diagnostic.str();
+    return;
+  }
+  bool warns = diagnostic.getSeverity() == DiagnosticSeverity::Warning;
+  result.remarks.push_back(line + (warns ? "warning: " : "remark: ") +
+                           diagnostic.str());
+}
+
+LogicalResult Compilation::fail(const Twine &message) {
+  if (error.empty())
+    error = message.str();
+  return failure();
+}
+
+static bool isStage(StringRef name) {
+  return llvm::is_contained(kStages, std::string_view(name));
+}
+
+LogicalResult Compilation::checkOptions() {
+  SmallVector<std::string> names(options.printAfter.begin(),
+                                 options.printAfter.end());
+  if (!options.stopAfter.empty())
+    names.push_back(options.stopAfter);
+  for (const std::string &name : names)
+    if (!isStage(name))
+      return fail("unknown stage '" + Twine(name) + "', expected one of " +
+                  llvm::join(std::begin(kStages), std::end(kStages), ", "));
+  if (options.micro < 1)
+    return fail("micro is " + Twine(options.micro) + ", expected at least 1");
+  return success();
+}
+
+LogicalResult Compilation::parse(std::string_view text, std::string_view name) {
+  StageTimer timer(result, "parse");
+  module = parseSourceString<ModuleOp>(StringRef(text), context.get(),
+                                       StringRef(name));
+  if (!module)
+    return fail(StringRef(name) + ": is not a module");
+  return success();
+}
+
+void Compilation::configurePlan(PlanOptions &plan) {
+  plan.mesh = options.mesh;
+  plan.micro = options.micro;
+  if (!options.preset.empty())
+    plan.preset = options.preset;
+  plan.pins = llvm::join(options.pins, ";");
+  plan.planFile = options.planFile;
+}
+
+void Compilation::keepIR(StringRef stage) {
+  if (!llvm::is_contained(options.printAfter, stage.str()) &&
+      stage != options.stopAfter)
+    return;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  OpPrintingFlags flags;
+  if (options.printLocations)
+    flags.enableDebugInfo();
+  module->print(os, flags);
+  result.ir.emplace_back(stage.str(), std::move(text));
+}
+
+/// Runs the plan stage, which writes its plan to a file.
+LogicalResult Compilation::runPlan(const Stage &stage) {
+  SmallString<128> path;
+  if (std::error_code code =
+          llvm::sys::fs::createTemporaryFile("tandem", "plan", path))
+    return fail("cannot make a temporary file: " + code.message());
+  llvm::FileRemover remover(path);
+  PlanOptions plan;
+  configurePlan(plan);
+  plan.output = path.str().str();
+  PassManager manager(context.get());
+  stage.build(manager, plan);
+  if (failed(manager.run(*module)))
+    return failure();
+  auto text = llvm::MemoryBuffer::getFile(path);
+  if (!text)
+    return fail("cannot read " + path + ": " + text.getError().message());
+  result.plan = (*text)->getBuffer().str();
+  llvm::raw_string_ostream table(result.planTable);
+  printPlanTable(*module, table);
+  return success();
+}
+
+LogicalResult Compilation::runStage(const Stage &stage) {
+  StageTimer timer(result, stage.name);
+  if (stage.name == "plan") {
+    if (failed(runPlan(stage)))
+      return fail("stage plan failed");
+  } else {
+    PassManager manager(context.get());
+    stage.build(manager, PlanOptions());
+    if (failed(manager.run(*module)))
+      return fail("stage " + stage.name + " failed");
+  }
+  keepIR(stage.name);
+  return success();
+}
+
+LogicalResult Compilation::emit() {
+  StageTimer timer(result, "emit");
+  EmitOptions emitOptions;
+  FailureOr<std::string> bytes = emitProgram(*module, emitOptions);
+  if (failed(bytes))
+    return fail("stage emit failed");
+  result.bytes = std::move(*bytes);
+  return success();
+}
+
+bool Compilation::run(std::string_view text, std::string_view name) {
+  if (failed(checkOptions()) || failed(parse(text, name)))
+    return false;
+  for (const Stage &stage : getStages()) {
+    if (failed(runStage(stage)))
+      return false;
+    if (stage.name == options.stopAfter)
+      return true;
+  }
+  return succeeded(emit());
+}
+
+bool compile(std::string_view module, std::string_view name,
+             const CompileOptions &options, CompiledProgram &result,
+             std::string &error) {
+  result = CompiledProgram();
+  Compilation compilation(options, result);
+  bool done = compilation.run(module, name);
+  error = compilation.getError();
+  return done;
+}
+
+} // namespace tandem

@@ -1,0 +1,26 @@
+//===- Options.h - the command line -----------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TOOLS_TANDEM_COMPILE_OPTIONS_H
+#define TANDEM_TOOLS_TANDEM_COMPILE_OPTIONS_H
+
+#include "tandem/Execution/Compile.h"
+
+namespace tandem {
+
+struct ToolOptions {
+  std::string input, output, savePlan;
+  bool printPlan = false, printTimes = false;
+  CompileOptions compile;
+};
+
+/// Ends the process on an option that does not exist, and after `--help`.
+ToolOptions parseOptions(int argc, char **argv);
+
+} // namespace tandem
+
+#endif // TANDEM_TOOLS_TANDEM_COMPILE_OPTIONS_H

@@ -1,0 +1,51 @@
+//===- tandem-compile.cpp - compiles a step to a Program ------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+#include "tandem/Execution/Compile.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+static int fail(const llvm::Twine &message) {
+  llvm::errs() << "tandem-compile: error: " << message << "\n";
+  return 1;
+}
+
+static bool write(llvm::StringRef path, llvm::StringRef content) {
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  file << content;
+  file.close();
+  return !error && !file.has_error();
+}
+
+int main(int argc, char **argv) {
+  tandem::ToolOptions tool = tandem::parseOptions(argc, argv);
+  auto file = llvm::MemoryBuffer::getFileOrSTDIN(tool.input);
+  if (!file)
+    return fail(tool.input + ": " + file.getError().message());
+  tandem::CompiledProgram program;
+  std::string error;
+  if (!tandem::compile((*file)->getBuffer().str(), tool.input, tool.compile,
+                       program, error))
+    return fail(error);
+  for (const std::string &remark : program.remarks)
+    llvm::errs() << remark << "\n";
+  if (tool.printPlan)
+    llvm::outs() << program.planTable;
+  for (const auto &[stage, text] : program.ir)
+    llvm::outs() << text;
+  if (tool.printTimes)
+    for (const auto &[stage, seconds] : program.seconds)
+      llvm::errs() << llvm::format("%8.3f s  ", seconds) << stage << "\n";
+  if (!tool.savePlan.empty() && !write(tool.savePlan, program.plan))
+    return fail("cannot write " + tool.savePlan);
+  if (tool.compile.stopAfter.empty() && !write(tool.output, program.bytes))
+    return fail("cannot write " + tool.output);
+  return 0;
+}
