@@ -156,7 +156,8 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   PlanOptions plan;
   configurePlan(plan);
   plan.output = path.str().str();
-  PassManager manager(context.get());
+  auto manager = PassManager::on<ModuleOp>(context.get(),
+                                           OpPassManager::Nesting::Implicit);
   stage.build(manager, plan);
   if (failed(manager.run(*module)))
     return failure();
@@ -175,7 +176,8 @@ LogicalResult Compilation::runStage(const Stage &stage) {
     if (failed(runPlan(stage)))
       return fail("stage plan failed");
   } else {
-    PassManager manager(context.get());
+    auto manager = PassManager::on<ModuleOp>(context.get(),
+                                             OpPassManager::Nesting::Implicit);
     stage.build(manager, PlanOptions());
     if (failed(manager.run(*module)))
       return fail("stage " + stage.name + " failed");

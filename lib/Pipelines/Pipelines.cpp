@@ -7,15 +7,17 @@
 
 #include "tandem/Pipelines/Pipelines.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Transforms/Duplex/Duplex.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/Localize/Localize.h"
-#include "tandem/Transforms/Plan/Plan.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/Shard/Shard.h"
+
+using mlir::OpPassManager;
 
 namespace tandem {
 
@@ -31,6 +33,55 @@ void registerPipelines() {
   registerLocalize();
   registerDuplex();
   registerSchedule();
+  registerLower();
+}
+
+//===----------------------------------------------------------------------===//
+// The stages. Each verifies at its exit what the next one relies on.
+//===----------------------------------------------------------------------===//
+
+/// What is computed, in one way of writing it: equal programs get equal plans.
+static void import(OpPassManager &manager, const PlanOptions &) {
+  buildImportPipeline(manager, ImportOptions());
+}
+
+/// Which signature each operator has on each axis. Changes nothing else.
+static void plan(OpPassManager &manager, const PlanOptions &options) {
+  buildPlanPipeline(manager, options);
+}
+
+/// Forms go into types; where producer and consumer differ, a reform. From here
+/// to duplex a missing change of form is a verifier's error.
+static void shard(OpPassManager &manager, const PlanOptions &) {
+  buildShardPipeline(manager, ShardOptions());
+}
+
+/// Space axes leave first: per-device shapes and collectives, still one strand.
+static void localize(OpPassManager &manager, const PlanOptions &) {
+  buildLocalizePipeline(manager, LocalizeOptions());
+}
+
+/// Time axes leave: one strand per microbatch. No form is left afterwards.
+static void duplex(OpPassManager &manager, const PlanOptions &) {
+  buildDuplexPipeline(manager, DuplexOptions());
+}
+
+/// When each strand computes and communicates.
+static void schedule(OpPassManager &manager, const PlanOptions &) {
+  buildSchedulePipeline(manager, ScheduleOptions());
+}
+
+/// Kernels, library calls and memory: all that is left is to write it down.
+static void lowerSteps(OpPassManager &manager, const PlanOptions &) {
+  buildLowerPipeline(manager, LowerOptions());
+}
+
+llvm::ArrayRef<Stage> getStages() {
+  static const Stage stages[] = {
+      {"import", import},     {"plan", plan},     {"shard", shard},
+      {"localize", localize}, {"duplex", duplex}, {"schedule", schedule},
+      {"lower", lowerSteps}};
+  return stages;
 }
 
 } // namespace tandem

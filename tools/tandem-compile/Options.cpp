@@ -7,65 +7,125 @@
 
 #include "Options.h"
 #include "llvm/ADT/SmallString.h"
-#include "llvm/Support/CommandLine.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
-
-namespace cl = llvm::cl;
+#include "llvm/Support/raw_ostream.h"
+#include <functional>
 
 namespace tandem {
 
-ToolOptions parseOptions(int argc, char **argv) {
-  cl::OptionCategory category("tandem-compile options");
-  cl::opt<std::string> input(cl::Positional, cl::desc("STEP.mlir"),
-                             cl::Required, cl::cat(category));
-  cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
-                              cl::desc("the Program; default: STEP.tdm"));
-  cl::opt<std::string> mesh("mesh", cl::value_desc("axes"), cl::cat(category),
-                            cl::desc("space axes, such as data=4,model=2"));
-  cl::opt<int64_t> micro("micro", cl::value_desc("n"), cl::cat(category),
-                         cl::init(1), cl::desc("number of microbatches"));
-  cl::opt<std::string> plan(
-      "plan", cl::value_desc("preset"), cl::cat(category),
-      cl::desc("data-parallel, zero, tensor-parallel or expert-parallel"));
-  cl::list<std::string> pins(
-      "pin", cl::value_desc("glob:axis=form"), cl::cat(category),
-      cl::desc("how a tensor is stored: 'layers.*.w1:model=gather(1)'"));
-  cl::opt<std::string> planFile("plan-file", cl::value_desc("file"),
-                                cl::cat(category), cl::desc("a plan to apply"));
-  cl::opt<std::string> savePlan("save-plan", cl::value_desc("file"),
-                                cl::cat(category), cl::desc("writes the plan"));
-  cl::list<std::string> printAfter("print-after", cl::value_desc("stage"),
-                                   cl::cat(category), cl::CommaSeparated,
-                                   cl::desc("prints the IR after a stage"));
-  cl::opt<std::string> stopAfter(
-      "emit-stage", cl::value_desc("stage"), cl::cat(category),
-      cl::desc("prints the IR of a stage and stops"));
-  cl::opt<bool> locations("locations", cl::cat(category),
-                          cl::desc("prints IR with source lines"));
-  cl::opt<bool> table("print-plan", cl::cat(category),
-                      cl::desc("prints the plan as a table"));
-  cl::opt<bool> times("times", cl::cat(category),
-                      cl::desc("prints the seconds of each stage"));
-  cl::HideUnrelatedOptions(category);
-  cl::ParseCommandLineOptions(argc, argv, "compiles a training step\n");
+/// LLVM's own command line is not used: its library brings `--print-after` of
+/// its own.
+static constexpr llvm::StringLiteral kHelp =
+    R"(usage: tandem-compile STEP.mlir [options]
+  --mesh AXES          space axes: data=4,model=2; default: one device
+  --plan PRESET        data-parallel, zero, tensor-parallel, expert-parallel
+  --pin GLOB:AXIS=FORM how a tensor is stored: 'layers.*.w1:model=gather(1)'
+  --micro N            number of microbatches; default: 1
+  -o FILE              the Program; default: STEP.tdm
+  --plan-file FILE     a plan to apply
+  --save-plan FILE     writes the plan
+  --print-plan         prints the plan as a table
+  --print-after STAGES prints the IR after stages: import, plan, shard,
+                       localize, duplex, schedule, lower
+  --emit-stage STAGE   prints the IR after a stage and stops
+  --locations          prints IR with source lines
+  --times              prints the seconds of each stage
+)";
 
-  ToolOptions options;
-  options.input = input;
-  llvm::SmallString<128> path(input == "-" ? "step.mlir" : input.getValue());
+namespace {
+struct Flag {
+  llvm::StringLiteral name;
+  bool takesValue;
+  std::function<bool(llvm::StringRef value)> set;
+};
+} // namespace
+
+static auto text(std::string &target) {
+  return [&target](llvm::StringRef value) {
+    target = value.str();
+    return !value.empty();
+  };
+}
+
+static auto on(bool &target) {
+  return [&target](llvm::StringRef) { return target = true; };
+}
+
+static auto list(std::vector<std::string> &target, char separator) {
+  return [&target, separator](llvm::StringRef value) {
+    for (llvm::StringRef part : llvm::split(value, separator))
+      target.push_back(part.str());
+    return !value.empty();
+  };
+}
+
+static std::vector<Flag> getFlags(ToolOptions &tool) {
+  CompileOptions &compile = tool.compile;
+  return {
+      {"--mesh", true, text(compile.mesh)},
+      {"--plan", true, text(compile.preset)},
+      {"--pin", true, list(compile.pins, ';')},
+      {"--micro", true,
+       [&](llvm::StringRef v) { return !v.getAsInteger(10, compile.micro); }},
+      {"-o", true, text(tool.output)},
+      {"--plan-file", true, text(compile.planFile)},
+      {"--save-plan", true, text(tool.savePlan)},
+      {"--print-plan", false, on(tool.printPlan)},
+      {"--print-after", true, list(compile.printAfter, ',')},
+      {"--emit-stage", true, text(compile.stopAfter)},
+      {"--locations", false, on(compile.printLocations)},
+      {"--times", false, on(tool.printTimes)},
+  };
+}
+
+/// Sets the flag of `argument`, whose value may follow `=` or be the next one.
+static std::string parseFlag(llvm::ArrayRef<Flag> flags, int argc, char **argv,
+                             int &index) {
+  auto [name, value] = llvm::StringRef(argv[index]).split('=');
+  bool joined = llvm::StringRef(argv[index]).contains('=');
+  for (const Flag &flag : flags) {
+    if (flag.name != name)
+      continue;
+    if (flag.takesValue && !joined) {
+      if (index + 1 == argc)
+        return "option " + name.str() + " needs a value";
+      value = argv[++index];
+    } else if (!flag.takesValue && joined) {
+      return "option " + name.str() + " takes no value, found '" + value.str() +
+             "'";
+    }
+    if (flag.set(value))
+      return "";
+    return "option " + name.str() + " has value '" + value.str() +
+           "', which it cannot have";
+  }
+  return "unknown option '" + name.str() + "'; see --help";
+}
+
+bool parseOptions(int argc, char **argv, ToolOptions &tool,
+                  std::string &error) {
+  std::vector<Flag> flags = getFlags(tool);
+  for (int i = 1; i < argc && error.empty(); ++i) {
+    llvm::StringRef argument = argv[i];
+    if (argument == "--help" || argument == "-h") {
+      llvm::outs() << kHelp;
+      return false;
+    }
+    if (argument.starts_with("-") && argument != "-")
+      error = parseFlag(flags, argc, argv, i);
+    else if (tool.input.empty())
+      tool.input = argument.str();
+    else
+      error = "two inputs, '" + tool.input + "' and '" + argument.str() + "'";
+  }
+  if (error.empty() && tool.input.empty())
+    error = "no input; see --help";
+  llvm::SmallString<128> path(tool.input == "-" ? "step.mlir" : tool.input);
   llvm::sys::path::replace_extension(path, "tdm");
-  options.output = output.empty() ? path.str().str() : output.getValue();
-  options.savePlan = savePlan;
-  options.printPlan = table;
-  options.printTimes = times;
-  options.compile.mesh = mesh;
-  options.compile.micro = micro;
-  options.compile.preset = plan;
-  options.compile.pins = pins;
-  options.compile.planFile = planFile;
-  options.compile.printAfter = printAfter;
-  options.compile.stopAfter = stopAfter;
-  options.compile.printLocations = locations;
-  return options;
+  if (tool.output.empty())
+    tool.output = path.str().str();
+  return error.empty();
 }
 
 } // namespace tandem

@@ -18,8 +18,9 @@ struct ToolOptions {
   CompileOptions compile;
 };
 
-/// Ends the process on an option that does not exist, and after `--help`.
-ToolOptions parseOptions(int argc, char **argv);
+/// Fails with an error, or without one after `--help`.
+bool parseOptions(int argc, char **argv, ToolOptions &tool,
+                  std::string &error);
 
 } // namespace tandem
 

@@ -25,12 +25,14 @@ static bool write(llvm::StringRef path, llvm::StringRef content) {
 }
 
 int main(int argc, char **argv) {
-  tandem::ToolOptions tool = tandem::parseOptions(argc, argv);
+  tandem::ToolOptions tool;
+  std::string error;
+  if (!tandem::parseOptions(argc, argv, tool, error))
+    return error.empty() ? 0 : fail(error);
   auto file = llvm::MemoryBuffer::getFileOrSTDIN(tool.input);
   if (!file)
     return fail(tool.input + ": " + file.getError().message());
   tandem::CompiledProgram program;
-  std::string error;
   if (!tandem::compile((*file)->getBuffer().str(), tool.input, tool.compile,
                        program, error))
     return fail(error);

@@ -14,6 +14,7 @@
 #define TANDEM_PIPELINES_PIPELINES_H
 
 #include "mlir/IR/DialectRegistry.h"
+#include "tandem/Transforms/Plan/Plan.h"
 
 namespace tandem {
 
@@ -22,6 +23,15 @@ void registerDialects(mlir::DialectRegistry &registry);
 
 /// Every pass, and the pipeline of every stage, for command lines.
 void registerPipelines();
+
+/// A stage: its name, and how it is put into a pass manager.
+struct Stage {
+  llvm::StringLiteral name;
+  void (*build)(mlir::OpPassManager &manager, const PlanOptions &plan);
+};
+
+/// All stages up to `lower`, in order.
+llvm::ArrayRef<Stage> getStages();
 
 } // namespace tandem
 
