@@ -4,10 +4,10 @@
 // collectives and views that cost nothing stay.
 // CHECK-LABEL: func.func @step
 // CHECK: sched.step on compute
-// CHECK: %[[A:.*]] = func.call @kernel_0(%arg0) {nn.strand = 0 : i64, sched.label = "[[LABEL:.*gelu.*]]"}
+// CHECK: %[[A:.*]] = func.call @kernel_0(%arg0) {nn.id = 1 : i64, nn.strand = 0 : i64, sched.label = "[[LABEL:.*gelu.*]]"}
 // CHECK: %[[R:.*]] = nn.reshape %[[A]]
 // CHECK: sched.matmul %[[R]], %arg2
-// CHECK: %[[B:.*]] = func.call @kernel_0(%arg1) {nn.strand = 1 : i64, sched.label = "[[LABEL]]"}
+// CHECK: %[[B:.*]] = func.call @kernel_0(%arg1) {nn.id = 1 : i64, nn.strand = 1 : i64, sched.label = "[[LABEL]]"}
 // CHECK: nn.reshape %[[B]]
 // CHECK: sched.matmul
 // CHECK: sched.step on comm
