@@ -16,6 +16,7 @@
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Dialect/Sched/Sched.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
 #include <deque>
@@ -31,8 +32,13 @@ constexpr size_t kMaxGroupSize = 64;
 // Kinds of operators
 //===----------------------------------------------------------------------===//
 
+/// The product of nn, and the one by strides that `lower` makes of it.
+static bool isProduct(Operation *op) {
+  return isa<nn::MatmulOp, sched::MatmulOp>(op);
+}
+
 static bool isGrouped(Operation *op) {
-  return isa<nn::NNDialect>(op->getDialect()) ||
+  return isa<nn::NNDialect>(op->getDialect()) || isProduct(op) ||
          isa<spmd::LocalSliceOp, spmd::KeepFirstOp, spmd::CoordinateOp>(op);
 }
 
@@ -42,7 +48,7 @@ static int64_t getSize(Value value) {
 
 /// Whether nothing but products read the value: they can read it by strides.
 static bool feedsOnlyProducts(Operation *op) {
-  return llvm::all_of(op->getUsers(), llvm::IsaPred<nn::MatmulOp>);
+  return llvm::all_of(op->getUsers(), isProduct);
 }
 
 namespace {
@@ -113,7 +119,7 @@ void GroupBuilder::findSources() {
 bool GroupBuilder::needsOwnGroup(Operation *source) const {
   return llvm::any_of(source->getUsers(), [&](Operation *user) {
     return user->getBlock() != &block || !isGrouped(user) ||
-           isa<nn::MatmulOp>(user);
+           isProduct(user);
   });
 }
 
@@ -186,7 +192,7 @@ int GroupBuilder::addGroup(Operation *op, ArrayRef<int> producers) {
   Group &group = groups.emplace_back();
   group.before.resize(position.size());
   group.ops.push_back(op);
-  if (isa<nn::MatmulOp>(op))
+  if (isProduct(op))
     group.kind = FusionGroup::Kind::Library;
   else if (isa<nn::ReshapeOp>(op))
     group.kind = FusionGroup::Kind::View;
@@ -249,7 +255,7 @@ void GroupBuilder::tryMerge(int index, int otherIndex) {
 void GroupBuilder::add(Operation *op) {
   SmallVector<int> producers = getProducers(op);
   int joined = -1;
-  bool mayJoin = !isa<nn::MatmulOp>(op) &&
+  bool mayJoin = !isProduct(op) &&
                  !(isa<nn::PermuteOp>(op) && feedsOnlyProducts(op));
   if (mayJoin)
     for (int producer : llvm::reverse(producers))
