@@ -32,10 +32,14 @@ private:
   void assignCollective(Operation *op);
   void assignComputation(Operation *op);
   SmallVector<Operation *> getAhead(Operation *op) const;
-  void placeAhead(Operation *op, int64_t stage);
+  int64_t getLeastStage(Operation *op, Operation *reader,
+                        int64_t strand) const;
+  void placeAhead(Operation *op, Operation *reader, int64_t stage,
+                  int64_t strand);
   int64_t getArrival(Operation *op) const;
   void findArrivals();
   void assignLate();
+  void placeReturned();
   void limitPieces(unsigned pieces);
 
   Block &block;
@@ -156,13 +160,28 @@ SmallVector<Operation *> SlotAssigner::getAhead(Operation *op) const {
   return ahead;
 }
 
-void SlotAssigner::placeAhead(Operation *op, int64_t stage) {
-  int64_t strand = getStrand(op).value_or(0);
-  bool communicates = isCollective(op);
+/// The first stage in which `op`, which is ahead, can be read by `reader` for
+/// `strand`: what a collective reads is computed a stage before it.
+int64_t SlotAssigner::getLeastStage(Operation *op, Operation *reader,
+                                    int64_t strand) const {
+  int64_t own = getStrand(op).value_or(0);
+  int64_t stage = getStage(op, own, 0);
   for (Operation *producer : getAhead(op))
-    placeAhead(producer, communicates && !isCollective(producer) ? stage - 1
-                                                                 : stage);
-  place(op, stage, strand, communicates ? Lane::Comm : Lane::Compute);
+    stage = std::max(stage, getLeastStage(producer, op, own));
+  bool isBefore = isCollective(reader) && !isCollective(op);
+  return stage + (isBefore || own > strand);
+}
+
+/// Places `op` for a reader in slot (`stage`, `strand`).
+void SlotAssigner::placeAhead(Operation *op, Operation *reader, int64_t stage,
+                              int64_t strand) {
+  int64_t own = getStrand(op).value_or(0);
+  bool communicates = isCollective(op);
+  if ((isCollective(reader) && !communicates) || own > strand)
+    --stage;
+  for (Operation *producer : getAhead(op))
+    placeAhead(producer, op, stage, own);
+  place(op, stage, own, communicates ? Lane::Comm : Lane::Compute);
   if (communicates)
     gathered += getBytes(op->getResult(0));
 }
@@ -174,40 +193,32 @@ void SlotAssigner::placeAhead(Operation *op, int64_t stage) {
 void SlotAssigner::assignCollective(Operation *op) {
   bool waits = roles.waiting.contains(op);
   int64_t strand = waits ? last : getStrand(op).value_or(0);
-  for (Operation *producer : getAhead(op))
-    placeAhead(producer, current);
   int64_t stage = getStage(op, strand, current);
+  SmallVector<Operation *> ahead = getAhead(op);
+  for (Operation *producer : ahead)
+    stage = std::max(stage, getLeastStage(producer, op, strand));
+  for (Operation *producer : ahead)
+    placeAhead(producer, op, stage, strand);
   place(op, stage, strand, waits ? Lane::Waiting : Lane::Comm);
   if (waits && op != loss)
     ready += getBytes(op->getOperand(0));
 }
 
-/// Whether what `op` reads must be computed before it can be gathered.
-static bool needsPreparation(Operation *op) {
-  return llvm::any_of(op->getOperands(), [](Value operand) {
-    Operation *producer = operand.getDefiningOp();
-    return producer && !isSource(producer) &&
-           (!isCollective(producer) || needsPreparation(producer));
-  });
-}
-
 void SlotAssigner::assignComputation(Operation *op) {
   SmallVector<Operation *> ahead = getAhead(op);
-  int64_t bytes = 0;
-  bool prepares = false;
+  std::optional<int64_t> own = getStrand(op);
+  int64_t strand = own.value_or(last), bytes = 0, least = current;
   for (Operation *producer : ahead) {
     bytes += getBytes(producer->getResult(0));
-    prepares |= needsPreparation(producer);
+    least = std::max(least, getLeastStage(producer, op, strand));
   }
   bool full = gathered > 0 && bytes > 0 && gathered + bytes > gatheredLimit;
-  int64_t least = current + (full || ready >= readyLimit);
-  if (prepares)
-    least = std::max<int64_t>(least, 1);
-  std::optional<int64_t> own = getStrand(op);
-  int64_t stage = getStage(op, own.value_or(last), least);
+  if (full || ready >= readyLimit)
+    least = std::max(least, current + 1);
+  int64_t stage = getStage(op, strand, least);
   begin(stage);
   for (Operation *producer : ahead)
-    placeAhead(producer, stage);
+    placeAhead(producer, op, stage, strand);
   place(op, stage, own ? *own : getSharedStrand(op, stage), Lane::Compute);
 }
 
@@ -272,16 +283,22 @@ void SlotAssigner::assignLate() {
   }
 }
 
+/// What is ahead of nothing but a result, or of nothing at all.
+void SlotAssigner::placeReturned() {
+  Operation *ret = block.getTerminator();
+  for (Operation &op : llvm::reverse(block))
+    if (roles.ahead.contains(&op) && !slots.contains(&op))
+      placeAhead(&op, ret, std::max(current, getLeastStage(&op, ret, last)),
+                 last);
+}
+
 void SlotAssigner::run() {
   for (Operation &op : block.without_terminator())
     if (!isSource(&op) && !roles.late.contains(&op) &&
         !roles.ahead.contains(&op))
       assign(&op);
   assignLate();
-  // What only a result reads.
-  for (Operation &op : block.without_terminator())
-    if (roles.ahead.contains(&op) && !slots.contains(&op))
-      placeAhead(&op, std::max<int64_t>(current, 1));
+  placeReturned();
   for (Operation &op : block.without_terminator())
     if (auto it = slots.find(&op); it != slots.end())
       setSlot(&op, it->second);

@@ -90,23 +90,23 @@ void Roles::findAhead(Block &block) {
   }
 }
 
-/// A chain of operators ahead is placed as a whole, stages apart. Where something
-/// else reads what prepares it (a batch is sliced, and one strand gathers the
-/// slice), that is computed in its turn and so is the chain.
+/// Operators ahead are chains, placed as a whole, stages apart. What has several
+/// readers, one of them ahead (a batch is sliced, and one strand gathers the
+/// slice), is computed in its turn, and so are those that read it.
 bool Roles::dropOneAhead(Block &block) {
-  auto isPlaced = [&](Operation *producer) {
-    return producer && !isSource(producer) && !ahead.contains(producer);
-  };
   for (Operation &op : block.without_terminator()) {
     if (!ahead.contains(&op))
       continue;
     bool readsPlaced = llvm::any_of(op.getOperands(), [&](Value operand) {
-      return isPlaced(operand.getDefiningOp());
+      Operation *producer = operand.getDefiningOp();
+      return producer && !isSource(producer) && !ahead.contains(producer);
     });
-    bool isRead = llvm::any_of(op.getUsers(), [&](Operation *user) {
-      return !ahead.contains(user);
+    bool isPrepared = llvm::any_of(op.getUsers(), [&](Operation *user) {
+      return ahead.contains(user);
     });
-    if (readsPlaced || (isRead && !isCollective(&op)))
+    bool isChained =
+        isPrepared ? llvm::all_equal(op.getUsers()) : isCollective(&op);
+    if (readsPlaced || !isChained)
       return ahead.erase(&op);
   }
   return false;
