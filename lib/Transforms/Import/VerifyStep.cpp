@@ -63,15 +63,17 @@ LogicalResult VerifyStepPass::verifyArguments(func::FuncOp step) {
   for (unsigned i = 0; i < step.getNumArguments(); ++i) {
     auto role = step.getArgAttrOfType<StringAttr>(i, NNDialect::kRoleAttrName);
     if (!role || !llvm::is_contained(kArgumentRoles, role.getValue()))
-      return step.emitError() << "argument " << i << " has the role '"
-                              << (role ? role.getValue() : StringRef(""))
-                              << "', expected one of " << join(kArgumentRoles);
+      return emitError(step.getLoc())
+             << "argument " << i << " has the role '"
+             << (role ? role.getValue() : StringRef(""))
+             << "', expected one of " << join(kArgumentRoles);
     if (!step.getArgAttrOfType<StringAttr>(i, NNDialect::kNameAttrName))
-      return step.emitError() << "argument " << i << ", a " << role.getValue()
-                              << ", has no 'nn.name'";
+      return emitError(step.getLoc())
+             << "argument " << i << ", a " << role.getValue()
+             << ", has no 'nn.name'";
     if (Type type = step.getArgumentTypes()[i]; !isPlainTensor(type))
-      return step.emitError() << "argument " << i << " is a " << type
-                              << ", expected a tensor of static shape";
+      return emitError(step.getLoc()) << "argument " << i << " is a " << type
+                                      << ", expected a tensor of static shape";
   }
   return success();
 }
@@ -81,14 +83,14 @@ LogicalResult VerifyStepPass::verifyResults(func::FuncOp step) {
     auto role =
         step.getResultAttrOfType<StringAttr>(i, NNDialect::kRoleAttrName);
     if (!role)
-      return step.emitError() << "result " << i << " has no 'nn.role'";
+      return emitError(step.getLoc()) << "result " << i << " has no 'nn.role'";
     bool isOutput = role.getValue() == "loss" ||
                     role.getValue() == "gradient" ||
                     role.getValue() == "output";
     bool updates =
         step.getResultAttr(i, NNDialect::kUpdatesAttrName) != nullptr;
     if (!isOutput && !updates)
-      return step.emitError()
+      return emitError(step.getLoc())
              << "result " << i << ", a " << role.getValue()
              << ", has no 'nn.updates': the argument whose new value it is";
   }
@@ -98,35 +100,37 @@ LogicalResult VerifyStepPass::verifyResults(func::FuncOp step) {
 LogicalResult VerifyStepPass::verifyId(Operation *op) {
   auto id = op->getAttrOfType<IntegerAttr>(NNDialect::kIdAttrName);
   if (!id)
-    return op->emitError() << "has no 'nn.id': run the import stage first";
+    return emitError(op->getLoc())
+           << op->getName() << " has no 'nn.id': run the import stage first";
   auto [it, isNew] = byId.try_emplace(id.getInt(), op);
   if (isNew)
     return success();
-  return op->emitError() << "has the 'nn.id' " << id.getInt()
-                         << " of another operator, "
-                         << it->second->getName().getStringRef();
+  return emitError(op->getLoc())
+         << op->getName() << " has the 'nn.id' " << id.getInt()
+         << " of another operator, " << it->second->getName().getStringRef();
 }
 
 LogicalResult VerifyStepPass::verifyOperator(Operation *op) {
   if (!isa_and_nonnull<NNDialect>(op->getDialect()))
-    return op->emitError() << "operator '" << op->getName().getStringRef()
-                           << "' in a training step, expected operators of nn";
+    return emitError(op->getLoc())
+           << "operator '" << op->getName().getStringRef()
+           << "' in a training step, expected operators of nn";
   for (Type type : op->getResultTypes())
     if (!isPlainTensor(type))
-      return op->emitError()
-             << "gives a " << type << ", expected a tensor of static shape";
+      return emitError(op->getLoc()) << op->getName() << " gives a " << type
+                                     << ", expected a tensor of static shape";
   auto pass = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
   if (!pass || !llvm::is_contained(kPasses, pass.getValue()))
-    return op->emitError() << "has the pass '"
-                           << (pass ? pass.getValue() : StringRef(""))
-                           << "' ('nn.pass'), expected one of "
-                           << join(kPasses);
+    return emitError(op->getLoc())
+           << op->getName() << " has the pass '"
+           << (pass ? pass.getValue() : StringRef(""))
+           << "' ('nn.pass'), expected one of " << join(kPasses);
   return numbered ? verifyId(op) : success();
 }
 
 LogicalResult VerifyStepPass::verifyBody(func::FuncOp step) {
   if (!step.getBody().hasOneBlock())
-    return step.emitError()
+    return emitError(step.getLoc())
            << "the step has " << step.getBody().getBlocks().size()
            << " blocks, expected one";
   for (Operation &op : step.getBody().front().without_terminator())
@@ -139,7 +143,7 @@ void VerifyStepPass::runOnOperation() {
   byId.clear();
   auto step = getOperation().lookupSymbol<func::FuncOp>("step");
   if (!step) {
-    getOperation().emitError()
+    emitError(getOperation().getLoc())
         << "the module has no function @step, expected a training step";
     return signalPassFailure();
   }

@@ -30,15 +30,17 @@ FailureOr<StepGraph> tandem::plan::readPlannedGraph(ModuleOp module) {
   MeshAttr mesh = getMesh(module);
   auto step = module.lookupSymbol<func::FuncOp>("step");
   if (!mesh || !step)
-    return module.emitError() << "the module has no plan: run the plan stage";
+    return emitError(module.getLoc())
+           << "the module has no plan: run the plan stage";
   StepGraph graph(step, mesh);
   readForms(graph);
   for (OpNode &op : graph.ops) {
     auto texts =
         op.op->getAttrOfType<ArrayAttr>(SPMDDialect::kSignatureAttrName);
     if (!texts || texts.size() != mesh.getNumAxes())
-      return op.op->emitError() << "has no '" << SPMDDialect::kSignatureAttrName
-                                << "': run the plan stage";
+      return emitError(op.op->getLoc())
+             << op.op->getName() << " has no '"
+             << SPMDDialect::kSignatureAttrName << "': run the plan stage";
     for (auto [axis, text] : llvm::enumerate(texts))
       if (auto signature = parseSignature(cast<StringAttr>(text).getValue()))
         op.signatures[axis] = *signature;

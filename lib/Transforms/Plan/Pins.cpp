@@ -30,13 +30,15 @@ static LogicalResult parseAxis(func::FuncOp step, MeshAttr mesh, StringRef text,
   auto [name, formText] = text.split('=');
   std::optional<unsigned> axis = mesh.lookup(name.trim());
   if (!axis)
-    return step.emitError() << "pin '" << pin.glob << "' names the axis '"
-                            << name.trim() << "', but the mesh is " << mesh;
+    return emitError(step.getLoc())
+           << "pin '" << pin.glob << "' names the axis '" << name.trim()
+           << "', but the mesh is " << mesh;
   std::optional<AxisForm> form = parseAxisForm(formText);
   if (!form || form->isReduce())
-    return step.emitError() << "pin '" << pin.glob << "' asks for '"
-                            << formText.trim() << "' on axis '" << name.trim()
-                            << "', expected 'full' or 'gather(d)'";
+    return emitError(step.getLoc())
+           << "pin '" << pin.glob << "' asks for '" << formText.trim()
+           << "' on axis '" << name.trim()
+           << "', expected 'full' or 'gather(d)'";
   pin.forms.push_back({*axis, *form});
   return success();
 }
@@ -53,8 +55,9 @@ tandem::plan::parsePins(func::FuncOp step, MeshAttr mesh, StringRef text) {
     Pin &pin = pins.emplace_back();
     pin.glob = glob.trim().str();
     if (forms.trim().empty() || pin.glob.empty())
-      return step.emitError() << "pin '" << entry.trim()
-                              << "', expected 'name:axis=form[,axis=form]'";
+      return emitError(step.getLoc())
+             << "pin '" << entry.trim()
+             << "', expected 'name:axis=form[,axis=form]'";
     for (StringRef part : splitForms(forms))
       if (failed(parseAxis(step, mesh, part, pin)))
         return failure();
@@ -106,8 +109,9 @@ static LogicalResult pinArgument(StepGraph &graph, unsigned argument,
     node.forms[axis] = form;
     return success();
   }
-  auto diagnostic = graph.step.emitError() << "pin '" << pin.glob << "': '"
-                                           << node.name << "' of shape [";
+  auto diagnostic = emitError(graph.step.getLoc())
+                    << "pin '" << pin.glob << "': '" << node.name
+                    << "' of shape [";
   llvm::interleaveComma(node.type.getShape(), diagnostic);
   return diagnostic << "] cannot be " << form.str() << " on axis '"
                     << graph.mesh.getName(axis) << "': " << reason
@@ -124,7 +128,7 @@ tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
     auto pattern = llvm::GlobPattern::create(pin.glob);
     if (!pattern) {
       llvm::consumeError(pattern.takeError());
-      return graph.step.emitError()
+      return emitError(graph.step.getLoc())
              << "pin '" << pin.glob << "' is no glob pattern";
     }
     bool matched = false;
@@ -142,7 +146,7 @@ tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
       }
     }
     if (!matched)
-      return graph.step.emitError()
+      return emitError(graph.step.getLoc())
              << "pin '" << pin.glob
              << "' matches no parameter, buffer or input; close names are "
              << getCloseNames(graph, pin.glob);

@@ -38,7 +38,7 @@ static FailureOr<MeshAttr> parseMesh(func::FuncOp step, StringRef text,
     int64_t size;
     if (name.trim().empty() || sizeText.trim().getAsInteger(10, size) ||
         size < 1)
-      return step.emitError()
+      return emitError(step.getLoc())
              << "mesh '" << text << "': expected 'axis=size', found '"
              << part.trim() << "'";
     add(name.trim(), size);
@@ -47,12 +47,13 @@ static FailureOr<MeshAttr> parseMesh(func::FuncOp step, StringRef text,
   if (names.empty())
     add("data", 1);
   if (micro < 1)
-    return step.emitError() << "micro is " << micro << ", expected at least 1";
+    return emitError(step.getLoc())
+           << "micro is " << micro << ", expected at least 1";
   if (micro > 1)
     add("micro", micro);
   unsigned numTimeAxes = micro > 1 ? 1 : 0;
-  if (failed(MeshAttr::verify([&] { return step.emitError(); }, names, sizes,
-                              numTimeAxes)))
+  if (failed(MeshAttr::verify([&] { return emitError(step.getLoc()); }, names,
+                              sizes, numTimeAxes)))
     return failure();
   return MeshAttr::get(step.getContext(), names, sizes, numTimeAxes);
 }
@@ -171,7 +172,7 @@ LogicalResult PlanPass::run() {
   ModuleOp module = getOperation();
   auto step = module.lookupSymbol<func::FuncOp>("step");
   if (!step)
-    return module.emitError()
+    return emitError(module.getLoc())
            << "the module has no function @step, expected a training step";
   std::string hash = hashGraph(module);
   std::optional<PlanFile> file;
@@ -181,7 +182,7 @@ LogicalResult PlanPass::run() {
       return failure();
     file = std::move(*read);
     if (!mesh.empty() && mesh != file->mesh)
-      return step.emitError()
+      return emitError(step.getLoc())
              << "plan file '" << planFile << "' is for the mesh " << file->mesh
              << " with micro=" << file->micro << ", but mesh=" << mesh;
     mesh = file->mesh;
@@ -205,16 +206,18 @@ static FailureOr<Signature> parseSignature(Operation *op, StringRef text) {
   if (signature && signature->operands.size() == op->getNumOperands() &&
       signature->results.size() == op->getNumResults())
     return *signature;
-  return op->emitError() << "has the signature '" << text << "', expected "
-                         << op->getNumOperands() << " operands and "
-                         << op->getNumResults() << " results";
+  return emitError(op->getLoc())
+         << op->getName() << " has the signature '" << text << "', expected "
+         << op->getNumOperands() << " operands and " << op->getNumResults()
+         << " results";
 }
 
 static LogicalResult verifyOperator(Operation &op, MeshAttr mesh) {
   auto texts = op.getAttrOfType<ArrayAttr>(SPMDDialect::kSignatureAttrName);
   if (!texts || texts.size() != mesh.getNumAxes())
-    return op.emitError() << "has " << (texts ? texts.size() : 0)
-                          << " signatures, expected one per axis of " << mesh;
+    return emitError(op.getLoc())
+           << op.getName() << " has " << (texts ? texts.size() : 0)
+           << " signatures, expected one per axis of " << mesh;
   Rule rule = cast<SignatureOpInterface>(op).getRule();
   for (unsigned axis : mesh.getLayoutOrder()) {
     StringRef text = cast<StringAttr>(texts[axis]).getValue();
@@ -223,9 +226,9 @@ static LogicalResult verifyOperator(Operation &op, MeshAttr mesh) {
       return failure();
     if (succeeded(rule.split(*signature, mesh.getSize(axis))))
       continue;
-    return op.emitError() << "has no signature '" << text << "' on axis '"
-                          << mesh.getName(axis) << "' of size "
-                          << mesh.getSize(axis);
+    return emitError(op.getLoc())
+           << op.getName() << " has no signature '" << text << "' on axis '"
+           << mesh.getName(axis) << "' of size " << mesh.getSize(axis);
   }
   return success();
 }
@@ -236,8 +239,8 @@ static LogicalResult verifyForm(func::FuncOp step, Attribute attribute,
     return success();
   auto form = dyn_cast<FormAttr>(attribute);
   if (!form || form.getMesh() != mesh)
-    return step.emitError() << what << " has the form " << attribute
-                            << ", expected one on " << mesh;
+    return emitError(step.getLoc()) << what << " has the form " << attribute
+                                    << ", expected one on " << mesh;
   Forms forms;
   for (int64_t code : form.getCodes())
     forms.push_back(AxisForm::fromCode(code));
@@ -245,7 +248,7 @@ static LogicalResult verifyForm(func::FuncOp step, Attribute attribute,
   if (isDivisible(cast<RankedTensorType>(type).getShape(), mesh, forms,
                   &reason))
     return success();
-  return step.emitError() << what << ": " << reason;
+  return emitError(step.getLoc()) << what << ": " << reason;
 }
 
 static LogicalResult verifyStep(func::FuncOp step, MeshAttr mesh) {
@@ -269,7 +272,7 @@ void VerifyPlanPass::runOnOperation() {
   MeshAttr mesh = getMesh(getOperation());
   auto step = getOperation().lookupSymbol<func::FuncOp>("step");
   if (!mesh || !step) {
-    getOperation().emitError()
+    emitError(getOperation().getLoc())
         << "the module has no " << (mesh ? "function @step" : "'spmd.mesh'")
         << ": run the plan stage first";
     return signalPassFailure();

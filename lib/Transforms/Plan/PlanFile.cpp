@@ -80,16 +80,17 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
                                                StringRef path, StringRef hash) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
-    return step.emitError() << "cannot read the plan file '" << path
-                            << "': " << buffer.getError().message();
+    return emitError(step.getLoc()) << "cannot read the plan file '" << path
+                                    << "': " << buffer.getError().message();
   PlanFile file;
   file.path = path.str();
   SmallVector<StringRef> lines;
   (*buffer)->getBuffer().split(lines, '\n');
   if (lines.front().trim() != kHeader)
-    return step.emitError() << "plan file '" << path << "' begins with '"
-                            << lines.front().trim().take_front(40)
-                            << "', expected '" << kHeader << "'";
+    return emitError(step.getLoc())
+           << "plan file '" << path << "' begins with '"
+           << lines.front().trim().take_front(40) << "', expected '" << kHeader
+           << "'";
   std::string graph;
   for (auto [number, raw] : llvm::enumerate(lines)) {
     StringRef line = raw.trim();
@@ -101,14 +102,14 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
       file.mesh = line.trim().str();
     else if (line.consume_front("micro ")) {
       if (line.trim().getAsInteger(10, file.micro))
-        return step.emitError()
+        return emitError(step.getLoc())
                << "plan file '" << path << "', line " << number + 1
                << ": micro is '" << line.trim() << "', expected a number";
     } else
       file.lines.push_back({static_cast<unsigned>(number + 1), line.str()});
   }
   if (graph != hash)
-    return step.emitError()
+    return emitError(step.getLoc())
            << "plan file '" << path << "' was made for the graph "
            << StringRef(graph).take_front(16) << ", but this one is "
            << hash.take_front(16);
@@ -129,7 +130,7 @@ public:
 
 private:
   InFlightDiagnostic emitError() {
-    return graph.step.emitError()
+    return mlir::emitError(graph.step.getLoc())
            << "plan file '" << file.path << "', line " << line << ": ";
   }
   LogicalResult applyArgument(int64_t number, StringRef forms);
@@ -276,8 +277,8 @@ LogicalResult tandem::plan::writePlanFile(const StepGraph &graph,
   llvm::raw_fd_ostream os(path, error, llvm::sys::fs::OF_Text);
   func::FuncOp step = graph.step;
   if (error)
-    return step.emitError() << "cannot write the plan file '" << path
-                            << "': " << error.message();
+    return emitError(step.getLoc()) << "cannot write the plan file '" << path
+                                    << "': " << error.message();
   os << kHeader << "\ngraph " << hash << "\n";
   writeMesh(graph.mesh, os);
   writeArguments(graph, os);

@@ -50,7 +50,7 @@ FailureOr<SmallVector<AxisPreset>>
 tandem::plan::getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
   std::optional<AxisPreset> preset = parsePreset(name);
   if (!preset)
-    return step.emitError()
+    return emitError(step.getLoc())
            << "plan preset '" << name
            << "', expected replicate, data-parallel, zero, tensor-parallel or "
               "expert-parallel";
@@ -61,7 +61,7 @@ tandem::plan::getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
     return presets;
   auto main = findMainAxis(mesh, *preset);
   if (!main)
-    return step.emitError()
+    return emitError(step.getLoc())
            << "plan preset '" << name << "' needs an axis "
            << getAxisName(*preset) << ", but the mesh is " << mesh;
   for (unsigned axis = 0; axis < mesh.getNumSpaceAxes(); ++axis)
@@ -92,7 +92,7 @@ static LogicalResult emitIndivisible(StepGraph &graph, unsigned argument,
     axes += (axes.empty() ? "" : ", ") + graph.mesh.getName(other).str() + "=" +
             std::to_string(graph.mesh.getSize(other));
   }
-  return graph.step.emitError()
+  return emitError(graph.step.getLoc())
          << "the batch of input '" << node.name << "' has size "
          << node.type.getDimSize(node.batchDim)
          << ", which does not divide into " << parts << " equal parts (" << axes
