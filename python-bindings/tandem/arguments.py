@@ -76,6 +76,11 @@ def _check_storage(arguments):
 def parameters_of(model):
     """[(argument, parameter)], each tensor once, under its first name."""
     groups = _group_names(model.named_parameters(remove_duplicate=False))
+    for name, (tensor, _) in groups.items():
+        if torch.nn.parameter.is_lazy(tensor):
+            raise CaptureError(
+                f"parameter {name!r}: found no shape yet, expected a model that has seen a batch"
+            )
     pairs = [
         (_tensor_argument("parameter", name, tensor, aliases=tuple(others)), tensor)
         for name, (tensor, others) in groups.items()

@@ -12,7 +12,8 @@ the scale:
   buffer     the larger of max |b| and FLOOR times the largest buffer of the same module; integers are
              equal. What exempt elements of parameters moved apart is allowed on top: a running mean
              follows the bias before its layer, whose gradient is zero in exact arithmetic.
-What has no gradient must be equal to the bit.
+A parameter without a gradient must be equal to the bit, unless the model itself writes to it: then it
+is judged like a buffer.
 """
 
 from dataclasses import dataclass, field
@@ -58,6 +59,7 @@ class Training:
     adam: bool
     steps: int
     learning_rates: dict  # of each parameter
+    written: frozenset = frozenset()  # parameters that the model itself writes to
 
 
 def _largest(tensor):
@@ -156,8 +158,11 @@ def exempt_elements(name, gradients):
     return torch.stack(masks).any(dim=0)
 
 
-def _judge_parameter(name, found, expected, gradients, training):
+def _judge_parameter(name, found, expected, gradients, drift, training):
     if any(name not in step for step in gradients):
+        if name in training.written:
+            beside = _largest(expected.double())
+            return _judge_close("parameter", name, found, expected, beside, drift, training)
         return _equal_row("parameter", name, found, expected, "no gradient")
     difference, scale = _difference(found, expected), _largest(expected.double())
     travelled = training.learning_rates.get(name, 0.0) * training.steps
@@ -172,9 +177,9 @@ def _judge_parameter(name, found, expected, gradients, training):
     return _row("parameter", name, difference, expected, training.tolerance, scale, rule)
 
 
-def judge_parameters(found, expected, gradients, training):
+def judge_parameters(found, expected, gradients, drift, training):
     pairs, rows = _pairs("parameter", found, expected)
-    return [_judge_parameter(*pair, gradients, training) for pair in pairs] + rows
+    return [_judge_parameter(*pair, gradients, drift, training) for pair in pairs] + rows
 
 
 def _judge_state(name, found, expected, floor, training):
@@ -217,15 +222,13 @@ def _largest_of_module(name, buffers):
     return max(_largest(b.double()) for b in beside)
 
 
-def _judge_buffer(name, found, expected, beside, drift, training):
+def _judge_close(kind, name, found, expected, beside, drift, training):
     scale, floor = _largest(expected.double()), FLOOR * beside
-    rule = "max|b|" if scale >= floor else f"{FLOOR:g} largest b"
+    rule = f"max|{kind[0]}|" if scale >= floor else f"{FLOOR:g} largest {kind[0]}"
     scale = max(scale, floor)
     if drift:
         scale, rule = scale + drift / training.tolerance, rule + ", exempt parameters"
-    return _row(
-        "buffer", name, _difference(found, expected), expected, training.tolerance, scale, rule
-    )
+    return _row(kind, name, _difference(found, expected), expected, training.tolerance, scale, rule)
 
 
 def judge_buffers(found, expected, drift, training):
@@ -235,7 +238,7 @@ def judge_buffers(found, expected, drift, training):
             rows.append(_equal_row("buffer", name, a, b, "integers"))
         else:
             beside = _largest_of_module(name, expected)
-            rows.append(_judge_buffer(name, a, b, beside, drift, training))
+            rows.append(_judge_close("buffer", name, a, b, beside, drift, training))
     return rows
 
 
@@ -289,7 +292,9 @@ def compare(found, expected, training, exact):
         *judge_losses(found.losses, expected.losses, training),
         *judge_choices(found, expected, training, exact),
         *judge_gradients(found.gradients, expected.gradients, training),
-        *judge_parameters(found.parameters, expected.parameters, expected.gradients, training),
+        *judge_parameters(
+            found.parameters, expected.parameters, expected.gradients, drift, training
+        ),
         *judge_buffers(found.buffers, expected.buffers, drift, training),
         *judge_states(found.states, expected.states, expected.gradients, training),
     ]

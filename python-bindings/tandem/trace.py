@@ -7,6 +7,7 @@ allocated.
 """
 
 import contextlib
+import logging
 import warnings
 from dataclasses import dataclass
 from unittest import mock
@@ -25,6 +26,7 @@ from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .arguments import Argument, Result, buffers_of, inputs_of, parameters_of, scalar_arguments
+from .definitions import by_definition
 from .errors import CaptureError, TandemError, UnsupportedOperatorError
 from .locations import UNKNOWN, Location, current_location, location_of_traceback
 from .optimizers import FunctionalOptimizer
@@ -130,6 +132,18 @@ def _causal_hint(mask, is_causal=None, size=None):
 
 
 @contextlib.contextmanager
+def _quiet():
+    """PyTorch logs a trace of its own for an error of the model's, which is reported anyway."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextlib.contextmanager
 def _capturing():
     """The global settings under which a trace is complete and correct.
 
@@ -141,6 +155,7 @@ def _capturing():
         sdpa_kernel(SDPBackend.MATH),
         torch.enable_grad(),
         warnings.catch_warnings(),
+        _quiet(),
         mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _causal_hint),
     ):
         warnings.simplefilter("ignore")
@@ -208,6 +223,7 @@ class _Step:
             _attributes_kept(self.model),
             _reparametrize_module(self.model, named, tie_weights=True),
             _flat_weights(self.model),
+            by_definition(),
         ):
             loss = self.loss_fn(self.model, batch)
             after = [self.model.get_buffer(a.name) for a in self.buffers]
@@ -273,16 +289,19 @@ def _run_step(step, mode, tensors):
     parameters, states, buffers, (count,), _, rates, inputs = step.unpack(tensors)
     with mode:
         parameters = [
-            p.detach().requires_grad_() if i in step.trained else p.detach()
-            for i, p in enumerate(parameters)
+            p.clone().detach().requires_grad_(i in step.trained) for i, p in enumerate(parameters)
         ]
+        versions = [p._version for p in parameters]
         loss, buffers_after = step.forward(parameters, [b.clone() for b in buffers], inputs)
+        written = [i for i, p in enumerate(parameters) if p._version != versions[i]]
         mode.phase = BACKWARD
         mode.follow_backward(loss.grad_fn)
         gradients = step.backward(loss, parameters)
         mode.phase = UPDATE
         updates = _run_optimizer(step, mode, parameters, gradients, states, count, rates)
-        return _collect(step, loss.detach(), updates, buffers_after, count, gradients)
+        # The model itself may write to a parameter: a momentum encoder, a clipped weight.
+        written = {step.parameters[i].key: parameters[i].detach() for i in written}
+        return _collect(step, loss.detach(), written | updates, buffers_after, count, gradients)
 
 
 def _run_optimizer(step, mode, parameters, gradients, states, count, rates):

@@ -17,6 +17,7 @@ from .model_file import explained
 from .text import print_step
 
 STEPS = 3
+_RESULTS = ("parameter", "gradient")
 
 
 class _Widen(TorchFunctionMode):
@@ -123,7 +124,8 @@ def run_eager(model, loss_fn, optimizer, batches, seed, random_calls):
         choices = _Choices()
         with explained(f"step {step} in eager"), _eager(seed, step, random_calls), choices:
             loss = loss_fn(model, batch)
-        loss.backward()
+        with explained(f"step {step} in eager, backward"):
+            loss.backward()
         history.losses.append(loss.item())
         history.choices.append(choices.indices)
         history.margins.append(choices.values)
@@ -131,7 +133,8 @@ def run_eager(model, loss_fn, optimizer, batches, seed, random_calls):
         history.gradients.append(
             {name: p.grad.detach().clone() for name, p in named if p.grad is not None}
         )
-        optimizer.step()
+        with explained(f"step {step} in eager, optimizer.step()"):
+            optimizer.step()
     history.parameters = {name: p.detach().clone() for name, p in model.named_parameters()}
     history.buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
     history.buffers["(step)"] = torch.tensor(len(batches))
@@ -170,10 +173,13 @@ def run_step(step, batches):
     return history
 
 
-def _training(model, optimizer, steps, dtype):
+def _training(module, model, optimizer, steps):
     names = {id(p): name for name, p in model.named_parameters()}
     rates = {names[id(p)]: float(g["lr"]) for g in optimizer.param_groups for p in g["params"]}
-    return Training(TOLERANCES[dtype], not isinstance(optimizer, torch.optim.SGD), steps, rates)
+    results = {role: {r.name for r in module.results if r.role == role} for role in _RESULTS}
+    written = frozenset(results["parameter"] - results["gradient"])
+    adam = not isinstance(optimizer, torch.optim.SGD)
+    return Training(TOLERANCES[module.precision], adam, steps, rates, written)
 
 
 def _same_choices(module, expected):
@@ -205,7 +211,7 @@ def make_subject(file, steps=STEPS, seed=0):
         expected.choices, expected.margins = [[] for _ in batches], [[] for _ in batches]
     # A float64 model may round to float32 inside, as those of `transformers` do.
     precision = module.precision
-    training = _training(model, optimizer, steps, precision)
+    training = _training(module, model, optimizer, steps)
     return Subject(module, model, optimizer, batches, seed, precision, expected, training)
 
 

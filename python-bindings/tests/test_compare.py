@@ -159,3 +159,12 @@ def test_buffer_near_zero_is_judged_by_its_module(found, expected):
     assert failures(found, expected) == []
     found.buffers["n.mean"] += 0.2e-12
     assert failures(found, expected) == [("buffer", "n.mean")]
+
+
+def test_parameter_that_the_model_writes_to_is_judged_by_its_size(found, expected):
+    how = training(adam=False)
+    how.written = frozenset({"frozen"})
+    found.parameters["frozen"] *= 1 + 0.9e-9
+    assert failures(found, expected, how) == []
+    found.parameters["frozen"] *= 1 + 0.2e-9
+    assert failures(found, expected, how) == [("parameter", "frozen")]

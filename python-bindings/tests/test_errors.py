@@ -265,3 +265,17 @@ def test_equal_code_in_two_files_has_two_places(tmp_path):
     assert [
         place.endswith(f"{name}.py:2") for place, name in zip(places, ("one", "two"), strict=True)
     ] == [True] * 2
+
+
+def test_lazy_parameter_without_a_shape():
+    model = torch.nn.LazyLinear(3)
+    with pytest.raises(tandem.CaptureError, match="parameter 'weight': found no shape yet"):
+        tandem.export(model, lambda m, x: m(x).sum(), None, torch.ones(2, 2))
+
+
+def test_error_of_the_model_logs_nothing(capfd):
+    model = torch.nn.Linear(5, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(tandem.CaptureError, match="must have same reduction dim"):
+        tandem.export(model, lambda m, x: m(x).sum(), optimizer, torch.ones(8, 6))
+    assert capfd.readouterr().err == ""

@@ -504,3 +504,64 @@ def test_meta_device_allocates_nothing():
     )
     assert set(module.values()) == {"step/step", "seed/seed", "learning_rate/0"}
     assert len(module.arguments) == 20 * 2 * 3 + 4
+
+
+def test_parameters_that_the_model_writes_to():
+    """A momentum encoder, and a weight that is clipped before it is used."""
+
+    class Momentum(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.online, self.target = nn.Linear(6, 4), nn.Linear(6, 4).requires_grad_(False)
+
+        def forward(self, x):
+            with torch.no_grad():
+                self.online.weight.clamp_(-0.3, 0.3)
+                for a, b in zip(self.online.parameters(), self.target.parameters(), strict=True):
+                    b.mul_(0.9).add_(a, alpha=0.1)
+            return (self.online(x) - self.target(x)).square().mean()
+
+    model = Momentum().double()
+    optimizer = torch.optim.SGD(model.online.parameters(), lr=0.1)
+    module = compare(model, lambda m, x: m(x), optimizer, [normal(8, 6) for _ in range(3)])
+    assert {r.name for r in module.results if r.role == "parameter"} == {
+        "online.weight",
+        "online.bias",
+        "target.weight",
+        "target.bias",
+    }
+
+
+@pytest.mark.parametrize("shape", [(8, 6), (8, 6, 3)])
+def test_batch_norm_with_cumulative_statistics(shape):
+    model = nn.BatchNorm1d(6, momentum=None).double()
+    compare(
+        model,
+        lambda m, x: m(x).exp().mean(),
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        [normal(*shape) for _ in range(3)],
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.cdist(x, x.roll(1, 0) + 1),
+        lambda x: torch.cdist(x, x[:3]),  # the distance of a row to itself has no slope
+        lambda x: torch.cdist(x.view(2, 4, 6), x.view(2, 4, 6) * 2, p=1.0),
+        lambda x: F.gaussian_nll_loss(x, x * 2 + 1, x.exp(), full=True),
+        lambda x: F.gaussian_nll_loss(x, x * 2 + 1, x[:, :1].abs() * 1e-5, reduction="sum"),
+    ],
+)
+def test_functions_by_their_definition(function):
+    model = Odd(function).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    compare(model, lambda m, x: m(x).mean(), optimizer, [normal(8, 6) for _ in range(2)])
+
+
+@pytest.mark.parametrize("mode", ["mean", "sum"])
+def test_bags_of_equal_size(mode):
+    model = nn.EmbeddingBag(9, 4, mode=mode).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = [torch.randint(0, 9, (8, 3)) for _ in range(2)]
+    compare(model, lambda m, x: m(x).square().sum(), optimizer, batches)

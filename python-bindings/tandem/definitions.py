@@ -1,0 +1,89 @@
+"""What PyTorch computes in one piece, or with a look at values, by its definition while a step is
+captured.
+
+Such functions have no operator in the `nn` dialect and no decomposition of PyTorch's that autograd
+could follow. Values and gradients are those of eager up to rounding.
+"""
+
+import contextlib
+from unittest import mock
+
+import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
+
+
+def _cdist(x1, x2, p=2.0, compute_mode=None):
+    """The norms of all differences between rows."""
+    return torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), ord=p, dim=-1)
+
+
+def _gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):  # noqa: A002
+    """Without the check that no variance is negative. `var` may lack the last dimension."""
+    if isinstance(var, float):
+        var = var * torch.ones_like(input)
+    if var.dim() < input.dim():
+        var = var.unsqueeze(-1)
+    # The clamp is not part of the gradient, as in PyTorch.
+    var = var + (var.detach().clamp(min=eps) - var.detach())
+    loss = 0.5 * (torch.log(var) + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * torch.log(torch.full_like(loss, 2 * torch.pi))
+    return {"mean": loss.mean, "sum": loss.sum, "none": lambda: loss}[reduction]()
+
+
+def _embedding_bag(input, weight, offsets=None, *args, mode="mean", padding_idx=None, **others):  # noqa: A002
+    """Bags of equal size; None for the others, whose shapes depend on data."""
+    plain = offsets is None and not args and input.dim() == 2 and padding_idx is None
+    plain = plain and not others.get("sparse") and others.get("max_norm") is None
+    if not plain or mode not in ("mean", "sum"):
+        return None
+    rows = F.embedding(input, weight)
+    if others.get("per_sample_weights") is not None:
+        rows = rows * others["per_sample_weights"].unsqueeze(-1)
+    return rows.sum(1) if mode == "sum" else rows.mean(1)
+
+
+_DEFINITIONS = {
+    torch.cdist: _cdist,
+    F.gaussian_nll_loss: _gaussian_nll_loss,
+    F.embedding_bag: _embedding_bag,
+}
+
+
+class _ByDefinition(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function in _DEFINITIONS:
+            result = _DEFINITIONS[function](*args, **kwargs)
+            if result is not None:
+                return result
+        return function(*args, **kwargs)
+
+
+_batch_norm = torch.nn.modules.batchnorm._BatchNorm.forward
+
+
+def _cumulative_batch_norm(self, x):
+    """With `momentum=None` the running statistics are averages over all batches. PyTorch reads the
+    count as a Python number, which would be frozen in the capture.
+    """
+    if self.momentum is not None or not (self.training and self.track_running_stats):
+        return _batch_norm(self, x)
+    self._check_input_dim(x)
+    y = F.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
+    with torch.no_grad():
+        self.num_batches_tracked.add_(1)
+        factor = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
+        others = [0, *range(2, x.dim())]
+        self.running_mean.add_(factor * (x.mean(others) - self.running_mean))
+        self.running_var.add_(factor * (x.var(others) - self.running_var))
+    return y
+
+
+@contextlib.contextmanager
+def by_definition():
+    """Within it, the functions above run by their definitions."""
+    layer = torch.nn.modules.batchnorm._BatchNorm
+    with mock.patch.object(layer, "forward", _cumulative_batch_norm), _ByDefinition():
+        yield
