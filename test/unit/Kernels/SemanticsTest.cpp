@@ -133,6 +133,17 @@ TEST(SpecialValues, IntegersDoNotTrap) {
 // Meshes
 //===----------------------------------------------------------------------===//
 
+/// The slice's map is the identity, but its input is larger than the loops.
+TEST(Views, SliceThatBeginsAtZero) {
+  checkKernels(R"(
+    func.func @k(%x: tensor<16xi64>) -> (tensor<8xi64>, tensor<i64>) {
+      %0 = nn.slice %x {dim = 0 : i64, start = 0 : i64, stop = 8 : i64}
+        : (tensor<16xi64>) -> tensor<8xi64>
+      %1 = nn.sum %0 {dims = array<i64: 0>} : (tensor<8xi64>) -> tensor<i64>
+      return %0, %1 : tensor<8xi64>, tensor<i64>
+    })");
+}
+
 TEST(Mesh, CoordinatesAreScalars) {
   auto context = makeContext();
   auto module = parse(*context, R"(
