@@ -51,8 +51,8 @@ struct Positions {
 Value Positions::addOffset(Value value, const Shard::Offset &offset) {
   auto scalar = RankedTensorType::get({}, builder.getI64Type());
   for (auto [axis, stride] : offset.terms) {
-    Value coordinate = CoordinateOp::create(builder, loc, scalar,
-                                            builder.getStringAttr(axis));
+    Value coordinate =
+        CoordinateOp::create(builder, loc, scalar, builder.getStringAttr(axis));
     if (stride != 1)
       coordinate = with<MulOp>(coordinate, stride);
     value = join<AddOp>(value, coordinate);
@@ -131,16 +131,15 @@ static ShardRows findRows(Positions &positions, Value indices,
     row = positions.with<RemainderOp>(indices, part);
   }
   Value begin = positions.constant(0);
-  Value local =
-      positions.join<SubOp>(row, positions.addOffset(begin, offset));
+  Value local = positions.join<SubOp>(row, positions.addOffset(begin, offset));
   auto inside = [&](Value value, int64_t end) {
     return positions.join<LogicalAndOp>(positions.compare(value, "ge", 0),
                                         positions.compare(value, "lt", end));
   };
   Value held = inside(local, split.block);
   if (point)
-    local = positions.join<AddOp>(
-        local, positions.with<MulOp>(point, split.block));
+    local =
+        positions.join<AddOp>(local, positions.with<MulOp>(point, split.block));
   Value exists = inside(indices, split.size);
   Value safe = positions.select(held, local, 0);
   return {positions.select(exists, safe, -1), held};
@@ -153,7 +152,8 @@ static Value buildZero(OpBuilder &builder, Location loc,
   auto scalar = RankedTensorType::get({}, like.getElementType());
   Value zero = ConstantOp::create(
       builder, loc, scalar,
-      DenseElementsAttr::get(scalar, builder.getZeroAttr(scalar.getElementType())));
+      DenseElementsAttr::get(scalar,
+                             builder.getZeroAttr(scalar.getElementType())));
   auto form = dyn_cast_or_null<FormAttr>(like.getEncoding());
   if (!form)
     return zero;
@@ -175,8 +175,8 @@ static Value maskRows(OpBuilder &builder, Location loc, Value rows,
   auto heldType = cast<RankedTensorType>(held.getType());
   SmallVector<int64_t> shape(heldType.getShape());
   shape.resize(type.getRank(), 1);
-  auto wide = RankedTensorType::get(shape, builder.getI1Type(),
-                                    heldType.getEncoding());
+  auto wide =
+      RankedTensorType::get(shape, builder.getI1Type(), heldType.getEncoding());
   if (wide != heldType)
     held = ReshapeOp::create(builder, loc, wide, held);
   return SelectOp::create(builder, loc, type, held, rows,
@@ -191,8 +191,7 @@ SmallVector<Value> EmbeddingOp::buildShard(OpBuilder &builder,
   if (split.removed == 1)
     return {EmbeddingOp::create(builder, getLoc(), type, weight, indices)};
   Positions positions{builder, getLoc()};
-  ShardRows rows =
-      findRows(positions, indices, split, shard.getOffset(split));
+  ShardRows rows = findRows(positions, indices, split, shard.getOffset(split));
   Value result =
       EmbeddingOp::create(builder, getLoc(), type, weight, rows.indices);
   return {maskRows(builder, getLoc(), result, rows.held)};
@@ -207,9 +206,8 @@ SmallVector<Value> EmbeddingBackwardOp::buildShard(OpBuilder &builder,
     return {
         EmbeddingBackwardOp::create(builder, getLoc(), type, grad, indices)};
   Positions positions{builder, getLoc()};
-  ShardRows rows =
-      findRows(positions, indices, split, shard.getOffset(split));
+  ShardRows rows = findRows(positions, indices, split, shard.getOffset(split));
   grad = maskRows(builder, getLoc(), grad, rows.held);
-  return {EmbeddingBackwardOp::create(builder, getLoc(), type, grad,
-                                      rows.indices)};
+  return {
+      EmbeddingBackwardOp::create(builder, getLoc(), type, grad, rows.indices)};
 }

@@ -44,8 +44,7 @@ Shard::Offset Shard::getOffset(const DimSplit &split) const {
     if (mesh.getSize(axis) == 1)
       continue;
     if (coordinates)
-      offset.constant +=
-          (*coordinates)[axis - mesh.getNumSpaceAxes()] * stride;
+      offset.constant += (*coordinates)[axis - mesh.getNumSpaceAxes()] * stride;
     else
       offset.terms.emplace_back(mesh.getName(axis), stride);
   }

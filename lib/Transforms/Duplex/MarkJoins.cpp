@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "llvm/ADT/DenseSet.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Duplex/Duplex.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
@@ -24,8 +24,7 @@ struct MarkJoinsPass : PassWrapper<MarkJoinsPass, OperationPass<func::FuncOp>> {
   }
   void runOnOperation() override;
 
-  Option<bool> report{*this, "report",
-                      llvm::cl::desc("Remark on every join"),
+  Option<bool> report{*this, "report", llvm::cl::desc("Remark on every join"),
                       llvm::cl::init(false)};
 };
 } // namespace

@@ -66,8 +66,7 @@ private:
 struct MarkStrand : OpBuilder::Listener {
   MarkStrand(DictionaryAttr attributes, std::optional<int64_t> strand)
       : attributes(attributes), strand(strand) {}
-  void notifyOperationInserted(Operation *op,
-                               OpBuilder::InsertPoint) override {
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     op->setDiscardableAttrs(attributes);
     auto i64 = IntegerType::get(op->getContext(), 64);
     if (strand)
@@ -199,8 +198,7 @@ SmallVector<Value> SplitStrandsPass::buildCopy(OpBuilder &builder,
   SmallVector<Type> types;
   for (Type type : op->getResultTypes())
     types.push_back(getStrandType(type));
-  if (auto positions = dyn_cast<LocalizeOpInterface>(op);
-      positions && mesh) {
+  if (auto positions = dyn_cast<LocalizeOpInterface>(op); positions && mesh) {
     Shard shard(mesh, operands, op->getOperandTypes(), op->getResultTypes(),
                 types, ArrayRef<int64_t>(point));
     return positions.buildShard(builder, shard);
@@ -233,8 +231,8 @@ void SplitStrandsPass::copyOperator(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 /// Makes one value of the points of `axis`, with the others at `point`.
-Value SplitStrandsPass::join(OpBuilder &builder, ReformOp reform,
-                             unsigned axis, const Point &point) {
+Value SplitStrandsPass::join(OpBuilder &builder, ReformOp reform, unsigned axis,
+                             const Point &point) {
   AxisForm form = getForms(reform.getInput().getType(), mesh)[axis];
   if (form.isFull())
     return lookup(builder, reform.getInput(), point);
@@ -250,17 +248,16 @@ Value SplitStrandsPass::join(OpBuilder &builder, ReformOp reform,
   } else if (parts.size() > 1) {
     SmallVector<int64_t> shape(type.getShape());
     shape[form.getDim()] *= parts.size();
-    whole = nn::CatOp::create(
-        builder, reform.getLoc(),
-        RankedTensorType::get(shape, type.getElementType()), parts,
-        form.getDim());
+    whole =
+        nn::CatOp::create(builder, reform.getLoc(),
+                          RankedTensorType::get(shape, type.getElementType()),
+                          parts, form.getDim());
   }
   if (parts.size() > 1)
     whole.getDefiningOp()->setAttr(
         "nn.join",
-        builder.getStringAttr(
-            form.str() + " -> " +
-            getForms(reform.getType(), mesh)[axis].str()));
+        builder.getStringAttr(form.str() + " -> " +
+                              getForms(reform.getType(), mesh)[axis].str()));
   return whole;
 }
 
@@ -284,9 +281,9 @@ LogicalResult SplitStrandsPass::splitReform(ReformOp reform) {
     Value whole = join(joiner, reform, *axis, point);
     if (to[*axis].isFull())
       return record(reform.getResult(), point, whole);
-    for (point[*axis] = 0; point[*axis] < mesh.getSize(*axis);
-         ++point[*axis]) {
-      MarkStrand parted(attributes, getStrand(getAxes(reform.getType()), point));
+    for (point[*axis] = 0; point[*axis] < mesh.getSize(*axis); ++point[*axis]) {
+      MarkStrand parted(attributes,
+                        getStrand(getAxes(reform.getType()), point));
       OpBuilder builder(reform, &parted);
       record(reform.getResult(), point,
              part(builder, whole, to[*axis], *axis, point[*axis]));

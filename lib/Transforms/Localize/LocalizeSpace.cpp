@@ -129,8 +129,7 @@ namespace {
 /// Gives what an operator becomes the operator's discardable attributes.
 struct CopyAttributes : OpBuilder::Listener {
   explicit CopyAttributes(Operation *from) : from(from) {}
-  void notifyOperationInserted(Operation *op,
-                               OpBuilder::InsertPoint) override {
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     op->setDiscardableAttrs(from->getDiscardableAttrDictionary());
   }
   Operation *from;

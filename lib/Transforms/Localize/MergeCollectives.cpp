@@ -40,9 +40,11 @@ static DictionaryAttr getDims(Operation *op) {
 /// The axes of `inner` and `outer` together, if the members of their common
 /// group come in the order of the mesh: a gather ends with the major axis, a
 /// scatter begins with it, a sum has no order.
-std::optional<ArrayAttr>
-MergeCollectivesPass::joinAxes(Operation *outer, Operation *inner) {
-  auto axesOf = [](Operation *op) { return op->getAttrOfType<ArrayAttr>("axes"); };
+std::optional<ArrayAttr> MergeCollectivesPass::joinAxes(Operation *outer,
+                                                        Operation *inner) {
+  auto axesOf = [](Operation *op) {
+    return op->getAttrOfType<ArrayAttr>("axes");
+  };
   Operation *major = isa<AllGatherOp>(outer) ? outer : inner;
   Operation *minor = major == outer ? inner : outer;
   SmallVector<Attribute> axes(axesOf(major).getValue());

@@ -16,8 +16,8 @@ using namespace tandem;
 namespace {
 /// Walks the operators in the order of the text, which is the order of eager
 /// execution: memory is alive as long as there, not longer. Stages never go
-/// back; a new one begins where a collective's result is first needed, and where
-/// enough was gathered or enough gradients are ready.
+/// back; a new one begins where a collective's result is first needed, and
+/// where enough was gathered or enough gradients are ready.
 class SlotAssigner {
 public:
   SlotAssigner(func::FuncOp step, unsigned pieces);
@@ -32,8 +32,7 @@ private:
   void assignCollective(Operation *op);
   void assignComputation(Operation *op);
   SmallVector<Operation *> getAhead(Operation *op) const;
-  int64_t getLeastStage(Operation *op, Operation *reader,
-                        int64_t strand) const;
+  int64_t getLeastStage(Operation *op, Operation *reader, int64_t strand) const;
   void placeAhead(Operation *op, Operation *reader, int64_t stage,
                   int64_t strand);
   int64_t getArrival(Operation *op) const;
@@ -134,7 +133,8 @@ int64_t SlotAssigner::getStage(Operation *op, int64_t strand,
   return stage;
 }
 
-/// What strands share runs in the first slot of the stage that has its operands.
+/// What strands share runs in the first slot of the stage that has its
+/// operands.
 int64_t SlotAssigner::getSharedStrand(Operation *op, int64_t stage) const {
   int64_t strand = 0;
   for (Value operand : op->getOperands())

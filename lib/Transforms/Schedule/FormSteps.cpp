@@ -88,9 +88,8 @@ static SmallVector<Value> getReadOutside(ArrayRef<Operation *> ops) {
   llvm::DenseSet<Operation *> inside(ops.begin(), ops.end());
   for (Operation *op : ops)
     for (Value result : op->getResults())
-      if (llvm::any_of(result.getUsers(), [&](Operation *user) {
-            return !inside.contains(user);
-          }))
+      if (llvm::any_of(result.getUsers(),
+                       [&](Operation *user) { return !inside.contains(user); }))
         values.push_back(result);
   return values;
 }
@@ -98,8 +97,8 @@ static SmallVector<Value> getReadOutside(ArrayRef<Operation *> ops) {
 void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
                          ArrayRef<Operation *> ops) {
   SmallVector<Value> values = getReadOutside(ops);
-  auto queue = slot.lane == Lane::Compute ? sched::Queue::Compute
-                                          : sched::Queue::Comm;
+  auto queue =
+      slot.lane == Lane::Compute ? sched::Queue::Compute : sched::Queue::Comm;
   auto step = StepOp::create(builder, ops.front()->getLoc(),
                              ValueRange(values).getTypes(),
                              sched::EventType::get(builder.getContext()), queue,

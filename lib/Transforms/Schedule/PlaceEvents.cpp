@@ -26,17 +26,19 @@ public:
 
 private:
   int64_t getNeeded(StepOp step, sched::Queue other) const;
-  int64_t getLockStep(StepOp step) const;
+  int64_t getLockStep() const;
 
   QueueClock clock;
   Operation *loss = nullptr;
 };
 } // namespace
 
-static bool isWaiting(StepOp step) {
-  // Waiting collectives read what was computed just before: nothing piles up.
-  return llvm::all_of(getReadSteps(step), [&](StepOp maker) {
-    return maker && maker.getQueue() == sched::Queue::Compute;
+/// Whether `step` reads what was computed, and nothing else that was made: such
+/// a collective comes when its operand is there, and nothing piles up.
+static bool followsComputation(StepOp step) {
+  SmallVector<StepOp> read = getReadSteps(step);
+  return !read.empty() && llvm::all_of(read, [](StepOp maker) {
+    return maker.getQueue() == sched::Queue::Compute;
   });
 }
 
@@ -45,9 +47,10 @@ static bool hasUpdate(StepOp step) {
                       [](Operation &op) { return isUpdate(&op); });
 }
 
-/// The compute step two slots before `step`, as a position; 0 if none. While
-/// `step` communicates, the compute step of the slot before it runs.
-int64_t PlaceEventsPass::getLockStep(StepOp step) const {
+/// The compute step two slots before the one of the next comm step, as a
+/// position; 0 if there is none. While a comm step runs, the compute step of
+/// the slot before it does.
+int64_t PlaceEventsPass::getLockStep() const {
   return std::max<int64_t>(0, clock.getCount(sched::Queue::Compute) - 1);
 }
 
@@ -58,8 +61,7 @@ int64_t PlaceEventsPass::getNeeded(StepOp step, sched::Queue other) const {
     if (maker.getQueue() == other)
       needed = std::max(needed, clock.getPosition(maker));
   if (step.getQueue() == sched::Queue::Comm)
-    return isWaiting(step) && needed > 0 ? needed
-                                         : std::max(needed, getLockStep(step));
+    return followsComputation(step) ? needed : std::max(needed, getLockStep());
   auto maker = dyn_cast_or_null<StepOp>(loss);
   if (maker && maker.getQueue() == other && hasUpdate(step))
     needed = std::max(needed, clock.getPosition(maker));
@@ -74,8 +76,7 @@ void PlaceEventsPass::runOnOperation() {
                                                        : sched::Queue::Comm;
     int64_t needed = getNeeded(step, other);
     if (needed > clock.getStart(step)[static_cast<unsigned>(other)])
-      step.getAfterMutable().append(
-          clock.getStep(other, needed).getEvent());
+      step.getAfterMutable().append(clock.getStep(other, needed).getEvent());
     clock.add(step);
   }
 }

@@ -8,14 +8,14 @@
 #ifndef TANDEM_TRANSFORMS_SCHEDULE_QUEUECLOCK_H
 #define TANDEM_TRANSFORMS_SCHEDULE_QUEUECLOCK_H
 
-#include "llvm/ADT/DenseMap.h"
 #include "tandem/Dialect/Sched/Sched.h"
+#include "llvm/ADT/DenseMap.h"
 #include <array>
 
 namespace tandem {
 
-/// Per queue, how many of its steps are done. Queues are first in, first out, so
-/// a number says which.
+/// Per queue, how many of its steps are done. Queues are first in, first out,
+/// so a number says which.
 class QueueClock {
 public:
   using Counts = std::array<int64_t, 2>;

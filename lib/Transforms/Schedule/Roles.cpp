@@ -50,7 +50,8 @@ Operation *findLoss(func::FuncOp step) {
 }
 
 /// Whether `op` only passes a tensor on: views, pieces, conversions, scaling,
-/// and the sums of strands. Such an operator moves with the collective beside it.
+/// and the sums of strands. Such an operator moves with the collective beside
+/// it.
 static bool passesOn(Operation *op) {
   if (isCollective(op) ||
       isa<nn::ReshapeOp, nn::PermuteOp, nn::ConvertOp, nn::SliceOp, nn::NegOp,
@@ -71,12 +72,12 @@ Roles::Roles(func::FuncOp step) {
 void Roles::findAhead(Block &block) {
   llvm::DenseSet<Operation *> free;
   for (Operation &op : block.without_terminator()) {
-    bool isFree = !isSource(&op) && passesOn(&op) &&
-                  llvm::all_of(op.getOperands(), [&](Value operand) {
-                    Operation *producer = operand.getDefiningOp();
-                    return !producer || isSource(producer) ||
-                           free.contains(producer);
-                  });
+    bool isFree =
+        !isSource(&op) && passesOn(&op) &&
+        llvm::all_of(op.getOperands(), [&](Value operand) {
+          Operation *producer = operand.getDefiningOp();
+          return !producer || isSource(producer) || free.contains(producer);
+        });
     if (isFree)
       free.insert(&op);
   }
@@ -90,9 +91,9 @@ void Roles::findAhead(Block &block) {
   }
 }
 
-/// Operators ahead are chains, placed as a whole, stages apart. What has several
-/// readers, one of them ahead (a batch is sliced, and one strand gathers the
-/// slice), is computed in its turn, and so are those that read it.
+/// Operators ahead are chains, placed as a whole, stages apart. What has
+/// several readers, one of them ahead (a batch is sliced, and one strand
+/// gathers the slice), is computed in its turn, and so are those that read it.
 bool Roles::dropOneAhead(Block &block) {
   for (Operation &op : block.without_terminator()) {
     if (!ahead.contains(&op))
@@ -101,9 +102,8 @@ bool Roles::dropOneAhead(Block &block) {
       Operation *producer = operand.getDefiningOp();
       return producer && !isSource(producer) && !ahead.contains(producer);
     });
-    bool isPrepared = llvm::any_of(op.getUsers(), [&](Operation *user) {
-      return ahead.contains(user);
-    });
+    bool isPrepared = llvm::any_of(
+        op.getUsers(), [&](Operation *user) { return ahead.contains(user); });
     bool isChained =
         isPrepared ? llvm::all_equal(op.getUsers()) : isCollective(&op);
     if (readsPlaced || !isChained)
@@ -115,11 +115,11 @@ bool Roles::dropOneAhead(Block &block) {
 void Roles::findWaiting(Block &block) {
   llvm::DenseSet<Operation *> tail;
   for (Operation &op : llvm::reverse(block)) {
-    bool isTail = isUpdate(&op) || op.hasTrait<OpTrait::IsTerminator>() ||
-                  (passesOn(&op) &&
-                   llvm::all_of(op.getUsers(), [&](Operation *user) {
-                     return tail.contains(user);
-                   }));
+    bool isTail =
+        isUpdate(&op) || op.hasTrait<OpTrait::IsTerminator>() ||
+        (passesOn(&op) && llvm::all_of(op.getUsers(), [&](Operation *user) {
+           return tail.contains(user);
+         }));
     if (!isTail)
       continue;
     tail.insert(&op);

@@ -8,9 +8,9 @@
 #ifndef TANDEM_TRANSFORMS_SCHEDULE_ROLES_H
 #define TANDEM_TRANSFORMS_SCHEDULE_ROLES_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tandem {
 

@@ -33,8 +33,8 @@ inline constexpr llvm::StringLiteral kSlotAttrName = "sched.slot";
 inline void setSlot(mlir::Operation *op, const Slot &slot) {
   op->setAttr(kSlotAttrName,
               mlir::DenseI64ArrayAttr::get(
-                  op->getContext(), {slot.stage, slot.strand,
-                                     static_cast<int64_t>(slot.lane)}));
+                  op->getContext(),
+                  {slot.stage, slot.strand, static_cast<int64_t>(slot.lane)}));
 }
 
 /// The slot in the attribute `sched.slot`; none if it is absent or malformed.

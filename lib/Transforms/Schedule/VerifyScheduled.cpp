@@ -68,8 +68,7 @@ LogicalResult VerifyScheduledPass::verifyReads(StepOp step) {
              << "the step of stage " << step.getStage() << ", strand "
              << step.getStrand() << " on '" << stringifyQueue(step.getQueue())
              << "' reads a value of stage " << maker.getStage() << ", strand "
-             << maker.getStrand() << " on '"
-             << stringifyQueue(maker.getQueue())
+             << maker.getStrand() << " on '" << stringifyQueue(maker.getQueue())
              << "', but no awaited event says that it is done";
   return success();
 }
@@ -84,9 +83,9 @@ LogicalResult VerifyScheduledPass::verifyOrder(StepOp step) {
     return success();
   return step.emitError() << "the step of stage " << step.getStage()
                           << ", strand " << step.getStrand()
-                          << " comes after the one of stage "
-                          << last.getStage() << ", strand "
-                          << last.getStrand() << " on the same queue";
+                          << " comes after the one of stage " << last.getStage()
+                          << ", strand " << last.getStrand()
+                          << " on the same queue";
 }
 
 /// A loss that is not finite must be seen before anything is updated.

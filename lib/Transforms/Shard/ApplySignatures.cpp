@@ -96,9 +96,8 @@ static FailureOr<PlannedForms> parseSignatures(Operation *op, MeshAttr mesh) {
 }
 
 /// Checks that `forms` fit `type`; `what` is a place in the error.
-static LogicalResult checkDivisible(Operation *op, const Twine &what,
-                                    Type type, MeshAttr mesh,
-                                    const Forms &forms) {
+static LogicalResult checkDivisible(Operation *op, const Twine &what, Type type,
+                                    MeshAttr mesh, const Forms &forms) {
   std::string reason;
   if (isDivisible(cast<RankedTensorType>(type).getShape(), mesh, forms,
                   &reason))
@@ -142,16 +141,15 @@ Value ApplySignaturesPass::reform(Value value, const Forms &forms,
   bool early = producer && pass == "update";
   if (early)
     pass = getPass(producer);
-  auto type =
-      withForms(cast<RankedTensorType>(value.getType()), mesh, forms);
+  auto type = withForms(cast<RankedTensorType>(value.getType()), mesh, forms);
   for (auto &[key, reformed] : made[value])
     if (key == Key(type, pass))
       return reformed;
   OpBuilder builder(op);
   if (early)
     builder.setInsertionPointAfter(producer);
-  auto reform = ReformOp::create(builder, (early ? producer : op)->getLoc(),
-                                 type, value);
+  auto reform =
+      ReformOp::create(builder, (early ? producer : op)->getLoc(), type, value);
   if (!pass.empty())
     reform->setAttr(NNDialect::kPassAttrName, builder.getStringAttr(pass));
   made[value].push_back({Key(type, pass), reform});
@@ -165,14 +163,13 @@ Value ApplySignaturesPass::reform(Value value, const Forms &forms,
 LogicalResult ApplySignaturesPass::applyToArguments(func::FuncOp step) {
   for (BlockArgument argument : step.getArguments()) {
     unsigned index = argument.getArgNumber();
-    FailureOr<Forms> forms =
-        getPlannedForm(step, "argument " + Twine(index),
-                       step.getArgAttr(index, kFormAttrName),
-                       argument.getType(), mesh);
+    FailureOr<Forms> forms = getPlannedForm(
+        step, "argument " + Twine(index), step.getArgAttr(index, kFormAttrName),
+        argument.getType(), mesh);
     if (failed(forms))
       return failure();
-    argument.setType(withForms(cast<RankedTensorType>(argument.getType()),
-                               mesh, *forms));
+    argument.setType(
+        withForms(cast<RankedTensorType>(argument.getType()), mesh, *forms));
     step.removeArgAttr(index, kFormAttrName);
   }
   return success();
@@ -212,8 +209,8 @@ LogicalResult ApplySignaturesPass::applyToResults(func::FuncOp step) {
     if (failed(forms))
       return failure();
     operand.set(reform(operand.get(), *forms, ret, "update"));
-    step.removeResultAttr(
-        index, StringAttr::get(step.getContext(), kFormAttrName));
+    step.removeResultAttr(index,
+                          StringAttr::get(step.getContext(), kFormAttrName));
   }
   step.setType(FunctionType::get(step.getContext(),
                                  step.getBody().getArgumentTypes(),

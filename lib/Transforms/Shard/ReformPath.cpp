@@ -17,9 +17,9 @@ using namespace tandem::spmd;
 static constexpr double kLatencyBytes = 4096;
 /// The cost of a byte written locally, in bytes sent.
 static constexpr double kLocalByteCost = 1.0 / 64;
-/// What joining strands is worth, in bytes that could be sent instead: more than
-/// anything, since no collective is hidden any more. A sum over time is no join:
-/// every sequence that ends it has it, and the sooner the less is sent.
+/// What joining strands is worth, in bytes that could be sent instead: more
+/// than anything, since no collective is hidden any more. A sum over time is no
+/// join: every sequence that ends it has it, and the sooner the less is sent.
 static constexpr double kJoinBytes = 1e12;
 
 namespace {
@@ -112,8 +112,7 @@ void PathSearch::expand(const Node &node) {
 
 SmallVector<RankedTensorType> PathSearch::getPath() const {
   SmallVector<RankedTensorType> path;
-  for (Node node = target; best.at(node).first > 0;
-       node = best.at(node).second)
+  for (Node node = target; best.at(node).first > 0; node = best.at(node).second)
     path.push_back(withForms(type, mesh, node));
   std::reverse(path.begin(), path.end());
   return path;
@@ -134,8 +133,7 @@ PathSearch::run(ArrayRef<AxisForm> from) {
 }
 
 std::optional<SmallVector<RankedTensorType>>
-tandem::findReforms(RankedTensorType from, RankedTensorType to,
-                    MeshAttr mesh) {
+tandem::findReforms(RankedTensorType from, RankedTensorType to, MeshAttr mesh) {
   Forms target = getForms(to, mesh);
   return PathSearch(from, mesh, target).run(getForms(from, mesh));
 }

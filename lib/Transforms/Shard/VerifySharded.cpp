@@ -51,8 +51,8 @@ private:
 } // namespace
 
 LogicalResult VerifyShardedPass::verifyMesh(Operation *op, Type type) {
-  auto form = dyn_cast_or_null<FormAttr>(
-      cast<RankedTensorType>(type).getEncoding());
+  auto form =
+      dyn_cast_or_null<FormAttr>(cast<RankedTensorType>(type).getEncoding());
   if (!form || form.getMesh() == mesh)
     return success();
   return op->emitError() << "has a form on the mesh " << form.getMesh()
@@ -82,14 +82,14 @@ LogicalResult VerifyShardedPass::verifyOperator(Operation *op) {
 
 /// What is stored between steps is whole over time: an update happens once.
 LogicalResult VerifyShardedPass::verifyStored(func::FuncOp step,
-                                              const Twine &what,
-                                              StringRef role, Type type) {
+                                              const Twine &what, StringRef role,
+                                              Type type) {
   Forms forms = getForms(type, mesh);
   for (auto [axis, form] : llvm::enumerate(forms)) {
     if (form.isReduce())
-      return step.emitError() << what << " is 'reduce' on axis '"
-                              << mesh.getName(axis)
-                              << "', expected full or gather";
+      return step.emitError()
+             << what << " is 'reduce' on axis '" << mesh.getName(axis)
+             << "', expected full or gather";
     bool isOnce = role != "input" && role != "loss" && role != "gradient" &&
                   role != "output";
     if (isOnce && mesh.isTime(axis) && !form.isFull())

@@ -8,11 +8,13 @@
 // Duplex takes the time axes off:
 //
 //  * before: per-device shapes with forms on time axes;
-//  * after: plain tensors. An operator with a value that is not `full` over time
-//    is there once per point of the axes concerned, with the index of the strand
-//    in `nn.strand` (row-major over the time axes; axes not concerned count as
-//    0); any other operator is there once, without it. Reforms over time are
-//    `nn.add`, `nn.slice`, `nn.cat`. Arguments and results are whole over time.
+//  * after: plain tensors. An operator with a value that is not `full` over
+//  time
+//    is there once per point of the axes concerned, with the index of the
+//    strand in `nn.strand` (row-major over the time axes; axes not concerned
+//    count as 0); any other operator is there once, without it. Reforms over
+//    time are `nn.add`, `nn.slice`, `nn.cat`. Arguments and results are whole
+//    over time.
 //
 // Where strands join, that is, where one strand's work needs another one's
 // value, the operator that joins carries `nn.join`, the change of form as text.

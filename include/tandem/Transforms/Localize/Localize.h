@@ -8,7 +8,8 @@
 // Localize takes the space axes off:
 //
 //  * before: global shapes with forms on all axes, one-axis `spmd.reform`s;
-//  * after: per-device shapes; forms on the time axes only (`getTimeOnly` of the
+//  * after: per-device shapes; forms on the time axes only (`getTimeOnly` of
+//  the
 //    mesh); reforms over space are collectives, `spmd.local_slice` or
 //    `spmd.keep_first`. Arguments and results say in `spmd.layout` (a type
 //    attribute) the global tensor with its forms on all axes.

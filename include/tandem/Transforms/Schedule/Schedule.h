@@ -21,10 +21,10 @@
 // Both queues are first in, first out: an awaited event says that the step
 // before it on the same queue are done as well.
 //
-// *Waiting* collectives, which only the updates need (gradients, the loss), come
-// in comm steps of their own, behind the collectives of the last strand of the
-// stage after the one that made their operand. Updates come last, in the order
-// in which their gradients arrive, and never before the loss is known.
+// *Waiting* collectives, which only the updates need (gradients, the loss),
+// come in comm steps of their own, behind the collectives of the last strand of
+// the stage after the one that made their operand. Updates come last, in the
+// order in which their gradients arrive, and never before the loss is known.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,9 +43,10 @@ namespace tandem {
 struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
   Option<unsigned> pieces{
       *this, "pieces",
-      llvm::cl::desc("Into how many stages a pass is cut, at most, for the sake "
-                     "of gathering parameters and of summing gradients beside "
-                     "computation"),
+      llvm::cl::desc(
+          "Into how many stages a pass is cut, at most, for the sake "
+          "of gathering parameters and of summing gradients beside "
+          "computation"),
       llvm::cl::init(16)};
 };
 

@@ -16,8 +16,8 @@
 //
 // A reform is made once per value, target and pass (`nn.pass`): before its
 // first consumer, with the pass of the consumer; but where a pass before the
-// update made what only the update needs (a gradient), right behind the operator
-// that made it and with its pass, so that collectives start early.
+// update made what only the update needs (a gradient), right behind the
+// operator that made it and with its pass, so that collectives start early.
 //
 //===----------------------------------------------------------------------===//
 
