@@ -15,8 +15,8 @@ using namespace tandem::nn;
 
 namespace {
 /// In `((residual + a b) + c d) + e f`, as autograd accumulates gradients, each
-/// product may be a partial sum that has to be reduced before it is added to
-/// the residual. With the products first they are reduced once.
+/// product (or other contraction) may be a partial sum that has to be reduced
+/// before it is added to the residual. With them first they are reduced once.
 struct OrderSumsPass : PassWrapper<OrderSumsPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OrderSumsPass)
   StringRef getArgument() const override { return "tandem-order-sums"; }
@@ -46,12 +46,14 @@ static void collectTerms(AddOp op, AddOp root, SmallVectorImpl<Value> &terms) {
   }
 }
 
-/// Whether `value` is a product, or a view of one.
-static bool isProduct(Value value) {
+/// Whether `value` sums over a dimension that may be split, or is a view of
+/// what does.
+static bool isContraction(Value value) {
   Operation *op = value.getDefiningOp();
-  while (isa_and_nonnull<ReshapeOp, PermuteOp>(op))
+  while (isa_and_nonnull<ReshapeOp, PermuteOp, PadOp, ConvertOp>(op))
     op = op->getOperand(0).getDefiningOp();
-  return isa_and_nonnull<MatmulOp>(op);
+  return isa_and_nonnull<MatmulOp, SumOp, EmbeddingBackwardOp, ScatterAddOp>(
+      op);
 }
 
 static void orderSum(AddOp root) {
@@ -59,9 +61,9 @@ static void orderSum(AddOp root) {
   collectTerms(root, root, terms);
   bool sameType = llvm::all_of(
       terms, [&](Value term) { return term.getType() == root.getType(); });
-  SmallVector<Value> ordered = llvm::filter_to_vector(terms, isProduct);
+  SmallVector<Value> ordered = llvm::filter_to_vector(terms, isContraction);
   llvm::copy_if(terms, std::back_inserter(ordered),
-                [](Value term) { return !isProduct(term); });
+                [](Value term) { return !isContraction(term); });
   if (terms.size() < 3 || !sameType || ordered == terms)
     return;
   OpBuilder builder(root);

@@ -80,7 +80,12 @@ bool AxisPlanner::isAllowedOperand(const OpNode &op, unsigned operand,
         graph.getViewForm(value, graph.arguments[argument].forms[axis], size);
     return !kept || form == *kept;
   }
-  return op.isView || form.isFull() || !(isTime || policy.isBatchAxis);
+  if (form.isFull() || !(isTime || policy.isBatchAxis))
+    return true;
+  // A view may keep what is stored in pieces; no other split is asked for.
+  return op.isView &&
+         form == graph.getViewForm(
+                     value, graph.arguments[argument].forms[axis], size);
 }
 
 bool AxisPlanner::isAllowed(const OpNode &op,
@@ -102,10 +107,22 @@ bool AxisPlanner::isAllowed(const OpNode &op,
   return true;
 }
 
-bool AxisPlanner::isLinear(const OpNode &op, unsigned operand) const {
-  return llvm::any_of(op.rule.linear, [&](const auto &group) {
+/// Whether `op` hands on a sum that operand `operand` brings, as it is but for
+/// its shape, other terms and scalar factors.
+bool AxisPlanner::passesSum(const OpNode &op, unsigned operand) const {
+  bool isLinear = llvm::any_of(op.rule.linear, [&](const auto &group) {
     return llvm::is_contained(group, operand);
   });
+  auto isScalar = [&](unsigned value) {
+    return cast<RankedTensorType>(graph.values[value].value.getType())
+               .getRank() == 0;
+  };
+  if (isa<nn::MulOp, nn::DivOp>(op.op))
+    return isLinear && isScalar(op.operands[1 - operand]);
+  return isLinear &&
+         (op.isView ||
+          isa<nn::AddOp, nn::SubOp, nn::NegOp, nn::SumOp, nn::PadOp, nn::CatOp,
+              nn::EmbeddingBackwardOp, nn::ScatterAddOp>(op.op));
 }
 
 void AxisPlanner::findCandidates() {
@@ -151,7 +168,7 @@ void AxisPlanner::findGradients() {
         wanter = getResultWanter(use.operand);
       else if (graph.ops[use.op].pass == PassKind::Update)
         wanter = getWanter(use.op);
-      else if (isLinear(graph.ops[use.op], use.operand))
+      else if (passesSum(graph.ops[use.op], use.operand))
         wanter = gradients[graph.ops[use.op].results[0]];
       ends &= wanter.has_value();
       last = std::min(last.value_or(Wanter::Due), wanter.value_or(Wanter::Due));
@@ -159,6 +176,13 @@ void AxisPlanner::findGradients() {
     if (ends)
       gradients[value] = last;
   }
+}
+
+/// Whether `index` adds, in the backward pass, to a gradient what is whole (the
+/// gradient of a penalty): the sum that is due must be finished here.
+bool AxisPlanner::isGradientSum(unsigned index) const {
+  const OpNode &op = graph.ops[index];
+  return isa<nn::AddOp>(op.op) && gradients[op.results[0]] == Wanter::Due;
 }
 
 AxisPlanner::Wanter AxisPlanner::getResultWanter(unsigned index) const {
@@ -170,7 +194,7 @@ AxisPlanner::Wanter AxisPlanner::getWanter(unsigned index) const {
   case PassKind::Forward:
     return Wanter::Forward;
   case PassKind::Backward:
-    return Wanter::Backward;
+    return isGradientSum(index) ? Wanter::DueEarly : Wanter::Backward;
   case PassKind::Update:
     return isDue[index] ? Wanter::Due : Wanter::Update;
   }
@@ -187,6 +211,8 @@ double AxisPlanner::getTimeCost(double bytes, AxisForm from, AxisForm to,
     return to.isGather() ? kSliceWeight * bytes : kImpossible;
   if (to.isReduce())
     return kImpossible;
+  if (from.isReduce() && to.isFull() && wanter == Wanter::DueEarly)
+    return 2 * kGradientWeight * bytes;
   if (from.isReduce() && to.isFull() && wanter >= Wanter::Update)
     return kGradientWeight * bytes;
   return kJoinCost + bytes;
@@ -201,6 +227,9 @@ double AxisPlanner::getSpaceCost(double bytes, AxisForm from, AxisForm to,
   double share = double(size - 1) / size;
   if (from.isReduce()) {
     double cost = kCollectiveLatency + (to.isFull() ? 2 : 1) * share * bytes;
+    // Early is dearer, so that it is chosen only where it must be.
+    if (wanter == Wanter::DueEarly)
+      return 2 * kGradientWeight * cost;
     return wanter == Wanter::Due ? kGradientWeight * cost : cost;
   }
   if (to.isGather())

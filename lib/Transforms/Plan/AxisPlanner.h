@@ -53,7 +53,7 @@ private:
 
   /// Who wants a form: a pass, or an update (or result) for which the sum of a
   /// gradient is due whatever the plan.
-  enum class Wanter : uint8_t { Forward, Backward, Update, Due };
+  enum class Wanter : uint8_t { Forward, Backward, DueEarly, Update, Due };
 
   /// How often a value is wanted in a form.
   struct Demand {
@@ -76,6 +76,7 @@ private:
   void findGradients();
   void findDueUpdates();
   bool isDueResult(unsigned result) const;
+  bool isGradientSum(unsigned op) const;
   Wanter getWanter(unsigned op) const;
   Wanter getResultWanter(unsigned result) const;
   int64_t countCopies(unsigned op, unsigned operand) const;
@@ -91,7 +92,7 @@ private:
 
   bool isAllowed(const OpNode &op, const spmd::Signature &signature) const;
   bool isAllowedOperand(const OpNode &op, unsigned operand, Form form) const;
-  bool isLinear(const OpNode &op, unsigned operand) const;
+  bool passesSum(const OpNode &op, unsigned operand) const;
 
   double getReformCost(unsigned value, Form from, const Demand &demand) const;
   double getTimeCost(double bytes, Form from, Form to, Wanter wanter) const;
