@@ -114,15 +114,11 @@ static LoopAccess getAccess(Value value, AffineMap map) {
 static LoopOp getLoops(linalg::GenericOp op) {
   LoopOp loops;
   loops.op = op;
-  loops.sizes = op.getStaticLoopRanges();
-  // An input that is read in part is larger than the loops: a slice that begins
-  // at 0 has the identity as its map.
-  for (OpOperand &init : op.getDpsInitsMutable())
-    for (auto [expr, size] :
-         llvm::zip_equal(op.getMatchingIndexingMap(&init).getResults(),
-                         cast<ShapedType>(init.get().getType()).getShape()))
-      if (auto dim = dyn_cast<AffineDimExpr>(expr))
-        loops.sizes[dim.getPosition()] = size;
+  // A reduction's input has all loops; otherwise the result has.
+  OpOperand *shape = hasReduction(op) ? op.getDpsInputOperand(0)
+                                      : op.getDpsInitOperand(0);
+  assert(op.getMatchingIndexingMap(shape).isIdentity());
+  llvm::append_range(loops.sizes, op.getShape(shape));
   for (OpOperand *input : op.getDpsInputOperands())
     loops.inputs.push_back(
         getAccess(input->get(), op.getMatchingIndexingMap(input)));

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
@@ -60,7 +61,7 @@ Value NestEmitter::emitIndex(const LinearIndex &index) {
   return sum;
 }
 
-/// Follows sums, differences and casts of indices.
+/// Follows sums, differences, multiples and casts of indices.
 void NestEmitter::trackIndex(Operation *op) {
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     if (auto integer = dyn_cast<IntegerAttr>(constant.getValue()))
@@ -74,7 +75,7 @@ void NestEmitter::trackIndex(Operation *op) {
       indexOf[op->getResult(0)] = LinearIndex(it->second);
     return;
   }
-  if (!isa<arith::AddIOp, arith::SubIOp>(op) ||
+  if (!isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op) ||
       !isa<IndexType>(op->getResult(0).getType()))
     return;
   auto linear = [&](Value value) {
@@ -83,8 +84,11 @@ void NestEmitter::trackIndex(Operation *op) {
                                : LinearIndex::ofValue(kernel.toI64(value));
   };
   LinearIndex lhs = linear(op->getOperand(0)), rhs = linear(op->getOperand(1));
-  indexOf[op->getResult(0)] =
-      lhs + rhs * (isa<arith::SubIOp>(op) ? -1 : 1);
+  if (!isa<arith::MulIOp>(op))
+    indexOf[op->getResult(0)] =
+        lhs + rhs * (isa<arith::SubIOp>(op) ? -1 : 1);
+  else if (rhs.isConstant())
+    indexOf[op->getResult(0)] = lhs * rhs.constant;
 }
 
 //===----------------------------------------------------------------------===//
@@ -264,14 +268,24 @@ void NestEmitter::cloneRegions(Operation *op, IRMapping &mapping,
     mapping.map(from, to);
 }
 
+/// Whether the operator reads at an index, or computes one (that
+/// `trackIndex` follows) to read at.
+static bool isOnlyAccess(Operation *op) {
+  if (isa<tensor::ExtractOp>(op))
+    return true;
+  bool isMultiple = isa<arith::MulIOp>(op) &&
+                    matchPattern(op->getOperand(1), m_Constant());
+  return (isMultiple || isa<arith::AddIOp, arith::SubIOp>(op)) &&
+         llvm::all_of(op->getUsers(), isOnlyAccess);
+}
+
 void NestEmitter::cloneInto(Operation *op, IRMapping &mapping,
                             const Indices &loops) {
   if (auto index = dyn_cast<linalg::IndexOp>(op)) {
     const LinearIndex &linear = loops[index.getDim()];
     // An index that only takes part in an access is not computed by itself,
     // which would keep loops apart.
-    bool isComputed = !llvm::all_of(op->getUsers(),
-                                    llvm::IsaPred<tensor::ExtractOp>);
+    bool isComputed = !llvm::all_of(op->getUsers(), isOnlyAccess);
     Value value = kernel.toIndex(isComputed ? emitIndex(linear)
                                             : kernel.constant(0));
     indexOf[value] = linear;

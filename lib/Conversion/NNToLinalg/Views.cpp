@@ -44,15 +44,6 @@ LogicalResult Generics::convertPermute(nn::PermuteOp op) {
   return view(op, indices);
 }
 
-LogicalResult Generics::convertSlice(nn::SliceOp op) {
-  SmallVector<AffineExpr> indices =
-      getDims(builder, getShape(op.getInput()).size());
-  AffineExpr &index = indices[op.getDim()];
-  index = index * static_cast<int64_t>(op.getStep()) +
-          static_cast<int64_t>(op.getStart());
-  return view(op, indices);
-}
-
 LogicalResult Generics::convertFlip(nn::FlipOp op) {
   ArrayRef<int64_t> shape = getShape(op.getInput());
   SmallVector<AffineExpr> indices = getDims(builder, shape.size());
@@ -88,6 +79,23 @@ static Value compareIndex(OpBuilder &b, Location loc,
 
 static void yield(OpBuilder &b, Location loc, Value value) {
   scf::YieldOp::create(b, loc, value);
+}
+
+/// In the body, since linalg takes the range of a loop from the first operand
+/// that it indexes: that of a slice from 0 would be the whole dimension.
+LogicalResult Generics::convertSlice(nn::SliceOp op) {
+  Location loc = op.getLoc();
+  int64_t dim = op.getDim();
+  auto type = op.getResult().getType();
+  auto body = [&](OpBuilder &b, ValueRange) {
+    SmallVector<Value> at = getPositions(b, loc, type.getRank());
+    Value step = arith::ConstantIndexOp::create(b, loc, op.getStep());
+    Value start = arith::ConstantIndexOp::create(b, loc, op.getStart());
+    at[dim] = arith::AddIOp::create(
+        b, loc, arith::MulIOp::create(b, loc, at[dim], step), start);
+    return extract(b, loc, op.getInput(), at);
+  };
+  return replace(op, generic(loc, {}, {}, type, body));
 }
 
 LogicalResult Generics::convertPad(nn::PadOp op) {

@@ -77,28 +77,53 @@ LoadedKernels::Entry LoadedKernels::lookup(StringRef function) const {
       dlsym(handle, it->second.symbol.c_str()));
 }
 
+/// Bytes around every buffer that a kernel must not write.
+constexpr size_t kGuardBytes = 256;
+constexpr char kGuard = 0x7b;
+
+static std::vector<char> addGuards(const std::vector<char> &bytes) {
+  std::vector<char> guarded(bytes.size() + 2 * kGuardBytes, kGuard);
+  llvm::copy(bytes, guarded.begin() + kGuardBytes);
+  return guarded;
+}
+
+static bool areGuardsWhole(ArrayRef<char> guarded) {
+  auto isGuard = [](char byte) { return byte == kGuard; };
+  return llvm::all_of(guarded.take_front(kGuardBytes), isGuard) &&
+         llvm::all_of(guarded.take_back(kGuardBytes), isGuard);
+}
+
 std::vector<Tensor> LoadedKernels::run(func::FuncOp function,
                                        ArrayRef<Tensor> inputs,
                                        ArrayRef<int64_t> scalars) {
   lastReport.clear();
   std::vector<std::vector<char>> buffers;
   for (const Tensor &input : inputs)
-    buffers.push_back(toBytes(input));
-  std::vector<Tensor> results;
+    buffers.push_back(addGuards(toBytes(input)));
+  std::vector<std::vector<char>> before = buffers;
   for (Type type : function.getResultTypes()) {
     auto tensor = cast<RankedTensorType>(type);
+    std::vector<char> bytes =
+        toBytes(Tensor(tensor.getShape(), tensor.getElementType()));
     // What a kernel does not write must be seen.
-    Tensor empty(tensor.getShape(), tensor.getElementType());
-    buffers.push_back(toBytes(empty));
-    std::fill(buffers.back().begin(), buffers.back().end(), 0x5a);
+    std::fill(bytes.begin(), bytes.end(), 0x5a);
+    buffers.push_back(addGuards(bytes));
   }
   std::vector<void *> pointers;
   for (auto &buffer : buffers)
-    pointers.push_back(buffer.data());
+    pointers.push_back(buffer.data() + kGuardBytes);
   lookup(function.getName())(pointers.data(), scalars.data());
-  for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
-    results.push_back(fromBytes(buffers[inputs.size() + index],
-                                cast<RankedTensorType>(type)));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_EQ(buffers[i], before[i]) << "input " << i << " was written";
+  std::vector<Tensor> results;
+  for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
+    ArrayRef<char> guarded = buffers[inputs.size() + index];
+    EXPECT_TRUE(areGuardsWhole(guarded))
+        << function.getName().str() << " writes beside result " << index;
+    results.push_back(
+        fromBytes(guarded.drop_front(kGuardBytes).drop_back(kGuardBytes),
+                  cast<RankedTensorType>(type)));
+  }
   return results;
 }
 
@@ -185,8 +210,6 @@ std::vector<char> tandem::test::toBytes(const Tensor &tensor) {
     else
       append(bytes, static_cast<int8_t>(tensor.getInteger(i)));
   }
-  // Room for the pointer of an empty tensor.
-  bytes.reserve(1);
   return bytes;
 }
 

@@ -326,6 +326,14 @@ TEST(Views, EveryType) {
       %0 = nn.slice %x {dim = 1 : i64, start = 2 : i64, stop = 15 : i64, step = 3 : i64} : (tensor<3x20x$T>) -> tensor<3x5x$T>
       return %0 : tensor<3x5x$T>
     }
+    func.func @$N_first(%x: tensor<3x2x20x$T>) -> tensor<3x2x7x$T> {
+      %0 = nn.slice %x {dim = 2 : i64, start = 0 : i64, stop = 7 : i64} : (tensor<3x2x20x$T>) -> tensor<3x2x7x$T>
+      return %0 : tensor<3x2x7x$T>
+    }
+    func.func @$N_last(%x: tensor<9x20x$T>) -> tensor<4x20x$T> {
+      %0 = nn.slice %x {dim = 0 : i64, start = 5 : i64, stop = 9 : i64} : (tensor<9x20x$T>) -> tensor<4x20x$T>
+      return %0 : tensor<4x20x$T>
+    }
     func.func @$N_pad(%x: tensor<3x4x$T>) -> tensor<3x9x$T> {
       %0 = nn.pad %x {dim = 1 : i64, low = 2 : i64, high = 3 : i64} : (tensor<3x4x$T>) -> tensor<3x9x$T>
       return %0 : tensor<3x9x$T>
