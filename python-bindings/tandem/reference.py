@@ -47,7 +47,12 @@ def run_stages(text, folder, last, mesh="", plan="", micro=1, pins=()):
     source, target = Path(folder) / "step.mlir", Path(folder) / f"{last}.mlir"
     source.write_text(text)
     flags = [f"--tandem-{stage}" for stage in STAGES[: STAGES.index(last) + 1]]
-    options = {"mesh": mesh or "data=1", "micro": micro, "preset": plan, "pins": ";".join(map(str, pins))}
+    options = {
+        "mesh": mesh or "data=1",
+        "micro": micro,
+        "preset": plan,
+        "pins": ";".join(map(str, pins)),
+    }
     listed = " ".join(f"{key}={value}" for key, value in options.items() if value)
     flags = [flag + "=" + listed if flag == "--tandem-plan" else flag for flag in flags]
     run_tool(CompileError, "tandem-opt", source, *flags, "-o", target)

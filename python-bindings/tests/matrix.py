@@ -112,14 +112,14 @@ def judge_program(subject, program):
 def run_case(case, subject):
     """A row of the table, as a dict."""
     start = time.perf_counter()
-    outcome = {"passed": False, "rows": 0, "failed": [], "gradient": None, "error": ""}
+    outcome = {"passed": False, "rows": 0, "failed": [], "used": None, "error": ""}
     try:
         compiled = compile_case(case, subject)
         outcome["compile"] = time.perf_counter() - start
         rows = judge_program(subject, compiled.bytes)
         failed = [f"{row.kind} {row.name}" for row in rows if not row.passed]
-        worst = max((row.relative for row in rows if row.kind == "gradient"), default=None)
-        outcome |= {"passed": not failed, "rows": len(rows), "failed": failed, "gradient": worst}
+        worst = max(row.used for row in rows)
+        outcome |= {"passed": not failed, "rows": len(rows), "failed": failed, "used": worst}
     except TandemError as error:
         outcome["error"] = str(error)
     return asdict(case) | outcome | {"seconds": time.perf_counter() - start}

@@ -87,8 +87,8 @@ def _run_reference(options, subject):
 def summary(rows):
     """One line, and whether all is well."""
     failed = [row for row in rows if not row.passed]
-    worst = max((row.relative for row in rows if row.kind == "gradient"), default=0.0)
-    text = f"{len(rows) - len(failed)} of {len(rows)} comparisons within tolerance, gradients to {worst:.1e}"
+    worst = max((row.used for row in rows), default=0.0)
+    text = f"{len(rows) - len(failed)} of {len(rows)} comparisons within tolerance, at most {worst:.0e} of it used"
     return text, not failed
 
 
