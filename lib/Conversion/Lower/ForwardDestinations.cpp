@@ -114,7 +114,10 @@ void Forwarder::forward(sched::CopyOp copy) {
   if (!alloc || destination.root == alloc.getBuffer())
     return;
   BufferRange source = getRange(copy.getSource());
-  if (!(source == getRange(alloc.getBuffer())) ||
+  // A part that starts where the rank's coordinate says has the whole range.
+  bool isPart = cast<MemRefType>(copy.getSource().getType()).getNumElements() !=
+                alloc.getBuffer().getType().getNumElements();
+  if (isPart || !(source == getRange(alloc.getBuffer())) ||
       !isSafe(copy, source, destination))
     return;
   hoist(copy.getDestination(), *copy->getBlock());

@@ -76,3 +76,24 @@ func.func @step(%w: memref<4x4xf32>) -> memref<4x4xf32> {
   sched.copy %0 into %w on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<4x4xf32> -> memref<4x4xf32>
   return %w : memref<4x4xf32>
 }
+
+// -----
+
+// The result is a part of the buffer, which depends on the rank: the buffer
+// does not become the result.
+// CHECK-LABEL: func.func @step
+// CHECK: sched.copy
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  func.func @step(%w: memref<8xf32>, %g: memref<4xf32>) -> memref<4xf32> {
+    %0 = sched.alloc : memref<8xf32>
+    sched.launch @sub(%w, %w) into(%0) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>, memref<8xf32>) -> memref<8xf32>
+    %1 = sched.view %0 {axes = ["data"], coefficients = array<i64: 4>} : memref<8xf32> -> memref<4xf32>
+    sched.copy %1 into %g on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<4xf32> -> memref<4xf32>
+    return %g : memref<4xf32>
+  }
+  func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = nn.sub %a, %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
