@@ -128,4 +128,16 @@ bool parseOptions(int argc, char **argv, ToolOptions &tool,
   return error.empty();
 }
 
+bool writeFile(const std::string &path, const std::string &content) {
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  if (error)
+    return false;
+  file << content;
+  file.close();
+  bool isWritten = !file.has_error();
+  file.clear_error();
+  return isWritten;
+}
+
 } // namespace tandem

@@ -19,8 +19,10 @@ struct ToolOptions {
 };
 
 /// Fails with an error, or without one after `--help`.
-bool parseOptions(int argc, char **argv, ToolOptions &tool,
-                  std::string &error);
+bool parseOptions(int argc, char **argv, ToolOptions &tool, std::string &error);
+
+/// Whether all of `content` is now in the file.
+bool writeFile(const std::string &path, const std::string &content);
 
 } // namespace tandem
 

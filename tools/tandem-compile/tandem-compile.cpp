@@ -16,14 +16,6 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
-static bool write(llvm::StringRef path, llvm::StringRef content) {
-  std::error_code error;
-  llvm::raw_fd_ostream file(path, error);
-  file << content;
-  file.close();
-  return !error && !file.has_error();
-}
-
 int main(int argc, char **argv) {
   tandem::ToolOptions tool;
   std::string error;
@@ -45,9 +37,10 @@ int main(int argc, char **argv) {
   if (tool.printTimes)
     for (const auto &[stage, seconds] : program.seconds)
       llvm::errs() << llvm::format("%8.3f s  ", seconds) << stage << "\n";
-  if (!tool.savePlan.empty() && !write(tool.savePlan, program.plan))
+  if (!tool.savePlan.empty() && !tandem::writeFile(tool.savePlan, program.plan))
     return fail("cannot write " + tool.savePlan);
-  if (tool.compile.stopAfter.empty() && !write(tool.output, program.bytes))
+  if (tool.compile.stopAfter.empty() &&
+      !tandem::writeFile(tool.output, program.bytes))
     return fail("cannot write " + tool.output);
   return 0;
 }

@@ -56,6 +56,8 @@ private:
   OpBuilder builder;
   DenseMap<Value, Value> buffers;
   DenseMap<Value, Value> events;
+  /// Events, and the queues that have waited for them.
+  llvm::DenseSet<std::pair<Value, unsigned>> awaited;
   Place last = {Queue::Compute, 0, 0};
   bool lossChecked = false;
 };
@@ -79,6 +81,8 @@ void Bufferizer::bufferizeArguments() {
 }
 
 void Bufferizer::waitFor(Queue queue, Value event) {
+  if (!awaited.insert({event, static_cast<unsigned>(queue)}).second)
+    return;
   sched::WaitOp::create(builder, event.getLoc(), queue, event);
 }
 
