@@ -8,7 +8,6 @@ import re
 
 import matrix
 import pytest
-
 from tandem import _tandem, export
 from tandem.compile import compile_module
 from tandem.model_file import load_model_file
