@@ -20,6 +20,7 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &) {
   // Equal views first, so that products see that they share an operand.
   manager.addPass(createMergeEqualPass());
   manager.addPass(createSimplifyViewsPass());
+  manager.addPass(createSortRowsPass());
   manager.addPass(createUnfoldProductsPass());
   // Unfolding leaves reshapes of reshapes.
   manager.addPass(createSimplifyViewsPass());
@@ -37,6 +38,7 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &) {
 void registerImport() {
   registerPass([] { return createVerifyStepPass(); });
   registerPass([] { return createSimplifyViewsPass(); });
+  registerPass([] { return createSortRowsPass(); });
   registerPass([] { return createUnfoldProductsPass(); });
   registerPass([] { return createMergeEqualPass(); });
   registerPass([] { return createRemoveNeutralPass(); });

@@ -126,16 +126,10 @@ struct SimplifyViewsPass
 };
 } // namespace
 
-static bool isBroadcasting(Operation *op) {
-  // A product of random numbers must see its index as it is.
-  return isa<NNDialect>(op->getDialect()) && op->getNumOperands() > 0 &&
-         op->getName().hasTrait<Broadcasting>();
-}
-
 LogicalResult
 DropExpandedOperand::matchAndRewrite(Operation *op,
                                      PatternRewriter &rewriter) const {
-  if (!op->getDialect() || !isBroadcasting(op) || isa<ExpandOp>(op))
+  if (!isBroadcasting(op))
     return failure();
   ArrayRef<int64_t> shape = getShape(op->getResult(0));
   for (OpOperand &operand : op->getOpOperands()) {
@@ -166,7 +160,11 @@ static bool fitsBeforeMerge(Value operand,
 LogicalResult
 MoveElementwiseBeforeMerge::matchAndRewrite(Operation *op,
                                             PatternRewriter &rewriter) const {
-  if (!op->getDialect() || !isBroadcasting(op) || isa<ExpandOp>(op))
+  if (!isBroadcasting(op))
+    return failure();
+  // An update works on the shape of its parameter, with all uses of a gradient.
+  auto pass = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
+  if (pass && pass.getValue() == "update")
     return failure();
   ArrayRef<int64_t> shape = getShape(op->getResult(0));
   Value source;
@@ -197,19 +195,19 @@ MoveElementwiseBeforeMerge::matchAndRewrite(Operation *op,
   return success();
 }
 
-void SimplifyViewsPass::runOnOperation() {
-  RewritePatternSet patterns(&getContext());
+void tandem::populateSimplifyViewsPatterns(RewritePatternSet &patterns) {
   patterns.add<RemoveIdentity<ReshapeOp>, RemoveIdentity<ExpandOp>,
                RemoveIdentity<ConvertOp>, RemoveIdentity<SliceOp>,
                RemoveIdentity<PadOp>, JoinReshapes, JoinPermutes, RemovePermute,
                MovePermuteBeforeMerge, DropExpandedOperand,
-               MoveElementwiseBeforeMerge>(&getContext());
-  GreedyRewriteConfig config;
-  config.enableFolding(false)
-      .enableConstantCSE(false)
-      .setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
-  if (failed(
-          applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+               MoveElementwiseBeforeMerge>(patterns.getContext());
+}
+
+void SimplifyViewsPass::runOnOperation() {
+  RewritePatternSet patterns(&getContext());
+  populateSimplifyViewsPatterns(patterns);
+  if (failed(applyPatternsGreedily(getOperation(), std::move(patterns),
+                                   getRewriteConfig())))
     signalPassFailure();
 }
 

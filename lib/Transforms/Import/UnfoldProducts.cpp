@@ -111,12 +111,8 @@ struct UnfoldProductsPass
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<UnfoldMergedDims, DropUnitDims, JoinReshapes>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false)
-        .enableConstantCSE(false)
-        .setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns),
+                                     getRewriteConfig())))
       signalPassFailure();
   }
 };

@@ -84,4 +84,18 @@ std::optional<SmallVector<SmallVector<int64_t, 2>>> matchMerge(Value value,
   return getMergedDims(from, to);
 }
 
+bool isBroadcasting(Operation *op) {
+  return isa_and_nonnull<NNDialect>(op->getDialect()) &&
+         op->getNumOperands() > 0 && op->hasTrait<Broadcasting>() &&
+         !isa<ExpandOp>(op);
+}
+
+GreedyRewriteConfig getRewriteConfig() {
+  GreedyRewriteConfig config;
+  config.enableFolding(false)
+      .enableConstantCSE(false)
+      .setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  return config;
+}
+
 } // namespace tandem

@@ -10,6 +10,7 @@
 #define TANDEM_LIB_TRANSFORMS_IMPORT_VIEWS_H
 
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "tandem/Dialect/NN/NN.h"
 
 namespace tandem {
@@ -40,6 +41,15 @@ getMergedDims(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
 /// two dimensions larger than one; `source` is what it reshapes.
 std::optional<llvm::SmallVector<llvm::SmallVector<int64_t, 2>>>
 matchMerge(mlir::Value value, mlir::Value &source);
+
+/// Whether `op` is elementwise and broadcasts its operands.
+bool isBroadcasting(mlir::Operation *op);
+
+/// The patterns of `--tandem-simplify-views`.
+void populateSimplifyViewsPatterns(mlir::RewritePatternSet &patterns);
+
+/// Own patterns only: no folding, no change of regions or constants.
+mlir::GreedyRewriteConfig getRewriteConfig();
 
 } // namespace tandem
 

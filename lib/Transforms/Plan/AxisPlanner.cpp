@@ -84,8 +84,8 @@ bool AxisPlanner::isAllowedOperand(const OpNode &op, unsigned operand,
     return true;
   // A view may keep what is stored in pieces; no other split is asked for.
   return op.isView &&
-         form == graph.getViewForm(
-                     value, graph.arguments[argument].forms[axis], size);
+         form == graph.getViewForm(value, graph.arguments[argument].forms[axis],
+                                   size);
 }
 
 bool AxisPlanner::isAllowed(const OpNode &op,

@@ -39,6 +39,9 @@ std::unique_ptr<mlir::Pass> createVerifyStepPass(bool numbered = false);
 std::unique_ptr<mlir::Pass> createRemoveNeutralPass();
 /// Removes and joins views; moves merges of dimensions towards their users.
 std::unique_ptr<mlir::Pass> createSimplifyViewsPass();
+/// Rows of products are merged with the batch first, so that it can be split;
+/// permutations move to the users.
+std::unique_ptr<mlir::Pass> createSortRowsPass();
 /// Products over merged leading dimensions become products over separate ones.
 std::unique_ptr<mlir::Pass> createUnfoldProductsPass();
 /// Operators that are equal in all but their location become one, per pass.
