@@ -38,7 +38,15 @@ class Result:
     updates: int | None = None
 
 
+_WITHOUT_KERNELS = (torch.uint8, torch.int16, torch.uint16, torch.uint32, torch.uint64)
+
+
 def _tensor_argument(role, name, tensor, **rest):
+    if tensor.dtype in _WITHOUT_KERNELS:
+        raise CaptureError(
+            f"{role} {name!r}: found {tensor.dtype}, expected a floating-point type, torch.int64,"
+            f" torch.int32, torch.int8 or torch.bool"
+        )
     value = None if tensor.is_meta else tensor.detach()
     return Argument(role, name, tuple(tensor.shape), tensor.dtype, value, **rest)
 

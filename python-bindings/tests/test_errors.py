@@ -279,3 +279,14 @@ def test_error_of_the_model_logs_nothing(capfd):
     with pytest.raises(tandem.CaptureError, match="must have same reduction dim"):
         tandem.export(model, lambda m, x: m(x).sum(), optimizer, torch.ones(8, 6))
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16])
+def test_input_of_a_type_without_kernels(dtype):
+    model = torch.nn.Linear(6, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = {"image": torch.zeros(8, 6, dtype=dtype)}
+    with pytest.raises(
+        tandem.CaptureError, match=f"input 'image': found {dtype}, expected a float"
+    ):
+        tandem.export(model, lambda m, b: m(b["image"].float()).sum(), optimizer, batch)

@@ -16,6 +16,14 @@ namespace tandem::lower {
 #define GEN_PASS_DEF_CHECKLOWERABLE
 #include "tandem/Conversion/Lower/Passes.h.inc"
 
+/// Unsigned and 16-bit integers have no kernels.
+static bool hasKernels(Type element) {
+  if (auto integer = dyn_cast<IntegerType>(element))
+    return integer.isSignless() &&
+           llvm::is_contained({1u, 8u, 32u, 64u}, integer.getWidth());
+  return true;
+}
+
 static LogicalResult checkType(Operation *op, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor)
@@ -26,6 +34,10 @@ static LogicalResult checkType(Operation *op, Type type) {
   if (!tensor.hasStaticShape())
     return op->emitError("has a value of type ")
            << type << ", expected a static shape";
+  if (!hasKernels(tensor.getElementType()))
+    return op->emitError("has a value of element type ")
+           << tensor.getElementType()
+           << ", expected a floating-point type, i64, i32, i8 or i1";
   return success();
 }
 
