@@ -7,6 +7,7 @@
 
 #include "tandem/Pipelines/Pipelines.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
@@ -34,6 +35,7 @@ void registerPipelines() {
   registerDuplex();
   registerSchedule();
   registerLower();
+  registerKernelPasses();
 }
 
 //===----------------------------------------------------------------------===//

@@ -12,6 +12,8 @@
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/StringSet.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "tandem/Conversion/Kernels/Passes.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -52,4 +54,26 @@ LogicalResult tandem::approximateMath(ModuleOp module) {
       op->setAttr(op.getFastMathAttrName(), contract);
   });
   return success();
+}
+
+namespace {
+struct ApproximateMathPass
+    : PassWrapper<ApproximateMathPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ApproximateMathPass)
+  StringRef getArgument() const final { return "tandem-approximate-math"; }
+  StringRef getDescription() const final {
+    return "exp, log, tanh and erf on f32 become polynomials";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<arith::ArithDialect, math::MathDialect, vector::VectorDialect>();
+  }
+  void runOnOperation() override {
+    if (failed(approximateMath(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+std::unique_ptr<Pass> tandem::createApproximateMathPass() {
+  return std::make_unique<ApproximateMathPass>();
 }

@@ -7,6 +7,7 @@
 
 #include "LowerToLLVM.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "tandem/Conversion/Kernels/Passes.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -22,4 +23,22 @@ void tandem::setFastMath(ModuleOp module) {
   module.walk([&](arith::ArithFastMathInterface op) {
     op->setAttr(op.getFastMathAttrName(), flags);
   });
+}
+
+namespace {
+struct FastMathPass
+    : PassWrapper<FastMathPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FastMathPass)
+  StringRef getArgument() const final { return "tandem-fast-math"; }
+  StringRef getDescription() const final {
+    return "lets arithmetic be reassociated and contracted";
+  }
+  void runOnOperation() override {
+    setFastMath(getOperation());
+  }
+};
+} // namespace
+
+std::unique_ptr<Pass> tandem::createFastMathPass() {
+  return std::make_unique<FastMathPass>();
 }

@@ -156,20 +156,27 @@ static LLVM::GlobalOp createString(OpBuilder &b, Location loc, StringRef name,
 }
 
 /// The hook is weak: all kernels of a code object share one.
-void KernelEmitter::createReport() {
+LLVM::GlobalOp KernelEmitter::createHook() {
+  if (auto known = target.lookupSymbol<LLVM::GlobalOp>(kErrorHookName))
+    return known;
   OpBuilder b = OpBuilder::atBlockEnd(target.getBody());
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   auto hook = LLVM::GlobalOp::create(b, loc, pointer, /*isConstant=*/false,
                                      LLVM::Linkage::WeakODR, kErrorHookName,
                                      Attribute());
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.createBlock(&hook.getInitializerRegion());
-    LLVM::ReturnOp::create(b, loc, LLVM::ZeroOp::create(b, loc, pointer));
-  }
+  b.createBlock(&hook.getInitializerRegion());
+  LLVM::ReturnOp::create(b, loc, LLVM::ZeroOp::create(b, loc, pointer));
+  return hook;
+}
+
+/// The function that reports a code, if a kernel calls it.
+void KernelEmitter::createReport() {
+  LLVM::GlobalOp hook = createHook();
   auto report = target.lookupSymbol<LLVM::LLVMFuncOp>(kReportName);
-  if (!report)
+  if (!report || !report.isExternal())
     return;
+  OpBuilder b = OpBuilder::atBlockEnd(target.getBody());
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   SmallVector<LLVM::GlobalOp> texts;
   for (auto [code, message] : llvm::enumerate(kMessages))
     texts.push_back(createString(

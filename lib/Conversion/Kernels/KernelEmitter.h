@@ -53,6 +53,7 @@ public:
 private:
   void createBody(unsigned numScalars);
   void createEntry(unsigned numScalars);
+  mlir::LLVM::GlobalOp createHook();
   void createReport();
   void emitSteps();
   mlir::Value createGlobal(nn::ConstantOp op);

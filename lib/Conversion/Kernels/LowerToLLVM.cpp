@@ -17,6 +17,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Transforms/DialectConversion.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "tandem/Conversion/Kernels/Passes.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -36,4 +38,26 @@ LogicalResult tandem::lowerToLLVM(ModuleOp module) {
   LLVMConversionTarget target(*context);
   target.addLegalOp<ModuleOp>();
   return applyFullConversion(module, target, std::move(patterns));
+}
+
+namespace {
+struct KernelsToLLVMPass
+    : PassWrapper<KernelsToLLVMPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KernelsToLLVMPass)
+  StringRef getArgument() const final { return "tandem-kernels-to-llvm"; }
+  StringRef getDescription() const final {
+    return "loops on pointers become the llvm dialect";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<cf::ControlFlowDialect, LLVM::LLVMDialect>();
+  }
+  void runOnOperation() override {
+    if (failed(lowerToLLVM(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+std::unique_ptr<Pass> tandem::createKernelsToLLVMPass() {
+  return std::make_unique<KernelsToLLVMPass>();
 }

@@ -1,0 +1,36 @@
+//===- Passes.h - the way of a kernel, pass by pass -------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What `compileKernels` does to a kernel, in this order, as passes of
+// `tandem-opt`:
+//
+//  --tandem-decompose-nn, --tandem-nn-to-linalg  (NNToLinalg.h)
+//  --tandem-kernels-to-loops   functions of linalg become loops on pointers
+//  --tandem-fast-math          what may be done to floating-point arithmetic
+//  --tandem-approximate-math   exp, log, tanh, erf on f32 as polynomials
+//  --tandem-kernels-to-llvm    the llvm dialect
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_CONVERSION_KERNELS_PASSES_H
+#define TANDEM_CONVERSION_KERNELS_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace tandem {
+
+std::unique_ptr<mlir::Pass> createKernelsToLoopsPass();
+std::unique_ptr<mlir::Pass> createFastMathPass();
+std::unique_ptr<mlir::Pass> createApproximateMathPass();
+std::unique_ptr<mlir::Pass> createKernelsToLLVMPass();
+
+/// Registers them, and those of NNToLinalg.h, with `tandem-opt`.
+void registerKernelPasses();
+
+} // namespace tandem
+
+#endif // TANDEM_CONVERSION_KERNELS_PASSES_H

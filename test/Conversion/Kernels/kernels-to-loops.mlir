@@ -1,0 +1,62 @@
+// RUN: tandem-opt %s --tandem-decompose-nn --tandem-nn-to-linalg --tandem-kernels-to-loops | FileCheck %s
+
+// Equal shapes: one loop over all elements.
+// CHECK-LABEL: llvm.func internal @flat_kernel_body
+// CHECK-SAME: llvm.noalias
+// CHECK: %[[COUNT:.*]] = arith.constant 3200 : i64
+// CHECK: scf.for {{.*}} to %[[COUNT]]
+// CHECK-NOT: scf.for
+// CHECK: math.exp
+// CHECK: llvm.store
+// CHECK: llvm.return
+// CHECK-LABEL: llvm.func @flat_kernel(
+func.func @flat(%x: tensor<4x8x100xf32>) -> tensor<4x8x100xf32> {
+  %0 = nn.exp %x : (tensor<4x8x100xf32>) -> tensor<4x8x100xf32>
+  return %0 : tensor<4x8x100xf32>
+}
+
+// Rows outside, and three loops over the columns: the sum, the sum of squares,
+// the result. Leading dimensions are one loop.
+// CHECK-LABEL: llvm.func internal @layer_norm_kernel_body
+// CHECK: %[[ROWS:.*]] = arith.constant 12 : i64
+// CHECK: scf.for {{.*}} to %[[ROWS]]
+// CHECK: scf.for {{.*}} iter_args
+// CHECK: arith.addf
+// CHECK: scf.for {{.*}} iter_args
+// CHECK: arith.subf
+// CHECK: scf.for
+// CHECK-NOT: iter_args
+// CHECK: llvm.store
+// CHECK-NOT: scf.for
+// CHECK: llvm.return
+func.func @layer_norm(%x: tensor<3x4x64xf32>) -> tensor<3x4x64xf32> {
+  %0:3 = nn.layer_norm %x {normalized_rank = 1 : i64, eps = 1.0e-5 : f64} : (tensor<3x4x64xf32>) -> (tensor<3x4x64xf32>, tensor<3x4x1xf32>, tensor<3x4x1xf32>)
+  return %0#0 : tensor<3x4x64xf32>
+}
+
+// What costs much is kept for one row, on the stack.
+// CHECK-LABEL: llvm.func internal @softmax_kernel_body
+// CHECK: %[[BUFFER:.*]] = llvm.alloca
+// CHECK-COUNT-1: math.exp
+// CHECK: llvm.getelementptr inbounds %[[BUFFER]]
+// CHECK: llvm.getelementptr inbounds %[[BUFFER]]
+// CHECK-NOT: math.exp
+// CHECK: llvm.return
+func.func @softmax(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
+  %0 = nn.softmax %x {dim = 1 : i64} : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  return %0 : tensor<4x64xf32>
+}
+
+// Sums over rows are accumulated in the result, which begins with zeros.
+// CHECK-LABEL: llvm.func internal @columns_kernel_body
+// CHECK: scf.for
+// CHECK: llvm.store
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: %[[SOFAR:.*]] = llvm.load
+// CHECK: arith.addf %[[SOFAR]]
+// CHECK: llvm.store
+func.func @columns(%x: tensor<4x64xf32>) -> tensor<64xf32> {
+  %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<4x64xf32>) -> tensor<64xf32>
+  return %0 : tensor<64xf32>
+}
