@@ -35,6 +35,15 @@ function(tandem_add_library name)
   endif()
 endfunction()
 
+# tandem_add_plain_library(<name> SOURCES... [LINK libs...]): the rooms that see
+# no MLIR (Cost, Search). They link neither dylib, so that their tools start at
+# once.
+function(tandem_add_plain_library name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC ${ARG_LINK})
+endfunction()
+
 # tandem_add_tool(<name> SOURCES... LINK libs...): a short main. Without the
 # precompiled header, which is made for position-independent libraries.
 function(tandem_add_tool name)

@@ -1,0 +1,120 @@
+//===- Cost.h - the cost of a plan ------------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one definition of what a plan costs: every algorithm minimises it, and
+// `verifyPlan` and the exhaustive search call it on finished plans.
+//
+// Accounting `tandem`
+//
+//  Order. The problem's order is cut into stages. Arguments (operators without
+//  operands) exist before the first stage. No stage holds both updates and
+//  operators of another pass.
+//
+//  Copies. An operator that wants a tensor in a layout that its producer did not
+//  give takes a copy (tensor, layout, pass). It is made in the stage of its
+//  first user in that pass, from the layout with the cheapest change among
+//  those that existed before that stage: the producer's, copies of this pass,
+//  copies kept from an earlier one (ties: in that order, then the older). It
+//  lives until the stage of the last use of the tensor, in any layout, in its
+//  pass; if kept, in the next pass that uses the tensor. The producer's own
+//  layout lives until the last use of the tensor in any pass.
+//
+//  Sums over time. A tensor that is `reduce` over time and is wanted `full` over
+//  time in the update pass is a gradient: it is summed in the last strand's
+//  computation of its producer's stage, and is from then on in the producer's
+//  layout with `full` over time.
+//
+//  Strands. A stage has k strands if some operator in it has a form that is not
+//  `full` over time and no change in it joins the strands (Changes.h; sums of
+//  gradients do not); otherwise one. Its steps are (stage, strand), numbered
+//  j = 1 ... n. What is `full` over time counts in strand 1; if there is one
+//  strand, it does the work of all k.
+//
+//  Slots. While step j communicates (c_j, the largest sum over the queues),
+//  step j - 1 computes (p_{j-1}):
+//
+//      T = sum over j = 1 ... n + 1 of max(p_{j-1} + beta c_j,
+//                                          c_j + gamma p_{j-1}).
+//
+//  beta = gamma = 1 where the stage of step j has one strand, and for the first
+//  step of a stage behind a stage of one strand. Elsewhere
+//  beta = min(1, b (1 - 1/a)), gamma = min(1, a (1 - 1/b)) with the slow-downs a
+//  and b of the problem.
+//
+//  Waiting. The collectives between a summed gradient and its updates may wait.
+//  They enter a first-in first-out queue at the end of the slot in which the
+//  gradient's computation lies (order: that of the tensors' producers). A later
+//  slot takes w = min(W, max(0, s - alpha)) seconds from it, s being the room:
+//  p (1 - gamma) / (1 - beta) - c in an overlapped slot, p in a serial one (with
+//  the overlapped slot's beta and gamma if beta > 0: p (1 - gamma) / (1 - beta));
+//  the slot grows by beta w. What is left before the first update is computed
+//  counts in full. With beta = 1 in overlapped slots there is no room.
+//
+//  Memory. Parameters and states in their stored layouts, plus the largest over
+//  the stages of what is alive before it, what it makes, and its largest
+//  workspace. A copy that waits lives from the stage in whose slot its first
+//  piece is taken, and its source until the one of the last piece; both live in
+//  the stage of the first update if something was left. A value that goes to an
+//  output tied to a parameter or state is written in place and holds nothing of
+//  its own.
+//
+// Accountings `hidup-*` are defined in docs/planner.md (HiDup, equation 5, with
+// the backward pass as the published searcher has it).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_COST_COST_H
+#define TANDEM_COST_COST_H
+
+#include "tandem/Cost/Changes.h"
+#include "tandem/Cost/Plan.h"
+
+namespace tandem::cost {
+
+/// A step of the time line: a stage's strand.
+struct Step {
+  unsigned stage, strand;
+  double collective = 0;  // c, s
+  double computation = 0; // p, s
+};
+
+/// A slot: what step j communicates beside what step j - 1 computes.
+struct Slot {
+  double seconds = 0;
+  /// Seconds taken from the waiting queue.
+  double waited = 0;
+  bool isSerial = false;
+};
+
+/// A legal plan's cost with what it is made of.
+struct CostReport {
+  double seconds = 0;
+  int64_t peak = 0;
+  std::vector<Step> steps;
+  /// One more than steps.
+  std::vector<Slot> slots;
+  /// Waiting collectives that no slot took.
+  double exposedWait = 0;
+  std::vector<CopyChange> changes;
+  /// Bytes at the peak of each stage, and the strands it has.
+  std::vector<int64_t> stageBytes;
+  std::vector<unsigned> stageStrands;
+};
+
+/// The cost of the plan's decisions; derived and claimed fields are not looked
+/// at, nor is the memory limit. Nothing, and one line in `error`, if the
+/// decisions are not legal.
+std::optional<CostReport> cost(const SearchProblem &problem, const Plan &plan,
+                               ChangeTable &table, std::string &error);
+
+/// Fills in the hash, the accounting and the derived fields of a legal plan.
+/// False, with `error`, if it is none or exceeds the memory limit.
+bool derive(const SearchProblem &problem, Plan &plan, std::string &error);
+
+} // namespace tandem::cost
+
+#endif // TANDEM_COST_COST_H

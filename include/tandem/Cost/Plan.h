@@ -1,0 +1,87 @@
+//===- Plan.h - what a planner decided --------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A plan is plain data. What is decided: a signature per operator, the cuts of
+// the order into stages, which copies are kept for a later pass and which
+// gradients' collectives wait. What follows from that, and is written so that a
+// reader sees it and a verifier can compare: the changes of layout of each
+// stage, the cost and the peak of memory.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_COST_PLAN_H
+#define TANDEM_COST_PLAN_H
+
+#include "tandem/Cost/SearchProblem.h"
+
+namespace tandem::cost {
+
+/// A copy of a tensor in a layout that its producer did not give it, made once
+/// for all operators of a pass that want it.
+struct Copy {
+  unsigned tensor;
+  Layout layout;
+  Pass pass;
+  bool operator==(const Copy &) const = default;
+  auto operator<=>(const Copy &) const = default;
+};
+
+/// A copy being made in a stage, from a layout that existed before the stage.
+/// One that waits is made beside stages before `stage`, which holds its first
+/// update.
+struct CopyChange {
+  unsigned stage;
+  Copy copy;
+  Layout from;
+  bool waits = false;
+  bool operator==(const CopyChange &) const = default;
+};
+
+struct Plan {
+  /// `getStructureHash` of the problem that this plan is for.
+  std::string structureHash;
+  Accounting accounting = Accounting::Tandem;
+
+  //--- Decided.
+  /// Index into the operator's signatures.
+  std::vector<unsigned> signatures;
+  /// One past the last operator of each stage; the last is the number of
+  /// operators.
+  std::vector<unsigned> stageEnds;
+  /// Copies that stay until the last use of their tensor in the next pass that
+  /// uses it, instead of being made again. Sorted.
+  std::vector<Copy> kept;
+  /// Copies of summed gradients, for the update, whose collectives wait. Sorted.
+  std::vector<Copy> waiting;
+
+  //--- Derived: `derive` (Cost.h) fills them in.
+  std::vector<CopyChange> changes;
+  double cost = 0;  // s per step
+  int64_t peak = 0; // B
+
+  //--- Claimed by the algorithm. `lowerBound` is one for every legal plan of
+  /// the problem; the plan is optimal if it equals the cost.
+  double lowerBound = 0; // s
+  bool isOptimal = false;
+
+  bool operator==(const Plan &) const = default;
+};
+
+/// The plan as text; equal plans give equal text, to the byte.
+std::string print(const SearchProblem &problem, const Plan &plan);
+
+/// Parses a plan for `problem`: signatures stand in it as text and must be
+/// among the operator's. On failure returns nothing and sets `error` to one
+/// line `NAME:LINE: what was found, what was expected`. Does not check legality
+/// beyond that: see `verifyPlan`.
+std::optional<Plan> parsePlan(const SearchProblem &problem,
+                              std::string_view text, std::string_view name,
+                              std::string &error);
+
+} // namespace tandem::cost
+
+#endif // TANDEM_COST_PLAN_H

@@ -1,0 +1,215 @@
+//===- Changes.cpp - what a change of layout costs ------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Cost/Changes.h"
+#include <algorithm>
+#include <tuple>
+
+using namespace tandem::cost;
+
+double ChangeCost::getTotal(int64_t numStrands) const {
+  double total = local;
+  for (unsigned queue = 0; queue < kMaxAxes; ++queue)
+    total += collectiveOnce[queue] +
+             static_cast<double>(numStrands) * collectivePerStrand[queue];
+  return total;
+}
+
+bool tandem::cost::isInnermost(const SearchProblem &problem,
+                               const Layout &layout, unsigned axis, Form dim) {
+  int timeAxis = problem.getTimeAxis();
+  bool isTime = static_cast<int>(axis) == timeAxis;
+  for (unsigned other = 0; other < problem.axes.size(); ++other) {
+    if (other == axis || layout[other] != dim)
+      continue;
+    // Time is outermost: whatever else splits the dimension lies inside it.
+    if (isTime || (static_cast<int>(other) != timeAxis && other > axis))
+      return false;
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// One change on one axis
+//===----------------------------------------------------------------------===//
+
+/// The kind of change; none for a slice. `isLegal` is false for what there is
+/// no collective for.
+static std::optional<Change> getKind(Form from, Form to, bool &isLegal) {
+  isLegal = true;
+  if (from == kFull && to >= 0)
+    return std::nullopt;
+  if (from >= 0 && to == kFull)
+    return Change::AllGather;
+  if (from >= 0 && to >= 0)
+    return Change::AllToAll;
+  if (from == kReduce && to == kFull)
+    return Change::AllReduce;
+  if (from == kReduce && to >= 0)
+    return Change::ReduceScatter;
+  isLegal = false;
+  return std::nullopt;
+}
+
+/// What one device holds of the tensor, of one strand if it is split over time,
+/// with `axis` taken as `full`.
+static int64_t getBytesWithout(const SearchProblem &problem,
+                               const Tensor &tensor, const Layout &layout,
+                               unsigned axis) {
+  int64_t bytes = tensor.elementBytes;
+  for (int64_t size : tensor.shape)
+    bytes *= size;
+  for (unsigned other = 0; other < problem.axes.size(); ++other)
+    if (other != axis && layout[other] >= 0)
+      bytes /= problem.axes[other].size;
+  return bytes;
+}
+
+/// Adds the change of `from` on `axis` to `cost`. None if it is not legal.
+static std::optional<AxisChange> applyChange(const SearchProblem &problem,
+                                             const Tensor &tensor,
+                                             const Layout &from, unsigned axis,
+                                             Form to, ChangeCost &cost) {
+  bool isLegal;
+  std::optional<Change> kind = getKind(from[axis], to, isLegal);
+  Layout result = from;
+  result[axis] = to;
+  if (!isLegal ||
+      (from[axis] >= 0 && !isInnermost(problem, from, axis, from[axis])) ||
+      (to >= 0 && !isInnermost(problem, result, axis, to)))
+    return std::nullopt;
+  int timeAxis = problem.getTimeAxis();
+  bool isTime = static_cast<int>(axis) == timeAxis;
+  AxisChange change{axis,
+                    from[axis],
+                    to,
+                    getBytesWithout(problem, tensor, from, axis),
+                    0,
+                    !isTime && timeAxis >= 0 && from[timeAxis] != kFull};
+  if (!kind)
+    return change;
+  const Axis &info = problem.axes[axis];
+  const ChangeRate &rate = info.rates[static_cast<unsigned>(*kind)];
+  change.seconds =
+      rate.latency + static_cast<double>(change.bytes) * rate.secondsPerByte;
+  if (isTime) {
+    cost.joins = true;
+    cost.local += change.seconds;
+  } else if (change.isPerStrand) {
+    cost.collectivePerStrand[info.queue] += change.seconds;
+  } else {
+    cost.collectiveOnce[info.queue] += change.seconds;
+  }
+  return change;
+}
+
+//===----------------------------------------------------------------------===//
+// Shortest paths
+//===----------------------------------------------------------------------===//
+
+/// Makes or betters the node that a change on `axis` to `to` leads to. Of equal
+/// costs the one with fewer changes stays, then the one found first.
+void ChangeTable::relax(Tree &tree, unsigned tensor, const Node &node,
+                        unsigned axis, Form to) const {
+  Node next = node;
+  std::optional<AxisChange> change =
+      applyChange(problem, problem.tensors[tensor], node.layout, axis, to,
+                  next.cost);
+  if (!change)
+    return;
+  next.previous = node.layout;
+  next.layout[axis] = to;
+  if (!problem.isDivisible(tensor, next.layout))
+    return;
+  next.change = *change;
+  next.total = next.cost.getTotal(problem.getNumStrands());
+  next.numChanges = node.numChanges + 1;
+  next.isDone = false;
+  auto [place, isNew] = tree.try_emplace(next.layout.getKey(), next);
+  if (!isNew && !place->second.isDone &&
+      std::tie(next.total, next.numChanges) <
+          std::tie(place->second.total, place->second.numChanges))
+    place->second = next;
+}
+
+ChangeTable::Tree ChangeTable::makeTree(unsigned tensor,
+                                        const Layout &from) const {
+  Tree tree;
+  Node root;
+  root.layout = root.previous = from;
+  tree.emplace(from.getKey(), root);
+  Form rank = static_cast<Form>(problem.tensors[tensor].shape.size());
+  while (true) {
+    // The layouts are few: the nearest one is found by looking at all. Equal
+    // ones are taken in the order of their keys, so that the result does not
+    // depend on the table's.
+    Node *nearest = nullptr;
+    auto getRank = [](const Node &node) {
+      return std::make_tuple(node.total, node.numChanges, node.layout.getKey());
+    };
+    for (auto &entry : tree)
+      if (!entry.second.isDone &&
+          (!nearest || getRank(entry.second) < getRank(*nearest)))
+        nearest = &entry.second;
+    if (!nearest)
+      return tree;
+    nearest->isDone = true;
+    Node node = *nearest;
+    for (unsigned axis = 0; axis < problem.axes.size(); ++axis)
+      for (Form to = kFull; to < rank; ++to)
+        if (to != node.layout[axis])
+          relax(tree, tensor, node, axis, to);
+  }
+}
+
+const ChangeTable::Tree &ChangeTable::getTree(unsigned tensor,
+                                              const Layout &from) {
+  if (shapeClasses.empty()) {
+    shapeClasses.resize(problem.tensors.size());
+    // By shape and size of an element, in order of appearance.
+    std::vector<std::pair<std::vector<int64_t>, int64_t>> shapes;
+    for (unsigned i = 0; i < problem.tensors.size(); ++i) {
+      auto shape = std::make_pair(problem.tensors[i].shape,
+                                  problem.tensors[i].elementBytes);
+      auto place = std::find(shapes.begin(), shapes.end(), shape);
+      shapeClasses[i] = place - shapes.begin();
+      if (place == shapes.end())
+        shapes.push_back(std::move(shape));
+    }
+  }
+  uint64_t key =
+      static_cast<uint64_t>(shapeClasses[tensor]) << 32 | from.getKey();
+  auto place = trees.find(key);
+  if (place == trees.end())
+    place = trees.emplace(key, makeTree(tensor, from)).first;
+  return place->second;
+}
+
+const ChangeCost &ChangeTable::getCost(unsigned tensor, const Layout &from,
+                                       const Layout &to) {
+  static const ChangeCost impossible = [] {
+    ChangeCost cost;
+    cost.isPossible = false;
+    return cost;
+  }();
+  const Tree &tree = getTree(tensor, from);
+  auto place = tree.find(to.getKey());
+  return place == tree.end() ? impossible : place->second.cost;
+}
+
+std::vector<AxisChange> ChangeTable::getSequence(unsigned tensor,
+                                                 const Layout &from,
+                                                 const Layout &to) {
+  const Tree &tree = getTree(tensor, from);
+  std::vector<AxisChange> changes;
+  for (auto place = tree.find(to.getKey());
+       place != tree.end() && place->second.numChanges > 0;
+       place = tree.find(place->second.previous.getKey()))
+    changes.push_back(place->second.change);
+  std::reverse(changes.begin(), changes.end());
+  return changes;
+}
