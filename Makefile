@@ -16,7 +16,7 @@ setup: ## Install every dependency (apt packages, .venv); may be called twice
 build: setup ## Build the tools into build/bin and the Python package into .venv
 	@scripts/build $(BUILD) $(JOBS)
 
-test: build ## All tests: lit, gtest, pytest, include rules
+test: build ## All tests: formats, include rules, lit, gtest, pytest
 	@scripts/test $(BUILD) $(JOBS)
 
 demo: build ## Train a mixture-of-experts BERT on four ranks beside PyTorch

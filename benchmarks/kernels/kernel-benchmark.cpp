@@ -123,8 +123,7 @@ static double getThreadSeconds() {
 
 static int64_t getBytes(Type type) {
   auto tensor = cast<RankedTensorType>(type);
-  return tensor.getNumElements() *
-         ((tensor.getElementTypeBitWidth() + 7) / 8);
+  return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
 
 static void *loadObject(const std::string &object) {
@@ -176,14 +175,13 @@ static int measureKernels(MLIRContext &context) {
   if (failed(compiled))
     return 1;
   llvm::outs() << llvm::format("%u kernels compiled in %.0f ms on %s\n",
-                               compiled->numCompiled,
-                               getSeconds(start) * 1e3,
+                               compiled->numCompiled, getSeconds(start) * 1e3,
                                compiled->cpu.c_str());
   void *handle = loadObject(compiled->object);
   for (auto function : module->getOps<func::FuncOp>())
-    measure(function,
-            dlsym(handle,
-                  compiled->kernels[function.getName()].symbol.c_str()));
+    measure(
+        function,
+        dlsym(handle, compiled->kernels[function.getName()].symbol.c_str()));
   return 0;
 }
 
@@ -204,9 +202,8 @@ static int compileStep(MLIRContext &context, StringRef path, bool print) {
     if (group.kind != FusionGroup::Kind::Kernel)
       continue;
     ops += group.ops.size();
-    outlineGroup(group, getGroupInputs(group),
-                 getGroupOutputs(group, groups), *kernels,
-                 ("kernel" + Twine(index)).str());
+    outlineGroup(group, getGroupInputs(group), getGroupOutputs(group, groups),
+                 *kernels, ("kernel" + Twine(index)).str());
   }
   llvm::outs() << llvm::format("%u kernels of %u operators, %u products, %u "
                                "views, formed in %.0f ms\n",

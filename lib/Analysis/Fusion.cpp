@@ -104,27 +104,25 @@ private:
 void GroupBuilder::findSources() {
   for (Operation &op : block) {
     position[&op] = position.size();
-    bool isCheap = isCheapElementwise(&op) ||
-                   isa<nn::ReshapeOp, nn::PermuteOp>(op);
+    bool isCheap =
+        isCheapElementwise(&op) || isa<nn::ReshapeOp, nn::PermuteOp>(op);
     bool readsSources =
         isCheap && llvm::all_of(op.getOperands(), [&](Value operand) {
           return isSource(operand.getDefiningOp());
         });
-    if (isa<nn::ConstantOp, nn::IotaOp, spmd::CoordinateOp>(op) ||
-        readsSources)
+    if (isa<nn::ConstantOp, nn::IotaOp, spmd::CoordinateOp>(op) || readsSources)
       sources.insert(&op);
   }
 }
 
 bool GroupBuilder::needsOwnGroup(Operation *source) const {
   return llvm::any_of(source->getUsers(), [&](Operation *user) {
-    return user->getBlock() != &block || !isGrouped(user) ||
-           isProduct(user);
+    return user->getBlock() != &block || !isGrouped(user) || isProduct(user);
   });
 }
 
 void GroupBuilder::collectSources(Operation *op,
-                             llvm::SetVector<Operation *> &found) const {
+                                  llvm::SetVector<Operation *> &found) const {
   for (Value operand : op->getOperands()) {
     Operation *source = operand.getDefiningOp();
     if (!source || !isSource(source) || found.contains(source))
@@ -205,8 +203,8 @@ int GroupBuilder::addGroup(Operation *op, ArrayRef<int> producers) {
 
 bool GroupBuilder::join(int index, Operation *op, ArrayRef<int> producers) {
   Group &group = groups[index];
-  bool isScalar = getSize(op->getOperand(0)) == 1 &&
-                  getSize(op->getResult(0)) == 1;
+  bool isScalar =
+      getSize(op->getOperand(0)) == 1 && getSize(op->getResult(0)) == 1;
   if (!group.isOpen || group.ops.size() >= kMaxGroupSize ||
       (group.isScalar() && !isScalar) || !canJoin(index, producers) ||
       !addToNest(group.nest, op))
@@ -255,8 +253,8 @@ void GroupBuilder::tryMerge(int index, int otherIndex) {
 void GroupBuilder::add(Operation *op) {
   SmallVector<int> producers = getProducers(op);
   int joined = -1;
-  bool mayJoin = !isProduct(op) &&
-                 !(isa<nn::PermuteOp>(op) && feedsOnlyProducts(op));
+  bool mayJoin =
+      !isProduct(op) && !(isa<nn::PermuteOp>(op) && feedsOnlyProducts(op));
   if (mayJoin)
     for (int producer : llvm::reverse(producers))
       if (join(producer, op, producers)) {

@@ -46,8 +46,7 @@ static void replace(Factors &factors, int factor, int minor) {
     factors.insert(it + 1, minor);
 }
 
-void Nest::split(int factor, int64_t minor,
-                 SmallVectorImpl<Factors> &loops) {
+void Nest::split(int factor, int64_t minor, SmallVectorImpl<Factors> &loops) {
   int added = sizes.size();
   sizes.push_back(minor);
   sizes[factor] /= minor;
@@ -202,8 +201,9 @@ bool Nest::check() const {
     if (info.reduced.empty())
       continue;
     auto column = [&](int factor) { return isColumn[factor]; };
-    bool inColumns = llvm::any_of(
-        info.dims, [&](const Factors &dim) { return llvm::any_of(dim, column); });
+    bool inColumns = llvm::any_of(info.dims, [&](const Factors &dim) {
+      return llvm::any_of(dim, column);
+    });
     // A value of the row is one scalar.
     if (info.isRead && inColumns)
       return false;

@@ -79,10 +79,10 @@ static void lowerSteps(OpPassManager &manager, const PlanOptions &) {
 }
 
 llvm::ArrayRef<Stage> getStages() {
-  static const Stage stages[] = {
-      {"import", import},     {"plan", plan},     {"shard", shard},
-      {"localize", localize}, {"duplex", duplex}, {"schedule", schedule},
-      {"lower", lowerSteps}};
+  static const Stage stages[] = {{"import", import},   {"plan", plan},
+                                 {"shard", shard},     {"localize", localize},
+                                 {"duplex", duplex},   {"schedule", schedule},
+                                 {"lower", lowerSteps}};
   return stages;
 }
 

@@ -1,5 +1,4 @@
-//===- Collectives.cpp - collectives between simulated ranks
-//---------------===//
+//===- Collectives.cpp - collectives between simulated ranks --------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Interpreter.cpp - runs IR of any stage on simulated ranks
-//-----------===//
+//===- Interpreter.cpp - runs IR of any stage on simulated ranks ----------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

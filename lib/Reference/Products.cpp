@@ -1,5 +1,4 @@
-//===- Products.cpp - matrix products and indexing
-//--------------------------===//
+//===- Products.cpp - matrix products and indexing ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Reductions.cpp - operators along dimensions
-//-------------------------===//
+//===- Reductions.cpp - operators along dimensions ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- SafeTensors.cpp - reads and writes safetensors files
-//----------------===//
+//===- SafeTensors.cpp - reads and writes safetensors files ---------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

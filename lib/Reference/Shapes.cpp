@@ -1,5 +1,4 @@
-//===- Shapes.cpp - constants, views and pieces
-//-----------------------------===//
+//===- Shapes.cpp - constants, views and pieces ---------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- StepOrder.cpp - which steps have run when a step begins
-//-------------===//
+//===- StepOrder.cpp - which steps have run when a step begins ------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

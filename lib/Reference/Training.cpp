@@ -1,5 +1,4 @@
-//===- Training.cpp - runs a training step many times
-//----------------------===//
+//===- Training.cpp - runs a training step many times ---------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -154,10 +154,8 @@ void bindCommands(nb::module_ &module) {
       .value("compute", Queue::Compute)
       .value("comm", Queue::Comm);
   nb::class_<Command>(module, "Command")
-      .def("__init__",
-           [](Command *self, const Command &other) {
-             new (self) Command(other);
-           })
+      .def("__init__", [](Command *self,
+                          const Command &other) { new (self) Command(other); })
       .def_rw("id", &Command::id)
       .def_rw("name", &Command::name)
       .def_rw("location", &Command::location)

@@ -73,8 +73,8 @@ void step(rt::Session &session) {
   }
   if (status.ok())
     return;
-  bool refused = status.message().find("expected a finite value") !=
-                 std::string::npos;
+  bool refused =
+      status.message().find("expected a finite value") != std::string::npos;
   raise(refused ? "NonFiniteLossError" : "RunError", status.message());
 }
 
@@ -106,9 +106,9 @@ void bindSession(nb::module_ &module) {
       .def("stop_trace", &rt::Session::stopTrace)
       .def("write_trace",
            [](rt::Session &session, const std::string &path) {
-             check(rt::writeChromeTrace(session.program(), session.trace(),
-                                        path),
-                   "RunError");
+             check(
+                 rt::writeChromeTrace(session.program(), session.trace(), path),
+                 "RunError");
            })
       .def("hidden_share", [](rt::Session &session) {
         return rt::hiddenShare(session.program(), session.trace());

@@ -1,5 +1,4 @@
-//===- Bytes.h - how large tensors are, how much operators do
-//---------------===//
+//===- Bytes.h - how large tensors are, how much operators do ---*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -49,12 +49,11 @@ llvm::SmallVector<mlir::Value> getGroupInputs(const FusionGroup &group);
 /// `groups` are all groups of the block: a source that another group holds as
 /// well is not read from this one.
 llvm::SmallVector<mlir::Value>
-getGroupOutputs(const FusionGroup &group,
-                llvm::ArrayRef<FusionGroup> groups);
+getGroupOutputs(const FusionGroup &group, llvm::ArrayRef<FusionGroup> groups);
 
 /// Clones a kernel group into a new private function `name` (inputs -> outputs)
-/// at the end of `module`, whose `spmd.mesh` must be that of the group. Locations
-/// stay, discardable attributes are dropped.
+/// at the end of `module`, whose `spmd.mesh` must be that of the group.
+/// Locations stay, discardable attributes are dropped.
 mlir::func::FuncOp outlineGroup(const FusionGroup &group,
                                 llvm::ArrayRef<mlir::Value> inputs,
                                 llvm::ArrayRef<mlir::Value> outputs,

@@ -31,8 +31,9 @@ namespace tandem {
 /// How an operator reads or writes a value.
 struct LoopAccess {
   /// For a dimension: the loop that is its index, or one of these.
-  enum { kUniform = -1, ///< always 0
-         kElsewhere = -2 ///< any other index
+  enum {
+    kUniform = -1,  ///< always 0
+    kElsewhere = -2 ///< any other index
   };
   mlir::Value value;
   llvm::SmallVector<int> dims;

@@ -10,10 +10,10 @@
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-#include "llvm/ADT/StringSet.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "tandem/Conversion/Kernels/Passes.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -46,8 +46,8 @@ LogicalResult tandem::approximateMath(ModuleOp module) {
   if (failed(applyPatternsGreedily(module, std::move(patterns), config)))
     return failure();
   // Fused multiplications only make the polynomials more exact.
-  auto contract = arith::FastMathFlagsAttr::get(
-      module.getContext(), arith::FastMathFlags::contract);
+  auto contract = arith::FastMathFlagsAttr::get(module.getContext(),
+                                                arith::FastMathFlags::contract);
   module.walk([&](arith::ArithFastMathInterface op) {
     auto flags = op.getFastMathFlagsAttr();
     if (!flags || flags.getValue() == arith::FastMathFlags::none)
@@ -65,7 +65,8 @@ struct ApproximateMathPass
     return "exp, log, tanh and erf on f32 become polynomials";
   }
   void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<arith::ArithDialect, math::MathDialect, vector::VectorDialect>();
+    registry.insert<arith::ArithDialect, math::MathDialect,
+                    vector::VectorDialect>();
   }
   void runOnOperation() override {
     if (failed(approximateMath(getOperation())))

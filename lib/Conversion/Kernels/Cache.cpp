@@ -67,8 +67,7 @@ std::optional<std::string> KernelCache::lookup(llvm::StringRef hash) const {
   if (!file || (*file)->getBufferSize() <= kDigestBytes)
     return std::nullopt;
   llvm::StringRef bytes = (*file)->getBuffer();
-  if (bytes.take_back(kDigestBytes) !=
-      getDigest(bytes.drop_back(kDigestBytes)))
+  if (bytes.take_back(kDigestBytes) != getDigest(bytes.drop_back(kDigestBytes)))
     return std::nullopt;
   return path;
 }

@@ -26,16 +26,13 @@ void tandem::setFastMath(ModuleOp module) {
 }
 
 namespace {
-struct FastMathPass
-    : PassWrapper<FastMathPass, OperationPass<ModuleOp>> {
+struct FastMathPass : PassWrapper<FastMathPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FastMathPass)
   StringRef getArgument() const final { return "tandem-fast-math"; }
   StringRef getDescription() const final {
     return "lets arithmetic be reassociated and contracted";
   }
-  void runOnOperation() override {
-    setFastMath(getOperation());
-  }
+  void runOnOperation() override { setFastMath(getOperation()); }
 };
 } // namespace
 

@@ -48,8 +48,7 @@ static const llvm::Target *getTarget(const llvm::Triple &triple,
   return llvm::TargetRegistry::lookupTarget(triple, error);
 }
 
-static std::unique_ptr<llvm::TargetMachine>
-createMachine(std::string &error) {
+static std::unique_ptr<llvm::TargetMachine> createMachine(std::string &error) {
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
   const llvm::Target *target = getTarget(triple, error);
   if (!target)
@@ -57,8 +56,8 @@ createMachine(std::string &error) {
   const HostTarget &host = HostTarget::get();
   llvm::TargetOptions options;
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, host.cpu, host.features, options, llvm::Reloc::PIC_,
-      std::nullopt, llvm::CodeGenOptLevel::Default));
+      triple, host.cpu, host.features, options, llvm::Reloc::PIC_, std::nullopt,
+      llvm::CodeGenOptLevel::Default));
   if (!machine)
     error = "no code generator for " + triple.str();
   return machine;

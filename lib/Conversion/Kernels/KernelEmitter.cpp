@@ -79,8 +79,7 @@ static Value getElement(OpBuilder &b, Location loc, Value memory, Value index,
 
 Value KernelEmitter::load(Value memory, Value index, Type type) {
   Value at = getElement(builder, loc, memory, index, type);
-  Value value =
-      LLVM::LoadOp::create(builder, loc, getStoredType(type), at);
+  Value value = LLVM::LoadOp::create(builder, loc, getStoredType(type), at);
   if (!type.isInteger(1))
     return value;
   Value zero = arith::ConstantIntOp::create(builder, loc, value.getType(), 0);
@@ -135,9 +134,9 @@ void KernelEmitter::fill(Value memory, int64_t count, Value value) {
 }
 
 void KernelEmitter::reportError(Value code) {
-  auto report = declare(
-      kReportName, LLVM::LLVMVoidType::get(builder.getContext()),
-      builder.getI64Type());
+  auto report =
+      declare(kReportName, LLVM::LLVMVoidType::get(builder.getContext()),
+              builder.getI64Type());
   LLVM::CallOp::create(builder, loc, report, code);
 }
 
@@ -179,16 +178,15 @@ void KernelEmitter::createReport() {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   SmallVector<LLVM::GlobalOp> texts;
   for (auto [code, message] : llvm::enumerate(kMessages))
-    texts.push_back(createString(
-        b, loc, ("tandem_message_" + Twine(code)).str(), message));
+    texts.push_back(
+        createString(b, loc, ("tandem_message_" + Twine(code)).str(), message));
   report.setLinkage(LLVM::Linkage::Internal);
   report.setPassthroughAttr(b.getStrArrayAttr({"noinline", "cold"}));
   Block *entry = report.addEntryBlock(b);
   b.setInsertionPointToStart(entry);
   Value text = LLVM::AddressOfOp::create(b, loc, texts[0]);
   for (size_t code = 1; code < texts.size(); ++code) {
-    Value number =
-        LLVM::ConstantOp::create(b, loc, b.getI64Type(), code);
+    Value number = LLVM::ConstantOp::create(b, loc, b.getI64Type(), code);
     Value is = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::eq,
                                     entry->getArgument(0), number);
     Value other = LLVM::AddressOfOp::create(b, loc, texts[code]);
@@ -200,8 +198,8 @@ void KernelEmitter::createReport() {
   Block *exit = b.createBlock(&report.getBody());
   b.setInsertionPointToEnd(entry);
   Value null = LLVM::ZeroOp::create(b, loc, pointer);
-  Value isSet = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne,
-                                     function, null);
+  Value isSet =
+      LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, function, null);
   LLVM::CondBrOp::create(b, loc, isSet, call, exit);
   b.setInsertionPointToEnd(call);
   auto type = LLVM::LLVMFunctionType::get(
@@ -222,8 +220,8 @@ void KernelEmitter::createBody(unsigned numScalars) {
   builder.setInsertionPointToEnd(target.getBody());
   body = LLVM::LLVMFuncOp::create(
       builder, loc, symbol + "_body",
-      LLVM::LLVMFunctionType::get(
-          LLVM::LLVMVoidType::get(builder.getContext()), types),
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
+                                  types),
       LLVM::Linkage::Internal);
   body.setPassthroughAttr(builder.getStrArrayAttr({"noinline", "nounwind"}));
   for (unsigned i : llvm::seq(numBuffers))
@@ -237,8 +235,8 @@ void KernelEmitter::createEntry(unsigned numScalars) {
   builder.setInsertionPointToEnd(target.getBody());
   auto entry = LLVM::LLVMFuncOp::create(
       builder, loc, symbol,
-      LLVM::LLVMFunctionType::get(
-          LLVM::LLVMVoidType::get(builder.getContext()), {pointer, pointer}));
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
+                                  {pointer, pointer}));
   Block *block = entry.addEntryBlock(builder);
   builder.setInsertionPointToStart(block);
   SmallVector<Value> args;

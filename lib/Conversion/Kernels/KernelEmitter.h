@@ -11,8 +11,8 @@
 #include "KernelPlan.h"
 #include "LinearIndex.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "tandem/Dialect/NN/NN.h"
 #include "mlir/IR/Builders.h"
+#include "tandem/Dialect/NN/NN.h"
 
 namespace tandem {
 

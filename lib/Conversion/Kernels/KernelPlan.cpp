@@ -115,16 +115,16 @@ static LoopOp getLoops(linalg::GenericOp op) {
   LoopOp loops;
   loops.op = op;
   // A reduction's input has all loops; otherwise the result has.
-  OpOperand *shape = hasReduction(op) ? op.getDpsInputOperand(0)
-                                      : op.getDpsInitOperand(0);
+  OpOperand *shape =
+      hasReduction(op) ? op.getDpsInputOperand(0) : op.getDpsInitOperand(0);
   assert(op.getMatchingIndexingMap(shape).isIdentity());
   llvm::append_range(loops.sizes, op.getShape(shape));
   for (OpOperand *input : op.getDpsInputOperands())
     loops.inputs.push_back(
         getAccess(input->get(), op.getMatchingIndexingMap(input)));
   for (OpOperand &init : op.getDpsInitsMutable())
-    loops.outputs.push_back(getAccess(op.getTiedOpResult(&init),
-                                      op.getMatchingIndexingMap(&init)));
+    loops.outputs.push_back(
+        getAccess(op.getTiedOpResult(&init), op.getMatchingIndexingMap(&init)));
   return loops;
 }
 

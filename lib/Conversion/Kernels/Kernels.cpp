@@ -41,7 +41,8 @@ std::vector<std::string> tandem::getKernelAxes(func::FuncOp kernel) {
       add(coordinate.getAxis());
     if (!isa<spmd::LocalSliceOp, spmd::KeepFirstOp>(op))
       return;
-    for (auto axis : op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())
+    for (auto axis :
+         op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())
       add(axis.getValue());
   });
   // The order must not depend on how far the kernel has been lowered.
@@ -57,8 +58,7 @@ std::vector<std::string> tandem::getKernelAxes(func::FuncOp kernel) {
 /// name, locations and discardable attributes, in a module with the mesh.
 static std::string getText(func::FuncOp kernel) {
   MLIRContext *context = kernel.getContext();
-  OwningOpRef<ModuleOp> module =
-      ModuleOp::create(UnknownLoc::get(context));
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
   auto parent = kernel->getParentOfType<ModuleOp>();
   StringRef mesh = spmd::SPMDDialect::kMeshAttrName;
   if (Attribute attr = parent ? parent->getAttr(mesh) : Attribute())
@@ -120,10 +120,9 @@ private:
   static DialectRegistry getRegistry() {
     DialectRegistry registry;
     registry.insert<arith::ArithDialect, cf::ControlFlowDialect,
-                    func::FuncDialect, linalg::LinalgDialect,
-                    LLVM::LLVMDialect, math::MathDialect, nn::NNDialect,
-                    scf::SCFDialect, spmd::SPMDDialect,
-                    tensor::TensorDialect>();
+                    func::FuncDialect, linalg::LinalgDialect, LLVM::LLVMDialect,
+                    math::MathDialect, nn::NNDialect, scf::SCFDialect,
+                    spmd::SPMDDialect, tensor::TensorDialect>();
     registerBuiltinDialectTranslation(registry);
     registerLLVMDialectTranslation(registry);
     return registry;
@@ -217,10 +216,9 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
     Job job;
     job.function = function;
     job.text = getText(function);
-    job.symbol = "tandem_" + hashText({job.text, host.cpu, host.features,
-                                       kKernelVersion});
-    result.kernels[function.getName()] = {job.symbol,
-                                          getKernelAxes(function)};
+    job.symbol = "tandem_" +
+                 hashText({job.text, host.cpu, host.features, kKernelVersion});
+    result.kernels[function.getName()] = {job.symbol, getKernelAxes(function)};
     if (known.try_emplace(job.symbol, jobs.size()).second)
       jobs.push_back(std::move(job));
   }

@@ -25,10 +25,9 @@ tandem::linkObjects(llvm::ArrayRef<std::string> objects, std::string &error) {
     return std::nullopt;
   }
   std::string output(path);
-  std::vector<const char *> args = {"ld.lld",       "-shared",
-                                    "--threads=1",  "-z",
-                                    "noexecstack",  "--build-id=none",
-                                    "-o",           output.c_str()};
+  std::vector<const char *> args = {"ld.lld", "-shared",     "--threads=1",
+                                    "-z",     "noexecstack", "--build-id=none",
+                                    "-o",     output.c_str()};
   for (const std::string &object : objects)
     args.push_back(object.c_str());
   // The linker keeps its state in globals.

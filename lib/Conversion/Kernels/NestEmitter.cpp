@@ -70,8 +70,8 @@ void NestEmitter::emitLoops() {
     if (buffered.contains(value)) {
       Factors columns = getColumns(getLayout(value));
       Type type = cast<RankedTensorType>(value.getType()).getElementType();
-      buffers[value] = kernel.allocate(recording ? 1 : nest.getSize(columns),
-                                       type);
+      buffers[value] =
+          kernel.allocate(recording ? 1 : nest.getSize(columns), type);
     }
   for (auto [index, group] : llvm::enumerate(groups))
     if (!isColumn(group.front()))
@@ -118,8 +118,8 @@ void NestEmitter::storeValue(Value value, Value scalar) {
 // Phases
 //===----------------------------------------------------------------------===//
 
-SmallVector<unsigned>
-NestEmitter::getReductions(int level, const Factors &columns) const {
+SmallVector<unsigned> NestEmitter::getReductions(int level,
+                                                 const Factors &columns) const {
   SmallVector<unsigned> found;
   for (auto [index, info] : llvm::enumerate(infos))
     if (info.isReduction && info.level == level && info.columns == columns)
@@ -143,8 +143,7 @@ SmallVector<Value> NestEmitter::getRoots(int level,
 }
 
 Value NestEmitter::getStart(linalg::GenericOp op, unsigned result) {
-  auto init =
-      op.getDpsInits()[result].getDefiningOp<arith::ConstantOp>();
+  auto init = op.getDpsInits()[result].getDefiningOp<arith::ConstantOp>();
   auto dense = cast<DenseElementsAttr>(init.getValue());
   return arith::ConstantOp::create(
       builder, loc, cast<TypedAttr>(dense.getSplatValue<Attribute>()));
@@ -195,8 +194,7 @@ SmallVector<Value> NestEmitter::emitColumnLoops(
     builder.setInsertionPointToStart(loop.getBody());
   inductions[loops.front()] = loop.getInductionVar();
   SmallVector<Value> args(loop.getRegionIterArgs());
-  SmallVector<Value> results =
-      emitColumnLoops(loops.drop_front(), args, inner);
+  SmallVector<Value> results = emitColumnLoops(loops.drop_front(), args, inner);
   if (!inits.empty())
     scf::YieldOp::create(builder, loc, results);
   return SmallVector<Value>(loop.getResults());
@@ -234,28 +232,28 @@ void NestEmitter::emitPhase(int level, const Factors &columns) {
   for (auto [index, group] : llvm::enumerate(groups))
     if (isColumn(group.front()) && llvm::is_contained(columns, group.front()))
       loops.push_back(index);
-  SmallVector<Value> finals = emitColumnLoops(loops, inits, [&](ValueRange
-                                                                    sofar) {
-    for (Value root : roots) {
-      Value value = evaluatePlaced(root);
-      if (!buffered.contains(root)) {
-        storeValue(root, value);
-        continue;
-      }
-      Value at = emitIndex(getRowOffset(getColumns(getLayout(root))));
-      kernel.store(buffers[root], at, value);
-    }
-    for (unsigned member : array)
-      accumulateInMemory(member);
-    SmallVector<Value> next;
-    for (unsigned member : scalar) {
-      unsigned count = nest.members[member].op->getNumResults();
-      llvm::append_range(next, emitReductionStep(member,
-                                                 sofar.take_front(count)));
-      sofar = sofar.drop_front(count);
-    }
-    return next;
-  });
+  SmallVector<Value> finals =
+      emitColumnLoops(loops, inits, [&](ValueRange sofar) {
+        for (Value root : roots) {
+          Value value = evaluatePlaced(root);
+          if (!buffered.contains(root)) {
+            storeValue(root, value);
+            continue;
+          }
+          Value at = emitIndex(getRowOffset(getColumns(getLayout(root))));
+          kernel.store(buffers[root], at, value);
+        }
+        for (unsigned member : array)
+          accumulateInMemory(member);
+        SmallVector<Value> next;
+        for (unsigned member : scalar) {
+          unsigned count = nest.members[member].op->getNumResults();
+          llvm::append_range(
+              next, emitReductionStep(member, sofar.take_front(count)));
+          sofar = sofar.drop_front(count);
+        }
+        return next;
+      });
   for (auto [result, value] : llvm::zip_equal(results, finals)) {
     rowValues[result] = value;
     if (kernel.plan.inMemory.contains(result))

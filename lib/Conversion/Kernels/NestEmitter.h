@@ -38,7 +38,7 @@ private:
   struct MemberInfo {
     mlir::linalg::GenericOp generic; ///< null for a reshape
     bool isReduction = false;
-    bool isRow = false;      ///< elementwise, without columns
+    bool isRow = false; ///< elementwise, without columns
     bool isExpensive = false;
     int level = 0;
     Factors columns; ///< those of the domain, in nest order
@@ -61,10 +61,10 @@ private:
   void emitRow();
   void emitRowMembers(int level);
   void emitPhase(int level, const Factors &columns);
-  llvm::SmallVector<mlir::Value>
-  emitColumnLoops(llvm::ArrayRef<int> groups, llvm::ArrayRef<mlir::Value> inits,
-                  llvm::function_ref<llvm::SmallVector<mlir::Value>(
-                      mlir::ValueRange)> inner);
+  llvm::SmallVector<mlir::Value> emitColumnLoops(
+      llvm::ArrayRef<int> groups, llvm::ArrayRef<mlir::Value> inits,
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)>
+          inner);
   llvm::SmallVector<mlir::Value> emitReductionStep(unsigned member,
                                                    mlir::ValueRange sofar);
   void accumulateInMemory(unsigned member);
@@ -84,9 +84,9 @@ private:
   mlir::Value evaluateReshape(mlir::Operation *op, const Indices &indices);
   llvm::SmallVector<mlir::Value> evaluateInputs(mlir::linalg::GenericOp op,
                                                 const Indices &loops);
-  llvm::SmallVector<mlir::Value>
-  emitBody(mlir::linalg::GenericOp op, llvm::ArrayRef<mlir::Value> args,
-           const Indices &loops);
+  llvm::SmallVector<mlir::Value> emitBody(mlir::linalg::GenericOp op,
+                                          llvm::ArrayRef<mlir::Value> args,
+                                          const Indices &loops);
   void cloneInto(mlir::Operation *op, mlir::IRMapping &mapping,
                  const Indices &loops);
   void cloneRegions(mlir::Operation *op, mlir::IRMapping &mapping,

@@ -21,8 +21,7 @@ using namespace tandem;
 //===----------------------------------------------------------------------===//
 
 /// The index along each dimension, which is a product of factors.
-NestEmitter::Indices
-NestEmitter::getIndices(ArrayRef<Factors> dims) const {
+NestEmitter::Indices NestEmitter::getIndices(ArrayRef<Factors> dims) const {
   Indices indices;
   for (const Factors &dim : dims) {
     LinearIndex index;
@@ -85,8 +84,7 @@ void NestEmitter::trackIndex(Operation *op) {
   };
   LinearIndex lhs = linear(op->getOperand(0)), rhs = linear(op->getOperand(1));
   if (!isa<arith::MulIOp>(op))
-    indexOf[op->getResult(0)] =
-        lhs + rhs * (isa<arith::SubIOp>(op) ? -1 : 1);
+    indexOf[op->getResult(0)] = lhs + rhs * (isa<arith::SubIOp>(op) ? -1 : 1);
   else if (rhs.isConstant())
     indexOf[op->getResult(0)] = lhs * rhs.constant;
 }
@@ -95,8 +93,7 @@ void NestEmitter::trackIndex(Operation *op) {
 // Values
 //===----------------------------------------------------------------------===//
 
-Value NestEmitter::remember(Value value, const Indices &indices,
-                            Value scalar) {
+Value NestEmitter::remember(Value value, const Indices &indices, Value scalar) {
   scopes.back()[getKey(value, indices)] = scalar;
   return scalar;
 }
@@ -134,8 +131,8 @@ Value NestEmitter::evaluateFloating(Value value, const Indices &indices) {
 Value NestEmitter::evaluateReshape(Operation *op, const Indices &indices) {
   Value from = op->getOperand(0), to = op->getResult(0);
   ArrayRef<int64_t> shape = cast<RankedTensorType>(from.getType()).getShape();
-  LinearIndex linear = linearize(
-      indices, cast<RankedTensorType>(to.getType()).getShape());
+  LinearIndex linear =
+      linearize(indices, cast<RankedTensorType>(to.getType()).getShape());
   if (kernel.hasMemory(from))
     return kernel.load(kernel.getMemory(from), emitIndex(linear),
                        cast<RankedTensorType>(from.getType()).getElementType());
@@ -167,15 +164,14 @@ Value NestEmitter::evaluateReshape(Operation *op, const Indices &indices) {
   }
   if (divides)
     return evaluate(from, result);
-  linear = linearize(indices,
-                     cast<RankedTensorType>(to.getType()).getShape());
+  linear = linearize(indices, cast<RankedTensorType>(to.getType()).getShape());
   rest = emitIndex(linear);
   stride = total;
   for (auto [dim, size] : llvm::enumerate(shape)) {
     stride /= size;
     Value by = kernel.constant(stride);
-    result[dim] = LinearIndex::ofValue(
-        arith::DivUIOp::create(builder, loc, rest, by));
+    result[dim] =
+        LinearIndex::ofValue(arith::DivUIOp::create(builder, loc, rest, by));
     rest = arith::RemUIOp::create(builder, loc, rest, by);
   }
   return evaluate(from, result);
@@ -273,8 +269,8 @@ void NestEmitter::cloneRegions(Operation *op, IRMapping &mapping,
 static bool isOnlyAccess(Operation *op) {
   if (isa<tensor::ExtractOp>(op))
     return true;
-  bool isMultiple = isa<arith::MulIOp>(op) &&
-                    matchPattern(op->getOperand(1), m_Constant());
+  bool isMultiple =
+      isa<arith::MulIOp>(op) && matchPattern(op->getOperand(1), m_Constant());
   return (isMultiple || isa<arith::AddIOp, arith::SubIOp>(op)) &&
          llvm::all_of(op->getUsers(), isOnlyAccess);
 }
@@ -286,8 +282,8 @@ void NestEmitter::cloneInto(Operation *op, IRMapping &mapping,
     // An index that only takes part in an access is not computed by itself,
     // which would keep loops apart.
     bool isComputed = !llvm::all_of(op->getUsers(), isOnlyAccess);
-    Value value = kernel.toIndex(isComputed ? emitIndex(linear)
-                                            : kernel.constant(0));
+    Value value =
+        kernel.toIndex(isComputed ? emitIndex(linear) : kernel.constant(0));
     indexOf[value] = linear;
     mapping.map(op->getResult(0), value);
     return;

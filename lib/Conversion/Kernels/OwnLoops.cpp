@@ -64,8 +64,8 @@ private:
     return cast<RankedTensorType>(value.getType()).getElementType();
   }
   Value load(Value tensor, Value at) {
-    return widen(b, loc, k.load(k.getMemory(tensor), at,
-                                getElementType(tensor)));
+    return widen(b, loc,
+                 k.load(k.getMemory(tensor), at, getElementType(tensor)));
   }
   void storeTo(Value tensor, Value at, Value value) {
     k.store(k.getMemory(tensor), at,
@@ -95,8 +95,8 @@ void Writer::cumsum(nn::CumsumOp op) {
   Value base = add(mul(outer, shape.size * shape.inner), inner);
   Type type = getComputeType(getElementType(op.getInput()));
   Value start = constantScalar(b, loc, type, 0);
-  auto loop = scf::ForOp::create(b, loc, k.constant(0),
-                                 k.constant(shape.size), k.constant(1), start);
+  auto loop = scf::ForOp::create(b, loc, k.constant(0), k.constant(shape.size),
+                                 k.constant(1), start);
   b.setInsertionPointToStart(loop.getBody());
   Value at = add(base, mul(loop.getInductionVar(), shape.inner));
   Value sum = plus(loop.getRegionIterArg(0), load(op.getInput(), at));
@@ -112,16 +112,15 @@ void Writer::cumsum(nn::CumsumOp op) {
 Value Writer::isBefore(Value x, Value y, bool largest) {
   if (!isa<FloatType>(x.getType())) {
     bool isBool = x.getType().isInteger(1);
-    auto greater = isBool ? arith::CmpIPredicate::ugt
-                          : arith::CmpIPredicate::sgt;
+    auto greater =
+        isBool ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt;
     return largest ? compare(greater, x, y) : compare(greater, y, x);
   }
   if (!largest)
     std::swap(x, y);
   Value greater =
       arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UGT, x, y);
-  Value number =
-      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::ORD, y, y);
+  Value number = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::ORD, y, y);
   return both(greater, number);
 }
 
@@ -134,22 +133,22 @@ Value Writer::isSame(Value x, Value y) {
 
 /// The first element, in the order asked for, behind (lastValue, lastIndex);
 /// lastIndex is -1 at the start.
-std::pair<Value, Value>
-Writer::selectNext(Value input, Value base, int64_t size, int64_t stride,
-                   Value lastValue, Value lastIndex, bool largest) {
+std::pair<Value, Value> Writer::selectNext(Value input, Value base,
+                                           int64_t size, int64_t stride,
+                                           Value lastValue, Value lastIndex,
+                                           bool largest) {
   OpBuilder::InsertionGuard guard(b);
   Value none = k.constant(-1);
-  auto loop =
-      scf::ForOp::create(b, loc, k.constant(0), k.constant(size),
-                         k.constant(1), ValueRange{lastValue, none});
+  auto loop = scf::ForOp::create(b, loc, k.constant(0), k.constant(size),
+                                 k.constant(1), ValueRange{lastValue, none});
   b.setInsertionPointToStart(loop.getBody());
   Value index = loop.getInductionVar();
   Value value = load(input, add(base, mul(index, stride)));
   Value isFirst = compare(arith::CmpIPredicate::slt, lastIndex, k.constant(0));
   Value isBehind = both(isSame(value, lastValue),
                         compare(arith::CmpIPredicate::sgt, index, lastIndex));
-  Value isLeft = either(isFirst, either(isBefore(lastValue, value, largest),
-                                        isBehind));
+  Value isLeft =
+      either(isFirst, either(isBefore(lastValue, value, largest), isBehind));
   Value best = loop.getRegionIterArg(0), bestIndex = loop.getRegionIterArg(1);
   Value isNew = compare(arith::CmpIPredicate::slt, bestIndex, k.constant(0));
   Value take = both(isLeft, either(isNew, isBefore(value, best, largest)));
@@ -173,9 +172,9 @@ void Writer::topk(nn::TopkOp op) {
       scf::ForOp::create(b, loc, k.constant(0), k.constant(count),
                          k.constant(1), ValueRange{start, k.constant(-1)});
   b.setInsertionPointToStart(loop.getBody());
-  auto [value, index] = selectNext(
-      op.getInput(), base, from.size, from.inner, loop.getRegionIterArg(0),
-      loop.getRegionIterArg(1), op.getLargest());
+  auto [value, index] = selectNext(op.getInput(), base, from.size, from.inner,
+                                   loop.getRegionIterArg(0),
+                                   loop.getRegionIterArg(1), op.getLargest());
   Value at = add(to, mul(loop.getInductionVar(), from.inner));
   storeTo(op.getValues(), at, value);
   storeTo(op.getIndices(), at, index);
@@ -202,13 +201,11 @@ void Writer::endSum(Value result, Value sum) {
   auto type = cast<RankedTensorType>(result.getType());
   OpBuilder::InsertionGuard guard(b);
   Value at = k.beginLoop(type.getNumElements());
-  storeTo(result, at,
-          k.load(sum, at, getComputeType(type.getElementType())));
+  storeTo(result, at, k.load(sum, at, getComputeType(type.getElementType())));
 }
 
 void Writer::beginChecked(Value index, int64_t size, int64_t code) {
-  Value valid =
-      compare(arith::CmpIPredicate::ult, index, k.constant(size));
+  Value valid = compare(arith::CmpIPredicate::ult, index, k.constant(size));
   auto choice = scf::IfOp::create(b, loc, TypeRange{}, valid,
                                   /*withElseRegion=*/true);
   b.setInsertionPoint(choice.elseBlock()->getTerminator());

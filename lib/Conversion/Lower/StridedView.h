@@ -35,8 +35,8 @@ std::optional<Sizes> reshapeStrides(llvm::ArrayRef<int64_t> from,
                                     llvm::ArrayRef<int64_t> strides,
                                     llvm::ArrayRef<int64_t> to);
 
-/// The constant by which `op` multiplies its operand number `operand`, if that is
-/// all that it does.
+/// The constant by which `op` multiplies its operand number `operand`, if that
+/// is all that it does.
 std::optional<double> getScale(mlir::Operation *op, unsigned operand);
 
 /// All ways to see `value` as a view of what views made it from, the value

@@ -223,9 +223,8 @@ void tandem::decomposeNN(func::FuncOp function) {
     llvm::TypeSwitch<Operation *>(op)
         .Case<nn::SoftmaxOp, nn::LogSoftmaxOp, nn::SoftmaxBackwardOp,
               nn::LogSoftmaxBackwardOp, nn::LayerNormOp,
-              nn::LayerNormBackwardOp>([](auto concrete) {
-          decompose(concrete);
-        });
+              nn::LayerNormBackwardOp>(
+            [](auto concrete) { decompose(concrete); });
     op->erase();
   }
 }

@@ -29,8 +29,8 @@ Value Generics::generic(Location loc, ValueRange inputs,
     Value result = narrow(b, loc, body(b, wide), type.getElementType());
     linalg::YieldOp::create(b, loc, result);
   };
-  return linalg::GenericOp::create(builder, loc, TypeRange{type}, inputs,
-                                   empty, all, loops, build)
+  return linalg::GenericOp::create(builder, loc, TypeRange{type}, inputs, empty,
+                                   all, loops, build)
       .getResult(0);
 }
 

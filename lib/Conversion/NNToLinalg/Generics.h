@@ -24,14 +24,13 @@ public:
   mlir::LogicalResult convert(mlir::Operation *op);
 
 private:
-  using Body = llvm::function_ref<mlir::Value(mlir::OpBuilder &,
-                                              mlir::ValueRange)>;
+  using Body =
+      llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::ValueRange)>;
   using Combiner = llvm::function_ref<llvm::SmallVector<mlir::Value>(
       mlir::OpBuilder &, mlir::Value element, mlir::ValueRange sofar)>;
 
   static mlir::Type getElementType(mlir::Value value) {
-    return mlir::cast<mlir::RankedTensorType>(value.getType())
-        .getElementType();
+    return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType();
   }
   static llvm::ArrayRef<int64_t> getShape(mlir::Value value) {
     return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();

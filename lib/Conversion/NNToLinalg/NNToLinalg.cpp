@@ -54,8 +54,8 @@ LogicalResult Generics::convertElementwise(Operation *op) {
     Value scalar = emitScalar(b, op, all);
     known = scalar != nullptr;
     // Something must be yielded until the operator is rejected.
-    Type type = cast<RankedTensorType>(op->getResult(0).getType())
-                    .getElementType();
+    Type type =
+        cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
     return known ? scalar : constantScalar(b, op->getLoc(), type, 0);
   });
   if (!known)
@@ -66,9 +66,8 @@ LogicalResult Generics::convertElementwise(Operation *op) {
 }
 
 LogicalResult Generics::convertExpand(nn::ExpandOp op) {
-  Value result = elementwise(op, op.getInput(), [](OpBuilder &, ValueRange args) {
-    return args[0];
-  });
+  Value result = elementwise(
+      op, op.getInput(), [](OpBuilder &, ValueRange args) { return args[0]; });
   return replace(op, result);
 }
 
@@ -99,9 +98,9 @@ static Value getExtreme(OpBuilder &b, Location loc, Type type, bool largest) {
     return constantScalar(b, loc, type, largest ? -infinity : infinity);
   }
   unsigned width = type.getIntOrFloatBitWidth();
-  APInt value = width == 1  ? APInt(1, largest ? 0 : 1)
-                : largest ? APInt::getSignedMinValue(width)
-                          : APInt::getSignedMaxValue(width);
+  APInt value = width == 1 ? APInt(1, largest ? 0 : 1)
+                : largest  ? APInt::getSignedMinValue(width)
+                           : APInt::getSignedMaxValue(width);
   return arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value));
 }
 
@@ -177,7 +176,8 @@ LogicalResult Generics::convertArgmax(nn::ArgmaxOp op) {
   Type computed = getComputeType(getElementType(input));
   auto type = cast<RankedTensorType>(op.getResult().getType());
   if (getShape(input)[dim] == 1)
-    return replace(op, generic(loc, {}, {}, type, [&](OpBuilder &b, ValueRange) {
+    return replace(op,
+                   generic(loc, {}, {}, type, [&](OpBuilder &b, ValueRange) {
                      return constantScalar(b, loc, b.getI64Type(), 0);
                    }));
   Value extreme = getExtreme(builder, loc, computed, /*largest=*/true);
@@ -249,8 +249,8 @@ static void declareReport(func::FuncOp function) {
     return;
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   auto type = builder.getFunctionType(builder.getI64Type(), {});
-  auto report = func::FuncOp::create(builder, function.getLoc(),
-                                     kReportErrorName, type);
+  auto report =
+      func::FuncOp::create(builder, function.getLoc(), kReportErrorName, type);
   report.setPrivate();
 }
 
@@ -264,8 +264,8 @@ LogicalResult tandem::convertNNToLinalg(func::FuncOp function) {
   for (Operation *op : ops)
     if (failed(generics.convert(op)))
       return failure();
-  for (Operation &op : llvm::make_early_inc_range(
-           llvm::reverse(function.front())))
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(function.front())))
     if (isOpTriviallyDead(&op))
       op.erase();
   return success();
@@ -279,9 +279,9 @@ struct NNToLinalgPass : PassWrapper<NNToLinalgPass, OperationPass<ModuleOp>> {
     return "each nn operator of a kernel becomes a linalg.generic";
   }
   void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<arith::ArithDialect, func::FuncDialect,
-                    linalg::LinalgDialect, math::MathDialect, scf::SCFDialect,
-                    tensor::TensorDialect>();
+    registry
+        .insert<arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
+                math::MathDialect, scf::SCFDialect, tensor::TensorDialect>();
   }
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())

@@ -40,8 +40,8 @@ struct Bits {
     return arith::MulIOp::create(builder, loc, value, constant(factor));
   }
   Value exclusiveOr(Value a, Value b, Value c) {
-    return arith::XOrIOp::create(
-        builder, loc, arith::XOrIOp::create(builder, loc, a, b), c);
+    return arith::XOrIOp::create(builder, loc,
+                                 arith::XOrIOp::create(builder, loc, a, b), c);
   }
   Value addLow(Value value, int64_t term) {
     return low(arith::AddIOp::create(builder, loc, value, constant(term)));
@@ -65,10 +65,9 @@ Value tandem::emitPhilox(OpBuilder &builder, Location loc, Value index,
   for (int round = 0; round < kRounds; ++round) {
     Value product0 = b.mul(counter[0], kMultiplier0);
     Value product1 = b.mul(counter[2], kMultiplier1);
-    counter = {b.exclusiveOr(b.high(product1), counter[1], key0),
-               b.low(product1),
-               b.exclusiveOr(b.high(product0), counter[3], key1),
-               b.low(product0)};
+    counter = {
+        b.exclusiveOr(b.high(product1), counter[1], key0), b.low(product1),
+        b.exclusiveOr(b.high(product0), counter[3], key1), b.low(product0)};
     key0 = b.addLow(key0, kWeyl0);
     key1 = b.addLow(key1, kWeyl1);
   }

@@ -156,14 +156,18 @@ Value Scalar::compare(StringRef predicate, Value x, Value y) {
   using I = arith::CmpIPredicate;
   if (isFloat()) {
     auto kind = llvm::StringSwitch<F>(predicate)
-                    .Case("eq", F::OEQ).Case("ne", F::UNE)
-                    .Case("lt", F::OLT).Case("le", F::OLE)
-                    .Case("gt", F::OGT).Default(F::OGE);
+                    .Case("eq", F::OEQ)
+                    .Case("ne", F::UNE)
+                    .Case("lt", F::OLT)
+                    .Case("le", F::OLE)
+                    .Case("gt", F::OGT)
+                    .Default(F::OGE);
     return arith::CmpFOp::create(b, loc, kind, x, y);
   }
   bool isSigned = !isBool();
   auto kind = llvm::StringSwitch<I>(predicate)
-                  .Case("eq", I::eq).Case("ne", I::ne)
+                  .Case("eq", I::eq)
+                  .Case("ne", I::ne)
                   .Case("lt", isSigned ? I::slt : I::ult)
                   .Case("le", isSigned ? I::sle : I::ule)
                   .Case("gt", isSigned ? I::sgt : I::ugt)
@@ -220,8 +224,8 @@ Value Scalar::floorDivide(Value x, Value y) {
 /// truncated.
 Value Scalar::powerOfInteger(Value x, Value y) {
   Value zero = arith::ConstantIndexOp::create(b, loc, 0);
-  Value bits = arith::ConstantIndexOp::create(
-      b, loc, type.getIntOrFloatBitWidth());
+  Value bits =
+      arith::ConstantIndexOp::create(b, loc, type.getIntOrFloatBitWidth());
   Value step = arith::ConstantIndexOp::create(b, loc, 1);
   auto loop = scf::ForOp::create(b, loc, zero, bits, step,
                                  ValueRange{constant(1), x, y});
@@ -230,21 +234,20 @@ Value Scalar::powerOfInteger(Value x, Value y) {
     b.setInsertionPointToStart(loop.getBody());
     Value product = loop.getRegionIterArg(0), base = loop.getRegionIterArg(1);
     Value rest = loop.getRegionIterArg(2);
-    Value odd = compare(
-        "ne", arith::AndIOp::create(b, loc, rest, constant(1)), constant(0));
+    Value odd = compare("ne", arith::AndIOp::create(b, loc, rest, constant(1)),
+                        constant(0));
     scf::YieldOp::create(
         b, loc,
         ValueRange{select(odd, mul(product, base), product), mul(base, base),
                    arith::ShRUIOp::create(b, loc, rest, constant(1))});
   }
   // 1 / x is 0 but for x = 1 and x = -1, where it is x to the power of -y.
-  Value parity = compare("ne", arith::AndIOp::create(b, loc, y, constant(1)),
-                         constant(0));
+  Value parity =
+      compare("ne", arith::AndIOp::create(b, loc, y, constant(1)), constant(0));
   Value isOne = compare("eq", x, constant(1));
   Value isMinusOne = compare("eq", x, constant(-1));
-  Value inverse = select(
-      isMinusOne, select(parity, constant(-1), constant(1)),
-      select(isOne, constant(1), constant(0)));
+  Value inverse = select(isMinusOne, select(parity, constant(-1), constant(1)),
+                         select(isOne, constant(1), constant(0)));
   return select(compare("lt", y, constant(0)), inverse, loop.getResult(0));
 }
 
@@ -296,11 +299,9 @@ Value Scalar::geluBackward(Value dy, Value x, bool tanh) {
   }
   Value t = geluTanh(x);
   double root = std::sqrt(2.0 / std::numbers::pi);
-  Value inner =
-      scale(add(constant(1), scale(mul(x, x), 3 * 0.044715)), root);
+  Value inner = scale(add(constant(1), scale(mul(x, x), 3 * 0.044715)), root);
   Value left = scale(add(constant(1), t), 0.5);
-  Value right =
-      mul(scale(x, 0.5), mul(sub(constant(1), mul(t, t)), inner));
+  Value right = mul(scale(x, 0.5), mul(sub(constant(1), mul(t, t)), inner));
   return mul(dy, add(left, right));
 }
 
@@ -384,8 +385,7 @@ static Value emitInteger(Scalar &s, OpBuilder &b, Operation *op,
       .Case([&](nn::LogicalXorOp) {
         return arith::XOrIOp::create(b, loc, args[0], args[1]);
       })
-      .Case<nn::FloorOp, nn::CeilOp, nn::RoundOp>(
-          [&](auto) { return args[0]; })
+      .Case<nn::FloorOp, nn::CeilOp, nn::RoundOp>([&](auto) { return args[0]; })
       .Default([](Operation *) { return Value(); });
 }
 
@@ -426,12 +426,10 @@ Value tandem::emitScalar(OpBuilder &b, Operation *op, ValueRange args) {
                                  getComputeType(type.getElementType()));
           })
           .Case([&](nn::PhiloxOp philox) {
-            return emitPhilox(b, loc, x, args[1], args[2],
-                              philox.getOrdinal());
+            return emitPhilox(b, loc, x, args[1], args[2], philox.getOrdinal());
           })
           .Default([](Operation *) { return Value(); });
   if (result)
     return result;
-  return s.isFloat() ? emitFloat(s, b, op, args)
-                     : emitInteger(s, b, op, args);
+  return s.isFloat() ? emitFloat(s, b, op, args) : emitInteger(s, b, op, args);
 }

@@ -1,4 +1,4 @@
-//===- Scalars.h - what an elementwise operator does to one element -*- C++ -*-===//
+//===- Scalars.h - an elementwise operator on one element -------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -22,11 +22,9 @@ using namespace tandem;
 
 LogicalResult Generics::view(Operation *op, ArrayRef<AffineExpr> indices) {
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
-  auto map =
-      AffineMap::get(type.getRank(), 0, indices, builder.getContext());
-  Value result =
-      generic(op->getLoc(), op->getOperand(0), map, type,
-              [](OpBuilder &, ValueRange args) { return args[0]; });
+  auto map = AffineMap::get(type.getRank(), 0, indices, builder.getContext());
+  Value result = generic(op->getLoc(), op->getOperand(0), map, type,
+                         [](OpBuilder &, ValueRange args) { return args[0]; });
   return replace(op, result);
 }
 
@@ -53,11 +51,9 @@ LogicalResult Generics::convertFlip(nn::FlipOp op) {
 }
 
 LogicalResult Generics::convertIota(nn::IotaOp op) {
-  Value result =
-      generic(op.getLoc(), {}, {}, op.getResult().getType(),
-              [&](OpBuilder &b, ValueRange) {
-                return getPosition(b, op.getLoc(), 0);
-              });
+  Value result = generic(
+      op.getLoc(), {}, {}, op.getResult().getType(),
+      [&](OpBuilder &b, ValueRange) { return getPosition(b, op.getLoc(), 0); });
   return replace(op, result);
 }
 
@@ -114,8 +110,7 @@ LogicalResult Generics::convertPad(nn::PadOp op) {
     if (step > 1) {
       Value by = arith::ConstantIndexOp::create(b, loc, step);
       Value rest = arith::RemUIOp::create(b, loc, place, by);
-      Value hit =
-          compareIndex(b, loc, arith::CmpIPredicate::eq, rest, 0);
+      Value hit = compareIndex(b, loc, arith::CmpIPredicate::eq, rest, 0);
       inside = arith::AndIOp::create(b, loc, inside, hit);
       indices[dim] = arith::DivUIOp::create(b, loc, place, by);
     }
@@ -139,8 +134,8 @@ static Value selectPiece(OpBuilder &b, Location loc, ValueRange inputs,
   if (inputs.size() == 1)
     return extract(b, loc, inputs[0], indices);
   int64_t size = cast<RankedTensorType>(inputs[0].getType()).getDimSize(dim);
-  Value first = compareIndex(b, loc, arith::CmpIPredicate::ult, indices[dim],
-                             size);
+  Value first =
+      compareIndex(b, loc, arith::CmpIPredicate::ult, indices[dim], size);
   auto choice = scf::IfOp::create(
       b, loc, first,
       [&](OpBuilder &b, Location loc) {
@@ -234,9 +229,9 @@ LogicalResult Generics::convertGather(nn::GatherOp op) {
 Value Generics::getCoordinate(Operation *op, ArrayAttr axes) {
   Location loc = op->getLoc();
   auto type = RankedTensorType::get({}, builder.getI64Type());
-  auto mesh = function->getParentOfType<ModuleOp>()
-                  ->getAttrOfType<spmd::MeshAttr>(
-                      spmd::SPMDDialect::kMeshAttrName);
+  auto mesh =
+      function->getParentOfType<ModuleOp>()->getAttrOfType<spmd::MeshAttr>(
+          spmd::SPMDDialect::kMeshAttrName);
   Value linear;
   for (auto axis : axes.getAsRange<StringAttr>()) {
     Value coordinate = spmd::CoordinateOp::create(builder, loc, type, axis);
@@ -255,10 +250,8 @@ Value Generics::getCoordinate(Operation *op, ArrayAttr axes) {
     AffineMap map = builder.getMultiDimIdentityMap(0);
     linear = generic(loc, {linear, coordinate}, {map, map}, type,
                      [&](OpBuilder &b, ValueRange args) -> Value {
-                       Value by =
-                           constantScalar(b, loc, b.getI64Type(), size);
-                       Value major =
-                           arith::MulIOp::create(b, loc, args[0], by);
+                       Value by = constantScalar(b, loc, b.getI64Type(), size);
+                       Value major = arith::MulIOp::create(b, loc, args[0], by);
                        return arith::AddIOp::create(b, loc, major, args[1]);
                      });
   }
@@ -276,8 +269,7 @@ LogicalResult Generics::convertLocalSlice(spmd::LocalSliceOp op) {
   auto body = [&](OpBuilder &b, ValueRange args) {
     SmallVector<Value> at = getPositions(b, loc, type.getRank());
     Value size = arith::ConstantIndexOp::create(b, loc, type.getDimSize(dim));
-    Value start =
-        arith::MulIOp::create(b, loc, toIndex(b, loc, args[0]), size);
+    Value start = arith::MulIOp::create(b, loc, toIndex(b, loc, args[0]), size);
     at[dim] = arith::AddIOp::create(b, loc, start, at[dim]);
     return extract(b, loc, op.getInput(), at);
   };
@@ -294,8 +286,8 @@ LogicalResult Generics::convertKeepFirst(spmd::KeepFirstOp op) {
   AffineMap same = builder.getMultiDimIdentityMap(type.getRank());
   auto body = [&](OpBuilder &b, ValueRange args) -> Value {
     Value zero = constantScalar(b, loc, b.getI64Type(), 0);
-    Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
-                                        args[0], zero);
+    Value first =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, args[0], zero);
     Value nothing = constantScalar(b, loc, args[1].getType(), 0);
     return arith::SelectOp::create(b, loc, first, args[1], nothing);
   };

@@ -28,8 +28,8 @@ static LogicalResult verifyAttribute(Location loc, NamedAttribute attribute) {
   bool isString = name == NNDialect::kRoleAttrName ||
                   name == NNDialect::kNameAttrName ||
                   name == NNDialect::kPassAttrName;
-  bool isInteger = name == NNDialect::kUpdatesAttrName ||
-                   name == NNDialect::kIdAttrName;
+  bool isInteger =
+      name == NNDialect::kUpdatesAttrName || name == NNDialect::kIdAttrName;
   if (isString && !isa<StringAttr>(value))
     return emitError(loc) << "'" << name << "' is " << value
                           << ", expected a string";
@@ -50,10 +50,9 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
   return verifyAttribute(op->getLoc(), attribute);
 }
 
-LogicalResult
-NNDialect::verifyRegionResultAttribute(Operation *op, unsigned,
-                                       unsigned resultIndex,
-                                       NamedAttribute attribute) {
+LogicalResult NNDialect::verifyRegionResultAttribute(Operation *op, unsigned,
+                                                     unsigned resultIndex,
+                                                     NamedAttribute attribute) {
   if (failed(verifyAttribute(op->getLoc(), attribute)))
     return failure();
   auto function = dyn_cast<FunctionOpInterface>(op);

@@ -148,8 +148,8 @@ LogicalResult tandem::nn::detail::verifyBroadcasting(Operation *op) {
 }
 
 LogicalResult ExpandOp::verify() {
-  if (failed(expectType(*this, "result", getResult(),
-                        getElementType(getInput()))))
+  if (failed(
+          expectType(*this, "result", getResult(), getElementType(getInput()))))
     return failure();
   return tandem::nn::detail::verifyBroadcasting(*this);
 }
@@ -236,9 +236,10 @@ LogicalResult TopkOp::verify() {
 }
 
 /// Shapes of the normalised dimensions, and of the statistics.
-static LogicalResult
-getNormalized(Operation *op, Value input, int64_t normalizedRank,
-              SmallVector<int64_t> &affine, SmallVector<int64_t> &statistic) {
+static LogicalResult getNormalized(Operation *op, Value input,
+                                   int64_t normalizedRank,
+                                   SmallVector<int64_t> &affine,
+                                   SmallVector<int64_t> &statistic) {
   ArrayRef<int64_t> shape = getShape(input);
   if (normalizedRank < 1 || normalizedRank > static_cast<int64_t>(shape.size()))
     return op->emitOpError("normalized_rank is ")
@@ -255,16 +256,15 @@ LogicalResult LayerNormOp::verify() {
                            statistic)))
     return failure();
   if (getAffine().size() > 2)
-    return emitOpError("has ") << getAffine().size()
-                               << " affine operands, expected at most 2";
+    return emitOpError("has ")
+           << getAffine().size() << " affine operands, expected at most 2";
   for (Value value : getAffine())
     if (failed(expectShape(*this, "affine operand", value, affine)))
       return failure();
-  return success(
-      succeeded(expectShape(*this, "result", getResult(),
-                            getShape(getInput()))) &&
-      succeeded(expectShape(*this, "mean", getMean(), statistic)) &&
-      succeeded(expectShape(*this, "rstd", getRstd(), statistic)));
+  return success(succeeded(expectShape(*this, "result", getResult(),
+                                       getShape(getInput()))) &&
+                 succeeded(expectShape(*this, "mean", getMean(), statistic)) &&
+                 succeeded(expectShape(*this, "rstd", getRstd(), statistic)));
 }
 
 LogicalResult LayerNormBackwardOp::verify() {
@@ -298,15 +298,15 @@ LogicalResult ConstantOp::verify() {
   if (value.getShape() == type.getShape() &&
       value.getElementType() == type.getElementType())
     return success();
-  return emitOpError("has the value of a ") << value << ", but the type "
-                                            << type;
+  return emitOpError("has the value of a ")
+         << value << ", but the type " << type;
 }
 
 LogicalResult IotaOp::verify() { return success(); }
 
 LogicalResult ReshapeOp::verify() {
-  if (failed(expectType(*this, "result", getResult(),
-                        getElementType(getInput()))))
+  if (failed(
+          expectType(*this, "result", getResult(), getElementType(getInput()))))
     return failure();
   if (getInput().getType().getNumElements() ==
       getResult().getType().getNumElements())
@@ -335,9 +335,9 @@ LogicalResult SliceOp::verify() {
     return failure();
   SmallVector<int64_t> shape(getShape(getInput()));
   if (start < 0 || stop < start || stop > shape[dim] || step < 1)
-    return emitOpError("takes [") << start << ", " << stop << ") by step "
-                                  << step << " of a dimension of size "
-                                  << shape[dim];
+    return emitOpError("takes [")
+           << start << ", " << stop << ") by step " << step
+           << " of a dimension of size " << shape[dim];
   shape[dim] = (stop - start + step - 1) / step;
   return expectShape(*this, "result", getResult(), shape);
 }
@@ -347,8 +347,8 @@ LogicalResult PadOp::verify() {
   if (failed(expectDim(*this, dim, getInput())))
     return failure();
   if (low < 0 || high < 0 || step < 1)
-    return emitOpError("pads by ") << low << " and " << high << " with step "
-                                   << step;
+    return emitOpError("pads by ")
+           << low << " and " << high << " with step " << step;
   SmallVector<int64_t> shape(getShape(getInput()));
   shape[dim] = low + high + (shape[dim] - 1) * step + 1;
   return expectShape(*this, "result", getResult(), shape);
@@ -382,10 +382,9 @@ LogicalResult CatOp::verify() {
 LogicalResult MatmulOp::verify() {
   ArrayRef<int64_t> lhs = getShape(getLhs()), rhs = getShape(getRhs());
   if (lhs.size() < 2 || lhs.size() != rhs.size() ||
-      lhs.drop_back(2) != rhs.drop_back(2) ||
-      lhs.back() != rhs[rhs.size() - 2])
-    return emitOpError("cannot multiply ") << toString(lhs) << " by "
-                                           << toString(rhs);
+      lhs.drop_back(2) != rhs.drop_back(2) || lhs.back() != rhs[rhs.size() - 2])
+    return emitOpError("cannot multiply ")
+           << toString(lhs) << " by " << toString(rhs);
   if (failed(expectType(*this, "right operand", getRhs(),
                         getElementType(getLhs()))))
     return failure();
@@ -424,9 +423,8 @@ LogicalResult GatherOp::verify() {
     return failure();
   SmallVector<int64_t> shape(getShape(getInput()));
   shape[dim] = getShape(getIndex())[dim];
-  return success(
-      succeeded(expectShape(*this, "index", getIndex(), shape)) &&
-      succeeded(expectShape(*this, "result", getResult(), shape)));
+  return success(succeeded(expectShape(*this, "index", getIndex(), shape)) &&
+                 succeeded(expectShape(*this, "result", getResult(), shape)));
 }
 
 LogicalResult ScatterAddOp::verify() {

@@ -44,8 +44,8 @@ MeshAttr getMesh(Operation *op) {
 Forms getForms(Type type, MeshAttr mesh) {
   Forms forms(mesh ? mesh.getNumAxes() : 0, AxisForm::full());
   auto tensor = dyn_cast<RankedTensorType>(type);
-  auto form = tensor ? dyn_cast_or_null<FormAttr>(tensor.getEncoding())
-                     : FormAttr();
+  auto form =
+      tensor ? dyn_cast_or_null<FormAttr>(tensor.getEncoding()) : FormAttr();
   if (form)
     for (auto [index, code] : llvm::enumerate(form.getCodes()))
       forms[index] = AxisForm::fromCode(code);
@@ -136,8 +136,7 @@ bool isMinorMost(MeshAttr mesh, ArrayRef<AxisForm> forms, unsigned axis,
   return true;
 }
 
-static std::optional<unsigned> refuse(std::string *reason,
-                                      const Twine &why) {
+static std::optional<unsigned> refuse(std::string *reason, const Twine &why) {
   if (reason)
     *reason = why.str();
   return std::nullopt;

@@ -136,8 +136,8 @@ Signature getSignature(Operation *op, MeshAttr mesh, unsigned axis) {
 /// The mesh of the forms in `op`'s types; fails if there are two.
 static FailureOr<MeshAttr> findMesh(Operation *op) {
   MeshAttr mesh;
-  for (auto types : {TypeRange(op->getOperandTypes()),
-                     TypeRange(op->getResultTypes())})
+  for (auto types :
+       {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
     for (Type type : types) {
       auto tensor = dyn_cast<RankedTensorType>(type);
       auto form = tensor ? dyn_cast_or_null<FormAttr>(tensor.getEncoding())

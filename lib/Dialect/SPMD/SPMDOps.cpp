@@ -70,12 +70,12 @@ static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
   if (shrunk >= 0) {
     if (shape[shrunk] % *size != 0)
       return op->emitOpError("dimension ")
-             << shrunk << " of size " << shape[shrunk]
-             << " cannot be cut for " << *size << " members";
+             << shrunk << " of size " << shape[shrunk] << " cannot be cut for "
+             << *size << " members";
     shape[shrunk] /= *size;
   }
-  auto expected = RankedTensorType::get(shape, from.getElementType(),
-                                        from.getEncoding());
+  auto expected =
+      RankedTensorType::get(shape, from.getElementType(), from.getEncoding());
   if (to != expected)
     return op->emitOpError("gives ") << to << ", expected " << expected;
   return success();

@@ -49,9 +49,8 @@ ParseResult StepOp::parse(OpAsmParser &parser, OperationState &state) {
   std::optional<Queue> queue = symbolizeQueue(queueName);
   if (!queue)
     return parser.emitError(loc, "expected 'compute' or 'comm'");
-  state.addAttribute("queue", IntegerAttr::get(
-                                  parser.getBuilder().getI32Type(),
-                                  static_cast<int32_t>(*queue)));
+  state.addAttribute("queue", IntegerAttr::get(parser.getBuilder().getI32Type(),
+                                               static_cast<int32_t>(*queue)));
   SmallVector<OpAsmParser::UnresolvedOperand> events;
   Type event = EventType::get(parser.getContext());
   if (succeeded(parser.parseOptionalKeyword("after")))
@@ -89,7 +88,7 @@ LogicalResult StepOp::verify() {
   auto yield = cast<YieldOp>(getBody().front().getTerminator());
   if (yield.getValues().getTypes() == getValues().getTypes())
     return success();
-  return emitOpError("yields ") << yield.getValues().getTypes()
-                                << ", but its results are "
-                                << getValues().getTypes();
+  return emitOpError("yields ")
+         << yield.getValues().getTypes() << ", but its results are "
+         << getValues().getTypes();
 }

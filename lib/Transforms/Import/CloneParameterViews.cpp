@@ -1,5 +1,4 @@
-//===- CloneParameterViews.cpp - views of parameters per pass
-//---------------===//
+//===- CloneParameterViews.cpp - views of parameters per pass -------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

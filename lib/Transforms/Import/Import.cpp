@@ -1,5 +1,4 @@
-//===- Import.cpp - the import stage
-//----------------------------------------===//
+//===- Import.cpp - the import stage --------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

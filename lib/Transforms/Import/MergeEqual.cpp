@@ -1,5 +1,4 @@
-//===- MergeEqual.cpp - equal operators become one
-//--------------------------===//
+//===- MergeEqual.cpp - equal operators become one ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

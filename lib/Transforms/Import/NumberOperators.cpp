@@ -1,5 +1,4 @@
-//===- NumberOperators.cpp - an id per operator
-//-----------------------------===//
+//===- NumberOperators.cpp - an id per operator ---------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

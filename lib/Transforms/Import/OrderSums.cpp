@@ -1,5 +1,4 @@
-//===- OrderSums.cpp - products first in sums of many terms
-//-----------------===//
+//===- OrderSums.cpp - products first in sums of many terms ---------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- SimplifyViews.cpp - fewer and simpler views
-//--------------------------===//
+//===- SimplifyViews.cpp - fewer and simpler views ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

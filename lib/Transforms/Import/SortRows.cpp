@@ -1,5 +1,4 @@
-//===- SortRows.cpp - batch first where rows are merged
-//---------------------===//
+//===- SortRows.cpp - batch first where rows are merged -------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

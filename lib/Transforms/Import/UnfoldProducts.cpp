@@ -1,5 +1,4 @@
-//===- UnfoldProducts.cpp - products over separate dimensions
-//---------------===//
+//===- UnfoldProducts.cpp - products over separate dimensions -------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Views.cpp - helpers of the import stage
-//------------------------------===//
+//===- Views.cpp - helpers of the import stage ----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

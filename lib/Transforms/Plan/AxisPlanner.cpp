@@ -1,5 +1,4 @@
-//===- AxisPlanner.cpp - signatures along one axis
-//--------------------------===//
+//===- AxisPlanner.cpp - signatures along one axis ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

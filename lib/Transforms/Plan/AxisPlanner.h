@@ -1,5 +1,4 @@
-//===- AxisPlanner.h - signatures along one axis
-//----------------------------===//
+//===- AxisPlanner.h - signatures along one axis ----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

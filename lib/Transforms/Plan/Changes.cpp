@@ -1,5 +1,4 @@
-//===- Changes.cpp - the changes of form that a plan implies
-//----------------===//
+//===- Changes.cpp - the changes of form that a plan implies --------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

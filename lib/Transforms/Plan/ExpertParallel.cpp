@@ -1,5 +1,4 @@
-//===- ExpertParallel.cpp - expert weights over an axis
-//---------------------===//
+//===- ExpertParallel.cpp - expert weights over an axis -------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

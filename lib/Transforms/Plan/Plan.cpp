@@ -1,5 +1,4 @@
-//===- Plan.cpp - the plan stage
-//--------------------------------------------===//
+//===- Plan.cpp - the plan stage ------------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- PlanFile.cpp - a plan as text
-//----------------------------------------===//
+//===- PlanFile.cpp - a plan as text --------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- PlanTable.cpp - a plan for people
-//------------------------------------===//
+//===- PlanTable.cpp - a plan for people ----------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Region.h - how far a split reaches
-//-----------------------------------===//
+//===- Region.h - how far a split reaches -----------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- StepGraph.cpp - a training step as the planner sees it
-//---------------===//
+//===- StepGraph.cpp - a training step as the planner sees it -------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

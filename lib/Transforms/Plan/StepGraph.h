@@ -1,5 +1,4 @@
-//===- StepGraph.h - a training step as the planner sees it
-//-----------------===//
+//===- StepGraph.h - a training step as the planner sees it -----*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

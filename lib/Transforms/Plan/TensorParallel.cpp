@@ -1,5 +1,4 @@
-//===- TensorParallel.cpp - column and row splits of weights
-//----------------===//
+//===- TensorParallel.cpp - column and row splits of weights --------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

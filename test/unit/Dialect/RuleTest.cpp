@@ -136,7 +136,8 @@ TEST_F(RuleDeathTest, TextsThatDoNotFitAreFatal) {
   Operation *op = makeOp({{8, 4}}, {{8}});
   EXPECT_DEATH(parseRule(op, "(a) -> (a)", ""),
                "does not fit a tensor of rank 2");
-  EXPECT_DEATH(parseRule(op, "(a a) -> (a)", ""), "factor a does not fit a dimension of size 4");
+  EXPECT_DEATH(parseRule(op, "(a a) -> (a)", ""),
+               "factor a does not fit a dimension of size 4");
   EXPECT_DEATH(parseRule(op, " -> (a)", ""),
                "the operator has more operands or results");
   EXPECT_DEATH(parseRule(op, "a b -> (a)", ""), "expected '\\('");

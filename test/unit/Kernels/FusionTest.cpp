@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelRunner.h"
 #include "tandem/Analysis/Fusion.h"
+#include "KernelRunner.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Reference/Interpreter.h"
 #include <gtest/gtest.h>
@@ -30,9 +30,8 @@ public:
   }
 
   unsigned count(FusionGroup::Kind kind) const {
-    return llvm::count_if(groups, [&](const FusionGroup &group) {
-      return group.kind == kind;
-    });
+    return llvm::count_if(
+        groups, [&](const FusionGroup &group) { return group.kind == kind; });
   }
   unsigned countKernels() const { return count(FusionGroup::Kind::Kernel); }
 
@@ -202,10 +201,10 @@ TEST(Fusion, AdamWMayBeInPlace) {
   std::unique_ptr<MLIRContext> context = makeContext();
   auto module = parse(*context, kAdamW);
   auto function = *module->getOps<func::FuncOp>().begin();
-  EXPECT_TRUE(mayAlias(function, 0, 0)); // parameter
-  EXPECT_TRUE(mayAlias(function, 2, 1)); // first moment
-  EXPECT_TRUE(mayAlias(function, 3, 2)); // second moment
-  EXPECT_TRUE(mayAlias(function, 1, 0)); // gradient, read for all of them
+  EXPECT_TRUE(mayAlias(function, 0, 0));  // parameter
+  EXPECT_TRUE(mayAlias(function, 2, 1));  // first moment
+  EXPECT_TRUE(mayAlias(function, 3, 2));  // second moment
+  EXPECT_TRUE(mayAlias(function, 1, 0));  // gradient, read for all of them
   EXPECT_FALSE(mayAlias(function, 1, 1)); // the second moment needs it, too
   EXPECT_FALSE(mayAlias(function, 4, 0)); // another type
 

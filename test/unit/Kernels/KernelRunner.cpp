@@ -34,11 +34,11 @@ static void recordReport(const char *message) {
 }
 
 LoadedKernels::LoadedKernels(ModuleOp module, KernelOptions options) {
-  ScopedDiagnosticHandler handler(
-      module.getContext(), [&](Diagnostic &diagnostic) {
-        error += diagnostic.str();
-        return success();
-      });
+  ScopedDiagnosticHandler handler(module.getContext(),
+                                  [&](Diagnostic &diagnostic) {
+                                    error += diagnostic.str();
+                                    return success();
+                                  });
   FailureOr<CompiledKernels> result = compileKernels(module, options);
   if (failed(result)) {
     if (error.empty())
@@ -73,8 +73,7 @@ LoadedKernels::Entry LoadedKernels::lookup(StringRef function) const {
   auto it = compiled.kernels.find(function);
   if (it == compiled.kernels.end())
     return nullptr;
-  return reinterpret_cast<Entry>(
-      dlsym(handle, it->second.symbol.c_str()));
+  return reinterpret_cast<Entry>(dlsym(handle, it->second.symbol.c_str()));
 }
 
 /// Bytes around every buffer that a kernel must not write.
@@ -172,8 +171,7 @@ std::vector<Tensor> tandem::test::makeInputs(func::FuncOp function,
   return inputs;
 }
 
-template <typename T>
-static void append(std::vector<char> &bytes, T value) {
+template <typename T> static void append(std::vector<char> &bytes, T value) {
   const char *data = reinterpret_cast<const char *>(&value);
   bytes.insert(bytes.end(), data, data + sizeof(T));
 }
@@ -288,8 +286,8 @@ void tandem::test::checkKernels(StringRef text, double tolerance) {
     std::vector<Tensor> actual = kernels.run(function, inputs);
     EXPECT_EQ(LoadedKernels::lastReport, "");
     for (auto [index, value] : llvm::enumerate(*expected)) {
-      double limit = tolerance > 0 ? tolerance
-                                   : getTolerance(value.getElementType());
+      double limit =
+          tolerance > 0 ? tolerance : getTolerance(value.getElementType());
       EXPECT_LE(compare(actual[index], value), limit)
           << function.getName().str() << ", result " << index;
     }

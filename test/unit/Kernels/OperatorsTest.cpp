@@ -125,20 +125,17 @@ static const std::vector<std::string> kIntegers = {"i64", "i32", "i1"};
 
 INSTANTIATE_TEST_SUITE_P(
     All, BinaryTest,
-    testing::Values(Binary{"add", kAll}, Binary{"sub", kAll},
-                    Binary{"mul", kAll}, Binary{"div", kAll},
-                    Binary{"pow", kAll, "", 1, 3}, Binary{"maximum", kAll},
-                    Binary{"minimum", kAll}, Binary{"remainder", kAll},
-                    Binary{"floor_divide", {"f64", "f32", "i64", "i32"}},
-                    Binary{"atan2", kFloats},
-                    Binary{"logical_and", kIntegers},
-                    Binary{"logical_or", kIntegers},
-                    Binary{"logical_xor", kIntegers},
-                    Binary{"gelu_backward", kFloats,
-                           "{approximate = \"none\"}"},
-                    Binary{"gelu_backward", kFloats,
-                           "{approximate = \"tanh\"}"},
-                    Binary{"silu_backward", kFloats}));
+    testing::Values(
+        Binary{"add", kAll}, Binary{"sub", kAll}, Binary{"mul", kAll},
+        Binary{"div", kAll}, Binary{"pow", kAll, "", 1, 3},
+        Binary{"maximum", kAll}, Binary{"minimum", kAll},
+        Binary{"remainder", kAll},
+        Binary{"floor_divide", {"f64", "f32", "i64", "i32"}},
+        Binary{"atan2", kFloats}, Binary{"logical_and", kIntegers},
+        Binary{"logical_or", kIntegers}, Binary{"logical_xor", kIntegers},
+        Binary{"gelu_backward", kFloats, "{approximate = \"none\"}"},
+        Binary{"gelu_backward", kFloats, "{approximate = \"tanh\"}"},
+        Binary{"silu_backward", kFloats}));
 
 TEST(Compare, EveryPredicate) {
   std::string text;
@@ -190,12 +187,9 @@ TEST(Philox, EqualsReference) {
 
 TEST(Reductions, EveryDimension) {
   std::vector<std::pair<std::string, std::vector<std::string>>> dims = {
-      {"", {"4x1x3x17", "4x1x3x17"}},
-      {"0", {"1x1x3x17", "1x3x17"}},
-      {"2", {"4x1x1x17", "4x1x17"}},
-      {"3", {"4x1x3x1", "4x1x3"}},
-      {"0, 2", {"1x1x1x17", "1x17"}},
-      {"2, 3", {"4x1x1x1", "4x1"}},
+      {"", {"4x1x3x17", "4x1x3x17"}}, {"0", {"1x1x3x17", "1x3x17"}},
+      {"2", {"4x1x1x17", "4x1x17"}},  {"3", {"4x1x3x1", "4x1x3"}},
+      {"0, 2", {"1x1x1x17", "1x17"}}, {"2, 3", {"4x1x1x1", "4x1"}},
       {"0, 1, 2, 3", {"1x1x1x1", ""}}};
   for (std::string op : {"sum", "max", "min", "prod"})
     for (std::string type : {"f64", "f32", "bf16", "i64"}) {

@@ -74,23 +74,26 @@ TEST(SpecialValues, RowsWithMinusInfinity) {
 
 TEST(SpecialValues, NaNPropagates) {
   std::string text;
-  for (std::string op :
-       {"exp", "log", "tanh", "erf", "relu", "sigmoid", "silu", "neg", "abs",
-        "sqrt", "expm1", "log1p", "floor"})
+  for (std::string op : {"exp", "log", "tanh", "erf", "relu", "sigmoid", "silu",
+                         "neg", "abs", "sqrt", "expm1", "log1p", "floor"})
     text += "func.func @" + op +
             "(%x: tensor<64xf32>) -> tensor<64xf32> {\n"
-            "  %0 = nn." + op + " %x : (tensor<64xf32>) -> tensor<64xf32>\n"
+            "  %0 = nn." +
+            op +
+            " %x : (tensor<64xf32>) -> tensor<64xf32>\n"
             "  return %0 : tensor<64xf32>\n}\n";
   for (std::string op : {"maximum", "minimum", "add", "mul", "div"})
     text += "func.func @" + op +
             "(%x: tensor<64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> {\n"
-            "  %0 = nn." + op +
+            "  %0 = nn." +
+            op +
             " %x, %y : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>\n"
             "  return %0 : tensor<64xf32>\n}\n";
   for (std::string op : {"sum", "max", "min"})
     text += "func.func @reduce_" + op +
             "(%x: tensor<4x64xf32>) -> tensor<4xf32> {\n"
-            "  %0 = nn." + op +
+            "  %0 = nn." +
+            op +
             " %x {dims = array<i64: 1>} : (tensor<4x64xf32>) -> tensor<4xf32>\n"
             "  return %0 : tensor<4xf32>\n}\n";
   checkSpecial(text, {kNaN, 1.0, kNaN, 0.5, kNaN});
@@ -102,7 +105,9 @@ TEST(SpecialValues, Infinities) {
                          "sqrt", "expm1", "floor", "reciprocal"})
     text += "func.func @" + op +
             "(%x: tensor<64xf32>) -> tensor<64xf32> {\n"
-            "  %0 = nn." + op + " %x : (tensor<64xf32>) -> tensor<64xf32>\n"
+            "  %0 = nn." +
+            op +
+            " %x : (tensor<64xf32>) -> tensor<64xf32>\n"
             "  return %0 : tensor<64xf32>\n}\n";
   checkSpecial(text, {kInfinity, -kInfinity, 1e30, -1e30, 88.0, -88.0, -103.0});
 }
@@ -166,7 +171,8 @@ TEST(Mesh, CoordinatesAreScalars) {
   std::vector<Tensor> inputs = makeInputs(function, 2);
   for (int64_t data : {0, 1})
     for (int64_t model : {0, 1, 2}) {
-      std::vector<Tensor> results = kernels.run(function, inputs, {data, model});
+      std::vector<Tensor> results =
+          kernels.run(function, inputs, {data, model});
       int64_t first = (data * 3 + model) * 8;
       for (int64_t i = 0; i < 8; ++i)
         EXPECT_EQ(results[0].getDouble(i), inputs[0].getDouble(first + i));

@@ -23,8 +23,7 @@ mlir::LogicalResult verifyBroadcasting(mlir::Operation *op);
 
 /// An elementwise operator whose operands broadcast as in NumPy.
 template <typename ConcreteOp>
-class Broadcasting
-    : public mlir::OpTrait::TraitBase<ConcreteOp, Broadcasting> {
+class Broadcasting : public mlir::OpTrait::TraitBase<ConcreteOp, Broadcasting> {
 public:
   static mlir::LogicalResult verifyTrait(mlir::Operation *op) {
     return detail::verifyBroadcasting(op);

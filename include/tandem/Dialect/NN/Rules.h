@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Each function makes the rule of an operator whose rule no text can say. They
-// are named in the operators' definitions. `linear` lists the groups of operands
-// in which the operator is linear (see `parseRule`).
+// are named in the operators' definitions. `linear` lists the groups of
+// operands in which the operator is linear (see `parseRule`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +27,7 @@ spmd::Rule buildDivRule(mlir::Operation *op, llvm::StringRef linear);
 /// Reduced dimensions (`dims`, `keepdim`) may be split: they are summed.
 spmd::Rule buildSumRule(mlir::Operation *op, llvm::StringRef linear);
 /// Reduced dimensions stay whole.
-spmd::Rule buildWholeReductionRule(mlir::Operation *op,
-                                   llvm::StringRef linear);
+spmd::Rule buildWholeReductionRule(mlir::Operation *op, llvm::StringRef linear);
 spmd::Rule buildArgmaxRule(mlir::Operation *op, llvm::StringRef linear);
 /// All operands and results have the same rank; `dim` stays whole.
 spmd::Rule buildAlongDimRule(mlir::Operation *op, llvm::StringRef linear);

@@ -1,5 +1,4 @@
-//===- Plan.h - the plan stage
-//----------------------------------------------===//
+//===- Plan.h - the plan stage ----------------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
