@@ -84,12 +84,9 @@ static std::optional<AxisChange> applyChange(const SearchProblem &problem,
     return std::nullopt;
   int timeAxis = problem.getTimeAxis();
   bool isTime = static_cast<int>(axis) == timeAxis;
-  AxisChange change{axis,
-                    from[axis],
-                    to,
-                    getBytesWithout(problem, tensor, from, axis),
-                    0,
-                    !isTime && timeAxis >= 0 && from[timeAxis] != kFull};
+  AxisChange change{axis, from[axis],
+                    to,   getBytesWithout(problem, tensor, from, axis),
+                    0,    !isTime && timeAxis >= 0 && from[timeAxis] != kFull};
   if (!kind)
     return change;
   const Axis &info = problem.axes[axis];
@@ -116,9 +113,8 @@ static std::optional<AxisChange> applyChange(const SearchProblem &problem,
 void ChangeTable::relax(Tree &tree, unsigned tensor, const Node &node,
                         unsigned axis, Form to) const {
   Node next = node;
-  std::optional<AxisChange> change =
-      applyChange(problem, problem.tensors[tensor], node.layout, axis, to,
-                  next.cost);
+  std::optional<AxisChange> change = applyChange(
+      problem, problem.tensors[tensor], node.layout, axis, to, next.cost);
   if (!change)
     return;
   next.previous = node.layout;

@@ -14,8 +14,8 @@
 //  operands) exist before the first stage. No stage holds both updates and
 //  operators of another pass.
 //
-//  Copies. An operator that wants a tensor in a layout that its producer did not
-//  give takes a copy (tensor, layout, pass). It is made in the stage of its
+//  Copies. An operator that wants a tensor in a layout that its producer did
+//  not give takes a copy (tensor, layout, pass). It is made in the stage of its
 //  first user in that pass, from the layout with the cheapest change among
 //  those that existed before that stage: the producer's, copies of this pass,
 //  copies kept from an earlier one (ties: in that order, then the older). It
@@ -23,10 +23,10 @@
 //  pass; if kept, in the next pass that uses the tensor. The producer's own
 //  layout lives until the last use of the tensor in any pass.
 //
-//  Sums over time. A tensor that is `reduce` over time and is wanted `full` over
-//  time in the update pass is a gradient: it is summed in the last strand's
-//  computation of its producer's stage, and is from then on in the producer's
-//  layout with `full` over time.
+//  Sums over time. A tensor that is `reduce` over time and is wanted `full`
+//  over time in the update pass is a gradient: it is summed in the last
+//  strand's computation of its producer's stage, and is from then on in the
+//  producer's layout with `full` over time.
 //
 //  Strands. A stage has k strands if some operator in it has a form that is not
 //  `full` over time and no change in it joins the strands (Changes.h; sums of
@@ -42,17 +42,17 @@
 //
 //  beta = gamma = 1 where the stage of step j has one strand, and for the first
 //  step of a stage behind a stage of one strand. Elsewhere
-//  beta = min(1, b (1 - 1/a)), gamma = min(1, a (1 - 1/b)) with the slow-downs a
-//  and b of the problem.
+//  beta = min(1, b (1 - 1/a)), gamma = min(1, a (1 - 1/b)) with the slow-downs
+//  a and b of the problem.
 //
 //  Waiting. The collectives between a summed gradient and its updates may wait.
 //  They enter a first-in first-out queue at the end of the slot in which the
 //  gradient's computation lies (order: that of the tensors' producers). A later
 //  slot takes w = min(W, max(0, s - alpha)) seconds from it, s being the room:
-//  p (1 - gamma) / (1 - beta) - c in an overlapped slot, p in a serial one (with
-//  the overlapped slot's beta and gamma if beta > 0: p (1 - gamma) / (1 - beta));
-//  the slot grows by beta w. What is left before the first update is computed
-//  counts in full. With beta = 1 in overlapped slots there is no room.
+//  p (1 - gamma) / (1 - beta) - c in an overlapped slot, p in a serial one
+//  (with the overlapped slot's beta and gamma if beta > 0: p (1 - gamma) / (1 -
+//  beta)); the slot grows by beta w. What is left before the first update is
+//  computed counts in full. With beta = 1 in overlapped slots there is no room.
 //
 //  Memory. Parameters and states in their stored layouts, plus the largest over
 //  the stages of what is alive before it, what it makes, and its largest

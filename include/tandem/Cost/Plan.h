@@ -55,7 +55,8 @@ struct Plan {
   /// Copies that stay until the last use of their tensor in the next pass that
   /// uses it, instead of being made again. Sorted.
   std::vector<Copy> kept;
-  /// Copies of summed gradients, for the update, whose collectives wait. Sorted.
+  /// Copies of summed gradients, for the update, whose collectives wait.
+  /// Sorted.
   std::vector<Copy> waiting;
 
   //--- Derived: `derive` (Cost.h) fills them in.

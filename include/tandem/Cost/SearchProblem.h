@@ -166,8 +166,8 @@ std::string print(const SearchProblem &problem, const Signature &signature);
 /// all are.
 std::string print(const SearchProblem &problem, const Layout &layout);
 
-/// SHA-256, in hex, of the problem's text without prices, limit and graph hash:
-/// what a plan is bound to. Re-costing on another cluster keeps it.
+/// XXH3, 128 bits in hex, of the problem's text without prices, limit and graph
+/// hash: what a plan is bound to. Re-costing on another cluster keeps it.
 std::string getStructureHash(const SearchProblem &problem);
 
 } // namespace tandem::cost

@@ -62,8 +62,13 @@ SearchResult searchIlp(const cost::SearchProblem &problem,
 SearchResult searchExhaustive(const cost::SearchProblem &problem,
                               const SearchOptions &options);
 
-/// Recomputes legality, changes, cost and peak by `cost` alone. True if the plan
-/// is what it says; else one line in `error`.
+using Algorithm = SearchResult (*)(const cost::SearchProblem &,
+                                   const SearchOptions &);
+/// `hidup`, `tandem`, `ilp` or `exhaustive`; null for other names.
+Algorithm findAlgorithm(std::string_view name);
+
+/// Recomputes legality, changes, cost and peak by `cost` alone. True if the
+/// plan is what it says; else one line in `error`.
 bool verifyPlan(const cost::SearchProblem &problem, const cost::Plan &plan,
                 std::string &error);
 

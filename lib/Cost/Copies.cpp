@@ -1,0 +1,338 @@
+//===- Copies.cpp - which copies a plan's decisions imply -----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Copies.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+
+Layout tandem::cost::getSummedLayout(const SearchProblem &problem,
+                                     Layout layout) {
+  if (int axis = problem.getTimeAxis(); axis >= 0)
+    layout[axis] = kFull;
+  return layout;
+}
+
+std::string tandem::cost::describeOperator(const SearchProblem &problem,
+                                           unsigned op) {
+  return "operator " + std::to_string(op) + " '" + problem.operators[op].name +
+         "'";
+}
+
+std::string tandem::cost::describeTensor(const SearchProblem &problem,
+                                         unsigned tensor) {
+  return "tensor " + std::to_string(tensor) + " '" +
+         problem.tensors[tensor].name + "'";
+}
+
+namespace {
+/// An operator's operand, in the layout that its signature wants.
+struct Use {
+  unsigned op;
+  Layout layout;
+};
+
+class CopyPlacer {
+public:
+  CopyPlacer(const SearchProblem &problem, const Plan &plan, ChangeTable &table,
+             std::string &error)
+      : problem(problem), plan(plan), table(table), error(error),
+        uses(problem.tensors.size()), isTiedOutput(problem.operators.size()) {}
+
+  std::optional<Placement> run();
+
+private:
+  bool checkSignatures();
+  bool placeStages();
+  void collectUses();
+  bool placeTensor(unsigned tensor);
+  bool placeUse(unsigned tensor, const Use &use, Pass pass);
+  bool makeCopy(unsigned tensor, const Use &use, Pass pass, const Layout &base);
+  bool endPass(unsigned tensor, Pass pass, bool hasLater);
+  bool checkDecisions();
+  bool isListed(const std::vector<Copy> &list, const Copy &copy) const {
+    return std::binary_search(list.begin(), list.end(), copy);
+  }
+  bool fail(std::string message) {
+    error = std::move(message);
+    return false;
+  }
+
+  const SearchProblem &problem;
+  const Plan &plan;
+  ChangeTable &table;
+  std::string &error;
+  Placement result;
+  std::vector<std::vector<Use>> uses;
+  std::vector<bool> isTiedOutput;
+  /// Copies of the tensor at hand that the pass at hand can use.
+  std::vector<unsigned> alive;
+  /// Copies that the pass at hand has made or was given.
+  size_t numKept = 0, numWaiting = 0;
+};
+} // namespace
+
+bool CopyPlacer::checkSignatures() {
+  unsigned numOperators = problem.operators.size();
+  if (plan.signatures.size() != numOperators)
+    return fail("the plan has signatures of " +
+                std::to_string(plan.signatures.size()) +
+                " operators, expected " + std::to_string(numOperators));
+  for (unsigned op = 0; op < numOperators; ++op)
+    if (plan.signatures[op] >= problem.getSignatures(op).size())
+      return fail(describeOperator(problem, op) + " has signature " +
+                  std::to_string(plan.signatures[op]) + ", expected one of " +
+                  std::to_string(problem.getSignatures(op).size()));
+  for (auto [first, second] : problem.ties) {
+    if (plan.signatures[first] != plan.signatures[second])
+      return fail(describeOperator(problem, second) + " has signature " +
+                  std::to_string(plan.signatures[second]) +
+                  ", expected that of " + describeOperator(problem, first) +
+                  ": what is updated returns as it was stored");
+    if (problem.operators[first].kind == Operator::Kind::Resident)
+      isTiedOutput[second] = true;
+    if (problem.operators[second].kind == Operator::Kind::Resident)
+      isTiedOutput[first] = true;
+  }
+  return true;
+}
+
+bool CopyPlacer::placeStages() {
+  unsigned numOperators = problem.operators.size();
+  unsigned begin = 0;
+  result.numStages = plan.stageEnds.size();
+  result.firstUpdateStage = result.numStages;
+  result.stageOf.resize(numOperators);
+  for (unsigned stage = 0; stage < plan.stageEnds.size(); ++stage) {
+    unsigned end = plan.stageEnds[stage];
+    if (end <= begin || end > numOperators)
+      return fail("stage " + std::to_string(stage) + " ends before operator " +
+                  std::to_string(end) + ", expected one after " +
+                  std::to_string(begin) + " and at most " +
+                  std::to_string(numOperators));
+    bool hasUpdate = problem.operators[end - 1].pass == Pass::Update;
+    if (hasUpdate && problem.operators[begin].pass != Pass::Update)
+      return fail("stage " + std::to_string(stage) +
+                  " holds updates and operators of another pass, expected a "
+                  "cut between them");
+    if (hasUpdate)
+      result.firstUpdateStage = std::min(result.firstUpdateStage, stage);
+    std::fill(result.stageOf.begin() + begin, result.stageOf.begin() + end,
+              stage);
+    begin = end;
+  }
+  return begin == numOperators ||
+         fail("the stages end before operator " + std::to_string(begin) +
+              ", expected " + std::to_string(numOperators));
+}
+
+void CopyPlacer::collectUses() {
+  result.tensors.resize(problem.tensors.size());
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    const Operator &info = problem.operators[op];
+    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
+    for (size_t i = 0; i < info.operands.size(); ++i)
+      uses[info.operands[i]].push_back({op, signature.operands[i]});
+    bool isArgument =
+        info.operands.empty() && (info.kind == Operator::Kind::Input ||
+                                  info.kind == Operator::Kind::Resident);
+    for (size_t i = 0; i < info.results.size(); ++i) {
+      PlacedTensor &tensor = result.tensors[info.results[i]];
+      tensor.produced = signature.results[i];
+      tensor.producer = op;
+      tensor.stage = isArgument ? kBeforeAll : int(result.stageOf[op]);
+      tensor.lastStage = tensor.stage;
+    }
+  }
+}
+
+/// The copy that `use` takes is made here: from the cheapest of the layouts
+/// that existed before its stage.
+bool CopyPlacer::makeCopy(unsigned tensor, const Use &use, Pass pass,
+                          const Layout &base) {
+  const PlacedTensor &info = result.tensors[tensor];
+  int stage = result.stageOf[use.op];
+  int64_t numStrands = problem.getNumStrands();
+  PlacedCopy made;
+  bool hasSource = false, hasEarlier = info.stage < stage;
+  double best = 0;
+  auto offer = [&](const Layout &from) {
+    const ChangeCost &change = table.getCost(tensor, from, use.layout);
+    double total = change.getTotal(numStrands);
+    if (!change.isPossible || (hasSource && total >= best))
+      return;
+    hasSource = true;
+    best = total;
+    made.from = from;
+    made.change = change;
+  };
+  if (hasEarlier)
+    offer(base);
+  // Copies of this pass, then those kept from an earlier one; older ones first.
+  for (bool ofThisPass : {true, false})
+    for (unsigned index : alive) {
+      const PlacedCopy &copy = result.copies[index];
+      if ((copy.copy.pass == pass) == ofThisPass && int(copy.stage) < stage) {
+        hasEarlier = true;
+        offer(copy.copy.layout);
+      }
+    }
+  made.copy = {tensor, use.layout, pass};
+  if (!hasSource)
+    return fail(
+        describeOperator(problem, use.op) + " wants " +
+        describeTensor(problem, tensor) + " as '" + print(problem, use.layout) +
+        "', found '" + print(problem, base) + "'" +
+        (hasEarlier ? ": no collectives lead there"
+                    : " made in the same stage " + std::to_string(stage) +
+                          ", expected a cut between them"));
+  made.stage = made.lastStage = stage;
+  made.waits = isListed(plan.waiting, made.copy);
+  if (made.waits) {
+    ++numWaiting;
+    Pass producerPass = problem.operators[info.producer].pass;
+    if (pass != Pass::Update || info.stage == kBeforeAll ||
+        producerPass == Pass::Update || made.from != base)
+      return fail("the copy of " + describeTensor(problem, tensor) +
+                  " waits, expected a gradient on the way to its update");
+  }
+  alive.push_back(result.copies.size());
+  result.copies.push_back(made);
+  return true;
+}
+
+bool CopyPlacer::placeUse(unsigned tensor, const Use &use, Pass pass) {
+  PlacedTensor &info = result.tensors[tensor];
+  int stage = result.stageOf[use.op];
+  int timeAxis = problem.getTimeAxis();
+  bool isSum = pass == Pass::Update && timeAxis >= 0 &&
+               info.produced[timeAxis] == kReduce &&
+               use.layout[timeAxis] == kFull;
+  if (isSum && !info.isSummed) {
+    info.isSummed = true;
+    info.sumSeconds = table
+                          .getCost(tensor, info.produced,
+                                   getSummedLayout(problem, info.produced))
+                          .local;
+  }
+  if (isSum && info.stage == stage)
+    return fail(describeOperator(problem, use.op) + " wants the sum of " +
+                describeTensor(problem, tensor) +
+                " over the strands in the stage that makes it, expected a "
+                "later one");
+  Layout base = isSum ? getSummedLayout(problem, info.produced) : info.produced;
+  if (use.layout == base) {
+    info.lastStage = std::max(info.lastStage, stage);
+    info.keepsTerms |= !isSum;
+    return true;
+  }
+  auto matches = [&](unsigned index) {
+    return result.copies[index].copy.layout == use.layout;
+  };
+  if (std::none_of(alive.begin(), alive.end(), matches) &&
+      !makeCopy(tensor, use, pass, base))
+    return false;
+  // The producer's layout may be a source up to the tensor's last use. Of a
+  // gradient that waits the queue says how long it is needed.
+  unsigned index = *std::find_if(alive.begin(), alive.end(), matches);
+  if (!result.copies[index].waits)
+    info.lastStage = std::max(info.lastStage, stage);
+  info.keepsTerms |= !isSum;
+  return true;
+}
+
+/// Copies live until the tensor's last use in the pass; kept ones are there for
+/// the next.
+bool CopyPlacer::endPass(unsigned tensor, Pass pass, bool hasLater) {
+  unsigned last = 0;
+  for (const Use &use : uses[tensor])
+    if (problem.operators[use.op].pass == pass)
+      last = result.stageOf[use.op];
+  std::vector<unsigned> kept;
+  for (unsigned index : alive) {
+    PlacedCopy &copy = result.copies[index];
+    copy.lastStage = std::max(copy.lastStage, last);
+    Copy key{tensor, copy.copy.layout, pass};
+    if (!isListed(plan.kept, key))
+      continue;
+    ++numKept;
+    if (!hasLater)
+      return fail("the copy of " + describeTensor(problem, tensor) + " as '" +
+                  print(problem, key.layout) +
+                  "' is kept, expected a later pass that uses the tensor");
+    kept.push_back(index);
+  }
+  alive = std::move(kept);
+  return true;
+}
+
+bool CopyPlacer::placeTensor(unsigned tensor) {
+  alive.clear();
+  unsigned place = 0;
+  const std::vector<Use> &all = uses[tensor];
+  while (place < all.size()) {
+    Pass pass = problem.operators[all[place].op].pass;
+    while (place < all.size() && problem.operators[all[place].op].pass == pass)
+      if (!placeUse(tensor, all[place++], pass))
+        return false;
+    if (!endPass(tensor, pass, place < all.size()))
+      return false;
+  }
+  return true;
+}
+
+/// What is decided must mean something; and what goes to an argument's memory
+/// holds nothing of its own.
+bool CopyPlacer::checkDecisions() {
+  if (numKept != plan.kept.size() || numWaiting != plan.waiting.size())
+    return fail(std::to_string(plan.kept.size()) + " copies are kept and " +
+                std::to_string(plan.waiting.size()) +
+                " wait, but the plan makes " + std::to_string(numKept) +
+                " and " + std::to_string(numWaiting) + " of them");
+  for (unsigned i = 0; i < uses.size(); ++i)
+    result.tensors[i].isInPlace =
+        !uses[i].empty() &&
+        std::all_of(uses[i].begin(), uses[i].end(), [&](const Use &use) {
+          return isTiedOutput[use.op] &&
+                 use.layout == result.tensors[i].produced;
+        });
+  for (PlacedCopy &copy : result.copies) {
+    bool hasUse = false, isInPlace = true;
+    for (const Use &use : uses[copy.copy.tensor])
+      if (use.layout == copy.copy.layout) {
+        hasUse = true;
+        isInPlace &= isTiedOutput[use.op];
+      }
+    copy.isInPlace = hasUse && isInPlace;
+  }
+  return true;
+}
+
+std::optional<Placement> CopyPlacer::run() {
+  if (!checkSignatures() || !placeStages())
+    return std::nullopt;
+  if (!std::is_sorted(plan.kept.begin(), plan.kept.end()) ||
+      !std::is_sorted(plan.waiting.begin(), plan.waiting.end())) {
+    error = "kept and waiting copies are out of order, expected them by "
+            "tensor, layout and pass";
+    return std::nullopt;
+  }
+  collectUses();
+  for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor)
+    if (!placeTensor(tensor))
+      return std::nullopt;
+  if (!checkDecisions())
+    return std::nullopt;
+  return std::move(result);
+}
+
+std::optional<Placement> tandem::cost::placeCopies(const SearchProblem &problem,
+                                                   const Plan &plan,
+                                                   ChangeTable &table,
+                                                   std::string &error) {
+  return CopyPlacer(problem, plan, table, error).run();
+}

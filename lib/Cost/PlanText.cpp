@@ -1,0 +1,244 @@
+//===- PlanText.cpp - a plan as text --------------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Text.h"
+#include "tandem/Cost/Plan.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+
+//===----------------------------------------------------------------------===//
+// Printing
+//===----------------------------------------------------------------------===//
+
+/// `5 x forward data=gather(0)`.
+static std::string printCopy(const SearchProblem &problem, const Copy &copy) {
+  return std::to_string(copy.tensor) + " " +
+         printWord(problem.tensors[copy.tensor].name) + " " +
+         std::string(getPassName(copy.pass)) + " " +
+         print(problem, copy.layout);
+}
+
+static std::string printHeader(const SearchProblem &problem, const Plan &plan) {
+  std::string text = "tandem-plan 2\n";
+  text += "hash " + plan.structureHash + "\n";
+  text +=
+      "accounting " + std::string(getAccountingName(plan.accounting)) + "\n";
+  text += "cost " + printNumber(plan.cost) + " s\n";
+  text += "peak " + std::to_string(plan.peak) + " B\n";
+  text += "bound " + printNumber(plan.lowerBound) + " s\n";
+  text += std::string("optimal ") + (plan.isOptimal ? "yes" : "no") + "\n";
+  for (const Copy &copy : plan.kept)
+    text += "keep " + printCopy(problem, copy) + "\n";
+  for (const Copy &copy : plan.waiting)
+    text += "wait " + printCopy(problem, copy) + "\n";
+  return text;
+}
+
+std::string tandem::cost::print(const SearchProblem &problem,
+                                const Plan &plan) {
+  std::string text = printHeader(problem, plan);
+  unsigned begin = 0;
+  auto change = plan.changes.begin();
+  for (unsigned stage = 0; stage < plan.stageEnds.size(); ++stage) {
+    text += "stage " + std::to_string(stage) + "\n";
+    for (; change != plan.changes.end() && change->stage <= stage; ++change)
+      text += "  change " + printCopy(problem, change->copy) + " from " +
+              print(problem, change->from) + (change->waits ? " waits" : "") +
+              "\n";
+    for (unsigned op = begin; op < plan.stageEnds[stage]; ++op)
+      text += "  operator " + std::to_string(op) + " " +
+              printWord(problem.operators[op].name) + " " +
+              print(problem, problem.getSignatures(op)[plan.signatures[op]]) +
+              "\n";
+    begin = plan.stageEnds[stage];
+  }
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Parsing
+//===----------------------------------------------------------------------===//
+
+namespace {
+class PlanParser {
+public:
+  PlanParser(const SearchProblem &problem, std::string_view text,
+             std::string_view name, std::string &error)
+      : problem(problem), reader(text, name, error) {}
+
+  std::optional<Plan> run();
+
+private:
+  bool parseLine();
+  bool parseHeader();
+  bool parseStage();
+  bool parseChange();
+  bool parseOperator();
+  std::optional<Copy> parseCopy(size_t place);
+
+  bool fail(std::string message) { return reader.fail(std::move(message)); }
+  std::string_view getWord(size_t place) const {
+    const auto &words = reader.getWords();
+    return place < words.size() ? words[place] : std::string_view("nothing");
+  }
+  bool failWord(size_t place, std::string_view expected) {
+    return fail("found '" + std::string(getWord(place)) + "', expected " +
+                std::string(expected));
+  }
+  template <typename T> bool readNumber(T &value, std::string_view unit) {
+    auto number = parseNumber<T>(getWord(1));
+    if (!number || getWord(2) != unit)
+      return failWord(1, "a number and the unit '" + std::string(unit) + "'");
+    value = *number;
+    return true;
+  }
+
+  const SearchProblem &problem;
+  LineReader reader;
+  Plan plan;
+};
+} // namespace
+
+std::optional<Copy> PlanParser::parseCopy(size_t place) {
+  auto tensor = parseNumber<unsigned>(getWord(place));
+  auto pass = parsePass(getWord(place + 2));
+  auto layout = parseLayout(problem, getWord(place + 3));
+  if (tensor && *tensor < problem.tensors.size() && pass && layout &&
+      problem.isDivisible(*tensor, *layout))
+    return Copy{*tensor, *layout, *pass};
+  fail("found no copy, expected 'TENSOR NAME PASS LAYOUT' such as '5 x forward "
+       "data=gather(0)'");
+  return std::nullopt;
+}
+
+bool PlanParser::parseHeader() {
+  std::string_view word = getWord(0);
+  if (word == "cost")
+    return readNumber(plan.cost, "s");
+  if (word == "bound")
+    return readNumber(plan.lowerBound, "s");
+  if (word == "peak")
+    return readNumber(plan.peak, "B");
+  if (word == "hash") {
+    plan.structureHash = getWord(1);
+    return true;
+  }
+  if (word == "optimal") {
+    plan.isOptimal = getWord(1) == "yes";
+    return plan.isOptimal || getWord(1) == "no" || failWord(1, "yes or no");
+  }
+  if (word == "accounting") {
+    auto accounting = parseAccounting(getWord(1));
+    plan.accounting = accounting.value_or(Accounting::Tandem);
+    return accounting ||
+           failWord(1, "hidup-serial, hidup-overlapped or tandem");
+  }
+  auto copy = parseCopy(1);
+  if (copy)
+    (word == "keep" ? plan.kept : plan.waiting).push_back(*copy);
+  return copy.has_value();
+}
+
+bool PlanParser::parseStage() {
+  auto index = parseNumber<unsigned>(getWord(1));
+  if (!index || *index != plan.stageEnds.size())
+    return failWord(1, "stage " + std::to_string(plan.stageEnds.size()) +
+                           ": they are numbered in order");
+  plan.stageEnds.push_back(plan.signatures.size());
+  return true;
+}
+
+bool PlanParser::parseChange() {
+  auto copy = parseCopy(1);
+  auto from = parseLayout(problem, getWord(6));
+  if (!copy || getWord(5) != "from" || !from)
+    return fail(
+        "found no change, expected 'change TENSOR NAME PASS LAYOUT from "
+        "LAYOUT'");
+  if (plan.stageEnds.empty())
+    return fail("found a change before the first stage, expected 'stage 0'");
+  bool waits = getWord(7) == "waits";
+  if (reader.getWords().size() > 7 && !waits)
+    return failWord(7, "'waits' or the end of the line");
+  plan.changes.push_back(
+      {static_cast<unsigned>(plan.stageEnds.size() - 1), *copy, *from, waits});
+  return true;
+}
+
+bool PlanParser::parseOperator() {
+  unsigned op = plan.signatures.size();
+  auto index = parseNumber<unsigned>(getWord(1));
+  if (!index || *index != op || op >= problem.operators.size())
+    return failWord(1, op < problem.operators.size()
+                           ? "operator " + std::to_string(op)
+                           : std::string("no further operator"));
+  if (plan.stageEnds.empty())
+    return fail("found an operator before the first stage, expected 'stage 0'");
+  const auto &words = reader.getWords();
+  std::optional<Signature> forms;
+  if (words.size() > 3)
+    forms = parseForms(problem, {words.begin() + 3, words.end()});
+  const SignatureSet &signatures = problem.getSignatures(op);
+  for (unsigned i = 0; forms && i < signatures.size(); ++i)
+    if (signatures[i].operands == forms->operands &&
+        signatures[i].results == forms->results) {
+      plan.signatures.push_back(i);
+      plan.stageEnds.back() = op + 1;
+      return true;
+    }
+  return fail("operator " + std::to_string(op) + " '" +
+              problem.operators[op].name +
+              "' has no such signature, expected one of the " +
+              std::to_string(signatures.size()) + " that it has");
+}
+
+bool PlanParser::parseLine() {
+  std::string_view word = getWord(0);
+  if (word == "stage")
+    return parseStage();
+  if (word == "change")
+    return parseChange();
+  if (word == "operator")
+    return parseOperator();
+  for (std::string_view known : {"hash", "accounting", "cost", "peak", "bound",
+                                 "optimal", "keep", "wait"})
+    if (word == known)
+      return parseHeader();
+  return failWord(0,
+                  "hash, accounting, cost, peak, bound, optimal, keep, wait, "
+                  "stage, change or operator");
+}
+
+std::optional<Plan> PlanParser::run() {
+  if (!reader.next() || getWord(0) != "tandem-plan") {
+    failWord(0, "'tandem-plan 2'");
+    return std::nullopt;
+  }
+  if (getWord(1) != "2") {
+    failWord(1, "version 2 of a plan");
+    return std::nullopt;
+  }
+  while (reader.next())
+    if (!parseLine())
+      return std::nullopt;
+  if (plan.signatures.size() != problem.operators.size()) {
+    fail("the plan ends before operator " +
+         std::to_string(plan.signatures.size()) + ", expected all " +
+         std::to_string(problem.operators.size()));
+    return std::nullopt;
+  }
+  return std::move(plan);
+}
+
+std::optional<Plan> tandem::cost::parsePlan(const SearchProblem &problem,
+                                            std::string_view text,
+                                            std::string_view name,
+                                            std::string &error) {
+  error.clear();
+  return PlanParser(problem, text, name, error).run();
+}

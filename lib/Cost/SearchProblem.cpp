@@ -1,0 +1,57 @@
+//===- SearchProblem.cpp - what a planner has to decide -------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Cost/SearchProblem.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+
+unsigned SearchProblem::getNumQueues() const {
+  unsigned count = 0;
+  for (const Axis &axis : axes)
+    if (!axis.isTime)
+      count = std::max(count, axis.queue + 1);
+  return count;
+}
+
+std::vector<unsigned> SearchProblem::getProducers() const {
+  std::vector<unsigned> producers(tensors.size());
+  for (unsigned op = 0; op < operators.size(); ++op)
+    for (unsigned tensor : operators[op].results)
+      producers[tensor] = op;
+  return producers;
+}
+
+int64_t SearchProblem::getBytes(unsigned tensor, const Layout &layout) const {
+  int64_t bytes = tensors[tensor].elementBytes;
+  for (int64_t size : tensors[tensor].shape)
+    bytes *= size;
+  for (unsigned axis = 0; axis < axes.size(); ++axis) {
+    if (axes[axis].isTime && layout[axis] == kReduce)
+      bytes *= axes[axis].size;
+    if (!axes[axis].isTime && layout[axis] >= 0)
+      bytes /= axes[axis].size;
+  }
+  return bytes;
+}
+
+bool SearchProblem::isDivisible(unsigned tensor, const Layout &layout) const {
+  const std::vector<int64_t> &shape = tensors[tensor].shape;
+  std::array<int64_t, 128> parts;
+  parts.fill(1);
+  for (unsigned axis = 0; axis < axes.size(); ++axis) {
+    Form form = layout[axis];
+    if (form < 0)
+      continue;
+    if (form >= static_cast<Form>(shape.size()))
+      return false;
+    parts[form] *= axes[axis].size;
+    if (shape[form] % parts[form] != 0)
+      return false;
+  }
+  return true;
+}

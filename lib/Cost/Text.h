@@ -1,0 +1,77 @@
+//===- Text.h - lines and words of problems and plans -----------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The texts of a problem and of a plan are lines of words; `#` starts a comment
+// and a quoted part belongs to its word.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_COST_TEXT_H
+#define TANDEM_LIB_COST_TEXT_H
+
+#include "tandem/Cost/SearchProblem.h"
+#include <charconv>
+
+namespace tandem::cost {
+
+/// The shortest text that reads back as the same number.
+std::string printNumber(double value);
+/// A name as one word: blanks, `#` and quotes become `_`; `-` if empty.
+std::string printWord(std::string_view name);
+
+std::string_view getPassName(Pass pass);
+std::optional<Pass> parsePass(std::string_view text);
+std::string_view getAccountingName(Accounting accounting);
+std::optional<Accounting> parseAccounting(std::string_view text);
+
+template <typename T> std::optional<T> parseNumber(std::string_view text) {
+  T value;
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
+  return value;
+}
+
+/// `0,1,5`, or `-` for none.
+std::string printList(const std::vector<unsigned> &list);
+std::optional<std::vector<unsigned>> parseList(std::string_view text);
+
+/// Parts between `separator`, without blanks around them.
+std::vector<std::string_view> split(std::string_view text, char separator);
+std::string_view trim(std::string_view text);
+
+/// Parses what `print` makes of a layout.
+std::optional<Layout> parseLayout(const SearchProblem &problem,
+                                  std::string_view text);
+/// Parses what `print` makes of a signature's forms, in words.
+std::optional<Signature> parseForms(const SearchProblem &problem,
+                                    const std::vector<std::string_view> &words);
+
+/// Reads a text line by line.
+class LineReader {
+public:
+  LineReader(std::string_view text, std::string_view name, std::string &error)
+      : text(text), name(name), error(error) {}
+
+  /// The words of the next line that has some; false at the end.
+  bool next();
+  const std::vector<std::string_view> &getWords() const { return words; }
+  unsigned getLine() const { return line; }
+  /// Sets the error to `NAME:LINE: message`, once. Always false.
+  bool fail(std::string message);
+
+private:
+  std::string_view text, name;
+  std::string &error;
+  unsigned line = 0;
+  std::vector<std::string_view> words;
+};
+
+} // namespace tandem::cost
+
+#endif // TANDEM_LIB_COST_TEXT_H
