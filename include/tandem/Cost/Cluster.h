@@ -1,0 +1,167 @@
+//===- Cluster.h - the machines that a step runs on -------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A cluster is a YAML file (docs/clusters.md lists its keys): nodes and their
+// devices, what a device computes and holds, the links inside a node and
+// between nodes, how computation and collectives slow each other down, and
+// measured times that replace the formulas. From it come the prices of a search
+// problem.
+//
+// Units here: s, B, B/s, FLOP, FLOP/s. Rates and latencies of links are those
+// of one direction; both directions work at once.
+//
+// Formulas, n being the members of a group and `bytes` what a device holds of
+// the tensor if the axis were `full` (Thakur, Rabenseifner, Gropp 2005, section
+// 4: recursive doubling and halving, and pairwise exchange, reach both terms):
+//
+//   kind            steps        bytes that each member sends and receives
+//   all-gather      log2 n       bytes (n - 1) / n
+//   reduce-scatter  log2 n       bytes (n - 1) / n
+//   all-reduce      2 log2 n     2 bytes (n - 1) / n
+//   all-to-all      1            bytes / n (n - 1) / n
+//
+// A group inside one node uses the link `node`. One with m members in each of
+// several nodes uses both at once, and the slower decides. Over the link
+// `network` of a node goes the volume of one member for all-gather,
+// reduce-scatter and all-reduce (a ring enters and leaves a node once), and
+// m bytes / n (n - m) / n for all-to-all, whose volume inside a node is
+// bytes / n (m - 1) / n. Where each device has a network link of its own, a
+// group has those of its m members. All groups of an axis communicate at the
+// same time and share what devices share. The steps are log2 m of the node's
+// and log2 (n / m) of the network's, rounded up each; that of an all-to-all is
+// of the outermost link.
+//
+// Devices of several kinds: the slowest kind decides, for each operator anew;
+// the smallest memory is the limit.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_COST_CLUSTER_H
+#define TANDEM_COST_CLUSTER_H
+
+#include "tandem/Cost/SearchProblem.h"
+#include <span>
+
+namespace tandem::cost {
+
+/// How fast a data type is computed.
+struct ComputeRate {
+  double peak = 0; // FLOP/s
+  /// Share of the peak that an operator of so many FLOP reaches, by rising
+  /// FLOP. Linear in log FLOP between entries, constant outside of them; empty
+  /// means 1.
+  std::vector<std::pair<double, double>> efficiency;
+  bool operator==(const ComputeRate &) const = default;
+};
+
+/// A kind of device.
+struct DeviceKind {
+  std::string name;
+  /// By data type, as MLIR writes it: `f32`, `bf16`. A type without an entry is
+  /// computed at the lowest peak among the entries.
+  std::vector<std::pair<std::string, ComputeRate>> rates;
+  int64_t memorySize = 0;     // B
+  int64_t memoryReserved = 0; // B, not for tensors
+  double memoryBandwidth = 0; // B/s, read and written together
+  double overhead = 0;        // s, to launch one operator
+  bool operator==(const DeviceKind &) const = default;
+};
+
+/// Nodes that are alike.
+struct NodeGroup {
+  int64_t count = 0;
+  /// Kind (index into `Cluster::kinds`) and number of it in each node.
+  std::vector<std::pair<unsigned, int64_t>> devices;
+  bool operator==(const NodeGroup &) const = default;
+};
+
+/// The links of a level.
+struct Link {
+  double latency = 0;   // s, of one step
+  double bandwidth = 0; // B/s, one direction
+  /// Each device has this bandwidth for itself; else the devices of a node
+  /// share it.
+  bool isPerDevice = true;
+  /// The communication queue of collectives whose outermost level this is.
+  unsigned queue = 0;
+  bool operator==(const Link &) const = default;
+};
+
+/// A measured time of an operator.
+struct MeasuredOperator {
+  std::string op;             // `nn.matmul`
+  std::string type;           // `f32`
+  std::vector<int64_t> shape; // its loops: batch, m, n, k of a product
+  double seconds = 0;
+  bool operator==(const MeasuredOperator &) const = default;
+};
+
+/// A measured time of a collective of `ranks` members on a level.
+struct MeasuredCollective {
+  Change kind = Change::AllGather;
+  bool isNetwork = false;
+  int64_t ranks = 0;
+  int64_t bytes = 0; // as in `ChangeRate`
+  double seconds = 0;
+  bool operator==(const MeasuredCollective &) const = default;
+};
+
+struct Cluster {
+  std::string name;
+  std::vector<DeviceKind> kinds;
+  /// In the order in which ranks are dealt out: node by node.
+  std::vector<NodeGroup> nodes;
+  /// Inside a node, and between nodes; there where they are needed.
+  std::optional<Link> node, network;
+  /// a and b of the cost's definition: how many times longer computation takes
+  /// beside a collective, and the collective beside computation.
+  double computeSlowdown = 1, collectiveSlowdown = 1;
+  /// Latency of a further piece of a waiting collective, s.
+  double pieceLatency = 0;
+  std::vector<MeasuredOperator> operators;
+  std::vector<MeasuredCollective> collectives;
+  bool operator==(const Cluster &) const = default;
+
+  int64_t getNumDevices() const;
+};
+
+/// Reads a cluster file. An override is `KEY=VALUE` with a dotted path of keys
+/// and indices (`link.network.bandwidth=25 Gbit/s`, `nodes.0.count=4`), and
+/// stands in place of what the file says there. On failure returns nothing and
+/// sets `error` to one line `FILE:LINE: found X, expected Y`.
+std::optional<Cluster> readCluster(const std::string &path, std::string &error,
+                                   std::span<const std::string> overrides = {});
+
+/// The same from text; `name` stands for the file in errors.
+std::optional<Cluster>
+parseCluster(std::string_view text, std::string_view name, std::string &error,
+             std::span<const std::string> overrides = {});
+
+/// The cluster as a file that reads back to the same one (numbers to 1e-12).
+std::string print(const Cluster &cluster);
+
+/// Sets the rates and the queue of each axis. Space axes are laid over the
+/// devices in the order of the mesh, the last one over neighbours; the time
+/// axis is priced by the memory of a device. False, with `error`, if the space
+/// axes have more or fewer points than the cluster has devices, or cross a
+/// level without a link.
+bool priceMesh(const Cluster &cluster, std::vector<Axis> &axes,
+               std::string &error);
+
+/// Seconds of an operator on one device: the measured time of its name, type
+/// and shape if there is one, else max(flops / rate, bytes / bandwidth) +
+/// overhead. `bytes` are those read and written.
+double getComputeSeconds(const Cluster &cluster, std::string_view type,
+                         double flops, double bytes, std::string_view op = "",
+                         std::span<const int64_t> shape = {});
+
+/// Sets slow-downs, latency of a piece and memory limit of a problem.
+void setLimits(const Cluster &cluster, SearchProblem &problem);
+
+} // namespace tandem::cost
+
+#endif // TANDEM_COST_CLUSTER_H

@@ -1,0 +1,352 @@
+//===- ClusterTest.cpp - cluster files are read, or refused ---------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Cost/Cluster.h"
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+
+using namespace tandem::cost;
+
+/// Two nodes of two devices; line numbers below are those of this text.
+static const char *const kText = R"(name: pair
+kinds:
+  slow:
+    rates: {f32: 2 TFLOP/s, bf16: {peak: 8 TFLOP/s, efficiency: 0.5}}
+    memory: {size: 8 GiB, bandwidth: 100 GB/s, reserved: 1 GiB}
+    overhead: 10 us
+  fast:
+    rates:
+      f32:
+        peak: 4 TFLOP/s
+        efficiency: {1 MFLOP: 0.25, 100 MFLOP: 0.75}
+    memory: {size: 16 GiB, bandwidth: 400 GB/s}
+    overhead: 1 us
+nodes:
+  - {count: 1, devices: {slow: 2}}
+  - {count: 1, devices: {slow: 1, fast: 1}}
+link:
+  node: {latency: 5 us, bandwidth: 80 Gbit/s, per: device}
+  network: {latency: 20 us, bandwidth: 1 GB/s, per: node, queue: 1}
+interference: {computation: 1.25, collective: 1.5}
+piece: 30 us
+measured:
+  operators:
+    - {operator: nn.matmul, type: f32, shape: 128x64x32, time: 7 ms}
+  collectives:
+    - {collective: all-to-all, link: network, ranks: 2, bytes: 1 MB, time: 3 ms}
+)";
+
+static std::optional<Cluster> parse(const std::string &text,
+                                    std::vector<std::string> overrides = {}) {
+  std::string error;
+  auto cluster = parseCluster(text, "c.yaml", error, overrides);
+  EXPECT_TRUE(cluster) << error;
+  return cluster;
+}
+
+/// The text with `from` replaced by `to`, and what the reader says of it.
+static std::string getError(const std::string &from, const std::string &to,
+                            std::vector<std::string> overrides = {}) {
+  std::string text = kText;
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at == std::string::npos)
+    return "";
+  text.replace(at, from.size(), to);
+  std::string error;
+  EXPECT_FALSE(parseCluster(text, "c.yaml", error, overrides)) << to;
+  EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+  return error;
+}
+
+TEST(ClusterTest, ReadsEverything) {
+  auto cluster = parse(kText);
+  ASSERT_TRUE(cluster);
+  EXPECT_EQ(cluster->name, "pair");
+  EXPECT_EQ(cluster->getNumDevices(), 4);
+  ASSERT_EQ(cluster->kinds.size(), 2u);
+  const DeviceKind &slow = cluster->kinds[0], &fast = cluster->kinds[1];
+  EXPECT_EQ(slow.rates[0].second.peak, 2e12);
+  EXPECT_EQ(slow.rates[1].second.efficiency[0].second, 0.5);
+  EXPECT_EQ(slow.memorySize, int64_t(8) << 30);
+  EXPECT_EQ(slow.memoryReserved, int64_t(1) << 30);
+  EXPECT_EQ(slow.memoryBandwidth, 1e11);
+  EXPECT_EQ(slow.overhead, 1e-5);
+  EXPECT_EQ(fast.rates[0].second.efficiency,
+            (std::vector<std::pair<double, double>>{{1e6, 0.25}, {1e8, 0.75}}));
+  EXPECT_EQ(cluster->nodes[1].devices,
+            (std::vector<std::pair<unsigned, int64_t>>{{0, 1}, {1, 1}}));
+  EXPECT_EQ(cluster->node, (Link{5e-6, 1e10, true, 0}));
+  EXPECT_EQ(cluster->network, (Link{2e-5, 1e9, false, 1}));
+  EXPECT_EQ(cluster->computeSlowdown, 1.25);
+  EXPECT_EQ(cluster->collectiveSlowdown, 1.5);
+  EXPECT_EQ(cluster->pieceLatency, 3e-5);
+  EXPECT_EQ(cluster->operators[0],
+            (MeasuredOperator{"nn.matmul", "f32", {128, 64, 32}, 7e-3}));
+  EXPECT_EQ(cluster->collectives[0],
+            (MeasuredCollective{Change::AllToAll, true, 2, 1000000, 3e-3}));
+}
+
+TEST(ClusterTest, PrintsAndReadsBack) {
+  auto cluster = parse(kText);
+  ASSERT_TRUE(cluster);
+  std::string text = print(*cluster);
+  EXPECT_EQ(parse(text), cluster) << text;
+  EXPECT_EQ(print(*parse(text)), text);
+}
+
+TEST(ClusterTest, PrintsNamesThatNeedQuotes) {
+  auto cluster = parse(kText, {"name=it's: a #1"});
+  ASSERT_TRUE(cluster);
+  EXPECT_EQ(cluster->name, "it's: a #1");
+  EXPECT_EQ(parse(print(*cluster))->name, cluster->name);
+}
+
+TEST(ClusterTest, OverridesStandInPlace) {
+  auto cluster = parse(kText, {"link.network.bandwidth=25 Gbit/s",
+                               "nodes.0.count=3", "link.node.queue=2"});
+  ASSERT_TRUE(cluster);
+  EXPECT_EQ(cluster->network->bandwidth, 25e9 / 8);
+  EXPECT_EQ(cluster->getNumDevices(), 8);
+  EXPECT_EQ(cluster->node->queue, 2u);
+}
+
+TEST(ClusterTest, OverridesCanBeWrong) {
+  auto of = [](const char *override) {
+    return getError("pair", "pair", {override});
+  };
+  EXPECT_EQ(of("link.network.bandwidth=25"),
+            "--set link.network.bandwidth=25: found '25' without a unit, "
+            "expected a bandwidth above zero, such as '9.71 Gbit/s'");
+  EXPECT_EQ(of("link.netwrk.bandwidth=25 GB/s"),
+            "--set link.netwrk.bandwidth=25 GB/s: found unknown key 'netwrk', "
+            "expected one of node, network");
+  EXPECT_EQ(of("nodes.2.count=3"), "--set nodes.2.count=3: found '2', "
+                                   "expected an index below 2");
+  EXPECT_EQ(of("name.x=1"),
+            "--set name.x=1: found 'x' below the value 'pair' of c.yaml:1, "
+            "expected the path to end there");
+  EXPECT_EQ(of("bandwidth"),
+            "--set bandwidth: found 'bandwidth', expected KEY=VALUE, such as "
+            "'link.network.bandwidth=25 Gbit/s'");
+}
+
+TEST(ClusterTest, UnknownKeys) {
+  EXPECT_EQ(getError("piece:", "pieces:"),
+            "c.yaml:21: found unknown key 'pieces', expected one of name, "
+            "kinds, nodes, link, interference, piece, measured");
+  EXPECT_EQ(getError("overhead: 1 us", "overheads: 1 us"),
+            "c.yaml:13: found unknown key 'overheads', expected one of rates, "
+            "memory, overhead");
+  EXPECT_EQ(getError("reserved", "kept"),
+            "c.yaml:5: found unknown key 'kept', expected one of size, "
+            "bandwidth, reserved");
+  EXPECT_EQ(getError("peak: 4", "top: 4"),
+            "c.yaml:10: found unknown key 'top', expected one of peak, "
+            "efficiency");
+  EXPECT_EQ(
+      getError("count: 1, devices: {slow: 2}", "count: 1, device: {slow: 2}"),
+      "c.yaml:15: found unknown key 'device', expected one of count, "
+      "devices");
+  EXPECT_EQ(getError("per: device", "for: device"),
+            "c.yaml:18: found unknown key 'for', expected one of latency, "
+            "bandwidth, per, queue");
+  EXPECT_EQ(getError("collective: 1.5", "comm: 1.5"),
+            "c.yaml:20: found unknown key 'comm', expected one of "
+            "computation, collective");
+  EXPECT_EQ(getError("operators:", "ops:"),
+            "c.yaml:23: found unknown key 'ops', expected one of operators, "
+            "collectives");
+  EXPECT_EQ(getError("shape: 128", "dims: 128"),
+            "c.yaml:24: found unknown key 'dims', expected one of operator, "
+            "type, shape, time");
+  EXPECT_EQ(getError("ranks: 2", "size: 2"),
+            "c.yaml:26: found unknown key 'size', expected one of collective, "
+            "link, ranks, bytes, time");
+  EXPECT_EQ(getError("piece: 30 us", "piece: 30 us\npiece: 30 us"),
+            "c.yaml:22: found key 'piece' again, expected it once");
+}
+
+TEST(ClusterTest, MissingKeys) {
+  EXPECT_EQ(getError("overhead: 1 us", ""),
+            "c.yaml:8: found no 'overhead', expected a time of at least zero, "
+            "such as '10 us'");
+  EXPECT_EQ(getError("latency: 5 us, ", ""),
+            "c.yaml:18: found no 'latency', expected a time of at least zero, "
+            "such as '10 us'");
+  EXPECT_EQ(getError(", per: device", ""),
+            "c.yaml:18: found no 'per', expected one of node, device");
+  EXPECT_EQ(getError("  node: {latency: 5 us, bandwidth: 80 Gbit/s, per: "
+                     "device}\n",
+                     ""),
+            "c.yaml:18: found no link 'node', expected one, as nodes have "
+            "several devices");
+  EXPECT_EQ(getError("  network: {latency: 20 us, bandwidth: 1 GB/s, per: "
+                     "node, queue: 1}\n",
+                     ""),
+            "c.yaml:18: found no link 'network', expected one, as there are "
+            "several nodes");
+  EXPECT_EQ(getError("{count: 1, devices: {slow: 2}}", "{count: 1}"),
+            "c.yaml:15: found no 'devices', expected a number per kind, such "
+            "as {V100: 8}");
+  EXPECT_EQ(getError("name: pair\n", ""),
+            "c.yaml:1: found no 'name', expected the cluster's name");
+}
+
+TEST(ClusterTest, MissingAndWrongUnits) {
+  EXPECT_EQ(getError("80 Gbit/s", "80"),
+            "c.yaml:18: found '80' without a unit, expected a bandwidth above "
+            "zero, such as '9.71 Gbit/s'");
+  EXPECT_EQ(getError("8 GiB", "8"),
+            "c.yaml:5: found '8' without a unit, expected a size above zero, "
+            "such as '32 GiB'");
+  EXPECT_EQ(getError("f32: 2 TFLOP/s", "f32: 2"),
+            "c.yaml:4: found '2' without a unit, expected a rate of "
+            "computation above zero, such as '125 TFLOP/s'");
+  EXPECT_EQ(getError("30 us", "30"),
+            "c.yaml:21: found '30' without a unit, expected a time of at "
+            "least zero, such as '10 us'");
+  EXPECT_EQ(getError("{1 MFLOP: 0.25", "{1: 0.25"),
+            "c.yaml:11: found '1' without a unit, expected an amount of work "
+            "above zero, such as '100 MFLOP'");
+  EXPECT_EQ(getError("80 Gbit/s", "80 Gbit"),
+            "c.yaml:18: found '80 Gbit', expected a bandwidth above zero, such "
+            "as '9.71 Gbit/s'");
+  EXPECT_EQ(getError("computation: 1.25", "computation: 1.25 x"),
+            "c.yaml:20: found '1.25 x', expected a factor of at least 1, such "
+            "as 1.14");
+}
+
+TEST(ClusterTest, RatesBeyondTheirRange) {
+  EXPECT_EQ(getError("80 Gbit/s", "0 Gbit/s"),
+            "c.yaml:18: found '0 Gbit/s', expected a bandwidth above zero, "
+            "such as '9.71 Gbit/s'");
+  EXPECT_EQ(getError("f32: 2 TFLOP/s", "f32: -2 TFLOP/s"),
+            "c.yaml:4: found '-2 TFLOP/s', expected a rate of computation "
+            "above zero, such as '125 TFLOP/s'");
+  EXPECT_EQ(getError("latency: 5 us", "latency: -5 us"),
+            "c.yaml:18: found '-5 us', expected a time of at least zero, such "
+            "as '10 us'");
+  EXPECT_EQ(getError("30 us", "inf s"),
+            "c.yaml:21: found 'inf s', expected a time of at least zero, such "
+            "as '10 us'");
+  EXPECT_EQ(getError("30 us", "1e999 s"),
+            "c.yaml:21: found '1e999 s', expected a time of at least zero, "
+            "such as '10 us'");
+  EXPECT_EQ(getError("efficiency: 0.5", "efficiency: 1.5"),
+            "c.yaml:4: found '1.5', expected a share above 0 and at most 1, "
+            "such as 0.7");
+  EXPECT_EQ(getError("computation: 1.25", "computation: 0.5"),
+            "c.yaml:20: found '0.5', expected a factor of at least 1, such as "
+            "1.14");
+  EXPECT_EQ(getError("count: 1, devices: {slow: 2}",
+                     "count: 1.5, devices: {slow: 2}"),
+            "c.yaml:15: found '1.5', expected a whole number above zero, such "
+            "as 8");
+  EXPECT_EQ(getError("count: 1, devices: {slow: 2}",
+                     "count: 9999999, devices: {slow: 2}"),
+            "c.yaml:15: found 20000000 devices, expected at most 1048576");
+  EXPECT_EQ(getError("reserved: 1 GiB", "reserved: 8 GiB"),
+            "c.yaml:5: found all of the memory reserved, expected 'reserved' "
+            "below 'size'");
+  EXPECT_EQ(getError("100 MFLOP: 0.75", "0.5 MFLOP: 0.75"),
+            "c.yaml:11: found '0.5 MFLOP', expected more work than the entry "
+            "before");
+}
+
+TEST(ClusterTest, ValuesOfAnotherKind) {
+  EXPECT_EQ(getError("slow: 1, fast: 1", "slow: 1, quick: 1"),
+            "c.yaml:16: found kind 'quick', expected one that stands under "
+            "'kinds'");
+  EXPECT_EQ(getError("per: device", "per: machine"),
+            "c.yaml:18: found 'machine', expected one of node, device");
+  EXPECT_EQ(getError("queue: 1", "queue: 7"),
+            "c.yaml:19: found '7', expected one of 0, 1, 2, 3");
+  EXPECT_EQ(getError("all-to-all", "broadcast"),
+            "c.yaml:26: found 'broadcast', expected one of all-gather, "
+            "reduce-scatter, all-reduce, all-to-all");
+  EXPECT_EQ(getError("128x64x32", "128x-4"),
+            "c.yaml:24: found '128x-4', expected a shape, such as 128x64");
+  EXPECT_EQ(getError("30 us", "[30 us]"),
+            "c.yaml:21: found a list, expected a time of at least zero, such "
+            "as '10 us'");
+  EXPECT_EQ(getError("{latency: 5 us, bandwidth: 80 Gbit/s, per: device}",
+                     "80 Gbit/s"),
+            "c.yaml:18: found '80 Gbit/s', expected 'latency', 'bandwidth' and "
+            "'per'");
+  EXPECT_EQ(getError("name: pair", "name: {a: b}"),
+            "c.yaml:1: found keys and values, expected the cluster's name");
+  EXPECT_EQ(getError("  - {count: 1, devices: {slow: 2}}\n"
+                     "  - {count: 1, devices: {slow: 1, fast: 1}}\n",
+                     ""),
+            "c.yaml:14: found nothing, expected a list of 'count' and "
+            "'devices'");
+}
+
+TEST(ClusterTest, TextThatIsNoCluster) {
+  auto of = [](const char *text) {
+    std::string error;
+    EXPECT_FALSE(parseCluster(text, "c.yaml", error)) << text;
+    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+    return error;
+  };
+  EXPECT_EQ(of("").substr(0, 9), "c.yaml:1:");
+  EXPECT_EQ(of("# only a comment\n").substr(0, 7), "c.yaml:");
+  EXPECT_EQ(of("a: [1, 2").substr(0, 7), "c.yaml:");
+  EXPECT_EQ(of("name: x\n\t- y: }{").substr(0, 7), "c.yaml:");
+  EXPECT_EQ(of("- 1\n- 2\n"),
+            "c.yaml:1: found a list, expected a cluster: 'name', 'kinds', "
+            "'nodes', 'link'");
+  EXPECT_EQ(of("name: &a x\nkinds: *a\n"),
+            "c.yaml:1: found an anchor or a tag, expected the value itself");
+  std::string error;
+  EXPECT_FALSE(readCluster("/nowhere/c.yaml", error));
+  EXPECT_EQ(error, "/nowhere/c.yaml: found no readable file, expected a "
+                   "cluster, such as examples/clusters/laptop.yaml");
+}
+
+TEST(ClusterTest, CutAnywhereIsReadOrRefused) {
+  std::string text = kText;
+  for (size_t size = 0; size < text.size(); ++size) {
+    std::string error;
+    if (!parseCluster(text.substr(0, size), "c.yaml", error)) {
+      EXPECT_EQ(error.substr(0, 7), "c.yaml:") << size;
+      EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+    }
+  }
+}
+
+TEST(ClusterTest, ShippedExamples) {
+  std::vector<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(TANDEM_CLUSTERS))
+    names.push_back(entry.path().stem());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"a100-4x8", "h100-128x8",
+                                             "h100-8x8", "laptop", "v100-1x8",
+                                             "v100-2x4", "v100-8x8"}));
+  for (const std::string &name : names) {
+    std::string error;
+    auto cluster = readCluster(TANDEM_CLUSTERS + name + ".yaml", error);
+    ASSERT_TRUE(cluster) << error;
+    EXPECT_EQ(cluster->name, name);
+    EXPECT_EQ(parse(print(*cluster)), cluster);
+  }
+}
+
+TEST(ClusterTest, DocumentedExample) {
+  std::stringstream text;
+  text << std::ifstream(TANDEM_DOCS "clusters.md").rdbuf();
+  std::string document = text.str(), fence = "```yaml\n";
+  size_t begin = document.find(fence) + fence.size();
+  auto cluster =
+      parse(document.substr(begin, document.find("```", begin) - begin));
+  ASSERT_TRUE(cluster);
+  EXPECT_EQ(cluster->getNumDevices(), 8);
+  EXPECT_EQ(cluster->collectives.size(), 1u);
+}
