@@ -7,6 +7,7 @@
 
 #include "tandem/Cost/Changes.h"
 #include <algorithm>
+#include <queue>
 #include <tuple>
 
 using namespace tandem::cost;
@@ -109,57 +110,65 @@ static std::optional<AxisChange> applyChange(const SearchProblem &problem,
 //===----------------------------------------------------------------------===//
 
 /// Makes or betters the node that a change on `axis` to `to` leads to. Of equal
-/// costs the one with fewer changes stays, then the one found first.
-void ChangeTable::relax(Tree &tree, unsigned tensor, const Node &node,
-                        unsigned axis, Form to) const {
+/// costs the one with fewer changes stays, then the one found first. True if
+/// the node is to be looked at (again).
+bool ChangeTable::relax(Tree &tree, unsigned tensor, const Node &node,
+                        unsigned axis, Form to, Layout &layout) const {
   Node next = node;
   std::optional<AxisChange> change = applyChange(
       problem, problem.tensors[tensor], node.layout, axis, to, next.cost);
   if (!change)
-    return;
+    return false;
   next.previous = node.layout;
   next.layout[axis] = to;
   if (!problem.isDivisible(tensor, next.layout))
-    return;
+    return false;
   next.change = *change;
   next.total = next.cost.getTotal(problem.getNumStrands());
   next.numChanges = node.numChanges + 1;
   next.isDone = false;
-  auto [place, isNew] = tree.try_emplace(next.layout.getKey(), next);
-  if (!isNew && !place->second.isDone &&
-      std::tie(next.total, next.numChanges) <
+  layout = next.layout;
+  auto [place, isNew] = tree.try_emplace(layout.getKey(), next);
+  if (isNew)
+    return true;
+  if (place->second.isDone ||
+      std::tie(next.total, next.numChanges) >=
           std::tie(place->second.total, place->second.numChanges))
-    place->second = next;
+    return false;
+  place->second = next;
+  return true;
 }
 
+/// Dijkstra's algorithm. Equal nodes are taken in the order of their keys, so
+/// that the result does not depend on the table's.
 ChangeTable::Tree ChangeTable::makeTree(unsigned tensor,
                                         const Layout &from) const {
+  using Entry = std::tuple<double, unsigned, uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue;
   Tree tree;
   Node root;
   root.layout = root.previous = from;
   tree.emplace(from.getKey(), root);
+  queue.emplace(0, 0, from.getKey());
   Form rank = static_cast<Form>(problem.tensors[tensor].shape.size());
-  while (true) {
-    // The layouts are few: the nearest one is found by looking at all. Equal
-    // ones are taken in the order of their keys, so that the result does not
-    // depend on the table's.
-    Node *nearest = nullptr;
-    auto getRank = [](const Node &node) {
-      return std::make_tuple(node.total, node.numChanges, node.layout.getKey());
-    };
-    for (auto &entry : tree)
-      if (!entry.second.isDone &&
-          (!nearest || getRank(entry.second) < getRank(*nearest)))
-        nearest = &entry.second;
-    if (!nearest)
-      return tree;
-    nearest->isDone = true;
-    Node node = *nearest;
+  while (!queue.empty()) {
+    auto [total, numChanges, key] = queue.top();
+    queue.pop();
+    Node &nearest = tree.find(key)->second;
+    if (nearest.isDone)
+      continue;
+    nearest.isDone = true;
+    Node node = nearest;
+    Layout layout;
     for (unsigned axis = 0; axis < problem.axes.size(); ++axis)
       for (Form to = kFull; to < rank; ++to)
-        if (to != node.layout[axis])
-          relax(tree, tensor, node, axis, to);
+        if (to != node.layout[axis] &&
+            relax(tree, tensor, node, axis, to, layout)) {
+          const Node &next = tree.find(layout.getKey())->second;
+          queue.emplace(next.total, next.numChanges, layout.getKey());
+        }
   }
+  return tree;
 }
 
 const ChangeTable::Tree &ChangeTable::getTree(unsigned tensor,

@@ -83,8 +83,8 @@ private:
 
   const Tree &getTree(unsigned tensor, const Layout &from);
   Tree makeTree(unsigned tensor, const Layout &from) const;
-  void relax(Tree &tree, unsigned tensor, const Node &node, unsigned axis,
-             Form to) const;
+  bool relax(Tree &tree, unsigned tensor, const Node &node, unsigned axis,
+             Form to, Layout &layout) const;
 
   const SearchProblem &problem;
   /// Tensors of equal shape and element size share trees.
