@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Cost/Cost.h"
+#include "HidupCost.h"
 #include "TimeLine.h"
 #include <algorithm>
 #include <tuple>
@@ -125,11 +126,8 @@ std::optional<CostReport> tandem::cost::cost(const SearchProblem &problem,
                                              const Plan &plan,
                                              ChangeTable &table,
                                              std::string &error) {
-  // `hidup`: dispatch to costHidup here.
-  if (problem.accounting != Accounting::Tandem) {
-    error = "the accounting is not there yet";
-    return std::nullopt;
-  }
+  if (problem.accounting != Accounting::Tandem)
+    return costHidup(problem, plan, error);
   std::optional<Placement> placement = placeCopies(problem, plan, table, error);
   if (!placement)
     return std::nullopt;

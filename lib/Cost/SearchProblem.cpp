@@ -49,6 +49,9 @@ bool SearchProblem::isDivisible(unsigned tensor, const Layout &layout) const {
       continue;
     if (form >= static_cast<Form>(shape.size()))
       return false;
+    // The paper's problems split unevenly, and its costs count whole tensors.
+    if (accounting != Accounting::Tandem)
+      continue;
     parts[form] *= axes[axis].size;
     if (shape[form] % parts[form] != 0)
       return false;

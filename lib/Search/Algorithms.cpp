@@ -16,7 +16,7 @@ Algorithm tandem::search::findAlgorithm(std::string_view name) {
   };
   // Each algorithm adds its own line.
   static constexpr Entry entries[] = {
-      {"", nullptr},
+      {"hidup", searchHidup},
   };
   for (const Entry &entry : entries)
     if (entry.name == name)

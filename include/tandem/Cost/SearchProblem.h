@@ -143,7 +143,8 @@ struct SearchProblem {
   /// together: divided by the sizes of the space axes that split it, times k if
   /// it is `reduce` over time.
   int64_t getBytes(unsigned tensor, const Layout &layout) const;
-  /// Whether every dimension divides by the axes that split it together.
+  /// Whether every dimension divides by the axes that split it together. The
+  /// `hidup-*` accountings only ask that the dimension exists.
   bool isDivisible(unsigned tensor, const Layout &layout) const;
 };
 

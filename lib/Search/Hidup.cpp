@@ -1,0 +1,422 @@
+//===- Hidup.cpp - HiDup's dynamic programming ----------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// HiDup (Zhang et al., SoCC 2022), section 4.2 and figure 4. The paper appends
+// whole stages to strategies and keeps, per cut and forms of its tensors, those
+// that no other dominates. Here the order is walked operator by operator, and
+// the stage that is still open is part of the label: every way to compose a
+// stage is then shared with all the others that lead to the same state, and
+// there is no limit on a stage's size. docs/rationale/search.md says what each
+// reduction rests on.
+//
+// Times are integers (fractions of a second, see `Units`), so that equal sums
+// are equal in whatever order they are formed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "HidupLabels.h"
+#include "HidupStates.h"
+#include "tandem/Search/Search.h"
+#include <chrono>
+#include <tuple>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+using namespace tandem::search::hidup;
+
+namespace {
+/// What led to a label: a chain of decisions, newest first.
+struct Node {
+  uint32_t before;
+  Decision decision;
+};
+/// In place of a signature: a stage begins at this operator.
+constexpr unsigned kCut = ~0u;
+
+/// A label that is not yet known to stay.
+struct Candidate {
+  Label label;
+  uint32_t state;
+  /// Its decisions, in the list of the step.
+  uint32_t firstDecision, numDecisions;
+};
+
+/// The labels in front of an operator, by state, none dominated by another.
+struct Front {
+  StateTable states;
+  /// State i has the labels begins[i] ... begins[i + 1] - 1.
+  std::vector<uint32_t> begins;
+  std::vector<Label> labels;
+
+  std::span<const Label> getLabels(unsigned state) const {
+    return {labels.data() + begins[state], begins[state + 1] - begins[state]};
+  }
+};
+
+/// Labels in front of one operator: above the first number the worst ones are
+/// dropped, to bound memory, and the second are kept. Never reached by the
+/// problems of the paper, which have some hundred.
+constexpr size_t kMaxLabels = 1 << 20, kKeptLabels = 1 << 18;
+/// Kept after an interruption, to find some plan quickly.
+constexpr size_t kHurriedLabels = 64;
+
+class Walk {
+public:
+  Walk(const Model &model, const SearchOptions &options)
+      : model(model), options(options) {}
+
+  /// The decisions of the best plan; none if there is none, or if labels were
+  /// dropped (`isExact`) and those left were dead ends.
+  std::optional<Plan> run();
+  bool isExact() const { return dropped == kNever; }
+  /// A plan can only cost less than the one found if it costs at least this.
+  Time getBound() const { return dropped; }
+  /// Number of labels that were made.
+  uint64_t getNumVisited() const { return numVisited; }
+  /// The operator that no label got past.
+  unsigned getLastOperator() const { return lastOperator; }
+
+private:
+  static constexpr Time kNever = std::numeric_limits<Time>::max();
+
+  void start();
+  bool isInterrupted(unsigned op);
+  void keepBest(size_t number);
+  void collectHistory();
+  void close(unsigned op);
+  void expand(unsigned op, const Front &from);
+  void step(unsigned op);
+  void add(const Label &label, const Transition &transition, unsigned state);
+  void select(Front &into);
+  void selectState(std::span<uint32_t> candidates, Front &into);
+  uint32_t record(const Candidate &candidate);
+  Plan trace(const Label &label) const;
+
+  const Model &model;
+  const SearchOptions &options;
+  std::chrono::steady_clock::time_point begin =
+      std::chrono::steady_clock::now();
+  /// In front of the current operator: with the stage going on, and with a new
+  /// one beginning.
+  Front open, closed, next;
+  std::vector<Candidate> candidates;
+  std::vector<Decision> decisions;
+  std::vector<uint32_t> sorted, starts;
+  std::vector<Time> values;
+  std::vector<Node> history;
+  /// Size of the history at which it is worth looking for what is dead.
+  size_t historyLimit = 1 << 20;
+  bool isHurried = false;
+  /// Least value of a label that was dropped undominated.
+  Time dropped = kNever;
+  uint64_t numVisited = 0;
+  unsigned lastOperator = 0;
+};
+} // namespace
+
+void Walk::start() {
+  history.assign(1, {});
+  open.states.reset(0);
+  open.states.insert({});
+  open.labels.assign(1, Label());
+  open.begins = {0, 1};
+}
+
+void Walk::add(const Label &label, const Transition &transition,
+               unsigned state) {
+  Label added = label;
+  added.open.forward += transition.forward;
+  added.open.backward += transition.backward;
+  added.open.computation += transition.computation;
+  added.hasChange |= transition.hasChange;
+  candidates.push_back(
+      {added, state,
+       static_cast<uint32_t>(decisions.size() - transition.decisions.size()),
+       static_cast<uint32_t>(transition.decisions.size())});
+}
+
+/// Ends the open stage in front of `op`. Only where something has been changed
+/// in it: else it belongs to the stage before, which costs no more.
+void Walk::close(unsigned op) {
+  closed.states.reset(model.operators[op].slots.size());
+  decisions.assign(1, {op, kCut});
+  std::vector<TensorState> old;
+  for (unsigned i = 0; i < open.states.size(); ++i) {
+    old.clear();
+    for (TensorState tensor : open.states[i])
+      old.push_back(tensor.makeOld());
+    std::optional<unsigned> state;
+    for (const Label &label : open.getLabels(i)) {
+      if (!label.hasChange && label.numStages > 1)
+        continue;
+      if (!state)
+        state = closed.states.insert(old);
+      Label ended{label.closed + getHidupTime(model.accounting, label.open),
+                  {label.open.computation},
+                  label.history,
+                  label.numStages + 1};
+      candidates.push_back({ended, *state, 0, 1});
+    }
+  }
+  select(closed);
+}
+
+void Walk::expand(unsigned op, const Front &from) {
+  Expander expander(model, op);
+  for (unsigned i = 0; i < from.states.size(); ++i)
+    for (const Transition &transition : expander.expand(from.states[i])) {
+      unsigned state = next.states.insert(transition.state);
+      decisions.insert(decisions.end(), transition.decisions.begin(),
+                       transition.decisions.end());
+      for (const Label &label : from.getLabels(i))
+        add(label, transition, state);
+    }
+}
+
+void Walk::step(unsigned op) {
+  bool mayClose = op > 0 && !model.operators[op].isDeferred;
+  if (mayClose)
+    close(op);
+  decisions.clear();
+  next.states.reset(model.operators[op + 1].slots.size());
+  expand(op, open);
+  if (mayClose)
+    expand(op, closed);
+  select(next);
+  std::swap(open, next);
+}
+
+//===----------------------------------------------------------------------===//
+// Dominance
+//===----------------------------------------------------------------------===//
+
+uint32_t Walk::record(const Candidate &candidate) {
+  uint32_t last = candidate.label.history;
+  for (uint32_t i = 0; i < candidate.numDecisions; ++i) {
+    history.push_back({last, decisions[candidate.firstDecision + i]});
+    last = history.size() - 1;
+  }
+  return last;
+}
+
+/// Keeps of the candidates of one state those that no other dominates. One with
+/// a larger value never dominates.
+void Walk::selectState(std::span<uint32_t> indices, Front &into) {
+  std::sort(indices.begin(), indices.end(), [&](uint32_t a, uint32_t b) {
+    return std::tie(values[a], candidates[a].label.numStages, a) <
+           std::tie(values[b], candidates[b].label.numStages, b);
+  });
+  size_t first = into.labels.size();
+  for (uint32_t index : indices) {
+    const Label &label = candidates[index].label;
+    bool isDominated = false;
+    for (size_t i = first; i < into.labels.size() && !isDominated; ++i)
+      isDominated = dominates(model.accounting, into.labels[i], label);
+    if (isDominated)
+      continue;
+    into.labels.push_back(label);
+    into.labels.back().history = record(candidates[index]);
+  }
+}
+
+/// Makes the labels of `into` of the candidates, and clears those.
+void Walk::select(Front &into) {
+  numVisited += candidates.size();
+  unsigned numStates = into.states.size();
+  starts.assign(numStates + 1, 0);
+  values.clear();
+  for (const Candidate &candidate : candidates) {
+    ++starts[candidate.state + 1];
+    values.push_back(getValue(model.accounting, candidate.label));
+  }
+  for (unsigned i = 0; i < numStates; ++i)
+    starts[i + 1] += starts[i];
+  sorted.resize(candidates.size());
+  std::vector<uint32_t> places(starts.begin(), starts.end() - 1);
+  for (uint32_t i = 0; i < candidates.size(); ++i)
+    sorted[places[candidates[i].state]++] = i;
+  into.labels.clear();
+  into.begins.assign(1, 0);
+  for (unsigned i = 0; i < numStates; ++i) {
+    selectState(std::span(sorted).subspan(starts[i], starts[i + 1] - starts[i]),
+                into);
+    into.begins.push_back(into.labels.size());
+  }
+  candidates.clear();
+}
+
+//===----------------------------------------------------------------------===//
+// The plan
+//===----------------------------------------------------------------------===//
+
+Plan Walk::trace(const Label &label) const {
+  Plan plan;
+  unsigned numOperators = model.operators.size() - 1;
+  plan.signatures.assign(numOperators, 0);
+  plan.stageEnds.push_back(numOperators);
+  for (uint32_t i = label.history; i != 0; i = history[i].before) {
+    const Decision &decision = history[i].decision;
+    if (decision.signature == kCut)
+      plan.stageEnds.push_back(decision.op);
+    else
+      plan.signatures[decision.op] = decision.signature;
+  }
+  std::reverse(plan.stageEnds.begin(), plan.stageEnds.end());
+  return plan;
+}
+
+//===----------------------------------------------------------------------===//
+// Limits
+//===----------------------------------------------------------------------===//
+
+bool Walk::isInterrupted(unsigned op) {
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - begin;
+  if (options.timeLimit > 0 && seconds.count() > options.timeLimit)
+    return true;
+  if (!options.progress)
+    return false;
+  Time bound = kNever;
+  for (const Label &label : open.labels)
+    bound = std::min(bound, getValue(model.accounting, label));
+  return !options.progress(double(op + 1) / (model.operators.size() - 1),
+                           std::numeric_limits<double>::infinity(),
+                           bound * model.secondsPerUnit);
+}
+
+/// Drops all but the labels of the least values.
+void Walk::keepBest(size_t number) {
+  if (open.labels.size() <= number)
+    return;
+  std::vector<std::pair<Time, uint32_t>> ranks;
+  for (const Label &label : open.labels)
+    ranks.emplace_back(getValue(model.accounting, label), ranks.size());
+  std::nth_element(ranks.begin(), ranks.begin() + number, ranks.end());
+  std::pair<Time, uint32_t> first = ranks[number];
+  dropped = std::min(dropped, first.first);
+  size_t kept = 0;
+  for (unsigned state = 0, i = 0; state < open.states.size(); ++state) {
+    unsigned end = open.begins[state + 1];
+    for (; i < end; ++i)
+      if (std::pair(getValue(model.accounting, open.labels[i]), i) < first)
+        open.labels[kept++] = open.labels[i];
+    open.begins[state + 1] = kept;
+  }
+  open.labels.resize(kept);
+}
+
+/// Forgets the decisions that no label rests on.
+void Walk::collectHistory() {
+  std::vector<uint32_t> places(history.size(), 0);
+  for (const Label &label : open.labels)
+    places[label.history] = 1;
+  for (size_t i = history.size(); i-- > 1;)
+    if (places[i])
+      places[history[i].before] = 1;
+  places[0] = 0;
+  size_t numKept = 1;
+  for (size_t i = 1; i < history.size(); ++i) {
+    if (!places[i])
+      continue;
+    history[numKept] = {places[history[i].before], history[i].decision};
+    places[i] = numKept++;
+  }
+  history.resize(numKept);
+  for (Label &label : open.labels)
+    label.history = places[label.history];
+  historyLimit = std::max<size_t>(2 * numKept, 1 << 20);
+}
+
+//===----------------------------------------------------------------------===//
+// The search
+//===----------------------------------------------------------------------===//
+
+std::optional<Plan> Walk::run() {
+  start();
+  for (unsigned op = 0; op + 1 < model.operators.size(); ++op) {
+    step(op);
+    lastOperator = op;
+    if (open.labels.empty())
+      return std::nullopt;
+    isHurried = isHurried || isInterrupted(op);
+    if (isHurried)
+      keepBest(kHurriedLabels);
+    else if (open.labels.size() > kMaxLabels)
+      keepBest(kKeptLabels);
+    if (history.size() > historyLimit)
+      collectHistory();
+  }
+  // Nothing is alive: one state, whose first label has the least value.
+  return trace(open.labels.front());
+}
+
+/// What no plan undercuts: the computation of each operator counts at least
+/// four times (in max(F, f), twice in the backward pass, and as the last F or
+/// the next D).
+static double getComputationBound(const SearchProblem &problem) {
+  double bound = 0;
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Signature &signature : problem.getSignatures(op))
+      least = std::min(least, signature.seconds);
+    bound += 4 * least;
+  }
+  return bound;
+}
+
+/// The better of the plan found and those to start from.
+static std::optional<Plan> chooseBest(const SearchProblem &problem,
+                                      std::optional<Plan> found,
+                                      const std::vector<Plan> &starts,
+                                      std::string &error) {
+  if (found && !derive(problem, *found, error))
+    return std::nullopt;
+  for (Plan start : starts) {
+    std::string reason;
+    if (derive(problem, start, reason) && (!found || start.cost < found->cost))
+      found = std::move(start);
+  }
+  return found;
+}
+
+SearchResult tandem::search::searchHidup(const SearchProblem &problem,
+                                         const SearchOptions &options) {
+  SearchResult result;
+  if (problem.accounting == Accounting::Tandem) {
+    result.error = "the problem has the accounting tandem, the search hidup "
+                   "expects hidup-serial or hidup-overlapped";
+    return result;
+  }
+  std::optional<Model> model = makeModel(problem, result.error);
+  if (!model)
+    return result;
+  Walk walk(*model, options);
+  std::optional<Plan> found = walk.run();
+  result.numVisited = walk.getNumVisited();
+  result.isInfeasible = !found && walk.isExact();
+  result.plan =
+      chooseBest(problem, std::move(found), options.starts, result.error);
+  if (!result.plan) {
+    const Operator &last = problem.operators[walk.getLastOperator()];
+    if (result.error.empty())
+      result.error =
+          "no plan was found: none of those left gives operator " + last.name +
+          " the forms of one of its signatures" +
+          (walk.isExact()
+               ? ""
+               : ", and others were dropped for lack of time or memory");
+    return result;
+  }
+  double cost = result.plan->cost;
+  double bound = walk.isExact()
+                     ? cost
+                     : std::min(cost, walk.getBound() * model->secondsPerUnit);
+  result.plan->lowerBound =
+      std::min(cost, std::max(bound, getComputationBound(problem)));
+  result.plan->isOptimal = result.plan->lowerBound == cost;
+  return result;
+}

@@ -1,0 +1,217 @@
+//===- HidupModel.cpp - a search problem, indexed for HiDup's walk --------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "HidupModel.h"
+#include <cmath>
+
+using namespace tandem::cost;
+using namespace tandem::search::hidup;
+
+namespace {
+class Builder {
+public:
+  Builder(const SearchProblem &problem, std::string &error)
+      : problem(problem), error(error) {
+    model.accounting = problem.accounting;
+    model.tensors.resize(problem.tensors.size());
+    model.operators.resize(problem.operators.size() + 1);
+  }
+
+  std::optional<Model> run();
+
+private:
+  FormIndex addForm(unsigned tensor, Form form);
+  bool addSignatures(unsigned op);
+  bool chooseUnits();
+  Time toUnits(double seconds) const {
+    return std::llround(seconds / model.secondsPerUnit);
+  }
+  void addTimes(unsigned op);
+  void addChanges(unsigned tensor);
+  void findUses();
+  void defer(unsigned op);
+  void addSlots(unsigned op);
+  std::vector<Slot> makeSlots(unsigned op);
+
+  const SearchProblem &problem;
+  std::string &error;
+  Model model;
+};
+} // namespace
+
+FormIndex Builder::addForm(unsigned tensor, Form form) {
+  std::vector<Form> &forms = model.tensors[tensor].forms;
+  auto place = std::find(forms.begin(), forms.end(), form);
+  FormIndex index = place - forms.begin();
+  if (place == forms.end())
+    forms.push_back(form);
+  return index;
+}
+
+bool Builder::addSignatures(unsigned op) {
+  const Operator &info = problem.operators[op];
+  for (const Signature &signature : problem.getSignatures(op)) {
+    ModelSignature &added = model.operators[op].signatures.emplace_back();
+    for (unsigned i = 0; i < info.operands.size(); ++i)
+      added.operands.push_back(
+          addForm(info.operands[i], signature.operands[i][0]));
+    for (unsigned i = 0; i < info.results.size(); ++i)
+      added.results.push_back(
+          addForm(info.results[i], signature.results[i][0]));
+  }
+  for (const std::vector<unsigned> *list : {&info.operands, &info.results})
+    for (unsigned tensor : *list)
+      if (model.tensors[tensor].forms.size() > kMaxForms) {
+        error = "tensor " + problem.tensors[tensor].name + " has more than " +
+                std::to_string(kMaxForms) +
+                " forms, the search hidup expects fewer: use the search tandem";
+        return false;
+      }
+  return true;
+}
+
+/// A unit is 2^-k s with the largest k for which no sum can overflow: far below
+/// the precision of the doubles that the costs are given in.
+bool Builder::chooseUnits() {
+  double total = 0;
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    double most = 0;
+    for (const Signature &signature : problem.getSignatures(op))
+      most = std::max(most, signature.seconds);
+    total += most;
+  }
+  for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {
+    double most = 0;
+    for (Form from : model.tensors[tensor].forms)
+      for (Form to : model.tensors[tensor].forms)
+        if (auto change = getHidupChange(problem, tensor, from, to))
+          most = std::max({most, change->forward, change->backward});
+    total += most;
+  }
+  if (!std::isfinite(total)) {
+    error = "the costs of the problem add up to " + std::to_string(total) +
+            " s, expected a finite number";
+    return false;
+  }
+  // A stage counts each time at most eight times.
+  int exponent = total > 0 ? std::ilogb(total) : 0;
+  model.secondsPerUnit = std::ldexp(1.0, exponent + 1 + 3 - 61);
+  return true;
+}
+
+void Builder::addTimes(unsigned op) {
+  const SignatureSet &signatures = problem.getSignatures(op);
+  for (unsigned i = 0; i < signatures.size(); ++i)
+    model.operators[op].signatures[i].computation =
+        toUnits(signatures[i].seconds);
+}
+
+void Builder::addChanges(unsigned tensor) {
+  ModelTensor &info = model.tensors[tensor];
+  for (Form from : info.forms) {
+    FormSet reachable = 0;
+    for (FormIndex to = 0; to < info.forms.size(); ++to) {
+      ModelChange &added = info.changes.emplace_back();
+      auto change = getHidupChange(problem, tensor, from, info.forms[to]);
+      if (!change || from == info.forms[to])
+        continue;
+      added = {true, toUnits(change->forward), toUnits(change->backward)};
+      reachable |= FormSet(1) << to;
+    }
+    info.reachable.push_back(reachable);
+  }
+}
+
+void Builder::findUses() {
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    for (unsigned tensor : problem.operators[op].operands) {
+      ModelTensor &info = model.tensors[tensor];
+      if (!info.isUsed)
+        info.firstUse = op;
+      info.isUsed = true;
+      info.lastUse = op;
+    }
+}
+
+void Builder::defer(unsigned op) {
+  const Operator &info = problem.operators[op];
+  if (!info.operands.empty() || info.results.size() != 1 ||
+      !model.tensors[info.results[0]].isUsed)
+    return;
+  for (const ModelSignature &signature : model.operators[op].signatures)
+    if (signature.computation != 0)
+      return;
+  model.operators[op].isDeferred = true;
+  model.tensors[info.results[0]].source = op;
+}
+
+/// The slots behind `op`, without what is wanted.
+std::vector<Slot> Builder::makeSlots(unsigned op) {
+  const Operator &info = problem.operators[op];
+  const std::vector<Slot> &before = model.operators[op].slots;
+  std::vector<Slot> slots;
+  for (unsigned i = 0; i < before.size(); ++i)
+    if (model.tensors[before[i].tensor].lastUse > op)
+      slots.push_back({before[i].tensor, i, 0});
+  for (unsigned i = 0; i < info.results.size(); ++i)
+    if (model.tensors[info.results[i]].isUsed)
+      slots.push_back(
+          {info.results[i], static_cast<unsigned>(before.size()) + i, 0});
+  return slots;
+}
+
+void Builder::addSlots(unsigned op) {
+  ModelOperator &added = model.operators[op];
+  const Operator &info = problem.operators[op];
+  for (unsigned i = 0; i < info.operands.size(); ++i) {
+    unsigned tensor = info.operands[i];
+    auto place =
+        std::find_if(added.slots.begin(), added.slots.end(),
+                     [&](const Slot &slot) { return slot.tensor == tensor; });
+    added.operandSlots.push_back(place - added.slots.begin());
+    bool isLast = model.tensors[tensor].lastUse == op &&
+                  std::find(info.operands.begin() + i + 1, info.operands.end(),
+                            tensor) == info.operands.end();
+    added.isLastUse.push_back(isLast);
+  }
+  model.operators[op + 1].slots = makeSlots(op);
+}
+
+std::optional<Model> Builder::run() {
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    if (!addSignatures(op))
+      return std::nullopt;
+  if (!chooseUnits())
+    return std::nullopt;
+  for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor)
+    addChanges(tensor);
+  findUses();
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    addTimes(op);
+    defer(op);
+    addSlots(op);
+  }
+  // Wanted forms are collected from behind.
+  std::vector<FormSet> wanted(problem.tensors.size(), 0);
+  for (unsigned op = problem.operators.size(); op-- > 0;) {
+    for (const ModelSignature &signature : model.operators[op].signatures)
+      for (unsigned i = 0; i < signature.operands.size(); ++i)
+        wanted[problem.operators[op].operands[i]] |= FormSet(1)
+                                                     << signature.operands[i];
+    for (Slot &slot : model.operators[op].slots)
+      slot.wanted = wanted[slot.tensor];
+  }
+  return std::move(model);
+}
+
+std::optional<Model>
+tandem::search::hidup::makeModel(const SearchProblem &problem,
+                                 std::string &error) {
+  if (!checkHidupProblem(problem, error))
+    return std::nullopt;
+  return Builder(problem, error).run();
+}
