@@ -28,7 +28,7 @@ static std::string quote(const std::string &text) {
 static void print(std::ostream &out, const ComputeRate &rate) {
   std::string peak = printQuantity(rate.peak, Quantity::Rate);
   if (rate.efficiency.empty()) {
-    out << peak << "\n";
+    out << " " << peak << "\n";
     return;
   }
   out << "\n        peak: " << peak << "\n        efficiency:\n";
@@ -40,7 +40,7 @@ static void print(std::ostream &out, const ComputeRate &rate) {
 static void print(std::ostream &out, const DeviceKind &kind) {
   out << "  " << quote(kind.name) << ":\n    rates:\n";
   for (const auto &[type, rate] : kind.rates) {
-    out << "      " << quote(type) << ": ";
+    out << "      " << quote(type) << ":";
     print(out, rate);
   }
   out << "    memory:\n      size: "

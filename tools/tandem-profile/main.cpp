@@ -1,0 +1,27 @@
+//===- main.cpp - measures a machine, or shows a cluster ------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "options.h"
+#include "profile.h"
+#include "show.h"
+#include <cstdio>
+
+int main(int argc, char **argv) {
+  using namespace tandem;
+  auto options = profile::parseOptions(argc, argv);
+  rt::Status status = options.status();
+  if (options.ok() && options->help)
+    std::fputs(profile::usage(), stdout);
+  else if (options.ok())
+    status = options->show.empty() ? profile::profile(*options)
+                                   : profile::show(*options);
+  if (status.ok())
+    return 0;
+  std::fflush(stdout);
+  std::fprintf(stderr, "tandem-profile: error: %s\n", status.message().c_str());
+  return 1;
+}

@@ -1,0 +1,68 @@
+//===- measure.h - times of commands of the runtime -----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Everything is measured as the runtime does it: a Program whose ranks all run
+// the same command again and again, timed by its own trace.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TOOLS_TANDEM_PROFILE_MEASURE_H
+#define TANDEM_TOOLS_TANDEM_PROFILE_MEASURE_H
+
+#include "tandem_rt/program_builder.h"
+#include "tandem_rt/session.h"
+#include <functional>
+
+namespace tandem::profile {
+
+/// How long and with how many ranks.
+struct Effort {
+  int64_t ranks = 4;
+  int threads = 1;
+  /// A step repeats its command until it takes so many seconds.
+  double stepSeconds = 0.03;
+  /// Steps that are timed; the median counts.
+  int numSteps = 7;
+};
+
+/// The name of commands that are timed.
+constexpr const char *kTimed = "timed";
+
+/// Puts `count` equal commands named `kTimed` on one queue, after what they
+/// need.
+using AddCommands = std::function<void(rt::ProgramBuilder &, int64_t count)>;
+
+/// Seconds of one of the commands: from the begin of the first to the end of
+/// the last, divided by their number, the mean over the ranks.
+rt::Expected<double> timeCommand(const Effort &effort,
+                                 const std::vector<rt::Axis> &mesh,
+                                 const AddCommands &add);
+
+/// m x k times k x n on each rank.
+AddCommands addGemms(rt::ElementType type, int64_t m, int64_t n, int64_t k);
+/// Copies of so many bytes.
+AddCommands addCopies(int64_t bytes);
+/// Collectives of f32 over `axis`, a device holding `bytes` of the tensor where
+/// it is whole; bytes divide by 4 n^2.
+AddCommands addCollectives(rt::CollectiveKind kind, uint32_t axis, int64_t n,
+                           int64_t bytes);
+
+/// Matrix products and all-reduces of all ranks beside each other: seconds of
+/// each, the mean of those that run while the other queue is busy.
+struct Beside {
+  double computation = 0, collective = 0;
+};
+rt::Expected<Beside> timeBeside(const Effort &effort, int64_t size,
+                                int64_t bytes, Beside alone);
+
+/// Reserves a range of the arena, filled with ones.
+rt::BufferRef addBuffer(rt::ProgramBuilder &builder, int64_t bytes,
+                        rt::Queue queue);
+
+} // namespace tandem::profile
+
+#endif // TANDEM_TOOLS_TANDEM_PROFILE_MEASURE_H

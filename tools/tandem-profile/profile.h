@@ -1,0 +1,20 @@
+//===- profile.h - a cluster file for this machine ------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TOOLS_TANDEM_PROFILE_PROFILE_H
+#define TANDEM_TOOLS_TANDEM_PROFILE_PROFILE_H
+
+#include "options.h"
+
+namespace tandem::profile {
+
+/// Measures and writes; says on standard error what it does.
+rt::Status profile(const Options &options);
+
+} // namespace tandem::profile
+
+#endif // TANDEM_TOOLS_TANDEM_PROFILE_PROFILE_H
