@@ -17,6 +17,7 @@ Algorithm tandem::search::findAlgorithm(std::string_view name) {
   // Each algorithm adds its own line.
   static constexpr Entry entries[] = {
       {"hidup", searchHidup},
+      {"tandem", searchTandem},
   };
   for (const Entry &entry : entries)
     if (entry.name == name)

@@ -1,0 +1,385 @@
+//===- TandemExpand.cpp - extend a partial plan by one operator -----------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TandemLabel.h"
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+LabelExpander::LabelExpander(const Facts &facts, ChangeTable &table,
+                             const Line &line)
+    : facts(facts), problem(facts.problem), table(table), line(line),
+      hasLimit(facts.problem.memoryLimit !=
+               std::numeric_limits<int64_t>::max()) {}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Moves the label's waiting copies through the queue, for their memory.
+struct WaiterQueue {
+  const Facts &facts;
+  Label &label;
+
+  void start(LabelWaiter &waiter) {
+    if (waiter.isStarted)
+      return;
+    waiter.isStarted = true;
+    label.stageBytes += waiter.bytes;
+    label.nextBytes += waiter.bytes;
+  }
+  /// The gradient goes, unless the backward pass has not done with it.
+  void end(LabelWaiter &waiter) {
+    for (LiveTensor &live : label.tensors) {
+      if (live.tensor != waiter.tensor)
+        continue;
+      unsigned op = facts.tensors[live.tensor].uses[live.numUsed].op;
+      if (facts.problem.operators[op].pass != Pass::Update) {
+        live.bytesToFree += waiter.freedBytes;
+        return;
+      }
+    }
+    label.nextBytes -= waiter.freedBytes;
+  }
+
+  void take(double taken, bool takesAll) {
+    std::vector<LabelWaiter> rest;
+    for (LabelWaiter &waiter : label.waiters) {
+      bool isReached = waiter.place == 0 && (takesAll || taken > 0);
+      if (isReached)
+        start(waiter);
+      if (isReached && (takesAll || taken >= waiter.seconds)) {
+        taken -= waiter.seconds;
+        end(waiter);
+        continue;
+      }
+      if (isReached) {
+        waiter.seconds -= taken;
+        taken = 0;
+      }
+      rest.push_back(waiter);
+    }
+    label.waiters = std::move(rest);
+  }
+  void arrive() {
+    for (LabelWaiter &waiter : label.waiters)
+      if (waiter.place == 1)
+        waiter.place = 0;
+  }
+  void expose() {
+    std::vector<LabelWaiter> rest;
+    for (LabelWaiter &waiter : label.waiters) {
+      if (waiter.place == 0) {
+        start(waiter);
+        end(waiter);
+      } else {
+        rest.push_back(waiter);
+      }
+    }
+    label.waiters = std::move(rest);
+  }
+};
+} // namespace
+
+void LabelExpander::closeStage(Label &label, bool isEnd) {
+  bool isFirstUpdate = label.isUpdateStage && !label.hasUpdated;
+  label.hasUpdated |= label.isUpdateStage;
+  line.close(label.line, label.work, label.leaving, isFirstUpdate,
+             WaiterQueue{facts, label});
+  for (LabelWaiter &waiter : label.waiters)
+    if (waiter.place == 2)
+      waiter.place = 1;
+  if (isEnd)
+    line.finish(label.line, WaiterQueue{facts, label});
+  label.closedPeak =
+      std::max(label.closedPeak, label.stageBytes + label.workspace);
+  label.stageBytes = label.nextBytes;
+  label.workspace = 0;
+  label.work = StageWork();
+  label.leaving = 0;
+  for (LiveTensor &live : label.tensors) {
+    live.existed = true;
+    for (LiveCopy &copy : live.copies)
+      copy.existed = true;
+  }
+}
+
+void LabelExpander::finish(Label &label) { closeStage(label, true); }
+
+//===----------------------------------------------------------------------===//
+// One operator
+//===----------------------------------------------------------------------===//
+
+std::vector<unsigned> LabelExpander::getSignatures(const Label &label,
+                                                   unsigned op) const {
+  for (auto [group, signature] : label.groups)
+    if (group == facts.groupOf[op])
+      return {signature};
+  std::vector<unsigned> all(problem.getSignatures(op).size());
+  for (unsigned i = 0; i < all.size(); ++i)
+    all[i] = i;
+  return all;
+}
+
+/// Cuts before arguments, which are no work, would only make empty stages.
+bool LabelExpander::choosesCut(unsigned op) const {
+  if (facts.isArgument(op))
+    return false;
+  for (unsigned before = 0; before < op; ++before)
+    if (!facts.isArgument(before))
+      return true;
+  return false;
+}
+
+std::vector<Label> LabelExpander::expand(const Label &label, unsigned op) {
+  std::vector<Label> results;
+  bool isUpdate = problem.operators[op].pass == Pass::Update;
+  bool isWork = !facts.isArgument(op);
+  bool mayCut = choosesCut(op);
+  // No stage holds both updates and operators of another pass.
+  bool mustCut = mayCut && isUpdate != label.isUpdateStage;
+  for (bool cuts : {false, true}) {
+    if ((cuts && !mayCut) || (!cuts && mustCut))
+      continue;
+    Label begin = label;
+    if (cuts)
+      closeStage(begin, false);
+    if (isWork)
+      begin.isUpdateStage = isUpdate;
+    for (unsigned signature : getSignatures(label, op))
+      decide(begin, op, signature, cuts, results);
+  }
+  return results;
+}
+
+void LabelExpander::addWork(Label &label, unsigned op,
+                            const Signature &signature) {
+  label.workspace = std::max(label.workspace, signature.workspace);
+  if (facts.isArgument(op))
+    return;
+  if (facts.isPerStrand(signature)) {
+    label.work.dependsOnStrand = true;
+    label.work.computationPerStrand += signature.seconds;
+  } else {
+    label.work.computationOnce += signature.seconds;
+  }
+}
+
+void LabelExpander::decide(const Label &label, unsigned op, unsigned index,
+                           bool cuts, std::vector<Label> &results) {
+  const Operator &info = problem.operators[op];
+  const Signature &signature = problem.getSignatures(op)[index];
+  std::vector<Draft> drafts{{label, {}, {}}}, next;
+  addWork(drafts.front().label, op, signature);
+  std::vector<std::pair<unsigned, unsigned>> &groups =
+      drafts.front().label.groups;
+  unsigned group = facts.groupOf[op];
+  std::erase_if(groups, [&](auto &entry) { return entry.first == group; });
+  if (facts.lastOfGroup[op] != op)
+    groups.emplace_back(group, index);
+  for (unsigned i = 0; i < info.operands.size(); ++i) {
+    for (Draft &draft : drafts)
+      use(draft, op, i, signature.operands[i], next);
+    drafts = std::exchange(next, {});
+  }
+  for (unsigned i = 0; i < info.results.size(); ++i) {
+    for (Draft &draft : drafts)
+      produce(draft, op, i, signature.results[i], next);
+    drafts = std::exchange(next, {});
+  }
+  for (Draft &draft : drafts) {
+    if (hasLimit && draft.label.getPeak() > problem.memoryLimit)
+      continue;
+    draft.label.decision = std::make_shared<Decision>(
+        Decision{label.decision, op, index, cuts, std::move(draft.kept),
+                 std::move(draft.waiting)});
+    results.push_back(std::move(draft.label));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+bool LabelExpander::isCopyInPlace(const LiveTensor &live,
+                                  const Layout &layout) const {
+  const TensorFacts &tensor = facts.tensors[live.tensor];
+  const TensorUse &use = tensor.uses[live.numUsed];
+  if (!facts.isTiedOutput[use.op])
+    return false;
+  if (tensor.hasOnlyTiedUses)
+    return true;
+  // Uses behind this one are not known yet: the copy holds memory if there are
+  // any but tied ones.
+  auto isOther = [&](const TensorUse &later) {
+    return !facts.isTiedOutput[later.op];
+  };
+  return std::none_of(tensor.uses.begin() + live.numUsed, tensor.uses.end(),
+                      isOther) &&
+         std::find(live.wanted.begin(), live.wanted.end(), layout) ==
+             live.wanted.end();
+}
+
+/// Makes the copy that operator `op` takes. False if there is none.
+bool LabelExpander::makeCopy(Draft &draft, LiveTensor &live, unsigned op,
+                             const Layout &base, const Layout &layout) {
+  Pass pass = problem.operators[op].pass;
+  const ChangeCost *best = nullptr;
+  double bestTotal = 0;
+  Layout source;
+  auto offer = [&](const Layout &from) {
+    const ChangeCost &change = table.getCost(live.tensor, from, layout);
+    double total = change.getTotal(facts.numStrands);
+    if (!change.isPossible || (best && total >= bestTotal))
+      return;
+    best = &change;
+    bestTotal = total;
+    source = from;
+  };
+  if (live.existed)
+    offer(base);
+  for (bool ofThisPass : {true, false})
+    for (const LiveCopy &copy : live.copies)
+      if ((copy.madeIn == pass) == ofThisPass && copy.existed)
+        offer(copy.layout);
+  if (!best)
+    return false;
+  LiveCopy made{layout, pass, false, isCopyInPlace(live, layout), false};
+  if (pass == Pass::Update)
+    for (WaitGuess &guess : live.waits)
+      if (guess.layout == layout && !guess.isMade) {
+        if (source != base)
+          return false;
+        guess.isMade = made.waits = true;
+        made.isInPlace = facts.tensors[live.tensor].hasOnlyTiedUses;
+      }
+  if (!made.waits) {
+    draft.label.work.add(*best);
+    if (!made.isInPlace) {
+      int64_t bytes = problem.getBytes(live.tensor, layout);
+      draft.label.stageBytes += bytes;
+      draft.label.nextBytes += bytes;
+    }
+  }
+  live.copies.push_back(made);
+  return true;
+}
+
+bool LabelExpander::use(Draft &draft, unsigned op, unsigned operand,
+                        const Layout &layout, std::vector<Draft> &results) {
+  unsigned tensor = problem.operators[op].operands[operand];
+  Pass pass = problem.operators[op].pass;
+  auto place = std::find_if(
+      draft.label.tensors.begin(), draft.label.tensors.end(),
+      [&](const LiveTensor &live) { return live.tensor == tensor; });
+  unsigned index = place - draft.label.tensors.begin();
+  LiveTensor &live = *place;
+  const TensorFacts &info = facts.tensors[tensor];
+  bool isSum = pass == Pass::Update && facts.timeAxis >= 0 &&
+               live.produced[facts.timeAxis] == kReduce &&
+               layout[facts.timeAxis] == kFull;
+  if (isSum && (!live.isSummed || !live.existed))
+    return false;
+  live.sumSeen |= isSum;
+  live.termsSeen |= !isSum;
+  Layout base = isSum ? facts.getSummed(live.produced) : live.produced;
+  if (live.isInPlace && layout != base)
+    return false;
+  bool takesBase = layout == base;
+  auto copy =
+      std::find_if(live.copies.begin(), live.copies.end(),
+                   [&](const LiveCopy &made) { return made.layout == layout; });
+  if (!takesBase && copy == live.copies.end()) {
+    if (!makeCopy(draft, live, op, base, layout))
+      return false;
+    copy = live.copies.end() - 1;
+  }
+  if (pass == Pass::Update)
+    live.otherSeen |= takesBase || !copy->waits;
+  if (info.hasTiedUse && !info.hasOnlyTiedUses && !facts.isTiedOutput[op] &&
+      std::find(live.wanted.begin(), live.wanted.end(), layout) ==
+          live.wanted.end())
+    live.wanted.push_back(layout);
+  ++live.numUsed;
+  bool isLast = live.numUsed == info.uses.size();
+  bool endsPass =
+      isLast || problem.operators[info.uses[live.numUsed].op].pass != pass;
+  if (endsPass)
+    endPass(std::move(draft), index, pass, isLast, results);
+  else
+    results.push_back(std::move(draft));
+  return true;
+}
+
+bool LabelExpander::isConsistent(const LiveTensor &live) const {
+  for (const WaitGuess &guess : live.waits)
+    if (!guess.isMade)
+      return false;
+  if (live.isSummed && !live.sumSeen)
+    return false;
+  if (!hasLimit)
+    return true;
+  return (!live.isSummed || live.keepsTerms == live.termsSeen) &&
+         (live.waits.empty() || live.hasOtherUses == live.otherSeen);
+}
+
+/// What is held of the tensor in its producer's layout beyond the stage that
+/// makes it.
+int64_t LabelExpander::getSourceBytes(const LiveTensor &live) const {
+  const Operator &producer =
+      problem.operators[facts.tensors[live.tensor].producer];
+  if (live.isInPlace || producer.kind == Operator::Kind::Resident)
+    return 0;
+  int64_t bytes = problem.getBytes(live.tensor, live.produced);
+  if (!live.isSummed)
+    return bytes;
+  return problem.getBytes(live.tensor, facts.getSummed(live.produced)) +
+         (live.keepsTerms ? bytes : 0);
+}
+
+/// The tensor's last use is in the open stage.
+void LabelExpander::release(Label &label, const LiveTensor &live) const {
+  if (live.waits.empty() || live.hasOtherUses)
+    label.nextBytes -= getSourceBytes(live);
+}
+
+/// Behind a tensor's last use in a pass each copy is kept or dropped.
+void LabelExpander::endPass(Draft draft, unsigned index, Pass pass, bool isLast,
+                            std::vector<Draft> &results) {
+  LiveTensor live = draft.label.tensors[index];
+  if (isLast && !isConsistent(live))
+    return;
+  size_t numChoices = isLast ? 1 : size_t(1) << live.copies.size();
+  for (size_t choice = 0; choice < numChoices; ++choice) {
+    Draft next = draft;
+    std::vector<LiveCopy> kept;
+    for (unsigned i = 0; i < live.copies.size(); ++i) {
+      const LiveCopy &copy = live.copies[i];
+      if (choice >> i & 1) {
+        kept.push_back(copy);
+        next.kept.push_back({live.tensor, copy.layout, pass});
+      } else if (!copy.isInPlace) {
+        next.label.nextBytes -= problem.getBytes(live.tensor, copy.layout);
+      }
+    }
+    if (isLast) {
+      release(next.label, live);
+      next.label.tensors.erase(next.label.tensors.begin() + index);
+    } else {
+      LiveTensor &after = next.label.tensors[index];
+      after.copies = std::move(kept);
+      unsigned op = facts.tensors[live.tensor].uses[live.numUsed].op;
+      if (problem.operators[op].pass == Pass::Update)
+        next.label.nextBytes -= std::exchange(after.bytesToFree, 0);
+    }
+    results.push_back(std::move(next));
+  }
+}

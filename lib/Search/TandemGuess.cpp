@@ -1,0 +1,149 @@
+//===- TandemGuess.cpp - what a new tensor will be needed for -------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Whether a gradient is summed over time, and which of its copies wait, shows
+// only in the update pass, but counts from where the gradient is made. So a
+// label branches here, and `LabelExpander::isConsistent` drops it later if the
+// guess was wrong.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TandemLabel.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+bool LabelExpander::isInPlace(const Label &label, unsigned tensor,
+                              const Layout &layout) const {
+  const TensorFacts &info = facts.tensors[tensor];
+  if (!info.hasOnlyTiedUses)
+    return false;
+  for (const TensorUse &use : info.uses)
+    for (auto [group, signature] : label.groups)
+      if (group == facts.groupOf[use.op] &&
+          problem.getSignatures(use.op)[signature].operands[use.operand] !=
+              layout)
+        return false;
+  return true;
+}
+
+std::vector<Layout> LabelExpander::getUpdateLayouts(unsigned tensor) const {
+  std::vector<Layout> layouts;
+  for (const TensorUse &use : facts.tensors[tensor].uses)
+    if (problem.operators[use.op].pass == Pass::Update)
+      for (const Signature &signature : problem.getSignatures(use.op))
+        layouts.push_back(signature.operands[use.operand]);
+  std::sort(layouts.begin(), layouts.end());
+  layouts.erase(std::unique(layouts.begin(), layouts.end()), layouts.end());
+  return layouts;
+}
+
+void LabelExpander::produce(const Draft &draft, unsigned op, unsigned result,
+                            const Layout &layout, std::vector<Draft> &results) {
+  unsigned tensor = problem.operators[op].results[result];
+  const TensorFacts &info = facts.tensors[tensor];
+  LiveTensor live;
+  live.tensor = tensor;
+  live.produced = layout;
+  live.existed = facts.isArgument(op);
+  live.isInPlace = isInPlace(draft.label, tensor, layout);
+  bool mayBeSummed = facts.timeAxis >= 0 && layout[facts.timeAxis] == kReduce &&
+                     info.numUpdateUses;
+  for (bool isSummed : {false, true})
+    for (bool keepsTerms : {false, true}) {
+      if ((isSummed && !mayBeSummed) ||
+          (keepsTerms && (!isSummed || !hasLimit)))
+        continue;
+      live.isSummed = isSummed;
+      live.keepsTerms = keepsTerms;
+      guessWaits(draft, live, results);
+    }
+}
+
+void LabelExpander::guessWaits(const Draft &draft, const LiveTensor &live,
+                               std::vector<Draft> &results) {
+  place(results.emplace_back(draft), live);
+  const TensorFacts &info = facts.tensors[live.tensor];
+  if (facts.isArgument(info.producer) || info.numUpdateUses == 0 ||
+      problem.operators[info.producer].pass == Pass::Update)
+    return;
+  addWaiting(draft, live, results);
+}
+
+/// One more copy waits, behind those that do already.
+void LabelExpander::addWaiting(Draft draft, LiveTensor live,
+                               std::vector<Draft> &results) {
+  const TensorFacts &info = facts.tensors[live.tensor];
+  if (live.waits.size() >= info.numUpdateUses)
+    return;
+  for (const Layout &layout : getUpdateLayouts(live.tensor)) {
+    auto isGuessed = [&](const WaitGuess &guess) {
+      return guess.layout == layout;
+    };
+    bool isSum = facts.timeAxis >= 0 &&
+                 live.produced[facts.timeAxis] == kReduce &&
+                 layout[facts.timeAxis] == kFull;
+    Layout base = isSum ? facts.getSummed(live.produced) : live.produced;
+    if ((isSum && !live.isSummed) || layout == base ||
+        std::any_of(live.waits.begin(), live.waits.end(), isGuessed))
+      continue;
+    const ChangeCost &change = table.getCost(live.tensor, base, layout);
+    if (!change.isPossible)
+      continue;
+    Draft next = draft;
+    LiveTensor waiting = live;
+    waiting.waits.push_back({layout});
+    double seconds = change.getTotal(facts.numStrands);
+    next.label.leaving += seconds;
+    next.waiting.push_back({live.tensor, layout, Pass::Update});
+    if (hasLimit) {
+      int64_t bytes =
+          info.hasOnlyTiedUses ? 0 : problem.getBytes(live.tensor, layout);
+      next.label.waiters.push_back({live.tensor, layout, seconds, bytes, 0});
+    }
+    for (bool hasOtherUses : {false, true}) {
+      if (hasOtherUses && (!hasLimit || info.numUpdateUses < 2))
+        continue;
+      Draft guess = next;
+      waiting.hasOtherUses = hasOtherUses;
+      // The last copy that waits frees the gradient.
+      if (hasLimit && !hasOtherUses)
+        guess.label.waiters.back().freedBytes = getSourceBytes(waiting);
+      place(results.emplace_back(std::move(guess)), waiting);
+    }
+    addWaiting(std::move(next), waiting, results);
+  }
+}
+
+/// Adds the tensor to what is alive, and its sum over time to the open stage.
+void LabelExpander::place(Draft &draft, LiveTensor live) const {
+  Label &label = draft.label;
+  const TensorFacts &info = facts.tensors[live.tensor];
+  const Operator &producer = problem.operators[info.producer];
+  bool isArgument = facts.isArgument(info.producer);
+  if (live.isSummed && !isArgument)
+    label.work.sums +=
+        table
+            .getCost(live.tensor, live.produced, facts.getSummed(live.produced))
+            .local;
+  int64_t bytes = problem.getBytes(live.tensor, live.produced);
+  if (producer.kind == Operator::Kind::Resident)
+    label.resident += bytes;
+  else if (!live.isInPlace)
+    label.stageBytes += bytes;
+  // An input is there from the first stage on.
+  if (producer.kind == Operator::Kind::Input && !live.isInPlace)
+    label.closedPeak += bytes;
+  if (info.uses.empty())
+    return;
+  label.nextBytes += getSourceBytes(live);
+  auto after = std::find_if(
+      label.tensors.begin(), label.tensors.end(),
+      [&](const LiveTensor &other) { return other.tensor > live.tensor; });
+  label.tensors.insert(after, std::move(live));
+}

@@ -1,0 +1,52 @@
+//===- TandemLabels.h - exact search, left to right -------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Walks the problem's order and keeps, of the partial plans that end behind an
+// operator, those that no other one dominates (docs/rationale/search.md,
+// *Labels*).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEMLABELS_H
+#define TANDEM_LIB_SEARCH_TANDEMLABELS_H
+
+#include "TandemFacts.h"
+#include "tandem/Cost/Changes.h"
+#include "tandem/Cost/Plan.h"
+#include <functional>
+#include <limits>
+#include <optional>
+
+namespace tandem::search {
+
+struct LabelLimits {
+  /// Labels at one position, and work (labels and their bytes) in all, beyond
+  /// which the search gives up.
+  uint64_t maxFront = 20000, maxWork = uint64_t(1) << 31;
+  /// Labels that cost more are dropped.
+  double upperBound = std::numeric_limits<double>::infinity();
+  /// Seconds that operators behind position i cost at least; empty: zero.
+  std::vector<double> rest;
+  /// Asked now and then with the share of positions that are done; false stops.
+  std::function<bool(double)> proceeds;
+};
+
+struct LabelResult {
+  /// Whether all plans below the upper bound were considered.
+  bool isComplete = false;
+  /// The cheapest one, its decisions only.
+  std::optional<cost::Plan> plan;
+  double seconds = 0;
+  uint64_t numLabels = 0;
+};
+
+LabelResult searchLabels(const Facts &facts, cost::ChangeTable &table,
+                         const LabelLimits &limits);
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEMLABELS_H
