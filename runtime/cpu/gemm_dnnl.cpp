@@ -131,6 +131,7 @@ public:
 private:
   dnnl::matmul::primitive_desc choose();
   void packOperand(size_t index);
+  bool repeats() const;
   bool hasUnitStride(size_t index) const;
   void bind(const TaskContext &context,
             const dnnl::matmul::primitive_desc &desc);
@@ -171,14 +172,25 @@ void DnnlGemm::packOperand(size_t index) {
   shape.strides[index] = operand.packedStrides;
 }
 
+/// Whether a batch dimension repeats one product.
+bool DnnlGemm::repeats() const {
+  for (size_t dim = 0; dim < shape.batch.size(); ++dim)
+    if (shape.strides[0][dim] == 0 && shape.strides[1][dim] == 0)
+      return true;
+  return false;
+}
+
 /// First as it is; if that is slow, with those operands packed that have no
-/// contiguous rows or columns; then with all of them.
+/// contiguous rows or columns; then with all of them. oneDNN has no product that
+/// is broadcast in both operands: a is packed.
 dnnl::matmul::primitive_desc DnnlGemm::choose() {
+  if (repeats())
+    packOperand(0);
   dnnl::matmul::primitive_desc desc = describe(gemm, shape);
   if (!isReference(desc))
     return desc;
   for (size_t i = 0; i < 3; ++i)
-    if (!hasUnitStride(i))
+    if (!operands[i].isPacked() && !hasUnitStride(i))
       packOperand(i);
   desc = describe(gemm, shape);
   if (!isReference(desc))

@@ -218,6 +218,23 @@ TEST_P(GemmTest, Broadcasts) {
   check(g);
 }
 
+/// A batch that repeats one product, as a state does that is the same for all
+/// samples.
+TEST_P(GemmTest, BroadcastsBoth) {
+  Gemm g = gemm(1, 36, 12, {8});
+  g.stridesA = {0, 12, 1};
+  g.stridesB = {0, 1, 12};
+  check(g);
+  g = gemm(12, 1, 1, {12});
+  g.stridesA = {0, 1, 12};
+  g.stridesB = {0, 1, 1};
+  check(g);
+  g = gemm(5, 6, 7, {2, 3});
+  g.stridesA = {35, 0, 7, 1};
+  g.stridesB = {0, 0, 6, 1};
+  check(g);
+}
+
 TEST_P(GemmTest, ScaledBiasedAccumulatedActivated) {
   for (PostOp op :
        {PostOp::None, PostOp::GeluErf, PostOp::GeluTanh, PostOp::Relu})
