@@ -90,7 +90,7 @@ def train_in_torch(file, model, optimizer, batches, random_calls):
         optimizer.zero_grad(set_to_none=True)
         with sdpa_kernel(SDPBackend.MATH), random.replay(SEED, number, random_calls):
             loss = file.loss(model, batch)
-        loss.backward()
+            loss.backward()
         optimizer.step()
         return loss.detach()
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from .arguments import Argument, Result, batch_tensors
+from .draws import RandomCall
 from .lowering import is_kept, lower
 from .records import Step
 from .text import print_step
@@ -17,13 +18,13 @@ class StepModule:
 
     `mlir` is its text. `arguments` and `results` are the tables of `@step`, in order; a result
     with `updates = i` is the value of argument i in the next step. `random_calls` lists the random
-    operators (name, shape) in eager's call order, for `tandem.random.replay`.
+    operators (name, shape, type) in eager's call order, for `tandem.random.replay`.
     """
 
     mlir: str
     arguments: list[Argument]
     results: list[Result]
-    random_calls: list[tuple[str, tuple[int, ...]]]
+    random_calls: list[RandomCall]
     step: Step
 
     @property

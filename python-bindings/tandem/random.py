@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .draws import DrawError, Draws
 from .errors import ReplayError
 
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -99,23 +100,31 @@ def _positional(arguments, keywords, names, defaults):
 
 
 class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_grad is
-    """Runs eager PyTorch with the random numbers of a captured step.
+    """Runs eager PyTorch with the random numbers of a captured step, forward and backward.
 
-    Replaces the random ATen calls, in call order, by draws for `seed` and `step`. If `calls` is
-    given (`StepModule.random_calls`), every call's shape, and at the end their number, must be as
-    captured; otherwise it raises `ReplayError`.
+    Replaces the random ATen calls, in call order, by draws for `seed` and `step`; a part of the model
+    that is run again by `torch.utils.checkpoint` gets the same ones again. If `calls` is given
+    (`StepModule.random_calls`), every call's shape, and at the end their number, must be as
+    captured, otherwise it raises `ReplayError`; and numbers have the digits of the captured type,
+    also where the model runs in a finer one.
     """
 
     def __init__(self, seed, step, calls=None):
         super().__init__()
         self.seed, self.step, self.calls = int(seed), int(step), calls
-        self.ordinal = 0
+        self.draws = Draws(calls or (), fixed=calls is not None)
+
+    def __enter__(self):
+        self._generator = self.draws.as_generator()
+        self._generator.__enter__()
+        return super().__enter__()
 
     def __exit__(self, kind, error, traceback):
         super().__exit__(kind, error, traceback)
-        if error is None and self.calls is not None and self.ordinal != len(self.calls):
+        self._generator.__exit__(kind, error, traceback)
+        if error is None and self.calls is not None and self.draws.next != len(self.calls):
             raise ReplayError(
-                f"eager drew {self.ordinal} random tensors, expected {len(self.calls)} as captured"
+                f"eager drew {self.draws.next} random tensors, expected {len(self.calls)} as captured"
             )
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
@@ -126,27 +135,28 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
         if draw is None:
             raise ReplayError(f"random operator {operator} cannot be replayed")
         result = draw(operator, args, kwargs or {}, in_place=name.endswith("_"))
-        self._check(name, result[0] if isinstance(result, tuple) else result)
-        self.ordinal += 1
+        try:
+            self.draws.draw(name.rstrip("_"), result[0] if isinstance(result, tuple) else result)
+        except DrawError as error:
+            raise ReplayError(f"eager's {error}") from error
         return result
-
-    def _check(self, name, result):
-        if self.calls is None:
-            return
-        if self.ordinal >= len(self.calls):
-            raise ReplayError(
-                f"eager's random call {self.ordinal} ({name}): expected {len(self.calls)} calls"
-            )
-        expected = self.calls[self.ordinal][1]
-        if tuple(result.shape) != expected:
-            raise ReplayError(
-                f"eager's random call {self.ordinal} ({name}) has shape {tuple(result.shape)},"
-                f" expected {expected}"
-            )
 
     @property
     def _key(self):
-        return self.seed, self.ordinal, self.step
+        return self.seed, self.draws.next, self.step
+
+    def _digits(self, dtype):
+        """The element type whose digits the next draw has."""
+        if not self.calls or self.draws.next >= len(self.calls):
+            return dtype
+        captured = self.calls[self.draws.next].dtype
+        return captured if captured.is_floating_point else dtype
+
+    def _uniform(self, shape, dtype):
+        return uniform(shape, self._digits(dtype), *self._key).to(dtype)
+
+    def _normal(self, shape, dtype):
+        return normal(shape, self._digits(dtype), *self._key).to(dtype)
 
     def _finish(self, tensor, drawn, in_place):
         return tensor.copy_(drawn) if in_place else drawn.to(tensor.dtype)
@@ -154,9 +164,10 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
     def _draw_bernoulli(self, operator, args, kwargs, in_place):
         tensor = args[0]
         (p,) = _positional(args, kwargs, ["p"], [0.5 if in_place else None])
-        return self._finish(
-            tensor, bernoulli(tensor.shape, tensor if p is None else p, *self._key), in_place
-        )
+        p = tensor if p is None else p
+        if isinstance(p, torch.Tensor):
+            p = p.to(self._digits(p.dtype))
+        return self._finish(tensor, bernoulli(tensor.shape, p, *self._key), in_place)
 
     def _draw_native_dropout(self, operator, args, kwargs, in_place):
         x, (p, train) = args[0], _positional(args, kwargs, ["p", "train"], [0.5, True])
@@ -167,7 +178,7 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
 
     def _draw_uniform(self, operator, args, kwargs, in_place):
         low, high = _positional(args, kwargs, ["from", "to"], [0.0, 1.0])
-        drawn = uniform(args[0].shape, args[0].dtype, *self._key)
+        drawn = self._uniform(args[0].shape, args[0].dtype)
         return self._finish(args[0], drawn * (high - low) + low, in_place)
 
     def _draw_normal(self, operator, args, kwargs, in_place):
@@ -175,17 +186,17 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
             raise ReplayError(f"random operator {operator} cannot be replayed")
         mean, std = _positional(args, kwargs, ["mean", "std"], [0.0, 1.0])
         return self._finish(
-            args[0], normal(args[0].shape, args[0].dtype, *self._key) * std + mean, in_place
+            args[0], self._normal(args[0].shape, args[0].dtype) * std + mean, in_place
         )
 
     def _draw_rand(self, operator, args, kwargs, in_place):
-        return uniform(args[0], kwargs.get("dtype") or torch.get_default_dtype(), *self._key)
+        return self._uniform(args[0], kwargs.get("dtype") or torch.get_default_dtype())
 
     def _draw_randn(self, operator, args, kwargs, in_place):
-        return normal(args[0], kwargs.get("dtype") or torch.get_default_dtype(), *self._key)
+        return self._normal(args[0], kwargs.get("dtype") or torch.get_default_dtype())
 
     def _draw_rand_like(self, operator, args, kwargs, in_place):
-        return uniform(args[0].shape, kwargs.get("dtype") or args[0].dtype, *self._key)
+        return self._uniform(args[0].shape, kwargs.get("dtype") or args[0].dtype)
 
     def _draw_randn_like(self, operator, args, kwargs, in_place):
-        return normal(args[0].shape, kwargs.get("dtype") or args[0].dtype, *self._key)
+        return self._normal(args[0].shape, kwargs.get("dtype") or args[0].dtype)

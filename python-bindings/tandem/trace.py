@@ -14,6 +14,7 @@ from unittest import mock
 
 import torch
 import torch.utils._pytree as pytree
+import torch.utils.checkpoint
 from torch._decomp import decomposition_table
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -27,6 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .arguments import Argument, Result, buffers_of, inputs_of, parameters_of, scalar_arguments
 from .definitions import by_definition
+from .draws import DrawError, Draws, RandomCall
 from .errors import CaptureError, TandemError, UnsupportedOperatorError
 from .locations import UNKNOWN, Location, current_location, location_of_traceback
 from .optimizers import FunctionalOptimizer
@@ -50,7 +52,7 @@ class Trace:
     graph: torch.fx.GraphModule
     arguments: list[Argument]
     results: list[Result]
-    random_calls: list[tuple[str, tuple[int, ...]]]
+    random_calls: list[RandomCall]
 
 
 def is_random(operator):
@@ -77,7 +79,7 @@ class _OriginMode(TorchDispatchMode):
         self.phase = FORWARD
         self.location = UNKNOWN
         self.location_of_sequence = {}
-        self.random_calls = []
+        self.draws = Draws()
         self.hooks = []
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
@@ -97,11 +99,13 @@ class _OriginMode(TorchDispatchMode):
             return None
         if not is_defined(operator):
             raise UnsupportedOperatorError(operator, location, "its random numbers are not defined")
-        tensor = pytree.tree_leaves(result)[0]
-        self.random_calls.append(
-            (operator._overloadpacket.__name__.rstrip("_"), tuple(tensor.shape))
-        )
-        return len(self.random_calls) - 1
+        try:
+            name = operator._overloadpacket.__name__.rstrip("_")
+            return self.draws.draw(name, pytree.tree_leaves(result)[0])
+        except DrawError as error:
+            raise CaptureError(
+                f"{location}: a part of the model that is run again draws other random numbers: {error}"
+            ) from error
 
     def follow_backward(self, root):
         """Before each autograd node runs, its forward operator's line becomes the current
@@ -131,6 +135,13 @@ def _causal_hint(mask, is_causal=None, size=None):
     return bool(is_causal)
 
 
+def _cached(self, allow_mutation):
+    """For selective checkpoints, which keep every result while a step is traced: also those that an
+    in-place operator, such as dropout's, has filled. As none is computed again, none is wrong.
+    """
+    return self.val
+
+
 @contextlib.contextmanager
 def _quiet():
     """PyTorch logs a trace of its own for an error of the model's, which is reported anyway."""
@@ -157,6 +168,7 @@ def _capturing():
         warnings.catch_warnings(),
         _quiet(),
         mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _causal_hint),
+        mock.patch.object(torch.utils.checkpoint._VersionWrapper, "get_val", _cached),
     ):
         warnings.simplefilter("ignore")
         yield
@@ -210,13 +222,11 @@ class _Step:
             position += count
         return lists
 
-    def forward(self, parameters, buffers, inputs):
-        """The loss and the buffers afterwards."""
-        tensors = iter(inputs)
-        leaves = [
-            next(tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.batch_leaves
-        ]
-        batch = pytree.tree_unflatten(leaves, self.batch_spec)
+    @contextlib.contextmanager
+    def holding(self, parameters, buffers):
+        """Within it the model has these tensors: for the forward pass, and for what the backward pass
+        runs again (`torch.utils.checkpoint`).
+        """
         named = {a.name: tensor for a, tensor in zip(self.parameters, parameters, strict=True)}
         named |= {a.name: tensor for a, tensor in zip(self.buffers, buffers, strict=True)}
         with (
@@ -225,10 +235,21 @@ class _Step:
             _flat_weights(self.model),
             by_definition(),
         ):
-            loss = self.loss_fn(self.model, batch)
-            after = [self.model.get_buffer(a.name) for a in self.buffers]
+            yield
+
+    def forward(self, inputs):
+        """The loss."""
+        tensors = iter(inputs)
+        leaves = [
+            next(tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.batch_leaves
+        ]
+        loss = self.loss_fn(self.model, pytree.tree_unflatten(leaves, self.batch_spec))
         self._check_loss(loss)
-        return loss, after
+        return loss
+
+    def buffers_now(self):
+        """Also the backward pass may change them, where it runs a normalisation again."""
+        return [self.model.get_buffer(a.name) for a in self.buffers]
 
     @staticmethod
     def _check_loss(loss):
@@ -242,20 +263,19 @@ class _Step:
             raise CaptureError("loss: does not depend on any parameter that requires a gradient")
 
     def backward(self, loss, parameters):
-        """{index of parameter: gradient}; parameters that the loss does not use are left out."""
-        wanted = [parameters[i] for i in self.trained]
-        gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
-        for i, gradient in zip(self.trained, gradients, strict=True):
+        """{index of parameter: gradient}; parameters that the loss does not use are left out.
+
+        By `backward` rather than `grad`, which checkpoints with `use_reentrant=True` refuse.
+        """
+        loss.backward()
+        gradients = {i: parameters[i].grad for i in self.trained}
+        for i, gradient in gradients.items():
             if gradient is not None and gradient.layout != torch.strided:
                 raise CaptureError(
                     f"gradient of {self.parameters[i].name!r}: found layout {gradient.layout},"
                     f" expected torch.strided"
                 )
-        return {
-            i: gradient
-            for i, gradient in zip(self.trained, gradients, strict=True)
-            if gradient is not None
-        }
+        return {i: gradient for i, gradient in gradients.items() if gradient is not None}
 
 
 @contextlib.contextmanager
@@ -287,16 +307,18 @@ def _flat_weights(model):
 def _run_step(step, mode, tensors):
     """Runs under the tracer. Returns the results' tensors; leaves their table in `step.results`."""
     parameters, states, buffers, (count,), _, rates, inputs = step.unpack(tensors)
-    with mode:
+    with mode, mode.draws.as_generator():
         parameters = [
             p.clone().detach().requires_grad_(i in step.trained) for i, p in enumerate(parameters)
         ]
         versions = [p._version for p in parameters]
-        loss, buffers_after = step.forward(parameters, [b.clone() for b in buffers], inputs)
-        written = [i for i, p in enumerate(parameters) if p._version != versions[i]]
-        mode.phase = BACKWARD
-        mode.follow_backward(loss.grad_fn)
-        gradients = step.backward(loss, parameters)
+        with step.holding(parameters, [b.clone() for b in buffers]):
+            loss = step.forward(inputs)
+            written = [i for i, p in enumerate(parameters) if p._version != versions[i]]
+            mode.phase = BACKWARD
+            mode.follow_backward(loss.grad_fn)
+            gradients = step.backward(loss, parameters)
+            buffers_after = step.buffers_now()
         mode.phase = UPDATE
         updates = _run_optimizer(step, mode, parameters, gradients, states, count, rates)
         # The model itself may write to a parameter: a momentum encoder, a clipped weight.
@@ -359,7 +381,7 @@ def _trace_eager(step):
     )
     for hook in mode.hooks:
         hook.remove()
-    return graph, mode.random_calls
+    return graph, mode.draws.calls
 
 
 class _Replay(torch.fx.Interpreter):
@@ -392,8 +414,10 @@ def _decompositions(kept):
 
 
 def _explain(error):
-    """An exception of PyTorch's tracer as one line."""
+    """An exception of the tracer as one line."""
     location = location_of_traceback(error.__traceback__)
+    if isinstance(error, DrawError):
+        return CaptureError(f"{location}: {error}")
     dynamic = (DataDependentOutputException, DynamicOutputShapeException)
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if isinstance(error, dynamic) or "data-dependent" in text or "guard on data" in text:

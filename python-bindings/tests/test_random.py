@@ -5,6 +5,7 @@ import pytest
 import tandem
 import torch
 import torch.nn.functional as F
+from tandem.draws import RandomCall
 from tandem.random import bits, keep_threshold, normal, philox, philox_words, uniform
 
 # Random123's known answers for philox4x32-10: counter, key, result.
@@ -68,7 +69,7 @@ def test_seed_step_and_ordinal_matter():
 
 
 def test_replay_checks_calls():
-    calls = [("rand", (3,))]
+    calls = [RandomCall("rand", (3,), torch.float32)]
     with (
         pytest.raises(tandem.ReplayError, match=r"shape \(4,\), expected \(3,\)"),
         tandem.random.replay(0, 0, calls),
