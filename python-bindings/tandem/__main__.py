@@ -1,7 +1,7 @@
 """The command line: `python -m tandem COMMAND`. A command is a module of `tandem.commands`.
 
 Each has `HELP`, `add_arguments(parser)` and `run(options)`, which returns an exit status or None
-for 0.
+for 0; and `DETAILS`, if there is more to say.
 """
 
 import argparse
@@ -28,7 +28,10 @@ def _parser(modules):
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in modules.items():
-        module.add_arguments(subparsers.add_parser(name, help=module.HELP, description=module.HELP))
+        details = getattr(module, "DETAILS", None)
+        module.add_arguments(
+            subparsers.add_parser(name, help=module.HELP, description=module.HELP, epilog=details)
+        )
     return parser
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from .compare import History
+from .compare import History, Values
 from .errors import CompileError, RunError, TandemError
 
 STAGES = ("import", "plan", "shard", "localize", "duplex", "schedule")
@@ -63,7 +63,7 @@ def run_reference(module, ir, batches, seed, folder):
     """Trains the step in `ir`, one step at a time; returns the history."""
     from safetensors.torch import save_file
 
-    history = History()
+    history, after_steps = History(), []
     data, after, results = (
         Path(folder) / f"{name}.safetensors" for name in ("data", "after", "results")
     )
@@ -86,13 +86,8 @@ def run_reference(module, ir, batches, seed, folder):
         )
         values |= _load(after)
         _note(history, _load(results))
-    for key, value in values.items():
-        role, _, name = key.partition("/")
-        if role in ("parameter", "buffer", "state"):
-            getattr(
-                history, {"parameter": "parameters", "buffer": "buffers", "state": "states"}[role]
-            )[name] = value
-    history.buffers["(step)"] = values["step/step"]
+        after_steps.append(Values.of(values))
+    history.take(after_steps)
     return history
 
 

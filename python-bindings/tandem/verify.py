@@ -1,80 +1,22 @@
 """Trains a model in eager PyTorch and in Tandem from equal values on equal batches, and compares."""
 
-import contextlib
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import random
 from .arguments import Result
-from .compare import TOLERANCES, History, Training, compare
+from .compare import TOLERANCES, History, Training, Values, compare, worst
+from .eager import Eager, computing_in
 from .export import StepModule, export
-from .model_file import explained
+from .model_file import ModelFile
 from .text import print_step
 
 STEPS = 3
+# Below float64: how many eager runs of the step's own type tell how exact it can be. The first starts from
+# the same values, the others from values that differ in the last place.
+TWINS = 5
 _RESULTS = ("parameter", "gradient")
-
-
-class _Widen(TorchFunctionMode):
-    """What a model asks to have in float32 is in float64.
-
-    Rotary embeddings and some losses compute in float32 whatever the type of the model; rounding there
-    would hide everything below 1e-7, which is what a float64 run is to show.
-    """
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function is torch.Tensor.float:
-            function = torch.Tensor.double
-        args = [self._widen(value) for value in args]
-        return function(*args, **{key: self._widen(value) for key, value in (kwargs or {}).items()})
-
-    @staticmethod
-    def _widen(value):
-        return torch.float64 if value is torch.float32 else value
-
-
-@contextlib.contextmanager
-def _computing_in(dtype):
-    """Float64 throughout, if that is the model's type, in eager and in the capture alike."""
-    if dtype != torch.float64:
-        yield
-        return
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with _Widen():
-            yield
-    finally:
-        torch.set_default_dtype(default)
-
-
-class _Choices(TorchDispatchMode):
-    """Notes what argmax, topk and max along the last dimension choose, and from which values."""
-
-    def __init__(self):
-        super().__init__()
-        self.indices, self.values = [], []
-
-    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        result = operator(*args, **(kwargs or {}))
-        name = operator._overloadpacket.__name__
-        if name == "topk" or (
-            name in ("argmax", "max") and operator._overloadname not in ("default", "other")
-        ):
-            self._note(args, result[1] if isinstance(result, tuple) else result)
-        elif name == "argmax" and len(args) > 1:
-            self._note(args, result)
-        return result
-
-    def _note(self, args, index):
-        values = args[0].detach()
-        self.values.append(values.clone())
-        self.indices.append((index if index.dim() == values.dim() else index.unsqueeze(-1)).clone())
 
 
 def _chooses(operator):
@@ -97,79 +39,46 @@ def observe_choices(module):
 
 @dataclass
 class Subject:
-    """A model file's step, captured once, with what eager makes of it."""
+    """A model file's step, captured once. `expected` is what eager made of it, all in float64."""
 
     module: StepModule
+    file: ModelFile
     model: torch.nn.Module
     optimizer: torch.optim.Optimizer
     batches: list
     seed: int
-    dtype: torch.dtype
-    expected: History
     training: Training
+    expected: History | None = None
+
+    @property
+    def exact(self):
+        """Whether all is in float64, so that runs of many steps are comparable and choices are equal."""
+        return self.module.precision == torch.float64
+
+    def eager(self, dtype):
+        return Eager(self.model, self.file, dtype, self.seed, self.module.random_calls)
 
 
-@contextlib.contextmanager
-def _eager(seed, step, calls):
-    """Eager with Tandem's random numbers, and attention by its plain formula as in the capture."""
-    with sdpa_kernel(SDPBackend.MATH), random.replay(seed, step, calls):
-        yield
+def _values(step):
+    """What a compiled step has now."""
+    roles = ("parameter", "buffer", "state", "step")
+    keys = [a.key for a in step.module.arguments if a.role in roles]
+    return Values.of({key: step.value(key) for key in keys})
 
 
-def run_eager(model, loss_fn, optimizer, batches, seed, random_calls):
-    """Trains in place, and returns the history."""
-    history = History()
-    for step, batch in enumerate(batches):
-        optimizer.zero_grad(set_to_none=True)
-        choices = _Choices()
-        with explained(f"step {step} in eager"), _eager(seed, step, random_calls), choices:
-            loss = loss_fn(model, batch)
-        with explained(f"step {step} in eager, backward"):
-            loss.backward()
-        history.losses.append(loss.item())
-        history.choices.append(choices.indices)
-        history.margins.append(choices.values)
-        named = model.named_parameters()
-        history.gradients.append(
-            {name: p.grad.detach().clone() for name, p in named if p.grad is not None}
-        )
-        with explained(f"step {step} in eager, optimizer.step()"):
-            optimizer.step()
-    history.parameters = {name: p.detach().clone() for name, p in model.named_parameters()}
-    history.buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
-    history.buffers["(step)"] = torch.tensor(len(batches))
-    history.states = _optimizer_states(model, optimizer)
-    return history
-
-
-def _optimizer_states(model, optimizer):
-    """{`exp_avg.<parameter>`: tensor}, as the captured step names them."""
-    states = {}
-    for name, parameter in model.named_parameters():
-        for state, value in optimizer.state.get(parameter, {}).items():
-            if state != "step" and isinstance(value, torch.Tensor):
-                states[f"{state}.{name}"] = value.detach().clone()
-    return states
-
-
-def run_step(step, batches):
-    """Trains a compiled step, and returns the history."""
-    module, history = step.module, History()
+def run_step(step, batches, every=True):
+    """Trains a compiled step, and returns the history; with `every`, the values after each step as well."""
+    history, values = History(), []
     choices = [
-        r.name for r in module.results if r.role == "output" and r.name.startswith("choice.")
+        r.name for r in step.module.results if r.role == "output" and r.name.startswith("choice.")
     ]
-    for batch in batches:
+    for number, batch in enumerate(batches):
         history.losses.append(step(batch).item())
         history.gradients.append(step.gradients())
         history.choices.append([step.result("output", name) for name in choices])
-    for argument in module.arguments:
-        if argument.role in ("parameter", "buffer", "state"):
-            values = getattr(
-                history,
-                {"parameter": "parameters", "buffer": "buffers", "state": "states"}[argument.role],
-            )
-            values[argument.name] = step.value(argument.key)
-    history.buffers["(step)"] = step.value("step/step")
+        if every or number == len(batches) - 1:
+            values.append(_values(step))
+    history.take(values)
     return history
 
 
@@ -198,32 +107,70 @@ def make_subject(file, steps=STEPS, seed=0):
     model = file.make_model(seed)
     optimizer = file.make_optimizer(model)
     batches = file.batches(steps)
-    twin = copy.deepcopy(model)
-    with _computing_in(file.dtype):
+    with computing_in(file.dtype):
         module = export(model, file.loss, optimizer, batches[0], gradients=True)
-        expected = run_eager(
-            twin, file.loss, file.make_optimizer(twin), batches, seed, module.random_calls
-        )
+    training = _training(module, model, optimizer, steps)
+    subject = Subject(module, file, model, optimizer, batches, seed, training)
+    eager = subject.eager(torch.float64)
+    expected = eager.step(batches[0], 0)
+    for number in range(1, steps if subject.exact else 1):
+        expected = expected.follow(eager.step(batches[number], number))
     observed = observe_choices(module)
     if _same_choices(observed, expected):
-        module = observed
+        subject.module = observed
     else:
         expected.choices, expected.margins = [[] for _ in batches], [[] for _ in batches]
-    # A float64 model may round to float32 inside, as those of `transformers` do.
-    precision = module.precision
-    training = _training(module, model, optimizer, steps)
-    return Subject(module, model, optimizer, batches, seed, precision, expected, training)
+    subject.expected = expected
+    return subject
 
 
 def _reshape_choices(found, expected):
     """The captured index may lack the dimension that eager's has, of size 1."""
+    shapes = [index.shape for index in expected.choices[0]]
     found.choices = [
-        [mine.reshape(theirs.shape) for mine, theirs in zip(a, b, strict=True)]
-        for a, b in zip(found.choices, expected.choices, strict=True)
+        [mine.reshape(shape) for mine, shape in zip(step, shapes, strict=True)]
+        for step in found.choices
     ]
+
+
+def reference_steps(subject, found):
+    """For each step, what eager makes of it from the values that Tandem had before it and with Tandem's
+    choices: the history in float64, and those of the twins.
+    """
+    reference = subject.eager(torch.float64)
+    twins = [subject.eager(subject.file.dtype) for _ in range(TWINS)]
+    for number, batch in enumerate(subject.batches):
+        imposed = found.choices[number] or None
+        for place, run in enumerate([reference, *twins]):
+            if number:
+                run.load(found.after(number - 1))
+            if place > 1:
+                run.nudge(subject.module.precision, TWINS * number + place)
+        histories = [run.step(batch, number, imposed) for run in (reference, *twins)]
+        if imposed is None:
+            for history in histories:
+                history.choices, history.margins = [[]], [[]]
+        yield histories[0], histories[1:]
+
+
+def _judge_steps(subject, found):
+    for number, (expected, twins) in enumerate(reference_steps(subject, found)):
+        training = replace(subject.training, steps=1, first=number)
+        yield compare(found.at(number), expected, training, False, twins)
+
+
+def _worst_of_steps(steps):
+    """One row per kind and name."""
+    rows = {}
+    for row in (row for rows_of_step in steps for row in rows_of_step):
+        rows.setdefault((row.kind, row.name), []).append(row)
+    kinds = list(dict.fromkeys(kind for kind, _ in rows))
+    return [worst(of_one) for of_one in sorted(rows.values(), key=lambda r: kinds.index(r[0].kind))]
 
 
 def judge(subject, found):
     """The rows of the comparison."""
     _reshape_choices(found, subject.expected)
-    return compare(found, subject.expected, subject.training, exact=subject.dtype == torch.float64)
+    if subject.exact:
+        return compare(found, subject.expected, subject.training)
+    return _worst_of_steps(_judge_steps(subject, found))

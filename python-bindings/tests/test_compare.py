@@ -26,8 +26,8 @@ def training(tolerance=1e-9, adam=True):
     return Training(tolerance, adam, 2, {"w": 1e-3, "b": 1e-3})
 
 
-def failures(found, expected, how=None):
-    rows = compare(found, expected, how or training(), exact=True)
+def failures(found, expected, how=None, twins=()):
+    rows = compare(found, expected, how or training(), exact=True, twins=twins)
     assert table(rows, 1e-9).count("\n") == len(rows)
     return sorted({(row.kind, row.name) for row in rows if not row.passed})
 
@@ -66,6 +66,64 @@ def test_small_gradient_is_judged_by_the_largest_of_the_model(found, expected):
     assert failures(found, expected) == []
     found.gradients[0]["b"] += 0.2e-12 * largest
     assert failures(found, expected) == [("gradient", "b")]
+
+
+def noisy(history, size, seed):
+    """A twin: eager in a coarser type."""
+    generator, twin = torch.Generator().manual_seed(seed), copy.deepcopy(history)
+    for step in twin.gradients:
+        for gradient in step.values():
+            noise = torch.randn(gradient.shape, generator=generator, dtype=torch.float64)
+            gradient += size * noise.clamp(-2, 2)
+    return twin
+
+
+@pytest.fixture
+def wide():
+    """With a gradient of many elements, and one that is zero in exact arithmetic."""
+    history = make_history()
+    for step in history.gradients:
+        generator = torch.Generator().manual_seed(1)
+        step["w"] = torch.randn(64, 64, generator=generator, dtype=torch.float64)
+        step["b"] = torch.zeros(4, dtype=torch.float64)
+    history.parameters["w"] = torch.zeros(64, 64, dtype=torch.float64)
+    return history
+
+
+def test_as_exact_as_eager_passes_and_less_exact_fails(wide):
+    twins = [noisy(wide, 1e-3, seed) for seed in range(3)]
+    for size, failed in ((1e-3, []), (1.9e-3, []), (2.2e-3, ["w"]), (1e-2, ["b", "w"])):
+        found = noisy(wide, size, 9)
+        # "w" by its root mean square, "b" by its largest element.
+        names = [
+            name
+            for kind, name in failures(found, wide, training(1e-6), twins)
+            if kind == "gradient"
+        ]
+        assert names == failed, size
+    assert ("gradient", "b") in failures(noisy(wide, 1e-3, 9), wide, training(1e-6))
+
+
+def test_one_wrong_element_among_many_fails(wide):
+    twins = [noisy(wide, 1e-3, seed) for seed in range(3)]
+    found = noisy(wide, 1e-3, 9)
+    found.gradients[1]["w"][3, 5] += 1e-2
+    assert failures(found, wide, training(1e-6), twins) == [("gradient", "w")]
+
+
+def test_gradient_scaled_by_1001_fails_beside_float32_twins(wide):
+    twins = [noisy(wide, 1e-6, seed) for seed in range(3)]
+    found = noisy(wide, 1e-6, 9)
+    assert failures(found, wide, training(1e-4), twins) == []
+    found.gradients[0]["w"] *= 1.001
+    assert failures(found, wide, training(1e-4), twins) == [("gradient", "w")]
+
+
+def test_a_twin_that_is_not_finite_excuses_nothing(wide):
+    twins = [noisy(wide, 1e-3, seed) for seed in range(3)]
+    twins[0].gradients[0]["w"][0, 0] = float("nan")
+    found = noisy(wide, 1e-3, 9)
+    assert ("gradient", "w") in failures(found, wide, training(1e-6), twins)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -141,6 +199,22 @@ def test_choices_may_differ_only_within_the_margin_and_not_in_float64(found, exp
     assert passed(exact=False) and not passed(exact=True)
     found.choices[0] = [torch.tensor([[1], [0]])]
     assert not passed(exact=False)
+
+
+def test_choices_may_differ_by_what_eager_is_wrong_by(found, expected):
+    values = torch.tensor([[0.5, 0.6], [0.1, 0.9]])
+    expected.choices[0], expected.margins[0] = [torch.tensor([[1], [1]])], [values]
+    found.choices[0] = [torch.tensor([[0], [1]])]
+
+    def passed(error):
+        twin = copy.deepcopy(expected)
+        twin.margins[0] = [values + error]
+        rows = compare(found, expected, training(1e-4), False, [twin])
+        (row,) = [row for row in rows if row.kind == "choice"]
+        assert row.rule.startswith("1/2 differ")
+        return row.passed
+
+    assert passed(0.02) and not passed(0.01)
 
 
 def test_running_mean_may_follow_an_exempt_bias(found, expected):

@@ -1,5 +1,7 @@
 """Seeded mistakes: each is refused by a verifier, or makes the comparison with eager fail."""
 
+from dataclasses import replace
+
 import matrix
 import pytest
 from matrix import Case
@@ -77,6 +79,30 @@ def test_every_product_scaled(good, outcome):
         gemm = commands_of(program)[place].operation
         gemm.alpha *= 1.001
         assert outcome(program) == FAILED, commands_of(program)[place].name
+
+
+def test_every_gradient_scaled_in_float32():
+    """There a scaled product of the forward pass may be below the tolerance in all that follows from it;
+    one that only makes gradients may not.
+    """
+    subject = matrix.subject_of(replace(CASE, dtype="float32"), steps=1)
+    good = matrix.compile_case(CASE, subject).bytes
+
+    def judge(program):
+        rows = matrix.judge_program(subject, program.serialize())
+        return rows[0].absolute, all(row.passed for row in rows)
+
+    loss, passed = judge(_tandem.Program.load(good))
+    assert passed
+    tried = 0
+    for place in of_kind(_tandem.Program.load(good), "gemm"):
+        program = _tandem.Program.load(good)
+        commands_of(program)[place].operation.alpha *= 1.001
+        loss_then, passed = judge(program)
+        if loss_then == loss:
+            tried += 1
+            assert not passed, commands_of(program)[place].name
+    assert tried >= 6
 
 
 def parameters(program):

@@ -21,8 +21,8 @@ def test_passes_and_names_every_rule(mlp, capsys):
 
 @pytest.mark.parametrize("what", ["gradients", "parameters", "losses"])
 def test_fails_with_status_1(mlp, capsys, monkeypatch, what):
-    def spoilt(step, batches):
-        history = run(step, batches)
+    def spoilt(step, *rest):
+        history = run(step, *rest)
         if what == "gradients":
             history.gradients[-1]["1.weight"] *= 1.001
         elif what == "parameters":

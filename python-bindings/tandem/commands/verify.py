@@ -2,15 +2,29 @@
 
 import tempfile
 
-from ..compare import table
+from ..compare import LARGEST_FACTOR, MANY, RMS_FACTOR, TOLERANCES, table
 from ..compile import compile_module, mesh_text
 from ..errors import ModelFileError
 from ..reference import STAGES, run_reference, run_stages
 from ..step import Step
-from ..verify import STEPS, judge, make_subject, run_step
+from ..verify import STEPS, TWINS, judge, make_subject, run_step
 from ._model import add_model_arguments, load
 
 HELP = "train a model file in eager PyTorch and in Tandem, and compare every loss, gradient and parameter"
+
+_TOLERANCES = ", ".join(
+    f"{str(dtype).removeprefix('torch.')} {tolerance:g}" for dtype, tolerance in TOLERANCES.items()
+)
+DETAILS = (
+    "The reference is eager in float64. A row passes if its largest difference is within tolerance"
+    f" ({_TOLERANCES}) times the scale that the rule names. Below float64, each step is compared from the"
+    " values that Tandem had before it and with Tandem's choices of experts, and a row also passes if it is"
+    f" as exact as eager in the same type: its largest error at most {LARGEST_FACTOR:g} times, and from"
+    f" {MANY} elements on its root mean square error at most {RMS_FACTOR:g} times, that of the worst of"
+    f" {TWINS} eager runs that start from these values or ones that differ in the last place. There a"
+    " gradient scaled by 1.001 fails in float32, and one scaled by 1.25 in bfloat16."
+    " docs/rationale/verify.md says why."
+)
 
 
 def add_arguments(parser):
@@ -67,7 +81,7 @@ def _run_program(options, subject):
         options.threads,
         options.seed,
     )
-    return run_step(step, subject.batches)
+    return run_step(step, subject.batches, not subject.exact)
 
 
 def _run_reference(options, subject):

@@ -1,0 +1,183 @@
+"""Eager PyTorch as the reference: with Tandem's random numbers and, where they are imposed, its choices."""
+
+import contextlib
+import copy
+
+import torch
+import torch.utils._pytree as pytree
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import random
+from .compare import History
+from .model_file import explained
+
+
+class _Widen(TorchFunctionMode):
+    """What a model asks to have in float32 is in float64.
+
+    Rotary embeddings and some losses compute in float32 whatever the type of the model; rounding there
+    would hide everything below 1e-7, which is what a float64 run is to show.
+    """
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.float:
+            function = torch.Tensor.double
+        args = [self._widen(value) for value in args]
+        return function(*args, **{key: self._widen(value) for key, value in (kwargs or {}).items()})
+
+    @staticmethod
+    def _widen(value):
+        return torch.float64 if value is torch.float32 else value
+
+
+@contextlib.contextmanager
+def computing_in(dtype):
+    """Float64 throughout, if that is the model's type, in eager and in the capture alike."""
+    if dtype != torch.float64:
+        yield
+        return
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Widen():
+            yield
+    finally:
+        torch.set_default_dtype(default)
+
+
+def _is_choice(operator, arguments):
+    """Which calls choose among values: argmax, topk and max along a dimension."""
+    name, overload = operator._overloadpacket.__name__, operator._overloadname
+    if name == "argmax":
+        return len(arguments) > 1
+    return name == "topk" or (name == "max" and overload not in ("default", "other"))
+
+
+class Choices(TorchDispatchMode):
+    """Notes which indices argmax, topk and max along the last dimension choose, and from which values.
+
+    With `imposed`, one index per call, the model goes on with those instead of its own: whatever
+    follows is then comparable, though another expert was the best by a rounding error.
+    """
+
+    def __init__(self, imposed=None):
+        super().__init__()
+        self.indices, self.values, self.imposed = [], [], imposed
+        # Whether what runs is a part that `torch.utils.checkpoint` runs again.
+        self.again = False
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        result = operator(*args, **(kwargs or {}))
+        if not _is_choice(operator, args):
+            return result
+        index = result[1] if isinstance(result, tuple) else result
+        place = self._place(args[0].detach(), index)
+        if self.imposed is None or place is None:
+            return result
+        return self._impose(args[0], result, self.imposed[place].reshape(index.shape))
+
+    def _place(self, values, index):
+        """Which of the calls this is; the second run of a call is known by its values."""
+        if self.again:
+            same = [i for i, noted in enumerate(self.values) if torch.equal(noted, values)]
+            return same[0] if same else None
+        self.values.append(values.clone())
+        self.indices.append((index if index.dim() == values.dim() else index.unsqueeze(-1)).clone())
+        return len(self.values) - 1
+
+    @staticmethod
+    def _impose(values, result, index):
+        if not isinstance(result, tuple):
+            return index
+        wide = index if index.dim() == values.dim() else index.unsqueeze(-1)
+        return values.gather(-1, wide).reshape(index.shape), index
+
+
+@contextlib.contextmanager
+def _as_captured(seed, step, calls):
+    """Eager with Tandem's random numbers, and attention by its plain formula as in the capture."""
+    with sdpa_kernel(SDPBackend.MATH), random.replay(seed, step, calls):
+        yield
+
+
+class Eager:
+    """A model of its own that eager trains step by step, in element type `dtype`."""
+
+    def __init__(self, model, file, dtype, seed, random_calls):
+        """`file` is a `ModelFile`, of which loss and optimizer are taken."""
+        self.model = copy.deepcopy(model).to(dtype)
+        self.optimizer = file.make_optimizer(self.model)
+        self.loss_fn, self.dtype = file.loss, dtype
+        self.seed, self.random_calls = seed, random_calls
+
+    def step(self, batch, number, imposed=None):
+        """The history of one step. `imposed` are the choices, instead of the model's own."""
+        self.optimizer.zero_grad(set_to_none=True)
+        choices = Choices(imposed)
+        with computing_in(self.dtype):
+            loss = self._loss_and_gradients(_to(batch, self.dtype), number, choices)
+            named = self.model.named_parameters()
+            gradients = {n: p.grad.detach().clone() for n, p in named if p.grad is not None}
+            with explained(f"step {number} in eager, optimizer.step()"):
+                self.optimizer.step()
+        history = History([loss], [gradients], [choices.indices], [choices.values])
+        history.parameters = {n: p.detach().clone() for n, p in self.model.named_parameters()}
+        history.buffers = {n: b.detach().clone() for n, b in self.model.named_buffers()}
+        history.buffers["(step)"] = torch.tensor(number + 1)
+        history.states = {name: value.detach().clone() for name, value in self._states().items()}
+        return history
+
+    def _loss_and_gradients(self, batch, number, choices):
+        # The backward pass draws and chooses as well, where a checkpoint runs a part of the model again.
+        with _as_captured(self.seed, number, self.random_calls), choices:
+            with explained(f"step {number} in eager"):
+                loss = self.loss_fn(self.model, batch)
+            choices.again = True
+            with explained(f"step {number} in eager, backward"):
+                loss.backward()
+        return loss.item()
+
+    def _states(self):
+        """{`exp_avg.<parameter>`: tensor}, as the captured step names them."""
+        return {
+            f"{state}.{name}": value
+            for name, parameter in self.model.named_parameters()
+            for state, value in self.optimizer.state.get(parameter, {}).items()
+            if state != "step" and isinstance(value, torch.Tensor)
+        }
+
+    def load(self, values):
+        """Goes on from the values that another run had after the same number of steps."""
+        own = (
+            dict(self.model.named_parameters()) | dict(self.model.named_buffers()) | self._states()
+        )
+        with torch.no_grad():
+            for name, value in (values.parameters | values.buffers | values.states).items():
+                if name in own:
+                    own[name].copy_(value)
+
+    def nudge(self, precision, seed):
+        """Moves every parameter by at most one unit in the last place of `precision`, at random."""
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for parameter in self.model.parameters():
+                if parameter.dtype.is_floating_point:
+                    way = torch.randint(-1, 2, parameter.shape, generator=generator)
+                    parameter.add_(_last_place(parameter.to(precision), way).to(parameter.dtype))
+
+
+def _last_place(values, way):
+    """To the next number up, down or not at all, for `way` 1, -1 or 0; in float64."""
+    ends = torch.where(way > 0, torch.inf, -torch.inf)
+    target = torch.where(way == 0, values.double(), ends).to(values.dtype)
+    return torch.nextafter(values, target).double() - values.double()
+
+
+def _to(batch, dtype):
+    def convert(leaf):
+        floating = isinstance(leaf, torch.Tensor) and leaf.dtype.is_floating_point
+        return leaf.to(dtype) if floating else leaf
+
+    return pytree.tree_map(convert, batch)
