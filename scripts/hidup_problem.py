@@ -22,6 +22,10 @@ def fail(message):
     sys.exit(f"hidup_problem.py: error: {message}")
 
 
+def number(value):
+    return repr(value).removesuffix(".0")
+
+
 def rates(ranks, gbit):
     """Bytes per second of each collective on the whole tensor, truncated as the published searcher does."""
     link = gbit * 1e9 / 8
@@ -47,7 +51,7 @@ def signature_set(operator, ranks):
     for signature in operator["signatures"]:
         operands, results = (", ".join(forms) for forms in signature)
         text = " ".join(part for part in (operands, "->", results) if part)
-        lines.append(f"  space='{text}' {seconds(operator, signature, ranks)!r} s 0 B")
+        lines.append(f"  ranks='{text}' {number(seconds(operator, signature, ranks))} s 0 B")
     return tuple(lines)
 
 
@@ -58,34 +62,53 @@ def indices(values):
 KINDS = {"input": "input", "parameter": "resident", "operator": "compute", "output": "output"}
 
 
+def word(name):
+    """A name as one word of the problem's text."""
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+
+
+def operator_names(problem):
+    return [
+        word(operator.get("name") or f"operator{i}")
+        for i, operator in enumerate(problem["operators"])
+    ]
+
+
+def tensor_lines(problem, names):
+    made_by = {}
+    for operator, name in zip(problem["operators"], names, strict=True):
+        for i, tensor in enumerate(operator["outputs"]):
+            made_by[tensor] = f"{name}.{i}" if len(operator["outputs"]) > 1 else name
+    for i, tensor in enumerate(problem["tensors"]):
+        shape = "x".join(map(str, tensor["shape"])) or "scalar"
+        yield f"tensor {i} {made_by.get(i, f't{i}')} {shape} {ELEMENT_BYTES} B"
+
+
 def problem_text(problem, gbit, accounting):
     ranks = problem["ranks"]
     changes = " ".join(
-        f"{name} {LATENCY!r} s {1 / rate!r} s/B" for name, rate in rates(ranks, gbit).items()
+        f"{name} {number(LATENCY)} s {number(1 / rate)} s/B"
+        for name, rate in rates(ranks, gbit).items()
     )
+    names = operator_names(problem)
+    sets = {}
+    operators = []
+    for i, (operator, name) in enumerate(zip(problem["operators"], names, strict=True)):
+        index = sets.setdefault(signature_set(operator, ranks), len(sets))
+        operators.append(
+            f"operator {i} forward {KINDS[operator['kind']]} {name} set {index}"
+            f" operands {indices(operator['inputs'])} results {indices(operator['outputs'])}"
+        )
     lines = [
         "tandem-problem 1",
         f"accounting {accounting}",
         "slowdown compute 1 collective 1",
         "piece 0 s",
-        f"axis space space {ranks} queue 0 {changes}",
+        f"axis ranks space {ranks} queue 0 {changes}",
+        *tensor_lines(problem, names),
     ]
-    for i, tensor in enumerate(problem["tensors"]):
-        shape = "x".join(map(str, tensor["shape"])) or "scalar"
-        lines.append(f"tensor {i} t{i} {shape} {ELEMENT_BYTES} B")
-    sets = {}
-    operators = []
-    for i, operator in enumerate(problem["operators"]):
-        number = sets.setdefault(signature_set(operator, ranks), len(sets))
-        name = "".join(
-            c if c.isalnum() or c in "._-" else "_" for c in operator.get("name") or f"operator{i}"
-        )
-        operators.append(
-            f"operator {i} forward {KINDS[operator['kind']]} {name} set {number}"
-            f" operands {indices(operator['inputs'])} results {indices(operator['outputs'])}"
-        )
-    for signatures, number in sets.items():
-        lines += [f"signatures {number}", *signatures]
+    for signatures, index in sets.items():
+        lines += [f"signatures {index}", *signatures]
     return "\n".join(lines + operators) + "\n"
 
 

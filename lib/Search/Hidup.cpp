@@ -61,7 +61,7 @@ struct Front {
 /// dropped, to bound memory, and the second are kept. Never reached by the
 /// problems of the paper, which have some hundred.
 constexpr size_t kMaxLabels = 1 << 20, kKeptLabels = 1 << 18;
-/// Kept after an interruption, to find some plan quickly.
+/// Kept after an interruption, to find some plan quickly, at first.
 constexpr size_t kHurriedLabels = 64;
 
 class Walk {
@@ -84,6 +84,7 @@ private:
   static constexpr Time kNever = std::numeric_limits<Time>::max();
 
   void start();
+  bool walk();
   bool isInterrupted(unsigned op);
   void keepBest(size_t number);
   void collectHistory();
@@ -111,6 +112,7 @@ private:
   /// Size of the history at which it is worth looking for what is dead.
   size_t historyLimit = 1 << 20;
   bool isHurried = false;
+  size_t numHurried = kHurriedLabels;
   /// Least value of a label that was dropped undominated.
   Time dropped = kNever;
   uint64_t numVisited = 0;
@@ -335,20 +337,32 @@ void Walk::collectHistory() {
 // The search
 //===----------------------------------------------------------------------===//
 
-std::optional<Plan> Walk::run() {
+/// One walk over all operators; false if it ends in a dead end.
+bool Walk::walk() {
   start();
   for (unsigned op = 0; op + 1 < model.operators.size(); ++op) {
     step(op);
     lastOperator = op;
     if (open.labels.empty())
-      return std::nullopt;
+      return false;
     isHurried = isHurried || isInterrupted(op);
     if (isHurried)
-      keepBest(kHurriedLabels);
+      keepBest(numHurried);
     else if (open.labels.size() > kMaxLabels)
       keepBest(kKeptLabels);
     if (history.size() > historyLimit)
       collectHistory();
+  }
+  return true;
+}
+
+std::optional<Plan> Walk::run() {
+  while (!walk()) {
+    // With few labels all of them may be dead ends: more are tried, up to what
+    // memory holds.
+    if (!isHurried || numHurried >= kKeptLabels)
+      return std::nullopt;
+    numHurried *= 16;
   }
   // Nothing is alive: one state, whose first label has the least value.
   return trace(open.labels.front());
@@ -383,6 +397,18 @@ static std::optional<Plan> chooseBest(const SearchProblem &problem,
   return found;
 }
 
+static std::string describeDeadEnd(const SearchProblem &problem,
+                                   const Walk &walk) {
+  std::string name = problem.operators[walk.getLastOperator()].name;
+  if (!walk.isExact())
+    return "no plan was found in the given time: those that were not dropped "
+           "do not get past operator " +
+           name;
+  return "there is no plan: whatever signatures are chosen, operator " + name +
+         " or a reader of its results lacks a form that it wants (a tensor has "
+         "at most one copy)";
+}
+
 SearchResult tandem::search::searchHidup(const SearchProblem &problem,
                                          const SearchOptions &options) {
   SearchResult result;
@@ -401,14 +427,8 @@ SearchResult tandem::search::searchHidup(const SearchProblem &problem,
   result.plan =
       chooseBest(problem, std::move(found), options.starts, result.error);
   if (!result.plan) {
-    const Operator &last = problem.operators[walk.getLastOperator()];
     if (result.error.empty())
-      result.error =
-          "no plan was found: none of those left gives operator " + last.name +
-          " the forms of one of its signatures" +
-          (walk.isExact()
-               ? ""
-               : ", and others were dropped for lack of time or memory");
+      result.error = describeDeadEnd(problem, walk);
     return result;
   }
   double cost = result.plan->cost;
