@@ -83,11 +83,18 @@ def _check_storage(arguments):
 
 def parameters_of(model):
     """[(argument, parameter)], each tensor once, under its first name."""
+    if not isinstance(model, torch.nn.Module):
+        raise CaptureError(f"model: found {type(model).__name__}, expected a torch.nn.Module")
     groups = _group_names(model.named_parameters(remove_duplicate=False))
     for name, (tensor, _) in groups.items():
         if torch.nn.parameter.is_lazy(tensor):
             raise CaptureError(
                 f"parameter {name!r}: found no shape yet, expected a model that has seen a batch"
+            )
+        if tensor._post_accumulate_grad_hooks:
+            raise CaptureError(
+                f"parameter {name!r}: found a hook that runs after its gradient is accumulated, expected"
+                " register_hook, which is captured"
             )
     pairs = [
         (_tensor_argument("parameter", name, tensor, aliases=tuple(others)), tensor)
@@ -139,6 +146,11 @@ def inputs_of(batch):
     for path, leaf in paths:
         if not isinstance(leaf, torch.Tensor):
             continue
+        if not leaf.numel():
+            raise CaptureError(
+                f"example batch: tensor {_path_name(path)!r} has shape {list(leaf.shape)}, expected no"
+                " dimension of 0"
+            )
         batch_dim = 0 if leaf.dim() and leaf.shape[0] == sizes[0] else None
         arguments.append(
             _tensor_argument(
@@ -152,6 +164,12 @@ def batch_tensors(batch):
     """{input name: tensor} of one batch."""
     paths, _ = pytree.tree_flatten_with_path(batch)
     return {_path_name(path): leaf for path, leaf in paths if isinstance(leaf, torch.Tensor)}
+
+
+def batch_constants(batch):
+    """{name: value} of what is no tensor in one batch: constants of the captured step."""
+    paths, _ = pytree.tree_flatten_with_path(batch)
+    return {_path_name(path): leaf for path, leaf in paths if not isinstance(leaf, torch.Tensor)}
 
 
 def scalar_arguments(groups, step):

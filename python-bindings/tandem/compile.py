@@ -1,6 +1,7 @@
 """`tandem.compile`: a training step that runs on all points of a mesh, called like a function."""
 
 import os
+from collections.abc import Mapping
 
 from .errors import CompileError
 from .export import export
@@ -14,6 +15,8 @@ def mesh_text(mesh):
         return ""
     if isinstance(mesh, str):
         return mesh
+    if not isinstance(mesh, Mapping):
+        raise CompileError(f"mesh: found {mesh!r}, expected a dict such as {{'data': 4}}")
     for axis, size in mesh.items():
         if not isinstance(size, int) or size < 1:
             raise CompileError(
@@ -68,6 +71,8 @@ def compile(  # noqa: A001 - the name that torch users expect
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
     learning rates of `optimizer.param_groups` each time. Raises subclasses of `tandem.TandemError`.
     """
+    if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+        raise CompileError(f"seed is {seed!r}, expected an integer of 64 bits")
     module = export(model, loss_fn, optimizer, example_batch, gradients)
     compiled = compile_module(module, mesh=mesh, plan=plan, micro=micro, pins=pins)
     return Step(module, compiled.bytes, model, optimizer, compiled, threads, seed)

@@ -1,10 +1,10 @@
 """`tandem.export`: a training step of one device as a module of `nn` operators."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
-from .arguments import Argument, Result, batch_tensors
+from .arguments import Argument, Result, batch_constants, batch_tensors
 from .draws import RandomCall
 from .lowering import is_kept, lower
 from .records import Step
@@ -18,7 +18,8 @@ class StepModule:
 
     `mlir` is its text. `arguments` and `results` are the tables of `@step`, in order; a result
     with `updates = i` is the value of argument i in the next step. `random_calls` lists the random
-    operators (name, shape, type) in eager's call order, for `tandem.random.replay`.
+    operators (name, shape, type) in eager's call order, for `tandem.random.replay`; `constants` what is no
+    tensor in the example batch.
     """
 
     mlir: str
@@ -26,6 +27,7 @@ class StepModule:
     results: list[Result]
     random_calls: list[RandomCall]
     step: Step
+    constants: dict = field(default_factory=dict)
 
     @property
     def precision(self):
@@ -72,4 +74,7 @@ def export(model, loss_fn, optimizer, example_batch, gradients=False):
     """
     trace = trace_step(model, loss_fn, optimizer, example_batch, gradients, is_kept)
     step = lower(trace)
-    return StepModule(print_step(step), step.arguments, step.results, trace.random_calls, step)
+    constants = batch_constants(example_batch)
+    return StepModule(
+        print_step(step), step.arguments, step.results, trace.random_calls, step, constants
+    )

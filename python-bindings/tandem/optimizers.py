@@ -11,10 +11,15 @@ from dataclasses import dataclass, field
 
 import torch
 
-from .errors import CaptureError
+from .errors import CaptureError, StateError
 
 _SUPPORTED = {torch.optim.SGD: "SGD", torch.optim.Adam: "Adam", torch.optim.AdamW: "AdamW"}
 _ADAM_STATE = ("exp_avg", "exp_avg_sq")
+# Hyperparameters that become constants of the step.
+_FIXED = {
+    "momentum", "dampening", "weight_decay", "nesterov", "maximize", "betas", "eps", "amsgrad",
+    "decoupled_weight_decay",
+}  # fmt: skip
 
 
 @dataclass
@@ -43,6 +48,12 @@ class FunctionalOptimizer:
             raise CaptureError(
                 f"optimizer {type(optimizer).__qualname__}: expected one of {expected}"
             )
+        hooks = (*optimizer._optimizer_step_pre_hooks, *optimizer._optimizer_step_post_hooks)
+        if hooks:
+            raise CaptureError(
+                f"optimizer {self.kind}: found {len(hooks)} step hooks, expected none: what they do to"
+                " gradients belongs into the loss or the model"
+            )
         self.optimizer = optimizer
         self.parameters = parameters
         self.groups = self._read_groups()
@@ -64,6 +75,30 @@ class FunctionalOptimizer:
             groups.append(group)
         return groups
 
+    def check_options(self):
+        """Raises if a hyperparameter other than the learning rate is not what it was: it is part of the
+        captured step.
+        """
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.groups):
+            raise StateError(
+                f"optimizer: found {len(groups)} parameter groups, expected the {len(self.groups)} that"
+                " the step was captured with"
+            )
+        for group, now in zip(self.groups, groups, strict=True):
+            for name in _FIXED & group.options.keys():
+                if now[name] != group.options[name]:
+                    raise StateError(
+                        f"optimizer parameter group {group.index}: {name} is {now[name]}, expected"
+                        f" {group.options[name]} as captured: only the learning rate may change"
+                        " between steps (of torch's schedulers with cycle_momentum=False)"
+                    )
+            if len(now["params"]) != len(group.parameters):
+                raise StateError(
+                    f"optimizer parameter group {group.index}: found {len(now['params'])} parameters,"
+                    f" expected {len(group.parameters)} as captured"
+                )
+
     def state_names(self, parameter):
         """Names of the state that an updated parameter has, in torch.optim's words."""
         options = self.group_of[parameter].options
@@ -78,7 +113,7 @@ class FunctionalOptimizer:
     def initial_step(self, updated):
         """The one step count of all updated parameters."""
         if self.kind == "SGD":
-            return 0
+            return self._initial_step_of_sgd(updated)
         counts = {}
         for parameter in updated:
             state = self.optimizer.state.get(self.parameters[parameter][1], {})
@@ -90,6 +125,17 @@ class FunctionalOptimizer:
                 f" expected one count"
             )
         return next(iter(counts), 0)
+
+    def _initial_step_of_sgd(self, updated):
+        """SGD does not count its steps, but a momentum that is there is not the first one."""
+        has = [p for p in updated if self.initial_state(p, "momentum_buffer") is not None]
+        for p in updated:
+            if has and p not in has and self.group_of[p].options["dampening"]:
+                raise CaptureError(
+                    f"optimizer state: parameter {self.parameters[has[0]][0]!r} has a momentum and"
+                    f" {self.parameters[p][0]!r} none; with dampening expected all or none"
+                )
+        return int(bool(has))
 
     def scalars(self, group, step, learning_rate):
         """What the updates of a whole group share. `step` counts from 0; both are rank-0
@@ -115,8 +161,7 @@ class FunctionalOptimizer:
         wide = {name: tensor.to(compute) for name, tensor in state.items()}
         arguments = (value.to(compute), gradient.to(compute), wide, options, scalars)
         if self.kind == "SGD":
-            has_state = self.initial_state(parameter, "momentum_buffer") is not None
-            value, wide = _sgd(*arguments, has_state)
+            value, wide = _sgd(*arguments)
         else:
             value, wide = _adam(*arguments, _is_decoupled(self.kind, options))
         return value.to(dtype), {
@@ -128,7 +173,7 @@ def _is_decoupled(kind, options):
     return options.get("decoupled_weight_decay", False) or kind == "AdamW"
 
 
-def _sgd(p, g, state, options, scalars, has_state):
+def _sgd(p, g, state, options, scalars):
     """torch.optim.sgd._single_tensor_sgd."""
     momentum, dampening = options["momentum"], options["dampening"]
     if options["maximize"]:
@@ -139,7 +184,7 @@ def _sgd(p, g, state, options, scalars, has_state):
     if momentum:
         buffer = state["momentum_buffer"] * momentum
         damped = g * (1 - dampening) if dampening else g
-        if dampening and not has_state:
+        if dampening:
             # The first buffer of torch.optim is the gradient itself, without dampening.
             damped = torch.where(scalars["first"], g, damped)
         buffer = buffer + damped

@@ -1,12 +1,15 @@
 """A compiled training step with its values: what `tandem.compile` returns."""
 
 import contextlib
+import numbers
+from collections.abc import Mapping
 
 import torch
 
-from .arguments import batch_tensors
+from .arguments import batch_constants, batch_tensors
 from .errors import BatchError, StateError, TandemError
 from .native import native
+from .optimizers import FunctionalOptimizer
 
 _DTYPES = {
     "f64": torch.float64,
@@ -26,6 +29,25 @@ def _type_name(dtype, shape):
     return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
 
 
+def _rate(index, rate):
+    """A group's learning rate as an argument of the step."""
+    if not isinstance(rate, numbers.Real | torch.Tensor):
+        raise StateError(
+            f"optimizer parameter group {index}: lr is {rate!r}, expected a number or a tensor of one"
+        )
+    return torch.as_tensor(rate, dtype=torch.float64).reshape(())
+
+
+def _check_dict(what, value, keys):
+    if not isinstance(value, Mapping):
+        raise StateError(f"{what}: found {type(value).__name__}, expected a dict")
+    for key in keys:
+        if key not in value:
+            raise StateError(
+                f"{what}: has no {key!r}, expected what {what.replace(' ', '_')}() gives"
+            )
+
+
 class Step:
     """Call it with a batch to train one step. Not for several threads at once.
 
@@ -40,6 +62,7 @@ class Step:
         self._model_keys = list(model.state_dict())
         self._parameter_names = {id(p): name for name, p in model.named_parameters()}
         self._optimizer = optimizer
+        self._captured = FunctionalOptimizer(optimizer, list(model.named_parameters()))
         self._compiled = compiled
         self._session = native().Session(program, threads)
         self._arguments = {a.key: a for a in module.arguments}
@@ -49,11 +72,12 @@ class Step:
 
     def __call__(self, batch):
         """One training step; returns the loss, a rank-0 tensor."""
-        for argument, tensor in self._check_batch(batch):
+        inputs = self._check_batch(batch)
+        self._captured.check_options()
+        for argument, tensor in inputs:
             self._set(argument.key, tensor)
         for index, group in enumerate(self._optimizer.param_groups):
-            rate = torch.as_tensor(group["lr"], dtype=torch.float64).reshape(())
-            self._set(f"learning_rate/{index}", rate)
+            self._set(f"learning_rate/{index}", _rate(index, group["lr"]))
         self._session.step()
         return self.result("loss", "loss")
 
@@ -66,14 +90,30 @@ class Step:
             raise BatchError(
                 f"batch: found tensors {', '.join(tensors)}, expected {', '.join(names)}"
             )
+        self._check_constants(batch)
         for argument in wanted:
             tensor = tensors[argument.name]
+            if tensor.is_meta:
+                raise BatchError(
+                    f"batch: tensor {argument.name!r} is on the meta device, expected one with values"
+                )
             if tuple(tensor.shape) != tuple(argument.shape) or tensor.dtype != argument.dtype:
                 raise BatchError(
                     f"batch: tensor {argument.name!r} is {_type_name(tensor.dtype, tensor.shape)}, expected"
                     f" {_type_name(argument.dtype, argument.shape)} as in the example batch"
                 )
         return [(argument, tensors[argument.name]) for argument in wanted]
+
+    def _check_constants(self, batch):
+        """What is no tensor was a constant of the captured step."""
+        expected, found = self.module.constants, batch_constants(batch)
+        for name in expected.keys() | found.keys():
+            a, b = (repr(values.get(name, "nothing")) for values in (found, expected))
+            if a != b:
+                raise BatchError(
+                    f"batch: {name!r} is {a}, expected {b} as in the example batch; what changes from"
+                    " batch to batch has to be a tensor"
+                )
 
     # Values by role and name
 
@@ -153,6 +193,7 @@ class Step:
 
     def load_state_dict(self, state, optimizer_state=None):
         """Takes over a model's state dict and, if given, an optimizer's (torch.optim's or a step's own)."""
+        _check_dict("state dict", state, ())
         missing = [
             name for name in self._model_keys if name in self.state_dict() and name not in state
         ]
@@ -160,6 +201,13 @@ class Step:
             raise StateError(
                 f"state dict: has no {missing[0]!r}; expected every name of the model's state dict"
             )
+        extra = [name for name in state if name not in self._model_keys]
+        if extra:
+            raise StateError(
+                f"state dict: has {extra[0]!r}, expected only names of the model's own"
+            )
+        if optimizer_state is not None:
+            _check_dict("optimizer state dict", optimizer_state, ("state", "param_groups"))
         for argument in self.module.arguments:
             if argument.role in ("parameter", "buffer") and argument.name in state:
                 self._load(argument, state[argument.name])
@@ -167,7 +215,10 @@ class Step:
             self._load_optimizer(optimizer_state)
 
     def _load(self, argument, value):
-        value = torch.as_tensor(value)
+        if not isinstance(value, torch.Tensor) or value.is_meta:
+            raise StateError(
+                f"state dict: {argument.name!r} is {type(value).__name__}, expected a tensor with values"
+            )
         if tuple(value.shape) != tuple(argument.shape):
             raise StateError(
                 f"state dict: {argument.name!r} has shape {list(value.shape)}, expected {list(argument.shape)}"

@@ -182,6 +182,9 @@ class _Step:
         pairs = parameters_of(model)
         self.parameters = [argument for argument, _ in pairs]
         self.trained = [i for i, (_, tensor) in enumerate(pairs) if tensor.requires_grad]
+        self.parameter_hooks = [
+            list((tensor._backward_hooks or {}).values()) for _, tensor in pairs
+        ]
         self.optimizer = FunctionalOptimizer(optimizer, [(a.name, tensor) for a, tensor in pairs])
         self.buffers = buffers_of(model)
         self.inputs, self.batch_spec, self.batch_leaves = inputs_of(batch)
@@ -311,6 +314,9 @@ def _run_step(step, mode, tensors):
         parameters = [
             p.clone().detach().requires_grad_(i in step.trained) for i, p in enumerate(parameters)
         ]
+        for parameter, hooks in zip(parameters, step.parameter_hooks, strict=True):
+            for hook in hooks:
+                parameter.register_hook(hook)
         versions = [p._version for p in parameters]
         with step.holding(parameters, [b.clone() for b in buffers]):
             loss = step.forward(inputs)

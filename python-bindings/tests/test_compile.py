@@ -274,3 +274,51 @@ def test_state_dict_must_be_whole(data):
         step.load_state_dict(state)
     with pytest.raises(tandem.StateError, match=r"\[2\], expected \[5\]"):
         step.load_state_dict(state | {"head.bias": torch.zeros(2)})
+    with pytest.raises(tandem.StateError, match="'more', expected only names"):
+        step.load_state_dict(model.state_dict() | {"more": torch.zeros(2)})
+    with pytest.raises(tandem.StateError, match="found NoneType, expected a dict"):
+        step.load_state_dict(None)
+    with pytest.raises(tandem.StateError, match="has no 'state'"):
+        step.load_state_dict(model.state_dict(), {})
+
+
+def test_only_learning_rates_may_change(data):
+    model, optim = make()
+    step = tandem.compile(model, loss_fn, optim, data[0])
+    optim.param_groups[0]["weight_decay"] = 0.5
+    with pytest.raises(tandem.StateError, match=r"group 0: weight_decay is 0.5, expected 0"):
+        step(data[0])
+    optim.param_groups[0]["weight_decay"] = optim.defaults["weight_decay"]
+    optim.param_groups[0]["lr"] = "fast"
+    with pytest.raises(tandem.StateError, match="lr is 'fast', expected a number"):
+        step(data[0])
+
+
+def weighted_loss(model, batch):
+    return loss_fn(model, batch["data"]) * batch["weight"]
+
+
+def test_numbers_in_a_batch_are_constants(data):
+    model, optim = make()
+    step = tandem.compile(model, weighted_loss, optim, {"data": data[0], "weight": 1.0})
+    step({"data": data[1], "weight": 1.0})
+    with pytest.raises(tandem.BatchError, match="'weight' is 5.0, expected 1.0"):
+        step({"data": data[1], "weight": 5.0})
+
+
+def test_dampening_of_a_fresh_state(data):
+    """The first momentum of a fresh SGD is the gradient itself, also where the step has had one."""
+    model, _ = make()
+    optim = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, dampening=0.5)
+    fresh = optim.state_dict()
+    train_eager(model, optim, data[:2])
+    step = tandem.compile(model, loss_fn, optim, data[0])
+    step.load_state_dict(model.state_dict(), fresh)
+    twin = copy.deepcopy(model)
+    train_eager(
+        twin, torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9, dampening=0.5), data[:3]
+    )
+    for batch in data[:3]:
+        step(batch)
+    for name, value in step.state_dict().items():
+        torch.testing.assert_close(value, twin.state_dict()[name], rtol=1e-9, atol=1e-9)

@@ -21,6 +21,10 @@ def export(loss, model=None, optimizer=None, batch=BATCH):
     return tandem.export(model, loss, (optimizer or sgd)(model), batch)
 
 
+def mse(model, batch):
+    return F.mse_loss(model(batch[0]), batch[1])
+
+
 def fails(kind, pattern, *arguments, **keywords):
     with pytest.raises(kind) as caught:
         export(*arguments, **keywords)
@@ -143,6 +147,33 @@ def test_parameters_over_one_storage():
         "'a' and 'b' are different tensors over one storage",
         lambda m, b: m.a.sum(),
         Shared(),
+    )
+
+
+def test_model_that_is_a_function():
+    with pytest.raises(tandem.CaptureError, match="found function, expected a torch.nn.Module"):
+        tandem.export(lambda x: x, lambda m, b: b.sum(), sgd(nn.Linear(2, 2)), torch.zeros(2, 2))
+
+
+def test_optimizer_with_hooks():
+    def optimizer(model):
+        made = sgd(model)
+        made.register_step_pre_hook(lambda *_: None)
+        return made
+
+    fails(tandem.CaptureError, "1 step hooks, expected none", mse, optimizer=optimizer)
+
+
+def test_hook_behind_the_gradient():
+    model = nn.Linear(6, 1)
+    model.weight.register_post_accumulate_grad_hook(lambda p: None)
+    fails(tandem.CaptureError, "'weight': found a hook", mse, model)
+
+
+def test_empty_batch():
+    batch = (torch.zeros(0, 6), torch.zeros(0, 1))
+    fails(
+        tandem.CaptureError, r"'0' has shape \[0, 6\], expected no dimension of 0", mse, batch=batch
     )
 
 

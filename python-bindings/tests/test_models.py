@@ -59,7 +59,14 @@ def test_optimizer_that_has_stepped(name):
         optimizer.step()
     module = compare(model, mse, optimizer, regression(3))
     start = {a.name: a.value for a in module.arguments if a.role == "step"}["step"]
-    assert int(start) == (0 if name in ("momentum", "dampening") else 3)
+    assert int(start) == (1 if name in ("momentum", "dampening") else 3)
+
+
+def test_gradient_hooks_of_parameters():
+    model = small(nn.Tanh())
+    for parameter in model.parameters():
+        parameter.register_hook(lambda g: g.clamp(-1e-3, 1e-3))
+    compare(model, mse, torch.optim.SGD(model.parameters(), lr=0.5), regression())
 
 
 @pytest.mark.parametrize("affine", [True, False])
