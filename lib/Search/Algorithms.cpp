@@ -16,6 +16,7 @@ Algorithm tandem::search::findAlgorithm(std::string_view name) {
   };
   // Each algorithm adds its own line.
   static constexpr Entry entries[] = {
+      {"exhaustive", searchExhaustive},
       {"hidup", searchHidup},
       {"tandem", searchTandem},
   };
