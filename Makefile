@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup build test demo verify bench bench-step docs check-gcc format lint clean
+.PHONY: help setup build test demo verify bench bench-search bench-step docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -28,7 +28,10 @@ verify: build ## The whole matrix of models, plans, ranks and microbatches
 bench-step: build ## One rank against PyTorch on the same core
 	@.venv/bin/python benchmarks/step.py
 
-bench: bench-step ## All benchmarks
+bench-search: build ## The paper's findings about plans, as sweeps; also build/bench/search.json
+	@.venv/bin/python benchmarks/search_sweeps.py --check --json $(BUILD)/bench/search.json
+
+bench: bench-step bench-search ## All benchmarks
 
 docs: build ## Reference documents of dialects and passes, from ODS
 	@scripts/docs $(BUILD)

@@ -23,6 +23,8 @@ constexpr const char *kUsage =
     "[options]\n"
     "  --search NAME          the algorithm (tandem)\n"
     "  --check PLAN           verify this plan instead of searching one\n"
+    "  --replan PLAN          cost this plan's decisions at this problem's "
+    "prices\n"
     "  --start PLAN           be no worse than this plan; may be given again\n"
     "  --stages N,N,...       ilp: where the stages end\n"
     "  --gap SHARE            stop when the gap is proven to be at most this\n"
@@ -32,7 +34,7 @@ constexpr const char *kUsage =
 
 namespace {
 struct Arguments {
-  std::string problem, search = "tandem", check, output;
+  std::string problem, search = "tandem", check, replan, output;
   std::vector<std::string> starts;
   bool printsProblem = false, printsUsage = false;
   SearchOptions options;
@@ -87,6 +89,8 @@ static bool setOption(Arguments &arguments, const std::string &name,
     arguments.search = value;
   else if (name == "--check")
     arguments.check = value;
+  else if (name == "--replan")
+    arguments.replan = value;
   else if (name == "--start")
     arguments.starts.push_back(value);
   else if (name == "-o")
@@ -158,19 +162,40 @@ static int check(const SearchProblem &problem, const std::string &path) {
   return 0;
 }
 
-static int printResult(const SearchProblem &problem, const Arguments &arguments,
-                       const SearchResult &result, double seconds) {
-  const Plan &plan = *result.plan;
+static int writePlan(const SearchProblem &problem, const Arguments &arguments,
+                     const Plan &plan) {
   std::string text = print(problem, plan);
   if (arguments.output.empty()) {
     fputs(text.c_str(), stdout);
-  } else {
-    std::ofstream file(arguments.output, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file)
-      return fail(arguments.output + ": cannot be written");
+    return 0;
   }
+  std::ofstream file(arguments.output, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? 0 : fail(arguments.output + ": cannot be written");
+}
+
+/// The same decisions; what an algorithm proved of them held at other prices.
+static int replan(const SearchProblem &problem, const Arguments &arguments) {
+  std::string error;
+  std::optional<Plan> plan = readPlan(problem, arguments.replan, error);
+  if (!plan)
+    return fail(error);
+  plan->lowerBound = 0;
+  plan->isOptimal = false;
+  if (!derive(problem, *plan, error))
+    return fail(arguments.replan + ": " + error);
+  if (int status = writePlan(problem, arguments, *plan))
+    return status;
+  printf("cost %.6f s\n", plan->cost);
+  return 0;
+}
+
+static int printResult(const SearchProblem &problem, const Arguments &arguments,
+                       const SearchResult &result, double seconds) {
+  const Plan &plan = *result.plan;
+  if (int status = writePlan(problem, arguments, plan))
+    return status;
   printf("stages %zu\n", plan.stageEnds.size());
   printf("search %.6f s, %llu visited\n", seconds,
          static_cast<unsigned long long>(result.numVisited));
@@ -197,6 +222,8 @@ static int run(Arguments &arguments) {
   }
   if (!arguments.check.empty())
     return check(*problem, arguments.check);
+  if (!arguments.replan.empty())
+    return replan(*problem, arguments);
   for (const std::string &path : arguments.starts) {
     std::optional<Plan> plan = readPlan(*problem, path, error);
     if (!plan)
