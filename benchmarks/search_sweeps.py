@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The findings of the HiDup paper (Zhang et al., SoCC 2022) about plans, on its own search problems.
 
-    benchmarks/search_sweeps.py [PROBLEM ...] [--sweep NAME ...] [--check] [--json FILE]
+    benchmarks/search_sweeps.py [PROBLEM ...] [--sweep NAME]... [--check] [--json FILE]
 
     figure 11   parameters that are replicated, against the bandwidth
     figure 12   how mixture-of-experts layers are split, against the bandwidth
@@ -103,7 +103,9 @@ class Plan:
             )
         ]
         kinds = [operator.split()[3] for operator in problem.operators]
-        self.parameters = [s for s, kind in zip(self.signatures, kinds, strict=True) if kind == "resident"]
+        self.parameters = [
+            s for s, kind in zip(self.signatures, kinds, strict=True) if kind == "resident"
+        ]
         self.replicated = [name for name, forms in self.parameters if "gather" not in forms]
 
     def get_decisions(self):
@@ -321,7 +323,7 @@ def parse_arguments():
     )
     parser.add_argument("problems", nargs="*", type=pathlib.Path, default=[DEFAULT])
     parser.add_argument(
-        "--sweep", nargs="+", choices=[*SWEEPS, "figure14"], help="all if not given"
+        "--sweep", action="append", choices=[*SWEEPS, "figure14"], help="all if none is given"
     )
     parser.add_argument("--accounting", choices=hidup_problem.ACCOUNTINGS, default="hidup-serial")
     parser.add_argument("--tool", default=ROOT / "build/bin/tandem-plan", help="tandem-plan")
