@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import hidup_problem  # noqa: E402
 
-DEFAULT = ROOT / "test/Search/Inputs/bert-sgmoe-2layers-2ranks.problem"
+DEFAULT = ROOT / "test/Search/Inputs/bert-sgmoe-2layers-2ranks.txt"
 # Gbit/s: what links between machines have. docs/rationale/search.md says what happens outside.
 BANDWIDTHS = [4, 5, 6, 8, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200]
 # Table 5: noise of the times, and how much longer the plan may take.
@@ -49,7 +49,8 @@ class Problem:
         for line in text.splitlines():
             words = line.split()
             if line.startswith("axis"):
-                self.ranks = int(words[3])
+                self.axis, self.ranks = words[1], int(words[3])
+                self.head.append("axis")
             elif line.startswith("signatures"):
                 signatures = self.sets[words[1]] = []
             elif line.startswith("  "):
@@ -68,9 +69,11 @@ class Problem:
             f"{kind} {hidup_problem.LATENCY * communication!r} s {communication / rate!r} s/B"
             for kind, rate in rates.items()
         )
-        axis = f"axis space space {self.ranks} queue 0 {prices}"
-        head = [f"accounting {accounting}" if h.startswith("accounting") else h for h in self.head]
-        lines = head[:4] + [axis] + head[4:]
+        priced = {
+            "axis": f"axis {self.axis} space {self.ranks} queue 0 {prices}",
+            "accounting": f"accounting {accounting}",
+        }
+        lines = [priced.get(line.split()[0], line) for line in self.head]
         operators = []
         for i, operator in enumerate(self.operators):
             words = operator.split()
@@ -95,7 +98,7 @@ class Plan:
         self.text = output[: output.index("stages ")]
         self.cost = float(re.search(r"^cost (\S+) s$", self.text, re.M)[1])
         self.seconds = float(re.search(r"^search (\S+) s", output, re.M)[1])
-        self.signatures = re.findall(r"^  operator \d+ (\S+) space='([^']*)'", output, re.M)
+        self.signatures = re.findall(r"^  operator \d+ (\S+) \S+='([^']*)'", output, re.M)
         self.changes = [
             (int(tensor), get_form(before), get_form(after))
             for tensor, after, before in re.findall(
@@ -114,7 +117,8 @@ class Plan:
 
 
 def get_form(text):
-    return text.removeprefix("space=")
+    """`gather(0)` of `ranks=gather(0)`."""
+    return text.rpartition("=")[2]
 
 
 class Planner:
