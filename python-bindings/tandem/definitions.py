@@ -44,7 +44,36 @@ def _embedding_bag(input, weight, offsets=None, *args, mode="mean", padding_idx=
     return rows.sum(1) if mode == "sum" else rows.mean(1)
 
 
+def _fill_diagonal(x, value, wrap=False):
+    """A write to the diagonal's view; None for tall matrices that wrap and for more dimensions."""
+    if x.dim() != 2 or (wrap and x.shape[0] > x.shape[1]):
+        return None
+    x.diagonal().fill_(value)
+    return x
+
+
+def _cov(x, *, correction=1, fweights=None, aweights=None):
+    """Without weights. Rows are variables, columns observations."""
+    if x.dim() != 2 or fweights is not None or aweights is not None:
+        return None
+    centered = x - x.mean(1, keepdim=True)
+    return centered @ centered.t() / (x.shape[1] - correction)
+
+
+def _corrcoef(x):
+    if x.dim() != 2:
+        return None
+    covariance = _cov(x)
+    deviation = covariance.diagonal().sqrt()
+    return (covariance / deviation[:, None] / deviation[None, :]).clamp(-1, 1)
+
+
 _DEFINITIONS = {
+    torch.Tensor.fill_diagonal_: _fill_diagonal,
+    torch.cov: _cov,
+    torch.Tensor.cov: _cov,
+    torch.corrcoef: _corrcoef,
+    torch.Tensor.corrcoef: _corrcoef,
     torch.cdist: _cdist,
     F.gaussian_nll_loss: _gaussian_nll_loss,
     F.embedding_bag: _embedding_bag,

@@ -160,6 +160,7 @@ def _capturing():
 
     Autograd on one thread, or operators of the backward pass escape the tracer. Attention by its
     plain formula: the joint trace of the fused CPU kernel's decomposition has wrong gradients.
+    Recurrent layers by theirs, not as one operator of oneDNN's.
     """
     with (
         torch.autograd.set_multithreading_enabled(False),
@@ -171,7 +172,8 @@ def _capturing():
         mock.patch.object(torch.utils.checkpoint._VersionWrapper, "get_val", _cached),
     ):
         warnings.simplefilter("ignore")
-        yield
+        with torch.backends.mkldnn.flags(enabled=False):
+            yield
 
 
 class _Step:

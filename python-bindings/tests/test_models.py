@@ -566,6 +566,43 @@ def test_functions_by_their_definition(function):
     compare(model, lambda m, x: m(x).mean(), optimizer, [normal(8, 6) for _ in range(2)])
 
 
+def _filled(x):
+    return (x @ x.t()).fill_diagonal_(0.5).exp()
+
+
+def _shifted_diagonal(x):
+    square = x @ x.t() / 8
+    torch.diagonal(square, 1).mul_(2).sub_(1)
+    torch.diagonal(square).add_(-1).pow_(2)
+    return square
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _filled,
+        _shifted_diagonal,
+        lambda x: torch.cov(x.t()).square(),
+        lambda x: torch.cov(x, correction=0).square(),
+        lambda x: torch.corrcoef(x.t()).exp(),
+    ],
+)
+def test_matrices_of_pairs(function):
+    """Losses that couple the batch: Barlow Twins, NT-Xent, VICReg."""
+    model = Odd(function).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    compare(model, lambda m, x: m(x).mean(), optimizer, [normal(8, 6) for _ in range(2)])
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_in_float32(layer):
+    """PyTorch has one operator of oneDNN's for a whole LSTM in this type."""
+    model = layer(6, 5, batch_first=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = [torch.randn(4, 3, 6) for _ in range(2)]
+    compare(model, lambda m, x: m(x)[0].square().mean(), optimizer, batches)
+
+
 @pytest.mark.parametrize("mode", ["mean", "sum"])
 def test_bags_of_equal_size(mode):
     model = nn.EmbeddingBag(9, 4, mode=mode).double()

@@ -260,6 +260,16 @@ def _diagonal_backward(b, gradient, sizes, offset, dim1, dim2):
     return b.permute(square, [order.index(dim) for dim in range(rank)])
 
 
+@lowers("diagonal_scatter")
+def _diagonal_scatter(b, x, diagonal, offset=0, dim1=0, dim2=1):
+    """What an in-place write to `torch.diagonal` becomes."""
+    dim1, dim2 = (normalize_dim(dim, len(x.shape)) for dim in (dim1, dim2))
+    rows, columns = b.iota(x.shape, dim1), b.iota(x.shape, dim2)
+    on = b.compare("eq", columns, b.binary("add", rows, offset) if offset else rows)
+    spread = _diagonal_backward(b, diagonal, x.shape, offset, dim1, dim2)
+    return b.select(on, spread, x, x.dtype)
+
+
 def _triangle(b, x, predicate, diagonal):
     rows, columns = b.iota(x.shape, len(x.shape) - 2), b.iota(x.shape, len(x.shape) - 1)
     limit = b.binary("add", rows, diagonal) if diagonal else rows
