@@ -283,16 +283,26 @@ class _Step:
         return {i: gradient for i, gradient in gradients.items() if gradient is not None}
 
 
+_CONTAINERS = ("_parameters", "_buffers", "_modules")
+
+
 @contextlib.contextmanager
 def _attributes_kept(model):
-    """Takes back what the forward pass assigns to attributes: caches would keep traced tensors."""
+    """Takes back what the forward pass assigns to attributes: caches would keep traced tensors. So would
+    a module under two names, whose tensors PyTorch swaps twice and restores once.
+    """
     saved = [(module, dict(module.__dict__)) for module in model.modules()]
+    held = [
+        (module.__dict__[name], dict(module.__dict__[name]))
+        for module in model.modules()
+        for name in _CONTAINERS
+    ]
     try:
         yield
     finally:
-        for module, attributes in saved:
-            module.__dict__.clear()
-            module.__dict__.update(attributes)
+        for current, before in (*((m.__dict__, attributes) for m, attributes in saved), *held):
+            current.clear()
+            current.update(before)
 
 
 @contextlib.contextmanager

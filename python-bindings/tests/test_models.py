@@ -265,6 +265,32 @@ def test_boolean_attention_mask():
     )
 
 
+class Shared(nn.Module):
+    """One module under two names, and one three times in a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.left = nn.Linear(6, 6)
+        self.right = self.left
+        self.layers = nn.ModuleList([nn.BatchNorm1d(6)] * 3)
+
+    def forward(self, x):
+        x = self.left(x) * self.right(x.roll(1, 0))
+        for layer in self.layers:
+            x = layer(torch.tanh(x))
+        return x
+
+
+def test_shared_modules():
+    model = Shared().double()
+    before = {id(t) for t in (*model.parameters(), *model.buffers())}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    tandem.export(model, lambda m, x: m(x).square().mean(), optimizer, normal(8, 6))
+    named = (*model.named_parameters(remove_duplicate=False), *model.named_buffers())
+    assert {id(t) for _, t in named} == before
+    compare(model, lambda m, x: m(x).exp().mean(), optimizer, [normal(8, 6) for _ in range(2)])
+
+
 class Odd(nn.Module):
     """One use of many operators; `f` maps (n, 6) to anything."""
 
