@@ -122,8 +122,8 @@ def get_form(text):
 
 
 class Planner:
-    def __init__(self, tool):
-        self.tool = tool
+    def __init__(self, tool, algorithm):
+        self.tool, self.algorithm = tool, algorithm
         self.folder = tempfile.TemporaryDirectory()
         self.problem = pathlib.Path(self.folder.name) / "problem"
         self.plan = pathlib.Path(self.folder.name) / "plan"
@@ -138,7 +138,7 @@ class Planner:
         return done.stdout
 
     def search(self, problem, *prices, **noise):
-        output = self.run(problem.get_text(*prices, **noise), "--search", "hidup")
+        output = self.run(problem.get_text(*prices, **noise), "--search", self.algorithm)
         return Plan(problem, output)
 
     def cost(self, problem, plan, *prices):
@@ -330,6 +330,7 @@ def parse_arguments():
         "--sweep", action="append", choices=[*SWEEPS, "figure14"], help="all if none is given"
     )
     parser.add_argument("--accounting", choices=hidup_problem.ACCOUNTINGS, default="hidup-serial")
+    parser.add_argument("--search", choices=["hidup", "tandem"], default="hidup")
     parser.add_argument("--tool", default=ROOT / "build/bin/tandem-plan", help="tandem-plan")
     parser.add_argument("--check", action="store_true", help="fail if a finding does not hold")
     parser.add_argument("--json", type=pathlib.Path, help="write the tables there as well")
@@ -339,7 +340,7 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     wanted = args.sweep or [*SWEEPS, "figure14"]
-    planner = Planner(args.tool)
+    planner = Planner(args.tool, args.search)
     try:
         problems = [Problem(path) for path in args.problems]
     except OSError as error:

@@ -25,7 +25,7 @@ struct Effort {
   int threads = 1;
   /// A step repeats its command until it takes so many seconds.
   double stepSeconds = 0.03;
-  /// Steps that are timed; the median counts.
+  /// Steps that are timed; the fastest counts.
   int numSteps = 7;
 };
 

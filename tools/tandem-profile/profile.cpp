@@ -67,7 +67,7 @@ Profiler::Profiler(const Options &options) : options(options) {
   collectiveBytes = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24};
   copyBytes = 64 << 20;
   if (options.quick) {
-    effort.stepSeconds = 0.005;
+    effort.stepSeconds = 0.01;
     effort.numSteps = 3;
     gemmSizes = {32, 128, 384};
     collectiveBytes = {1 << 14, 1 << 18, 1 << 22};
