@@ -177,6 +177,20 @@ def test_empty_batch():
     )
 
 
+def test_generator():
+    def loss(model, batch):
+        weight = torch.rand(1, generator=torch.Generator().manual_seed(0))  # drawn
+        return mse(model, batch) * weight.sum()
+
+    fails(tandem.CaptureError, line_of("drawn") + "found a constant Generator", loss)
+
+
+def test_model_and_batch_of_two_types():
+    batch = tuple(tensor.float() for tensor in BATCH)
+    pattern = r"addmm.default is applied to .*expected one floating-point type"
+    fails(tandem.CaptureError, pattern, mse, nn.Linear(6, 1).double(), batch=batch)
+
+
 def test_batch_without_tensor():
     fails(tandem.CaptureError, "found no tensor with a batch dimension", lambda m, b: m(b), batch=3)
 

@@ -82,6 +82,11 @@ class _Lowering:
         tensor = self.trace.graph
         for part in node.target.split("."):
             tensor = getattr(tensor, part)
+        if not isinstance(tensor, torch.Tensor):
+            raise CaptureError(
+                f"{self.origin.location}: found a constant {type(tensor).__name__}, expected tensors"
+                " only; random numbers follow the step's own seed, not a generator's"
+            )
         if isinstance(tensor, torch._subclasses.FakeTensor) or tensor.is_meta:
             raise CaptureError(
                 f"{self.origin.location}: a tensor of shape {tuple(tensor.shape)} that is"
@@ -138,10 +143,20 @@ class _Lowering:
         )
         for value, type_ in pairs:
             if value is not None and type_ is not None and value.type != type_:
-                raise CaptureError(
-                    f"{self.origin.location}: lowering of {node.target} gives {value.type},"
-                    f" expected {type_}"
-                )
+                raise CaptureError(self._explain_type(node, value.type, type_))
+
+    def _explain_type(self, node, found, expected):
+        """Fake tensors let pass what eager refuses: a product of float64 and float32."""
+        types = [value.type for value in map(self.values.get, node.all_input_nodes) if value]
+        if len({type_.dtype for type_ in types if type_.dtype.is_floating_point}) > 1:
+            listed = ", ".join(map(str, types))
+            return (
+                f"{self.origin.location}: operator {node.target} is applied to {listed}, expected"
+                " one floating-point type: are model and batch of the same?"
+            )
+        return (
+            f"{self.origin.location}: lowering of {node.target} gives {found}, expected {expected}"
+        )
 
 
 def _apply(lowering, *arguments_and_keywords):
