@@ -181,8 +181,8 @@ bool DnnlGemm::repeats() const {
 }
 
 /// First as it is; if that is slow, with those operands packed that have no
-/// contiguous rows or columns; then with all of them. oneDNN has no product that
-/// is broadcast in both operands: a is packed.
+/// contiguous rows or columns; then with all of them. oneDNN has no product
+/// that is broadcast in both operands: a is packed.
 dnnl::matmul::primitive_desc DnnlGemm::choose() {
   if (repeats())
     packOperand(0);
