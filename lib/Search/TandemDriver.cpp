@@ -1,0 +1,350 @@
+//===- TandemDriver.cpp - the way from a problem to its plan --------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TandemDriver.h"
+#include "TandemFold.h"
+#include "TandemLabels.h"
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// A plan within this share of the bound is optimal.
+constexpr double kTolerance = 1e-9;
+/// Layers that are further from the ends than this many tensors are alike.
+constexpr unsigned kFoldDistance = 4;
+/// Operators times plans that changes of single forms may look at.
+constexpr uint64_t kMoveWork = 200'000;
+/// Problems of up to this many operators are searched exactly.
+constexpr unsigned kMaxExact = 120;
+
+Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
+    : problem(problem), options(options),
+      start(std::chrono::steady_clock::now()), facts(problem), table(problem),
+      graph(facts, table), repeats(findRepeats(graph, kFoldDistance)),
+      folded(graph, repeats), pool(facts, table) {}
+
+/// False if time is up or the user has enough.
+bool Driver::proceeds(double done) {
+  std::chrono::duration<double> spent =
+      std::chrono::steady_clock::now() - start;
+  if (options.timeLimit > 0 && spent.count() > options.timeLimit)
+    isStopped = true;
+  if (options.progress && !options.progress(done, pool.seconds, lowerBound))
+    isStopped = true;
+  return !isStopped;
+}
+
+/// Whether the best plan is good enough.
+bool Driver::isClosed() const {
+  return pool.best && pool.seconds - lowerBound <=
+                          std::max(kTolerance, options.gap) * pool.seconds;
+}
+
+//===----------------------------------------------------------------------===//
+// Weights
+//===----------------------------------------------------------------------===//
+
+/// Weights whose relaxed cost bounds every plan (docs/rationale/search.md,
+/// *Bound*): lambda is the weight of the arm of a slot's maximum in which
+/// computation is the longer side.
+Weights Driver::getWeights(double lambda) const {
+  Interference interference(problem);
+  double beta = interference.beta, gamma = interference.gamma;
+  double computation = std::min(1.0, lambda + (1 - lambda) * gamma);
+  double collective = std::min(1.0, 1 - lambda + lambda * beta);
+  // Of the largest sum over the queues each one is an equal share.
+  double share = 1.0 / std::max(1u, problem.getNumQueues());
+  Weights weights;
+  weights.computation = computation;
+  weights.collective.fill(share * collective);
+  weights.waiting.fill(share * collective);
+  if (facts.numStrands == 1) {
+    // Every slot is serial; only what waits is hidden.
+    weights.computation = 1;
+    weights.collective.fill(share);
+    weights.waiting.fill(share * beta);
+  }
+  return weights;
+}
+
+/// Weights that lead to good plans; no bounds.
+std::vector<Weights> Driver::getGuides() const {
+  std::vector<Weights> guides;
+  double scale = std::isfinite(pool.seconds) ? pool.seconds : 1;
+  double join = scale / static_cast<double>(problem.operators.size());
+  auto add = [&](double collective, double waiting, double joins) {
+    Weights weights;
+    weights.collective.fill(collective);
+    weights.waiting.fill(waiting);
+    weights.join = joins;
+    weights.unsplit = joins > 0;
+    // Less than one, so that what is not overlapped can weigh more.
+    if (joins > 0 && collective < 1) {
+      weights.computation = 1 - collective;
+    }
+    guides.push_back(weights);
+  };
+  add(1, 1, 0);
+  add(1, 0.2, 0);
+  if (facts.numStrands > 1) {
+    add(0.03, 0.03, join / 2);
+    add(0.2, 0.1, join / 2);
+    add(0.5, 0.2, join / 8);
+    add(0.5, 0.2, join * 4);
+  }
+  return guides;
+}
+
+double Driver::getBestLambda() const {
+  double best = 0, bestBound = -kInfinity;
+  for (int i = 0; i <= 100; ++i) {
+    double lambda = i / 100.0;
+    Weights weights = getWeights(lambda);
+    double least = kInfinity;
+    for (const PlanTotals &totals : pool.totals)
+      least = std::min(least, weights.computation * totals.computation +
+                                  weights.collective[0] * totals.collective);
+    if (least >= bestBound) {
+      best = lambda;
+      bestBound = least;
+    }
+  }
+  return best;
+}
+
+//===----------------------------------------------------------------------===//
+// Forms
+//===----------------------------------------------------------------------===//
+
+std::vector<unsigned>
+Driver::getSignatures(const std::vector<unsigned> &values) const {
+  std::vector<unsigned> signatures;
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    signatures.push_back(values[graph.variableOf[op]]);
+  return signatures;
+}
+
+std::vector<unsigned> Driver::getValues(const Plan &plan) const {
+  std::vector<unsigned> values;
+  for (const Variable &variable : graph.variables)
+    values.push_back(plan.signatures[variable.operators.front()]);
+  return values;
+}
+
+void Driver::searchForms(const Weights &weights, unsigned sweeps) {
+  graph.setWeights(weights);
+  for (unsigned i = 0; i < sweeps; ++i)
+    folded.sweep();
+  std::vector<unsigned> values = folded.round();
+  folded.descend(values, 4);
+  pool.offer(getSignatures(values));
+}
+
+/// Changes one variable, and all that repeat it, and what lies next to them.
+bool Driver::tryMove(unsigned variable, unsigned value) {
+  std::vector<unsigned> values = getValues(*pool.best);
+  folded.force(values, variable, value);
+  double before = pool.seconds;
+  return pool.offer(getSignatures(values)) < before;
+}
+
+void Driver::improve() {
+  if (!pool.best)
+    return;
+  uint64_t budget = kMoveWork / problem.operators.size();
+  while (budget > 0) {
+    std::vector<Move> moves = folded.getMoves(getValues(*pool.best));
+    bool isBetter = false;
+    for (const Move &move : moves) {
+      if (budget == 0 || !proceeds(0.6) || isClosed())
+        return;
+      --budget;
+      isBetter |= tryMove(move.variable, move.value);
+    }
+    if (!isBetter)
+      return;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Bound
+//===----------------------------------------------------------------------===//
+
+void Driver::bound(const Weights &weights) {
+  graph.setWeights(weights);
+  for (unsigned i = 0; i < 6; ++i)
+    folded.sweep();
+  std::vector<unsigned> own(graph.variables.size());
+  std::iota(own.begin(), own.end(), 0);
+  Relaxation whole(graph, own);
+  whole.adopt(folded);
+  double before = -kInfinity;
+  for (unsigned i = 0; i < 12; ++i) {
+    whole.sweep();
+    double value = whole.getBound() - 1e-13 * graph.forbidden;
+    if (weights.memory > 0)
+      value -= weights.memory * static_cast<double>(problem.memoryLimit);
+    lowerBound = std::max(lowerBound, value);
+    if (!proceeds(0.8) || isClosed() || value - before < 1e-5 * value)
+      break;
+    before = value;
+  }
+  std::vector<unsigned> values = whole.round();
+  whole.descend(values, 2);
+  pool.offer(getSignatures(values));
+}
+
+void Driver::raiseBound() {
+  double last = -1;
+  for (unsigned i = 0; i < 3 && !isClosed(); ++i) {
+    double lambda = facts.numStrands == 1 ? 1 : getBestLambda();
+    if (lambda == last)
+      return;
+    bound(getWeights(lambda));
+    last = lambda;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// Bytes get a price, which rises until the plan fits.
+void Driver::fitMemory() {
+  if (problem.memoryLimit == std::numeric_limits<int64_t>::max())
+    return;
+  double scale = 0;
+  for (const PlanTotals &totals : pool.totals)
+    scale = std::max(scale, totals.computation + totals.collective);
+  double unit = (scale + 1e-6) / static_cast<double>(problem.memoryLimit + 1);
+  for (const Weights &guide : getGuides())
+    for (double factor : {0.01, 0.1, 1.0, 10.0, 1000.0}) {
+      if (pool.best && !proceeds(0.4))
+        return;
+      Weights weights = guide;
+      weights.memory = factor * unit;
+      double before = pool.seconds;
+      searchForms(weights, 8);
+      // A higher price than one that fits only makes the plan slower.
+      if (pool.best && pool.seconds == before)
+        break;
+    }
+}
+
+/// Every plan holds what is resident, and what the backward pass needs of the
+/// forward pass when it begins.
+bool Driver::proveInfeasible(SearchResult &result) const {
+  if (problem.memoryLimit == std::numeric_limits<int64_t>::max())
+    return false;
+  FactorGraph bytes(facts, const_cast<ChangeTable &>(table));
+  int64_t least = bytes.getLeastBytes();
+  if (least <= problem.memoryLimit)
+    return false;
+  result.isInfeasible = true;
+  result.error = "every plan holds at least " + std::to_string(least) +
+                 " bytes on a device, " +
+                 std::to_string(least - problem.memoryLimit) +
+                 " more than the limit of " +
+                 std::to_string(problem.memoryLimit) + describeNeed();
+  return true;
+}
+
+/// The largest tensors that are always there.
+std::string Driver::describeNeed() const {
+  std::vector<std::pair<int64_t, unsigned>> sizes;
+  for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor) {
+    const TensorFacts &info = facts.tensors[tensor];
+    if (!graph.isHeld(tensor))
+      continue;
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const Signature &signature : problem.getSignatures(info.producer))
+      least = std::min(
+          least, problem.getBytes(tensor, signature.results[info.result]));
+    sizes.emplace_back(-least, tensor);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.resize(std::min<size_t>(sizes.size(), 3));
+  std::string text = "; the largest tensors are";
+  for (size_t i = 0; i < sizes.size(); ++i)
+    text += (i ? ", '" : " '") + problem.tensors[sizes[i].second].name + "' (" +
+            std::to_string(-sizes[i].first) + " bytes)";
+  return sizes.empty() ? "" : text;
+}
+
+//===----------------------------------------------------------------------===//
+// All together
+//===----------------------------------------------------------------------===//
+
+void Driver::searchExactly() {
+  if (problem.operators.size() > kMaxExact || isClosed())
+    return;
+  LabelLimits limits;
+  limits.upperBound = pool.seconds * (1 + 1e-12);
+  limits.maxWork = uint64_t(1) << 26;
+  limits.proceeds = [&](double done) { return proceeds(0.9 + 0.1 * done); };
+  LabelResult labels = searchLabels(facts, table, limits);
+  numLabels = labels.numLabels;
+  if (labels.plan)
+    pool.offer(*labels.plan);
+  isProven = labels.isComplete;
+  if (isProven && pool.best)
+    lowerBound = pool.seconds;
+}
+
+SearchResult Driver::finish() {
+  SearchResult result;
+  result.numVisited = pool.numPlans + numLabels;
+  if (!pool.best) {
+    if (proveInfeasible(result))
+      return result;
+    result.isInfeasible = isProven;
+    result.error =
+        pool.leastPeak == std::numeric_limits<int64_t>::max()
+            ? std::string("no plan brings all tensors into the layouts that "
+                          "their users accept")
+            : (isProven ? "no plan fits" : "found no plan that fits") +
+                  std::string(" into ") + std::to_string(problem.memoryLimit) +
+                  " bytes; the smallest one that was found exceeds the limit "
+                  "by " +
+                  std::to_string(pool.leastPeak - problem.memoryLimit) +
+                  " bytes" + describeNeed();
+    return result;
+  }
+  if (!derive(problem, *pool.best, result.error))
+    return result;
+  Plan &plan = *pool.best;
+  plan.lowerBound = std::min(std::max(lowerBound, 0.0), plan.cost);
+  plan.isOptimal = plan.cost - plan.lowerBound <= kTolerance * plan.cost;
+  result.plan = std::move(pool.best);
+  return result;
+}
+
+SearchResult Driver::run() {
+  for (const Plan &plan : options.starts)
+    pool.offer(plan);
+  std::vector<Weights> guides = getGuides();
+  for (size_t i = 0; i < guides.size(); ++i) {
+    if (pool.best && !proceeds(0.4 * double(i) / double(guides.size())))
+      return finish();
+    // The scale of a join's price is known after the first plan.
+    searchForms(getGuides()[i], i == 0 ? 12 : 8);
+  }
+  if (!pool.best || pool.leastPeak > problem.memoryLimit / 2)
+    fitMemory();
+  if (!proceeds(0.5) && pool.best)
+    return finish();
+  raiseBound();
+  if (!isStopped && !isClosed())
+    improve();
+  if (!isStopped)
+    searchExactly();
+  return finish();
+}

@@ -1,0 +1,67 @@
+//===- TandemDriver.h - the way from a problem to its plan ------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Forms come from the additive relaxation under several weights, stages from
+// the dynamic program, a better plan from changes of single forms in all layers
+// at once. The bound comes from the relaxation of the whole problem; small
+// problems are then searched exactly below the plan that was found.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEMDRIVER_H
+#define TANDEM_LIB_SEARCH_TANDEMDRIVER_H
+
+#include "TandemPool.h"
+#include "TandemRelaxation.h"
+#include "tandem/Search/Search.h"
+#include <chrono>
+
+namespace tandem::search {
+
+class Driver {
+public:
+  Driver(const cost::SearchProblem &problem, const SearchOptions &options);
+
+  SearchResult run();
+
+private:
+  bool proceeds(double done);
+  bool isClosed() const;
+  Weights getWeights(double lambda) const;
+  std::vector<Weights> getGuides() const;
+  void searchForms(const Weights &weights, unsigned sweeps);
+  double getBestLambda() const;
+  void raiseBound();
+  void bound(const Weights &weights);
+  void fitMemory();
+  void improve();
+  bool tryMove(unsigned variable, unsigned value);
+  std::vector<unsigned> getValues(const cost::Plan &plan) const;
+  std::vector<unsigned>
+  getSignatures(const std::vector<unsigned> &values) const;
+  void searchExactly();
+  bool proveInfeasible(SearchResult &result) const;
+  std::string describeNeed() const;
+  SearchResult finish();
+
+  const cost::SearchProblem &problem;
+  const SearchOptions &options;
+  std::chrono::steady_clock::time_point start;
+  Facts facts;
+  cost::ChangeTable table;
+  FactorGraph graph;
+  std::vector<unsigned> repeats;
+  Relaxation folded;
+  PlanPool pool;
+  double lowerBound = 0;
+  uint64_t numLabels = 0;
+  bool isStopped = false, isProven = false;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEMDRIVER_H

@@ -1,0 +1,136 @@
+//===- TandemFactors.h - the additive relaxation as a factor graph *- C++
+//-*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// For weights w of computation and of collectives, the cost of every plan is at
+// least the sum over operators of w times their seconds plus, per tensor, w
+// times the dearest of the changes that its users need
+// (docs/rationale/search.md, *Bound*). That sum is a factor graph: a variable
+// per group of tied operators, whose value is a signature, and a factor per
+// tensor, between the layout that is produced and those that are wanted.
+//
+// Operators that share signatures share the maps from signature to layout, and
+// tensors with equal maps share the tables of changes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEMFACTORS_H
+#define TANDEM_LIB_SEARCH_TANDEMFACTORS_H
+
+#include "TandemFacts.h"
+#include "tandem/Cost/Changes.h"
+#include <map>
+
+namespace tandem::search {
+
+/// Prices of the relaxation.
+struct Weights {
+  /// Per second of computation, and of collectives on each queue.
+  double computation = 1;
+  std::array<double, cost::kMaxAxes> collective{1, 1, 1, 1};
+  /// The same of collectives that may wait.
+  std::array<double, cost::kMaxAxes> waiting{1, 1, 1, 1};
+  /// Seconds per byte that is held all the time, or between the passes.
+  double memory = 0;
+  /// Seconds for a change that joins the strands, and the share of computation
+  /// that is not overlapped outside of strands: guidance for a search, zero in
+  /// a bound.
+  double join = 0, unsplit = 0;
+};
+
+/// The distinct layouts of one operand or result over an operator's signatures.
+struct LayoutMap {
+  std::vector<cost::Layout> layouts;
+  std::vector<uint16_t> ofSignature;
+};
+
+/// What factors of equal tensors share. Slot 0 is the producer, the others are
+/// the users in their order.
+struct FactorKind {
+  std::vector<unsigned> maps;
+  /// Weighted seconds from each produced to each wanted layout of a slot
+  /// (`distances[slot - 1][produced * wanted.size() + wanted]`).
+  std::vector<std::vector<double>> distances;
+  /// Per produced layout the distinct distances, rising.
+  std::vector<std::vector<double>> levels;
+  /// Index into `levels[produced]`, like `distances`.
+  std::vector<std::vector<uint16_t>> levelOf;
+  /// Per slot the pass of its user.
+  std::vector<cost::Pass> passes;
+};
+
+struct Factor {
+  unsigned kind, tensor;
+  /// Per slot: the variable, and where its messages begin.
+  std::vector<unsigned> variables, messages;
+};
+
+struct Variable {
+  /// Its operators.
+  std::vector<unsigned> operators;
+  unsigned size;
+  /// Index into `unaries`.
+  unsigned unary;
+  /// Factors that it takes part in, and the slots.
+  std::vector<std::pair<unsigned, unsigned>> slots;
+};
+
+class FactorGraph {
+public:
+  FactorGraph(const Facts &facts, cost::ChangeTable &table);
+
+  /// Sets the prices: fills in unaries and distances.
+  void setWeights(const Weights &weights);
+
+  const Facts &facts;
+  /// In the order of their first operators.
+  std::vector<Variable> variables;
+  std::vector<unsigned> variableOf; // per operator
+  std::vector<Factor> factors;
+  std::vector<LayoutMap> maps;
+  std::vector<FactorKind> kinds;
+  std::vector<std::vector<double>> unaries;
+  unsigned numMessages = 0;
+  /// Stands for what is impossible.
+  double forbidden = 0;
+  Weights weights;
+
+  const LayoutMap &getMap(const Factor &factor, unsigned slot) const {
+    return maps[kinds[factor.kind].maps[slot]];
+  }
+  /// Weighted seconds of the changes that one tensor needs, in all passes;
+  /// copies are kept. `layouts` holds a slot's layout index.
+  double getChangeCost(const Factor &factor, const uint16_t *layouts) const;
+
+  /// Whether the tensor is resident, or alive in its producer's layout where
+  /// the backward pass begins.
+  bool isHeld(unsigned tensor) const;
+  /// Bytes of such tensors, in the smallest layouts that each can have.
+  int64_t getLeastBytes() const;
+
+private:
+  using MapKey = std::array<unsigned, 3>;
+  unsigned getMap(unsigned op, bool isResult, unsigned index);
+  void addVariables();
+  void addFactors();
+  void setUnaries();
+  void setDistances(FactorKind &kind, unsigned tensor);
+  double getWeighted(unsigned tensor, const cost::Layout &from,
+                     const cost::Layout &to, bool mayWait);
+  double getOperatorCost(unsigned op, const cost::Signature &signature) const;
+  bool crossesPasses(unsigned tensor) const;
+
+  cost::ChangeTable &table;
+  std::map<MapKey, unsigned> mapOf;
+  /// A tensor of each kind, and whether its copies for updates may wait.
+  std::vector<unsigned> kindTensors;
+  std::vector<bool> kindWaits;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEMFACTORS_H

@@ -1,0 +1,104 @@
+//===- TandemPool.cpp - finished plans, the best one first ----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TandemPool.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Asks what the plan costs and keeps it if it is the best one.
+double PlanPool::take(const Plan &plan) {
+  ++numPlans;
+  std::string error;
+  std::optional<CostReport> report =
+      cost::cost(facts.problem, plan, table, error);
+  if (!report)
+    return kInfinity;
+  PlanTotals sums;
+  for (const Step &step : report->steps) {
+    sums.computation += step.computation;
+    sums.collective += step.collective;
+  }
+  for (const Slot &slot : report->slots)
+    sums.collective += slot.waited;
+  sums.collective += report->exposedWait;
+  totals.push_back(sums);
+  leastPeak = std::min(leastPeak, report->peak);
+  if (report->peak > facts.problem.memoryLimit)
+    return kInfinity;
+  if (report->seconds < seconds) {
+    seconds = report->seconds;
+    best = plan;
+  }
+  return report->seconds;
+}
+
+/// Finds stages for the plan's signatures, kept and waiting copies.
+double PlanPool::divide(Plan &plan) {
+  if (!forms.analyse(plan))
+    return kInfinity;
+  StageLimits limits;
+  limits.memory = facts.problem.memoryLimit;
+  if (!stages.plan(forms, plan, limits)) {
+    // What waits is only estimated there: the finest division decides.
+    plan.stageEnds.clear();
+    for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
+      if (!facts.isArgument(op))
+        plan.stageEnds.push_back(op + 1);
+    plan.stageEnds.back() = facts.problem.operators.size();
+  }
+  return take(plan);
+}
+
+/// Drops the kept copies that hold the most memory.
+bool PlanPool::dropKept(Plan &plan, size_t count) {
+  if (plan.kept.empty())
+    return false;
+  std::vector<std::pair<int64_t, Copy>> bySize;
+  for (const Copy &copy : plan.kept)
+    bySize.emplace_back(facts.problem.getBytes(copy.tensor, copy.layout), copy);
+  std::sort(bySize.begin(), bySize.end());
+  bySize.resize(bySize.size() - std::min(bySize.size(), count));
+  plan.kept.clear();
+  for (const auto &entry : bySize)
+    plan.kept.push_back(entry.second);
+  std::sort(plan.kept.begin(), plan.kept.end());
+  return true;
+}
+
+/// Keeps as few copies as the limit asks for.
+double PlanPool::fit(Plan &plan) {
+  double seconds = divide(plan);
+  size_t count = 1 + plan.kept.size() / 8;
+  while (seconds == kInfinity && dropKept(plan, count))
+    seconds = divide(plan);
+  return seconds;
+}
+
+double PlanPool::offer(const std::vector<unsigned> &signatures) {
+  double least = kInfinity;
+  for (bool waits : {true, false}) {
+    Plan plan;
+    plan.signatures = signatures;
+    if (!forms.choose(plan, true, waits))
+      return kInfinity;
+    if (waits && plan.waiting.empty())
+      continue;
+    least = std::min(least, fit(plan));
+  }
+  return least;
+}
+
+double PlanPool::offer(const Plan &plan) {
+  double least = take(plan);
+  Plan divided = plan;
+  least = std::min(least, divide(divided));
+  return std::min(least, offer(plan.signatures));
+}

@@ -1,0 +1,60 @@
+//===- TandemPool.h - finished plans, the best one first --------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Makes plans of signatures: chooses kept and waiting copies and stages, asks
+// `cost` what the plan costs, and remembers the best one within the memory
+// limit.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEMPOOL_H
+#define TANDEM_LIB_SEARCH_TANDEMPOOL_H
+
+#include "TandemStages.h"
+#include "tandem/Cost/Cost.h"
+
+namespace tandem::search {
+
+/// What a plan's steps sum up to: for the choice of a bound's weights.
+struct PlanTotals {
+  double computation = 0, collective = 0; // s
+};
+
+class PlanPool {
+public:
+  PlanPool(const Facts &facts, cost::ChangeTable &table)
+      : facts(facts), table(table), forms(facts, table), stages(facts) {}
+
+  /// Makes the best plan of these signatures. Returns its seconds; infinity if
+  /// none is legal within the limit.
+  double offer(const std::vector<unsigned> &signatures);
+  /// Takes the plan as it is, and with better stages.
+  double offer(const cost::Plan &plan);
+
+  /// The best plan so far and what it costs.
+  std::optional<cost::Plan> best;
+  double seconds = std::numeric_limits<double>::infinity();
+  /// The least memory of a plan that was legal but for the limit.
+  int64_t leastPeak = std::numeric_limits<int64_t>::max();
+  std::vector<PlanTotals> totals;
+  uint64_t numPlans = 0;
+
+private:
+  double take(const cost::Plan &plan);
+  double divide(cost::Plan &plan);
+  double fit(cost::Plan &plan);
+  bool dropKept(cost::Plan &plan, size_t count);
+
+  const Facts &facts;
+  cost::ChangeTable &table;
+  FixedForms forms;
+  StagePlanner stages;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEMPOOL_H

@@ -1,0 +1,314 @@
+//===- TandemRelaxation.cpp - a bound for all plans, and forms ------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TandemRelaxation.h"
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Whether a variable in `slot` has a partner that comes later (or earlier).
+static bool hasPartner(const Factor &factor, unsigned variable, bool later) {
+  return std::any_of(factor.variables.begin(), factor.variables.end(),
+                     [&](unsigned other) {
+                       return later ? other > variable : other < variable;
+                     });
+}
+
+Relaxation::Relaxation(const FactorGraph &graph, std::vector<unsigned> given)
+    : graph(graph), representatives(std::move(given)),
+      places(graph.numMessages), messages(graph.numMessages),
+      costs(graph.numMessages) {
+  for (unsigned i = 0; i < graph.variables.size(); ++i) {
+    const Variable &variable = graph.variables[i];
+    const Variable &original = graph.variables[representatives[i]];
+    unsigned before = 0, behind = 0;
+    for (size_t j = 0; j < variable.slots.size(); ++j) {
+      auto [factor, slot] = variable.slots[j];
+      auto [first, firstSlot] = original.slots[j];
+      places[graph.factors[factor].messages[slot]] =
+          graph.factors[first].messages[firstSlot];
+      before += hasPartner(graph.factors[factor], i, false);
+      behind += hasPartner(graph.factors[factor], i, true);
+    }
+    shares.push_back(1.0 / std::max({before, behind, 1u}));
+    if (representatives[i] == i)
+      active.push_back(i);
+  }
+}
+
+void Relaxation::adopt(const Relaxation &other) {
+  for (unsigned i = 0; i < graph.factors.size(); ++i)
+    for (unsigned slot = 0; slot < graph.factors[i].variables.size(); ++slot) {
+      size_t size = graph.getMap(graph.factors[i], slot).layouts.size();
+      std::copy_n(other.messages.begin() + other.getMessages(i, slot), size,
+                  messages.begin() + getMessages(i, slot));
+    }
+  for (size_t i = 0; i < messages.size(); ++i)
+    costs[i] = -messages[i];
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+/// The least cost of a user's slot, per level of what changes may cost.
+void Relaxation::fillLevels(unsigned index, unsigned slot, unsigned produced,
+                            std::vector<double> &best) const {
+  const Factor &factor = graph.factors[index];
+  const FactorKind &kind = graph.kinds[factor.kind];
+  best.assign(kind.levels[produced].size(), kInfinity);
+  size_t size = graph.getMap(factor, slot).layouts.size();
+  const uint16_t *levelOf = kind.levelOf[slot - 1].data() + produced * size;
+  const double *cost = costs.data() + getMessages(index, slot);
+  for (size_t i = 0; i < size; ++i)
+    best[levelOf[i]] = std::min(best[levelOf[i]], cost[i]);
+  for (size_t i = 1; i < best.size(); ++i)
+    best[i] = std::min(best[i], best[i - 1]);
+}
+
+/// A factor costs as much as the dearest change of its users: at level l all
+/// users choose among layouts that cost no more than that.
+void Relaxation::getMarginals(unsigned index, unsigned slot,
+                              std::vector<double> &result) {
+  const Factor &factor = graph.factors[index];
+  const FactorKind &kind = graph.kinds[factor.kind];
+  size_t numProduced = kind.levels.size();
+  size_t size = graph.getMap(factor, slot).layouts.size();
+  result.assign(size, kInfinity);
+  for (unsigned produced = 0; produced < numProduced; ++produced) {
+    double own = slot == 0 ? 0 : costs[getMessages(index, 0) + produced];
+    if (own == kInfinity)
+      continue;
+    levelSums = kind.levels[produced];
+    for (unsigned user = 1; user < factor.variables.size(); ++user) {
+      if (user == slot)
+        continue;
+      fillLevels(index, user, produced, levelBest);
+      for (size_t i = 0; i < levelSums.size(); ++i)
+        levelSums[i] += levelBest[i];
+    }
+    // What a level allows, a higher one does as well.
+    for (size_t i = levelSums.size() - 1; i-- > 0;)
+      levelSums[i] = std::min(levelSums[i], levelSums[i + 1]);
+    if (slot == 0) {
+      result[produced] = levelSums[0];
+      continue;
+    }
+    const uint16_t *levelOf = kind.levelOf[slot - 1].data() + produced * size;
+    for (size_t i = 0; i < size; ++i)
+      result[i] = std::min(result[i], own + levelSums[levelOf[i]]);
+  }
+}
+
+void Relaxation::update(unsigned index, bool isForward) {
+  const Variable &variable = graph.variables[index];
+  const std::vector<double> &unary = graph.unaries[variable.unary];
+  belief.assign(unary.begin(), unary.end());
+  scratch.resize(std::max(scratch.size(), variable.slots.size()));
+  for (size_t i = 0; i < variable.slots.size(); ++i) {
+    auto [factor, slot] = variable.slots[i];
+    getMarginals(factor, slot, scratch[i]);
+    const LayoutMap &map = graph.getMap(graph.factors[factor], slot);
+    for (unsigned value = 0; value < variable.size; ++value)
+      belief[value] += scratch[i][map.ofSignature[value]];
+  }
+  for (size_t i = 0; i < variable.slots.size(); ++i) {
+    auto [factor, slot] = variable.slots[i];
+    const LayoutMap &map = graph.getMap(graph.factors[factor], slot);
+    std::vector<double> &marginals = scratch[i];
+    if (hasPartner(graph.factors[factor], index, isForward)) {
+      std::vector<double> &least = levelBest;
+      least.assign(marginals.size(), kInfinity);
+      for (unsigned value = 0; value < variable.size; ++value)
+        least[map.ofSignature[value]] =
+            std::min(least[map.ofSignature[value]], belief[value]);
+      for (size_t j = 0; j < marginals.size(); ++j)
+        marginals[j] -= shares[index] * least[j];
+    }
+    unsigned begin = getMessages(factor, slot);
+    // A constant is the same for variable and factor: without it numbers stay
+    // small.
+    double base = *std::min_element(marginals.begin(), marginals.end());
+    for (size_t j = 0; j < marginals.size(); ++j) {
+      messages[begin + j] = marginals[j] - base;
+      costs[begin + j] = base - marginals[j];
+    }
+  }
+}
+
+void Relaxation::sweep() {
+  for (unsigned variable : active)
+    update(variable, true);
+  for (size_t i = active.size(); i-- > 0;)
+    update(active[i], false);
+}
+
+double Relaxation::getBound() {
+  double bound = 0;
+  for (const Variable &variable : graph.variables) {
+    const std::vector<double> &unary = graph.unaries[variable.unary];
+    double least = kInfinity;
+    for (unsigned value = 0; value < variable.size; ++value) {
+      double sum = unary[value];
+      for (auto [factor, slot] : variable.slots)
+        sum += messages[getMessages(factor, slot) +
+                        graph.getMap(graph.factors[factor], slot)
+                            .ofSignature[value]];
+      least = std::min(least, sum);
+    }
+    bound += least;
+  }
+  std::vector<double> marginals;
+  for (unsigned i = 0; i < graph.factors.size(); ++i) {
+    getMarginals(i, 0, marginals);
+    const double *own = costs.data() + getMessages(i, 0);
+    double least = kInfinity;
+    for (size_t j = 0; j < marginals.size(); ++j)
+      least = std::min(least, marginals[j] + own[j]);
+    bound += least;
+  }
+  return bound;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+std::vector<unsigned> Relaxation::round() {
+  std::vector<unsigned> values(graph.variables.size());
+  std::vector<double> marginals;
+  for (unsigned index : active) {
+    const Variable &variable = graph.variables[index];
+    belief = graph.unaries[variable.unary];
+    for (auto [factor, slot] : variable.slots) {
+      getMarginals(factor, slot, marginals);
+      const LayoutMap &map = graph.getMap(graph.factors[factor], slot);
+      for (unsigned value = 0; value < variable.size; ++value)
+        belief[value] += marginals[map.ofSignature[value]];
+    }
+    values[index] =
+        std::min_element(belief.begin(), belief.end()) - belief.begin();
+    for (auto [factor, slot] : variable.slots) {
+      const LayoutMap &map = graph.getMap(graph.factors[factor], slot);
+      double *own = costs.data() + getMessages(factor, slot);
+      std::fill_n(own, map.layouts.size(), 10 * graph.forbidden);
+      own[map.ofSignature[values[index]]] = 0;
+    }
+  }
+  for (size_t i = 0; i < messages.size(); ++i)
+    costs[i] = -messages[i];
+  spread(values);
+  return values;
+}
+
+void Relaxation::spread(std::vector<unsigned> &values) const {
+  for (unsigned i = 0; i < values.size(); ++i)
+    values[i] = values[representatives[i]];
+}
+
+double Relaxation::getFactorCost(unsigned index,
+                                 const std::vector<unsigned> &values) const {
+  const Factor &factor = graph.factors[index];
+  std::vector<uint16_t> layouts(factor.variables.size());
+  for (unsigned slot = 0; slot < factor.variables.size(); ++slot)
+    layouts[slot] =
+        graph.getMap(factor, slot)
+            .ofSignature[values[representatives[factor.variables[slot]]]];
+  return graph.getChangeCost(factor, layouts.data());
+}
+
+double Relaxation::getCost(const std::vector<unsigned> &values) const {
+  double sum = 0;
+  for (unsigned i = 0; i < graph.variables.size(); ++i)
+    sum += graph.unaries[graph.variables[i].unary][values[i]];
+  for (unsigned i = 0; i < graph.factors.size(); ++i)
+    sum += getFactorCost(i, values);
+  return sum;
+}
+
+/// What the value costs, with the tensors around it.
+double Relaxation::getLocalCost(unsigned index, unsigned value,
+                                std::vector<unsigned> &values) const {
+  const Variable &variable = graph.variables[index];
+  unsigned before = std::exchange(values[index], value);
+  double sum = graph.unaries[variable.unary][value];
+  unsigned last = ~0u;
+  for (auto [factor, slot] : variable.slots) {
+    // A variable in two slots of a factor pays once.
+    if (factor != last)
+      sum += getFactorCost(factor, values);
+    last = factor;
+  }
+  values[index] = before;
+  return sum;
+}
+
+/// Gives the variable the value that suits its neighbours best.
+bool Relaxation::settle(std::vector<unsigned> &values,
+                        unsigned variable) const {
+  double best = getLocalCost(variable, values[variable], values);
+  bool isChanged = false;
+  unsigned before = values[variable];
+  for (unsigned value = 0; value < graph.variables[variable].size; ++value) {
+    if (value == before)
+      continue;
+    double sum = getLocalCost(variable, value, values);
+    if (sum < best - 1e-12 * (1 + best)) {
+      best = sum;
+      values[variable] = value;
+      isChanged = true;
+    }
+  }
+  return isChanged;
+}
+
+void Relaxation::descend(std::vector<unsigned> &values, unsigned maxRounds) {
+  for (unsigned round = 0; round < maxRounds; ++round) {
+    bool isStable = true;
+    for (unsigned variable : active)
+      isStable &= !settle(values, variable);
+    if (isStable)
+      break;
+  }
+  spread(values);
+}
+
+void Relaxation::force(std::vector<unsigned> &values, unsigned variable,
+                       unsigned value) {
+  values[variable] = value;
+  for (unsigned round = 0; round < 2; ++round)
+    for (auto [factor, slot] : graph.variables[variable].slots)
+      for (unsigned next : graph.factors[factor].variables) {
+        next = representatives[next];
+        if (next != variable)
+          settle(values, next);
+      }
+  spread(values);
+}
+
+std::vector<Move> Relaxation::getMoves(std::vector<unsigned> values) const {
+  std::vector<Move> moves;
+  for (unsigned variable : active) {
+    double now = getLocalCost(variable, values[variable], values);
+    for (unsigned value = 0; value < graph.variables[variable].size; ++value) {
+      if (value == values[variable])
+        continue;
+      double added = getLocalCost(variable, value, values) - now;
+      if (added < graph.forbidden / 2)
+        moves.push_back({variable, value, added});
+    }
+  }
+  std::stable_sort(
+      moves.begin(), moves.end(),
+      [](const Move &a, const Move &b) { return a.added < b.added; });
+  return moves;
+}

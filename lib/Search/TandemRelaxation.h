@@ -1,0 +1,89 @@
+//===- TandemRelaxation.h - a bound for all plans, and forms ----*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Dual coordinate ascent on the factor graph: sequential reweighted message
+// passing (Kolmogorov, PAMI 2015; TRW-S for pairs). Whatever the messages are,
+// the sum of the minima of variables and factors bounds every plan from below;
+// sweeps never lower it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEMRELAXATION_H
+#define TANDEM_LIB_SEARCH_TANDEMRELAXATION_H
+
+#include "TandemFactors.h"
+
+namespace tandem::search {
+
+/// Another value for a variable, and what that adds to the relaxed cost.
+struct Move {
+  unsigned variable, value;
+  double added;
+};
+
+class Relaxation {
+public:
+  /// `representatives` folds the graph: only these variables are looked at, the
+  /// others have their messages and values (TandemFold.h). A bound is one only
+  /// if each variable is its own.
+  Relaxation(const FactorGraph &graph, std::vector<unsigned> representatives);
+
+  /// Takes over the messages of another folding of the graph.
+  void adopt(const Relaxation &other);
+
+  /// One pass over the variables, and back.
+  void sweep();
+  /// The bound that the messages give.
+  double getBound();
+  /// A value per variable: each is chosen after those before it, by what the
+  /// messages say of those behind it.
+  std::vector<unsigned> round();
+  /// Changes single values, as long as that lowers the relaxed cost.
+  void descend(std::vector<unsigned> &values, unsigned maxRounds);
+  /// Gives a variable a value, and those next to it the values that suit it
+  /// best.
+  void force(std::vector<unsigned> &values, unsigned variable, unsigned value);
+  /// Changes of single values, the cheapest one first.
+  std::vector<Move> getMoves(std::vector<unsigned> values) const;
+  /// The relaxed cost of values, with every copy that they imply.
+  double getCost(const std::vector<unsigned> &values) const;
+
+private:
+  void update(unsigned variable, bool isForward);
+  /// Min-marginals of a factor for a slot, without that slot's own message.
+  void getMarginals(unsigned factor, unsigned slot,
+                    std::vector<double> &result);
+  void fillLevels(unsigned factor, unsigned slot, unsigned produced,
+                  std::vector<double> &best) const;
+  bool settle(std::vector<unsigned> &values, unsigned variable) const;
+  void spread(std::vector<unsigned> &values) const;
+  double getFactorCost(unsigned factor,
+                       const std::vector<unsigned> &values) const;
+  double getLocalCost(unsigned variable, unsigned value,
+                      std::vector<unsigned> &values) const;
+
+  unsigned getMessages(unsigned factor, unsigned slot) const {
+    return places[graph.factors[factor].messages[slot]];
+  }
+
+  const FactorGraph &graph;
+  std::vector<unsigned> representatives, active;
+  /// From the first message of a slot to that of the slot that it repeats.
+  std::vector<unsigned> places;
+  /// What variables take over from factors.
+  std::vector<double> messages;
+  /// What a factor's slots cost it: `-messages`, or a decided layout.
+  std::vector<double> costs;
+  /// Per variable: 1 / max(factors before, factors behind).
+  std::vector<double> shares;
+  std::vector<std::vector<double>> scratch;
+  std::vector<double> levelSums, levelBest, belief;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEMRELAXATION_H
