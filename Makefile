@@ -28,8 +28,9 @@ verify: build ## The whole matrix of models, plans, ranks and microbatches
 bench-step: build ## One rank against PyTorch on the same core
 	@.venv/bin/python benchmarks/step.py
 
-bench-search: build ## The paper's findings about plans, as sweeps; also build/bench/search.json
+bench-search: build ## The paper's findings about plans, search times (PROBLEMS=folder); also build/bench/search.json
 	@.venv/bin/python benchmarks/search_sweeps.py --check --json $(BUILD)/bench/search.json
+	@.venv/bin/python benchmarks/search.py $(PROBLEMS) --json $(BUILD)/bench/search.json
 
 bench: bench-step bench-search ## All benchmarks
 

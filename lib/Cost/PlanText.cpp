@@ -8,6 +8,7 @@
 #include "Text.h"
 #include "tandem/Cost/Plan.h"
 #include <algorithm>
+#include <cmath>
 
 using namespace tandem::cost;
 
@@ -92,8 +93,10 @@ private:
   }
   template <typename T> bool readNumber(T &value, std::string_view unit) {
     auto number = parseNumber<T>(getWord(1));
-    if (!number || getWord(2) != unit)
-      return failWord(1, "a number and the unit '" + std::string(unit) + "'");
+    if (!number || !std::isfinite(static_cast<double>(*number)) ||
+        getWord(2) != unit)
+      return failWord(1, "a finite number and the unit '" + std::string(unit) +
+                             "'");
     value = *number;
     return true;
   }

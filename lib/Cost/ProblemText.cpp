@@ -164,9 +164,10 @@ private:
 };
 } // namespace
 
-/// What `printWord` made of a name.
+/// What `printWord` made of a name; others become what it makes of them, so
+/// that a problem prints as what it was read from.
 static std::string readName(std::string_view word) {
-  return word == "-" ? std::string() : std::string(word);
+  return word == "-" ? std::string() : printWord(word);
 }
 
 std::optional<double> ProblemParser::getQuantity(size_t place,
@@ -401,7 +402,7 @@ bool ProblemParser::parseTrailer(size_t place, Operator &op) {
     place += 2;
   }
   if (getWord(place) == "at" && place + 1 < reader.getWords().size()) {
-    op.location = getWord(place + 1);
+    op.location = readName(getWord(place + 1));
     place += 2;
   }
   return expectEnd(place);

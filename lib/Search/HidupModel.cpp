@@ -11,6 +11,12 @@
 using namespace tandem::cost;
 using namespace tandem::search::hidup;
 
+/// An operator that reads more arguments than this finds the rest of them
+/// decided: dominance then works between the decisions.
+constexpr uint64_t kMaxChoices = 1024;
+/// Sums below this, in s, are nothing: no unit would be small enough.
+constexpr double kLeastTotal = 1e-200;
+
 namespace {
 class Builder {
 public:
@@ -19,6 +25,7 @@ public:
     model.accounting = problem.accounting;
     model.tensors.resize(problem.tensors.size());
     model.operators.resize(problem.operators.size() + 1);
+    choicesAt.assign(problem.operators.size(), 1);
   }
 
   std::optional<Model> run();
@@ -40,6 +47,8 @@ private:
   const SearchProblem &problem;
   std::string &error;
   Model model;
+  /// Per operator, the combinations of deferred signatures to choose from.
+  std::vector<uint64_t> choicesAt;
 };
 } // namespace
 
@@ -92,13 +101,13 @@ bool Builder::chooseUnits() {
           most = std::max({most, change->forward, change->backward});
     total += most;
   }
-  if (!std::isfinite(total)) {
-    error = "the costs of the problem add up to " + std::to_string(total) +
-            " s, expected a finite number";
+  // A stage counts each time at most eight times.
+  if (!std::isfinite(8 * total)) {
+    error = "the costs of the problem add up to more than 1e307 s, expected "
+            "times of a training step";
     return false;
   }
-  // A stage counts each time at most eight times.
-  int exponent = total > 0 ? std::ilogb(total) : 0;
+  int exponent = total > kLeastTotal ? std::ilogb(total) : 0;
   model.secondsPerUnit = std::ldexp(1.0, exponent + 1 + 3 - 61);
   return true;
 }
@@ -145,6 +154,10 @@ void Builder::defer(unsigned op) {
   for (const ModelSignature &signature : model.operators[op].signatures)
     if (signature.computation != 0)
       return;
+  uint64_t &numChoices = choicesAt[model.tensors[info.results[0]].firstUse];
+  if (numChoices * model.operators[op].signatures.size() > kMaxChoices)
+    return;
+  numChoices *= model.operators[op].signatures.size();
   model.operators[op].isDeferred = true;
   model.tensors[info.results[0]].source = op;
 }

@@ -17,7 +17,8 @@ using namespace tandem::cost;
 constexpr double kTolerance = 1e-12;
 
 static bool isClose(double a, double b) {
-  return std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
+  return std::isfinite(a) &&
+         std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
 }
 
 static std::string describe(const SearchProblem &problem,
