@@ -1,0 +1,363 @@
+//===- ExtractProblem.cpp - a search problem from a step ------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExtractProblem.h"
+#include "tandem/Analysis/Bytes.h"
+#include <map>
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+namespace {
+class Extractor {
+public:
+  Extractor(const StepGraph &graph, const PinFlags &isPinned,
+            const cost::Cluster &cluster)
+      : graph(graph), isPinned(isPinned), cluster(cluster),
+        result(std::make_unique<Extraction>(graph)), problem(result->problem) {}
+  FailureOr<std::unique_ptr<Extraction>> run(StringRef graphHash);
+
+private:
+  using Kind = cost::Operator::Kind;
+
+  InFlightDiagnostic emitError() const {
+    func::FuncOp step = graph.step;
+    return mlir::emitError(step.getLoc());
+  }
+
+  LogicalResult addAxes();
+  unsigned addTensor(unsigned value, std::string name);
+  unsigned addSet(cost::SignatureSet set);
+  cost::Operator &addOperator(Kind kind, Extraction::Origin origin);
+
+  std::vector<cost::Layout> getStoredLayouts(unsigned argument) const;
+  LogicalResult addArgument(unsigned argument);
+  void addGroup(unsigned group, SignatureMaker &maker);
+  void addResult(unsigned index);
+  bool isRead(unsigned argument) const;
+
+  int findForwardReader(const cost::Operator &op,
+                        const std::vector<std::vector<unsigned>> &readers,
+                        const std::vector<unsigned> &producers) const;
+  void attach();
+
+  const StepGraph &graph;
+  const PinFlags &isPinned;
+  const cost::Cluster &cluster;
+  std::unique_ptr<Extraction> result;
+  cost::SearchProblem &problem;
+  /// Operator of each argument, or -1; set of each set of the maker, or -1.
+  SmallVector<int> argumentOps, madeSets;
+  std::map<std::vector<cost::Layout>, unsigned> storedSets, returnedSets;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+/// The user's source line, `file:line`, or nothing.
+static std::string getLocation(Operation *op) {
+  std::string text;
+  op->getLoc()->walk([&](Location inner) {
+    auto line = dyn_cast<FileLineColLoc>(inner);
+    if (!line)
+      return WalkResult::advance();
+    text = line.getFilename().str() + ":" + std::to_string(line.getLine());
+    return WalkResult::interrupt();
+  });
+  return text;
+}
+
+/// Names in a problem's text hold no blanks.
+static std::string makeToken(StringRef text) {
+  std::string token = text.str();
+  for (char &c : token)
+    if (isspace(static_cast<unsigned char>(c)) || c == '#' || c == '\'')
+      c = '_';
+  return token;
+}
+
+static std::string getArgumentName(const StepGraph &graph, unsigned argument) {
+  const ArgumentNode &node = graph.arguments[argument];
+  bool isOwn = node.role == Role::Parameter || node.role == Role::State ||
+               node.role == Role::Buffer;
+  return makeToken((isOwn ? "" : "input:") + node.name.str());
+}
+
+/// `nn.matmul#17`, and `nn.layer_norm#3:1` for a second result.
+static std::string getOperatorName(const OpNode &op) {
+  auto id = op.op->getAttrOfType<IntegerAttr>(nn::NNDialect::kIdAttrName);
+  return op.op->getName().getStringRef().str() + "#" +
+         std::to_string(id ? id.getInt() : -1);
+}
+
+static std::string getValueName(const StepGraph &graph, unsigned value) {
+  const ValueNode &node = graph.values[value];
+  if (node.producer < 0)
+    return getArgumentName(graph, node.index);
+  std::string name = getOperatorName(graph.ops[node.producer]);
+  return node.index ? name + ":" + std::to_string(node.index) : name;
+}
+
+/// The member that a group is named after: the one that does most.
+static const OpNode &getMainMember(const StepGraph &graph,
+                                   const OperatorGroup &group) {
+  unsigned main = group.members.front();
+  for (unsigned member : group.members)
+    if (graph.ops[member].flops >= graph.ops[main].flops)
+      main = member;
+  return graph.ops[main];
+}
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+LogicalResult Extractor::addAxes() {
+  const MeshAttr &mesh = graph.mesh;
+  if (mesh.getNumSpaceAxes() > cost::kMaxAxes - 1)
+    return emitError() << "the mesh has " << mesh.getNumSpaceAxes()
+                       << " axes, expected at most " << cost::kMaxAxes - 1
+                       << " for a search";
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
+    cost::Axis &added = problem.axes.emplace_back();
+    added.name = mesh.getName(axis).str();
+    added.size = mesh.getSize(axis);
+    added.isTime = mesh.isTime(axis);
+  }
+  std::string error;
+  if (!cost::priceMesh(cluster, problem.axes, error))
+    return emitError() << error;
+  cost::setLimits(cluster, problem);
+  return success();
+}
+
+unsigned Extractor::addTensor(unsigned value, std::string name) {
+  auto type = cast<RankedTensorType>(graph.values[value].value.getType());
+  result->tensors[value] = problem.tensors.size();
+  result->values.push_back(value);
+  cost::Tensor &tensor = problem.tensors.emplace_back();
+  tensor.name = std::move(name);
+  tensor.shape.assign(type.getShape().begin(), type.getShape().end());
+  tensor.elementBytes = getElementBytes(type.getElementType());
+  return problem.tensors.size() - 1;
+}
+
+unsigned Extractor::addSet(cost::SignatureSet set) {
+  problem.signatureSets.push_back(std::move(set));
+  result->choices.resize(problem.signatureSets.size());
+  return problem.signatureSets.size() - 1;
+}
+
+cost::Operator &Extractor::addOperator(Kind kind, Extraction::Origin origin) {
+  result->origins.push_back(origin);
+  cost::Operator &op = problem.operators.emplace_back();
+  op.kind = kind;
+  return op;
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments and results
+//===----------------------------------------------------------------------===//
+
+/// All forms that divide; `full` first.
+std::vector<cost::Layout> Extractor::getStoredLayouts(unsigned argument) const {
+  const ArgumentNode &node = graph.arguments[argument];
+  const MeshAttr &mesh = graph.mesh;
+  std::vector<cost::Layout> layouts;
+  Forms forms(mesh.getNumAxes(), AxisForm::full());
+  auto visit = [&](auto &self, unsigned axis) -> void {
+    if (axis == mesh.getNumAxes()) {
+      if (!isDivisible(node.type.getShape(), mesh, forms))
+        return;
+      cost::Layout &layout = layouts.emplace_back();
+      for (unsigned i = 0; i < axis; ++i)
+        layout[i] = forms[i].getCode();
+      return;
+    }
+    for (int64_t code = -1; code < node.type.getRank(); ++code) {
+      forms[axis] = AxisForm::fromCode(code);
+      bool isSplit = code >= 0;
+      bool isBatch = node.role == Role::Input && code == node.batchDim;
+      if ((isSplit && mesh.getSize(axis) == 1) ||
+          (isSplit && mesh.isTime(axis) && !isBatch) ||
+          (isPinned[argument][axis] && forms[axis] != node.forms[axis]))
+        continue;
+      self(self, axis + 1);
+    }
+    forms[axis] = AxisForm::full();
+  };
+  visit(visit, 0);
+  return layouts;
+}
+
+/// Scalars of the step are in no operator's operands, but for masks of them.
+bool Extractor::isRead(unsigned argument) const {
+  return !result->groups.isSource[argument] ||
+         llvm::any_of(result->groups.groups, [&](const OperatorGroup &group) {
+           return llvm::is_contained(group.inputs, argument);
+         });
+}
+
+LogicalResult Extractor::addArgument(unsigned argument) {
+  const ArgumentNode &node = graph.arguments[argument];
+  std::vector<cost::Layout> layouts = getStoredLayouts(argument);
+  if (layouts.empty())
+    return emitError() << "the pins of '" << node.name
+                       << "' leave no form in which it divides";
+  bool isInput = node.role != Role::Parameter && node.role != Role::State &&
+                 node.role != Role::Buffer;
+  auto [it, isNew] = storedSets.try_emplace(layouts, 0);
+  if (isNew) {
+    cost::SignatureSet set;
+    for (const cost::Layout &layout : layouts)
+      set.emplace_back().results = {layout};
+    it->second = addSet(std::move(set));
+  }
+  argumentOps[argument] = problem.operators.size();
+  std::string name = getArgumentName(graph, argument);
+  unsigned tensor = addTensor(argument, name);
+  cost::Operator &op =
+      addOperator(isInput ? Kind::Input : Kind::Resident,
+                  {Extraction::Origin::Kind::Argument, argument});
+  op.name = std::move(name);
+  op.signatureSet = it->second;
+  op.results = {tensor};
+  return success();
+}
+
+void Extractor::addResult(unsigned index) {
+  const ResultNode &node = graph.results[index];
+  int tensor = result->tensors[node.value];
+  if (tensor < 0) // A scalar of the step alone.
+    return;
+  bool isTied = node.argument >= 0 && argumentOps[node.argument] >= 0;
+  std::vector<cost::Layout> layouts{cost::Layout()};
+  if (isTied)
+    layouts = getStoredLayouts(node.argument);
+  auto [it, isNew] = returnedSets.try_emplace(layouts, 0);
+  if (isNew) {
+    cost::SignatureSet set;
+    for (const cost::Layout &layout : layouts)
+      set.emplace_back().operands = {layout};
+    it->second = addSet(std::move(set));
+  }
+  if (isTied)
+    problem.ties.push_back({argumentOps[node.argument],
+                            static_cast<unsigned>(problem.operators.size())});
+  cost::Operator &op =
+      addOperator(Kind::Output, {Extraction::Origin::Kind::Result, index});
+  op.pass = cost::Pass::Update;
+  func::FuncOp step = graph.step;
+  auto name =
+      step.getResultAttrOfType<StringAttr>(index, nn::NNDialect::kNameAttrName);
+  op.name = makeToken(name ? name.getValue() : "result");
+  op.signatureSet = it->second;
+  op.operands = {static_cast<unsigned>(tensor)};
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+void Extractor::addGroup(unsigned index, SignatureMaker &maker) {
+  const OperatorGroup &group = result->groups.groups[index];
+  unsigned made = maker.getSet(index);
+  madeSets.resize(maker.sets.size(), -1);
+  if (madeSets[made] < 0) {
+    madeSets[made] = addSet(maker.sets[made].signatures);
+    result->choices.back() = maker.sets[made].members;
+  }
+  std::vector<unsigned> operands, results;
+  for (unsigned value : group.inputs)
+    operands.push_back(result->tensors[value]);
+  for (unsigned value : group.outputs)
+    results.push_back(addTensor(value, getValueName(graph, value)));
+  const OpNode &main = getMainMember(graph, group);
+  cost::Operator &op =
+      addOperator(Kind::Compute, {Extraction::Origin::Kind::Group, index});
+  op.pass = static_cast<cost::Pass>(group.pass);
+  op.name = getOperatorName(main);
+  op.location = makeToken(getLocation(main.op));
+  op.signatureSet = madeSets[made];
+  op.operands = std::move(operands);
+  op.results = std::move(results);
+}
+
+//===----------------------------------------------------------------------===//
+// Which forward operator a backward operator belongs to
+//===----------------------------------------------------------------------===//
+
+/// The last forward operator that reads or makes what `op` reads.
+int Extractor::findForwardReader(
+    const cost::Operator &op, const std::vector<std::vector<unsigned>> &readers,
+    const std::vector<unsigned> &producers) const {
+  int last = -1;
+  auto include = [&](unsigned other) {
+    const cost::Operator &candidate = problem.operators[other];
+    if (candidate.kind == Kind::Compute &&
+        candidate.pass == cost::Pass::Forward)
+      last = std::max(last, int(other));
+  };
+  for (unsigned tensor : op.operands) {
+    include(producers[tensor]);
+    for (unsigned reader : readers[tensor])
+      include(reader);
+  }
+  return last;
+}
+
+/// Backward operators follow the forward ones in reverse: none is attached to a
+/// later operator than what it reads of the backward pass.
+void Extractor::attach() {
+  std::vector<std::vector<unsigned>> readers(problem.tensors.size());
+  for (auto [index, op] : llvm::enumerate(problem.operators))
+    for (unsigned tensor : op.operands)
+      readers[tensor].push_back(index);
+  std::vector<unsigned> producers = problem.getProducers();
+  for (cost::Operator &op : problem.operators) {
+    if (op.kind != Kind::Compute || op.pass == cost::Pass::Forward)
+      continue;
+    int attached = findForwardReader(op, readers, producers);
+    for (unsigned tensor : op.operands) {
+      const cost::Operator &producer = problem.operators[producers[tensor]];
+      if (producer.pass != cost::Pass::Backward || producer.attachedTo < 0)
+        continue;
+      attached = attached < 0 ? producer.attachedTo
+                              : std::min(attached, producer.attachedTo);
+    }
+    op.attachedTo = attached;
+  }
+}
+
+FailureOr<std::unique_ptr<Extraction>> Extractor::run(StringRef graphHash) {
+  if (failed(addAxes()))
+    return failure();
+  problem.graphHash = graphHash.str();
+  result->tensors.assign(graph.values.size(), -1);
+  argumentOps.assign(graph.arguments.size(), -1);
+  for (unsigned argument = 0; argument < graph.arguments.size(); ++argument)
+    if (isRead(argument) && failed(addArgument(argument)))
+      return failure();
+  SignatureMaker maker(graph, result->groups, cluster);
+  for (unsigned group = 0; group < result->groups.groups.size(); ++group)
+    addGroup(group, maker);
+  for (unsigned index = 0; index < graph.results.size(); ++index)
+    addResult(index);
+  attach();
+  return std::move(result);
+}
+
+FailureOr<std::unique_ptr<Extraction>>
+tandem::plan::extractProblem(const StepGraph &graph, const PinFlags &isPinned,
+                             const cost::Cluster &cluster,
+                             StringRef graphHash) {
+  return Extractor(graph, isPinned, cluster).run(graphHash);
+}

@@ -1,0 +1,63 @@
+//===- ExtractProblem.h - a search problem from a step ----------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Operators of the problem, in its order:
+//
+//  * the arguments that are tensors: inputs (kind Input), parameters, states
+//  and
+//    buffers (Resident), whose signatures are the forms that they may be stored
+//    in: any that divides, `full` over time unless it is a batch, and as
+//    pinned;
+//  * the groups of the step's operators (OperatorGroups.h);
+//  * the step's results (Output, pass Update). A new value of an argument, and
+//  a
+//    gradient, is tied to the form that the argument is stored in; everything
+//    else is returned `full`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_PLAN_EXTRACTPROBLEM_H
+#define TANDEM_LIB_TRANSFORMS_PLAN_EXTRACTPROBLEM_H
+
+#include "GroupSignatures.h"
+
+namespace tandem::plan {
+
+/// Per argument and axis, whether a pin says the form that the graph holds.
+using PinFlags = std::vector<llvm::SmallVector<bool>>;
+
+/// A problem and what its parts stand for in the graph.
+struct Extraction {
+  /// What an operator of the problem is made from: the argument, the group or
+  /// the result of this number.
+  struct Origin {
+    enum class Kind : uint8_t { Argument, Group, Result } kind;
+    unsigned index;
+  };
+
+  explicit Extraction(const StepGraph &graph) : groups(graph) {}
+
+  cost::SearchProblem problem;
+  OperatorGroups groups;
+  std::vector<Origin> origins;
+  /// The value of each tensor; the tensor of each value, or -1.
+  std::vector<unsigned> values;
+  std::vector<int> tensors;
+  /// The members' choices, by signature set; empty for arguments and results.
+  std::vector<std::vector<std::vector<GroupSignatures::MemberChoices>>> choices;
+};
+
+/// The problem of `graph`, whose arguments hold the pinned forms, priced for
+/// `cluster`. Fails with one error at the step if the mesh has more axes than a
+/// problem can have, does not fit the cluster, or if a pin leaves no form.
+mlir::FailureOr<std::unique_ptr<Extraction>>
+extractProblem(const StepGraph &graph, const PinFlags &isPinned,
+               const cost::Cluster &cluster, llvm::StringRef graphHash);
+
+} // namespace tandem::plan
+
+#endif // TANDEM_LIB_TRANSFORMS_PLAN_EXTRACTPROBLEM_H

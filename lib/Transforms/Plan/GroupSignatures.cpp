@@ -1,0 +1,433 @@
+//===- GroupSignatures.cpp - the joint signatures of a group --------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GroupSignatures.h"
+#include "GroupCost.h"
+#include "tandem/Analysis/Bytes.h"
+#include <map>
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+//===----------------------------------------------------------------------===//
+// The batch
+//===----------------------------------------------------------------------===//
+
+/// The first factor of a dimension that is larger than one: the one that a
+/// split of the dimension splits.
+static std::optional<unsigned> getFirstFactor(const Rule &rule,
+                                              const Rule::Dim &dim) {
+  for (unsigned factor : dim)
+    if (rule.factors[factor].size > 1)
+      return factor;
+  return std::nullopt;
+}
+
+static uint64_t getFactors(const Rule &rule, const Rule::Dims &dims,
+                           uint64_t marked) {
+  uint64_t factors = 0;
+  for (auto [index, dim] : llvm::enumerate(dims))
+    if (auto factor = getFirstFactor(rule, dim); factor && marked >> index & 1)
+      factors |= uint64_t(1) << *factor;
+  return factors;
+}
+
+static uint64_t getDims(const Rule &rule, const Rule::Dims &dims,
+                        uint64_t marked) {
+  uint64_t result = 0;
+  for (auto [index, dim] : llvm::enumerate(dims))
+    if (auto factor = getFirstFactor(rule, dim);
+        factor && marked >> *factor & 1)
+      result |= uint64_t(1) << index;
+  return result;
+}
+
+BatchMarks::BatchMarks(const StepGraph &graph)
+    : factors(graph.ops.size()), dims(graph.values.size()) {
+  for (auto [index, argument] : llvm::enumerate(graph.arguments))
+    if (argument.role == Role::Input && argument.batchDim >= 0)
+      dims[index] = uint64_t(1) << argument.batchDim;
+  auto visit = [&](unsigned index) {
+    const OpNode &op = graph.ops[index];
+    for (auto [i, value] : llvm::enumerate(op.operands))
+      factors[index] |= getFactors(op.rule, op.rule.operands[i], dims[value]);
+    for (auto [i, value] : llvm::enumerate(op.results))
+      factors[index] |= getFactors(op.rule, op.rule.results[i], dims[value]);
+    for (auto [i, value] : llvm::enumerate(op.operands))
+      if (graph.values[value].producer >= 0)
+        dims[value] |= getDims(op.rule, op.rule.operands[i], factors[index]);
+    for (auto [i, value] : llvm::enumerate(op.results))
+      dims[value] |= getDims(op.rule, op.rule.results[i], factors[index]);
+  };
+  // Onwards, back to what meets the batch later (random masks), and onwards
+  // from there.
+  for (unsigned index = 0; index < graph.ops.size(); ++index)
+    visit(index);
+  for (unsigned index = graph.ops.size(); index-- > 0;)
+    visit(index);
+  for (unsigned index = 0; index < graph.ops.size(); ++index)
+    visit(index);
+}
+
+//===----------------------------------------------------------------------===//
+// Choices
+//===----------------------------------------------------------------------===//
+
+spmd::Signature tandem::plan::getSignature(const Rule &rule,
+                                           GroupSignatures::Choice choice) {
+  if (choice > 0 && choice <= rule.factors.size())
+    return rule.getSplitSignature(choice - 1);
+  spmd::Signature signature;
+  signature.operands.assign(rule.operands.size(), AxisForm::full());
+  signature.results.assign(rule.results.size(),
+                           choice == 0 ? AxisForm::full() : AxisForm::reduce());
+  if (choice > 0)
+    for (unsigned operand : rule.linear[choice - 1 - rule.factors.size()])
+      signature.operands[operand] = AxisForm::reduce();
+  return signature;
+}
+
+namespace {
+/// Walks all choices of one group, axis by axis and member by member.
+class Enumeration {
+public:
+  Enumeration(const StepGraph &graph, const OperatorGroups &groups,
+              const OperatorGroup &group, const BatchMarks &marks,
+              const std::vector<uint8_t> &canReduce, const GroupCost &cost);
+  GroupSignatures run() &&;
+
+private:
+  struct Candidate {
+    GroupSignatures::Choice choice;
+    spmd::Signature signature;
+  };
+  struct Member {
+    unsigned op;
+    /// What is left of the rule by the axes chosen so far.
+    Rule rule;
+    /// Numbers of values, see `values`.
+    SmallVector<unsigned, 4> operands, results;
+    SmallVector<Candidate, 6> candidates;
+  };
+  /// No form yet.
+  static constexpr cost::Form kOpen = -100;
+
+  unsigned getNumber(unsigned value);
+  void addCandidates(Member &member);
+  bool isAllowed(const Member &member, const Candidate &candidate,
+                 unsigned axis) const;
+  bool isSumPossible(const Member &member, const Candidate &candidate,
+                     unsigned axis) const;
+  bool assign(const Member &member, const Candidate &candidate, unsigned axis,
+              SmallVectorImpl<unsigned> &assigned);
+  void visitAxis(unsigned position);
+  void visitMember(unsigned position, unsigned member);
+  void addSignature();
+
+  const StepGraph &graph;
+  const OperatorGroups &groups;
+  const OperatorGroup &group;
+  const BatchMarks &marks;
+  const std::vector<uint8_t> &canReduce;
+  const GroupCost &cost;
+  SmallVector<unsigned> order;
+  std::vector<Member> members;
+  /// Values of the group, and their forms by axis. Sources are -1 there.
+  llvm::DenseMap<unsigned, unsigned> numbers;
+  SmallVector<int> values;
+  SmallVector<cost::Layout> layouts;
+  std::vector<GroupSignatures::MemberChoices> choices;
+  GroupSignatures result;
+  std::map<std::vector<uint32_t>, unsigned> known;
+};
+} // namespace
+
+Enumeration::Enumeration(const StepGraph &graph, const OperatorGroups &groups,
+                         const OperatorGroup &group, const BatchMarks &marks,
+                         const std::vector<uint8_t> &canReduce,
+                         const GroupCost &cost)
+    : graph(graph), groups(groups), group(group), marks(marks),
+      canReduce(canReduce), cost(cost), order(graph.mesh.getLayoutOrder()),
+      choices(group.members.size()) {
+  for (unsigned op : group.members) {
+    Member &member = members.emplace_back();
+    member.op = op;
+    member.rule = graph.ops[op].rule;
+    for (unsigned value : graph.ops[op].operands)
+      member.operands.push_back(getNumber(value));
+    for (unsigned value : graph.ops[op].results)
+      member.results.push_back(getNumber(value));
+    addCandidates(member);
+  }
+  for (cost::Layout &layout : layouts)
+    layout.forms.fill(kOpen);
+}
+
+/// A source has a number of its own at each use: it is made in any form.
+unsigned Enumeration::getNumber(unsigned value) {
+  auto [it, isNew] = numbers.try_emplace(value, values.size());
+  if (!isNew && !groups.isSource[value])
+    return it->second;
+  values.push_back(groups.isSource[value] ? -1 : int(value));
+  layouts.emplace_back();
+  return values.size() - 1;
+}
+
+void Enumeration::addCandidates(Member &member) {
+  const Rule &rule = member.rule;
+  auto add = [&](GroupSignatures::Choice choice) {
+    spmd::Signature signature = plan::getSignature(rule, choice);
+    for (const Candidate &other : member.candidates)
+      if (other.signature == signature)
+        return;
+    member.candidates.push_back({choice, std::move(signature)});
+  };
+  add(0);
+  for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
+    if (rule.factors[factor].splittable && rule.factors[factor].size > 1)
+      add(1 + factor);
+  if (graph.ops[member.op].pass == PassKind::Update)
+    return;
+  for (unsigned linear = 0; linear < rule.linear.size(); ++linear)
+    add(1 + rule.factors.size() + linear);
+}
+
+/// Whether every sum that `candidate` takes can exist on `axis`.
+bool Enumeration::isSumPossible(const Member &member,
+                                const Candidate &candidate,
+                                unsigned axis) const {
+  for (auto [number, form] :
+       llvm::zip(member.operands, candidate.signature.operands)) {
+    if (!form.isReduce())
+      continue;
+    int value = values[number];
+    if (value < 0)
+      return false;
+    bool isInput = llvm::is_contained(group.inputs, unsigned(value));
+    if (isInput && !(canReduce[value] >> axis & 1))
+      return false;
+  }
+  return true;
+}
+
+bool Enumeration::isAllowed(const Member &member, const Candidate &candidate,
+                            unsigned axis) const {
+  if (candidate.choice == 0)
+    return true;
+  if (graph.mesh.getSize(axis) == 1)
+    return false;
+  bool isUpdate = group.pass == PassKind::Update;
+  bool isSplit = candidate.choice <= member.rule.factors.size();
+  if (graph.mesh.isTime(axis) &&
+      (isUpdate ||
+       (isSplit && !(marks.factors[member.op] >> (candidate.choice - 1) & 1))))
+    return false;
+  auto isReduce = [](AxisForm form) { return form.isReduce(); };
+  if (isUpdate && llvm::any_of(candidate.signature.results, isReduce))
+    return false;
+  if (isSplit)
+    return member.rule.canSplit(candidate.choice - 1, graph.mesh.getSize(axis));
+  return isSumPossible(member, candidate, axis);
+}
+
+bool Enumeration::assign(const Member &member, const Candidate &candidate,
+                         unsigned axis, SmallVectorImpl<unsigned> &assigned) {
+  auto set = [&](unsigned number, AxisForm form) {
+    cost::Form &known = layouts[number][axis];
+    if (known != kOpen)
+      return known == form.getCode();
+    known = form.getCode();
+    assigned.push_back(number);
+    return true;
+  };
+  for (auto [number, form] :
+       llvm::zip(member.operands, candidate.signature.operands))
+    if (!set(number, form))
+      return false;
+  for (auto [number, form] :
+       llvm::zip(member.results, candidate.signature.results))
+    if (!set(number, form))
+      return false;
+  return true;
+}
+
+void Enumeration::visitAxis(unsigned position) {
+  if (position == order.size())
+    return addSignature();
+  visitMember(position, 0);
+}
+
+void Enumeration::visitMember(unsigned position, unsigned index) {
+  if (index == members.size())
+    return visitAxis(position + 1);
+  unsigned axis = order[position];
+  Member &member = members[index];
+  for (const Candidate &candidate : member.candidates) {
+    if (!isAllowed(member, candidate, axis))
+      continue;
+    SmallVector<unsigned, 8> assigned;
+    if (assign(member, candidate, axis, assigned)) {
+      bool isSplit = candidate.choice > 0 &&
+                     candidate.choice <= member.rule.factors.size();
+      int64_t whole = 1;
+      int64_t &left =
+          isSplit ? member.rule.factors[candidate.choice - 1].size : whole;
+      left /= isSplit ? graph.mesh.getSize(axis) : 1;
+      choices[index][axis] = candidate.choice;
+      visitMember(position, index + 1);
+      left *= isSplit ? graph.mesh.getSize(axis) : 1;
+    }
+    for (unsigned number : assigned)
+      layouts[number][axis] = kOpen;
+  }
+}
+
+void Enumeration::addSignature() {
+  const MeshAttr &mesh = graph.mesh;
+  auto getLayout = [&](unsigned value) {
+    if (groups.isSource[value])
+      return cost::Layout();
+    cost::Layout layout = layouts[numbers.lookup(value)];
+    for (unsigned axis = mesh.getNumAxes(); axis < cost::kMaxAxes; ++axis)
+      layout[axis] = cost::kFull;
+    return layout;
+  };
+  cost::Signature signature;
+  std::vector<uint32_t> key;
+  for (unsigned value : group.inputs)
+    key.push_back(signature.operands.emplace_back(getLayout(value)).getKey());
+  for (unsigned value : group.outputs)
+    key.push_back(signature.results.emplace_back(getLayout(value)).getKey());
+  SmallVector<int64_t, 8> shares;
+  for (auto [member, choice] : llvm::zip(members, choices)) {
+    int64_t &share = shares.emplace_back(1);
+    for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+      if (choice[axis] > 0 && choice[axis] <= member.rule.factors.size())
+        share *= mesh.getSize(axis);
+  }
+  signature.seconds = cost.getSeconds(shares, [&](unsigned value) {
+    double parts = 1;
+    for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+      if (layouts[numbers.lookup(value)][axis] >= 0)
+        parts *= mesh.getSize(axis);
+    return parts;
+  });
+  auto [it, isNew] = known.try_emplace(key, result.signatures.size());
+  if (isNew) {
+    result.signatures.push_back(std::move(signature));
+    result.members.push_back(choices);
+  } else if (signature.seconds < result.signatures[it->second].seconds) {
+    result.signatures[it->second] = std::move(signature);
+    result.members[it->second] = choices;
+  }
+}
+
+GroupSignatures Enumeration::run() && {
+  for (auto &choice : choices)
+    choice.fill(0);
+  visitAxis(0);
+  return std::move(result);
+}
+
+//===----------------------------------------------------------------------===//
+// Sets
+//===----------------------------------------------------------------------===//
+
+SignatureMaker::SignatureMaker(const StepGraph &graph,
+                               const OperatorGroups &groups,
+                               const cost::Cluster &cluster)
+    : graph(graph), groups(groups), cluster(cluster), marks(graph),
+      canReduce(graph.values.size()) {}
+
+static void append(std::string &key, int64_t number) {
+  key.append(reinterpret_cast<const char *>(&number), sizeof number);
+}
+
+static void append(std::string &key, const Rule::Dims &dims) {
+  append(key, dims.size());
+  for (const Rule::Dim &dim : dims) {
+    append(key, dim.size());
+    for (unsigned factor : dim)
+      append(key, factor);
+  }
+}
+
+static void append(std::string &key, const Rule &rule) {
+  append(key, rule.factors.size());
+  for (const Rule::Factor &factor : rule.factors)
+    append(key, factor.splittable ? factor.size : -factor.size);
+  for (const Rule::Dims &dims : rule.operands)
+    append(key, dims);
+  for (const Rule::Dims &dims : rule.results)
+    append(key, dims);
+  for (const auto &linear : rule.linear) {
+    append(key, linear.size());
+    for (unsigned operand : linear)
+      append(key, operand);
+  }
+}
+
+/// All that the signatures and their seconds follow from.
+std::string SignatureMaker::getKey(const OperatorGroup &group) const {
+  std::string key;
+  append(key, static_cast<int64_t>(group.pass));
+  llvm::DenseMap<unsigned, int64_t> numbers;
+  auto number = [&](unsigned value) {
+    if (groups.isSource[value])
+      return int64_t(-1);
+    return numbers.try_emplace(value, numbers.size()).first->second;
+  };
+  for (unsigned value : group.inputs) {
+    append(key, number(value));
+    append(key, canReduce[value]);
+  }
+  for (unsigned member : group.members) {
+    const OpNode &op = graph.ops[member];
+    append(key,
+           reinterpret_cast<int64_t>(op.op->getName().getAsOpaquePointer()));
+    append(key, op.rule);
+    append(key, marks.factors[member]);
+    append(key, static_cast<int64_t>(op.flops));
+    append(key, isReadByProductsOnly(op.op));
+    for (const auto *values : {&op.operands, &op.results})
+      for (unsigned value : *values) {
+        append(key, number(value));
+        append(key, static_cast<int64_t>(graph.values[value].bytes));
+        append(key,
+               reinterpret_cast<int64_t>(
+                   cast<RankedTensorType>(graph.values[value].value.getType())
+                       .getElementType()
+                       .getAsOpaquePointer()));
+      }
+  }
+  for (unsigned value : group.outputs)
+    append(key, number(value));
+  return key;
+}
+
+void SignatureMaker::noteSums(const OperatorGroup &group,
+                              const GroupSignatures &set) {
+  for (const cost::Signature &signature : set.signatures)
+    for (auto [value, layout] : llvm::zip(group.outputs, signature.results))
+      for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+        if (layout[axis] == cost::kReduce)
+          canReduce[value] |= 1 << axis;
+}
+
+unsigned SignatureMaker::getSet(unsigned index) {
+  const OperatorGroup &group = groups.groups[index];
+  auto [it, isNew] = known.try_emplace(getKey(group), sets.size());
+  if (isNew) {
+    GroupCost cost(graph, groups, group, cluster);
+    sets.push_back(
+        Enumeration(graph, groups, group, marks, canReduce, cost).run());
+  }
+  noteSums(group, sets[it->second]);
+  return it->second;
+}
