@@ -110,6 +110,11 @@ LogicalResult Compilation::checkOptions() {
     if (!isStage(name))
       return fail("unknown stage '" + Twine(name) + "', expected one of " +
                   llvm::join(std::begin(kStages), std::end(kStages), ", "));
+  if (!options.search.empty() &&
+      (!options.preset.empty() || !options.planFile.empty()))
+    return fail("search '" + Twine(options.search) + "' beside the plan '" +
+                (options.preset.empty() ? options.planFile : options.preset) +
+                "', expected one of the two");
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
   return success();
@@ -131,6 +136,11 @@ void Compilation::configurePlan(PlanOptions &plan) {
     plan.preset = options.preset;
   plan.pins = llvm::join(options.pins, ";");
   plan.planFile = options.planFile;
+  plan.search = options.search;
+  plan.cluster = options.cluster;
+  plan.timeLimit = options.searchTimeLimit;
+  plan.problemOut = options.problemOut;
+  plan.costsPlan = options.costsPlan;
 }
 
 void Compilation::keepIR(StringRef stage) {

@@ -25,8 +25,18 @@ def mesh_text(mesh):
     return ",".join(f"{axis}={size}" for axis, size in mesh.items())
 
 
-def make_options(mesh=None, plan=None, micro=1, pins=(), print_after=(), stop_after=""):
-    """`plan` is the name of a preset, or the path of a plan file."""
+def make_options(
+    mesh=None,
+    plan=None,
+    micro=1,
+    pins=(),
+    print_after=(),
+    stop_after="",
+    search=None,
+    cluster=None,
+    search_time_limit=0,
+):
+    """`plan` is the name of a preset, or the path of a plan file; `search` an algorithm in its place."""
     options = native().CompileOptions()
     options.mesh = mesh_text(mesh)
     if not isinstance(micro, int) or micro < 1:
@@ -37,6 +47,12 @@ def make_options(mesh=None, plan=None, micro=1, pins=(), print_after=(), stop_af
         options.plan_file = os.fspath(plan)
     else:
         options.preset = plan or ""
+    options.search, options.cluster = search or "", os.fspath(cluster or "")
+    if not isinstance(search_time_limit, (int, float)) or not search_time_limit >= 0:
+        raise CompileError(
+            f"search_time_limit is {search_time_limit!r}, expected seconds, or 0 for no limit"
+        )
+    options.search_time_limit = search_time_limit
     options.print_after, options.stop_after = list(print_after), stop_after
     return options
 
@@ -56,6 +72,9 @@ def compile(  # noqa: A001 - the name that torch users expect
     plan=None,
     micro=1,
     pins=(),
+    search=None,
+    cluster=None,
+    search_time_limit=0,
     gradients=False,
     threads=1,
     seed=0,
@@ -65,7 +84,9 @@ def compile(  # noqa: A001 - the name that torch users expect
     `mesh` names the space axes and their sizes, `{"data": 4}`; each point is a rank, which runs as
     threads of this process. `plan` is a preset (`data-parallel`, which is the default, `zero`,
     `tensor-parallel`, `expert-parallel`) or the path of a plan file; `micro` the number of microbatches;
-    `pins` what `tandem.pin` returns. With `gradients`, `step.gradients()` gives those of the last step.
+    `pins` what `tandem.pin` returns. `search` finds a plan instead (`tandem`, `hidup`, `ilp` or
+    `exhaustive`), priced for the file `cluster` (a laptop without one), and takes the best so far after
+    `search_time_limit` seconds, if that is not 0. With `gradients`, `step.gradients()` gives those of the last step.
     `threads` is the number of cores per rank, `seed` that of dropout and other random numbers.
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
@@ -74,5 +95,14 @@ def compile(  # noqa: A001 - the name that torch users expect
     if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise CompileError(f"seed is {seed!r}, expected an integer of 64 bits")
     module = export(model, loss_fn, optimizer, example_batch, gradients)
-    compiled = compile_module(module, mesh=mesh, plan=plan, micro=micro, pins=pins)
+    compiled = compile_module(
+        module,
+        mesh=mesh,
+        plan=plan,
+        micro=micro,
+        pins=pins,
+        search=search,
+        cluster=cluster,
+        search_time_limit=search_time_limit,
+    )
     return Step(module, compiled.bytes, model, optimizer, compiled, threads, seed)

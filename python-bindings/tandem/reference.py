@@ -40,7 +40,7 @@ def run_tool(error_class, name, *arguments):
     return process.stdout
 
 
-def run_stages(text, folder, last, mesh="", plan="", micro=1, pins=()):
+def run_stages(text, folder, last, mesh="", plan="", micro=1, pins=(), search="", cluster=""):
     """The path of the IR after stage `last`."""
     if last not in STAGES:
         raise CompileError(f"stage {last!r}: expected one of {', '.join(STAGES)}")
@@ -52,6 +52,8 @@ def run_stages(text, folder, last, mesh="", plan="", micro=1, pins=()):
         "micro": micro,
         "preset": plan,
         "pins": ";".join(map(str, pins)),
+        "search": search,
+        "cluster": cluster,
     }
     listed = " ".join(f"{key}={value}" for key, value in options.items() if value)
     flags = [flag + "=" + listed if flag == "--tandem-plan" else flag for flag in flags]

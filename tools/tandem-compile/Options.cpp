@@ -21,6 +21,13 @@ static constexpr llvm::StringLiteral kHelp =
   --mesh AXES          space axes: data=4,model=2; default: one device
   --plan PRESET        data-parallel, zero, tensor-parallel, expert-parallel
   --pin GLOB:AXIS=FORM how a tensor is stored: 'layers.*.w1:model=gather(1)'
+  --search ALGORITHM   finds a plan: tandem, hidup, ilp, exhaustive, or presets,
+                       which takes the cheapest preset
+  --cluster FILE       the machines that a plan is for; default: a laptop
+  --search-time-limit S  takes the best plan after S seconds
+  --problem-out FILE   writes the search problem
+  --plan-only          writes the plan, to the file of -o, and stops
+  --replan FILE        costs a plan again, for another cluster
   --micro N            number of microbatches; default: 1
   -o FILE              the Program; default: STEP.tdm
   --plan-file FILE     a plan to apply
@@ -68,6 +75,16 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
       {"--pin", true, list(compile.pins, ';')},
       {"--micro", true,
        [&](llvm::StringRef v) { return !v.getAsInteger(10, compile.micro); }},
+      {"--search", true, text(compile.search)},
+      {"--cluster", true, text(compile.cluster)},
+      {"--search-time-limit", true,
+       [&](llvm::StringRef v) {
+         return !v.getAsDouble(compile.searchTimeLimit) &&
+                compile.searchTimeLimit >= 0;
+       }},
+      {"--problem-out", true, text(compile.problemOut)},
+      {"--plan-only", false, on(tool.planOnly)},
+      {"--replan", true, text(tool.replan)},
       {"-o", true, text(tool.output)},
       {"--plan-file", true, text(compile.planFile)},
       {"--save-plan", true, text(tool.savePlan)},
@@ -103,6 +120,25 @@ static std::string parseFlag(llvm::ArrayRef<Flag> flags, int argc, char **argv,
   return "unknown option '" + name.str() + "'; see --help";
 }
 
+/// `--plan-only` and `--replan` end behind the plan stage.
+static std::string settlePlan(ToolOptions &tool) {
+  if (!tool.replan.empty()) {
+    if (!tool.compile.planFile.empty())
+      return "options --replan and --plan-file name two plans";
+    tool.compile.planFile = tool.replan;
+    tool.planOnly = true;
+    tool.compile.costsPlan = true;
+  }
+  if (!tool.planOnly)
+    return "";
+  if (!tool.compile.stopAfter.empty())
+    return "options --plan-only and --emit-stage exclude each other";
+  tool.compile.stopAfter = "plan";
+  if (!tool.output.empty())
+    tool.savePlan = tool.output;
+  return "";
+}
+
 bool parseOptions(int argc, char **argv, ToolOptions &tool,
                   std::string &error) {
   std::vector<Flag> flags = getFlags(tool);
@@ -121,6 +157,8 @@ bool parseOptions(int argc, char **argv, ToolOptions &tool,
   }
   if (error.empty() && tool.input.empty())
     error = "no input; see --help";
+  if (error.empty())
+    error = settlePlan(tool);
   llvm::SmallString<128> path(tool.input == "-" ? "step.mlir" : tool.input);
   llvm::sys::path::replace_extension(path, "tdm");
   if (tool.output.empty())

@@ -14,7 +14,8 @@ namespace tandem {
 
 struct ToolOptions {
   std::string input, output, savePlan;
-  bool printPlan = false, printTimes = false;
+  std::string replan;
+  bool printPlan = false, printTimes = false, planOnly = false;
   CompileOptions compile;
 };
 

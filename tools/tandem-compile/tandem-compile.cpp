@@ -32,8 +32,9 @@ int main(int argc, char **argv) {
     llvm::errs() << remark << "\n";
   if (tool.printPlan)
     llvm::outs() << program.planTable;
-  for (const auto &[stage, text] : program.ir)
-    llvm::outs() << text;
+  if (!tool.planOnly)
+    for (const auto &[stage, text] : program.ir)
+      llvm::outs() << text;
   if (tool.printTimes)
     for (const auto &[stage, seconds] : program.seconds)
       llvm::errs() << llvm::format("%8.3f s  ", seconds) << stage << "\n";

@@ -38,6 +38,17 @@ struct CompileOptions {
   std::vector<std::string> pins;
   /// A plan file to apply in place of a preset. Empty: none.
   std::string planFile;
+  /// Algorithm that finds the plan: `tandem`, `hidup`, `ilp`, `exhaustive`.
+  /// Empty: the preset.
+  std::string search;
+  /// Cluster file that prices plans. Empty: a laptop, for a search.
+  std::string cluster;
+  /// Seconds after which a search gives the best plan so far; 0: no limit.
+  double searchTimeLimit = 0;
+  /// Where the search problem is written. Empty: nowhere.
+  std::string problemOut;
+  /// Say what the plan costs even if it is not searched.
+  bool costsPlan = false;
   /// Stages after which the IR is kept in `CompiledProgram::ir`.
   std::vector<std::string> printAfter;
   /// Keep source locations in printed IR.

@@ -139,6 +139,13 @@ tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
         continue;
       matched = true;
       for (auto entry : pin.forms) {
+        auto [axis, form] = entry;
+        if (isPinned[index][axis] && node.forms[axis] != form)
+          return emitError(graph.step.getLoc())
+                 << "pin '" << pin.glob << "' asks for '" << node.name
+                 << "' as " << form.str() << " on axis '"
+                 << graph.mesh.getName(axis) << "', but a pin before it as "
+                 << node.forms[axis].str() << ": remove one of them";
         if (failed(pinArgument(graph, index, pin, entry)))
           return failure();
         isPinned[index][entry.first] = true;

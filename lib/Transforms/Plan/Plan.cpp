@@ -8,6 +8,7 @@
 #include "tandem/Transforms/Plan/Plan.h"
 #include "PlanFile.h"
 #include "Presets.h"
+#include "SearchPlan.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
@@ -101,30 +102,6 @@ static void writePlan(const StepGraph &graph) {
 // Passes
 //===----------------------------------------------------------------------===//
 
-static LogicalResult planByPreset(StepGraph &graph, StringRef preset,
-                                  StringRef pinText) {
-  auto presets = getAxisPresets(graph.step, graph.mesh, preset);
-  auto pins = parsePins(graph.step, graph.mesh, pinText);
-  std::vector<SmallVector<bool>> isPinned;
-  if (failed(presets) || failed(pins) ||
-      failed(applyPins(graph, *pins, isPinned)) ||
-      failed(splitBatch(graph, *presets, isPinned)))
-    return failure();
-  // In layout order: an axis divides what the axes before it have left.
-  for (unsigned axis : graph.mesh.getLayoutOrder()) {
-    // An axis of one point splits nothing: forms on it would only cost.
-    if (graph.mesh.getSize(axis) == 1)
-      continue;
-    SmallVector<bool> pinned;
-    for (const auto &flags : isPinned)
-      pinned.push_back(flags[axis]);
-    AxisPolicy policy = applyPreset(graph, axis, (*presets)[axis], pinned);
-    AxisPlanner(graph, axis, policy).run();
-    graph.commitAxis(axis);
-  }
-  return success();
-}
-
 namespace {
 struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanPass)
@@ -132,11 +109,13 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
   PlanPass(const PlanPass &other)
       : PassWrapper(other), mesh(other.mesh), preset(other.preset),
         pins(other.pins), planFile(other.planFile), output(other.output),
-        micro(other.micro) {}
+        micro(other.micro), search(other.search) {}
   explicit PlanPass(const PlanOptions &options)
       : mesh(options.mesh), preset(options.preset), pins(options.pins),
         planFile(options.planFile), output(options.output),
-        micro(options.micro) {}
+        micro(options.micro),
+        search({options.search, options.cluster, options.problemOut,
+                options.timeLimit, options.costsPlan}) {}
 
   StringRef getArgument() const override { return "tandem-make-plan"; }
   StringRef getDescription() const override {
@@ -152,9 +131,13 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
 
 private:
   LogicalResult run();
+  FailureOr<PlanRecord> plan(StepGraph &graph, StringRef hash);
+  FailureOr<PlanRecord> apply(StepGraph &graph, const PlanFile &file,
+                              StringRef hash);
 
   std::string mesh, preset, pins, planFile, output;
   int64_t micro = 1;
+  SearchSettings search;
 };
 
 struct VerifyPlanPass : PassWrapper<VerifyPlanPass, OperationPass<ModuleOp>> {
@@ -166,6 +149,23 @@ struct VerifyPlanPass : PassWrapper<VerifyPlanPass, OperationPass<ModuleOp>> {
   void runOnOperation() override;
 };
 } // namespace
+
+FailureOr<PlanRecord> PlanPass::plan(StepGraph &graph, StringRef hash) {
+  if (search.isWanted())
+    return planBySearch(graph, search, preset, pins, hash);
+  if (failed(planByPreset(graph, preset, pins)))
+    return failure();
+  return PlanRecord();
+}
+
+FailureOr<PlanRecord> PlanPass::apply(StepGraph &graph, const PlanFile &file,
+                                      StringRef hash) {
+  if (failed(applyPlanFile(graph, file)))
+    return failure();
+  if (search.isWanted())
+    return costAgain(graph, search, file.record, file.path, hash);
+  return file.record;
+}
 
 LogicalResult PlanPass::run() {
   ModuleOp module = getOperation();
@@ -191,13 +191,15 @@ LogicalResult PlanPass::run() {
   if (failed(axes))
     return failure();
   StepGraph graph(step, *axes);
-  if (failed(file ? applyPlanFile(graph, *file)
-                  : planByPreset(graph, preset, pins)))
+  FailureOr<PlanRecord> record =
+      file ? apply(graph, *file, hash) : plan(graph, hash);
+  if (failed(record))
     return failure();
   module->setAttr(SPMDDialect::kMeshAttrName, *axes);
   module->setAttr(kPlanHashAttrName, StringAttr::get(&getContext(), hash));
   writePlan(graph);
-  return output.empty() ? success() : writePlanFile(graph, output, hash);
+  return output.empty() ? success()
+                        : writePlanFile(graph, output, hash, *record);
 }
 
 static FailureOr<Signature> parseSignature(Operation *op, StringRef text) {

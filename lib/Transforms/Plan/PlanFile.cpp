@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanFile.h"
+#include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -18,7 +19,7 @@ using namespace tandem::nn;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-static constexpr llvm::StringLiteral kHeader = "tandem-plan 1";
+static constexpr llvm::StringLiteral kHeader = "tandem-plan 2";
 
 //===----------------------------------------------------------------------===//
 // Parts
@@ -53,13 +54,17 @@ std::string tandem::plan::hashGraph(ModuleOp module) {
   copy.get()->setAttrs(DictionaryAttr::get(module.getContext()));
   copy->walk([](Operation *op) {
     for (NamedAttribute attribute : llvm::to_vector(op->getAttrs()))
-      if (attribute.getName().getValue() == SPMDDialect::kSignatureAttrName)
+      if (attribute.getName().getValue() == SPMDDialect::kSignatureAttrName ||
+          attribute.getName().getValue() == kCopiesAttrName)
         op->removeAttr(attribute.getName());
   });
-  auto name = StringAttr::get(module.getContext(), "spmd.form");
+  auto name = StringAttr::get(module.getContext(), kFormAttrName);
+  auto copies = StringAttr::get(module.getContext(), kCopiesAttrName);
   copy->walk([&](func::FuncOp function) {
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       function.removeArgAttr(i, name);
+      function.removeArgAttr(i, copies);
+    }
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       function.removeResultAttr(i, name);
   });
@@ -89,7 +94,7 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
     return emitError(step.getLoc())
            << "plan file '" << path << "' begins with '"
            << lines.front().trim().take_front(40) << "', expected '" << kHeader
-           << "'";
+           << "'; save the plan again";
   std::string graph;
   for (auto [number, raw] : llvm::enumerate(lines)) {
     StringRef line = raw.trim();
@@ -104,6 +109,11 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
         return emitError(step.getLoc())
                << "plan file '" << path << "', line " << number + 1
                << ": micro is '" << line.trim() << "', expected a number";
+    } else if (auto isRead = parseLine(line, number + 1, file.record)) {
+      if (!*isRead)
+        return emitError(step.getLoc())
+               << "plan file '" << path << "', line " << number + 1
+               << ": cannot read '" << line.take_front(60) << "'";
     } else
       file.lines.push_back({static_cast<unsigned>(number + 1), line.str()});
   }
@@ -220,7 +230,12 @@ LogicalResult PlanReader::run() {
 
 LogicalResult tandem::plan::applyPlanFile(StepGraph &graph,
                                           const PlanFile &file) {
-  return PlanReader(graph, file).run();
+  if (failed(PlanReader(graph, file).run()) ||
+      failed(writeCopies(graph, file.record, file.path)))
+    return failure();
+  if (!file.record.search.empty())
+    placeSources(graph, OperatorGroups(graph));
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -257,9 +272,12 @@ static bool isFull(const Signature &signature) {
          llvm::all_of(signature.results, full);
 }
 
-static void writeOperators(const StepGraph &graph, llvm::raw_ostream &os) {
-  for (const OpNode &op : graph.ops) {
-    if (llvm::all_of(op.signatures, isFull))
+static void writeOperators(const StepGraph &graph, bool hasSources,
+                           llvm::raw_ostream &os) {
+  OperatorGroups groups(graph);
+  for (auto [index, op] : llvm::enumerate(graph.ops)) {
+    if (llvm::all_of(op.signatures, isFull) ||
+        (groups.groupOf[index] < 0 && !hasSources))
       continue;
     auto id = op.op->getAttrOfType<IntegerAttr>(NNDialect::kIdAttrName);
     os << "operator " << id.getInt() << " " << op.op->getName() << ":";
@@ -271,7 +289,8 @@ static void writeOperators(const StepGraph &graph, llvm::raw_ostream &os) {
 }
 
 LogicalResult tandem::plan::writePlanFile(const StepGraph &graph,
-                                          StringRef path, StringRef hash) {
+                                          StringRef path, StringRef hash,
+                                          const PlanRecord &record) {
   std::error_code error;
   llvm::raw_fd_ostream os(path, error, llvm::sys::fs::OF_Text);
   func::FuncOp step = graph.step;
@@ -280,7 +299,8 @@ LogicalResult tandem::plan::writePlanFile(const StepGraph &graph,
                                     << "': " << error.message();
   os << kHeader << "\ngraph " << hash << "\n";
   writeMesh(graph.mesh, os);
+  print(record, os);
   writeArguments(graph, os);
-  writeOperators(graph, os);
+  writeOperators(graph, /*hasSources=*/record.search.empty(), os);
   return success();
 }

@@ -9,7 +9,7 @@
 // A plan file is text, one line per argument that is not stored `full` and per
 // operator, keyed by `nn.id` and bound to its graph by a content hash:
 //
-//   tandem-plan 1
+//   tandem-plan 2
 //   graph 4e1f...
 //   mesh data=4,model=2
 //   micro 2
@@ -17,14 +17,17 @@
 //   operator 17 nn.matmul: data='gather(0), full -> gather(0)' micro='...'
 //
 // An axis that a line does not name is `full` throughout; operators that are
-// `full` on all axes have no line.
+// `full` on all axes have no line. Where a cluster priced the plan, lines of a
+// record (PlanRecord.h) stand behind `micro`. In the file of a search, sources
+// (OperatorGroups.h) have no line: they are in the forms that their readers
+// want.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_LIB_TRANSFORMS_PLAN_PLANFILE_H
 #define TANDEM_LIB_TRANSFORMS_PLAN_PLANFILE_H
 
-#include "StepGraph.h"
+#include "PlanRecord.h"
 
 namespace tandem::plan {
 
@@ -32,6 +35,7 @@ struct PlanFile {
   std::string mesh;
   int64_t micro = 1;
   std::string path;
+  PlanRecord record;
   /// The lines of arguments and operators, with their number in the file.
   std::vector<std::pair<unsigned, std::string>> lines;
 };
@@ -49,12 +53,14 @@ mlir::FailureOr<PlanFile> readPlanFile(mlir::func::FuncOp step,
                                        llvm::StringRef path,
                                        llvm::StringRef hash);
 
-/// Sets forms and signatures of `graph`; what is not legal is an error that
-/// names the line.
+/// Sets forms and signatures of `graph`, and writes the copies of the record
+/// and clones of sources into the IR; what is not legal is an error that names
+/// the line.
 mlir::LogicalResult applyPlanFile(StepGraph &graph, const PlanFile &file);
 
 mlir::LogicalResult writePlanFile(const StepGraph &graph, llvm::StringRef path,
-                                  llvm::StringRef hash);
+                                  llvm::StringRef hash,
+                                  const PlanRecord &record);
 
 } // namespace tandem::plan
 

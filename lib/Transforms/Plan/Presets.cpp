@@ -162,3 +162,31 @@ AxisPolicy tandem::plan::applyPreset(StepGraph &graph, unsigned axis,
   followParameters(graph, axis, isPinned);
   return policy;
 }
+
+//===----------------------------------------------------------------------===//
+// All axes
+//===----------------------------------------------------------------------===//
+
+LogicalResult tandem::plan::planByPreset(StepGraph &graph, StringRef preset,
+                                         StringRef pinText) {
+  auto presets = getAxisPresets(graph.step, graph.mesh, preset);
+  auto pins = parsePins(graph.step, graph.mesh, pinText);
+  std::vector<SmallVector<bool>> isPinned;
+  if (failed(presets) || failed(pins) ||
+      failed(applyPins(graph, *pins, isPinned)) ||
+      failed(splitBatch(graph, *presets, isPinned)))
+    return failure();
+  // In layout order: an axis divides what the axes before it have left.
+  for (unsigned axis : graph.mesh.getLayoutOrder()) {
+    // An axis of one point splits nothing: forms on it would only cost.
+    if (graph.mesh.getSize(axis) == 1)
+      continue;
+    SmallVector<bool> pinned;
+    for (const auto &flags : isPinned)
+      pinned.push_back(flags[axis]);
+    AxisPolicy policy = applyPreset(graph, axis, (*presets)[axis], pinned);
+    AxisPlanner(graph, axis, policy).run();
+    graph.commitAxis(axis);
+  }
+  return success();
+}

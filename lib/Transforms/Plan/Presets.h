@@ -48,6 +48,11 @@ mlir::LogicalResult
 splitBatch(StepGraph &graph, llvm::ArrayRef<AxisPreset> presets,
            const std::vector<llvm::SmallVector<bool>> &pins);
 
+/// Plans all axes of `graph` by a preset: forms of arguments and signatures of
+/// operators. `pins` is text as `parsePins` reads it.
+mlir::LogicalResult planByPreset(StepGraph &graph, llvm::StringRef preset,
+                                 llvm::StringRef pins);
+
 /// The stored forms of parameters and states on `axis`, and the policy for
 /// its operators. `isPinned` has one entry per argument.
 AxisPolicy applyPreset(StepGraph &graph, unsigned axis, AxisPreset preset,

@@ -13,11 +13,22 @@ using namespace tandem::spmd;
 using tandem::nn::NNDialect;
 
 static constexpr llvm::StringLiteral kFormAttrName = "spmd.form";
+/// On what makes a value: copies that the plan takes from elsewhere than the
+/// value itself, or keeps for a later pass. One text for each,
+/// `RESULT PASS [kept] FORMS -> FORMS`, with a form per axis.
+static constexpr llvm::StringLiteral kCopiesAttrName = "spmd.copies";
 
 namespace {
 /// The forms that a plan gives to an operator, on all axes.
 struct PlannedForms {
   SmallVector<Forms> operands, results;
+};
+
+/// A copy of a value in other forms, as a plan says it.
+struct PlannedCopy {
+  std::string pass;
+  bool isKept = false;
+  Forms from, to;
 };
 
 class ApplySignaturesPass
@@ -35,12 +46,19 @@ private:
   LogicalResult applyToArguments(func::FuncOp step);
   LogicalResult applyToOperator(Operation *op);
   LogicalResult applyToResults(func::FuncOp step);
+  LogicalResult readCopies(Operation *op, Attribute attribute,
+                           ValueRange values);
+  LogicalResult readAllCopies(func::FuncOp step);
+  Value findMade(Value value, const Forms &forms, StringRef pass) const;
+  Value findKept(Value value, const Forms &forms) const;
+  Value findSource(Value value, const Forms &forms, StringRef pass) const;
   /// `value` in the forms `forms`, for the consumer `op` in `pass`.
   Value reform(Value value, const Forms &forms, Operation *op, StringRef pass);
 
   MeshAttr mesh;
   using Key = std::pair<Type, StringRef>;
   llvm::DenseMap<Value, SmallVector<std::pair<Key, Value>, 1>> made;
+  llvm::DenseMap<Value, SmallVector<PlannedCopy, 1>> copies;
 };
 } // namespace
 
@@ -133,6 +151,104 @@ static StringRef getPass(Operation *op) {
   return pass ? pass.getValue() : "";
 }
 
+/// Reads `RESULT PASS [kept] FORMS -> FORMS`; false if it is something else.
+static bool parseCopy(StringRef text, MeshAttr mesh, unsigned &result,
+                      PlannedCopy &copy) {
+  auto parse = [&](StringRef part, Forms &forms) {
+    SmallVector<StringRef> names;
+    part.split(names, ',');
+    for (StringRef name : names) {
+      std::optional<AxisForm> form = parseAxisForm(name);
+      if (!form)
+        return false;
+      forms.push_back(*form);
+    }
+    return forms.size() == mesh.getNumAxes();
+  };
+  auto [number, rest] = text.split(' ');
+  auto [pass, forms] = rest.split(' ');
+  copy.pass = pass.str();
+  copy.isKept = forms.consume_front("kept ");
+  auto [from, to] = forms.split("->");
+  return !number.getAsInteger(10, result) && parse(from, copy.from) &&
+         parse(to, copy.to);
+}
+
+LogicalResult ApplySignaturesPass::readCopies(Operation *op,
+                                              Attribute attribute,
+                                              ValueRange values) {
+  auto texts = dyn_cast_or_null<ArrayAttr>(attribute);
+  if (!attribute)
+    return success();
+  for (Attribute entry : texts ? texts.getValue() : ArrayRef<Attribute>()) {
+    auto text = dyn_cast<StringAttr>(entry);
+    unsigned result = 0;
+    PlannedCopy copy;
+    if (!text || !parseCopy(text.getValue(), mesh, result, copy) ||
+        result >= values.size())
+      return op->emitError() << "has the copy " << entry
+                             << ", expected 'RESULT PASS [kept] FORMS -> "
+                                "FORMS' with a form per "
+                                "axis of "
+                             << mesh;
+    copies[values[result]].push_back(std::move(copy));
+  }
+  return success();
+}
+
+LogicalResult ApplySignaturesPass::readAllCopies(func::FuncOp step) {
+  for (BlockArgument argument : step.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (failed(readCopies(step, step.getArgAttr(index, kCopiesAttrName),
+                          {argument})))
+      return failure();
+    step.removeArgAttr(index, kCopiesAttrName);
+  }
+  for (Operation &op : step.getBody().front()) {
+    if (failed(readCopies(&op, op.getAttr(kCopiesAttrName), op.getResults())))
+      return failure();
+    op.removeAttr(kCopiesAttrName);
+  }
+  return success();
+}
+
+/// What was made of `value` for `pass`; null if nothing was.
+Value ApplySignaturesPass::findMade(Value value, const Forms &forms,
+                                    StringRef pass) const {
+  auto it = made.find(value);
+  if (it != made.end())
+    for (auto &[key, reformed] : it->second)
+      if (getForms(key.first, mesh) == forms && key.second == pass)
+        return reformed;
+  return {};
+}
+
+/// The copy that an earlier pass made and keeps.
+Value ApplySignaturesPass::findKept(Value value, const Forms &forms) const {
+  auto it = copies.find(value);
+  if (it != copies.end())
+    for (const PlannedCopy &copy : it->second)
+      if (copy.isKept && copy.to == forms)
+        if (Value kept = findMade(value, forms, copy.pass))
+          return kept;
+  return {};
+}
+
+/// What the plan makes the copy from, if it is there already.
+Value ApplySignaturesPass::findSource(Value value, const Forms &forms,
+                                      StringRef pass) const {
+  auto it = copies.find(value);
+  if (it != copies.end())
+    for (const PlannedCopy &copy : it->second)
+      if (copy.to == forms && copy.pass == pass) {
+        if (Value source = findMade(value, copy.from, pass))
+          return source;
+        if (Value source = findKept(value, copy.from))
+          return source;
+      }
+  return value;
+}
+
 Value ApplySignaturesPass::reform(Value value, const Forms &forms,
                                   Operation *op, StringRef pass) {
   if (getForms(value.getType(), mesh) == forms)
@@ -142,14 +258,16 @@ Value ApplySignaturesPass::reform(Value value, const Forms &forms,
   if (early)
     pass = getPass(producer);
   auto type = withForms(cast<RankedTensorType>(value.getType()), mesh, forms);
-  for (auto &[key, reformed] : made[value])
-    if (key == Key(type, pass))
-      return reformed;
+  if (Value known = findMade(value, forms, pass))
+    return known;
+  if (Value kept = findKept(value, forms))
+    return kept;
+  Value source = early ? value : findSource(value, forms, pass);
   OpBuilder builder(op);
   if (early)
     builder.setInsertionPointAfter(producer);
-  auto reform =
-      ReformOp::create(builder, (early ? producer : op)->getLoc(), type, value);
+  auto reform = ReformOp::create(builder, (early ? producer : op)->getLoc(),
+                                 type, source);
   if (!pass.empty())
     reform->setAttr(NNDialect::kPassAttrName, builder.getStringAttr(pass));
   made[value].push_back({Key(type, pass), reform});
@@ -221,13 +339,14 @@ LogicalResult ApplySignaturesPass::applyToResults(func::FuncOp step) {
 void ApplySignaturesPass::runOnOperation() {
   func::FuncOp step = getOperation();
   made.clear();
+  copies.clear();
   mesh = getMesh(step);
   if (!mesh) {
     step.emitError() << "the module has no '" << SPMDDialect::kMeshAttrName
                      << "', expected a mesh: run the plan stage first";
     return signalPassFailure();
   }
-  if (failed(applyToArguments(step)))
+  if (failed(readAllCopies(step)) || failed(applyToArguments(step)))
     return signalPassFailure();
   for (Operation &op :
        llvm::make_early_inc_range(step.getBody().front().without_terminator()))

@@ -35,6 +35,19 @@ def add_arguments(parser):
     parser.add_argument(
         "--plan", default="", help="plan preset, or a plan file (default: data-parallel)"
     )
+    parser.add_argument(
+        "--search", default="", help="find the plan: tandem, hidup, ilp or exhaustive"
+    )
+    parser.add_argument(
+        "--cluster", default="", help="the machines that a search is for (default: a laptop)"
+    )
+    parser.add_argument(
+        "--search-time-limit",
+        type=float,
+        default=0,
+        metavar="S",
+        help="take the best plan after S seconds",
+    )
     parser.add_argument("--micro", type=int, default=1, help="microbatches (default: 1)")
     parser.add_argument(
         "--pin", action="append", default=[], metavar="GLOB:AXIS=FORM", help="may be repeated"
@@ -67,6 +80,9 @@ def _run_program(options, subject):
         plan=options.plan,
         micro=options.micro,
         pins=options.pin,
+        search=options.search,
+        cluster=options.cluster,
+        search_time_limit=options.search_time_limit,
     )
     for remark in compiled.remarks:
         print(remark)
@@ -94,6 +110,8 @@ def _run_reference(options, subject):
             options.plan,
             options.micro,
             options.pin,
+            options.search,
+            options.cluster,
         )
         return run_reference(subject.module, ir, subject.batches, options.seed, folder)
 

@@ -12,7 +12,9 @@
 //  * `spmd.mesh` on the module, with a time axis `micro` if there are several
 //    microbatches, and `spmd.plan_hash`, which binds the plan to the graph;
 //  * `spmd.signature` on each operator: one string per axis, in mesh order;
-//  * `spmd.form` on arguments and results that are not `full` everywhere.
+//  * `spmd.form` on arguments and results that are not `full` everywhere;
+//  * `spmd.copies` where a search says that a copy in other forms is kept for a
+//    later pass, or made of another copy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,6 +51,26 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
   Option<std::string> planFile{*this, "plan-file",
                                llvm::cl::desc("take the plan from this file"),
                                llvm::cl::init("")};
+  Option<std::string> search{
+      *this, "search",
+      llvm::cl::desc("algorithm that finds the plan: tandem, hidup, ilp or "
+                     "exhaustive; none takes the preset"),
+      llvm::cl::init("")};
+  Option<std::string> cluster{
+      *this, "cluster",
+      llvm::cl::desc("cluster file that prices the search; none is a laptop"),
+      llvm::cl::init("")};
+  Option<double> timeLimit{
+      *this, "time-limit",
+      llvm::cl::desc("seconds after which the best plan so far is taken"),
+      llvm::cl::init(0)};
+  Option<bool> costsPlan{
+      *this, "cost", llvm::cl::desc("say what the plan costs, on the cluster"),
+      llvm::cl::init(false)};
+  Option<std::string> problemOut{
+      *this, "problem-out",
+      llvm::cl::desc("write the search problem to this file"),
+      llvm::cl::init("")};
   Option<std::string> output{*this, "output",
                              llvm::cl::desc("write the plan to this file"),
                              llvm::cl::init("")};
@@ -57,6 +79,7 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
 /// Attributes that the stage writes, beside those of the spmd dialect.
 constexpr llvm::StringLiteral kFormAttrName = "spmd.form";
 constexpr llvm::StringLiteral kPlanHashAttrName = "spmd.plan_hash";
+constexpr llvm::StringLiteral kCopiesAttrName = "spmd.copies";
 
 /// Plans by the options. A plan file brings its own mesh and number of
 /// microbatches; naming another mesh beside it is an error.

@@ -1,0 +1,40 @@
+//===- ApplyPlan.h - a search's plan back onto the step ---------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_PLAN_APPLYPLAN_H
+#define TANDEM_LIB_TRANSFORMS_PLAN_APPLYPLAN_H
+
+#include "ExtractProblem.h"
+#include "tandem/Cost/Plan.h"
+
+namespace tandem::plan {
+
+/// Writes the forms of arguments and the signatures of all operators in groups
+/// into `graph`. Sources are left: see `placeSources`.
+void applyPlan(StepGraph &graph, const Extraction &extraction,
+               const cost::Plan &plan);
+
+/// Gives each source the forms that its readers want. Where they want several,
+/// there is an operator for each of them, so that none is cut out of a larger
+/// one: the IR gets clones, with their signatures, which `graph` does not have.
+void placeSources(StepGraph &graph, const OperatorGroups &groups);
+
+/// The plan whose decisions are those of `planned`, a graph with signatures (a
+/// preset's): of each group the signature that differs least, stages as few or
+/// as many as can be, whichever is cheaper, and gradients that wait. Nothing,
+/// with one line in `error`, if it is not legal.
+std::optional<cost::Plan> convertPlan(const StepGraph &planned,
+                                      const Extraction &extraction,
+                                      std::string &error);
+
+/// The signatures alone, in one stage.
+cost::Plan convertSignatures(const StepGraph &planned,
+                             const Extraction &extraction);
+
+} // namespace tandem::plan
+
+#endif // TANDEM_LIB_TRANSFORMS_PLAN_APPLYPLAN_H

@@ -1,0 +1,379 @@
+//===- PlanRecord.cpp - what a search decided beside forms ----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanRecord.h"
+#include "tandem/Transforms/Plan/Plan.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <charconv>
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+static constexpr const char *kPassNames[] = {"forward", "backward", "update"};
+
+static std::string printForms(const cost::Layout &layout, unsigned numAxes) {
+  std::string text;
+  for (unsigned axis = 0; axis < numAxes; ++axis)
+    text += (axis ? ", " : "") + cost::getFormName(layout[axis]);
+  return text;
+}
+
+static std::optional<cost::Layout> parseLayout(StringRef text,
+                                               unsigned numAxes) {
+  SmallVector<StringRef> parts;
+  text.split(parts, ',');
+  cost::Layout layout;
+  if (parts.size() != numAxes)
+    return std::nullopt;
+  for (auto [axis, part] : llvm::enumerate(parts)) {
+    auto form = cost::parseForm(std::string_view(part.trim()));
+    if (!form)
+      return std::nullopt;
+    layout[axis] = *form;
+  }
+  return layout;
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+static int64_t getId(const OpNode &op) {
+  auto id = op.op->getAttrOfType<IntegerAttr>(nn::NNDialect::kIdAttrName);
+  return id ? id.getInt() : -1;
+}
+
+/// Operators of a problem by the number of what they stand for: an operator of
+/// the step stands for its group.
+static std::string describePlace(const StepGraph &graph,
+                                 const Extraction &extraction, unsigned op) {
+  const Extraction::Origin &origin = extraction.origins[op];
+  switch (origin.kind) {
+  case Extraction::Origin::Kind::Argument:
+    return "argument " + std::to_string(origin.index);
+  case Extraction::Origin::Kind::Result:
+    return "result " + std::to_string(origin.index);
+  case Extraction::Origin::Kind::Group:
+    break;
+  }
+  const OperatorGroup &group = extraction.groups.groups[origin.index];
+  return "operator " + std::to_string(getId(graph.ops[group.members.front()]));
+}
+
+static std::string describeValue(const StepGraph &graph, unsigned value) {
+  const ValueNode &node = graph.values[value];
+  if (node.producer < 0)
+    return "argument " + std::to_string(node.index);
+  return "operator " + std::to_string(getId(graph.ops[node.producer]));
+}
+
+static unsigned getResultNumber(const StepGraph &graph, unsigned value) {
+  const ValueNode &node = graph.values[value];
+  return node.producer < 0 ? 0 : node.index;
+}
+
+//===----------------------------------------------------------------------===//
+// From a plan
+//===----------------------------------------------------------------------===//
+
+static void addCopies(const StepGraph &graph, const Extraction &extraction,
+                      const cost::Plan &plan, PlanRecord &record) {
+  const cost::SearchProblem &problem = extraction.problem;
+  unsigned numAxes = graph.mesh.getNumAxes();
+  std::vector<unsigned> producers = problem.getProducers();
+  for (const cost::CopyChange &change : plan.changes) {
+    const cost::Copy &copy = change.copy;
+    unsigned producer = producers[copy.tensor];
+    const auto &results = problem.operators[producer].results;
+    const cost::Layout &made =
+        problem.getSignatures(producer)[plan.signatures[producer]]
+            .results[llvm::find(results, copy.tensor) - results.begin()];
+    bool isKept = std::binary_search(plan.kept.begin(), plan.kept.end(), copy);
+    unsigned value = extraction.values[copy.tensor];
+    std::string number = std::to_string(getResultNumber(graph, value)) + " ";
+    // The sum over time of a gradient is no copy of its own.
+    bool isDerived = change.from != made && copy.pass != cost::Pass::Update;
+    if (isKept || isDerived)
+      record.copies.push_back({describeValue(graph, value),
+                               number + kPassNames[unsigned(copy.pass)] +
+                                   (isKept ? " kept " : " ") +
+                                   printForms(change.from, numAxes) + " -> " +
+                                   printForms(copy.layout, numAxes)});
+  }
+  for (const cost::Copy &copy : plan.waiting) {
+    unsigned value = extraction.values[copy.tensor];
+    record.waits.push_back({describeValue(graph, value),
+                            std::to_string(getResultNumber(graph, value)) +
+                                " " + printForms(copy.layout, numAxes)});
+  }
+}
+
+PlanRecord tandem::plan::makeRecord(const StepGraph &graph,
+                                    const Extraction &extraction,
+                                    const cost::Plan &plan) {
+  PlanRecord record;
+  record.cost = plan.cost;
+  record.bound = plan.isOptimal ? plan.cost : plan.lowerBound;
+  record.peak = plan.peak;
+  for (unsigned end : ArrayRef<unsigned>(plan.stageEnds).drop_back())
+    record.stages.push_back({describePlace(graph, extraction, end), ""});
+  addCopies(graph, extraction, plan, record);
+  return record;
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+/// The shortest text that reads back to the same number.
+static std::string printNumber(double value) {
+  char text[32];
+  auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return std::string(text, end);
+}
+
+void tandem::plan::print(const PlanRecord &record, llvm::raw_ostream &os) {
+  if (!record.search.empty())
+    os << "search " << record.search << "\n";
+  if (record.cluster.empty())
+    return;
+  os << "cluster " << record.cluster << "\ncost " << printNumber(record.cost)
+     << " s\n";
+  if (record.bound > 0)
+    os << "bound " << printNumber(record.bound) << " s\n";
+  os << "peak " << record.peak << " B\n";
+  for (const auto &entry : record.stages)
+    os << "stage " << entry.place << "\n";
+  for (const auto &entry : record.copies)
+    os << "copy " << entry.place << ": " << entry.text << "\n";
+  for (const auto &entry : record.waits)
+    os << "wait " << entry.place << ": " << entry.text << "\n";
+}
+
+std::optional<bool> tandem::plan::parseLine(StringRef line, unsigned number,
+                                            PlanRecord &record) {
+  auto [word, rest] = line.split(' ');
+  rest = rest.trim();
+  auto addEntry = [&](std::vector<PlanRecord::Entry> &entries) {
+    auto [place, text] = rest.split(": ");
+    entries.push_back({place.trim().str(), text.trim().str(), number});
+    return !place.trim().empty();
+  };
+  if (word == "search" || word == "cluster") {
+    (word == "search" ? record.search : record.cluster) = rest.str();
+    return !rest.empty();
+  }
+  if (word == "cost" || word == "bound")
+    return rest.consume_back(" s") &&
+           !rest.getAsDouble(word == "cost" ? record.cost : record.bound);
+  if (word == "peak")
+    return rest.consume_back(" B") && !rest.getAsInteger(10, record.peak);
+  if (word == "stage")
+    return addEntry(record.stages);
+  if (word == "copy")
+    return addEntry(record.copies);
+  if (word == "wait")
+    return addEntry(record.waits);
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// To the step
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Finds what places of a file name.
+class PlaceReader {
+public:
+  PlaceReader(const StepGraph &graph, StringRef file)
+      : graph(graph), file(file) {
+    for (auto [index, op] : llvm::enumerate(graph.ops))
+      byId[getId(op)] = index;
+  }
+
+  InFlightDiagnostic emitError(const PlanRecord::Entry &entry) const {
+    func::FuncOp step = graph.step;
+    return mlir::emitError(step.getLoc())
+           << "plan file '" << file << "', line " << entry.line << ": ";
+  }
+
+  /// Kind and number of `operator 17`; the number of an operator is its index.
+  FailureOr<std::pair<StringRef, unsigned>>
+  parsePlace(const PlanRecord::Entry &entry) const {
+    auto [kind, text] = StringRef(entry.place).split(' ');
+    int64_t number = -1;
+    bool isNumber = !text.trim().getAsInteger(10, number);
+    if (kind == "operator" && byId.contains(number))
+      return std::make_pair(kind, byId.lookup(number));
+    size_t count = kind == "argument" ? graph.arguments.size()
+                   : kind == "result" ? graph.results.size()
+                                      : 0;
+    if (isNumber && number >= 0 && number < static_cast<int64_t>(count))
+      return std::make_pair(kind, static_cast<unsigned>(number));
+    return emitError(entry) << "the step has no '" << entry.place
+                            << "', expected operator, argument or result and "
+                               "its number";
+  }
+
+  /// The value that `entry` is about; its text begins with the result's number.
+  FailureOr<unsigned> parseValue(const PlanRecord::Entry &entry) const {
+    auto place = parsePlace(entry);
+    unsigned result = 0;
+    if (failed(place))
+      return failure();
+    if (place->first == "argument")
+      return place->second;
+    StringRef number = StringRef(entry.text).split(' ').first;
+    if (place->first != "operator" || number.getAsInteger(10, result) ||
+        result >= graph.ops[place->second].results.size())
+      return emitError(entry)
+             << "'" << entry.place << "' has no result '" << number << "'";
+    return graph.ops[place->second].results[result];
+  }
+
+private:
+  const StepGraph &graph;
+  StringRef file;
+  llvm::DenseMap<int64_t, unsigned> byId;
+};
+
+class DecisionReader {
+public:
+  DecisionReader(const StepGraph &graph, const Extraction &extraction,
+                 const PlanRecord &record, StringRef file)
+      : graph(graph), extraction(extraction), record(record),
+        places(graph, file) {}
+  FailureOr<cost::Plan> run(cost::Plan plan);
+
+private:
+  LogicalResult readStage(const PlanRecord::Entry &entry, cost::Plan &plan);
+  LogicalResult readCopy(const PlanRecord::Entry &entry, cost::Plan &plan);
+  LogicalResult readWait(const PlanRecord::Entry &entry, cost::Plan &plan);
+
+  const StepGraph &graph;
+  const Extraction &extraction;
+  const PlanRecord &record;
+  PlaceReader places;
+};
+} // namespace
+
+LogicalResult DecisionReader::readStage(const PlanRecord::Entry &entry,
+                                        cost::Plan &plan) {
+  auto place = places.parsePlace(entry);
+  if (failed(place))
+    return failure();
+  using Kind = Extraction::Origin::Kind;
+  Kind kind = place->first == "argument" ? Kind::Argument
+              : place->first == "result" ? Kind::Result
+                                         : Kind::Group;
+  unsigned index = place->second;
+  if (kind == Kind::Group)
+    index = extraction.groups.groupOf[place->second];
+  for (auto [op, origin] : llvm::enumerate(extraction.origins))
+    if (origin.kind == kind && origin.index == index) {
+      plan.stageEnds.push_back(op);
+      return success();
+    }
+  return places.emitError(entry)
+         << "no stage can begin with '" << entry.place << "'";
+}
+
+LogicalResult DecisionReader::readCopy(const PlanRecord::Entry &entry,
+                                       cost::Plan &plan) {
+  auto value = places.parseValue(entry);
+  if (failed(value))
+    return failure();
+  auto [passName, forms] = StringRef(entry.text).split(' ').second.split(' ');
+  if (!forms.consume_front("kept "))
+    return success(); // Follows from prices.
+  auto layout = parseLayout(forms.split("->").second, graph.mesh.getNumAxes());
+  auto *pass = llvm::find(kPassNames, passName);
+  int tensor = extraction.tensors[*value];
+  if (!layout || pass == std::end(kPassNames) || tensor < 0)
+    return places.emitError(entry)
+           << "found '" << entry.text
+           << "', expected 'RESULT PASS kept FORMS -> FORMS'";
+  plan.kept.push_back({static_cast<unsigned>(tensor), *layout,
+                       static_cast<cost::Pass>(pass - kPassNames)});
+  return success();
+}
+
+LogicalResult DecisionReader::readWait(const PlanRecord::Entry &entry,
+                                       cost::Plan &plan) {
+  auto value = places.parseValue(entry);
+  if (failed(value))
+    return failure();
+  auto layout = parseLayout(StringRef(entry.text).split(' ').second,
+                            graph.mesh.getNumAxes());
+  int tensor = extraction.tensors[*value];
+  if (!layout || tensor < 0)
+    return places.emitError(entry)
+           << "found '" << entry.text << "', expected 'RESULT FORMS'";
+  plan.waiting.push_back(
+      {static_cast<unsigned>(tensor), *layout, cost::Pass::Update});
+  return success();
+}
+
+FailureOr<cost::Plan> DecisionReader::run(cost::Plan plan) {
+  plan.stageEnds.clear();
+  plan.waiting.clear();
+  for (const auto &entry : record.stages)
+    if (failed(readStage(entry, plan)))
+      return failure();
+  for (const auto &entry : record.copies)
+    if (failed(readCopy(entry, plan)))
+      return failure();
+  for (const auto &entry : record.waits)
+    if (failed(readWait(entry, plan)))
+      return failure();
+  plan.stageEnds.push_back(extraction.problem.operators.size());
+  llvm::sort(plan.stageEnds);
+  llvm::sort(plan.kept);
+  llvm::sort(plan.waiting);
+  return plan;
+}
+
+FailureOr<cost::Plan> tandem::plan::readDecisions(const StepGraph &graph,
+                                                  const Extraction &extraction,
+                                                  const PlanRecord &record,
+                                                  StringRef file) {
+  std::string error;
+  auto plan = convertPlan(graph, extraction, error);
+  if (!plan)
+    plan = convertSignatures(graph, extraction);
+  if (record.stages.empty())
+    return *plan;
+  return DecisionReader(graph, extraction, record, file).run(*plan);
+}
+
+LogicalResult tandem::plan::writeCopies(StepGraph &graph,
+                                        const PlanRecord &record,
+                                        StringRef file) {
+  PlaceReader places(graph, file);
+  llvm::MapVector<unsigned, SmallVector<StringRef>> byProducer;
+  for (const auto &entry : record.copies) {
+    auto value = places.parseValue(entry);
+    if (failed(value))
+      return failure();
+    const ValueNode &node = graph.values[*value];
+    unsigned key =
+        node.producer < 0 ? node.index : graph.arguments.size() + node.producer;
+    byProducer[key].push_back(entry.text);
+  }
+  Builder builder(graph.mesh.getContext());
+  for (auto &[key, texts] : byProducer) {
+    ArrayAttr attribute = builder.getStrArrayAttr(texts);
+    if (key < graph.arguments.size())
+      graph.step.setArgAttr(key, kCopiesAttrName, attribute);
+    else
+      graph.ops[key - graph.arguments.size()].op->setAttr(kCopiesAttrName,
+                                                          attribute);
+  }
+  return success();
+}

@@ -1,0 +1,73 @@
+//===- PlanRecord.h - what a search decided beside forms --------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Signatures say where everything is. A search also decides where stages begin,
+// which copies are kept and which collectives wait; a plan file holds that by
+// what the step itself has, so that it can be read and changed by hand:
+//
+//   search tandem
+//   cluster h100-8x8
+//   cost 0.123 s
+//   bound 0.12 s
+//   peak 1234567 B
+//   stage operator 17
+//   copy argument 3: 0 forward kept full, gather(0) -> full, full
+//   wait operator 55: 0 gather(0), full
+//
+// `stage` names what a stage begins with (the first one has no line). The text
+// of `copy` is that of `spmd.copies`; `wait` names a result and its forms.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_PLAN_PLANRECORD_H
+#define TANDEM_LIB_TRANSFORMS_PLAN_PLANRECORD_H
+
+#include "ApplyPlan.h"
+
+namespace tandem::plan {
+
+struct PlanRecord {
+  /// A line of a file: what it is about (`operator 17`), what it says, and its
+  /// number, 0 for one that was not read.
+  struct Entry {
+    std::string place, text;
+    unsigned line = 0;
+  };
+
+  /// The algorithm, empty for a preset; the cluster, empty without costs.
+  std::string search, cluster;
+  double cost = 0, bound = 0; // s
+  int64_t peak = 0;           // B
+  std::vector<Entry> stages, copies, waits;
+};
+
+/// `plan` has been derived.
+PlanRecord makeRecord(const StepGraph &graph, const Extraction &extraction,
+                      const cost::Plan &plan);
+
+void print(const PlanRecord &record, llvm::raw_ostream &os);
+
+/// Takes a line `word rest` of a file into the record. Nothing if it is none of
+/// a record's, else whether it could be read.
+std::optional<bool> parseLine(llvm::StringRef line, unsigned number,
+                              PlanRecord &record);
+
+/// Writes the record's copies into the IR. Errors name the line of `file`.
+mlir::LogicalResult writeCopies(StepGraph &graph, const PlanRecord &record,
+                                llvm::StringRef file);
+
+/// The plan whose signatures are those of `graph` and whose other decisions are
+/// those of the record; without stages in it, as `convertPlan` chooses. Fails
+/// with an error that names the line of `file`.
+mlir::FailureOr<cost::Plan> readDecisions(const StepGraph &graph,
+                                          const Extraction &extraction,
+                                          const PlanRecord &record,
+                                          llvm::StringRef file);
+
+} // namespace tandem::plan
+
+#endif // TANDEM_LIB_TRANSFORMS_PLAN_PLANRECORD_H

@@ -1,0 +1,238 @@
+//===- SearchPlan.cpp - a plan by search ----------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "SearchPlan.h"
+#include "Laptop.h"
+#include "Presets.h"
+#include "mlir/IR/Diagnostics.h"
+#include "tandem/Search/Search.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+static constexpr const char *kPresets[] = {
+    "replicate", "data-parallel", "zero", "tensor-parallel", "expert-parallel"};
+
+/// Not a search: takes the cheapest preset.
+static constexpr llvm::StringLiteral kPresetSearch = "presets";
+
+namespace {
+class Planner {
+public:
+  Planner(StepGraph &graph, const SearchSettings &settings, StringRef preset,
+          StringRef pins)
+      : graph(graph), settings(settings), preset(preset), pins(pins) {}
+  FailureOr<PlanRecord> run(StringRef hash);
+  FailureOr<PlanRecord> costAgain(const PlanRecord &record, StringRef file,
+                                  StringRef hash);
+
+private:
+  InFlightDiagnostic emitError() {
+    return mlir::emitError(graph.step.getLoc());
+  }
+  FailureOr<cost::Cluster> getCluster();
+  LogicalResult extract(StringRef hash);
+  LogicalResult writeProblem();
+  std::vector<cost::Plan> getStarts();
+  search::SearchResult takePreset(std::vector<cost::Plan> starts) const;
+  search::SearchResult search();
+  LogicalResult decide(cost::Plan &plan);
+  FailureOr<cost::Plan> costPreset();
+  PlanRecord report(const cost::Plan &plan, StringRef name);
+
+  StepGraph &graph;
+  const SearchSettings &settings;
+  StringRef preset, pins;
+  PinFlags isPinned;
+  std::unique_ptr<Extraction> extraction;
+  std::string clusterName;
+};
+} // namespace
+
+/// The laptop has as many devices as the mesh has points.
+FailureOr<cost::Cluster> Planner::getCluster() {
+  std::string error;
+  std::optional<cost::Cluster> cluster;
+  if (settings.cluster.empty()) {
+    cluster = cost::parseCluster(kLaptop, "laptop.yaml", error);
+    if (cluster)
+      cluster->nodes = {{1, {{0, graph.mesh.getNumRanks()}}}};
+  } else {
+    cluster = cost::readCluster(settings.cluster, error);
+  }
+  if (!cluster)
+    return emitError() << error;
+  return *cluster;
+}
+
+LogicalResult Planner::extract(StringRef hash) {
+  auto parsed = parsePins(graph.step, graph.mesh, pins);
+  if (failed(parsed) || failed(applyPins(graph, *parsed, isPinned)))
+    return failure();
+  FailureOr<cost::Cluster> cluster = getCluster();
+  if (failed(cluster))
+    return failure();
+  clusterName = cluster->name;
+  auto extracted = extractProblem(graph, isPinned, *cluster, hash);
+  if (failed(extracted))
+    return failure();
+  extraction = std::move(*extracted);
+  return writeProblem();
+}
+
+LogicalResult Planner::writeProblem() {
+  if (settings.problemOut.empty())
+    return success();
+  std::error_code code;
+  llvm::raw_fd_ostream os(settings.problemOut, code);
+  if (code)
+    return emitError() << "cannot write the problem '" << settings.problemOut
+                       << "': " << code.message();
+  os << cost::print(extraction->problem);
+  return success();
+}
+
+/// What the presets decide, where they can be had.
+std::vector<cost::Plan> Planner::getStarts() {
+  std::vector<cost::Plan> starts;
+  for (const char *name : kPresets) {
+    ScopedDiagnosticHandler silent(graph.step.getContext(),
+                                   [](Diagnostic &) { return success(); });
+    StepGraph planned(graph.step, graph.mesh);
+    std::string error;
+    if (failed(planByPreset(planned, name, pins)))
+      continue;
+    if (auto start = convertPlan(planned, *extraction, error))
+      starts.push_back(std::move(*start));
+  }
+  return starts;
+}
+
+/// The cheapest of the presets that fit in memory.
+search::SearchResult Planner::takePreset(std::vector<cost::Plan> starts) const {
+  search::SearchResult result;
+  result.error = "no preset fits in memory";
+  for (cost::Plan &start : starts) {
+    ++result.numVisited;
+    std::string error;
+    if ((!result.plan || start.cost < result.plan->cost) &&
+        cost::derive(extraction->problem, start, error))
+      result.plan = std::move(start);
+  }
+  return result;
+}
+
+search::SearchResult Planner::search() {
+  std::vector<cost::Plan> starts = getStarts();
+  if (settings.algorithm == kPresetSearch)
+    return takePreset(std::move(starts));
+  search::SearchOptions options;
+  options.timeLimit = settings.timeLimit;
+  options.starts = std::move(starts);
+  return search::findAlgorithm(settings.algorithm)(extraction->problem,
+                                                   options);
+}
+
+LogicalResult Planner::decide(cost::Plan &plan) {
+  if (settings.algorithm != kPresetSearch &&
+      !search::findAlgorithm(settings.algorithm))
+    return emitError()
+           << "search '" << settings.algorithm
+           << "', expected tandem, hidup, ilp, exhaustive or presets";
+  search::SearchResult result = search();
+  if (!result.plan)
+    return emitError() << "no plan: " << result.error;
+  std::string error;
+  if (!search::verifyPlan(extraction->problem, *result.plan, error))
+    return emitError() << "the search '" << settings.algorithm
+                       << "' made a wrong plan: " << error;
+  plan = std::move(*result.plan);
+  return success();
+}
+
+/// One line: what the plan costs, and how far that may be from the best.
+PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
+  auto line = mlir::emitRemark(graph.step.getLoc());
+  line << name << ": cost " << llvm::formatv("{0:f6}", plan.cost).str()
+       << " s, peak " << plan.peak << " B on " << clusterName;
+  if (plan.isOptimal)
+    line << ", optimal";
+  else if (plan.lowerBound > 0)
+    line << ", at most "
+         << llvm::formatv("{0:f2}", 100 * (plan.cost / plan.lowerBound - 1))
+                .str()
+         << " % above the best";
+  PlanRecord record = makeRecord(graph, *extraction, plan);
+  record.cluster = clusterName;
+  return record;
+}
+
+/// Plans by the preset.
+FailureOr<cost::Plan> Planner::costPreset() {
+  if (failed(planByPreset(graph, preset, pins)))
+    return failure();
+  std::string error;
+  auto plan = convertPlan(graph, *extraction, error);
+  if (!plan)
+    return emitError() << "the preset '" << preset
+                       << "' has no cost: " << error;
+  return *plan;
+}
+
+FailureOr<PlanRecord> Planner::run(StringRef hash) {
+  if (failed(extract(hash)))
+    return failure();
+  if (settings.algorithm.empty()) {
+    FailureOr<cost::Plan> plan = costPreset();
+    if (failed(plan))
+      return failure();
+    return report(*plan, "preset " + preset.str());
+  }
+  cost::Plan plan;
+  if (failed(decide(plan)))
+    return failure();
+  applyPlan(graph, *extraction, plan);
+  placeSources(graph, extraction->groups);
+  PlanRecord record = report(plan, "search " + settings.algorithm);
+  record.search = settings.algorithm;
+  if (failed(writeCopies(graph, record, "")))
+    return failure();
+  return record;
+}
+
+FailureOr<PlanRecord> Planner::costAgain(const PlanRecord &old, StringRef file,
+                                         StringRef hash) {
+  if (failed(extract(hash)))
+    return failure();
+  FailureOr<cost::Plan> plan = readDecisions(graph, *extraction, old, file);
+  if (failed(plan))
+    return failure();
+  std::string error;
+  if (!cost::derive(extraction->problem, *plan, error))
+    return emitError() << "plan file '" << file << "': " << error;
+  plan->lowerBound = 0;
+  plan->isOptimal = false;
+  PlanRecord record = report(*plan, "plan " + file.str());
+  record.search = old.search;
+  return record;
+}
+
+FailureOr<PlanRecord>
+tandem::plan::planBySearch(StepGraph &graph, const SearchSettings &settings,
+                           StringRef preset, StringRef pins, StringRef hash) {
+  return Planner(graph, settings, preset, pins).run(hash);
+}
+
+FailureOr<PlanRecord> tandem::plan::costAgain(StepGraph &graph,
+                                              const SearchSettings &settings,
+                                              const PlanRecord &record,
+                                              StringRef file, StringRef hash) {
+  return Planner(graph, settings, "", "").costAgain(record, file, hash);
+}

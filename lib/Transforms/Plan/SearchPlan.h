@@ -1,0 +1,49 @@
+//===- SearchPlan.h - a plan by search --------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_PLAN_SEARCHPLAN_H
+#define TANDEM_LIB_TRANSFORMS_PLAN_SEARCHPLAN_H
+
+#include "PlanRecord.h"
+
+namespace tandem::plan {
+
+/// What the options of the stage say about searches and costs.
+struct SearchSettings {
+  /// Name of the algorithm; empty takes the preset and tells what it costs.
+  std::string algorithm;
+  /// Cluster file; empty is a laptop with as many devices as are needed.
+  std::string cluster;
+  /// Where the problem is written; empty is nowhere.
+  std::string problemOut;
+  double timeLimit = 0; // s; 0 is none
+  /// Say what the plan costs even if nothing else asks for it.
+  bool costsPlan = false;
+
+  bool isWanted() const {
+    return !algorithm.empty() || !cluster.empty() || !problemOut.empty() ||
+           costsPlan;
+  }
+};
+
+/// Plans all axes of `graph`, by a search or the preset, says what the plan
+/// costs, and gives what a plan file says of it. Writes copies and clones of
+/// sources into the IR. Fails with one error at the step.
+mlir::FailureOr<PlanRecord> planBySearch(StepGraph &graph,
+                                         const SearchSettings &settings,
+                                         llvm::StringRef preset,
+                                         llvm::StringRef pins,
+                                         llvm::StringRef hash);
+
+/// Costs the plan of a file, whose signatures `graph` has; likewise.
+mlir::FailureOr<PlanRecord>
+costAgain(StepGraph &graph, const SearchSettings &settings,
+          const PlanRecord &record, llvm::StringRef file, llvm::StringRef hash);
+
+} // namespace tandem::plan
+
+#endif // TANDEM_LIB_TRANSFORMS_PLAN_SEARCHPLAN_H
