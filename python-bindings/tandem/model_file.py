@@ -36,7 +36,9 @@ def explained(what):
     except Exception as error:
         where = location_of_traceback(error.__traceback__)
         text = str(error).splitlines()[0] if str(error) else ""
-        raise ModelFileError(f"{where}: {what} fails: {type(error).__name__}: {text}") from error
+        # Autograd's own errors have no line of the user's.
+        place = f"{where}: " if where.place is not None else ""
+        raise ModelFileError(f"{place}{what} fails: {type(error).__name__}: {text}") from error
 
 
 @dataclass

@@ -66,6 +66,14 @@ def _tag_new_nodes(graph, origin):
         node = node.prev
 
 
+@dataclass
+class _Whereabouts:
+    """The last line of the user's that the trace has come to: where an error is, if its own frames say
+    nothing, as in autograd or in a decomposition."""
+
+    location: Location = UNKNOWN
+
+
 class _OriginMode(TorchDispatchMode):
     """Sits above the tracer and tags the nodes that each operator makes with its origin.
 
@@ -73,14 +81,21 @@ class _OriginMode(TorchDispatchMode):
     operator.
     """
 
-    def __init__(self, outermost):
+    def __init__(self, outermost, whereabouts):
         super().__init__()
-        self.outermost = outermost
+        self.outermost, self.whereabouts = outermost, whereabouts
         self.phase = FORWARD
-        self.location = UNKNOWN
         self.location_of_sequence = {}
         self.draws = Draws()
         self.hooks = []
+
+    @property
+    def location(self):
+        return self.whereabouts.location
+
+    @location.setter
+    def location(self, location):
+        self.whereabouts.location = location
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         location = current_location(self.outermost) or self.location
@@ -387,13 +402,13 @@ def _fake_arguments(arguments):
         return [torch.empty(a.shape, dtype=a.dtype, device="cpu") for a in arguments]
 
 
-def _trace_eager(step):
+def _trace_eager(step, whereabouts):
     """The first trace, and the random calls that it saw."""
 
     def run(*tensors):
         return _run_step(step, mode, tensors)
 
-    mode = _OriginMode(run)
+    mode = _OriginMode(run, whereabouts)
     graph = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(
         *_fake_arguments(step.arguments)
     )
@@ -405,17 +420,22 @@ def _trace_eager(step):
 class _Replay(torch.fx.Interpreter):
     """Runs the first graph under the second tracer; new nodes inherit the origins of old ones."""
 
+    def __init__(self, graph, whereabouts):
+        super().__init__(graph)
+        self.whereabouts = whereabouts
+
     def run_node(self, node):
+        origin = node.meta.get("tandem", Origin(location=self.whereabouts.location))
+        self.whereabouts.location = origin.location
         result = super().run_node(node)
-        origin = node.meta.get("tandem", Origin())
         if node.op != "output":
             _tag_new_nodes(get_proxy_mode().tracer.graph, origin)
         return result
 
 
-def _trace_functional(graph, arguments, table):
+def _trace_functional(graph, arguments, table, whereabouts):
     def run(*tensors):
-        return _Replay(graph).run(*tensors)
+        return _Replay(graph, whereabouts).run(*tensors)
 
     functional = torch.func.functionalize(run, remove="mutations_and_views")
     return make_fx(
@@ -431,9 +451,8 @@ def _decompositions(kept):
     }
 
 
-def _explain(error):
+def _explain(error, location):
     """An exception of the tracer as one line."""
-    location = location_of_traceback(error.__traceback__)
     if isinstance(error, DrawError):
         return CaptureError(f"{location}: {error}")
     dynamic = (DataDependentOutputException, DynamicOutputShapeException)
@@ -448,29 +467,33 @@ def _explain(error):
 
 
 @contextlib.contextmanager
-def _explained():
+def _explained(whereabouts):
+    def place(error):
+        own = location_of_traceback(error.__traceback__)
+        return own if own.place is not None else whereabouts.location
+
     try:
         yield
     except TandemError:
         raise
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
-        raise _explain(error) from error
+        raise _explain(error, place(error)) from error
     except NotImplementedError as error:
-        location = location_of_traceback(error.__traceback__)
         raise UnsupportedOperatorError(
-            getattr(error, "func", "?"), location, str(error).splitlines()[0]
+            getattr(error, "func", "?"), place(error), str(error).splitlines()[0]
         ) from error
     except Exception as error:
-        raise _explain(error) from error
+        raise _explain(error, place(error)) from error
 
 
 def trace_step(model, loss_fn, optimizer, example_batch, gradients, kept):
     """Traces one training step. `kept(operator)` says which operators are not to be decomposed."""
     step = _Step(model, loss_fn, optimizer, example_batch, gradients)
-    with _explained(), _capturing():
-        graph, random_calls = _trace_eager(step)
+    whereabouts = _Whereabouts()
+    with _explained(whereabouts), _capturing():
+        graph, random_calls = _trace_eager(step, whereabouts)
         step.scalars = scalar_arguments(
             step.optimizer.groups, step.optimizer.initial_step(step.updated)
         )
-        functional = _trace_functional(graph, step.arguments, _decompositions(kept))
+        functional = _trace_functional(graph, step.arguments, _decompositions(kept), whereabouts)
     return Trace(functional, step.arguments, step.results, random_calls)

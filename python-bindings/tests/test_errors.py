@@ -7,6 +7,7 @@ import tandem
 import torch
 import torch.nn.functional as F
 from tandem.model_file import load_model_file, parse_sizes
+from tandem.verify import make_subject
 from torch import nn
 
 BATCH = (torch.randn(4, 6), torch.randn(4, 1))
@@ -101,6 +102,38 @@ def test_shapes_that_do_not_fit():
         return model(batch[0][:, :5]).sum()  # here: shape
 
     fails(tandem.CaptureError, line_of("here: shape"), loss)
+
+
+def test_error_of_autograd_names_the_line_of_its_operator():
+    def loss(model, batch):
+        y = model(batch[0]).exp()  # here: saved
+        total = y.sum()
+        y.add_(1)
+        return total
+
+    pattern = line_of("here: saved") + ".*modified by an inplace operation"
+    fails(tandem.CaptureError, pattern, loss)
+
+
+def test_error_of_eagers_autograd_names_no_unknown_place(tmp_path):
+    path = tmp_path / "m.py"
+    path.write_text(
+        "import torch\n"
+        "PRESETS = {'a': dict(batch=2)}\n"
+        "class Fails(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x): return x.clone()\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, g): return g[:1]\n"
+        "def model(batch): return torch.nn.Linear(3, 3)\n"
+        "def loss(m, b): return Fails.apply(m(b)).sum()\n"
+        "optimizer = lambda m: torch.optim.SGD(m.parameters(), lr=0.1)\n"
+        "def batches(batch):\n"
+        "    while True: yield torch.ones(batch, 3)\n"
+    )
+    with pytest.raises(tandem.TandemError) as caught:
+        make_subject(load_model_file(path), 1)
+    assert "unknown" not in str(caught.value) and "FailsBackward" in str(caught.value)
 
 
 def test_loss_that_is_no_scalar():

@@ -4,11 +4,13 @@ kind.
 
 import inspect
 import operator as python_operator
+from dataclasses import replace
 
 import torch
 
 from ..builder import Builder
 from ..errors import CaptureError, UnsupportedOperatorError
+from ..locations import UNKNOWN
 from ..records import ELEMENT_TYPES, Step, TensorType, Value
 from ..trace import Origin, is_random
 from . import elementwise, indexing, products, randoms, reductions, shapes  # noqa: F401
@@ -44,6 +46,7 @@ class _Lowering:
         self.trace = trace
         self.builder = Builder()
         self.values = {}
+        self.origin = Origin()
 
     def run(self):
         parameters = self._define_arguments()
@@ -74,7 +77,11 @@ class _Lowering:
 
     def _at(self, node):
         """Tells the builder where it is."""
-        self.origin = node.meta.get("tandem", Origin())
+        origin = node.meta.get("tandem", Origin())
+        if origin.location == UNKNOWN:
+            # A node that no line made, such as a decomposition's constant, belongs to what is before it.
+            origin = replace(origin, location=self.origin.location)
+        self.origin = origin
         self.builder.phase, self.builder.location = self.origin.phase, self.origin.location
         self.builder.ordinal, self.builder.operator = self.origin.ordinal, node.target
 
