@@ -48,6 +48,19 @@ def _check_dict(what, value, keys):
             )
 
 
+def _names_of(batch, tensors):
+    if tensors:
+        return f"tensors {', '.join(tensors)}"
+    return f"no tensor but {type(batch).__module__}.{type(batch).__qualname__}".replace(
+        "builtins.", ""
+    )
+
+
+def _expected_names(names):
+    """A batch that is one tensor has no names; `0` stands for it."""
+    return "a tensor" if names == ["0"] else f"tensors {', '.join(names)}"
+
+
 class Step:
     """Call it with a batch to train one step. Not for several threads at once.
 
@@ -88,7 +101,8 @@ class Step:
         names = [a.name for a in wanted]
         if list(tensors) != names and set(tensors) != set(names):
             raise BatchError(
-                f"batch: found tensors {', '.join(tensors)}, expected {', '.join(names)}"
+                f"batch: found {_names_of(batch, tensors)}, expected {_expected_names(names)} as in"
+                " the example batch"
             )
         self._check_constants(batch)
         for argument in wanted:

@@ -177,8 +177,14 @@ def test_other_batches_are_refused(data):
         step(batches(1, size=4)[0])
     with pytest.raises(tandem.BatchError, match="'x' is float32"):
         step({"x": data[0]["x"].float(), "y": data[0]["y"]})
-    with pytest.raises(tandem.BatchError, match="found tensors x, expected x, y"):
+    with pytest.raises(tandem.BatchError, match="found tensors x, expected tensors x, y"):
         step({"x": data[0]["x"]})
+    with pytest.raises(tandem.BatchError, match="found no tensor but list, expected tensors x, y"):
+        step([1.0, 2.0])
+    model = nn.Linear(3, 1)
+    step = tandem.compile(model, lambda m, b: m(b).sum(), sgd(model), torch.ones(4, 3))
+    with pytest.raises(tandem.BatchError, match="no tensor but numpy.ndarray, expected a tensor"):
+        step(torch.ones(4, 3).numpy())
 
 
 @pytest.mark.parametrize("how", [{}, {"mesh": {"data": 4}, "plan": "zero", "micro": 2}])
