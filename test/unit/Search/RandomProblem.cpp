@@ -66,7 +66,7 @@ private:
 
   bool drawAxis(unsigned axis, Theme &theme);
   unsigned drawRule(const Rule &rule, const Operator &op,
-                    const std::vector<char> &forms);
+                    const std::vector<char> &forms, double coherence);
   const Rule &getRule(unsigned op, unsigned axis) const {
     return b.problem.axes[axis].isTime ? drafts[op].time : drafts[op].space;
   }
@@ -74,6 +74,7 @@ private:
   Theme makeWhole(Theme theme) const;
   Signature makeSignature(unsigned op, const Choice &choice);
   void addSignatures(const Theme &theme, size_t begin, size_t end);
+  bool tryWindow(const Theme &theme, size_t begin, size_t end);
   uint64_t countPlans() const;
   void drawSignatures();
 
@@ -85,8 +86,10 @@ private:
   std::vector<std::vector<Choice>> drawn;
   /// Parameters and their gradients' names, in the order of creation.
   std::vector<unsigned> parameters;
-  double secondsPerByte = 0;
-  bool hasJitter = false;
+  double secondsPerByte = 0, strandOverhead = 1;
+  /// How often an operator takes its operands as they are, where it can.
+  double coherence = 1;
+  bool hasJitter = false, hasJoin = false;
 };
 
 } // namespace
@@ -126,9 +129,12 @@ Rates Generator::makeRates(double scale) {
 }
 
 void Generator::makeMesh() {
-  // A whole tensor of 4 kB takes about as long as an operator, 1 ms, up to four
-  // times more or less.
-  secondsPerByte = 1e-3 / 4096 * std::exp2(random.between(-2.0, 2.0));
+  // A whole tensor of 4 kB takes about as long as an operator, 1 ms, half of
+  // that up to eight times more.
+  secondsPerByte =
+      1e-3 / 4096 *
+      std::exp2(random.between(
+          -1.0, options.kind == RandomOptions::Kind::Duplex ? 1.5 : 3.0));
   unsigned numSpace = options.isHidup || random.chance(0.6) ? 1 : 2;
   b.addAxis("data", random.chance(0.5) ? 2 : 4, makeRates(1));
   if (numSpace == 2)
@@ -136,9 +142,10 @@ void Generator::makeMesh() {
               random.chance(0.5));
   if (options.isHidup)
     return;
-  if (random.chance(0.85))
+  bool isAny = options.kind == RandomOptions::Kind::Any;
+  if (!isAny || random.chance(0.85))
     b.addTime(random.chance(0.9) ? 2 : 4, makeRates(0.05));
-  if (random.chance(0.6)) {
+  if (random.chance(isAny ? 0.6 : 0.3)) {
     b.problem.computeSlowdown = 1 + random.between(0.0, 0.6);
     b.problem.collectiveSlowdown = 1 + random.between(0.0, 0.8);
   }
@@ -195,19 +202,23 @@ unsigned Generator::addMatmul(unsigned x) {
 /// One forward operator behind `x`; returns its result.
 unsigned Generator::addLayer(unsigned x) {
   uint64_t kind = random.below(parameters.size() < 2 ? 10 : 6);
-  if (kind >= 6)
+  bool mustJoin = options.kind == RandomOptions::Kind::Join && !hasJoin &&
+                  !parameters.empty();
+  if (kind >= 6 && !mustJoin)
     return addMatmul(x);
   unsigned y = makeLike("y", x);
   auto add = [&](const char *name, const Rule &rule, const Rule &time) {
     addCompute(Pass::Forward, name, {x}, {y}, rule, time);
     return y;
   };
+  if (mustJoin || (kind == 2 && options.kind == RandomOptions::Kind::Any)) {
+    hasJoin = true;
+    return add("batch_norm", {"f>f", "1>1"}, kOnlyFull1);
+  }
   if (kind == 0)
     return add("softmax", {"f>f", "0>0"}, {"f>f", "0>0"});
   if (kind == 1)
     return add("scale", {"f>f", "0>0", "1>1", "r>r"}, {"f>f", "0>0", "r>r"});
-  if (kind <= 3)
-    return add("batch_norm", {"f>f", "1>1"}, kOnlyFull1);
   // An earlier tensor of the same shape is added: a branch.
   std::vector<unsigned> others;
   for (unsigned op = 0; op < b.problem.operators.size(); ++op)
@@ -229,16 +240,17 @@ void Generator::makeForward() {
   int64_t batch = random.chance(0.5) ? 32 : 64;
   unsigned x = makeTensor("x", {batch, random.chance(0.5) ? 32 : 64});
   addDraft({{">f", ">0"}, {">f", ">0"}}, b.addInput(x, {}));
-  unsigned y = random.chance(0.8) ? addMatmul(x) : addLayer(x);
+  bool isWait = options.kind == RandomOptions::Kind::Wait;
+  unsigned y = isWait || random.chance(0.6) ? addMatmul(x) : addLayer(x);
   for (unsigned i = 2; i < numForward; ++i)
-    y = addLayer(y);
+    y = isWait && i + 1 == numForward ? addMatmul(y) : addLayer(y);
   if (parameters.empty())
     y = addMatmul(y);
   unsigned loss = makeTensor("loss", {});
   unsigned op = addCompute(Pass::Forward, "loss", {y}, {loss},
                            {"f>f", "0>r", "1>r"}, {"f>f", "0>r"});
   drafts[op].seconds *= 0.3;
-  if (random.chance(0.4))
+  if (random.chance(0.25))
     addDraft({{"f>"}, {"f>"}}, b.addOutput(Pass::Forward, loss, {}));
 }
 
@@ -272,13 +284,13 @@ void Generator::addMatmulBackward(const Operator &forward, unsigned index,
   }
   unsigned dx = makeLike("d", x);
   addGradient(x, dx);
-  if (random.chance(0.6)) {
+  if (random.chance(0.25)) {
     addCompute(Pass::Backward, "matmul_backward", {dy, x, w}, {dx, dw}, both,
                getTimeRule(both, 2), index);
     return;
   }
   // The weight's gradient first or last: what lies between it and the update.
-  bool isFirst = random.chance(0.5);
+  bool isFirst = random.chance(0.75);
   for (bool isW : {isFirst, !isFirst})
     if (isW)
       addCompute(Pass::Backward, "matmul_w", {dy, x}, {dw}, wRule,
@@ -341,7 +353,7 @@ void Generator::makeUpdates() {
     unsigned op = addCompute(Pass::Update, "update", {w, dw}, {updated},
                              {"f,f>f", "0,0>0", "1,1>1"}, {"f,f>f"}, resident);
     drafts[op].seconds *= 0.2;
-    if (!random.chance(0.75))
+    if (!random.chance(0.6))
       continue;
     Draft draft;
     draft.tiedTo = resident;
@@ -357,7 +369,7 @@ void Generator::makeUpdates() {
 /// A line that the operands can be brought to, mostly one that takes them as
 /// they are.
 unsigned Generator::drawRule(const Rule &rule, const Operator &op,
-                             const std::vector<char> &forms) {
+                             const std::vector<char> &forms, double coherence) {
   std::vector<unsigned> possible, matching;
   unsigned best = 0;
   for (unsigned i = 0; i < rule.size(); ++i) {
@@ -377,7 +389,7 @@ unsigned Generator::drawRule(const Rule &rule, const Operator &op,
     if (numMatches == best)
       matching.push_back(i);
   }
-  return random.pick(random.chance(0.75) ? matching : possible);
+  return random.pick(random.chance(coherence) ? matching : possible);
 }
 
 /// Draws a line for each operator along one axis.
@@ -391,9 +403,13 @@ bool Generator::drawAxis(unsigned axis, Theme &theme) {
       continue;
     }
     const Rule &rule = getRule(op, axis);
-    unsigned line = drawRule(rule, info, forms);
+    unsigned line = drawRule(rule, info, forms, isTime ? 0.97 : coherence);
     // A batch is split over time, else there is no duplex.
-    if (isTime && info.kind == Operator::Kind::Input && random.chance(0.8))
+    if (isTime && info.kind == Operator::Kind::Input &&
+        (options.kind != RandomOptions::Kind::Any || random.chance(0.8)))
+      line = 1;
+    if (!isTime && options.kind == RandomOptions::Kind::Wait &&
+        info.kind == Operator::Kind::Input && random.chance(0.8))
       line = 1;
     theme[op][axis] = line;
     size_t place = rule[line].find('>') + 1;
@@ -422,12 +438,12 @@ Theme Generator::makeWhole(Theme theme) const {
 }
 
 Signature Generator::makeSignature(unsigned op, const Choice &choice) {
-  const Operator &info = b.problem.operators[op];
+  const Operator &drawnFor = b.problem.operators[op];
   bool isTied = drafts[op].tiedTo >= 0;
   unsigned source = isTied ? drafts[op].tiedTo : op;
   Signature result;
-  result.operands.resize(info.operands.size());
-  result.results.resize(info.results.size());
+  result.operands.resize(drawnFor.operands.size());
+  result.results.resize(drawnFor.results.size());
   double share = 1;
   for (unsigned axis = 0; axis < b.problem.axes.size(); ++axis) {
     Signature line = signature(getRule(source, axis)[choice[axis]]);
@@ -442,10 +458,13 @@ Signature Generator::makeSignature(unsigned op, const Choice &choice) {
     };
     take(result.operands, line.operands);
     take(result.results, line.results);
+    // Smaller pieces are less efficient.
+    const Axis &info = b.problem.axes[axis];
     if (isSplit)
-      share /= static_cast<double>(b.problem.axes[axis].size);
+      share *=
+          (info.isTime ? strandOverhead : 1) / static_cast<double>(info.size);
   }
-  if (info.kind != Operator::Kind::Compute)
+  if (drawnFor.kind != Operator::Kind::Compute)
     return result;
   double jitter = hasJitter ? random.between(0.9, 1.1) : 1;
   result.seconds = drafts[op].seconds * share * jitter;
@@ -469,40 +488,56 @@ void Generator::addSignatures(const Theme &theme, size_t begin, size_t end) {
   }
 }
 
+/// An estimate: a cut is possible behind each operator but the last, and has no
+/// choice before the updates.
 uint64_t Generator::countPlans() const {
-  double count = 1;
-  unsigned numCuts = 0;
+  double count = options.isHidup ? 0.5 : 0.25;
   for (unsigned op = 0; op < drawn.size(); ++op) {
     if (drafts[op].tiedTo < 0)
       count *= static_cast<double>(drawn[op].size());
-    numCuts += options.isHidup || !b.problem.operators[op].operands.empty();
+    if (options.isHidup || !b.problem.operators[op].operands.empty())
+      count *= 2;
   }
-  count *= std::exp2(numCuts);
   return count < 1e18 ? static_cast<uint64_t>(count) : ~uint64_t(0);
+}
+
+/// Adds a part of a theme, unless there are too many plans then.
+bool Generator::tryWindow(const Theme &theme, size_t begin, size_t end) {
+  std::vector<std::vector<Choice>> before = drawn;
+  addSignatures(theme, begin, end);
+  if (countPlans() <= options.maxPlans)
+    return true;
+  drawn = before;
+  return false;
 }
 
 /// A first theme for all operators; then parts of others, as long as there are
 /// not too many plans.
 void Generator::drawSignatures() {
   hasJitter = random.chance(0.5);
+  bool isDuplex = options.kind == RandomOptions::Kind::Duplex;
+  coherence = options.kind == RandomOptions::Kind::Wait
+                  ? 0.9
+                  : random.between(0.2, isDuplex ? 0.5 : 0.8);
+  strandOverhead = random.between(1.005, isDuplex ? 1.04 : 1.15);
   size_t count = b.problem.operators.size();
   drawn.resize(count);
-  addSignatures(drawTheme(), 0, count);
+  Theme first = drawTheme();
+  addSignatures(first, 0, count);
+  // Arguments first, so that there is something to pin.
+  for (unsigned op = 0; op < count; ++op)
+    if (b.problem.operators[op].operands.empty())
+      tryWindow(drawTheme(), op, op + 1);
+  if (isDuplex)
+    tryWindow(makeWhole(first), 0, count);
   for (unsigned round = 0; round < options.maxThemes; ++round) {
     Theme theme = drawTheme();
-    if (b.problem.getTimeAxis() >= 0 && random.chance(0.3))
+    if (options.kind == RandomOptions::Kind::Any &&
+        b.problem.getTimeAxis() >= 0 && random.chance(0.5))
       theme = makeWhole(theme);
     size_t begin = 0, end = count;
-    while (begin < end) {
-      std::vector<std::vector<Choice>> before = drawn;
-      addSignatures(theme, begin, end);
-      if (countPlans() <= options.maxPlans)
-        break;
-      drawn = before;
+    while (begin < end && !tryWindow(theme, begin, end))
       (random.chance(0.5) ? begin : end) = (begin + end) / 2;
-      if (end - begin == 1)
-        break;
-    }
   }
   for (unsigned op = 0; op < drawn.size(); ++op)
     for (const Choice &choice : drawn[op])

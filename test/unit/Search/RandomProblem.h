@@ -48,6 +48,17 @@ private:
 };
 
 struct RandomOptions {
+  enum class Kind {
+    Any,
+    /// Much communication, and each operator also as a whole over time, so that
+    /// duplex decides.
+    Duplex,
+    /// An operator that needs the whole batch among others that are split.
+    Join,
+    /// Two products, split over the batch, whose gradients have to be summed.
+    Wait
+  };
+  Kind kind = Kind::Any;
   /// Forward operators that compute, the loss included.
   unsigned minForward = 3, maxForward = 6;
   /// Signatures of all operators multiplied (tied ones once), times divisions
