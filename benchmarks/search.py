@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def write_text(path, gbit, accounting, target):
         )
 
 
-def run(problem, search):
+def run(tool, problem, search):
     """Seconds of one process: search, wall, CPU; and the cost."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
@@ -78,11 +79,11 @@ def run(problem, search):
     return seconds, wall, cpu, cost
 
 
-def measure(problems, search, runs):
+def measure(tool, problems, search, runs):
     times = {key: [] for key in problems}
     for _ in range(runs):
         for key, path in problems.items():
-            times[key].append(run(path, search))
+            times[key].append(run(tool, path, search))
     rows = []
     for (layers, ranks), samples in times.items():
         search_s, wall, cpu, cost = (
@@ -102,6 +103,8 @@ def measure(problems, search, runs):
 
 
 def print_table(title, rows, model):
+    if not rows:
+        return
     print(f"\n{title}\nlayers  ranks  search/ms  process/ms  CPU/ms  published/ms      cost/s")
     for row in rows:
         published = (
@@ -131,18 +134,19 @@ def main():
     parser.add_argument("--accounting", choices=hidup_problem.ACCOUNTINGS, default="hidup-serial")
     parser.add_argument("--gbit", type=float, default=10)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--tool", default=str(TOOL))
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "build/bench/search.json")
     args = parser.parse_args()
     if not args.folder.is_dir():
         fail(f"{args.folder}: expected a folder of search problems")
-    if not TOOL.exists():
-        fail(f"{TOOL}: not built")
+    if not shutil.which(args.tool):
+        fail(f"{args.tool}: found no such tool, expected tandem-plan")
     with tempfile.TemporaryDirectory() as folder:
         problems = {}
         for (layers, ranks), path in choose(args.folder, args.model).items():
             problems[layers, ranks] = pathlib.Path(folder) / f"{layers}-{ranks}.txt"
             write_text(path, args.gbit, args.accounting, problems[layers, ranks])
-        rows = measure(problems, args.search, args.runs)
+        rows = measure(args.tool, problems, args.search, args.runs)
     print(
         f"{args.model}, {args.gbit:g} Gbit/s, {args.accounting}, --search {args.search}, median of {args.runs}"
     )

@@ -123,7 +123,8 @@ private:
 void Walk::start() {
   history.assign(1, {});
   open.states.reset(0);
-  open.states.insert({});
+  TensorState none = TensorState::makeCount(0);
+  open.states.insert({&none, 1});
   open.labels.assign(1, Label());
   open.begins = {0, 1};
 }
@@ -148,8 +149,8 @@ void Walk::close(unsigned op) {
   decisions.assign(1, {op, kCut});
   std::vector<TensorState> old;
   for (unsigned i = 0; i < open.states.size(); ++i) {
-    old.clear();
-    for (TensorState tensor : open.states[i])
+    old.assign(1, TensorState::makeCount(0));
+    for (TensorState tensor : open.states[i].subspan(1))
       old.push_back(tensor.makeOld());
     std::optional<unsigned> state;
     for (const Label &label : open.getLabels(i)) {

@@ -14,6 +14,8 @@ using namespace tandem::search::hidup;
 /// An operator that reads more arguments than this finds the rest of them
 /// decided: dominance then works between the decisions.
 constexpr uint64_t kMaxChoices = 1024;
+/// So that a state can count them in 16 bits.
+constexpr size_t kMaxPending = 60000;
 /// Sums below this, in s, are nothing: no unit would be small enough.
 constexpr double kLeastTotal = 1e-200;
 
@@ -41,7 +43,9 @@ private:
   void addChanges(unsigned tensor);
   void findUses();
   void defer(unsigned op);
+  void open(unsigned op);
   void addSlots(unsigned op);
+  unsigned getTensor(unsigned op, unsigned place) const;
   std::vector<Slot> makeSlots(unsigned op);
 
   const SearchProblem &problem;
@@ -49,6 +53,8 @@ private:
   Model model;
   /// Per operator, the combinations of deferred signatures to choose from.
   std::vector<uint64_t> choicesAt;
+  /// Tensors of deferred operators that nothing has read so far.
+  std::vector<unsigned> pending;
 };
 } // namespace
 
@@ -149,7 +155,7 @@ void Builder::findUses() {
 void Builder::defer(unsigned op) {
   const Operator &info = problem.operators[op];
   if (!info.operands.empty() || info.results.size() != 1 ||
-      !model.tensors[info.results[0]].isUsed)
+      !model.tensors[info.results[0]].isUsed || pending.size() >= kMaxPending)
     return;
   for (const ModelSignature &signature : model.operators[op].signatures)
     if (signature.computation != 0)
@@ -160,32 +166,59 @@ void Builder::defer(unsigned op) {
   numChoices *= model.operators[op].signatures.size();
   model.operators[op].isDeferred = true;
   model.tensors[info.results[0]].source = op;
+  pending.push_back(info.results[0]);
+}
+
+/// Lists the pending tensors that `op` is the first to use.
+void Builder::open(unsigned op) {
+  std::vector<Opened> &opened = model.operators[op].opened;
+  for (unsigned tensor : problem.operators[op].operands) {
+    auto place = std::find(pending.begin(), pending.end(), tensor);
+    bool isThere =
+        std::any_of(opened.begin(), opened.end(), [&](const Opened &other) {
+          return other.tensor == tensor;
+        });
+    if (place != pending.end() && !isThere)
+      opened.push_back(
+          {tensor, static_cast<unsigned>(pending.end() - place) - 1});
+  }
+  for (const Opened &tensor : opened)
+    std::erase(pending, tensor.tensor);
 }
 
 /// The slots behind `op`, without what is wanted.
 std::vector<Slot> Builder::makeSlots(unsigned op) {
-  const Operator &info = problem.operators[op];
-  const std::vector<Slot> &before = model.operators[op].slots;
+  const ModelOperator &info = model.operators[op];
   std::vector<Slot> slots;
-  for (unsigned i = 0; i < before.size(); ++i)
-    if (model.tensors[before[i].tensor].lastUse > op)
-      slots.push_back({before[i].tensor, i, 0});
-  for (unsigned i = 0; i < info.results.size(); ++i)
-    if (model.tensors[info.results[i]].isUsed)
-      slots.push_back(
-          {info.results[i], static_cast<unsigned>(before.size()) + i, 0});
+  for (unsigned i = 0; i < info.getNumPlaces(); ++i) {
+    unsigned tensor = getTensor(op, i);
+    if (model.tensors[tensor].lastUse > op)
+      slots.push_back({tensor, i, 0});
+  }
+  const std::vector<unsigned> &results = problem.operators[op].results;
+  for (unsigned i = 0; i < results.size() && !info.isDeferred; ++i)
+    if (model.tensors[results[i]].isUsed)
+      slots.push_back({results[i], info.getNumPlaces() + i, 0});
   return slots;
 }
 
+unsigned Builder::getTensor(unsigned op, unsigned place) const {
+  const ModelOperator &info = model.operators[op];
+  return place < info.slots.size()
+             ? info.slots[place].tensor
+             : info.opened[place - info.slots.size()].tensor;
+}
+
 void Builder::addSlots(unsigned op) {
+  open(op);
   ModelOperator &added = model.operators[op];
   const Operator &info = problem.operators[op];
+  added.operandTensors = info.operands;
   for (unsigned i = 0; i < info.operands.size(); ++i) {
-    unsigned tensor = info.operands[i];
-    auto place =
-        std::find_if(added.slots.begin(), added.slots.end(),
-                     [&](const Slot &slot) { return slot.tensor == tensor; });
-    added.operandSlots.push_back(place - added.slots.begin());
+    unsigned tensor = info.operands[i], place = 0;
+    while (getTensor(op, place) != tensor)
+      ++place;
+    added.operandPlaces.push_back(place);
     bool isLast = model.tensors[tensor].lastUse == op &&
                   std::find(info.operands.begin() + i + 1, info.operands.end(),
                             tensor) == info.operands.end();

@@ -50,14 +50,21 @@ struct ModelSignature {
   Time computation = 0;
 };
 
-/// A tensor that is alive between two operators.
+/// A tensor that is alive between two operators. Those of deferred operators
+/// are from their first use on; before, they are *pending*.
 struct Slot {
   unsigned tensor;
-  /// Where it was before the operator in front: a slot, or, from the number of
-  /// those slots on, one of the operator's results.
+  /// Its place at the operator in front.
   unsigned before;
   /// Forms that later operators may want it in.
   FormSet wanted;
+};
+
+/// A pending tensor that an operator is the first to use.
+struct Opened {
+  unsigned tensor;
+  /// How many of those pending were made after it.
+  unsigned rank;
 };
 
 struct ModelOperator {
@@ -65,12 +72,16 @@ struct ModelOperator {
   /// its tensor is first used.
   bool isDeferred = false;
   std::vector<ModelSignature> signatures;
-  /// Slot of each operand, among those before the operator.
-  std::vector<unsigned> operandSlots;
-  /// Whether nothing reads the tensor behind this operand.
-  std::vector<bool> isLastUse;
   /// Tensors alive before the operator.
   std::vector<Slot> slots;
+  std::vector<Opened> opened;
+  /// Tensor and place of each operand: places number the slots, then what is
+  /// opened, then the results.
+  std::vector<unsigned> operandTensors, operandPlaces;
+  /// Whether nothing reads the tensor behind this operand.
+  std::vector<bool> isLastUse;
+
+  unsigned getNumPlaces() const { return slots.size() + opened.size(); }
 };
 
 struct Model {

@@ -14,8 +14,8 @@ using namespace tandem::search::hidup;
 // The table
 //===----------------------------------------------------------------------===//
 
-void StateTable::reset(unsigned newNumTensors) {
-  numTensors = newNumTensors;
+void StateTable::reset(unsigned numSlots) {
+  length = numSlots + 1;
   numStates = 0;
   states.clear();
   places.assign(64, 0);
@@ -58,8 +58,6 @@ unsigned StateTable::insert(State state) {
 /// what cannot be had.
 std::optional<TensorState> Expander::reduce(const Slot &slot,
                                             TensorState state) const {
-  if (state.getKind() == TensorState::Kind::Open)
-    return state;
   FormIndex first = state.getFirst(), second = state.getSecond();
   auto isWanted = [&](FormIndex form) { return slot.wanted >> form & 1; };
   if (state.getKind() == TensorState::Kind::Movable &&
@@ -74,14 +72,14 @@ std::optional<TensorState> Expander::reduce(const Slot &slot,
 /// All operands are there: adds the results and drops what is dead.
 void Expander::finish() {
   Transition done = current;
-  size_t numBefore = model.operators[op].slots.size();
-  done.state.clear();
+  unsigned numPlaces = model.operators[op].getNumPlaces();
+  done.state.assign(1, TensorState::makeCount(numYoung));
   for (const Slot &slot : model.operators[op + 1].slots) {
     std::optional<TensorState> state =
-        slot.before < numBefore
+        slot.before < numPlaces
             ? current.state[slot.before]
             : TensorState::makeMovable(
-                  signature->results[slot.before - numBefore], false);
+                  signature->results[slot.before - numPlaces], false);
     state = reduce(slot, *state);
     if (!state)
       return;
@@ -93,7 +91,8 @@ void Expander::finish() {
 /// Goes on with the operand changed, and takes that back.
 void Expander::take(unsigned operand, const ModelChange &change,
                     TensorState after) {
-  TensorState &state = current.state[model.operators[op].operandSlots[operand]];
+  TensorState &state =
+      current.state[model.operators[op].operandPlaces[operand]];
   TensorState before = state;
   bool hadChange = current.hasChange;
   state = after;
@@ -109,9 +108,8 @@ void Expander::take(unsigned operand, const ModelChange &change,
 
 /// Whether another form of a deferred operator's tensor serves its only reader
 /// at no higher cost (ties: the earlier one).
-bool Expander::isWorse(unsigned tensor, FormIndex form,
+bool Expander::isWorse(const ModelTensor &info, FormIndex form,
                        FormIndex wanted) const {
-  const ModelTensor &info = model.tensors[tensor];
   const ModelChange &mine = info.getChange(form, wanted);
   for (const ModelSignature &other : model.operators[info.source].signatures) {
     FormIndex otherForm = other.results[0];
@@ -132,9 +130,8 @@ bool Expander::isWorse(unsigned tensor, FormIndex form,
 /// Tries each signature of the deferred operator that makes the operand.
 void Expander::choose(unsigned operand, FormIndex wanted) {
   const ModelOperator &info = model.operators[op];
-  const Slot &slot = info.slots[info.operandSlots[operand]];
-  const ModelTensor &tensor = model.tensors[slot.tensor];
-  bool isOld = current.state[info.operandSlots[operand]].isOld();
+  const ModelTensor &tensor = model.tensors[info.operandTensors[operand]];
+  bool isOld = current.state[info.operandPlaces[operand]].isOld();
   const auto &choices = model.operators[tensor.source].signatures;
   for (unsigned choice = 0; choice < choices.size(); ++choice) {
     FormIndex form = choices[choice].results[0];
@@ -142,8 +139,7 @@ void Expander::choose(unsigned operand, FormIndex wanted) {
     bool isMade = form == wanted;
     if (!isMade && (!isOld || !change.isPossible))
       continue;
-    if (!isMade && info.isLastUse[operand] &&
-        isWorse(slot.tensor, form, wanted))
+    if (!isMade && info.isLastUse[operand] && isWorse(tensor, form, wanted))
       continue;
     current.decisions.push_back({static_cast<unsigned>(tensor.source), choice});
     take(operand, change,
@@ -155,32 +151,47 @@ void Expander::choose(unsigned operand, FormIndex wanted) {
 
 void Expander::addOperand(unsigned operand) {
   const ModelOperator &info = model.operators[op];
-  if (operand == info.operandSlots.size())
+  if (operand == info.operandPlaces.size())
     return finish();
-  unsigned place = info.operandSlots[operand];
+  unsigned place = info.operandPlaces[operand];
   TensorState state = current.state[place];
   FormIndex wanted = signature->operands[operand];
   if (state.getKind() == TensorState::Kind::Open)
     return choose(operand, wanted);
   if (state.getFirst() == wanted || state.getSecond() == wanted)
     return addOperand(operand + 1);
-  const ModelChange &change = model.tensors[info.slots[place].tensor].getChange(
-      state.getFirst(), wanted);
+  const ModelChange &change =
+      model.tensors[info.operandTensors[operand]].getChange(state.getFirst(),
+                                                            wanted);
   if (state.getKind() == TensorState::Kind::Movable && state.isOld() &&
       change.isPossible)
     take(operand, change, TensorState::makeFixed(state.getFirst(), wanted));
 }
 
+/// Makes the pending tensors that are read here places of their own.
+void Expander::open(State state) {
+  numYoung = state[0].getCode();
+  current.state.assign(state.begin() + 1, state.end());
+  unsigned numOpenedYoung = 0;
+  for (const Opened &opened : model.operators[op].opened) {
+    bool isOld = opened.rank >= numYoung;
+    current.state.push_back(TensorState::makeOpen(isOld));
+    numOpenedYoung += !isOld;
+  }
+  numYoung -= numOpenedYoung;
+}
+
 const std::vector<Transition> &Expander::expand(State state) {
   found.clear();
-  current.state.assign(state.begin(), state.end());
   const ModelOperator &info = model.operators[op];
   if (info.isDeferred) {
-    // The result is the last slot; nothing else happens.
-    current.state.push_back(TensorState::makeOpen());
+    // One more that is pending; nothing else happens.
+    current.state.assign(state.begin(), state.end());
+    current.state[0] = TensorState::makeCount(state[0].getCode() + 1);
     found.push_back(current);
     return found;
   }
+  open(state);
   for (unsigned i = 0; i < info.signatures.size(); ++i) {
     signature = &info.signatures[i];
     current.decisions.assign(1, {op, i});

@@ -24,7 +24,9 @@ namespace tandem::search::hidup {
 class TensorState {
 public:
   enum class Kind : uint8_t {
-    /// Its operator is deferred: it may have any form that its producer gives.
+    /// Its operator is deferred, and it is being read for the first time: it
+    /// may
+    /// have any form that its producer gives.
     Open,
     /// It has one form and may still get a copy.
     Movable,
@@ -33,9 +35,15 @@ public:
     Fixed
   };
 
-  static TensorState makeOpen() { return {Kind::Open, 0, 0, false}; }
+  static TensorState makeOpen(bool isOld) { return {Kind::Open, 0, 0, isOld}; }
   static TensorState makeMovable(FormIndex form, bool isOld) {
     return {Kind::Movable, form, form, isOld};
+  }
+  /// No tensor: the first entry of a state, see there.
+  static TensorState makeCount(unsigned count) {
+    TensorState state = makeOpen(false);
+    state.code = count;
+    return state;
   }
   static TensorState makeFixed(FormIndex a, FormIndex b) {
     return {Kind::Fixed, std::min(a, b), std::max(a, b), false};
@@ -62,15 +70,17 @@ private:
   uint16_t code;
 };
 
+/// How many of the pending tensors did not exist when the open stage began
+/// (those are the ones made last), and the tensors in the slots.
 using State = std::span<const TensorState>;
 
 /// Numbers states of equal length in order of appearance.
 class StateTable {
 public:
-  void reset(unsigned numTensors);
+  void reset(unsigned numSlots);
   unsigned insert(State state);
   State operator[](unsigned index) const {
-    return {states.data() + size_t(index) * numTensors, numTensors};
+    return {states.data() + size_t(index) * length, length};
   }
   unsigned size() const { return numStates; }
 
@@ -78,7 +88,7 @@ private:
   void grow();
   size_t find(State state) const;
 
-  unsigned numTensors = 0, numStates = 0;
+  unsigned length = 0, numStates = 0;
   std::vector<TensorState> states;
   /// Open addressing: number of a state plus one, or 0. A power of two.
   std::vector<uint32_t> places;
@@ -106,9 +116,10 @@ public:
   const std::vector<Transition> &expand(State state);
 
 private:
+  void open(State state);
   void addOperand(unsigned operand);
   void choose(unsigned operand, FormIndex wanted);
-  bool isWorse(unsigned tensor, FormIndex form, FormIndex wanted) const;
+  bool isWorse(const ModelTensor &info, FormIndex form, FormIndex wanted) const;
   void take(unsigned operand, const ModelChange &change, TensorState after);
   void finish();
   std::optional<TensorState> reduce(const Slot &slot, TensorState state) const;
@@ -116,6 +127,9 @@ private:
   const Model &model;
   unsigned op;
   const ModelSignature *signature = nullptr;
+  /// Of the pending tensors, behind the operator.
+  unsigned numYoung = 0;
+  /// While operands are added, its state is that of the places.
   Transition current;
   std::vector<Transition> found;
 };
