@@ -7,6 +7,8 @@
 
 #include "tandem/Pipelines/Pipelines.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -27,15 +29,41 @@ void registerDialects(mlir::DialectRegistry &registry) {
                   sched::SchedDialect>();
 }
 
+/// The pipeline of a stage on a command line. What it is given may have been
+/// edited by hand, so the verifier at the exit of the stage before, `entry`,
+/// looks at it first.
+template <typename OptionsT>
+static void registerStage(llvm::StringRef flag, llvm::StringRef description,
+                          std::unique_ptr<mlir::Pass> (*entry)(),
+                          void (*build)(OpPassManager &, const OptionsT &)) {
+  static mlir::PassPipelineRegistration<OptionsT> pipeline(
+      flag, description, [=](OpPassManager &manager, const OptionsT &options) {
+        manager.addNestedPass<mlir::func::FuncOp>(entry());
+        build(manager, options);
+      });
+}
+
 void registerPipelines() {
   registerImport();
   registerPlan();
+  // Reads the plan's signatures as text, and takes nothing for granted.
   registerShard();
-  registerLocalize();
-  registerDuplex();
-  registerSchedule();
-  registerLower();
+  registerLocalizePasses();
+  registerDuplexPasses();
+  registerSchedulePasses();
+  registerLowerPasses();
   registerKernelPasses();
+  registerStage("tandem-localize",
+                "Per-device shapes and collectives: the localize stage",
+                createVerifyShardedPass, buildLocalizePipeline);
+  registerStage("tandem-duplex",
+                "One strand per point of a time axis: the duplex stage",
+                createVerifyLocalizedPass, buildDuplexPipeline);
+  registerStage("tandem-schedule",
+                "Steps on queues with events: the schedule stage",
+                createVerifyDuplexedPass, buildSchedulePipeline);
+  registerStage("tandem-lower", "commands on buffers in an arena, and kernels",
+                createVerifyScheduledPass, buildLowerPipeline);
 }
 
 //===----------------------------------------------------------------------===//

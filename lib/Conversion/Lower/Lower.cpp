@@ -31,11 +31,6 @@ void buildLowerPipeline(mlir::OpPassManager &manager, const LowerOptions &) {
   manager.addPass(lower::createVerifyLowered());
 }
 
-void registerLower() {
-  lower::registerLowerPasses();
-  mlir::PassPipelineRegistration<LowerOptions>(
-      "tandem-lower", "commands on buffers in an arena, and kernels",
-      buildLowerPipeline);
-}
+void registerLowerPasses() { lower::registerLowerPasses(); }
 
 } // namespace tandem

@@ -23,13 +23,10 @@ void buildDuplexPipeline(OpPassManager &manager, const DuplexOptions &options) {
   add(createVerifyDuplexedPass());
 }
 
-void registerDuplex() {
+void registerDuplexPasses() {
   registerPass(createSplitStrandsPass);
   registerPass([] { return createMarkJoinsPass(); });
   registerPass(createVerifyDuplexedPass);
-  static PassPipelineRegistration<DuplexOptions> pipeline(
-      "tandem-duplex", "One strand per point of a time axis: the duplex stage",
-      buildDuplexPipeline);
 }
 
 } // namespace tandem

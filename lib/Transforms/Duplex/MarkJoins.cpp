@@ -7,32 +7,33 @@
 
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Duplex/Duplex.h"
+#include "tandem/Transforms/StepPass.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
 namespace {
-struct MarkJoinsPass : PassWrapper<MarkJoinsPass, OperationPass<func::FuncOp>> {
+struct MarkJoinsPass : tandem::StepPass<MarkJoinsPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MarkJoinsPass)
   MarkJoinsPass() = default;
-  MarkJoinsPass(const MarkJoinsPass &other) : PassWrapper(other) {}
+  MarkJoinsPass(const MarkJoinsPass &other) : StepPass(other) {}
   explicit MarkJoinsPass(bool isReporting) { report = isReporting; }
 
   StringRef getArgument() const override { return "tandem-mark-joins"; }
   StringRef getDescription() const override {
     return "Leaves nn.join only on operators that some strand's work needs";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 
   Option<bool> report{*this, "report", llvm::cl::desc("Remark on every join"),
                       llvm::cl::init(false)};
 };
 } // namespace
 
-void MarkJoinsPass::runOnOperation() {
+LogicalResult MarkJoinsPass::runOnStep(func::FuncOp step) {
   // Operators that a strand's work depends on.
   llvm::DenseSet<Operation *> needed;
-  Block &block = getOperation().getBody().front();
+  Block &block = step.getBody().front();
   for (Operation &op : llvm::reverse(block)) {
     bool isNeeded = llvm::any_of(op.getUsers(), [&](Operation *user) {
       return user->hasAttr("nn.strand") || needed.contains(user);
@@ -43,10 +44,11 @@ void MarkJoinsPass::runOnOperation() {
       op.removeAttr("nn.join");
   }
   if (!report)
-    return;
+    return success();
   for (Operation &op : block)
     if (auto form = op.getAttrOfType<StringAttr>("nn.join"))
       op.emitRemark() << "strands join here: " << form.getValue();
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createMarkJoinsPass(bool report) {

@@ -7,6 +7,7 @@
 
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Duplex/Duplex.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -24,15 +25,14 @@ struct Copies {
   llvm::SmallDenseMap<int64_t, Value, 4> byStrand;
 };
 
-class SplitStrandsPass
-    : public PassWrapper<SplitStrandsPass, OperationPass<func::FuncOp>> {
+class SplitStrandsPass : public StepPass<SplitStrandsPass> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplitStrandsPass)
   StringRef getArgument() const override { return "tandem-split-strands"; }
   StringRef getDescription() const override {
     return "Takes time axes off the forms: one copy of an operator per strand";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
   SmallVector<unsigned> getAxes(Type type) const;
@@ -55,6 +55,7 @@ private:
              int64_t index);
   Value assemble(OpBuilder &builder, Value value, ArrayRef<unsigned> axes,
                  const Point &point);
+  LogicalResult verifyResults(func::FuncOp step) const;
   void finish(func::FuncOp step);
 
   MeshAttr mesh;
@@ -317,6 +318,17 @@ Value SplitStrandsPass::assemble(OpBuilder &builder, Value value,
 // The step
 //===----------------------------------------------------------------------===//
 
+/// Strands of a result are concatenated; sums are made by reforms.
+LogicalResult SplitStrandsPass::verifyResults(func::FuncOp step) const {
+  for (auto [index, type] : llvm::enumerate(step.getResultTypes()))
+    for (auto [axis, form] : llvm::enumerate(getForms(type, mesh)))
+      if (form.isReduce())
+        return step.emitError()
+               << "result " << index << " is 'reduce' on the time axis '"
+               << mesh.getName(axis) << "', expected full or gather";
+  return success();
+}
+
 /// Rewires the results, removes the old operators and the forms.
 void SplitStrandsPass::finish(func::FuncOp step) {
   Block &block = step.getBody().front();
@@ -335,18 +347,18 @@ void SplitStrandsPass::finish(func::FuncOp step) {
   }
 }
 
-void SplitStrandsPass::runOnOperation() {
-  func::FuncOp step = getOperation();
+LogicalResult SplitStrandsPass::runOnStep(func::FuncOp step) {
   copies.clear();
   MeshAttr whole = getMesh(step);
-  if (!whole) {
-    step.emitError() << "the module has no '" << SPMDDialect::kMeshAttrName
-                     << "', expected a mesh";
-    return signalPassFailure();
-  }
+  if (!whole)
+    return step.emitError()
+           << "the module has no '" << SPMDDialect::kMeshAttrName
+           << "', expected a mesh";
   mesh = whole.getTimeOnly();
+  if (failed(verifyFormsOn(step, mesh)) || failed(verifyResults(step)))
+    return failure();
   if (!mesh)
-    return; // one strand: nothing is in the forms
+    return success(); // one strand: nothing is in the forms
   Block &block = step.getBody().front();
   SmallVector<Operation *> old;
   for (Operation &op : block.without_terminator())
@@ -358,7 +370,7 @@ void SplitStrandsPass::runOnOperation() {
     if (!isa<ReformOp>(op))
       copyOperator(op);
     else if (failed(splitReform(cast<ReformOp>(op))))
-      return signalPassFailure();
+      return failure();
   }
   finish(step);
   for (Operation *op : llvm::reverse(old))
@@ -367,6 +379,7 @@ void SplitStrandsPass::runOnOperation() {
     argument.setType(withoutForms(cast<RankedTensorType>(argument.getType())));
   step.setType(FunctionType::get(step.getContext(), block.getArgumentTypes(),
                                  block.getTerminator()->getOperandTypes()));
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createSplitStrandsPass() {

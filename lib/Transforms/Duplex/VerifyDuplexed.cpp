@@ -7,13 +7,13 @@
 
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Duplex/Duplex.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem::spmd;
 
 namespace {
-class VerifyDuplexedPass
-    : public PassWrapper<VerifyDuplexedPass, OperationPass<func::FuncOp>> {
+class VerifyDuplexedPass : public tandem::StepPass<VerifyDuplexedPass> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyDuplexedPass)
   StringRef getArgument() const override { return "tandem-verify-duplexed"; }
@@ -21,7 +21,7 @@ public:
     return "Checks the exit of the duplex stage: plain tensors, strands of the "
            "mesh, updates once";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
   LogicalResult verifyOperator(Operation *op);
@@ -30,22 +30,13 @@ private:
 };
 } // namespace
 
-static LogicalResult verifyPlain(Operation *op, TypeRange types) {
-  for (Type type : types) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    if (tensor && tensor.getEncoding())
-      return op->emitError() << "has a value of type " << type
-                             << ", expected a tensor without a form";
-  }
-  return success();
-}
-
 LogicalResult VerifyDuplexedPass::verifyOperator(Operation *op) {
-  if (failed(verifyPlain(op, op->getResultTypes())))
-    return failure();
   if (isa<ReformOp>(op))
     return op->emitError() << "a reform is left, expected additions, slices "
                            << "and concatenations";
+  if (!isa_and_nonnull<tandem::nn::NNDialect, SPMDDialect>(op->getDialect()))
+    return op->emitError() << "operator '" << op->getName().getStringRef()
+                           << "' in a step, expected operators of nn and spmd";
   Attribute attribute = op->getAttr("nn.strand");
   if (!attribute)
     return success();
@@ -56,15 +47,15 @@ LogicalResult VerifyDuplexedPass::verifyOperator(Operation *op) {
   return success();
 }
 
-void VerifyDuplexedPass::runOnOperation() {
-  func::FuncOp step = getOperation();
+LogicalResult VerifyDuplexedPass::runOnStep(func::FuncOp step) {
   MeshAttr mesh = getMesh(step);
   strands = mesh ? mesh.getNumStrands() : 1;
-  if (failed(verifyPlain(step, step.getArgumentTypes())))
-    return signalPassFailure();
+  if (failed(tandem::verifyFormsOn(step, MeshAttr())))
+    return failure();
   for (Operation &op : step.getBody().front().without_terminator())
     if (failed(verifyOperator(&op)))
-      return signalPassFailure();
+      return failure();
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createVerifyDuplexedPass() {

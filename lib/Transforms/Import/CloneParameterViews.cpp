@@ -7,6 +7,7 @@
 
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem::nn;
@@ -15,8 +16,7 @@ namespace {
 /// A transposed weight of the forward pass that the backward pass uses as well
 /// would keep a gathered parameter alive from one to the other. A view costs
 /// nothing, so each pass makes its own.
-struct CloneParameterViewsPass
-    : PassWrapper<CloneParameterViewsPass, OperationPass<func::FuncOp>> {
+struct CloneParameterViewsPass : tandem::StepPass<CloneParameterViewsPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CloneParameterViewsPass)
   StringRef getArgument() const override {
     return "tandem-clone-parameter-views";
@@ -24,7 +24,7 @@ struct CloneParameterViewsPass
   StringRef getDescription() const override {
     return "Makes a view of a parameter in each pass that uses it";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 };
 } // namespace
 
@@ -67,12 +67,11 @@ static void clonePerPass(Operation *op) {
   }
 }
 
-void CloneParameterViewsPass::runOnOperation() {
-  func::FuncOp function = getOperation();
-  Block &block = function.getBody().front();
+LogicalResult CloneParameterViewsPass::runOnStep(func::FuncOp step) {
+  Block &block = step.getBody().front();
   SmallVector<Operation *> views;
   for (Operation &op : block)
-    if (isParameterView(function, &op))
+    if (isParameterView(step, &op))
       views.push_back(&op);
   // Users first: a cloned view is a use of the view that it views.
   for (Operation *op : llvm::reverse(views))
@@ -80,6 +79,7 @@ void CloneParameterViewsPass::runOnOperation() {
   for (Operation *op : llvm::reverse(views))
     if (op->use_empty())
       op->erase();
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createCloneParameterViewsPass() {

@@ -8,6 +8,7 @@
 #include "mlir/IR/OperationSupport.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/StepPass.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
@@ -34,15 +35,14 @@ struct EqualOperators : llvm::DenseMapInfo<Operation *> {
   }
 };
 
-struct MergeEqualPass
-    : PassWrapper<MergeEqualPass, OperationPass<func::FuncOp>> {
+struct MergeEqualPass : tandem::StepPass<MergeEqualPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MergeEqualPass)
   StringRef getArgument() const override { return "tandem-merge-equal"; }
   StringRef getDescription() const override {
     return "Merges operators that are equal within a pass; removes dead ones";
   }
-  void runOnOperation() override {
-    Block &block = getOperation().getBody().front();
+  LogicalResult runOnStep(func::FuncOp step) override {
+    Block &block = step.getBody().front();
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))
         op.erase();
@@ -55,6 +55,7 @@ struct MergeEqualPass
       op.replaceAllUsesWith(*it);
       op.erase();
     }
+    return success();
   }
 };
 } // namespace

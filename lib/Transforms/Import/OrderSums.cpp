@@ -7,6 +7,7 @@
 
 #include "Views.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -16,13 +17,13 @@ namespace {
 /// In `((residual + a b) + c d) + e f`, as autograd accumulates gradients, each
 /// product (or other contraction) may be a partial sum that has to be reduced
 /// before it is added to the residual. With them first they are reduced once.
-struct OrderSumsPass : PassWrapper<OrderSumsPass, OperationPass<func::FuncOp>> {
+struct OrderSumsPass : StepPass<OrderSumsPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OrderSumsPass)
   StringRef getArgument() const override { return "tandem-order-sums"; }
   StringRef getDescription() const override {
     return "Adds products before other terms in sums of three terms or more";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 };
 } // namespace
 
@@ -75,9 +76,9 @@ static void orderSum(AddOp root) {
   root.replaceAllUsesWith(sum);
 }
 
-void OrderSumsPass::runOnOperation() {
+LogicalResult OrderSumsPass::runOnStep(func::FuncOp step) {
   SmallVector<AddOp> roots;
-  for (auto op : getOperation().getBody().front().getOps<AddOp>()) {
+  for (auto op : step.getBody().front().getOps<AddOp>()) {
     bool isInner = op->hasOneUse() && isa<AddOp>(*op->user_begin()) &&
                    getInnerSum(op, cast<AddOp>(*op->user_begin()));
     if (!isInner)
@@ -85,10 +86,11 @@ void OrderSumsPass::runOnOperation() {
   }
   for (AddOp root : roots)
     orderSum(root);
-  Block &block = getOperation().getBody().front();
+  Block &block = step.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createOrderSumsPass() {

@@ -7,6 +7,7 @@
 
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem::nn;
@@ -14,14 +15,13 @@ using namespace tandem::nn;
 namespace {
 /// Adding a constant is not linear, so that `total = 0; total += term`, as
 /// models write it, would end a sum over strands or ranks too early.
-struct RemoveNeutralPass
-    : PassWrapper<RemoveNeutralPass, OperationPass<func::FuncOp>> {
+struct RemoveNeutralPass : tandem::StepPass<RemoveNeutralPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RemoveNeutralPass)
   StringRef getArgument() const override { return "tandem-remove-neutral"; }
   StringRef getDescription() const override {
     return "Removes additions of zero and multiplications by one";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 };
 } // namespace
 
@@ -57,13 +57,14 @@ static Value getKept(Operation *op) {
   return {};
 }
 
-void RemoveNeutralPass::runOnOperation() {
-  Block &block = getOperation().getBody().front();
+LogicalResult RemoveNeutralPass::runOnStep(func::FuncOp step) {
+  Block &block = step.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(block))
     if (Value kept = getKept(&op)) {
       op.getResult(0).replaceAllUsesWith(kept);
       op.erase();
     }
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createRemoveNeutralPass() {

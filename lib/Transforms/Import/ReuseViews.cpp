@@ -8,6 +8,7 @@
 #include "Views.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/StepPass.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -19,14 +20,13 @@ namespace {
 /// backward pass views that view. If the view changes form (tokens that go to
 /// their experts), the changed copy is the one that exists, and the backward
 /// pass does not ask for a second one.
-struct ReuseViewsPass
-    : PassWrapper<ReuseViewsPass, OperationPass<func::FuncOp>> {
+struct ReuseViewsPass : StepPass<ReuseViewsPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ReuseViewsPass)
   StringRef getArgument() const override { return "tandem-reuse-views"; }
   StringRef getDescription() const override {
     return "Makes backward views of activations start at the forward view";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 };
 
 /// Follows dimensions through reshapes and permutations: each dimension of the
@@ -222,8 +222,8 @@ static void reroot(Value source, Value end, Value view) {
   rewriter.replaceOp(root, tracker.create(rewriter, root, end, getShape(view)));
 }
 
-void ReuseViewsPass::runOnOperation() {
-  Block &block = getOperation().getBody().front();
+LogicalResult ReuseViewsPass::runOnStep(func::FuncOp step) {
+  Block &block = step.getBody().front();
   SmallVector<Value> views;
   for (Operation &op : block) {
     auto isOtherUser = [](Operation *user) { return !isRearrangement(user); };
@@ -244,6 +244,7 @@ void ReuseViewsPass::runOnOperation() {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createReuseViewsPass() {

@@ -8,6 +8,7 @@
 #include "Views.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -114,14 +115,13 @@ struct MoveElementwiseBeforeMerge : RewritePattern {
                                 PatternRewriter &rewriter) const override;
 };
 
-struct SimplifyViewsPass
-    : PassWrapper<SimplifyViewsPass, OperationPass<func::FuncOp>> {
+struct SimplifyViewsPass : StepPass<SimplifyViewsPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SimplifyViewsPass)
   StringRef getArgument() const override { return "tandem-simplify-views"; }
   StringRef getDescription() const override {
     return "Removes and joins views; moves merges of dimensions to their users";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 };
 } // namespace
 
@@ -202,12 +202,10 @@ void tandem::populateSimplifyViewsPatterns(RewritePatternSet &patterns) {
                MoveElementwiseBeforeMerge>(patterns.getContext());
 }
 
-void SimplifyViewsPass::runOnOperation() {
+LogicalResult SimplifyViewsPass::runOnStep(func::FuncOp step) {
   RewritePatternSet patterns(&getContext());
   populateSimplifyViewsPatterns(patterns);
-  if (failed(applyPatternsGreedily(getOperation(), std::move(patterns),
-                                   getRewriteConfig())))
-    signalPassFailure();
+  return applyPatternsGreedily(step, std::move(patterns), getRewriteConfig());
 }
 
 std::unique_ptr<Pass> tandem::createSimplifyViewsPass() {

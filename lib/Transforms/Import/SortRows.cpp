@@ -8,6 +8,7 @@
 #include "Views.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -66,13 +67,13 @@ struct Forget : RewriterBase::Listener {
   BatchDims &batchDims;
 };
 
-struct SortRowsPass : PassWrapper<SortRowsPass, OperationPass<func::FuncOp>> {
+struct SortRowsPass : StepPass<SortRowsPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SortRowsPass)
   StringRef getArgument() const override { return "tandem-sort-rows"; }
   StringRef getDescription() const override {
     return "Puts the batch first among merged rows of products";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 };
 } // namespace
 
@@ -262,12 +263,12 @@ LogicalResult SumBeforeMerge::matchAndRewrite(SumOp op,
   return success();
 }
 
-void SortRowsPass::runOnOperation() {
+LogicalResult SortRowsPass::runOnStep(func::FuncOp step) {
   // A product shows where the batch is in what follows it.
   bool changed = true;
   constexpr int kMaxRounds = 200;
   for (int round = 0; changed && round < kMaxRounds; ++round) {
-    BatchDims batchDims = findBatchDims(getOperation());
+    BatchDims batchDims = findBatchDims(step);
     Forget forget(batchDims);
     RewritePatternSet patterns(&getContext());
     populateSimplifyViewsPatterns(patterns);
@@ -275,10 +276,11 @@ void SortRowsPass::runOnOperation() {
     patterns.add<SortProductRows, SortContraction>(&getContext(), batchDims);
     GreedyRewriteConfig config = getRewriteConfig();
     config.setListener(&forget);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns),
-                                     config, &changed)))
-      return signalPassFailure();
+    if (failed(
+            applyPatternsGreedily(step, std::move(patterns), config, &changed)))
+      return failure();
   }
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createSortRowsPass() {

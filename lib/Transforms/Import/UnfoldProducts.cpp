@@ -8,6 +8,7 @@
 #include "Views.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -100,19 +101,16 @@ struct JoinReshapes : OpRewritePattern<ReshapeOp> {
   }
 };
 
-struct UnfoldProductsPass
-    : PassWrapper<UnfoldProductsPass, OperationPass<func::FuncOp>> {
+struct UnfoldProductsPass : StepPass<UnfoldProductsPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(UnfoldProductsPass)
   StringRef getArgument() const override { return "tandem-unfold-products"; }
   StringRef getDescription() const override {
     return "Unmerges the leading dimensions of products";
   }
-  void runOnOperation() override {
+  LogicalResult runOnStep(func::FuncOp step) override {
     RewritePatternSet patterns(&getContext());
     patterns.add<UnfoldMergedDims, DropUnitDims, JoinReshapes>(&getContext());
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns),
-                                     getRewriteConfig())))
-      signalPassFailure();
+    return applyPatternsGreedily(step, std::move(patterns), getRewriteConfig());
   }
 };
 } // namespace

@@ -23,14 +23,10 @@ void buildLocalizePipeline(OpPassManager &manager, const LocalizeOptions &) {
   add(createVerifyLocalizedPass());
 }
 
-void registerLocalize() {
+void registerLocalizePasses() {
   registerPass(createLocalizeSpacePass);
   registerPass(createMergeCollectivesPass);
   registerPass(createVerifyLocalizedPass);
-  static PassPipelineRegistration<LocalizeOptions> pipeline(
-      "tandem-localize",
-      "Per-device shapes and collectives: the localize stage",
-      buildLocalizePipeline);
 }
 
 } // namespace tandem

@@ -7,6 +7,7 @@
 
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Localize/Localize.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem::spmd;
@@ -14,15 +15,14 @@ using namespace tandem::spmd;
 static constexpr llvm::StringLiteral kLayoutAttrName = "spmd.layout";
 
 namespace {
-class LocalizeSpacePass
-    : public PassWrapper<LocalizeSpacePass, OperationPass<func::FuncOp>> {
+class LocalizeSpacePass : public tandem::StepPass<LocalizeSpacePass> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LocalizeSpacePass)
   StringRef getArgument() const override { return "tandem-localize-space"; }
   StringRef getDescription() const override {
     return "Takes space axes off the forms: per-device shapes, collectives";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
   RankedTensorType localize(Type type) const;
@@ -148,14 +148,14 @@ void LocalizeSpacePass::localizePositions(LocalizeOpInterface op,
   op->erase();
 }
 
-void LocalizeSpacePass::runOnOperation() {
-  func::FuncOp step = getOperation();
+LogicalResult LocalizeSpacePass::runOnStep(func::FuncOp step) {
   mesh = getMesh(step);
-  if (!mesh) {
-    step.emitError() << "the module has no '" << SPMDDialect::kMeshAttrName
-                     << "', expected a mesh";
-    return signalPassFailure();
-  }
+  if (!mesh)
+    return step.emitError()
+           << "the module has no '" << SPMDDialect::kMeshAttrName
+           << "', expected a mesh";
+  if (failed(tandem::verifyFormsOn(step, mesh)))
+    return failure();
   timeMesh = mesh.getTimeOnly();
   Block &block = step.getBody().front();
   // Operands are local by the time that an operator is reached.
@@ -168,7 +168,7 @@ void LocalizeSpacePass::runOnOperation() {
     if (auto reform = dyn_cast<ReformOp>(op)) {
       auto from = cast<RankedTensorType>(operandTypes[&op].front());
       if (failed(localizeReform(reform, from, reform.getType())))
-        return signalPassFailure();
+        return failure();
     } else if (auto positions = dyn_cast<LocalizeOpInterface>(op)) {
       localizePositions(positions, operandTypes[&op]);
     } else {
@@ -176,6 +176,7 @@ void LocalizeSpacePass::runOnOperation() {
         result.setType(localize(result.getType()));
     }
   }
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createLocalizeSpacePass() {

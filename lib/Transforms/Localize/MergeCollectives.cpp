@@ -7,20 +7,20 @@
 
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Transforms/Localize/Localize.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem::spmd;
 
 namespace {
-class MergeCollectivesPass
-    : public PassWrapper<MergeCollectivesPass, OperationPass<func::FuncOp>> {
+class MergeCollectivesPass : public tandem::StepPass<MergeCollectivesPass> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MergeCollectivesPass)
   StringRef getArgument() const override { return "tandem-merge-collectives"; }
   StringRef getDescription() const override {
     return "Makes one collective over two axes of two collectives in a row";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
   std::optional<ArrayAttr> joinAxes(Operation *outer, Operation *inner);
@@ -76,10 +76,11 @@ void MergeCollectivesPass::merge(Operation *outer) {
   inner->erase();
 }
 
-void MergeCollectivesPass::runOnOperation() {
-  for (Operation &op : getOperation().getBody().front())
+LogicalResult MergeCollectivesPass::runOnStep(func::FuncOp step) {
+  for (Operation &op : step.getBody().front())
     if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp>(op))
       merge(&op);
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createMergeCollectivesPass() {

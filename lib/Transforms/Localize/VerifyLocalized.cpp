@@ -7,13 +7,13 @@
 
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Localize/Localize.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem::spmd;
 
 namespace {
-class VerifyLocalizedPass
-    : public PassWrapper<VerifyLocalizedPass, OperationPass<func::FuncOp>> {
+class VerifyLocalizedPass : public tandem::StepPass<VerifyLocalizedPass> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyLocalizedPass)
   StringRef getArgument() const override { return "tandem-verify-localized"; }
@@ -21,10 +21,9 @@ public:
     return "Checks the exit of the localize stage: forms on time axes only, "
            "layouts that give the per-device shapes";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
-  LogicalResult verifyForm(Operation *op, Type type);
   LogicalResult verifyLayout(func::FuncOp step, const Twine &what,
                              Attribute layout, Type type);
   LogicalResult verifySignature(func::FuncOp step);
@@ -33,15 +32,11 @@ private:
 };
 } // namespace
 
-LogicalResult VerifyLocalizedPass::verifyForm(Operation *op, Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor || !tensor.getEncoding())
+static LogicalResult verifyOperator(Operation *op) {
+  if (isa_and_nonnull<tandem::nn::NNDialect, SPMDDialect>(op->getDialect()))
     return success();
-  auto form = dyn_cast<FormAttr>(tensor.getEncoding());
-  if (form && form.getMesh() == timeMesh)
-    return success();
-  return op->emitError() << "has a value of type " << type
-                         << ", expected forms on time axes only";
+  return op->emitError() << "operator '" << op->getName().getStringRef()
+                         << "' in a step, expected operators of nn and spmd";
 }
 
 /// `layout` is the global tensor; what one device holds of it has `type`.
@@ -69,8 +64,7 @@ LogicalResult VerifyLocalizedPass::verifyLayout(func::FuncOp step,
 
 LogicalResult VerifyLocalizedPass::verifySignature(func::FuncOp step) {
   for (auto [index, type] : llvm::enumerate(step.getArgumentTypes()))
-    if (failed(verifyForm(step, type)) ||
-        failed(verifyLayout(step, "argument " + Twine(index),
+    if (failed(verifyLayout(step, "argument " + Twine(index),
                             step.getArgAttr(index, "spmd.layout"), type)))
       return failure();
   for (auto [index, type] : llvm::enumerate(step.getResultTypes()))
@@ -80,21 +74,20 @@ LogicalResult VerifyLocalizedPass::verifySignature(func::FuncOp step) {
   return success();
 }
 
-void VerifyLocalizedPass::runOnOperation() {
-  func::FuncOp step = getOperation();
+LogicalResult VerifyLocalizedPass::runOnStep(func::FuncOp step) {
   mesh = getMesh(step);
   timeMesh = mesh ? mesh.getTimeOnly() : MeshAttr();
-  if (!mesh) {
-    step.emitError() << "the module has no '" << SPMDDialect::kMeshAttrName
-                     << "', expected a mesh";
-    return signalPassFailure();
-  }
-  if (failed(verifySignature(step)))
-    return signalPassFailure();
+  if (!mesh)
+    return step.emitError()
+           << "the module has no '" << SPMDDialect::kMeshAttrName
+           << "', expected a mesh";
+  if (failed(tandem::verifyFormsOn(step, timeMesh)) ||
+      failed(verifySignature(step)))
+    return failure();
   for (Operation &op : step.getBody().front().without_terminator())
-    for (Type type : op.getResultTypes())
-      if (failed(verifyForm(&op, type)))
-        return signalPassFailure();
+    if (failed(verifyOperator(&op)))
+      return failure();
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createVerifyLocalizedPass() {

@@ -9,6 +9,7 @@
 #include "Slot.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -56,19 +57,19 @@ private:
   llvm::DenseMap<Operation *, int64_t> arrivals;
 };
 
-struct AssignSlotsPass
-    : PassWrapper<AssignSlotsPass, OperationPass<func::FuncOp>> {
+struct AssignSlotsPass : StepPass<AssignSlotsPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(AssignSlotsPass)
   AssignSlotsPass() = default;
-  AssignSlotsPass(const AssignSlotsPass &other) : PassWrapper(other) {}
+  AssignSlotsPass(const AssignSlotsPass &other) : StepPass(other) {}
   explicit AssignSlotsPass(unsigned count) { pieces = count; }
 
   StringRef getArgument() const override { return "tandem-assign-slots"; }
   StringRef getDescription() const override {
     return "Gives each operator its stage, strand and queue";
   }
-  void runOnOperation() override {
-    SlotAssigner(getOperation(), std::max(1u, pieces.getValue())).run();
+  LogicalResult runOnStep(func::FuncOp step) override {
+    SlotAssigner(step, std::max(1u, pieces.getValue())).run();
+    return success();
   }
 
   Option<unsigned> pieces{*this, "pieces",

@@ -10,6 +10,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
+#include "tandem/Transforms/StepPass.h"
 #include <map>
 
 using namespace mlir;
@@ -17,8 +18,7 @@ using namespace tandem;
 using sched::StepOp;
 
 namespace {
-class FormStepsPass
-    : public PassWrapper<FormStepsPass, OperationPass<func::FuncOp>> {
+class FormStepsPass : public StepPass<FormStepsPass> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FormStepsPass)
   StringRef getArgument() const override { return "tandem-form-steps"; }
@@ -28,7 +28,7 @@ public:
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<sched::SchedDialect>();
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
   LogicalResult collect(Block &block);
@@ -117,11 +117,11 @@ void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
   builder.setInsertionPointAfter(step);
 }
 
-void FormStepsPass::runOnOperation() {
+LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
   bySlot.clear();
-  Block &block = getOperation().getBody().front();
+  Block &block = step.getBody().front();
   if (failed(collect(block)))
-    return signalPassFailure();
+    return failure();
   placeReturnedSources(block);
   OpBuilder builder(block.getTerminator());
   for (auto &[slot, ops] : bySlot)
@@ -129,6 +129,7 @@ void FormStepsPass::runOnOperation() {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isSource(&op) && op.use_empty())
       op.erase();
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createFormStepsPass() {

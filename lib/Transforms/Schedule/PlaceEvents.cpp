@@ -8,21 +8,21 @@
 #include "QueueClock.h"
 #include "Roles.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem;
 using sched::StepOp;
 
 namespace {
-class PlaceEventsPass
-    : public PassWrapper<PlaceEventsPass, OperationPass<func::FuncOp>> {
+class PlaceEventsPass : public StepPass<PlaceEventsPass> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlaceEventsPass)
   StringRef getArgument() const override { return "tandem-place-events"; }
   StringRef getDescription() const override {
     return "Lets steps wait for the steps of the other queue that they need";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp function) override;
 
 private:
   int64_t getNeeded(StepOp step, sched::Queue other) const;
@@ -68,10 +68,10 @@ int64_t PlaceEventsPass::getNeeded(StepOp step, sched::Queue other) const {
   return needed;
 }
 
-void PlaceEventsPass::runOnOperation() {
+LogicalResult PlaceEventsPass::runOnStep(func::FuncOp function) {
   clock = QueueClock();
-  loss = findLoss(getOperation());
-  for (auto step : getOperation().getBody().front().getOps<StepOp>()) {
+  loss = findLoss(function);
+  for (auto step : function.getBody().front().getOps<StepOp>()) {
     auto other = step.getQueue() == sched::Queue::Comm ? sched::Queue::Compute
                                                        : sched::Queue::Comm;
     int64_t needed = getNeeded(step, other);
@@ -79,6 +79,7 @@ void PlaceEventsPass::runOnOperation() {
       step.getAfterMutable().append(clock.getStep(other, needed).getEvent());
     clock.add(step);
   }
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createPlaceEventsPass() {

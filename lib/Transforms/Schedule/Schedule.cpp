@@ -26,14 +26,11 @@ void buildSchedulePipeline(OpPassManager &manager,
   add(createVerifyScheduledPass());
 }
 
-void registerSchedule() {
+void registerSchedulePasses() {
   registerPass([] { return createAssignSlotsPass(); });
   registerPass(createFormStepsPass);
   registerPass(createPlaceEventsPass);
   registerPass(createVerifyScheduledPass);
-  static PassPipelineRegistration<ScheduleOptions> pipeline(
-      "tandem-schedule", "Steps on queues with events: the schedule stage",
-      buildSchedulePipeline);
 }
 
 } // namespace tandem

@@ -9,14 +9,14 @@
 #include "Roles.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem;
 using sched::StepOp;
 
 namespace {
-class VerifyScheduledPass
-    : public PassWrapper<VerifyScheduledPass, OperationPass<func::FuncOp>> {
+class VerifyScheduledPass : public StepPass<VerifyScheduledPass> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyScheduledPass)
   StringRef getArgument() const override { return "tandem-verify-scheduled"; }
@@ -24,7 +24,7 @@ public:
     return "Checks the exit of the schedule stage: steps only, collectives on "
            "the comm queue, every read of the other queue awaited";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp function) override;
 
 private:
   LogicalResult verifyStep(StepOp step);
@@ -43,19 +43,14 @@ private:
 LogicalResult VerifyScheduledPass::verifyBody(StepOp step) {
   bool isComm = step.getQueue() == sched::Queue::Comm;
   for (Operation &op : step.getBody().front().without_terminator()) {
-    if (op.getNumRegions() > 0)
+    if (!isa_and_nonnull<nn::NNDialect, spmd::SPMDDialect>(op.getDialect()))
       return op.emitError() << "operator '" << op.getName().getStringRef()
-                            << "' has a region in a step, expected straight "
-                            << "code, so that ranks cannot go different ways";
+                            << "' in a step, expected operators of nn and spmd";
     if (isCollective(&op) != isComm)
       return op.emitError()
              << "operator '" << op.getName().getStringRef()
              << "' is on the queue '" << stringifyQueue(step.getQueue())
              << "', expected '" << (isComm ? "compute" : "comm") << "'";
-    for (Value result : op.getResults())
-      if (cast<RankedTensorType>(result.getType()).getEncoding())
-        return op.emitError() << "has a value of type " << result.getType()
-                              << ", expected a tensor without a form";
   }
   return success();
 }
@@ -111,17 +106,20 @@ LogicalResult VerifyScheduledPass::verifyStep(StepOp step) {
   return success();
 }
 
-void VerifyScheduledPass::runOnOperation() {
+LogicalResult VerifyScheduledPass::runOnStep(func::FuncOp function) {
   clock = QueueClock();
-  loss = dyn_cast_or_null<StepOp>(findLoss(getOperation()));
-  for (Operation &op : getOperation().getBody().front().without_terminator()) {
+  if (failed(verifyFormsOn(function, spmd::MeshAttr())))
+    return failure();
+  loss = dyn_cast_or_null<StepOp>(findLoss(function));
+  for (Operation &op : function.getBody().front().without_terminator()) {
     auto step = dyn_cast<StepOp>(op);
     if (!step)
-      op.emitError() << "operator '" << op.getName().getStringRef()
-                     << "' outside of a step, expected steps only";
-    if (!step || failed(verifyStep(step)))
-      return signalPassFailure();
+      return op.emitError() << "operator '" << op.getName().getStringRef()
+                            << "' outside of a step, expected steps only";
+    if (failed(verifyStep(step)))
+      return failure();
   }
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createVerifyScheduledPass() {

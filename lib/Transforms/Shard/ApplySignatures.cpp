@@ -7,6 +7,7 @@
 
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Shard/Shard.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem::spmd;
@@ -31,8 +32,7 @@ struct PlannedCopy {
   Forms from, to;
 };
 
-class ApplySignaturesPass
-    : public PassWrapper<ApplySignaturesPass, OperationPass<func::FuncOp>> {
+class ApplySignaturesPass : public tandem::StepPass<ApplySignaturesPass> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ApplySignaturesPass)
   StringRef getArgument() const override { return "tandem-apply-signatures"; }
@@ -40,7 +40,7 @@ public:
     return "Puts the forms of the plan's signatures into types, with reforms "
            "where producer and consumer differ";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
   LogicalResult applyToArguments(func::FuncOp step);
@@ -336,24 +336,21 @@ LogicalResult ApplySignaturesPass::applyToResults(func::FuncOp step) {
   return success();
 }
 
-void ApplySignaturesPass::runOnOperation() {
-  func::FuncOp step = getOperation();
+LogicalResult ApplySignaturesPass::runOnStep(func::FuncOp step) {
   made.clear();
   copies.clear();
   mesh = getMesh(step);
-  if (!mesh) {
-    step.emitError() << "the module has no '" << SPMDDialect::kMeshAttrName
-                     << "', expected a mesh: run the plan stage first";
-    return signalPassFailure();
-  }
+  if (!mesh)
+    return step.emitError()
+           << "the module has no '" << SPMDDialect::kMeshAttrName
+           << "', expected a mesh: run the plan stage first";
   if (failed(readAllCopies(step)) || failed(applyToArguments(step)))
-    return signalPassFailure();
+    return failure();
   for (Operation &op :
        llvm::make_early_inc_range(step.getBody().front().without_terminator()))
     if (failed(applyToOperator(&op)))
-      return signalPassFailure();
-  if (failed(applyToResults(step)))
-    signalPassFailure();
+      return failure();
+  return applyToResults(step);
 }
 
 std::unique_ptr<Pass> tandem::createApplySignaturesPass() {

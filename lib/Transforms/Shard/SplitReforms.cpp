@@ -8,6 +8,7 @@
 #include "ReformPath.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Shard/Shard.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -15,8 +16,7 @@ using namespace tandem::spmd;
 using tandem::nn::NNDialect;
 
 namespace {
-class SplitReformsPass
-    : public PassWrapper<SplitReformsPass, OperationPass<func::FuncOp>> {
+class SplitReformsPass : public StepPass<SplitReformsPass> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplitReformsPass)
   StringRef getArgument() const override { return "tandem-split-reforms"; }
@@ -24,7 +24,7 @@ public:
     return "Takes reforms apart into cheapest sequences of legal reforms of "
            "one axis";
   }
-  void runOnOperation() override;
+  LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
   LogicalResult split(ReformOp reform);
@@ -76,15 +76,15 @@ LogicalResult SplitReformsPass::split(ReformOp reform) {
   return success();
 }
 
-void SplitReformsPass::runOnOperation() {
-  mesh = getMesh(getOperation());
+LogicalResult SplitReformsPass::runOnStep(func::FuncOp step) {
+  mesh = getMesh(step);
   paths.clear();
   made.clear();
-  auto reforms =
-      llvm::to_vector(getOperation().getBody().front().getOps<ReformOp>());
+  auto reforms = llvm::to_vector(step.getBody().front().getOps<ReformOp>());
   for (ReformOp reform : reforms)
     if (failed(split(reform)))
-      return signalPassFailure();
+      return failure();
+  return success();
 }
 
 std::unique_ptr<Pass> tandem::createSplitReformsPass() {

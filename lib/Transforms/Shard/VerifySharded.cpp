@@ -7,6 +7,7 @@
 
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Shard/Shard.h"
+#include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
 using namespace tandem::spmd;
@@ -14,8 +15,7 @@ using tandem::nn::NNDialect;
 
 namespace {
 /// Operators check their forms themselves; this checks what no operator sees.
-class VerifyShardedPass
-    : public PassWrapper<VerifyShardedPass, OperationPass<func::FuncOp>> {
+class VerifyShardedPass : public tandem::StepPass<VerifyShardedPass> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyShardedPass)
   StringRef getArgument() const override { return "tandem-verify-sharded"; }
@@ -23,26 +23,25 @@ public:
     return "Checks the exit of the shard stage: one mesh, legal reforms of one "
            "axis, states that are full over time";
   }
-  void runOnOperation() override {
-    func::FuncOp step = getOperation();
+  LogicalResult runOnStep(func::FuncOp step) override {
     mesh = getMesh(step);
-    if (!mesh) {
-      step.emitError() << "the module has no '" << SPMDDialect::kMeshAttrName
-                       << "', expected a mesh";
-      return signalPassFailure();
-    }
-    if (failed(verifyArguments(step)) || failed(verifyResults(step)))
-      return signalPassFailure();
+    if (!mesh)
+      return step.emitError()
+             << "the module has no '" << SPMDDialect::kMeshAttrName
+             << "', expected a mesh";
+    if (failed(tandem::verifyFormsOn(step, mesh)) ||
+        failed(verifyArguments(step)) || failed(verifyResults(step)))
+      return failure();
     for (Operation &op : step.getBody().front().without_terminator())
       if (failed(verifyOperator(&op)))
-        return signalPassFailure();
+        return failure();
+    return success();
   }
 
 private:
   LogicalResult verifyOperator(Operation *op);
   LogicalResult verifyArguments(func::FuncOp step);
   LogicalResult verifyResults(func::FuncOp step);
-  LogicalResult verifyMesh(Operation *op, Type type);
   LogicalResult verifyStored(func::FuncOp step, const Twine &what,
                              StringRef role, Type type);
 
@@ -50,19 +49,7 @@ private:
 };
 } // namespace
 
-LogicalResult VerifyShardedPass::verifyMesh(Operation *op, Type type) {
-  auto form =
-      dyn_cast_or_null<FormAttr>(cast<RankedTensorType>(type).getEncoding());
-  if (!form || form.getMesh() == mesh)
-    return success();
-  return op->emitError() << "has a form on the mesh " << form.getMesh()
-                         << ", expected the module's, " << mesh;
-}
-
 LogicalResult VerifyShardedPass::verifyOperator(Operation *op) {
-  for (Type type : op->getResultTypes())
-    if (failed(verifyMesh(op, type)))
-      return failure();
   if (op->hasAttr(SPMDDialect::kSignatureAttrName))
     return op->emitError() << "still has '" << SPMDDialect::kSignatureAttrName
                            << "', expected it in the types";
@@ -111,8 +98,7 @@ LogicalResult VerifyShardedPass::verifyArguments(func::FuncOp step) {
     unsigned index = argument.getArgNumber();
     StringRef role =
         getString(step.getArgAttr(index, NNDialect::kRoleAttrName));
-    if (failed(verifyMesh(step, argument.getType())) ||
-        failed(verifyStored(step, "argument " + Twine(index), role,
+    if (failed(verifyStored(step, "argument " + Twine(index), role,
                             argument.getType())))
       return failure();
   }

@@ -86,7 +86,7 @@ func.func @update(%x: tensor<f32>, %w: tensor<f32>) -> (tensor<f32> {nn.role = "
 module attributes {spmd.mesh = #mesh} {
   func.func @form() {
     %a, %e = sched.step on compute stage 0 strand 0 {
-      // expected-error @+1 {{has a value of type 'tensor<4xi64, #spmd.form<#spmd.mesh<time micro = 2>, micro: gather(0)>>', expected a tensor without a form}}
+      // expected-error @-1 {{result 0 has the form #spmd.form<#spmd.mesh<time micro = 2>, micro: gather(0)>, expected none}}
       %0 = nn.iota : tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>
       sched.yield %0 : tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>
     } : tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>
@@ -98,7 +98,7 @@ module attributes {spmd.mesh = #mesh} {
 
 func.func @region(%x: tensor<4xf32>) {
   %a, %e = sched.step on compute stage 0 strand 0 {
-    // expected-error @+1 {{operator 'sched.step' has a region in a step, expected straight code, so that ranks cannot go different ways}}
+    // expected-error @+1 {{operator 'sched.step' in a step, expected operators of nn and spmd}}
     %b, %f = sched.step on compute stage 0 strand 0 {
       %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
       sched.yield %0 : tensor<4xf32>

@@ -30,8 +30,7 @@ struct LowerOptions : mlir::PassPipelineOptions<LowerOptions> {};
 void buildLowerPipeline(mlir::OpPassManager &manager,
                         const LowerOptions &options);
 
-/// Registers the passes and `--tandem-lower`.
-void registerLower();
+void registerLowerPasses();
 
 namespace lower {
 

@@ -52,8 +52,7 @@ std::unique_ptr<mlir::Pass> createVerifyDuplexedPass();
 void buildDuplexPipeline(mlir::OpPassManager &manager,
                          const DuplexOptions &options);
 
-/// Registers the passes and `--tandem-duplex`.
-void registerDuplex();
+void registerDuplexPasses();
 
 } // namespace tandem
 

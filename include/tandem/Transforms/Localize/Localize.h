@@ -48,8 +48,7 @@ std::unique_ptr<mlir::Pass> createVerifyLocalizedPass();
 void buildLocalizePipeline(mlir::OpPassManager &manager,
                            const LocalizeOptions &options);
 
-/// Registers the passes and `--tandem-localize`.
-void registerLocalize();
+void registerLocalizePasses();
 
 } // namespace tandem
 

@@ -62,8 +62,7 @@ std::unique_ptr<mlir::Pass> createVerifyScheduledPass();
 void buildSchedulePipeline(mlir::OpPassManager &manager,
                            const ScheduleOptions &options);
 
-/// Registers the passes and `--tandem-schedule`.
-void registerSchedule();
+void registerSchedulePasses();
 
 } // namespace tandem
 

@@ -1,0 +1,28 @@
+//===- StepBody.h - what every stage takes for granted ----------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_ANALYSIS_STEPBODY_H
+#define TANDEM_ANALYSIS_STEPBODY_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+
+namespace tandem {
+
+/// Checks that `step` is straight code on tensors: a body of one block, regions
+/// in `sched.step` only, and values that are tensors of static shape (or events
+/// of `sched`), with forms on the mesh of the module or on its time axes.
+/// Reports the first thing that is not so, at its place.
+mlir::LogicalResult verifyStepBody(mlir::func::FuncOp step);
+
+/// Checks that every form in `step`, whose body is straight, is on `mesh`, or
+/// that there is none if `mesh` is null. Reports the first one that is not.
+mlir::LogicalResult verifyFormsOn(mlir::func::FuncOp step, spmd::MeshAttr mesh);
+
+} // namespace tandem
+
+#endif // TANDEM_ANALYSIS_STEPBODY_H

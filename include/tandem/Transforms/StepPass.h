@@ -1,0 +1,36 @@
+//===- StepPass.h - a pass on a training step -------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_STEPPASS_H
+#define TANDEM_TRANSFORMS_STEPPASS_H
+
+#include "mlir/Pass/Pass.h"
+#include "tandem/Analysis/StepBody.h"
+
+namespace tandem {
+
+/// A pass on a function that is straight code on tensors (`verifyStepBody`).
+/// IR can be edited by hand between any two passes, so each looks again; what
+/// is not so is an error, and the pass does not run.
+template <typename PassT>
+class StepPass
+    : public mlir::PassWrapper<PassT, mlir::OperationPass<mlir::func::FuncOp>> {
+protected:
+  /// Fails after reporting an error.
+  virtual mlir::LogicalResult runOnStep(mlir::func::FuncOp step) = 0;
+
+private:
+  void runOnOperation() final {
+    mlir::func::FuncOp step = this->getOperation();
+    if (failed(verifyStepBody(step)) || failed(runOnStep(step)))
+      this->signalPassFailure();
+  }
+};
+
+} // namespace tandem
+
+#endif // TANDEM_TRANSFORMS_STEPPASS_H

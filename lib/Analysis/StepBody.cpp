@@ -1,0 +1,112 @@
+//===- StepBody.cpp - what every stage takes for granted ------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Analysis/StepBody.h"
+#include "tandem/Dialect/Sched/Sched.h"
+
+using namespace mlir;
+using namespace tandem;
+
+/// Gets an operation, which of its values ("result 0"), and the value's type.
+using TypeCheck =
+    llvm::function_ref<LogicalResult(Operation *, const Twine &, Type)>;
+
+//===----------------------------------------------------------------------===//
+// Straight code
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyRegions(Operation *op) {
+  if (op->getNumRegions() == 0 || isa<sched::StepOp>(op))
+    return success();
+  return op->emitError() << "operator '" << op->getName().getStringRef()
+                         << "' has a region, expected straight code";
+}
+
+/// Calls `check` on the results of all operators, those of steps included.
+static LogicalResult checkResults(Block &block, TypeCheck check) {
+  for (Operation &op : block) {
+    if (failed(verifyRegions(&op)))
+      return failure();
+    for (auto [index, type] : llvm::enumerate(op.getResultTypes()))
+      if (!isa<sched::EventType>(type) &&
+          failed(check(&op, "result " + Twine(index), type)))
+        return failure();
+    if (auto step = dyn_cast<sched::StepOp>(op))
+      if (failed(checkResults(step.getBody().front(), check)))
+        return failure();
+  }
+  return success();
+}
+
+static LogicalResult checkTypes(func::FuncOp step, TypeCheck check) {
+  for (auto [index, type] : llvm::enumerate(step.getArgumentTypes()))
+    if (failed(check(step, "argument " + Twine(index), type)))
+      return failure();
+  return checkResults(step.getBody().front(), check);
+}
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyForm(Operation *op, const Twine &what,
+                                spmd::FormAttr form, spmd::MeshAttr mesh) {
+  if (!mesh)
+    return op->emitError() << what << " has the form " << form
+                           << ", but the module has no '"
+                           << spmd::SPMDDialect::kMeshAttrName << "'";
+  if (form.getMesh() == mesh || form.getMesh() == mesh.getTimeOnly())
+    return success();
+  return op->emitError() << what << " has a form on the mesh " << form.getMesh()
+                         << ", expected the module's, " << mesh;
+}
+
+static LogicalResult verifyType(Operation *op, const Twine &what, Type type,
+                                spmd::MeshAttr mesh) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return op->emitError() << what << " is a " << type
+                           << ", expected a tensor of static shape";
+  if (!tensor.getEncoding())
+    return success();
+  if (auto form = dyn_cast<spmd::FormAttr>(tensor.getEncoding()))
+    return verifyForm(op, what, form, mesh);
+  return op->emitError() << what << " has the encoding " << tensor.getEncoding()
+                         << ", expected a form";
+}
+
+LogicalResult tandem::verifyStepBody(func::FuncOp step) {
+  if (step.isExternal())
+    return step.emitError() << "function @" << step.getName()
+                            << " has no body, expected that of a step";
+  if (!step.getBody().hasOneBlock())
+    return step.emitError()
+           << "function @" << step.getName() << " has "
+           << step.getBody().getBlocks().size() << " blocks, expected one";
+  spmd::MeshAttr mesh = spmd::getMesh(step);
+  return checkTypes(step, [&](Operation *op, const Twine &what, Type type) {
+    return verifyType(op, what, type, mesh);
+  });
+}
+
+LogicalResult tandem::verifyFormsOn(func::FuncOp step, spmd::MeshAttr mesh) {
+  auto check = [&](Operation *op, const Twine &what,
+                   Type type) -> LogicalResult {
+    Attribute encoding = cast<RankedTensorType>(type).getEncoding();
+    auto form = dyn_cast_or_null<spmd::FormAttr>(encoding);
+    if (!form || form.getMesh() == mesh)
+      return success();
+    InFlightDiagnostic error = op->emitError()
+                               << what << " has the form " << form;
+    if (mesh)
+      error << ", expected one on the mesh " << mesh;
+    else
+      error << ", expected none";
+    return error;
+  };
+  return checkTypes(step, check);
+}
