@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Analysis/StepBody.h"
+#include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Sched.h"
 
 using namespace mlir;
@@ -46,7 +47,24 @@ static LogicalResult checkTypes(func::FuncOp step, TypeCheck check) {
   for (auto [index, type] : llvm::enumerate(step.getArgumentTypes()))
     if (failed(check(step, "argument " + Twine(index), type)))
       return failure();
+  for (auto [index, type] : llvm::enumerate(step.getResultTypes()))
+    if (failed(check(step, "result " + Twine(index), type)))
+      return failure();
   return checkResults(step.getBody().front(), check);
+}
+
+LogicalResult tandem::verifyUnscheduled(Operation *op) {
+  if (isa_and_nonnull<nn::NNDialect, spmd::SPMDDialect>(op->getDialect()))
+    return success();
+  return op->emitError() << "operator '" << op->getName().getStringRef()
+                         << "' in a step, expected operators of nn and spmd";
+}
+
+LogicalResult tandem::verifyUnscheduled(func::FuncOp step) {
+  for (Operation &op : step.getBody().front().without_terminator())
+    if (failed(verifyUnscheduled(&op)))
+      return failure();
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -34,18 +34,28 @@ void registerDialects(mlir::DialectRegistry &registry) {
 /// looks at it first.
 template <typename OptionsT>
 static void registerStage(llvm::StringRef flag, llvm::StringRef description,
-                          std::unique_ptr<mlir::Pass> (*entry)(),
+                          void (*entry)(OpPassManager &),
                           void (*build)(OpPassManager &, const OptionsT &)) {
   static mlir::PassPipelineRegistration<OptionsT> pipeline(
       flag, description, [=](OpPassManager &manager, const OptionsT &options) {
-        manager.addNestedPass<mlir::func::FuncOp>(entry());
+        entry(manager);
         build(manager, options);
       });
 }
 
+/// Adds a verifier of functions.
+template <std::unique_ptr<mlir::Pass> (*create)()>
+static void nest(OpPassManager &manager) {
+  manager.addNestedPass<mlir::func::FuncOp>(create());
+}
+
+static void addVerifyNumbered(OpPassManager &manager) {
+  manager.addPass(createVerifyStepPass(/*numbered=*/true));
+}
+
 void registerPipelines() {
   registerImport();
-  registerPlan();
+  registerPlanPasses();
   // Reads the plan's signatures as text, and takes nothing for granted.
   registerShard();
   registerLocalizePasses();
@@ -53,17 +63,19 @@ void registerPipelines() {
   registerSchedulePasses();
   registerLowerPasses();
   registerKernelPasses();
+  registerStage("tandem-plan", "Forms and signatures: the plan stage",
+                addVerifyNumbered, buildPlanPipeline);
   registerStage("tandem-localize",
                 "Per-device shapes and collectives: the localize stage",
-                createVerifyShardedPass, buildLocalizePipeline);
+                nest<createVerifyShardedPass>, buildLocalizePipeline);
   registerStage("tandem-duplex",
                 "One strand per point of a time axis: the duplex stage",
-                createVerifyLocalizedPass, buildDuplexPipeline);
+                nest<createVerifyLocalizedPass>, buildDuplexPipeline);
   registerStage("tandem-schedule",
                 "Steps on queues with events: the schedule stage",
-                createVerifyDuplexedPass, buildSchedulePipeline);
+                nest<createVerifyDuplexedPass>, buildSchedulePipeline);
   registerStage("tandem-lower", "commands on buffers in an arena, and kernels",
-                createVerifyScheduledPass, buildLowerPipeline);
+                nest<createVerifyScheduledPass>, buildLowerPipeline);
 }
 
 //===----------------------------------------------------------------------===//

@@ -8,10 +8,20 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "tandem/Pipelines/Pipelines.h"
 
+/// An error names its place; the operation behind it may be a whole step.
+static constexpr char kPrintOperation[] = "--mlir-print-op-on-diagnostic";
+
 int main(int argc, char **argv) {
+  std::string quiet = std::string(kPrintOperation) + "=false";
+  llvm::SmallVector<char *> arguments(argv, argv + argc);
+  if (llvm::none_of(arguments, [](llvm::StringRef argument) {
+        return argument.starts_with(kPrintOperation);
+      }))
+    arguments.insert(arguments.begin() + 1, quiet.data());
   mlir::DialectRegistry registry;
   tandem::registerDialects(registry);
   tandem::registerPipelines();
   return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "Tandem's optimizer driver\n", registry));
+      mlir::MlirOptMain(arguments.size(), arguments.data(),
+                        "Tandem's optimizer driver\n", registry));
 }

@@ -23,6 +23,11 @@ mlir::LogicalResult verifyStepBody(mlir::func::FuncOp step);
 /// that there is none if `mesh` is null. Reports the first one that is not.
 mlir::LogicalResult verifyFormsOn(mlir::func::FuncOp step, spmd::MeshAttr mesh);
 
+/// Checks that `op` is of nn or spmd; for a function, every operator of its
+/// straight body: nothing is scheduled yet, and every value is a tensor.
+mlir::LogicalResult verifyUnscheduled(mlir::Operation *op);
+mlir::LogicalResult verifyUnscheduled(mlir::func::FuncOp step);
+
 } // namespace tandem
 
 #endif // TANDEM_ANALYSIS_STEPBODY_H

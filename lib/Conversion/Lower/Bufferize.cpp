@@ -192,9 +192,11 @@ void Bufferizer::checkLoss(Place place) {
   if (auto step = loss.getDefiningOp<sched::StepOp>();
       step && step.getQueue() != place.queue)
     waitFor(place.queue, events.lookup(step.getEvent()));
-  sched::CheckFiniteOp::create(builder, loss.getLoc(), buffer,
-                               function.getResultAttrOfType<StringAttr>(
-                                   *index, nn::NNDialect::kNameAttrName),
+  auto name = function.getResultAttrOfType<StringAttr>(
+      *index, nn::NNDialect::kNameAttrName);
+  if (!name) // edited by hand: the role says it as well
+    name = builder.getStringAttr("loss");
+  sched::CheckFiniteOp::create(builder, loss.getLoc(), buffer, name,
                                place.queue, place.stage, place.strand,
                                "check_finite", 0, countBytes(buffer));
 }

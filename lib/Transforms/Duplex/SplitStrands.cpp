@@ -355,7 +355,8 @@ LogicalResult SplitStrandsPass::runOnStep(func::FuncOp step) {
            << "the module has no '" << SPMDDialect::kMeshAttrName
            << "', expected a mesh";
   mesh = whole.getTimeOnly();
-  if (failed(verifyFormsOn(step, mesh)) || failed(verifyResults(step)))
+  if (failed(verifyFormsOn(step, mesh)) || failed(verifyUnscheduled(step)) ||
+      failed(verifyResults(step)))
     return failure();
   if (!mesh)
     return success(); // one strand: nothing is in the forms

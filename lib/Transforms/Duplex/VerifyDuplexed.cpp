@@ -34,9 +34,8 @@ LogicalResult VerifyDuplexedPass::verifyOperator(Operation *op) {
   if (isa<ReformOp>(op))
     return op->emitError() << "a reform is left, expected additions, slices "
                            << "and concatenations";
-  if (!isa_and_nonnull<tandem::nn::NNDialect, SPMDDialect>(op->getDialect()))
-    return op->emitError() << "operator '" << op->getName().getStringRef()
-                           << "' in a step, expected operators of nn and spmd";
+  if (failed(tandem::verifyUnscheduled(op)))
+    return failure();
   Attribute attribute = op->getAttr("nn.strand");
   if (!attribute)
     return success();

@@ -78,6 +78,7 @@ LogicalResult VerifyStepPass::verifyArguments(func::FuncOp step) {
 }
 
 LogicalResult VerifyStepPass::verifyResults(func::FuncOp step) {
+  llvm::DenseMap<int64_t, unsigned> updaters;
   for (unsigned i = 0; i < step.getNumResults(); ++i) {
     auto role =
         step.getResultAttrOfType<StringAttr>(i, NNDialect::kRoleAttrName);
@@ -86,12 +87,19 @@ LogicalResult VerifyStepPass::verifyResults(func::FuncOp step) {
     bool isOutput = role.getValue() == "loss" ||
                     role.getValue() == "gradient" ||
                     role.getValue() == "output";
-    bool updates =
-        step.getResultAttr(i, NNDialect::kUpdatesAttrName) != nullptr;
+    auto updates =
+        step.getResultAttrOfType<IntegerAttr>(i, NNDialect::kUpdatesAttrName);
     if (!isOutput && !updates)
       return emitError(step.getLoc())
              << "result " << i << ", a " << role.getValue()
              << ", has no 'nn.updates': the argument whose new value it is";
+    if (!updates)
+      continue;
+    auto [other, isNew] = updaters.try_emplace(updates.getInt(), i);
+    if (!isNew)
+      return emitError(step.getLoc()) << "results " << other->second << " and "
+                                      << i << " both update argument "
+                                      << updates.getInt() << ", expected one";
   }
   return success();
 }

@@ -154,7 +154,8 @@ LogicalResult LocalizeSpacePass::runOnStep(func::FuncOp step) {
     return step.emitError()
            << "the module has no '" << SPMDDialect::kMeshAttrName
            << "', expected a mesh";
-  if (failed(tandem::verifyFormsOn(step, mesh)))
+  if (failed(tandem::verifyFormsOn(step, mesh)) ||
+      failed(tandem::verifyUnscheduled(step)))
     return failure();
   timeMesh = mesh.getTimeOnly();
   Block &block = step.getBody().front();

@@ -32,13 +32,6 @@ private:
 };
 } // namespace
 
-static LogicalResult verifyOperator(Operation *op) {
-  if (isa_and_nonnull<tandem::nn::NNDialect, SPMDDialect>(op->getDialect()))
-    return success();
-  return op->emitError() << "operator '" << op->getName().getStringRef()
-                         << "' in a step, expected operators of nn and spmd";
-}
-
 /// `layout` is the global tensor; what one device holds of it has `type`.
 LogicalResult VerifyLocalizedPass::verifyLayout(func::FuncOp step,
                                                 const Twine &what,
@@ -49,6 +42,10 @@ LogicalResult VerifyLocalizedPass::verifyLayout(func::FuncOp step,
   if (!tensor)
     return step.emitError() << what << " has no 'spmd.layout', expected the "
                             << "type of the global tensor";
+  auto form = dyn_cast_or_null<FormAttr>(tensor.getEncoding());
+  if (form && form.getMesh() != mesh)
+    return step.emitError() << what << " has the layout " << tensor
+                            << ", expected a form on the mesh " << mesh;
   auto local = cast<RankedTensorType>(type);
   Forms forms = getForms(tensor, mesh);
   auto expected =
@@ -84,10 +81,7 @@ LogicalResult VerifyLocalizedPass::runOnStep(func::FuncOp step) {
   if (failed(tandem::verifyFormsOn(step, timeMesh)) ||
       failed(verifySignature(step)))
     return failure();
-  for (Operation &op : step.getBody().front().without_terminator())
-    if (failed(verifyOperator(&op)))
-      return failure();
-  return success();
+  return tandem::verifyUnscheduled(step);
 }
 
 std::unique_ptr<Pass> tandem::createVerifyLocalizedPass() {

@@ -296,9 +296,7 @@ void tandem::buildPlanPipeline(OpPassManager &manager,
   manager.addPass(createVerifyPlanPass());
 }
 
-void tandem::registerPlan() {
+void tandem::registerPlanPasses() {
   registerPass([] { return createVerifyPlanPass(); });
   registerPass([] { return createPrintPlanPass(); });
-  static PassPipelineRegistration<PlanOptions> pipeline(
-      "tandem-plan", "Forms and signatures: the plan stage", buildPlanPipeline);
 }

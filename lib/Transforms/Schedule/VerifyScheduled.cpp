@@ -43,9 +43,8 @@ private:
 LogicalResult VerifyScheduledPass::verifyBody(StepOp step) {
   bool isComm = step.getQueue() == sched::Queue::Comm;
   for (Operation &op : step.getBody().front().without_terminator()) {
-    if (!isa_and_nonnull<nn::NNDialect, spmd::SPMDDialect>(op.getDialect()))
-      return op.emitError() << "operator '" << op.getName().getStringRef()
-                            << "' in a step, expected operators of nn and spmd";
+    if (failed(verifyUnscheduled(&op)))
+      return failure();
     if (isCollective(&op) != isComm)
       return op.emitError()
              << "operator '" << op.getName().getStringRef()

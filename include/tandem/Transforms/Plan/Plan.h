@@ -93,8 +93,7 @@ std::unique_ptr<mlir::Pass> createPrintPlanPass();
 /// The stage: plans, then verifies.
 void buildPlanPipeline(mlir::OpPassManager &manager,
                        const PlanOptions &options);
-/// Registers the passes and `--tandem-plan`.
-void registerPlan();
+void registerPlanPasses();
 
 /// Prints how a planned module (after `plan`, before `shard`) is split:
 /// parameters and activations by form, collectives by kind with bytes,
