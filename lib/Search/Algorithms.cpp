@@ -18,6 +18,7 @@ Algorithm tandem::search::findAlgorithm(std::string_view name) {
   static constexpr Entry entries[] = {
       {"exhaustive", searchExhaustive},
       {"hidup", searchHidup},
+      {"ilp", searchIlp},
       {"tandem", searchTandem},
   };
   for (const Entry &entry : entries)

@@ -204,6 +204,10 @@ static int printResult(const SearchProblem &problem, const Arguments &arguments,
   else
     printf("gap %.4f %%\n",
            plan.cost > 0 ? 100 * (plan.cost - plan.lowerBound) / plan.cost : 0);
+  if (result.stagesBound && !plan.isOptimal)
+    printf("gap with these stages %.4f %%\n",
+           plan.cost > 0 ? 100 * (plan.cost - *result.stagesBound) / plan.cost
+                         : 0);
   printf("cost %.6f s\n", plan.cost);
   return 0;
 }

@@ -42,6 +42,10 @@ struct SearchResult {
   bool isInfeasible = false;
   /// One line: why there is no plan, by how many bytes the limit is exceeded.
   std::string error;
+  /// A bound for all plans with the stages that were given, or one stage per
+  /// operator (`ilp`): the plan is the cheapest with its stages if it equals
+  /// the plan's cost.
+  std::optional<double> stagesBound; // s
   /// Plans (exhaustive), labels or nodes that were looked at.
   uint64_t numVisited = 0;
 };

@@ -1,0 +1,293 @@
+//===- IlpForms.cpp - signatures and copies as columns --------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "IlpForms.h"
+#include <algorithm>
+#include <numeric>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+IlpStages::IlpStages(const SearchProblem &problem, std::vector<unsigned> given)
+    : ends(std::move(given)), stageOf(problem.operators.size()),
+      firstUpdate(ends.size()) {
+  unsigned begin = 0;
+  for (unsigned stage = 0; stage < ends.size(); ++stage) {
+    for (unsigned op = begin; op < ends[stage]; ++op)
+      stageOf[op] = stage;
+    if (problem.operators[ends[stage] - 1].pass == Pass::Update)
+      firstUpdate = std::min(firstUpdate, stage);
+    begin = ends[stage];
+  }
+}
+
+static bool isArgument(const Operator &op) {
+  return op.operands.empty() && (op.kind == Operator::Kind::Input ||
+                                 op.kind == Operator::Kind::Resident);
+}
+
+std::vector<unsigned>
+tandem::search::getFinestStages(const SearchProblem &problem) {
+  std::vector<unsigned> ends;
+  bool hasWork = false;
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    if (isArgument(problem.operators[op]))
+      continue;
+    if (hasWork)
+      ends.push_back(op);
+    hasWork = true;
+  }
+  ends.push_back(problem.operators.size());
+  return ends;
+}
+
+//===----------------------------------------------------------------------===//
+// Signatures
+//===----------------------------------------------------------------------===//
+
+IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
+                   ChangeTable &table, IntegerProgram &program)
+    : problem(problem), stages(stages), tensors(problem.tensors.size()),
+      table(table), program(program), groupOf(problem.operators.size()) {
+  addSignatures();
+  addTensors();
+  for (unsigned i = 0; i < tensors.size(); ++i) {
+    IlpTensor &tensor = tensors[i];
+    for (IlpUse &use : tensor.uses)
+      addPairs(tensor, i, use);
+    addSums(tensor);
+    groupPasses(tensor);
+    addCopies(i);
+  }
+}
+
+bool IlpForms::isArgument(unsigned op) const {
+  return ::isArgument(problem.operators[op]);
+}
+
+bool IlpForms::isOverTime(const Signature &signature) const {
+  int axis = problem.getTimeAxis();
+  auto isSplit = [axis](const Layout &layout) { return layout[axis] != kFull; };
+  return axis >= 0 && (std::any_of(signature.operands.begin(),
+                                   signature.operands.end(), isSplit) ||
+                       std::any_of(signature.results.begin(),
+                                   signature.results.end(), isSplit));
+}
+
+/// Tied operators share columns.
+void IlpForms::addSignatures() {
+  std::iota(groupOf.begin(), groupOf.end(), 0);
+  for (bool isStable = false; !isStable;) {
+    isStable = true;
+    for (auto [a, b] : problem.ties)
+      if (groupOf[a] != groupOf[b]) {
+        groupOf[a] = groupOf[b] = std::min(groupOf[a], groupOf[b]);
+        isStable = false;
+      }
+  }
+  firstColumn.resize(problem.operators.size(), -1);
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    if (groupOf[op] != op)
+      continue;
+    Expr sum;
+    for (size_t i = 0; i < problem.getSignatures(op).size(); ++i)
+      sum.push_back({program.addBinary(), 1});
+    firstColumn[op] = sum.empty() ? -1 : sum.front().column;
+    program.addRow(sum, 1, 1);
+    if (sum.size() > 1)
+      for (Term term : sum)
+        choices.push_back(term.column);
+  }
+}
+
+static void addChoice(std::vector<IlpLayout> &layouts, const Layout &layout,
+                      int column) {
+  for (IlpLayout &entry : layouts)
+    if (entry.layout == layout) {
+      entry.chosen.push_back({column, 1});
+      return;
+    }
+  layouts.push_back({layout, {{column, 1}}});
+}
+
+void IlpForms::addTensors() {
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    const Operator &info = problem.operators[op];
+    const SignatureSet &signatures = problem.getSignatures(op);
+    for (size_t i = 0; i < info.operands.size(); ++i) {
+      IlpUse use{op, stages.stageOf[op], info.pass, {}, {}};
+      for (unsigned s = 0; s < signatures.size(); ++s)
+        addChoice(use.wanted, signatures[s].operands[i], getColumn(op, s));
+      tensors[info.operands[i]].uses.push_back(std::move(use));
+    }
+    for (size_t i = 0; i < info.results.size(); ++i) {
+      IlpTensor &tensor = tensors[info.results[i]];
+      tensor.producer = op;
+      tensor.stage = isArgument(op) ? -1 : static_cast<int>(stages.stageOf[op]);
+      for (unsigned s = 0; s < signatures.size(); ++s)
+        addChoice(tensor.produced, signatures[s].results[i], getColumn(op, s));
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Pairs of layouts
+//===----------------------------------------------------------------------===//
+
+bool IlpForms::isSum(const Layout &produced, const Layout &wanted,
+                     Pass pass) const {
+  int axis = problem.getTimeAxis();
+  return pass == Pass::Update && axis >= 0 && produced[axis] == kReduce &&
+         wanted[axis] == kFull;
+}
+
+Layout IlpForms::getBase(const Layout &produced, const Layout &wanted,
+                         Pass pass) const {
+  Layout base = produced;
+  if (isSum(produced, wanted, pass))
+    base[problem.getTimeAxis()] = kFull;
+  return base;
+}
+
+bool IlpForms::isPossible(const IlpTensor &tensor, unsigned index,
+                          const Layout &produced, const Layout &wanted,
+                          const IlpUse &use) {
+  bool existed = tensor.stage < static_cast<int>(use.stage);
+  if (isSum(produced, wanted, use.pass) && !existed)
+    return false;
+  Layout base = getBase(produced, wanted, use.pass);
+  return base == wanted ||
+         (existed && table.getCost(index, base, wanted).isPossible);
+}
+
+/// With signatures chosen, one pair is 1: columns need not be binary.
+void IlpForms::addPairs(IlpTensor &tensor, unsigned index, IlpUse &use) {
+  size_t numProduced = tensor.produced.size(), numWanted = use.wanted.size();
+  use.pairs.assign(numProduced, std::vector<Expr>(numWanted));
+  for (size_t p = 0; p < numProduced; ++p)
+    for (size_t w = 0; w < numWanted; ++w)
+      if (!isPossible(tensor, index, tensor.produced[p].layout,
+                      use.wanted[w].layout, use))
+        continue;
+      else if (numProduced == 1)
+        use.pairs[p][w] = use.wanted[w].chosen;
+      else if (numWanted == 1)
+        use.pairs[p][w] = tensor.produced[p].chosen;
+      else
+        use.pairs[p][w] = {{program.addContinuous(0, 1), 1}};
+  for (size_t p = 0; p < numProduced; ++p) {
+    Expr row;
+    for (size_t w = 0; w < numWanted; ++w)
+      add(row, use.pairs[p][w]);
+    add(row, tensor.produced[p].chosen, -1);
+    program.addRow(row, 0, 0);
+  }
+  for (size_t w = 0; w < numWanted; ++w) {
+    Expr row;
+    for (size_t p = 0; p < numProduced; ++p)
+      add(row, use.pairs[p][w]);
+    add(row, use.wanted[w].chosen, -1);
+    program.addRow(row, 0, 0);
+  }
+}
+
+void IlpForms::addSums(IlpTensor &tensor) {
+  tensor.summed.resize(tensor.produced.size());
+  for (size_t p = 0; p < tensor.produced.size(); ++p) {
+    std::vector<Expr> users;
+    for (const IlpUse &use : tensor.uses) {
+      Expr user;
+      for (size_t w = 0; w < use.wanted.size(); ++w)
+        if (isSum(tensor.produced[p].layout, use.wanted[w].layout, use.pass))
+          add(user, use.pairs[p][w]);
+      if (!user.empty())
+        users.push_back(std::move(user));
+    }
+    if (users.size() == 1)
+      tensor.summed[p] = users.front();
+    if (users.size() < 2)
+      continue;
+    tensor.summed[p] = {{program.addContinuous(0, 1), 1}};
+    Expr all;
+    for (const Expr &user : users) {
+      program.addLess(user, tensor.summed[p]);
+      add(all, user);
+    }
+    program.addLess(tensor.summed[p], all);
+  }
+}
+
+void IlpForms::groupPasses(IlpTensor &tensor) {
+  for (unsigned i = 0; i < tensor.uses.size(); ++i) {
+    const IlpUse &use = tensor.uses[i];
+    if (tensor.passes.empty() || tensor.passes.back().pass != use.pass) {
+      tensor.passes.emplace_back();
+      tensor.passes.back().pass = use.pass;
+      tensor.passes.back().firstStage = use.stage;
+    }
+    IlpPass &pass = tensor.passes.back();
+    pass.uses.push_back(i);
+    pass.lastStage = use.stage;
+    for (const IlpLayout &entry : use.wanted)
+      if (std::find(pass.wanted.begin(), pass.wanted.end(), entry.layout) ==
+          pass.wanted.end())
+        pass.wanted.push_back(entry.layout);
+  }
+}
+
+double IlpForms::getTotal(unsigned tensor, const Layout &from,
+                          const Layout &to) {
+  const ChangeCost &change = table.getCost(tensor, from, to);
+  return change.isPossible ? change.getTotal(problem.getNumStrands())
+                           : kInfinity;
+}
+
+//===----------------------------------------------------------------------===//
+// A solution
+//===----------------------------------------------------------------------===//
+
+Plan IlpForms::getPlan(const IlpSolution &solution) const {
+  Plan plan;
+  plan.accounting = problem.accounting;
+  plan.stageEnds = stages.ends;
+  auto isSet = [&](int column) { return solution.values[column] > 0.5; };
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    unsigned chosen = 0;
+    for (unsigned s = 0; s < problem.getSignatures(op).size(); ++s)
+      if (isSet(getColumn(op, s)))
+        chosen = s;
+    plan.signatures.push_back(chosen);
+  }
+  for (unsigned i = 0; i < tensors.size(); ++i)
+    for (size_t place = 1; place < tensors[i].passes.size(); ++place)
+      for (auto [layout, column] : tensors[i].passes[place].kept)
+        if (isSet(column))
+          plan.kept.push_back({i, layout, tensors[i].passes[place - 1].pass});
+  for (auto [copy, column] : waitColumns)
+    if (isSet(column))
+      plan.waiting.push_back(copy);
+  std::sort(plan.kept.begin(), plan.kept.end());
+  std::sort(plan.waiting.begin(), plan.waiting.end());
+  plan.waiting.erase(std::unique(plan.waiting.begin(), plan.waiting.end()),
+                     plan.waiting.end());
+  return plan;
+}
+
+std::vector<int> IlpForms::getDecisions() const {
+  std::vector<int> columns = choices;
+  for (const IlpTensor &tensor : tensors)
+    for (const IlpPass &pass : tensor.passes)
+      for (auto [layout, column] : pass.kept)
+        columns.push_back(column);
+  for (auto [copy, column] : waitColumns)
+    columns.push_back(column);
+  return columns;
+}

@@ -1,0 +1,92 @@
+//===- IlpProgram.h - an integer program and its solver ---------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A linear program with binary columns, built row by row and minimised by CBC
+// (one thread, fixed seed: same program, same solution). Knows nothing of
+// plans.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_ILPPROGRAM_H
+#define TANDEM_LIB_SEARCH_ILPPROGRAM_H
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace tandem::search {
+
+struct Term {
+  int column;
+  double factor;
+};
+/// A sum of terms; a column may stand in it more than once.
+using Expr = std::vector<Term>;
+
+/// Adds `factor` times `what`.
+void add(Expr &expr, const Expr &what, double factor = 1);
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct IlpSolution {
+  enum class Status {
+    Optimal,
+    /// The limit of time was reached; `values` may be empty.
+    Stopped,
+    Infeasible,
+    /// Tandem was built without a solver.
+    NoSolver,
+    /// The solver gave up.
+    Failed
+  };
+  Status status = Status::Failed;
+  std::vector<double> values;
+  double objective = 0, bound = -kInfinity;
+  uint64_t numNodes = 0;
+
+  double get(const Expr &expr) const;
+};
+
+class IntegerProgram {
+public:
+  int addBinary() { return addColumn(0, 1, true); }
+  int addContinuous(double lower, double upper) {
+    return addColumn(lower, upper, false);
+  }
+  void minimize(const Expr &expr, double factor = 1);
+  /// lower <= row <= upper.
+  void addRow(const Expr &row, double lower, double upper);
+  /// `a` <= `b`.
+  void addLess(const Expr &a, const Expr &b);
+  int getNumColumns() const { return static_cast<int>(columns.size()); }
+
+  /// `timeLimit` in seconds, 0 for none; `gap` is relative. The solver's
+  /// tolerances are absolute (1e-7): rows and objective should be in units in
+  /// which that is little.
+  IlpSolution solve(double timeLimit, double gap) const;
+
+private:
+  struct Column {
+    double lower, upper, cost = 0;
+    bool isInteger;
+  };
+  struct Row {
+    Expr terms;
+    double lower, upper;
+  };
+
+  int addColumn(double lower, double upper, bool isInteger);
+
+  std::vector<Column> columns;
+  std::vector<Row> rows;
+  /// A row without terms that cannot hold.
+  bool isContradictory = false;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_ILPPROGRAM_H

@@ -1,0 +1,248 @@
+//===- IlpTest.cpp - the integer program against the exhaustive search ----===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "IlpProgram.h"
+#include "RandomProblem.h"
+#include "tandem/Search/Exhaustive.h"
+#include <gtest/gtest.h>
+#include <map>
+
+using namespace tandem;
+using namespace tandem::cost;
+using namespace tandem::search;
+using namespace tandem::cost::test;
+
+namespace {
+constexpr uint64_t kManyPlans = 200'000;
+
+RandomOptions getOptions() {
+  RandomOptions options;
+  options.maxPlans = 3'000;
+  return options;
+}
+
+bool isClose(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max(a, b);
+}
+
+/// The cheapest cost below the limit, and the smallest peak, of each division
+/// into stages.
+struct Best {
+  double cost = kInfinity;
+  int64_t peak = std::numeric_limits<int64_t>::max();
+  int64_t smallestPeak = std::numeric_limits<int64_t>::max();
+};
+using BestByStages = std::map<std::vector<unsigned>, Best>;
+
+bool enumerate(const SearchProblem &problem, BestByStages &best) {
+  std::string error;
+  uint64_t numVisited = 0;
+  auto visit = [&](const Plan &plan, const CostReport &report) {
+    Best &entry = best[plan.stageEnds];
+    entry.smallestPeak = std::min(entry.smallestPeak, report.peak);
+    if (report.peak <= problem.memoryLimit && report.seconds < entry.cost) {
+      entry.cost = report.seconds;
+      entry.peak = report.peak;
+    }
+    return true;
+  };
+  return enumeratePlans(problem, kManyPlans, visit, numVisited, error);
+}
+
+SearchResult runIlp(const SearchProblem &problem,
+                    std::vector<unsigned> stages = {}) {
+  SearchOptions options;
+  options.stageEnds = std::move(stages);
+  SearchResult result = searchIlp(problem, options);
+  std::string error;
+  if (result.plan) {
+    EXPECT_TRUE(verifyPlan(problem, *result.plan, error)) << error;
+  }
+  return result;
+}
+
+bool hasSolver() {
+  IntegerProgram program;
+  return program.solve(0, 0).status != IlpSolution::Status::NoSolver;
+}
+
+class IlpTest : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!hasSolver())
+      GTEST_SKIP() << "built without CBC";
+  }
+};
+} // namespace
+
+TEST_F(IlpTest, SameProblemSamePlan) {
+  for (uint64_t seed : {3, 5, 8}) {
+    SearchProblem problem = makeRandomProblem(seed, getOptions());
+    std::string first;
+    for (int run = 0; run < 3; ++run) {
+      SearchResult result = runIlp(problem);
+      ASSERT_TRUE(result.plan) << result.error;
+      std::string text = print(problem, *result.plan);
+      EXPECT_TRUE(first.empty() || first == text);
+      first = text;
+    }
+  }
+}
+
+TEST_F(IlpTest, RefusesOtherAccountings) {
+  SearchProblem problem = makeRandomProblem(1, getOptions());
+  problem.accounting = Accounting::HidupSerial;
+  SearchResult result = searchIlp(problem, SearchOptions());
+  EXPECT_FALSE(result.plan);
+  EXPECT_EQ(result.error,
+            "found an accounting of HiDup, expected 'tandem' for 'ilp'; use "
+            "another search");
+}
+
+TEST_F(IlpTest, RefusesWrongStages) {
+  SearchProblem problem = makeRandomProblem(1, getOptions());
+  unsigned numOperators = problem.operators.size();
+  for (const std::vector<unsigned> &stages :
+       {std::vector<unsigned>{numOperators - 2},
+        {numOperators + 1},
+        {4, 3, numOperators},
+        {numOperators}}) {
+    SearchOptions options;
+    options.stageEnds = stages;
+    SearchResult result = searchIlp(problem, options);
+    EXPECT_FALSE(result.plan);
+    EXPECT_NE(result.error.find(", expected "), std::string::npos);
+  }
+}
+
+TEST_F(IlpTest, SaysHowMuchIsMissing) {
+  SearchProblem problem = makeRandomProblem(4, getOptions());
+  BestByStages all;
+  ASSERT_TRUE(enumerate(problem, all));
+  for (const auto &[stages, best] : all) {
+    problem.memoryLimit = best.smallestPeak - 1;
+    SearchOptions options;
+    options.stageEnds = stages;
+    SearchResult result = searchIlp(problem, options);
+    EXPECT_FALSE(result.plan);
+    EXPECT_NE(result.error.find("no plan with these stages fits into " +
+                                std::to_string(problem.memoryLimit)),
+              std::string::npos)
+        << result.error;
+  }
+}
+
+/// A limit that is reached at once: a start is returned, with an honest gap.
+TEST_F(IlpTest, ObeysTheTimeLimit) {
+  SearchProblem problem = makeRandomProblem(2, getOptions());
+  SearchOptions options;
+  options.starts = {*searchExhaustive(problem, options).plan};
+  options.timeLimit = 1e-9;
+  SearchResult result = searchIlp(problem, options);
+  ASSERT_TRUE(result.plan) << result.error;
+  std::string error;
+  EXPECT_TRUE(verifyPlan(problem, *result.plan, error)) << error;
+  EXPECT_FALSE(result.plan->isOptimal);
+}
+
+/// Where costs add up, one operator per stage is the whole problem.
+TEST_F(IlpTest, EqualsExhaustiveWithoutDuplex) {
+  unsigned numCompared = 0, numLimited = 0, numWaiting = 0, numKept = 0;
+  for (uint64_t seed = 1; numCompared < 100; ++seed) {
+    std::optional<SearchProblem> problem =
+        withoutDuplex(makeRandomProblem(seed, getOptions()));
+    if (!problem)
+      continue;
+    // A piece that costs nothing: else larger stages are cheaper.
+    if (problem->getNumQueues() > 1)
+      for (Axis &axis : problem->axes)
+        axis.queue = 0;
+    problem->pieceLatency = 0;
+    BestByStages all;
+    if (!enumerate(*problem, all))
+      continue;
+    Best best;
+    for (const auto &[stages, entry] : all) {
+      best.smallestPeak = std::min(best.smallestPeak, entry.smallestPeak);
+      if (entry.cost < best.cost)
+        best = {entry.cost, entry.peak, best.smallestPeak};
+    }
+    if (seed % 2 && best.smallestPeak < best.peak) {
+      problem->memoryLimit =
+          best.smallestPeak + (best.peak - best.smallestPeak) / 2;
+      ++numLimited;
+      all.clear();
+      enumerate(*problem, all);
+      best = Best();
+      for (const auto &[stages, entry] : all)
+        best.cost = std::min(best.cost, entry.cost);
+    }
+    SearchResult result = runIlp(*problem);
+    ASSERT_TRUE(result.plan) << "seed " << seed << ": " << result.error;
+    ASSERT_TRUE(result.stagesBound);
+    if (!result.plan->isOptimal)
+      continue;
+    ++numCompared;
+    numWaiting += !result.plan->waiting.empty();
+    numKept += !result.plan->kept.empty();
+    EXPECT_TRUE(isClose(result.plan->cost, best.cost))
+        << "seed " << seed << ": " << result.plan->cost << ", expected "
+        << best.cost;
+  }
+  printf("%u problems: limit binds in %u, waits in %u, keeps in %u\n",
+         numCompared, numLimited, numWaiting, numKept);
+  EXPECT_GT(numLimited, 5u);
+  EXPECT_GT(numWaiting, 5u);
+}
+
+/// With duplex, waiting and a limit, for the stages of the optimum and for
+/// others.
+TEST_F(IlpTest, EqualsExhaustiveWithGivenStages) {
+  unsigned numCompared = 0, numLimited = 0, numWaiting = 0, numStrands = 0;
+  for (uint64_t seed = 1; numCompared < 200; ++seed) {
+    SearchProblem problem = makeRandomProblem(seed, getOptions());
+    BestByStages all;
+    if (!enumerate(problem, all))
+      continue;
+    auto optimum =
+        std::min_element(all.begin(), all.end(), [](auto &a, auto &b) {
+          return a.second.cost < b.second.cost;
+        });
+    Random random(seed);
+    auto other = std::next(all.begin(), random.below(all.size()));
+    for (auto place : {optimum, other}) {
+      auto [stages, best] = *place;
+      problem.memoryLimit = std::numeric_limits<int64_t>::max();
+      if (seed % 2 && best.smallestPeak < best.peak) {
+        problem.memoryLimit =
+            best.smallestPeak + (best.peak - best.smallestPeak) / 2;
+        ++numLimited;
+        BestByStages limited;
+        enumerate(problem, limited);
+        best = limited[stages];
+      }
+      SearchResult result = runIlp(problem, stages);
+      ++numCompared;
+      ASSERT_TRUE(result.plan) << "seed " << seed << ": " << result.error;
+      numWaiting += !result.plan->waiting.empty();
+      ChangeTable table(problem);
+      std::string error;
+      std::optional<CostReport> report =
+          cost::cost(problem, *result.plan, table, error);
+      numStrands += report->steps.size() > stages.size();
+      EXPECT_EQ(*result.stagesBound, result.plan->cost) << "seed " << seed;
+      EXPECT_TRUE(isClose(result.plan->cost, best.cost))
+          << "seed " << seed << ": " << result.plan->cost << ", expected "
+          << best.cost;
+    }
+  }
+  printf("%u divisions: limit binds in %u, waits in %u, duplex in %u\n",
+         numCompared, numLimited, numWaiting, numStrands);
+  EXPECT_GT(numLimited, 20u);
+  EXPECT_GT(numWaiting, 20u);
+  EXPECT_GT(numStrands, 20u);
+}
