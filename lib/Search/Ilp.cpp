@@ -60,7 +60,9 @@ private:
   double bound = 0;
   /// Costs add up over stages of one operator each: no plan with larger ones is
   /// cheaper.
-  bool holdsForAllStages = false;
+  bool addsUp = false;
+  /// For all plans. Forbidden solutions might be good with other stages.
+  double boundOfAll = 0;
   bool failed = false;
 };
 } // namespace
@@ -174,10 +176,10 @@ void IlpSearch::search(const IlpStages &stages) {
   bool hasWaiting =
       std::any_of(forms.changes.begin(), forms.changes.end(),
                   [](const IlpChange &change) { return change.waits; });
-  holdsForAllStages = options.stageEnds.empty() && !canOverlap(forms) &&
-                      problem.getNumQueues() <= 1 &&
-                      (!hasWaiting || (problem.pieceLatency == 0 &&
-                                       !forms.hasSourcesOfWaiting));
+  addsUp = options.stageEnds.empty() && !canOverlap(forms) &&
+           problem.getNumQueues() <= 1 &&
+           (!hasWaiting ||
+            (problem.pieceLatency == 0 && !forms.hasSourcesOfWaiting));
   for (unsigned round = 0; round < kMaxRounds; ++round) {
     IlpSolution solution = program.solve(getTimeLeft(), options.gap);
     result.numVisited += solution.numNodes + 1;
@@ -194,10 +196,12 @@ void IlpSearch::search(const IlpStages &stages) {
       return;
     case IlpSolution::Status::Infeasible:
       // All plans that are left are dearer or too large.
-      if (result.plan)
+      if (result.plan) {
         bound = result.plan->cost;
-      else
+      } else {
+        result.isInfeasible = addsUp && round == 0;
         explainInfeasible(stages);
+      }
       return;
     case IlpSolution::Status::Optimal:
       bound = std::max(bound, solution.objective / scale);
@@ -206,6 +210,8 @@ void IlpSearch::search(const IlpStages &stages) {
       bound = std::max(bound, solution.bound / scale);
       break;
     }
+    if (addsUp && round == 0)
+      boundOfAll = bound;
     if (solution.values.empty() || !takeSolution(forms, solution))
       return;
     forbid(forms, solution);
@@ -214,8 +220,7 @@ void IlpSearch::search(const IlpStages &stages) {
 
 /// Says by how much the limit is exceeded.
 void IlpSearch::explainInfeasible(const IlpStages &stages) {
-  std::string withStages = holdsForAllStages ? "" : " with these stages";
-  result.isInfeasible = holdsForAllStages;
+  std::string withStages = result.isInfeasible ? "" : " with these stages";
   IntegerProgram smallest;
   IlpForms forms(problem, stages, table, smallest);
   IlpMemory memory(forms, smallest);
@@ -250,11 +255,12 @@ void IlpSearch::claim() {
     return;
   }
   Plan &plan = *result.plan;
-  if (plan.cost - bound <= kTolerance * plan.cost)
-    bound = plan.cost;
-  result.stagesBound = bound;
-  plan.lowerBound = holdsForAllStages ? bound : 0;
-  plan.isOptimal = holdsForAllStages && bound == plan.cost;
+  auto round = [&](double value) {
+    return plan.cost - value <= kTolerance * plan.cost ? plan.cost : value;
+  };
+  result.stagesBound = round(bound);
+  plan.lowerBound = round(boundOfAll);
+  plan.isOptimal = plan.lowerBound == plan.cost;
 }
 
 SearchResult IlpSearch::run() {

@@ -203,7 +203,7 @@ TEST_F(IlpTest, EqualsExhaustiveWithoutDuplex) {
 /// others.
 TEST_F(IlpTest, EqualsExhaustiveWithGivenStages) {
   unsigned numCompared = 0, numLimited = 0, numWaiting = 0, numStrands = 0;
-  for (uint64_t seed = 1; numCompared < 200; ++seed) {
+  for (uint64_t seed = 1; numCompared < 120; ++seed) {
     SearchProblem problem = makeRandomProblem(seed, getOptions());
     BestByStages all;
     if (!enumerate(problem, all))
