@@ -39,7 +39,7 @@ def make_options(
     """`plan` is the name of a preset, or the path of a plan file; `search` an algorithm in its place."""
     options = native().CompileOptions()
     options.mesh = mesh_text(mesh)
-    if not isinstance(micro, int) or micro < 1:
+    if isinstance(micro, bool) or not isinstance(micro, int) or micro < 1:
         raise CompileError(f"micro is {micro!r}, expected a positive integer")
     options.micro = micro
     options.pins = [str(pin) for pin in pins]

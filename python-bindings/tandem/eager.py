@@ -1,7 +1,7 @@
 """Eager PyTorch as the reference: with Tandem's random numbers and, where they are imposed, its choices."""
 
 import contextlib
-import copy
+import itertools
 
 import torch
 import torch.utils._pytree as pytree
@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import random
 from .compare import History
+from .errors import ModelFileError
 from .model_file import explained
 
 
@@ -102,19 +103,53 @@ def _as_captured(seed, step, calls):
         yield
 
 
+def _tensors(model):
+    return dict(itertools.chain(model.named_parameters(), model.named_buffers()))
+
+
+def make_again(file, model, seed):
+    """Another model of a `ModelFile`, with the values of `model`, which it made from the same seed.
+
+    Not a copy of `model`: copies of tensors have no hooks, and eager without those of the user's is no
+    reference. Raises ModelFileError if the file makes another model, or the same one, each time.
+    """
+    again = file.make_model(seed)
+    values, own = _tensors(model), _tensors(again)
+    shapes, expected = (
+        {n: tuple(t.shape) for n, t in tensors.items()} for tensors in (own, values)
+    )
+    for name in sorted(shapes.keys() | expected.keys()):
+        if shapes.get(name) != expected.get(name):
+            raise ModelFileError(
+                f"{file.path}: model() gave {name!r} of shape {shapes.get(name, 'none')} when called again,"
+                f" expected {expected.get(name, 'none')} as at first: verify needs several equal models"
+            )
+    for name, parameter in again.named_parameters():
+        if parameter is values[name]:
+            raise ModelFileError(
+                f"{file.path}: model() gave the same parameter {name!r} when called again, expected a new"
+                " one: verify needs several models that it can train apart"
+            )
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(values[name])
+    return again
+
+
 class Eager:
     """A model of its own that eager trains step by step, in element type `dtype`."""
 
     def __init__(self, model, file, dtype, seed, random_calls):
-        """`file` is a `ModelFile`, of which loss and optimizer are taken."""
-        self.model = copy.deepcopy(model).to(dtype)
+        """`file` is a `ModelFile`, which made `model` from `seed`, and makes another one with its values."""
+        self.model = make_again(file, model, seed).to(dtype)
         self.optimizer = file.make_optimizer(self.model)
         self.loss_fn, self.dtype = file.loss, dtype
         self.seed, self.random_calls = seed, random_calls
 
     def step(self, batch, number, imposed=None):
         """The history of one step. `imposed` are the choices, instead of the model's own."""
-        self.optimizer.zero_grad(set_to_none=True)
+        # Not the optimizer's `zero_grad`: it leaves the gradients of parameters that it does not have.
+        self.model.zero_grad(set_to_none=True)
         choices = Choices(imposed)
         with computing_in(self.dtype):
             loss = self._loss_and_gradients(_to(batch, self.dtype), number, choices)

@@ -7,6 +7,7 @@ float64, as `torch.optim` computes them in Python floats. For float16 and bfloat
 computed in float32 and rounded once.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -75,27 +76,30 @@ class FunctionalOptimizer:
             groups.append(group)
         return groups
 
-    def check_options(self):
+    def check_options(self, groups=None, what="optimizer"):
         """Raises if a hyperparameter other than the learning rate is not what it was: it is part of the
-        captured step.
+        captured step. `groups` are the optimizer's own by default, or those of a state dict, `what`.
         """
-        groups = self.optimizer.param_groups
+        groups = self.optimizer.param_groups if groups is None else groups
+        listed = isinstance(groups, (list, tuple))
+        if not listed or not all(isinstance(group, Mapping) for group in groups):
+            raise StateError(f"{what}: found {groups!r:.60}, expected parameter groups as dicts")
         if len(groups) != len(self.groups):
             raise StateError(
-                f"optimizer: found {len(groups)} parameter groups, expected the {len(self.groups)} that"
+                f"{what}: found {len(groups)} parameter groups, expected the {len(self.groups)} that"
                 " the step was captured with"
             )
         for group, now in zip(self.groups, groups, strict=True):
             for name in _FIXED & group.options.keys():
-                if now[name] != group.options[name]:
+                if now.get(name) != group.options[name]:
                     raise StateError(
-                        f"optimizer parameter group {group.index}: {name} is {now[name]}, expected"
+                        f"{what} parameter group {group.index}: {name} is {now.get(name)}, expected"
                         f" {group.options[name]} as captured: only the learning rate may change"
                         " between steps (of torch's schedulers with cycle_momentum=False)"
                     )
-            if len(now["params"]) != len(group.parameters):
+            if len(now.get("params", ())) != len(group.parameters):
                 raise StateError(
-                    f"optimizer parameter group {group.index}: found {len(now['params'])} parameters,"
+                    f"{what} parameter group {group.index}: found {len(now.get('params', ()))} parameters,"
                     f" expected {len(group.parameters)} as captured"
                 )
 
@@ -163,14 +167,15 @@ class FunctionalOptimizer:
         if self.kind == "SGD":
             value, wide = _sgd(*arguments)
         else:
-            value, wide = _adam(*arguments, _is_decoupled(self.kind, options))
+            value, wide = _adam(*arguments, is_decoupled(self.optimizer, options))
         return value.to(dtype), {
             name: tensor.to(state[name].dtype) for name, tensor in wide.items()
         }
 
 
-def _is_decoupled(kind, options):
-    return options.get("decoupled_weight_decay", False) or kind == "AdamW"
+def is_decoupled(optimizer, group):
+    """Whether Adam's weight decay scales the parameter, rather than being a part of its gradient."""
+    return group.get("decoupled_weight_decay", False) or isinstance(optimizer, torch.optim.AdamW)
 
 
 def _sgd(p, g, state, options, scalars):

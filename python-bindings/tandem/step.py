@@ -23,6 +23,8 @@ _DTYPES = {
 }
 # Key of a Tandem step's own values in an optimizer's state dict; torch.optim ignores it.
 _OWN_STATE = "tandem"
+# Roles of what the model's state dict has.
+_STORED = ("parameter", "buffer")
 
 
 def _type_name(dtype, shape):
@@ -31,14 +33,23 @@ def _type_name(dtype, shape):
 
 def _rate(index, rate):
     """A group's learning rate as an argument of the step."""
-    if not isinstance(rate, numbers.Real | torch.Tensor):
+    one = isinstance(rate, torch.Tensor) and rate.numel() == 1 and not rate.is_meta
+    if not one and not isinstance(rate, numbers.Real):
         raise StateError(
             f"optimizer parameter group {index}: lr is {rate!r}, expected a number or a tensor of one"
         )
     return torch.as_tensor(rate, dtype=torch.float64).reshape(())
 
 
-def _check_dict(what, value, keys):
+def _count(what, value):
+    """An integer, which torch.optim stores as a tensor of floating-point type."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise StateError(f"{what}: found {value!r}, expected an integer") from error
+
+
+def _check_dict(what, value, keys=()):
     if not isinstance(value, Mapping):
         raise StateError(f"{what}: found {type(value).__name__}, expected a dict")
     for key in keys:
@@ -79,12 +90,30 @@ class Step:
         self._compiled = compiled
         self._session = native().Session(program, threads)
         self._arguments = {a.key: a for a in module.arguments}
-        for key, value in module.values().items():
-            self._set(key, value)
+        # Of a model on the meta device: what has no value before `load_state_dict` gives one.
+        self._missing = {}
+        for argument in module.arguments:
+            self._start(argument)
         self._set("seed/seed", torch.tensor(seed))
+
+    def _start(self, argument):
+        if argument.value is not None:
+            self._set(argument.key, argument.value)
+        elif argument.role == "state":
+            self._set(argument.key, torch.zeros(argument.shape, dtype=argument.dtype))
+        elif argument.role in _STORED and self._index(argument.key) >= 0:
+            self._missing[argument.key] = argument
+
+    def _check_values(self):
+        for argument in self._missing.values():
+            what = f"{argument.role} {argument.name!r} is on the meta device and has no value, expected"
+            if argument.name in self._model_keys:
+                raise StateError(f"{what} load_state_dict() before the first step")
+            raise StateError(f"{what} one made on the CPU: it is not part of the state dict")
 
     def __call__(self, batch):
         """One training step; returns the loss, a rank-0 tensor."""
+        self._check_values()
         inputs = self._check_batch(batch)
         self._captured.check_options()
         for argument, tensor in inputs:
@@ -143,6 +172,8 @@ class Step:
     def value(self, key):
         """The whole tensor of an argument, as it will be at the next step."""
         index = self._index(key)
+        if key in self._missing:
+            self._check_values()
         if index < 0:
             return self._arguments[key].value
         description = self._session.program.arguments[index]
@@ -174,12 +205,18 @@ class Step:
 
     def state_dict(self):
         """Whole tensors under the model's own names, tied ones too: for `model.load_state_dict`."""
-        tensors = {}
-        for argument in self.module.arguments:
-            if argument.role in ("parameter", "buffer"):
-                value = self.value(argument.key)
-                tensors |= {name: value for name in (argument.name, *argument.aliases)}
-        return {name: tensors[name] for name in self._model_keys if name in tensors}
+        values = {a.key: self.value(a.key) for a in self.module.arguments if a.role in _STORED}
+        return {name: values[argument.key] for name, argument in self._stored().items()}
+
+    def _stored(self):
+        """{name in the model's state dict: argument}, tied names too."""
+        named = {
+            name: argument
+            for argument in self.module.arguments
+            if argument.role in _STORED
+            for name in (argument.name, *argument.aliases)
+        }
+        return {name: named[name] for name in self._model_keys if name in named}
 
     def _parameters_in_order(self):
         """(index in the optimizer's state dict, parameter name)."""
@@ -206,11 +243,12 @@ class Step:
         return {"state": state, "param_groups": groups, _OWN_STATE: own}
 
     def load_state_dict(self, state, optimizer_state=None):
-        """Takes over a model's state dict and, if given, an optimizer's (torch.optim's or a step's own)."""
+        """Takes over a model's state dict and, if given, an optimizer's (torch.optim's or a step's own),
+        whose hyperparameters must be those of the step; learning rates stay those of the optimizer object.
+        After a StateError nothing has changed.
+        """
         _check_dict("state dict", state, ())
-        missing = [
-            name for name in self._model_keys if name in self.state_dict() and name not in state
-        ]
+        missing = [name for name in self._stored() if name not in state]
         if missing:
             raise StateError(
                 f"state dict: has no {missing[0]!r}; expected every name of the model's state dict"
@@ -220,15 +258,19 @@ class Step:
             raise StateError(
                 f"state dict: has {extra[0]!r}, expected only names of the model's own"
             )
+        stored = [
+            a for a in self.module.arguments if a.role in _STORED and a.name in self._model_keys
+        ]
+        values = {a.key: self._checked(a, state[a.name]) for a in stored}
         if optimizer_state is not None:
-            _check_dict("optimizer state dict", optimizer_state, ("state", "param_groups"))
-        for argument in self.module.arguments:
-            if argument.role in ("parameter", "buffer") and argument.name in state:
-                self._load(argument, state[argument.name])
-        if optimizer_state is not None:
-            self._load_optimizer(optimizer_state)
+            values |= self._optimizer_values(optimizer_state)
+        for key, value in values.items():
+            self._set(key, value)
+            self._missing.pop(key, None)
 
-    def _load(self, argument, value):
+    @staticmethod
+    def _checked(argument, value):
+        """The value in the argument's type."""
         if not isinstance(value, torch.Tensor) or value.is_meta:
             raise StateError(
                 f"state dict: {argument.name!r} is {type(value).__name__}, expected a tensor with values"
@@ -237,26 +279,40 @@ class Step:
             raise StateError(
                 f"state dict: {argument.name!r} has shape {list(value.shape)}, expected {list(argument.shape)}"
             )
-        self._set(argument.key, value.to(argument.dtype))
+        return value.to(argument.dtype)
 
-    def _load_optimizer(self, optimizer_state):
-        counts = set()
+    def _optimizer_values(self, optimizer_state):
+        """{key: value} of what the state dict of an optimizer gives."""
+        what = "optimizer state dict"
+        _check_dict(what, optimizer_state, ("state", "param_groups"))
+        _check_dict(f"{what}: 'state'", optimizer_state["state"])
+        self._captured.check_options(optimizer_state["param_groups"], what)
+        values, counts = {}, set()
         for index, name in self._parameters_in_order():
             entries = optimizer_state["state"].get(index, {})
-            counts |= {int(entries["step"])} if "step" in entries else set()
+            _check_dict(f"{what}: state {index}", entries)
+            counts |= {_count(what, entries["step"])} if "step" in entries else set()
             for state_name, argument in self._states_of(name):
                 value = entries.get(state_name)
-                self._load(argument, torch.zeros(argument.shape) if value is None else value)
-        own = optimizer_state.get(_OWN_STATE, {})
+                value = torch.zeros(argument.shape) if value is None else value
+                values[argument.key] = self._checked(argument, value)
+        return values | self._own_values(optimizer_state, counts)
+
+    @staticmethod
+    def _own_values(optimizer_state, counts):
+        """Step count and seed. `counts` are the different counts of the parameters."""
+        what, own = "optimizer state dict", optimizer_state.get(_OWN_STATE, {})
+        _check_dict(f"{what}: {_OWN_STATE!r}", own)
         if len(counts) > 1:
             raise StateError(
-                f"optimizer state: parameters have taken {sorted(counts)} steps, expected one count"
+                f"{what}: parameters have taken {sorted(counts)} steps, expected one count"
             )
         # SGD does not count its steps, but a momentum that is there is not the first one.
         count = own.get("step", next(iter(counts), 1 if optimizer_state["state"] else 0))
-        self._set("step/step", torch.tensor(count))
+        values = {"step/step": torch.tensor(_count(what, count))}
         if "seed" in own:
-            self._set("seed/seed", torch.tensor(own["seed"]))
+            values["seed/seed"] = torch.tensor(_count(what, own["seed"]))
+        return values
 
     # Reports
 

@@ -179,6 +179,8 @@ def _capturing():
     """
     with (
         torch.autograd.set_multithreading_enabled(False),
+        # Tensors made in inference mode cannot be trained.
+        torch.inference_mode(False),
         sdpa_kernel(SDPBackend.MATH),
         torch.enable_grad(),
         warnings.catch_warnings(),

@@ -10,6 +10,7 @@ from .compare import TOLERANCES, History, Training, Values, compare, worst
 from .eager import Eager, computing_in
 from .export import StepModule, export
 from .model_file import ModelFile
+from .optimizers import is_decoupled
 from .text import print_step
 
 STEPS = 3
@@ -88,7 +89,13 @@ def _training(module, model, optimizer, steps):
     results = {role: {r.name for r in module.results if r.role == role} for role in _RESULTS}
     written = frozenset(results["parameter"] - results["gradient"])
     adam = not isinstance(optimizer, torch.optim.SGD)
-    return Training(TOLERANCES[module.precision], adam, steps, rates, written)
+    decays = {
+        names[id(p)]: float(g["weight_decay"])
+        for g in optimizer.param_groups
+        for p in g["params"]
+        if adam and not is_decoupled(optimizer, g)
+    }
+    return Training(TOLERANCES[module.precision], adam, steps, rates, written, decays=decays)
 
 
 def _same_choices(module, expected):

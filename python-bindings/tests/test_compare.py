@@ -134,6 +134,56 @@ def test_what_is_not_finite_fails(found, expected, value):
     assert failures(found, expected) == [("gradient", "w"), ("loss", "step 1"), ("parameter", "w")]
 
 
+def test_infinities_of_one_sign_are_equal_and_are_no_scale(found, expected):
+    for history in (found, expected):
+        history.buffers["mask"] = torch.tensor([0.0, -torch.inf, 1.0], dtype=torch.float64)
+    assert failures(found, expected) == []
+    found.buffers["mask"] = torch.tensor([1e-8, -torch.inf, 1.0], dtype=torch.float64)
+    assert failures(found, expected) == [("buffer", "mask")]
+    found.buffers["mask"] = torch.tensor([0.0, torch.inf, 1.0], dtype=torch.float64)
+    assert failures(found, expected) == [("buffer", "mask")]
+
+
+def test_choices_among_masked_values_are_judged_by_the_finite_ones(found, expected):
+    values = torch.tensor([[0.5, 0.6, -torch.inf, -torch.inf]])
+    expected.choices[0], expected.margins[0] = [torch.tensor([[1, 2]])], [values]
+
+    def passed(choice):
+        found.choices[0] = [torch.tensor([choice])]
+        rows = compare(found, expected, training(1e-4), exact=False)
+        return all(row.passed for row in rows if row.kind == "choice")
+
+    assert passed([1, 3]) and not passed([0, 2]) and not passed([2, 3])
+
+
+def test_an_infinite_twin_excuses_nothing(wide):
+    twins = [noisy(wide, 1e-3, seed) for seed in range(3)]
+    twins[0].gradients[0]["w"][0, 0] = float("inf")
+    found = noisy(wide, 1e-3, 9)
+    assert ("gradient", "w") in failures(found, wide, training(1e-6), twins)
+
+
+def test_decay_in_the_gradient_carries_an_exempt_element_into_its_state(found, expected):
+    for history in (found, expected):
+        for state, value in (("exp_avg", 1e-9), ("exp_avg_sq", 1e-18)):
+            history.states[f"{state}.b"] = torch.full((4,), value, dtype=torch.float64)
+    found.parameters["b"] += 1e-3
+    found.states["exp_avg.b"] += 0.9e-5
+    found.states["exp_avg_sq.b"] += 0.9e-10
+    how = training()
+    both = [("state", "exp_avg.b"), ("state", "exp_avg_sq.b")]
+    assert failures(found, expected, how) == both
+    how.decays = {"b": 1e-2}
+    assert failures(found, expected, how) == []
+    how.steps = 1
+    assert failures(found, expected, how) == both
+    how.steps = 2
+    # Twice what the decay makes of the difference; the square's bound has the floor of gradients in it.
+    found.states["exp_avg.b"] += 0.9e-5
+    found.states["exp_avg_sq.b"] += 1e-7
+    assert failures(found, expected, how) == both
+
+
 def test_missing_and_further_names_fail(found, expected):
     del found.gradients[1]["w"]
     found.parameters["other"] = torch.zeros(2)

@@ -328,3 +328,71 @@ def test_dampening_of_a_fresh_state(data):
         step(batch)
     for name, value in step.state_dict().items():
         torch.testing.assert_close(value, twin.state_dict()[name], rtol=1e-9, atol=1e-9)
+
+
+def test_bad_optimizer_states_change_nothing(data):
+    model, optim = make()
+    step = tandem.compile(model, loss_fn, optim, data[0])
+    step(data[0])
+    own, before = step.optimizer_state_dict(), step.state_dict()
+    zeros = {name: torch.zeros_like(value) for name, value in before.items()}
+    group = own["param_groups"][0]
+    for state, words in [
+        (own | {"state": None}, "'state': found NoneType, expected a dict"),
+        (own | {"state": {0: None}}, "state 0: found NoneType"),
+        (own | {"state": {0: {"step": "a"}}}, "found 'a', expected an integer"),
+        (
+            own | {"state": {1: {"exp_avg": torch.zeros(1)}}},
+            r"'exp_avg.* has shape \[1\], expected",
+        ),
+        (own | {"param_groups": []}, "found 0 parameter groups, expected the 1"),
+        (own | {"param_groups": 3}, "expected parameter groups as dicts"),
+        (own | {"param_groups": [group | {"params": [0]}]}, "found 1 parameters, expected"),
+        (own | {"param_groups": [group | {"eps": 1.0}]}, "eps is 1.0, expected 1e-08 as captured"),
+    ]:
+        with pytest.raises(tandem.StateError, match=words):
+            step.load_state_dict(zeros, state)
+    assert_close(step.state_dict(), before, 0)
+
+
+def test_a_model_on_the_meta_device_needs_values_first(data):
+    model, optim = make()
+    with torch.device("meta"):
+        bare = Net().double()
+    step = tandem.compile(bare, loss_fn, adam(bare), data[0], mesh={"data": 2}, plan="zero")
+    assert "weight" in step.plan
+    words = r"parameter 'unused' is on the meta device.*load_state_dict"
+    for use in (lambda: step(data[0]), step.state_dict):
+        with pytest.raises(tandem.StateError, match=words):
+            use()
+    step.load_state_dict(model.state_dict())
+    losses = [step(batch) for batch in data]
+    for found, expected in zip(losses, train_eager(model, optim, data), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_buffer_on_the_meta_device_that_no_state_dict_has(data):
+    class Scaled(Net):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("scale", torch.ones(CLASSES), persistent=False)
+
+        def forward(self, x):
+            return super().forward(x) * self.scale
+
+    with torch.device("meta"):
+        bare = Scaled().double()
+    step = tandem.compile(bare, loss_fn, adam(bare), data[0])
+    step.load_state_dict(Scaled().double().state_dict())
+    with pytest.raises(tandem.StateError, match="buffer 'scale'.*made on the CPU"):
+        step(data[0])
+
+
+def test_a_model_made_in_inference_mode_trains(data):
+    with torch.inference_mode():
+        model, optim = make()
+        step = tandem.compile(model, loss_fn, optim, data[0])
+    losses = [step(batch) for batch in data]
+    model, optim = make()
+    for found, expected in zip(losses, train_eager(model, optim, data), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)

@@ -368,3 +368,11 @@ def test_input_of_a_type_without_kernels(dtype):
         tandem.CaptureError, match=f"input 'image': found {dtype}, expected a float"
     ):
         tandem.export(model, lambda m, b: m(b["image"].float()).sum(), optimizer, batch)
+
+
+def test_product_in_float16():
+    def loss(model, batch):
+        return model(batch[0].half()).float().sum()  # here: half
+
+    pattern = line_of("here: half") + r".*a product of torch\.float16, expected .*torch\.bfloat16"
+    fails(tandem.UnsupportedOperatorError, pattern, loss, nn.Linear(6, 1).half())

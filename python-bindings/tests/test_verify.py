@@ -1,8 +1,37 @@
 """The command `verify`: what it prints, its exit status, and bad input as one line."""
 
 import pytest
+import torch
 from tandem.__main__ import main
 from tandem.commands import verify
+from tandem.model_file import load_model_file
+from tandem.verify import make_subject
+
+HEAD = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+PRESETS = {"only": {}}
+def loss(m, batch): return F.cross_entropy(m(batch[0]), batch[1])
+def batches():
+    torch.manual_seed(0)
+    while True:
+        yield torch.randn(8, 6), torch.randint(0, 3, (8,))
+def layers(): return nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+def optimizer(m): return torch.optim.SGD(m.parameters(), lr=0.5)
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A model file of HEAD and `text`."""
+
+    def write(text):
+        path = tmp_path / "m.py"
+        path.write_text(HEAD + text)
+        return str(path)
+
+    return write
 
 
 @pytest.fixture
@@ -62,3 +91,108 @@ def test_bad_input_is_one_line(mlp, capsys, options, words):
 def test_reference_interpreter_judges_a_stage(mlp, stage):
     options = ["--device", "reference", "--stage", stage, "--mesh", "data=2", "--micro", "2"]
     assert main(["verify", mlp, *options, "--steps", "1"]) == 0
+
+
+HOOKS = """
+def model():
+    m = layers()
+    for p in m.parameters():
+        p.register_hook(lambda g: g.clamp(-1e-3, 1e-3))
+    return m
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_eager_has_the_hooks_of_the_users_parameters(write, dtype):
+    subject = make_subject(load_model_file(write(HOOKS), dtype=dtype), steps=1)
+    for gradient in subject.expected.gradients[0].values():
+        assert gradient.abs().max() <= 1e-3
+    assert main(["verify", write(HOOKS), "--dtype", dtype]) == 0
+
+
+def test_a_capture_without_hooks_would_fail(write, capsys, monkeypatch):
+    def without(tensor, hook):
+        if isinstance(tensor, torch._subclasses.FakeTensor):
+            return None
+        return register(tensor, hook)
+
+    register = torch.Tensor.register_hook
+    monkeypatch.setattr(torch.Tensor, "register_hook", without)
+    assert main(["verify", write(HOOKS)]) == 1
+    assert "verify: FAILED" in capsys.readouterr().out
+
+
+def test_a_parameter_that_no_optimizer_has_is_compared(write, capsys):
+    text = """
+def model(): return layers()
+def optimizer(m): return torch.optim.SGD(m[0].parameters(), lr=0.5)
+"""
+    assert main(["verify", write(text)]) == 0
+    assert "gradient  2.weight" in capsys.readouterr().out
+
+
+def test_learning_rate_as_a_tensor(write):
+    text = """
+def model(): return layers()
+def optimizer(m): return torch.optim.SGD(m.parameters(), lr=torch.tensor(0.05), momentum=0.8)
+"""
+    assert main(["verify", write(text)]) == 0
+
+
+def test_values_that_are_no_numbers_in_a_mask(write):
+    text = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(6, 3)
+        self.register_buffer("mask", torch.full((3, 3), -torch.inf).triu(1))
+    def forward(self, x):
+        return self.a(x) @ self.mask.softmax(-1)
+def model(): return Net()
+"""
+    assert main(["verify", write(text)]) == 0
+
+
+def test_weight_decay_of_adam_beside_gradients_that_are_zero(write):
+    text = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.MultiheadAttention(6, 2, batch_first=True), nn.Linear(6, 3)
+    def forward(self, x):
+        x = x.view(2, 4, 6)
+        return self.b(x + self.a(x, x, x)[0]).view(8, 3)
+def model(): return Net()
+def optimizer(m): return torch.optim.Adam(m.parameters(), lr=1e-2, weight_decay=1e-2)
+"""
+    assert main(["verify", write(text), "--mesh", "data=2"]) == 0
+
+
+def test_what_is_in_float16_is_compared(write):
+    text = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(6, 3)
+    def forward(self, x):
+        return self.a(x).half().to(x.dtype)
+def model(): return Net()
+"""
+    assert main(["verify", write(text)]) == 0
+
+
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        ("M = layers()\ndef model(): return M\n", "same parameter '0.weight'"),
+        (
+            "N = []\ndef model():\n    N.append(1)\n    return nn.Sequential(*[nn.Linear(6, 6)] * (len(N) > 1),"
+            " nn.Linear(6, 3))\n",
+            "when called again",
+        ),
+    ],
+)
+def test_models_that_are_not_made_anew_are_one_line(write, capsys, text, words):
+    assert main(["verify", write(text)]) == 1
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1

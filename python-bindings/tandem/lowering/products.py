@@ -1,11 +1,19 @@
 """Matrix products. `import` takes merged leading dimensions apart later."""
 
+import torch
+
 from ..records import Value
-from .registry import lowers
+from .registry import Unsupported, lowers
+
+# Element types that libraries multiply; float16 would need its losses scaled as well.
+_TYPES = (torch.float64, torch.float32, torch.bfloat16)
 
 
 @lowers("mm", "bmm")
 def _mm(b, x, y, **_):
+    if x.dtype not in _TYPES:
+        expected = ", ".join(map(str, _TYPES))
+        raise Unsupported(f"found a product of {x.dtype}, expected one of {expected}")
     return b.matmul(x, y)
 
 
@@ -20,12 +28,12 @@ def _plus_scaled(b, addend, product, beta, alpha):
 
 @lowers("addmm", "baddbmm")
 def _addmm(b, addend, x, y, beta=1, alpha=1, **_):
-    return _plus_scaled(b, addend, b.matmul(x, y), beta, alpha)
+    return _plus_scaled(b, addend, _mm(b, x, y), beta, alpha)
 
 
 def _times_vector(b, matrix, vector):
     column = b.reshape(vector, vector.shape + (1,))
-    return b.reshape(b.matmul(matrix, column), matrix.shape[:-1])
+    return b.reshape(_mm(b, matrix, column), matrix.shape[:-1])
 
 
 @lowers("mv")
