@@ -253,14 +253,22 @@ bool LabelExpander::makeCopy(Draft &draft, LiveTensor &live, unsigned op,
   if (!best)
     return false;
   LiveCopy made{layout, pass, false, isCopyInPlace(live, layout), false};
-  if (pass == Pass::Update)
-    for (WaitGuess &guess : live.waits)
-      if (guess.layout == layout && !guess.isMade) {
-        if (source != base)
+  if (pass == Pass::Update) {
+    // They stand in the queue in the order of their first uses.
+    bool isFirst = true;
+    for (WaitGuess &guess : live.waits) {
+      if (guess.isMade)
+        continue;
+      if (guess.layout == layout) {
+        if (source != base || !isFirst)
           return false;
         guess.isMade = made.waits = true;
         made.isInPlace = facts.tensors[live.tensor].hasOnlyTiedUses;
+        break;
       }
+      isFirst = false;
+    }
+  }
   if (!made.waits) {
     draft.label.work.add(*best);
     if (!made.isInPlace) {
@@ -302,13 +310,16 @@ bool LabelExpander::use(Draft &draft, unsigned op, unsigned operand,
       return false;
     copy = live.copies.end() - 1;
   }
-  if (pass == Pass::Update)
-    live.otherSeen |= takesBase || !copy->waits;
+  if (hasLimit && pass == Pass::Update && !live.waits.empty() &&
+      (takesBase || !copy->waits))
+    live.lastOtherSeen = live.numUsed + 1;
   if (info.hasTiedUse && !info.hasOnlyTiedUses && !facts.isTiedOutput[op] &&
       std::find(live.wanted.begin(), live.wanted.end(), layout) ==
           live.wanted.end())
     live.wanted.push_back(layout);
   ++live.numUsed;
+  if (live.lastOther == live.numUsed)
+    draft.label.nextBytes -= getSourceBytes(live);
   bool isLast = live.numUsed == info.uses.size();
   bool endsPass =
       isLast || problem.operators[info.uses[live.numUsed].op].pass != pass;
@@ -328,7 +339,7 @@ bool LabelExpander::isConsistent(const LiveTensor &live) const {
   if (!hasLimit)
     return true;
   return (!live.isSummed || live.keepsTerms == live.termsSeen) &&
-         (live.waits.empty() || live.hasOtherUses == live.otherSeen);
+         (live.waits.empty() || live.lastOther == live.lastOtherSeen);
 }
 
 /// What is held of the tensor in its producer's layout beyond the stage that
@@ -345,9 +356,10 @@ int64_t LabelExpander::getSourceBytes(const LiveTensor &live) const {
          (live.keepsTerms ? bytes : 0);
 }
 
-/// The tensor's last use is in the open stage.
+/// The tensor's last use is in the open stage. If some copies of it wait, their
+/// queue or an earlier use has freed it.
 void LabelExpander::release(Label &label, const LiveTensor &live) const {
-  if (live.waits.empty() || live.hasOtherUses)
+  if (live.waits.empty())
     label.nextBytes -= getSourceBytes(live);
 }
 

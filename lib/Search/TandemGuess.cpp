@@ -75,6 +75,14 @@ void LabelExpander::guessWaits(const Draft &draft, const LiveTensor &live,
   addWaiting(draft, live, results);
 }
 
+/// Whether an update may take the tensor, beside one for which it waits, and
+/// whether that matters.
+bool LabelExpander::mayBeLastOther(const TensorFacts &info,
+                                   unsigned number) const {
+  return hasLimit && info.numUpdateUses >= 2 &&
+         problem.operators[info.uses[number - 1].op].pass == Pass::Update;
+}
+
 /// One more copy waits, behind those that do already.
 void LabelExpander::addWaiting(Draft draft, LiveTensor live,
                                std::vector<Draft> &results) {
@@ -106,13 +114,13 @@ void LabelExpander::addWaiting(Draft draft, LiveTensor live,
           info.hasOnlyTiedUses ? 0 : problem.getBytes(live.tensor, layout);
       next.label.waiters.push_back({live.tensor, layout, seconds, bytes, 0});
     }
-    for (bool hasOtherUses : {false, true}) {
-      if (hasOtherUses && (!hasLimit || info.numUpdateUses < 2))
+    for (unsigned number = 0; number <= info.uses.size(); ++number) {
+      if (number > 0 && !mayBeLastOther(info, number))
         continue;
       Draft guess = next;
-      waiting.hasOtherUses = hasOtherUses;
+      waiting.lastOther = number;
       // The last copy that waits frees the gradient.
-      if (hasLimit && !hasOtherUses)
+      if (hasLimit && number == 0)
         guess.label.waiters.back().freedBytes = getSourceBytes(waiting);
       place(results.emplace_back(std::move(guess)), waiting);
     }

@@ -46,11 +46,14 @@ struct LiveTensor {
   unsigned numUsed = 0;
   cost::Layout produced;
   bool existed = false, isInPlace = false;
-  /// Guesses: the tensor is summed over time; its terms are wanted as well;
-  /// uses that do not wait follow the waiting ones.
-  bool isSummed = false, keepsTerms = false, hasOtherUses = false;
+  /// Guesses: the tensor is summed over time; its terms are wanted as well.
+  bool isSummed = false, keepsTerms = false;
   /// What of that has been seen.
-  bool sumSeen = false, termsSeen = false, otherSeen = false;
+  bool sumSeen = false, termsSeen = false;
+  /// If some of its copies wait: the number of uses up to the last one by an
+  /// update that takes none of these, which frees the tensor; 0 if there is
+  /// none. As guessed, and as seen.
+  unsigned lastOther = 0, lastOtherSeen = 0;
   std::vector<WaitGuess> waits;
   /// What the queue no longer needs, but operators of the backward pass do.
   int64_t bytesToFree = 0;
@@ -139,6 +142,7 @@ private:
                const cost::Layout &layout, std::vector<Draft> &results);
   void guessWaits(const Draft &draft, const LiveTensor &live,
                   std::vector<Draft> &results);
+  bool mayBeLastOther(const TensorFacts &info, unsigned number) const;
   void addWaiting(Draft draft, LiveTensor live, std::vector<Draft> &results);
   void place(Draft &draft, LiveTensor live) const;
   bool isInPlace(const Label &label, unsigned tensor,

@@ -38,9 +38,10 @@ static void append(std::string &key, std::initializer_list<bool> bits) {
 static void append(std::string &key, const LiveTensor &live) {
   append(key, live.tensor);
   append(key, live.produced.getKey());
-  append(key,
-         {live.existed, live.isInPlace, live.isSummed, live.keepsTerms,
-          live.hasOtherUses, live.sumSeen, live.termsSeen, live.otherSeen});
+  append(key, {live.existed, live.isInPlace, live.isSummed, live.keepsTerms,
+               live.sumSeen, live.termsSeen});
+  append(key, live.lastOther);
+  append(key, live.lastOtherSeen);
   append(key, {live.bytesToFree != 0});
   append(key, static_cast<uint32_t>(live.waits.size()));
   for (const WaitGuess &guess : live.waits) {

@@ -8,6 +8,7 @@
 #include "RandomProblem.h"
 #include "ProblemBuilder.h"
 #include <algorithm>
+#include <map>
 #include <set>
 
 using namespace tandem::cost;
@@ -44,11 +45,14 @@ private:
   void makeForward();
   void makeBackward();
   void makeUpdates();
+  unsigned getParameter(int64_t k, int64_t n);
   unsigned addMatmul(unsigned x);
   unsigned addLayer(unsigned x);
   void addBackward(const Operator &forward, unsigned index);
   void addMatmulBackward(const Operator &forward, unsigned index, unsigned dy);
   unsigned makeGradient(unsigned tensor);
+  void addTiedOutput(unsigned resident, unsigned updated);
+  void addUpdate(unsigned w, unsigned dw, unsigned resident);
   void addGradient(unsigned tensor, unsigned gradient) {
     gradients[tensor].push_back(gradient);
   }
@@ -86,6 +90,7 @@ private:
   std::vector<std::vector<Choice>> drawn;
   /// Parameters and their gradients' names, in the order of creation.
   std::vector<unsigned> parameters;
+  std::map<unsigned, unsigned> momentum;
   double secondsPerByte = 0, strandOverhead = 1;
   /// How often an operator takes its operands as they are, where it can.
   double coherence = 1;
@@ -140,6 +145,9 @@ void Generator::makeMesh() {
   if (numSpace == 2)
     b.addAxis("model", 2, makeRates(random.between(0.3, 1.0)),
               random.chance(0.5));
+  if (options.isRich && random.chance(0.3))
+    b.addAxis("expert", 2, makeRates(random.between(0.3, 1.0)),
+              random.chance(0.5));
   if (options.isHidup)
     return;
   bool isAny = options.kind == RandomOptions::Kind::Any;
@@ -188,12 +196,27 @@ unsigned Generator::addCompute(Pass pass, const char *name,
   return addDraft(std::move(draft), op);
 }
 
-unsigned Generator::addMatmul(unsigned x) {
-  int64_t m = b.problem.tensors[x].shape[0], k = b.problem.tensors[x].shape[1];
-  int64_t n = random.chance(0.5) ? k : 96 - k;
-  unsigned w = makeTensor("w", {k, n}), y = makeTensor("y", {m, n});
+/// A new one, or one that is shared.
+unsigned Generator::getParameter(int64_t k, int64_t n) {
+  for (unsigned w : parameters)
+    if (options.isRich && random.chance(0.5) &&
+        b.problem.tensors[w].shape == std::vector<int64_t>{k, n})
+      return w;
+  unsigned w = makeTensor("w", {k, n});
   addResident(w);
   parameters.push_back(w);
+  if (options.isRich && random.chance(0.3)) {
+    momentum[w] = makeLike("m", w);
+    addResident(momentum[w]);
+  }
+  return w;
+}
+
+unsigned Generator::addMatmul(unsigned x) {
+  int64_t m = b.problem.tensors[x].shape[0], k = b.problem.tensors[x].shape[1];
+  // All axes of a rich mesh together divide 64.
+  int64_t n = options.isRich || random.chance(0.5) ? k : 96 - k;
+  unsigned y = makeTensor("y", {m, n}), w = getParameter(k, n);
   Rule rule = {"f,f>f", "0,f>0", "f,1>1", "1,0>r", "r,f>r"};
   addCompute(Pass::Forward, "matmul", {x, w}, {y}, rule, getTimeRule(rule, 1));
   return y;
@@ -237,8 +260,9 @@ unsigned Generator::addLayer(unsigned x) {
 
 void Generator::makeForward() {
   unsigned numForward = random.choose(options.minForward, options.maxForward);
-  int64_t batch = random.chance(0.5) ? 32 : 64;
-  unsigned x = makeTensor("x", {batch, random.chance(0.5) ? 32 : 64});
+  int64_t batch = !options.isRich && random.chance(0.5) ? 32 : 64;
+  unsigned x =
+      makeTensor("x", {batch, !options.isRich && random.chance(0.5) ? 32 : 64});
   addDraft({{">f", ">0"}, {">f", ">0"}}, b.addInput(x, {}));
   bool isWait = options.kind == RandomOptions::Kind::Wait;
   unsigned y = isWait || random.chance(0.6) ? addMatmul(x) : addLayer(x);
@@ -279,7 +303,8 @@ void Generator::addMatmulBackward(const Operator &forward, unsigned index,
   addGradient(w, dw);
   if (x == 0) {
     addCompute(Pass::Backward, "matmul_w", {dy, x}, {dw}, wRule,
-               getTimeRule(wRule, std::string::npos), index);
+               options.isRich ? wRule : getTimeRule(wRule, std::string::npos),
+               index);
     return;
   }
   unsigned dx = makeLike("d", x);
@@ -294,7 +319,8 @@ void Generator::addMatmulBackward(const Operator &forward, unsigned index,
   for (bool isW : {isFirst, !isFirst})
     if (isW)
       addCompute(Pass::Backward, "matmul_w", {dy, x}, {dw}, wRule,
-                 getTimeRule(wRule, std::string::npos), index);
+                 options.isRich ? wRule : getTimeRule(wRule, std::string::npos),
+                 index);
     else
       addCompute(Pass::Backward, "matmul_x", {dy, w}, {dx}, xRule,
                  getTimeRule(xRule, 1), index);
@@ -343,22 +369,35 @@ void Generator::makeBackward() {
       addBackward(forward[op], op);
 }
 
+/// Returns a new value of an argument from the step, most of the time.
+void Generator::addTiedOutput(unsigned resident, unsigned updated) {
+  if (!random.chance(0.6))
+    return;
+  Draft draft;
+  draft.tiedTo = resident;
+  unsigned output = addDraft(draft, b.addOutput(Pass::Update, updated, {}));
+  b.problem.ties.push_back({resident, output});
+}
+
+void Generator::addUpdate(unsigned w, unsigned dw, unsigned resident) {
+  unsigned updated = makeLike("new", w);
+  unsigned op = addCompute(Pass::Update, "update", {w, dw}, {updated},
+                           {"f,f>f", "0,0>0", "1,1>1"}, {"f,f>f"}, resident);
+  drafts[op].seconds *= 0.2;
+  addTiedOutput(resident, updated);
+}
+
 void Generator::makeUpdates() {
   std::vector<unsigned> producers = b.problem.getProducers();
-  for (unsigned w : parameters) {
-    if (gradients[w].empty())
-      continue;
-    int resident = producers[w];
-    unsigned dw = makeGradient(w), updated = makeLike("new", w);
-    unsigned op = addCompute(Pass::Update, "update", {w, dw}, {updated},
-                             {"f,f>f", "0,0>0", "1,1>1"}, {"f,f>f"}, resident);
-    drafts[op].seconds *= 0.2;
-    if (!random.chance(0.6))
-      continue;
-    Draft draft;
-    draft.tiedTo = resident;
-    unsigned output = addDraft(draft, b.addOutput(Pass::Update, updated, {}));
-    b.problem.ties.push_back({resident, output});
+  std::vector<std::pair<unsigned, unsigned>> updated;
+  for (unsigned w : parameters)
+    if (!gradients[w].empty())
+      updated.push_back({w, makeGradient(w)});
+  for (auto [w, dw] : updated) {
+    addUpdate(w, dw, producers[w]);
+    // Momentum reads the gradient as well.
+    if (momentum.count(w))
+      addUpdate(momentum[w], dw, producers[momentum[w]]);
   }
 }
 

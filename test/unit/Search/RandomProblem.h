@@ -67,6 +67,9 @@ struct RandomOptions {
   /// Whole assignments of signatures that are drawn; their mixtures are what a
   /// search chooses among.
   unsigned maxThemes = 6;
+  /// Also shared parameters, momentum, gradients that are split over time, and
+  /// meshes of three space axes.
+  bool isRich = false;
   /// Forward operators only, one space axis, parameters that may be
   /// `replicate`: for the accountings `hidup-*`.
   bool isHidup = false;

@@ -8,6 +8,7 @@
 #include "RandomProblem.h"
 #include "Trial.h"
 #include "gtest/gtest.h"
+#include <atomic>
 #include <cmath>
 #include <set>
 
@@ -240,6 +241,30 @@ TEST(Oracle, givesUpWhereThereAreTooManyPlans) {
 
 TEST(Rightness, tandemIsAsGoodAsTheOracle) {
   checkAlgorithm(getTrials(), search::searchTandem);
+}
+
+/// Shared parameters, momentum, three space axes: where the search says that
+/// its plan is optimal, or that there is none, it is so; else its bound is one.
+TEST(Rightness, tandemClaimsWhatIsTrueOfRicherProblems) {
+  std::vector<Trial> trials = makeRichTrials(160);
+  std::vector<std::string> errors(trials.size());
+  std::atomic<unsigned> numProven = 0;
+  runParallel(trials.size(), [&](unsigned i) {
+    const Trial &trial = trials[i];
+    search::SearchResult result = search::searchTandem(trial.problem, {});
+    if (result.isInfeasible || (result.plan && result.plan->isOptimal)) {
+      ++numProven;
+      errors[i] = compare(trial, result);
+    } else if (result.plan &&
+               result.plan->lowerBound > trial.optimum * (1 + kTolerance)) {
+      errors[i] = "the bound is above the optimum";
+    }
+  });
+  for (size_t i = 0; i < trials.size(); ++i)
+    EXPECT_EQ(errors[i], "") << describe(trials[i]);
+  std::printf("%u of %zu richer graphs: proven\n", numProven.load(),
+              trials.size());
+  EXPECT_GE(numProven, trials.size() * 95 / 100);
 }
 
 TEST(Rightness, hidupIsAsGoodAsTheOracle) {

@@ -247,6 +247,34 @@ const std::vector<Trial> &test::getHidupTrials() {
   return trials;
 }
 
+static std::optional<Trial> makeRichTrial(uint64_t seed) {
+  Random random(seed * 7 + 3);
+  RandomOptions options;
+  options.isRich = true;
+  options.kind = static_cast<RandomOptions::Kind>(random.below(4));
+  options.minForward = options.maxForward = random.chance(0.8) ? 3 : 4;
+  options.maxPlans = uint64_t(1) << random.choose(9, 12);
+  Trial trial;
+  trial.seed = seed;
+  trial.problem = makeRandomProblem(seed + 50'000, options);
+  std::vector<Record> records;
+  if (!enumerate(trial.problem, std::nullopt, records) || records.empty())
+    return std::nullopt;
+  trial.problem.memoryLimit = drawLimit(records, random);
+  compare(records, trial);
+  return trial;
+}
+
+std::vector<Trial> test::makeRichTrials(unsigned count) {
+  std::vector<std::optional<Trial>> made(count);
+  runParallel(count, [&](unsigned i) { made[i] = makeRichTrial(i); });
+  std::vector<Trial> trials;
+  for (std::optional<Trial> &trial : made)
+    if (trial)
+      trials.push_back(std::move(*trial));
+  return trials;
+}
+
 std::vector<uint64_t> test::chooseSeeds(uint64_t count, unsigned number) {
   std::vector<Trial> all = makeTrials(getFirst(count), false);
   std::set<uint64_t> chosen;

@@ -44,6 +44,10 @@ const std::vector<Trial> &getTrials();
 /// Those under the accountings `hidup-*`.
 const std::vector<Trial> &getHidupTrials();
 
+/// Trials of the generator's richer problems, some with a memory limit, without
+/// pins; made anew.
+std::vector<Trial> makeRichTrials(unsigned count);
+
 /// The seeds of TrialSeeds.h: `number` of the first `count` ones, such that
 /// each of the facts about a trial holds in more than a quarter of them.
 std::vector<uint64_t> chooseSeeds(uint64_t count, unsigned number);
