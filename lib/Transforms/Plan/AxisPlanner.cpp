@@ -126,6 +126,10 @@ bool AxisPlanner::passesSum(const OpNode &op, unsigned operand) const {
 
 void AxisPlanner::findCandidates() {
   for (auto [index, op] : llvm::enumerate(graph.ops)) {
+    if (!policy.fixed.empty() && policy.fixed[index]) {
+      candidates[index].push_back(*policy.fixed[index]);
+      continue;
+    }
     auto all = op.rule.enumerate(size);
     for (const Signature &signature : all)
       if (isAllowed(op, signature))

@@ -38,6 +38,8 @@ struct AxisPolicy {
   llvm::SmallVector<bool> keepStored;
   /// Per argument: no constraint on its uses (pinned by the user).
   llvm::SmallVector<bool> isFree;
+  /// Per operator, the signature that it has already; empty where none has.
+  std::vector<std::optional<spmd::Signature>> fixed;
 };
 
 class AxisPlanner {

@@ -6,16 +6,35 @@
 //===----------------------------------------------------------------------===//
 
 #include "SearchPlan.h"
+#include "HidupPlan.h"
 #include "Laptop.h"
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Search/Search.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <chrono>
 
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
+
+/// Shows how far a search is, on a terminal, at most a few times a second and
+/// not in its first second.
+static std::function<bool(double, double, double)> showProgress() {
+  using Clock = std::chrono::steady_clock;
+  return [last = Clock::now()](double done, double best, double bound) mutable {
+    if (Clock::now() - last < std::chrono::seconds(1) && done < 1)
+      return true;
+    last = Clock::now();
+    llvm::errs() << llvm::formatv(
+        "\rsearch {0,3:f0} %, best {1:f6} s, bound {2:f6} s   ", 100 * done,
+        best, bound);
+    if (done >= 1)
+      llvm::errs() << "\n";
+    return true;
+  };
+}
 
 static constexpr const char *kPresets[] = {
     "replicate", "data-parallel", "zero", "tensor-parallel", "expert-parallel"};
@@ -42,9 +61,10 @@ private:
   LogicalResult writeProblem();
   std::vector<cost::Plan> getStarts();
   search::SearchResult takePreset(std::vector<cost::Plan> starts) const;
+  search::SearchOptions getOptions() const;
   search::SearchResult search();
   LogicalResult decide(cost::Plan &plan);
-  FailureOr<cost::Plan> costPreset();
+  FailureOr<cost::Plan> convert(StringRef name);
   PlanRecord report(const cost::Plan &plan, StringRef name);
 
   StepGraph &graph;
@@ -129,12 +149,19 @@ search::SearchResult Planner::takePreset(std::vector<cost::Plan> starts) const {
   return result;
 }
 
+search::SearchOptions Planner::getOptions() const {
+  search::SearchOptions options;
+  options.timeLimit = settings.timeLimit;
+  if (llvm::errs().is_displayed())
+    options.progress = showProgress();
+  return options;
+}
+
 search::SearchResult Planner::search() {
   std::vector<cost::Plan> starts = getStarts();
   if (settings.algorithm == kPresetSearch)
     return takePreset(std::move(starts));
-  search::SearchOptions options;
-  options.timeLimit = settings.timeLimit;
+  search::SearchOptions options = getOptions();
   options.starts = std::move(starts);
   return search::findAlgorithm(settings.algorithm)(extraction->problem,
                                                    options);
@@ -174,26 +201,31 @@ PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
   return record;
 }
 
-/// Plans by the preset.
-FailureOr<cost::Plan> Planner::costPreset() {
-  if (failed(planByPreset(graph, preset, pins)))
-    return failure();
+/// The plan that `graph` holds, for its cost.
+FailureOr<cost::Plan> Planner::convert(StringRef name) {
   std::string error;
   auto plan = convertPlan(graph, *extraction, error);
   if (!plan)
-    return emitError() << "the preset '" << preset
-                       << "' has no cost: " << error;
+    return emitError() << name << " has no cost: " << error;
   return *plan;
 }
 
 FailureOr<PlanRecord> Planner::run(StringRef hash) {
   if (failed(extract(hash)))
     return failure();
-  if (settings.algorithm.empty()) {
-    FailureOr<cost::Plan> plan = costPreset();
+  bool isHidup = settings.algorithm == "hidup";
+  if (settings.algorithm.empty() || isHidup) {
+    std::string name =
+        isHidup ? std::string("search hidup") : "preset " + preset.str();
+    if (failed(isHidup ? planByHidup(graph, *extraction, getOptions())
+                       : planByPreset(graph, preset, pins)))
+      return failure();
+    FailureOr<cost::Plan> plan = convert(name);
     if (failed(plan))
       return failure();
-    return report(*plan, "preset " + preset.str());
+    PlanRecord record = report(*plan, name);
+    record.copies.clear(); // Signatures alone decide, and `shard` as always.
+    return record;
   }
   cost::Plan plan;
   if (failed(decide(plan)))

@@ -1,0 +1,69 @@
+"""Plans that a search finds are as right as presets, and the options of a search."""
+
+import matrix
+import pytest
+from tandem.__main__ import main
+from tandem.compile import compile_module
+from tandem.errors import CompileError
+
+# Of searches that would take longer; their plans are right whatever they cost.
+SECONDS = 5
+
+
+@pytest.mark.parametrize("mesh,micro", [("data=2", 1), ("data=2,model=2", 2)])
+@pytest.mark.parametrize("variant", ["mlp", "gpt", "bert_moe sgmoe"])
+@pytest.mark.parametrize("search", ["tandem", "presets"])
+def test_equals_eager(variant, mesh, micro, search):
+    subject = matrix.subject_of(matrix.Case(variant))
+    compiled = compile_module(
+        subject.module,
+        variant,
+        mesh=mesh,
+        micro=micro,
+        search=search,
+        search_time_limit=SECONDS,
+    )
+    assert any(f"search {search}: cost " in remark for remark in compiled.remarks)
+    rows = matrix.judge_program(subject, compiled.bytes)
+    assert rows and all(row.passed for row in rows)
+
+
+def test_is_never_worse_than_presets():
+    module = matrix.subject_of(matrix.Case("mlp")).module
+
+    def cost(search):
+        plan = compile_module(module, mesh="data=4", search=search, stop_after="plan").plan
+        return float(plan.partition("\ncost ")[2].split()[0])
+
+    assert cost("tandem") <= cost("presets") * (1 + 1e-9)
+
+
+def test_plan_file_of_a_search_gives_the_same_program(tmp_path):
+    module = matrix.subject_of(matrix.Case("mlp")).module
+    found = compile_module(module, mesh="data=2,model=2", micro=2, search="tandem")
+    path = tmp_path / "plan.txt"
+    path.write_text(found.plan)
+    again = compile_module(module, plan=str(path))
+    assert again.bytes == found.bytes and again.plan == found.plan
+
+
+@pytest.mark.parametrize(
+    "options,words",
+    [
+        ({"search": "magic"}, "search 'magic'"),
+        ({"search": "tandem", "plan": "zero"}, "beside the plan 'zero'"),
+        ({"search": "tandem", "cluster": "/no/such.yaml"}, "/no/such.yaml"),
+        ({"search": "tandem", "search_time_limit": -1}, "search_time_limit is -1"),
+    ],
+)
+def test_bad_options(options, words):
+    module = matrix.subject_of(matrix.Case("mlp")).module
+    with pytest.raises(CompileError, match=words):
+        compile_module(module, mesh="data=2", **options)
+
+
+def test_command_line(root, capsys):
+    mlp = str(root / "examples" / "mlp.py")
+    assert main(["verify", mlp, "--mesh", "data=2", "--search", "tandem", "--steps", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "search tandem: cost " in out and "verify: passed" in out
