@@ -28,6 +28,13 @@ def test_equals_eager(variant, mesh, micro, search):
     assert rows and all(row.passed for row in rows)
 
 
+def test_hidup_equals_eager():
+    subject = matrix.subject_of(matrix.Case("mlp"))
+    compiled = compile_module(subject.module, mesh="data=2", micro=2, search="hidup")
+    rows = matrix.judge_program(subject, compiled.bytes)
+    assert rows and all(row.passed for row in rows)
+
+
 def test_is_never_worse_than_presets():
     module = matrix.subject_of(matrix.Case("mlp")).module
 

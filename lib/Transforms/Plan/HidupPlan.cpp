@@ -26,9 +26,9 @@ namespace {
 class ForwardMaker {
 public:
   ForwardMaker(const Extraction &extraction, const StepGraph &timed)
-      : whole(extraction.problem),
-        natural(convertSignatures(timed, extraction)),
-        tensors(whole.tensors.size(), -1) {}
+      : whole(extraction.problem), tensors(whole.tensors.size(), -1) {
+    result.natural = convertSignatures(timed, extraction);
+  }
   ForwardProblem run();
 
 private:
@@ -39,8 +39,6 @@ private:
   void addOperator(unsigned op);
 
   const cost::SearchProblem &whole;
-  /// Signatures whose forms over time are taken.
-  cost::Plan natural;
   ForwardProblem result;
   std::vector<int> tensors;
 };
@@ -81,7 +79,7 @@ void ForwardMaker::addTensor(unsigned tensor, cost::Form time) {
 void ForwardMaker::addOperator(unsigned index) {
   cost::Operator op = whole.operators[index];
   const cost::SignatureSet &all = whole.getSignatures(index);
-  const cost::Signature &inTime = all[natural.signatures[index]];
+  const cost::Signature &inTime = all[result.natural.signatures[index]];
   bool isStored = op.kind == cost::Operator::Kind::Resident;
   cost::SignatureSet set;
   std::vector<unsigned> chosen;
@@ -130,8 +128,17 @@ ForwardProblem ForwardMaker::run() {
   return std::move(result);
 }
 
-ForwardProblem tandem::plan::makeForwardProblem(const Extraction &extraction,
-                                                const StepGraph &timed) {
+FailureOr<ForwardProblem>
+tandem::plan::makeForwardProblem(const StepGraph &graph,
+                                 const Extraction &extraction) {
+  func::FuncOp step = graph.step;
+  if (graph.mesh.getNumSpaceAxes() != 1 || graph.mesh.getNumStrands() != 2)
+    return emitError(step.getLoc())
+           << "search 'hidup' on the mesh " << graph.mesh
+           << ", expected one axis and two microbatches: use the search tandem";
+  StepGraph timed(graph.step, graph.mesh);
+  if (failed(planByPreset(timed, "replicate", "")))
+    return failure();
   return ForwardMaker(extraction, timed).run();
 }
 
@@ -142,7 +149,8 @@ ForwardProblem tandem::plan::makeForwardProblem(const Extraction &extraction,
 /// The plan of the whole problem whose forward signatures are those found, and
 /// what is not decided natural.
 static cost::Plan expandPlan(const ForwardProblem &forward,
-                             const cost::Plan &found, cost::Plan plan) {
+                             const cost::Plan &found) {
+  cost::Plan plan = forward.natural;
   for (auto [index, op] : llvm::enumerate(forward.operators))
     plan.signatures[op] = forward.signatures[index][found.signatures[index]];
   return plan;
@@ -167,24 +175,12 @@ static void planAround(StepGraph &graph, const Extraction &extraction) {
 
 LogicalResult tandem::plan::planByHidup(StepGraph &graph,
                                         const Extraction &extraction,
+                                        const ForwardProblem &forward,
                                         const search::SearchOptions &options) {
-  auto emit = [&] { return emitError(graph.step.getLoc()); };
-  if (graph.mesh.getNumSpaceAxes() != 1 || graph.mesh.getNumStrands() != 2)
-    return emit() << "search 'hidup' on the mesh " << graph.mesh
-                  << ", expected one axis and two microbatches: use the search "
-                     "tandem";
-  StepGraph timed(graph.step, graph.mesh);
-  if (failed(planByPreset(timed, "replicate", "")))
-    return failure();
-  ForwardProblem forward = makeForwardProblem(extraction, timed);
-  search::SearchOptions own = options;
-  own.starts.clear();
-  search::SearchResult found = search::searchHidup(forward.problem, own);
+  search::SearchResult found = search::searchHidup(forward.problem, options);
   if (!found.plan)
-    return emit() << "no plan: " << found.error;
-  applyPlan(
-      graph, extraction,
-      expandPlan(forward, *found.plan, convertSignatures(timed, extraction)));
+    return emitError(graph.step.getLoc()) << "no plan: " << found.error;
+  applyPlan(graph, extraction, expandPlan(forward, *found.plan));
   for (ArgumentNode &node : graph.arguments)
     if (node.role == Role::State && node.parameter >= 0)
       node.forms = graph.arguments[node.parameter].forms;

@@ -25,19 +25,23 @@ namespace tandem::plan {
 /// The forward part of a problem, under `hidup-overlapped`.
 struct ForwardProblem {
   cost::SearchProblem problem;
+  /// Signatures of the whole problem, split over time as the presets do.
+  cost::Plan natural;
   /// Of each operator: that of the whole problem, and for each signature a
   /// signature there.
   std::vector<unsigned> operators;
   std::vector<std::vector<unsigned>> signatures;
 };
 
-/// `timed` has the signatures over time.
-ForwardProblem makeForwardProblem(const Extraction &extraction,
-                                  const StepGraph &timed);
+/// The forward part of the problem of `graph`. Fails with an error at the step
+/// if the mesh is not one space axis and two microbatches.
+mlir::FailureOr<ForwardProblem>
+makeForwardProblem(const StepGraph &graph, const Extraction &extraction);
 
-/// Plans `graph` by HiDup's search. Fails with an error at the step if the mesh
-/// is not one space axis and two microbatches, or if there is no plan.
+/// Plans `graph` by HiDup's search. Fails with an error at the step if there is
+/// no plan.
 mlir::LogicalResult planByHidup(StepGraph &graph, const Extraction &extraction,
+                                const ForwardProblem &forward,
                                 const search::SearchOptions &options);
 
 } // namespace tandem::plan

@@ -41,6 +41,8 @@ static constexpr const char *kPresets[] = {
 
 /// Not a search: takes the cheapest preset.
 static constexpr llvm::StringLiteral kPresetSearch = "presets";
+/// Searches a problem of its own.
+static constexpr llvm::StringLiteral kHidup = "hidup";
 
 namespace {
 class Planner {
@@ -58,7 +60,8 @@ private:
   }
   FailureOr<cost::Cluster> getCluster();
   LogicalResult extract(StringRef hash);
-  LogicalResult writeProblem();
+  LogicalResult writeProblem(const cost::SearchProblem &problem);
+  LogicalResult planHidup();
   std::vector<cost::Plan> getStarts();
   search::SearchResult takePreset(std::vector<cost::Plan> starts) const;
   search::SearchOptions getOptions() const;
@@ -104,10 +107,11 @@ LogicalResult Planner::extract(StringRef hash) {
   if (failed(extracted))
     return failure();
   extraction = std::move(*extracted);
-  return writeProblem();
+  return settings.algorithm == kHidup ? success()
+                                      : writeProblem(extraction->problem);
 }
 
-LogicalResult Planner::writeProblem() {
+LogicalResult Planner::writeProblem(const cost::SearchProblem &problem) {
   if (settings.problemOut.empty())
     return success();
   std::error_code code;
@@ -115,7 +119,7 @@ LogicalResult Planner::writeProblem() {
   if (code)
     return emitError() << "cannot write the problem '" << settings.problemOut
                        << "': " << code.message();
-  os << cost::print(extraction->problem);
+  os << cost::print(problem);
   return success();
 }
 
@@ -210,15 +214,21 @@ FailureOr<cost::Plan> Planner::convert(StringRef name) {
   return *plan;
 }
 
+LogicalResult Planner::planHidup() {
+  FailureOr<ForwardProblem> forward = makeForwardProblem(graph, *extraction);
+  if (failed(forward) || failed(writeProblem(forward->problem)))
+    return failure();
+  return planByHidup(graph, *extraction, *forward, getOptions());
+}
+
 FailureOr<PlanRecord> Planner::run(StringRef hash) {
   if (failed(extract(hash)))
     return failure();
-  bool isHidup = settings.algorithm == "hidup";
+  bool isHidup = settings.algorithm == kHidup;
   if (settings.algorithm.empty() || isHidup) {
     std::string name =
         isHidup ? std::string("search hidup") : "preset " + preset.str();
-    if (failed(isHidup ? planByHidup(graph, *extraction, getOptions())
-                       : planByPreset(graph, preset, pins)))
+    if (failed(isHidup ? planHidup() : planByPreset(graph, preset, pins)))
       return failure();
     FailureOr<cost::Plan> plan = convert(name);
     if (failed(plan))
