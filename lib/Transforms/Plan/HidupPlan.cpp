@@ -116,15 +116,17 @@ ForwardProblem ForwardMaker::run() {
   result.problem.accounting = cost::Accounting::HidupOverlapped;
   result.problem.axes.assign(1, whole.axes[kSpace]);
   result.problem.graphHash = whole.graphHash;
-  std::vector<bool> isRead(whole.tensors.size());
-  for (const cost::Operator &op : whole.operators)
-    if (op.pass == cost::Pass::Forward)
-      for (unsigned tensor : op.operands)
-        isRead[tensor] = true;
-  for (auto [index, op] : llvm::enumerate(whole.operators))
-    if (op.pass == cost::Pass::Forward &&
-        (op.kind == cost::Operator::Kind::Compute || isRead[op.results[0]]))
-      addOperator(index);
+  std::vector<unsigned> producers = whole.getProducers();
+  for (auto [index, op] : llvm::enumerate(whole.operators)) {
+    if (op.pass != cost::Pass::Forward ||
+        op.kind != cost::Operator::Kind::Compute)
+      continue;
+    // As in the paper, an argument stands in front of what reads it first.
+    for (unsigned tensor : op.operands)
+      if (tensors[tensor] < 0)
+        addOperator(producers[tensor]);
+    addOperator(index);
+  }
   return std::move(result);
 }
 
