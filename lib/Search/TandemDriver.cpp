@@ -22,6 +22,9 @@ constexpr double kTolerance = 1e-9;
 constexpr unsigned kFoldDistance = 4;
 /// Operators times plans that changes of single forms may look at.
 constexpr uint64_t kMoveWork = 200'000;
+/// Numbers that sweeps of one search for forms, or of the whole problem for a
+/// bound, may look at.
+constexpr uint64_t kFormWork = 200'000'000, kBoundWork = 4'000'000'000;
 /// Problems of up to this many operators are searched exactly.
 constexpr unsigned kMaxExact = 120;
 
@@ -63,14 +66,14 @@ Weights Driver::getWeights(double lambda) const {
   // Of the largest sum over the queues each one is an equal share.
   double share = 1.0 / std::max(1u, problem.getNumQueues());
   Weights weights;
+  weights.isBound = true;
   weights.computation = computation;
-  weights.collective.fill(share * collective);
-  weights.waiting.fill(share * collective);
+  weights.collective = weights.waiting = share * collective;
   if (facts.numStrands == 1) {
     // Every slot is serial; only what waits is hidden.
     weights.computation = 1;
-    weights.collective.fill(share);
-    weights.waiting.fill(share * beta);
+    weights.collective = share;
+    weights.waiting = share * beta;
   }
   return weights;
 }
@@ -82,8 +85,8 @@ std::vector<Weights> Driver::getGuides() const {
   double join = scale / static_cast<double>(problem.operators.size());
   auto add = [&](double collective, double waiting, double joins) {
     Weights weights;
-    weights.collective.fill(collective);
-    weights.waiting.fill(waiting);
+    weights.collective = collective;
+    weights.waiting = waiting;
     weights.join = joins;
     weights.unsplit = joins > 0;
     // Less than one, so that what is not overlapped can weigh more.
@@ -100,6 +103,12 @@ std::vector<Weights> Driver::getGuides() const {
     add(0.5, 0.2, join / 8);
     add(0.5, 0.2, join * 4);
   }
+  // What holds less often communicates less, too.
+  if (pool.leastPeak < std::numeric_limits<int64_t>::max()) {
+    guides.push_back(guides[1]);
+    guides.back().memory =
+        scale / 100 / static_cast<double>(pool.leastPeak + 1);
+  }
   return guides;
 }
 
@@ -111,7 +120,7 @@ double Driver::getBestLambda() const {
     double least = kInfinity;
     for (const PlanTotals &totals : pool.totals)
       least = std::min(least, weights.computation * totals.computation +
-                                  weights.collective[0] * totals.collective);
+                                  weights.collective * totals.collective);
     if (least >= bestBound) {
       best = lambda;
       bestBound = least;
@@ -139,8 +148,16 @@ std::vector<unsigned> Driver::getValues(const Plan &plan) const {
   return values;
 }
 
-void Driver::searchForms(const Weights &weights, unsigned sweeps) {
+/// Few sweeps of large problems, many of small ones.
+unsigned Driver::getNumSweeps(uint64_t budget, const Relaxation &relaxation,
+                              unsigned least, unsigned most) {
+  uint64_t sweeps = budget / (1 + relaxation.getWork());
+  return std::clamp<uint64_t>(sweeps, least, most);
+}
+
+void Driver::searchForms(const Weights &weights) {
   graph.setWeights(weights);
+  unsigned sweeps = getNumSweeps(kFormWork, folded, 3, 12);
   for (unsigned i = 0; i < sweeps; ++i)
     folded.sweep();
   std::vector<unsigned> values = folded.round();
@@ -180,26 +197,33 @@ void Driver::improve() {
 
 void Driver::bound(const Weights &weights) {
   graph.setWeights(weights);
-  for (unsigned i = 0; i < 6; ++i)
+  unsigned sweeps = getNumSweeps(kFormWork, folded, 4, 8);
+  for (unsigned i = 0; i < sweeps; ++i)
     folded.sweep();
+  std::vector<unsigned> values = folded.round();
+  folded.descend(values, 4);
+  pool.offer(getSignatures(values));
   std::vector<unsigned> own(graph.variables.size());
   std::iota(own.begin(), own.end(), 0);
   Relaxation whole(graph, own);
   whole.adopt(folded);
-  double before = -kInfinity;
-  for (unsigned i = 0; i < 12; ++i) {
-    whole.sweep();
+  // No bound can be higher than the relaxed cost of some values.
+  double goal = whole.getCost(values), before = -kInfinity;
+  double held = weights.memory > 0
+                    ? weights.memory * static_cast<double>(problem.memoryLimit)
+                    : 0;
+  unsigned passes = 2 * getNumSweeps(kBoundWork, whole, 1, 12);
+  for (unsigned i = 0; i < passes; ++i) {
+    whole.pass(i % 2 == 1);
+    if (i % 2 == 0)
+      continue;
     double value = whole.getBound() - 1e-13 * graph.forbidden;
-    if (weights.memory > 0)
-      value -= weights.memory * static_cast<double>(problem.memoryLimit);
-    lowerBound = std::max(lowerBound, value);
-    if (!proceeds(0.8) || isClosed() || value - before < 1e-5 * value)
-      break;
+    lowerBound = std::max(lowerBound, value - held);
+    if (!proceeds(0.8) || isClosed() || value - before < 1e-6 * goal ||
+        goal - value < 1e-6 * goal)
+      return;
     before = value;
   }
-  std::vector<unsigned> values = whole.round();
-  whole.descend(values, 2);
-  pool.offer(getSignatures(values));
 }
 
 void Driver::raiseBound() {
@@ -232,7 +256,7 @@ void Driver::fitMemory() {
       Weights weights = guide;
       weights.memory = factor * unit;
       double before = pool.seconds;
-      searchForms(weights, 8);
+      searchForms(weights);
       // A higher price than one that fits only makes the plan slower.
       if (pool.best && pool.seconds == before)
         break;
@@ -242,10 +266,7 @@ void Driver::fitMemory() {
 /// Every plan holds what is resident, and what the backward pass needs of the
 /// forward pass when it begins.
 bool Driver::proveInfeasible(SearchResult &result) const {
-  if (problem.memoryLimit == std::numeric_limits<int64_t>::max())
-    return false;
-  FactorGraph bytes(facts, const_cast<ChangeTable &>(table));
-  int64_t least = bytes.getLeastBytes();
+  int64_t least = graph.getLeastBytes();
   if (least <= problem.memoryLimit)
     return false;
   result.isInfeasible = true;
@@ -303,8 +324,6 @@ SearchResult Driver::finish() {
   SearchResult result;
   result.numVisited = pool.numPlans + numLabels;
   if (!pool.best) {
-    if (proveInfeasible(result))
-      return result;
     result.isInfeasible = isProven;
     result.error =
         pool.leastPeak == std::numeric_limits<int64_t>::max()
@@ -328,14 +347,19 @@ SearchResult Driver::finish() {
 }
 
 SearchResult Driver::run() {
+  SearchResult impossible;
+  if (proveInfeasible(impossible))
+    return impossible;
   for (const Plan &plan : options.starts)
     pool.offer(plan);
   std::vector<Weights> guides = getGuides();
   for (size_t i = 0; i < guides.size(); ++i) {
     if (pool.best && !proceeds(0.4 * double(i) / double(guides.size())))
       return finish();
-    // The scale of a join's price is known after the first plan.
-    searchForms(getGuides()[i], i == 0 ? 12 : 8);
+    searchForms(guides[i]);
+    // The scale of prices is known after the first plan.
+    if (i == 0)
+      guides = getGuides();
   }
   if (!pool.best || pool.leastPeak > problem.memoryLimit / 2)
     fitMemory();

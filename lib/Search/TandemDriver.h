@@ -33,7 +33,9 @@ private:
   bool isClosed() const;
   Weights getWeights(double lambda) const;
   std::vector<Weights> getGuides() const;
-  void searchForms(const Weights &weights, unsigned sweeps);
+  static unsigned getNumSweeps(uint64_t budget, const Relaxation &relaxation,
+                               unsigned least, unsigned most);
+  void searchForms(const Weights &weights);
   double getBestLambda() const;
   void raiseBound();
   void bound(const Weights &weights);

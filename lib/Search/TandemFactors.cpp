@@ -23,6 +23,8 @@ FactorGraph::FactorGraph(const Facts &facts, ChangeTable &table)
       most = std::max(most, signature.seconds);
     dearest += most;
   }
+  for (unsigned i = 0; i < kinds.size(); ++i)
+    setParts(kinds[i], kindTensors[i], kindShapes[i]);
   forbidden = 10 * dearest * static_cast<double>(facts.numStrands) + 1;
 }
 
@@ -110,6 +112,7 @@ void FactorGraph::addFactors() {
     if (isNew) {
       kinds.push_back(std::move(kind));
       kindTensors.push_back(tensor);
+      kindShapes.push_back(shape);
       kindWaits.push_back(mayWait);
     }
     factor.kind = place->second;
@@ -201,111 +204,165 @@ void FactorGraph::setUnaries() {
   }
 }
 
-double FactorGraph::getWeighted(unsigned tensor, const Layout &from,
-                                const Layout &to, bool mayWait) {
-  const ChangeCost &change = table.getCost(tensor, from, to);
-  if (!change.isPossible)
-    return forbidden;
-  double strands = static_cast<double>(facts.numStrands);
-  // What waits is hidden beside computation, its local part included.
-  double local = mayWait ? std::min(weights.computation, weights.waiting[0])
-                         : weights.computation;
-  double price = local * change.local;
-  for (unsigned q = 0; q < kMaxAxes; ++q) {
-    double weight = mayWait ? weights.waiting[q] : weights.collective[q];
-    price += weight * (change.collectiveOnce[q] +
-                       strands * change.collectivePerStrand[q]);
-  }
-  return price + (change.joins ? weights.join : 0);
-}
-
-void FactorGraph::setDistances(FactorKind &kind, unsigned tensor) {
-  const std::vector<Layout> &produced = maps[kind.maps[0]].layouts;
-  bool mayWait = kindWaits[kind.maps.empty() ? 0 : &kind - kinds.data()];
-  // A copy may come from another copy: all layouts that are wanted can be
-  // stations.
-  std::vector<Layout> wanted;
+void FactorGraph::setWanted(FactorKind &kind) {
   for (unsigned slot = 1; slot < kind.maps.size(); ++slot)
     for (const Layout &layout : maps[kind.maps[slot]].layouts)
-      wanted.push_back(layout);
-  std::sort(wanted.begin(), wanted.end());
-  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
-  size_t count = wanted.size();
-  auto findWanted = [&](const Layout &layout) {
-    return std::lower_bound(wanted.begin(), wanted.end(), layout) -
-           wanted.begin();
-  };
-  // Without and with waiting, between wanted layouts.
-  std::vector<double> between[2];
-  for (unsigned waits = 0; waits < (mayWait ? 2 : 1); ++waits) {
-    between[waits].resize(count * count);
-    for (size_t i = 0; i < count; ++i)
-      for (size_t j = 0; j < count; ++j)
-        between[waits][i * count + j] =
-            getWeighted(tensor, wanted[i], wanted[j], waits);
+      kind.wanted.push_back(layout);
+  std::sort(kind.wanted.begin(), kind.wanted.end());
+  kind.wanted.erase(std::unique(kind.wanted.begin(), kind.wanted.end()),
+                    kind.wanted.end());
+  for (unsigned slot = 1; slot < kind.maps.size(); ++slot) {
+    std::vector<unsigned> &indices = kind.wantedOf.emplace_back();
+    for (const Layout &layout : maps[kind.maps[slot]].layouts)
+      indices.push_back(
+          std::lower_bound(kind.wanted.begin(), kind.wanted.end(), layout) -
+          kind.wanted.begin());
   }
-  kind.distances.assign(kind.maps.size() - 1, {});
-  for (unsigned slot = 1; slot < kind.maps.size(); ++slot)
-    kind.distances[slot - 1].resize(produced.size() *
-                                    maps[kind.maps[slot]].layouts.size());
-  kind.levels.assign(produced.size(), {});
-  for (size_t from = 0; from < produced.size(); ++from) {
-    for (unsigned waits = 0; waits < (mayWait ? 2 : 1); ++waits) {
-      std::vector<double> best(count);
-      Layout summed = facts.getSummed(produced[from]);
-      bool isSum = facts.timeAxis >= 0 &&
-                   produced[from][facts.timeAxis] == kReduce &&
-                   facts.tensors[tensor].numUpdateUses > 0;
-      double sum = isSum
-                       ? weights.computation *
-                             table.getCost(tensor, produced[from], summed).local
-                       : 0;
-      for (size_t to = 0; to < count; ++to) {
-        best[to] = getWeighted(tensor, produced[from], wanted[to], waits);
-        if (isSum)
-          best[to] = std::min(
-              best[to], sum + getWeighted(tensor, summed, wanted[to], waits));
-      }
-      for (bool isStable = false; !isStable;) {
-        isStable = true;
-        for (size_t mid = 0; mid < count; ++mid)
-          for (size_t to = 0; to < count; ++to)
-            if (double via = best[mid] + between[waits][mid * count + to];
-                via < best[to] * (1 - 1e-12)) {
-              best[to] = via;
-              isStable = false;
-            }
-      }
-      for (unsigned slot = 1; slot < kind.maps.size(); ++slot) {
-        const std::vector<Layout> &layouts = maps[kind.maps[slot]].layouts;
-        if (bool(waits) != (mayWait && kind.passes[slot] == Pass::Update))
-          continue;
-        for (size_t to = 0; to < layouts.size(); ++to)
-          kind.distances[slot - 1][from * layouts.size() + to] =
-              std::min(best[findWanted(layouts[to])], forbidden);
+}
+
+/// Takes the changes apart; once, whatever the prices.
+void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
+  setWanted(kind);
+  auto getParts = [&](const Layout &from, const Layout &to) {
+    const ChangeCost &change = table.getCost(tensor, from, to);
+    if (!change.isPossible)
+      return FactorKind::Parts{-1, 0, false};
+    return FactorKind::Parts{change.getTotal(facts.numStrands) - change.local,
+                             change.local, change.joins};
+  };
+  auto [known, isNew] =
+      betweenOf.try_emplace({shape, kind.wanted}, betweens.size());
+  kind.between = known->second;
+  if (isNew) {
+    std::vector<FactorKind::Parts> &between = betweens.emplace_back();
+    for (const Layout &from : kind.wanted)
+      for (const Layout &to : kind.wanted)
+        between.push_back(getParts(from, to));
+  }
+  for (const Layout &from : maps[kind.maps[0]].layouts) {
+    // A gradient is summed where it is made.
+    bool isSummed = facts.timeAxis >= 0 && from[facts.timeAxis] == kReduce &&
+                    facts.tensors[tensor].numUpdateUses > 0;
+    Layout summed = facts.getSummed(from);
+    kind.sums.push_back(isSummed ? table.getCost(tensor, from, summed).local
+                                 : -1);
+    for (const Layout &to : kind.wanted) {
+      kind.direct.push_back(getParts(from, to));
+      kind.summed.push_back(isSummed ? getParts(summed, to)
+                                     : FactorKind::Parts{-1, 0, false});
+    }
+  }
+}
+
+double FactorGraph::getDistance(const FactorKind::Parts &parts,
+                                bool waits) const {
+  if (parts.collective < 0)
+    return forbidden;
+  // What waits does so with its local part.
+  double collective = waits ? weights.waiting : weights.collective;
+  double local = waits ? std::min(weights.waiting, weights.computation)
+                       : weights.computation;
+  return std::min(forbidden, collective * parts.collective +
+                                 local * parts.local +
+                                 (parts.joins ? weights.join : 0));
+}
+
+/// Copies may be made from copies. Sequences are the cheapest by all seconds,
+/// so that stations help only where local seconds are priced otherwise.
+void FactorGraph::addStations(const FactorKind &kind,
+                              const std::vector<double> &steps,
+                              const std::vector<bool> &isFinal,
+                              std::vector<double> &best) const {
+  size_t count = kind.wanted.size();
+  for (bool isStable = false; !isStable;) {
+    isStable = true;
+    for (size_t to = 0; to < count; ++to) {
+      if (isFinal[to])
+        continue;
+      double least = best[to];
+      for (size_t mid = 0; mid < count; ++mid)
+        least = std::min(least, best[mid] + steps[to * count + mid]);
+      if (least < best[to] * (1 - 1e-12)) {
+        best[to] = least;
+        isStable = false;
       }
     }
   }
-  for (size_t from = 0; from < produced.size(); ++from) {
+}
+
+/// Distances from a produced layout to all that are wanted.
+std::vector<double>
+FactorGraph::getRow(const FactorKind &kind, size_t produced, bool waits,
+                    const std::vector<double> &steps) const {
+  size_t count = kind.wanted.size();
+  std::vector<double> best(count);
+  std::vector<bool> isFinal(count);
+  bool isCheap =
+      (waits ? weights.waiting : weights.collective) <= weights.computation;
+  double sum = kind.sums[produced];
+  for (size_t to = 0; to < count; ++to) {
+    const FactorKind::Parts &direct = kind.direct[produced * count + to];
+    const FactorKind::Parts &summed = kind.summed[produced * count + to];
+    best[to] = getDistance(direct, waits);
+    isFinal[to] = isCheap && direct.collective >= 0 && direct.local == 0;
+    if (sum >= 0 && summed.collective >= 0)
+      best[to] = std::min(best[to], weights.computation * sum +
+                                        getDistance(summed, waits));
+  }
+  if (weights.isBound)
+    addStations(kind, steps, isFinal, best);
+  return best;
+}
+
+void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
+  size_t count = kind.wanted.size(), numProduced = kind.sums.size();
+  const std::vector<FactorKind::Parts> &between = betweens[kind.between];
+  kind.distances.assign(kind.wantedOf.size(), {});
+  for (bool waits : {false, true}) {
+    if (waits && !mayWait)
+      continue;
+    // By target first, as they are read.
+    std::vector<double> steps(weights.isBound ? count * count : 0);
+    for (size_t from = 0; weights.isBound && from < count; ++from)
+      for (size_t to = 0; to < count; ++to)
+        steps[to * count + from] =
+            getDistance(between[from * count + to], waits);
+    for (size_t produced = 0; produced < numProduced; ++produced) {
+      std::vector<double> row = getRow(kind, produced, waits, steps);
+      for (unsigned user = 0; user < kind.wantedOf.size(); ++user)
+        if (waits == (mayWait && kind.passes[user + 1] == Pass::Update))
+          for (unsigned index : kind.wantedOf[user])
+            kind.distances[user].push_back(row[index]);
+    }
+  }
+  setLevels(kind);
+}
+
+void FactorGraph::setLevels(FactorKind &kind) {
+  size_t numProduced = maps[kind.maps[0]].layouts.size();
+  kind.levels.assign(numProduced, {});
+  kind.levelOf.assign(kind.distances.size(), {});
+  // With one user distances are compared themselves.
+  if (kind.distances.size() == 1)
+    return;
+  for (unsigned user = 0; user < kind.distances.size(); ++user)
+    kind.levelOf[user].resize(kind.distances[user].size());
+  for (size_t from = 0; from < numProduced; ++from) {
     std::vector<double> &levels = kind.levels[from];
     levels.push_back(0);
-    for (unsigned slot = 1; slot < kind.maps.size(); ++slot) {
-      size_t size = maps[kind.maps[slot]].layouts.size();
-      const double *row = kind.distances[slot - 1].data() + from * size;
-      levels.insert(levels.end(), row, row + size);
+    for (const std::vector<double> &distances : kind.distances) {
+      size_t size = distances.size() / numProduced;
+      levels.insert(levels.end(), distances.begin() + from * size,
+                    distances.begin() + (from + 1) * size);
     }
     std::sort(levels.begin(), levels.end());
     levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
-  }
-  kind.levelOf.assign(kind.maps.size() - 1, {});
-  for (unsigned slot = 1; slot < kind.maps.size(); ++slot) {
-    size_t size = maps[kind.maps[slot]].layouts.size();
-    for (size_t i = 0; i < produced.size() * size; ++i) {
-      const std::vector<double> &levels = kind.levels[i / size];
-      kind.levelOf[slot - 1].push_back(
-          std::lower_bound(levels.begin(), levels.end(),
-                           kind.distances[slot - 1][i]) -
-          levels.begin());
+    for (unsigned user = 0; user < kind.distances.size(); ++user) {
+      size_t size = kind.distances[user].size() / numProduced;
+      for (size_t i = from * size; i < (from + 1) * size; ++i)
+        kind.levelOf[user][i] = std::lower_bound(levels.begin(), levels.end(),
+                                                 kind.distances[user][i]) -
+                                levels.begin();
     }
   }
 }
@@ -314,7 +371,7 @@ void FactorGraph::setWeights(const Weights &given) {
   weights = given;
   setUnaries();
   for (unsigned i = 0; i < kinds.size(); ++i)
-    setDistances(kinds[i], kindTensors[i]);
+    setDistances(kinds[i], kindWaits[i]);
 }
 
 double FactorGraph::getChangeCost(const Factor &factor,

@@ -29,16 +29,14 @@ namespace tandem::search {
 
 /// Prices of the relaxation.
 struct Weights {
-  /// Per second of computation, and of collectives on each queue.
-  double computation = 1;
-  std::array<double, cost::kMaxAxes> collective{1, 1, 1, 1};
-  /// The same of collectives that may wait.
-  std::array<double, cost::kMaxAxes> waiting{1, 1, 1, 1};
+  /// Per second of computation, of collectives, and of those that may wait.
+  double computation = 1, collective = 1, waiting = 1;
   /// Seconds per byte that is held all the time, or between the passes.
   double memory = 0;
+  /// Whether no plan may cost less: else the two below may guide a search.
+  bool isBound = false;
   /// Seconds for a change that joins the strands, and the share of computation
-  /// that is not overlapped outside of strands: guidance for a search, zero in
-  /// a bound.
+  /// that is not overlapped outside of strands.
   double join = 0, unsplit = 0;
 };
 
@@ -55,6 +53,22 @@ struct FactorKind {
   /// Weighted seconds from each produced to each wanted layout of a slot
   /// (`distances[slot - 1][produced * wanted.size() + wanted]`).
   std::vector<std::vector<double>> distances;
+  /// What a change is made of: seconds of collectives, of local work, and
+  /// whether strands are joined; negative where there is no change.
+  struct Parts {
+    double collective, local;
+    bool joins;
+  };
+  /// All layouts that are wanted, which may be stations of a change: between
+  /// them, and from each produced layout (or its sum over time) to them.
+  std::vector<cost::Layout> wanted;
+  std::vector<Parts> direct, summed;
+  /// Index into `betweens`.
+  unsigned between = 0;
+  /// Seconds of the sum, per produced layout; negative if there is none.
+  std::vector<double> sums;
+  /// Per slot and layout its index in `wanted`.
+  std::vector<std::vector<unsigned>> wantedOf;
   /// Per produced layout the distinct distances, rising.
   std::vector<std::vector<double>> levels;
   /// Index into `levels[produced]`, like `distances`.
@@ -118,16 +132,27 @@ private:
   void addVariables();
   void addFactors();
   void setUnaries();
-  void setDistances(FactorKind &kind, unsigned tensor);
-  double getWeighted(unsigned tensor, const cost::Layout &from,
-                     const cost::Layout &to, bool mayWait);
+  void setDistances(FactorKind &kind, bool mayWait);
+  void setLevels(FactorKind &kind);
+  void setWanted(FactorKind &kind);
+  void setParts(FactorKind &kind, unsigned tensor, unsigned shape);
+  double getDistance(const FactorKind::Parts &parts, bool waits) const;
+  void addStations(const FactorKind &kind, const std::vector<double> &steps,
+                   const std::vector<bool> &isFinal,
+                   std::vector<double> &best) const;
+  std::vector<double> getRow(const FactorKind &kind, size_t produced,
+                             bool waits,
+                             const std::vector<double> &steps) const;
   double getOperatorCost(unsigned op, const cost::Signature &signature) const;
   bool crossesPasses(unsigned tensor) const;
 
   cost::ChangeTable &table;
   std::map<MapKey, unsigned> mapOf;
   /// A tensor of each kind, and whether its copies for updates may wait.
-  std::vector<unsigned> kindTensors;
+  std::vector<unsigned> kindTensors, kindShapes;
+  /// Changes between wanted layouts, by shape and layouts.
+  std::vector<std::vector<FactorKind::Parts>> betweens;
+  std::map<std::pair<unsigned, std::vector<cost::Layout>>, unsigned> betweenOf;
   std::vector<bool> kindWaits;
 };
 

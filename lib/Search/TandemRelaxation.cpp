@@ -84,6 +84,10 @@ void Relaxation::getMarginals(unsigned index, unsigned slot,
   size_t numProduced = kind.levels.size();
   size_t size = graph.getMap(factor, slot).layouts.size();
   result.assign(size, kInfinity);
+  if (factor.variables.size() == 2) {
+    getPairMarginals(index, slot, result);
+    return;
+  }
   for (unsigned produced = 0; produced < numProduced; ++produced) {
     double own = slot == 0 ? 0 : costs[getMessages(index, 0) + produced];
     if (own == kInfinity)
@@ -106,6 +110,27 @@ void Relaxation::getMarginals(unsigned index, unsigned slot,
     const uint16_t *levelOf = kind.levelOf[slot - 1].data() + produced * size;
     for (size_t i = 0; i < size; ++i)
       result[i] = std::min(result[i], own + levelSums[levelOf[i]]);
+  }
+}
+
+/// The same for a tensor with one user: the distances themselves.
+void Relaxation::getPairMarginals(unsigned index, unsigned slot,
+                                  std::vector<double> &result) const {
+  const Factor &factor = graph.factors[index];
+  const double *distances = graph.kinds[factor.kind].distances[0].data();
+  size_t numProduced = graph.getMap(factor, 0).layouts.size();
+  size_t numWanted = graph.getMap(factor, 1).layouts.size();
+  const double *own = costs.data() + getMessages(index, 1 - slot);
+  for (size_t i = 0; i < numProduced; ++i, distances += numWanted) {
+    if (slot == 0) {
+      double least = kInfinity;
+      for (size_t j = 0; j < numWanted; ++j)
+        least = std::min(least, distances[j] + own[j]);
+      result[i] = least;
+      continue;
+    }
+    for (size_t j = 0; j < numWanted; ++j)
+      result[j] = std::min(result[j], distances[j] + own[i]);
   }
 }
 
@@ -145,28 +170,43 @@ void Relaxation::update(unsigned index, bool isForward) {
   }
 }
 
-void Relaxation::sweep() {
+void Relaxation::pass(bool isForward) {
+  for (size_t i = 0; i < active.size(); ++i)
+    update(active[isForward ? i : active.size() - 1 - i], isForward);
+}
+
+uint64_t Relaxation::getWork() const {
+  uint64_t work = 0;
   for (unsigned variable : active)
-    update(variable, true);
-  for (size_t i = active.size(); i-- > 0;)
-    update(active[i], false);
+    for (auto [index, slot] : graph.variables[variable].slots) {
+      const Factor &factor = graph.factors[index];
+      uint64_t layouts = 0;
+      for (unsigned user = 1; user < factor.variables.size(); ++user)
+        layouts += graph.getMap(factor, user).layouts.size();
+      work += 2 * layouts * graph.getMap(factor, 0).layouts.size();
+    }
+  return work;
+}
+
+double Relaxation::getLeast(unsigned index) const {
+  const Variable &variable = graph.variables[index];
+  const std::vector<double> &unary = graph.unaries[variable.unary];
+  double least = kInfinity;
+  for (unsigned value = 0; value < variable.size; ++value) {
+    double sum = unary[value];
+    for (auto [factor, slot] : variable.slots)
+      sum += messages[getMessages(factor, slot) +
+                      graph.getMap(graph.factors[factor], slot)
+                          .ofSignature[value]];
+    least = std::min(least, sum);
+  }
+  return least;
 }
 
 double Relaxation::getBound() {
   double bound = 0;
-  for (const Variable &variable : graph.variables) {
-    const std::vector<double> &unary = graph.unaries[variable.unary];
-    double least = kInfinity;
-    for (unsigned value = 0; value < variable.size; ++value) {
-      double sum = unary[value];
-      for (auto [factor, slot] : variable.slots)
-        sum += messages[getMessages(factor, slot) +
-                        graph.getMap(graph.factors[factor], slot)
-                            .ofSignature[value]];
-      least = std::min(least, sum);
-    }
-    bound += least;
-  }
+  for (unsigned variable = 0; variable < graph.variables.size(); ++variable)
+    bound += getLeast(variable);
   std::vector<double> marginals;
   for (unsigned i = 0; i < graph.factors.size(); ++i) {
     getMarginals(i, 0, marginals);

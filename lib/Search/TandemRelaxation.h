@@ -28,15 +28,21 @@ struct Move {
 class Relaxation {
 public:
   /// `representatives` folds the graph: only these variables are looked at, the
-  /// others have their messages and values (TandemFold.h). A bound is one only
-  /// if each variable is its own.
+  /// others have their messages and values (TandemFold.h). A bound is one in
+  /// any case.
   Relaxation(const FactorGraph &graph, std::vector<unsigned> representatives);
 
   /// Takes over the messages of another folding of the graph.
   void adopt(const Relaxation &other);
 
-  /// One pass over the variables, and back.
-  void sweep();
+  /// One pass over the variables; there and back.
+  void pass(bool isForward);
+  void sweep() {
+    pass(true);
+    pass(false);
+  }
+  /// About how many numbers a sweep looks at.
+  uint64_t getWork() const;
   /// The bound that the messages give.
   double getBound();
   /// A value per variable: each is chosen after those before it, by what the
@@ -57,6 +63,9 @@ private:
   /// Min-marginals of a factor for a slot, without that slot's own message.
   void getMarginals(unsigned factor, unsigned slot,
                     std::vector<double> &result);
+  void getPairMarginals(unsigned factor, unsigned slot,
+                        std::vector<double> &result) const;
+  double getLeast(unsigned variable) const;
   void fillLevels(unsigned factor, unsigned slot, unsigned produced,
                   std::vector<double> &best) const;
   bool settle(std::vector<unsigned> &values, unsigned variable) const;
