@@ -321,6 +321,8 @@ void Driver::searchExactly() {
 }
 
 SearchResult Driver::finish() {
+  if (!isProven)
+    pool.polish();
   SearchResult result;
   result.numVisited = pool.numPlans + numLabels;
   if (!pool.best) {

@@ -124,7 +124,8 @@ bool LabelOrder::isNoWorse(const Label &a, const Label &b) const {
                    a.nextBytes > b.nextBytes || a.stageBytes > b.stageBytes ||
                    a.workspace > b.workspace || a.closedPeak > b.closedPeak))
     return false;
-  if (hasLimit && !a.waiters.empty() && !isQueueEqual(a, b))
+  if (a.line.seconds > b.line.seconds ||
+      (hasLimit && !a.waiters.empty() && !isQueueEqual(a, b)))
     return false;
   return a.line.seconds + getMostLost(a.line, a.work, a.leaving, b.line, b.work,
                                       b.leaving, facts.numStrands) <=

@@ -12,6 +12,9 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// Divisions that the dynamic program keeps per operator, while plans are
+/// compared and for the one that is returned.
+constexpr unsigned kQuickFront = 8, kCarefulFront = 256;
 
 /// Asks what the plan costs and keeps it if it is the best one.
 double PlanPool::take(const Plan &plan) {
@@ -41,10 +44,11 @@ double PlanPool::take(const Plan &plan) {
 }
 
 /// Finds stages for the plan's signatures, kept and waiting copies.
-double PlanPool::divide(Plan &plan) {
+double PlanPool::divide(Plan &plan, unsigned maxFront) {
   if (!forms.analyse(plan))
     return kInfinity;
   StageLimits limits;
+  limits.maxFront = maxFront;
   limits.memory = facts.problem.memoryLimit;
   if (!stages.plan(forms, plan, limits)) {
     // What waits is only estimated there: the finest division decides.
@@ -75,10 +79,10 @@ bool PlanPool::dropKept(Plan &plan, size_t count) {
 
 /// Keeps as few copies as the limit asks for.
 double PlanPool::fit(Plan &plan) {
-  double seconds = divide(plan);
+  double seconds = divide(plan, kQuickFront);
   size_t count = 1 + plan.kept.size() / 8;
   while (seconds == kInfinity && dropKept(plan, count))
-    seconds = divide(plan);
+    seconds = divide(plan, kQuickFront);
   return seconds;
 }
 
@@ -99,6 +103,13 @@ double PlanPool::offer(const std::vector<unsigned> &signatures) {
 double PlanPool::offer(const Plan &plan) {
   double least = take(plan);
   Plan divided = plan;
-  least = std::min(least, divide(divided));
+  least = std::min(least, divide(divided, kCarefulFront));
   return std::min(least, offer(plan.signatures));
+}
+
+void PlanPool::polish() {
+  if (!best)
+    return;
+  Plan divided = *best;
+  divide(divided, kCarefulFront);
 }

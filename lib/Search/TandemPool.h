@@ -35,6 +35,9 @@ public:
   /// Takes the plan as it is, and with better stages.
   double offer(const cost::Plan &plan);
 
+  /// Divides the best plan into stages once more, with more care.
+  void polish();
+
   /// The best plan so far and what it costs.
   std::optional<cost::Plan> best;
   double seconds = std::numeric_limits<double>::infinity();
@@ -45,7 +48,7 @@ public:
 
 private:
   double take(const cost::Plan &plan);
-  double divide(cost::Plan &plan);
+  double divide(cost::Plan &plan, unsigned maxFront);
   double fit(cost::Plan &plan);
   bool dropKept(cost::Plan &plan, size_t count);
 

@@ -91,7 +91,8 @@ bool StagePlanner::sourcesAgree(unsigned a, unsigned b) const {
 }
 
 bool StagePlanner::isNoWorse(const Front &a, const Front &b) const {
-  if (a.line.previousIsOne != b.line.previousIsOne ||
+  if (a.line.seconds > b.line.seconds ||
+      a.line.previousIsOne != b.line.previousIsOne ||
       a.work.joins != b.work.joins ||
       a.work.dependsOnStrand != b.work.dependsOnStrand ||
       !sourcesAgree(a.begin, b.begin))

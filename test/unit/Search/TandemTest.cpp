@@ -1,0 +1,243 @@
+//===- TandemTest.cpp - what Tandem's own search claims -------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "RandomProblem.h"
+#include "TandemRelaxation.h"
+#include "TandemStages.h"
+#include "Transformer.h"
+#include "tandem/Search/Search.h"
+#include "gtest/gtest.h"
+#include <numeric>
+
+using namespace tandem;
+using namespace tandem::benchmarks;
+using namespace tandem::cost;
+using namespace tandem::cost::test;
+using namespace tandem::search;
+
+static TransformerOptions getSmall(int64_t layers) {
+  TransformerOptions options;
+  options.layers = layers;
+  options.batch = 16;
+  options.sequence = 256;
+  options.width = 512;
+  options.heads = 8;
+  options.hidden = 2048;
+  options.vocabulary = 8192;
+  options.filling = 1;
+  options.mesh = {4, 2};
+  return options;
+}
+
+static SearchProblem makeRandom(uint64_t seed) {
+  RandomOptions options;
+  options.maxPlans = 2000;
+  return makeRandomProblem(seed, options);
+}
+
+static std::vector<unsigned> getOwn(const FactorGraph &graph) {
+  std::vector<unsigned> own(graph.variables.size());
+  std::iota(own.begin(), own.end(), 0);
+  return own;
+}
+
+/// The weights of docs/rationale/search.md, *Bound*.
+static Weights makeWeights(const SearchProblem &problem, double lambda) {
+  Interference interference(problem);
+  Weights weights;
+  weights.isBound = true;
+  weights.computation =
+      std::min(1.0, lambda + (1 - lambda) * interference.gamma);
+  weights.collective = weights.waiting =
+      std::min(1.0, 1 - lambda + lambda * interference.beta) /
+      std::max(1u, problem.getNumQueues());
+  return weights;
+}
+
+TEST(TandemTest, boundsAreBelowTheOptimum) {
+  double closest = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    SearchProblem problem = makeRandom(seed);
+    SearchResult exact = searchTandem(problem, {});
+    ASSERT_TRUE(exact.plan) << seed << ": " << exact.error;
+    ASSERT_TRUE(exact.plan->isOptimal) << seed;
+    Facts facts(problem);
+    ChangeTable table(problem);
+    FactorGraph graph(facts, table);
+    for (double lambda : {0.0, 0.3, 0.6, 0.9, 1.0})
+      for (double memory : {0.0, 1e-10}) {
+        Weights weights = makeWeights(problem, lambda);
+        weights.memory = memory;
+        graph.setWeights(weights);
+        Relaxation relaxation(graph, getOwn(graph));
+        double before = relaxation.getBound();
+        for (int i = 0; i < 6; ++i) {
+          relaxation.sweep();
+          double bound = relaxation.getBound();
+          EXPECT_GE(bound, before - 1e-9 * graph.forbidden) << seed;
+          before = bound;
+        }
+        double bound = before - memory * static_cast<double>(exact.plan->peak);
+        EXPECT_LE(bound, exact.plan->cost * (1 + 1e-9)) << seed;
+        closest = std::max(closest, bound / exact.plan->cost);
+      }
+  }
+  // They are not trivially so.
+  EXPECT_GT(closest, 0.8);
+}
+
+/// What `bound` minimises is met by its own values.
+TEST(TandemTest, valuesMeetTheBoundOnALayeredStep) {
+  SearchProblem problem = makeTransformer(getSmall(3));
+  Facts facts(problem);
+  ChangeTable table(problem);
+  FactorGraph graph(facts, table);
+  graph.setWeights(makeWeights(problem, 0.7));
+  Relaxation relaxation(graph, getOwn(graph));
+  for (int i = 0; i < 20; ++i)
+    relaxation.sweep();
+  std::vector<unsigned> values = relaxation.round();
+  relaxation.descend(values, 5);
+  double bound = relaxation.getBound(), cost = relaxation.getCost(values);
+  EXPECT_LE(bound, cost * (1 + 1e-9));
+  EXPECT_GE(bound, 0.99 * cost);
+}
+
+TEST(TandemTest, stagesOfTheOptimumAreFoundAgain) {
+  for (uint64_t seed = 200; seed < 350; ++seed) {
+    SearchProblem problem = makeRandom(seed);
+    SearchResult exact = searchTandem(problem, {});
+    ASSERT_TRUE(exact.plan) << seed;
+    Facts facts(problem);
+    ChangeTable table(problem);
+    FixedForms forms(facts, table);
+    ASSERT_TRUE(forms.analyse(*exact.plan)) << seed;
+    Plan plan = *exact.plan;
+    std::optional<double> seconds =
+        StagePlanner(facts).plan(forms, plan, StageLimits());
+    ASSERT_TRUE(seconds) << seed;
+    EXPECT_NEAR(*seconds, exact.plan->cost, 1e-9 * exact.plan->cost) << seed;
+  }
+}
+
+/// No division that moves, adds or removes one boundary is cheaper.
+static void checkBoundaries(const SearchProblem &problem, const Plan &plan) {
+  ChangeTable table(problem);
+  auto check = [&](std::vector<unsigned> ends) {
+    std::sort(ends.begin(), ends.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+    Plan other = plan;
+    other.stageEnds = std::move(ends);
+    std::string error;
+    if (std::optional<CostReport> report =
+            cost::cost(problem, other, table, error))
+      EXPECT_GE(report->seconds, plan.cost * (1 - 1e-9));
+  };
+  unsigned numOperators = problem.operators.size();
+  for (unsigned op = 1; op < numOperators; ++op) {
+    std::vector<unsigned> added = plan.stageEnds;
+    added.push_back(op);
+    check(added);
+  }
+  for (size_t i = 0; i + 1 < plan.stageEnds.size(); ++i) {
+    std::vector<unsigned> removed = plan.stageEnds;
+    removed.erase(removed.begin() + i);
+    check(removed);
+    for (unsigned distance = 1; distance <= 3; ++distance)
+      for (bool forward : {false, true}) {
+        std::vector<unsigned> moved = plan.stageEnds;
+        moved[i] = forward ? moved[i] + distance
+                           : moved[i] - std::min(moved[i] - 1, distance);
+        if (moved[i] < numOperators)
+          check(moved);
+      }
+  }
+}
+
+TEST(TandemTest, noOtherBoundaryIsCheaper) {
+  SearchProblem problem = makeTransformer(getSmall(2));
+  SearchResult result = searchTandem(problem, {});
+  ASSERT_TRUE(result.plan) << result.error;
+  checkBoundaries(problem, *result.plan);
+}
+
+TEST(TandemTest, repeatedLayersGetAPlanNearItsBound) {
+  SearchProblem problem = makeTransformer(getSmall(6));
+  SearchResult result = searchTandem(problem, {});
+  ASSERT_TRUE(result.plan) << result.error;
+  std::string error;
+  EXPECT_TRUE(verifyPlan(problem, *result.plan, error)) << error;
+  EXPECT_GT(result.plan->lowerBound, 0.85 * result.plan->cost);
+}
+
+TEST(TandemTest, equalProblemsGetEqualPlans) {
+  SearchProblem problem = makeTransformer(getSmall(1));
+  SearchResult first = searchTandem(problem, {});
+  SearchResult second = searchTandem(problem, {});
+  ASSERT_TRUE(first.plan && second.plan);
+  EXPECT_EQ(print(problem, *first.plan), print(problem, *second.plan));
+}
+
+TEST(TandemTest, isNoWorseThanItsStarts) {
+  SearchProblem problem = makeTransformer(getSmall(1));
+  SearchResult first = searchTandem(problem, {});
+  ASSERT_TRUE(first.plan) << first.error;
+  // With other prices the same plan is a start.
+  for (Axis &axis : problem.axes)
+    for (ChangeRate &rate : axis.rates)
+      rate.secondsPerByte *= 20;
+  Plan start = *first.plan;
+  std::string error;
+  ASSERT_TRUE(derive(problem, start, error)) << error;
+  SearchOptions options;
+  options.starts.push_back(start);
+  options.timeLimit = 1e-9;
+  SearchResult second = searchTandem(problem, options);
+  ASSERT_TRUE(second.plan) << second.error;
+  EXPECT_LE(second.plan->cost, start.cost);
+}
+
+TEST(TandemTest, anInterruptedSearchReturnsAPlan) {
+  SearchProblem problem = makeTransformer(getSmall(2));
+  SearchOptions options;
+  int calls = 0;
+  options.progress = [&](double, double, double) { return ++calls < 2; };
+  SearchResult result = searchTandem(problem, options);
+  ASSERT_TRUE(result.plan) << result.error;
+  EXPECT_EQ(calls, 2);
+  std::string error;
+  EXPECT_TRUE(verifyPlan(problem, *result.plan, error)) << error;
+  EXPECT_FALSE(result.plan->isOptimal);
+}
+
+TEST(TandemTest, memoryIsNeverExceeded) {
+  SearchProblem problem = makeTransformer(getSmall(1));
+  SearchResult free = searchTandem(problem, {});
+  ASSERT_TRUE(free.plan) << free.error;
+  for (double share : {0.8, 0.5}) {
+    problem.memoryLimit =
+        static_cast<int64_t>(share * static_cast<double>(free.plan->peak));
+    SearchResult tight = searchTandem(problem, {});
+    if (!tight.plan) {
+      EXPECT_NE(tight.error.find("bytes"), std::string::npos) << tight.error;
+      continue;
+    }
+    EXPECT_LE(tight.plan->peak, problem.memoryLimit);
+    EXPECT_GE(tight.plan->cost, free.plan->lowerBound);
+  }
+}
+
+TEST(TandemTest, tooLittleMemoryIsProven) {
+  SearchProblem problem = makeTransformer(getSmall(2));
+  problem.memoryLimit = 1000;
+  SearchResult result = searchTandem(problem, {});
+  EXPECT_FALSE(result.plan);
+  EXPECT_TRUE(result.isInfeasible);
+  EXPECT_NE(result.error.find("more than the limit of 1000"), std::string::npos)
+      << result.error;
+  EXPECT_NE(result.error.find("the largest tensors are"), std::string::npos);
+}
