@@ -229,7 +229,7 @@ void Driver::bound(const Weights &weights) {
 void Driver::raiseBound() {
   double last = -1;
   for (unsigned i = 0; i < 3 && !isClosed(); ++i) {
-    double lambda = facts.numStrands == 1 ? 1 : getBestLambda();
+    double lambda = facts.numStrands == 1 || i == 0 ? 1 : getBestLambda();
     if (lambda == last)
       return;
     bound(getWeights(lambda));
