@@ -25,6 +25,10 @@ constexpr uint64_t kMoveWork = 200'000;
 /// Numbers that sweeps of one search for forms, or of the whole problem for a
 /// bound, may look at.
 constexpr uint64_t kFormWork = 200'000'000, kBoundWork = 4'000'000'000;
+/// Prices of memory that are tried.
+constexpr unsigned kMemoryRounds = 5;
+/// Weights that are tried for the bound.
+constexpr unsigned kMaxBounds = 5;
 /// Problems of up to this many operators are searched exactly.
 constexpr unsigned kMaxExact = 120;
 
@@ -57,51 +61,67 @@ bool Driver::isClosed() const {
 
 /// Weights whose relaxed cost bounds every plan (docs/rationale/search.md,
 /// *Bound*): lambda is the weight of the arm of a slot's maximum in which
-/// computation is the longer side.
-Weights Driver::getWeights(double lambda) const {
+/// computation is the longer side, in the first slots of stages and in the
+/// second ones; the others lie between.
+Weights Driver::getWeights(double first, double second) const {
   Interference interference(problem);
   double beta = interference.beta, gamma = interference.gamma;
-  double computation = std::min(1.0, lambda + (1 - lambda) * gamma);
-  double collective = std::min(1.0, 1 - lambda + lambda * beta);
+  auto getComputation = [&](double lambda) {
+    return std::min(1.0, lambda + (1 - lambda) * gamma);
+  };
+  auto getCollective = [&](double lambda) {
+    return std::min(1.0, 1 - lambda + lambda * beta);
+  };
   // Of the largest sum over the queues each one is an equal share.
   double share = 1.0 / std::max(1u, problem.getNumQueues());
+  double k = static_cast<double>(facts.numStrands);
+  double other = (first + second) / 2;
   Weights weights;
   weights.isBound = true;
-  weights.computation = computation;
-  weights.collective = weights.waiting = share * collective;
+  weights.joined = share;
   if (facts.numStrands == 1) {
     // Every slot is serial; only what waits is hidden.
-    weights.computation = 1;
-    weights.collective = share;
+    weights.collectiveOnce = weights.collectiveSplit = share;
     weights.waiting = share * beta;
+    return weights;
   }
+  weights.once = getComputation(second);
+  weights.sums = getComputation(first);
+  weights.split = (getComputation(first) + getComputation(second) +
+                   (k - 2) * getComputation(other)) /
+                  k;
+  weights.collectiveOnce = share * getCollective(first);
+  weights.collectiveSplit = share *
+                            (getCollective(first) + getCollective(second) +
+                             (k - 2) * getCollective(other)) /
+                            k;
+  weights.waiting = share * getCollective(second);
   return weights;
 }
 
 /// Weights that lead to good plans; no bounds.
 std::vector<Weights> Driver::getGuides() const {
-  std::vector<Weights> guides;
+  std::vector<Weights> guides(2);
   double scale = std::isfinite(pool.seconds) ? pool.seconds : 1;
   double join = scale / static_cast<double>(problem.operators.size());
-  auto add = [&](double collective, double waiting, double joins) {
+  guides[1].waiting = 0.2;
+  auto add = [&](double split, double collectiveOnce, double collectiveSplit,
+                 double joins) {
     Weights weights;
-    weights.collective = collective;
-    weights.waiting = waiting;
-    weights.join = joins;
-    weights.unsplit = joins > 0;
-    // Less than one, so that what is not overlapped can weigh more.
-    if (joins > 0 && collective < 1) {
-      weights.computation = 1 - collective;
-    }
+    weights.split = split;
+    weights.collectiveOnce = collectiveOnce;
+    weights.collectiveSplit = collectiveSplit;
+    weights.waiting = std::min(collectiveSplit, 0.1);
+    weights.join = joins * join;
     guides.push_back(weights);
   };
-  add(1, 1, 0);
-  add(1, 0.2, 0);
+  add(1, 0.5, 0.5, 0);
   if (facts.numStrands > 1) {
-    add(0.03, 0.03, join / 2);
-    add(0.2, 0.1, join / 2);
-    add(0.5, 0.2, join / 8);
-    add(0.5, 0.2, join * 4);
+    add(0.8, 0.2, 0.2, 0.5);
+    add(0.97, 0.03, 0.03, 0.5);
+    add(1, 1, 0.1, 0);
+    add(0.5, 0.5, 0.5, 0.1);
+    add(1, 0.5, 0.2, 4);
   }
   // What holds less often communicates less, too.
   if (pool.leastPeak < std::numeric_limits<int64_t>::max()) {
@@ -112,20 +132,32 @@ std::vector<Weights> Driver::getGuides() const {
   return guides;
 }
 
-double Driver::getBestLambda() const {
-  double best = 0, bestBound = -kInfinity;
-  for (int i = 0; i <= 100; ++i) {
-    double lambda = i / 100.0;
-    Weights weights = getWeights(lambda);
-    double least = kInfinity;
-    for (const PlanTotals &totals : pool.totals)
-      least = std::min(least, weights.computation * totals.computation +
-                                  weights.collective * totals.collective);
-    if (least >= bestBound) {
-      best = lambda;
-      bestBound = least;
+static double getPrice(const Weights &weights, const PlanTotals &totals) {
+  return weights.once * totals.once + weights.split * totals.split +
+         weights.collectiveOnce * totals.collectiveOnce +
+         weights.collectiveSplit * totals.collectiveSplit +
+         weights.joined * totals.joined + weights.waiting * totals.waiting;
+}
+
+/// The bound's weights under which the plans so far cost the most.
+Weights Driver::getBestWeights() const {
+  Weights best = getWeights(1, 1);
+  double bestBound = -kInfinity;
+  constexpr int kSteps = 20;
+  // The first weight is no larger than the second one: the distances of
+  // `FactorGraph` rest on it.
+  for (int second = 0; second <= kSteps; ++second)
+    for (int first = 0; first <= second; ++first) {
+      Weights weights =
+          getWeights(double(first) / kSteps, double(second) / kSteps);
+      double least = kInfinity;
+      for (const PlanTotals &totals : pool.totals)
+        least = std::min(least, getPrice(weights, totals));
+      if (least >= bestBound) {
+        best = weights;
+        bestBound = least;
+      }
     }
-  }
   return best;
 }
 
@@ -155,14 +187,16 @@ unsigned Driver::getNumSweeps(uint64_t budget, const Relaxation &relaxation,
   return std::clamp<uint64_t>(sweeps, least, most);
 }
 
-void Driver::searchForms(const Weights &weights) {
+double Driver::searchForms(const Weights &weights) {
   graph.setWeights(weights);
+  // Messages of other prices are a worse start than none.
+  folded.reset();
   unsigned sweeps = getNumSweeps(kFormWork, folded, 3, 12);
   for (unsigned i = 0; i < sweeps; ++i)
     folded.sweep();
   std::vector<unsigned> values = folded.round();
   folded.descend(values, 4);
-  pool.offer(getSignatures(values));
+  return pool.offer(getSignatures(values));
 }
 
 /// Changes one variable, and all that repeat it, and what lies next to them.
@@ -197,7 +231,8 @@ void Driver::improve() {
 
 void Driver::bound(const Weights &weights) {
   graph.setWeights(weights);
-  unsigned sweeps = getNumSweeps(kFormWork, folded, 4, 8);
+  folded.reset();
+  unsigned sweeps = getNumSweeps(kFormWork, folded, 6, 20);
   for (unsigned i = 0; i < sweeps; ++i)
     folded.sweep();
   std::vector<unsigned> values = folded.round();
@@ -227,13 +262,15 @@ void Driver::bound(const Weights &weights) {
 }
 
 void Driver::raiseBound() {
-  double last = -1;
-  for (unsigned i = 0; i < 3 && !isClosed(); ++i) {
-    double lambda = facts.numStrands == 1 || i == 0 ? 1 : getBestLambda();
-    if (lambda == last)
+  Weights weights = getWeights(1, 1);
+  for (unsigned i = 0; i < kMaxBounds && !isClosed(); ++i) {
+    double before = lowerBound;
+    bound(weights);
+    if (isStopped || facts.numStrands == 1)
       return;
-    bound(getWeights(lambda));
-    last = lambda;
+    if (i > 1 && lowerBound - before < 1e-3 * lowerBound)
+      return;
+    weights = getBestWeights();
   }
 }
 
@@ -241,26 +278,27 @@ void Driver::raiseBound() {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// Bytes get a price, which rises until the plan fits.
+/// Bytes get a price: the lowest one whose plan fits.
 void Driver::fitMemory() {
   if (problem.memoryLimit == std::numeric_limits<int64_t>::max())
     return;
   double scale = 0;
   for (const PlanTotals &totals : pool.totals)
-    scale = std::max(scale, totals.computation + totals.collective);
+    scale = std::max(scale, totals.getSum());
   double unit = (scale + 1e-6) / static_cast<double>(problem.memoryLimit + 1);
-  for (const Weights &guide : getGuides())
-    for (double factor : {0.01, 0.1, 1.0, 10.0, 1000.0}) {
+  std::vector<Weights> guides = getGuides();
+  for (size_t i = 1; i < std::min<size_t>(guides.size(), 4); ++i) {
+    // Between a price that is too low and one that is not.
+    double low = 1e-3, high = kInfinity, factor = 0.03;
+    for (unsigned round = 0; round < kMemoryRounds; ++round) {
       if (pool.best && !proceeds(0.4))
         return;
-      Weights weights = guide;
+      Weights weights = guides[i];
       weights.memory = factor * unit;
-      double before = pool.seconds;
-      searchForms(weights);
-      // A higher price than one that fits only makes the plan slower.
-      if (pool.best && pool.seconds == before)
-        break;
+      (searchForms(weights) < kInfinity ? high : low) = factor;
+      factor = high < kInfinity ? std::sqrt(low * high) : 10 * factor;
     }
+  }
 }
 
 /// Every plan holds what is resident, and what the backward pass needs of the

@@ -31,12 +31,12 @@ public:
 private:
   bool proceeds(double done);
   bool isClosed() const;
-  Weights getWeights(double lambda) const;
+  Weights getWeights(double first, double second) const;
   std::vector<Weights> getGuides() const;
   static unsigned getNumSweeps(uint64_t budget, const Relaxation &relaxation,
                                unsigned least, unsigned most);
-  void searchForms(const Weights &weights);
-  double getBestLambda() const;
+  double searchForms(const Weights &weights);
+  Weights getBestWeights() const;
   void raiseBound();
   void bound(const Weights &weights);
   void fitMemory();

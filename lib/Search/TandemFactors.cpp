@@ -177,11 +177,9 @@ double FactorGraph::getOperatorCost(unsigned op,
   double price = 0;
   if (!facts.isArgument(op)) {
     bool isSplit = facts.isPerStrand(signature);
-    double strands = isSplit ? static_cast<double>(facts.numStrands) : 1;
-    double weight = weights.computation;
-    if (!isSplit && info.pass != Pass::Update)
-      weight += weights.unsplit * (1 - weight);
-    price += weight * strands * signature.seconds;
+    price += isSplit ? weights.split * static_cast<double>(facts.numStrands) *
+                           signature.seconds
+                     : weights.once * signature.seconds;
   }
   for (unsigned i = 0; i < info.results.size(); ++i)
     if (isHeld(info.results[i]))
@@ -225,10 +223,18 @@ void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
   setWanted(kind);
   auto getParts = [&](const Layout &from, const Layout &to) {
     const ChangeCost &change = table.getCost(tensor, from, to);
+    FactorKind::Parts parts;
     if (!change.isPossible)
-      return FactorKind::Parts{-1, 0, false};
-    return FactorKind::Parts{change.getTotal(facts.numStrands) - change.local,
-                             change.local, change.joins};
+      return parts;
+    parts.once = 0;
+    parts.local = change.local;
+    parts.joins = change.joins;
+    for (unsigned q = 0; q < kMaxAxes; ++q) {
+      parts.once += change.collectiveOnce[q];
+      parts.split +=
+          static_cast<double>(facts.numStrands) * change.collectivePerStrand[q];
+    }
+    return parts;
   };
   auto [known, isNew] =
       betweenOf.try_emplace({shape, kind.wanted}, betweens.size());
@@ -249,26 +255,30 @@ void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
     for (const Layout &to : kind.wanted) {
       kind.direct.push_back(getParts(from, to));
       kind.summed.push_back(isSummed ? getParts(summed, to)
-                                     : FactorKind::Parts{-1, 0, false});
+                                     : FactorKind::Parts());
     }
   }
 }
 
 double FactorGraph::getDistance(const FactorKind::Parts &parts,
                                 bool waits) const {
-  if (parts.collective < 0)
+  if (parts.once < 0)
     return forbidden;
+  double price = weights.collectiveOnce * parts.once +
+                 weights.collectiveSplit * parts.split;
+  // What joins the strands makes its stage serial.
+  if (parts.joins)
+    price = weights.joined * (parts.once + parts.split) + parts.local +
+            weights.join;
   // What waits does so with its local part.
-  double collective = waits ? weights.waiting : weights.collective;
-  double local = waits ? std::min(weights.waiting, weights.computation)
-                       : weights.computation;
-  return std::min(forbidden, collective * parts.collective +
-                                 local * parts.local +
-                                 (parts.joins ? weights.join : 0));
+  if (waits)
+    price = weights.waiting * (parts.once + parts.split + parts.local);
+  return std::min(forbidden, price);
 }
 
-/// Copies may be made from copies. Sequences are the cheapest by all seconds,
-/// so that stations help only where local seconds are priced otherwise.
+/// Copies may be made from copies. Changes are the cheapest by all seconds, so
+/// that stations help only where the seconds of the direct one have not the
+/// lowest price.
 void FactorGraph::addStations(const FactorKind &kind,
                               const std::vector<double> &steps,
                               const std::vector<bool> &isFinal,
@@ -297,17 +307,15 @@ FactorGraph::getRow(const FactorKind &kind, size_t produced, bool waits,
   size_t count = kind.wanted.size();
   std::vector<double> best(count);
   std::vector<bool> isFinal(count);
-  bool isCheap =
-      (waits ? weights.waiting : weights.collective) <= weights.computation;
   double sum = kind.sums[produced];
   for (size_t to = 0; to < count; ++to) {
     const FactorKind::Parts &direct = kind.direct[produced * count + to];
     const FactorKind::Parts &summed = kind.summed[produced * count + to];
     best[to] = getDistance(direct, waits);
-    isFinal[to] = isCheap && direct.collective >= 0 && direct.local == 0;
-    if (sum >= 0 && summed.collective >= 0)
-      best[to] = std::min(best[to], weights.computation * sum +
-                                        getDistance(summed, waits));
+    isFinal[to] = waits || (direct.once == 0 && !direct.joins);
+    if (sum >= 0 && summed.once >= 0)
+      best[to] =
+          std::min(best[to], weights.sums * sum + getDistance(summed, waits));
   }
   if (weights.isBound)
     addStations(kind, steps, isFinal, best);

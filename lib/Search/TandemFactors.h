@@ -27,17 +27,20 @@
 
 namespace tandem::search {
 
-/// Prices of the relaxation.
+/// Prices of the relaxation, per second (docs/rationale/search.md, *Bound*).
 struct Weights {
-  /// Per second of computation, of collectives, and of those that may wait.
-  double computation = 1, collective = 1, waiting = 1;
+  /// Computation: of operators that do not depend on the strand, of the others
+  /// over all strands, and of sums over time.
+  double once = 1, split = 1, sums = 1;
+  /// Collectives: made once, made by every strand, of changes that join the
+  /// strands, and those that may wait.
+  double collectiveOnce = 1, collectiveSplit = 1, joined = 1, waiting = 1;
   /// Seconds per byte that is held all the time, or between the passes.
   double memory = 0;
-  /// Whether no plan may cost less: else the two below may guide a search.
+  /// Whether no plan may cost less: else the next one may guide a search.
   bool isBound = false;
-  /// Seconds for a change that joins the strands, and the share of computation
-  /// that is not overlapped outside of strands.
-  double join = 0, unsplit = 0;
+  /// Seconds for a change that joins the strands.
+  double join = 0;
 };
 
 /// The distinct layouts of one operand or result over an operator's signatures.
@@ -53,11 +56,12 @@ struct FactorKind {
   /// Weighted seconds from each produced to each wanted layout of a slot
   /// (`distances[slot - 1][produced * wanted.size() + wanted]`).
   std::vector<std::vector<double>> distances;
-  /// What a change is made of: seconds of collectives, of local work, and
-  /// whether strands are joined; negative where there is no change.
+  /// What a change is made of: seconds of collectives made once and by all
+  /// strands together, and of local work, which joins the strands. Negative
+  /// where there is no change.
   struct Parts {
-    double collective, local;
-    bool joins;
+    double once = -1, split = 0, local = 0;
+    bool joins = false;
   };
   /// All layouts that are wanted, which may be stations of a change: between
   /// them, and from each produced layout (or its sum over time) to them.

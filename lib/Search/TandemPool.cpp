@@ -16,6 +16,38 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// compared and for the one that is returned.
 constexpr unsigned kQuickFront = 8, kCarefulFront = 256;
 
+void PlanPool::addTotals(const Plan &plan, const CostReport &report) {
+  PlanTotals &sums = totals.emplace_back();
+  double strands = static_cast<double>(facts.numStrands);
+  for (unsigned op = 0; op < plan.signatures.size(); ++op) {
+    const Signature &signature =
+        facts.problem.getSignatures(op)[plan.signatures[op]];
+    if (facts.isArgument(op))
+      continue;
+    if (facts.isPerStrand(signature))
+      sums.split += strands * signature.seconds;
+    else
+      sums.once += signature.seconds;
+  }
+  for (const CopyChange &change : report.changes) {
+    const ChangeCost &cost =
+        table.getCost(change.copy.tensor, change.from, change.copy.layout);
+    double once = 0, split = 0;
+    for (unsigned q = 0; q < kMaxAxes; ++q) {
+      once += cost.collectiveOnce[q];
+      split += strands * cost.collectivePerStrand[q];
+    }
+    if (change.waits) {
+      sums.waiting += once + split;
+    } else if (cost.joins) {
+      sums.joined += once + split;
+    } else {
+      sums.collectiveOnce += once;
+      sums.collectiveSplit += split;
+    }
+  }
+}
+
 /// Asks what the plan costs and keeps it if it is the best one.
 double PlanPool::take(const Plan &plan) {
   ++numPlans;
@@ -24,15 +56,7 @@ double PlanPool::take(const Plan &plan) {
       cost::cost(facts.problem, plan, table, error);
   if (!report)
     return kInfinity;
-  PlanTotals sums;
-  for (const Step &step : report->steps) {
-    sums.computation += step.computation;
-    sums.collective += step.collective;
-  }
-  for (const Slot &slot : report->slots)
-    sums.collective += slot.waited;
-  sums.collective += report->exposedWait;
-  totals.push_back(sums);
+  addTotals(plan, *report);
   leastPeak = std::min(leastPeak, report->peak);
   if (report->peak > facts.problem.memoryLimit)
     return kInfinity;

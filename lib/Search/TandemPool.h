@@ -19,9 +19,14 @@
 
 namespace tandem::search {
 
-/// What a plan's steps sum up to: for the choice of a bound's weights.
+/// What a plan's seconds sum up to, by what they are priced for (`Weights`).
 struct PlanTotals {
-  double computation = 0, collective = 0; // s
+  double once = 0, split = 0, collectiveOnce = 0, collectiveSplit = 0,
+         joined = 0, waiting = 0;
+
+  double getSum() const {
+    return once + split + collectiveOnce + collectiveSplit + joined + waiting;
+  }
 };
 
 class PlanPool {
@@ -48,6 +53,7 @@ public:
 
 private:
   double take(const cost::Plan &plan);
+  void addTotals(const cost::Plan &plan, const cost::CostReport &report);
   double divide(cost::Plan &plan, unsigned maxFront);
   double fit(cost::Plan &plan);
   bool dropKept(cost::Plan &plan, size_t count);

@@ -45,6 +45,11 @@ Relaxation::Relaxation(const FactorGraph &graph, std::vector<unsigned> given)
   }
 }
 
+void Relaxation::reset() {
+  std::fill(messages.begin(), messages.end(), 0);
+  std::fill(costs.begin(), costs.end(), 0);
+}
+
 void Relaxation::adopt(const Relaxation &other) {
   for (unsigned i = 0; i < graph.factors.size(); ++i)
     for (unsigned slot = 0; slot < graph.factors[i].variables.size(); ++slot) {

@@ -32,6 +32,8 @@ public:
   /// any case.
   Relaxation(const FactorGraph &graph, std::vector<unsigned> representatives);
 
+  /// Forgets all messages.
+  void reset();
   /// Takes over the messages of another folding of the graph.
   void adopt(const Relaxation &other);
 

@@ -108,12 +108,15 @@ bool StagePlanner::isNoWorse(const Front &a, const Front &b) const {
 }
 
 void StagePlanner::prune() {
-  // Good ones first, so that few comparisons are needed.
+  // Good ones first, so that few comparisons are needed. What waits costs beta
+  // where it is hidden and one where it is not.
+  double waits = (1 + Interference(problem).beta) / 2;
   auto getRank = [&](const Front &front) {
     return front.line.seconds + front.line.previous +
            static_cast<double>(facts.numStrands) *
                front.work.computationPerStrand +
-           front.work.computationOnce;
+           front.work.computationOnce +
+           waits * (front.line.waiting + front.line.arriving + front.leaving);
   };
   std::sort(fronts.begin(), fronts.end(), [&](const Front &a, const Front &b) {
     double left = getRank(a), right = getRank(b);
