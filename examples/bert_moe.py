@@ -10,10 +10,10 @@ from moe import MoE
 from torch import nn
 
 PRESETS = {
-    "tiny": dict(layers=2, width=32, heads=4, hidden=64, experts=4, sequence=16, batch=16),
-    "bench": dict(layers=6, width=384, heads=6, hidden=1536, experts=4, sequence=128, batch=8),
+    "tiny": dict(layers=2, width=32, heads=4, hidden=64, experts=4, seq=16, batch=16),
+    "bench": dict(layers=6, width=384, heads=6, hidden=1536, experts=4, seq=128, batch=8),
     "paper": dict(
-        layers=8, width=768, heads=12, hidden=3072, experts=8, sequence=128, batch=256, vocab=30720
+        layers=8, width=768, heads=12, hidden=3072, experts=8, seq=128, batch=256, vocab=30720
     ),
 }
 
@@ -28,13 +28,12 @@ class Attention(nn.Module):
         self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, x):
-        batch, sequence, width = x.shape
+        batch, seq, width = x.shape
         q, k, v = (
-            f(x).view(batch, sequence, self.heads, -1).transpose(1, 2)
-            for f in (self.q, self.k, self.v)
+            f(x).view(batch, seq, self.heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v)
         )
         y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.p if self.training else 0.0)
-        return self.out(y.transpose(1, 2).reshape(batch, sequence, width))
+        return self.out(y.transpose(1, 2).reshape(batch, seq, width))
 
 
 class MLP(nn.Module):
@@ -63,10 +62,10 @@ class Block(nn.Module):
 
 
 class Bert(nn.Module):
-    def __init__(self, layers, width, heads, hidden, vocab, sequence, dropout, moe):
+    def __init__(self, layers, width, heads, hidden, vocab, seq, dropout, moe):
         super().__init__()
         self.tokens = nn.Embedding(vocab, width)
-        self.positions = nn.Embedding(sequence, width)
+        self.positions = nn.Embedding(seq, width)
         self.norm, self.dropout = nn.LayerNorm(width), nn.Dropout(dropout)
         self.layers = nn.ModuleList(
             Block(width, heads, dropout, MoE(width, hidden, **moe) if i % 2 else MLP(width, hidden))
@@ -101,7 +100,7 @@ def model(
     heads,
     hidden,
     experts,
-    sequence,
+    seq,
     vocab=256,
     dropout=0.1,
     gate="sgmoe",
@@ -110,7 +109,7 @@ def model(
     **_,
 ):
     moe = dict(experts=experts, gate=gate, capacity=capacity, group=group)
-    return Bert(layers, width, heads, hidden, vocab, sequence, dropout, moe)
+    return Bert(layers, width, heads, hidden, vocab, seq, dropout, moe)
 
 
 def loss(model, batch):
@@ -123,9 +122,9 @@ def optimizer(model):
     return torch.optim.Adam(model.parameters(), lr=1e-3)
 
 
-def batches(batch, sequence, vocab=256, text=None, **_):
+def batches(batch, seq, vocab=256, text=None, **_):
     generator = torch.Generator().manual_seed(1)
-    for window in windows(batch, sequence, min(vocab, 256), text):
+    for window in windows(batch, seq, min(vocab, 256), text):
         hidden = torch.rand(window.shape, generator=generator) < MASK_SHARE
         hidden[:, 0] = True
         yield {

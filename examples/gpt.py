@@ -8,10 +8,10 @@ from example_data import windows
 from torch import nn
 
 PRESETS = {
-    "tiny": dict(layers=2, width=32, heads=4, sequence=16, batch=16),
-    "bench": dict(layers=6, width=384, heads=6, sequence=128, batch=8),
-    "12layers": dict(layers=12, width=768, heads=12, sequence=256, batch=8),
-    "175b": dict(layers=96, width=12288, heads=96, sequence=2048, batch=32, vocab=50304),
+    "tiny": dict(layers=2, width=32, heads=4, seq=16, batch=16),
+    "bench": dict(layers=6, width=384, heads=6, seq=128, batch=8),
+    "12layers": dict(layers=12, width=768, heads=12, seq=256, batch=8),
+    "175b": dict(layers=96, width=12288, heads=96, seq=2048, batch=32, vocab=50304),
 }
 
 
@@ -29,12 +29,12 @@ class Attention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x):
-        batch, sequence, width = x.shape
+        batch, seq, width = x.shape
         q, k, v = self.qkv(x).chunk(3, dim=-1) if self.packed else (self.q(x), self.k(x), self.v(x))
-        q, k, v = (t.view(batch, sequence, self.heads, -1).transpose(1, 2) for t in (q, k, v))
+        q, k, v = (t.view(batch, seq, self.heads, -1).transpose(1, 2) for t in (q, k, v))
         p = self.p if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=p)
-        return self.dropout(self.out(y.transpose(1, 2).reshape(batch, sequence, width)))
+        return self.dropout(self.out(y.transpose(1, 2).reshape(batch, seq, width)))
 
 
 class MLP(nn.Module):
@@ -61,10 +61,10 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self, layers, width, heads, sequence, vocab, dropout, packed):
+    def __init__(self, layers, width, heads, seq, vocab, dropout, packed):
         super().__init__()
         self.tokens = nn.Embedding(vocab, width)
-        self.positions = nn.Embedding(sequence, width)
+        self.positions = nn.Embedding(seq, width)
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(Block(width, heads, dropout, packed) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
@@ -87,8 +87,8 @@ class GPT(nn.Module):
         return self.head(self.norm(x))
 
 
-def model(layers, width, heads, sequence, vocab=256, dropout=0.1, packed=False, **_):
-    return GPT(layers, width, heads, sequence, vocab, dropout, packed)
+def model(layers, width, heads, seq, vocab=256, dropout=0.1, packed=False, **_):
+    return GPT(layers, width, heads, seq, vocab, dropout, packed)
 
 
 def loss(model, batch):
@@ -103,6 +103,6 @@ def optimizer(model):
     return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95))
 
 
-def batches(batch, sequence, vocab=256, text=None, **_):
-    for window in windows(batch, sequence + 1, min(vocab, 256), text):
+def batches(batch, seq, vocab=256, text=None, **_):
+    for window in windows(batch, seq + 1, min(vocab, 256), text):
         yield {"tokens": window[:, :-1].contiguous(), "targets": window[:, 1:].contiguous()}

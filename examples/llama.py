@@ -6,15 +6,15 @@ from example_data import windows
 from torch import nn
 
 PRESETS = {
-    "tiny": dict(layers=2, width=32, heads=4, kv_heads=2, hidden=64, sequence=16, batch=16),
-    "bench": dict(layers=6, width=384, heads=6, kv_heads=2, hidden=1024, sequence=128, batch=8),
+    "tiny": dict(layers=2, width=32, heads=4, kv_heads=2, hidden=64, seq=16, batch=16),
+    "bench": dict(layers=6, width=384, heads=6, kv_heads=2, hidden=1024, seq=128, batch=8),
     "8b": dict(
         layers=32,
         width=4096,
         heads=32,
         kv_heads=8,
         hidden=14336,
-        sequence=8192,
+        seq=8192,
         batch=16,
         vocab=128256,
     ),
@@ -31,11 +31,11 @@ class RMSNorm(nn.Module):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
 
 
-def rotary(sequence, size, theta, dtype):
-    """cos and sin of the angles, (sequence, size)."""
+def rotary(seq, size, theta, dtype):
+    """cos and sin of the angles, (seq, size)."""
     compute = torch.promote_types(dtype, torch.float32)
     frequencies = theta ** (-torch.arange(0, size, 2, dtype=compute) / size)
-    angles = torch.outer(torch.arange(sequence, dtype=compute), frequencies)
+    angles = torch.outer(torch.arange(seq, dtype=compute), frequencies)
     angles = torch.cat([angles, angles], dim=-1)
     return angles.cos().to(dtype), angles.sin().to(dtype)
 
@@ -55,14 +55,14 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x, cos, sin):
-        batch, sequence, width = x.shape
-        q = self.q(x).view(batch, sequence, self.heads, self.size).transpose(1, 2)
-        k = self.k(x).view(batch, sequence, self.kv_heads, self.size).transpose(1, 2)
-        v = self.v(x).view(batch, sequence, self.kv_heads, self.size).transpose(1, 2)
+        batch, seq, width = x.shape
+        q = self.q(x).view(batch, seq, self.heads, self.size).transpose(1, 2)
+        k = self.k(x).view(batch, seq, self.kv_heads, self.size).transpose(1, 2)
+        v = self.v(x).view(batch, seq, self.kv_heads, self.size).transpose(1, 2)
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         k, v = (t.repeat_interleave(self.heads // self.kv_heads, dim=1) for t in (k, v))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.out(y.transpose(1, 2).reshape(batch, sequence, width))
+        return self.out(y.transpose(1, 2).reshape(batch, seq, width))
 
 
 class MLP(nn.Module):
@@ -121,6 +121,6 @@ def optimizer(model):
     return torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1)
 
 
-def batches(batch, sequence, vocab=256, text=None, **_):
-    for window in windows(batch, sequence + 1, min(vocab, 256), text):
+def batches(batch, seq, vocab=256, text=None, **_):
+    for window in windows(batch, seq + 1, min(vocab, 256), text):
         yield window[:, :-1].contiguous(), window[:, 1:].contiguous()

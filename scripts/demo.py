@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 STEPS, SEED = 30, 0
 MESH, PLAN, MICRO = "data=4", "expert-parallel", 2
-SIZES = "layers=4,width=128,heads=4,sequence=64,batch=16"
+SIZES = "layers=4,width=128,heads=4,seq=64,batch=16"
 
 
 class Bar:

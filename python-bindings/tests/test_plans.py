@@ -110,7 +110,7 @@ def test_zero_gathers_a_parameter_once_per_pass(variant, micro):
 @pytest.mark.parametrize("variant", ["gpt", "llama"])
 def test_tensor_parallel_sums_twice_per_block_and_pass(variant, micro):
     program, _, sizes = compiled(variant, "tensor-parallel", "model=2", micro)
-    activation = 4 * sizes["batch"] * sizes["sequence"] * sizes["width"] // micro
+    activation = 4 * sizes["batch"] * sizes["seq"] * sizes["width"] // micro
     found = collectives(program)
     sums = [size for kind, _, size in found if kind == "all_reduce" and size > SCALAR_BYTES]
     assert sums == [activation] * (2 * 2 * sizes["layers"] * micro)
