@@ -39,7 +39,6 @@ public:
 
 private:
   bool checkStages();
-  bool canOverlap(const IlpForms &forms) const;
   double getScale() const;
   double getTimeLeft() const;
   bool isOutOfTime() const;
@@ -103,18 +102,6 @@ double IlpSearch::getScale() const {
   return seconds > 0 ? kUnits / seconds : kUnits;
 }
 
-/// Whether a stage can have several strands.
-bool IlpSearch::canOverlap(const IlpForms &forms) const {
-  auto isOverTime = [&](const Signature &signature) {
-    return forms.isOverTime(signature);
-  };
-  return problem.getNumStrands() > 1 &&
-         std::any_of(problem.signatureSets.begin(), problem.signatureSets.end(),
-                     [&](const SignatureSet &set) {
-                       return std::any_of(set.begin(), set.end(), isOverTime);
-                     });
-}
-
 double IlpSearch::getTimeLeft() const {
   if (options.timeLimit <= 0)
     return 0;
@@ -176,8 +163,7 @@ void IlpSearch::search(const IlpStages &stages) {
   bool hasWaiting =
       std::any_of(forms.changes.begin(), forms.changes.end(),
                   [](const IlpChange &change) { return change.waits; });
-  addsUp = options.stageEnds.empty() && !canOverlap(forms) &&
-           problem.getNumQueues() <= 1 &&
+  addsUp = options.stageEnds.empty() && forms.addsUp &&
            (!hasWaiting ||
             (problem.pieceLatency == 0 && !forms.hasSourcesOfWaiting));
   for (unsigned round = 0; round < kMaxRounds; ++round) {

@@ -170,7 +170,8 @@ void IlpForms::addFromBase(unsigned index, IlpPass &pass, bool isShared) {
         if (users.empty() || total == kInfinity)
           continue;
         Expr made = isShared ? Expr{{program.addBinary(), 1}} : users, all;
-        add(all, made, isShared ? 1 : 0);
+        if (isShared)
+          all = made;
         bool isFree = total == 0 && problem.memoryLimit == kNoLimit &&
                       !table.getCost(index, base, wanted).joins;
         if (!isFree && canWait(index, pass.pass)) {
@@ -183,7 +184,8 @@ void IlpForms::addFromBase(unsigned index, IlpPass &pass, bool isShared) {
                     {wanted, stage, static_cast<int>(p), base, total, true,
                      Expr{{column, 1}}});
         }
-        program.addLess(all, users);
+        if (!all.empty())
+          program.addLess(all, users);
         addSource(index, pass,
                   {wanted, stage, static_cast<int>(p), base, total, false,
                    std::move(made)});
@@ -309,7 +311,6 @@ void IlpForms::addCheapestOf(unsigned index, unsigned place, const Layout &to,
                              unsigned stage) {
   IlpTensor &tensor = tensors[index];
   const IlpPass &pass = tensor.passes[place];
-  bool addsUp = problem.getNumStrands() == 1 && problem.getNumQueues() <= 1;
   auto forbid = [&](const Expr &existing, auto isWorse) {
     Expr worse;
     for (const Source &source : sources)

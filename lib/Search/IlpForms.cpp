@@ -57,6 +57,7 @@ IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
                    ChangeTable &table, IntegerProgram &program)
     : problem(problem), stages(stages), tensors(problem.tensors.size()),
       table(table), program(program), groupOf(problem.operators.size()) {
+  addsUp = !canOverlap() && problem.getNumQueues() <= 1;
   addSignatures();
   addTensors();
   for (unsigned i = 0; i < tensors.size(); ++i) {
@@ -80,6 +81,18 @@ bool IlpForms::isOverTime(const Signature &signature) const {
                                    signature.operands.end(), isSplit) ||
                        std::any_of(signature.results.begin(),
                                    signature.results.end(), isSplit));
+}
+
+/// Whether a stage can have several strands.
+bool IlpForms::canOverlap() const {
+  auto isOver = [this](const Signature &signature) {
+    return isOverTime(signature);
+  };
+  return problem.getNumStrands() > 1 &&
+         std::any_of(problem.signatureSets.begin(), problem.signatureSets.end(),
+                     [&](const SignatureSet &set) {
+                       return std::any_of(set.begin(), set.end(), isOver);
+                     });
 }
 
 /// Tied operators share columns.

@@ -110,6 +110,9 @@ public:
   bool isArgument(unsigned op) const;
   /// Whether the signature's time is that of a strand.
   bool isOverTime(const cost::Signature &signature) const;
+  /// Communication and computation are never beside each other but for copies
+  /// that wait: what is made costs the same in any stage.
+  bool addsUp = false;
   /// Whether some copy that may wait has another source than its gradient, so
   /// that it may wait with some stages only.
   bool hasSourcesOfWaiting = false;
@@ -138,6 +141,7 @@ private:
     Expr made;
   };
 
+  bool canOverlap() const;
   void addSignatures();
   void addTensors();
   void addPairs(IlpTensor &tensor, unsigned index, IlpUse &use);
