@@ -37,6 +37,7 @@ private:
                                unsigned least, unsigned most);
   double searchForms(const Weights &weights);
   Weights getBestWeights() const;
+  double getLeastComputation() const;
   void raiseBound();
   void bound(const Weights &weights);
   void fitMemory();
