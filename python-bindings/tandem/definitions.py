@@ -10,6 +10,7 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F
+from torch._decomp import decomposition_table
 from torch.overrides import TorchFunctionMode
 
 
@@ -68,7 +69,62 @@ def _corrcoef(x):
     return (covariance / deviation[:, None] / deviation[None, :]).clamp(-1, 1)
 
 
+def _softshrink(x, lambd=0.5):
+    return torch.where(x.abs() > lambd, x - lambd * x.sign(), torch.zeros_like(x))
+
+
+def _hardshrink(x, lambd=0.5):
+    return torch.where(x.abs() > lambd, x, torch.zeros_like(x))
+
+
+def _multi_margin_loss(
+    input, target, p=1, margin=1.0, weight=None, *old, reduction="mean", **others
+):  # noqa: A002
+    """Of a batch; None for a single sample."""
+    if input.dim() != 2 or old or any(value is not None for value in others.values()):
+        return None
+    right = target.unsqueeze(1)
+    terms = (margin - input.gather(1, right) + input).clamp(min=0) ** p
+    if weight is not None:
+        terms = terms * weight[right]
+    others_only = torch.arange(input.shape[1]) != right
+    loss = (terms * others_only).sum(1) / input.shape[1]
+    return {"mean": loss.mean, "sum": loss.sum, "none": lambda: loss}[reduction]()
+
+
+def _scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
+    """Sums and means, by counting what falls onto each element."""
+    if reduce not in ("sum", "mean") or not x.dtype.is_floating_point or not x.dim():
+        return None
+    count = torch.zeros_like(x).scatter_add(dim, index, torch.ones_like(src)).detach()
+    if not include_self:
+        x = torch.where(count > 0, torch.zeros_like(x), x)
+    total = x.scatter_add(dim, index, src)
+    if reduce == "sum":
+        return total
+    return total / (count + 1 if include_self else count.clamp(min=1))
+
+
+def _pad(x, pad, mode="constant", value=None):
+    """Rows at the edges again and again: an index per dimension."""
+    if mode != "replicate":
+        return None
+    for i in range(len(pad) // 2):
+        dim, (before, after) = x.dim() - 1 - i, pad[2 * i : 2 * i + 2]
+        index = torch.arange(-before, x.shape[dim] + after).clamp(0, x.shape[dim] - 1)
+        x = x.index_select(dim, index)
+    return x
+
+
 _DEFINITIONS = {
+    F.softshrink: _softshrink,
+    F.hardshrink: _hardshrink,
+    torch.hardshrink: _hardshrink,
+    torch.Tensor.hardshrink: _hardshrink,
+    F.multi_margin_loss: _multi_margin_loss,
+    torch.scatter_reduce: _scatter_reduce,
+    torch.Tensor.scatter_reduce: _scatter_reduce,
+    F.pad: _pad,
     torch.Tensor.fill_diagonal_: _fill_diagonal,
     torch.cov: _cov,
     torch.Tensor.cov: _cov,
@@ -110,9 +166,35 @@ def _cumulative_batch_norm(self, x):
     return y
 
 
+# What F.interpolate calls, each with a formula of PyTorch's that autograd can follow.
+_RESIZING = ("nearest", "_nearest_exact", "bilinear", "trilinear", "bicubic")
+
+
+def _linear(x, size, align_corners, factors):
+    """The one without a formula for both ways to say a size."""
+    formula = decomposition_table[torch.ops.aten.upsample_linear1d.default]
+    size = [int(x.shape[2] * factors[0])] if size is None else size
+    return formula(x, size, align_corners, None if factors is None else factors[0])
+
+
+def _resizing_by_formula():
+    yield mock.patch.object(torch._C._nn, "upsample_linear1d", _linear)
+    for kind in _RESIZING:
+        for rank in ("1d", "2d", "3d"):
+            name = f"_upsample{kind}{rank}" if kind[0] == "_" else f"upsample_{kind}{rank}"
+            operator = getattr(torch.ops.aten, name, None)
+            formula = operator and decomposition_table.get(getattr(operator, "vec", None))
+            if formula:
+                yield mock.patch.object(torch._C._nn, name, formula)
+
+
 @contextlib.contextmanager
 def by_definition():
     """Within it, the functions above run by their definitions."""
     layer = torch.nn.modules.batchnorm._BatchNorm
-    with mock.patch.object(layer, "forward", _cumulative_batch_norm), _ByDefinition():
+    with contextlib.ExitStack() as stack:
+        for patch in _resizing_by_formula():
+            stack.enter_context(patch)
+        stack.enter_context(mock.patch.object(layer, "forward", _cumulative_batch_norm))
+        stack.enter_context(_ByDefinition())
         yield

@@ -620,6 +620,44 @@ def test_matrices_of_pairs(function):
     compare(model, lambda m, x: m(x).mean(), optimizer, [normal(8, 6) for _ in range(2)])
 
 
+def _picture(x):
+    return x.view(8, 1, 2, 3)
+
+
+def _falls(x):
+    """Indices that meet, some elements that none falls onto."""
+    return torch.tensor([0, 2, 2, 4, 4, 4]).expand_as(x), 2 * x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.interpolate(x[:, None], scale_factor=2).square(),
+        lambda x: F.interpolate(_picture(x), size=(5, 7)).square(),
+        lambda x: F.interpolate(_picture(x), size=(5, 7), mode="nearest-exact").square(),
+        lambda x: F.interpolate(x[:, None], scale_factor=1.7, mode="linear").square(),
+        lambda x: F.interpolate(x[:, None], 9, mode="linear", align_corners=True).square(),
+        lambda x: F.interpolate(_picture(x), scale_factor=2, mode="bilinear").square(),
+        lambda x: F.interpolate(_picture(x), (5, 4), mode="bicubic").square(),
+        lambda x: F.pad(x[:, None], (2, 3), mode="replicate").square(),
+        lambda x: F.pad(_picture(x), (2, 3, 1, 0), mode="replicate").square(),
+        lambda x: nn.ReplicationPad2d(2)(_picture(x)).square(),
+        lambda x: F.softshrink(x, 0.3) + F.hardshrink(x).square() + nn.Softshrink()(x).exp(),
+        lambda x: F.multi_margin_loss(x, torch.arange(8) % 6),
+        lambda x: F.multi_margin_loss(x, torch.arange(8) % 6, p=2, weight=torch.arange(6).double()),
+        lambda x: nn.MultiMarginLoss(margin=0.5, reduction="none")(x, torch.arange(8) % 6).exp(),
+        lambda x: x.scatter_reduce(1, *_falls(x), "sum").square(),
+        lambda x: x.scatter_reduce(1, *_falls(x), "mean").square(),
+        lambda x: torch.scatter_reduce(x, 1, *_falls(x), "sum", include_self=False).square(),
+        lambda x: x.scatter_reduce(1, *_falls(x), reduce="mean", include_self=False).square(),
+    ],
+)
+def test_functions_by_their_definitions(function):
+    model = Odd(function).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    compare(model, lambda m, x: m(x).mean(), optimizer, [normal(8, 6) for _ in range(2)])
+
+
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_layers_in_float32(layer):
     """PyTorch has one operator of oneDNN's for a whole LSTM in this type."""
