@@ -57,50 +57,72 @@ struct Front {
   }
 };
 
-/// Labels in front of one operator: above the first number the worst ones are
-/// dropped, to bound memory, and the second are kept. Never reached by the
-/// problems of the paper, which have some hundred.
-constexpr size_t kMaxLabels = 1 << 20, kKeptLabels = 1 << 18;
+/// How thorough a walk is.
+struct Effort {
+  /// Labels in front of one operator: above the first number the worst ones are
+  /// dropped, and the second are kept.
+  size_t maxLabels, keptLabels;
+  /// Labels of one state: the number of comparisons is its square.
+  size_t maxLabelsOfState;
+  /// Labels made in all; beyond it the walk gives up.
+  uint64_t maxVisited;
+};
+/// The problems of the paper have some hundred labels per operator. A large
+/// graph is first walked with some thousand.
+constexpr Effort kQuick = {1 << 12, 1 << 11, 32, ~uint64_t(0)};
+/// Some hundred MiB.
+constexpr Effort kThorough = {1 << 20, 1 << 18, 1 << 11, 1 << 22};
 /// Kept after an interruption, to find some plan quickly, at first.
 constexpr size_t kHurriedLabels = 64;
 
+using Clock = std::chrono::steady_clock;
+constexpr Time kNever = std::numeric_limits<Time>::max();
+
 class Walk {
 public:
-  Walk(const Model &model, const SearchOptions &options)
-      : model(model), options(options) {}
+  /// Looks only for plans below `upper`; with a finite one there is a plan
+  /// already, and an interrupted walk need not find another.
+  Walk(const Model &model, const SearchOptions &options, Effort effort,
+       Clock::time_point begin, Time upper)
+      : model(model), options(options), effort(effort), begin(begin),
+        upper(upper) {}
 
   /// The decisions of the best plan; none if there is none, or if labels were
   /// dropped (`isExact`) and those left were dead ends.
   std::optional<Plan> run();
-  bool isExact() const { return dropped == kNever; }
+  bool isExact() const { return dropped == kNever && !isHurried; }
+  bool wasInterrupted() const { return isHurried; }
   /// A plan can only cost less than the one found if it costs at least this.
   Time getBound() const { return dropped; }
+  /// Of the plan that was found.
+  Time getValueFound() const {
+    return getValue(model.accounting, open.labels.front());
+  }
   /// Number of labels that were made.
   uint64_t getNumVisited() const { return numVisited; }
   /// The operator that no label got past.
   unsigned getLastOperator() const { return lastOperator; }
 
 private:
-  static constexpr Time kNever = std::numeric_limits<Time>::max();
-
   void start();
   bool walk();
   bool isInterrupted(unsigned op);
-  void keepBest(size_t number);
+  void keepBest(unsigned op, size_t number);
   void collectHistory();
   void close(unsigned op);
   void expand(unsigned op, const Front &from);
   void step(unsigned op);
   void add(const Label &label, const Transition &transition, unsigned state);
-  void select(Front &into);
-  void selectState(std::span<uint32_t> candidates, Front &into);
+  void select(Front &into, Time rest);
+  void selectState(std::span<uint32_t> candidates, Time rest, Front &into);
   uint32_t record(const Candidate &candidate);
   Plan trace(const Label &label) const;
 
   const Model &model;
   const SearchOptions &options;
-  std::chrono::steady_clock::time_point begin =
-      std::chrono::steady_clock::now();
+  Effort effort;
+  Clock::time_point begin;
+  Time upper;
   /// In front of the current operator: with the stage going on, and with a new
   /// one beginning.
   Front open, closed, next;
@@ -165,7 +187,7 @@ void Walk::close(unsigned op) {
       candidates.push_back({ended, *state, 0, 1});
     }
   }
-  select(closed);
+  select(closed, model.operators[op].rest);
 }
 
 void Walk::expand(unsigned op, const Front &from) {
@@ -189,7 +211,7 @@ void Walk::step(unsigned op) {
   expand(op, open);
   if (mayClose)
     expand(op, closed);
-  select(next);
+  select(next, model.operators[op + 1].rest);
   std::swap(open, next);
 }
 
@@ -206,9 +228,10 @@ uint32_t Walk::record(const Candidate &candidate) {
   return last;
 }
 
-/// Keeps of the candidates of one state those that no other dominates. One with
+/// Keeps of the candidates of one state those that may become better than
+/// the best plan and that no other dominates. One with
 /// a larger value never dominates.
-void Walk::selectState(std::span<uint32_t> indices, Front &into) {
+void Walk::selectState(std::span<uint32_t> indices, Time rest, Front &into) {
   std::sort(indices.begin(), indices.end(), [&](uint32_t a, uint32_t b) {
     return std::tie(values[a], candidates[a].label.numStages, a) <
            std::tie(values[b], candidates[b].label.numStages, b);
@@ -216,18 +239,26 @@ void Walk::selectState(std::span<uint32_t> indices, Front &into) {
   size_t first = into.labels.size();
   for (uint32_t index : indices) {
     const Label &label = candidates[index].label;
+    if (values[index] >= upper - rest)
+      break;
     bool isDominated = false;
     for (size_t i = first; i < into.labels.size() && !isDominated; ++i)
       isDominated = dominates(model.accounting, into.labels[i], label);
     if (isDominated)
       continue;
+    if (into.labels.size() - first == effort.maxLabelsOfState) {
+      // Those that follow have no smaller values.
+      dropped = std::min(dropped, values[index] + rest);
+      break;
+    }
     into.labels.push_back(label);
     into.labels.back().history = record(candidates[index]);
   }
 }
 
-/// Makes the labels of `into` of the candidates, and clears those.
-void Walk::select(Front &into) {
+/// Makes the labels of `into` of the candidates, and clears those. What is left
+/// to do adds at least `rest`.
+void Walk::select(Front &into, Time rest) {
   numVisited += candidates.size();
   unsigned numStates = into.states.size();
   starts.assign(numStates + 1, 0);
@@ -246,7 +277,7 @@ void Walk::select(Front &into) {
   into.begins.assign(1, 0);
   for (unsigned i = 0; i < numStates; ++i) {
     selectState(std::span(sorted).subspan(starts[i], starts[i + 1] - starts[i]),
-                into);
+                rest, into);
     into.begins.push_back(into.labels.size());
   }
   candidates.clear();
@@ -277,9 +308,9 @@ Plan Walk::trace(const Label &label) const {
 //===----------------------------------------------------------------------===//
 
 bool Walk::isInterrupted(unsigned op) {
-  std::chrono::duration<double> seconds =
-      std::chrono::steady_clock::now() - begin;
-  if (options.timeLimit > 0 && seconds.count() > options.timeLimit)
+  std::chrono::duration<double> seconds = Clock::now() - begin;
+  if ((options.timeLimit > 0 && seconds.count() > options.timeLimit) ||
+      numVisited > effort.maxVisited)
     return true;
   if (!options.progress)
     return false;
@@ -292,7 +323,7 @@ bool Walk::isInterrupted(unsigned op) {
 }
 
 /// Drops all but the labels of the least values.
-void Walk::keepBest(size_t number) {
+void Walk::keepBest(unsigned op, size_t number) {
   if (open.labels.size() <= number)
     return;
   std::vector<std::pair<Time, uint32_t>> ranks;
@@ -300,7 +331,7 @@ void Walk::keepBest(size_t number) {
     ranks.emplace_back(getValue(model.accounting, label), ranks.size());
   std::nth_element(ranks.begin(), ranks.begin() + number, ranks.end());
   std::pair<Time, uint32_t> first = ranks[number];
-  dropped = std::min(dropped, first.first);
+  dropped = std::min(dropped, first.first + model.operators[op + 1].rest);
   size_t kept = 0;
   for (unsigned state = 0, i = 0; state < open.states.size(); ++state) {
     unsigned end = open.begins[state + 1];
@@ -347,10 +378,12 @@ bool Walk::walk() {
     if (open.labels.empty())
       return false;
     isHurried = isHurried || isInterrupted(op);
+    if (isHurried && upper != kNever)
+      return false;
     if (isHurried)
-      keepBest(numHurried);
-    else if (open.labels.size() > kMaxLabels)
-      keepBest(kKeptLabels);
+      keepBest(op, numHurried);
+    else if (open.labels.size() > effort.maxLabels)
+      keepBest(op, effort.keptLabels);
     if (history.size() > historyLimit)
       collectHistory();
   }
@@ -361,7 +394,7 @@ std::optional<Plan> Walk::run() {
   while (!walk()) {
     // With few labels all of them may be dead ends: more are tried, up to what
     // memory holds.
-    if (!isHurried || numHurried >= kKeptLabels)
+    if (!isHurried || upper != kNever || numHurried >= effort.keptLabels)
       return std::nullopt;
     numHurried *= 16;
   }
@@ -399,15 +432,62 @@ static std::optional<Plan> chooseBest(const SearchProblem &problem,
 }
 
 static std::string describeDeadEnd(const SearchProblem &problem,
-                                   const Walk &walk) {
-  std::string name = problem.operators[walk.getLastOperator()].name;
-  if (!walk.isExact())
-    return "no plan was found in the given time: those that were not dropped "
-           "do not get past operator " +
+                                   unsigned lastOperator, bool isExact) {
+  std::string name = problem.operators[lastOperator].name;
+  if (!isExact)
+    return "no plan was found in the given time and memory: those that were "
+           "not dropped do not get past operator " +
            name;
   return "there is no plan: whatever signatures are chosen, operator " + name +
          " or a reader of its results lacks a form that it wants (a tensor has "
          "at most one copy)";
+}
+
+namespace {
+/// What the walks over a problem found.
+struct Outcome {
+  std::optional<Plan> plan;
+  /// Of the plan, and of what was dropped.
+  Time value = kNever, bound = kNever;
+  bool isExact = true;
+  unsigned lastOperator = 0;
+  uint64_t numVisited = 0;
+};
+} // namespace
+
+/// A second walk with more labels, that only looks for better plans.
+static void searchOn(const Model &model, const SearchOptions &options,
+                     Clock::time_point begin, Outcome &outcome) {
+  Walk walk(model, options, kThorough, begin, outcome.value);
+  std::optional<Plan> plan = walk.run();
+  outcome.numVisited += walk.getNumVisited();
+  if (plan) {
+    outcome.plan = std::move(plan);
+    outcome.value = walk.getValueFound();
+  } else if (walk.wasInterrupted()) {
+    return;
+  }
+  outcome.isExact = walk.isExact();
+  outcome.bound = walk.getBound();
+  outcome.lastOperator = walk.getLastOperator();
+}
+
+static Outcome walkOver(const Model &model, const SearchOptions &options) {
+  Clock::time_point begin = Clock::now();
+  Walk walk(model, options, kQuick, begin, kNever);
+  Outcome outcome;
+  outcome.plan = walk.run();
+  if (outcome.plan)
+    outcome.value = walk.getValueFound();
+  outcome.bound = walk.getBound();
+  outcome.isExact = walk.isExact();
+  outcome.lastOperator = walk.getLastOperator();
+  outcome.numVisited = walk.getNumVisited();
+  double gap = double(outcome.value - std::min(outcome.bound, outcome.value)) /
+               std::max<Time>(outcome.value, 1);
+  if (!walk.isExact() && !walk.wasInterrupted() && gap > options.gap)
+    searchOn(model, options, begin, outcome);
+  return outcome;
 }
 
 SearchResult tandem::search::searchHidup(const SearchProblem &problem,
@@ -421,23 +501,21 @@ SearchResult tandem::search::searchHidup(const SearchProblem &problem,
   std::optional<Model> model = makeModel(problem, result.error);
   if (!model)
     return result;
-  Walk walk(*model, options);
-  std::optional<Plan> found = walk.run();
-  result.numVisited = walk.getNumVisited();
-  result.isInfeasible = !found && walk.isExact();
-  result.plan =
-      chooseBest(problem, std::move(found), options.starts, result.error);
+  Outcome outcome = walkOver(*model, options);
+  result.numVisited = outcome.numVisited;
+  result.isInfeasible = !outcome.plan && outcome.isExact;
+  result.plan = chooseBest(problem, std::move(outcome.plan), options.starts,
+                           result.error);
   if (!result.plan) {
     if (result.error.empty())
-      result.error = describeDeadEnd(problem, walk);
+      result.error =
+          describeDeadEnd(problem, outcome.lastOperator, outcome.isExact);
     return result;
   }
   double cost = result.plan->cost;
-  double bound = walk.isExact()
-                     ? cost
-                     : std::min(cost, walk.getBound() * model->secondsPerUnit);
-  result.plan->lowerBound =
-      std::min(cost, std::max(bound, getComputationBound(problem)));
+  double bound = outcome.isExact ? cost : outcome.bound * model->secondsPerUnit;
+  bound = std::max(bound, getComputationBound(problem));
+  result.plan->lowerBound = std::min(cost, bound);
   result.plan->isOptimal = result.plan->lowerBound == cost;
   return result;
 }

@@ -45,6 +45,7 @@ private:
   void defer(unsigned op);
   void open(unsigned op);
   void addSlots(unsigned op);
+  void addRests();
   unsigned getTensor(unsigned op, unsigned place) const;
   std::vector<Slot> makeSlots(unsigned op);
 
@@ -227,6 +228,18 @@ void Builder::addSlots(unsigned op) {
   model.operators[op + 1].slots = makeSlots(op);
 }
 
+/// A second of computation adds itself as the last F, or more as the next D;
+/// if the backward pass is serial, its two seconds there as well.
+void Builder::addRests() {
+  Time slope = model.accounting == Accounting::HidupSerial ? 3 : 1;
+  for (unsigned op = problem.operators.size(); op-- > 0;) {
+    Time least = std::numeric_limits<Time>::max();
+    for (const ModelSignature &signature : model.operators[op].signatures)
+      least = std::min(least, signature.computation);
+    model.operators[op].rest = model.operators[op + 1].rest + slope * least;
+  }
+}
+
 std::optional<Model> Builder::run() {
   for (unsigned op = 0; op < problem.operators.size(); ++op)
     if (!addSignatures(op))
@@ -241,6 +254,7 @@ std::optional<Model> Builder::run() {
     defer(op);
     addSlots(op);
   }
+  addRests();
   // Wanted forms are collected from behind.
   std::vector<FormSet> wanted(problem.tensors.size(), 0);
   for (unsigned op = problem.operators.size(); op-- > 0;) {

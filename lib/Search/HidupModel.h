@@ -72,6 +72,9 @@ struct ModelOperator {
   /// its tensor is first used.
   bool isDeferred = false;
   std::vector<ModelSignature> signatures;
+  /// What this operator and those behind it add to the value of a label at
+  /// least.
+  Time rest = 0;
   /// Tensors alive before the operator.
   std::vector<Slot> slots;
   std::vector<Opened> opened;
