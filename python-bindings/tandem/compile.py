@@ -1,6 +1,7 @@
 """`tandem.compile`: a training step that runs on all points of a mesh, called like a function."""
 
 import os
+import warnings
 from collections.abc import Mapping
 
 from .errors import CompileError
@@ -105,4 +106,7 @@ def compile(  # noqa: A001 - the name that torch users expect
         cluster=cluster,
         search_time_limit=search_time_limit,
     )
+    for remark in compiled.remarks:
+        if "warning: " in remark:
+            warnings.warn(remark, stacklevel=2)
     return Step(module, compiled.bytes, model, optimizer, compiled, threads, seed)

@@ -155,6 +155,7 @@ FailureOr<PlanRecord> PlanPass::plan(StepGraph &graph, StringRef hash) {
     return planBySearch(graph, search, preset, pins, hash);
   if (failed(planByPreset(graph, preset, pins)))
     return failure();
+  warnOfUnsplit(graph, preset);
   return PlanRecord();
 }
 

@@ -80,6 +80,46 @@ std::string tandem::plan::hashGraph(ModuleOp module) {
 // Reading
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// Finds the last line, `end N`: without it a file that was cut off would be a
+/// plan that replicates what is missing.
+class EndOfFile {
+public:
+  /// Takes a line; true if it is the last one.
+  bool take(StringRef line) {
+    if (!isFound && line.consume_front("end ")) {
+      isFound = true;
+      isNumber = !line.trim().getAsInteger(10, expected);
+      return true;
+    }
+    ++found;
+    last = line;
+    isBehind |= isFound;
+    return false;
+  }
+  /// Empty if the file is whole.
+  std::string check() const {
+    std::string end = "expected a last line 'end " + std::to_string(found) +
+                      "', the number of lines before it";
+    if (!isFound)
+      return "is cut off after '" + last.take_front(40).str() + "', " + end;
+    if (isBehind || !isNumber)
+      return "has '" + last.take_front(40).str() + "' behind its end, " + end;
+    if (expected == found)
+      return "";
+    return "has " + std::to_string(found) + " lines before its end, but that " +
+           "says " + std::to_string(expected) +
+           "; if none is missing, change it to 'end " + std::to_string(found) +
+           "'";
+  }
+
+private:
+  bool isFound = false, isNumber = false, isBehind = false;
+  unsigned expected = 0, found = 0;
+  StringRef last;
+};
+} // namespace
+
 FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
                                                StringRef path, StringRef hash) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
@@ -96,9 +136,10 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
            << lines.front().trim().take_front(40) << "', expected '" << kHeader
            << "'; save the plan again";
   std::string graph;
+  EndOfFile end;
   for (auto [number, raw] : llvm::enumerate(lines)) {
     StringRef line = raw.trim();
-    if (number == 0 || line.empty() || line.starts_with("#"))
+    if (number == 0 || line.empty() || line.starts_with("#") || end.take(line))
       continue;
     if (line.consume_front("graph "))
       graph = line.trim().str();
@@ -117,6 +158,8 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
     } else
       file.lines.push_back({static_cast<unsigned>(number + 1), line.str()});
   }
+  if (std::string error = end.check(); !error.empty())
+    return emitError(step.getLoc()) << "plan file '" << path << "' " << error;
   if (graph != hash)
     return emitError(step.getLoc())
            << "plan file '" << path << "' was made for the graph "
@@ -221,6 +264,10 @@ LogicalResult PlanReader::run() {
         (kind != "argument" && kind != "operator"))
       return emitError() << "'" << StringRef(text).take_front(40)
                          << "', expected 'argument N ...' or 'operator N ...'";
+    if (body.trim().empty())
+      return emitError() << "'" << StringRef(text).take_front(40)
+                         << "' has no forms, expected ': ' and what is not "
+                            "full; leave the line out if all is";
     if (failed(kind == "argument" ? applyArgument(id, body)
                                   : applyOperator(id, body)))
       return failure();
@@ -297,10 +344,13 @@ LogicalResult tandem::plan::writePlanFile(const StepGraph &graph,
   if (error)
     return emitError(step.getLoc()) << "cannot write the plan file '" << path
                                     << "': " << error.message();
-  os << kHeader << "\ngraph " << hash << "\n";
-  writeMesh(graph.mesh, os);
-  print(record, os);
-  writeArguments(graph, os);
-  writeOperators(graph, /*hasSources=*/record.search.empty(), os);
+  std::string text;
+  llvm::raw_string_ostream lines(text);
+  lines << "graph " << hash << "\n";
+  writeMesh(graph.mesh, lines);
+  print(record, lines);
+  writeArguments(graph, lines);
+  writeOperators(graph, /*hasSources=*/record.search.empty(), lines);
+  os << kHeader << "\n" << text << "end " << llvm::count(text, '\n') << "\n";
   return success();
 }

@@ -15,12 +15,14 @@
 //   micro 2
 //   argument 3 parameter layers.0.w1: model=gather(1)
 //   operator 17 nn.matmul: data='gather(0), full -> gather(0)' micro='...'
+//   end 5
 //
 // An axis that a line does not name is `full` throughout; operators that are
-// `full` on all axes have no line. Where a cluster priced the plan, lines of a
-// record (PlanRecord.h) stand behind `micro`. In the file of a search, sources
-// (OperatorGroups.h) have no line: they are in the forms that their readers
-// want.
+// `full` on all axes have no line. The last line counts those after the first
+// one, without comments and empty lines. Where a cluster priced the plan, lines
+// of a record (PlanRecord.h) stand behind `micro`. In the file of a search,
+// sources (OperatorGroups.h) have no line: they are in the forms that their
+// readers want.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,7 +50,7 @@ std::optional<spmd::Signature> parseSignature(llvm::StringRef text);
 std::string hashGraph(mlir::ModuleOp module);
 
 /// Reads the file; fails with an error at `step` if it cannot be read, has
-/// another version, or was made for another graph than `hash`.
+/// another version, was made for another graph than `hash`, or is cut off.
 mlir::FailureOr<PlanFile> readPlanFile(mlir::func::FuncOp step,
                                        llvm::StringRef path,
                                        llvm::StringRef hash);

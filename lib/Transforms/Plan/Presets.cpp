@@ -190,3 +190,54 @@ LogicalResult tandem::plan::planByPreset(StepGraph &graph, StringRef preset,
   }
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// What came of it
+//===----------------------------------------------------------------------===//
+
+static bool splitsParameters(const StepGraph &graph, unsigned axis) {
+  return llvm::any_of(graph.arguments, [&](const ArgumentNode &node) {
+    return node.role == Role::Parameter && node.forms[axis].isGather();
+  });
+}
+
+static bool isIdle(const StepGraph &graph, unsigned axis) {
+  auto isFull = [](AxisForm form) { return form.isFull(); };
+  return llvm::all_of(graph.arguments,
+                      [&](const ArgumentNode &node) {
+                        return node.forms[axis].isFull();
+                      }) &&
+         llvm::all_of(graph.ops, [&](const OpNode &op) {
+           return llvm::all_of(op.signatures[axis].operands, isFull) &&
+                  llvm::all_of(op.signatures[axis].results, isFull);
+         });
+}
+
+/// What a preset splits beside the batch, or nothing.
+static StringRef getWanted(AxisPreset preset) {
+  if (preset == AxisPreset::Zero)
+    return "parameter that divides";
+  if (preset == AxisPreset::TensorParallel)
+    return "attention or feed-forward layer to split";
+  return preset == AxisPreset::ExpertParallel ? "expert weights to split" : "";
+}
+
+void tandem::plan::warnOfUnsplit(const StepGraph &graph, StringRef preset) {
+  auto presets = getAxisPresets(graph.step, graph.mesh, preset);
+  if (failed(presets) || parsePreset(preset) == AxisPreset::Replicate)
+    return;
+  func::FuncOp step = graph.step;
+  for (unsigned axis = 0; axis < graph.mesh.getNumSpaceAxes(); ++axis) {
+    int64_t size = graph.mesh.getSize(axis);
+    StringRef name = graph.mesh.getName(axis),
+              wanted = getWanted((*presets)[axis]);
+    if (size == 1)
+      continue;
+    if (!wanted.empty() && !splitsParameters(graph, axis))
+      emitWarning(step.getLoc()) << "plan preset '" << preset << "' finds no "
+                                 << wanted << " on axis '" << name << "'";
+    if (isIdle(graph, axis))
+      emitWarning(step.getLoc()) << "axis '" << name << "' splits nothing: its "
+                                 << size << " points compute the same";
+  }
+}

@@ -53,6 +53,10 @@ splitBatch(StepGraph &graph, llvm::ArrayRef<AxisPreset> presets,
 mlir::LogicalResult planByPreset(StepGraph &graph, llvm::StringRef preset,
                                  llvm::StringRef pins);
 
+/// Warns of space axes that split nothing, so that all their points compute the
+/// same, and of a preset whose own axis has found no parameter to split.
+void warnOfUnsplit(const StepGraph &graph, llvm::StringRef preset);
+
 /// The stored forms of parameters and states on `axis`, and the policy for
 /// its operators. `isPinned` has one entry per argument.
 AxisPolicy applyPreset(StepGraph &graph, unsigned axis, AxisPreset preset,
