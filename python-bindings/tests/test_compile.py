@@ -396,3 +396,10 @@ def test_a_model_made_in_inference_mode_trains(data):
     model, optim = make()
     for found, expected in zip(losses, train_eager(model, optim, data), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_an_axis_that_splits_nothing_is_a_warning_at_the_users_line(data):
+    model, optim = make()
+    with pytest.warns(UserWarning, match="axis 'modle' splits nothing") as caught:
+        tandem.compile(model, loss_fn, optim, data[0], mesh={"data": 2, "modle": 2})
+    assert caught[0].filename == __file__
