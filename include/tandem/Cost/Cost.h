@@ -45,22 +45,27 @@
 //  beta = min(1, b (1 - 1/a)), gamma = min(1, a (1 - 1/b)) with the slow-downs
 //  a and b of the problem.
 //
-//  Waiting. The collectives between a summed gradient and its updates may wait.
-//  They enter a first-in first-out queue at the end of the slot in which the
-//  gradient's computation lies (order: that of the tensors' producers). A later
-//  slot takes w = min(W, max(0, s - alpha)) seconds from it, s being the room:
-//  p (1 - gamma) / (1 - beta) - c in an overlapped slot, p in a serial one
-//  (with the overlapped slot's beta and gamma if beta > 0: p (1 - gamma) / (1 -
-//  beta)); the slot grows by beta w. What is left before the first update is
-//  computed counts in full. With beta = 1 in overlapped slots there is no room.
+//  Waiting. The changes between a gradient (a tensor made before the updates,
+//  summed if it is a sum over time) and its updates may wait, if they start
+//  from the gradient itself. They enter a first-in first-out queue at the end
+//  of the slot in which the gradient's computation lies (order: that of the
+//  tensors' producers, then that of the copies' first uses). A later slot takes
+//  w = min(W, max(0, s - alpha)) seconds from it, s being the room, the longest
+//  communication beside which computation stays the longer side:
+//  p (1 - gamma) / (1 - beta) - c in an overlapped slot, and
+//  p (1 - gamma) / (1 - beta), with the overlapped slots' beta and gamma, in a
+//  serial one; the slot grows by beta w. What is left before the first update
+//  is computed counts in full. With beta = 1 in overlapped slots there is no
+//  room.
 //
 //  Memory. Parameters and states in their stored layouts, plus the largest over
 //  the stages of what is alive before it, what it makes, and its largest
-//  workspace. A copy that waits lives from the stage in whose slot its first
-//  piece is taken, and its source until the one of the last piece; both live in
-//  the stage of the first update if something was left. A value that goes to an
-//  output tied to a parameter or state is written in place and holds nothing of
-//  its own.
+//  workspace. Inputs are alive from the first stage to their last use. A sum
+//  over time takes the place of its first term. A copy that waits lives from
+//  the stage in whose slot its first piece is taken, and its source until the
+//  one of the last piece; both live in the stage of the first update if
+//  something was left. A value that goes to an output tied to a parameter or
+//  state is written in place and holds nothing of its own.
 //
 // Accountings `hidup-*` are defined in docs/planner.md (HiDup, equation 5, with
 // the backward pass as the published searcher has it).

@@ -508,6 +508,30 @@ TEST_F(GradientTest, waitingSlowsComputationDown) {
   EXPECT_NEAR(report.seconds, 18 + 0.6 * taken + 12 - 2 * taken, kTolerance);
 }
 
+TEST_F(GradientTest, computationSlowsWaitingDown) {
+  build(12, true);
+  setSlowdowns(1, 1.5);
+  CostReport report = ask(waitingPlan());
+  // beta = 0, gamma = 1 - 1 / 1.5 = 1 / 3: room 5 (2 / 3) in the overlapped and
+  // in the serial slot, which do not grow.
+  expectSlots(report, {0, 3, 4, 5, 5, 1});
+  EXPECT_NEAR(report.slots[3].waited, 10.0 / 3, kTolerance);
+  EXPECT_NEAR(report.slots[4].waited, 10.0 / 3, kTolerance);
+  EXPECT_NEAR(report.exposedWait, 12 - 20.0 / 3, kTolerance);
+}
+
+TEST_F(GradientTest, memoryOfWaiting) {
+  build(2, true);
+  CostReport report = ask(waitingPlan());
+  // w 128 B; x 64 B of both strands, alive while it is read. Stage 0: the terms
+  // of both strands, of which one becomes the sum. Stage 1: the sum, its copy
+  // from the slot that takes it, and the operator's result. Stage 2: the copy;
+  // the new value is written in place.
+  EXPECT_EQ(report.stageBytes,
+            (std::vector<int64_t>{128 + 64 + 256, 128 + 64 + 128 + 128 + 64,
+                                  128 + 128}));
+}
+
 TEST_F(GradientTest, withoutOverlapAllWaitingIsExposed) {
   build(12, true);
   setSlowdowns(2, 3);
