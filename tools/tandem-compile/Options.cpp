@@ -129,6 +129,10 @@ static std::string settlePlan(ToolOptions &tool) {
     tool.planOnly = true;
     tool.compile.costsPlan = true;
   }
+  if (!tool.compile.planFile.empty() &&
+      !(tool.compile.preset.empty() && tool.compile.search.empty()))
+    return "a plan file is a plan of its own, expected neither --plan nor "
+           "--search beside it";
   if (!tool.planOnly)
     return "";
   if (!tool.compile.stopAfter.empty())

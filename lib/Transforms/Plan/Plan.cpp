@@ -185,6 +185,10 @@ LogicalResult PlanPass::run() {
       return emitError(step.getLoc())
              << "plan file '" << planFile << "' is for the mesh " << file->mesh
              << " with micro=" << file->micro << ", but mesh=" << mesh;
+    if (micro != 1 && micro != file->micro)
+      return emitError(step.getLoc())
+             << "plan file '" << planFile << "' is for micro=" << file->micro
+             << ", but micro=" << micro;
     mesh = file->mesh;
     micro = file->micro;
   }
