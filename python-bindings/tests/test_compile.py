@@ -403,3 +403,40 @@ def test_an_axis_that_splits_nothing_is_a_warning_at_the_users_line(data):
     with pytest.warns(UserWarning, match="axis 'modle' splits nothing") as caught:
         tandem.compile(model, loss_fn, optim, data[0], mesh={"data": 2, "modle": 2})
     assert caught[0].filename == __file__
+
+
+class MaskByIndex(nn.Module):
+    """Rows of a mask picked by indices of the batch, as the masking functions of transformers do."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.out = nn.Embedding(20, 8), nn.Linear(8, 20)
+
+    def forward(self, ids, mask):
+        x, (rows, columns) = self.table(ids), ids.shape
+        row = torch.arange(rows)[:, None, None]
+        column = torch.arange(columns)[None, None, :]
+        allowed = mask.bool()[row, column]
+        return self.out((x @ x.mT).masked_fill(~allowed, -1e4).softmax(-1) @ x)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        dict(mesh={"data": 4}, plan="zero"),
+        dict(mesh={"data": 2}, plan="data-parallel"),
+        dict(mesh={"data": 2}, plan="data-parallel", micro=2),
+    ],
+)
+def test_truth_values_are_never_summed(how):
+    torch.manual_seed(0)
+    model = MaskByIndex().double()
+    ids, mask = torch.randint(20, (8, 6)), torch.ones(8, 6, dtype=torch.long)
+    mask[::2, -2:] = 0
+
+    def loss(model, batch):
+        return F.cross_entropy(model(*batch).flatten(0, 1), batch[0].flatten())
+
+    expected = [loss(model, (ids, mask)).item()]
+    step = tandem.compile(model, loss, sgd(model), (ids, mask), **how)
+    assert [step((ids, mask)).item()] == pytest.approx(expected, rel=1e-12)

@@ -67,6 +67,8 @@ RankedTensorType withForms(RankedTensorType type, MeshAttr mesh,
                                FormAttr::get(type.getContext(), mesh, codes));
 }
 
+bool isTruth(Type type) { return getElementTypeOrSelf(type).isInteger(1); }
+
 static bool isOfKind(MeshAttr mesh, unsigned axis, AxisKind kind) {
   return kind == AxisKind::Both ||
          mesh.isTime(axis) == (kind == AxisKind::Time);
@@ -97,8 +99,8 @@ SmallVector<int64_t> getLocalOffsets(ArrayRef<int64_t> shape, MeshAttr mesh,
   return offsets;
 }
 
-bool isDivisible(ArrayRef<int64_t> shape, MeshAttr mesh,
-                 ArrayRef<AxisForm> forms, std::string *reason) {
+static bool isDivisible(ArrayRef<int64_t> shape, MeshAttr mesh,
+                        ArrayRef<AxisForm> forms, std::string *reason) {
   SmallVector<int64_t> parts(shape.size(), 1);
   for (auto [axis, form] : llvm::enumerate(forms)) {
     if (!form.isGather())
@@ -119,6 +121,22 @@ bool isDivisible(ArrayRef<int64_t> shape, MeshAttr mesh,
                 std::to_string(shape[dim]) + " cannot be split into " +
                 std::to_string(parts[dim]) + " equal parts (axis '" +
                 mesh.getName(axis).str() + "')";
+    return false;
+  }
+  return true;
+}
+
+bool canHaveForms(RankedTensorType type, MeshAttr mesh,
+                  ArrayRef<AxisForm> forms, std::string *reason) {
+  if (!isDivisible(type.getShape(), mesh, forms, reason))
+    return false;
+  for (auto [axis, form] : llvm::enumerate(forms)) {
+    if (!form.isReduce() || !isTruth(type))
+      continue;
+    if (reason)
+      *reason = "truth values (i1) are 'reduce' on axis '" +
+                mesh.getName(axis).str() +
+                "', expected 'full' or 'gather': a sum of them is none";
     return false;
   }
   return true;

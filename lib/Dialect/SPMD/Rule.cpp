@@ -121,6 +121,27 @@ LogicalResult Rule::split(const Signature &signature, int64_t axisSize) {
 }
 
 //===----------------------------------------------------------------------===//
+// Truth values
+//===----------------------------------------------------------------------===//
+
+Rule withoutSumsOfTruth(Operation *op, Rule rule) {
+  for (auto [dims, result] : llvm::zip(rule.results, op->getResults())) {
+    if (!isTruth(result.getType()))
+      continue;
+    rule.linear.clear();
+    for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
+      if (!findDim(dims, factor))
+        rule.factors[factor].splittable = false;
+  }
+  llvm::erase_if(rule.linear, [&](ArrayRef<unsigned> group) {
+    return llvm::any_of(group, [&](unsigned operand) {
+      return isTruth(op->getOperand(operand).getType());
+    });
+  });
+  return rule;
+}
+
+//===----------------------------------------------------------------------===//
 // Signatures in types
 //===----------------------------------------------------------------------===//
 

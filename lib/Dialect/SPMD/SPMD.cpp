@@ -233,7 +233,8 @@ FormAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
   for (int64_t code : getCodes())
     forms.push_back(AxisForm::fromCode(code));
   std::string reason;
-  if (!isDivisible(shape, getMesh(), forms, &reason))
+  if (!canHaveForms(RankedTensorType::get(shape, elementType), getMesh(), forms,
+                    &reason))
     return emitError() << reason;
   return success();
 }

@@ -175,7 +175,7 @@ std::vector<cost::Layout> Extractor::getStoredLayouts(unsigned argument) const {
   Forms forms(mesh.getNumAxes(), AxisForm::full());
   auto visit = [&](auto &self, unsigned axis) -> void {
     if (axis == mesh.getNumAxes()) {
-      if (!isDivisible(node.type.getShape(), mesh, forms))
+      if (!canHaveForms(node.type, mesh, forms))
         return;
       cost::Layout &layout = layouts.emplace_back();
       for (unsigned i = 0; i < axis; ++i)

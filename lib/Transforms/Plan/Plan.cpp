@@ -251,8 +251,7 @@ static LogicalResult verifyForm(func::FuncOp step, Attribute attribute,
   for (int64_t code : form.getCodes())
     forms.push_back(AxisForm::fromCode(code));
   std::string reason;
-  if (isDivisible(cast<RankedTensorType>(type).getShape(), mesh, forms,
-                  &reason))
+  if (canHaveForms(cast<RankedTensorType>(type), mesh, forms, &reason))
     return success();
   return emitError(step.getLoc()) << what << ": " << reason;
 }

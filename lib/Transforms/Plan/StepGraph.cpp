@@ -203,5 +203,5 @@ bool StepGraph::canStore(unsigned index, unsigned axis, AxisForm form,
                          std::string *reason) const {
   Forms forms = arguments[index].forms;
   forms[axis] = form;
-  return isDivisible(arguments[index].type.getShape(), mesh, forms, reason);
+  return canHaveForms(arguments[index].type, mesh, forms, reason);
 }

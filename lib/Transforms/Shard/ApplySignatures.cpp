@@ -114,11 +114,10 @@ static FailureOr<PlannedForms> parseSignatures(Operation *op, MeshAttr mesh) {
 }
 
 /// Checks that `forms` fit `type`; `what` is a place in the error.
-static LogicalResult checkDivisible(Operation *op, const Twine &what, Type type,
-                                    MeshAttr mesh, const Forms &forms) {
+static LogicalResult checkForms(Operation *op, const Twine &what, Type type,
+                                MeshAttr mesh, const Forms &forms) {
   std::string reason;
-  if (isDivisible(cast<RankedTensorType>(type).getShape(), mesh, forms,
-                  &reason))
+  if (canHaveForms(cast<RankedTensorType>(type), mesh, forms, &reason))
     return success();
   return op->emitError() << what << ": " << reason;
 }
@@ -136,7 +135,7 @@ static FailureOr<Forms> getPlannedForm(Operation *op, const Twine &what,
                            << ", expected a form on the mesh " << mesh;
   for (auto [axis, code] : llvm::enumerate(form.getCodes()))
     forms[axis] = AxisForm::fromCode(code);
-  if (failed(checkDivisible(op, what, type, mesh, forms)))
+  if (failed(checkForms(op, what, type, mesh, forms)))
     return failure();
   return forms;
 }
@@ -299,15 +298,15 @@ LogicalResult ApplySignaturesPass::applyToOperator(Operation *op) {
     return failure();
   for (auto [index, operand] : llvm::enumerate(op->getOpOperands())) {
     const Forms &forms = planned->operands[index];
-    if (failed(checkDivisible(op, "operand " + Twine(index),
-                              operand.get().getType(), mesh, forms)))
+    if (failed(checkForms(op, "operand " + Twine(index),
+                          operand.get().getType(), mesh, forms)))
       return failure();
     operand.set(reform(operand.get(), forms, op, getPass(op)));
   }
   for (auto [index, result] : llvm::enumerate(op->getResults())) {
     const Forms &forms = planned->results[index];
-    if (failed(checkDivisible(op, "result " + Twine(index), result.getType(),
-                              mesh, forms)))
+    if (failed(checkForms(op, "result " + Twine(index), result.getType(), mesh,
+                          forms)))
       return failure();
     result.setType(
         withForms(cast<RankedTensorType>(result.getType()), mesh, forms));

@@ -103,8 +103,7 @@ void PathSearch::expand(const Node &node) {
         continue;
       Node next = node;
       next[axis] = form;
-      if (isDivisible(type.getShape(), mesh, next) &&
-          getReformedAxis(mesh, node, next))
+      if (canHaveForms(type, mesh, next) && getReformedAxis(mesh, node, next))
         relax(node, next, cost + getCost(node, next, axis));
     }
   }

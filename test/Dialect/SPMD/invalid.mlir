@@ -20,6 +20,14 @@ func.func @divide(%x: tensor<6x4xf32, #spmd.form<#mesh, data: gather(0)>>) {
 
 // -----
 
+#mesh = #spmd.mesh<data = 4>
+// expected-error @+1 {{truth values (i1) are 'reduce' on axis 'data', expected 'full' or 'gather': a sum of them is none}}
+func.func @sum_of_truth(%x: tensor<8xi1, #spmd.form<#mesh, data: reduce>>) {
+  return
+}
+
+// -----
+
 #mesh = #spmd.mesh<data = 2, model = 4>
 // expected-error @+1 {{dimension 0 of size 4 cannot be split into 8 equal parts (axis 'model')}}
 func.func @divide_twice(%x: tensor<4xf32, #spmd.form<#mesh, data: gather(0), model: gather(0)>>) {

@@ -126,14 +126,21 @@ TEST_F(FormTest, DivisibilityCountsAllAxesOfADimension) {
   MeshAttr mesh = parseMesh("data = 2, time micro = 4");
   Forms both = {AxisForm::gather(0), AxisForm::gather(0)};
   std::string reason;
-  EXPECT_TRUE(isDivisible({8}, mesh, both));
-  EXPECT_FALSE(isDivisible({4}, mesh, both, &reason));
+  Type f32 = Float32Type::get(&context), i1 = IntegerType::get(&context, 1);
+  auto getTensor = [](int64_t size, Type element) {
+    return RankedTensorType::get({size}, element);
+  };
+  EXPECT_TRUE(canHaveForms(getTensor(8, f32), mesh, both));
+  EXPECT_FALSE(canHaveForms(getTensor(4, f32), mesh, both, &reason));
   EXPECT_EQ(reason, "dimension 0 of size 4 cannot be split into 8 equal parts "
                     "(axis 'micro')");
-  EXPECT_FALSE(isDivisible({8}, mesh, {AxisForm::gather(1), kFull}, &reason));
+  EXPECT_FALSE(canHaveForms(getTensor(8, f32), mesh,
+                            {AxisForm::gather(1), kFull}, &reason));
   EXPECT_EQ(reason,
             "axis 'data' splits dimension 1, but the tensor has rank 1");
-  EXPECT_TRUE(isDivisible({3}, mesh, {kReduce, kFull}));
+  EXPECT_TRUE(canHaveForms(getTensor(3, f32), mesh, {kReduce, kFull}));
+  EXPECT_TRUE(canHaveForms(getTensor(8, i1), mesh, both));
+  EXPECT_FALSE(canHaveForms(getTensor(3, i1), mesh, {kReduce, kFull}, &reason));
 }
 
 TEST_F(FormTest, MinorMostAxisIsTheLastOneInTheLayout) {

@@ -74,7 +74,7 @@ static std::optional<SmallVector<Type>> getTypes(TypeRange types, MeshAttr mesh,
   for (auto [index, type] : llvm::enumerate(types)) {
     auto tensor = cast<RankedTensorType>(type);
     Forms forms = join(mesh, major[index], minor[index]);
-    if (!spmd::isDivisible(tensor.getShape(), mesh, forms))
+    if (!spmd::canHaveForms(tensor, mesh, forms))
       return std::nullopt;
     formed.push_back(spmd::withForms(tensor, mesh, forms));
   }
@@ -240,7 +240,7 @@ static Forms drawForms(RankedTensorType type, MeshAttr mesh,
     for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
       forms.push_back(AxisForm::fromCode(
           static_cast<int64_t>(generator() % (type.getRank() + 2)) - 2));
-    if (spmd::isDivisible(type.getShape(), mesh, forms))
+    if (spmd::canHaveForms(type, mesh, forms))
       return forms;
   }
 }

@@ -63,8 +63,10 @@ class NN_TextRuleOp<string mnemonic, string rule, string linear = "",
   let extraClassDeclaration = [{
     static ::llvm::StringRef getRuleText() { return "}] # rule # [{"; }
     ::tandem::spmd::Rule getRule() {
-      return ::tandem::spmd::parseRule(getOperation(), getRuleText(), "}]
-      # linear # [{");
+      return ::tandem::spmd::withoutSumsOfTruth(
+          getOperation(),
+          ::tandem::spmd::parseRule(getOperation(), getRuleText(), "}]
+      # linear # [{"));
     }
   }];
 }
@@ -80,8 +82,10 @@ class NN_BuilderRuleOp<string mnemonic, string builder, string linear = "",
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::tandem::spmd::Rule getRule() {
-      return ::tandem::nn::build}] # builder # [{Rule(getOperation(), "}]
-      # linear # [{");
+      return ::tandem::spmd::withoutSumsOfTruth(
+          getOperation(),
+          ::tandem::nn::build}] # builder # [{Rule(getOperation(), "}]
+      # linear # [{"));
     }
   }];
 }

@@ -85,10 +85,16 @@ llvm::SmallVector<int64_t> getLocalOffsets(llvm::ArrayRef<int64_t> shape,
                                            llvm::ArrayRef<AxisForm> forms,
                                            llvm::ArrayRef<int64_t> coordinates);
 
-/// Whether `forms` divide `shape`: every gather has an existing dimension, and
-/// the product of the axes on a dimension divides it. Says why not in `reason`.
-bool isDivisible(llvm::ArrayRef<int64_t> shape, MeshAttr mesh,
-                 llvm::ArrayRef<AxisForm> forms, std::string *reason = nullptr);
+/// Whether elements of `type` (a tensor's or an element type) are truth values.
+bool isTruth(mlir::Type type);
+
+/// Whether a tensor of `type` (whose own encoding does not count) can have
+/// `forms`: every gather has an existing dimension, the product of the axes on
+/// a dimension divides it, and truth values are not `reduce`. Says why not in
+/// `reason`.
+bool canHaveForms(mlir::RankedTensorType type, MeshAttr mesh,
+                  llvm::ArrayRef<AxisForm> forms,
+                  std::string *reason = nullptr);
 
 /// Whether `axis` may be taken off (or put on) dimension `dim` alone: no axis
 /// that is minor to it splits the same dimension in `forms`.

@@ -14,6 +14,8 @@
 //  * a group of operands in which the operator is linear *together* passes
 //    `reduce` from all of them to all results.
 //
+// Truth values (i1) are never `reduce`: their sum is no truth value.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_DIALECT_SPMD_RULE_H
@@ -80,6 +82,11 @@ struct Rule {
 /// reported as fatal.
 Rule parseRule(mlir::Operation *op, llvm::StringRef text,
                llvm::StringRef linear);
+
+/// `rule` without what would make `reduce` of truth values, since a sum of them
+/// is none: factors that a result of i1 lacks stay whole, and groups of
+/// operands with an operand or result of i1 go. Every `getRule` ends in it.
+Rule withoutSumsOfTruth(mlir::Operation *op, Rule rule);
 
 /// The forms that `op`'s types have along `axis` of `mesh`.
 Signature getSignature(mlir::Operation *op, MeshAttr mesh, unsigned axis);
