@@ -129,6 +129,17 @@ static double floorRemainder(double x, double y) {
   return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
 
+/// The floor of the exact quotient, since the floor of the rounded one can be
+/// one too large (-1.5 / 0.3). By zero, and of infinities, as
+/// `torch.floor_divide`.
+static double floorQuotient(double x, double y) {
+  if (y == 0)
+    return x / y;
+  double rest = std::fmod(x, y);
+  double truncated = std::nearbyint((x - rest) / y);
+  return rest != 0 && (rest < 0) != (y < 0) ? truncated - 1 : truncated;
+}
+
 static double larger(double x, double y) {
   return std::isnan(x) || x > y ? x : y;
 }
@@ -157,7 +168,7 @@ static FloatBinary getFloatBinary(Operation *op) {
         return [](double x, double y) { return floorRemainder(x, y); };
       })
       .Case([](FloorDivideOp) {
-        return [](double x, double y) { return std::floor(x / y); };
+        return [](double x, double y) { return floorQuotient(x, y); };
       })
       .Case([](Atan2Op) {
         return [](double x, double y) { return std::atan2(x, y); };

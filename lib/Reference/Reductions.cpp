@@ -137,15 +137,19 @@ static double sumExp(const Tensor &input, const Row &row, double shift) {
   return sum;
 }
 
+static bool isAllMinusInfinity(const Tensor &input, const Row &row) {
+  return llvm::all_of(row, [&](int64_t i) {
+    return input.getDouble(i) == -std::numeric_limits<double>::infinity();
+  });
+}
+
 LogicalResult run(SoftmaxOp op, Call &call) {
   const Tensor &input = call.operand(0);
   for (const Row &row : getRows(input.getShape(), op.getDim())) {
-    double maximum = getMaximum(input, row);
-    // All -inf: the zeros that the result begins with.
-    if (maximum == -std::numeric_limits<double>::infinity() &&
-        llvm::none_of(
-            row, [&](int64_t i) { return std::isnan(input.getDouble(i)); }))
+    // The zeros that the result begins with.
+    if (op.getSafe() && isAllMinusInfinity(input, row))
       continue;
+    double maximum = getMaximum(input, row);
     double sum = sumExp(input, row, maximum);
     for (int64_t i : row)
       call.result().setDouble(i, std::exp(input.getDouble(i) - maximum) / sum);

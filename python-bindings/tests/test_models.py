@@ -370,6 +370,21 @@ ODD = {
     "integers": lambda x: x * (torch.arange(6) // 2 % 3) + (torch.arange(6) - 3).clamp(min=0),
     "masks": lambda x: x * ((x > 0) & (x < 1) | ~(x > -1)) + (x.isnan().any() | (x > 9).all()),
     "softmax": lambda x: x.softmax(0) * x.log_softmax(1),
+    "softmax of nothing": lambda x: x * (1 + _masked(x).softmax(1).isnan()),
+    "log_softmax of nothing": lambda x: x * (1 + _masked(x).log_softmax(1).isnan()),
+    "attention to nothing": lambda x: F.scaled_dot_product_attention(
+        x[None, None], x[None, None], x[None, None], attn_mask=torch.arange(8)[:, None] > 1
+    ),
+    "small arguments": lambda x: x * _small(x.detach()),
+    "floor of quotients": lambda x: (
+        x * (torch.tensor([-1.5, 1.5, 0.6, -0.9, 1.0, 4.5]).double() // 0.3)
+    ),
+    "exact remainders": lambda x: x * (torch.tensor([1e17, -1e17, 7.5]).double().fmod(0.7)).sum(),
+    "integers in equal steps": lambda x: (
+        x[:, torch.linspace(0, 5, 4, dtype=torch.long)]
+        * torch.linspace(3, -2, 4, dtype=torch.int32)
+        * torch.linspace(-1, 2, 4, dtype=x.dtype)
+    ),
     "inverse functions": lambda x: _inverses(0.9 * x.tanh()),
     "kth value": lambda x: x.kthvalue(2, dim=1).values + x.median(dim=1).values + x.median(),
     "bucketize": lambda x: x * torch.bucketize(x.detach(), torch.tensor([-1.0, 0.0, 1.0]).double()),
@@ -384,6 +399,18 @@ ODD = {
 def _inverses(x):
     hyperbolic = x.sinh() + x.cosh() + x.asinh() + x.atanh() + (x * x + 2).acosh()
     return hyperbolic + x.tan() + x.atan() + x.asin() + x.acos()
+
+
+def _masked(x):
+    """The first two rows are all -inf."""
+    return x.masked_fill(torch.arange(8)[:, None] < 2, -torch.inf)
+
+
+def _small(x):
+    """Functions that lose all digits if they are written with others."""
+    tiny, one = 1e-9 * x, 1 + 1e-9 * x * x
+    odd = (tiny.expm1(), tiny.log1p(), tiny.sinh(), tiny.asinh(), tiny.atanh())
+    return 1e9 * sum(odd) + 1e4 * (one.acosh() + (2 - one).acos())
 
 
 def _assign(x):

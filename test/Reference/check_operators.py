@@ -94,6 +94,14 @@ def add_elementwise_cases():
         "floor_divide",
     ]:
         case(name, getattr(torch, name), x, y)
+    exact = torch.tensor(
+        [-1.5, 1.5, 0.6, -0.9, 1.0, torch.inf, -5.0, 1e17, -1e-300, 3.0, 0.0]
+    ).double()
+    divisors = torch.tensor([0.3, -0.3, 0.2, 0.3, 0.1, 0.3, torch.inf, 0.7, 1.0, 0.0, 0.0]).double()
+    case("floor_divide", torch.floor_divide, exact, divisors)
+    case("floor_divide", torch.floor_divide, exact.float(), divisors.float())
+    case("expm1", torch.expm1, exact[:5] * 1e-12)
+    case("log1p", torch.log1p, exact[:5] * 1e-12)
     case("pow", torch.pow, positive, y)
     a, b = integers((4, 5), -20, 20), integers((5,), 1, 6) * torch.tensor([1, -1, 1, -1, 1])
     for name in ["add", "sub", "mul", "maximum", "minimum", "remainder", "floor_divide"]:
@@ -164,11 +172,14 @@ def add_reduction_cases():
             )
     masked = x.masked_fill(x > 0, -torch.inf)
     masked[0, 0] = -torch.inf
-
-    def safe(x):
-        return torch.where((x == -torch.inf).all(2, keepdim=True), 0.0, x.softmax(2))
-
-    case("softmax", safe, masked, attributes="{dim = 2 : i64}")
+    for name, function in (("softmax", torch.softmax), ("log_softmax", torch.log_softmax)):
+        case(name, lambda x, f=function: f(x, 2), masked, attributes="{dim = 2 : i64}")
+    case(
+        "softmax",
+        lambda x: torch.ops.aten._safe_softmax(x, 2),
+        masked,
+        attributes="{dim = 2 : i64, safe = true}",
+    )
     for name in ("softmax", "log_softmax"):
         output = getattr(x, name)(1)
         data = getattr(torch, f"_{name}_backward_data")

@@ -17,13 +17,27 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 
 using namespace mlir;
 using namespace tandem;
 
+/// Upstream's conversion makes e^x - 1 and ln(1 + x) of them, which near 0 lose
+/// all digits. In f32 they are polynomials by now.
+static LogicalResult callExpm1AndLog1p(ModuleOp module) {
+  RewritePatternSet patterns(module.getContext());
+  populateMathToLibmConversionPatterns(patterns);
+  ConversionTarget target(*module.getContext());
+  target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+  target.addIllegalOp<math::ExpM1Op, math::Log1pOp>();
+  return applyPartialConversion(module, target, std::move(patterns));
+}
+
 LogicalResult tandem::lowerToLLVM(ModuleOp module) {
+  if (failed(callExpm1AndLog1p(module)))
+    return failure();
   MLIRContext *context = module.getContext();
   LLVMTypeConverter converter(context);
   RewritePatternSet patterns(context);

@@ -108,19 +108,19 @@ private:
 // Softmax
 //===----------------------------------------------------------------------===//
 
-/// x - max(x), with rows of -inf kept at -inf instead of NaN.
-static Value subtractMax(Writer &w, Value x, ArrayRef<int64_t> dims) {
-  double infinity = std::numeric_limits<double>::infinity();
-  Value max = w.reduce<nn::MaxOp>(x, dims, /*keepdim=*/true);
-  return w.sub(x, w.replaceEqual(max, -infinity, 0.0));
-}
-
 static void decompose(nn::SoftmaxOp op) {
   Writer w(op);
   int64_t dim = op.getDim();
-  Value e = w.unary<nn::ExpOp>(subtractMax(w, w.load(op.getInput()), dim));
-  // A sum of zero has no terms: the row is all -inf and gives zeros.
-  Value sum = w.replaceEqual(w.sum(e, dim), 0.0, 1.0);
+  Value x = w.load(op.getInput());
+  Value max = w.reduce<nn::MaxOp>(x, dim, /*keepdim=*/true);
+  // In a row that is all -inf, x - max is NaN, and so is the result; a safe
+  // softmax keeps it at -inf, and its sum, which has no terms, at 1.
+  if (op.getSafe())
+    max = w.replaceEqual(max, -std::numeric_limits<double>::infinity(), 0.0);
+  Value e = w.unary<nn::ExpOp>(w.sub(x, max));
+  Value sum = w.sum(e, dim);
+  if (op.getSafe())
+    sum = w.replaceEqual(sum, 0.0, 1.0);
   w.replace(op.getResult(), w.mul(e, w.unary<nn::ReciprocalOp>(sum)));
 }
 

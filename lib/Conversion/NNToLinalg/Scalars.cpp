@@ -139,6 +139,8 @@ public:
 
 private:
   Value divideIntegers(Value x, Value y, bool remainder);
+  /// Whether a division by `y` that leaves `rest` rounded up in cutting off.
+  Value isAboveFloor(Value rest, Value y);
   Value powerOfInteger(Value x, Value y);
   /// tanh(sqrt(2 / pi) * (x + 0.044715 x^3)).
   Value geluTanh(Value x);
@@ -196,28 +198,35 @@ Value Scalar::div(Value x, Value y) {
   return divideIntegers(x, y, /*remainder=*/false);
 }
 
+Value Scalar::isAboveFloor(Value rest, Value y) {
+  Value zero = constant(0);
+  Value differs = arith::XOrIOp::create(b, loc, compare("lt", rest, zero),
+                                        compare("lt", y, zero));
+  return arith::AndIOp::create(b, loc, differs, compare("ne", rest, zero));
+}
+
 Value Scalar::remainder(Value x, Value y) {
   Value rest = isFloat() ? Value(arith::RemFOp::create(b, loc, x, y))
                          : divideIntegers(x, y, /*remainder=*/true);
-  Value zero = constant(0);
-  Value differs = arith::XOrIOp::create(b, loc, compare("lt", rest, zero),
-                                        compare("lt", y, zero));
-  Value wrong =
-      arith::AndIOp::create(b, loc, differs, compare("ne", rest, zero));
-  return select(wrong, add(rest, y), rest);
+  return select(isAboveFloor(rest, y), add(rest, y), rest);
 }
 
 Value Scalar::floorDivide(Value x, Value y) {
-  if (isFloat())
-    return math::FloorOp::create(b, loc, div(x, y));
-  Value quotient = div(x, y);
-  Value rest = divideIntegers(x, y, /*remainder=*/true);
-  Value zero = constant(0);
-  Value differs = arith::XOrIOp::create(b, loc, compare("lt", rest, zero),
-                                        compare("lt", y, zero));
-  Value wrong =
-      arith::AndIOp::create(b, loc, differs, compare("ne", rest, zero));
-  return select(wrong, sub(quotient, constant(1)), quotient);
+  Value rest, quotient;
+  if (isFloat()) {
+    // The floor of a rounded quotient can be one too large (-1.5 / 0.3); what
+    // the remainder, which is exact, leaves is a multiple of y.
+    rest = arith::RemFOp::create(b, loc, x, y);
+    quotient = math::RoundEvenOp::create(b, loc, div(sub(x, rest), y));
+  } else {
+    rest = divideIntegers(x, y, /*remainder=*/true);
+    quotient = div(x, y);
+  }
+  Value floor =
+      select(isAboveFloor(rest, y), sub(quotient, constant(1)), quotient);
+  if (!isFloat())
+    return floor;
+  return select(compare("eq", y, constant(0)), div(x, y), floor);
 }
 
 /// By squaring, over the bits of the exponent. A negative exponent gives 1 / x,

@@ -117,14 +117,17 @@ def _asinh(b, x):
 
 @lowers("acosh")
 def _acosh(b, x):
+    """log1p(t + sqrt(t (x + 1))) with t = x - 1: exact near one."""
     x = b.convert(x, b.out.dtype)
-    root = b.unary("sqrt", b.binary("sub", b.binary("mul", x, x), 1.0))
-    return b.unary("log", b.binary("add", x, root))
+    rest = b.binary("sub", x, 1.0)
+    root = b.unary("sqrt", b.binary("mul", rest, b.binary("add", x, 1.0)))
+    return b.unary("log1p", b.binary("add", rest, root))
 
 
 def _complement(b, x):
-    """sqrt(1 - x^2)."""
-    return b.unary("sqrt", b.binary("sub", 1.0, b.binary("mul", x, x)))
+    """sqrt(1 - x^2), exact near one."""
+    less, more = b.binary("sub", 1.0, x), b.binary("add", 1.0, x)
+    return b.unary("sqrt", b.binary("mul", less, more))
 
 
 @lowers("asin")
@@ -231,8 +234,12 @@ def _remainder(b, x, y):
 @lowers("fmod")
 def _fmod(b, x, y):
     dtype = b.out.dtype
+    if dtype.is_floating_point:
+        # The remainder of the sizes is exact, x - trunc(x / y) y is not.
+        x, y = b.as_value(x, dtype), b.as_value(y, dtype)
+        rest = b.binary("remainder", b.unary("abs", x), b.unary("abs", y))
+        return b.select(b.compare("lt", x, 0), b.unary("neg", rest), rest, dtype)
     quotient = b.binary("div", x, y, dtype)
-    quotient = _trunc(b, quotient) if dtype.is_floating_point else quotient
     return b.binary("sub", x, b.binary("mul", quotient, y, dtype), dtype)
 
 

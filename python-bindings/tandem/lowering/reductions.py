@@ -198,11 +198,18 @@ def _weight_norm_backward(b, gradient, direction, magnitude, norms, dim):
     return [b.binary("mul", scale, b.binary("sub", gradient, along)), of_magnitude]
 
 
-@lowers("_softmax", "_log_softmax", "_safe_softmax")
+@lowers("_softmax", "_log_softmax")
 def _softmax(b, x, dim, *_, **__):
     x = b.convert(x, b.out.dtype)
     name = "log_softmax" if "log" in str(b.operator) else "softmax"
     return b.emit(name, [x], x.type, dim=normalize_dim(dim, len(x.shape)))
+
+
+@lowers("_safe_softmax")
+def _safe_softmax(b, x, dim, *_, **__):
+    """Zeros, not NaN, where all is masked: what scaled dot-product attention uses."""
+    x = b.convert(x, b.out.dtype)
+    return b.emit("softmax", [x], x.type, dim=normalize_dim(dim, len(x.shape)), safe=True)
 
 
 @lowers("_softmax_backward_data", "_log_softmax_backward_data")

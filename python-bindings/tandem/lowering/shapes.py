@@ -347,7 +347,18 @@ def _iota(b, length, *, start=0, step=1, **_):
 
 @lowers("linspace")
 def _linspace(b, start, end, steps, **_):
-    return _progression(b, start, (end - start) / max(steps - 1, 1))
+    """From both ends to the middle, as PyTorch; integers are cut off from float64."""
+    dtype = b.out.dtype
+    if not dtype.is_floating_point:
+        start, end = int(start), int(end)
+    computed = dtype if dtype in (torch.float32, torch.float64) else torch.float64
+    step = (end - start) / max(steps - 1, 1)
+    index = b.iota(b.out.shape, 0)
+    position = b.convert(index, computed)
+    left = b.binary("add", b.binary("mul", position, step), start)
+    ahead = b.binary("sub", steps - 1, position)
+    right = b.binary("sub", end, b.binary("mul", ahead, step))
+    return b.convert(b.select(b.compare("lt", index, steps // 2), left, right, computed), dtype)
 
 
 @lowers("eye")

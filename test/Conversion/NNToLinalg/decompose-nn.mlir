@@ -1,7 +1,21 @@
 // RUN: tandem-opt %s --tandem-decompose-nn | FileCheck %s
 
-// A row that is all -inf: the maximum counts as 0, and a sum of 0 as 1.
+// A row that is all -inf gives NaN.
 // CHECK-LABEL: func.func @softmax
+// CHECK: %[[MAX:.*]] = nn.max %arg0 {dims = array<i64: 1>, keepdim = true}
+// CHECK-NEXT: nn.sub %arg0, %[[MAX]]
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: %[[SUM:.*]] = nn.sum
+// CHECK-NEXT: nn.reciprocal %[[SUM]]
+// CHECK-NEXT: nn.mul
+// CHECK-NOT: nn.softmax
+func.func @softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = nn.softmax %x {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
+// A row that is all -inf: the maximum counts as 0, and a sum of 0 as 1.
+// CHECK-LABEL: func.func @safe_softmax
 // CHECK: nn.max %arg0 {dims = array<i64: 1>, keepdim = true}
 // CHECK: nn.compare {{.*}} {predicate = "eq"}
 // CHECK: nn.select
@@ -12,8 +26,8 @@
 // CHECK: nn.reciprocal
 // CHECK: nn.mul
 // CHECK-NOT: nn.softmax
-func.func @softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
-  %0 = nn.softmax %x {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @safe_softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = nn.softmax %x {dim = 1 : i64, safe = true} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
 

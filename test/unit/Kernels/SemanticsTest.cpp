@@ -53,7 +53,7 @@ static const double kNaN = std::numeric_limits<double>::quiet_NaN();
 static const double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(SpecialValues, RowsWithMinusInfinity) {
-  // The first row of the last kernel is all -inf.
+  // The first row of the last two kernels is all -inf: NaN, and if safe 0.
   checkSpecial(R"(
     func.func @some(%x: tensor<4x33xf32>) -> tensor<4x33xf32> {
       %0 = nn.softmax %x {dim = 1 : i64} : (tensor<4x33xf32>) -> tensor<4x33xf32>
@@ -68,8 +68,83 @@ TEST(SpecialValues, RowsWithMinusInfinity) {
       %m = nn.select %r, %n, %x : (tensor<3x1xi1>, tensor<f32>, tensor<3x40xf32>) -> tensor<3x40xf32>
       %0 = nn.softmax %m {dim = 1 : i64} : (tensor<3x40xf32>) -> tensor<3x40xf32>
       return %0 : tensor<3x40xf32>
+    }
+    func.func @safe(%x: tensor<3x40xf32>) -> tensor<3x40xf32> {
+      %i = nn.iota : tensor<3xi64>
+      %z = nn.constant dense<0> : tensor<i64> -> tensor<i64>
+      %c = nn.compare %i, %z {predicate = "eq"} : (tensor<3xi64>, tensor<i64>) -> tensor<3xi1>
+      %r = nn.reshape %c : (tensor<3xi1>) -> tensor<3x1xi1>
+      %n = nn.constant dense<0xFF800000> : tensor<f32> -> tensor<f32>
+      %m = nn.select %r, %n, %x : (tensor<3x1xi1>, tensor<f32>, tensor<3x40xf32>) -> tensor<3x40xf32>
+      %0 = nn.softmax %m {dim = 1 : i64, safe = true} : (tensor<3x40xf32>) -> tensor<3x40xf32>
+      return %0 : tensor<3x40xf32>
     })",
                {-kInfinity, -kInfinity, -kInfinity, -kInfinity});
+}
+
+/// Their polynomials in f32, and the C library in f64: not e^x - 1, ln(1 + x).
+TEST(SpecialValues, SmallArguments) {
+  const double small[] = {1e-3, -1e-6, 1e-12, 0.25};
+  auto context = makeContext();
+  std::string text;
+  for (std::string op : {"expm1", "log1p"})
+    for (std::string type : {"f64", "f32"})
+      text += "func.func @" + op + "_" + type + "(%x: tensor<4x" + type +
+              ">) -> tensor<4x" + type + "> {\n  %0 = nn." + op +
+              " %x : (tensor<4x" + type + ">) -> tensor<4x" + type +
+              ">\n  return %0 : tensor<4x" + type + ">\n}\n";
+  auto module = parse(*context, text);
+  ASSERT_TRUE(module);
+  LoadedKernels kernels(*module, withoutCache());
+  ASSERT_EQ(kernels.getError(), "");
+  for (auto function : module->getOps<func::FuncOp>()) {
+    std::vector<Tensor> inputs = makeInputs(function, 3);
+    for (auto [i, x] : llvm::enumerate(small))
+      inputs[0].setDouble(i, x);
+    auto expected = reference::interpret(function, {}, inputs);
+    ASSERT_TRUE(succeeded(expected));
+    bool isDouble = function.getName().ends_with("f64");
+    std::vector<Tensor> actual = kernels.run(function, inputs);
+    for (int64_t i = 0; i < 4; ++i)
+      EXPECT_NEAR(actual[0].getDouble(i) / (*expected)[0].getDouble(i), 1,
+                  isDouble ? 1e-15 : 3e-7)
+          << function.getName().str() << " at " << inputs[0].getDouble(i);
+  }
+}
+
+/// The rounded quotients of the first five are integers, the exact ones not.
+TEST(SpecialValues, FloorDivide) {
+  const std::pair<double, double> pairs[] = {
+      {-1.5, 0.3},     {1.5, -0.3},      {0.6, 0.2},  {-0.9, 0.3},
+      {1.0, 0.1},      {kInfinity, 0.3}, {3, 0},      {0, 0},
+      {-5, kInfinity}, {5, kInfinity},   {1e17, 0.7}, {-7.5, 2.5}};
+  auto context = makeContext();
+  auto module = parse(*context, R"(
+    func.func @f64(%x: tensor<12xf64>, %y: tensor<12xf64>) -> tensor<12xf64> {
+      %0 = nn.floor_divide %x, %y : (tensor<12xf64>, tensor<12xf64>) -> tensor<12xf64>
+      return %0 : tensor<12xf64>
+    }
+    func.func @f32(%x: tensor<12xf32>, %y: tensor<12xf32>) -> tensor<12xf32> {
+      %0 = nn.floor_divide %x, %y : (tensor<12xf32>, tensor<12xf32>) -> tensor<12xf32>
+      return %0 : tensor<12xf32>
+    })");
+  ASSERT_TRUE(module);
+  LoadedKernels kernels(*module, withoutCache());
+  ASSERT_EQ(kernels.getError(), "");
+  for (auto function : module->getOps<func::FuncOp>()) {
+    std::vector<Tensor> inputs = makeInputs(function, 3);
+    for (auto [i, pair] : llvm::enumerate(pairs)) {
+      inputs[0].setDouble(i, pair.first);
+      inputs[1].setDouble(i, pair.second);
+    }
+    auto expected = reference::interpret(function, {}, inputs);
+    ASSERT_TRUE(succeeded(expected));
+    std::vector<Tensor> actual = kernels.run(function, inputs);
+    EXPECT_EQ(test::compare(actual[0], (*expected)[0]), 0)
+        << function.getName().str();
+    if (function.getName() == "f64")
+      EXPECT_EQ(actual[0].getDouble(0), -6);
+  }
 }
 
 TEST(SpecialValues, NaNPropagates) {

@@ -158,6 +158,8 @@ static std::vector<Case> makeReductionCases() {
        "-> tensor<1x{b}xi64>"},
       ALONG("softmax", "2"),
       ALONG("softmax", "0"),
+      {"nn.softmax %0 {dim = 1 : i64, safe = true} : (tensor<{a}x{b}xf64>) -> "
+       "tensor<{a}x{b}xf64>"},
       ALONG("log_softmax", "1"),
       ALONG("cumsum", "1"),
       ALONG_BACKWARD("softmax_backward", "1"),
@@ -228,6 +230,21 @@ static std::vector<Case> makeShapeCases() {
        "(tensor<8x{b}xf64>) -> tensor<4x{b}xf64>"},
       {"nn.slice %0 {dim = 1 : i64, start = 0 : i64, stop = 8 : i64, step = 2 "
        ": i64} : (tensor<{a}x8xf64>) -> tensor<{a}x4xf64>"},
+      // No sums of truth values.
+      {"nn.reshape %0 : (tensor<{a}x24xi1>) -> tensor<{a}x4x6xi1>"},
+      {"nn.permute %0 {permutation = array<i64: 1, 0>} : (tensor<{a}x{b}xi1>) "
+       "-> tensor<{b}x{a}xi1>"},
+      {"nn.expand %0 : (tensor<{a}x1xi1>) -> tensor<{b}x{a}x{c}xi1>"},
+      {"nn.flip %0 {dims = array<i64: 0>} : (tensor<{a}x{b}xi1>) -> "
+       "tensor<{a}x{b}xi1>"},
+      {"nn.slice %0 {dim = 0 : i64, start = 1 : i64, stop = 5 : i64} : "
+       "(tensor<8x{b}xi1>) -> tensor<4x{b}xi1>"},
+      {"nn.pad %0 {dim = 0 : i64, low = 3 : i64, high = 1 : i64} : "
+       "(tensor<4x{b}xi1>) -> tensor<8x{b}xi1>"},
+      {"nn.cat %0, %1 {dim = 0 : i64} : (tensor<4x{b}xi1>, tensor<8x{b}xi1>) "
+       "-> tensor<12x{b}xi1>"},
+      {"nn.select %0, %1, %2 : (tensor<{a}x{b}xi1>, tensor<{a}x{b}xi1>, "
+       "tensor<{b}xi1>) -> tensor<{a}x{b}xi1>"},
       {"nn.pad %0 {dim = 0 : i64, low = 3 : i64, high = 1 : i64} : "
        "(tensor<4x{b}xf64>) -> tensor<8x{b}xf64>"},
       {"nn.pad %0 {dim = 1 : i64, low = 1 : i64, high = 0 : i64, step = 2 : "
@@ -242,6 +259,13 @@ static std::vector<Case> makeShapeCases() {
 
 static std::vector<Case> makeProductCases() {
   return {
+      // No sums of truth values.
+      {"nn.embedding %0, %1 : (tensor<8x{b}xi1>, tensor<{a}xi64>) -> "
+       "tensor<{a}x{b}xi1>",
+       {kHalf, indicesOf(8)}},
+      {"nn.gather %0, %1 {dim = 1 : i64} : (tensor<{a}x8xi1>, "
+       "tensor<{a}x{b}xi64>) -> tensor<{a}x{b}xi1>",
+       {kHalf, indicesOf(8)}},
       {"nn.matmul %0, %1 : (tensor<{a}x{b}xf64>, tensor<{b}x{c}xf64>) -> "
        "tensor<{a}x{c}xf64>"},
       {"nn.matmul %0, %1 : (tensor<4x{a}x{b}xf64>, tensor<4x{b}x{c}xf64>) -> "

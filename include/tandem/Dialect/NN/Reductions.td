@@ -48,7 +48,12 @@ class NN_AlongDimOp<string mnemonic, string linear = "">
 
 def NN_SoftmaxOp : NN_AlongDimOp<"softmax"> {
   let summary = "e^x / sum(e^x) along `dim`";
-  let description = "A slice that is all -inf gives zeros (safe softmax).";
+  let description = [{
+    A slice that is all -inf gives NaN (`aten._softmax`), with `safe` zeros
+    (`aten._safe_softmax`, which scaled dot-product attention uses).
+  }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim,
+                       DefaultValuedAttr<BoolAttr, "false">:$safe);
 }
 
 def NN_LogSoftmaxOp : NN_AlongDimOp<"log_softmax"> {
