@@ -372,9 +372,14 @@ void Driver::searchExactly() {
   numLabels = labels.numLabels;
   if (labels.plan)
     pool.offer(*labels.plan);
-  isProven = labels.isComplete;
-  if (isProven && pool.best)
-    lowerBound = pool.seconds;
+  if (!labels.isComplete)
+    return;
+  // What `cost` judges otherwise than the label did proves nothing: the label's
+  // seconds stay a bound, but another plan may lie between the two.
+  double bound = labels.plan ? labels.seconds : pool.seconds;
+  isProven = pool.seconds <= bound * (1 + kTolerance) || !labels.plan;
+  if (pool.best)
+    lowerBound = std::max(lowerBound, std::min(bound, pool.seconds));
 }
 
 SearchResult Driver::finish() {
