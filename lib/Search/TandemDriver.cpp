@@ -8,6 +8,7 @@
 #include "TandemDriver.h"
 #include "TandemFold.h"
 #include "TandemLabels.h"
+#include "TandemSumSearch.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -29,8 +30,10 @@ constexpr uint64_t kFormWork = 200'000'000, kBoundWork = 4'000'000'000;
 constexpr unsigned kMemoryRounds = 5;
 /// Weights that are tried for the bound.
 constexpr unsigned kMaxBounds = 5;
-/// Problems of up to this many operators are searched exactly.
-constexpr unsigned kMaxExact = 120;
+/// Problems of up to this many operators are searched exactly; and if costs add
+/// up, of up to this many, looking at so many numbers (about 10^9 in a second).
+constexpr unsigned kMaxExact = 120, kMaxSumExact = 600;
+constexpr uint64_t kSumWork = 40'000'000'000;
 
 Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
     : problem(problem), options(options),
@@ -361,6 +364,28 @@ std::string Driver::describeNeed() const {
 // All together
 //===----------------------------------------------------------------------===//
 
+/// Of plans whose costs add up the best one is found directly. It is the best
+/// one at all if pieces of what waits cost nothing and memory suffices.
+void Driver::searchAddedUp() {
+  if (problem.operators.size() > kMaxSumExact || isClosed() ||
+      !SumModel::isSum(facts))
+    return;
+  SumLimits limits;
+  limits.maxWork = kSumWork;
+  limits.gap = std::max(kTolerance, options.gap);
+  limits.takes = [&](const Plan &plan) { pool.offer(plan); };
+  limits.proceeds = [&](double least) {
+    lowerBound = std::max(lowerBound, least);
+    return proceeds(0.5) && !isClosed();
+  };
+  std::vector<std::vector<unsigned>> starts;
+  if (pool.best)
+    starts.push_back(pool.best->signatures);
+  SumResult sums = searchSums(facts, table, starts, limits);
+  lowerBound = std::max(lowerBound, sums.bound);
+  numLabels += sums.numNodes;
+}
+
 void Driver::searchExactly() {
   if (problem.operators.size() > kMaxExact || isClosed())
     return;
@@ -369,7 +394,7 @@ void Driver::searchExactly() {
   limits.maxWork = uint64_t(1) << 26;
   limits.proceeds = [&](double done) { return proceeds(0.9 + 0.1 * done); };
   LabelResult labels = searchLabels(facts, table, limits);
-  numLabels = labels.numLabels;
+  numLabels += labels.numLabels;
   if (labels.plan)
     pool.offer(*labels.plan);
   if (!labels.isComplete)
@@ -430,7 +455,9 @@ SearchResult Driver::run() {
     fitMemory();
   if (!proceeds(0.5) && pool.best)
     return finish();
-  raiseBound();
+  searchAddedUp();
+  if (!isStopped)
+    raiseBound();
   if (!isStopped && !isClosed())
     improve();
   if (!isStopped)

@@ -46,6 +46,7 @@ private:
   std::vector<unsigned> getValues(const cost::Plan &plan) const;
   std::vector<unsigned>
   getSignatures(const std::vector<unsigned> &values) const;
+  void searchAddedUp();
   void searchExactly();
   bool proveInfeasible(SearchResult &result) const;
   std::string describeNeed() const;

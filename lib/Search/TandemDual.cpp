@@ -1,0 +1,251 @@
+//===- TandemDual.cpp - a bound for problems whose costs add up -----------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TandemDual.h"
+#include <algorithm>
+#include <limits>
+
+using namespace tandem::search;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+SumDual::SumDual(const SumModel &model, const SumPrices &prices)
+    : model(model), prices(prices) {
+  for (unsigned i = 0; i < model.variables.size(); ++i) {
+    std::vector<double> &unary = unaries.emplace_back();
+    for (unsigned value = 0; value < model.variables[i].values.size(); ++value)
+      unary.push_back(model.getUnary(prices, i, value));
+  }
+  for (unsigned i = 0; i < model.factors.size(); ++i) {
+    const SumFactor &factor = model.factors[i];
+    std::vector<std::vector<double>> &own = costs.emplace_back();
+    for (const std::vector<SumRoles> &roles : factor.roles)
+      own.emplace_back(roles.size());
+    std::vector<double> &all = entries.emplace_back();
+    all.resize(model.tables[factor.table].made.size());
+    for (size_t j = 0; j < all.size(); ++j)
+      all[j] = model.getEntry(prices, i, j);
+  }
+}
+
+void SumDual::adopt(const SumDual &other) {
+  for (unsigned i = 0; i < costs.size(); ++i)
+    for (unsigned slot = 0; slot < costs[i].size(); ++slot) {
+      const std::vector<SumRoles> &roles = model.factors[i].roles[slot];
+      const std::vector<SumRoles> &all = other.model.factors[i].roles[slot];
+      for (unsigned j = 0; j < roles.size(); ++j) {
+        size_t place =
+            std::find(all.begin(), all.end(), roles[j]) - all.begin();
+        costs[i][slot][j] = other.costs[i][slot][place];
+      }
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+void SumDual::getMarginals(unsigned index, unsigned slot,
+                           const std::vector<std::vector<double>> &offers,
+                           std::vector<double> &result) const {
+  const SumTable &data = model.tables[model.factors[index].table];
+  unsigned last = data.sizes.size() - 1;
+  size_t size = data.made.size();
+  const double *from = entries[index].data();
+  table.resize(size);
+  // The slots behind it, the last one first.
+  for (unsigned other = last; other > slot; --other) {
+    size_t width = data.sizes[other];
+    const double *offer = offers[other].data();
+    size /= width;
+    for (size_t i = 0; i < size; ++i) {
+      double best = kInfinity;
+      for (size_t j = 0; j < width; ++j)
+        best = std::min(best, from[i * width + j] + offer[j]);
+      table[i] = best;
+    }
+    from = table.data();
+  }
+  // What the slots before it cost together.
+  before.assign(1, 0);
+  std::vector<double> next;
+  for (unsigned other = 0; other < slot; ++other) {
+    next.clear();
+    for (double sum : before)
+      for (double offer : offers[other])
+        next.push_back(sum + offer);
+    before.swap(next);
+  }
+  size_t width = data.sizes[slot];
+  result.assign(width, kInfinity);
+  for (size_t i = 0; i < before.size(); ++i)
+    for (size_t j = 0; j < width; ++j)
+      result[j] = std::min(result[j], before[i] + from[i * width + j]);
+}
+
+/// Whether a factor has a variable that comes later (or earlier).
+static bool hasPartner(const SumFactor &factor, unsigned variable, bool later) {
+  return std::any_of(factor.variables.begin(), factor.variables.end(),
+                     [&](unsigned other) {
+                       return later ? other > variable : other < variable;
+                     });
+}
+
+void SumDual::update(unsigned index, bool isForward) {
+  const SumVariable &variable = model.variables[index];
+  belief = unaries[index];
+  scratch.resize(std::max(scratch.size(), variable.slots.size()));
+  unsigned numBefore = 0, numBehind = 0;
+  for (size_t i = 0; i < variable.slots.size(); ++i) {
+    auto [factor, slot] = variable.slots[i];
+    getMarginals(factor, slot, costs[factor], scratch[i]);
+    const std::vector<unsigned> &roleOf = model.factors[factor].roleOf[slot];
+    for (size_t value = 0; value < belief.size(); ++value)
+      belief[value] += scratch[i][roleOf[value]];
+    numBefore += hasPartner(model.factors[factor], index, false);
+    numBehind += hasPartner(model.factors[factor], index, true);
+  }
+  double share = 1.0 / std::max({numBefore, numBehind, 1u});
+  for (size_t i = 0; i < variable.slots.size(); ++i) {
+    auto [factor, slot] = variable.slots[i];
+    std::vector<double> &marginals = scratch[i];
+    if (hasPartner(model.factors[factor], index, isForward)) {
+      const std::vector<unsigned> &roleOf = model.factors[factor].roleOf[slot];
+      least.assign(marginals.size(), kInfinity);
+      for (size_t value = 0; value < belief.size(); ++value)
+        least[roleOf[value]] = std::min(least[roleOf[value]], belief[value]);
+      for (size_t j = 0; j < marginals.size(); ++j)
+        marginals[j] -= share * least[j];
+    }
+    // A constant is the same for variable and factor: without it numbers stay
+    // small.
+    double base = *std::min_element(marginals.begin(), marginals.end());
+    for (size_t j = 0; j < marginals.size(); ++j)
+      costs[factor][slot][j] = base - marginals[j];
+  }
+}
+
+void SumDual::sweep() {
+  unsigned count = model.variables.size();
+  for (unsigned i = 0; i < count; ++i)
+    update(i, true);
+  for (unsigned i = count; i-- > 0;)
+    update(i, false);
+}
+
+uint64_t SumDual::getWork() const {
+  uint64_t work = 0;
+  for (const SumFactor &factor : model.factors)
+    work +=
+        4 * factor.variables.size() * model.tables[factor.table].made.size();
+  return work;
+}
+
+double SumDual::getUnary(unsigned index, unsigned value) const {
+  double sum = unaries[index][value];
+  for (auto [factor, slot] : model.variables[index].slots)
+    sum -= costs[factor][slot][model.factors[factor].roleOf[slot][value]];
+  return sum;
+}
+
+std::vector<double> SumDual::getTable(unsigned index) const {
+  const SumTable &data = model.tables[model.factors[index].table];
+  std::vector<double> result(data.made.size());
+  std::vector<unsigned> place(data.sizes.size());
+  for (size_t i = 0; i < result.size(); ++i) {
+    result[i] = entries[index][i];
+    for (unsigned slot = 0; slot < place.size(); ++slot)
+      result[i] += costs[index][slot][place[slot]];
+    for (unsigned slot = place.size(); slot-- > 0;) {
+      if (++place[slot] < data.sizes[slot])
+        break;
+      place[slot] = 0;
+    }
+  }
+  return result;
+}
+
+double SumDual::getBound() {
+  double bound = 0;
+  for (unsigned i = 0; i < unaries.size(); ++i) {
+    double best = kInfinity;
+    for (unsigned value = 0; value < unaries[i].size(); ++value)
+      best = std::min(best, getUnary(i, value));
+    bound += best;
+  }
+  std::vector<double> marginals;
+  for (unsigned i = 0; i < costs.size(); ++i) {
+    getMarginals(i, 0, costs[i], marginals);
+    double best = kInfinity;
+    for (size_t j = 0; j < marginals.size(); ++j)
+      best = std::min(best, marginals[j] + costs[i][0][j]);
+    bound += best;
+  }
+  return bound;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+std::vector<unsigned> SumDual::round() const {
+  std::vector<std::vector<std::vector<double>>> offers = costs;
+  std::vector<unsigned> choice;
+  std::vector<double> marginals;
+  for (unsigned i = 0; i < unaries.size(); ++i) {
+    std::vector<double> sums = unaries[i];
+    for (auto [factor, slot] : model.variables[i].slots) {
+      getMarginals(factor, slot, offers[factor], marginals);
+      for (size_t value = 0; value < sums.size(); ++value)
+        sums[value] += marginals[model.factors[factor].roleOf[slot][value]];
+    }
+    choice.push_back(std::min_element(sums.begin(), sums.end()) - sums.begin());
+    for (auto [factor, slot] : model.variables[i].slots) {
+      std::vector<double> &offer = offers[factor][slot];
+      unsigned role = model.factors[factor].roleOf[slot][choice.back()];
+      for (unsigned j = 0; j < offer.size(); ++j)
+        offer[j] = j == role ? 0 : 10 * model.forbidden;
+    }
+  }
+  return choice;
+}
+
+/// With all that its factors cost moved to a variable they cost nothing.
+std::vector<std::vector<double>> SumDual::getLeast() {
+  double bound = 0;
+  std::vector<double> marginals, ofVariable, ofFactor;
+  for (unsigned i = 0; i < unaries.size(); ++i) {
+    double best = kInfinity;
+    for (unsigned value = 0; value < unaries[i].size(); ++value)
+      best = std::min(best, getUnary(i, value));
+    ofVariable.push_back(best);
+    bound += best;
+  }
+  for (unsigned i = 0; i < costs.size(); ++i) {
+    getMarginals(i, 0, costs[i], marginals);
+    double best = kInfinity;
+    for (size_t j = 0; j < marginals.size(); ++j)
+      best = std::min(best, marginals[j] + costs[i][0][j]);
+    ofFactor.push_back(best);
+    bound += best;
+  }
+  std::vector<std::vector<double>> result;
+  for (unsigned i = 0; i < unaries.size(); ++i) {
+    std::vector<double> sums = unaries[i];
+    double others = bound - ofVariable[i];
+    for (auto [factor, slot] : model.variables[i].slots) {
+      others -= ofFactor[factor];
+      getMarginals(factor, slot, costs[factor], marginals);
+      for (size_t value = 0; value < sums.size(); ++value)
+        sums[value] += marginals[model.factors[factor].roleOf[slot][value]];
+    }
+    for (double &sum : sums)
+      sum += others;
+    result.push_back(std::move(sums));
+  }
+  return result;
+}

@@ -1,0 +1,158 @@
+//===- TandemSum.h - problems whose costs add up ----------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Without strands nothing overlaps but what waits (Cost.h, *Waiting*), so that
+// the cost of a plan with one operator per stage and pieces that cost nothing
+// is
+//
+//     T = sum p + sum c + beta W + (1 - beta) max(0, max over t of
+//             W(t) - P(t) (1 - gamma) / (1 - beta)),
+//
+// W(t) being the waiting seconds of gradients made by operator t or later, and
+// P(t) the computation behind operator t and before the updates: what waits is
+// left over if, from some operator on, more arrives than there is room for.
+// That is the largest of sums T_t, one per operator and one for an empty queue,
+// and each of these is a factor graph: a variable per group of tied operators,
+// whose value is a signature, and a factor per tensor, whose table has the
+// seconds of the copies that its users make of it, one after the other in the
+// order of the problem, each from the cheapest layout that was there before
+// (docs/rationale/search.md, *Where costs add up*).
+//
+// T bounds the plans of all divisions into stages: larger stages, pieces that
+// cost something, copies that are dropped and limits of memory cost more.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEMSUM_H
+#define TANDEM_LIB_SEARCH_TANDEMSUM_H
+
+#include "TandemFacts.h"
+#include "tandem/Cost/Changes.h"
+#include "tandem/Cost/Plan.h"
+#include <map>
+#include <optional>
+
+namespace tandem::search {
+
+/// What a second is worth: of an operator's computation, and of the waiting
+/// copies of what it makes. Those of one T_t, or a mean of several.
+struct SumPrices {
+  std::vector<double> computation, waiting; // per operator
+};
+
+/// A group of tied operators.
+struct SumVariable {
+  std::vector<unsigned> operators;
+  /// Indices of the signatures that are left to choose from.
+  std::vector<unsigned> values;
+  /// Factors that it takes part in, and the slots.
+  std::vector<std::pair<unsigned, unsigned>> slots;
+};
+
+/// The layouts in which a variable makes or uses a tensor, one for each time
+/// that it does so.
+using SumRoles = std::vector<cost::Layout>;
+
+/// Seconds of a tensor's copies, the last slot's layouts lying side by side.
+struct SumTable {
+  std::vector<unsigned> sizes; // per slot
+  /// Those that users wait for, and those that may wait; the latter is empty if
+  /// nothing may.
+  std::vector<double> made, waiting;
+};
+
+/// A tensor with its producer and users.
+struct SumFactor {
+  unsigned tensor, table;
+  std::vector<unsigned> variables; // per slot
+  /// Per slot: what a value of the variable stands for, and its index by value.
+  std::vector<std::vector<SumRoles>> roles;
+  std::vector<std::vector<unsigned>> roleOf;
+};
+
+class SumModel {
+public:
+  /// Whether costs add up: one queue, and no signature that depends on a
+  /// strand.
+  static bool isSum(const Facts &facts);
+
+  /// `values` are the signatures that are left, per variable; empty: all. Gives
+  /// up where the tables would have more than `maxEntries` entries.
+  SumModel(const Facts &facts, cost::ChangeTable &table, uint64_t maxEntries,
+           const std::vector<std::vector<unsigned>> &values = {});
+
+  /// False if the tables would be too large; nothing else may be called then.
+  bool isComplete() const { return complete; }
+
+  const Facts &facts;
+  std::vector<SumVariable> variables;
+  std::vector<SumFactor> factors;
+  std::vector<SumTable> tables;
+  /// Stands for what is impossible.
+  double forbidden = 0;
+
+  /// The prices of T_t; of an empty queue, if `t` is the number of operators.
+  SumPrices getPrices(unsigned t) const;
+  double getUnary(const SumPrices &prices, unsigned variable,
+                  unsigned value) const;
+  double getEntry(const SumPrices &prices, unsigned factor,
+                  uint64_t entry) const {
+    const SumTable &table = tables[factors[factor].table];
+    return table.waiting.empty()
+               ? table.made[entry]
+               : table.made[entry] +
+                     prices.waiting[facts.tensors[factors[factor].tensor]
+                                        .producer] *
+                         table.waiting[entry];
+  }
+
+  /// `choice` holds indices into `SumVariable::values`.
+  double getCost(const SumPrices &prices,
+                 const std::vector<unsigned> &choice) const;
+  /// The t for which T_t of these values is largest.
+  unsigned getWorst(const std::vector<unsigned> &choice) const;
+  /// Indices into `values` of the signatures; nothing if some is not left.
+  std::optional<std::vector<unsigned>>
+  getChoice(const std::vector<unsigned> &signatures) const;
+  /// The plan with one operator per stage whose cost is meant.
+  cost::Plan getPlan(const std::vector<unsigned> &choice);
+
+private:
+  /// One layout among those of a factor, in the order of the problem: the
+  /// producer's first.
+  struct Role {
+    unsigned slot, index;
+    bool mayWait;
+  };
+
+  void addVariables(const std::vector<std::vector<unsigned>> &values);
+  bool addFactor(unsigned tensor);
+  std::vector<Role> addSlots(SumFactor &factor);
+  bool fillTable(const SumFactor &factor, const std::vector<Role> &roles);
+  void addEntry(SumTable &table, const std::vector<unsigned> &layouts,
+                const std::vector<Role> &roles,
+                std::vector<unsigned> &copies) const;
+  void addCopies(cost::Plan &plan, unsigned factor,
+                 const std::vector<unsigned> &choice);
+  uint64_t getEntryOf(const SumFactor &factor,
+                      const std::vector<unsigned> &choice) const;
+  bool mayWait(unsigned tensor, const TensorUse &use) const;
+
+  cost::ChangeTable &changes;
+  std::vector<unsigned> variableOf; // per operator
+  uint64_t maxEntries, numEntries = 0;
+  bool complete = true;
+  std::map<std::vector<int64_t>, unsigned> tableOf;
+  /// Of the table being filled: seconds between layouts.
+  std::vector<double> distances;
+  size_t numLayouts = 0;
+  double beta, gamma;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEMSUM_H

@@ -1,0 +1,256 @@
+//===- TandemTree.cpp - exact minima of sums, by elimination --------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TandemTree.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace tandem::search;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+SumTree::SumTree(const SumModel &model)
+    : model(model), bucketOf(model.variables.size()) {
+  order();
+  link();
+}
+
+//===----------------------------------------------------------------------===//
+// Structure
+//===----------------------------------------------------------------------===//
+
+void SumTree::order() {
+  unsigned count = model.variables.size();
+  std::vector<std::vector<bool>> isNear(count, std::vector<bool>(count));
+  std::vector<std::vector<unsigned>> near(count);
+  auto connect = [&](unsigned a, unsigned b) {
+    if (a == b || isNear[a][b])
+      return;
+    isNear[a][b] = isNear[b][a] = true;
+    near[a].push_back(b);
+    near[b].push_back(a);
+  };
+  for (const SumFactor &factor : model.factors)
+    for (unsigned a : factor.variables)
+      for (unsigned b : factor.variables)
+        connect(a, b);
+  std::vector<bool> isDone(count);
+  auto getBits = [&](unsigned variable) {
+    double bits = 0;
+    for (unsigned other : near[variable])
+      bits += std::log2(static_cast<double>(getCount(other)));
+    return bits;
+  };
+  std::vector<double> bits;
+  for (unsigned i = 0; i < count; ++i)
+    bits.push_back(getBits(i));
+  for (unsigned round = 0; round < count; ++round) {
+    unsigned best = count;
+    for (unsigned i = 0; i < count; ++i)
+      if (!isDone[i] && (best == count || bits[i] < bits[best] - 1e-9))
+        best = i;
+    isDone[best] = true;
+    Bucket &bucket = buckets.emplace_back();
+    bucket.variable = best;
+    bucket.others = near[best];
+    size += std::exp2(bits[best]) * static_cast<double>(getCount(best));
+    for (unsigned a : bucket.others) {
+      std::erase(near[a], best);
+      for (unsigned b : bucket.others)
+        connect(a, b);
+    }
+    for (unsigned a : bucket.others)
+      bits[a] = getBits(a);
+    bucketOf[best] = round;
+  }
+}
+
+/// Factors and buckets belong to the first bucket that eliminates one of their
+/// variables.
+void SumTree::link() {
+  auto getFirst = [&](const std::vector<unsigned> &variables) {
+    unsigned first = ~0u;
+    for (unsigned variable : variables)
+      first = std::min(first, bucketOf[variable]);
+    return first;
+  };
+  for (unsigned i = 0; i < model.factors.size(); ++i)
+    buckets[getFirst(model.factors[i].variables)].factors.push_back(i);
+  for (unsigned i = 0; i < buckets.size(); ++i)
+    if (!buckets[i].others.empty()) {
+      buckets[i].parent = static_cast<int>(getFirst(buckets[i].others));
+      buckets[buckets[i].parent].children.push_back(i);
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Up
+//===----------------------------------------------------------------------===//
+
+SumTree::Term SumTree::getTerm(const Bucket &bucket, unsigned index) const {
+  const SumFactor &factor = model.factors[index];
+  const std::vector<unsigned> &sizes = model.tables[factor.table].sizes;
+  Term term{entries[index].data(), {}};
+  term.offsets.resize(bucket.others.size() + 1);
+  for (size_t i = 0; i <= bucket.others.size(); ++i) {
+    unsigned variable =
+        i < bucket.others.size() ? bucket.others[i] : bucket.variable;
+    term.offsets[i].assign(getCount(variable), 0);
+    size_t stride = 1;
+    for (size_t slot = sizes.size(); slot-- > 0;) {
+      if (factor.variables[slot] == variable)
+        for (size_t value = 0; value < getCount(variable); ++value)
+          term.offsets[i][value] = stride * factor.roleOf[slot][value];
+      stride *= sizes[slot];
+    }
+  }
+  return term;
+}
+
+SumTree::Term SumTree::getTerm(const Bucket &bucket,
+                               const Bucket &child) const {
+  Term term{child.up.data(), {}};
+  term.offsets.resize(bucket.others.size() + 1);
+  for (size_t i = 0; i <= bucket.others.size(); ++i) {
+    unsigned variable =
+        i < bucket.others.size() ? bucket.others[i] : bucket.variable;
+    term.offsets[i].assign(getCount(variable), 0);
+    size_t stride = 1;
+    for (size_t place = child.others.size(); place-- > 0;) {
+      if (child.others[place] == variable)
+        for (size_t value = 0; value < getCount(variable); ++value)
+          term.offsets[i][value] = stride * value;
+      stride *= getCount(child.others[place]);
+    }
+  }
+  return term;
+}
+
+/// The sum of the bucket's terms, but for what its parent tells it.
+void SumTree::fill(Bucket &bucket) {
+  std::vector<Term> terms;
+  for (unsigned factor : bucket.factors)
+    terms.push_back(getTerm(bucket, factor));
+  for (unsigned child : bucket.children)
+    terms.push_back(getTerm(bucket, buckets[child]));
+  size_t numOthers = bucket.others.size(), width = getCount(bucket.variable);
+  size_t count = 1;
+  for (unsigned other : bucket.others)
+    count *= getCount(other);
+  bucket.table.resize(count * width);
+  std::vector<unsigned> place(numOthers);
+  for (size_t i = 0; i < count; ++i) {
+    double *row = bucket.table.data() + i * width;
+    std::copy_n(unaries[bucket.variable].begin(), width, row);
+    for (const Term &term : terms) {
+      size_t base = 0;
+      for (size_t other = 0; other < numOthers; ++other)
+        base += term.offsets[other][place[other]];
+      const size_t *offsets = term.offsets[numOthers].data();
+      for (size_t value = 0; value < width; ++value)
+        row[value] += term.entries[base + offsets[value]];
+    }
+    for (size_t other = numOthers; other-- > 0;) {
+      if (++place[other] < getCount(bucket.others[other]))
+        break;
+      place[other] = 0;
+    }
+  }
+}
+
+void SumTree::minimize(Bucket &bucket) const {
+  size_t width = getCount(bucket.variable);
+  bucket.up.resize(bucket.table.size() / width);
+  for (size_t i = 0; i < bucket.up.size(); ++i)
+    bucket.up[i] = *std::min_element(bucket.table.begin() + i * width,
+                                     bucket.table.begin() + (i + 1) * width);
+}
+
+double SumTree::solve(const SumPrices &prices, std::vector<unsigned> &choice) {
+  entries.assign(model.factors.size(), {});
+  for (unsigned i = 0; i < model.factors.size(); ++i) {
+    size_t count = model.tables[model.factors[i].table].made.size();
+    entries[i].resize(count);
+    for (size_t j = 0; j < count; ++j)
+      entries[i][j] = model.getEntry(prices, i, j);
+  }
+  unaries.assign(model.variables.size(), {});
+  for (unsigned i = 0; i < model.variables.size(); ++i)
+    for (unsigned value = 0; value < getCount(i); ++value)
+      unaries[i].push_back(model.getUnary(prices, i, value));
+  double sum = 0;
+  for (Bucket &bucket : buckets) {
+    fill(bucket);
+    minimize(bucket);
+    if (bucket.parent < 0)
+      sum += bucket.up.front();
+  }
+  choice.assign(model.variables.size(), 0);
+  for (size_t i = buckets.size(); i-- > 0;) {
+    const Bucket &bucket = buckets[i];
+    size_t place = 0, width = getCount(bucket.variable);
+    for (unsigned other : bucket.others)
+      place = place * getCount(other) + choice[other];
+    auto row = bucket.table.begin() + place * width;
+    choice[bucket.variable] = std::min_element(row, row + width) - row;
+  }
+  return sum;
+}
+
+//===----------------------------------------------------------------------===//
+// Down
+//===----------------------------------------------------------------------===//
+
+/// The bucket's table has what its parent tells it; what it had from the child
+/// is taken off again.
+void SumTree::tellChild(const Bucket &bucket, Bucket &child) const {
+  Term term = getTerm(bucket, child);
+  size_t numOthers = bucket.others.size(), width = getCount(bucket.variable);
+  child.down.assign(child.up.size(), kInfinity);
+  std::vector<unsigned> place(numOthers);
+  for (size_t i = 0; i < bucket.table.size() / width; ++i) {
+    size_t base = 0;
+    for (size_t other = 0; other < numOthers; ++other)
+      base += term.offsets[other][place[other]];
+    for (size_t value = 0; value < width; ++value) {
+      double &least = child.down[base + term.offsets[numOthers][value]];
+      least = std::min(least, bucket.table[i * width + value]);
+    }
+    for (size_t other = numOthers; other-- > 0;) {
+      if (++place[other] < getCount(bucket.others[other]))
+        break;
+      place[other] = 0;
+    }
+  }
+  for (size_t i = 0; i < child.down.size(); ++i)
+    child.down[i] -= child.up[i];
+}
+
+std::vector<std::vector<double>> SumTree::getLeast() {
+  std::vector<std::vector<double>> result(model.variables.size());
+  double roots = 0;
+  for (const Bucket &bucket : buckets)
+    if (bucket.parent < 0)
+      roots += bucket.up.front();
+  for (size_t i = buckets.size(); i-- > 0;) {
+    Bucket &bucket = buckets[i];
+    size_t width = getCount(bucket.variable);
+    // A root is told what the other roots cost.
+    if (bucket.parent < 0)
+      bucket.down.assign(1, roots - bucket.up.front());
+    std::vector<double> &least = result[bucket.variable];
+    least.assign(width, kInfinity);
+    for (size_t j = 0; j < bucket.table.size(); ++j) {
+      bucket.table[j] += bucket.down[j / width];
+      least[j % width] = std::min(least[j % width], bucket.table[j]);
+    }
+    for (unsigned child : bucket.children)
+      tellChild(bucket, buckets[child]);
+  }
+  return result;
+}

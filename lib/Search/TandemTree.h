@@ -1,0 +1,77 @@
+//===- TandemTree.h - exact minima of sums, by elimination ------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Bucket elimination (Dechter 1999): variables are minimised out one after the
+// other, in an order that makes small tables (the next one is always that whose
+// neighbours have the fewest choices together). The tables form a tree. Going
+// up it gives the least sum and a choice that has it; going down again, for
+// each value the least sum of a choice with it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEMTREE_H
+#define TANDEM_LIB_SEARCH_TANDEMTREE_H
+
+#include "TandemSum.h"
+
+namespace tandem::search {
+
+class SumTree {
+public:
+  explicit SumTree(const SumModel &model);
+
+  /// Entries of all tables; infinity if they cannot be counted.
+  double getSize() const { return size; }
+
+  /// The least cost, and a choice that has it.
+  double solve(const SumPrices &prices, std::vector<unsigned> &choice);
+  /// Behind `solve`: per variable and value the least cost of a choice with it.
+  std::vector<std::vector<double>> getLeast();
+
+private:
+  /// A table over one variable and its neighbours at the time; the variable's
+  /// values lie side by side.
+  struct Bucket {
+    unsigned variable;
+    /// The neighbours, in the order of the table.
+    std::vector<unsigned> others;
+    std::vector<unsigned> factors, children;
+    int parent = -1;
+    /// What it tells its parent, and the parent it: by the neighbours' values.
+    std::vector<double> up, down;
+    std::vector<double> table;
+  };
+  /// A term of a bucket's table: where its entry moves with each variable.
+  struct Term {
+    const double *entries;
+    /// Per variable of the bucket (neighbours, then its own) and value.
+    std::vector<std::vector<size_t>> offsets;
+  };
+
+  void order();
+  void link();
+  Term getTerm(const Bucket &bucket, unsigned factor) const;
+  Term getTerm(const Bucket &bucket, const Bucket &child) const;
+  void fill(Bucket &bucket);
+  void minimize(Bucket &bucket) const;
+  void tellChild(const Bucket &bucket, Bucket &child) const;
+  size_t getCount(unsigned variable) const {
+    return model.variables[variable].values.size();
+  }
+
+  const SumModel &model;
+  double size = 0;
+  std::vector<Bucket> buckets; // in the order of elimination
+  std::vector<unsigned> bucketOf;
+  /// Of the prices at hand.
+  std::vector<std::vector<double>> entries; // per factor
+  std::vector<std::vector<double>> unaries; // per variable
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEMTREE_H
