@@ -115,6 +115,11 @@ LogicalResult Compilation::checkOptions() {
     return fail("search '" + Twine(options.search) + "' beside the plan '" +
                 (options.preset.empty() ? options.planFile : options.preset) +
                 "', expected one of the two");
+  bool isGiven = !options.preset.empty() || !options.planFile.empty();
+  if (options.mesh == "auto" && isGiven)
+    return fail("mesh 'auto' beside the plan '" +
+                (options.preset.empty() ? options.planFile : options.preset) +
+                "', expected a search, which tries meshes");
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
   return success();
@@ -139,6 +144,8 @@ void Compilation::configurePlan(PlanOptions &plan) {
   plan.search = options.search;
   plan.cluster = options.cluster;
   plan.timeLimit = options.searchTimeLimit;
+  plan.start = options.start;
+  plan.noPresets = !options.usesPresets;
   plan.problemOut = options.problemOut;
   plan.costsPlan = options.costsPlan;
 }

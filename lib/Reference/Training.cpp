@@ -7,6 +7,7 @@
 
 #include "tandem/Reference/Training.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Parts.h"
 #include "llvm/Support/Format.h"
 #include <cmath>
 
@@ -25,7 +26,37 @@ std::string getKey(DictionaryAttr attributes, StringRef otherwise,
   StringRef role = getString(attributes, NNDialect::kRoleAttrName);
   if (role.empty())
     return (otherwise + "/" + Twine(index)).str();
+  if (auto part = nn::getPart(attributes))
+    return (role + "/" + part->name).str();
   return (role + "/" + getString(attributes, NNDialect::kNameAttrName)).str();
+}
+
+/// The type of the whole of which an argument or result is a part.
+static RankedTensorType getWholeType(RankedTensorType type,
+                                     DictionaryAttr attributes) {
+  auto part = nn::getPart(attributes);
+  return part ? RankedTensorType::get(part->shape, type.getElementType())
+              : type;
+}
+
+static SmallVector<int64_t> getOffsets(const nn::PartOf &part) {
+  SmallVector<int64_t> offsets(part.shape.size(), 0);
+  offsets[part.dim] = part.offset;
+  return offsets;
+}
+
+/// Puts a value, which may be a part, to the whole ones.
+static void put(TensorMap &wholes, const std::string &key,
+                DictionaryAttr attributes, Tensor tensor) {
+  auto part = nn::getPart(attributes);
+  if (!part) {
+    wholes[key] = std::move(tensor);
+    return;
+  }
+  Tensor &whole =
+      wholes.try_emplace(key, part->shape, tensor.getElementType())
+          .first->second;
+  insertBlock(whole, tensor, getOffsets(*part));
 }
 
 //===----------------------------------------------------------------------===//
@@ -135,6 +166,7 @@ private:
     return role == "input";
   }
   std::string getBatchKey(unsigned argument, unsigned step);
+  FailureOr<Tensor> getWhole(unsigned argument, unsigned step);
   FailureOr<Tensor> getArgument(unsigned argument, unsigned step);
   LogicalResult takeResults(std::vector<Tensor> tensors, unsigned step);
 
@@ -170,7 +202,8 @@ std::string Training::getBatchKey(unsigned argument, unsigned step) {
       .str();
 }
 
-FailureOr<Tensor> Training::getArgument(unsigned argument, unsigned step) {
+/// The tensor of the model that the argument is or is a part of.
+FailureOr<Tensor> Training::getWhole(unsigned argument, unsigned step) {
   std::string key = getKey(getAttributes(argument), "argument", argument);
   if (auto it = result.values.find(key); it != result.values.end())
     return it->second;
@@ -183,8 +216,25 @@ FailureOr<Tensor> Training::getArgument(unsigned argument, unsigned step) {
     return function.emitError("argument ")
            << argument << " needs '" << key << "', which '" << options.data
            << "' does not have";
-  return makeValue(getArgumentLayout(function, argument),
+  return makeValue(getWholeType(getArgumentLayout(function, argument),
+                                getAttributes(argument)),
                    getAttributes(argument), key, options.seed);
+}
+
+FailureOr<Tensor> Training::getArgument(unsigned argument, unsigned step) {
+  FailureOr<Tensor> whole = getWhole(argument, step);
+  auto part = nn::getPart(getAttributes(argument));
+  if (succeeded(whole) && !isInput(argument))
+    result.values.try_emplace(
+        getKey(getAttributes(argument), "argument", argument), *whole);
+  if (failed(whole) || !part)
+    return whole;
+  if (whole->getShape() != part->shape)
+    return function.emitError("argument ")
+           << argument << " is a part of '" << part->name
+           << "', which has not the shape that 'nn.part' says";
+  return extractBlock(*whole, getOffsets(*part),
+                      getArgumentLayout(function, argument).getShape());
 }
 
 LogicalResult Training::takeResults(std::vector<Tensor> tensors,
@@ -206,9 +256,10 @@ LogicalResult Training::takeResults(std::vector<Tensor> tensors,
         attributes ? attributes.getAs<IntegerAttr>(NNDialect::kUpdatesAttrName)
                    : IntegerAttr();
     if (updates)
-      result.values[getKey(getAttributes(updates.getInt()), "argument",
-                           updates.getInt())] = tensor;
-    result.results[key] = std::move(tensor);
+      put(result.values,
+          getKey(getAttributes(updates.getInt()), "argument", updates.getInt()),
+          getAttributes(updates.getInt()), tensor);
+    put(result.results, key, attributes, std::move(tensor));
   }
   return success();
 }
@@ -219,8 +270,6 @@ LogicalResult Training::runStep(unsigned step) {
     FailureOr<Tensor> argument = getArgument(i, step);
     if (failed(argument))
       return failure();
-    if (!isInput(i))
-      result.values[getKey(getAttributes(i), "argument", i)] = *argument;
     arguments.push_back(std::move(*argument));
   }
   auto results = interpret(function, spmd::getMesh(function), arguments);

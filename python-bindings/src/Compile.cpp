@@ -42,6 +42,8 @@ void bindCompile(nb::module_ &module) {
       .def_rw("search", &CompileOptions::search)
       .def_rw("cluster", &CompileOptions::cluster)
       .def_rw("search_time_limit", &CompileOptions::searchTimeLimit)
+      .def_rw("start", &CompileOptions::start)
+      .def_rw("uses_presets", &CompileOptions::usesPresets)
       .def_rw("print_after", &CompileOptions::printAfter)
       .def_rw("print_locations", &CompileOptions::printLocations)
       .def_rw("stop_after", &CompileOptions::stopAfter)

@@ -68,6 +68,11 @@ void bindPlaces(nb::module_ &module) {
 }
 
 void bindTensors(nb::module_ &module) {
+  nb::class_<Part>(module, "Part")
+      .def_rw("whole", &Part::whole)
+      .def_rw("shape", &Part::shape)
+      .def_rw("dim", &Part::dim)
+      .def_rw("offset", &Part::offset);
   nb::class_<Argument>(module, "Argument")
       .def_rw("role", &Argument::role)
       .def_rw("name", &Argument::name)
@@ -76,7 +81,8 @@ void bindTensors(nb::module_ &module) {
       .def_rw("global_shape", &Argument::globalShape)
       .def_rw("local_shape", &Argument::localShape)
       .def_rw("form", &Argument::form)
-      .def_rw("updated_by", &Argument::updatedBy);
+      .def_rw("updated_by", &Argument::updatedBy)
+      .def_rw("part", &Argument::part);
   nb::class_<Result>(module, "Result")
       .def_rw("role", &Result::role)
       .def_rw("name", &Result::name)
@@ -84,7 +90,8 @@ void bindTensors(nb::module_ &module) {
       .def_rw("global_shape", &Result::globalShape)
       .def_rw("local_shape", &Result::localShape)
       .def_rw("form", &Result::form)
-      .def_rw("place", &Result::place);
+      .def_rw("place", &Result::place)
+      .def_rw("part", &Result::part);
 }
 
 void bindOperations(nb::module_ &module) {

@@ -86,10 +86,21 @@ void setArgument(rt::Session &session, uint32_t index, const HostArray &array) {
 } // namespace
 
 void bindSession(nb::module_ &module) {
+  nb::class_<rt::Whole>(module, "Whole")
+      .def_ro("role", &rt::Whole::role)
+      .def_ro("name", &rt::Whole::name)
+      .def_prop_ro("type",
+                   [](const rt::Whole &whole) {
+                     return std::string(rt::elementName(whole.type));
+                   })
+      .def_ro("shape", &rt::Whole::shape)
+      .def_ro("members", &rt::Whole::members);
   nb::class_<rt::Session>(module, "Session")
       .def(nb::new_(&createSession), nb::arg("program"), nb::arg("threads") = 1)
       .def_prop_ro("program", &rt::Session::program,
                    nb::rv_policy::reference_internal)
+      .def_prop_ro("arguments", &rt::Session::arguments)
+      .def_prop_ro("results", &rt::Session::results)
       .def("find_argument", &rt::Session::findArgument)
       .def("find_result", &rt::Session::findResult)
       .def("set_argument", &setArgument)

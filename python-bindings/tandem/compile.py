@@ -11,7 +11,7 @@ from .step import Step
 
 
 def mesh_text(mesh):
-    """{"data": 4, "model": 2} or "data=4,model=2" -> the latter."""
+    """{"data": 4, "model": 2} or "data=4,model=2" -> the latter; "auto" stays."""
     if mesh is None:
         return ""
     if isinstance(mesh, str):
@@ -36,8 +36,12 @@ def make_options(
     search=None,
     cluster=None,
     search_time_limit=0,
+    start=None,
+    presets=True,
 ):
-    """`plan` is the name of a preset, or the path of a plan file; `search` an algorithm in its place."""
+    """`plan` is the name of a preset, or the path of a plan file; `search` an algorithm in its place, which
+    is no worse than the plan file `start` and than the presets, unless `presets` is false.
+    """
     options = native().CompileOptions()
     options.mesh = mesh_text(mesh)
     if isinstance(micro, bool) or not isinstance(micro, int) or micro < 1:
@@ -54,6 +58,7 @@ def make_options(
             f"search_time_limit is {search_time_limit!r}, expected seconds, or 0 for no limit"
         )
     options.search_time_limit = search_time_limit
+    options.start, options.uses_presets = os.fspath(start or ""), bool(presets)
     options.print_after, options.stop_after = list(print_after), stop_after
     return options
 
@@ -76,6 +81,7 @@ def compile(  # noqa: A001 - the name that torch users expect
     search=None,
     cluster=None,
     search_time_limit=0,
+    start=None,
     gradients=False,
     threads=1,
     seed=0,
@@ -83,11 +89,11 @@ def compile(  # noqa: A001 - the name that torch users expect
     """Captures and compiles one training step; returns a `Step`, to be called with batches.
 
     `mesh` names the space axes and their sizes, `{"data": 4}`; each point is a rank, which runs as
-    threads of this process. `plan` is a preset (`data-parallel`, which is the default, `zero`,
+    threads of this process; `"auto"` takes the best mesh for the devices of `cluster`. `plan` is a preset (`data-parallel`, which is the default, `zero`,
     `tensor-parallel`, `expert-parallel`) or the path of a plan file; `micro` the number of microbatches;
     `pins` what `tandem.pin` returns. `search` finds a plan instead (`tandem`, `hidup`, `ilp` or
     `exhaustive`), priced for the file `cluster` (a laptop without one), and takes the best so far after
-    `search_time_limit` seconds, if that is not 0. With `gradients`, `step.gradients()` gives those of the last step.
+    `search_time_limit` seconds, if that is not 0; it is no worse than the plan file `start`. With `gradients`, `step.gradients()` gives those of the last step.
     `threads` is the number of cores per rank, `seed` that of dropout and other random numbers.
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
@@ -105,6 +111,7 @@ def compile(  # noqa: A001 - the name that torch users expect
         search=search,
         cluster=cluster,
         search_time_limit=search_time_limit,
+        start=start,
     )
     for remark in compiled.remarks:
         if "warning: " in remark:

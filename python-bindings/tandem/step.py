@@ -176,19 +176,18 @@ class Step:
             self._check_values()
         if index < 0:
             return self._arguments[key].value
-        description = self._session.program.arguments[index]
-        return self._read(description, self._session.get_argument, index)
+        return self._read(self._session.arguments[index], self._session.get_argument, index)
 
     def result(self, role, name):
         """A result of the last step as a whole tensor."""
         index = self._session.find_result(role, name)
         if index < 0:
             raise TandemError(f"the step has no result {role}/{name}")
-        return self._read(self._session.program.results[index], self._session.get_result, index)
+        return self._read(self._session.results[index], self._session.get_result, index)
 
     @staticmethod
-    def _read(description, get, index):
-        tensor = torch.empty(tuple(description.global_shape), dtype=_DTYPES[description.type])
+    def _read(whole, get, index):
+        tensor = torch.empty(tuple(whole.shape), dtype=_DTYPES[whole.type])
         get(index, tensor)
         return tensor
 

@@ -112,6 +112,7 @@ private:
                 const flatbuffers::Vector<const fbs::CoordinateTerm *> *terms);
   BufferRef buffer(const fbs::BufferRef &ref);
   Form form(const fbs::Form &value);
+  std::optional<Part> part(const fbs::Part *value);
   Argument argument(const fbs::Argument &value);
   Result result(const fbs::Result &value);
   Command command(const fbs::Command &value);
@@ -148,6 +149,13 @@ Form Decoder::form(const fbs::Form &value) {
   return result;
 }
 
+std::optional<Part> Decoder::part(const fbs::Part *value) {
+  if (!value)
+    return std::nullopt;
+  return Part{text(value->whole()), values(value->shape()), value->dim(),
+              value->offset()};
+}
+
 Argument Decoder::argument(const fbs::Argument &value) {
   Argument result;
   result.role = text(value.role());
@@ -159,6 +167,7 @@ Argument Decoder::argument(const fbs::Argument &value) {
   result.updatedBy = value.updated_by();
   if (value.range())
     result.range = {value.range()->low(), value.range()->high()};
+  result.part = part(value.part());
   return result;
 }
 
@@ -166,7 +175,7 @@ Result Decoder::result(const fbs::Result &value) {
   return {text(value.role()),          text(value.name()),
           type(value.type()),          values(value.global_shape()),
           values(value.local_shape()), form(*value.form()),
-          buffer(*value.place())};
+          buffer(*value.place()),      part(value.part())};
 }
 
 Operation Decoder::read(const fbs::Launch &op) {

@@ -144,19 +144,28 @@ void Printer::header() {
     line("constant ", i, " ", program.constants[i].size(), " bytes");
 }
 
+static std::string partText(const std::optional<Part> &part) {
+  if (!part)
+    return "";
+  return concat(" part of ", part->whole, shapeText(part->shape), " along ",
+                part->dim, " from ", part->offset);
+}
+
 void Printer::argument(size_t index) {
   const Argument &a = program.arguments[index];
   line("argument ", index, " ", a.role, "/", a.name, " ",
        typeName(a.type, a.globalShape), " local ", shapeText(a.localShape),
        " form ", formText(program, a.form),
-       a.updatedBy >= 0 ? concat(" updated by result ", a.updatedBy) : "");
+       a.updatedBy >= 0 ? concat(" updated by result ", a.updatedBy) : "",
+       partText(a.part));
 }
 
 void Printer::result(size_t index) {
   const Result &r = program.results[index];
   line("result ", index, " ", r.role, "/", r.name, " ",
        typeName(r.type, r.globalShape), " local ", shapeText(r.localShape),
-       " form ", formText(program, r.form), " in ", buffer(r.place));
+       " form ", formText(program, r.form), " in ", buffer(r.place),
+       partText(r.part));
 }
 
 void Printer::command(const Command &c) {

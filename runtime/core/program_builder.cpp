@@ -67,7 +67,7 @@ uint32_t ProgramBuilder::addUpdate(uint32_t argument) {
   updated.updatedBy = int32_t(program.results.size());
   return addResult({updated.role, updated.name, updated.type,
                     updated.globalShape, updated.localShape, updated.form,
-                    this->argument(argument)});
+                    this->argument(argument), updated.part});
 }
 
 uint32_t ProgramBuilder::addRankProgram() {

@@ -41,6 +41,7 @@ private:
   Vector<Offset<fbs::BufferRef>> buffers(const std::vector<BufferRef> &refs);
   Offset<fbs::Form> form(const Form &value);
   Offset<fbs::Target> target(const Target &value);
+  Offset<fbs::Part> part(const std::optional<Part> &value);
   Offset<fbs::Argument> argument(const Argument &value);
   Offset<fbs::Result> result(const Result &value);
   Offset<fbs::Command> command(const Command &value);
@@ -95,6 +96,13 @@ Offset<fbs::Target> Encoder::target(const Target &value) {
   return fbs::CreateTarget(b, text(value.triple), text(value.cpu), features);
 }
 
+Offset<fbs::Part> Encoder::part(const std::optional<Part> &value) {
+  if (!value)
+    return 0;
+  return fbs::CreatePart(b, text(value->whole), b.CreateVector(value->shape),
+                         value->dim, value->offset);
+}
+
 Offset<fbs::Argument> Encoder::argument(const Argument &value) {
   auto low = value.range ? value.range->first : 0.0;
   auto high = value.range ? value.range->second : 0.0;
@@ -102,14 +110,15 @@ Offset<fbs::Argument> Encoder::argument(const Argument &value) {
   return fbs::CreateArgument(
       b, text(value.role), text(value.name), uint8_t(value.type),
       b.CreateVector(value.globalShape), b.CreateVector(value.localShape),
-      form(value.form), value.updatedBy, value.range ? &range : nullptr);
+      form(value.form), value.updatedBy, value.range ? &range : nullptr,
+      part(value.part));
 }
 
 Offset<fbs::Result> Encoder::result(const Result &value) {
   return fbs::CreateResult(
       b, text(value.role), text(value.name), uint8_t(value.type),
       b.CreateVector(value.globalShape), b.CreateVector(value.localShape),
-      form(value.form), buffer(value.place));
+      form(value.form), buffer(value.place), part(value.part));
 }
 
 Offset<void> Encoder::write(const Launch &op) {

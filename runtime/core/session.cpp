@@ -26,36 +26,41 @@ struct Session::Impl {
   // The executor refers to the program, and so must go first.
   Program program;
   std::unique_ptr<Executor> executor;
+  std::vector<Whole> arguments, results;
   using Index = std::map<std::pair<std::string, std::string>, int>;
-  Index arguments, results;
+  Index argumentIndex, resultIndex;
   std::vector<uint32_t> inputs;
   Trace trace;
   int64_t steps = 0;
   Status broken;
 
-  void index();
+  Status index();
   int64_t nextStep() const;
+  void scatter(uint32_t argument, const void *value);
   template <typename Entry>
-  Status gather(const Entry &entry, const BufferRef &ref,
-                const MutableTensorView &value) const;
+  void gather(const Entry &entry, const BufferRef &ref, void *value) const;
   void sumTerms(const SliceLayout &layout, const BufferRef &ref, int64_t rank,
                 Bytes &sum) const;
 };
 
 namespace {
-template <typename Entry>
-std::string nameOf(const char *kind, const Entry &entry) {
-  return concat(kind, " '", entry.role, "/", entry.name, "'");
+std::string nameOf(const char *kind, const Whole &whole) {
+  return concat(kind, " '", whole.role, "/", whole.name, "'");
 }
 
-template <typename Entry, typename View>
-Status checkType(const char *kind, const Entry &entry, const View &value) {
-  if (!value.data && numElements(entry.globalShape) != 0)
-    return errorOf(nameOf(kind, entry), " has no data");
-  if (value.type == entry.type && value.shape == entry.globalShape)
+/// Whether there is such an argument or result, and `value` is of its type.
+template <typename View>
+Status check(const char *kind, const std::vector<Whole> &wholes, uint32_t index,
+             const View &value) {
+  if (index >= wholes.size())
+    return errorOf(kind, " is ", index, ", expected less than ", wholes.size());
+  const Whole &whole = wholes[index];
+  if (!value.data && numElements(whole.shape) != 0)
+    return errorOf(nameOf(kind, whole), " has no data");
+  if (value.type == whole.type && value.shape == whole.shape)
     return Status::success();
-  return errorOf(nameOf(kind, entry), " is ", typeName(value.type, value.shape),
-                 ", expected ", typeName(entry.type, entry.globalShape));
+  return errorOf(nameOf(kind, whole), " is ", typeName(value.type, value.shape),
+                 ", expected ", typeName(whole.type, whole.shape));
 }
 
 BufferRef argumentRef(const Argument &argument, uint32_t index) {
@@ -64,15 +69,23 @@ BufferRef argumentRef(const Argument &argument, uint32_t index) {
 }
 } // namespace
 
-void Session::Impl::index() {
-  for (size_t i = 0; i < program.arguments.size(); ++i) {
-    const Argument &argument = program.arguments[i];
-    arguments[{argument.role, argument.name}] = int(i);
-    if (argument.role == "input")
+Status Session::Impl::index() {
+  Expected<std::vector<Whole>> wholes = wholeArguments(program);
+  if (!wholes.ok())
+    return wholes.status();
+  arguments = std::move(*wholes);
+  wholes = wholeResults(program);
+  if (!wholes.ok())
+    return wholes.status();
+  results = std::move(*wholes);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    argumentIndex[{arguments[i].role, arguments[i].name}] = int(i);
+    if (arguments[i].role == "input")
       inputs.push_back(uint32_t(i));
   }
-  for (size_t i = 0; i < program.results.size(); ++i)
-    results[{program.results[i].role, program.results[i].name}] = int(i);
+  for (size_t i = 0; i < results.size(); ++i)
+    resultIndex[{results[i].role, results[i].name}] = int(i);
+  return Status::success();
 }
 
 namespace {
@@ -134,7 +147,8 @@ Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {
   if (!executor.ok())
     return executor.status();
   impl->executor = std::move(*executor);
-  impl->index();
+  if (Status status = impl->index(); !status.ok())
+    return status;
   auto session = std::unique_ptr<Session>(new Session(std::move(impl)));
   if (options.trace)
     session->startTrace();
@@ -142,31 +156,55 @@ Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {
 }
 
 const Program &Session::program() const { return impl->program; }
+const std::vector<Whole> &Session::arguments() const {
+  return impl->arguments;
+}
+const std::vector<Whole> &Session::results() const { return impl->results; }
 const std::vector<uint32_t> &Session::inputs() const { return impl->inputs; }
 const Trace &Session::trace() const { return impl->trace; }
 
 int Session::findArgument(std::string_view role, std::string_view name) const {
-  auto it = impl->arguments.find({std::string(role), std::string(name)});
-  return it == impl->arguments.end() ? -1 : it->second;
+  auto it = impl->argumentIndex.find({std::string(role), std::string(name)});
+  return it == impl->argumentIndex.end() ? -1 : it->second;
 }
 
 int Session::findResult(std::string_view role, std::string_view name) const {
-  auto it = impl->results.find({std::string(role), std::string(name)});
-  return it == impl->results.end() ? -1 : it->second;
+  auto it = impl->resultIndex.find({std::string(role), std::string(name)});
+  return it == impl->resultIndex.end() ? -1 : it->second;
 }
 
-Status Session::setArgument(uint32_t index, const TensorView &value) {
-  if (index >= impl->program.arguments.size())
-    return errorOf("argument is ", index, ", expected less than ",
-                   impl->program.arguments.size());
-  const Argument &argument = impl->program.arguments[index];
-  if (Status status = checkType("argument", argument, value); !status.ok())
-    return status;
-  SliceLayout layout{impl->program, argument.form, argument.globalShape,
+void Session::Impl::scatter(uint32_t index, const void *value) {
+  const Argument &argument = program.arguments[index];
+  SliceLayout layout{program, argument.form, argument.globalShape,
                      argument.type};
-  for (int64_t rank = 0; rank < impl->program.numRanks(); ++rank)
-    scatterTo(layout, rank, value.data,
-              impl->executor->hostPointer(rank, argumentRef(argument, index)));
+  for (int64_t rank = 0; rank < program.numRanks(); ++rank)
+    scatterTo(layout, rank, value,
+              executor->hostPointer(rank, argumentRef(argument, index)));
+}
+
+namespace {
+/// Room for a part, contiguous.
+template <typename Entry> Bytes roomFor(const Entry &entry) {
+  return Bytes(
+      size_t(numElements(entry.globalShape) * elementBytes(entry.type)));
+}
+} // namespace
+
+Status Session::setArgument(uint32_t index, const TensorView &value) {
+  Status status = check("argument", impl->arguments, index, value);
+  if (!status.ok())
+    return status;
+  for (uint32_t member : impl->arguments[index].members) {
+    const Argument &argument = impl->program.arguments[member];
+    if (!argument.part) {
+      impl->scatter(member, value.data);
+      continue;
+    }
+    Bytes part = roomFor(argument);
+    copyPart(*argument.part, argument.globalShape, argument.type, value.data,
+             part.data());
+    impl->scatter(member, part.data());
+  }
   return Status::success();
 }
 
@@ -184,8 +222,12 @@ void Session::Impl::sumTerms(const SliceLayout &layout, const BufferRef &ref,
 }
 
 template <typename Entry>
-Status Session::Impl::gather(const Entry &entry, const BufferRef &ref,
-                             const MutableTensorView &value) const {
+void Session::Impl::gather(const Entry &entry, const BufferRef &ref,
+                           void *value) const {
+  Bytes part;
+  if (entry.part)
+    part = roomFor(entry);
+  void *target = entry.part ? part.data() : value;
   SliceLayout layout{program, entry.form, entry.globalShape, entry.type};
   Bytes sum;
   for (int64_t rank : owners(program, entry.form)) {
@@ -194,41 +236,41 @@ Status Session::Impl::gather(const Entry &entry, const BufferRef &ref,
       sumTerms(layout, ref, rank, sum);
       local = sum.data();
     }
-    gatherFrom(layout, rank, local, value.data);
+    gatherFrom(layout, rank, local, target);
   }
-  return Status::success();
+  if (entry.part)
+    copyIntoWhole(*entry.part, entry.globalShape, entry.type, target, value);
 }
 
 Status Session::getArgument(uint32_t index,
                             const MutableTensorView &value) const {
-  if (index >= impl->program.arguments.size())
-    return errorOf("argument is ", index, ", expected less than ",
-                   impl->program.arguments.size());
-  const Argument &argument = impl->program.arguments[index];
-  if (Status status = checkType("argument", argument, value); !status.ok())
-    return status;
-  return impl->gather(argument, argumentRef(argument, index), value);
+  Status status = check("argument", impl->arguments, index, value);
+  for (uint32_t member :
+       status.ok() ? impl->arguments[index].members : std::vector<uint32_t>()) {
+    const Argument &argument = impl->program.arguments[member];
+    impl->gather(argument, argumentRef(argument, member), value.data);
+  }
+  return status;
 }
 
 Status Session::getResult(uint32_t index,
                           const MutableTensorView &value) const {
-  if (index >= impl->program.results.size())
-    return errorOf("result is ", index, ", expected less than ",
-                   impl->program.results.size());
-  const Result &result = impl->program.results[index];
-  if (Status status = checkType("result", result, value); !status.ok())
-    return status;
-  return impl->gather(result, result.place, value);
+  Status status = check("result", impl->results, index, value);
+  for (uint32_t member :
+       status.ok() ? impl->results[index].members : std::vector<uint32_t>()) {
+    const Result &result = impl->program.results[member];
+    impl->gather(result, result.place, value.data);
+  }
+  return status;
 }
 
 namespace {
-template <typename Entries, typename Read>
-Expected<Tensor> readWhole(const Entries &entries, const char *kind,
+template <typename Read>
+Expected<Tensor> readWhole(const std::vector<Whole> &wholes, const char *kind,
                            uint32_t index, Read read) {
-  if (index >= entries.size())
-    return errorOf(kind, " is ", index, ", expected less than ",
-                   entries.size());
-  Tensor tensor(entries[index].type, entries[index].globalShape);
+  if (index >= wholes.size())
+    return errorOf(kind, " is ", index, ", expected less than ", wholes.size());
+  Tensor tensor(wholes[index].type, wholes[index].shape);
   if (Status status = read(tensor.mutableView()); !status.ok())
     return status;
   return tensor;
@@ -236,7 +278,7 @@ Expected<Tensor> readWhole(const Entries &entries, const char *kind,
 } // namespace
 
 Expected<Tensor> Session::getArgument(uint32_t index) const {
-  return readWhole(impl->program.arguments, "argument", index,
+  return readWhole(impl->arguments, "argument", index,
                    [&](const MutableTensorView &value) {
                      return getArgument(index, value);
                    });
@@ -244,7 +286,7 @@ Expected<Tensor> Session::getArgument(uint32_t index) const {
 
 Expected<Tensor> Session::getResult(uint32_t index) const {
   return readWhole(
-      impl->program.results, "result", index,
+      impl->results, "result", index,
       [&](const MutableTensorView &value) { return getResult(index, value); });
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/verify.h"
 #include "core/text.h"
+#include "tandem_rt/wholes.h"
 
 #include <algorithm>
 #include <set>
@@ -167,7 +168,10 @@ Status verifyDeclarations(const Program &program) {
       verifyTable(program, "argument", program.arguments, verifyUpdate);
   if (!status.ok())
     return status;
-  return verifyTable(program, "result", program.results, verifyPlace);
+  status = verifyTable(program, "result", program.results, verifyPlace);
+  if (status.ok())
+    status = wholeArguments(program).status();
+  return status.ok() ? wholeResults(program).status() : status;
 }
 
 Status verifyProgram(const Program &program) {

@@ -18,13 +18,16 @@ namespace tandem {
 /// its own.
 static constexpr llvm::StringLiteral kHelp =
     R"(usage: tandem-compile STEP.mlir [options]
-  --mesh AXES          space axes: data=4,model=2; default: one device
+  --mesh AXES          space axes: data=4,model=2; default: one device;
+                       auto: the best for the devices of the cluster
   --plan PRESET        data-parallel, zero, tensor-parallel, expert-parallel
   --pin GLOB:AXIS=FORM how a tensor is stored: 'layers.*.w1:model=gather(1)'
   --search ALGORITHM   finds a plan: tandem, hidup, ilp, exhaustive, or presets,
                        which takes the cheapest preset
   --cluster FILE       the machines that a plan is for; default: a laptop
   --search-time-limit S  takes the best plan after S seconds
+  --start PLAN         starts the search from a plan, and is no worse
+  --no-presets         does not start the search from the presets as well
   --problem-out FILE   writes the search problem
   --plan-only          writes the plan, to the file of -o, and stops
   --replan FILE        costs a plan again, for another cluster
@@ -82,6 +85,9 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
          return !v.getAsDouble(compile.searchTimeLimit) &&
                 compile.searchTimeLimit >= 0;
        }},
+      {"--start", true, text(compile.start)},
+      {"--no-presets", false,
+       [&](llvm::StringRef) { return !(compile.usesPresets = false); }},
       {"--problem-out", true, text(compile.problemOut)},
       {"--plan-only", false, on(tool.planOnly)},
       {"--replan", true, text(tool.replan)},

@@ -76,7 +76,7 @@ double scalarOf(const Tensor &tensor) {
 }
 
 int64_t Runner::stepCount() const {
-  const std::vector<Argument> &arguments = session.program().arguments;
+  const std::vector<Whole> &arguments = session.arguments();
   for (uint32_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].role == "step")
       if (Expected<Tensor> value = session.getArgument(i); value.ok())
@@ -93,21 +93,21 @@ Status Runner::prepare() {
   if (!opened.ok())
     return opened.status();
   file = std::move(*opened);
-  Expected<int64_t> count = countBatches(session.program(), *file);
+  Expected<int64_t> count = countBatches(session, *file);
   if (!count.ok())
     return count.status();
   batches = *count;
   if (batches == 0 && !session.inputs().empty())
     return Status::error(
         "'" + options.data + "' has no batch: no tensor '" +
-        batchKey(0, session.program().arguments[session.inputs().front()]) +
+        batchKey(0, session.arguments()[session.inputs().front()]) +
         "'");
   return setFromFile(session, *file);
 }
 
 Status Runner::printLosses(int64_t number) {
   std::printf("step %lld", (long long)number);
-  const std::vector<Result> &results = session.program().results;
+  const std::vector<Whole> &results = session.results();
   for (uint32_t i = 0; i < results.size(); ++i) {
     if (results[i].role != "loss")
       continue;

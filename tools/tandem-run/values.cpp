@@ -16,21 +16,21 @@ namespace tandem::run {
 
 using namespace tandem::rt;
 
-std::string keyOf(const Argument &argument) {
+std::string keyOf(const Whole &argument) {
   return argument.role + "/" + argument.name;
 }
 
-std::string batchKey(int64_t batch, const Argument &input) {
+std::string batchKey(int64_t batch, const Whole &input) {
   return "batch." + std::to_string(batch) + "/" + input.name;
 }
 
-Expected<int64_t> countBatches(const Program &program,
+Expected<int64_t> countBatches(const Session &session,
                                const SafetensorsFile &file) {
   int64_t batches = 0;
   for (bool complete = true; complete; batches += complete) {
-    const Argument *missing = nullptr;
+    const Whole *missing = nullptr;
     bool any = false;
-    for (const Argument &argument : program.arguments)
+    for (const Whole &argument : session.arguments())
       if (argument.role == "input") {
         bool found = file.find(batchKey(batches, argument)) != nullptr;
         any |= found;
@@ -58,7 +58,7 @@ Status setFrom(Session &session, const SafetensorsFile &file, uint32_t index,
 } // namespace
 
 Status setFromFile(Session &session, const SafetensorsFile &file) {
-  const std::vector<Argument> &arguments = session.program().arguments;
+  const std::vector<Whole> &arguments = session.arguments();
   for (uint32_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].role == "input")
       continue;
@@ -71,7 +71,7 @@ Status setFromFile(Session &session, const SafetensorsFile &file) {
 
 Status setBatch(Session &session, const SafetensorsFile &file, int64_t batch) {
   for (uint32_t index : session.inputs()) {
-    const Argument &input = session.program().arguments[index];
+    const Whole &input = session.arguments()[index];
     Status status = setFrom(session, file, index, batchKey(batch, input));
     if (!status.ok())
       return status;
@@ -100,7 +100,7 @@ private:
   uint64_t state = 0xcbf29ce484222325ull;
 };
 
-std::pair<double, double> rangeOf(const Argument &argument) {
+std::pair<double, double> rangeOf(const Whole &argument) {
   constexpr double kParameter = 0.05, kLearningRate = 1e-3;
   if (argument.role == "step")
     return {0, 0};
@@ -140,12 +140,12 @@ void storeElement(ElementType type, double value, int64_t index, Bytes &data) {
   }
 }
 
-Tensor seededTensor(const Argument &argument) {
-  Tensor tensor(argument.type, argument.globalShape);
+Tensor seededTensor(const Whole &argument) {
+  Tensor tensor(argument.type, argument.shape);
   Generator generator(keyOf(argument));
   auto [low, high] = rangeOf(argument);
   bool whole = !isFloat(argument.type);
-  for (int64_t i = 0, n = numElements(argument.globalShape); i < n; ++i) {
+  for (int64_t i = 0, n = numElements(argument.shape); i < n; ++i) {
     double u = generator.uniform();
     double value =
         whole ? std::floor(low + u * (high - low + 1)) : low + u * (high - low);
@@ -156,7 +156,7 @@ Tensor seededTensor(const Argument &argument) {
 } // namespace
 
 Status setSeeded(Session &session) {
-  const std::vector<Argument> &arguments = session.program().arguments;
+  const std::vector<Whole> &arguments = session.arguments();
   for (uint32_t i = 0; i < arguments.size(); ++i) {
     Status status = session.setArgument(i, seededTensor(arguments[i]).view());
     if (!status.ok())
@@ -169,7 +169,7 @@ Status saveValues(const Session &session, const SafetensorsFile *file,
                   const std::string &path) {
   std::list<Tensor> owned;
   std::map<std::string, TensorView> tensors;
-  const std::vector<Argument> &arguments = session.program().arguments;
+  const std::vector<Whole> &arguments = session.arguments();
   for (uint32_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].role == "input")
       continue;

@@ -15,12 +15,12 @@
 namespace tandem::run {
 
 /// "parameter/layers.0.weight".
-std::string keyOf(const rt::Argument &argument);
+std::string keyOf(const rt::Whole &argument);
 /// "batch.3/tokens".
-std::string batchKey(int64_t batch, const rt::Argument &input);
+std::string batchKey(int64_t batch, const rt::Whole &input);
 
 /// Number of batches in a file that hold every input of the program.
-rt::Expected<int64_t> countBatches(const rt::Program &program,
+rt::Expected<int64_t> countBatches(const rt::Session &session,
                                    const rt::SafetensorsFile &file);
 
 /// Sets every argument but the inputs from a file.

@@ -27,7 +27,8 @@ inline constexpr std::string_view kStages[] = {
     "import", "plan", "shard", "localize", "duplex", "schedule", "lower"};
 
 struct CompileOptions {
-  /// Space axes: `data=4,model=2`. Empty: one device.
+  /// Space axes: `data=4,model=2`. Empty: one device. `auto`: the best for the
+  /// devices of the cluster.
   std::string mesh;
   /// Points of the time axis.
   int64_t micro = 1;
@@ -45,6 +46,10 @@ struct CompileOptions {
   std::string cluster;
   /// Seconds after which a search gives the best plan so far; 0: no limit.
   double searchTimeLimit = 0;
+  /// A plan file that a search starts from, and is no worse than. Empty: none.
+  std::string start;
+  /// A search is no worse than any preset; without, it knows none of them.
+  bool usesPresets = true;
   /// Where the search problem is written. Empty: nowhere.
   std::string problemOut;
   /// Say what the plan costs even if it is not searched.

@@ -7,6 +7,7 @@
 
 #include "Declarations.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Parts.h"
 
 using namespace mlir;
 
@@ -61,6 +62,7 @@ struct Declaration {
   rt::ElementType type = rt::ElementType::F32;
   rt::Shape globalShape, localShape;
   rt::Form form;
+  std::optional<rt::Part> part;
 };
 } // namespace
 
@@ -87,6 +89,9 @@ static std::optional<Declaration> describe(func::FuncOp step, Type type,
     layout = cast<RankedTensorType>(attr.getValue());
   declaration.globalShape = layout.getShape().vec();
   declaration.form = getForm(layout, mesh);
+  if (auto part = nn::getPart(attributes))
+    declaration.part = {part->name.str(), part->shape.vec(),
+                        static_cast<uint32_t>(part->dim), part->offset};
   return declaration;
 }
 
@@ -106,6 +111,7 @@ static LogicalResult declareArgument(func::FuncOp step, unsigned index,
   argument.globalShape = d->globalShape;
   argument.localShape = d->localShape;
   argument.form = d->form;
+  argument.part = d->part;
   if (auto range = attributes.getAs<ArrayAttr>("nn.range");
       range && range.size() == 2) {
     auto value = [&](unsigned i) -> double {
@@ -145,6 +151,7 @@ static LogicalResult declareResult(func::FuncOp step, unsigned index,
   result.globalShape = d->globalShape;
   result.localShape = d->localShape;
   result.form = d->form;
+  result.part = d->part;
   builder.addResult(std::move(result));
   return success();
 }

@@ -15,6 +15,9 @@ namespace tandem {
 
 void buildImportPipeline(OpPassManager &manager, const ImportOptions &) {
   manager.addPass(createVerifyStepPass());
+  // Slices and concatenations are still where the model has them; what gradients
+  // add as zeros goes next.
+  manager.addPass(createTakeApartParametersPass());
   manager.addPass(createRemoveNeutralPass());
   // Equal views first, so that products see that they share an operand.
   manager.addPass(createMergeEqualPass());
@@ -36,6 +39,7 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &) {
 
 void registerImport() {
   registerPass([] { return createVerifyStepPass(); });
+  registerPass([] { return createTakeApartParametersPass(); });
   registerPass([] { return createSimplifyViewsPass(); });
   registerPass([] { return createSortRowsPass(); });
   registerPass([] { return createUnfoldProductsPass(); });

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Parts.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -70,6 +71,13 @@ LogicalResult VerifyStepPass::verifyArguments(func::FuncOp step) {
       return emitError(step.getLoc())
              << "argument " << i << ", a " << role.getValue()
              << ", has no 'nn.name'";
+    DictionaryAttr attributes = step.getArgAttrDict(i);
+    if (attributes.contains(tandem::nn::kPartAttrName) &&
+        !tandem::nn::getPart(attributes))
+      return emitError(step.getLoc())
+             << "argument " << i << " has the 'nn.part' "
+             << attributes.get(tandem::nn::kPartAttrName)
+             << ", expected name, shape, dim and offset in the whole";
     if (Type type = step.getArgumentTypes()[i]; !isPlainTensor(type))
       return emitError(step.getLoc()) << "argument " << i << " is a " << type
                                       << ", expected a tensor of static shape";

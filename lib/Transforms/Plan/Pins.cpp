@@ -135,7 +135,8 @@ tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
       if (node.role != Role::Parameter && node.role != Role::Input &&
           node.role != Role::Buffer && node.role != Role::State)
         continue;
-      if (!pattern->match(node.name))
+      // A pin on what was taken apart is one on all its parts.
+      if (!pattern->match(node.name) && !pattern->match(node.whole))
         continue;
       matched = true;
       for (auto entry : pin.forms) {

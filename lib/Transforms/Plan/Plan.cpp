@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Transforms/Plan/Plan.h"
+#include "AutoMesh.h"
 #include "PlanFile.h"
 #include "Presets.h"
 #include "SearchPlan.h"
@@ -115,7 +116,10 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
         planFile(options.planFile), output(options.output),
         micro(options.micro),
         search({options.search, options.cluster, options.problemOut,
-                options.timeLimit, options.costsPlan}) {}
+                options.timeLimit, options.start}) {
+    search.usesPresets = !options.noPresets;
+    search.costsPlan = options.costsPlan;
+  }
 
   StringRef getArgument() const override { return "tandem-make-plan"; }
   StringRef getDescription() const override {
@@ -131,6 +135,7 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
 
 private:
   LogicalResult run();
+  LogicalResult findMesh(func::FuncOp step, StringRef hash);
   FailureOr<PlanRecord> plan(StepGraph &graph, StringRef hash);
   FailureOr<PlanRecord> apply(StepGraph &graph, const PlanFile &file,
                               StringRef hash);
@@ -168,6 +173,23 @@ FailureOr<PlanRecord> PlanPass::apply(StepGraph &graph, const PlanFile &file,
   return file.record;
 }
 
+/// Sets the mesh, and the plan that was found on it.
+LogicalResult PlanPass::findMesh(func::FuncOp step, StringRef hash) {
+  if (mesh != kAutoMesh)
+    return success();
+  if (search.algorithm.empty())
+    search.algorithm = "tandem";
+  auto choice = chooseMesh(
+      step, [&](StringRef text) { return parseMesh(step, text, micro); },
+      search, pins, hash);
+  if (failed(choice))
+    return failure();
+  mesh = choice->mesh;
+  search.chosen = std::move(choice->plan);
+  search.start.clear();
+  return success();
+}
+
 LogicalResult PlanPass::run() {
   ModuleOp module = getOperation();
   auto step = module.lookupSymbol<func::FuncOp>("step");
@@ -192,6 +214,8 @@ LogicalResult PlanPass::run() {
     mesh = file->mesh;
     micro = file->micro;
   }
+  if (failed(findMesh(step, hash)))
+    return failure();
   FailureOr<MeshAttr> axes = parseMesh(step, mesh, micro);
   if (failed(axes))
     return failure();

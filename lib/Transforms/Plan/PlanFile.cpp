@@ -275,9 +275,14 @@ LogicalResult PlanReader::run() {
   return success();
 }
 
+LogicalResult tandem::plan::readSignatures(StepGraph &graph,
+                                           const PlanFile &file) {
+  return PlanReader(graph, file).run();
+}
+
 LogicalResult tandem::plan::applyPlanFile(StepGraph &graph,
                                           const PlanFile &file) {
-  if (failed(PlanReader(graph, file).run()) ||
+  if (failed(readSignatures(graph, file)) ||
       failed(writeCopies(graph, file.record, file.path)))
     return failure();
   if (!file.record.search.empty())
@@ -289,11 +294,12 @@ LogicalResult tandem::plan::applyPlanFile(StepGraph &graph,
 // Writing
 //===----------------------------------------------------------------------===//
 
-static void writeMesh(MeshAttr mesh, llvm::raw_ostream &os) {
-  os << "mesh ";
+std::string tandem::plan::getMeshText(MeshAttr mesh) {
+  std::string text;
   for (unsigned axis = 0; axis < mesh.getNumSpaceAxes(); ++axis)
-    os << (axis ? "," : "") << mesh.getName(axis) << "=" << mesh.getSize(axis);
-  os << "\nmicro " << mesh.getNumStrands() << "\n";
+    text += (axis ? "," : "") + mesh.getName(axis).str() + "=" +
+            std::to_string(mesh.getSize(axis));
+  return text;
 }
 
 static void writeArguments(const StepGraph &graph, llvm::raw_ostream &os) {
@@ -347,7 +353,8 @@ LogicalResult tandem::plan::writePlanFile(const StepGraph &graph,
   std::string text;
   llvm::raw_string_ostream lines(text);
   lines << "graph " << hash << "\n";
-  writeMesh(graph.mesh, lines);
+  lines << "mesh " << getMeshText(graph.mesh) << "\nmicro "
+        << graph.mesh.getNumStrands() << "\n";
   print(record, lines);
   writeArguments(graph, lines);
   writeOperators(graph, /*hasSources=*/record.search.empty(), lines);

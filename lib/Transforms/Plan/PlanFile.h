@@ -55,6 +55,12 @@ mlir::FailureOr<PlanFile> readPlanFile(mlir::func::FuncOp step,
                                        llvm::StringRef path,
                                        llvm::StringRef hash);
 
+/// `data=4,model=2`: the space axes, as a plan file writes them.
+std::string getMeshText(spmd::MeshAttr mesh);
+
+/// Sets forms and signatures of `graph`; writes nothing into the IR.
+mlir::LogicalResult readSignatures(StepGraph &graph, const PlanFile &file);
+
 /// Sets forms and signatures of `graph`, and writes the copies of the record
 /// and clones of sources into the IR; what is not legal is an error that names
 /// the line.

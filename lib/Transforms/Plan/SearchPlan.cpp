@@ -8,6 +8,7 @@
 #include "SearchPlan.h"
 #include "HidupPlan.h"
 #include "Laptop.h"
+#include "PlanFile.h"
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Search/Search.h"
@@ -51,6 +52,7 @@ public:
           StringRef pins)
       : graph(graph), settings(settings), preset(preset), pins(pins) {}
   FailureOr<PlanRecord> run(StringRef hash);
+  FailureOr<cost::Plan> find(StringRef hash);
   FailureOr<PlanRecord> costAgain(const PlanRecord &record, StringRef file,
                                   StringRef hash);
 
@@ -62,8 +64,9 @@ private:
   LogicalResult extract(StringRef hash);
   LogicalResult writeProblem(const cost::SearchProblem &problem);
   LogicalResult planHidup();
-  std::vector<cost::Plan> getStarts();
-  search::SearchResult takePreset(std::vector<cost::Plan> starts) const;
+  std::vector<cost::Plan> getPresets();
+  LogicalResult addStart(StringRef hash);
+  search::SearchResult takePreset(std::vector<cost::Plan> presets) const;
   search::SearchOptions getOptions() const;
   search::SearchResult search();
   LogicalResult decide(cost::Plan &plan);
@@ -75,6 +78,7 @@ private:
   StringRef preset, pins;
   PinFlags isPinned;
   std::unique_ptr<Extraction> extraction;
+  std::vector<cost::Plan> starts;
   std::string clusterName;
 };
 } // namespace
@@ -123,9 +127,44 @@ LogicalResult Planner::writeProblem(const cost::SearchProblem &problem) {
   return success();
 }
 
+/// The decisions of a plan file for this step and mesh, on this cluster.
+LogicalResult Planner::addStart(StringRef hash) {
+  if (settings.start.empty())
+    return success();
+  if (settings.algorithm != "tandem" && settings.algorithm != "ilp")
+    return emitError() << "start '" << settings.start << "' with "
+                       << (settings.algorithm.empty() ? "no search"
+                                                      : "the search '" +
+                                                            settings.algorithm +
+                                                            "'")
+                       << ", expected tandem or ilp, which begin with plans";
+  FailureOr<PlanFile> file = readPlanFile(graph.step, settings.start, hash);
+  if (failed(file))
+    return failure();
+  if (file->mesh != getMeshText(graph.mesh) ||
+      file->micro != graph.mesh.getNumStrands()) {
+    if (settings.fitsAnyStart)
+      return success();
+    return emitError() << "plan file '" << settings.start
+                       << "' is for the mesh " << file->mesh
+                       << " with micro=" << file->micro << ", but the mesh is "
+                       << getMeshText(graph.mesh)
+                       << " with micro=" << graph.mesh.getNumStrands();
+  }
+  StepGraph planned(graph.step, graph.mesh);
+  if (failed(readSignatures(planned, *file)))
+    return failure();
+  FailureOr<cost::Plan> start =
+      readDecisions(planned, *extraction, file->record, settings.start);
+  if (failed(start))
+    return failure();
+  starts.push_back(std::move(*start));
+  return success();
+}
+
 /// What the presets decide, where they can be had.
-std::vector<cost::Plan> Planner::getStarts() {
-  std::vector<cost::Plan> starts;
+std::vector<cost::Plan> Planner::getPresets() {
+  std::vector<cost::Plan> presets;
   for (const char *name : kPresets) {
     ScopedDiagnosticHandler silent(graph.step.getContext(),
                                    [](Diagnostic &) { return success(); });
@@ -134,16 +173,17 @@ std::vector<cost::Plan> Planner::getStarts() {
     if (failed(planByPreset(planned, name, pins)))
       continue;
     if (auto start = convertPlan(planned, *extraction, error))
-      starts.push_back(std::move(*start));
+      presets.push_back(std::move(*start));
   }
-  return starts;
+  return presets;
 }
 
 /// The cheapest of the presets that fit in memory.
-search::SearchResult Planner::takePreset(std::vector<cost::Plan> starts) const {
+search::SearchResult
+Planner::takePreset(std::vector<cost::Plan> presets) const {
   search::SearchResult result;
   result.error = "no preset fits in memory";
-  for (cost::Plan &start : starts) {
+  for (cost::Plan &start : presets) {
     ++result.numVisited;
     std::string error;
     if ((!result.plan || start.cost < result.plan->cost) &&
@@ -162,9 +202,10 @@ search::SearchOptions Planner::getOptions() const {
 }
 
 search::SearchResult Planner::search() {
-  std::vector<cost::Plan> starts = getStarts();
   if (settings.algorithm == kPresetSearch)
-    return takePreset(std::move(starts));
+    return takePreset(getPresets());
+  if (settings.usesPresets)
+    llvm::append_range(starts, getPresets());
   search::SearchOptions options = getOptions();
   options.starts = std::move(starts);
   return search::findAlgorithm(settings.algorithm)(extraction->problem,
@@ -172,6 +213,10 @@ search::SearchResult Planner::search() {
 }
 
 LogicalResult Planner::decide(cost::Plan &plan) {
+  if (settings.chosen) {
+    plan = *settings.chosen;
+    return success();
+  }
   if (settings.algorithm != kPresetSearch &&
       !search::findAlgorithm(settings.algorithm))
     return emitError()
@@ -221,8 +266,15 @@ LogicalResult Planner::planHidup() {
   return planByHidup(graph, *extraction, *forward, getOptions());
 }
 
+FailureOr<cost::Plan> Planner::find(StringRef hash) {
+  cost::Plan plan;
+  if (failed(extract(hash)) || failed(addStart(hash)) || failed(decide(plan)))
+    return failure();
+  return plan;
+}
+
 FailureOr<PlanRecord> Planner::run(StringRef hash) {
-  if (failed(extract(hash)))
+  if (failed(extract(hash)) || failed(addStart(hash)))
     return failure();
   bool isHidup = settings.algorithm == kHidup;
   if (settings.algorithm.empty() || isHidup) {
@@ -270,6 +322,12 @@ FailureOr<PlanRecord>
 tandem::plan::planBySearch(StepGraph &graph, const SearchSettings &settings,
                            StringRef preset, StringRef pins, StringRef hash) {
   return Planner(graph, settings, preset, pins).run(hash);
+}
+
+FailureOr<cost::Plan> tandem::plan::findPlan(StepGraph &graph,
+                                             const SearchSettings &settings,
+                                             StringRef pins, StringRef hash) {
+  return Planner(graph, settings, "", pins).find(hash);
 }
 
 FailureOr<PlanRecord> tandem::plan::costAgain(StepGraph &graph,

@@ -21,12 +21,20 @@ struct SearchSettings {
   /// Where the problem is written; empty is nowhere.
   std::string problemOut;
   double timeLimit = 0; // s; 0 is none
+  /// Plan file that a search starts from; empty is none.
+  std::string start;
+  /// A start for another mesh is left out, instead of an error.
+  bool fitsAnyStart = false;
+  /// Presets are starts as well, so that no plan is worse than theirs.
+  bool usesPresets = true;
+  /// A plan that was searched before; nothing is searched then.
+  std::optional<cost::Plan> chosen = {};
   /// Say what the plan costs even if nothing else asks for it.
   bool costsPlan = false;
 
   bool isWanted() const {
     return !algorithm.empty() || !cluster.empty() || !problemOut.empty() ||
-           costsPlan;
+           costsPlan || !start.empty();
   }
 };
 
@@ -38,6 +46,13 @@ mlir::FailureOr<PlanRecord> planBySearch(StepGraph &graph,
                                          llvm::StringRef preset,
                                          llvm::StringRef pins,
                                          llvm::StringRef hash);
+
+/// The plan that `planBySearch` would take by a search. Writes nothing into the
+/// IR.
+mlir::FailureOr<cost::Plan> findPlan(StepGraph &graph,
+                                     const SearchSettings &settings,
+                                     llvm::StringRef pins,
+                                     llvm::StringRef hash);
 
 /// Costs the plan of a file, whose signatures `graph` has; likewise.
 mlir::FailureOr<PlanRecord>

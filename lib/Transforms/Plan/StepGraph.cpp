@@ -7,6 +7,7 @@
 
 #include "StepGraph.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Dialect/NN/Parts.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -66,6 +67,8 @@ void StepGraph::addArguments() {
     node.name =
         step.getArgAttrOfType<StringAttr>(index, NNDialect::kNameAttrName)
             .getValue();
+    auto part = getPart(step.getArgAttrDict(index));
+    node.whole = part ? part->name : node.name;
     node.type = cast<RankedTensorType>(argument.getType());
     if (auto dim = step.getArgAttrOfType<IntegerAttr>(index, "nn.batch_dim"))
       node.batchDim = dim.getInt();

@@ -66,6 +66,8 @@ struct OpNode {
 struct ArgumentNode {
   Role role;
   llvm::StringRef name;
+  /// The model's own name, of which `name` may be a part (`nn.part`).
+  llvm::StringRef whole;
   mlir::RankedTensorType type;
   /// Batch dimension of an input, or -1.
   int64_t batchDim = -1;

@@ -30,7 +30,10 @@ DETAILS = (
 def add_arguments(parser):
     add_model_arguments(parser)
     parser.add_argument(
-        "--mesh", default="", metavar="AXIS=N,...", help="space axes; default: one rank"
+        "--mesh",
+        default="",
+        metavar="AXIS=N,...",
+        help="space axes; auto: the best for the cluster; default: one rank",
     )
     parser.add_argument(
         "--plan", default="", help="plan preset, or a plan file (default: data-parallel)"

@@ -109,6 +109,15 @@ struct BufferRef {
   int64_t bytes = 0;  ///< Length of the range.
 };
 
+/// Where a part lies that the compiler took out of a tensor of the model:
+/// elements `offset` and following of dimension `dim` of the tensor `whole`.
+struct Part {
+  std::string whole = {};
+  Shape shape = {}; ///< Of the whole.
+  uint32_t dim = 0;
+  int64_t offset = 0;
+};
+
 /// A tensor that comes from outside and lives as long as the executor.
 struct Argument {
   /// parameter, state, buffer, input, seed, step, learning_rate or constant.
@@ -123,6 +132,8 @@ struct Argument {
   int32_t updatedBy = -1;
   /// The range of values that export saw, for seeded data: [low, high].
   std::optional<std::pair<double, double>> range = {};
+  /// Parts of one whole have its role, and cover it.
+  std::optional<Part> part = {};
 };
 
 /// A tensor that can be read after a step.
@@ -137,6 +148,7 @@ struct Result {
   /// Either the whole of an argument (an update in place), or, with space
   /// Result and the result's own index, a buffer of its own.
   BufferRef place = {};
+  std::optional<Part> part = {};
 };
 
 /// Commands of one queue run one after the other; queues wait for each other

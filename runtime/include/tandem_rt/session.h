@@ -18,6 +18,7 @@
 #include "tandem_rt/program.h"
 #include "tandem_rt/tensor.h"
 #include "tandem_rt/trace.h"
+#include "tandem_rt/wholes.h"
 
 #include <memory>
 #include <string_view>
@@ -42,7 +43,12 @@ public:
 
   const Program &program() const;
 
-  /// Indices into program().arguments and .results; -1 if there is none.
+  /// The tensors of the model: the Program's arguments and results, where parts
+  /// of one tensor are one.
+  const std::vector<Whole> &arguments() const;
+  const std::vector<Whole> &results() const;
+
+  /// Indices into arguments() and results(); -1 if there is none.
   int findArgument(std::string_view role, std::string_view name) const;
   int findResult(std::string_view role, std::string_view name) const;
   /// The arguments of role "input", in order.

@@ -9,7 +9,7 @@
 //
 //  * before: `func.func @step` of nn operators on plain tensors, with roles;
 //  * after: the same values, without dead or equal operators (within a pass),
-//    without views that change nothing; products over merged leading
+//    without views that change nothing; packed parameters are taken apart; products over merged leading
 //    dimensions are products over separate ones, so that each can be split;
 //    a view of a parameter belongs to one pass; each operator has an `nn.id`.
 //
@@ -35,6 +35,11 @@ struct ImportOptions : mlir::PassPipelineOptions<ImportOptions> {};
 /// Fails, with one error, unless the module holds a training step as the nn
 /// dialect describes it. With `numbered`, every operator has its own `nn.id`.
 std::unique_ptr<mlir::Pass> createVerifyStepPass(bool numbered = false);
+/// A parameter that holds several side by side (query, key and value; gate and
+/// up), told by the slices that are taken of what is computed with it, becomes
+/// as many parameters, with their own states, gradients and new values. `nn.part`
+/// says where each lies in the whole.
+std::unique_ptr<mlir::Pass> createTakeApartParametersPass();
 /// Removes additions of zero and multiplications by one.
 std::unique_ptr<mlir::Pass> createRemoveNeutralPass();
 /// Removes and joins views; moves merges of dimensions towards their users.

@@ -34,7 +34,8 @@ namespace tandem {
 struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
   PlanOptions() = default;
   Option<std::string> mesh{*this, "mesh",
-                           llvm::cl::desc("space axes, e.g. data=4,model=2"),
+                           llvm::cl::desc("space axes, e.g. data=4,model=2; auto "
+                                          "takes the best for the cluster"),
                            llvm::cl::init("")};
   Option<int64_t> micro{*this, "micro",
                         llvm::cl::desc("number of microbatches (strands)"),
@@ -64,6 +65,15 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
       *this, "time-limit",
       llvm::cl::desc("seconds after which the best plan so far is taken"),
       llvm::cl::init(0)};
+  Option<std::string> start{
+      *this, "start",
+      llvm::cl::desc("plan file that the search starts from, and is no worse "
+                     "than"),
+      llvm::cl::init("")};
+  Option<bool> noPresets{
+      *this, "no-presets",
+      llvm::cl::desc("do not start the search from the presets as well"),
+      llvm::cl::init(false)};
   Option<bool> costsPlan{
       *this, "cost", llvm::cl::desc("say what the plan costs, on the cluster"),
       llvm::cl::init(false)};

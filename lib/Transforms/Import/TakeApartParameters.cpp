@@ -1,0 +1,319 @@
+//===- TakeApartParameters.cpp - packed parameters become several ---------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PackedParameter.h"
+#include "Pieces.h"
+#include "tandem/Dialect/NN/Parts.h"
+#include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/StepPass.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::nn;
+
+namespace {
+/// One weight that makes query, key and value, as most code writes it, has rows
+/// of the query only on the first of two devices: no split of it is Megatron's.
+/// Its parts are parameters of their own, with their own gradients and states.
+struct TakeApartParametersPass : StepPass<TakeApartParametersPass> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TakeApartParametersPass)
+  StringRef getArgument() const override {
+    return "tandem-take-apart-parameters";
+  }
+  StringRef getDescription() const override {
+    return "Takes parameters apart that hold several, with gradient and state";
+  }
+  LogicalResult runOnStep(func::FuncOp step) override;
+};
+
+/// A parameter with its states, and how they are packed.
+struct Packed {
+  SmallVector<BlockArgument> wholes;
+  PackedParameter packing;
+};
+
+/// Takes parameters apart. Indices of arguments and results change meanwhile,
+/// so that `updated` says which argument a result updates.
+class Surgeon {
+public:
+  explicit Surgeon(func::FuncOp step) : step(step) {}
+
+  void run(ArrayRef<Packed> packed);
+
+private:
+  struct Part {
+    int64_t dim, begin, end;
+    BlockArgument argument;
+  };
+
+  void noteUpdates();
+  void addParts(BlockArgument whole, const PackedParameter &packing);
+  DictionaryAttr describePart(DictionaryAttr whole, ArrayRef<int64_t> shape,
+                              unsigned number, const Part &part);
+  void rewrite(const PackedUse &end, ArrayRef<int64_t> cuts);
+  void sumOverParts(MatmulOp op, const PackedUse &end, ArrayRef<int64_t> cuts);
+  BlockArgument findWhole(unsigned result, ArrayRef<Packed> packed);
+  void splitResult(unsigned result, BlockArgument whole);
+  void eraseWhole(BlockArgument whole);
+  void setUpdates();
+
+  func::FuncOp step;
+  Pieces pieces;
+  llvm::DenseMap<Value, SmallVector<Part>> parts;
+  SmallVector<BlockArgument> updated;
+};
+} // namespace
+
+static std::string getString(DictionaryAttr attributes, StringRef name) {
+  auto value = attributes ? attributes.getAs<StringAttr>(name) : StringAttr();
+  return value ? value.getValue().str() : "";
+}
+
+static std::string getPartName(StringRef whole, unsigned part) {
+  return (whole + ".part" + Twine(part)).str();
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+/// The whole's attributes under the part's name, with its place in the whole.
+DictionaryAttr Surgeon::describePart(DictionaryAttr whole,
+                                     ArrayRef<int64_t> shape, unsigned number,
+                                     const Part &part) {
+  Builder builder(step.getContext());
+  std::string name = getString(whole, NNDialect::kNameAttrName);
+  NamedAttrList attributes(whole);
+  attributes.set(NNDialect::kNameAttrName,
+                 builder.getStringAttr(getPartName(name, number)));
+  attributes.set(kPartAttrName, makePart(step.getContext(),
+                                         {name, shape, part.dim, part.begin}));
+  if (std::string of = getString(whole, "nn.of"); !of.empty())
+    attributes.set("nn.of", builder.getStringAttr(getPartName(of, number)));
+  // Tied names are the whole's.
+  attributes.erase("nn.aliases");
+  return attributes.getDictionary(step.getContext());
+}
+
+/// Arguments for the parts, behind the whole one.
+void Surgeon::addParts(BlockArgument whole, const PackedParameter &packing) {
+  auto type = cast<RankedTensorType>(whole.getType());
+  auto &own = parts[whole];
+  for (auto cut = packing.cuts.begin(); std::next(cut) != packing.cuts.end();
+       ++cut) {
+    Part part{packing.dim, *cut, *std::next(cut), {}};
+    SmallVector<int64_t> shape(type.getShape());
+    shape[part.dim] = part.end - part.begin;
+    unsigned number = own.size(), at = whole.getArgNumber();
+    DictionaryAttr attributes =
+        describePart(step.getArgAttrDict(at), type.getShape(), number, part);
+    unsigned index = at + 1 + number;
+    (void)step.insertArgument(
+        index, RankedTensorType::get(shape, type.getElementType()), attributes,
+        whole.getLoc());
+    part.argument = step.getArgument(index);
+    pieces.give(whole, {part.dim, part.begin, part.end}, part.argument);
+    own.push_back(part);
+  }
+}
+
+/// What is still computed from the whole, if anything, joins the parts.
+void Surgeon::eraseWhole(BlockArgument whole) {
+  if (!whole.use_empty()) {
+    auto builder = OpBuilder::atBlockBegin(whole.getOwner());
+    SmallVector<Value> inputs;
+    for (const Part &part : parts[whole])
+      inputs.push_back(part.argument);
+    auto joined = CatOp::create(builder, whole.getLoc(), whole.getType(),
+                                inputs, parts[whole].front().dim);
+    inheritPass(joined, *whole.getUsers().begin());
+    whole.replaceAllUsesWith(joined);
+  }
+  (void)step.eraseArgument(whole.getArgNumber());
+}
+
+//===----------------------------------------------------------------------===//
+// Operators
+//===----------------------------------------------------------------------===//
+
+/// The product over each part, added up.
+void Surgeon::sumOverParts(MatmulOp op, const PackedUse &end,
+                           ArrayRef<int64_t> cuts) {
+  int64_t rank = op.getType().getRank();
+  int64_t size = getShape(op.getLhs())[rank - 1];
+  OpBuilder builder(op);
+  Value sum;
+  for (auto [begin, behind] : llvm::zip(cuts.drop_back(), cuts.drop_front())) {
+    int64_t from = *end.place.getIndex(begin);
+    int64_t to = *end.place.getIndex(behind);
+    // The operand may hold some of the parts only.
+    if (from < 0 || to > size)
+      continue;
+    Value lhs = pieces.get(op.getLhs(), {rank - 1, from, to}, op);
+    Value rhs = pieces.get(op.getRhs(), {rank - 2, from, to}, op);
+    Value product =
+        MatmulOp::create(builder, op.getLoc(), op.getType(), lhs, rhs);
+    inheritPass(product.getDefiningOp(), op);
+    if (sum) {
+      product = AddOp::create(builder, op.getLoc(), op.getType(), sum, product);
+      inheritPass(product.getDefiningOp(), op);
+    }
+    sum = product;
+  }
+  op.replaceAllUsesWith(sum);
+}
+
+void Surgeon::rewrite(const PackedUse &end, ArrayRef<int64_t> cuts) {
+  Operation *op = end.operand->getOwner();
+  // A weight and its bias end at the same slices.
+  if (op->use_empty())
+    return;
+  if (auto matmul = dyn_cast<MatmulOp>(op))
+    return sumOverParts(matmul, end, cuts);
+  auto slice = cast<SliceOp>(op);
+  slice.replaceAllUsesWith(pieces.get(
+      slice.getInput(),
+      {end.place.dim, int64_t(slice.getStart()), int64_t(slice.getStop())},
+      op));
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+void Surgeon::noteUpdates() {
+  for (unsigned i = 0; i < step.getNumResults(); ++i) {
+    auto updates =
+        step.getResultAttrOfType<IntegerAttr>(i, NNDialect::kUpdatesAttrName);
+    updated.push_back(updates ? step.getArgument(updates.getInt())
+                              : BlockArgument());
+  }
+}
+
+void Surgeon::setUpdates() {
+  Builder builder(step.getContext());
+  for (auto [index, argument] : llvm::enumerate(updated))
+    if (argument)
+      step.setResultAttr(index, NNDialect::kUpdatesAttrName,
+                         builder.getI64IntegerAttr(argument.getArgNumber()));
+}
+
+/// What the result is a new value or the gradient of; null if it stays.
+BlockArgument Surgeon::findWhole(unsigned result,
+                                 ArrayRef<Packed> packed) {
+  if (updated[result])
+    return parts.contains(updated[result]) ? updated[result] : BlockArgument();
+  DictionaryAttr attributes = step.getResultAttrDict(result);
+  if (getString(attributes, NNDialect::kRoleAttrName) != "gradient")
+    return {};
+  for (const Packed &one : packed)
+    if (getString(step.getArgAttrDict(one.wholes.front().getArgNumber()),
+                  NNDialect::kNameAttrName) ==
+        getString(attributes, NNDialect::kNameAttrName))
+      return one.wholes.front();
+  return {};
+}
+
+/// Results for the parts in the place of the whole one.
+void Surgeon::splitResult(unsigned result, BlockArgument whole) {
+  Operation *terminator = step.getBody().front().getTerminator();
+  Value value = terminator->getOperand(result);
+  SmallVector<int64_t> shape(getShape(value));
+  DictionaryAttr attributes = step.getResultAttrDict(result);
+  bool isUpdate = static_cast<bool>(updated[result]);
+  for (auto [number, part] : llvm::enumerate(parts[whole])) {
+    Value piece =
+        pieces.get(value, {part.dim, part.begin, part.end}, terminator);
+    unsigned index = result + 1 + number;
+    terminator->insertOperands(index, piece);
+    (void)step.insertResult(index, piece.getType(),
+                            describePart(attributes, shape, number, part));
+    updated.insert(updated.begin() + index,
+                   isUpdate ? part.argument : BlockArgument());
+  }
+  terminator->eraseOperand(result);
+  (void)step.eraseResult(result);
+  updated.erase(updated.begin() + result);
+}
+
+//===----------------------------------------------------------------------===//
+// All of it
+//===----------------------------------------------------------------------===//
+
+static void eraseDead(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+void Surgeon::run(ArrayRef<Packed> packed) {
+  noteUpdates();
+  for (const Packed &one : packed)
+    for (BlockArgument whole : one.wholes)
+      addParts(whole, one.packing);
+  for (const Packed &one : packed)
+    for (const PackedUse &end : one.packing.ends)
+      rewrite(end, llvm::to_vector(one.packing.cuts));
+  for (unsigned i = step.getNumResults(); i-- > 0;)
+    if (BlockArgument whole = findWhole(i, packed))
+      splitResult(i, whole);
+  eraseDead(step.getBody().front());
+  for (const Packed &one : packed)
+    for (BlockArgument whole : one.wholes)
+      eraseWhole(whole);
+  setUpdates();
+}
+
+/// Parameters, each with its states.
+static SmallVector<SmallVector<BlockArgument>> getFamilies(func::FuncOp step) {
+  llvm::StringMap<SmallVector<BlockArgument>> states;
+  for (BlockArgument argument : step.getArguments()) {
+    DictionaryAttr attributes = step.getArgAttrDict(argument.getArgNumber());
+    if (std::string of = getString(attributes, "nn.of"); !of.empty())
+      states[of].push_back(argument);
+  }
+  SmallVector<SmallVector<BlockArgument>> families;
+  for (BlockArgument argument : step.getArguments()) {
+    DictionaryAttr attributes = step.getArgAttrDict(argument.getArgNumber());
+    if (getString(attributes, NNDialect::kRoleAttrName) != "parameter")
+      continue;
+    auto &family = families.emplace_back(1, argument);
+    llvm::append_range(
+        family, states.lookup(getString(attributes, NNDialect::kNameAttrName)));
+  }
+  return families;
+}
+
+/// Whether all have one shape, and no argument has a part's name already.
+static bool canBeTakenApart(func::FuncOp step, ArrayRef<BlockArgument> family,
+                            const llvm::StringSet<> &names) {
+  return llvm::all_of(family, [&](BlockArgument argument) {
+    auto name = getString(step.getArgAttrDict(argument.getArgNumber()),
+                          NNDialect::kNameAttrName);
+    return getShape(argument) == getShape(family.front()) &&
+           !names.contains(getPartName(name, 0));
+  });
+}
+
+LogicalResult TakeApartParametersPass::runOnStep(func::FuncOp step) {
+  llvm::StringSet<> names;
+  for (unsigned i = 0; i < step.getNumArguments(); ++i)
+    names.insert(getString(step.getArgAttrDict(i), NNDialect::kNameAttrName));
+  SmallVector<Packed> packed;
+  for (auto &family : getFamilies(step))
+    if (canBeTakenApart(step, family, names))
+      if (auto packing = findPacking(family))
+        packed.push_back({family, *packing});
+  if (!packed.empty())
+    Surgeon(step).run(packed);
+  return success();
+}
+
+std::unique_ptr<Pass> tandem::createTakeApartParametersPass() {
+  return std::make_unique<TakeApartParametersPass>();
+}

@@ -1,0 +1,193 @@
+//===- AutoMesh.cpp - the mesh by search ----------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "AutoMesh.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <chrono>
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+static constexpr unsigned kMaxSpaceAxes = 3;
+static constexpr const char *kAxisNames[kMaxSpaceAxes][kMaxSpaceAxes] = {
+    {"data"}, {"data", "model"}, {"data", "fsdp", "model"}};
+
+/// Appends the ways to write `size` as `count` factors above one, behind those
+/// in `factors`.
+static void listFactors(int64_t size, unsigned count,
+                        SmallVectorImpl<int64_t> &factors,
+                        std::vector<SmallVector<int64_t>> &all) {
+  if (count == 1) {
+    all.emplace_back(factors.begin(), factors.end()).push_back(size);
+    return;
+  }
+  for (int64_t factor = 2; factor * 2 <= size; ++factor) {
+    if (size % factor)
+      continue;
+    factors.push_back(factor);
+    listFactors(size / factor, count - 1, factors, all);
+    factors.pop_back();
+  }
+}
+
+std::vector<std::string> tandem::plan::listMeshes(int64_t devices) {
+  std::vector<std::string> meshes;
+  for (unsigned count = 1; count <= kMaxSpaceAxes; ++count) {
+    std::vector<SmallVector<int64_t>> all;
+    SmallVector<int64_t> factors;
+    listFactors(devices, count, factors, all);
+    for (ArrayRef<int64_t> sizes : all) {
+      std::string text;
+      for (auto [axis, size] : llvm::enumerate(sizes))
+        text += llvm::formatv("{0}{1}={2}", axis ? "," : "",
+                              kAxisNames[count - 1][axis], size);
+      meshes.push_back(text);
+    }
+  }
+  return meshes;
+}
+
+namespace {
+/// One mesh, and what came of it.
+struct Trial {
+  std::string mesh, failure;
+  std::optional<cost::Plan> plan;
+};
+
+class MeshSearch {
+public:
+  using Parse = llvm::function_ref<FailureOr<MeshAttr>(StringRef)>;
+  MeshSearch(func::FuncOp step, Parse parse, const SearchSettings &settings,
+             StringRef pins, StringRef hash)
+      : step(step), parse(parse), settings(settings), pins(pins), hash(hash) {
+    this->settings.problemOut.clear();
+    this->settings.fitsAnyStart = true;
+  }
+  FailureOr<MeshChoice> run();
+
+private:
+  using Clock = std::chrono::steady_clock;
+  std::optional<double> getSeconds(size_t numLeft) const;
+  void search(Trial &trial);
+  void report(ArrayRef<Trial> trials, StringRef cluster, int64_t devices);
+
+  func::FuncOp step;
+  Parse parse;
+  SearchSettings settings;
+  StringRef pins, hash;
+  Clock::time_point begin = Clock::now();
+};
+} // namespace
+
+/// An equal share of the time that is left; 0 is no limit, none is no time.
+std::optional<double> MeshSearch::getSeconds(size_t numLeft) const {
+  if (settings.timeLimit <= 0)
+    return 0;
+  std::chrono::duration<double> passed = Clock::now() - begin;
+  double left = settings.timeLimit - passed.count();
+  return left > 0 ? std::optional(left / numLeft) : std::nullopt;
+}
+
+void MeshSearch::search(Trial &trial) {
+  // What is wrong with one mesh is a line of the table.
+  ScopedDiagnosticHandler handler(
+      step.getContext(), [&](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
+            trial.failure.empty())
+          trial.failure = diagnostic.str();
+        return success();
+      });
+  FailureOr<MeshAttr> mesh = parse(trial.mesh);
+  if (failed(mesh))
+    return;
+  StepGraph graph(step, *mesh);
+  FailureOr<cost::Plan> plan = findPlan(graph, settings, pins, hash);
+  if (succeeded(plan))
+    trial.plan = std::move(*plan);
+}
+
+static bool isCheaper(const Trial &first, const Trial &second) {
+  if (!first.plan || !second.plan)
+    return first.plan && !second.plan;
+  return first.plan->cost < second.plan->cost;
+}
+
+/// The table, cheapest first.
+void MeshSearch::report(ArrayRef<Trial> trials, StringRef cluster,
+                        int64_t devices) {
+  emitRemark(step.getLoc())
+      << "mesh auto: " << devices << " devices of " << cluster << ", "
+      << trials.size() << " meshes, cheapest first";
+  size_t width = 0;
+  for (const Trial &trial : trials)
+    width = std::max(width, trial.mesh.size());
+  for (const Trial &trial : trials) {
+    std::string mesh = trial.mesh;
+    mesh.append(width - mesh.size(), ' ');
+    auto line = emitRemark(step.getLoc());
+    line << "  " << mesh << "  ";
+    if (!trial.plan) {
+      line << trial.failure;
+      continue;
+    }
+    const cost::Plan &plan = *trial.plan;
+    line << llvm::formatv("cost {0:f6} s, peak {1} B", plan.cost, plan.peak)
+                .str();
+    if (plan.isOptimal)
+      line << ", optimal";
+    else if (plan.lowerBound > 0)
+      line << llvm::formatv(", at most {0:f2} % above the best of this mesh",
+                            100 * (plan.cost / plan.lowerBound - 1))
+                  .str();
+  }
+}
+
+FailureOr<MeshChoice> MeshSearch::run() {
+  std::string error;
+  if (settings.cluster.empty())
+    return emitError(step.getLoc())
+           << "mesh auto divides the devices of a cluster, but there is none: "
+              "expected a cluster file";
+  if (settings.algorithm == "hidup")
+    return emitError(step.getLoc())
+           << "mesh auto with the search 'hidup', which knows meshes of one "
+              "axis: expected tandem, ilp, exhaustive or presets";
+  auto cluster = cost::readCluster(settings.cluster, error);
+  if (!cluster)
+    return emitError(step.getLoc()) << error;
+  int64_t devices = cluster->getNumDevices();
+  std::vector<Trial> trials;
+  for (std::string &mesh : listMeshes(devices))
+    trials.push_back({std::move(mesh), "", std::nullopt});
+  double limit = settings.timeLimit;
+  for (auto [index, trial] : llvm::enumerate(trials)) {
+    settings.timeLimit = limit;
+    auto seconds = getSeconds(trials.size() - index);
+    settings.timeLimit = seconds.value_or(0);
+    if (seconds)
+      search(trial);
+    else
+      trial.failure = "not tried within the time limit";
+  }
+  llvm::stable_sort(trials, isCheaper);
+  if (!trials.front().plan)
+    return emitError(step.getLoc())
+           << "mesh auto: none of " << trials.size() << " meshes of " << devices
+           << " devices has a plan; " << trials.front().mesh << ": "
+           << trials.front().failure;
+  report(trials, cluster->name, devices);
+  return MeshChoice{trials.front().mesh, std::move(*trials.front().plan)};
+}
+
+FailureOr<MeshChoice> tandem::plan::chooseMesh(
+    func::FuncOp step, llvm::function_ref<FailureOr<MeshAttr>(StringRef)> parse,
+    const SearchSettings &settings, StringRef pins, StringRef hash) {
+  return MeshSearch(step, parse, settings, pins, hash).run();
+}
