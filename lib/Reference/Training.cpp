@@ -53,9 +53,8 @@ static void put(TensorMap &wholes, const std::string &key,
     wholes[key] = std::move(tensor);
     return;
   }
-  Tensor &whole =
-      wholes.try_emplace(key, part->shape, tensor.getElementType())
-          .first->second;
+  Tensor &whole = wholes.try_emplace(key, part->shape, tensor.getElementType())
+                      .first->second;
   insertBlock(whole, tensor, getOffsets(*part));
 }
 

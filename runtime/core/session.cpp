@@ -156,9 +156,7 @@ Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {
 }
 
 const Program &Session::program() const { return impl->program; }
-const std::vector<Whole> &Session::arguments() const {
-  return impl->arguments;
-}
+const std::vector<Whole> &Session::arguments() const { return impl->arguments; }
 const std::vector<Whole> &Session::results() const { return impl->results; }
 const std::vector<uint32_t> &Session::inputs() const { return impl->inputs; }
 const Trace &Session::trace() const { return impl->trace; }

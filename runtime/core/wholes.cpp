@@ -41,8 +41,8 @@ Status add(const Entry &entry, uint32_t index, Whole &whole) {
                    part.offset, " of dimension ", part.dim, " of '", part.whole,
                    "' ", shapeText(part.shape), ", expected a piece of it");
   if (whole.members.empty())
-    whole = {entry.role, part.whole, entry.type, part.shape, rangeOf(entry),
-             {},         part.dim};
+    whole = {entry.role,     part.whole, entry.type, part.shape,
+             rangeOf(entry), {},         part.dim};
   if (whole.type != entry.type || whole.shape != part.shape ||
       whole.dim != part.dim)
     return errorOf("is a part of '", part.whole,

@@ -100,8 +100,7 @@ Status Runner::prepare() {
   if (batches == 0 && !session.inputs().empty())
     return Status::error(
         "'" + options.data + "' has no batch: no tensor '" +
-        batchKey(0, session.arguments()[session.inputs().front()]) +
-        "'");
+        batchKey(0, session.arguments()[session.inputs().front()]) + "'");
   return setFromFile(session, *file);
 }
 

@@ -37,8 +37,8 @@ struct TrainingResult {
   std::vector<std::vector<std::pair<std::string, double>>> losses;
 };
 
-/// `<role>/<name>` of an argument or result, from its attributes, the name being
-/// the whole's where it is a part (`nn.part`); without a role
+/// `<role>/<name>` of an argument or result, from its attributes, the name
+/// being the whole's where it is a part (`nn.part`); without a role
 /// `<otherwise>/<index>`.
 std::string getKey(mlir::DictionaryAttr attributes, llvm::StringRef otherwise,
                    unsigned index);

@@ -15,8 +15,8 @@ namespace tandem {
 
 void buildImportPipeline(OpPassManager &manager, const ImportOptions &) {
   manager.addPass(createVerifyStepPass());
-  // Slices and concatenations are still where the model has them; what gradients
-  // add as zeros goes next.
+  // Slices and concatenations are still where the model has them; what
+  // gradients add as zeros goes next.
   manager.addPass(createTakeApartParametersPass());
   manager.addPass(createRemoveNeutralPass());
   // Equal views first, so that products see that they share an operand.

@@ -204,8 +204,7 @@ void Surgeon::setUpdates() {
 }
 
 /// What the result is a new value or the gradient of; null if it stays.
-BlockArgument Surgeon::findWhole(unsigned result,
-                                 ArrayRef<Packed> packed) {
+BlockArgument Surgeon::findWhole(unsigned result, ArrayRef<Packed> packed) {
   if (updated[result])
     return parts.contains(updated[result]) ? updated[result] : BlockArgument();
   DictionaryAttr attributes = step.getResultAttrDict(result);

@@ -133,10 +133,9 @@ LogicalResult Planner::addStart(StringRef hash) {
     return success();
   if (settings.algorithm != "tandem" && settings.algorithm != "ilp")
     return emitError() << "start '" << settings.start << "' with "
-                       << (settings.algorithm.empty() ? "no search"
-                                                      : "the search '" +
-                                                            settings.algorithm +
-                                                            "'")
+                       << (settings.algorithm.empty()
+                               ? "no search"
+                               : "the search '" + settings.algorithm + "'")
                        << ", expected tandem or ilp, which begin with plans";
   FailureOr<PlanFile> file = readPlanFile(graph.step, settings.start, hash);
   if (failed(file))

@@ -9,9 +9,10 @@
 //
 //  * before: `func.func @step` of nn operators on plain tensors, with roles;
 //  * after: the same values, without dead or equal operators (within a pass),
-//    without views that change nothing; packed parameters are taken apart; products over merged leading
-//    dimensions are products over separate ones, so that each can be split;
-//    a view of a parameter belongs to one pass; each operator has an `nn.id`.
+//    without views that change nothing; packed parameters are taken apart;
+//    products over merged leading dimensions are products over separate ones,
+//    so that each can be split; a view of a parameter belongs to one pass; each
+//    operator has an `nn.id`.
 //
 // The patterns are our own: forms may not be in types yet, but upstream's
 // canonicalizers are not used on nn in any stage.
@@ -37,8 +38,8 @@ struct ImportOptions : mlir::PassPipelineOptions<ImportOptions> {};
 std::unique_ptr<mlir::Pass> createVerifyStepPass(bool numbered = false);
 /// A parameter that holds several side by side (query, key and value; gate and
 /// up), told by the slices that are taken of what is computed with it, becomes
-/// as many parameters, with their own states, gradients and new values. `nn.part`
-/// says where each lies in the whole.
+/// as many parameters, with their own states, gradients and new values.
+/// `nn.part` says where each lies in the whole.
 std::unique_ptr<mlir::Pass> createTakeApartParametersPass();
 /// Removes additions of zero and multiplications by one.
 std::unique_ptr<mlir::Pass> createRemoveNeutralPass();

@@ -33,10 +33,11 @@ namespace tandem {
 
 struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
   PlanOptions() = default;
-  Option<std::string> mesh{*this, "mesh",
-                           llvm::cl::desc("space axes, e.g. data=4,model=2; auto "
-                                          "takes the best for the cluster"),
-                           llvm::cl::init("")};
+  Option<std::string> mesh{
+      *this, "mesh",
+      llvm::cl::desc("space axes, e.g. data=4,model=2; auto "
+                     "takes the best for the cluster"),
+      llvm::cl::init("")};
   Option<int64_t> micro{*this, "micro",
                         llvm::cl::desc("number of microbatches (strands)"),
                         llvm::cl::init(1)};
