@@ -8,6 +8,7 @@
 #include "tandem/Cost/Cost.h"
 #include "HidupCost.h"
 #include "TimeLine.h"
+#include "tandem/Cost/Holdings.h"
 #include <algorithm>
 #include <tuple>
 
@@ -23,14 +24,22 @@ public:
         changes(placement.numStages + 1) {}
 
   /// Held from stage `first` to `last`, both included.
-  void hold(int64_t bytes, int first, int last) {
-    changes[std::max(first, 0)] += bytes;
-    changes[std::max(last, 0) + 1] -= bytes;
+  void hold(Holding::Kind kind, unsigned tensor, const Layout &layout,
+            int first, int last) {
+    int64_t bytes = problem.getBytes(tensor, layout);
+    unsigned begin = std::max(first, 0), end = std::max(last, 0);
+    changes[begin] += bytes;
+    changes[end + 1] -= bytes;
+    if (list)
+      list->push_back({kind, tensor, layout, bytes, begin, end});
   }
   void addTensors(const std::vector<std::optional<WaitSpan>> &spans);
   void addCopies(const std::vector<std::optional<WaitSpan>> &spans);
   /// Sums up, with workspaces and what is always there.
   std::vector<int64_t> getTotals() const;
+
+  /// Where holdings are written down, if anywhere.
+  std::vector<Holding> *list = nullptr;
 
 private:
   const SearchProblem &problem;
@@ -56,16 +65,12 @@ void StageMemory::addTensors(
     if (tensor.isInPlace ||
         problem.operators[tensor.producer].kind == Operator::Kind::Resident)
       continue;
-    int64_t bytes = problem.getBytes(i, tensor.produced);
-    if (!tensor.isSummed) {
-      hold(bytes, tensor.stage, lastStages[i]);
-      continue;
-    }
-    hold(bytes, tensor.stage, tensor.keepsTerms ? lastStages[i] : tensor.stage);
-    int64_t sum =
-        problem.getBytes(i, getSummedLayout(problem, tensor.produced));
-    if (lastStages[i] > tensor.stage)
-      hold(sum, tensor.stage + 1, lastStages[i]);
+    int last =
+        tensor.isSummed && !tensor.keepsTerms ? tensor.stage : lastStages[i];
+    hold(Holding::Kind::Produced, i, tensor.produced, tensor.stage, last);
+    if (tensor.isSummed && lastStages[i] > tensor.stage)
+      hold(Holding::Kind::Sum, i, getSummedLayout(problem, tensor.produced),
+           tensor.stage + 1, lastStages[i]);
   }
 }
 
@@ -76,7 +81,7 @@ void StageMemory::addCopies(const std::vector<std::optional<WaitSpan>> &spans) {
       continue;
     unsigned first =
         spans[i] ? std::min(spans[i]->first, copy.stage) : copy.stage;
-    hold(problem.getBytes(copy.copy.tensor, copy.copy.layout), first,
+    hold(Holding::Kind::Copy, copy.copy.tensor, copy.copy.layout, first,
          copy.lastStage);
   }
 }
@@ -152,4 +157,52 @@ bool tandem::cost::derive(const SearchProblem &problem, Plan &plan,
   plan.cost = report->seconds;
   plan.peak = report->peak;
   return true;
+}
+
+/// Appends what is stored, and the largest workspace of each stage.
+static void listConstant(const SearchProblem &problem, const Plan &plan,
+                         const Placement &placement,
+                         std::vector<Holding> &list) {
+  std::vector<std::optional<Holding>> workspaces(placement.numStages);
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    const Operator &info = problem.operators[op];
+    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
+    if (info.kind == Operator::Kind::Resident && placement.numStages > 0)
+      for (size_t i = 0; i < info.results.size(); ++i)
+        list.push_back({Holding::Kind::Stored, info.results[i],
+                        signature.results[i],
+                        problem.getBytes(info.results[i], signature.results[i]),
+                        0, placement.numStages - 1});
+    unsigned stage = placement.stageOf[op];
+    std::optional<Holding> &largest = workspaces[stage];
+    if (signature.workspace > (largest ? largest->bytes : 0))
+      largest = Holding{Holding::Kind::Workspace, op,    Layout(),
+                        signature.workspace,      stage, stage};
+  }
+  for (const std::optional<Holding> &workspace : workspaces)
+    if (workspace)
+      list.push_back(*workspace);
+}
+
+std::optional<std::vector<Holding>>
+tandem::cost::listHoldings(const SearchProblem &problem, const Plan &plan,
+                           ChangeTable &table, std::string &error) {
+  std::vector<Holding> list;
+  if (problem.accounting != Accounting::Tandem) {
+    if (costHidup(problem, plan, error))
+      return list;
+    return std::nullopt;
+  }
+  std::optional<Placement> placement = placeCopies(problem, plan, table, error);
+  if (!placement)
+    return std::nullopt;
+  CostReport report;
+  std::vector<std::optional<WaitSpan>> spans =
+      layOut(problem, plan, *placement, report);
+  StageMemory memory(problem, plan, *placement);
+  memory.list = &list;
+  memory.addTensors(spans);
+  memory.addCopies(spans);
+  listConstant(problem, plan, *placement, list);
+  return list;
 }

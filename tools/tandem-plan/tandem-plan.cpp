@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tandem/Search/Explain.h"
 #include "tandem/Search/Search.h"
 #include <charconv>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <unistd.h>
 
 using namespace tandem;
 using namespace tandem::cost;
@@ -29,14 +31,22 @@ constexpr const char *kUsage =
     "  --stages N,N,...       ilp: where the stages end\n"
     "  --gap SHARE            stop when the gap is proven to be at most this\n"
     "  --search-time-limit S  return the best plan after S seconds\n"
+    "  --explain              say why the plan is as it is, in place of the "
+    "plan\n"
+    "  --json FILE            write the explanation as JSON\n"
+    "  --compare PLAN PLAN    say where two plans differ and what that costs\n"
+    "  --fail-on-replicate B  fail if a tensor of more than B bytes is left "
+    "whole\n"
     "  -o FILE                write the plan to FILE instead of printing it\n"
     "  --print-problem        print the problem again and stop\n";
 
 namespace {
 struct Arguments {
-  std::string problem, search = "tandem", check, replan, output;
-  std::vector<std::string> starts;
-  bool printsProblem = false, printsUsage = false;
+  std::string problem, search = "tandem", check, replan, output, json;
+  std::vector<std::string> starts, compared;
+  bool printsProblem = false, printsUsage = false, explains = false;
+  /// Bytes; negative is no limit.
+  double largestReplicate = -1;
   SearchOptions options;
 };
 } // namespace
@@ -95,6 +105,10 @@ static bool setOption(Arguments &arguments, const std::string &name,
     arguments.starts.push_back(value);
   else if (name == "-o")
     arguments.output = value;
+  else if (name == "--json")
+    arguments.json = value;
+  else if (name == "--fail-on-replicate")
+    isGood = parseSeconds(value, arguments.largestReplicate);
   else if (name == "--stages")
     isGood = parseStages(value, arguments.options.stageEnds);
   else if (name == "--gap")
@@ -109,6 +123,14 @@ static bool setOption(Arguments &arguments, const std::string &name,
   return error.empty();
 }
 
+/// The options without a value.
+static bool setFlag(Arguments &arguments, const std::string &word) {
+  bool isExplain = word == "--explain", isPrint = word == "--print-problem";
+  arguments.explains |= isExplain;
+  arguments.printsProblem |= isPrint;
+  return isExplain || isPrint;
+}
+
 static bool parseArguments(int argc, char **argv, Arguments &arguments,
                            std::string &error) {
   for (int i = 1; i < argc; ++i) {
@@ -117,8 +139,15 @@ static bool parseArguments(int argc, char **argv, Arguments &arguments,
       arguments.printsUsage = true;
       return true;
     }
-    if (word == "--print-problem") {
-      arguments.printsProblem = true;
+    if (setFlag(arguments, word))
+      continue;
+    if (word == "--compare") {
+      if (argc - i < 3) {
+        error = "--compare: expected two plans behind it";
+        return false;
+      }
+      arguments.compared = {argv[i + 1], argv[i + 2]};
+      i += 2;
     } else if (word.size() > 1 && word[0] == '-') {
       if (i + 1 == argc) {
         error = word + ": expected a value behind it";
@@ -151,28 +180,71 @@ static std::optional<Plan> readPlan(const SearchProblem &problem,
   return parsePlan(problem, text, path, error);
 }
 
-static int check(const SearchProblem &problem, const std::string &path) {
+static int writeFile(const std::string &path, const std::string &text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? 0 : fail(path + ": cannot be written");
+}
+
+/// What was asked about the plan beside its cost.
+static int report(const SearchProblem &problem, const Arguments &arguments,
+                  const Plan &plan) {
   std::string error;
-  std::optional<Plan> plan = readPlan(problem, path, error);
+  if (arguments.explains || !arguments.json.empty()) {
+    std::optional<Explanation> explanation =
+        explain(problem, plan, ExplainOptions(), error);
+    if (!explanation)
+      return fail(error);
+    if (arguments.explains)
+      fputs(printText(*explanation).c_str(), stdout);
+    if (!arguments.json.empty())
+      if (int status = writeFile(arguments.json, printJson(*explanation)))
+        return status;
+  }
+  if (arguments.largestReplicate >= 0)
+    error = findReplicated(problem, plan,
+                           static_cast<int64_t>(arguments.largestReplicate));
+  return error.empty() ? 0 : fail(arguments.problem + ": " + error);
+}
+
+static int check(const SearchProblem &problem, const Arguments &arguments) {
+  std::string error;
+  std::optional<Plan> plan = readPlan(problem, arguments.check, error);
   if (!plan)
     return fail(error);
   if (!verifyPlan(problem, *plan, error))
-    return fail(path + ": " + error);
+    return fail(arguments.check + ": " + error);
+  if (int status = report(problem, arguments, *plan))
+    return status;
   printf("cost %.6f s\n", plan->cost);
+  return 0;
+}
+
+static int compare(const SearchProblem &problem, const Arguments &arguments) {
+  std::string error;
+  std::vector<Plan> plans;
+  for (const std::string &path : arguments.compared) {
+    std::optional<Plan> plan = readPlan(problem, path, error);
+    if (!plan)
+      return fail(error);
+    plans.push_back(std::move(*plan));
+  }
+  std::string text = compare(problem, plans[0], problem, plans[1], error);
+  if (!error.empty())
+    return fail(error);
+  fputs(text.c_str(), stdout);
   return 0;
 }
 
 static int writePlan(const SearchProblem &problem, const Arguments &arguments,
                      const Plan &plan) {
   std::string text = print(problem, plan);
-  if (arguments.output.empty()) {
+  if (!arguments.output.empty())
+    return writeFile(arguments.output, text);
+  if (!arguments.explains)
     fputs(text.c_str(), stdout);
-    return 0;
-  }
-  std::ofstream file(arguments.output, std::ios::binary);
-  file << text;
-  file.close();
-  return file ? 0 : fail(arguments.output + ": cannot be written");
+  return 0;
 }
 
 /// The same decisions; what an algorithm proved of them held at other prices.
@@ -187,14 +259,34 @@ static int replan(const SearchProblem &problem, const Arguments &arguments) {
     return fail(arguments.replan + ": " + error);
   if (int status = writePlan(problem, arguments, *plan))
     return status;
+  if (int status = report(problem, arguments, *plan))
+    return status;
   printf("cost %.6f s\n", plan->cost);
   return 0;
+}
+
+/// Shows on a terminal how far a search is, at most once a second and not in
+/// its first one.
+static std::function<bool(double, double, double)> showProgress(bool &isShown) {
+  using Clock = std::chrono::steady_clock;
+  return [&isShown, last = Clock::now()](double done, double best,
+                                         double bound) mutable {
+    if (Clock::now() - last < std::chrono::seconds(1))
+      return true;
+    last = Clock::now();
+    isShown = true;
+    fprintf(stderr, "\rsearch %3.0f %%, best %.6f s, bound %.6f s   ",
+            100 * done, best, bound);
+    return true;
+  };
 }
 
 static int printResult(const SearchProblem &problem, const Arguments &arguments,
                        const SearchResult &result, double seconds) {
   const Plan &plan = *result.plan;
   if (int status = writePlan(problem, arguments, plan))
+    return status;
+  if (int status = report(problem, arguments, plan))
     return status;
   printf("stages %zu\n", plan.stageEnds.size());
   printf("search %.6f s, %llu visited\n", seconds,
@@ -225,9 +317,11 @@ static int run(Arguments &arguments) {
     return 0;
   }
   if (!arguments.check.empty())
-    return check(*problem, arguments.check);
+    return check(*problem, arguments);
   if (!arguments.replan.empty())
     return replan(*problem, arguments);
+  if (!arguments.compared.empty())
+    return compare(*problem, arguments);
   for (const std::string &path : arguments.starts) {
     std::optional<Plan> plan = readPlan(*problem, path, error);
     if (!plan)
@@ -238,10 +332,15 @@ static int run(Arguments &arguments) {
   if (!algorithm)
     return fail("found no algorithm '" + arguments.search +
                 "', expected hidup, tandem, ilp or exhaustive");
+  bool isShown = false;
+  if (isatty(STDERR_FILENO))
+    arguments.options.progress = showProgress(isShown);
   auto begin = std::chrono::steady_clock::now();
   SearchResult result = algorithm(*problem, arguments.options);
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - begin;
+  if (isShown)
+    fputs("\n", stderr);
   if (!result.plan)
     return fail(arguments.problem + ": " + result.error);
   if (!verifyPlan(*problem, *result.plan, error))

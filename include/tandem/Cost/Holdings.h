@@ -1,0 +1,53 @@
+//===- Holdings.h - what the memory of a plan is made of --------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The items that `cost` sums up to the bytes of each stage (Cost.h, *Memory*).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_COST_HOLDINGS_H
+#define TANDEM_COST_HOLDINGS_H
+
+#include "tandem/Cost/Cost.h"
+
+namespace tandem::cost {
+
+/// Bytes of one device that a plan holds for a while.
+struct Holding {
+  enum class Kind : uint8_t {
+    /// A parameter or state in its stored layout: always there.
+    Stored,
+    /// An input, or what an operator made, in its producer's layout.
+    Produced,
+    /// A gradient, summed over time.
+    Sum,
+    /// A copy in another layout.
+    Copy,
+    /// The largest scratch memory of an operator in the stage.
+    Workspace
+  };
+  Kind kind;
+  /// The tensor; of a workspace the operator.
+  unsigned index;
+  Layout layout;
+  int64_t bytes;
+  /// The stages, both included.
+  unsigned first, last;
+};
+
+/// All that a plan holds for some time, in no particular order: in each stage
+/// the bytes add up to `CostReport::stageBytes`. Nothing, and one line in
+/// `error`, if the plan is not legal; empty under the accountings `hidup-*`,
+/// where memory does not count.
+std::optional<std::vector<Holding>> listHoldings(const SearchProblem &problem,
+                                                 const Plan &plan,
+                                                 ChangeTable &table,
+                                                 std::string &error);
+
+} // namespace tandem::cost
+
+#endif // TANDEM_COST_HOLDINGS_H

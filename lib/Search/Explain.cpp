@@ -1,0 +1,198 @@
+//===- Explain.cpp - why a plan is as it is -------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Search/Explain.h"
+#include "ExplainForms.h"
+#include "ExplainTime.h"
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+static std::string getAccountingText(Accounting accounting) {
+  constexpr const char *texts[] = {"hidup-serial", "hidup-overlapped",
+                                   "tandem"};
+  return texts[static_cast<unsigned>(accounting)];
+}
+
+static std::string getMeshText(const SearchProblem &problem) {
+  std::string text;
+  for (const Axis &axis : problem.axes)
+    text +=
+        (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+const char *tandem::search::describe(Holding::Kind kind) {
+  constexpr const char *texts[] = {"stored", "made", "summed gradient", "copy",
+                                   "workspace"};
+  return texts[static_cast<unsigned>(kind)];
+}
+
+/// What is alive in the stage of the peak, tensors of one entry together.
+static std::vector<PeakEntry> getPeakEntries(const PlanFacts &facts,
+                                             unsigned stage,
+                                             const std::vector<Holding> &all) {
+  using Key = std::tuple<Holding::Kind, std::string, Layout>;
+  std::map<Key, unsigned> places;
+  std::vector<PeakEntry> entries;
+  std::vector<std::vector<std::string>> labels;
+  for (const Holding &holding : all) {
+    if (holding.first > stage || holding.last < stage)
+      continue;
+    bool isWorkspace = holding.kind == Holding::Kind::Workspace;
+    const std::string &label = isWorkspace
+                                   ? facts.problem.operators[holding.index].name
+                                   : facts.names.getLabel(holding.index);
+    Key key{holding.kind, getPattern(label), holding.layout};
+    auto [it, isNew] = places.try_emplace(key, entries.size());
+    if (isNew) {
+      PeakEntry entry;
+      entry.kind = holding.kind;
+      entry.form = isWorkspace ? "" : print(facts.problem, holding.layout);
+      entry.first = holding.first;
+      entries.push_back(std::move(entry));
+      labels.emplace_back();
+    }
+    PeakEntry &entry = entries[it->second];
+    labels[it->second].push_back(label);
+    ++entry.count;
+    entry.bytes += holding.bytes;
+    entry.first = std::min(entry.first, holding.first);
+    entry.last = std::max(entry.last, holding.last);
+  }
+  for (unsigned i = 0; i < entries.size(); ++i)
+    entries[i].name = mergeNames(labels[i]);
+  std::stable_sort(
+      entries.begin(), entries.end(),
+      [](const PeakEntry &a, const PeakEntry &b) { return a.bytes > b.bytes; });
+  return entries;
+}
+
+static bool addMemory(PlanFacts &facts, Explanation &result,
+                      std::string &error) {
+  const std::vector<int64_t> &bytes = facts.report.stageBytes;
+  result.peak = facts.report.peak;
+  result.memoryLimit = facts.problem.memoryLimit;
+  result.numStages = facts.plan.stageEnds.size();
+  for (unsigned strands : facts.report.stageStrands)
+    result.numSplitStages += strands > 1;
+  result.peakStage =
+      std::max_element(bytes.begin(), bytes.end()) - bytes.begin();
+  std::optional<std::vector<Holding>> holdings =
+      listHoldings(facts.problem, facts.plan, facts.table, error);
+  if (!holdings)
+    return false;
+  result.peakEntries = getPeakEntries(facts, result.peakStage, *holdings);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// All together
+//===----------------------------------------------------------------------===//
+
+/// Asks for other forms of the largest entries of each role.
+static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
+                       Explanation &result) {
+  bool isSearched = facts.problem.accounting != Accounting::Tandem ||
+                    facts.problem.operators.size() <= options.maxSearched;
+  std::unique_ptr<ChoiceFinder> finder;
+  std::map<Role, unsigned> counts;
+  for (FormEntry &entry : result.forms) {
+    bool isAsked = entry.role != Role::Update && entry.numForms > 1 &&
+                   counts[entry.role]++ < options.numChoices;
+    if (isAsked && !finder)
+      finder = isSearched ? makeSearcher(facts) : makeEstimator(facts);
+    if (isAsked)
+      entry.choices = finder->find(entry);
+    entry.why = getReason(facts.problem, result.time, entry);
+  }
+}
+
+std::optional<Explanation>
+tandem::search::explain(const SearchProblem &problem, const Plan &plan,
+                        const ExplainOptions &options, std::string &error) {
+  std::unique_ptr<PlanFacts> facts = PlanFacts::make(problem, plan, error);
+  if (!facts)
+    return std::nullopt;
+  Explanation result;
+  result.accounting = getAccountingText(problem.accounting);
+  result.mesh = getMeshText(problem);
+  TimeAnalysis analysis(problem, plan, facts->report, facts->table);
+  result.time = analysis.time;
+  result.lowerBound = plan.lowerBound;
+  result.isOptimal = plan.isOptimal;
+  result.collectives =
+      getCollectives(problem, plan, analysis, facts->report, facts->names);
+  result.exposures =
+      getExposures(problem, analysis, facts->report, facts->names);
+  if (!addMemory(*facts, result, error))
+    return std::nullopt;
+  result.forms = getForms(*facts);
+  addChoices(*facts, options, result);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors that nothing splits
+//===----------------------------------------------------------------------===//
+
+static std::string getShapeText(const Tensor &tensor) {
+  std::string text;
+  for (int64_t size : tensor.shape)
+    text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text.empty() ? "scalar" : text;
+}
+
+std::string tandem::search::findReplicated(const SearchProblem &problem,
+                                           const Plan &plan, int64_t bytes) {
+  bool isOne = true;
+  for (const Axis &axis : problem.axes)
+    isOne &= axis.isTime || axis.size == 1;
+  if (isOne)
+    return "";
+  Names names(problem);
+  int largest = -1;
+  int64_t most = bytes;
+  unsigned count = 0;
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    const Operator &info = problem.operators[op];
+    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
+    for (size_t i = 0; i < info.results.size(); ++i) {
+      const Layout &layout = signature.results[i];
+      bool isSplit = false;
+      for (unsigned axis = 0; axis < problem.axes.size(); ++axis)
+        isSplit |= !problem.axes[axis].isTime && layout[axis] != kFull &&
+                   layout[axis] != kReplicate;
+      int64_t held = problem.getBytes(info.results[i], layout);
+      if (isSplit || held <= bytes)
+        continue;
+      ++count;
+      if (held > most) {
+        most = held;
+        largest = static_cast<int>(info.results[i]);
+      }
+    }
+  }
+  if (largest < 0)
+    return "";
+  const std::string &location = names.getLocation(largest);
+  return "tensor '" + names.getLabel(largest) + "' (" +
+         getShapeText(problem.tensors[largest]) + ")" +
+         (location.empty() ? "" : " at " + location) +
+         " is left whole on all devices with " + std::to_string(most) +
+         " bytes, expected at most " + std::to_string(bytes) +
+         (count > 1 ? "; " + std::to_string(count) + " such tensors in all"
+                    : "") +
+         "; pin a form that splits it, or take another mesh";
+}

@@ -1,0 +1,143 @@
+//===- ExplainCollectives.cpp - transfers summed up for a report ----------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExplainTime.h"
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+const char *tandem::search::describe(Cause cause) {
+  constexpr const char *texts[] = {
+      "no time axis: nothing computes meanwhile",
+      "first slot: nothing has computed yet",
+      "the strands join in this stage",
+      "the stage is not split over time",
+      "first slot behind a stage of one strand",
+      "longer than the computation beside it",
+      "slows down the computation beside it",
+      "waited, but no slot had room before the updates",
+      "hidup-serial overlaps nothing in the backward pass",
+  };
+  static_assert(std::size(texts) == kNumCauses);
+  return texts[static_cast<unsigned>(cause)];
+}
+
+std::vector<Exposure> tandem::search::getExposures(const SearchProblem &problem,
+                                                   const TimeAnalysis &analysis,
+                                                   const CostReport &report,
+                                                   const Names &names) {
+  std::array<Exposure, kNumCauses> byCause;
+  std::array<std::vector<double>, kNumCauses> exposed;
+  for (std::vector<double> &list : exposed)
+    list.resize(analysis.transfers.size());
+  for (const SlotShare &slot : analysis.slots) {
+    if (slot.exposed <= 0)
+      continue;
+    unsigned cause = static_cast<unsigned>(slot.cause);
+    byCause[cause].seconds += slot.exposed;
+    ++byCause[cause].numSlots;
+    double sum = 0;
+    for (const auto &[index, seconds] : slot.transfers)
+      sum += seconds;
+    for (const auto &[index, seconds] : slot.transfers)
+      exposed[cause][index] += slot.exposed * seconds / sum;
+  }
+  std::vector<Exposure> result;
+  for (unsigned cause = 0; cause < kNumCauses; ++cause) {
+    Exposure &entry = byCause[cause];
+    if (entry.numSlots == 0)
+      continue;
+    entry.cause = static_cast<Cause>(cause);
+    unsigned worst =
+        std::max_element(exposed[cause].begin(), exposed[cause].end()) -
+        exposed[cause].begin();
+    const Transfer &transfer = analysis.transfers[worst];
+    unsigned tensor = report.changes[transfer.change].copy.tensor;
+    entry.example = std::string(transfer.kind) + " " +
+                    problem.axes[transfer.axis].name + " of " +
+                    names.getLabel(tensor);
+    entry.location = names.getLocation(tensor);
+    result.push_back(std::move(entry));
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Exposure &a, const Exposure &b) {
+                     return a.seconds > b.seconds;
+                   });
+  return result;
+}
+
+/// The source line of the first operator that takes the copy.
+static std::string getUserLocation(const SearchProblem &problem,
+                                   const Plan &plan, const Copy &copy,
+                                   const std::vector<unsigned> &users) {
+  for (unsigned op : users) {
+    const Operator &info = problem.operators[op];
+    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
+    if (info.pass != copy.pass || info.location.empty())
+      continue;
+    for (size_t i = 0; i < info.operands.size(); ++i)
+      if (info.operands[i] == copy.tensor &&
+          signature.operands[i] == copy.layout)
+        return info.location;
+  }
+  return "";
+}
+
+std::vector<Collective>
+tandem::search::getCollectives(const SearchProblem &problem, const Plan &plan,
+                               const TimeAnalysis &analysis,
+                               const CostReport &report, const Names &names) {
+  std::vector<std::vector<unsigned>> users(problem.tensors.size());
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    for (unsigned tensor : problem.operators[op].operands)
+      users[tensor].push_back(op);
+  using Key = std::tuple<std::string, std::string, unsigned, std::string, Pass,
+                         int64_t, bool>;
+  std::map<Key, unsigned> places;
+  std::vector<Collective> result;
+  std::vector<std::vector<std::string>> labels;
+  for (const Transfer &transfer : analysis.transfers) {
+    const Copy &copy = report.changes[transfer.change].copy;
+    std::string location =
+        getUserLocation(problem, plan, copy, users[copy.tensor]);
+    if (location.empty())
+      location = names.getLocation(copy.tensor);
+    const std::string &label = names.getLabel(copy.tensor);
+    Key key{getPattern(label), location,
+            transfer.axis,     std::string(transfer.kind),
+            transfer.pass,     transfer.bytes,
+            transfer.waits};
+    auto [it, isNew] = places.try_emplace(key, result.size());
+    if (isNew) {
+      Collective &entry = result.emplace_back();
+      labels.emplace_back();
+      entry.kind = transfer.kind;
+      entry.axis = problem.axes[transfer.axis].name;
+      entry.groupSize = problem.axes[transfer.axis].size;
+      entry.location = location;
+      entry.pass = transfer.pass;
+      entry.bytes = transfer.bytes;
+      entry.waits = transfer.waits;
+    }
+    Collective &entry = result[it->second];
+    labels[it->second].push_back(label);
+    entry.count += transfer.count;
+    entry.totalBytes += transfer.count * transfer.bytes;
+    entry.seconds += transfer.total;
+    entry.exposed += transfer.exposed;
+  }
+  for (unsigned i = 0; i < result.size(); ++i)
+    result[i].name = mergeNames(labels[i]);
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Collective &a, const Collective &b) {
+                     return a.seconds > b.seconds;
+                   });
+  return result;
+}

@@ -1,0 +1,216 @@
+//===- ExplainEstimate.cpp - other forms, by local estimates --------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExplainForms.h"
+#include "TandemFold.h"
+#include "TandemPool.h"
+#include "TandemRelaxation.h"
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+/// Layers that are further from the ends than this many tensors are alike.
+constexpr unsigned kFoldDistance = 4;
+
+namespace {
+/// Signatures that give an entry another form.
+struct Candidate {
+  std::vector<unsigned> signatures;
+  Choice choice;
+};
+
+/// Forces a form upon an entry's tensors; what lies next to them adapts by the
+/// relaxed cost, and `cost` has the last word.
+class Estimator : public ChoiceFinder {
+public:
+  explicit Estimator(const PlanFacts &facts);
+  std::vector<Choice> find(const FormEntry &entry) override;
+
+private:
+  std::vector<unsigned> force(const FormEntry &entry, const Layout &layout);
+  std::vector<Layout> getLayouts(const FormEntry &entry) const;
+  Plan makePlan(const std::vector<unsigned> &signatures);
+  void refine(const FormEntry &entry, Candidate &candidate);
+  bool isBetter(const Choice &a, const Choice &b) const;
+
+  const PlanFacts &facts;
+  Facts problemFacts;
+  ChangeTable table;
+  FactorGraph graph;
+  std::vector<unsigned> repeats;
+  Relaxation folded;
+  FixedForms forms;
+  /// The plan's signatures by variable.
+  std::vector<unsigned> values;
+  std::vector<std::vector<Move>> movesOf;
+  /// Copies that the plan could keep or let wait, but does not.
+  std::vector<Copy> dropped, hurried;
+};
+} // namespace
+
+static std::vector<Copy> subtract(const std::vector<Copy> &all,
+                                  const std::vector<Copy> &without) {
+  std::vector<Copy> rest;
+  std::set_difference(all.begin(), all.end(), without.begin(), without.end(),
+                      std::back_inserter(rest));
+  return rest;
+}
+
+Estimator::Estimator(const PlanFacts &facts)
+    : facts(facts), problemFacts(facts.problem), table(facts.problem),
+      graph(problemFacts, table), repeats(findRepeats(graph, kFoldDistance)),
+      folded(graph, repeats), forms(problemFacts, table) {
+  graph.setWeights(Weights());
+  folded.reset();
+  for (const Variable &variable : graph.variables)
+    values.push_back(facts.plan.signatures[variable.operators.front()]);
+  movesOf.resize(graph.variables.size());
+  for (const Move &move : folded.getMoves(values))
+    movesOf[move.variable].push_back(move);
+  Plan all;
+  all.signatures = facts.plan.signatures;
+  if (forms.choose(all, true, true)) {
+    dropped = subtract(all.kept, facts.plan.kept);
+    hurried = subtract(all.waiting, facts.plan.waiting);
+  }
+}
+
+/// Other layouts that the first tensor can have.
+std::vector<Layout> Estimator::getLayouts(const FormEntry &entry) const {
+  unsigned tensor = entry.tensors.front(), op = facts.producers[tensor];
+  unsigned place = getResultIndex(facts.problem, op, tensor);
+  std::vector<Layout> layouts;
+  for (const Signature &signature : facts.problem.getSignatures(op))
+    if (signature.results[place] != facts.getLayout(tensor))
+      layouts.push_back(signature.results[place]);
+  std::sort(layouts.begin(), layouts.end());
+  layouts.erase(std::unique(layouts.begin(), layouts.end()), layouts.end());
+  return layouts;
+}
+
+/// The signatures of all operators with the layout forced upon the entry; empty
+/// if some tensor cannot have it.
+std::vector<unsigned> Estimator::force(const FormEntry &entry,
+                                       const Layout &layout) {
+  std::vector<unsigned> forced = values;
+  std::vector<bool> isDone(graph.variables.size());
+  for (unsigned tensor : entry.tensors) {
+    unsigned op = facts.producers[tensor];
+    unsigned variable = repeats[graph.variableOf[op]];
+    if (isDone[variable])
+      continue;
+    isDone[variable] = true;
+    // Alike, so that the result has the same place.
+    unsigned maker = graph.variables[variable].operators.front();
+    unsigned place = getResultIndex(facts.problem, op, tensor);
+    auto gives = [&](const Move &move) {
+      const Signature &signature =
+          facts.problem.getSignatures(maker)[move.value];
+      return place < signature.results.size() &&
+             signature.results[place] == layout;
+    };
+    const std::vector<Move> &moves = movesOf[variable];
+    auto move = std::find_if(moves.begin(), moves.end(), gives);
+    if (move == moves.end())
+      return {};
+    folded.force(forced, variable, move->value);
+  }
+  std::vector<unsigned> signatures;
+  for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
+    signatures.push_back(forced[graph.variableOf[op]]);
+  return signatures;
+}
+
+/// The plan's stages with the cuts that the copies need, and its decisions on
+/// copies as far as there still are such copies.
+Plan Estimator::makePlan(const std::vector<unsigned> &signatures) {
+  Plan plan;
+  plan.signatures = signatures;
+  if (!forms.choose(plan, true, true) || !forms.analyse(plan))
+    return Plan();
+  plan.kept = subtract(plan.kept, dropped);
+  plan.waiting = subtract(plan.waiting, hurried);
+  size_t next = 0;
+  unsigned begin = 0;
+  for (unsigned op = 0; op < facts.problem.operators.size(); ++op) {
+    while (next < facts.plan.stageEnds.size() &&
+           facts.plan.stageEnds[next] <= op)
+      begin = facts.plan.stageEnds[next++];
+    for (unsigned i = forms.firstNeed[op]; i < forms.firstNeed[op + 1]; ++i)
+      if (!forms.needs[i].getChange(begin, problemFacts.numStrands)) {
+        begin = op;
+        if (op > 0 && (plan.stageEnds.empty() || plan.stageEnds.back() < op))
+          plan.stageEnds.push_back(op);
+      }
+    if (next < facts.plan.stageEnds.size() &&
+        facts.plan.stageEnds[next] == op + 1)
+      plan.stageEnds.push_back(op + 1);
+  }
+  return plan;
+}
+
+bool Estimator::isBetter(const Choice &a, const Choice &b) const {
+  if (a.fits != b.fits)
+    return a.fits;
+  return a.seconds < b.seconds;
+}
+
+/// New stages and copies, which may cost less, or fit.
+void Estimator::refine(const FormEntry &entry, Candidate &candidate) {
+  PlanPool pool(problemFacts, table);
+  pool.offer(candidate.signatures);
+  if (pool.best) {
+    Choice found = describePlan(facts.problem, *pool.best, entry, table);
+    if (isBetter(found, candidate.choice))
+      candidate.choice = found;
+  } else if (candidate.choice.peak > pool.leastPeak) {
+    candidate.choice.peak = pool.leastPeak;
+  }
+}
+
+std::vector<Choice> Estimator::find(const FormEntry &entry) {
+  std::vector<Candidate> candidates;
+  for (const Layout &layout : getLayouts(entry)) {
+    std::vector<unsigned> signatures = force(entry, layout);
+    if (signatures.empty())
+      continue;
+    Plan plan = makePlan(signatures);
+    if (plan.signatures.empty())
+      continue;
+    Choice choice = describePlan(facts.problem, plan, entry, table);
+    if (!choice.form.empty() && choice.form != entry.form)
+      candidates.push_back({std::move(signatures), std::move(choice)});
+  }
+  auto isFirst = [this](const Candidate &a, const Candidate &b) {
+    return isBetter(a.choice, b.choice);
+  };
+  std::stable_sort(candidates.begin(), candidates.end(), isFirst);
+  // What is faster but too large tells why the plan is as it is.
+  auto tooLarge = std::find_if(
+      candidates.begin(), candidates.end(), [&](const Candidate &candidate) {
+        return !candidate.choice.fits &&
+               candidate.choice.seconds < facts.report.seconds;
+      });
+  if (tooLarge != candidates.end() && tooLarge - candidates.begin() > 1)
+    std::rotate(candidates.begin() + 1, tooLarge, tooLarge + 1);
+  candidates.resize(std::min<size_t>(candidates.size(), 2));
+  for (Candidate &candidate : candidates)
+    refine(entry, candidate);
+  std::stable_sort(candidates.begin(), candidates.end(), isFirst);
+  std::vector<Choice> choices;
+  for (Candidate &candidate : candidates)
+    choices.push_back(std::move(candidate.choice));
+  return choices;
+}
+
+std::unique_ptr<ChoiceFinder>
+tandem::search::makeEstimator(const PlanFacts &facts) {
+  return std::make_unique<Estimator>(facts);
+}

@@ -1,0 +1,197 @@
+//===- ExplainForms.cpp - entries of tensors ------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExplainForms.h"
+#include "ExplainTime.h"
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+std::unique_ptr<PlanFacts> PlanFacts::make(const SearchProblem &problem,
+                                           const Plan &plan,
+                                           std::string &error) {
+  std::unique_ptr<PlanFacts> facts(new PlanFacts{problem,
+                                                 plan,
+                                                 ChangeTable(problem),
+                                                 {},
+                                                 Names(problem),
+                                                 problem.getProducers()});
+  std::optional<CostReport> report =
+      cost::cost(problem, plan, facts->table, error);
+  if (!report)
+    return nullptr;
+  facts->report = std::move(*report);
+  return facts;
+}
+
+unsigned tandem::search::getResultIndex(const SearchProblem &problem,
+                                        unsigned op, unsigned tensor) {
+  const std::vector<unsigned> &results = problem.operators[op].results;
+  return std::find(results.begin(), results.end(), tensor) - results.begin();
+}
+
+const Layout &PlanFacts::getLayout(unsigned tensor) const {
+  unsigned op = producers[tensor];
+  return problem.getSignatures(op)[plan.signatures[op]]
+      .results[getResultIndex(problem, op, tensor)];
+}
+
+static Role getRole(const Operator &op) {
+  if (op.kind == Operator::Kind::Resident)
+    return Role::Stored;
+  if (op.kind == Operator::Kind::Input)
+    return Role::Input;
+  constexpr Role roles[] = {Role::Activation, Role::Gradient, Role::Update};
+  return roles[static_cast<unsigned>(op.pass)];
+}
+
+static unsigned countForms(const SearchProblem &problem, unsigned op,
+                           unsigned tensor) {
+  unsigned index = getResultIndex(problem, op, tensor);
+  std::set<Layout> layouts;
+  for (const Signature &signature : problem.getSignatures(op))
+    layouts.insert(signature.results[index]);
+  return layouts.size();
+}
+
+/// `all-gather data, sum micro`: what a change does on each axis.
+static std::string getSteps(PlanFacts &facts, const CopyChange &change) {
+  std::string text;
+  for (const AxisChange &step : facts.table.getSequence(
+           change.copy.tensor, change.from, change.copy.layout)) {
+    std::string_view kind = getCollectiveName(step.from, step.to);
+    const Axis &axis = facts.problem.axes[step.axis];
+    if (kind.empty())
+      continue;
+    if (axis.isTime)
+      kind = step.from == kReduce ? "sum" : "concatenate";
+    text += (text.empty() ? "" : ", ") + std::string(kind) + " " + axis.name;
+  }
+  return text;
+}
+
+static void addChanges(PlanFacts &facts, std::vector<FormEntry> &entries) {
+  std::map<unsigned, FormEntry *> firsts;
+  for (FormEntry &entry : entries)
+    firsts[entry.tensors.front()] = &entry;
+  const std::vector<Copy> &kept = facts.plan.kept;
+  for (const CopyChange &change : facts.report.changes) {
+    auto it = firsts.find(change.copy.tensor);
+    if (it != firsts.end())
+      it->second->changes.push_back(
+          {change.copy.pass, print(facts.problem, change.copy.layout),
+           getSteps(facts, change),
+           std::binary_search(kept.begin(), kept.end(), change.copy),
+           change.waits});
+  }
+}
+
+std::vector<FormEntry> tandem::search::getForms(PlanFacts &facts) {
+  const SearchProblem &problem = facts.problem;
+  using Key = std::tuple<std::string, std::string, std::vector<int64_t>, Layout,
+                         Role, unsigned>;
+  std::map<Key, unsigned> places;
+  std::vector<FormEntry> entries;
+  std::vector<std::vector<std::string>> labels;
+  for (unsigned i = 0; i < problem.tensors.size(); ++i) {
+    unsigned op = facts.producers[i];
+    const Operator &producer = problem.operators[op];
+    const Layout &layout = facts.getLayout(i);
+    const std::string &label = facts.names.getLabel(i);
+    Key key{getPattern(label),        producer.location,
+            problem.tensors[i].shape, layout,
+            getRole(producer),        getResultIndex(problem, op, i)};
+    auto [it, isNew] = places.try_emplace(key, entries.size());
+    if (isNew) {
+      FormEntry &entry = entries.emplace_back();
+      labels.emplace_back();
+      entry.location = facts.names.getLocation(i);
+      entry.form = print(problem, layout);
+      entry.role = getRole(producer);
+      entry.bytes = problem.getBytes(i, layout);
+      entry.wholeBytes = problem.getBytes(i, Layout());
+      entry.numForms = countForms(problem, op, i);
+    }
+    entries[it->second].tensors.push_back(i);
+    labels[it->second].push_back(label);
+  }
+  for (unsigned i = 0; i < entries.size(); ++i)
+    entries[i].name = mergeNames(labels[i]);
+  addChanges(facts, entries);
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const FormEntry &a, const FormEntry &b) {
+                     return a.bytes * int64_t(a.tensors.size()) >
+                            b.bytes * int64_t(b.tensors.size());
+                   });
+  return entries;
+}
+
+//===----------------------------------------------------------------------===//
+// Choices and reasons
+//===----------------------------------------------------------------------===//
+
+Choice tandem::search::describePlan(const SearchProblem &problem,
+                                    const Plan &plan, const FormEntry &entry,
+                                    ChangeTable &table) {
+  Choice choice;
+  std::string error;
+  std::optional<CostReport> report = cost::cost(problem, plan, table, error);
+  if (!report)
+    return choice;
+  PlanTime time = TimeAnalysis(problem, plan, *report, table).time;
+  choice.seconds = time.seconds;
+  choice.computation = time.getComputation();
+  choice.exposed = time.exposed;
+  choice.peak = report->peak;
+  choice.fits = report->peak <= problem.memoryLimit;
+  std::vector<unsigned> producers = problem.getProducers();
+  for (unsigned tensor : entry.tensors) {
+    unsigned op = producers[tensor];
+    std::string form =
+        print(problem, problem.getSignatures(op)[plan.signatures[op]]
+                           .results[getResultIndex(problem, op, tensor)]);
+    if (choice.form.empty())
+      choice.form = form;
+    choice.isMixed |= choice.form != form;
+  }
+  return choice;
+}
+
+std::string tandem::search::getReason(const SearchProblem &problem,
+                                      const PlanTime &time,
+                                      const FormEntry &entry) {
+  if (entry.numForms == 1)
+    return "the only form that it may have";
+  if (entry.choices.empty())
+    return "";
+  const Choice *best = nullptr, *tooLarge = nullptr;
+  for (const Choice &choice : entry.choices) {
+    if (choice.fits && !best)
+      best = &choice;
+    if (!choice.fits && choice.peak > problem.memoryLimit && !tooLarge)
+      tooLarge = &choice;
+  }
+  double tolerance = 1e-9 * time.seconds;
+  if (best && best->seconds < time.seconds - tolerance)
+    return "no reason, " + best->form + " is faster: the plan is no optimum";
+  if (tooLarge && tooLarge->seconds > 0 &&
+      tooLarge->seconds < time.seconds - tolerance)
+    return tooLarge->form + " is faster, but exceeds the memory limit";
+  if (!best)
+    return "nothing else that was tried fits in memory";
+  if (best->seconds <= time.seconds + tolerance)
+    return "others take as long";
+  double computes = best->computation - time.getComputation(),
+         exposes = best->exposed - time.exposed;
+  if (computes > tolerance && exposes > tolerance)
+    return "less computation and less exposed communication";
+  return exposes > computes ? "less exposed communication" : "less computation";
+}

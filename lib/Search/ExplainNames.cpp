@@ -1,0 +1,108 @@
+//===- ExplainNames.cpp - what tensors are called in reports --------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExplainNames.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+static bool isDigit(char letter) { return letter >= '0' && letter <= '9'; }
+
+static bool isWord(char letter) {
+  return isDigit(letter) || (letter >= 'a' && letter <= 'z') ||
+         (letter >= 'A' && letter <= 'Z');
+}
+
+/// Splits a name into what stands around its numbers, and the numbers: those of
+/// `layers.3` and `matmul_17`, not of `w1`.
+static void takeApart(std::string_view name, std::vector<std::string> &texts,
+                      std::vector<std::string> &numbers) {
+  texts.emplace_back();
+  for (size_t begin = 0; begin < name.size();) {
+    size_t end = begin;
+    while (end < name.size() && isWord(name[end]))
+      ++end;
+    std::string_view word = name.substr(begin, end - begin);
+    if (!word.empty() && std::all_of(word.begin(), word.end(), isDigit)) {
+      numbers.emplace_back(word);
+      texts.emplace_back();
+    } else {
+      texts.back() += word;
+    }
+    if (end < name.size())
+      texts.back() += name[end];
+    begin = end + 1;
+  }
+}
+
+std::string tandem::search::getPattern(std::string_view name) {
+  std::vector<std::string> texts, numbers;
+  takeApart(name, texts, numbers);
+  std::string pattern = texts.front();
+  for (size_t i = 1; i < texts.size(); ++i)
+    pattern += '*' + texts[i];
+  return pattern;
+}
+
+std::string tandem::search::mergeNames(const std::vector<std::string> &names) {
+  std::vector<std::string> texts, merged;
+  takeApart(names.front(), texts, merged);
+  for (const std::string &name : names) {
+    std::vector<std::string> other, numbers;
+    takeApart(name, other, numbers);
+    for (size_t i = 0; i < merged.size(); ++i)
+      if (i >= numbers.size() || numbers[i] != merged[i])
+        merged[i] = "*";
+  }
+  std::string result = texts.front();
+  for (size_t i = 0; i < merged.size(); ++i)
+    result += merged[i] + texts[i + 1];
+  return result;
+}
+
+/// The largest stored operand of an operator, the first of equals; -1 if none.
+static int findStored(const SearchProblem &problem,
+                      const std::vector<unsigned> &producers,
+                      const Operator &op) {
+  int largest = -1;
+  auto getBytes = [&](unsigned tensor) {
+    return problem.getBytes(tensor, Layout());
+  };
+  for (unsigned operand : op.operands)
+    if (problem.operators[producers[operand]].kind ==
+            Operator::Kind::Resident &&
+        (largest < 0 || getBytes(operand) > getBytes(largest)))
+      largest = static_cast<int>(operand);
+  return largest;
+}
+
+Names::Names(const SearchProblem &problem) {
+  std::vector<unsigned> producers = problem.getProducers();
+  locations.resize(problem.tensors.size());
+  for (unsigned i = 0; i < problem.tensors.size(); ++i) {
+    const Operator &op = problem.operators[producers[i]];
+    locations[i] = op.location;
+    std::string &label = labels.emplace_back(problem.tensors[i].name);
+    int stored = findStored(problem, producers, op);
+    if (stored >= 0)
+      label += "(" + problem.tensors[stored].name + ")";
+  }
+  for (const Operator &op : problem.operators) {
+    bool isUpdate =
+        op.pass == Pass::Update && op.kind == Operator::Kind::Compute;
+    int stored = isUpdate ? findStored(problem, producers, op) : -1;
+    for (unsigned operand : op.operands) {
+      if (locations[operand].empty())
+        locations[operand] = op.location;
+      const Operator &producer = problem.operators[producers[operand]];
+      if (stored >= 0 && producer.pass == Pass::Backward)
+        labels[operand] = problem.tensors[operand].name + "(gradient of " +
+                          problem.tensors[stored].name + ")";
+    }
+  }
+}

@@ -1,0 +1,46 @@
+//===- ExplainNames.h - what tensors are called in reports ------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Layers repeat: what differs only in numbers that are words of their own
+// (`layers.3`, not `w1`) shares a pattern, in which `*` stands for a number.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_EXPLAINNAMES_H
+#define TANDEM_LIB_SEARCH_EXPLAINNAMES_H
+
+#include "tandem/Cost/SearchProblem.h"
+
+namespace tandem::search {
+
+/// `layers.12.w1` becomes `layers.*.w1`.
+std::string getPattern(std::string_view name);
+/// Names of one pattern as one: numbers stay where all agree.
+std::string mergeNames(const std::vector<std::string> &names);
+
+/// Labels of a problem's tensors.
+class Names {
+public:
+  explicit Names(const cost::SearchProblem &problem);
+
+  /// The tensor's name; where the operator that makes it reads stored tensors,
+  /// with the largest of them: `nn.matmul_113(layers.1.attention.q.weight)`;
+  /// and gradients as `nn.matmul_964(gradient of layers.1.mlp.w1.weight)`.
+  const std::string &getLabel(unsigned tensor) const { return labels[tensor]; }
+  /// The source line of what makes the tensor; of a stored one, or where there
+  /// is none, of its first user that has one.
+  const std::string &getLocation(unsigned tensor) const {
+    return locations[tensor];
+  }
+
+private:
+  std::vector<std::string> labels, locations;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_EXPLAINNAMES_H

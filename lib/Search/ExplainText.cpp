@@ -1,0 +1,269 @@
+//===- ExplainText.cpp - an explanation for people ------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExplainTable.h"
+#include "tandem/Search/Explain.h"
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+/// Entries that are printed of each list.
+constexpr size_t kMaxPrinted = 10;
+/// And of gradients, which mostly follow from the rest.
+constexpr size_t kMaxGradients = 5;
+
+static const char *getPassText(Pass pass) {
+  constexpr const char *texts[] = {"forward", "backward", "update"};
+  return texts[static_cast<unsigned>(pass)];
+}
+
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+static std::string getPassSeconds(const PlanTime &time) {
+  std::string text;
+  for (unsigned pass = 0; pass < kNumPasses; ++pass)
+    if (time.computation[pass] > 0)
+      text += (text.empty() ? "" : ", ") +
+              std::string(getPassText(static_cast<Pass>(pass))) + " " +
+              formatSeconds(time.computation[pass]);
+  if (time.local > 1e-12 * time.seconds)
+    text += ", sums over time " + formatSeconds(time.local);
+  return text;
+}
+
+static std::string getGapText(const Explanation &explanation) {
+  const PlanTime &time = explanation.time;
+  if (explanation.isOptimal)
+    return "optimal";
+  if (explanation.lowerBound <= 0 || time.seconds <= 0)
+    return "no bound was proven";
+  return "gap " +
+         formatShare((time.seconds - explanation.lowerBound) / time.seconds);
+}
+
+static std::string printTime(const Explanation &explanation) {
+  const PlanTime &time = explanation.time;
+  double computation = time.getComputation();
+  double hidden = time.communication - time.exposed;
+  Table table("lrl");
+  table.add({"predicted", formatSeconds(time.seconds),
+             "computation and exposed communication"});
+  table.add(
+      {"all computation", formatSeconds(computation), getPassSeconds(time)});
+  table.add({"all communication", formatSeconds(time.communication),
+             time.communication > 0
+                 ? formatSeconds(hidden) + " (" +
+                       formatShare(hidden / time.communication) + ") hidden, " +
+                       formatSeconds(time.exposed) + " exposed"
+                 : ""});
+  double larger = std::max(computation, time.communication);
+  table.add({"larger of both", formatSeconds(larger),
+             larger > 0 ? "the step takes " +
+                              formatShare(time.seconds / larger) + " of it"
+                        : ""});
+  table.add({"proven bound", formatSeconds(explanation.lowerBound),
+             getGapText(explanation)});
+  return "Time of a step on " + explanation.mesh + " (accounting " +
+         explanation.accounting + ")\n" + table.print();
+}
+
+static std::string printKinds(const Explanation &explanation) {
+  std::map<std::pair<std::string, std::string>, Collective> sums;
+  for (const Collective &entry : explanation.collectives) {
+    Collective &sum = sums[{entry.kind, entry.axis}];
+    sum.groupSize = entry.groupSize;
+    sum.count += entry.count;
+    sum.totalBytes += entry.totalBytes;
+    sum.seconds += entry.seconds;
+    sum.exposed += entry.exposed;
+  }
+  Table table("llrrrr");
+  for (const auto &[key, sum] : sums)
+    table.add({key.first, key.second + " of " + std::to_string(sum.groupSize),
+               std::to_string(sum.count) + " x", formatBytes(sum.totalBytes),
+               formatSeconds(sum.seconds),
+               formatShare(sum.getHiddenShare()) + " hidden"});
+  return table.isEmpty() ? "" : "\nCollectives\n" + table.print();
+}
+
+static std::string printCollectives(const Explanation &explanation) {
+  const std::vector<Collective> &all = explanation.collectives;
+  if (all.empty())
+    return "";
+  size_t count = std::min(all.size(), kMaxPrinted);
+  Table table("llrrrrll");
+  double rest = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Collective &entry = all[i];
+    if (i >= count) {
+      rest += entry.seconds;
+      continue;
+    }
+    table.add({entry.kind + " " + entry.axis, getPassText(entry.pass),
+               std::to_string(entry.count) + " x", formatBytes(entry.bytes),
+               formatSeconds(entry.seconds),
+               formatShare(entry.getHiddenShare()) + " hidden",
+               entry.name + (entry.waits ? " (waits)" : ""),
+               formatPlace(entry.location)});
+  }
+  if (all.size() > count)
+    table.addNote(std::to_string(all.size() - count) +
+                  " more: " + formatSeconds(rest));
+  return "\nThe largest, by tensor\n" + table.print();
+}
+
+static std::string printExposures(const Explanation &explanation) {
+  Table table("rrll");
+  for (const Exposure &entry : explanation.exposures)
+    table.add(
+        {formatSeconds(entry.seconds),
+         std::to_string(entry.numSlots) +
+             (entry.numSlots == 1 ? " slot" : " slots"),
+         describe(entry.cause),
+         "most: " + entry.example +
+             (entry.location.empty() ? ""
+                                     : " " + formatPlace(entry.location))});
+  return table.isEmpty() ? ""
+                         : "\nWhat exposes communication\n" + table.print();
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+static std::string printPeak(const Explanation &explanation) {
+  const std::vector<PeakEntry> &all = explanation.peakEntries;
+  if (all.empty())
+    return "";
+  std::string text = "\nMemory: peak " + formatBytes(explanation.peak);
+  if (explanation.memoryLimit != std::numeric_limits<int64_t>::max())
+    text += " of " + formatBytes(explanation.memoryLimit);
+  text += " in stage " + std::to_string(explanation.peakStage) + " of " +
+          std::to_string(explanation.numStages) + ", held there\n";
+  Table table("rllll");
+  int64_t rest = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const PeakEntry &entry = all[i];
+    if (i >= kMaxPrinted) {
+      rest += entry.bytes;
+      continue;
+    }
+    std::string stages = entry.kind == Holding::Kind::Stored
+                             ? "always"
+                             : "stages " + std::to_string(entry.first) +
+                                   " to " + std::to_string(entry.last);
+    table.add({formatBytes(entry.bytes), describe(entry.kind),
+               entry.name +
+                   (entry.count > 1 ? " x " + std::to_string(entry.count) : ""),
+               entry.form, stages});
+  }
+  if (all.size() > kMaxPrinted)
+    table.addNote(std::to_string(all.size() - kMaxPrinted) +
+                  " more: " + formatBytes(rest));
+  return text + table.print();
+}
+
+//===----------------------------------------------------------------------===//
+// Forms
+//===----------------------------------------------------------------------===//
+
+static std::string getChangesText(const FormEntry &entry) {
+  std::string text;
+  for (const FormChange &change : entry.changes) {
+    if (change.collectives.empty())
+      continue;
+    text += (text.empty() ? "" : "; ") + std::string(getPassText(change.pass)) +
+            ": " + change.collectives + " to " + change.form;
+    if (change.isKept)
+      text += ", kept";
+    if (change.waits)
+      text += ", may wait";
+  }
+  return text;
+}
+
+static std::string getChoiceText(const Explanation &explanation,
+                                 const Choice &choice) {
+  std::string text = choice.form + (choice.isMixed ? " and others" : "");
+  double added = choice.seconds - explanation.time.seconds;
+  if (choice.seconds > 0)
+    text += " " + formatSeconds(added, true) + " (" +
+            formatShare(added / explanation.time.seconds, true) + ")";
+  if (!choice.fits)
+    text += ", too large: " + formatBytes(choice.peak);
+  return text;
+}
+
+/// Why the entry has its form, and what would be next.
+static std::string getReasonText(const Explanation &explanation,
+                                 const FormEntry &entry) {
+  std::string text = entry.why.empty() ? "" : "why: " + entry.why;
+  const char *separator = "; next: ";
+  for (const Choice &choice : entry.choices) {
+    text += separator + getChoiceText(explanation, choice);
+    separator = "; ";
+  }
+  return text;
+}
+
+static bool isSearched(const Explanation &explanation) {
+  for (const FormEntry &entry : explanation.forms)
+    for (const Choice &choice : entry.choices)
+      return choice.isSearched;
+  return true;
+}
+
+static std::string printForms(const Explanation &explanation, const char *title,
+                              std::vector<Role> roles, size_t maxPrinted) {
+  Table table("lrlll");
+  size_t count = 0, more = 0;
+  int64_t rest = 0;
+  for (const FormEntry &entry : explanation.forms) {
+    if (std::find(roles.begin(), roles.end(), entry.role) == roles.end())
+      continue;
+    if (count++ >= maxPrinted) {
+      ++more;
+      rest += entry.bytes * static_cast<int64_t>(entry.tensors.size());
+      continue;
+    }
+    table.add(
+        {entry.name,
+         formatBytes(entry.bytes) + " of " + formatBytes(entry.wholeBytes),
+         "x " + std::to_string(entry.tensors.size()), entry.form,
+         formatPlace(entry.location)});
+    for (const std::string &note :
+         {getChangesText(entry), getReasonText(explanation, entry)})
+      if (!note.empty())
+        table.addNote(note);
+  }
+  if (more > 0)
+    table.addNote(std::to_string(more) + " more: " + formatBytes(rest));
+  return table.isEmpty() ? ""
+                         : "\n" + std::string(title) + "\n" + table.print();
+}
+
+std::string tandem::search::printText(const Explanation &explanation) {
+  std::string text = printTime(explanation) + printKinds(explanation) +
+                     printCollectives(explanation) +
+                     printExposures(explanation) + printPeak(explanation);
+  text += "\nForms: bytes of one device, of the whole tensor; what would be "
+          "next best, ";
+  text += isSearched(explanation)
+              ? "searched again without the better ones\n"
+              : "by a local estimate: what lies around adapts\n";
+  text += printForms(explanation, "Parameters and states", {Role::Stored},
+                     kMaxPrinted);
+  text += printForms(explanation, "Inputs and activations",
+                     {Role::Input, Role::Activation}, kMaxPrinted);
+  return text +
+         printForms(explanation, "Gradients", {Role::Gradient}, kMaxGradients);
+}

@@ -1,0 +1,98 @@
+//===- ExplainTime.h - slots, and what is exposed in them -------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Lays a plan's collectives into its slots and shares out what is exposed
+// (Explain.h).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_EXPLAINTIME_H
+#define TANDEM_LIB_SEARCH_EXPLAINTIME_H
+
+#include "ExplainNames.h"
+#include "tandem/Search/Explain.h"
+
+namespace tandem::search {
+
+/// A collective on one axis, as a step of the change that makes a copy.
+struct Transfer {
+  /// Index into `CostReport::changes`.
+  unsigned change;
+  std::string_view kind;
+  unsigned axis;
+  cost::Pass pass;
+  /// What a device would hold if the axis were `full`.
+  int64_t bytes;
+  /// Of one strand if every strand makes it, else of all.
+  double seconds;
+  bool isPerStrand, waits;
+  /// Over all strands.
+  double total = 0, exposed = 0;
+  unsigned count = 0;
+};
+
+/// Where communication lies, of all queues.
+struct SlotShare {
+  unsigned stage;
+  /// What is exposed of the transfers below, in proportion to their seconds.
+  double exposed;
+  Cause cause;
+  std::vector<std::pair<unsigned, double>> transfers;
+};
+
+/// The name of the collective that changes one form to another; empty if it is
+/// local.
+std::string_view getCollectiveName(cost::Form from, cost::Form to);
+
+/// Seconds that an operator computes, over all strands; 0 for arguments.
+double getComputeSeconds(const cost::SearchProblem &problem,
+                         const cost::Plan &plan, unsigned op);
+
+class TimeAnalysis {
+public:
+  TimeAnalysis(const cost::SearchProblem &problem, const cost::Plan &plan,
+               const cost::CostReport &report, cost::ChangeTable &table);
+
+  PlanTime time;
+  std::vector<Transfer> transfers;
+  std::vector<SlotShare> slots;
+
+private:
+  void addComputation();
+  void addTransfers();
+  void addSlots();
+  void addWaiting();
+  void addHidup();
+  Cause getCause(unsigned slot, double computation, double collective) const;
+  bool joins(unsigned stage) const;
+  void shareOut(SlotShare &share);
+
+  const cost::SearchProblem &problem;
+  const cost::Plan &plan;
+  const cost::CostReport &report;
+  cost::ChangeTable &table;
+  int64_t numStrands;
+  /// Transfers of each stage that do not wait.
+  std::vector<std::vector<unsigned>> ofStage;
+};
+
+/// `exposed` of each slot by cause, the longest first.
+std::vector<Exposure> getExposures(const cost::SearchProblem &problem,
+                                   const TimeAnalysis &analysis,
+                                   const cost::CostReport &report,
+                                   const Names &names);
+/// Transfers of equal kind, axis, name, pass and size as one; the longest
+/// first.
+std::vector<Collective> getCollectives(const cost::SearchProblem &problem,
+                                       const cost::Plan &plan,
+                                       const TimeAnalysis &analysis,
+                                       const cost::CostReport &report,
+                                       const Names &names);
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_EXPLAINTIME_H
