@@ -148,6 +148,9 @@ void Compilation::configurePlan(PlanOptions &plan) {
   plan.noPresets = !options.usesPresets;
   plan.problemOut = options.problemOut;
   plan.costsPlan = options.costsPlan;
+  plan.explains = options.explains;
+  plan.failOnReplicate = options.failOnReplicate;
+  plan.compareWith = options.compareWith;
 }
 
 void Compilation::keepIR(StringRef stage) {
@@ -173,6 +176,8 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   PlanOptions plan;
   configurePlan(plan);
   plan.output = path.str().str();
+  PlanReport report;
+  plan.report = &report;
   auto manager = PassManager::on<ModuleOp>(context.get(),
                                            OpPassManager::Nesting::Implicit);
   stage.build(manager, plan);
@@ -182,6 +187,9 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   if (!text)
     return fail("cannot read " + path + ": " + text.getError().message());
   result.plan = (*text)->getBuffer().str();
+  result.explanation = std::move(report.explanation);
+  result.explanationJson = std::move(report.explanationJson);
+  result.comparison = std::move(report.comparison);
   llvm::raw_string_ostream table(result.planTable);
   printPlanTable(*module, table);
   return success();

@@ -13,6 +13,10 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
+/// How often a search may ask whether to go on, before and in its exact part. A
+/// limit of work, not of time: the same plan every time.
+constexpr unsigned kMaxSteps = 300, kMaxExactSteps = 100;
+
 namespace {
 /// A problem with fewer signatures, and which ones they were.
 struct Restricted {
@@ -90,8 +94,14 @@ std::optional<Restricted> Searcher::forbid(const FormEntry &entry,
 /// The best plan, in the signatures of the whole problem.
 std::optional<Plan> Searcher::search(const Restricted &restricted) const {
   bool isTandem = restricted.problem.accounting == Accounting::Tandem;
-  SearchResult found = (isTandem ? searchTandem : searchHidup)(
-      restricted.problem, SearchOptions());
+  SearchOptions options;
+  unsigned steps = 0, exactSteps = 0;
+  if (isTandem)
+    options.progress = [&](double done, double, double) {
+      return done < 0.9 ? ++steps < kMaxSteps : ++exactSteps < kMaxExactSteps;
+    };
+  SearchResult found =
+      (isTandem ? searchTandem : searchHidup)(restricted.problem, options);
   if (!found.plan)
     return std::nullopt;
   for (unsigned op = 0; op < restricted.kept.size(); ++op)

@@ -44,6 +44,8 @@ void bindCompile(nb::module_ &module) {
       .def_rw("search_time_limit", &CompileOptions::searchTimeLimit)
       .def_rw("start", &CompileOptions::start)
       .def_rw("uses_presets", &CompileOptions::usesPresets)
+      .def_rw("explain", &CompileOptions::explains)
+      .def_rw("fail_on_replicate", &CompileOptions::failOnReplicate)
       .def_rw("print_after", &CompileOptions::printAfter)
       .def_rw("print_locations", &CompileOptions::printLocations)
       .def_rw("stop_after", &CompileOptions::stopAfter)
@@ -52,6 +54,8 @@ void bindCompile(nb::module_ &module) {
       .def_prop_ro("bytes", &bytesOf)
       .def_ro("plan_table", &CompiledProgram::planTable)
       .def_ro("plan", &CompiledProgram::plan)
+      .def_ro("explanation", &CompiledProgram::explanation)
+      .def_ro("explanation_json", &CompiledProgram::explanationJson)
       .def_ro("ir", &CompiledProgram::ir)
       .def_ro("remarks", &CompiledProgram::remarks)
       .def_ro("seconds", &CompiledProgram::seconds);

@@ -38,6 +38,8 @@ def make_options(
     search_time_limit=0,
     start=None,
     presets=True,
+    explain=False,
+    fail_on_replicate=None,
 ):
     """`plan` is the name of a preset, or the path of a plan file; `search` an algorithm in its place, which
     is no worse than the plan file `start` and than the presets, unless `presets` is false.
@@ -59,6 +61,13 @@ def make_options(
         )
     options.search_time_limit = search_time_limit
     options.start, options.uses_presets = os.fspath(start or ""), bool(presets)
+    options.explain = explain
+    if fail_on_replicate is not None:
+        if not isinstance(fail_on_replicate, int) or fail_on_replicate < 0:
+            raise CompileError(
+                f"fail_on_replicate is {fail_on_replicate!r}, expected bytes, or None for no limit"
+            )
+        options.fail_on_replicate = fail_on_replicate
     options.print_after, options.stop_after = list(print_after), stop_after
     return options
 
@@ -82,6 +91,7 @@ def compile(  # noqa: A001 - the name that torch users expect
     cluster=None,
     search_time_limit=0,
     start=None,
+    fail_on_replicate=None,
     gradients=False,
     threads=1,
     seed=0,
@@ -93,7 +103,9 @@ def compile(  # noqa: A001 - the name that torch users expect
     `tensor-parallel`, `expert-parallel`) or the path of a plan file; `micro` the number of microbatches;
     `pins` what `tandem.pin` returns. `search` finds a plan instead (`tandem`, `hidup`, `ilp` or
     `exhaustive`), priced for the file `cluster` (a laptop without one), and takes the best so far after
-    `search_time_limit` seconds, if that is not 0; it is no worse than the plan file `start`. With `gradients`, `step.gradients()` gives those of the last step.
+    `search_time_limit` seconds, if that is not 0; it is no worse than the plan file `start`. `fail_on_replicate`
+    makes a tensor of more bytes an error that is left whole on all devices. With `gradients`,
+    `step.gradients()` gives those of the last step.
     `threads` is the number of cores per rank, `seed` that of dropout and other random numbers.
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
@@ -112,8 +124,9 @@ def compile(  # noqa: A001 - the name that torch users expect
         cluster=cluster,
         search_time_limit=search_time_limit,
         start=start,
+        fail_on_replicate=fail_on_replicate,
     )
     for remark in compiled.remarks:
         if "warning: " in remark:
             warnings.warn(remark, stacklevel=2)
-    return Step(module, compiled.bytes, model, optimizer, compiled, threads, seed)
+    return Step(module, compiled.bytes, model, optimizer, compiled, threads, seed, cluster=cluster)

@@ -1,7 +1,10 @@
 """A compiled training step with its values: what `tandem.compile` returns."""
 
 import contextlib
+import json
 import numbers
+import os
+import tempfile
 from collections.abc import Mapping
 
 import torch
@@ -80,8 +83,12 @@ class Step:
     they can only be read.
     """
 
-    def __init__(self, module, program, model, optimizer, compiled=None, threads=1, seed=0):
-        """`module` is the captured step, `program` the bytes of a Program made of it."""
+    def __init__(
+        self, module, program, model, optimizer, compiled=None, threads=1, seed=0, cluster=None
+    ):
+        """`module` is the captured step, `program` the bytes of a Program made of it; `cluster` is the file
+        that plans are priced for."""
+        self._cluster = cluster
         self.module, self.bytes = module, program
         self._model_keys = list(model.state_dict())
         self._parameter_names = {id(p): name for name, p in model.named_parameters()}
@@ -324,6 +331,27 @@ class Step:
     def compiled(self):
         """The reports of the compiler: `plan` (as text that compiles again), `remarks`, `seconds`."""
         return self._compiled
+
+    def explain(self, path=None, file=None):
+        """Prints why the plan is as it is (docs/planner.md, *Reading an explanation*); returns it as a dict,
+        and writes that as JSON to `path`. A plan is priced for the cluster that the step was compiled for,
+        a laptop without one. `file` is where it is printed; default: standard output.
+        """
+        if self._compiled is None:
+            raise TandemError("explain: the step has no plan, expected one of tandem.compile")
+        with tempfile.TemporaryDirectory() as folder:
+            plan = os.path.join(folder, "plan.txt")
+            with open(plan, "w") as text:
+                text.write(self._compiled.plan)
+            options = native().CompileOptions()
+            options.plan_file, options.cluster = plan, os.fspath(self._cluster or "")
+            options.explain, options.stop_after = True, "plan"
+            explained = native().compile(self.module.mlir, "step.mlir", options)
+        print(explained.explanation, end="", file=file)
+        if path is not None:
+            with open(path, "w") as text:
+                text.write(explained.explanation_json)
+        return json.loads(explained.explanation_json)
 
     @property
     def program(self):

@@ -31,6 +31,10 @@ static constexpr llvm::StringLiteral kHelp =
   --problem-out FILE   writes the search problem
   --plan-only          writes the plan, to the file of -o, and stops
   --replan FILE        costs a plan again, for another cluster
+  --explain[=F.json]   says why the plan is as it is, and writes it as JSON
+  --compare A B        says where two plan files differ, and what that costs
+  --fail-on-replicate B  fails if a tensor of more than B bytes is left whole
+                       on all devices
   --micro N            number of microbatches; default: 1
   -o FILE              the Program; default: STEP.tdm
   --plan-file FILE     a plan to apply
@@ -48,6 +52,8 @@ struct Flag {
   llvm::StringLiteral name;
   bool takesValue;
   std::function<bool(llvm::StringRef value)> set;
+  /// `--flag`, `--flag=VALUE` or `--flag FILE.json`.
+  bool mayTakeValue = false;
 };
 } // namespace
 
@@ -91,6 +97,17 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
       {"--problem-out", true, text(compile.problemOut)},
       {"--plan-only", false, on(tool.planOnly)},
       {"--replan", true, text(tool.replan)},
+      {"--explain", false,
+       [&](llvm::StringRef v) {
+         tool.explainFile = v.str();
+         return tool.compile.explains = true;
+       },
+       true},
+      {"--fail-on-replicate", true,
+       [&](llvm::StringRef v) {
+         return !v.getAsInteger(10, compile.failOnReplicate) &&
+                compile.failOnReplicate >= 0;
+       }},
       {"-o", true, text(tool.output)},
       {"--plan-file", true, text(compile.planFile)},
       {"--save-plan", true, text(tool.savePlan)},
@@ -114,7 +131,10 @@ static std::string parseFlag(llvm::ArrayRef<Flag> flags, int argc, char **argv,
       if (index + 1 == argc)
         return "option " + name.str() + " needs a value";
       value = argv[++index];
-    } else if (!flag.takesValue && joined) {
+    } else if (flag.mayTakeValue && !joined && index + 1 < argc &&
+               llvm::StringRef(argv[index + 1]).ends_with(".json")) {
+      value = argv[++index];
+    } else if (!flag.takesValue && !flag.mayTakeValue && joined) {
       return "option " + name.str() + " takes no value, found '" + value.str() +
              "'";
     }
@@ -124,6 +144,20 @@ static std::string parseFlag(llvm::ArrayRef<Flag> flags, int argc, char **argv,
            "', which it cannot have";
   }
   return "unknown option '" + name.str() + "'; see --help";
+}
+
+/// Takes `--compare` and the two files behind it.
+static std::string parseCompare(ToolOptions &tool, int argc, char **argv,
+                                int &index) {
+  if (argc - index < 3)
+    return "option --compare needs two plan files";
+  if (!tool.compile.planFile.empty() || !tool.replan.empty())
+    return "option --compare names two plans, and another one is named beside "
+           "it";
+  tool.compile.planFile = argv[++index];
+  tool.compile.compareWith = argv[++index];
+  tool.compile.costsPlan = tool.planOnly = true;
+  return "";
 }
 
 /// `--plan-only` and `--replan` end behind the plan stage.
@@ -158,7 +192,9 @@ bool parseOptions(int argc, char **argv, ToolOptions &tool,
       llvm::outs() << kHelp;
       return false;
     }
-    if (argument.starts_with("-") && argument != "-")
+    if (argument == "--compare")
+      error = parseCompare(tool, argc, argv, i);
+    else if (argument.starts_with("-") && argument != "-")
       error = parseFlag(flags, argc, argv, i);
     else if (tool.input.empty())
       tool.input = argument.str();

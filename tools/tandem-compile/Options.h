@@ -15,6 +15,8 @@ namespace tandem {
 struct ToolOptions {
   std::string input, output, savePlan;
   std::string replan;
+  /// Where the explanation is written as JSON; empty: nowhere.
+  std::string explainFile;
   bool printPlan = false, printTimes = false, planOnly = false;
   CompileOptions compile;
 };

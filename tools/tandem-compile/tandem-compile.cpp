@@ -32,6 +32,10 @@ int main(int argc, char **argv) {
     llvm::errs() << remark << "\n";
   if (tool.printPlan)
     llvm::outs() << program.planTable;
+  llvm::outs() << program.explanation << program.comparison;
+  if (!tool.explainFile.empty() &&
+      !tandem::writeFile(tool.explainFile, program.explanationJson))
+    return fail("cannot write " + tool.explainFile);
   if (!tool.planOnly)
     for (const auto &[stage, text] : program.ir)
       llvm::outs() << text;

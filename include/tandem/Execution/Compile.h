@@ -54,6 +54,13 @@ struct CompileOptions {
   std::string problemOut;
   /// Say what the plan costs even if it is not searched.
   bool costsPlan = false;
+  /// Say why the plan is as it is.
+  bool explains = false;
+  /// Tensors of more bytes that are left whole on all devices are an error;
+  /// negative: none.
+  int64_t failOnReplicate = -1;
+  /// A plan file to compare that of `planFile` with. Empty: none.
+  std::string compareWith;
   /// Stages after which the IR is kept in `CompiledProgram::ir`.
   std::vector<std::string> printAfter;
   /// Keep source locations in printed IR.
@@ -71,6 +78,9 @@ struct CompiledProgram {
   std::string planTable;
   /// The plan as a text that `planFile` reads.
   std::string plan;
+  /// With `explains`: for people and as JSON; with `compareWith`: where the
+  /// plans differ.
+  std::string explanation, explanationJson, comparison;
   /// (stage, printed IR) for each of `printAfter` and for `stopAfter`.
   std::vector<std::pair<std::string, std::string>> ir;
   /// Warnings and remarks, one line each: `file.py:12: warning: ...`.

@@ -119,6 +119,8 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
                 options.timeLimit, options.start}) {
     search.usesPresets = !options.noPresets;
     search.costsPlan = options.costsPlan;
+    search.questions = {options.report, options.explains,
+                        options.failOnReplicate, options.compareWith};
   }
 
   StringRef getArgument() const override { return "tandem-make-plan"; }
@@ -139,6 +141,7 @@ private:
   FailureOr<PlanRecord> plan(StepGraph &graph, StringRef hash);
   FailureOr<PlanRecord> apply(StepGraph &graph, const PlanFile &file,
                               StringRef hash);
+  LogicalResult compare(StepGraph &graph, const PlanFile &file, StringRef hash);
 
   std::string mesh, preset, pins, planFile, output;
   int64_t micro = 1;
@@ -190,6 +193,29 @@ LogicalResult PlanPass::findMesh(func::FuncOp step, StringRef hash) {
   return success();
 }
 
+/// Compares the plan of a file with that of another one.
+LogicalResult PlanPass::compare(StepGraph &graph, const PlanFile &file,
+                                StringRef hash) {
+  const Questions &questions = search.questions;
+  if (questions.compareWith.empty())
+    return success();
+  auto other = readPlanFile(graph.step, questions.compareWith, hash);
+  if (failed(other))
+    return failure();
+  FailureOr<MeshAttr> axes = parseMesh(graph.step, other->mesh, other->micro);
+  if (failed(axes))
+    return failure();
+  StepGraph otherGraph(graph.step, *axes);
+  if (failed(readSignatures(otherGraph, *other)))
+    return failure();
+  auto text = compareFiles(graph, search, file, otherGraph, *other, hash);
+  if (failed(text))
+    return failure();
+  if (questions.report)
+    questions.report->comparison = *text;
+  return success();
+}
+
 LogicalResult PlanPass::run() {
   ModuleOp module = getOperation();
   auto step = module.lookupSymbol<func::FuncOp>("step");
@@ -220,9 +246,13 @@ LogicalResult PlanPass::run() {
   if (failed(axes))
     return failure();
   StepGraph graph(step, *axes);
+  if (!search.questions.compareWith.empty() && !file)
+    return emitError(step.getLoc())
+           << "found one plan to compare, '" << search.questions.compareWith
+           << "', expected a plan file beside it";
   FailureOr<PlanRecord> record =
       file ? apply(graph, *file, hash) : plan(graph, hash);
-  if (failed(record))
+  if (failed(record) || (file && failed(compare(graph, *file, hash))))
     return failure();
   module->setAttr(SPMDDialect::kMeshAttrName, *axes);
   module->setAttr(kPlanHashAttrName, StringAttr::get(&getContext(), hash));

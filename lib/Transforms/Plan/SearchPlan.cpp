@@ -11,6 +11,7 @@
 #include "PlanFile.h"
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
+#include "tandem/Search/Explain.h"
 #include "tandem/Search/Search.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <chrono>
@@ -55,6 +56,9 @@ public:
   FailureOr<cost::Plan> find(StringRef hash);
   FailureOr<PlanRecord> costAgain(const PlanRecord &record, StringRef file,
                                   StringRef hash);
+  FailureOr<cost::Plan> price(const PlanRecord &record, StringRef file,
+                              StringRef hash);
+  const Extraction &getExtraction() const { return *extraction; }
 
 private:
   InFlightDiagnostic emitError() {
@@ -72,6 +76,9 @@ private:
   LogicalResult decide(cost::Plan &plan);
   FailureOr<cost::Plan> convert(StringRef name);
   PlanRecord report(const cost::Plan &plan, StringRef name);
+  LogicalResult ask(const cost::Plan &plan) {
+    return answer(graph, *extraction, plan, settings.questions);
+  }
 
   StepGraph &graph;
   const SearchSettings &settings;
@@ -285,6 +292,8 @@ FailureOr<PlanRecord> Planner::run(StringRef hash) {
     if (failed(plan))
       return failure();
     PlanRecord record = report(*plan, name);
+    if (failed(ask(*plan)))
+      return failure();
     record.copies.clear(); // Signatures alone decide, and `shard` as always.
     return record;
   }
@@ -295,16 +304,17 @@ FailureOr<PlanRecord> Planner::run(StringRef hash) {
   placeSources(graph, extraction->groups);
   PlanRecord record = report(plan, "search " + settings.algorithm);
   record.search = settings.algorithm;
-  if (failed(writeCopies(graph, record, "")))
+  if (failed(ask(plan)) || failed(writeCopies(graph, record, "")))
     return failure();
   return record;
 }
 
-FailureOr<PlanRecord> Planner::costAgain(const PlanRecord &old, StringRef file,
-                                         StringRef hash) {
+/// The plan of a file, costed; `graph` has its signatures.
+FailureOr<cost::Plan> Planner::price(const PlanRecord &record, StringRef file,
+                                     StringRef hash) {
   if (failed(extract(hash)))
     return failure();
-  FailureOr<cost::Plan> plan = readDecisions(graph, *extraction, old, file);
+  FailureOr<cost::Plan> plan = readDecisions(graph, *extraction, record, file);
   if (failed(plan))
     return failure();
   std::string error;
@@ -312,8 +322,26 @@ FailureOr<PlanRecord> Planner::costAgain(const PlanRecord &old, StringRef file,
     return emitError() << "plan file '" << file << "': " << error;
   plan->lowerBound = 0;
   plan->isOptimal = false;
+  return plan;
+}
+
+FailureOr<PlanRecord> Planner::costAgain(const PlanRecord &old, StringRef file,
+                                         StringRef hash) {
+  FailureOr<cost::Plan> plan = price(old, file, hash);
+  if (failed(plan))
+    return failure();
   PlanRecord record = report(*plan, "plan " + file.str());
   record.search = old.search;
+  // What was proven of the plan holds where it costs the same; only said here,
+  // as the file may have been changed by hand.
+  if (old.cluster == clusterName &&
+      std::abs(old.cost - plan->cost) <= 1e-9 * plan->cost &&
+      old.bound <= plan->cost) {
+    plan->lowerBound = old.bound;
+    plan->isOptimal = plan->cost - old.bound <= 1e-9 * plan->cost;
+  }
+  if (failed(ask(*plan)))
+    return failure();
   return record;
 }
 
@@ -334,4 +362,25 @@ FailureOr<PlanRecord> tandem::plan::costAgain(StepGraph &graph,
                                               const PlanRecord &record,
                                               StringRef file, StringRef hash) {
   return Planner(graph, settings, "", "").costAgain(record, file, hash);
+}
+
+FailureOr<std::string>
+tandem::plan::compareFiles(StepGraph &graph, const SearchSettings &settings,
+                           const PlanFile &file, StepGraph &otherGraph,
+                           const PlanFile &other, StringRef hash) {
+  Planner first(graph, settings, "", ""), second(otherGraph, settings, "", "");
+  FailureOr<cost::Plan> plan = first.price(file.record, file.path, hash);
+  if (failed(plan))
+    return failure();
+  FailureOr<cost::Plan> otherPlan =
+      second.price(other.record, other.path, hash);
+  if (failed(otherPlan))
+    return failure();
+  std::string error;
+  std::string text =
+      search::compare(first.getExtraction().problem, *plan,
+                      second.getExtraction().problem, *otherPlan, error);
+  if (error.empty())
+    return text;
+  return mlir::emitError(graph.step.getLoc()) << error;
 }

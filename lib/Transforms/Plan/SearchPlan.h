@@ -8,7 +8,8 @@
 #ifndef TANDEM_LIB_TRANSFORMS_PLAN_SEARCHPLAN_H
 #define TANDEM_LIB_TRANSFORMS_PLAN_SEARCHPLAN_H
 
-#include "PlanRecord.h"
+#include "ExplainPlan.h"
+#include "PlanFile.h"
 
 namespace tandem::plan {
 
@@ -31,10 +32,11 @@ struct SearchSettings {
   std::optional<cost::Plan> chosen = {};
   /// Say what the plan costs even if nothing else asks for it.
   bool costsPlan = false;
+  Questions questions = {};
 
   bool isWanted() const {
     return !algorithm.empty() || !cluster.empty() || !problemOut.empty() ||
-           costsPlan || !start.empty();
+           costsPlan || !start.empty() || questions.isAny();
   }
 };
 
@@ -58,6 +60,13 @@ mlir::FailureOr<cost::Plan> findPlan(StepGraph &graph,
 mlir::FailureOr<PlanRecord>
 costAgain(StepGraph &graph, const SearchSettings &settings,
           const PlanRecord &record, llvm::StringRef file, llvm::StringRef hash);
+
+/// Says where the plan of a file, whose signatures `graph` has, differs from
+/// that of another file, which may be for another mesh; likewise.
+mlir::FailureOr<std::string>
+compareFiles(StepGraph &graph, const SearchSettings &settings,
+             const PlanFile &file, StepGraph &otherGraph, const PlanFile &other,
+             llvm::StringRef hash);
 
 } // namespace tandem::plan
 

@@ -31,6 +31,14 @@ class OpPassManager;
 
 namespace tandem {
 
+/// What was asked about a plan.
+struct PlanReport {
+  /// Why it is as it is, for people and as JSON (tandem/Search/Explain.h).
+  std::string explanation, explanationJson;
+  /// Where it differs from another plan.
+  std::string comparison;
+};
+
 struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
   PlanOptions() = default;
   Option<std::string> mesh{
@@ -82,6 +90,19 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
       *this, "problem-out",
       llvm::cl::desc("write the search problem to this file"),
       llvm::cl::init("")};
+  Option<int64_t> failOnReplicate{
+      *this, "fail-on-replicate",
+      llvm::cl::desc("fail if a tensor of more bytes is left whole on all "
+                     "devices; -1 allows all"),
+      llvm::cl::init(-1)};
+  Option<std::string> compareWith{
+      *this, "compare-with",
+      llvm::cl::desc("plan file to compare the plan of plan-file with"),
+      llvm::cl::init("")};
+  /// Where an explanation and a comparison go; null: nobody asks for them.
+  PlanReport *report = nullptr;
+  /// Whether an explanation is asked for.
+  bool explains = false;
   Option<std::string> output{*this, "output",
                              llvm::cl::desc("write the plan to this file"),
                              llvm::cl::init("")};

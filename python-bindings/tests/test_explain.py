@@ -1,0 +1,66 @@
+"""`step.explain()`: why a searched plan is as it is."""
+
+import copy
+import json
+
+import pytest
+import tandem
+import torch
+from tandem.errors import CompileError
+from torch import nn
+
+
+def loss_fn(model, batch):
+    return nn.functional.mse_loss(model(batch["x"]), batch["y"])
+
+
+def compile_step(**options):
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16))
+    batch = {"x": torch.randn(8, 16), "y": torch.randn(8, 16)}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return tandem.compile(model, loss_fn, optimizer, batch, mesh={"data": 2}, **options), batch
+
+
+@pytest.mark.parametrize(
+    "options", [{"search": "tandem"}, {"plan": "zero"}, {"search": "tandem", "micro": 2}]
+)
+def test_prints_and_returns(options, tmp_path, capsys):
+    step, batch = compile_step(**options)
+    path = tmp_path / "why.json"
+    explanation = step.explain(path)
+    out = capsys.readouterr().out
+    assert out.startswith("Time of a step on data=2") and "Parameters and states" in out
+    assert json.loads(path.read_text()) == explanation
+    time = explanation["time"]
+    assert time["predicted"] == pytest.approx(time["computation"] + time["exposed"], rel=1e-9)
+    assert (
+        sum(entry["bytes"] for entry in explanation["memory"]["held"])
+        == (explanation["memory"]["peak"])
+    )
+    stored = {form["tensor"] for form in explanation["forms"] if form["role"] == "stored"}
+    assert {"0.weight", "2.weight"} <= stored
+    step(batch)  # As before.
+
+
+def test_says_what_the_search_proved(capsys):
+    step, _ = compile_step(search="tandem")
+    time = step.explain()["time"]
+    plan = step.compiled.plan
+    assert time["predicted"] == pytest.approx(float(plan.partition("\ncost ")[2].split()[0]))
+    assert time["lower_bound"] == pytest.approx(float(plan.partition("\nbound ")[2].split()[0]))
+
+
+def test_without_a_plan(capsys):
+    step, _ = compile_step()
+    bare = copy.copy(step)
+    bare._compiled = None
+    with pytest.raises(tandem.TandemError, match="explain: the step has no plan"):
+        bare.explain()
+
+
+def test_fail_on_replicate():
+    with pytest.raises(CompileError, match="left whole on all devices with 2048 bytes"):
+        compile_step(plan="data-parallel", fail_on_replicate=1000)
+    compile_step(plan="zero", fail_on_replicate=1 << 20)
+    with pytest.raises(CompileError, match="fail_on_replicate is -1, expected bytes"):
+        compile_step(fail_on_replicate=-1)
