@@ -3,13 +3,16 @@
 Leaves the captured step, the plan, the Program and a timeline in demo/ (or in the folder given).
 """
 
+import re
 import sys
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 STEPS, SEED = 30, 0
-MESH, PLAN, MICRO = "data=4", "expert-parallel", 2
+MESH, MICRO = "data=4", 2
+CLUSTER = ROOT / "examples" / "clusters" / "laptop.yaml"
+PRESETS = ("data-parallel", "zero", "tensor-parallel", "expert-parallel")
 SIZES = "layers=4,width=128,heads=4,seq=64,batch=16"
 
 
@@ -58,16 +61,43 @@ def load(folder):
     return file, model, optimizer, batches, module
 
 
+def number_in(plan, key):
+    """The number behind `key` in a plan file."""
+    return float(re.search(rf"^{key} (\S+)", plan, re.M)[1])
+
+
+def print_costs(module, plan):
+    """What the plan costs, and what the presets would."""
+    from tandem.compile import compile_module
+
+    cost = number_in(plan, "cost")
+    print(f"what a step costs on {CLUSTER.relative_to(ROOT)}, and needs per rank:")
+    rows = [("found", plan)]
+    for preset in PRESETS:
+        options = {"mesh": MESH, "micro": MICRO, "cluster": CLUSTER, "stop_after": "plan"}
+        rows.append((preset, compile_module(module, "step.mlir", plan=preset, **options).plan))
+    for name, text in rows:
+        seconds, peak = number_in(text, "cost"), number_in(text, "peak")
+        share = seconds / cost - 1
+        print(f"  {name:16} {seconds:8.4f} s {share:+6.1%} {peak / 2**20:7.1f} MiB")
+    gap = cost / number_in(plan, "bound") - 1
+    print(f"no plan is more than {gap:.1%} cheaper than what was found\n")
+
+
 def compile_step(folder, module):
     from tandem.compile import compile_module
 
     begin = time.perf_counter()
-    compiled = compile_module(module, "step.mlir", mesh=MESH, plan=PLAN, micro=MICRO)
+    options = {"mesh": MESH, "micro": MICRO, "search": "tandem", "cluster": CLUSTER}
+    compiled = compile_module(module, "step.mlir", **options)
     (folder / "plan.txt").write_text(compiled.plan)
     (folder / "step.tdm").write_bytes(compiled.bytes)
+    seconds = time.perf_counter() - begin
     print(
-        f"compiled for {MESH}, {PLAN}, {MICRO} microbatches in {time.perf_counter() - begin:.1f} s\n"
+        f"plan searched and step compiled for {MESH}, {MICRO} microbatches in {seconds:.1f} s"
+        f" (plan {dict(compiled.seconds)['plan']:.1f} s)\n"
     )
+    print_costs(module, compiled.plan)
     print(compiled.plan_table)
     return compiled
 

@@ -57,6 +57,7 @@ std::vector<std::string> tandem::plan::listMeshes(int64_t devices) {
 namespace {
 /// One mesh, and what came of it.
 struct Trial {
+  size_t number;
   std::string mesh, failure;
   std::optional<cost::Plan> plan;
 };
@@ -113,10 +114,13 @@ void MeshSearch::search(Trial &trial) {
     trial.plan = std::move(*plan);
 }
 
-static bool isCheaper(const Trial &first, const Trial &second) {
-  if (!first.plan || !second.plan)
-    return first.plan && !second.plan;
-  return first.plan->cost < second.plan->cost;
+/// Of equal costs the mesh that was tried first, which has fewer axes.
+static bool isBetter(const Trial &first, const Trial &second) {
+  auto getKey = [](const Trial &trial) {
+    return std::make_tuple(!trial.plan, trial.plan ? trial.plan->cost : 0,
+                           trial.number);
+  };
+  return getKey(first) < getKey(second);
 }
 
 /// The table, cheapest first.
@@ -165,7 +169,7 @@ FailureOr<MeshChoice> MeshSearch::run() {
   int64_t devices = cluster->getNumDevices();
   std::vector<Trial> trials;
   for (std::string &mesh : listMeshes(devices))
-    trials.push_back({std::move(mesh), "", std::nullopt});
+    trials.push_back({trials.size(), std::move(mesh), "", std::nullopt});
   double limit = settings.timeLimit;
   for (auto [index, trial] : llvm::enumerate(trials)) {
     settings.timeLimit = limit;
@@ -176,7 +180,7 @@ FailureOr<MeshChoice> MeshSearch::run() {
     else
       trial.failure = "not tried within the time limit";
   }
-  llvm::stable_sort(trials, isCheaper);
+  llvm::sort(trials, isBetter);
   if (!trials.front().plan)
     return emitError(step.getLoc())
            << "mesh auto: none of " << trials.size() << " meshes of " << devices

@@ -159,8 +159,12 @@ struct VerifyPlanPass : PassWrapper<VerifyPlanPass, OperationPass<ModuleOp>> {
 } // namespace
 
 FailureOr<PlanRecord> PlanPass::plan(StepGraph &graph, StringRef hash) {
-  if (search.isWanted())
-    return planBySearch(graph, search, preset, pins, hash);
+  if (search.isWanted()) {
+    auto record = planBySearch(graph, search, preset, pins, hash);
+    if (succeeded(record) && !search.algorithm.empty())
+      listUndivided(graph);
+    return record;
+  }
   if (failed(planByPreset(graph, preset, pins)))
     return failure();
   warnOfUnsplit(graph, preset);
