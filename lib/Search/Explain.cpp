@@ -115,7 +115,9 @@ static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
       finder = isSearched ? makeSearcher(facts) : makeEstimator(facts);
     if (isAsked)
       entry.choices = finder->find(entry);
-    entry.why = getReason(facts.problem, result.time, entry);
+    entry.why = isAsked && entry.choices.empty()
+                    ? "no other form was found that what lies around it takes"
+                    : getReason(facts.problem, result.time, entry);
   }
 }
 

@@ -18,6 +18,8 @@ using namespace tandem::search;
 
 /// Layers that are further from the ends than this many tensors are alike.
 constexpr unsigned kFoldDistance = 4;
+/// How often all may adapt to forms that are far from the plan's.
+constexpr unsigned kMaxRounds = 4;
 
 namespace {
 /// Signatures that give an entry another form.
@@ -34,6 +36,16 @@ public:
   std::vector<Choice> find(const FormEntry &entry) override;
 
 private:
+  /// Values with some of them fixed.
+  struct Forced {
+    std::vector<unsigned> values;
+    std::vector<bool> fixed;
+    /// Whether more than neighbours have to adapt.
+    bool isFar;
+  };
+  int findNearest(unsigned op, unsigned place, const Layout &layout) const;
+  bool forceVariable(unsigned variable, unsigned place, const Layout &layout,
+                     Forced &forced);
   std::vector<unsigned> force(const FormEntry &entry, const Layout &layout);
   std::vector<Layout> getLayouts(const FormEntry &entry) const;
   Plan makePlan(const std::vector<unsigned> &signatures);
@@ -95,36 +107,77 @@ std::vector<Layout> Estimator::getLayouts(const FormEntry &entry) const {
   return layouts;
 }
 
-/// The signatures of all operators with the layout forced upon the entry; empty
-/// if some tensor cannot have it.
+/// The signature of an operator that gives a result this layout and has the
+/// most forms in common with the plan's; -1 if none does.
+int Estimator::findNearest(unsigned op, unsigned place,
+                           const Layout &layout) const {
+  const SignatureSet &set = facts.problem.getSignatures(op);
+  const Signature &now = set[facts.plan.signatures[op]];
+  int nearest = -1;
+  size_t most = 0;
+  for (size_t i = 0; i < set.size(); ++i) {
+    if (place >= set[i].results.size() || set[i].results[place] != layout)
+      continue;
+    size_t equal = 1;
+    for (size_t j = 0; j < now.operands.size(); ++j)
+      equal += set[i].operands[j] == now.operands[j];
+    for (size_t j = 0; j < now.results.size(); ++j)
+      equal += set[i].results[j] == now.results[j];
+    if (equal > most) {
+      most = equal;
+      nearest = static_cast<int>(i);
+    }
+  }
+  return nearest;
+}
+
+/// Gives a variable the layout: by the cheapest single change, else by one
+/// after which more than its neighbours have to change.
+bool Estimator::forceVariable(unsigned variable, unsigned place,
+                              const Layout &layout, Forced &forced) {
+  // Repeated layers are alike, so that the result has the same place.
+  unsigned maker = graph.variables[variable].operators.front();
+  auto gives = [&](const Move &move) {
+    const Signature &signature = facts.problem.getSignatures(maker)[move.value];
+    return place < signature.results.size() &&
+           signature.results[place] == layout;
+  };
+  const std::vector<Move> &moves = movesOf[variable];
+  auto move = std::find_if(moves.begin(), moves.end(), gives);
+  if (move != moves.end()) {
+    folded.force(forced.values, variable, move->value);
+    return true;
+  }
+  int nearest = findNearest(maker, place, layout);
+  if (nearest < 0)
+    return false;
+  forced.values[variable] = nearest;
+  forced.isFar = true;
+  return true;
+}
+
+/// The signatures of all operators with the layout forced upon those tensors of
+/// the entry that can have it; empty if none can.
 std::vector<unsigned> Estimator::force(const FormEntry &entry,
                                        const Layout &layout) {
-  std::vector<unsigned> forced = values;
-  std::vector<bool> isDone(graph.variables.size());
+  Forced forced{values, std::vector<bool>(graph.variables.size()), false};
+  bool isForced = false;
   for (unsigned tensor : entry.tensors) {
     unsigned op = facts.producers[tensor];
     unsigned variable = repeats[graph.variableOf[op]];
-    if (isDone[variable])
+    if (forced.fixed[variable])
       continue;
-    isDone[variable] = true;
-    // Alike, so that the result has the same place.
-    unsigned maker = graph.variables[variable].operators.front();
-    unsigned place = getResultIndex(facts.problem, op, tensor);
-    auto gives = [&](const Move &move) {
-      const Signature &signature =
-          facts.problem.getSignatures(maker)[move.value];
-      return place < signature.results.size() &&
-             signature.results[place] == layout;
-    };
-    const std::vector<Move> &moves = movesOf[variable];
-    auto move = std::find_if(moves.begin(), moves.end(), gives);
-    if (move == moves.end())
-      return {};
-    folded.force(forced, variable, move->value);
+    forced.fixed[variable] = true;
+    isForced |= forceVariable(
+        variable, getResultIndex(facts.problem, op, tensor), layout, forced);
   }
+  if (!isForced)
+    return {};
+  if (forced.isFar)
+    folded.descend(forced.values, kMaxRounds, forced.fixed);
   std::vector<unsigned> signatures;
   for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
-    signatures.push_back(forced[graph.variableOf[op]]);
+    signatures.push_back(forced.values[graph.variableOf[op]]);
   return signatures;
 }
 

@@ -153,15 +153,17 @@ Choice tandem::search::describePlan(const SearchProblem &problem,
   choice.peak = report->peak;
   choice.fits = report->peak <= problem.memoryLimit;
   std::vector<unsigned> producers = problem.getProducers();
+  std::set<std::string> forms;
   for (unsigned tensor : entry.tensors) {
     unsigned op = producers[tensor];
     std::string form =
         print(problem, problem.getSignatures(op)[plan.signatures[op]]
                            .results[getResultIndex(problem, op, tensor)]);
-    if (choice.form.empty())
+    if (choice.form.empty() || choice.form == entry.form)
       choice.form = form;
-    choice.isMixed |= choice.form != form;
+    forms.insert(form);
   }
+  choice.isMixed = forms.size() > 1;
   return choice;
 }
 

@@ -7,6 +7,7 @@
 
 #include "ExplainNames.h"
 #include <algorithm>
+#include <utility>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -65,18 +66,20 @@ std::string tandem::search::mergeNames(const std::vector<std::string> &names) {
   return result;
 }
 
-/// The largest stored operand of an operator, the first of equals; -1 if none.
+/// The largest stored operand of an operator; of equals the one with the
+/// shortest name, which is the parameter among its states. -1 if none.
 static int findStored(const SearchProblem &problem,
                       const std::vector<unsigned> &producers,
                       const Operator &op) {
   int largest = -1;
-  auto getBytes = [&](unsigned tensor) {
-    return problem.getBytes(tensor, Layout());
+  auto getRank = [&](unsigned tensor) {
+    return std::make_pair(problem.getBytes(tensor, Layout()),
+                          -int64_t(problem.tensors[tensor].name.size()));
   };
   for (unsigned operand : op.operands)
     if (problem.operators[producers[operand]].kind ==
             Operator::Kind::Resident &&
-        (largest < 0 || getBytes(operand) > getBytes(largest)))
+        (largest < 0 || getRank(operand) > getRank(largest)))
       largest = static_cast<int>(operand);
   return largest;
 }

@@ -316,11 +316,13 @@ bool Relaxation::settle(std::vector<unsigned> &values,
   return isChanged;
 }
 
-void Relaxation::descend(std::vector<unsigned> &values, unsigned maxRounds) {
+void Relaxation::descend(std::vector<unsigned> &values, unsigned maxRounds,
+                         const std::vector<bool> &fixed) {
   for (unsigned round = 0; round < maxRounds; ++round) {
     bool isStable = true;
     for (unsigned variable : active)
-      isStable &= !settle(values, variable);
+      if (fixed.empty() || !fixed[variable])
+        isStable &= !settle(values, variable);
     if (isStable)
       break;
   }

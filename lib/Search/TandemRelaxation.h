@@ -50,8 +50,10 @@ public:
   /// A value per variable: each is chosen after those before it, by what the
   /// messages say of those behind it.
   std::vector<unsigned> round();
-  /// Changes single values, as long as that lowers the relaxed cost.
-  void descend(std::vector<unsigned> &values, unsigned maxRounds);
+  /// Changes single values, but not those of `fixed` variables, as long as that
+  /// lowers the relaxed cost.
+  void descend(std::vector<unsigned> &values, unsigned maxRounds,
+               const std::vector<bool> &fixed = {});
   /// Gives a variable a value, and those next to it the values that suit it
   /// best.
   void force(std::vector<unsigned> &values, unsigned variable, unsigned value);

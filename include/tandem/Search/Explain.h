@@ -113,7 +113,7 @@ struct Collective {
 
 /// A plan with another form for all tensors of an entry.
 struct Choice {
-  /// As `cost::print` writes a layout, of the first tensor.
+  /// As `cost::print` writes a layout, of the first tensor whose form differs.
   std::string form;
   /// Whether the tensors of the entry take several forms.
   bool isMixed = false;
