@@ -33,7 +33,7 @@ constexpr unsigned kMaxBounds = 5;
 /// Problems of up to this many operators are searched exactly; and if costs add
 /// up, of up to this many, looking at so many numbers (about 10^9 in a second).
 constexpr unsigned kMaxExact = 120, kMaxSumExact = 600;
-constexpr uint64_t kSumWork = 40'000'000'000;
+constexpr uint64_t kSumWork = 3'000'000'000;
 
 Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
     : problem(problem), options(options),
@@ -371,7 +371,9 @@ void Driver::searchAddedUp() {
       !SumModel::isSum(facts))
     return;
   SumLimits limits;
-  limits.maxWork = kSumWork;
+  // A limit of time, where one is given, is the only one.
+  if (options.timeLimit == 0)
+    limits.maxWork = kSumWork;
   limits.gap = std::max(kTolerance, options.gap);
   limits.takes = [&](const Plan &plan) { pool.offer(plan); };
   limits.proceeds = [&](double least) {

@@ -169,6 +169,20 @@ std::vector<double> SumDual::getTable(unsigned index) const {
   return result;
 }
 
+double SumDual::getEntry(unsigned index,
+                         const std::vector<unsigned> &choice) const {
+  const SumFactor &factor = model.factors[index];
+  const SumTable &data = model.tables[factor.table];
+  uint64_t place = 0;
+  double sum = 0;
+  for (unsigned slot = 0; slot < factor.variables.size(); ++slot) {
+    unsigned role = factor.roleOf[slot][choice[factor.variables[slot]]];
+    place = place * data.sizes[slot] + role;
+    sum += costs[index][slot][role];
+  }
+  return sum + entries[index][place];
+}
+
 double SumDual::getBound() {
   double bound = 0;
   for (unsigned i = 0; i < unaries.size(); ++i) {

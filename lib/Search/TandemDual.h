@@ -38,6 +38,7 @@ public:
   /// What a value, or an entry of a factor's table, costs now.
   double getUnary(unsigned variable, unsigned value) const;
   std::vector<double> getTable(unsigned factor) const;
+  double getEntry(unsigned factor, const std::vector<unsigned> &choice) const;
 
   const SumModel &model;
   const SumPrices prices;

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemSumSearch.h"
-#include "TandemDual.h"
+#include "TandemSparse.h"
 #include "TandemTree.h"
 #include <algorithm>
 #include <memory>
@@ -18,8 +18,11 @@ using namespace tandem::search;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Tables of eliminations of up to this many entries are made.
 constexpr double kMaxTree = 1 << 23;
-/// Sweeps for one mean where they are larger.
+/// Where they are larger: sweeps for one mean, and combinations below the limit
+/// that are looked at.
 constexpr unsigned kSweeps = 40;
+constexpr double kLeastGain = 3e-4;
+constexpr uint64_t kMaxSteps = 3'000'000;
 /// Means that are tried per node, at the root and elsewhere.
 constexpr unsigned kRootMeans = 40, kMeans = 12;
 
@@ -68,6 +71,9 @@ private:
   std::unique_ptr<SumDual> dual;
   std::vector<unsigned> choice;
   std::vector<std::vector<double>> least;
+  /// Between bound and limit lay too many combinations when they lay so far
+  /// apart.
+  double hopeless = kInfinity;
   /// Choices, their T_t, and how they are mixed by the best mean.
   std::vector<std::vector<unsigned>> choices;
   std::vector<std::vector<double>> rows;
@@ -120,13 +126,35 @@ double SumSearch::solve(const SumPrices &prices) {
   if (dual)
     next->adopt(*dual);
   dual = std::move(next);
+  double before = -kInfinity;
   for (unsigned i = 0; i < kSweeps && proceeds(); ++i) {
     dual->sweep();
     work += dual->getWork();
+    if (i % 4 != 3)
+      continue;
+    double now = dual->getBound();
+    if (now - before < kLeastGain * now)
+      break;
+    before = now;
   }
   choice = dual->round();
+  take(choice);
   least = dual->getLeast();
-  return dual->getBound();
+  double bound = dual->getBound();
+  double limit = result.seconds * (1 - limits.gap) + 2e-13 * model->forbidden;
+  // What was too much before is tried again only with much less between.
+  if (limit - bound > 0.8 * hopeless)
+    return bound;
+  SparseResult exact = minimizeBelow(*model, *dual, limit, kMaxSteps);
+  work += 100 * exact.numSteps;
+  if (!exact.isComplete) {
+    hopeless = limit - bound;
+    return bound;
+  }
+  if (!exact.choice.empty())
+    choice = std::move(exact.choice);
+  least = std::move(exact.leastOf);
+  return std::min(limit, exact.least);
 }
 
 /// Looks for the mean whose least choice costs the most. False if the node need
@@ -158,7 +186,7 @@ bool SumSearch::raise(Node &node, bool isRoot) {
         row.push_back(model->getCost(model->getPrices(t), other));
     }
     if (bound > before && dropValues(node))
-      return true;
+      return !isGood(node.bound);
     node.weights = solveGame(rows, mixture);
     // What the choices so far allow is hardly more.
     double value = 0;
@@ -179,13 +207,12 @@ bool SumSearch::dropValues(Node &node) {
   size_t before = 0, behind = 0;
   double limit = result.seconds * (1 - limits.gap) + 1e-13 * model->forbidden;
   for (unsigned i = 0; i < least.size(); ++i) {
-    std::vector<unsigned> left;
+    const std::vector<unsigned> &all = model->variables[i].values;
     for (unsigned j = 0; j < least[i].size(); ++j)
-      if (least[i][j] < limit)
-        left.push_back(model->variables[i].values[j]);
-    before += least[i].size();
-    behind += left.size();
-    node.values[i] = std::move(left);
+      if (least[i][j] >= limit)
+        std::erase(node.values[i], all[j]);
+    before += all.size();
+    behind += node.values[i].size();
     if (node.values[i].empty())
       node.bound = kInfinity;
   }
@@ -241,6 +268,7 @@ bool SumSearch::expand(Node node) {
     if (node.values.empty())
       for (const SumVariable &variable : model->variables)
         node.values.push_back(variable.values);
+    hopeless = kInfinity;
     tree = std::make_unique<SumTree>(*model);
     if (tree->getSize() > kMaxTree)
       tree.reset();
@@ -251,7 +279,7 @@ bool SumSearch::expand(Node node) {
     }
     messages.reset();
     std::vector<std::vector<unsigned>> values = node.values;
-    if (!raise(node, isRoot))
+    if (!raise(node, isRoot) || isGood(node.bound))
       return !isStopped;
     isDone = node.values == values;
     if (!isDone) {

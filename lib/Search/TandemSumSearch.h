@@ -27,7 +27,7 @@ struct SumLimits {
   /// Entries of all tables together.
   uint64_t maxEntries = uint64_t(1) << 24;
   /// Nodes, and entries that are looked at (about 10^9 in a second).
-  uint64_t maxNodes = 100000, maxWork = uint64_t(1) << 36;
+  uint64_t maxNodes = 100000, maxWork = ~uint64_t(0);
   /// What is proven to be this share below the best choice is good enough.
   double gap = 1e-9;
   /// Asked now and then, with the best bound; false stops.

@@ -14,51 +14,80 @@ using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-SumTree::SumTree(const SumModel &model)
-    : model(model), bucketOf(model.variables.size()) {
-  order();
-  link();
+SumTree::SumTree(const SumModel &model) : model(model) {
+  for (SumBucket &bucket : makeBuckets(model, size))
+    buckets.push_back({std::move(bucket), {}, {}, {}});
 }
 
 //===----------------------------------------------------------------------===//
 // Structure
 //===----------------------------------------------------------------------===//
 
-void SumTree::order() {
-  unsigned count = model.variables.size();
-  std::vector<std::vector<bool>> isNear(count, std::vector<bool>(count));
-  std::vector<std::vector<unsigned>> near(count);
-  auto connect = [&](unsigned a, unsigned b) {
-    if (a == b || isNear[a][b])
-      return;
-    isNear[a][b] = isNear[b][a] = true;
-    near[a].push_back(b);
-    near[b].push_back(a);
-  };
+namespace {
+/// Eliminates on the graph of which variable meets which in a factor.
+class Eliminator {
+public:
+  explicit Eliminator(const SumModel &model);
+
+  std::vector<SumBucket> run(double &size);
+
+private:
+  void connect(unsigned a, unsigned b);
+  double getBits(unsigned variable) const;
+  void link();
+
+  const SumModel &model;
+  unsigned count;
+  std::vector<std::vector<bool>> isNear;
+  std::vector<std::vector<unsigned>> near;
+  std::vector<double> bits;
+  std::vector<SumBucket> buckets;
+  std::vector<unsigned> bucketOf;
+};
+} // namespace
+
+Eliminator::Eliminator(const SumModel &model)
+    : model(model), count(model.variables.size()),
+      isNear(count, std::vector<bool>(count)), near(count), bucketOf(count) {
   for (const SumFactor &factor : model.factors)
     for (unsigned a : factor.variables)
       for (unsigned b : factor.variables)
         connect(a, b);
-  std::vector<bool> isDone(count);
-  auto getBits = [&](unsigned variable) {
-    double bits = 0;
-    for (unsigned other : near[variable])
-      bits += std::log2(static_cast<double>(getCount(other)));
-    return bits;
-  };
-  std::vector<double> bits;
   for (unsigned i = 0; i < count; ++i)
     bits.push_back(getBits(i));
+}
+
+void Eliminator::connect(unsigned a, unsigned b) {
+  // A variable without a choice is in nobody's way.
+  if (a == b || isNear[a][b] || model.variables[a].values.size() == 1 ||
+      model.variables[b].values.size() == 1)
+    return;
+  isNear[a][b] = isNear[b][a] = true;
+  near[a].push_back(b);
+  near[b].push_back(a);
+}
+
+double Eliminator::getBits(unsigned variable) const {
+  double sum = 0;
+  for (unsigned other : near[variable])
+    sum += std::log2(static_cast<double>(model.variables[other].values.size()));
+  return sum;
+}
+
+std::vector<SumBucket> Eliminator::run(double &size) {
+  std::vector<bool> isDone(count);
   for (unsigned round = 0; round < count; ++round) {
     unsigned best = count;
     for (unsigned i = 0; i < count; ++i)
       if (!isDone[i] && (best == count || bits[i] < bits[best] - 1e-9))
         best = i;
     isDone[best] = true;
-    Bucket &bucket = buckets.emplace_back();
+    bucketOf[best] = round;
+    SumBucket &bucket = buckets.emplace_back();
     bucket.variable = best;
     bucket.others = near[best];
-    size += std::exp2(bits[best]) * static_cast<double>(getCount(best));
+    size += std::exp2(bits[best]) *
+            static_cast<double>(model.variables[best].values.size());
     for (unsigned a : bucket.others) {
       std::erase(near[a], best);
       for (unsigned b : bucket.others)
@@ -66,18 +95,20 @@ void SumTree::order() {
     }
     for (unsigned a : bucket.others)
       bits[a] = getBits(a);
-    bucketOf[best] = round;
   }
+  link();
+  return std::move(buckets);
 }
 
 /// Factors and buckets belong to the first bucket that eliminates one of their
-/// variables.
-void SumTree::link() {
+/// variables; variables without a choice do not count.
+void Eliminator::link() {
   auto getFirst = [&](const std::vector<unsigned> &variables) {
     unsigned first = ~0u;
     for (unsigned variable : variables)
-      first = std::min(first, bucketOf[variable]);
-    return first;
+      if (model.variables[variable].values.size() > 1)
+        first = std::min(first, bucketOf[variable]);
+    return first == ~0u ? bucketOf[variables.front()] : first;
   };
   for (unsigned i = 0; i < model.factors.size(); ++i)
     buckets[getFirst(model.factors[i].variables)].factors.push_back(i);
@@ -86,6 +117,11 @@ void SumTree::link() {
       buckets[i].parent = static_cast<int>(getFirst(buckets[i].others));
       buckets[buckets[i].parent].children.push_back(i);
     }
+}
+
+std::vector<SumBucket> tandem::search::makeBuckets(const SumModel &model,
+                                                   double &size) {
+  return Eliminator(model).run(size);
 }
 
 //===----------------------------------------------------------------------===//

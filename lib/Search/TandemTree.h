@@ -20,11 +20,23 @@
 
 namespace tandem::search {
 
+/// Where a variable is minimised out: a table over it and its neighbours at the
+/// time.
+struct SumBucket {
+  unsigned variable;
+  std::vector<unsigned> others;
+  std::vector<unsigned> factors, children;
+  int parent = -1;
+};
+
+/// In the order of elimination; `size` counts the entries of all tables.
+std::vector<SumBucket> makeBuckets(const SumModel &model, double &size);
+
 class SumTree {
 public:
   explicit SumTree(const SumModel &model);
 
-  /// Entries of all tables; infinity if they cannot be counted.
+  /// Entries of all tables.
   double getSize() const { return size; }
 
   /// The least cost, and a choice that has it.
@@ -33,14 +45,8 @@ public:
   std::vector<std::vector<double>> getLeast();
 
 private:
-  /// A table over one variable and its neighbours at the time; the variable's
-  /// values lie side by side.
-  struct Bucket {
-    unsigned variable;
-    /// The neighbours, in the order of the table.
-    std::vector<unsigned> others;
-    std::vector<unsigned> factors, children;
-    int parent = -1;
+  /// The variable's values lie side by side in the table.
+  struct Bucket : SumBucket {
     /// What it tells its parent, and the parent it: by the neighbours' values.
     std::vector<double> up, down;
     std::vector<double> table;
@@ -52,8 +58,6 @@ private:
     std::vector<std::vector<size_t>> offsets;
   };
 
-  void order();
-  void link();
   Term getTerm(const Bucket &bucket, unsigned factor) const;
   Term getTerm(const Bucket &bucket, const Bucket &child) const;
   void fill(Bucket &bucket);
@@ -65,8 +69,7 @@ private:
 
   const SumModel &model;
   double size = 0;
-  std::vector<Bucket> buckets; // in the order of elimination
-  std::vector<unsigned> bucketOf;
+  std::vector<Bucket> buckets;
   /// Of the prices at hand.
   std::vector<std::vector<double>> entries; // per factor
   std::vector<std::vector<double>> unaries; // per variable

@@ -7,7 +7,7 @@
 
 #include "IlpProgram.h"
 #include "RandomProblem.h"
-#include "TandemDual.h"
+#include "TandemSparse.h"
 #include "TandemSumSearch.h"
 #include "TandemTree.h"
 #include "Transformer.h"
@@ -97,6 +97,27 @@ TEST(SumTest, treesAndMessagesAgreeWithAllChoices) {
     EXPECT_NEAR(model.getCost(prices, choice), least, tolerance) << seed;
     std::vector<std::vector<double>> marginals = tree.getLeast();
     SumDual dual(model, prices);
+    // Below a limit, combinations that cost more are left out.
+    for (double limit :
+         {least + 1, least * (1 + 1e-3) + tolerance, least / 2}) {
+      SparseResult below = minimizeBelow(model, dual, limit, 1'000'000);
+      ASSERT_TRUE(below.isComplete) << seed;
+      if (limit < least) {
+        EXPECT_EQ(below.least, kInfinity) << seed;
+        continue;
+      }
+      EXPECT_NEAR(below.least, least, tolerance) << seed;
+      EXPECT_NEAR(model.getCost(prices, below.choice), least, tolerance)
+          << seed;
+      for (unsigned i = 0; i < ofValue.size(); ++i)
+        for (unsigned j = 0; j < ofValue[i].size(); ++j) {
+          if (ofValue[i][j] < limit - tolerance) {
+            EXPECT_NEAR(below.leastOf[i][j], ofValue[i][j], tolerance) << seed;
+          } else {
+            EXPECT_GE(below.leastOf[i][j], limit - tolerance) << seed;
+          }
+        }
+    }
     double before = dual.getBound();
     for (unsigned sweep = 0; sweep < 10; ++sweep) {
       dual.sweep();
