@@ -82,9 +82,10 @@ private:
 } // namespace
 
 bool SumSearch::proceeds() {
-  double bound = open.empty() ? result.bound : open.begin()->first;
+  // The node at hand has the least bound of those that were open.
   if (work > limits.maxWork || result.numNodes > limits.maxNodes ||
-      (limits.proceeds && !limits.proceeds(bound)))
+      (limits.proceeds &&
+       !limits.proceeds(std::min(result.bound, result.seconds))))
     isStopped = true;
   return !isStopped;
 }
@@ -318,7 +319,7 @@ SumResult SumSearch::run(const std::vector<std::vector<unsigned>> &starts) {
   nodes.push_back(std::move(root));
   while (!open.empty()) {
     auto [bound, index] = *open.begin();
-    result.bound = std::max(result.bound, bound);
+    result.bound = std::min(std::max(result.bound, bound), result.seconds);
     if (isGood(bound) || !proceeds())
       return result;
     open.erase(open.begin());

@@ -154,6 +154,10 @@ TEST(SumTest, theLeastSumIsTheOptimum) {
     SumLimits limits;
     std::optional<Plan> last;
     limits.takes = [&](const Plan &plan) { last = plan; };
+    limits.proceeds = [&](double bound) {
+      EXPECT_LE(bound, oracle.plan->cost * (1 + 1e-9)) << "seed " << seed;
+      return true;
+    };
     SumResult sums = searchSums(facts, table, {}, limits);
     double optimum = oracle.plan->cost;
     EXPECT_LE(sums.bound, optimum * (1 + 1e-9)) << "seed " << seed;
