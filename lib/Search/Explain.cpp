@@ -117,7 +117,7 @@ static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
       entry.choices = finder->find(entry);
     entry.why = isAsked && entry.choices.empty()
                     ? "no other form was found that what lies around it takes"
-                    : getReason(facts.problem, result.time, entry);
+                    : getReason(facts, result.time, entry);
   }
 }
 

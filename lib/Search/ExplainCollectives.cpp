@@ -29,6 +29,16 @@ const char *tandem::search::describe(Cause cause) {
   return texts[static_cast<unsigned>(cause)];
 }
 
+std::map<std::string, double>
+tandem::search::getExposedByKind(const SearchProblem &problem,
+                                 const TimeAnalysis &analysis) {
+  std::map<std::string, double> sums;
+  for (const Transfer &transfer : analysis.transfers)
+    sums[std::string(transfer.kind) + " " + problem.axes[transfer.axis].name] +=
+        transfer.exposed;
+  return sums;
+}
+
 std::vector<Exposure> tandem::search::getExposures(const SearchProblem &problem,
                                                    const TimeAnalysis &analysis,
                                                    const CostReport &report,

@@ -220,7 +220,7 @@ void Estimator::refine(const FormEntry &entry, Candidate &candidate) {
   PlanPool pool(problemFacts, table);
   pool.offer(candidate.signatures);
   if (pool.best) {
-    Choice found = describePlan(facts.problem, *pool.best, entry, table);
+    Choice found = describePlan(facts, *pool.best, entry, table);
     if (isBetter(found, candidate.choice))
       candidate.choice = found;
   } else if (candidate.choice.peak > pool.leastPeak) {
@@ -237,7 +237,7 @@ std::vector<Choice> Estimator::find(const FormEntry &entry) {
     Plan plan = makePlan(signatures);
     if (plan.signatures.empty())
       continue;
-    Choice choice = describePlan(facts.problem, plan, entry, table);
+    Choice choice = describePlan(facts, plan, entry, table);
     if (!choice.form.empty() && choice.form != entry.form)
       candidates.push_back({std::move(signatures), std::move(choice)});
   }

@@ -23,12 +23,15 @@ std::unique_ptr<PlanFacts> PlanFacts::make(const SearchProblem &problem,
                                                  ChangeTable(problem),
                                                  {},
                                                  Names(problem),
-                                                 problem.getProducers()});
+                                                 problem.getProducers(),
+                                                 {}});
   std::optional<CostReport> report =
       cost::cost(problem, plan, facts->table, error);
   if (!report)
     return nullptr;
   facts->report = std::move(*report);
+  facts->exposedByKind = getExposedByKind(
+      problem, TimeAnalysis(problem, plan, facts->report, facts->table));
   return facts;
 }
 
@@ -138,24 +141,34 @@ std::vector<FormEntry> tandem::search::getForms(PlanFacts &facts) {
 // Choices and reasons
 //===----------------------------------------------------------------------===//
 
-Choice tandem::search::describePlan(const SearchProblem &problem,
-                                    const Plan &plan, const FormEntry &entry,
+Choice tandem::search::describePlan(const PlanFacts &facts, const Plan &plan,
+                                    const FormEntry &entry,
                                     ChangeTable &table) {
+  const SearchProblem &problem = facts.problem;
   Choice choice;
   std::string error;
   std::optional<CostReport> report = cost::cost(problem, plan, table, error);
   if (!report)
     return choice;
-  PlanTime time = TimeAnalysis(problem, plan, *report, table).time;
+  TimeAnalysis analysis(problem, plan, *report, table);
+  const PlanTime &time = analysis.time;
+  for (const auto &[kind, exposed] : getExposedByKind(problem, analysis)) {
+    auto before = facts.exposedByKind.find(kind);
+    double grown =
+        exposed - (before == facts.exposedByKind.end() ? 0 : before->second);
+    if (grown > 1e-12 * time.seconds && grown > choice.grownSeconds) {
+      choice.grown = kind;
+      choice.grownSeconds = grown;
+    }
+  }
   choice.seconds = time.seconds;
   choice.computation = time.getComputation();
   choice.exposed = time.exposed;
   choice.peak = report->peak;
   choice.fits = report->peak <= problem.memoryLimit;
-  std::vector<unsigned> producers = problem.getProducers();
   std::set<std::string> forms;
   for (unsigned tensor : entry.tensors) {
-    unsigned op = producers[tensor];
+    unsigned op = facts.producers[tensor];
     std::string form =
         print(problem, problem.getSignatures(op)[plan.signatures[op]]
                            .results[getResultIndex(problem, op, tensor)]);
@@ -167,33 +180,43 @@ Choice tandem::search::describePlan(const SearchProblem &problem,
   return choice;
 }
 
-std::string tandem::search::getReason(const SearchProblem &problem,
+/// What the next best plan would do more of.
+static std::string getAdvantage(const PlanTime &time, const Choice &next) {
+  double tolerance = 1e-9 * time.seconds;
+  double computes = next.computation - time.getComputation(),
+         exposes = next.exposed - time.exposed;
+  std::string communication = next.grown.empty() ? "communication" : next.grown;
+  if (computes > tolerance && exposes > tolerance)
+    return "less computation and less exposed " + communication;
+  return exposes > computes ? "less exposed " + communication
+                            : "less computation";
+}
+
+std::string tandem::search::getReason(const PlanFacts &facts,
                                       const PlanTime &time,
                                       const FormEntry &entry) {
   if (entry.numForms == 1)
     return "the only form that it may have";
   if (entry.choices.empty())
     return "";
-  const Choice *best = nullptr, *tooLarge = nullptr;
-  for (const Choice &choice : entry.choices) {
-    if (choice.fits && !best)
-      best = &choice;
-    if (!choice.fits && choice.peak > problem.memoryLimit && !tooLarge)
-      tooLarge = &choice;
-  }
   double tolerance = 1e-9 * time.seconds;
-  if (best && best->seconds < time.seconds - tolerance)
-    return "no reason, " + best->form + " is faster: the plan is no optimum";
-  if (tooLarge && tooLarge->seconds > 0 &&
-      tooLarge->seconds < time.seconds - tolerance)
-    return tooLarge->form + " is faster, but exceeds the memory limit";
+  // A plan that is too large itself was not chosen for its memory.
+  bool isTooLarge = facts.report.peak > facts.problem.memoryLimit;
+  const Choice *best = nullptr;
+  for (const Choice &choice : entry.choices) {
+    bool isFaster =
+        choice.seconds > 0 && choice.seconds < time.seconds - tolerance;
+    bool isLegal = choice.fits || (isTooLarge && choice.seconds > 0);
+    if (isLegal && (!best || choice.seconds < best->seconds))
+      best = &choice;
+    if (!isLegal && isFaster)
+      return choice.form + " is faster, but exceeds the memory limit";
+  }
   if (!best)
     return "nothing else that was tried fits in memory";
+  if (best->seconds < time.seconds - tolerance)
+    return "no reason, " + best->form + " is faster: the plan is no optimum";
   if (best->seconds <= time.seconds + tolerance)
     return "others take as long";
-  double computes = best->computation - time.getComputation(),
-         exposes = best->exposed - time.exposed;
-  if (computes > tolerance && exposes > tolerance)
-    return "less computation and less exposed communication";
-  return exposes > computes ? "less exposed communication" : "less computation";
+  return getAdvantage(time, *best);
 }

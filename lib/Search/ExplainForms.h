@@ -11,6 +11,7 @@
 
 #include "ExplainNames.h"
 #include "tandem/Search/Explain.h"
+#include <map>
 #include <memory>
 
 namespace tandem::search {
@@ -23,6 +24,8 @@ struct PlanFacts {
   cost::CostReport report;
   Names names;
   std::vector<unsigned> producers;
+  /// `getExposedByKind` of the plan.
+  std::map<std::string, double> exposedByKind;
 
   /// Nothing, with `error`, if the plan is not legal.
   static std::unique_ptr<PlanFacts> make(const cost::SearchProblem &problem,
@@ -53,12 +56,13 @@ public:
 std::unique_ptr<ChoiceFinder> makeSearcher(const PlanFacts &facts);
 std::unique_ptr<ChoiceFinder> makeEstimator(const PlanFacts &facts);
 
-/// Fills in a choice from the plan that it stands for.
-Choice describePlan(const cost::SearchProblem &problem, const cost::Plan &plan,
+/// Fills in a choice from the plan that it stands for; empty if it is not
+/// legal.
+Choice describePlan(const PlanFacts &facts, const cost::Plan &plan,
                     const FormEntry &entry, cost::ChangeTable &table);
 
-/// One sentence on why the plan has this form, from the choices.
-std::string getReason(const cost::SearchProblem &problem, const PlanTime &time,
+/// One sentence on why the plan, of `time`, has this form, from the choices.
+std::string getReason(const PlanFacts &facts, const PlanTime &time,
                       const FormEntry &entry);
 
 } // namespace tandem::search

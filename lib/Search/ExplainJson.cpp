@@ -95,6 +95,8 @@ static Json write(const Choice &choice, const PlanTime &time) {
   json["added_seconds"] = choice.seconds - time.seconds;
   json["added_computation"] = choice.computation - time.getComputation();
   json["added_exposed"] = choice.exposed - time.exposed;
+  json["grown"] = choice.grown;
+  json["grown_seconds"] = choice.grownSeconds;
   return json;
 }
 

@@ -66,15 +66,17 @@ std::string tandem::search::mergeNames(const std::vector<std::string> &names) {
   return result;
 }
 
-/// The largest stored operand of an operator; of equals the one with the
-/// shortest name, which is the parameter among its states. -1 if none.
+/// The largest stored operand of an operator; of equals the first, of an update
+/// the one with the shortest name, which is the parameter among its states. -1
+/// if none.
 static int findStored(const SearchProblem &problem,
                       const std::vector<unsigned> &producers,
                       const Operator &op) {
   int largest = -1;
   auto getRank = [&](unsigned tensor) {
-    return std::make_pair(problem.getBytes(tensor, Layout()),
-                          -int64_t(problem.tensors[tensor].name.size()));
+    int64_t length =
+        op.pass == Pass::Update ? problem.tensors[tensor].name.size() : 0;
+    return std::make_pair(problem.getBytes(tensor, Layout()), -length);
   };
   for (unsigned operand : op.operands)
     if (problem.operators[producers[operand]].kind ==

@@ -136,7 +136,7 @@ std::vector<Choice> Searcher::find(const FormEntry &entry) {
     }
     if (!plan)
       break;
-    choices.push_back(describePlan(facts.problem, *plan, entry, table));
+    choices.push_back(describePlan(facts, *plan, entry, table));
     choices.back().isSearched = true;
     addLayouts(entry, *plan, forbidden);
   }

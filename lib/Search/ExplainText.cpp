@@ -200,6 +200,9 @@ static std::string getChoiceText(const Explanation &explanation,
             formatShare(added / explanation.time.seconds, true) + ")";
   if (!choice.fits)
     text += ", too large: " + formatBytes(choice.peak);
+  else if (choice.grownSeconds > 0 && added > 0)
+    text +=
+        ", " + choice.grown + " " + formatSeconds(choice.grownSeconds, true);
   return text;
 }
 

@@ -15,6 +15,7 @@
 
 #include "ExplainNames.h"
 #include "tandem/Search/Explain.h"
+#include <map>
 
 namespace tandem::search {
 
@@ -80,6 +81,10 @@ private:
   std::vector<std::vector<unsigned>> ofStage;
 };
 
+/// Exposed seconds by kind and axis, `all-gather data`.
+std::map<std::string, double>
+getExposedByKind(const cost::SearchProblem &problem,
+                 const TimeAnalysis &analysis);
 /// `exposed` of each slot by cause, the longest first.
 std::vector<Exposure> getExposures(const cost::SearchProblem &problem,
                                    const TimeAnalysis &analysis,

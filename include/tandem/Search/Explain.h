@@ -126,6 +126,10 @@ struct Choice {
   double seconds = 0;
   double computation = 0, exposed = 0;
   int64_t peak = 0;
+  /// The collectives whose exposed seconds grow the most, `all-gather data`,
+  /// and by how much; empty if none grow.
+  std::string grown;
+  double grownSeconds = 0;
 };
 
 /// A change of form of a tensor, per pass.

@@ -351,7 +351,7 @@ struct ChoiceTest : ExplainTest {
 TEST_F(ChoiceTest, theNextBestFormIsCosted) {
   // 1 s less of computation, 2 s more for an all-gather.
   expectNext(1, -1, 2, true);
-  EXPECT_EQ(why, "less exposed communication");
+  EXPECT_EQ(why, "less exposed all-gather data");
 }
 
 TEST_F(ChoiceTest, aFasterFormMayNotFit) {
@@ -392,6 +392,19 @@ TEST(ExplainNames, onlyNumbersThatStandAlone) {
   EXPECT_EQ(getPattern("nn.matmul_113(3.weight)"), "nn.matmul_*(*.weight)");
   EXPECT_EQ(mergeNames({"a.1.2", "a.1.3"}), "a.1.*");
   EXPECT_EQ(mergeNames({"a.1.2"}), "a.1.2");
+}
+
+TEST_F(ExplainTest, gradientsAreNamedByTheirParameter) {
+  unsigned m = tensor("momentum.w"), w = tensor("w");
+  b.addResident(m, {signature(">f")});
+  b.addResident(w, {signature(">f")});
+  unsigned x = input("x", ">f");
+  unsigned dw = compute(kBackward, {x}, "f>f", 1, "dw");
+  unsigned fresh = compute(kUpdate, {m, w, dw}, "f,f,f>f", 1, "fresh");
+  Names names(b.problem);
+  EXPECT_EQ(names.getLabel(dw), "dw(gradient of w)");
+  EXPECT_EQ(names.getLabel(fresh), "fresh(w)");
+  EXPECT_EQ(names.getLabel(x), "x");
 }
 
 //===----------------------------------------------------------------------===//
