@@ -195,7 +195,7 @@ static std::string getChoiceText(const Explanation &explanation,
                                  const Choice &choice) {
   std::string text = choice.form + (choice.isMixed ? " and others" : "");
   double added = choice.seconds - explanation.time.seconds;
-  if (choice.seconds > 0)
+  if (choice.seconds > 0 && explanation.time.seconds > 0)
     text += " " + formatSeconds(added, true) + " (" +
             formatShare(added / explanation.time.seconds, true) + ")";
   if (!choice.fits)

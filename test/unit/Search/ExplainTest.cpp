@@ -16,6 +16,7 @@
 #include "ExplainNames.h"
 #include "ProblemBuilder.h"
 #include "RandomPlan.h"
+#include "tandem/Search/Exhaustive.h"
 #include "gtest/gtest.h"
 #include <map>
 
@@ -367,6 +368,86 @@ TEST_F(ChoiceTest, aFasterFormIsNotHidden) {
   b.problem.axes[0].rates = perByte(1.0 / 256);
   expectNext(-0.5, -1, 0.5, true);
   EXPECT_NE(why.find("the plan is no optimum"), why.npos);
+}
+
+/// The least seconds of all plans, per tensor and layout.
+using Best = std::map<std::pair<unsigned, std::string>, double>;
+
+static Best enumerate(const SearchProblem &problem) {
+  Best best;
+  std::string error;
+  uint64_t numVisited = 0;
+  auto visit = [&](const Plan &plan, const CostReport &report) {
+    for (unsigned op = 0; op < problem.operators.size(); ++op) {
+      const Signature &signature =
+          problem.getSignatures(op)[plan.signatures[op]];
+      for (size_t i = 0; i < signature.results.size(); ++i) {
+        auto key = std::make_pair(problem.operators[op].results[i],
+                                  print(problem, signature.results[i]));
+        auto [it, isNew] = best.try_emplace(key, report.seconds);
+        it->second = std::min(it->second, report.seconds);
+      }
+    }
+    return true;
+  };
+  EXPECT_TRUE(enumeratePlans(problem, 2 * kMaxExhaustivePlans, visit,
+                             numVisited, error))
+      << error;
+  return best;
+}
+
+TEST(ExplainChoices, areTheNextBestOfAllPlans) {
+  double excess = 0;
+  unsigned numFirst = 0, numSecond = 0, numEstimated = 0, numBest = 0;
+  for (uint64_t seed = 0; seed < 48; ++seed) {
+    RandomOptions options;
+    options.maxPlans = 4'000;
+    SearchProblem problem = makeRandomProblem(seed, options);
+    SearchResult found = searchExhaustive(problem, SearchOptions());
+    ASSERT_TRUE(found.plan) << found.error;
+    Best best = enumerate(problem);
+    std::string error;
+    std::optional<Explanation> e =
+        explain(problem, *found.plan, {100, 1000}, error);
+    std::optional<Explanation> estimate =
+        explain(problem, *found.plan, {100, 0}, error);
+    ASSERT_TRUE(e && estimate) << error;
+    for (size_t i = 0; i < e->forms.size(); ++i) {
+      const FormEntry &entry = e->forms[i];
+      if (entry.tensors.size() != 1 || entry.choices.empty())
+        continue;
+      std::vector<double> others;
+      for (const auto &[key, seconds] : best)
+        if (key.first == entry.tensors[0] && key.second != entry.form)
+          others.push_back(seconds);
+      std::sort(others.begin(), others.end());
+      ASSERT_GE(others.size(), entry.choices.size()) << seed;
+      EXPECT_NEAR(entry.choices[0].seconds, others[0], 1e-9 * others[0])
+          << seed << " " << entry.name;
+      ++numFirst;
+      if (entry.choices.size() > 1) {
+        EXPECT_NEAR(entry.choices[1].seconds, others[1], 1e-9 * others[1])
+            << seed << " " << entry.name;
+        ++numSecond;
+      }
+      if (estimate->forms[i].choices.empty())
+        continue;
+      // An estimate is a plan, so that it costs at least the best one.
+      double estimated = estimate->forms[i].choices[0].seconds;
+      EXPECT_GE(estimated, others[0] * (1 - 1e-9)) << seed;
+      ++numEstimated;
+      numBest += estimated <= others[0] * (1 + 1e-9);
+      excess += estimated / others[0] - 1;
+    }
+  }
+  EXPECT_GE(numFirst, 60u);
+  EXPECT_GE(numSecond, 15u);
+  // Not by definition, but estimates that are never right would be useless.
+  EXPECT_GE(3 * numBest, numEstimated);
+  printf("%u next best forms, %u second ones; %u of %u estimates are the "
+         "optimum, on average %.1f %% above it\n",
+         numFirst, numSecond, numBest, numEstimated,
+         100 * excess / numEstimated);
 }
 
 TEST_F(ExplainTest, equalLayersAreOneEntry) {
