@@ -22,8 +22,9 @@ test: build ## All tests: formats, include rules, lit, gtest, pytest
 demo: build ## Train a mixture-of-experts BERT on four ranks beside PyTorch
 	@scripts/demo
 
-verify: build ## The whole matrix of models, plans, ranks and microbatches
+verify: build ## The whole matrix of models, plans, searches, ranks and microbatches
 	@scripts/verify-matrix
+	@scripts/verify-matrix --search
 
 bench-step: build ## One rank against PyTorch on the same core
 	@.venv/bin/python benchmarks/step.py

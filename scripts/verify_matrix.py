@@ -1,5 +1,7 @@
 """verify-matrix: every example, plan, number of ranks and of microbatches against eager PyTorch.
 
+With `--search` the plans are found by searches, priced for a cluster with slow cores, in place of presets.
+
 One process per model, which captures it once per data type; `--jobs` of them at a time. Prints a table
 at the end, with the largest share of the allowed difference that a comparison used; exits with 0 only if every case passed. `--only TEXT` takes the models whose name has TEXT.
 """
@@ -17,11 +19,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python-bindings" / "tests"))
 
 
-def work(variant, dtypes):
+def work(variant, dtypes, searches):
     """In a process of its own: runs the cases of a model, one JSON line each."""
     import matrix
 
-    cases = [c for c in matrix.all_cases() if c.variant == variant and c.dtype in dtypes]
+    cases = matrix.all_searches() if searches else matrix.all_cases()
+    cases = [c for c in cases if c.variant == variant and c.dtype in dtypes]
     for dtype in dict.fromkeys(case.dtype for case in cases):
         subject = None
         for case in cases:
@@ -31,7 +34,7 @@ def work(variant, dtypes):
 
 
 def describe(row):
-    what = f"{row['variant']:16} {row['dtype']:9} {row['plan']:16} {row['mesh'] or 'one rank':16} {row['micro']:5}"
+    what = f"{row['variant']:16} {row['dtype']:9} {row['search'] or row['plan']:16} {row['mesh'] or 'one rank':16} {row['micro']:5}"
     verdict = "ok" if row["passed"] else "FAILED"
     worst = f"{row['used']:.0e}" if row["used"] is not None else "-"
     return f"{what}  {verdict:6} {worst:>8} {row['seconds']:6.1f} s"
@@ -45,9 +48,10 @@ def explain(row):
     )
 
 
-def start(variant, dtypes):
+def start(variant, dtypes, searches):
     """Runs a model's process and prints its rows as they come."""
     command = [sys.executable, __file__, "--worker", variant, "--dtypes", ",".join(dtypes)]
+    command += ["--search"] if searches else []
     rows = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
@@ -71,17 +75,18 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
     parser.add_argument("--only", default="", help="models whose name has this in it")
     parser.add_argument("--dtypes", default="float64,float32,bfloat16")
+    parser.add_argument("--search", action="store_true", help="plans of searches, not presets")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     dtypes = options.dtypes.split(",")
     if options.worker:
-        return work(options.worker, dtypes)
+        return work(options.worker, dtypes, options.search)
     import matrix
 
     begin = time.perf_counter()
     variants = [variant for variant in matrix.VARIANTS if options.only in variant]
     with ThreadPoolExecutor(options.jobs) as pool:
-        results = list(pool.map(lambda variant: start(variant, dtypes), variants))
+        results = list(pool.map(lambda variant: start(variant, dtypes, options.search), variants))
     rows = [row for found, _ in results for row in found]
     print(f"\n{'model':16} {'dtype':9} {'plan':16} {'mesh':16} micro  result    used   time")
     for row in rows:

@@ -199,6 +199,10 @@ bool CopyPlacer::makeCopy(unsigned tensor, const Use &use, Pass pass,
         producerPass == Pass::Update || made.from != base)
       return fail("the copy of " + describeTensor(problem, tensor) +
                   " waits, expected a gradient on the way to its update");
+    if (made.change.joins)
+      return fail("the copy of " + describeTensor(problem, tensor) +
+                  " waits, but strands are brought together for it, expected "
+                  "collectives alone");
   }
   alive.push_back(result.copies.size());
   result.copies.push_back(made);

@@ -151,6 +151,7 @@ void Compilation::configurePlan(PlanOptions &plan) {
   plan.explains = options.explains;
   plan.failOnReplicate = options.failOnReplicate;
   plan.compareWith = options.compareWith;
+  plan.seconds = options.timeline;
 }
 
 void Compilation::keepIR(StringRef stage) {

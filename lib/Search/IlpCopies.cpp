@@ -172,9 +172,9 @@ void IlpForms::addFromBase(unsigned index, IlpPass &pass, bool isShared) {
         Expr made = isShared ? Expr{{program.addBinary(), 1}} : users, all;
         if (isShared)
           all = made;
-        bool isFree = total == 0 && problem.memoryLimit == kNoLimit &&
-                      !table.getCost(index, base, wanted).joins;
-        if (!isFree && canWait(index, pass.pass)) {
+        bool joins = table.getCost(index, base, wanted).joins;
+        bool isFree = total == 0 && problem.memoryLimit == kNoLimit;
+        if (!isFree && !joins && canWait(index, pass.pass)) {
           int column = program.addBinary();
           waitColumns.push_back({{index, wanted, pass.pass}, column});
           add(all, {{column, 1}});

@@ -225,7 +225,8 @@ void FixedForms::chooseTensor(const Plan &plan, unsigned tensor, bool keeps,
       bool sum = isSum(info.uses[i].op, ofPass.front());
       const ChangeCost &change = table.getCost(
           tensor, sum ? facts.getSummed(produced) : produced, ofPass.front());
-      if (change.isPossible && change.getTotal(facts.numStrands) > 0)
+      if (change.isPossible && !change.joins &&
+          change.getTotal(facts.numStrands) > 0)
         chosen.waiting.push_back({tensor, ofPass.front(), pass});
     }
     i = next;

@@ -101,7 +101,7 @@ void LabelExpander::addWaiting(Draft draft, LiveTensor live,
         std::any_of(live.waits.begin(), live.waits.end(), isGuessed))
       continue;
     const ChangeCost &change = table.getCost(live.tensor, base, layout);
-    if (!change.isPossible)
+    if (!change.isPossible || change.joins)
       continue;
     Draft next = draft;
     LiveTensor waiting = live;

@@ -46,6 +46,7 @@ void bindCompile(nb::module_ &module) {
       .def_rw("uses_presets", &CompileOptions::usesPresets)
       .def_rw("explain", &CompileOptions::explains)
       .def_rw("fail_on_replicate", &CompileOptions::failOnReplicate)
+      .def_rw("timeline", &CompileOptions::timeline)
       .def_rw("print_after", &CompileOptions::printAfter)
       .def_rw("print_locations", &CompileOptions::printLocations)
       .def_rw("stop_after", &CompileOptions::stopAfter)

@@ -40,9 +40,11 @@ def make_options(
     presets=True,
     explain=False,
     fail_on_replicate=None,
+    timeline=False,
 ):
     """`plan` is the name of a preset, or the path of a plan file; `search` an algorithm in its place, which
-    is no worse than the plan file `start` and than the presets, unless `presets` is false.
+    is no worse than the plan file `start` and than the presets, unless `presets` is false. `timeline` adds
+    a remark that says how long the schedule takes with the plan's durations.
     """
     options = native().CompileOptions()
     options.mesh = mesh_text(mesh)
@@ -68,6 +70,7 @@ def make_options(
                 f"fail_on_replicate is {fail_on_replicate!r}, expected bytes, or None for no limit"
             )
         options.fail_on_replicate = fail_on_replicate
+    options.timeline = bool(timeline)
     options.print_after, options.stop_after = list(print_after), stop_after
     return options
 

@@ -4,6 +4,8 @@
 number of ranks and of microbatches occurs.
 """
 
+import os
+import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +16,10 @@ from tandem.model_file import load_model_file
 from tandem.step import Step
 from tandem.verify import judge, make_subject, run_step
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+# Cores so slow that plans of small models communicate; it has four.
+SLOW_CORES = ROOT / "test" / "Cost" / "Inputs" / "slow-cores.yaml"
 # name: (file, size preset, --set)
 VARIANTS = {
     "mlp": ("mlp", None, ""),
@@ -30,6 +35,8 @@ VARIANTS = {
 }
 # Megatron's split needs attention or a feed-forward network.
 NO_TENSOR_PARALLEL = {"mlp"}
+# Of searches that would take longer; their plans are right whatever they cost.
+SEARCH_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,7 @@ class Case:
     mesh: str = ""
     micro: int = 1
     dtype: str = "float64"
+    search: str = ""
 
     @property
     def ranks(self):
@@ -93,6 +101,37 @@ def small_part():
     ]
 
 
+def all_searches():
+    """Every search on every model that it can search; priced for slow cores."""
+    return [
+        Case(variant, "", mesh, micro, search=search)
+        for variant in VARIANTS
+        for mesh in ("data=2", "data=4", "data=2,model=2")
+        for micro in (1, 2)
+        for search in ("tandem", "hidup")
+        if search != "hidup" or ("," not in mesh and micro == 2)
+    ]
+
+
+def cluster_file(ranks):
+    """The slow cores, `ranks` of them, as a file that can be read while the tests run."""
+    if ranks == 4:
+        return SLOW_CORES
+    path = Path(tempfile.gettempdir()) / f"tandem-slow-cores-{os.getpid()}-{ranks}.yaml"
+    path.write_text(SLOW_CORES.read_text().replace("{core: 4}", f"{{core: {ranks}}}"))
+    return path
+
+
+def search_options(case):
+    if not case.search:
+        return {}
+    return {
+        "search": case.search,
+        "cluster": cluster_file(case.ranks),
+        "search_time_limit": SEARCH_SECONDS,
+    }
+
+
 def subject_of(case, steps=3):
     file, preset, sizes = VARIANTS[case.variant]
     return make_subject(load_model_file(EXAMPLES / f"{file}.py", preset, sizes, case.dtype), steps)
@@ -100,7 +139,13 @@ def subject_of(case, steps=3):
 
 def compile_case(case, subject, **options):
     return compile_module(
-        subject.module, case.variant, mesh=case.mesh, plan=case.plan, micro=case.micro, **options
+        subject.module,
+        case.variant,
+        mesh=case.mesh,
+        plan=case.plan,
+        micro=case.micro,
+        **search_options(case),
+        **options,
     )
 
 

@@ -74,3 +74,24 @@ def test_command_line(root, capsys):
     assert main(["verify", mlp, "--mesh", "data=2", "--search", "tandem", "--steps", "1"]) == 0
     out = capsys.readouterr().out
     assert "search tandem: cost " in out and "verify: passed" in out
+
+
+# One of each search, mesh and number of microbatches; `make verify` runs all.
+SLOW_CORES = [
+    matrix.Case("gpt", "", "data=4", 2, search="tandem"),
+    matrix.Case("llama", "", "data=2,model=2", 2, search="tandem"),
+    matrix.Case("bert_moe sgmoe", "", "data=4", 2, search="hidup"),
+    matrix.Case("vit_moe switch", "", "data=2,model=2", 1, search="tandem"),
+    matrix.Case("hf gpt2", "", "data=2", 2, search="hidup"),
+]
+
+
+@pytest.mark.parametrize("case", SLOW_CORES, ids=lambda case: f"{case.variant}-{case.search}")
+def test_plans_that_communicate_equal_eager(case):
+    row = matrix.run_case(case, matrix.subject_of(case))
+    assert not row["error"]
+    assert row["passed"], row["failed"]
+
+
+def test_every_case_of_a_search_is_listed():
+    assert len(matrix.all_searches()) == len(matrix.VARIANTS) * (6 + 2)

@@ -29,6 +29,7 @@ static constexpr llvm::StringLiteral kHelp =
   --start PLAN         starts the search from a plan, and is no worse
   --no-presets         does not start the search from the presets as well
   --problem-out FILE   writes the search problem
+  --timeline           says how long the schedule takes, with the plan's prices
   --plan-only          writes the plan, to the file of -o, and stops
   --replan FILE        costs a plan again, for another cluster
   --explain[=F.json]   says why the plan is as it is, and writes it as JSON
@@ -95,6 +96,7 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
       {"--no-presets", false,
        [&](llvm::StringRef) { return !(compile.usesPresets = false); }},
       {"--problem-out", true, text(compile.problemOut)},
+      {"--timeline", false, on(compile.timeline)},
       {"--plan-only", false, on(tool.planOnly)},
       {"--replan", true, text(tool.replan)},
       {"--explain", false,

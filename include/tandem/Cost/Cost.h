@@ -47,7 +47,7 @@
 //
 //  Waiting. The changes between a gradient (a tensor made before the updates,
 //  summed if it is a sum over time) and its updates may wait, if they start
-//  from the gradient itself. They enter a first-in first-out queue at the end
+//  from the gradient itself and join no strands. They enter a first-in first-out queue at the end
 //  of the slot in which the gradient's computation lies (order: that of the
 //  tensors' producers, then that of the copies' first uses). A later slot takes
 //  w = min(W, max(0, s - alpha)) seconds from it, s being the room, the longest

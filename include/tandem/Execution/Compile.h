@@ -61,6 +61,8 @@ struct CompileOptions {
   int64_t failOnReplicate = -1;
   /// A plan file to compare that of `planFile` with. Empty: none.
   std::string compareWith;
+  /// Say how long the scheduled steps take with the durations of the plan.
+  bool timeline = false;
   /// Stages after which the IR is kept in `CompiledProgram::ir`.
   std::vector<std::string> printAfter;
   /// Keep source locations in printed IR.

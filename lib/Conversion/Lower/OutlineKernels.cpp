@@ -158,6 +158,14 @@ void Outliner::outline(sched::StepOp step) {
     op->erase();
 }
 
+/// Whether the step holds collectives; moves of the comm queue are kernels.
+static bool communicates(sched::StepOp step) {
+  return llvm::any_of(step.getBody().front(), [](Operation &op) {
+    return isa<spmd::AllReduceOp, spmd::AllGatherOp, spmd::ReduceScatterOp,
+               spmd::AllToAllOp>(op);
+  });
+}
+
 namespace {
 struct OutlineKernelsPass : impl::OutlineKernelsBase<OutlineKernelsPass> {
   void runOnOperation() override {
@@ -166,7 +174,7 @@ struct OutlineKernelsPass : impl::OutlineKernelsBase<OutlineKernelsPass> {
       return signalPassFailure();
     Outliner outliner(getOperation());
     for (auto step : function.getOps<sched::StepOp>())
-      if (step.getQueue() == sched::Queue::Compute)
+      if (!communicates(step))
         outliner.outline(step);
   }
 };

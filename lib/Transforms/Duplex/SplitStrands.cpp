@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Duplex/Duplex.h"
 #include "tandem/Transforms/StepPass.h"
@@ -244,8 +245,12 @@ Value SplitStrandsPass::join(OpBuilder &builder, ReformOp reform, unsigned axis,
   Value whole = parts.front();
   auto type = cast<RankedTensorType>(whole.getType());
   if (form.isReduce()) {
-    for (Value term : ArrayRef(parts).drop_front())
+    for (Value term : ArrayRef(parts).drop_front()) {
+      // The plan counts the sum once.
+      if (Operation *sum = whole.getDefiningOp(); sum && whole != parts.front())
+        sum->removeAttr(kSecondsAttrName);
       whole = nn::AddOp::create(builder, reform.getLoc(), type, whole, term);
+    }
   } else if (parts.size() > 1) {
     SmallVector<int64_t> shape(type.getShape());
     shape[form.getDim()] *= parts.size();
@@ -273,6 +278,11 @@ LogicalResult SplitStrandsPass::splitReform(ReformOp reform) {
   SmallVector<unsigned> others = getAxes(reform.getType());
   llvm::erase(others, *axis);
   DictionaryAttr attributes = reform->getDiscardableAttrDictionary();
+  // What the plan counts is the join; slices are free.
+  NamedAttrList uncounted(attributes);
+  uncounted.erase(kSecondsAttrName);
+  uncounted.erase(kJoinsAttrName);
+  DictionaryAttr sliced = uncounted.getDictionary(reform.getContext());
   forEachPoint(others, [&](Point point) {
     std::optional<int64_t> strand;
     if (!others.empty())
@@ -283,8 +293,7 @@ LogicalResult SplitStrandsPass::splitReform(ReformOp reform) {
     if (to[*axis].isFull())
       return record(reform.getResult(), point, whole);
     for (point[*axis] = 0; point[*axis] < mesh.getSize(*axis); ++point[*axis]) {
-      MarkStrand parted(attributes,
-                        getStrand(getAxes(reform.getType()), point));
+      MarkStrand parted(sliced, getStrand(getAxes(reform.getType()), point));
       OpBuilder builder(reform, &parted);
       record(reform.getResult(), point,
              part(builder, whole, to[*axis], *axis, point[*axis]));

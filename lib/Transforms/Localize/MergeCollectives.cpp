@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Transforms/Localize/Localize.h"
 #include "tandem/Transforms/StepPass.h"
@@ -31,6 +32,7 @@ private:
 /// The attributes apart from the axes.
 static DictionaryAttr getDims(Operation *op) {
   NamedAttrList attributes(op->getDiscardableAttrDictionary());
+  attributes.erase(tandem::kSecondsAttrName);
   for (StringRef name : {"dim", "split_dim", "concat_dim"})
     if (Attribute value = op->getAttr(name))
       attributes.set(name, value);
@@ -68,10 +70,16 @@ void MergeCollectivesPass::merge(Operation *outer) {
   if (!inner || inner->getName() != outer->getName() || !inner->hasOneUse() ||
       getDims(inner) != getDims(outer))
     return;
+  // A plan that lets them wait says for each when it is sent.
+  if (outer->hasAttr(tandem::kWaitsAttrName))
+    return;
   std::optional<ArrayAttr> axes = joinAxes(outer, inner);
   if (!axes)
     return;
   outer->setAttr("axes", *axes);
+  if (double seconds = tandem::getPlannedSeconds(inner))
+    tandem::setPlannedSeconds(outer,
+                              seconds + tandem::getPlannedSeconds(outer));
   outer->setOperand(0, inner->getOperand(0));
   inner->erase();
 }

@@ -151,6 +151,7 @@ std::vector<cost::Copy>
 Converter::findGradientCopies(const cost::Plan &plan) const {
   std::set<cost::Copy> copies;
   std::vector<unsigned> producers = problem.getProducers();
+  cost::ChangeTable table(problem);
   int time = problem.getTimeAxis();
   for (auto [index, op] : llvm::enumerate(problem.operators)) {
     const cost::Signature &signature =
@@ -168,7 +169,8 @@ Converter::findGradientCopies(const cost::Plan &plan) const {
       if (time >= 0 && base[time] == cost::kReduce &&
           layout[time] == cost::kFull)
         base[time] = cost::kFull;
-      if (layout != base)
+      const cost::ChangeCost &change = table.getCost(tensor, base, layout);
+      if (layout != base && change.isPossible && !change.joins)
         copies.insert({tensor, layout, cost::Pass::Update});
     }
   }

@@ -10,8 +10,10 @@
 #include "PlanFile.h"
 #include "Presets.h"
 #include "SearchPlan.h"
+#include "WriteOrder.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
 using namespace mlir;
@@ -121,6 +123,7 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
     search.costsPlan = options.costsPlan;
     search.questions = {options.report, options.explains,
                         options.failOnReplicate, options.compareWith};
+    search.writesSeconds = options.seconds;
   }
 
   StringRef getArgument() const override { return "tandem-make-plan"; }
@@ -226,6 +229,8 @@ LogicalResult PlanPass::run() {
   if (!step)
     return emitError(module.getLoc())
            << "the module has no function @step, expected a training step";
+  clearOrder(step);
+  module->removeAttr(kPricesAttrName);
   std::string hash = hashGraph(module);
   std::optional<PlanFile> file;
   if (!planFile.empty()) {
@@ -297,6 +302,24 @@ static LogicalResult verifyOperator(Operation &op, MeshAttr mesh) {
   return success();
 }
 
+/// A search puts operators into stages in an order in which they can run.
+static LogicalResult verifyStage(Operation &op) {
+  std::optional<int64_t> stage = getPlannedStage(&op);
+  if (!stage)
+    return success();
+  for (Value operand : op.getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    std::optional<int64_t> made =
+        producer ? getPlannedStage(producer) : std::nullopt;
+    if (made && *made > *stage)
+      return emitError(op.getLoc())
+             << op.getName() << " is in stage " << *stage
+             << ", but reads what stage " << *made
+             << " makes, expected a stage of the plan from there on";
+  }
+  return success();
+}
+
 static LogicalResult verifyForm(func::FuncOp step, Attribute attribute,
                                 Type type, MeshAttr mesh, const Twine &what) {
   if (!attribute)
@@ -326,7 +349,7 @@ static LogicalResult verifyStep(func::FuncOp step, MeshAttr mesh) {
                           "result " + Twine(i))))
       return failure();
   for (Operation &op : step.getBody().front().without_terminator())
-    if (failed(verifyOperator(op, mesh)))
+    if (failed(verifyOperator(op, mesh)) || failed(verifyStage(op)))
       return failure();
   return success();
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanFile.h"
+#include "WriteOrder.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -53,20 +54,15 @@ std::string tandem::plan::hashGraph(ModuleOp module) {
   OwningOpRef<ModuleOp> copy = module.clone();
   copy.get()->setAttrs(DictionaryAttr::get(module.getContext()));
   copy->walk([](Operation *op) {
-    for (NamedAttribute attribute : llvm::to_vector(op->getAttrs()))
-      if (attribute.getName().getValue() == SPMDDialect::kSignatureAttrName ||
-          attribute.getName().getValue() == kCopiesAttrName)
-        op->removeAttr(attribute.getName());
-  });
-  auto name = StringAttr::get(module.getContext(), kFormAttrName);
-  auto copies = StringAttr::get(module.getContext(), kCopiesAttrName);
-  copy->walk([&](func::FuncOp function) {
-    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      function.removeArgAttr(i, name);
-      function.removeArgAttr(i, copies);
+    op->removeAttr(SPMDDialect::kSignatureAttrName);
+    if (auto function = dyn_cast<func::FuncOp>(op)) {
+      auto name = StringAttr::get(op->getContext(), kFormAttrName);
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        function.removeArgAttr(i, name);
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        function.removeResultAttr(i, name);
+      clearOrder(function);
     }
-    for (unsigned i = 0; i < function.getNumResults(); ++i)
-      function.removeResultAttr(i, name);
   });
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -283,7 +279,7 @@ LogicalResult tandem::plan::readSignatures(StepGraph &graph,
 LogicalResult tandem::plan::applyPlanFile(StepGraph &graph,
                                           const PlanFile &file) {
   if (failed(readSignatures(graph, file)) ||
-      failed(writeCopies(graph, file.record, file.path)))
+      failed(writeOrder(graph, file.record, file.path)))
     return failure();
   if (!file.record.search.empty())
     placeSources(graph, OperatorGroups(graph));

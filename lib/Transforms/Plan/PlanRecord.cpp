@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanRecord.h"
+#include "tandem/Cost/Pieces.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <charconv>
@@ -22,6 +23,13 @@ static std::string printForms(const cost::Layout &layout, unsigned numAxes) {
   for (unsigned axis = 0; axis < numAxes; ++axis)
     text += (axis ? ", " : "") + cost::getFormName(layout[axis]);
   return text;
+}
+
+/// The shortest text that reads back to the same number.
+static std::string printNumber(double value) {
+  char text[32];
+  auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return std::string(text, end);
 }
 
 static std::optional<cost::Layout> parseLayout(StringRef text,
@@ -82,61 +90,120 @@ static unsigned getResultNumber(const StepGraph &graph, unsigned value) {
 // From a plan
 //===----------------------------------------------------------------------===//
 
-static void addCopies(const StepGraph &graph, const Extraction &extraction,
-                      const cost::Plan &plan, PlanRecord &record) {
-  const cost::SearchProblem &problem = extraction.problem;
+namespace {
+class RecordMaker {
+public:
+  RecordMaker(const StepGraph &graph, const Extraction &extraction,
+              const cost::Plan &plan)
+      : graph(graph), extraction(extraction), problem(extraction.problem),
+        plan(plan), table(problem), producers(problem.getProducers()) {}
+  PlanRecord run();
+
+private:
+  cost::Layout getMade(unsigned tensor) const;
+  std::string printSequence(const cost::CopyChange &change);
+  void addCopy(const cost::CopyChange &change);
+  void addWaits();
+
+  const StepGraph &graph;
+  const Extraction &extraction;
+  const cost::SearchProblem &problem;
+  const cost::Plan &plan;
+  cost::ChangeTable table;
+  std::vector<unsigned> producers;
+  PlanRecord record;
+};
+} // namespace
+
+/// In which the producer leaves the tensor.
+cost::Layout RecordMaker::getMade(unsigned tensor) const {
+  unsigned producer = producers[tensor];
+  const auto &results = problem.operators[producer].results;
+  return problem.getSignatures(producer)[plan.signatures[producer]]
+      .results[llvm::find(results, tensor) - results.begin()];
+}
+
+/// All layouts on the way: `full, gather(0) -> full, full -> gather(1), full`.
+std::string RecordMaker::printSequence(const cost::CopyChange &change) {
   unsigned numAxes = graph.mesh.getNumAxes();
-  std::vector<unsigned> producers = problem.getProducers();
-  for (const cost::CopyChange &change : plan.changes) {
-    const cost::Copy &copy = change.copy;
-    unsigned producer = producers[copy.tensor];
-    const auto &results = problem.operators[producer].results;
-    const cost::Layout &made =
-        problem.getSignatures(producer)[plan.signatures[producer]]
-            .results[llvm::find(results, copy.tensor) - results.begin()];
-    bool isKept = std::binary_search(plan.kept.begin(), plan.kept.end(), copy);
-    unsigned value = extraction.values[copy.tensor];
-    std::string number = std::to_string(getResultNumber(graph, value)) + " ";
-    // The sum over time of a gradient is no copy of its own.
-    bool isDerived = change.from != made && copy.pass != cost::Pass::Update;
-    if (isKept || isDerived)
-      record.copies.push_back({describeValue(graph, value),
-                               number + kPassNames[unsigned(copy.pass)] +
-                                   (isKept ? " kept " : " ") +
-                                   printForms(change.from, numAxes) + " -> " +
-                                   printForms(copy.layout, numAxes)});
+  cost::Layout layout = change.from;
+  std::string text = printForms(layout, numAxes);
+  for (const cost::AxisChange &next :
+       table.getSequence(change.copy.tensor, change.from, change.copy.layout)) {
+    layout[next.axis] = next.to;
+    text += " -> " + printForms(layout, numAxes);
   }
-  for (const cost::Copy &copy : plan.waiting) {
+  return text;
+}
+
+void RecordMaker::addCopy(const cost::CopyChange &change) {
+  const cost::Copy &copy = change.copy;
+  cost::Layout made = getMade(copy.tensor);
+  int time = problem.getTimeAxis();
+  // The sum over time of a gradient is no copy of its own.
+  if (copy.pass == cost::Pass::Update && time >= 0 &&
+      made[time] == cost::kReduce && copy.layout[time] == cost::kFull)
+    made[time] = cost::kFull;
+  bool isKept = std::binary_search(plan.kept.begin(), plan.kept.end(), copy);
+  bool isDirect =
+      table.getSequence(copy.tensor, change.from, copy.layout).size() < 2;
+  if (change.from == made && isDirect && !isKept)
+    return;
+  unsigned value = extraction.values[copy.tensor];
+  record.copies.push_back({describeValue(graph, value),
+                           std::to_string(getResultNumber(graph, value)) + " " +
+                               kPassNames[unsigned(copy.pass)] +
+                               (isKept ? " kept " : " ") +
+                               printSequence(change)});
+}
+
+/// Where each waiting collective is sent, in pieces: `in 3/1 0.25, 4/0 1`; of
+/// several, one after the other, `in 3/1 1 then 4/0 1`.
+void RecordMaker::addWaits() {
+  std::string error;
+  auto report = cost::cost(problem, plan, table, error);
+  std::vector<std::string> texts(plan.waiting.size());
+  std::vector<unsigned> last(plan.waiting.size(), 0);
+  if (report)
+    for (const auto &piece : cost::cutWaiting(problem, plan, table, *report)) {
+      std::string &text = texts[piece.waiting];
+      const cost::Step &step = report->steps[piece.step];
+      text += text.empty()                             ? " in "
+              : last[piece.waiting] < piece.collective ? " then "
+                                                       : ", ";
+      last[piece.waiting] = piece.collective;
+      text += std::to_string(step.stage) + "/" + std::to_string(step.strand) +
+              " " + printNumber(piece.end);
+    }
+  for (auto [copy, text] : llvm::zip(plan.waiting, texts)) {
     unsigned value = extraction.values[copy.tensor];
-    record.waits.push_back({describeValue(graph, value),
-                            std::to_string(getResultNumber(graph, value)) +
-                                " " + printForms(copy.layout, numAxes)});
+    record.waits.push_back(
+        {describeValue(graph, value),
+         std::to_string(getResultNumber(graph, value)) + " " +
+             printForms(copy.layout, graph.mesh.getNumAxes()) + text});
   }
 }
 
-PlanRecord tandem::plan::makeRecord(const StepGraph &graph,
-                                    const Extraction &extraction,
-                                    const cost::Plan &plan) {
-  PlanRecord record;
+PlanRecord RecordMaker::run() {
   record.cost = plan.cost;
   record.bound = plan.isOptimal ? plan.cost : plan.lowerBound;
   record.peak = plan.peak;
   for (unsigned end : ArrayRef<unsigned>(plan.stageEnds).drop_back())
     record.stages.push_back({describePlace(graph, extraction, end), ""});
-  addCopies(graph, extraction, plan, record);
-  return record;
+  for (const cost::CopyChange &change : plan.changes)
+    addCopy(change);
+  addWaits();
+  return std::move(record);
 }
 
+PlanRecord tandem::plan::makeRecord(const StepGraph &graph,
+                                    const Extraction &extraction,
+                                    const cost::Plan &plan) {
+  return RecordMaker(graph, extraction, plan).run();
+}
 //===----------------------------------------------------------------------===//
 // Text
 //===----------------------------------------------------------------------===//
-
-/// The shortest text that reads back to the same number.
-static std::string printNumber(double value) {
-  char text[32];
-  auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  return std::string(text, end);
-}
 
 void tandem::plan::print(const PlanRecord &record, llvm::raw_ostream &os) {
   if (!record.search.empty())
@@ -187,62 +254,53 @@ std::optional<bool> tandem::plan::parseLine(StringRef line, unsigned number,
 // To the step
 //===----------------------------------------------------------------------===//
 
+PlaceReader::PlaceReader(const StepGraph &graph, StringRef file)
+    : graph(graph), file(file) {
+  for (auto [index, op] : llvm::enumerate(graph.ops))
+    byId[getId(op)] = index;
+}
+
+InFlightDiagnostic
+PlaceReader::emitError(const PlanRecord::Entry &entry) const {
+  func::FuncOp step = graph.step;
+  return mlir::emitError(step.getLoc())
+         << "plan file '" << file << "', line " << entry.line << ": ";
+}
+
+FailureOr<std::pair<StringRef, unsigned>>
+PlaceReader::parsePlace(const PlanRecord::Entry &entry) const {
+  auto [kind, text] = StringRef(entry.place).split(' ');
+  int64_t number = -1;
+  bool isNumber = !text.trim().getAsInteger(10, number);
+  if (kind == "operator" && byId.contains(number))
+    return std::make_pair(kind, byId.lookup(number));
+  size_t count = kind == "argument" ? graph.arguments.size()
+                 : kind == "result" ? graph.results.size()
+                                    : 0;
+  if (isNumber && number >= 0 && number < static_cast<int64_t>(count))
+    return std::make_pair(kind, static_cast<unsigned>(number));
+  return emitError(entry) << "the step has no '" << entry.place
+                          << "', expected operator, argument or result and "
+                             "its number";
+}
+
+FailureOr<unsigned>
+PlaceReader::parseValue(const PlanRecord::Entry &entry) const {
+  auto place = parsePlace(entry);
+  unsigned result = 0;
+  if (failed(place))
+    return failure();
+  if (place->first == "argument")
+    return place->second;
+  StringRef number = StringRef(entry.text).split(' ').first;
+  if (place->first != "operator" || number.getAsInteger(10, result) ||
+      result >= graph.ops[place->second].results.size())
+    return emitError(entry)
+           << "'" << entry.place << "' has no result '" << number << "'";
+  return graph.ops[place->second].results[result];
+}
+
 namespace {
-/// Finds what places of a file name.
-class PlaceReader {
-public:
-  PlaceReader(const StepGraph &graph, StringRef file)
-      : graph(graph), file(file) {
-    for (auto [index, op] : llvm::enumerate(graph.ops))
-      byId[getId(op)] = index;
-  }
-
-  InFlightDiagnostic emitError(const PlanRecord::Entry &entry) const {
-    func::FuncOp step = graph.step;
-    return mlir::emitError(step.getLoc())
-           << "plan file '" << file << "', line " << entry.line << ": ";
-  }
-
-  /// Kind and number of `operator 17`; the number of an operator is its index.
-  FailureOr<std::pair<StringRef, unsigned>>
-  parsePlace(const PlanRecord::Entry &entry) const {
-    auto [kind, text] = StringRef(entry.place).split(' ');
-    int64_t number = -1;
-    bool isNumber = !text.trim().getAsInteger(10, number);
-    if (kind == "operator" && byId.contains(number))
-      return std::make_pair(kind, byId.lookup(number));
-    size_t count = kind == "argument" ? graph.arguments.size()
-                   : kind == "result" ? graph.results.size()
-                                      : 0;
-    if (isNumber && number >= 0 && number < static_cast<int64_t>(count))
-      return std::make_pair(kind, static_cast<unsigned>(number));
-    return emitError(entry) << "the step has no '" << entry.place
-                            << "', expected operator, argument or result and "
-                               "its number";
-  }
-
-  /// The value that `entry` is about; its text begins with the result's number.
-  FailureOr<unsigned> parseValue(const PlanRecord::Entry &entry) const {
-    auto place = parsePlace(entry);
-    unsigned result = 0;
-    if (failed(place))
-      return failure();
-    if (place->first == "argument")
-      return place->second;
-    StringRef number = StringRef(entry.text).split(' ').first;
-    if (place->first != "operator" || number.getAsInteger(10, result) ||
-        result >= graph.ops[place->second].results.size())
-      return emitError(entry)
-             << "'" << entry.place << "' has no result '" << number << "'";
-    return graph.ops[place->second].results[result];
-  }
-
-private:
-  const StepGraph &graph;
-  StringRef file;
-  llvm::DenseMap<int64_t, unsigned> byId;
-};
-
 class DecisionReader {
 public:
   DecisionReader(const StepGraph &graph, const Extraction &extraction,
@@ -292,13 +350,13 @@ LogicalResult DecisionReader::readCopy(const PlanRecord::Entry &entry,
   auto [passName, forms] = StringRef(entry.text).split(' ').second.split(' ');
   if (!forms.consume_front("kept "))
     return success(); // Follows from prices.
-  auto layout = parseLayout(forms.split("->").second, graph.mesh.getNumAxes());
+  auto layout = parseLayout(forms.rsplit("->").second, graph.mesh.getNumAxes());
   auto *pass = llvm::find(kPassNames, passName);
   int tensor = extraction.tensors[*value];
   if (!layout || pass == std::end(kPassNames) || tensor < 0)
     return places.emitError(entry)
            << "found '" << entry.text
-           << "', expected 'RESULT PASS kept FORMS -> FORMS'";
+           << "', expected 'RESULT PASS kept FORMS -> ... -> FORMS'";
   plan.kept.push_back({static_cast<unsigned>(tensor), *layout,
                        static_cast<cost::Pass>(pass - kPassNames)});
   return success();
@@ -309,12 +367,14 @@ LogicalResult DecisionReader::readWait(const PlanRecord::Entry &entry,
   auto value = places.parseValue(entry);
   if (failed(value))
     return failure();
-  auto layout = parseLayout(StringRef(entry.text).split(' ').second,
-                            graph.mesh.getNumAxes());
+  StringRef forms = StringRef(entry.text).split(' ').second;
+  // Where it is sent follows from prices.
+  auto layout = parseLayout(forms.split(" in ").first, graph.mesh.getNumAxes());
   int tensor = extraction.tensors[*value];
   if (!layout || tensor < 0)
     return places.emitError(entry)
-           << "found '" << entry.text << "', expected 'RESULT FORMS'";
+           << "found '" << entry.text
+           << "', expected 'RESULT FORMS [in STAGE/STRAND SHARE, ...]'";
   plan.waiting.push_back(
       {static_cast<unsigned>(tensor), *layout, cost::Pass::Update});
   return success();
@@ -350,30 +410,4 @@ FailureOr<cost::Plan> tandem::plan::readDecisions(const StepGraph &graph,
   if (record.stages.empty())
     return *plan;
   return DecisionReader(graph, extraction, record, file).run(*plan);
-}
-
-LogicalResult tandem::plan::writeCopies(StepGraph &graph,
-                                        const PlanRecord &record,
-                                        StringRef file) {
-  PlaceReader places(graph, file);
-  llvm::MapVector<unsigned, SmallVector<StringRef>> byProducer;
-  for (const auto &entry : record.copies) {
-    auto value = places.parseValue(entry);
-    if (failed(value))
-      return failure();
-    const ValueNode &node = graph.values[*value];
-    unsigned key =
-        node.producer < 0 ? node.index : graph.arguments.size() + node.producer;
-    byProducer[key].push_back(entry.text);
-  }
-  Builder builder(graph.mesh.getContext());
-  for (auto &[key, texts] : byProducer) {
-    ArrayAttr attribute = builder.getStrArrayAttr(texts);
-    if (key < graph.arguments.size())
-      graph.step.setArgAttr(key, kCopiesAttrName, attribute);
-    else
-      graph.ops[key - graph.arguments.size()].op->setAttr(kCopiesAttrName,
-                                                          attribute);
-  }
-  return success();
 }

@@ -16,10 +16,11 @@
 //   peak 1234567 B
 //   stage operator 17
 //   copy argument 3: 0 forward kept full, gather(0) -> full, full
-//   wait operator 55: 0 gather(0), full
+//   wait operator 55: 0 gather(0), full in 20/1 0.25, 21/0 1
 //
-// `stage` names what a stage begins with (the first one has no line). The text
-// of `copy` is that of `spmd.copies`; `wait` names a result and its forms.
+// `stage` names what a stage begins with (the first one has no line). The texts
+// of `copy` and `wait` are those of `spmd.copies` and `spmd.waits` (Plan.h). A
+// copy that is made of the value itself by one change has no line.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,16 +50,31 @@ struct PlanRecord {
 PlanRecord makeRecord(const StepGraph &graph, const Extraction &extraction,
                       const cost::Plan &plan);
 
+/// Reads a place of a record: `operator 17`, `argument 3`, `result 0`.
+class PlaceReader {
+public:
+  /// Errors name the line of `file`.
+  PlaceReader(const StepGraph &graph, llvm::StringRef file);
+
+  mlir::InFlightDiagnostic emitError(const PlanRecord::Entry &entry) const;
+  /// Kind and number; the number of an operator is its index in the graph.
+  mlir::FailureOr<std::pair<llvm::StringRef, unsigned>>
+  parsePlace(const PlanRecord::Entry &entry) const;
+  /// The value that `entry` is about; its text begins with the result's number.
+  mlir::FailureOr<unsigned> parseValue(const PlanRecord::Entry &entry) const;
+
+private:
+  const StepGraph &graph;
+  llvm::StringRef file;
+  llvm::DenseMap<int64_t, unsigned> byId;
+};
+
 void print(const PlanRecord &record, llvm::raw_ostream &os);
 
 /// Takes a line `word rest` of a file into the record. Nothing if it is none of
 /// a record's, else whether it could be read.
 std::optional<bool> parseLine(llvm::StringRef line, unsigned number,
                               PlanRecord &record);
-
-/// Writes the record's copies into the IR. Errors name the line of `file`.
-mlir::LogicalResult writeCopies(StepGraph &graph, const PlanRecord &record,
-                                llvm::StringRef file);
 
 /// The plan whose signatures are those of `graph` and whose other decisions are
 /// those of the record; without stages in it, as `convertPlan` chooses. Fails

@@ -10,6 +10,7 @@
 #include "Laptop.h"
 #include "PlanFile.h"
 #include "Presets.h"
+#include "WriteOrder.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Search/Explain.h"
 #include "tandem/Search/Search.h"
@@ -71,6 +72,8 @@ private:
   std::vector<cost::Plan> getPresets();
   LogicalResult addStart(StringRef hash);
   search::SearchResult takePreset(std::vector<cost::Plan> presets) const;
+  LogicalResult findHidup(cost::Plan &plan);
+  FailureOr<PlanRecord> costPreset();
   search::SearchOptions getOptions() const;
   search::SearchResult search();
   LogicalResult decide(cost::Plan &plan);
@@ -279,33 +282,55 @@ FailureOr<cost::Plan> Planner::find(StringRef hash) {
   return plan;
 }
 
+/// The plan of HiDup's search: forms from the graph planned around its forward
+/// signatures, stages and waiting collectives as for presets.
+LogicalResult Planner::findHidup(cost::Plan &plan) {
+  if (failed(planHidup()))
+    return failure();
+  FailureOr<cost::Plan> converted = convert("search hidup");
+  if (failed(converted))
+    return failure();
+  plan = std::move(*converted);
+  std::string error;
+  if (!cost::derive(extraction->problem, plan, error))
+    return emitError() << "no plan: " << error;
+  return success();
+}
+
+/// Takes the preset as it is: signatures alone decide, `shard` and `schedule`
+/// do as always. Says what it costs.
+FailureOr<PlanRecord> Planner::costPreset() {
+  std::string name = "preset " + preset.str();
+  if (failed(planByPreset(graph, preset, pins)))
+    return failure();
+  FailureOr<cost::Plan> plan = convert(name);
+  if (failed(plan))
+    return failure();
+  PlanRecord record = report(*plan, name);
+  if (failed(ask(*plan)))
+    return failure();
+  record.copies.clear();
+  if (settings.writesSeconds)
+    writeSeconds(graph, *extraction, *plan);
+  return record;
+}
+
 FailureOr<PlanRecord> Planner::run(StringRef hash) {
   if (failed(extract(hash)) || failed(addStart(hash)))
     return failure();
-  bool isHidup = settings.algorithm == kHidup;
-  if (settings.algorithm.empty() || isHidup) {
-    std::string name =
-        isHidup ? std::string("search hidup") : "preset " + preset.str();
-    if (failed(isHidup ? planHidup() : planByPreset(graph, preset, pins)))
-      return failure();
-    FailureOr<cost::Plan> plan = convert(name);
-    if (failed(plan))
-      return failure();
-    PlanRecord record = report(*plan, name);
-    if (failed(ask(*plan)))
-      return failure();
-    record.copies.clear(); // Signatures alone decide, and `shard` as always.
-    return record;
-  }
+  if (settings.algorithm.empty())
+    return costPreset();
   cost::Plan plan;
-  if (failed(decide(plan)))
+  if (failed(settings.algorithm == kHidup ? findHidup(plan) : decide(plan)))
     return failure();
   applyPlan(graph, *extraction, plan);
   placeSources(graph, extraction->groups);
   PlanRecord record = report(plan, "search " + settings.algorithm);
   record.search = settings.algorithm;
-  if (failed(ask(plan)) || failed(writeCopies(graph, record, "")))
+  if (failed(ask(plan)) || failed(writeOrder(graph, record, "")))
     return failure();
+  if (settings.writesSeconds)
+    writeSeconds(graph, *extraction, plan);
   return record;
 }
 
@@ -342,6 +367,8 @@ FailureOr<PlanRecord> Planner::costAgain(const PlanRecord &old, StringRef file,
   }
   if (failed(ask(*plan)))
     return failure();
+  if (settings.writesSeconds)
+    writeSeconds(graph, *extraction, *plan);
   return record;
 }
 

@@ -32,11 +32,13 @@ struct SearchSettings {
   std::optional<cost::Plan> chosen = {};
   /// Say what the plan costs even if nothing else asks for it.
   bool costsPlan = false;
+  /// Write the plan's seconds into the IR (WriteOrder.h).
+  bool writesSeconds = false;
   Questions questions = {};
 
   bool isWanted() const {
     return !algorithm.empty() || !cluster.empty() || !problemOut.empty() ||
-           costsPlan || !start.empty() || questions.isAny();
+           costsPlan || writesSeconds || !start.empty() || questions.isAny();
   }
 };
 

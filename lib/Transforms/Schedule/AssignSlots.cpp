@@ -68,6 +68,8 @@ struct AssignSlotsPass : StepPass<AssignSlotsPass> {
     return "Gives each operator its stage, strand and queue";
   }
   LogicalResult runOnStep(func::FuncOp step) override {
+    if (isPlanned(step))
+      return success();
     SlotAssigner(step, std::max(1u, pieces.getValue())).run();
     return success();
   }

@@ -8,6 +8,7 @@
 #include "Roles.h"
 #include "Slot.h"
 #include "mlir/IR/IRMapping.h"
+#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
@@ -94,6 +95,20 @@ static SmallVector<Value> getReadOutside(ArrayRef<Operation *> ops) {
   return values;
 }
 
+/// A comm step holds collectives or moves, not both, and one collective that
+/// waits: it begins when its own operand is there.
+static size_t getStepSize(const Slot &slot, ArrayRef<Operation *> ops) {
+  if (slot.lane == Lane::Compute)
+    return ops.size();
+  bool waits = ops.front()->hasAttr(kWaitsAttrName);
+  bool communicates = isCollective(ops.front());
+  size_t size = 1;
+  while (size < ops.size() && !waits && !ops[size]->hasAttr(kWaitsAttrName) &&
+         isCollective(ops[size]) == communicates)
+    ++size;
+  return size;
+}
+
 void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
                          ArrayRef<Operation *> ops) {
   SmallVector<Value> values = getReadOutside(ops);
@@ -106,7 +121,10 @@ void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
   Block *body = builder.createBlock(&step.getBody());
   auto yield = sched::YieldOp::create(builder, step.getLoc(), values);
   for (Operation *op : ops) {
-    op->removeAttr(kSlotAttrName);
+    for (StringRef name :
+         {StringRef(kSlotAttrName), StringRef(kStageAttrName),
+          StringRef(kWaitsAttrName), StringRef(kJoinsAttrName)})
+      op->removeAttr(name);
     op->moveBefore(yield);
   }
   for (auto [value, result] : llvm::zip_equal(values, step.getValues()))
@@ -125,7 +143,11 @@ LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
   placeReturnedSources(block);
   OpBuilder builder(block.getTerminator());
   for (auto &[slot, ops] : bySlot)
-    fill(builder, slot, ops);
+    for (ArrayRef<Operation *> rest(ops); !rest.empty();) {
+      size_t size = getStepSize(slot, rest);
+      fill(builder, slot, rest.take_front(size));
+      rest = rest.drop_front(size);
+    }
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isSource(&op) && op.use_empty())
       op.erase();

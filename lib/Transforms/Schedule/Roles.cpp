@@ -18,6 +18,13 @@ bool isCollective(Operation *op) {
   return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op);
 }
 
+bool isMove(Operation *op) {
+  if (isa<nn::AddOp>(op))
+    return !op->hasAttr(NNDialect::kIdAttrName);
+  return isa<nn::SliceOp, nn::CatOp, nn::ReshapeOp, LocalSliceOp, KeepFirstOp>(
+      op);
+}
+
 bool isSource(Operation *op) {
   return isa<nn::ConstantOp, nn::IotaOp, CoordinateOp>(op);
 }

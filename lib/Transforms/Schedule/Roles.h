@@ -16,6 +16,11 @@ namespace tandem {
 
 /// Whether `op` communicates.
 bool isCollective(mlir::Operation *op);
+/// Whether `op` only moves data on a device or adds the terms of strands: what
+/// changes of form are made of beside collectives.
+bool isMove(mlir::Operation *op);
+/// Whether a plan says in which stage operators of `step` run.
+bool isPlanned(mlir::func::FuncOp step);
 /// Whether `op` has no operands: it is made again in each step that reads it.
 bool isSource(mlir::Operation *op);
 /// Whether `op` belongs to the pass `update`.

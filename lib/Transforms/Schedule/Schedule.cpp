@@ -18,19 +18,27 @@ void buildSchedulePipeline(OpPassManager &manager,
   auto add = [&](std::unique_ptr<Pass> pass) {
     manager.addNestedPass<func::FuncOp>(std::move(pass));
   };
-  // A choice, written as attributes; what follows only carries it out.
+  // What a plan decided; nothing where it has no stages.
+  add(createCutWaitingPass());
+  add(createFollowPlanPass());
+  // Else a choice, written as attributes; what follows only carries it out.
   add(createAssignSlotsPass(options.pieces));
   add(createFormStepsPass());
   // Last, since which reads cross queues is known only when steps are there.
   add(createPlaceEventsPass());
   add(createVerifyScheduledPass());
+  // Says how long the step takes, if the plan was priced for it.
+  add(createTimelinePass());
 }
 
 void registerSchedulePasses() {
   registerPass([] { return createAssignSlotsPass(); });
+  registerPass(createCutWaitingPass);
+  registerPass(createFollowPlanPass);
   registerPass(createFormStepsPass);
   registerPass(createPlaceEventsPass);
   registerPass(createVerifyScheduledPass);
+  registerPass(createTimelinePass);
 }
 
 } // namespace tandem

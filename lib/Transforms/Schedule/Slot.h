@@ -14,8 +14,10 @@
 
 namespace tandem {
 
-/// The steps of a slot, in the order in which they are enqueued.
-enum class Lane : int64_t { Comm, Waiting, Compute };
+/// The steps of a slot, in the order in which they are enqueued. What waits
+/// goes before the slot's own collectives where these follow the computation
+/// beside it.
+enum class Lane : int64_t { Early = -1, Comm, Waiting, Compute };
 
 struct Slot {
   int64_t stage = 0;
@@ -40,7 +42,8 @@ inline void setSlot(mlir::Operation *op, const Slot &slot) {
 /// The slot in the attribute `sched.slot`; none if it is absent or malformed.
 inline std::optional<Slot> getSlot(mlir::Operation *op) {
   auto attribute = op->getAttrOfType<mlir::DenseI64ArrayAttr>(kSlotAttrName);
-  if (!attribute || attribute.size() != 3 || attribute[2] < 0 ||
+  if (!attribute || attribute.size() != 3 ||
+      attribute[2] < static_cast<int64_t>(Lane::Early) ||
       attribute[2] > static_cast<int64_t>(Lane::Compute))
     return std::nullopt;
   return Slot{attribute[0], attribute[1], static_cast<Lane>(attribute[2])};

@@ -42,10 +42,16 @@ private:
 /// order, since all of these are on one queue and none is conditional.
 LogicalResult VerifyScheduledPass::verifyBody(StepOp step) {
   bool isComm = step.getQueue() == sched::Queue::Comm;
-  for (Operation &op : step.getBody().front().without_terminator()) {
+  Block &body = step.getBody().front();
+  // What a plan prepares for a collective is beside the computation as well.
+  bool moves = isComm && !body.without_terminator().empty() &&
+               llvm::all_of(body.without_terminator(), [](Operation &op) {
+                 return isMove(&op) || isSource(&op);
+               });
+  for (Operation &op : body.without_terminator()) {
     if (failed(verifyUnscheduled(&op)))
       return failure();
-    if (isCollective(&op) != isComm)
+    if (!moves && isCollective(&op) != isComm)
       return op.emitError()
              << "operator '" << op.getName().getStringRef()
              << "' is on the queue '" << stringifyQueue(step.getQueue())

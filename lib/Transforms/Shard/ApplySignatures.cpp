@@ -5,19 +5,18 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "PlannedCopies.h"
+#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Shard/Shard.h"
 #include "tandem/Transforms/StepPass.h"
 
 using namespace mlir;
+using namespace tandem;
 using namespace tandem::spmd;
 using tandem::nn::NNDialect;
 
 static constexpr llvm::StringLiteral kFormAttrName = "spmd.form";
-/// On what makes a value: copies that the plan takes from elsewhere than the
-/// value itself, or keeps for a later pass. One text for each,
-/// `RESULT PASS [kept] FORMS -> FORMS`, with a form per axis.
-static constexpr llvm::StringLiteral kCopiesAttrName = "spmd.copies";
 
 namespace {
 /// The forms that a plan gives to an operator, on all axes.
@@ -25,11 +24,12 @@ struct PlannedForms {
   SmallVector<Forms> operands, results;
 };
 
-/// A copy of a value in other forms, as a plan says it.
-struct PlannedCopy {
-  std::string pass;
-  bool isKept = false;
-  Forms from, to;
+/// Who wants a value in other forms.
+struct Reader {
+  Operation *op;
+  StringRef pass;
+  /// The plan's stage, if it has stages.
+  std::optional<int64_t> stage;
 };
 
 class ApplySignaturesPass : public tandem::StepPass<ApplySignaturesPass> {
@@ -46,19 +46,21 @@ private:
   LogicalResult applyToArguments(func::FuncOp step);
   LogicalResult applyToOperator(Operation *op);
   LogicalResult applyToResults(func::FuncOp step);
-  LogicalResult readCopies(Operation *op, Attribute attribute,
-                           ValueRange values);
-  LogicalResult readAllCopies(func::FuncOp step);
   Value findMade(Value value, const Forms &forms, StringRef pass) const;
   Value findKept(Value value, const Forms &forms) const;
-  Value findSource(Value value, const Forms &forms, StringRef pass) const;
-  /// `value` in the forms `forms`, for the consumer `op` in `pass`.
-  Value reform(Value value, const Forms &forms, Operation *op, StringRef pass);
+  Value getSource(Value value, const PlannedCopy *copy, const Reader &reader);
+  Value sumOverTime(Value value, const Forms &forms);
+  Value build(Value value, Value source, const Forms &forms, StringRef pass,
+              const Reader &reader, bool early);
+  void markWaits(ArrayRef<ReformOp> chain, const PlannedWait *wait) const;
+  /// `value` in the forms `forms`.
+  Value reform(Value value, const Forms &forms, const Reader &reader);
 
   MeshAttr mesh;
   using Key = std::pair<Type, StringRef>;
   llvm::DenseMap<Value, SmallVector<std::pair<Key, Value>, 1>> made;
-  llvm::DenseMap<Value, SmallVector<PlannedCopy, 1>> copies;
+  PlannedCopies copies;
+  unsigned depth = 0;
 };
 } // namespace
 
@@ -150,67 +152,6 @@ static StringRef getPass(Operation *op) {
   return pass ? pass.getValue() : "";
 }
 
-/// Reads `RESULT PASS [kept] FORMS -> FORMS`; false if it is something else.
-static bool parseCopy(StringRef text, MeshAttr mesh, unsigned &result,
-                      PlannedCopy &copy) {
-  auto parse = [&](StringRef part, Forms &forms) {
-    SmallVector<StringRef> names;
-    part.split(names, ',');
-    for (StringRef name : names) {
-      std::optional<AxisForm> form = parseAxisForm(name);
-      if (!form)
-        return false;
-      forms.push_back(*form);
-    }
-    return forms.size() == mesh.getNumAxes();
-  };
-  auto [number, rest] = text.split(' ');
-  auto [pass, forms] = rest.split(' ');
-  copy.pass = pass.str();
-  copy.isKept = forms.consume_front("kept ");
-  auto [from, to] = forms.split("->");
-  return !number.getAsInteger(10, result) && parse(from, copy.from) &&
-         parse(to, copy.to);
-}
-
-LogicalResult ApplySignaturesPass::readCopies(Operation *op,
-                                              Attribute attribute,
-                                              ValueRange values) {
-  auto texts = dyn_cast_or_null<ArrayAttr>(attribute);
-  if (!attribute)
-    return success();
-  for (Attribute entry : texts ? texts.getValue() : ArrayRef<Attribute>()) {
-    auto text = dyn_cast<StringAttr>(entry);
-    unsigned result = 0;
-    PlannedCopy copy;
-    if (!text || !parseCopy(text.getValue(), mesh, result, copy) ||
-        result >= values.size())
-      return op->emitError() << "has the copy " << entry
-                             << ", expected 'RESULT PASS [kept] FORMS -> "
-                                "FORMS' with a form per "
-                                "axis of "
-                             << mesh;
-    copies[values[result]].push_back(std::move(copy));
-  }
-  return success();
-}
-
-LogicalResult ApplySignaturesPass::readAllCopies(func::FuncOp step) {
-  for (BlockArgument argument : step.getArguments()) {
-    unsigned index = argument.getArgNumber();
-    if (failed(readCopies(step, step.getArgAttr(index, kCopiesAttrName),
-                          {argument})))
-      return failure();
-    step.removeArgAttr(index, kCopiesAttrName);
-  }
-  for (Operation &op : step.getBody().front()) {
-    if (failed(readCopies(&op, op.getAttr(kCopiesAttrName), op.getResults())))
-      return failure();
-    op.removeAttr(kCopiesAttrName);
-  }
-  return success();
-}
-
 /// What was made of `value` for `pass`; null if nothing was.
 Value ApplySignaturesPass::findMade(Value value, const Forms &forms,
                                     StringRef pass) const {
@@ -224,53 +165,137 @@ Value ApplySignaturesPass::findMade(Value value, const Forms &forms,
 
 /// The copy that an earlier pass made and keeps.
 Value ApplySignaturesPass::findKept(Value value, const Forms &forms) const {
-  auto it = copies.find(value);
-  if (it != copies.end())
-    for (const PlannedCopy &copy : it->second)
-      if (copy.isKept && copy.to == forms)
-        if (Value kept = findMade(value, forms, copy.pass))
-          return kept;
+  for (const PlannedCopy &copy : copies.getCopies(value))
+    if (copy.isKept && copy.path.back() == forms)
+      if (Value kept = findMade(value, forms, copy.pass))
+        return kept;
   return {};
 }
 
-/// What the plan makes the copy from, if it is there already.
-Value ApplySignaturesPass::findSource(Value value, const Forms &forms,
-                                      StringRef pass) const {
-  auto it = copies.find(value);
-  if (it != copies.end())
-    for (const PlannedCopy &copy : it->second)
-      if (copy.to == forms && copy.pass == pass) {
-        if (Value source = findMade(value, copy.from, pass))
-          return source;
-        if (Value source = findKept(value, copy.from))
-          return source;
-      }
-  return value;
+/// What a gradient is summed to over time, behind what makes it and in its
+/// stage.
+Value ApplySignaturesPass::sumOverTime(Value value, const Forms &forms) {
+  Forms summed = getForms(value.getType(), mesh);
+  bool isSum = false;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    if (mesh.isTime(axis) && summed[axis].isReduce() && forms[axis].isFull()) {
+      summed[axis] = AxisForm::full();
+      isSum = true;
+    }
+  Operation *producer = value.getDefiningOp();
+  StringRef pass = getPass(producer);
+  if (!isSum)
+    return value;
+  if (Value known = findMade(value, summed, pass))
+    return known;
+  return build(value, value, summed, pass,
+               {producer, pass, getPlannedStage(producer)}, /*early=*/true);
+}
+
+/// What the plan makes the copy from: another copy, which may not be there yet
+/// as stages do not follow the text, or the value itself.
+Value ApplySignaturesPass::getSource(Value value, const PlannedCopy *copy,
+                                     const Reader &reader) {
+  const Forms own = getForms(value.getType(), mesh);
+  if (!copy || copy->path.front() == own)
+    return value;
+  if (Value source = findMade(value, copy->path.front(), reader.pass))
+    return source;
+  if (Value source = findKept(value, copy->path.front()))
+    return source;
+  // Copies of copies: a plan that was edited may name them in a circle.
+  if (!reader.stage || depth > copies.getCopies(value).size())
+    return value;
+  ++depth;
+  Value source = reform(value, copy->path.front(), reader);
+  --depth;
+  return source;
+}
+
+/// A reform is made in the stage of its first reader.
+static void lowerStage(Value value, std::optional<int64_t> stage) {
+  for (auto op = value.getDefiningOp<ReformOp>(); op && stage;
+       op = op.getInput().getDefiningOp<ReformOp>()) {
+    std::optional<int64_t> known = getPlannedStage(op);
+    if (!known || *known <= *stage)
+      return;
+    setPlannedStage(op, *stage);
+  }
+}
+
+void ApplySignaturesPass::markWaits(ArrayRef<ReformOp> chain,
+                                    const PlannedWait *wait) const {
+  if (!wait)
+    return;
+  unsigned number = 0;
+  for (ReformOp op : chain) {
+    Forms from = getForms(op.getInput().getType(), mesh);
+    Forms to = getForms(op.getType(), mesh);
+    std::optional<unsigned> axis = getReformedAxis(mesh, from, to);
+    if (!axis || mesh.isTime(*axis) || from[*axis].isFull())
+      continue;
+    ArrayRef<double> pieces;
+    if (number < wait->pieces.size())
+      pieces = wait->pieces[number++];
+    op->setAttr(kWaitsAttrName,
+                DenseF64ArrayAttr::get(op.getContext(), pieces));
+  }
+}
+
+/// Makes `source`, which is `value` or was made of it, into `forms` on the way
+/// that the plan names; behind `source` if it is `early`.
+Value ApplySignaturesPass::build(Value value, Value source, const Forms &forms,
+                                 StringRef pass, const Reader &reader,
+                                 bool early) {
+  const PlannedCopy *copy = copies.find(value, forms, reader.pass);
+  SmallVector<Forms> path{forms};
+  if (copy && copy->path.front() == getForms(source.getType(), mesh))
+    path.assign(copy->path.begin() + 1, copy->path.end());
+  OpBuilder builder(reader.op);
+  if (early)
+    builder.setInsertionPointAfter(source.getDefiningOp());
+  Location loc = (early ? value.getDefiningOp() : reader.op)->getLoc();
+  SmallVector<ReformOp> chain;
+  for (const Forms &next : path) {
+    auto type = withForms(cast<RankedTensorType>(value.getType()), mesh, next);
+    auto reform = ReformOp::create(builder, loc, type, source);
+    if (!pass.empty())
+      reform->setAttr(NNDialect::kPassAttrName, builder.getStringAttr(pass));
+    if (reader.stage)
+      setPlannedStage(reform, *reader.stage);
+    chain.push_back(reform);
+    source = reform;
+  }
+  if (reader.stage && reader.pass == "update")
+    markWaits(chain, copies.findWait(value, forms));
+  made[value].push_back({Key(source.getType(), pass), source});
+  return source;
 }
 
 Value ApplySignaturesPass::reform(Value value, const Forms &forms,
-                                  Operation *op, StringRef pass) {
+                                  const Reader &reader) {
   if (getForms(value.getType(), mesh) == forms)
     return value;
   Operation *producer = value.getDefiningOp();
-  bool early = producer && pass == "update";
-  if (early)
-    pass = getPass(producer);
-  auto type = withForms(cast<RankedTensorType>(value.getType()), mesh, forms);
-  if (Value known = findMade(value, forms, pass))
+  bool early = producer && reader.pass == "update";
+  StringRef pass = early ? getPass(producer) : reader.pass;
+  if (Value known = findMade(value, forms, pass)) {
+    lowerStage(known, reader.stage);
     return known;
+  }
   if (Value kept = findKept(value, forms))
     return kept;
-  Value source = early ? value : findSource(value, forms, pass);
-  OpBuilder builder(op);
-  if (early)
-    builder.setInsertionPointAfter(producer);
-  auto reform = ReformOp::create(builder, (early ? producer : op)->getLoc(),
-                                 type, source);
-  if (!pass.empty())
-    reform->setAttr(NNDialect::kPassAttrName, builder.getStringAttr(pass));
-  made[value].push_back({Key(type, pass), reform});
-  return reform;
+  const PlannedCopy *copy = copies.find(value, forms, reader.pass);
+  Value source = value;
+  if (early && reader.stage)
+    source = sumOverTime(value, forms);
+  if (getForms(source.getType(), mesh) == forms)
+    return source;
+  bool isOwn = copy && copy->path.front() == getForms(source.getType(), mesh);
+  if (!isOwn && (!early || reader.stage))
+    if (Value other = getSource(value, copy, reader); other != value)
+      source = other;
+  return build(value, source, forms, pass, reader, early);
 }
 
 //===----------------------------------------------------------------------===//
@@ -301,7 +326,8 @@ LogicalResult ApplySignaturesPass::applyToOperator(Operation *op) {
     if (failed(checkForms(op, "operand " + Twine(index),
                           operand.get().getType(), mesh, forms)))
       return failure();
-    operand.set(reform(operand.get(), forms, op, getPass(op)));
+    operand.set(
+        reform(operand.get(), forms, {op, getPass(op), getPlannedStage(op)}));
   }
   for (auto [index, result] : llvm::enumerate(op->getResults())) {
     const Forms &forms = planned->results[index];
@@ -325,7 +351,13 @@ LogicalResult ApplySignaturesPass::applyToResults(func::FuncOp step) {
                        operand.get().getType(), mesh);
     if (failed(forms))
       return failure();
-    operand.set(reform(operand.get(), *forms, ret, "update"));
+    std::optional<int64_t> stage;
+    if (auto planned =
+            step.getResultAttrOfType<IntegerAttr>(index, kStageAttrName))
+      stage = planned.getInt();
+    operand.set(reform(operand.get(), *forms, {ret, "update", stage}));
+    step.removeResultAttr(index,
+                          StringAttr::get(step.getContext(), kStageAttrName));
     step.removeResultAttr(index,
                           StringAttr::get(step.getContext(), kFormAttrName));
   }
@@ -337,13 +369,12 @@ LogicalResult ApplySignaturesPass::applyToResults(func::FuncOp step) {
 
 LogicalResult ApplySignaturesPass::runOnStep(func::FuncOp step) {
   made.clear();
-  copies.clear();
   mesh = getMesh(step);
   if (!mesh)
     return step.emitError()
            << "the module has no '" << SPMDDialect::kMeshAttrName
            << "', expected a mesh: run the plan stage first";
-  if (failed(readAllCopies(step)) || failed(applyToArguments(step)))
+  if (failed(copies.read(step, mesh)) || failed(applyToArguments(step)))
     return failure();
   for (Operation &op :
        llvm::make_early_inc_range(step.getBody().front().without_terminator()))

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "ReformPath.h"
+#include "tandem/Analysis/Bytes.h"
+#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Shard/Shard.h"
 #include "tandem/Transforms/StepPass.h"
@@ -28,6 +30,8 @@ public:
 
 private:
   LogicalResult split(ReformOp reform);
+  void markPlanned(ReformOp step) const;
+  double getSeconds(ReformOp step, unsigned axis) const;
   using Path = SmallVector<RankedTensorType>;
   /// The search, once per pair of types.
   const std::optional<Path> &find(RankedTensorType from, RankedTensorType to);
@@ -47,7 +51,56 @@ SplitReformsPass::find(RankedTensorType from, RankedTensorType to) {
   return it->second;
 }
 
+/// The price of a change along `axis` (Cost/SearchProblem.h, `ChangeRate`):
+/// bytes are those of one device and strand if the axis were `full`.
+double SplitReformsPass::getSeconds(ReformOp step, unsigned axis) const {
+  auto prices =
+      step->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(
+          kPricesAttrName);
+  auto axes = prices ? prices.getAs<DictionaryAttr>("axes") : DictionaryAttr();
+  Forms from = getForms(step.getInput().getType(), mesh);
+  Forms to = getForms(step.getType(), mesh);
+  if (!axes || from[axis].isFull())
+    return 0;
+  auto rates = axes.getAs<DenseF64ArrayAttr>(mesh.getName(axis));
+  if (!rates || rates.size() != 9)
+    return 0;
+  double bytes = getBytes(step.getType());
+  for (unsigned other = 0; other < mesh.getNumAxes(); ++other)
+    if (other != axis && from[other].isGather())
+      bytes /= mesh.getSize(other);
+  // All-gather, reduce-scatter, all-reduce, all-to-all.
+  unsigned kind = from[axis].isReduce() ? (to[axis].isFull() ? 2 : 1)
+                                        : (to[axis].isFull() ? 0 : 3);
+  return rates[1 + 2 * kind] + bytes * rates[2 + 2 * kind];
+}
+
+/// Notes where strands join, and what the plan counts for the change. The sum
+/// of a gradient, in the stage that makes it, is no join.
+void SplitReformsPass::markPlanned(ReformOp step) const {
+  std::optional<int64_t> stage = getPlannedStage(step);
+  auto axis = getReformedAxis(mesh, getForms(step.getInput().getType(), mesh),
+                              getForms(step.getType(), mesh));
+  if (!axis)
+    return;
+  bool isSlice = getForms(step.getInput().getType(), mesh)[*axis].isFull();
+  Operation *producer = step.getInput().getDefiningOp();
+  bool isSum = producer && !isa<ReformOp>(producer) &&
+               getPlannedStage(producer) == stage;
+  if (stage && mesh.isTime(*axis) && !isSlice && !isSum)
+    step->setAttr(kJoinsAttrName, UnitAttr::get(step.getContext()));
+  if (double seconds = getSeconds(step, *axis))
+    setPlannedSeconds(step, seconds);
+}
+
 LogicalResult SplitReformsPass::split(ReformOp reform) {
+  // What a plan names is one change already.
+  if (getPlannedStage(reform) &&
+      getReformedAxis(mesh, getForms(reform.getInput().getType(), mesh),
+                      getForms(reform.getType(), mesh))) {
+    markPlanned(reform);
+    return success();
+  }
   const auto &path = find(reform.getInput().getType(), reform.getType());
   if (!path)
     return reform.emitError()
@@ -68,6 +121,9 @@ LogicalResult SplitReformsPass::split(ReformOp reform) {
     auto step = ReformOp::create(builder, reform.getLoc(), type, value);
     if (pass)
       step->setAttr(NNDialect::kPassAttrName, pass);
+    if (std::optional<int64_t> stage = getPlannedStage(reform))
+      setPlannedStage(step, *stage);
+    markPlanned(step);
     made[value].push_back(step);
     value = step;
   }

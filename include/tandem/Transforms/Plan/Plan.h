@@ -14,7 +14,13 @@
 //  * `spmd.signature` on each operator: one string per axis, in mesh order;
 //  * `spmd.form` on arguments and results that are not `full` everywhere;
 //  * `spmd.copies` where a search says that a copy in other forms is kept for a
-//    later pass, or made of another copy.
+//    later pass, made of another copy, or made by several changes: texts
+//    `RESULT PASS [kept] FORMS -> ... -> FORMS`;
+//  * `spmd.waits` where the collectives between a gradient and its update wait:
+//    texts `RESULT FORMS [in STAGE/STRAND SHARE, ...]`, the slots in which it
+//    is sent and the share that is done behind each; of several collectives in
+//    a row one list each, with `then` between them;
+//  * `sched.stage`, and if asked for seconds and prices (PlannedOrder.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -86,6 +92,11 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
   Option<bool> costsPlan{
       *this, "cost", llvm::cl::desc("say what the plan costs, on the cluster"),
       llvm::cl::init(false)};
+  Option<bool> seconds{
+      *this, "seconds",
+      llvm::cl::desc("write what the plan counts for each operator, on the "
+                     "cluster, for --tandem-timeline"),
+      llvm::cl::init(false)};
   Option<std::string> problemOut{
       *this, "problem-out",
       llvm::cl::desc("write the search problem to this file"),
@@ -112,6 +123,7 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
 constexpr llvm::StringLiteral kFormAttrName = "spmd.form";
 constexpr llvm::StringLiteral kPlanHashAttrName = "spmd.plan_hash";
 constexpr llvm::StringLiteral kCopiesAttrName = "spmd.copies";
+constexpr llvm::StringLiteral kPlannedWaitsAttrName = "spmd.waits";
 
 /// Plans by the options. A plan file brings its own mesh and number of
 /// microbatches; naming another mesh beside it is an error.

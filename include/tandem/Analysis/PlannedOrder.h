@@ -1,0 +1,72 @@
+//===- PlannedOrder.h - when a plan wants operators to run ------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a search decided beside signatures, as attributes that live from `plan`
+// to `schedule`. A step without them is scheduled by its own rules.
+//
+//   sched.stage    the plan's stage, on operators, reforms, collectives and, as
+//                  result attribute, on what is returned
+//   sched.waits    on the collectives between a gradient and its update that
+//                  wait: array<f64: stage, strand, share, ...>, the slot of
+//                  each piece and the share of the collective that is done
+//                  behind it; the last one is 1
+//   sched.joins    on changes over time that bring the strands together
+//
+// For predictions only, where the plan was priced with `seconds`:
+//
+//   sched.seconds  what the plan counts for an operator, once per strand; what
+//                  an operator was taken apart into has it in each part, with
+//                  one `nn.id`
+//   sched.latency  seconds of `sched.seconds` that are the latency of a further
+//                  piece, in which nothing is sent
+//   sched.prices   on the module: {cost = s, compute_slowdown, collective_
+//                  slowdown, piece = s, and per axis its queue and, per kind of
+//                  change (Cost/SearchProblem.h), latency in s and s/B}
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_ANALYSIS_PLANNEDORDER_H
+#define TANDEM_ANALYSIS_PLANNEDORDER_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Operation.h"
+#include <optional>
+
+namespace tandem {
+
+constexpr llvm::StringLiteral kStageAttrName = "sched.stage";
+constexpr llvm::StringLiteral kWaitsAttrName = "sched.waits";
+constexpr llvm::StringLiteral kJoinsAttrName = "sched.joins";
+constexpr llvm::StringLiteral kSecondsAttrName = "sched.seconds";
+constexpr llvm::StringLiteral kLatencyAttrName = "sched.latency";
+constexpr llvm::StringLiteral kPricesAttrName = "sched.prices";
+
+/// The plan's stage of `op`; none if the plan says nothing.
+inline std::optional<int64_t> getPlannedStage(mlir::Operation *op) {
+  auto stage = op->getAttrOfType<mlir::IntegerAttr>(kStageAttrName);
+  return stage ? std::optional(stage.getInt()) : std::nullopt;
+}
+
+inline void setPlannedStage(mlir::Operation *op, int64_t stage) {
+  auto i64 = mlir::IntegerType::get(op->getContext(), 64);
+  op->setAttr(kStageAttrName, mlir::IntegerAttr::get(i64, stage));
+}
+
+/// Seconds that the plan counts for `op`; 0 if it says nothing.
+inline double getPlannedSeconds(mlir::Operation *op) {
+  auto seconds = op->getAttrOfType<mlir::FloatAttr>(kSecondsAttrName);
+  return seconds ? seconds.getValueAsDouble() : 0;
+}
+
+inline void setPlannedSeconds(mlir::Operation *op, double seconds) {
+  auto f64 = mlir::Float64Type::get(op->getContext());
+  op->setAttr(kSecondsAttrName, mlir::FloatAttr::get(f64, seconds));
+}
+
+} // namespace tandem
+
+#endif // TANDEM_ANALYSIS_PLANNEDORDER_H

@@ -1,0 +1,245 @@
+//===- FollowPlan.cpp - the slots of a plan's stages ----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Roles.h"
+#include "Slot.h"
+#include "tandem/Analysis/PlannedOrder.h"
+#include "tandem/Transforms/Schedule/Schedule.h"
+#include "tandem/Transforms/StepPass.h"
+
+using namespace mlir;
+using namespace tandem;
+
+namespace {
+/// What the slots of a plan follow from: stages on operators, and for each
+/// stage whether it runs in one strand (Cost/Cost.h, *Strands*).
+class PlanFollower {
+public:
+  explicit PlanFollower(func::FuncOp step);
+  LogicalResult run();
+
+private:
+  void findStrands();
+  void hurryLoss();
+  bool isOneStrand(int64_t stage) const { return !hasStrands.contains(stage); }
+  bool isSerial(int64_t stage, int64_t strand) const;
+  int64_t getStrandOf(Operation *op, int64_t stage) const;
+  std::optional<Slot> getPlanned(Operation *op) const;
+  std::optional<Slot> getSource(Operation *op) const;
+  Slot getWaiting(Operation *op, ArrayRef<double> pieces) const;
+  std::optional<Slot> getFirstReader(Operation *op, bool &isComm) const;
+  void placeUnplanned();
+  LogicalResult verify(Operation *op) const;
+
+  func::FuncOp step;
+  Block &block;
+  /// Stages whose strands run one after the other.
+  llvm::DenseSet<int64_t> hasStrands;
+  int64_t numStrands = 1;
+  llvm::DenseMap<Operation *, Slot> slots;
+};
+
+struct FollowPlanPass : StepPass<FollowPlanPass> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FollowPlanPass)
+  StringRef getArgument() const override { return "tandem-follow-plan"; }
+  StringRef getDescription() const override {
+    return "Gives each operator the slot of its stage in the plan, if the plan "
+           "has stages";
+  }
+  LogicalResult runOnStep(func::FuncOp step) override {
+    return isPlanned(step) ? PlanFollower(step).run() : success();
+  }
+};
+} // namespace
+
+bool tandem::isPlanned(func::FuncOp step) {
+  return llvm::any_of(step.getBody().front(),
+                      [](Operation &op) { return op.hasAttr(kStageAttrName); });
+}
+
+/// Whether `op` only changes how a tensor lies: a part of a change of form.
+static bool isPartOfChange(Operation *op) {
+  return !op->hasAttr("nn.id") && isMove(op);
+}
+
+PlanFollower::PlanFollower(func::FuncOp step)
+    : step(step), block(step.getBody().front()) {
+  for (Operation &op : block)
+    numStrands = std::max(numStrands, getStrand(&op).value_or(0) + 1);
+}
+
+/// A stage has strands if something of it is there once per strand, and none of
+/// its changes brings them together.
+void PlanFollower::findStrands() {
+  llvm::DenseSet<int64_t> joined;
+  for (Operation &op : block.without_terminator()) {
+    std::optional<int64_t> stage = getPlannedStage(&op);
+    if (!stage)
+      continue;
+    if (op.hasAttr(kJoinsAttrName))
+      joined.insert(*stage);
+    else if (getStrand(&op))
+      hasStrands.insert(*stage);
+  }
+  for (int64_t stage : joined)
+    hasStrands.erase(stage);
+}
+
+/// Nothing is updated before the loss is known, so its collectives are in the
+/// stage of the first update at the latest.
+void PlanFollower::hurryLoss() {
+  std::optional<int64_t> first;
+  for (Operation &op : block.without_terminator())
+    if (std::optional<int64_t> stage = getPlannedStage(&op);
+        stage && isUpdate(&op) && !isCollective(&op) && !isPartOfChange(&op))
+      first = std::min(first.value_or(*stage), *stage);
+  for (Operation *op = findLoss(step); op && first;
+       op = op->getOperand(0).getDefiningOp()) {
+    std::optional<int64_t> stage = getPlannedStage(op);
+    if (!(isCollective(op) || isPartOfChange(op)) || !stage || *stage <= *first)
+      return;
+    setPlannedStage(op, *first);
+  }
+}
+
+/// Whether the collectives of a slot follow the computation of the slot before,
+/// so that what waits goes before them.
+bool PlanFollower::isSerial(int64_t stage, int64_t strand) const {
+  return isOneStrand(stage) ||
+         (strand == 0 && stage > 0 && isOneStrand(stage - 1));
+}
+
+/// What strands share runs with the first of them, or with the last one that it
+/// reads: the sum of a gradient.
+int64_t PlanFollower::getStrandOf(Operation *op, int64_t stage) const {
+  if (isOneStrand(stage))
+    return 0;
+  if (std::optional<int64_t> strand = getStrand(op))
+    return *strand;
+  int64_t strand = 0;
+  for (Value operand : op->getOperands())
+    if (auto it = slots.find(operand.getDefiningOp());
+        it != slots.end() && it->second.stage == stage)
+      strand = std::max(strand, it->second.strand);
+  return strand;
+}
+
+/// The slot of what `op` sends, behind moves.
+std::optional<Slot> PlanFollower::getSource(Operation *op) const {
+  Operation *producer = op->getOperand(0).getDefiningOp();
+  while (producer && !slots.contains(producer) && isPartOfChange(producer))
+    producer = producer->getOperand(0).getDefiningOp();
+  auto it = slots.find(producer);
+  return it == slots.end() ? std::nullopt : std::optional(it->second);
+}
+
+/// The slot of a waiting piece; where the plan names none, that behind its
+/// operand's. What the computation beside a serial slot makes goes behind the
+/// slot's own collectives, which wait for that computation as well.
+Slot PlanFollower::getWaiting(Operation *op, ArrayRef<double> pieces) const {
+  std::optional<Slot> source = getSource(op);
+  if (pieces.size() < 3)
+    return {source ? source->stage + 1 : getPlannedStage(op).value_or(0), 0,
+            Lane::Waiting};
+  int64_t stage = pieces[0], strand = isOneStrand(stage) ? 0 : pieces[1];
+  int64_t last = isOneStrand(stage - 1) ? 0 : numStrands - 1;
+  std::pair<int64_t, int64_t> before(stage, strand - 1);
+  if (strand == 0)
+    before = {stage - 1, last};
+  bool isReady = !source || std::pair(source->stage, source->strand) < before;
+  return {stage, strand,
+          isReady && isSerial(stage, strand) ? Lane::Early : Lane::Waiting};
+}
+
+std::optional<Slot> PlanFollower::getPlanned(Operation *op) const {
+  if (auto pieces = op->getAttrOfType<DenseF64ArrayAttr>(kWaitsAttrName))
+    return getWaiting(op, pieces);
+  std::optional<int64_t> stage = getPlannedStage(op);
+  if (!stage)
+    return std::nullopt;
+  return Slot{*stage, getStrandOf(op, *stage),
+              isCollective(op) ? Lane::Comm : Lane::Compute};
+}
+
+/// The first slot that reads `op`, and whether it is a step of the comm queue.
+std::optional<Slot> PlanFollower::getFirstReader(Operation *op,
+                                                 bool &isComm) const {
+  std::optional<Slot> first;
+  for (Operation *user : op->getUsers()) {
+    auto it = slots.find(user);
+    if (it == slots.end() || (first && *first < it->second))
+      continue;
+    first = it->second;
+    isComm = it->second.lane != Lane::Compute;
+  }
+  return first;
+}
+
+/// Operators of no group (scalars, masks) run where they are first read. What
+/// prepares a collective's operand runs before it on its queue, so that it does
+/// not wait for the computation beside it.
+void PlanFollower::placeUnplanned() {
+  Slot last;
+  for (auto &[op, slot] : slots)
+    last = std::max(last, slot);
+  last.lane = Lane::Compute;
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    if (isSource(&op))
+      continue;
+    bool isPart = isPartOfChange(&op), isComm = false;
+    std::optional<Slot> reader = getFirstReader(&op, isComm);
+    auto own = slots.find(&op);
+    if (own != slots.end()) {
+      if (isPart && isComm && !(own->second < *reader))
+        own->second = *reader;
+      continue;
+    }
+    Slot slot = reader.value_or(last);
+    if (!isPart || !isComm)
+      slot.lane = Lane::Compute;
+    slots[&op] = slot;
+  }
+}
+
+LogicalResult PlanFollower::verify(Operation *op) const {
+  auto it = slots.find(op);
+  if (it == slots.end())
+    return success();
+  for (Value operand : op->getOperands()) {
+    auto made = slots.find(operand.getDefiningOp());
+    if (made == slots.end() || !(it->second < made->second))
+      continue;
+    return op->emitError()
+           << "runs in stage " << it->second.stage << ", strand "
+           << it->second.strand << ", but reads what stage "
+           << made->second.stage << ", strand " << made->second.strand
+           << " makes; expected a plan whose stages follow each other, with "
+              "collectives in a later stage than their operands";
+  }
+  return success();
+}
+
+LogicalResult PlanFollower::run() {
+  hurryLoss();
+  findStrands();
+  for (Operation &op : block.without_terminator())
+    if (!isSource(&op))
+      if (std::optional<Slot> slot = getPlanned(&op))
+        slots[&op] = *slot;
+  placeUnplanned();
+  for (Operation &op : block.without_terminator()) {
+    if (failed(verify(&op)))
+      return failure();
+    if (auto it = slots.find(&op); it != slots.end())
+      setSlot(&op, it->second);
+  }
+  return success();
+}
+
+std::unique_ptr<Pass> tandem::createFollowPlanPass() {
+  return std::make_unique<FollowPlanPass>();
+}

@@ -1,0 +1,198 @@
+//===- Timeline.cpp - how long the steps take -----------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Two queues work off their steps in order; a step begins when the events that
+// it awaits have happened. While both work, computation runs at 1 / a of its
+// speed and communication at 1 / b (a, b: the slow-downs of the problem), which
+// gives the slots of Cost/Slots.h: max(p + beta c, c + gamma p). Where that
+// would be slower than one after the other, it is one after the other. The
+// latency of a further piece of a collective disturbs nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#include "QueueClock.h"
+#include "Roles.h"
+#include "tandem/Analysis/PlannedOrder.h"
+#include "tandem/Transforms/Schedule/Schedule.h"
+#include "tandem/Transforms/StepPass.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <deque>
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace tandem;
+using sched::StepOp;
+
+namespace {
+/// What is left of a step, in seconds.
+struct Work {
+  StepOp step;
+  double latency = 0, seconds = 0;
+};
+
+struct Prices {
+  double cost = 0, computeSlowdown = 1, collectiveSlowdown = 1;
+  /// By axis.
+  llvm::StringMap<int64_t> queues;
+};
+
+class TimelineBuilder {
+public:
+  explicit TimelineBuilder(Prices prices) : prices(std::move(prices)) {}
+  double run(func::FuncOp function);
+
+private:
+  void addStep(StepOp step);
+  Work *getRunning(unsigned queue);
+  bool isReady(const Work &work) const;
+  void advance(Work *compute, Work *comm);
+
+  Prices prices;
+  std::array<std::deque<Work>, 2> queues;
+  llvm::DenseSet<Value> happened;
+  /// What was counted: a group's seconds stand on one operator, which may have
+  /// been taken apart.
+  std::set<std::pair<int64_t, int64_t>> counted;
+  double now = 0;
+};
+
+struct TimelinePass : StepPass<TimelinePass> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TimelinePass)
+  StringRef getArgument() const override { return "tandem-timeline"; }
+  StringRef getDescription() const override {
+    return "Says how long the steps take, by the durations of the plan";
+  }
+  LogicalResult runOnStep(func::FuncOp function) override;
+};
+} // namespace
+
+static std::optional<Prices> readPrices(func::FuncOp function) {
+  auto dictionary =
+      function->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(
+          kPricesAttrName);
+  if (!dictionary)
+    return std::nullopt;
+  auto get = [&](StringRef name, double otherwise) {
+    auto number = dictionary.getAs<FloatAttr>(name);
+    return number ? number.getValueAsDouble() : otherwise;
+  };
+  Prices prices;
+  prices.cost = get("cost", 0);
+  prices.computeSlowdown = std::max(1.0, get("compute_slowdown", 1));
+  prices.collectiveSlowdown = std::max(1.0, get("collective_slowdown", 1));
+  // Slower together than apart: half of the time for each.
+  if (1 / prices.computeSlowdown + 1 / prices.collectiveSlowdown <= 1)
+    prices.computeSlowdown = prices.collectiveSlowdown = 2;
+  if (auto axes = dictionary.getAs<DictionaryAttr>("axes"))
+    for (NamedAttribute axis : axes)
+      if (auto rates = dyn_cast<DenseF64ArrayAttr>(axis.getValue());
+          rates && !rates.empty())
+        prices.queues[axis.getName()] = rates[0];
+  return prices;
+}
+
+void TimelineBuilder::addStep(StepOp step) {
+  Work work{step, 0, 0};
+  std::map<int64_t, double> byQueue;
+  for (Operation &op : step.getBody().front()) {
+    double seconds = getPlannedSeconds(&op);
+    if (seconds == 0)
+      continue;
+    auto id = op.getAttrOfType<IntegerAttr>("nn.id");
+    if (id &&
+        !counted.insert({id.getInt(), getStrand(&op).value_or(-1)}).second)
+      continue;
+    if (auto latency = op.getAttrOfType<FloatAttr>(kLatencyAttrName)) {
+      work.latency += latency.getValueAsDouble();
+      seconds -= latency.getValueAsDouble();
+    }
+    int64_t queue = 0;
+    if (auto axes = op.getAttrOfType<ArrayAttr>("axes"); axes && !axes.empty())
+      queue = prices.queues.lookup(cast<StringAttr>(axes[0]).getValue());
+    byQueue[queue] += seconds;
+  }
+  // The collectives of a slot that have queues of their own run together.
+  for (auto [queue, seconds] : byQueue)
+    work.seconds = std::max(work.seconds, seconds);
+  queues[getIndex(step)].push_back(work);
+}
+
+bool TimelineBuilder::isReady(const Work &work) const {
+  StepOp step = work.step;
+  return llvm::all_of(step.getAfter(),
+                      [&](Value event) { return happened.contains(event); });
+}
+
+/// The step that the queue works on; null if it waits or is done. Steps that
+/// take no time end at once.
+Work *TimelineBuilder::getRunning(unsigned queue) {
+  while (!queues[queue].empty() && isReady(queues[queue].front())) {
+    Work &front = queues[queue].front();
+    if (front.latency > 0 || front.seconds > 0)
+      return &front;
+    happened.insert(front.step.getEvent());
+    queues[queue].pop_front();
+  }
+  return nullptr;
+}
+
+/// Up to the next end of a step, or of a latency.
+void TimelineBuilder::advance(Work *compute, Work *comm) {
+  bool overlaps = compute && comm && comm->latency == 0;
+  double computeSpeed = overlaps ? 1 / prices.computeSlowdown : 1;
+  double commSpeed = overlaps ? 1 / prices.collectiveSlowdown : 1;
+  double span = std::numeric_limits<double>::infinity();
+  if (compute)
+    span = compute->seconds / computeSpeed;
+  if (comm)
+    span = std::min(span, comm->latency > 0 ? comm->latency
+                                            : comm->seconds / commSpeed);
+  auto spend = [&](double &left, double speed) {
+    // What ends now ends, whatever the rounding.
+    left = left / speed <= span ? 0 : left - span * speed;
+  };
+  if (compute)
+    spend(compute->seconds, computeSpeed);
+  if (comm)
+    spend(comm->latency > 0 ? comm->latency : comm->seconds, commSpeed);
+  now += span;
+}
+
+double TimelineBuilder::run(func::FuncOp function) {
+  for (auto step : function.getBody().front().getOps<StepOp>())
+    addStep(step);
+  while (true) {
+    // An end on one queue may begin something on the other.
+    Work *compute = nullptr, *comm = nullptr;
+    size_t known;
+    do {
+      known = happened.size();
+      compute = getRunning(static_cast<unsigned>(sched::Queue::Compute));
+      comm = getRunning(static_cast<unsigned>(sched::Queue::Comm));
+    } while (known != happened.size());
+    if (!compute && !comm)
+      return now;
+    advance(compute, comm);
+  }
+}
+
+LogicalResult TimelinePass::runOnStep(func::FuncOp function) {
+  std::optional<Prices> prices = readPrices(function);
+  if (!prices)
+    return success();
+  double cost = prices->cost;
+  double seconds = TimelineBuilder(std::move(*prices)).run(function);
+  function.emitRemark() << "timeline " << llvm::formatv("{0:e9}", seconds).str()
+                        << " s, cost of the plan "
+                        << llvm::formatv("{0:e9}", cost).str() << " s";
+  return success();
+}
+
+std::unique_ptr<Pass> tandem::createTimelinePass() {
+  return std::make_unique<TimelinePass>();
+}

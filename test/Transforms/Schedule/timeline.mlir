@@ -1,0 +1,68 @@
+// RUN: tandem-opt %s --pass-pipeline='builtin.module(func.func(tandem-timeline))' --split-input-file --verify-diagnostics -o /dev/null
+
+// Two seconds of computation beside one of communication, each at half of its
+// speed: after two seconds the collective is done, the computation has one left.
+// Then the next computation, which awaits nothing else: 3 + 4. What an operator
+// was taken apart into counts once, a further strand again.
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh, sched.prices = {cost = 8.0 : f64, compute_slowdown = 2.0 : f64, collective_slowdown = 2.0 : f64, piece = 0.0 : f64, axes = {data = array<f64: 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0>}}} {
+  // expected-remark @+1 {{timeline 7.000000000e+00 s, cost of the plan 8.000000000e+00 s}}
+  func.func @step(%x: tensor<4xf64>) -> tensor<4xf64> {
+    %a, %ea = sched.step on compute stage 0 strand 0 {
+      %0 = nn.neg %x {nn.id = 0 : i64, nn.strand = 0 : i64, sched.seconds = 1.0 : f64} : (tensor<4xf64>) -> tensor<4xf64>
+      %1 = nn.neg %0 {nn.id = 0 : i64, nn.strand = 0 : i64, sched.seconds = 1.0 : f64} : (tensor<4xf64>) -> tensor<4xf64>
+      %2 = nn.neg %1 {nn.id = 0 : i64, nn.strand = 1 : i64, sched.seconds = 1.0 : f64} : (tensor<4xf64>) -> tensor<4xf64>
+      sched.yield %2 : tensor<4xf64>
+    } : tensor<4xf64>
+    %r, %er = sched.step on comm stage 1 strand 0 {
+      %0 = spmd.all_reduce %x over ["data"] {sched.seconds = 1.0 : f64} : tensor<4xf64> -> tensor<4xf64>
+      sched.yield %0 : tensor<4xf64>
+    } : tensor<4xf64>
+    %b, %eb = sched.step on compute stage 1 strand 0 after(%er) {
+      %0 = nn.add %a, %r {nn.id = 1 : i64, sched.seconds = 4.0 : f64} : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
+      sched.yield %0 : tensor<4xf64>
+    } : tensor<4xf64>
+    return %b : tensor<4xf64>
+  }
+}
+
+// -----
+
+// Collectives that await the computation come behind it. Two axes of one step
+// have queues of their own; the latency of a further piece disturbs nothing.
+
+#mesh = #spmd.mesh<a = 2, b = 2>
+module attributes {spmd.mesh = #mesh, sched.prices = {cost = 1.0 : f64, compute_slowdown = 1.5 : f64, collective_slowdown = 1.5 : f64, axes = {a = array<f64: 0.0>, b = array<f64: 1.0>}}} {
+  // expected-remark @+1 {{timeline 5.000000000e+00 s, cost of the plan 1.000000000e+00 s}}
+  func.func @step(%x: tensor<4xf64>) -> (tensor<4xf64>, tensor<4xf64>) {
+    %a, %ea = sched.step on compute stage 0 strand 0 {
+      %0 = nn.neg %x {nn.id = 0 : i64, sched.seconds = 2.0 : f64} : (tensor<4xf64>) -> tensor<4xf64>
+      sched.yield %0 : tensor<4xf64>
+    } : tensor<4xf64>
+    %p, %ep = sched.step on comm stage 0 strand 0 {
+      %0 = spmd.all_reduce %x over ["a"] {sched.latency = 2.0 : f64, sched.seconds = 2.0 : f64} : tensor<4xf64> -> tensor<4xf64>
+      sched.yield %0 : tensor<4xf64>
+    } : tensor<4xf64>
+    %r:2, %er = sched.step on comm stage 1 strand 0 after(%ea) {
+      %0 = spmd.all_reduce %a over ["a"] {sched.seconds = 3.0 : f64} : tensor<4xf64> -> tensor<4xf64>
+      %1 = spmd.all_reduce %a over ["b"] {sched.seconds = 1.0 : f64} : tensor<4xf64> -> tensor<4xf64>
+      sched.yield %0, %1 : tensor<4xf64>, tensor<4xf64>
+    } : tensor<4xf64>, tensor<4xf64>
+    return %r#0, %r#1 : tensor<4xf64>, tensor<4xf64>
+  }
+}
+
+// -----
+
+// Nothing is said where nothing was priced.
+
+module {
+  func.func @step(%x: tensor<4xf64>) -> tensor<4xf64> {
+    %a, %ea = sched.step on compute stage 0 strand 0 {
+      %0 = nn.neg %x : (tensor<4xf64>) -> tensor<4xf64>
+      sched.yield %0 : tensor<4xf64>
+    } : tensor<4xf64>
+    return %a : tensor<4xf64>
+  }
+}
