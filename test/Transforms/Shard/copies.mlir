@@ -43,3 +43,42 @@ module attributes {spmd.mesh = #mesh} {
     return %x : tensor<4xf32>
   }
 }
+
+// -----
+
+// A plan with stages: a reform is made in the stage of its first reader, in the
+// order of the plan, not of the text; the sum of a gradient over time in the
+// stage that makes it. Collectives that wait say when they are sent, and the way
+// of a copy is the plan's.
+
+#mesh = #spmd.mesh<data = 2, time micro = 2>
+module attributes {spmd.mesh = #mesh} {
+  // CHECK-LABEL: func.func @planned
+  func.func @planned(%x: tensor<4x4xf32> {spmd.form = #spmd.form<#mesh, data: gather(0)>},
+                     %w: tensor<4x4xf32>)
+      -> (tensor<4x4xf32> {sched.stage = 5 : i64}) {
+    // CHECK: %[[F:.*]] = spmd.reform %arg0 {nn.pass = "forward", sched.stage = 1 : i64}
+    // CHECK-NEXT: nn.neg %[[F]]
+    %0 = nn.neg %x {nn.pass = "forward", sched.stage = 3 : i64, spmd.signature = ["full -> full", "full -> full"]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // CHECK-NEXT: nn.exp %[[F]]
+    %1 = nn.exp %x {nn.pass = "forward", sched.stage = 1 : i64, spmd.signature = ["full -> full", "full -> full"]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // CHECK: %[[G:.*]] = nn.matmul
+    // CHECK-NEXT: %[[S:.*]] = spmd.reform %[[G]] {nn.pass = "backward", sched.stage = 4 : i64} : {{.*}}data: reduce, micro: reduce{{.*}} -> tensor<4x4xf32, #spmd.form<#mesh, data: reduce>>
+    // CHECK-NEXT: %[[R:.*]] = spmd.reform %[[S]] {nn.pass = "backward", sched.stage = 5 : i64, sched.waits = array<f64: 4.000000e+00, 1.000000e+00, 5.000000e-01, 5.000000e+00, 0.000000e+00, 1.000000e+00>} : {{.*}} -> tensor<4x4xf32, #spmd.form<#mesh, data: gather(1)>>
+    // CHECK-NEXT: %[[A:.*]] = spmd.reform %[[R]] {nn.pass = "backward", sched.stage = 5 : i64, sched.waits = array<f64: 5.000000e+00, 0.000000e+00, 1.000000e+00>} : {{.*}} -> tensor<4x4xf32>
+    // CHECK-NEXT: nn.add %arg1, %[[A]]
+    %2 = nn.matmul %0, %1 {nn.pass = "backward", sched.stage = 4 : i64, spmd.copies = ["0 update reduce, full -> gather(1), full -> full, full"], spmd.waits = ["0 full, full in 4/1 0.5, 5/0 1 then 5/0 1"], spmd.signature = ["gather(1), gather(0) -> reduce", "gather(1), gather(0) -> reduce"]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %3 = nn.add %w, %2 {nn.pass = "update", sched.stage = 5 : i64, spmd.signature = ["full, full -> full", "full, full -> full"]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %3 : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // expected-error @+1 {{has the wait "0 full in 3/0 0.5", expected 'RESULT FORMS [in STAGE/STRAND SHARE, ...]' with a form per axis of #spmd.mesh<data = 2> and shares that rise to 1}}
+  func.func @step(%x: tensor<4xf32> {spmd.waits = ["0 full in 3/0 0.5"]}) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
