@@ -47,13 +47,13 @@
 //
 //  Waiting. The changes between a gradient (a tensor made before the updates,
 //  summed if it is a sum over time) and its updates may wait, if they start
-//  from the gradient itself and join no strands. They enter a first-in first-out queue at the end
-//  of the slot in which the gradient's computation lies (order: that of the
-//  tensors' producers, then that of the copies' first uses). A later slot takes
-//  w = min(W, max(0, s - alpha)) seconds from it, s being the room, the longest
-//  communication beside which computation stays the longer side:
-//  p (1 - gamma) / (1 - beta) - c in an overlapped slot, and
-//  p (1 - gamma) / (1 - beta), with the overlapped slots' beta and gamma, in a
+//  from the gradient itself and join no strands. They enter a first-in
+//  first-out queue at the end of the slot in which the gradient's computation
+//  lies (order: that of the tensors' producers, then that of the copies' first
+//  uses). A later slot takes w = min(W, max(0, s - alpha)) seconds from it, s
+//  being the room, the longest communication beside which computation stays the
+//  longer side: p (1 - gamma) / (1 - beta) - c in an overlapped slot, and p (1
+//  - gamma) / (1 - beta), with the overlapped slots' beta and gamma, in a
 //  serial one; the slot grows by beta w. What is left before the first update
 //  is computed counts in full. With beta = 1 in overlapped slots there is no
 //  room.

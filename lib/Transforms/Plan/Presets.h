@@ -57,8 +57,8 @@ mlir::LogicalResult planByPreset(StepGraph &graph, llvm::StringRef preset,
 /// same, and of a preset whose own axis has found no parameter to split.
 void warnOfUnsplit(const StepGraph &graph, llvm::StringRef preset);
 
-/// Says, after a search, which axes do not divide the batch and which parameters
-/// no axis divides: they are kept whole.
+/// Says, after a search, which axes do not divide the batch and which
+/// parameters no axis divides: they are kept whole.
 void listUndivided(const StepGraph &graph);
 
 /// The stored forms of parameters and states on `axis`, and the policy for
