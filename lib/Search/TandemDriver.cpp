@@ -54,8 +54,9 @@ bool Driver::proceeds(double done) {
 
 /// Whether the best plan is good enough.
 bool Driver::isClosed() const {
-  return pool.best && pool.seconds - lowerBound <=
-                          std::max(kTolerance, options.gap) * pool.seconds;
+  return pool.best &&
+         pool.seconds <=
+             lowerBound * (1 + std::max(kTolerance, options.gap)) * (1 + 1e-12);
 }
 
 //===----------------------------------------------------------------------===//
@@ -190,16 +191,24 @@ unsigned Driver::getNumSweeps(uint64_t budget, const Relaxation &relaxation,
   return std::clamp<uint64_t>(sweeps, least, most);
 }
 
-double Driver::searchForms(const Weights &weights) {
+/// Makes a plan of what suits the weights, with so many sweeps. Returns its
+/// seconds; `values` are its forms.
+double Driver::searchForms(const Weights &weights, unsigned least,
+                           unsigned most, std::vector<unsigned> &values) {
   graph.setWeights(weights);
   // Messages of other prices are a worse start than none.
   folded.reset();
-  unsigned sweeps = getNumSweeps(kFormWork, folded, 3, 12);
+  unsigned sweeps = getNumSweeps(kFormWork, folded, least, most);
   for (unsigned i = 0; i < sweeps; ++i)
     folded.sweep();
-  std::vector<unsigned> values = folded.round();
+  values = folded.round();
   folded.descend(values, 4);
   return pool.offer(getSignatures(values));
+}
+
+double Driver::searchForms(const Weights &weights) {
+  std::vector<unsigned> values;
+  return searchForms(weights, 3, 12, values);
 }
 
 /// Changes one variable, and all that repeat it, and what lies next to them.
@@ -233,14 +242,8 @@ void Driver::improve() {
 //===----------------------------------------------------------------------===//
 
 void Driver::bound(const Weights &weights) {
-  graph.setWeights(weights);
-  folded.reset();
-  unsigned sweeps = getNumSweeps(kFormWork, folded, 6, 20);
-  for (unsigned i = 0; i < sweeps; ++i)
-    folded.sweep();
-  std::vector<unsigned> values = folded.round();
-  folded.descend(values, 4);
-  pool.offer(getSignatures(values));
+  std::vector<unsigned> values;
+  searchForms(weights, 6, 20, values);
   std::vector<unsigned> own(graph.variables.size());
   std::iota(own.begin(), own.end(), 0);
   Relaxation whole(graph, own);
@@ -374,7 +377,7 @@ void Driver::searchAddedUp() {
   // A limit of time, where one is given, is the only one.
   if (options.timeLimit == 0)
     limits.maxWork = kSumWork;
-  limits.gap = std::max(kTolerance, options.gap);
+  limits.gap = std::max(kTolerance, options.gap / (1 + options.gap));
   limits.takes = [&](const Plan &plan) { pool.offer(plan); };
   limits.proceeds = [&](double least) {
     lowerBound = std::max(lowerBound, least);
@@ -392,7 +395,8 @@ void Driver::searchExactly() {
   if (problem.operators.size() > kMaxExact || isClosed())
     return;
   LabelLimits limits;
-  limits.upperBound = pool.seconds * (1 + 1e-12);
+  // Plans that gain less than the gap are of no interest.
+  limits.upperBound = pool.seconds / (1 + options.gap) * (1 + 1e-12);
   limits.maxWork = uint64_t(1) << 26;
   limits.proceeds = [&](double done) { return proceeds(0.9 + 0.1 * done); };
   LabelResult labels = searchLabels(facts, table, limits);
@@ -402,8 +406,11 @@ void Driver::searchExactly() {
   if (!labels.isComplete)
     return;
   // What `cost` judges otherwise than the label did proves nothing: the label's
-  // seconds stay a bound, but another plan may lie between the two.
-  double bound = labels.plan ? labels.seconds : pool.seconds;
+  // seconds stay a bound, but another plan may lie between the two. A label
+  // that ended above the limit says nothing of those that were dropped there.
+  double bound = limits.upperBound / (1 + 1e-12);
+  if (labels.plan)
+    bound = std::min(bound, labels.seconds);
   isProven = pool.seconds <= bound * (1 + kTolerance) || !labels.plan;
   if (pool.best)
     lowerBound = std::max(lowerBound, std::min(bound, pool.seconds));
@@ -411,7 +418,7 @@ void Driver::searchExactly() {
 
 SearchResult Driver::finish() {
   if (!isProven)
-    pool.polish();
+    pool.polish([&] { return !isStopped && !isClosed() && proceeds(0.95); });
   SearchResult result;
   result.numVisited = pool.numPlans + numLabels;
   if (!pool.best) {

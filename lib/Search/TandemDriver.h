@@ -36,6 +36,8 @@ private:
   static unsigned getNumSweeps(uint64_t budget, const Relaxation &relaxation,
                                unsigned least, unsigned most);
   double searchForms(const Weights &weights);
+  double searchForms(const Weights &weights, unsigned least, unsigned most,
+                     std::vector<unsigned> &values);
   Weights getBestWeights() const;
   double getLeastComputation() const;
   void raiseBound();

@@ -15,6 +15,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Divisions that the dynamic program keeps per operator, while plans are
 /// compared and for the one that is returned.
 constexpr unsigned kQuickFront = 8, kCarefulFront = 256;
+/// Operators times plans that differ in one cut from the best one.
+constexpr uint64_t kCutWork = 2'000'000;
 
 void PlanPool::addTotals(const Plan &plan, const CostReport &report) {
   PlanTotals &sums = totals.emplace_back();
@@ -131,9 +133,62 @@ double PlanPool::offer(const Plan &plan) {
   return std::min(least, offer(plan.signatures));
 }
 
-void PlanPool::polish() {
+//===----------------------------------------------------------------------===//
+// Single cuts
+//===----------------------------------------------------------------------===//
+
+/// The best plan with another division, if that is better.
+bool PlanPool::tryCuts(std::vector<unsigned> ends) {
+  Plan other = *best;
+  other.stageEnds = std::move(ends);
+  cutWork += other.signatures.size();
+  std::string error;
+  std::optional<CostReport> report =
+      cost::cost(facts.problem, other, table, error);
+  if (!report || report->peak > facts.problem.memoryLimit ||
+      report->seconds >= seconds)
+    return false;
+  seconds = report->seconds;
+  best = std::move(other);
+  return true;
+}
+
+/// Goes once over all places of cuts; true if some change helped.
+bool PlanPool::improveCuts(const std::function<bool()> &proceeds) {
+  bool isBetter = false;
+  unsigned numOperators = facts.problem.operators.size();
+  for (unsigned op = 1; op < numOperators; ++op) {
+    if (cutWork > kCutWork || !proceeds())
+      return false;
+    // Without the cut; elsewhere up to the next ones; or with a cut.
+    std::vector<unsigned> ends = best->stageEnds;
+    auto place = std::lower_bound(ends.begin(), ends.end(), op);
+    if (*place != op) {
+      ends.insert(place, op);
+      isBetter |= tryCuts(std::move(ends));
+      continue;
+    }
+    unsigned first = place == ends.begin() ? 1 : *(place - 1) + 1;
+    unsigned last = *(place + 1);
+    ends.erase(place);
+    bool isMoved = tryCuts(ends);
+    for (unsigned to = first; to < last && !isMoved; ++to) {
+      if (to == op || cutWork > kCutWork)
+        continue;
+      std::vector<unsigned> moved = ends;
+      moved.insert(std::lower_bound(moved.begin(), moved.end(), to), to);
+      isMoved = tryCuts(std::move(moved));
+    }
+    isBetter |= isMoved;
+  }
+  return isBetter;
+}
+
+void PlanPool::polish(const std::function<bool()> &proceeds) {
   if (!best)
     return;
   Plan divided = *best;
   divide(divided, kCarefulFront);
+  while (proceeds() && improveCuts(proceeds))
+    continue;
 }

@@ -16,6 +16,7 @@
 
 #include "TandemStages.h"
 #include "tandem/Cost/Cost.h"
+#include <functional>
 
 namespace tandem::search {
 
@@ -40,8 +41,9 @@ public:
   /// Takes the plan as it is, and with better stages.
   double offer(const cost::Plan &plan);
 
-  /// Divides the best plan into stages once more, with more care.
-  void polish();
+  /// Divides the best plan into stages once more, with more care; then moves,
+  /// adds and removes single cuts while that helps and `proceeds` says so.
+  void polish(const std::function<bool()> &proceeds);
 
   /// The best plan so far and what it costs.
   std::optional<cost::Plan> best;
@@ -57,11 +59,14 @@ private:
   double divide(cost::Plan &plan, unsigned maxFront);
   double fit(cost::Plan &plan);
   bool dropKept(cost::Plan &plan, size_t count);
+  bool tryCuts(std::vector<unsigned> ends);
+  bool improveCuts(const std::function<bool()> &proceeds);
 
   const Facts &facts;
   cost::ChangeTable &table;
   FixedForms forms;
   StagePlanner stages;
+  uint64_t cutWork = 0;
 };
 
 } // namespace tandem::search

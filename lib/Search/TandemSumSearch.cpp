@@ -51,9 +51,10 @@ private:
   void take(const std::vector<unsigned> &choice);
   bool dropValues(Node &node);
   void branch(const Node &node);
-  bool isGood(double bound) const {
-    return bound >= result.seconds * (1 - limits.gap);
-  }
+  /// Choices that cost more are left out here and there, so that no bound can
+  /// be higher.
+  double getGoal() const { return result.seconds * (1 - limits.gap); }
+  bool isGood(double bound) const { return bound >= getGoal(); }
   bool proceeds();
 
   const Facts &facts;
@@ -84,8 +85,7 @@ private:
 bool SumSearch::proceeds() {
   // The node at hand has the least bound of those that were open.
   if (work > limits.maxWork || result.numNodes > limits.maxNodes ||
-      (limits.proceeds &&
-       !limits.proceeds(std::min(result.bound, result.seconds))))
+      (limits.proceeds && !limits.proceeds(std::min(result.bound, getGoal()))))
     isStopped = true;
   return !isStopped;
 }
@@ -142,7 +142,7 @@ double SumSearch::solve(const SumPrices &prices) {
   take(choice);
   least = dual->getLeast();
   double bound = dual->getBound();
-  double limit = result.seconds * (1 - limits.gap) + 2e-13 * model->forbidden;
+  double limit = getGoal() + 2e-13 * model->forbidden;
   // What was too much before is tried again only with much less between.
   if (limit - bound > 0.8 * hopeless)
     return bound;
@@ -206,7 +206,7 @@ bool SumSearch::raise(Node &node, bool isRoot) {
 /// Drops values that cost too much. True if that is enough to begin anew.
 bool SumSearch::dropValues(Node &node) {
   size_t before = 0, behind = 0;
-  double limit = result.seconds * (1 - limits.gap) + 1e-13 * model->forbidden;
+  double limit = getGoal() + 1e-13 * model->forbidden;
   for (unsigned i = 0; i < least.size(); ++i) {
     const std::vector<unsigned> &all = model->variables[i].values;
     for (unsigned j = 0; j < least[i].size(); ++j)
@@ -319,7 +319,7 @@ SumResult SumSearch::run(const std::vector<std::vector<unsigned>> &starts) {
   nodes.push_back(std::move(root));
   while (!open.empty()) {
     auto [bound, index] = *open.begin();
-    result.bound = std::min(std::max(result.bound, bound), result.seconds);
+    result.bound = std::min(std::max(result.bound, bound), getGoal());
     if (isGood(bound) || !proceeds())
       return result;
     open.erase(open.begin());
@@ -328,7 +328,7 @@ SumResult SumSearch::run(const std::vector<std::vector<unsigned>> &starts) {
     if (!expand(std::move(node)))
       return result;
   }
-  result.bound = result.seconds * (1 - limits.gap);
+  result.bound = getGoal();
   return result;
 }
 

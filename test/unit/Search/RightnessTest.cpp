@@ -243,6 +243,38 @@ TEST(Rightness, tandemIsAsGoodAsTheOracle) {
   checkAlgorithm(getTrials(), search::searchTandem);
 }
 
+/// A gap that is allowed is never exceeded, whatever was left out for it.
+TEST(Rightness, tandemStaysWithinItsGap) {
+  const std::vector<Trial> &trials = getTrials();
+  std::vector<std::string> errors(trials.size());
+  std::atomic<unsigned> numDearer = 0;
+  runParallel(trials.size(), [&](unsigned i) {
+    const Trial &trial = trials[i];
+    search::SearchOptions options;
+    options.gap = i % 3 == 0 ? 0.02 : i % 3 == 1 ? 0.1 : 0.3;
+    search::SearchResult result = search::searchTandem(trial.problem, options);
+    if (!result.plan) {
+      errors[i] = result.isInfeasible && std::isinf(trial.optimum)
+                      ? ""
+                      : "no plan: " + result.error;
+      return;
+    }
+    const Plan &plan = *result.plan;
+    numDearer += plan.cost > trial.optimum * (1 + kTolerance);
+    if (plan.cost > trial.optimum * (1 + options.gap) * (1 + kTolerance) ||
+        plan.cost > plan.lowerBound * (1 + options.gap) * (1 + kTolerance))
+      errors[i] = "further from the optimum than the gap";
+    if (plan.lowerBound > trial.optimum * (1 + kTolerance))
+      errors[i] = "the bound is above the optimum";
+  });
+  for (size_t i = 0; i < trials.size(); ++i)
+    EXPECT_EQ(errors[i], "") << describe(trials[i]);
+  // The gap is made use of.
+  std::printf("%u of %zu plans are dearer than the optimum\n", numDearer.load(),
+              trials.size());
+  EXPECT_GT(numDearer.load(), 5u);
+}
+
 /// Shared parameters, momentum, three space axes: where the search says that
 /// its plan is optimal, or that there is none, it is so; else its bound is one.
 TEST(Rightness, tandemClaimsWhatIsTrueOfRicherProblems) {

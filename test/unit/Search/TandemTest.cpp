@@ -161,14 +161,12 @@ static void checkBoundaries(const SearchProblem &problem, const Plan &plan) {
     std::vector<unsigned> removed = plan.stageEnds;
     removed.erase(removed.begin() + i);
     check(removed);
-    for (unsigned distance = 1; distance <= 3; ++distance)
-      for (bool forward : {false, true}) {
-        std::vector<unsigned> moved = plan.stageEnds;
-        moved[i] = forward ? moved[i] + distance
-                           : moved[i] - std::min(moved[i] - 1, distance);
-        if (moved[i] < numOperators)
-          check(moved);
-      }
+    for (unsigned to = i ? plan.stageEnds[i - 1] + 1 : 1;
+         to < plan.stageEnds[i + 1]; ++to) {
+      std::vector<unsigned> moved = plan.stageEnds;
+      moved[i] = to;
+      check(moved);
+    }
   }
 }
 
