@@ -102,10 +102,7 @@ def compile_step(folder, module):
     return compiled
 
 
-def train_in_tandem(folder, module, model, optimizer, batches, compiled):
-    from tandem import Step
-
-    step = Step(module, compiled.bytes, model, optimizer, compiled, seed=SEED)
+def train_in_tandem(folder, step, batches):
     with step.trace(folder / "timeline.json"):
         losses = train("Tandem", batches, lambda _, batch: step(batch))
     return losses, step.hidden_share()
@@ -128,12 +125,24 @@ def train_in_torch(file, model, optimizer, batches, random_calls):
     return train("PyTorch", batches, one)
 
 
+def make_step(folder, module, model, optimizer, compiled):
+    """The step, and why its plan is as it is."""
+    from tandem import Step
+
+    step = Step(module, compiled.bytes, model, optimizer, compiled, seed=SEED, cluster=CLUSTER)
+    print("Why: docs/planner.md says how to read this\n")
+    step.explain(folder / "why.json")
+    print()
+    return step
+
+
 def main():
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "demo").resolve()
     folder.mkdir(parents=True, exist_ok=True)
     file, model, optimizer, batches, module = load(folder)
     compiled = compile_step(folder, module)
-    losses, hidden = train_in_tandem(folder, module, model, optimizer, batches, compiled)
+    step = make_step(folder, module, model, optimizer, compiled)
+    losses, hidden = train_in_tandem(folder, step, batches)
     expected = train_in_torch(file, model, optimizer, batches, module.random_calls)
     largest = max(abs(a - b) for a, b in zip(losses, expected, strict=True))
     print(
@@ -146,6 +155,7 @@ def main():
         "step.mlir": "the captured training step",
         "step.safetensors": "its values and a few batches",
         "plan.txt": "the plan; --plan takes it",
+        "why.json": "why it is as it is: forms, the next best ones, collectives, memory",
         "step.tdm": "the Program: tandem-run step.tdm --data step.safetensors --steps 3",
         "timeline.json": "every command of every rank: open in https://ui.perfetto.dev",
     }.items():
