@@ -95,3 +95,33 @@ def test_plans_that_communicate_equal_eager(case):
 
 def test_every_case_of_a_search_is_listed():
     assert len(matrix.all_searches()) == len(matrix.VARIANTS) * (6 + 2)
+
+
+def test_mesh_auto_trains(root):
+    """The mesh comes from the cluster, and an old plan is a start for it."""
+    subject = matrix.subject_of(matrix.Case("mlp"))
+    cluster = root / "examples" / "clusters" / "laptop.yaml"
+    found = compile_module(subject.module, mesh="auto", micro=2, cluster=cluster)
+    table = [remark for remark in found.remarks if "  data=" in remark]
+    assert any("mesh auto: 4 devices" in remark for remark in found.remarks)
+    assert len(table) == 2 and {"data=4 ", "data=2,model=2 "} == {
+        mesh for mesh in ("data=4 ", "data=2,model=2 ") if any(mesh in line for line in table)
+    }
+    rows = matrix.judge_program(subject, found.bytes)
+    assert rows and all(row.passed for row in rows)
+
+
+def test_start_is_never_left_for_worse(tmp_path, root):
+    module = matrix.subject_of(matrix.Case("mlp")).module
+    options = {"mesh": "data=4", "micro": 2, "stop_after": "plan"}
+    first = compile_module(module, search="tandem", **options).plan
+    path = tmp_path / "plan.txt"
+    path.write_text(first)
+    again = compile_module(module, search="tandem", start=path, presets=False, **options).plan
+
+    def cost(plan):
+        return float(plan.partition("\ncost ")[2].split()[0])
+
+    assert cost(again) <= cost(first) * (1 + 1e-12)
+    with pytest.raises(CompileError, match="with no search, expected tandem or ilp"):
+        compile_module(module, start=path, **options)
