@@ -32,6 +32,7 @@ bench-step: build ## One rank against PyTorch on the same core
 bench-search: build ## The paper's findings about plans, search times (PROBLEMS=folder); also build/bench/search.json
 	@.venv/bin/python benchmarks/search_sweeps.py --check --json $(BUILD)/bench/search.json
 	@.venv/bin/python benchmarks/search.py $(PROBLEMS) --json $(BUILD)/bench/search.json
+	@.venv/bin/python benchmarks/search_optima.py --limit 120 --json $(BUILD)/bench/optima.json
 
 bench: bench-step bench-search ## All benchmarks
 

@@ -314,8 +314,7 @@ SumModel::getChoice(const std::vector<unsigned> &signatures) const {
 }
 
 /// Keeps copies up to the last pass that takes them or makes others of them.
-void SumModel::addCopies(Plan &plan, unsigned index,
-                         const std::vector<unsigned> &choice) {
+void SumModel::addCopies(Plan &plan, unsigned index) const {
   const SumFactor &factor = factors[index];
   const TensorFacts &info = facts.tensors[factor.tensor];
   auto getPass = [&](const TensorUse &use) {
@@ -377,7 +376,7 @@ Plan SumModel::getPlan(const std::vector<unsigned> &choice) {
   }
   plan.stageEnds.back() = variableOf.size();
   for (unsigned i = 0; i < factors.size(); ++i)
-    addCopies(plan, i, choice);
+    addCopies(plan, i);
   std::sort(plan.kept.begin(), plan.kept.end());
   std::sort(plan.waiting.begin(), plan.waiting.end());
   return plan;

@@ -136,8 +136,7 @@ private:
   void addEntry(SumTable &table, const std::vector<unsigned> &layouts,
                 const std::vector<Role> &roles,
                 std::vector<unsigned> &copies) const;
-  void addCopies(cost::Plan &plan, unsigned factor,
-                 const std::vector<unsigned> &choice);
+  void addCopies(cost::Plan &plan, unsigned factor) const;
   uint64_t getEntryOf(const SumFactor &factor,
                       const std::vector<unsigned> &choice) const;
   bool mayWait(unsigned tensor, const TensorUse &use) const;

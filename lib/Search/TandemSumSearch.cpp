@@ -22,6 +22,7 @@ constexpr double kMaxTree = 1 << 23;
 /// that are looked at.
 constexpr unsigned kSweeps = 40;
 constexpr double kLeastGain = 3e-4;
+constexpr uint64_t kSweepWork = 1'000'000'000;
 constexpr uint64_t kMaxSteps = 3'000'000;
 /// Means that are tried per node, at the root and elsewhere.
 constexpr unsigned kRootMeans = 40, kMeans = 12;
@@ -51,6 +52,7 @@ private:
   void take(const std::vector<unsigned> &choice);
   bool dropValues(Node &node);
   void branch(const Node &node);
+  void raiseBound(const Node &node);
   /// Choices that cost more are left out here and there, so that no bound can
   /// be higher.
   double getGoal() const { return result.seconds * (1 - limits.gap); }
@@ -100,6 +102,14 @@ void SumSearch::take(const std::vector<unsigned> &given) {
     limits.takes(model->getPlan(given));
 }
 
+/// The node at hand had the least bound of all that are open.
+void SumSearch::raiseBound(const Node &node) {
+  double bound = std::min(node.bound, getGoal());
+  if (!open.empty())
+    bound = std::min(bound, open.begin()->first);
+  result.bound = std::max(result.bound, bound);
+}
+
 SumPrices SumSearch::getMean(const Node &node) const {
   unsigned numOperators = facts.problem.operators.size();
   SumPrices mean;
@@ -128,7 +138,9 @@ double SumSearch::solve(const SumPrices &prices) {
     next->adopt(*dual);
   dual = std::move(next);
   double before = -kInfinity;
-  for (unsigned i = 0; i < kSweeps && proceeds(); ++i) {
+  uint64_t most =
+      std::clamp<uint64_t>(kSweepWork / (1 + dual->getWork()), 6, kSweeps);
+  for (unsigned i = 0; i < most && proceeds(); ++i) {
     dual->sweep();
     work += dual->getWork();
     if (i % 4 != 3)
@@ -169,6 +181,7 @@ bool SumSearch::raise(Node &node, bool isRoot) {
       return false;
     double before = node.bound, bound = solve(getMean(node)) - tolerance;
     node.bound = std::max(node.bound, bound);
+    raiseBound(node);
     unsigned worst = model->getWorst(choice);
     take(choice);
     if (isGood(node.bound))
