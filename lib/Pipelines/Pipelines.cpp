@@ -53,6 +53,13 @@ static void addVerifyNumbered(OpPassManager &manager) {
   manager.addPass(createVerifyStepPass(/*numbered=*/true));
 }
 
+/// A table can only be made of what is a step with a plan.
+static void addPrintPlan(OpPassManager &manager) {
+  addVerifyNumbered(manager);
+  manager.addPass(createVerifyPlanPass());
+  manager.addPass(createPrintPlanPass());
+}
+
 void registerPipelines() {
   registerImport();
   registerPlanPasses();
@@ -65,6 +72,9 @@ void registerPipelines() {
   registerKernelPasses();
   registerStage("tandem-plan", "Forms and signatures: the plan stage",
                 addVerifyNumbered, buildPlanPipeline);
+  static mlir::PassPipelineRegistration<> printPlan(
+      "tandem-print-plan", "Prints the plan as a table to standard error",
+      addPrintPlan);
   registerStage("tandem-localize",
                 "Per-device shapes and collectives: the localize stage",
                 nest<createVerifyShardedPass>, buildLocalizePipeline);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Pipelines/Pipelines.h"
 
 /// An error names its place; the operation behind it may be a whole step.
@@ -20,6 +21,8 @@ int main(int argc, char **argv) {
     arguments.insert(arguments.begin() + 1, quiet.data());
   mlir::DialectRegistry registry;
   tandem::registerDialects(registry);
+  // So that what a pass on kernels writes can be fed to the next one.
+  tandem::registerKernelDialects(registry);
   tandem::registerPipelines();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(arguments.size(), arguments.data(),

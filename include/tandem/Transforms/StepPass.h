@@ -10,12 +10,13 @@
 
 #include "mlir/Pass/Pass.h"
 #include "tandem/Analysis/StepBody.h"
+#include "tandem/Dialect/Sched/Sched.h"
 
 namespace tandem {
 
 /// A pass on a function that is straight code on tensors (`verifyStepBody`).
 /// IR can be edited by hand between any two passes, so each looks again; what
-/// is not so is an error, and the pass does not run.
+/// is not so is an error, and the pass does not run. Kernels are left alone.
 template <typename PassT>
 class StepPass
     : public mlir::PassWrapper<PassT, mlir::OperationPass<mlir::func::FuncOp>> {
@@ -26,6 +27,8 @@ protected:
 private:
   void runOnOperation() final {
     mlir::func::FuncOp step = this->getOperation();
+    if (step->hasAttr(sched::kKernelAttrName))
+      return;
     if (failed(verifyStepBody(step)) || failed(runOnStep(step)))
       this->signalPassFailure();
   }

@@ -249,7 +249,7 @@ static FailureOr<CompiledKernels> compile(ModuleOp module,
   (*kernels)->setAttrs(module->getAttrDictionary());
   builder.setInsertionPointToStart(kernels->getBody());
   for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(lower::kKernelAttrName))
+    if (function->hasAttr(sched::kKernelAttrName))
       builder.clone(*function);
   if (kernels->getBody()->empty())
     return CompiledKernels();

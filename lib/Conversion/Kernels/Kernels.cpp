@@ -19,6 +19,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
@@ -48,6 +49,12 @@ std::vector<std::string> tandem::getKernelAxes(func::FuncOp kernel) {
   // The order must not depend on how far the kernel has been lowered.
   llvm::sort(axes);
   return axes;
+}
+
+void tandem::registerKernelDialects(DialectRegistry &registry) {
+  registry.insert<arith::ArithDialect, cf::ControlFlowDialect,
+                  linalg::LinalgDialect, LLVM::LLVMDialect, math::MathDialect,
+                  scf::SCFDialect, tensor::TensorDialect>();
 }
 
 //===----------------------------------------------------------------------===//
@@ -119,10 +126,8 @@ public:
 private:
   static DialectRegistry getRegistry() {
     DialectRegistry registry;
-    registry.insert<arith::ArithDialect, cf::ControlFlowDialect,
-                    func::FuncDialect, linalg::LinalgDialect, LLVM::LLVMDialect,
-                    math::MathDialect, nn::NNDialect, scf::SCFDialect,
-                    spmd::SPMDDialect, tensor::TensorDialect>();
+    registerKernelDialects(registry);
+    registry.insert<func::FuncDialect, nn::NNDialect, spmd::SPMDDialect>();
     registerBuiltinDialectTranslation(registry);
     registerLLVMDialectTranslation(registry);
     return registry;

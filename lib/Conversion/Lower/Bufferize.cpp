@@ -32,7 +32,7 @@ class Bufferizer {
 public:
   explicit Bufferizer(func::FuncOp function)
       : function(function), builder(function.getContext()) {}
-  LogicalResult run();
+  void run();
 
 private:
   void bufferizeArguments();
@@ -281,7 +281,34 @@ void Bufferizer::storeResults(Operation *terminator) {
   func::ReturnOp::create(builder, terminator->getLoc(), places);
 }
 
-LogicalResult Bufferizer::run() {
+/// Whether `bufferize` knows the operator.
+static LogicalResult verifyOperator(Operation *op) {
+  if (isa<sched::MatmulOp, spmd::AllReduceOp, spmd::AllGatherOp,
+          spmd::ReduceScatterOp, spmd::AllToAllOp>(op) ||
+      isFreeView(op))
+    return success();
+  auto call = dyn_cast<func::CallOp>(op);
+  if (!call)
+    return op->emitError("operator '")
+           << op->getName()
+           << "' is not in a kernel (see --tandem-outline-kernels)";
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      call, call.getCalleeAttr());
+  if (!kernel.isExternal())
+    return success();
+  return op->emitError("calls @")
+         << call.getCallee() << ", which has no body, expected a kernel";
+}
+
+static LogicalResult verifyOperators(func::FuncOp function) {
+  for (auto step : function.getOps<sched::StepOp>())
+    for (Operation &op : step.getBody().front().without_terminator())
+      if (failed(verifyOperator(&op)))
+        return failure();
+  return success();
+}
+
+void Bufferizer::run() {
   bufferizeArguments();
   Block &old = function.getBody().front();
   for (auto step : old.getOps<sched::StepOp>())
@@ -300,15 +327,16 @@ LogicalResult Bufferizer::run() {
        llvm::make_early_inc_range(function.getOps<sched::RecordOp>()))
     if (record->use_empty())
       record->erase();
-  return success();
 }
 
 namespace {
 struct BufferizePass : impl::BufferizeBase<BufferizePass> {
   void runOnOperation() override {
     func::FuncOp function = getStepFunction(getOperation());
-    if (!function || failed(Bufferizer(function).run()))
-      signalPassFailure();
+    if (!function || failed(verifySteps(function)) ||
+        failed(verifyOperators(function)))
+      return signalPassFailure();
+    Bufferizer(function).run();
   }
 };
 } // namespace

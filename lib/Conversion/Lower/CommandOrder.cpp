@@ -12,6 +12,37 @@ using namespace mlir;
 
 namespace tandem::lower {
 
+static LogicalResult verifyBuffers(Operation *op, TypeRange types) {
+  for (Type type : types) {
+    auto buffer = dyn_cast<MemRefType>(type);
+    if (!isa<sched::EventType>(type) &&
+        (!buffer || !buffer.hasStaticShape() ||
+         !buffer.getElementType().isIntOrFloat()))
+      return op->emitError("has a value of type ")
+             << type
+             << ", expected a buffer of static shape (see --tandem-bufferize)";
+  }
+  return success();
+}
+
+LogicalResult verifyCommands(func::FuncOp function) {
+  if (!function.getBody().hasOneBlock())
+    return function.emitError("function @")
+           << function.getName() << " has several blocks, expected one";
+  if (failed(verifyBuffers(function, function.getArgumentTypes())))
+    return failure();
+  for (Operation &op : function.getBody().front()) {
+    if (!isa<sched::CommandOpInterface, sched::RecordOp, sched::WaitOp,
+             sched::ResultOp, sched::ViewOp, sched::AllocOp, func::ReturnOp>(
+            op))
+      return op.emitError("operator '")
+             << op.getName() << "' is left in the lowered step";
+    if (failed(verifyBuffers(&op, op.getResultTypes())))
+      return failure();
+  }
+  return success();
+}
+
 CommandOrder::CommandOrder(func::FuncOp function) {
   std::array<Clock, 2> known{};
   llvm::DenseMap<Value, Clock> events;

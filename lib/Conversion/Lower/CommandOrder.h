@@ -17,6 +17,10 @@ namespace tandem::lower {
 /// For each queue how many of its commands are done.
 using Clock = std::array<int64_t, 2>;
 
+/// Checks that `function` is a list of commands, events and buffers of static
+/// shape, as `tandem-bufferize` leaves it. Reports the first thing that is not.
+mlir::LogicalResult verifyCommands(mlir::func::FuncOp function);
+
 /// The order that queues and events give to the commands of a function: vector
 /// clocks, one component per queue.
 class CommandOrder {

@@ -152,7 +152,7 @@ struct ForwardDestinationsPass
     : impl::ForwardDestinationsBase<ForwardDestinationsPass> {
   void runOnOperation() override {
     func::FuncOp function = getStepFunction(getOperation());
-    if (!function)
+    if (!function || failed(verifyCommands(function)))
       return signalPassFailure();
     Forwarder forwarder(function);
     for (auto copy :

@@ -62,7 +62,7 @@ static void strip(func::FuncOp kernel) {
 /// `kernel`, or an equal one that is there already.
 func::FuncOp Outliner::share(func::FuncOp kernel) {
   strip(kernel);
-  kernel->setAttr(kKernelAttrName, UnitAttr::get(kernel.getContext()));
+  kernel->setAttr(sched::kKernelAttrName, UnitAttr::get(kernel.getContext()));
   std::string text;
   llvm::raw_string_ostream os(text);
   kernel.print(os, OpPrintingFlags().useLocalScope());
@@ -170,7 +170,7 @@ namespace {
 struct OutlineKernelsPass : impl::OutlineKernelsBase<OutlineKernelsPass> {
   void runOnOperation() override {
     func::FuncOp function = getStepFunction(getOperation());
-    if (!function)
+    if (!function || failed(verifySteps(function)))
       return signalPassFailure();
     Outliner outliner(getOperation());
     for (auto step : function.getOps<sched::StepOp>())

@@ -104,7 +104,7 @@ namespace {
 struct PlaceBuffersPass : impl::PlaceBuffersBase<PlaceBuffersPass> {
   void runOnOperation() override {
     func::FuncOp function = getStepFunction(getOperation());
-    if (!function)
+    if (!function || failed(verifyCommands(function)))
       return signalPassFailure();
     CommandOrder order(function);
     auto accesses = getAccesses(order);

@@ -144,7 +144,7 @@ namespace {
 struct SelectProductsPass : impl::SelectProductsBase<SelectProductsPass> {
   void runOnOperation() override {
     func::FuncOp function = getStepFunction(getOperation());
-    if (!function)
+    if (!function || failed(verifySteps(function)))
       return signalPassFailure();
     openSteps(function);
     SmallVector<nn::MatmulOp> products;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Steps.h"
+#include "tandem/Analysis/StepBody.h"
 
 using namespace mlir;
 
@@ -18,6 +19,17 @@ func::FuncOp getStepFunction(ModuleOp module) {
     return nullptr;
   }
   return function;
+}
+
+LogicalResult verifySteps(func::FuncOp function) {
+  if (failed(verifyStepBody(function)))
+    return failure();
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (!isa<sched::StepOp>(op))
+      return op.emitError("operator '")
+             << op.getName()
+             << "' stands outside of a sched.step (see --tandem-schedule)";
+  return success();
 }
 
 void openSteps(func::FuncOp function) {

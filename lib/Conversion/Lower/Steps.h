@@ -17,6 +17,10 @@ namespace tandem::lower {
 /// there is none.
 mlir::func::FuncOp getStepFunction(mlir::ModuleOp module);
 
+/// Checks that the body of `function` is straight code on tensors, all of it in
+/// steps. Reports the first thing that is not so, at its place.
+mlir::LogicalResult verifySteps(mlir::func::FuncOp function);
+
 /// Lets operators outside of a step use the values inside directly, in place of
 /// the step's results, which have no uses afterwards. The IR is invalid until
 /// `closeSteps`.

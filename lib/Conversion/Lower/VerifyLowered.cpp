@@ -17,20 +17,13 @@ namespace tandem::lower {
 #define GEN_PASS_DEF_VERIFYLOWERED
 #include "tandem/Conversion/Lower/Passes.h.inc"
 
-static LogicalResult verifyOp(Operation *op, int64_t arena) {
-  if (isa<sched::CommandOpInterface, sched::RecordOp, sched::WaitOp,
-          sched::ResultOp, sched::ViewOp, func::ReturnOp>(op))
-    return success();
-  auto alloc = dyn_cast<sched::AllocOp>(op);
-  if (!alloc)
-    return op->emitError("operator '")
-           << op->getName() << "' is left in the lowered step";
+static LogicalResult verifyPlace(sched::AllocOp alloc, int64_t arena) {
   int64_t bytes = countBytes(ValueRange(alloc.getBuffer()));
   if (!alloc.getOffset())
-    return op->emitError("buffer has no offset in the arena");
+    return alloc.emitError("buffer has no offset in the arena");
   int64_t offset = *alloc.getOffset();
   if (offset < 0 || offset + bytes > arena)
-    return op->emitError("buffer lies at bytes ")
+    return alloc.emitError("buffer lies at bytes ")
            << offset << " to " << offset + bytes << " of an arena of " << arena;
   return success();
 }
@@ -114,8 +107,8 @@ static LogicalResult verifyUses(ArrayRef<Access> uses,
 }
 
 static LogicalResult verify(func::FuncOp function, int64_t arena) {
-  for (Operation &op : function.getBody().front())
-    if (failed(verifyOp(&op, arena)))
+  for (auto alloc : function.getOps<sched::AllocOp>())
+    if (failed(verifyPlace(alloc, arena)))
       return failure();
   CommandOrder order(function);
   auto accesses = getAccesses(order);
@@ -139,9 +132,11 @@ struct VerifyLoweredPass : impl::VerifyLoweredBase<VerifyLoweredPass> {
   void runOnOperation() override {
     func::FuncOp function = getStepFunction(getOperation());
     auto arena = getOperation()->getAttrOfType<IntegerAttr>(kArenaAttrName);
-    if (function && !arena)
+    if (!function || failed(verifyCommands(function)))
+      return signalPassFailure();
+    if (!arena)
       getOperation().emitError("module has no attribute ") << kArenaAttrName;
-    if (!function || !arena || failed(verify(function, arena.getInt())))
+    if (!arena || failed(verify(function, arena.getInt())))
       signalPassFailure();
   }
 };

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/IR/Builders.h"
+#include "tandem/Analysis/StepBody.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -238,7 +239,11 @@ struct DecomposeNNPass
     return "softmax, layer_norm and their gradients become reductions and "
            "elementwise operators";
   }
-  void runOnOperation() override { decomposeNN(getOperation()); }
+  void runOnOperation() override {
+    if (failed(verifyStepBody(getOperation())))
+      return signalPassFailure();
+    decomposeNN(getOperation());
+  }
 };
 } // namespace
 

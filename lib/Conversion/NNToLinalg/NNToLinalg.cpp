@@ -13,6 +13,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "tandem/Analysis/StepBody.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -285,7 +286,8 @@ struct NNToLinalgPass : PassWrapper<NNToLinalgPass, OperationPass<ModuleOp>> {
   }
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(convertNNToLinalg(function)))
+      if (!function.isExternal() && (failed(verifyStepBody(function)) ||
+                                     failed(convertNNToLinalg(function))))
         return signalPassFailure();
   }
 };

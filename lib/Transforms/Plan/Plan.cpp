@@ -14,6 +14,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "tandem/Analysis/PlannedOrder.h"
+#include "tandem/Analysis/StepBody.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
 using namespace mlir;
@@ -287,9 +288,14 @@ static LogicalResult verifyOperator(Operation &op, MeshAttr mesh) {
     return emitError(op.getLoc())
            << op.getName() << " has " << (texts ? texts.size() : 0)
            << " signatures, expected one per axis of " << mesh;
-  Rule rule = cast<SignatureOpInterface>(op).getRule();
+  auto interface = dyn_cast<SignatureOpInterface>(op);
+  if (!interface)
+    return emitError(op.getLoc())
+           << op.getName() << " has no rule, expected an operator of nn";
+  Rule rule = interface.getRule();
   for (unsigned axis : mesh.getLayoutOrder()) {
-    StringRef text = cast<StringAttr>(texts[axis]).getValue();
+    auto string = dyn_cast<StringAttr>(texts[axis]);
+    StringRef text = string ? string.getValue() : "";
     FailureOr<Signature> signature = parseSignature(&op, text);
     if (failed(signature))
       return failure();
@@ -338,6 +344,8 @@ static LogicalResult verifyForm(func::FuncOp step, Attribute attribute,
 }
 
 static LogicalResult verifyStep(func::FuncOp step, MeshAttr mesh) {
+  if (failed(verifyStepBody(step)) || failed(verifyUnscheduled(step)))
+    return failure();
   for (unsigned i = 0; i < step.getNumArguments(); ++i)
     if (failed(verifyForm(step, step.getArgAttr(i, kFormAttrName),
                           step.getArgumentTypes()[i], mesh,
@@ -383,5 +391,4 @@ void tandem::buildPlanPipeline(OpPassManager &manager,
 
 void tandem::registerPlanPasses() {
   registerPass([] { return createVerifyPlanPass(); });
-  registerPass([] { return createPrintPlanPass(); });
 }

@@ -28,7 +28,10 @@ std::unique_ptr<mlir::Pass> createFastMathPass();
 std::unique_ptr<mlir::Pass> createApproximateMathPass();
 std::unique_ptr<mlir::Pass> createKernelsToLLVMPass();
 
-/// Registers them, and those of NNToLinalg.h, with `tandem-opt`.
+/// The dialects that these passes read and write, beside nn, spmd and func.
+void registerKernelDialects(mlir::DialectRegistry &registry);
+
+/// Registers the passes, and those of NNToLinalg.h, with `tandem-opt`.
 void registerKernelPasses();
 
 } // namespace tandem

@@ -39,8 +39,6 @@ namespace lower {
 
 /// The module attribute that says how large the arena is, in bytes.
 inline constexpr llvm::StringLiteral kArenaAttrName = "sched.arena";
-/// Marks the functions that are kernels.
-inline constexpr llvm::StringLiteral kKernelAttrName = "sched.kernel";
 
 } // namespace lower
 } // namespace tandem

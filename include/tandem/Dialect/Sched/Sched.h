@@ -28,4 +28,11 @@
 #define GET_OP_CLASSES
 #include "tandem/Dialect/Sched/SchedOps.h.inc"
 
+namespace tandem::sched {
+
+/// Marks the functions that are kernels of the step.
+inline constexpr llvm::StringLiteral kKernelAttrName = "sched.kernel";
+
+} // namespace tandem::sched
+
 #endif // TANDEM_DIALECT_SCHED_SCHED_H

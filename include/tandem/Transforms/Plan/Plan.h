@@ -131,7 +131,8 @@ std::unique_ptr<mlir::Pass> createPlanPass(const PlanOptions &options);
 /// Fails unless every operator has a signature per axis that its rule gives,
 /// and arguments and results have forms that divide their shapes.
 std::unique_ptr<mlir::Pass> createVerifyPlanPass();
-/// Prints the plan as a table to standard error (`printPlanTable`).
+/// Prints the plan as a table to standard error (`printPlanTable`). On a
+/// command line it is a pipeline, which verifies step and plan first.
 std::unique_ptr<mlir::Pass> createPrintPlanPass();
 
 /// The stage: plans, then verifies.
