@@ -29,9 +29,9 @@ static double countElements(Type type) {
 static double getFlopsPerElement(Operation *op) {
   if (isa<nn::PhiloxOp>(op))
     return 20; // ten rounds of two multiplications per four lanes
-  if (isa<nn::GeluOp, nn::GeluBackwardOp, nn::ExpOp, nn::ErfOp, nn::TanhOp,
-          nn::SigmoidOp, nn::SiluOp, nn::SiluBackwardOp, nn::LogOp, nn::PowOp>(
-          op))
+  if (isa<nn::GeluOp, nn::GeluBackwardOp, nn::ExpOp, nn::ErfOp, nn::ErfcOp,
+          nn::TanhOp, nn::SigmoidOp, nn::SiluOp, nn::SiluBackwardOp, nn::LogOp,
+          nn::PowOp>(op))
     return 10;
   if (isa<nn::SoftmaxOp, nn::LogSoftmaxOp, nn::LayerNormOp,
           nn::LayerNormBackwardOp>(op))

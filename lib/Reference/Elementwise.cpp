@@ -70,6 +70,9 @@ static FloatUnary getFloatUnary(Operation *op) {
       .Case([](AbsOp) { return [](double x) { return std::fabs(x); }; })
       .Case([](ExpOp) { return [](double x) { return std::exp(x); }; })
       .Case([](LogOp) { return [](double x) { return std::log(x); }; })
+      .Case([](Exp2Op) { return [](double x) { return std::exp2(x); }; })
+      .Case([](Log2Op) { return [](double x) { return std::log2(x); }; })
+      .Case([](Log10Op) { return [](double x) { return std::log10(x); }; })
       .Case([](Log1pOp) { return [](double x) { return std::log1p(x); }; })
       .Case([](Expm1Op) { return [](double x) { return std::expm1(x); }; })
       .Case([](SqrtOp) { return [](double x) { return std::sqrt(x); }; })
@@ -80,10 +83,10 @@ static FloatUnary getFloatUnary(Operation *op) {
       .Case([](TanhOp) { return [](double x) { return std::tanh(x); }; })
       .Case([](SigmoidOp) { return [](double x) { return sigmoid(x); }; })
       .Case([](ErfOp) { return [](double x) { return std::erf(x); }; })
+      .Case([](ErfcOp) { return [](double x) { return std::erfc(x); }; })
       .Case([](SignOp) {
-        return [](double x) {
-          return x == 0 ? x : x > 0 ? 1.0 : x < 0 ? -1.0 : x;
-        };
+        // Of NaN 0, as PyTorch has it.
+        return [](double x) { return double((x > 0) - (x < 0)); };
       })
       .Case([](FloorOp) { return [](double x) { return std::floor(x); }; })
       .Case([](CeilOp) { return [](double x) { return std::ceil(x); }; })

@@ -11,6 +11,7 @@ from tandem.random import philox
 
 _FUNCTIONS = (torch.neg, torch.abs, torch.exp, torch.log, torch.log1p, torch.expm1, torch.sqrt)
 _FUNCTIONS += (torch.rsqrt, torch.reciprocal, torch.sin, torch.cos, torch.tanh, torch.sigmoid)
+_FUNCTIONS += (torch.erfc, torch.exp2, torch.log2, torch.log10)
 _FUNCTIONS += (torch.erf, torch.sign, torch.floor, torch.ceil, torch.round, torch.logical_not)
 _FUNCTIONS += (torch.relu, torch.add, torch.sub, torch.mul, torch.pow, torch.maximum)
 _FUNCTIONS += (torch.minimum, torch.remainder, torch.floor_divide, torch.atan2, torch.matmul)

@@ -50,12 +50,14 @@ def add_elementwise_cases():
         "neg",
         "abs",
         "exp",
+        "exp2",
         "expm1",
         "sin",
         "cos",
         "tanh",
         "sigmoid",
         "erf",
+        "erfc",
         "sign",
         "floor",
         "ceil",
@@ -64,7 +66,7 @@ def add_elementwise_cases():
         "reciprocal",
     ]:
         case(name, getattr(torch, name), x)
-    for name in ("log", "log1p", "sqrt", "rsqrt"):
+    for name in ("log", "log2", "log10", "log1p", "sqrt", "rsqrt"):
         case(name, getattr(torch, name), positive)
     case("round", torch.round, torch.tensor([0.5, 1.5, -0.5, -2.5, 2.4999], dtype=torch.float64))
     case("sign", torch.sign, torch.tensor([0.0, -0.0, 3.0, -1e-300], dtype=torch.float64))

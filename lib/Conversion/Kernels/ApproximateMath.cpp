@@ -14,30 +14,144 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 #include "llvm/ADT/StringSet.h"
+#include <numbers>
 
 using namespace mlir;
 using namespace tandem;
 
-/// sin and cos stay with the C library: the upstream polynomials lose all
+//===----------------------------------------------------------------------===//
+// Own expansions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Writes arithmetic on f32 and on its bits.
+class FloatWriter {
+public:
+  FloatWriter(OpBuilder &b, Location loc) : b(b), loc(loc) {}
+
+  Value constant(float value) {
+    return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value));
+  }
+  Value integer(int32_t value) {
+    return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value));
+  }
+  Value add(Value x, Value y) { return arith::AddFOp::create(b, loc, x, y); }
+  Value sub(Value x, Value y) { return arith::SubFOp::create(b, loc, x, y); }
+  Value mul(Value x, Value y) { return arith::MulFOp::create(b, loc, x, y); }
+  Value fma(Value x, Value y, Value z) {
+    return math::FmaOp::create(b, loc, x, y, z);
+  }
+  /// x < y ? a : c. A NaN takes `c`.
+  Value selectLess(Value x, Value y, Value a, Value c) {
+    Value less = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, x, y);
+    return arith::SelectOp::create(b, loc, less, a, c);
+  }
+  Value toBits(Value x) {
+    return arith::BitcastOp::create(b, loc, b.getI32Type(), x);
+  }
+  /// 2^n for -127 < n < 128.
+  Value powerOfTwo(Value n) {
+    Value biased = arith::AddIOp::create(b, loc, n, integer(127));
+    Value bits = arith::ShLIOp::create(b, loc, biased, integer(23));
+    return arith::BitcastOp::create(b, loc, b.getF32Type(), bits);
+  }
+  Value half(Value n) { return arith::ShRSIOp::create(b, loc, n, integer(1)); }
+  Value minus(Value n, Value m) { return arith::SubIOp::create(b, loc, n, m); }
+
+private:
+  OpBuilder &b;
+  Location loc;
+};
+} // namespace
+
+/// e^r for |r| <= ln(2) / 2: the polynomial of expf in the Cephes library.
+static Value expandReducedExp(FloatWriter &w, Value r) {
+  Value p = w.constant(1.9875691500e-4f);
+  for (float coefficient :
+       {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+        5.0000001201e-1f})
+    p = w.fma(p, r, w.constant(coefficient));
+  return w.add(w.fma(p, w.mul(r, r), r), w.constant(1));
+}
+
+/// e^x = 2^k e^r. Upstream's expansion gives the smallest normal number for
+/// everything below it, and has ln(2) in one constant.
+static Value expandExp(FloatWriter &w, Value x) {
+  // Beyond these e^x is 0 and infinity.
+  Value low = w.constant(-104), high = w.constant(89);
+  x = w.selectLess(x, low, low, x);
+  x = w.selectLess(high, x, high, x);
+  // Added to it, a number is rounded to an integer, which its low bits then
+  // are; a NaN stays one.
+  Value magic = w.constant(0x1.8p23f);
+  Value sum = w.fma(x, w.constant(0x1.715476p0f), magic); // 1 / ln(2)
+  Value k = w.sub(sum, magic);
+  Value r = w.fma(k, w.constant(-0x1.62ep-1f), x); // ln(2), and its rest
+  r = w.fma(k, w.constant(-0x1.0bfbe8p-15f), r);
+  Value n = w.minus(w.toBits(sum), w.toBits(magic));
+  // 2^k may be too small for a normal number, the product is rounded once.
+  Value first = w.half(n), second = w.minus(n, first);
+  Value scaled = w.mul(expandReducedExp(w, r), w.powerOfTwo(first));
+  return w.mul(scaled, w.powerOfTwo(second));
+}
+
+namespace {
+struct ExpandExp : OpRewritePattern<math::ExpOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::ExpOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return failure();
+    FloatWriter writer(rewriter, op.getLoc());
+    rewriter.replaceOp(op, expandExp(writer, op.getOperand()));
+    return success();
+  }
+};
+} // namespace
+
+/// Upstream's ln takes the smallest normal number for everything below it:
+/// ln(x) = ln(2^23 x) - 23 ln(2).
+static void scaleDenormals(math::LogOp op) {
+  if (!op.getType().isF32())
+    return;
+  OpBuilder builder(op);
+  FloatWriter w(builder, op.getLoc());
+  Value x = op.getOperand(), normal = w.constant(0x1p-126f);
+  op.getOperandMutable().assign(
+      w.selectLess(x, normal, w.mul(x, w.constant(0x1p23f)), x));
+  builder.setInsertionPointAfter(op);
+  constexpr float kShift = -23 * std::numbers::ln2_v<float>;
+  Value shift = w.selectLess(x, normal, w.constant(kShift), w.constant(0));
+  Value sum = w.add(op.getResult(), shift);
+  op.getResult().replaceAllUsesExcept(sum, sum.getDefiningOp());
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+/// Upstream's. sin and cos stay with the C library: their polynomials lose all
 /// digits for large angles.
 static bool isApproximated(StringRef name) {
-  static const llvm::StringSet<> names = {"math.exp",  "math.expm1",
-                                          "math.log",  "math.log1p",
-                                          "math.tanh", "math.erf"};
+  static const llvm::StringSet<> names = {
+      "math.expm1", "math.log", "math.log1p", "math.tanh", "math.erf"};
   return names.contains(name);
 }
 
 LogicalResult tandem::approximateMath(ModuleOp module) {
   bool found = false;
   module.walk([&](Operation *op) {
-    found |= isApproximated(op->getName().getStringRef());
+    found |=
+        isa<math::ExpOp>(op) || isApproximated(op->getName().getStringRef());
     if (isa<arith::ExtFOp, arith::TruncFOp>(op))
       found |= op->getOperand(0).getType().isBF16() ||
                op->getResult(0).getType().isBF16();
   });
   if (!found)
     return success();
+  module.walk([](math::LogOp op) { scaleDenormals(op); });
   RewritePatternSet patterns(module.getContext());
+  patterns.add<ExpandExp>(module.getContext());
   populateMathPolynomialApproximationPatterns(patterns, isApproximated);
   arith::populateExpandBFloat16Patterns(patterns);
   GreedyRewriteConfig config;

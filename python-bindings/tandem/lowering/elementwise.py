@@ -9,7 +9,10 @@ from .registry import LOWERINGS, Unsupported, lowers
 
 _FLOAT_UNARY = [
     "exp",
+    "exp2",
     "log",
+    "log2",
+    "log10",
     "log1p",
     "expm1",
     "sqrt",
@@ -20,6 +23,7 @@ _FLOAT_UNARY = [
     "tanh",
     "sigmoid",
     "erf",
+    "erfc",
     "silu",
 ]
 _ANY_UNARY = ["neg", "abs", "sign", "floor", "ceil", "relu"]
@@ -53,44 +57,38 @@ def _square(b, x):
     return b.binary("mul", x, x)
 
 
-@lowers("erfc")
-def _erfc(b, x):
-    return b.binary("sub", 1, b.unary("erf", b.convert(x, b.out.dtype)))
-
-
-@lowers("exp2")
-def _exp2(b, x):
-    return b.unary("exp", b.binary("mul", b.convert(x, b.out.dtype), math.log(2)))
-
-
-@lowers("log2")
-def _log2(b, x):
-    return b.binary("mul", b.unary("log", b.convert(x, b.out.dtype)), 1 / math.log(2))
-
-
-@lowers("log10")
-def _log10(b, x):
-    return b.binary("mul", b.unary("log", b.convert(x, b.out.dtype)), 1 / math.log(10))
-
-
 @lowers("tan")
 def _tan(b, x):
     x = b.convert(x, b.out.dtype)
     return b.binary("div", b.unary("sin", x), b.unary("cos", x))
 
 
+# Above this e^-x no longer counts beside e^x.
+_LARGE_EXPONENT = 40.0
+
+
+def _half_exp(b, x):
+    """e^x / 2 without overflow where the result has none: x - 1 is exact for large x."""
+    return b.binary("mul", b.unary("exp", b.binary("sub", x, 1.0)), math.e / 2)
+
+
 @lowers("sinh")
 def _sinh(b, x):
     x = b.convert(x, b.out.dtype)
+    size = b.unary("abs", x)
     difference = b.binary("sub", b.unary("expm1", x), b.unary("expm1", b.unary("neg", x)))
-    return b.binary("mul", difference, 0.5)
+    large = b.binary("mul", b.unary("sign", x), _half_exp(b, size))
+    small = b.binary("mul", difference, 0.5)
+    return b.select(b.compare("gt", size, _LARGE_EXPONENT), large, small, x.dtype)
 
 
 @lowers("cosh")
 def _cosh(b, x):
     x = b.convert(x, b.out.dtype)
+    size = b.unary("abs", x)
     total = b.binary("add", b.unary("exp", x), b.unary("exp", b.unary("neg", x)))
-    return b.binary("mul", total, 0.5)
+    small = b.binary("mul", total, 0.5)
+    return b.select(b.compare("gt", size, _LARGE_EXPONENT), _half_exp(b, size), small, x.dtype)
 
 
 @lowers("atanh")
@@ -105,6 +103,15 @@ def _atan(b, x):
     return b.binary("atan2", b.convert(x, b.out.dtype), 1.0)
 
 
+# From here on sqrt(x^2 + 1) is x in float64; x^2 is far from overflow, in float32 too.
+_LARGE = 1e9
+
+
+def _log_of_double(b, x):
+    """ln(2 x) without overflow."""
+    return b.binary("add", b.unary("log", x), math.log(2))
+
+
 @lowers("asinh")
 def _asinh(b, x):
     """sign(x) log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))): exact near zero."""
@@ -112,7 +119,9 @@ def _asinh(b, x):
     size, square = b.unary("abs", x), b.binary("mul", x, x)
     root = b.unary("sqrt", b.binary("add", square, 1.0))
     inner = b.binary("add", size, b.binary("div", square, b.binary("add", root, 1.0)))
-    return b.binary("mul", b.unary("sign", x), b.unary("log1p", inner))
+    small, large = b.unary("log1p", inner), _log_of_double(b, size)
+    value = b.select(b.compare("gt", size, _LARGE), large, small, x.dtype)
+    return b.binary("mul", b.unary("sign", x), value)
 
 
 @lowers("acosh")
@@ -121,7 +130,8 @@ def _acosh(b, x):
     x = b.convert(x, b.out.dtype)
     rest = b.binary("sub", x, 1.0)
     root = b.unary("sqrt", b.binary("mul", rest, b.binary("add", x, 1.0)))
-    return b.unary("log1p", b.binary("add", rest, root))
+    small = b.unary("log1p", b.binary("add", rest, root))
+    return b.select(b.compare("gt", x, _LARGE), _log_of_double(b, x), small, x.dtype)
 
 
 def _complement(b, x):

@@ -149,8 +149,9 @@ TEST(SpecialValues, FloorDivide) {
 
 TEST(SpecialValues, NaNPropagates) {
   std::string text;
-  for (std::string op : {"exp", "log", "tanh", "erf", "relu", "sigmoid", "silu",
-                         "neg", "abs", "sqrt", "expm1", "log1p", "floor"})
+  for (std::string op : {"exp", "exp2", "log", "log2", "log10", "sign", "tanh",
+                         "erf", "erfc", "relu", "sigmoid", "silu", "neg", "abs",
+                         "sqrt", "expm1", "log1p", "floor"})
     text += "func.func @" + op +
             "(%x: tensor<64xf32>) -> tensor<64xf32> {\n"
             "  %0 = nn." +
@@ -176,8 +177,8 @@ TEST(SpecialValues, NaNPropagates) {
 
 TEST(SpecialValues, Infinities) {
   std::string text;
-  for (std::string op : {"exp", "tanh", "erf", "relu", "sigmoid", "neg", "abs",
-                         "sqrt", "expm1", "floor", "reciprocal"})
+  for (std::string op : {"exp", "tanh", "erf", "erfc", "relu", "sigmoid", "neg",
+                         "abs", "sqrt", "expm1", "floor", "reciprocal"})
     text += "func.func @" + op +
             "(%x: tensor<64xf32>) -> tensor<64xf32> {\n"
             "  %0 = nn." +

@@ -46,6 +46,18 @@ def NN_LogOp : NN_UnaryOp<"log"> {
   let summary = "natural logarithm";
 }
 
+def NN_Exp2Op : NN_UnaryOp<"exp2"> {
+  let summary = "2^x, exact for integers";
+}
+
+def NN_Log2Op : NN_UnaryOp<"log2"> {
+  let summary = "logarithm to base 2, exact for powers of 2";
+}
+
+def NN_Log10Op : NN_UnaryOp<"log10"> {
+  let summary = "logarithm to base 10, exact for powers of 10";
+}
+
 def NN_Log1pOp : NN_UnaryOp<"log1p"> {
   let summary = "ln(1 + x)";
 }
@@ -84,6 +96,10 @@ def NN_SigmoidOp : NN_UnaryOp<"sigmoid"> {
 
 def NN_ErfOp : NN_UnaryOp<"erf"> {
   let summary = "error function";
+}
+
+def NN_ErfcOp : NN_UnaryOp<"erfc"> {
+  let summary = "1 - erf(x), exact where that is tiny";
 }
 
 def NN_SignOp : NN_UnaryOp<"sign"> {
