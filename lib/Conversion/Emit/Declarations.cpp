@@ -55,30 +55,24 @@ static rt::Form getForm(RankedTensorType layout, spmd::MeshAttr mesh) {
   return form;
 }
 
-namespace {
-/// What arguments and results have in common.
-struct Declaration {
-  std::string role, name;
-  rt::ElementType type = rt::ElementType::F32;
-  rt::Shape globalShape, localShape;
-  rt::Form form;
-  std::optional<rt::Part> part;
-};
-} // namespace
-
 static std::string getText(DictionaryAttr attributes, StringRef key) {
   auto attr = attributes.getAs<StringAttr>(key);
   return attr ? attr.getValue().str() : "";
 }
 
-static std::optional<Declaration> describe(func::FuncOp step, Type type,
-                                           DictionaryAttr attributes,
-                                           spmd::MeshAttr mesh) {
+static DictionaryAttr orEmpty(DictionaryAttr attributes, MLIRContext *context) {
+  return attributes ? attributes : DictionaryAttr::get(context);
+}
+
+/// Fills in what arguments and results have in common.
+template <typename DeclarationT>
+static LogicalResult describe(func::FuncOp step, Type type,
+                              DictionaryAttr attributes, spmd::MeshAttr mesh,
+                              DeclarationT &declaration) {
   auto buffer = cast<ShapedType>(type);
   auto element = getElementType(step, buffer.getElementType());
   if (!element)
-    return std::nullopt;
-  Declaration declaration;
+    return failure();
   declaration.role = getText(attributes, nn::NNDialect::kRoleAttrName);
   declaration.name = getText(attributes, nn::NNDialect::kNameAttrName);
   declaration.type = *element;
@@ -92,36 +86,35 @@ static std::optional<Declaration> describe(func::FuncOp step, Type type,
   if (auto part = nn::getPart(attributes))
     declaration.part = {part->name.str(), part->shape.vec(),
                         static_cast<uint32_t>(part->dim), part->offset};
-  return declaration;
+  return success();
+}
+
+static double toDouble(Attribute number) {
+  if (auto real = dyn_cast<FloatAttr>(number))
+    return real.getValueAsDouble();
+  auto integer = dyn_cast<IntegerAttr>(number);
+  return integer ? static_cast<double>(integer.getInt()) : 0;
+}
+
+/// The range of values that capture recorded, if it did.
+static std::optional<std::pair<double, double>>
+getRange(DictionaryAttr attributes) {
+  auto range = attributes.getAs<ArrayAttr>("nn.range");
+  if (!range || range.size() != 2)
+    return std::nullopt;
+  return std::pair(toDouble(range[0]), toDouble(range[1]));
 }
 
 static LogicalResult declareArgument(func::FuncOp step, unsigned index,
                                      spmd::MeshAttr mesh,
                                      rt::ProgramBuilder &builder) {
-  DictionaryAttr attributes = step.getArgAttrDict(index);
-  if (!attributes)
-    attributes = DictionaryAttr::get(step.getContext());
-  auto d = describe(step, step.getArgumentTypes()[index], attributes, mesh);
-  if (!d)
-    return failure();
+  DictionaryAttr attributes =
+      orEmpty(step.getArgAttrDict(index), step.getContext());
   rt::Argument argument;
-  argument.role = d->role;
-  argument.name = d->name;
-  argument.type = d->type;
-  argument.globalShape = d->globalShape;
-  argument.localShape = d->localShape;
-  argument.form = d->form;
-  argument.part = d->part;
-  if (auto range = attributes.getAs<ArrayAttr>("nn.range");
-      range && range.size() == 2) {
-    auto value = [&](unsigned i) -> double {
-      if (auto real = dyn_cast<FloatAttr>(range[i]))
-        return real.getValueAsDouble();
-      auto integer = dyn_cast<IntegerAttr>(range[i]);
-      return integer ? double(integer.getInt()) : 0.0;
-    };
-    argument.range = {value(0), value(1)};
-  }
+  if (failed(describe(step, step.getArgumentTypes()[index], attributes, mesh,
+                      argument)))
+    return failure();
+  argument.range = getRange(attributes);
   builder.addArgument(std::move(argument));
   return success();
 }
@@ -129,9 +122,8 @@ static LogicalResult declareArgument(func::FuncOp step, unsigned index,
 static LogicalResult declareResult(func::FuncOp step, unsigned index,
                                    spmd::MeshAttr mesh,
                                    rt::ProgramBuilder &builder) {
-  DictionaryAttr attributes = step.getResultAttrDict(index);
-  if (!attributes)
-    attributes = DictionaryAttr::get(step.getContext());
+  DictionaryAttr attributes =
+      orEmpty(step.getResultAttrDict(index), step.getContext());
   if (auto updates =
           attributes.getAs<IntegerAttr>(nn::NNDialect::kUpdatesAttrName)) {
     if (builder.get().arguments[updates.getInt()].updatedBy >= 0)
@@ -141,17 +133,10 @@ static LogicalResult declareResult(func::FuncOp step, unsigned index,
     builder.addUpdate(updates.getInt());
     return success();
   }
-  auto d = describe(step, step.getResultTypes()[index], attributes, mesh);
-  if (!d)
-    return failure();
   rt::Result result;
-  result.role = d->role;
-  result.name = d->name;
-  result.type = d->type;
-  result.globalShape = d->globalShape;
-  result.localShape = d->localShape;
-  result.form = d->form;
-  result.part = d->part;
+  if (failed(describe(step, step.getResultTypes()[index], attributes, mesh,
+                      result)))
+    return failure();
   builder.addResult(std::move(result));
   return success();
 }

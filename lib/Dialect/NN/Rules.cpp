@@ -19,22 +19,6 @@ static ArrayRef<int64_t> getShape(Type type) {
   return cast<RankedTensorType>(type).getShape();
 }
 
-/// Parses `0 1 | 2` into groups of operands.
-static void addLinear(Rule &rule, StringRef linear) {
-  SmallVector<StringRef> groups;
-  linear.split(groups, '|', -1, /*KeepEmpty=*/false);
-  for (StringRef group : groups) {
-    SmallVector<StringRef> members;
-    llvm::SplitString(group, members);
-    auto &operands = rule.linear.emplace_back();
-    for (StringRef member : members) {
-      unsigned operand;
-      if (!member.getAsInteger(10, operand))
-        operands.push_back(operand);
-    }
-  }
-}
-
 /// One factor per dimension of `shape`; those in `whole` may not be split.
 static Rule::Dims addFactors(Rule &rule, ArrayRef<int64_t> shape,
                              ArrayRef<int64_t> whole = {}) {
@@ -64,7 +48,7 @@ Rule buildElementwiseRule(Operation *op, StringRef linear) {
   for (Type type : op->getOperandTypes())
     rule.operands.push_back(
         broadcastFrom(rule.results[0], shape, getShape(type)));
-  addLinear(rule, linear);
+  spmd::addLinear(op, rule, linear);
   return rule;
 }
 
@@ -102,7 +86,7 @@ static Rule buildReduction(Operation *op, ArrayRef<int64_t> reduced,
   }
   rule.operands.push_back(dims);
   rule.results.push_back(kept);
-  addLinear(rule, linear);
+  spmd::addLinear(op, rule, linear);
   return rule;
 }
 
@@ -143,7 +127,7 @@ static Rule buildWhole(Operation *op, ArrayRef<int64_t> whole,
     dims[dim] = {rule.addFactor(getShape(op->getResult(0).getType())[dim],
                                 /*splittable=*/false)};
   rule.results.assign(op->getNumResults(), dims);
-  addLinear(rule, linear);
+  spmd::addLinear(op, rule, linear);
   return rule;
 }
 
@@ -166,7 +150,7 @@ Rule buildPadRule(Operation *op, StringRef linear) {
   rule.operands.push_back(dims);
   dims[dim].push_back(rule.addFactor(step));
   rule.results.push_back(dims);
-  addLinear(rule, linear);
+  spmd::addLinear(op, rule, linear);
   return rule;
 }
 
@@ -208,7 +192,7 @@ Rule buildLayerNormRule(Operation *op, StringRef linear) {
     rule.results.push_back(!backward && index > 0 ? statistic : dimsOf(type));
   // With all dimensions normalised, weight and input have the same rank; their
   // factors are the same then.
-  addLinear(rule, linear);
+  spmd::addLinear(op, rule, linear);
   return rule;
 }
 
@@ -291,7 +275,7 @@ Rule buildReshapeRule(Operation *op, StringRef linear) {
   }
   fromDims.resize(from.size());
   toDims.resize(to.size());
-  addLinear(rule, linear);
+  spmd::addLinear(op, rule, linear);
   return rule;
 }
 
@@ -304,7 +288,7 @@ Rule buildPermuteRule(Operation *op, StringRef linear) {
     permuted.push_back(dims[dim]);
   rule.operands.push_back(std::move(dims));
   rule.results.push_back(std::move(permuted));
-  addLinear(rule, linear);
+  spmd::addLinear(op, rule, linear);
   return rule;
 }
 
@@ -321,7 +305,7 @@ Rule buildEmbeddingRule(Operation *op, StringRef linear) {
   Rule::Dims indices = addFactors(rule, getShape(op->getOperand(1).getType()));
   rule.results.push_back(join(indices, weight, 1));
   rule.operands = {weight, indices};
-  addLinear(rule, linear);
+  spmd::addLinear(op, rule, linear);
   return rule;
 }
 
@@ -331,7 +315,7 @@ Rule buildEmbeddingBackwardRule(Operation *op, StringRef linear) {
   Rule::Dims indices = addFactors(rule, getShape(op->getOperand(1).getType()));
   rule.operands = {join(indices, weight, 1), indices};
   rule.results.push_back(weight);
-  addLinear(rule, linear);
+  spmd::addLinear(op, rule, linear);
   return rule;
 }
 
@@ -344,7 +328,7 @@ Rule buildGatherRule(Operation *op, StringRef linear) {
                                /*splittable=*/false)};
   rule.operands = {input, index};
   rule.results.push_back(index);
-  addLinear(rule, linear);
+  spmd::addLinear(op, rule, linear);
   return rule;
 }
 
@@ -357,7 +341,7 @@ Rule buildScatterAddRule(Operation *op, StringRef linear) {
                                 /*splittable=*/false)};
   rule.operands = {src, src};
   rule.results.push_back(result);
-  addLinear(rule, linear);
+  spmd::addLinear(op, rule, linear);
   return rule;
 }
 

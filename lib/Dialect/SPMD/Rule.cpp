@@ -322,17 +322,24 @@ Rule RuleParser::parse() {
   return rule;
 }
 
-Rule parseRule(Operation *op, StringRef text, StringRef linear) {
-  Rule rule = RuleParser(op, text).parse();
+void addLinear(Operation *op, Rule &rule, StringRef text) {
   SmallVector<StringRef> groups;
-  linear.split(groups, '|', -1, /*KeepEmpty=*/false);
+  text.split(groups, '|', -1, /*KeepEmpty=*/false);
   for (StringRef group : groups) {
     SmallVector<StringRef> members;
     llvm::SplitString(group, members);
     auto &operands = rule.linear.emplace_back();
     for (StringRef member : members)
-      operands.push_back(std::stoul(member.str()));
+      if (member.getAsInteger(10, operands.emplace_back()))
+        llvm::report_fatal_error("groups of linear operands '" + text +
+                                 "' of " + op->getName().getStringRef() +
+                                 ": expected a number, not " + member);
   }
+}
+
+Rule parseRule(Operation *op, StringRef text, StringRef linear) {
+  Rule rule = RuleParser(op, text).parse();
+  addLinear(op, rule, linear);
   return rule;
 }
 

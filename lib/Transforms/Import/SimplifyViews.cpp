@@ -28,19 +28,6 @@ template <typename OpTy> struct RemoveIdentity : OpRewritePattern<OpTy> {
   }
 };
 
-struct JoinReshapes : OpRewritePattern<ReshapeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(ReshapeOp op,
-                                PatternRewriter &rewriter) const override {
-    auto inner = op.getInput().getDefiningOp<ReshapeOp>();
-    if (!inner)
-      return failure();
-    rewriter.replaceOp(op, createReshape(rewriter, op, inner.getInput(),
-                                         op.getType().getShape()));
-    return success();
-  }
-};
-
 struct JoinPermutes : OpRewritePattern<PermuteOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(PermuteOp op,

@@ -87,20 +87,6 @@ struct DropUnitDims : OpRewritePattern<MatmulOp> {
   }
 };
 
-/// reshape(reshape(x)) -> reshape(x): shows the next product what was merged.
-struct JoinReshapes : OpRewritePattern<ReshapeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(ReshapeOp op,
-                                PatternRewriter &rewriter) const override {
-    auto inner = op.getInput().getDefiningOp<ReshapeOp>();
-    if (!inner)
-      return failure();
-    rewriter.replaceOp(op, createReshape(rewriter, op, inner.getInput(),
-                                         op.getType().getShape()));
-    return success();
-  }
-};
-
 struct UnfoldProductsPass : StepPass<UnfoldProductsPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(UnfoldProductsPass)
   StringRef getArgument() const override { return "tandem-unfold-products"; }

@@ -89,6 +89,16 @@ bool isBroadcasting(Operation *op) {
          !isa<ExpandOp>(op);
 }
 
+LogicalResult JoinReshapes::matchAndRewrite(ReshapeOp op,
+                                            PatternRewriter &rewriter) const {
+  auto inner = op.getInput().getDefiningOp<ReshapeOp>();
+  if (!inner)
+    return failure();
+  rewriter.replaceOp(op, createReshape(rewriter, op, inner.getInput(),
+                                       op.getType().getShape()));
+  return success();
+}
+
 GreedyRewriteConfig getRewriteConfig() {
   GreedyRewriteConfig config;
   config.enableFolding(false)

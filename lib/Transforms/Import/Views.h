@@ -44,6 +44,14 @@ matchMerge(mlir::Value value, mlir::Value &source);
 /// Whether `op` is elementwise and broadcasts its operands.
 bool isBroadcasting(mlir::Operation *op);
 
+/// reshape(reshape(x)) -> reshape(x)
+struct JoinReshapes : mlir::OpRewritePattern<nn::ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  mlir::LogicalResult
+  matchAndRewrite(nn::ReshapeOp op,
+                  mlir::PatternRewriter &rewriter) const override;
+};
+
 /// The patterns of `--tandem-simplify-views`.
 void populateSimplifyViewsPatterns(mlir::RewritePatternSet &patterns);
 

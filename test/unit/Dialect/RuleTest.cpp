@@ -141,4 +141,6 @@ TEST_F(RuleDeathTest, TextsThatDoNotFitAreFatal) {
   EXPECT_DEATH(parseRule(op, " -> (a)", ""),
                "the operator has more operands or results");
   EXPECT_DEATH(parseRule(op, "a b -> (a)", ""), "expected '\\('");
+  EXPECT_DEATH(parseRule(op, "(a b) -> (a)", "0 one"),
+               "expected a number, not one");
 }

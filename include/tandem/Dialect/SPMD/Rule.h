@@ -83,6 +83,10 @@ struct Rule {
 Rule parseRule(mlir::Operation *op, llvm::StringRef text,
                llvm::StringRef linear);
 
+/// Adds the groups of operands in which `op` is linear, as `parseRule` reads
+/// them. What is no number is fatal.
+void addLinear(mlir::Operation *op, Rule &rule, llvm::StringRef text);
+
 /// `rule` without what would make `reduce` of truth values, since a sum of them
 /// is none: factors that a result of i1 lacks stay whole, and groups of
 /// operands with an operand or result of i1 go. Every `getRule` ends in it.
