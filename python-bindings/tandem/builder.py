@@ -12,6 +12,12 @@ def broadcast_shape(*shapes):
     return tuple(torch.broadcast_shapes(*shapes))
 
 
+def name_of(overload):
+    """Of an ATen operator, without its overload."""
+    packet = getattr(overload, "_overloadpacket", None)
+    return packet.__name__ if packet is not None else ""
+
+
 class Builder:
     """Appends operators to `operators`. The lowering sets `phase`, `location` and the facts of the
     ATen node at hand: `operator` (its overload), `out` (its result type, or a list of them),
@@ -31,6 +37,7 @@ class Builder:
         key = self._key(name, operands, types, attributes)
         if key not in self._known:
             operator = Operator(name, list(operands), attributes, self.phase, self.location)
+            operator.source = name_of(self.operator)
             operator.results = [Value(type, operator, i) for i, type in enumerate(types)]
             self.operators.append(operator)
             self._known[key] = operator.results

@@ -386,6 +386,16 @@ def judge_buffers(found, expected, twins, drift, training):
     return rows
 
 
+def choice_margin(found, expected, values):
+    """How far apart the values of different choices are, relative to the largest; None if all are equal."""
+    differs = found != expected
+    if not differs.any():
+        return None
+    values = values.double()
+    apart = _difference(values.gather(-1, found), values.gather(-1, expected))[differs]
+    return _ratio(_largest(apart), _scale(values))
+
+
 def _judge_choice(name, found, expected, values, twins, training, exact):
     """Indices along the last dimension. Below float64 they may differ where the values are that close:
     two values change places if their errors are at least half their distance.

@@ -105,6 +105,40 @@ def _scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     return total / (count + 1 if include_self else count.clamp(min=1))
 
 
+GROUPED_MM = [
+    getattr(module, name)
+    for module, name in ((F, "grouped_mm"), (torch, "_grouped_mm"))
+    if hasattr(module, name)
+]
+
+
+def grouped_mm(x, weight, offs=None, bias=None, out_dtype=None):
+    """Rows by the matrix of their group; group e ends before row offs[e]. How many rows a group has is data,
+    so each matrix gets all rows, those of the other groups as zeros.
+    """
+    if x.dim() != 2 or weight.dim() != 3 or bias is not None or out_dtype is not None:
+        return None
+    ends, rows = offs[:, None], torch.arange(x.shape[0])
+    starts = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]])
+    inside = ((rows >= starts) & (rows < ends))[..., None]
+    return (torch.where(inside, x, torch.zeros_like(x)) @ weight).sum(0)
+
+
+def _histc(x, bins=100, min=0, max=0):  # noqa: A002
+    """How many elements fall into each of `bins` equal parts of [min, max], of all elements if both are 0."""
+    x = x.detach().flatten()
+    if min == max:
+        low, high = x.min(), x.max()
+        apart = torch.where(low == high, 1.0, 0.0)
+        low, high = low - apart, high + apart
+    else:
+        low, high = min, max
+    place = ((x - low) * bins / (high - low)).floor().clamp(max=bins - 1)
+    inside = (x >= low) & (x <= high)
+    hits = (place[:, None] == torch.arange(bins)) & inside[:, None]
+    return hits.sum(0).to(x.dtype)
+
+
 def _pad(x, pad, mode="constant", value=None):
     """Rows at the edges again and again: an index per dimension."""
     if mode != "replicate":
@@ -133,6 +167,9 @@ _DEFINITIONS = {
     torch.cdist: _cdist,
     F.gaussian_nll_loss: _gaussian_nll_loss,
     F.embedding_bag: _embedding_bag,
+    torch.histc: _histc,
+    torch.Tensor.histc: _histc,
+    **dict.fromkeys(GROUPED_MM, grouped_mm),
 }
 
 
@@ -166,6 +203,18 @@ def _cumulative_batch_norm(self, x):
     return y
 
 
+def _to_what_it_is(self, *args, **kwargs):
+    """Routers ask for their type in the forward pass, which they have; traced weights cannot be swapped."""
+    dtype = torch._C._nn._parse_to(*args, **kwargs)[1]
+    tensors = (*self.parameters(), *self.buffers())
+    if all(not t.is_floating_point() or t.to(dtype or t.dtype).dtype == t.dtype for t in tensors):
+        return self
+    raise RuntimeError(
+        f"{type(self).__name__}.to({dtype}) converts parameters in the forward pass, expected the type that"
+        " they have: convert the input instead"
+    )
+
+
 # What F.interpolate calls, each with a formula of PyTorch's that autograd can follow.
 _RESIZING = ("nearest", "_nearest_exact", "bilinear", "trilinear", "bicubic")
 
@@ -196,5 +245,6 @@ def by_definition():
         for patch in _resizing_by_formula():
             stack.enter_context(patch)
         stack.enter_context(mock.patch.object(layer, "forward", _cumulative_batch_norm))
+        stack.enter_context(mock.patch.object(torch.nn.Module, "to", _to_what_it_is))
         stack.enter_context(_ByDefinition())
         yield

@@ -11,8 +11,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import random
 from .compare import History
+from .definitions import GROUPED_MM, grouped_mm
 from .errors import ModelFileError
 from .model_file import explained
+
+_WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
 
 class _Widen(TorchFunctionMode):
@@ -25,12 +28,14 @@ class _Widen(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function is torch.Tensor.float:
             function = torch.Tensor.double
+        if function in GROUPED_MM:  # which PyTorch does not have in float64
+            function = grouped_mm
         args = [self._widen(value) for value in args]
         return function(*args, **{key: self._widen(value) for key, value in (kwargs or {}).items()})
 
     @staticmethod
     def _widen(value):
-        return torch.float64 if value is torch.float32 else value
+        return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
 
 
 @contextlib.contextmanager
@@ -48,16 +53,38 @@ def computing_in(dtype):
         torch.set_default_dtype(default)
 
 
-def _is_choice(operator, arguments):
-    """Which calls choose among values: argmax, topk and max along a dimension."""
-    name, overload = operator._overloadpacket.__name__, operator._overloadname
-    if name == "argmax":
-        return len(arguments) > 1
-    return name == "topk" or (name == "max" and overload not in ("default", "other"))
+# ATen operators that choose among the values along a dimension.
+CHOOSING = ("argmax", "argmin", "max", "min", "sort", "topk")
+
+
+def _bind(operator, args, kwargs):
+    """The arguments by name, with their defaults."""
+    names = [argument.name for argument in operator._schema.arguments]
+    defaults = {a.name: a.default_value for a in operator._schema.arguments}
+    return defaults | dict(zip(names, args, strict=False)) | kwargs
+
+
+def _choice_of(operator, args, kwargs):
+    """The arguments of a call that chooses along the last dimension, or None."""
+    if operator._overloadpacket.__name__ not in CHOOSING:
+        return None
+    bound = _bind(operator, args, kwargs)
+    if "dim" not in bound:
+        return None
+    rank, dim = bound["self"].dim(), bound["dim"]
+    # Without a dimension it is one among all values.
+    return bound if dim is None or dim % max(rank, 1) == max(rank, 1) - 1 else None
+
+
+def _topk(x, k, dim=-1, largest=True, **_):
+    """In Tandem's order, which PyTorch leaves open: sorted, and of equal values the lowest index first."""
+    values, indices = x.sort(dim=dim, descending=largest, stable=True)
+    return values.narrow(dim, 0, k), indices.narrow(dim, 0, k)
 
 
 class Choices(TorchDispatchMode):
-    """Notes which indices argmax, topk and max along the last dimension choose, and from which values.
+    """Notes which indices argmax, topk and the like choose along the last dimension, and from which
+    values.
 
     With `imposed`, one index per call, the model goes on with those instead of its own: whatever
     follows is then comparable, though another expert was the best by a rounding error.
@@ -70,14 +97,22 @@ class Choices(TorchDispatchMode):
         self.again = False
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        result = operator(*args, **(kwargs or {}))
-        if not _is_choice(operator, args):
+        kwargs = kwargs or {}
+        if operator is torch.ops.aten.topk.default:
+            bound = _bind(operator, args, kwargs)
+            result = _topk(bound.pop("self"), **bound)
+        else:
+            result = operator(*args, **kwargs)
+        bound = _choice_of(operator, args, kwargs)
+        if bound is None:
             return result
+        values = bound["self"].detach()
+        values = values.flatten() if bound["dim"] is None else values
         index = result[1] if isinstance(result, tuple) else result
-        place = self._place(args[0].detach(), index)
+        place = self._place(values, index)
         if self.imposed is None or place is None:
             return result
-        return self._impose(args[0], result, self.imposed[place].reshape(index.shape))
+        return self._impose(values, result, self.imposed[place].reshape(index.shape))
 
     def _place(self, values, index):
         """Which of the calls this is; the second run of a call is known by its values."""

@@ -51,7 +51,9 @@ class Value:
 
 @dataclass(eq=False)
 class Operator:
-    """`attributes`: int, float, bool, str, tuple of int, or a tensor (a constant's value)."""
+    """`attributes`: int, float, bool, str, tuple of int, or a tensor (a constant's value). `source` is the
+    name of the ATen operator that it comes from.
+    """
 
     name: str
     operands: list[Value]
@@ -59,6 +61,7 @@ class Operator:
     phase: str
     location: Location = UNKNOWN
     results: list[Value] = field(default_factory=list)
+    source: str = ""
 
 
 @dataclass

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from .arguments import Result
-from .compare import TOLERANCES, History, Training, Values, compare, worst
-from .eager import Eager, computing_in
+from .compare import TOLERANCES, History, Training, Values, choice_margin, compare, worst
+from .eager import CHOOSING, Eager, computing_in
 from .export import StepModule, export
 from .model_file import ModelFile
 from .optimizers import is_decoupled
@@ -21,8 +21,10 @@ _RESULTS = ("parameter", "gradient")
 
 
 def _chooses(operator):
-    """Whether an operator of the captured step is one that `_Choices` notes."""
+    """Whether an operator of the captured step is one that `Choices` notes."""
     if operator.phase != "forward" or operator.name not in ("topk", "argmax"):
+        return False
+    if operator.source not in CHOOSING:
         return False
     shape = operator.operands[0].shape
     return operator.attributes["dim"] in (-1, len(shape) - 1)
@@ -68,7 +70,9 @@ def _values(step):
 
 
 def run_step(step, batches, every=True):
-    """Trains a compiled step, and returns the history; with `every`, the values after each step as well."""
+    """Trains a compiled step, and returns the history; with `every`, or where a choice may part from eager's,
+    the values after each step as well.
+    """
     history, values = History(), []
     choices = [
         r.name for r in step.module.results if r.role == "output" and r.name.startswith("choice.")
@@ -77,7 +81,7 @@ def run_step(step, batches, every=True):
         history.losses.append(step(batch).item())
         history.gradients.append(step.gradients())
         history.choices.append([step.result("output", name) for name in choices])
-        if every or number == len(batches) - 1:
+        if every or choices or number == len(batches) - 1:
             values.append(_values(step))
     history.take(values)
     return history
@@ -175,9 +179,25 @@ def _worst_of_steps(steps):
     return [worst(of_one) for of_one in sorted(rows.values(), key=lambda r: kinds.index(r[0].kind))]
 
 
+def _part_at_ties(found, expected, tolerance):
+    """Whether two runs choose otherwise for the first time where values are equal up to rounding, as those
+    of equal tokens are. What follows such a step is not comparable.
+    """
+    for step, (mine, theirs) in enumerate(zip(found.choices, expected.choices, strict=True)):
+        margins = [
+            choice_margin(a, b, values)
+            for a, b, values in zip(mine, theirs, expected.margins[step], strict=True)
+        ]
+        if any(margin is not None for margin in margins):
+            return all(margin is None or margin <= tolerance for margin in margins)
+    return False
+
+
 def judge(subject, found):
-    """The rows of the comparison."""
+    """The rows of the comparison. In float64 of whole runs, unless these part at a tie; otherwise step by
+    step, with the run's choices.
+    """
     _reshape_choices(found, subject.expected)
-    if subject.exact:
+    if subject.exact and not _part_at_ties(found, subject.expected, subject.training.tolerance):
         return compare(found, subject.expected, subject.training)
     return _worst_of_steps(_judge_steps(subject, found))

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tandem import eager
 from tandem.__main__ import main
 from tandem.commands import verify
 from tandem.model_file import load_model_file
@@ -196,3 +197,46 @@ def test_models_that_are_not_made_anew_are_one_line(write, capsys, text, words):
     assert main(["verify", write(text)]) == 1
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
+
+
+CHOOSING = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.score, self.layer = nn.Embedding(3, 6), nn.Linear(6, 1), nn.Linear(6, 3)
+    def forward(self, x):
+        rows = self.table((x.abs() * 2).long() % 3)
+        scores, indices = self.score(rows)[..., 0].topk(3, sorted=SORTED)
+        if ORDERED:
+            indices, order = indices.sort()
+            scores = scores.gather(1, order)
+        rows = rows.gather(1, indices[..., None].expand(-1, -1, 6))
+        places = torch.arange(3, dtype=rows.dtype) + indices.to(rows.dtype)
+        return self.layer((rows * scores.sigmoid()[..., None] * places[..., None]).sum(1))
+def model(): return Net()
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_ties_and_orders_that_pytorch_leaves_open(write, capsys, is_sorted, ordered, dtype):
+    """Equal tokens have equal scores; the same indices, and their order, are chosen in eager."""
+    text = CHOOSING.replace("SORTED", str(is_sorted)).replace("ORDERED", str(ordered))
+    status = main(["verify", write(text), "--mesh", "data=2", "--dtype", dtype])
+    out = capsys.readouterr().out
+    assert status == 0, out
+    assert len([line for line in out.splitlines() if line.startswith("choice")]) >= 1 + ordered
+
+
+def test_a_run_that_parts_at_a_tie_is_judged_step_by_step(write, capsys, monkeypatch):
+    """Eager takes the last one of equal values: the steps are comparable with the run's choices only."""
+
+    def topk(x, k, dim=-1, **_):
+        values, indices = x.flip(dim).sort(dim=dim, descending=True, stable=True)
+        return values.narrow(dim, 0, k), x.shape[dim] - 1 - indices.narrow(dim, 0, k)
+
+    monkeypatch.setattr(eager, "_topk", topk)
+    path = write(CHOOSING.replace("SORTED", "True").replace("ORDERED", "False"))
+    assert main(["verify", path]) == 0
+    assert "differ, by margin" in capsys.readouterr().out
