@@ -13,6 +13,7 @@ from .arguments import batch_constants, batch_tensors
 from .errors import BatchError, StateError, TandemError
 from .native import native
 from .optimizers import FunctionalOptimizer
+from .python_state import Flags
 
 _DTYPES = {
     "f64": torch.float64,
@@ -93,6 +94,7 @@ class Step:
         self._model_keys = list(model.state_dict())
         self._parameter_names = {id(p): name for name, p in model.named_parameters()}
         self._optimizer = optimizer
+        self._flags = Flags(model)
         self._captured = FunctionalOptimizer(optimizer, list(model.named_parameters()))
         self._compiled = compiled
         self._session = native().Session(program, threads)
@@ -123,6 +125,7 @@ class Step:
         self._check_values()
         inputs = self._check_batch(batch)
         self._captured.check_options()
+        self._flags.check()
         for argument, tensor in inputs:
             self._set(argument.key, tensor)
         for index, group in enumerate(self._optimizer.param_groups):

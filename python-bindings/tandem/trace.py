@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 import torch
+import torch.distributions
 import torch.utils._pytree as pytree
 import torch.utils.checkpoint
 from torch._decomp import decomposition_table
@@ -26,12 +27,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import complex_numbers
 from .arguments import Argument, Result, buffers_of, inputs_of, parameters_of, scalar_arguments
+from .builder import name_of
 from .definitions import by_definition
 from .draws import DrawError, Draws, RandomCall
 from .errors import CaptureError, TandemError, UnsupportedOperatorError
 from .locations import UNKNOWN, Location, current_location, location_of_traceback
 from .optimizers import FunctionalOptimizer
+from .python_state import RandomWatch, changed, numbers_of, refuse, set_numbers
 from .random import is_defined
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
@@ -87,6 +91,7 @@ class _OriginMode(TorchDispatchMode):
         self.phase = FORWARD
         self.location_of_sequence = {}
         self.draws = Draws()
+        self.watch = RandomWatch()
         self.hooks = []
 
     @property
@@ -100,6 +105,7 @@ class _OriginMode(TorchDispatchMode):
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         location = current_location(self.outermost) or self.location
         if self.phase == FORWARD:
+            self.watch.check(location)
             self.location = location
             self.location_of_sequence.setdefault(torch.autograd._get_sequence_nr() - 1, location)
         result = operator(*args, **(kwargs or {}))
@@ -157,6 +163,11 @@ def _cached(self, allow_mutation):
     return self.val
 
 
+# Distributions check their arguments by looking at values. A data descriptor, so that one which was made
+# before the capture, or asked for checks, has none either; in eager it goes on checking.
+_UNCHECKED = property(lambda distribution: False, lambda distribution, value: None)
+
+
 @contextlib.contextmanager
 def _quiet():
     """PyTorch logs a trace of its own for an error of the model's, which is reported anyway."""
@@ -186,6 +197,7 @@ def _capturing():
         warnings.catch_warnings(),
         _quiet(),
         mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _causal_hint),
+        mock.patch.object(torch.distributions.Distribution, "_validate_args", _UNCHECKED),
         mock.patch.object(torch.utils.checkpoint._VersionWrapper, "get_val", _cached),
     ):
         warnings.simplefilter("ignore")
@@ -216,6 +228,8 @@ class _Step:
         self.scalars = scalar_arguments(self.optimizer.groups, 0)
         self.updated = []
         self.results = []
+        # Attributes that are numbers: those that a step begins with, and what the last one made of them.
+        self.numbers, self.changed = {}, {}
 
     @property
     def arguments(self):
@@ -257,7 +271,10 @@ class _Step:
             _flat_weights(self.model),
             by_definition(),
         ):
+            set_numbers(self.model, self.numbers)
+            before = numbers_of(self.model)
             yield
+            self.changed = changed(before, numbers_of(self.model))
 
     def forward(self, inputs):
         """The loss."""
@@ -349,6 +366,7 @@ def _run_step(step, mode, tensors):
         versions = [p._version for p in parameters]
         with step.holding(parameters, [b.clone() for b in buffers]):
             loss = step.forward(inputs)
+            mode.watch.check(mode.location)
             written = [i for i, p in enumerate(parameters) if p._version != versions[i]]
             mode.phase = BACKWARD
             mode.follow_backward(loss.grad_fn)
@@ -422,9 +440,18 @@ def _trace_eager(step, whereabouts):
 class _Replay(torch.fx.Interpreter):
     """Runs the first graph under the second tracer; new nodes inherit the origins of old ones."""
 
-    def __init__(self, graph, whereabouts):
+    def __init__(self, graph, whereabouts, constants):
         super().__init__(graph)
-        self.whereabouts = whereabouts
+        self.whereabouts, self.constants = whereabouts, constants
+
+    def get_attr(self, target, args, kwargs):
+        pair = self.constants.get(target)
+        return super().get_attr(target, args, kwargs) if pair is None else pair
+
+    def call_function(self, target, args, kwargs):
+        if complex_numbers.is_complex_call(target, (args, kwargs)):
+            return complex_numbers.call(target, args, kwargs)
+        return super().call_function(target, args, kwargs)
 
     def run_node(self, node):
         origin = node.meta.get("tandem", Origin(location=self.whereabouts.location))
@@ -436,8 +463,10 @@ class _Replay(torch.fx.Interpreter):
 
 
 def _trace_functional(graph, arguments, table, whereabouts):
+    constants = complex_numbers.constants_of(graph)
+
     def run(*tensors):
-        return _Replay(graph, whereabouts).run(*tensors)
+        return _Replay(graph, whereabouts, constants).run(*tensors)
 
     functional = torch.func.functionalize(run, remove="mutations_and_views")
     return make_fx(
@@ -453,11 +482,18 @@ def _decompositions(kept):
     }
 
 
+# Losses with a recursion over lengths that are data: of the result's shape, which is static, they say that
+# it depends on them.
+_RECURSIONS = ("_ctc_loss",)
+
+
 def _explain(error, location):
     """An exception of the tracer as one line."""
     if isinstance(error, DrawError):
         return CaptureError(f"{location}: {error}")
     dynamic = (DataDependentOutputException, DynamicOutputShapeException)
+    if isinstance(error, dynamic) and name_of(error.func) in _RECURSIONS:
+        return UnsupportedOperatorError(error.func, location)
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if isinstance(error, dynamic) or "data-dependent" in text or "guard on data" in text:
         operator = getattr(error, "func", "")
@@ -488,12 +524,44 @@ def _explained(whereabouts):
         raise _explain(error, place(error)) from error
 
 
+def _equal(first, second):
+    """Whether two graphs compute the same with the same constants."""
+
+    def constants(graph):
+        nodes = [node.target for node in graph.graph.nodes if node.op == "get_attr"]
+        return [getattr(graph, name) for name in nodes]
+
+    pairs = zip(constants(first), constants(second), strict=False)
+    return first.code == second.code and all(
+        torch.equal(a, b) for a, b in pairs if isinstance(a, torch.Tensor)
+    )
+
+
+def _check_numbers(step, graph):
+    """A step that counts in Python, and computes with the count, is captured twice to see it. One that only
+    counts, or has a cache whose size it keeps, is like the next one.
+    """
+    first, step.numbers = step.changed, step.changed
+    try:
+        again, _ = _trace_eager(step, _Whereabouts())
+    except Exception:
+        # A cache that is there by its number, but not by its tensors, which are not kept.
+        return
+    finally:
+        step.numbers = {}
+    second = {key: value for key, value in step.changed.items() if key in first}
+    if second and not _equal(graph, again):
+        raise refuse(first, second)
+
+
 def trace_step(model, loss_fn, optimizer, example_batch, gradients, kept):
     """Traces one training step. `kept(operator)` says which operators are not to be decomposed."""
     step = _Step(model, loss_fn, optimizer, example_batch, gradients)
     whereabouts = _Whereabouts()
     with _explained(whereabouts), _capturing():
         graph, random_calls = _trace_eager(step, whereabouts)
+        if step.changed:
+            _check_numbers(step, graph)
         step.scalars = scalar_arguments(
             step.optimizer.groups, step.optimizer.initial_step(step.updated)
         )

@@ -52,6 +52,16 @@ def test_convolution():
     fails(tandem.UnsupportedOperatorError, pattern, loss, model)
 
 
+def test_a_recursion_over_lengths_is_an_operator():
+    def loss(model, batch):
+        scores = model(batch[0]).log_softmax(-1)[:, None].expand(4, 2, 5)
+        lengths = torch.tensor([4, 4])
+        return F.ctc_loss(scores, torch.ones(2, 2, dtype=torch.long), lengths, lengths // 2)
+
+    pattern = r"test_errors\.py:\d+: operator aten\._ctc_loss\.Tensor is not supported"
+    fails(tandem.UnsupportedOperatorError, pattern, loss, nn.Linear(6, 5))
+
+
 def test_pooling():
     def loss(model, batch):
         return F.max_pool2d(model(batch[0]).expand(4, 4)[None], 2).sum()

@@ -388,6 +388,17 @@ ODD = {
     "inverse functions": lambda x: _inverses(0.9 * x.tanh()),
     "kth value": lambda x: x.kthvalue(2, dim=1).values + x.median(dim=1).values + x.median(),
     "bucketize": lambda x: x * torch.bucketize(x.detach(), torch.tensor([-1.0, 0.0, 1.0]).double()),
+    "histogram": lambda x: (
+        x
+        * torch.cat(
+            [
+                torch.histc(x.detach(), 4, -1.5, 1.5),
+                x.detach().histc(1),
+                torch.histc(torch.tensor([2.0, 0.0, 3.0, 3.0]).double(), 1, 0, 3),
+            ]
+        )
+    ),
+    "complex numbers": lambda x: _complex(0.3 * x.tanh().reshape(8, 3, 2)),
     "new_full": lambda x: x.new_full((8, 6), 0.5) * x + x.new_ones(6) + x.new_zeros(6),
     "index_copy": lambda x: x.index_copy(1, torch.tensor([4, 0]), x[:, :2] * 2),
     "checkpoint": lambda x: torch.utils.checkpoint.checkpoint(
@@ -399,6 +410,16 @@ ODD = {
 def _inverses(x):
     hyperbolic = x.sinh() + x.cosh() + x.asinh() + x.atanh() + (x * x + 2).acosh()
     return hyperbolic + x.tan() + x.atan() + x.asin() + x.acos()
+
+
+def _complex(x):
+    z = torch.view_as_complex(x)
+    turn = torch.polar(torch.ones(3), torch.arange(3.0)).to(z.dtype)
+    z = (z * turn)[:, [2, 0, 1]] @ torch.complex(x[:3, :, 0], x[:3, :, 1])
+    z = z / (z.abs() + 1) + torch.exp(0.1 * z) * 1j - z.conj() * (2 + 1j)
+    z = torch.cat([z, z.flip(-1).roll(1, -1)], -1)
+    real = (z * z.conj()).real + z.angle().cos() + z.imag / (1 + z.real.square())
+    return real + (1 / (z + 3)).abs() + z.sgn().real
 
 
 def _masked(x):
@@ -460,6 +481,54 @@ def test_encoder_and_decoder_of_torch():
     model = nn.Transformer(8, 2, 1, 1, 16, batch_first=True).double()
     batches = [(normal(4, 5, 8), normal(4, 4, 8)) for _ in range(2)]
     compare(model, loss, torch.optim.Adam(model.parameters()), batches)
+
+
+class Sampler(nn.Module):
+    """A variational encoder with a prior that was made, and checked, before the capture."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        zero = torch.zeros(3, dtype=torch.float64)
+        self.prior = torch.distributions.Normal(zero, zero + 1, validate_args=True)
+
+    def forward(self, x):
+        mean, log = self.layer(x).chunk(2, -1)
+        posterior = torch.distributions.Normal(mean, log.exp())
+        sample = posterior.rsample()
+        divergence = torch.distributions.kl_divergence(posterior, self.prior)
+        choice = torch.distributions.Categorical(logits=sample, validate_args=True)
+        return divergence.mean() - choice.log_prob(x[:, 0].abs().long() % 3).mean()
+
+
+def test_distributions_that_check_their_arguments():
+    model = Sampler().double()
+    batches = [normal(8, 6) for _ in range(2)]
+    compare(model, lambda m, x: m(x), torch.optim.Adam(model.parameters()), batches)
+    with pytest.raises(ValueError, match="Expected parameter scale"):
+        torch.distributions.Normal(torch.zeros(3), -torch.ones(3))
+
+
+class Grouped(nn.Module):
+    """Rows by the matrix of their group, as mixtures of experts of `transformers` have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.weight = nn.Linear(8, 8), nn.Parameter(torch.randn(3, 8, 8))
+        self.weight.data[1] *= 10
+
+    def forward(self, x):
+        rows = self.layer(x)
+        ends = torch.tensor([3, 3, len(x)], dtype=torch.int32)
+        return F.grouped_mm(rows, self.weight, offs=ends)
+
+
+@pytest.mark.skipif(not hasattr(F, "grouped_mm"), reason="PyTorch has no grouped_mm")
+def test_grouped_mm():
+    model = Grouped()
+    batches = [normal(8, 8).float() for _ in range(2)]
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    compare(model, lambda m, x: m(x).square().mean(), optimizer, batches)
 
 
 def test_gradient_penalty():

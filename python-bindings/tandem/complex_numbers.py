@@ -1,0 +1,207 @@
+"""Complex numbers as pairs of real tensors, while the first trace of a step is replayed under the second.
+
+The `nn` dialect has real numbers only; complex ones come and go within a step, as in rotary embeddings that
+multiply by e^(i angle). Every operator on them is written here with real ones; others are an error.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.utils._pytree as pytree
+
+from .builder import name_of
+
+aten = torch.ops.aten
+REAL = {
+    torch.complex32: torch.float16,
+    torch.complex64: torch.float32,
+    torch.complex128: torch.float64,
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """re + i im: two tensors of one shape, or two numbers."""
+
+    re: object
+    im: object
+
+
+def _is_complex(value):
+    return isinstance(value, (Pair, complex)) or (isinstance(value, torch.dtype) and value in REAL)
+
+
+def constants_of(graph):
+    """{name: pair} of the complex tensors that a traced graph holds."""
+    nodes = (node for node in graph.graph.nodes if node.op == "get_attr")
+    values = {node.target: getattr(graph, node.target) for node in nodes}
+    return {
+        name: Pair(value.resolve_conj().real.clone(), value.resolve_conj().imag.clone())
+        for name, value in values.items()
+        if isinstance(value, torch.Tensor) and value.is_complex()
+    }
+
+
+def _pair(value):
+    """A real tensor or number as a pair."""
+    if isinstance(value, Pair):
+        return value
+    if isinstance(value, torch.Tensor):
+        return Pair(value, aten.zeros_like.default(value))
+    return Pair(complex(value).real, complex(value).imag)
+
+
+def _multiply(op, x, y):
+    """Any bilinear operator."""
+    if not isinstance(x, Pair):
+        return Pair(op(x, y.re), op(x, y.im))
+    if not isinstance(y, Pair):
+        return Pair(op(x.re, y), op(x.im, y))
+    return Pair(op(x.re, y.re) - op(x.im, y.im), op(x.re, y.im) + op(x.im, y.re))
+
+
+def _conjugate(x):
+    return Pair(x.re, -x.im)
+
+
+def _norm(x):
+    """|x|^2"""
+    return x.re * x.re + x.im * x.im
+
+
+def _times(x, y):
+    return _multiply(lambda a, b: a * b, x, y)
+
+
+def _divide(x, y):
+    if not isinstance(y, Pair):
+        return Pair(x.re / y, x.im / y)
+    numerator, size = _times(_pair(x), _conjugate(y)), _norm(y)
+    return Pair(numerator.re / size, numerator.im / size)
+
+
+def _add(x, y, alpha=1, sign=1):
+    x, y = _pair(x), _pair(y)
+    return Pair(x.re + sign * alpha * y.re, x.im + sign * alpha * y.im)
+
+
+def _sgn(x):
+    """x / |x|, and 0 for 0."""
+    size = _abs(x)
+    size = torch.where(size == 0, torch.ones_like(size), size)
+    return Pair(x.re / size, x.im / size)
+
+
+def _abs(x):
+    """Without overflow of the squares."""
+    size = torch.maximum(x.re.abs(), x.im.abs())
+    safe = torch.where(size == 0, torch.ones_like(size), size)
+    return size * torch.sqrt((x.re / safe) ** 2 + (x.im / safe) ** 2)
+
+
+def _exp(x):
+    return Pair(torch.exp(x.re) * torch.cos(x.im), torch.exp(x.re) * torch.sin(x.im))
+
+
+def _polar(size, angle):
+    return Pair(size * torch.cos(angle), size * torch.sin(angle))
+
+
+def _where(condition, x, y):
+    x, y = _pair(x), _pair(y)
+    return Pair(torch.where(condition, x.re, y.re), torch.where(condition, x.im, y.im))
+
+
+def _equal(x, y):
+    x, y = _pair(x), _pair(y)
+    return (x.re == y.re) & (x.im == y.im)
+
+
+_RULES = {
+    "view_as_complex": lambda x: Pair(x.select(-1, 0), x.select(-1, 1)),
+    "view_as_real": lambda x: torch.stack([x.re, x.im], -1),
+    "complex": Pair,
+    "polar": _polar,
+    "real": lambda x: x.re,
+    "imag": lambda x: x.im,
+    "_conj": _conjugate,
+    "_conj_physical": _conjugate,
+    "conj_physical": _conjugate,
+    "abs": _abs,
+    "angle": lambda x: torch.atan2(x.im, x.re),
+    "sgn": _sgn,
+    "exp": _exp,
+    "reciprocal": lambda x: _divide(_pair(1.0), x),
+    "add": _add,
+    "sub": lambda x, y, alpha=1: _add(x, y, alpha, -1),
+    "mul": _times,
+    "div": _divide,
+    "mm": lambda x, y: _multiply(torch.mm, x, y),
+    "bmm": lambda x, y: _multiply(torch.bmm, x, y),
+    "eq": _equal,
+    "ne": lambda x, y: ~_equal(x, y),
+    "where": _where,
+    "masked_fill": lambda x, mask, value: _where(mask, value, x),
+}
+# What does the same to the real and to the imaginary parts.
+_BY_PARTS = frozenset(
+    """
+    _to_copy _unsafe_view alias cat clone constant_pad_nd copy_ cumsum detach diagonal empty expand flip
+    gather index index_add index_put index_select lift_fresh_copy mean neg new_empty new_empty_strided new_zeros permute
+    repeat reshape roll scatter scatter_add select select_backward slice slice_backward split split_with_sizes squeeze stack
+    sum t transpose tril triu unbind unsqueeze view zeros zeros_like
+    """.split()  # noqa: SIM905 - a list of words is easier to read
+)
+
+
+def is_complex_call(operator, arguments):
+    """Whether an operator takes or makes complex numbers; `arguments` are positional and by name."""
+    return name_of(operator) in ("complex", "polar", "view_as_complex") or any(
+        _is_complex(leaf) for leaf in pytree.tree_leaves(arguments)
+    )
+
+
+def _by_parts(operator, arguments):
+    def part(name):
+        def take(leaf):
+            if isinstance(leaf, torch.dtype):
+                return REAL.get(leaf, leaf)
+            return getattr(leaf, name) if isinstance(leaf, Pair) else leaf
+
+        args, kwargs = pytree.tree_map(take, arguments)
+        return operator(*args, **kwargs)
+
+    re, im = part("re"), part("im")
+    if isinstance(re, torch.Tensor):
+        return Pair(re, im)
+    return [Pair(a, b) for a, b in zip(re, im, strict=True)]
+
+
+def _widened(name, arguments):
+    """Real tensors among complex ones, where these are joined or converted."""
+    args, kwargs = arguments
+    if name in ("cat", "stack"):
+        return ([_pair(value) for value in args[0]], *args[1:]), kwargs
+    if name in ("_to_copy", "copy_"):
+        return tuple(_pair(v) if isinstance(v, torch.Tensor) else v for v in args), kwargs
+    return arguments
+
+
+def call(operator, args, kwargs):
+    """The operator on pairs; NotImplementedError if there is no rule for it."""
+    name = name_of(operator)
+    if name.removesuffix("_") in _RULES:
+        # Complex numbers of Python as well.
+        args = pytree.tree_map(
+            lambda leaf: _pair(leaf) if isinstance(leaf, complex) else leaf, args
+        )
+    if name.removesuffix("_") in _RULES and name not in _RULES:
+        result = _RULES[name.removesuffix("_")](*args, **kwargs)
+        return Pair(args[0].re.copy_(result.re), args[0].im.copy_(result.im))
+    if name in _BY_PARTS:
+        return _by_parts(operator, _widened(name, (args, kwargs)))
+    if name not in _RULES:
+        error = NotImplementedError("complex numbers are supported in a few operators only")
+        error.func = operator
+        raise error
+    return _RULES[name](*args, **kwargs)

@@ -1,0 +1,97 @@
+"""Python runs once, when a step is captured: what it says then is part of every step. Here is looked for
+what would have been different in the next one."""
+
+import random
+import sys
+
+from .errors import CaptureError, StateError
+
+_NUMBERS = (bool, int, float)
+
+
+def _name(kind, name):
+    return f"{kind} {name!r}" if name else "the model"
+
+
+class Flags:
+    """Which modules train and which parameters have gradients, as they were for the capture."""
+
+    def __init__(self, model):
+        self._modules = [(name, m, m.training) for name, m in model.named_modules()]
+        self._parameters = [(name, p, p.requires_grad) for name, p in model.named_parameters()]
+
+    def check(self):
+        """Raises StateError where one is another now."""
+        for name, module, training in self._modules:
+            if module.training != training:
+                raise StateError(
+                    f"{_name('module', name)}: training is {module.training}, expected {training} as when the"
+                    " step was captured; set it back with model.train() or model.eval(), or compile again"
+                )
+        for name, parameter, requires in self._parameters:
+            if parameter.requires_grad != requires:
+                raise StateError(
+                    f"parameter {name!r}: requires_grad is {parameter.requires_grad}, expected {requires} as"
+                    " when the step was captured; compile again after freezing or unfreezing parameters"
+                )
+
+
+class RandomWatch:
+    """Sees when the model draws from the global generators of Python or NumPy."""
+
+    def __init__(self):
+        self._start = self._states()
+
+    @staticmethod
+    def _states():
+        states = {"Python's random": random.getstate()}
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            kind, keys, *rest = numpy.random.get_state()
+            states["numpy.random"] = (kind, keys.tobytes(), *rest)
+        return states
+
+    def check(self, location):
+        """Raises CaptureError if one has moved since the start."""
+        now = self._states()
+        for name, state in self._start.items():
+            if now[name] != state:
+                raise CaptureError(
+                    f"{location}: here or before, a number is drawn from {name}, which would be the same in"
+                    " every step; expected torch's, such as torch.rand(())"
+                )
+
+
+def numbers_of(model):
+    """{(module, attribute): value} of the attributes that are numbers, a module by its name."""
+    return {
+        (name, attribute): value
+        for name, module in model.named_modules()
+        for attribute, value in module.__dict__.items()
+        if type(value) in _NUMBERS
+    }
+
+
+def set_numbers(model, numbers):
+    modules = dict(model.named_modules())
+    for (name, attribute), value in numbers.items():
+        setattr(modules[name], attribute, value)
+
+
+def changed(before, after):
+    """What `after` has otherwise; NaN is itself."""
+    return {
+        key: value
+        for key, value in after.items()
+        if key in before and repr(before[key]) != repr(value)
+    }
+
+
+def refuse(first, second):
+    """CaptureError for numbers that each of two steps changed and that made them different."""
+    (name, attribute), value = next(iter(second.items()))
+    return CaptureError(
+        f"{_name('module', name)}: attribute {attribute!r} is {first[name, attribute]!r} after the first step"
+        f" and {value!r} after the second, which computes something else; expected equal steps: keep it in a"
+        " buffer, or compile again when it changes"
+    )
