@@ -14,9 +14,7 @@ ELEMENT_TYPES = {
     torch.float16: "f16",
     torch.int64: "i64",
     torch.int32: "i32",
-    torch.int16: "i16",
     torch.int8: "i8",
-    torch.uint8: "ui8",
     torch.bool: "i1",
 }
 

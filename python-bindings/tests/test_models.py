@@ -399,6 +399,12 @@ ODD = {
         )
     ),
     "complex numbers": lambda x: _complex(0.3 * x.tanh().reshape(8, 3, 2)),
+    "narrow integers": lambda x: (
+        x.masked_fill(torch.ones(8, 6, dtype=torch.uint8).triu(1).bool(), 0.5)
+        * ((x.detach() * 100).abs().to(torch.uint8) * 3 - 7).to(x.dtype)
+        * ((x.detach() * 1000).to(torch.int16) * 40).neg().to(x.dtype)
+        * 1e-6
+    ),
     "new_full": lambda x: x.new_full((8, 6), 0.5) * x + x.new_ones(6) + x.new_zeros(6),
     "index_copy": lambda x: x.index_copy(1, torch.tensor([4, 0]), x[:, :2] * 2),
     "checkpoint": lambda x: torch.utils.checkpoint.checkpoint(

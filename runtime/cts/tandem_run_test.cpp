@@ -10,6 +10,7 @@
 #include "tandem_rt/safetensors.h"
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -94,17 +95,29 @@ protected:
 
   std::string at(const std::string &name) const { return folder + "/" + name; }
 
-  void writeData(const std::string &name, const std::string &parameter) {
+  /// `second` is the number of the second batch.
+  void writeData(const std::string &name, const std::string &parameter,
+                 int second = 1, float rate = 0.5f) {
     Tensor w = tensorOf<float>({4}, {1, 2, 3, 4});
-    Tensor lr = tensorOf<float>({}, {0.5f});
+    Tensor lr = tensorOf<float>({}, {rate});
     Tensor step = tensorOf<int64_t>({}, {0});
     Tensor x0 = tensorOf<float>({4}, {1, 1, 1, 1});
     Tensor x1 = tensorOf<float>({4}, {0, 2, 4, 6});
-    EXPECT_OK(writeSafetensors(at(name), {{"parameter/" + parameter, w.view()},
-                                          {"learning_rate/0", lr.view()},
-                                          {"step/step", step.view()},
-                                          {"batch.0/x", x0.view()},
-                                          {"batch.1/x", x1.view()}}));
+    EXPECT_OK(writeSafetensors(
+        at(name), {{"parameter/" + parameter, w.view()},
+                   {"learning_rate/0", lr.view()},
+                   {"step/step", step.view()},
+                   {"batch.0/x", x0.view()},
+                   {"batch." + std::to_string(second) + "/x", x1.view()}}));
+  }
+
+  /// The error of a run that fails before its first step, and saves nothing.
+  std::string failBeforeFirstStep(const std::string &arguments) {
+    Outcome run = execute(at("p.tdm") + " " + arguments);
+    EXPECT_EQ(run.status, 1);
+    EXPECT_EQ(run.text.find("step 1"), std::string::npos) << run.text;
+    EXPECT_EQ(run.text.find('\n'), run.text.size() - 1) << run.text;
+    return run.text;
   }
 
   std::string folder;
@@ -123,6 +136,42 @@ TEST_F(TandemRunTest, TrainsAndSaves) {
   // The saved file goes on where the run ended: with the second batch.
   run = execute(at("p.tdm") + " --steps=1 --data=" + at("s.safetensors"));
   EXPECT_EQ(run.text, "step 4 loss 28\n");
+}
+
+TEST_F(TandemRunTest, RefusesDataThatWouldBeLeftOutOrRuin) {
+  writeData("gap.safetensors", "w", /*second=*/2);
+  EXPECT_NE(failBeforeFirstStep("--data " + at("gap.safetensors"))
+                .find("'batch.2/x', but none of batch 1"),
+            std::string::npos);
+  writeData("nan.safetensors", "w", 1, std::nanf(""));
+  EXPECT_NE(failBeforeFirstStep("--data " + at("nan.safetensors"))
+                .find("expected a finite learning rate"),
+            std::string::npos);
+}
+
+TEST_F(TandemRunTest, TriesItsFilesBeforeTheFirstStep) {
+  for (const char *option : {"--save ", "--trace "})
+    EXPECT_NE(failBeforeFirstStep("--data " + at("d.safetensors") + " " +
+                                  option + at("none/file"))
+                  .find("cannot write '" + at("none/file") + "'"),
+              std::string::npos);
+  EXPECT_EQ(execute(at("p.tdm") + " --data none --save " + at("s")).status, 1);
+  EXPECT_FALSE(std::filesystem::exists(at("s")));
+}
+
+TEST_F(TandemRunTest, SaysWhatItDoesNotUse) {
+  writeData("more.safetensors", "w");
+  auto file = SafetensorsFile::open(at("more.safetensors"));
+  ASSERT_TRUE(file.ok());
+  auto tensors = file->tensors();
+  tensors["parameter/wo"] = tensors["parameter/w"];
+  ASSERT_TRUE(writeSafetensors(at("wo.safetensors"), tensors).ok());
+  Outcome run =
+      execute(at("p.tdm") + " --steps 1 --data " + at("wo.safetensors"));
+  EXPECT_EQ(run.status, 0);
+  EXPECT_NE(run.text.find("note: the program does not use 'parameter/wo'\n"),
+            std::string::npos)
+      << run.text;
 }
 
 TEST_F(TandemRunTest, WritesATimeline) {

@@ -8,9 +8,19 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Pipelines/Pipelines.h"
+#include "llvm/Support/CommandLine.h"
 
 /// An error names its place; the operation behind it may be a whole step.
 static constexpr char kPrintOperation[] = "--mlir-print-op-on-diagnostic";
+
+/// Those of LLVM's backends, hundreds of them, would bury the passes in the
+/// help.
+/// --help-hidden lists them.
+static void hideOptionsOfLibraries() {
+  for (auto &entry : llvm::cl::getRegisteredOptions())
+    if (entry.first != "help")
+      entry.second->setHiddenFlag(llvm::cl::Hidden);
+}
 
 int main(int argc, char **argv) {
   std::string quiet = std::string(kPrintOperation) + "=false";
@@ -19,6 +29,7 @@ int main(int argc, char **argv) {
         return argument.starts_with(kPrintOperation);
       }))
     arguments.insert(arguments.begin() + 1, quiet.data());
+  hideOptionsOfLibraries();
   mlir::DialectRegistry registry;
   tandem::registerDialects(registry);
   // So that what a pass on kernels writes can be fed to the next one.

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -101,7 +102,10 @@ Status Runner::prepare() {
     return Status::error(
         "'" + options.data + "' has no batch: no tensor '" +
         batchKey(0, session.arguments()[session.inputs().front()]) + "'");
-  return setFromFile(session, *file);
+  Status status = setFromFile(session, *file);
+  if (status.ok())
+    printUnused(session, *file);
+  return status;
 }
 
 Status Runner::printLosses(int64_t number) {
@@ -160,6 +164,19 @@ Status Runner::run() {
 }
 } // namespace
 
+/// Tried before the first step, so that no run is lost at its end.
+static Status checkWritable(const std::string &path) {
+  if (path.empty())
+    return Status::success();
+  bool existed = std::filesystem::exists(path);
+  if (!std::ofstream(path, std::ios::binary | std::ios::app))
+    return Status::error("cannot write '" + path +
+                         "': " + std::strerror(errno));
+  if (!existed)
+    std::filesystem::remove(path);
+  return Status::success();
+}
+
 Status run(const Options &options) {
   Expected<Bytes> bytes = readFile(options.program);
   if (!bytes.ok())
@@ -170,6 +187,9 @@ Status run(const Options &options) {
       std::fputs(printProgram(*program).c_str(), stdout);
     return program.status();
   }
+  for (const std::string &path : {options.save, options.trace})
+    if (Status status = checkWritable(path); !status.ok())
+      return status;
   auto session = Session::create(
       *bytes, {.threads = options.threads, .trace = !options.trace.empty()});
   if (!session.ok())

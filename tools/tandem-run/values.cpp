@@ -9,8 +9,11 @@
 #include "values.h"
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <list>
+#include <set>
 
 namespace tandem::run {
 
@@ -22,6 +25,37 @@ std::string keyOf(const Whole &argument) {
 
 std::string batchKey(int64_t batch, const Whole &input) {
   return "batch." + std::to_string(batch) + "/" + input.name;
+}
+
+namespace {
+bool isStored(const std::string &name) {
+  return name.starts_with("parameter/") || name.starts_with("buffer/") ||
+         name.starts_with("state/");
+}
+
+/// Batches have numbers without a gap.
+Status checkNumbers(const SafetensorsFile &file, int64_t batches) {
+  for (const auto &[name, view] : file.tensors())
+    if (name.starts_with("batch.") &&
+        std::strtoll(name.c_str() + strlen("batch."), nullptr, 10) >= batches)
+      return Status::error("data has a tensor '" + name +
+                           "', but none of batch " + std::to_string(batches) +
+                           ", expected batches numbered from 0 without a gap");
+  return Status::success();
+}
+} // namespace
+
+void printUnused(const Session &session, const SafetensorsFile &file) {
+  std::set<std::string> known;
+  for (const Whole &argument : session.arguments())
+    known.insert(keyOf(argument));
+  std::string unused;
+  for (const auto &[name, view] : file.tensors())
+    if (isStored(name) && !known.contains(name))
+      unused += (unused.empty() ? "'" : ", '") + name + "'";
+  if (!unused.empty())
+    std::fprintf(stderr, "tandem-run: note: the program does not use %s\n",
+                 unused.c_str());
 }
 
 Expected<int64_t> countBatches(const Session &session,
@@ -43,17 +77,36 @@ Expected<int64_t> countBatches(const Session &session,
                            "', expected every input in every batch");
     complete = any;
   }
+  if (Status status = checkNumbers(file, batches); !status.ok())
+    return status;
   return batches;
 }
 
 namespace {
+/// A rate that is no number would ruin every parameter before a loss shows it.
+Status checkRate(const Whole &argument, const TensorView &value) {
+  bool isFinite = true;
+  if (value.type == ElementType::F64)
+    isFinite = std::isfinite(*static_cast<const double *>(value.data));
+  else if (value.type == ElementType::F32)
+    isFinite = std::isfinite(*static_cast<const float *>(value.data));
+  if (isFinite)
+    return Status::success();
+  return Status::error("data has '" + keyOf(argument) +
+                       "' that is no number, expected a finite learning rate");
+}
+
 Status setFrom(Session &session, const SafetensorsFile &file, uint32_t index,
                const std::string &key) {
   const TensorView *view = file.find(key);
   if (!view)
     return Status::error("data has no tensor '" + key +
                          "', which the program needs");
-  return session.setArgument(index, *view);
+  if (Status status = session.setArgument(index, *view); !status.ok())
+    return status;
+  const Whole &argument = session.arguments()[index];
+  return argument.role == "learning_rate" ? checkRate(argument, *view)
+                                          : Status::success();
 }
 } // namespace
 

@@ -19,9 +19,14 @@ std::string keyOf(const rt::Whole &argument);
 /// "batch.3/tokens".
 std::string batchKey(int64_t batch, const rt::Whole &input);
 
-/// Number of batches in a file that hold every input of the program.
+/// Number of batches in a file that hold every input of the program. A gap in
+/// their numbers is an error.
 rt::Expected<int64_t> countBatches(const rt::Session &session,
                                    const rt::SafetensorsFile &file);
+
+/// Says on standard error which values of a file the program does not use: the
+/// name may be one that is not quite right.
+void printUnused(const rt::Session &session, const rt::SafetensorsFile &file);
 
 /// Sets every argument but the inputs from a file.
 rt::Status setFromFile(rt::Session &session, const rt::SafetensorsFile &file);

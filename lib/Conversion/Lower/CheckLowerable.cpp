@@ -29,13 +29,16 @@ static LogicalResult checkType(Operation *op, Type type) {
   if (!tensor)
     return success();
   if (tensor.getEncoding())
-    return op->emitError("has a value of type ")
-           << type << ", expected no form to be left (see --tandem-duplex)";
+    return op->emitError("operator '")
+           << op->getName() << "' has a value of type " << type
+           << ", expected no form to be left (see --tandem-duplex)";
   if (!tensor.hasStaticShape())
-    return op->emitError("has a value of type ")
-           << type << ", expected a static shape";
+    return op->emitError("operator '")
+           << op->getName() << "' has a value of type " << type
+           << ", expected a static shape";
   if (!hasKernels(tensor.getElementType()))
-    return op->emitError("has a value of element type ")
+    return op->emitError("operator '")
+           << op->getName() << "' has a value of element type "
            << tensor.getElementType()
            << ", expected a floating-point type, i64, i32, i8 or i1";
   return success();

@@ -36,6 +36,10 @@ LogicalResult VerifyDuplexedPass::verifyOperator(Operation *op) {
                            << "and concatenations";
   if (failed(tandem::verifyUnscheduled(op)))
     return failure();
+  if (op->hasAttr(SPMDDialect::kSignatureAttrName))
+    return op->emitError() << "has '" << SPMDDialect::kSignatureAttrName
+                           << "', expected none: run the stages shard, "
+                           << "localize and duplex first";
   Attribute attribute = op->getAttr("nn.strand");
   if (!attribute)
     return success();

@@ -72,9 +72,11 @@ tandem::plan::parsePins(func::FuncOp step, MeshAttr mesh, StringRef text) {
 static std::string getCloseNames(const StepGraph &graph, StringRef glob) {
   SmallVector<std::pair<unsigned, StringRef>> names;
   for (const ArgumentNode &node : graph.arguments)
-    if (node.role != Role::State && !node.name.empty())
+    if (node.role == Role::Parameter || node.role == Role::Input ||
+        node.role == Role::Buffer)
       names.push_back({node.name.edit_distance(glob), node.name});
   llvm::sort(names);
+  names.erase(llvm::unique(names), names.end());
   names.truncate(std::min<size_t>(names.size(), 3));
   std::string text;
   for (auto &[distance, name] : names)

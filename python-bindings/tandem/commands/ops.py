@@ -32,13 +32,17 @@ def _decomposed():
 
 
 def run(options):
-    print(f"{'ATen operator':36}how")
-    for name in sorted(LOWERINGS):
-        print(f"{'aten.' + name:36}lowered to nn ({_kind(name)})")
     decomposed = _decomposed()
+    listed = [*LOWERINGS, *(decomposed if options.decomposed else ())]
+    width = max(len("aten." + name) for name in listed) + 2
+    print(f"{'ATen operator':{width}}how")
+    for name in sorted(LOWERINGS):
+        print(f"{'aten.' + name:{width}}lowered to nn ({_kind(name)})")
     if options.decomposed:
         for name in decomposed:
-            print(f"{'aten.' + name:36}decomposed by PyTorch, as far as the parts are supported")
+            print(
+                f"{'aten.' + name:{width}}decomposed by PyTorch, as far as the parts are supported"
+            )
     print(
         f"{len(LOWERINGS)} lowered; {len(decomposed)} more are decomposed by PyTorch's own"
         f" rules (--decomposed)"

@@ -100,6 +100,7 @@ class _Lowering:
                 f" neither parameter, buffer"
                 " nor input has no values; register it as a buffer"
             )
+        tensor = tensor.to(_WIDER.get(tensor.dtype, tensor.dtype))
         scalar = tensor.dim() and tensor.numel() and bool((tensor == tensor.reshape(-1)[0]).all())
         if scalar:
             return self.builder.expand(self.builder.tensor(tensor.reshape(-1)[0]), tensor.shape)
@@ -124,12 +125,25 @@ class _Lowering:
         except Unsupported as error:
             raise self._unsupported(node, str(error)) from error
         self._check(node, result)
-        return result
+        return self._wrapped(node, result)
 
     def _plain(self, tree):
-        return torch.fx.node.map_aggregate(
-            tree, lambda leaf: self.values[leaf] if isinstance(leaf, torch.fx.Node) else leaf
-        )
+        def plain(leaf):
+            if isinstance(leaf, torch.fx.Node):
+                return self.values[leaf]
+            return _WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
+
+        return torch.fx.node.map_aggregate(tree, plain)
+
+    def _wrapped(self, node, result):
+        """Numbers that stand for narrower ones overflow as these do."""
+        if not isinstance(node.meta["val"], torch.Tensor) or base_name(node.target) in _MOVES:
+            return result
+        bounds = _RANGES.get(node.meta["val"].dtype)
+        if bounds is None:
+            return result
+        (low, count), b = bounds, self.builder
+        return b.binary("add", b.binary("remainder", b.binary("sub", result, low), count), low)
 
     def _unsupported(self, node, reason):
         name = self.origin.operator or str(node.target)
@@ -166,6 +180,19 @@ class _Lowering:
         )
 
 
+# Integers without kernels are wider ones within a step, in their own range: lowest number, and how many.
+_WIDER = {torch.uint8: torch.int32, torch.int16: torch.int32}
+_RANGES = {torch.uint8: (0, 2**8), torch.int16: (-(2**15), 2**16)}
+# Operators whose numbers are those of their operands, which are in range.
+_MOVES = frozenset(
+    """
+    alias cat clone constant_pad_nd detach expand flip full full_like gather index index_select ones
+    ones_like permute repeat roll select slice squeeze stack t transpose tril triu unsqueeze view where
+    zeros zeros_like
+    """.split()  # noqa: SIM905 - a list of words is easier to read
+)
+
+
 def _apply(lowering, *arguments_and_keywords):
     builder, arguments, keywords = arguments_and_keywords
     try:
@@ -176,10 +203,11 @@ def _apply(lowering, *arguments_and_keywords):
 
 
 def _type(tensor):
-    if tensor.dtype not in ELEMENT_TYPES:
+    dtype = _WIDER.get(tensor.dtype, tensor.dtype)
+    if dtype not in ELEMENT_TYPES:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in ELEMENT_TYPES)
         raise Unsupported(f"element type {tensor.dtype}, expected one of {known}")
-    return TensorType(tuple(int(size) for size in tensor.shape), tensor.dtype)
+    return TensorType(tuple(int(size) for size in tensor.shape), dtype)
 
 
 def _types_of(value):
