@@ -19,17 +19,22 @@ public:
   Converter(const StepGraph &planned, const Extraction &extraction)
       : planned(planned), extraction(extraction), problem(extraction.problem) {}
   std::optional<cost::Plan> run(std::string &error);
-  cost::Plan convert() const;
+  cost::Plan convert();
+
+  /// Groups whose plan is none of their signatures.
+  unsigned numNearest = 0;
+  /// What `findNearest` found last is what was wanted.
+  bool isExact = true;
 
 private:
   cost::Layout
   getLayout(llvm::function_ref<spmd::AxisForm(unsigned axis)> getForm) const;
   cost::Layout getProduced(unsigned value) const;
   cost::Layout getWanted(const OperatorGroup &group, unsigned value) const;
-  unsigned findSignature(unsigned op) const;
+  unsigned findSignature(unsigned op);
   unsigned findNearest(const cost::SignatureSet &set,
                        ArrayRef<cost::Layout> operands,
-                       ArrayRef<cost::Layout> results) const;
+                       ArrayRef<cost::Layout> results);
   std::vector<unsigned> cutStages(const cost::Plan &plan, bool isFine) const;
   std::vector<cost::Copy> findGradientCopies(const cost::Plan &plan) const;
 
@@ -69,7 +74,7 @@ cost::Layout Converter::getWanted(const OperatorGroup &group,
 /// count more, since others depend on them.
 unsigned Converter::findNearest(const cost::SignatureSet &set,
                                 ArrayRef<cost::Layout> operands,
-                                ArrayRef<cost::Layout> results) const {
+                                ArrayRef<cost::Layout> results) {
   auto countDifferences = [](ArrayRef<cost::Layout> wanted,
                              const std::vector<cost::Layout> &found) {
     unsigned count = 0;
@@ -87,10 +92,11 @@ unsigned Converter::findNearest(const cost::SignatureSet &set,
     nearest = index;
     least = count;
   }
+  isExact = least == 0;
   return nearest;
 }
 
-unsigned Converter::findSignature(unsigned op) const {
+unsigned Converter::findSignature(unsigned op) {
   const Extraction::Origin &origin = extraction.origins[op];
   SmallVector<cost::Layout> operands, results;
   switch (origin.kind) {
@@ -109,7 +115,9 @@ unsigned Converter::findSignature(unsigned op) const {
     for (unsigned value : group.outputs)
       results.push_back(getProduced(value));
   }
-  return findNearest(problem.getSignatures(op), operands, results);
+  unsigned found = findNearest(problem.getSignatures(op), operands, results);
+  numNearest += origin.kind == Extraction::Origin::Kind::Group && !isExact;
+  return found;
 }
 
 /// A cut before every operator, or only where an operator takes a copy of what
@@ -177,7 +185,7 @@ Converter::findGradientCopies(const cost::Plan &plan) const {
   return {copies.begin(), copies.end()};
 }
 
-cost::Plan Converter::convert() const {
+cost::Plan Converter::convert() {
   cost::Plan plan;
   for (unsigned op = 0; op < problem.operators.size(); ++op)
     plan.signatures.push_back(findSignature(op));
@@ -208,8 +216,13 @@ std::optional<cost::Plan> Converter::run(std::string &error) {
 
 std::optional<cost::Plan>
 tandem::plan::convertPlan(const StepGraph &planned,
-                          const Extraction &extraction, std::string &error) {
-  return Converter(planned, extraction).run(error);
+                          const Extraction &extraction, std::string &error,
+                          unsigned *numNearest) {
+  Converter converter(planned, extraction);
+  std::optional<cost::Plan> plan = converter.run(error);
+  if (numNearest)
+    *numNearest = converter.numNearest;
+  return plan;
 }
 
 cost::Plan tandem::plan::convertSignatures(const StepGraph &planned,

@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "GroupCost.h"
+#include "mlir/IR/IRMapping.h"
 #include "tandem/Analysis/Bytes.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace tandem;
@@ -25,7 +27,7 @@ GroupCost::GroupCost(const StepGraph &graph, const OperatorGroups &groups,
   for (unsigned member = 0; member < group.members.size(); ++member)
     if (isa<nn::MatmulOp>(graph.ops[group.members[member]].op))
       addProduct(member);
-  addKernel();
+  addKernels();
 }
 
 bool tandem::plan::isReadByProductsOnly(Operation *op) {
@@ -64,61 +66,120 @@ void GroupCost::addProduct(unsigned member) {
   work.type = getTypeName(op.op->getOperand(0));
   for (unsigned value : {op.operands[0], op.operands[1], op.results[0]})
     addTraffic(work, value);
-  auto lhs = cast<RankedTensorType>(op.op->getOperand(0).getType());
-  auto rhs = cast<RankedTensorType>(op.op->getOperand(1).getType());
-  int64_t batch = 1;
-  for (int64_t size : lhs.getShape().drop_back(2))
-    batch *= size;
-  work.loops = {batch, lhs.getShape()[lhs.getRank() - 2], rhs.getShape().back(),
-                lhs.getShape().back()};
+  work.isProduct = true;
 }
 
-void GroupCost::addKernel() {
-  Work work;
-  auto isInKernel = [&](unsigned op) {
-    auto *it = llvm::find(group.members, op);
-    return it != group.members.end() && !isa<nn::MatmulOp>(graph.ops[op].op) &&
-           !isFree(it - group.members.begin());
-  };
+/// A copy of the members in a block of their own, returning what others read,
+/// which `lower`'s grouping takes apart.
+void GroupCost::cloneMembers(Block &block, CloneMap &clones) const {
+  OpBuilder builder(graph.mesh.getContext());
+  builder.setInsertionPointToEnd(&block);
+  IRMapping map;
   for (auto [member, number] : llvm::enumerate(group.members)) {
-    const OpNode &op = graph.ops[number];
-    if (!isInKernel(number))
-      continue;
-    work.members.push_back(member);
-    for (auto [index, value] : llvm::enumerate(op.operands)) {
-      unsigned root = getRoot(value);
-      int producer = graph.values[root].producer;
-      // Of a table only the rows that are asked for are read.
-      if (isa<nn::EmbeddingOp>(op.op) && index == 0)
-        addTraffic(work, op.results[0]);
-      else if (producer < 0 || !isInKernel(producer))
-        addTraffic(work, root);
-    }
-    for (unsigned value : op.results)
-      if (llvm::any_of(graph.values[value].uses, [&](Use use) {
-            return use.op == graph.ops.size() || !isInKernel(use.op);
-          }))
-        addTraffic(work, value);
+    Operation *op = graph.ops[number].op;
+    for (Value operand : op->getOperands())
+      if (!map.contains(operand))
+        map.map(operand, block.addArgument(operand.getType(), op->getLoc()));
+    clones.members[builder.clone(*op, map)] = member;
   }
+  SmallVector<Value> returned;
+  for (unsigned value : group.outputs)
+    returned.push_back(map.lookup(graph.values[value].value));
+  func::ReturnOp::create(builder, graph.step->getLoc(), returned);
+  for (unsigned number : group.members) {
+    const OpNode &op = graph.ops[number];
+    for (const auto *values : {&op.operands, &op.results})
+      for (unsigned value : *values)
+        clones.values[map.lookup(graph.values[value].value)] = value;
+  }
+}
+
+/// What a kernel of `lower` reads and writes in memory.
+void GroupCost::addKernel(const FusionGroup &fused, ArrayRef<FusionGroup> all,
+                          const CloneMap &clones) {
+  Work work;
+  for (Operation *op : fused.ops)
+    if (unsigned member = clones.members.lookup(op); !isFree(member))
+      work.members.push_back(member);
   if (work.members.empty())
     return;
+  llvm::DenseSet<unsigned> tables;
+  for (unsigned member : work.members) {
+    const OpNode &op = graph.ops[group.members[member]];
+    // Of a table only the rows that are asked for are read.
+    if (isa<nn::EmbeddingOp>(op.op)) {
+      tables.insert(op.operands[0]);
+      addTraffic(work, op.results[0]);
+    }
+  }
+  for (Value value : getGroupInputs(fused))
+    if (unsigned root = getRoot(clones.values.lookup(value));
+        !tables.contains(root))
+      addTraffic(work, root);
+  for (Value value : getGroupOutputs(fused, all))
+    addTraffic(work, clones.values.lookup(value));
   const OpNode &first = graph.ops[group.members[work.members.front()]];
   work.op = first.op->getName().getStringRef().str();
   work.type = getTypeName(first.op->getResult(0));
   works.push_back(std::move(work));
 }
 
-double GroupCost::getSeconds(ArrayRef<int64_t> shares,
-                             function_ref<double(unsigned)> parts) const {
+void GroupCost::addKernels() {
+  Block block;
+  CloneMap clones;
+  cloneMembers(block, clones);
+  SmallVector<FusionGroup> groups = formFusionGroups(block);
+  for (const FusionGroup &fused : groups)
+    if (fused.kind == FusionGroup::Kind::Kernel)
+      addKernel(fused, groups, clones);
+}
+
+double GroupCost::getParts(const cost::Layout &layout) const {
+  double parts = 1;
+  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+    if (layout[axis] >= 0)
+      parts *= graph.mesh.getSize(axis);
+  return parts;
+}
+
+/// Batch, if any, m, n and k of a product on one device. The result has all but
+/// k, which is what remains of the operations.
+SmallVector<int64_t, 4> GroupCost::getLoops(unsigned member, double flops,
+                                            const cost::Layout &layout) const {
+  Value result = graph.ops[group.members[member]].op->getResult(0);
+  SmallVector<int64_t> shape(
+      cast<RankedTensorType>(result.getType()).getShape());
+  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+    if (layout[axis] >= 0)
+      shape[layout[axis]] /= graph.mesh.getSize(axis);
+  int64_t n = shape.pop_back_val(), m = shape.pop_back_val(), batch = 1;
+  for (int64_t size : shape)
+    batch *= size;
+  double elements = static_cast<double>(batch) * m * n;
+  int64_t k = elements > 0 ? std::llround(flops / 2 / elements) : 0;
+  if (batch == 1)
+    return {m, n, k};
+  return {batch, m, n, k};
+}
+
+double
+GroupCost::getSeconds(ArrayRef<int64_t> shares,
+                      function_ref<cost::Layout(unsigned)> layoutOf) const {
   double seconds = 0;
   for (const Work &work : works) {
     double flops = 0, bytes = 0;
     for (unsigned member : work.members)
       flops += graph.ops[group.members[member]].flops / shares[member];
     for (unsigned value : work.traffic)
-      bytes += graph.values[value].bytes / parts(value);
-    seconds +=
-        cost::getComputeSeconds(cluster, work.type, flops, bytes, work.op);
+      bytes += graph.values[value].bytes / getParts(layoutOf(value));
+    SmallVector<int64_t, 4> loops;
+    if (work.isProduct) {
+      unsigned member = work.members.front();
+      const OpNode &op = graph.ops[group.members[member]];
+      loops = getLoops(member, flops, layoutOf(op.results[0]));
+    }
+    seconds += cost::getComputeSeconds(cluster, work.type, flops, bytes,
+                                       work.op, loops);
   }
   return seconds;
 }

@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What `lower` makes of a group: a library call per product, and one kernel of
-// everything else, which reads and writes memory only where a value comes from
-// or goes to something outside of the kernel. Reshapes, and permutations that
-// only products read, cost nothing.
+// What `lower` makes of a group: a library call per product, and kernels of
+// everything else, formed by the grouping that `lower` uses
+// (Analysis/Fusion.h). A kernel reads and writes memory only where a value
+// comes from or goes to something outside of it. Reshapes, and permutations
+// that only products read, cost nothing. Kernels that `lower` makes of several
+// groups count for each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +18,7 @@
 #define TANDEM_LIB_TRANSFORMS_PLAN_GROUPCOST_H
 
 #include "OperatorGroups.h"
+#include "tandem/Analysis/Fusion.h"
 #include "tandem/Cost/Cluster.h"
 
 namespace tandem::plan {
@@ -28,10 +31,12 @@ public:
   GroupCost(const StepGraph &graph, const OperatorGroups &groups,
             const OperatorGroup &group, const cost::Cluster &cluster);
 
-  /// Seconds where one device does 1 / `shares[m]` of member m, and holds
-  /// 1 / `parts(v)` of value v.
-  double getSeconds(llvm::ArrayRef<int64_t> shares,
-                    llvm::function_ref<double(unsigned)> parts) const;
+  /// Seconds where one device does 1 / `shares[m]` of member m, and holds value
+  /// v as `layoutOf(v)`. A measured time of a product and its shape replaces
+  /// the formula.
+  double
+  getSeconds(llvm::ArrayRef<int64_t> shares,
+             llvm::function_ref<cost::Layout(unsigned value)> layoutOf) const;
 
 private:
   struct Work {
@@ -40,14 +45,24 @@ private:
     /// Values that it reads or writes in memory.
     llvm::SmallVector<unsigned, 6> traffic;
     std::string op, type;
-    /// Loops of a product: batch, m, n, k.
-    llvm::SmallVector<int64_t, 4> loops;
+    bool isProduct = false;
+  };
+  /// What copies of members and values stand for.
+  struct CloneMap {
+    llvm::DenseMap<mlir::Operation *, unsigned> members;
+    llvm::DenseMap<mlir::Value, unsigned> values;
   };
 
   bool isFree(unsigned member) const;
   unsigned getRoot(unsigned value) const;
   void addProduct(unsigned member);
-  void addKernel();
+  void cloneMembers(mlir::Block &block, CloneMap &clones) const;
+  void addKernel(const FusionGroup &fused, llvm::ArrayRef<FusionGroup> all,
+                 const CloneMap &clones);
+  void addKernels();
+  double getParts(const cost::Layout &layout) const;
+  llvm::SmallVector<int64_t, 4> getLoops(unsigned member, double flops,
+                                         const cost::Layout &layout) const;
   void addTraffic(Work &work, unsigned value);
 
   const StepGraph &graph;

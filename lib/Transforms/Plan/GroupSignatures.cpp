@@ -311,13 +311,8 @@ void Enumeration::addSignature() {
       if (choice[axis] > 0 && choice[axis] <= member.rule.factors.size())
         share *= mesh.getSize(axis);
   }
-  signature.seconds = cost.getSeconds(shares, [&](unsigned value) {
-    double parts = 1;
-    for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
-      if (layouts[numbers.lookup(value)][axis] >= 0)
-        parts *= mesh.getSize(axis);
-    return parts;
-  });
+  signature.seconds = cost.getSeconds(
+      shares, [&](unsigned value) { return layouts[numbers.lookup(value)]; });
   auto [it, isNew] = known.try_emplace(key, result.signatures.size());
   if (isNew) {
     result.signatures.push_back(std::move(signature));

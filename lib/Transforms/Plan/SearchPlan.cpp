@@ -90,6 +90,8 @@ private:
   std::unique_ptr<Extraction> extraction;
   std::vector<cost::Plan> starts;
   std::string clusterName;
+  /// Groups of a preset whose cost is that of another signature.
+  unsigned numNearest = 0;
 };
 } // namespace
 
@@ -254,6 +256,10 @@ PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
          << llvm::formatv("{0:f2}", 100 * (plan.cost / plan.lowerBound - 1))
                 .str()
          << " % above the best";
+  if (numNearest > 0)
+    line << "; groups that change forms inside, costed by their nearest "
+            "signatures: "
+         << numNearest;
   PlanRecord record = makeRecord(graph, *extraction, plan);
   record.cluster = clusterName;
   return record;
@@ -262,7 +268,7 @@ PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
 /// The plan that `graph` holds, for its cost.
 FailureOr<cost::Plan> Planner::convert(StringRef name) {
   std::string error;
-  auto plan = convertPlan(graph, *extraction, error);
+  auto plan = convertPlan(graph, *extraction, error, &numNearest);
   if (!plan)
     return emitError() << name << " has no cost: " << error;
   return *plan;
@@ -291,6 +297,7 @@ LogicalResult Planner::findHidup(cost::Plan &plan) {
   if (failed(converted))
     return failure();
   plan = std::move(*converted);
+  numNearest = 0; // What was converted is what runs.
   std::string error;
   if (!cost::derive(extraction->problem, plan, error))
     return emitError() << "no plan: " << error;
