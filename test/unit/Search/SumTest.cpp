@@ -140,7 +140,7 @@ TEST(SumTest, treesAndMessagesAgreeWithAllChoices) {
 /// meant costs what the sums say.
 TEST(SumTest, theLeastSumIsTheOptimum) {
   unsigned numWaiting = 0, numCompared = 0, numEqual = 0;
-  for (uint64_t seed = 1; numCompared < 60; ++seed) {
+  for (uint64_t seed = 1; numCompared < 40; ++seed) {
     std::optional<SearchProblem> problem = makeSum(seed, 3000);
     if (!problem)
       continue;
@@ -173,7 +173,7 @@ TEST(SumTest, theLeastSumIsTheOptimum) {
   // A copy that may only wait where no cheaper source exists is bounded, not
   // modelled.
   EXPECT_GE(numEqual, numCompared - 2);
-  EXPECT_GT(numWaiting, 20u);
+  EXPECT_GT(numWaiting, 15u);
 }
 
 TEST(SumTest, theBestMeanOfAGame) {
@@ -191,10 +191,10 @@ TEST(SumTest, theBestMeanOfAGame) {
   EXPECT_NEAR(weights[0], 4.0 / 7, 1e-9);
 }
 
-static SearchProblem makeTwoLayers(std::vector<int64_t> mesh, int64_t batch) {
+static SearchProblem makeTwoLayers() {
   TransformerOptions options;
   options.layers = 2;
-  options.batch = batch;
+  options.batch = 4;
   options.sequence = 64;
   options.width = 128;
   options.heads = 4;
@@ -202,7 +202,7 @@ static SearchProblem makeTwoLayers(std::vector<int64_t> mesh, int64_t batch) {
   options.vocabulary = 1024;
   options.filling = 0;
   options.strands = 1;
-  options.mesh = std::move(mesh);
+  options.mesh = {4};
   options.flops = 1e12;
   options.network = 5e9;
   SearchProblem problem = makeTransformer(options);
@@ -215,16 +215,14 @@ static SearchProblem makeTwoLayers(std::vector<int64_t> mesh, int64_t batch) {
 /// On two layers of a transformer Tandem's search proves its plans, and the
 /// integer program, which shares no code with it, agrees.
 TEST(SumTest, twoLayersAreSolvedAsTheIntegerProgramSolvesThem) {
-  for (int64_t batch : {4, 16, 64}) {
-    SearchProblem problem = makeTwoLayers({4}, batch);
-    SearchResult tandem = searchTandem(problem, {});
-    ASSERT_TRUE(tandem.plan) << tandem.error;
-    EXPECT_TRUE(tandem.plan->isOptimal);
-    if (IntegerProgram().solve(0, 0).status == IlpSolution::Status::NoSolver)
-      continue;
-    SearchResult ilp = searchIlp(problem, {});
-    ASSERT_TRUE(ilp.plan) << ilp.error;
-    EXPECT_TRUE(ilp.plan->isOptimal);
-    EXPECT_NEAR(tandem.plan->cost, ilp.plan->cost, 1e-6 * ilp.plan->cost);
-  }
+  SearchProblem problem = makeTwoLayers();
+  SearchResult tandem = searchTandem(problem, {});
+  ASSERT_TRUE(tandem.plan) << tandem.error;
+  EXPECT_TRUE(tandem.plan->isOptimal);
+  if (IntegerProgram().solve(0, 0).status == IlpSolution::Status::NoSolver)
+    return;
+  SearchResult ilp = searchIlp(problem, {});
+  ASSERT_TRUE(ilp.plan) << ilp.error;
+  EXPECT_TRUE(ilp.plan->isOptimal);
+  EXPECT_NEAR(tandem.plan->cost, ilp.plan->cost, 1e-6 * ilp.plan->cost);
 }

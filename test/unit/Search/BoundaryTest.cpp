@@ -1,0 +1,112 @@
+//===- BoundaryTest.cpp - no other division into stages is cheaper --------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "IlpProgram.h"
+#include "RandomProblem.h"
+#include "tandem/Search/Search.h"
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+
+using namespace tandem;
+using namespace tandem::cost;
+using namespace tandem::cost::test;
+using namespace tandem::search;
+
+/// All divisions that move, add or remove one cut.
+static std::vector<std::vector<unsigned>>
+getDivisions(const std::vector<unsigned> &ends) {
+  std::vector<std::vector<unsigned>> divisions;
+  unsigned begin = 1;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    for (unsigned op = begin; op < ends[i]; ++op) {
+      divisions.push_back(ends);
+      divisions.back().insert(divisions.back().begin() + i, op);
+    }
+    begin = ends[i] + 1;
+    if (i + 1 == ends.size())
+      break;
+    divisions.push_back(ends);
+    divisions.back().erase(divisions.back().begin() + i);
+    for (unsigned op = i ? ends[i - 1] + 1 : 1; op < ends[i + 1]; ++op)
+      if (op != ends[i]) {
+        divisions.push_back(ends);
+        divisions.back()[i] = op;
+      }
+  }
+  return divisions;
+}
+
+/// How many of these divisions are legal; each is at least as dear.
+static unsigned checkDivisions(const SearchProblem &problem, const Plan &plan,
+                               const std::string &name) {
+  ChangeTable table(problem);
+  unsigned numLegal = 0;
+  for (std::vector<unsigned> &ends : getDivisions(plan.stageEnds)) {
+    Plan other = plan;
+    other.stageEnds = std::move(ends);
+    std::string error;
+    std::optional<CostReport> report = cost::cost(problem, other, table, error);
+    if (!report || report->peak > problem.memoryLimit)
+      continue;
+    ++numLegal;
+    EXPECT_GE(report->seconds, plan.cost * (1 - 1e-9)) << name;
+  }
+  return numLegal;
+}
+
+/// The two-layer problems of the HiDup paper.
+TEST(BoundaryTest, ofThePapersProblems) {
+  for (const char *name :
+       {"bert-sgmoe-2layers-2ranks", "bert-sgmoe-2layers-8ranks",
+        "vit-sgmoe-2layers-8ranks"})
+    for (Accounting accounting :
+         {Accounting::HidupSerial, Accounting::HidupOverlapped}) {
+      std::ifstream file(std::string(TANDEM_SEARCH_INPUTS "/") + name + ".txt");
+      std::stringstream text;
+      text << file.rdbuf();
+      std::string error;
+      std::optional<SearchProblem> problem =
+          parseSearchProblem(text.str(), name, error);
+      ASSERT_TRUE(problem) << error;
+      problem->accounting = accounting;
+      SearchResult result = searchTandem(*problem, {});
+      ASSERT_TRUE(result.plan) << result.error;
+      EXPECT_GT(checkDivisions(*problem, *result.plan, name), 5u);
+    }
+}
+
+/// And with the signatures of the plan and others, no plan of its stages is
+/// cheaper, as the integer program proves.
+TEST(BoundaryTest, ofAHundredRandomProblems) {
+  RandomOptions options;
+  options.maxPlans = 20'000;
+  bool hasSolver =
+      IntegerProgram().solve(0, 0).status != IlpSolution::Status::NoSolver;
+  unsigned numLegal = 0, numStrands = 0;
+  for (uint64_t seed = 3000; seed < 3100; ++seed) {
+    std::string name = "seed " + std::to_string(seed);
+    SearchProblem problem = makeRandomProblem(seed, options);
+    SearchResult result = searchTandem(problem, {});
+    ASSERT_TRUE(result.plan) << name << ": " << result.error;
+    const Plan &plan = *result.plan;
+    numLegal += checkDivisions(problem, plan, name);
+    ChangeTable table(problem);
+    std::string error;
+    auto report = cost::cost(problem, plan, table, error);
+    numStrands += report->steps.size() > plan.stageEnds.size();
+    if (!hasSolver || seed % 4 != 0)
+      continue;
+    SearchOptions given;
+    given.stageEnds = plan.stageEnds;
+    SearchResult ilp = searchIlp(problem, given);
+    ASSERT_TRUE(ilp.plan) << name << ": " << ilp.error;
+    EXPECT_NEAR(plan.cost, *ilp.stagesBound, 1e-6 * plan.cost) << name;
+  }
+  EXPECT_GT(numLegal, 1000u);
+  EXPECT_GT(numStrands, 25u);
+}
