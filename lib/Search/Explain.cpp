@@ -109,8 +109,11 @@ static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
   std::unique_ptr<ChoiceFinder> finder;
   std::map<Role, unsigned> counts;
   for (FormEntry &entry : result.forms) {
+    // Gradients mostly follow from the rest.
+    unsigned most = entry.role == Role::Gradient ? options.numChoices / 2
+                                                 : options.numChoices;
     bool isAsked = entry.role != Role::Update && entry.numForms > 1 &&
-                   counts[entry.role]++ < options.numChoices;
+                   counts[entry.role]++ < most;
     if (isAsked && !finder)
       finder = isSearched ? makeSearcher(facts) : makeEstimator(facts);
     if (isAsked)

@@ -183,7 +183,8 @@ const char *describe(cost::Holding::Kind kind);
 //===----------------------------------------------------------------------===//
 
 struct ExplainOptions {
-  /// Entries of each role, from the largest, for which other forms are asked.
+  /// Entries of each role, from the largest, for which other forms are asked;
+  /// of gradients half as many.
   unsigned numChoices = 10;
   /// Problems of up to this many operators are searched again for every choice,
   /// larger ones estimated; under the accountings `hidup-*` all are searched.
