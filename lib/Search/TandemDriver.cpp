@@ -55,8 +55,8 @@ bool Driver::proceeds(double done) {
 /// Whether the best plan is good enough.
 bool Driver::isClosed() const {
   return pool.best &&
-         pool.seconds <=
-             lowerBound * (1 + std::max(kTolerance, options.gap)) * (1 + 1e-12);
+         (pool.seconds - lowerBound <= kTolerance * pool.seconds ||
+          pool.seconds <= lowerBound * (1 + options.gap) * (1 + 1e-12));
 }
 
 //===----------------------------------------------------------------------===//
@@ -377,7 +377,7 @@ void Driver::searchAddedUp() {
   // A limit of time, where one is given, is the only one.
   if (options.timeLimit == 0)
     limits.maxWork = kSumWork;
-  limits.gap = std::max(kTolerance, options.gap / (1 + options.gap));
+  limits.gap = std::max(kTolerance / 2, options.gap / (1 + options.gap));
   limits.takes = [&](const Plan &plan) { pool.offer(plan); };
   limits.proceeds = [&](double least) {
     lowerBound = std::max(lowerBound, least);
