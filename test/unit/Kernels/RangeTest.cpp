@@ -22,11 +22,11 @@ struct Function {
   /// The largest error, in units in the last place of the result.
   double ulps;
 };
-} // namespace
 
-static void PrintTo(const Function &function, std::ostream *os) {
+void PrintTo(const Function &function, std::ostream *os) {
   *os << function.name;
 }
+} // namespace
 
 /// This many patterns of bits, the step odd: every exponent and both signs,
 /// NaNs and infinities, a thousandth of all mantissas.
