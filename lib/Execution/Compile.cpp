@@ -204,7 +204,9 @@ LogicalResult Compilation::runStage(const Stage &stage) {
   } else {
     auto manager = PassManager::on<ModuleOp>(context.get(),
                                              OpPassManager::Nesting::Implicit);
-    stage.build(manager, PlanOptions());
+    PlanOptions plan;
+    plan.recompute = options.recompute;
+    stage.build(manager, plan);
     if (failed(manager.run(*module)))
       return fail("stage " + stage.name + " failed");
   }

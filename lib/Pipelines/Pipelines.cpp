@@ -93,8 +93,10 @@ void registerPipelines() {
 //===----------------------------------------------------------------------===//
 
 /// What is computed, in one way of writing it: equal programs get equal plans.
-static void import(OpPassManager &manager, const PlanOptions &) {
-  buildImportPipeline(manager, ImportOptions());
+static void import(OpPassManager &manager, const PlanOptions &options) {
+  ImportOptions own;
+  own.recompute = options.recompute;
+  buildImportPipeline(manager, own);
 }
 
 /// Which signature each operator has on each axis. Changes nothing else.

@@ -28,6 +28,8 @@ static constexpr llvm::StringLiteral kHelp =
   --search-time-limit S  takes the best plan after S seconds
   --start PLAN         starts the search from a plan, and is no worse
   --no-presets         does not start the search from the presets as well
+  --recompute          lets the backward pass make cheap values again (views,
+                       elementwise, random masks) instead of holding them
   --problem-out FILE   writes the search problem
   --timeline           says how long the schedule takes, with the plan's prices
   --plan-only          writes the plan, to the file of -o, and stops
@@ -95,6 +97,7 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
       {"--start", true, text(compile.start)},
       {"--no-presets", false,
        [&](llvm::StringRef) { return !(compile.usesPresets = false); }},
+      {"--recompute", false, on(compile.recompute)},
       {"--problem-out", true, text(compile.problemOut)},
       {"--timeline", false, on(compile.timeline)},
       {"--plan-only", false, on(tool.planOnly)},

@@ -50,6 +50,8 @@ struct CompileOptions {
   std::string start;
   /// A search is no worse than any preset; without, it knows none of them.
   bool usesPresets = true;
+  /// Let the backward pass make cheap values again instead of holding them.
+  bool recompute = false;
   /// Where the search problem is written. Empty: nowhere.
   std::string problemOut;
   /// Say what the plan costs even if it is not searched.

@@ -13,7 +13,7 @@ using namespace mlir;
 
 namespace tandem {
 
-void buildImportPipeline(OpPassManager &manager, const ImportOptions &) {
+void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   manager.addPass(createVerifyStepPass());
   // Slices and concatenations are still where the model has them; what
   // gradients add as zeros goes next.
@@ -33,6 +33,9 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &) {
   // Last, since merging would have joined what this pass takes apart only if
   // passes were equal; they are not.
   manager.addPass(createCloneParameterViewsPass());
+  // Behind merging for the same reason.
+  if (options.recompute)
+    manager.addPass(createRecomputeCheapPass());
   manager.addPass(createNumberOperatorsPass());
   manager.addPass(createVerifyStepPass(/*numbered=*/true));
 }
@@ -48,6 +51,7 @@ void registerImport() {
   registerPass([] { return createOrderSumsPass(); });
   registerPass([] { return createReuseViewsPass(); });
   registerPass([] { return createCloneParameterViewsPass(); });
+  registerPass([] { return createRecomputeCheapPass(); });
   registerPass([] { return createNumberOperatorsPass(); });
   static PassPipelineRegistration<ImportOptions> pipeline(
       "tandem-import", "Canonical nn: the import stage", buildImportPipeline);

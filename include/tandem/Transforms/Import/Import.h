@@ -31,7 +31,12 @@ class OpPassManager;
 
 namespace tandem {
 
-struct ImportOptions : mlir::PassPipelineOptions<ImportOptions> {};
+struct ImportOptions : mlir::PassPipelineOptions<ImportOptions> {
+  Option<bool> recompute{
+      *this, "recompute",
+      llvm::cl::desc("the backward pass makes again what is cheap to make"),
+      llvm::cl::init(false)};
+};
 
 /// Fails, with one error, unless the module holds a training step as the nn
 /// dialect describes it. With `numbered`, every operator has its own `nn.id`.
@@ -59,6 +64,9 @@ std::unique_ptr<mlir::Pass> createOrderSumsPass();
 std::unique_ptr<mlir::Pass> createReuseViewsPass();
 /// A view of a parameter that several passes use is made in each of them.
 std::unique_ptr<mlir::Pass> createCloneParameterViewsPass();
+/// Views, elementwise functions and random masks that follow from what the
+/// backward pass holds anyway are made again in it, and not held.
+std::unique_ptr<mlir::Pass> createRecomputeCheapPass();
 /// Gives each operator an `nn.id`, in the order of the text.
 std::unique_ptr<mlir::Pass> createNumberOperatorsPass();
 

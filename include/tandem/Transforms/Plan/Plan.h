@@ -96,6 +96,9 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
       *this, "seconds",
       llvm::cl::desc("write what the plan counts for each operator, on the "
                      "cluster, for --tandem-timeline"),
+  Option<bool> recompute{
+      *this, "recompute",
+      llvm::cl::desc("import: the backward pass makes cheap values again"),
       llvm::cl::init(false)};
   Option<std::string> problemOut{
       *this, "problem-out",
