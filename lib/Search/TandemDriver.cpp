@@ -94,6 +94,10 @@ Weights Driver::getWeights(double first, double second) const {
   weights.split = (getComputation(first) + getComputation(second) +
                    (k - 2) * getComputation(other)) /
                   k;
+  weights.hiding = (interference.gamma + getComputation(second) +
+                    (k - 2) * getComputation(other)) /
+                   k;
+  weights.serial = share;
   weights.collectiveOnce = share * getCollective(first);
   weights.collectiveSplit = share *
                             (getCollective(first) + getCollective(second) +

@@ -13,7 +13,7 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 FactorGraph::FactorGraph(const Facts &facts, ChangeTable &table)
-    : facts(facts), table(table) {
+    : facts(facts), table(table), claims(facts) {
   addVariables();
   addFactors();
   double dearest = 0;
@@ -32,19 +32,25 @@ FactorGraph::FactorGraph(const Facts &facts, ChangeTable &table)
 // Structure
 //===----------------------------------------------------------------------===//
 
-unsigned FactorGraph::getMap(unsigned op, bool isResult, unsigned index) {
-  MapKey key{facts.problem.operators[op].signatureSet, isResult, index};
+unsigned FactorGraph::getMap(unsigned op, bool isResult, unsigned index,
+                             bool isClaimed) {
+  MapKey key{facts.problem.operators[op].signatureSet, isResult, index,
+             isClaimed};
   auto [place, isNew] = mapOf.try_emplace(key, maps.size());
   if (!isNew)
     return place->second;
   LayoutMap map;
-  std::map<Layout, uint16_t> indices;
+  std::map<std::pair<Layout, bool>, uint16_t> indices;
   for (const Signature &signature : facts.problem.getSignatures(op)) {
     const Layout &layout =
         isResult ? signature.results[index] : signature.operands[index];
-    auto [entry, isFirst] = indices.try_emplace(layout, map.layouts.size());
-    if (isFirst)
+    bool isAtOnce = isClaimed && !facts.isPerStrand(signature);
+    auto [entry, isFirst] =
+        indices.try_emplace({layout, isAtOnce}, map.layouts.size());
+    if (isFirst) {
       map.layouts.push_back(layout);
+      map.isAtOnce.push_back(isAtOnce);
+    }
     map.ofSignature.push_back(entry->second);
   }
   maps.push_back(std::move(map));
@@ -73,6 +79,7 @@ void FactorGraph::addVariables() {
       key.push_back(info.signatureSet);
       key.push_back(static_cast<unsigned>(info.kind) << 4 |
                     static_cast<unsigned>(info.pass));
+      key.push_back(claims.hides[op]);
       for (unsigned tensor : info.results)
         key.push_back(crossesPasses(tensor));
     }
@@ -99,10 +106,15 @@ void FactorGraph::addFactors() {
     FactorKind kind;
     kind.maps.push_back(getMap(info.producer, true, info.result));
     kind.passes.push_back(facts.problem.operators[info.producer].pass);
-    std::vector<unsigned> key{shape, mayWait, kind.maps.front()};
+    kind.isClaimed = claims.isClaimed[info.uses.front().op];
+    kind.isInUpdates = claims.updatesAreSerial && !mayWait &&
+                       info.numUpdateUses == info.uses.size();
+    std::vector<unsigned> key{shape, mayWait, kind.isClaimed, kind.isInUpdates,
+                              kind.maps.front()};
     Factor factor{0, tensor, {variableOf[info.producer]}, {}};
     for (const TensorUse &use : info.uses) {
-      kind.maps.push_back(getMap(use.op, false, use.operand));
+      kind.maps.push_back(getMap(use.op, false, use.operand,
+                                 kind.isClaimed && kind.maps.size() == 1));
       kind.passes.push_back(facts.problem.operators[use.op].pass);
       key.push_back(kind.maps.back());
       key.push_back(static_cast<unsigned>(kind.passes.back()));
@@ -177,7 +189,8 @@ double FactorGraph::getOperatorCost(unsigned op,
   double price = 0;
   if (!facts.isArgument(op)) {
     bool isSplit = facts.isPerStrand(signature);
-    price += isSplit ? weights.split * static_cast<double>(facts.numStrands) *
+    double split = claims.hides[op] ? weights.hiding : weights.split;
+    price += isSplit ? split * static_cast<double>(facts.numStrands) *
                            signature.seconds
                      : weights.once * signature.seconds;
   }
@@ -261,17 +274,19 @@ void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
 }
 
 double FactorGraph::getDistance(const FactorKind::Parts &parts,
-                                bool waits) const {
+                                Price kind) const {
   if (parts.once < 0)
     return forbidden;
   double price = weights.collectiveOnce * parts.once +
                  weights.collectiveSplit * parts.split;
+  if (kind == Price::Serial && weights.serial >= 0)
+    price = weights.serial * (parts.once + parts.split);
   // What joins the strands makes its stage serial.
   if (parts.joins)
     price = weights.joined * (parts.once + parts.split) + parts.local +
             weights.join;
   // What waits does so with its local part.
-  if (waits)
+  if (kind == Price::Waiting)
     price = weights.waiting * (parts.once + parts.split + parts.local);
   return std::min(forbidden, price);
 }
@@ -302,7 +317,7 @@ void FactorGraph::addStations(const FactorKind &kind,
 
 /// Distances from a produced layout to all that are wanted.
 std::vector<double>
-FactorGraph::getRow(const FactorKind &kind, size_t produced, bool waits,
+FactorGraph::getRow(const FactorKind &kind, size_t produced, Price price,
                     const std::vector<double> &steps) const {
   size_t count = kind.wanted.size();
   std::vector<double> best(count);
@@ -311,37 +326,59 @@ FactorGraph::getRow(const FactorKind &kind, size_t produced, bool waits,
   for (size_t to = 0; to < count; ++to) {
     const FactorKind::Parts &direct = kind.direct[produced * count + to];
     const FactorKind::Parts &summed = kind.summed[produced * count + to];
-    best[to] = getDistance(direct, waits);
-    isFinal[to] = waits || (direct.once == 0 && !direct.joins);
+    best[to] = getDistance(direct, price);
+    isFinal[to] =
+        price == Price::Waiting || (direct.once == 0 && !direct.joins);
     if (sum >= 0 && summed.once >= 0)
       best[to] =
-          std::min(best[to], weights.sums * sum + getDistance(summed, waits));
+          std::min(best[to], weights.sums * sum + getDistance(summed, price));
   }
-  if (weights.isBound)
+  // The first user finds no copies.
+  bool isFirst = price == Price::Serial && !kind.isInUpdates;
+  if (weights.isBound && !isFirst)
     addStations(kind, steps, isFinal, best);
   return best;
+}
+
+/// Appends the distances from a produced layout for the users of this price.
+void FactorGraph::addRow(FactorKind &kind, size_t produced, bool mayWait,
+                         Price price, const std::vector<double> &row) const {
+  size_t numProduced = kind.sums.size();
+  for (unsigned user = 0; user < kind.wantedOf.size(); ++user) {
+    const LayoutMap &map = maps[kind.maps[user + 1]];
+    bool waits = mayWait && kind.passes[user + 1] == Pass::Update;
+    std::vector<double> &distances = kind.distances[user];
+    size_t size = kind.wantedOf[user].size();
+    distances.resize(numProduced * size);
+    for (size_t i = 0; i < size; ++i) {
+      bool isSerial = kind.isInUpdates || map.isAtOnce[i];
+      Price own = waits      ? Price::Waiting
+                  : isSerial ? Price::Serial
+                             : Price::Usual;
+      if (own == price)
+        distances[produced * size + i] = row[kind.wantedOf[user][i]];
+    }
+  }
 }
 
 void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
   size_t count = kind.wanted.size(), numProduced = kind.sums.size();
   const std::vector<FactorKind::Parts> &between = betweens[kind.between];
   kind.distances.assign(kind.wantedOf.size(), {});
-  for (bool waits : {false, true}) {
-    if (waits && !mayWait)
+  for (Price price : {Price::Usual, Price::Waiting, Price::Serial}) {
+    if ((price == Price::Waiting && !mayWait) ||
+        (price == Price::Serial && !kind.isClaimed && !kind.isInUpdates) ||
+        (price == Price::Usual && kind.isInUpdates))
       continue;
     // By target first, as they are read.
     std::vector<double> steps(weights.isBound ? count * count : 0);
     for (size_t from = 0; weights.isBound && from < count; ++from)
       for (size_t to = 0; to < count; ++to)
         steps[to * count + from] =
-            getDistance(between[from * count + to], waits);
-    for (size_t produced = 0; produced < numProduced; ++produced) {
-      std::vector<double> row = getRow(kind, produced, waits, steps);
-      for (unsigned user = 0; user < kind.wantedOf.size(); ++user)
-        if (waits == (mayWait && kind.passes[user + 1] == Pass::Update))
-          for (unsigned index : kind.wantedOf[user])
-            kind.distances[user].push_back(row[index]);
-    }
+            getDistance(between[from * count + to], price);
+    for (size_t produced = 0; produced < numProduced; ++produced)
+      addRow(kind, produced, mayWait, price,
+             getRow(kind, produced, price, steps));
   }
   setLevels(kind);
 }

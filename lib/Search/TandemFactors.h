@@ -21,7 +21,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEMFACTORS_H
 #define TANDEM_LIB_SEARCH_TANDEMFACTORS_H
 
-#include "TandemFacts.h"
+#include "TandemSerial.h"
 #include "tandem/Cost/Changes.h"
 #include <map>
 
@@ -32,9 +32,15 @@ struct Weights {
   /// Computation: of operators that do not depend on the strand, of the others
   /// over all strands, and of sums over time.
   double once = 1, split = 1, sums = 1;
+  /// Of operators that claims charge with what they may hide
+  /// (TandemSerial.h), over all strands.
+  double hiding = 1;
   /// Collectives: made once, made by every strand, of changes that join the
   /// strands, and those that may wait.
   double collectiveOnce = 1, collectiveSplit = 1, joined = 1, waiting = 1;
+  /// Collectives of claims and of updates, which lie in serial slots; negative:
+  /// priced as others.
+  double serial = -1;
   /// Seconds per byte that is held all the time, or between the passes.
   double memory = 0;
   /// Whether no plan may cost less: else the next one may guide a search.
@@ -43,9 +49,13 @@ struct Weights {
   double join = 0;
 };
 
-/// The distinct layouts of one operand or result over an operator's signatures.
+/// The distinct layouts of one operand or result over an operator's signatures;
+/// for a claimed one (TandemSerial.h) twice where some signatures compute the
+/// whole batch at once and others do not.
 struct LayoutMap {
   std::vector<cost::Layout> layouts;
+  /// Of claimed operands: whether the signatures compute the batch at once.
+  std::vector<bool> isAtOnce;
   std::vector<uint16_t> ofSignature;
 };
 
@@ -67,6 +77,9 @@ struct FactorKind {
   /// them, and from each produced layout (or its sum over time) to them.
   std::vector<cost::Layout> wanted;
   std::vector<Parts> direct, summed;
+  /// Whether the first user is claimed, and whether all users are updates whose
+  /// stages are serial.
+  bool isClaimed = false, isInUpdates = false;
   /// Index into `betweens`.
   unsigned between = 0;
   /// Seconds of the sum, per produced layout; negative if there is none.
@@ -131,26 +144,31 @@ public:
   int64_t getLeastBytes() const;
 
 private:
-  using MapKey = std::array<unsigned, 3>;
-  unsigned getMap(unsigned op, bool isResult, unsigned index);
+  enum class Price { Usual, Waiting, Serial };
+  using MapKey = std::array<unsigned, 4>;
+  unsigned getMap(unsigned op, bool isResult, unsigned index,
+                  bool isClaimed = false);
   void addVariables();
   void addFactors();
   void setUnaries();
   void setDistances(FactorKind &kind, bool mayWait);
+  void addRow(FactorKind &kind, size_t produced, bool mayWait, Price price,
+              const std::vector<double> &row) const;
   void setLevels(FactorKind &kind);
   void setWanted(FactorKind &kind);
   void setParts(FactorKind &kind, unsigned tensor, unsigned shape);
-  double getDistance(const FactorKind::Parts &parts, bool waits) const;
+  double getDistance(const FactorKind::Parts &parts, Price price) const;
   void addStations(const FactorKind &kind, const std::vector<double> &steps,
                    const std::vector<bool> &isFinal,
                    std::vector<double> &best) const;
   std::vector<double> getRow(const FactorKind &kind, size_t produced,
-                             bool waits,
+                             Price price,
                              const std::vector<double> &steps) const;
   double getOperatorCost(unsigned op, const cost::Signature &signature) const;
   bool crossesPasses(unsigned tensor) const;
 
   cost::ChangeTable &table;
+  SerialClaims claims;
   std::map<MapKey, unsigned> mapOf;
   /// A tensor of each kind, and whether its copies for updates may wait.
   std::vector<unsigned> kindTensors, kindShapes;
