@@ -25,9 +25,14 @@ constexpr unsigned kFoldDistance = 4;
 constexpr uint64_t kMoveWork = 200'000;
 /// Numbers that sweeps of one search for forms, or of the whole problem for a
 /// bound, may look at.
-constexpr uint64_t kFormWork = 200'000'000, kBoundWork = 4'000'000'000;
-/// Prices of memory that are tried.
-constexpr unsigned kMemoryRounds = 5;
+constexpr uint64_t kFormWork = 200'000'000, kFoldedWork = 2'000'000'000,
+                   kBoundWork = 4'000'000'000;
+/// Sweeps that raise the bound by less than this share are too many.
+constexpr double kSlow = 1e-3;
+/// Prices of memory that are tried, and sweeps for each of them.
+constexpr unsigned kMemoryRounds = 5, kPriceSweeps = 32;
+/// Sweeps of the folded problem for a bound.
+constexpr unsigned kMaxSweeps = 128;
 /// Weights that are tried for the bound.
 constexpr unsigned kMaxBounds = 5;
 /// Problems of up to this many operators are searched exactly; and if costs add
@@ -245,9 +250,29 @@ void Driver::improve() {
 // Bound
 //===----------------------------------------------------------------------===//
 
+/// Raises the folded bound until that becomes slow; returns it.
+double Driver::ascendFolded(const Weights &weights, unsigned maxSweeps) {
+  graph.setWeights(weights);
+  folded.reset();
+  unsigned sweeps = getNumSweeps(kFoldedWork, folded, 6, maxSweeps);
+  double value = -kInfinity;
+  for (unsigned i = 0; i < sweeps; ++i) {
+    folded.sweep();
+    if (i % 8 != 7)
+      continue;
+    double now = folded.getBound();
+    if (now - value < kSlow * std::abs(now) || !proceeds(0.7))
+      return std::max(now, value);
+    value = now;
+  }
+  return folded.getBound();
+}
+
+/// Raises the bound of the whole problem from where the folded one is.
 void Driver::bound(const Weights &weights) {
-  std::vector<unsigned> values;
-  searchForms(weights, 6, 20, values);
+  std::vector<unsigned> values = folded.round();
+  folded.descend(values, 4);
+  pool.offer(getSignatures(values));
   std::vector<unsigned> own(graph.variables.size());
   std::iota(own.begin(), own.end(), 0);
   Relaxation whole(graph, own);
@@ -257,14 +282,16 @@ void Driver::bound(const Weights &weights) {
   double held = weights.memory > 0
                     ? weights.memory * static_cast<double>(problem.memoryLimit)
                     : 0;
-  unsigned passes = 2 * getNumSweeps(kBoundWork, whole, 1, 12);
-  for (unsigned i = 0; i < passes; ++i) {
-    whole.pass(i % 2 == 1);
-    if (i % 2 == 0)
-      continue;
+  // Who names a gap is ready to wait for it.
+  double slow = options.gap > 0 ? 0.01 * kSlow : 0.5 * kSlow;
+  unsigned sweeps = getNumSweeps(kBoundWork, whole, 1, 48);
+  if (options.gap > 0)
+    sweeps *= 8;
+  for (unsigned i = 0; i < sweeps; ++i) {
+    whole.sweep();
     double value = whole.getBound() - 1e-13 * graph.forbidden;
     lowerBound = std::max(lowerBound, value - held);
-    if (!proceeds(0.8) || isClosed() || value - before < 1e-6 * goal ||
+    if (!proceeds(0.8) || isClosed() || value - before < slow * goal ||
         goal - value < 1e-6 * goal)
       return;
     before = value;
@@ -290,14 +317,48 @@ double Driver::getLeastComputation() const {
   return sum;
 }
 
+/// The price of a byte that lifts the bound most: it is concave in the price.
+double Driver::findMemoryPrice() {
+  double limit = static_cast<double>(problem.memoryLimit);
+  Weights weights = getWeights(1, 1);
+  double bestPrice = 0, best = ascendFolded(weights, kPriceSweeps);
+  double price = memoryPrice, factor = 2;
+  for (unsigned i = 0; i < kMemoryRounds && !isStopped; ++i) {
+    weights.memory = price;
+    double value = ascendFolded(weights, kPriceSweeps) - price * limit;
+    if (value > best) {
+      best = value;
+      bestPrice = price;
+    } else if (i == 1) {
+      // The first step went the wrong way.
+      factor = 0.5;
+      price = memoryPrice;
+    } else {
+      // The first price was too high, or the best one is passed.
+      if (bestPrice > 0)
+        break;
+      factor = 0.25;
+    }
+    price *= factor;
+  }
+  return bestPrice;
+}
+
+/// Other weights are followed only where the folded bound says that they lead
+/// higher.
 void Driver::raiseBound() {
   Weights weights = getWeights(1, 1);
-  for (unsigned i = 0; i < kMaxBounds && !isClosed(); ++i) {
-    double before = lowerBound;
-    bound(weights);
-    if (isStopped || facts.numStrands == 1)
+  double price = memoryPrice > 0 && !isClosed() ? findMemoryPrice() : 0;
+  double best = -kInfinity;
+  for (unsigned i = 0; i < kMaxBounds && !isClosed() && !isStopped; ++i) {
+    weights.memory = price;
+    double held = price * static_cast<double>(problem.memoryLimit);
+    double value = ascendFolded(weights, kMaxSweeps) - held;
+    if (value < best * (1 + kSlow) && i > 0)
       return;
-    if (i > 1 && lowerBound - before < 1e-3 * lowerBound)
+    best = std::max(best, value);
+    bound(weights);
+    if (facts.numStrands == 1)
       return;
     weights = getBestWeights();
   }
@@ -307,9 +368,11 @@ void Driver::raiseBound() {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// Bytes get a price: the lowest one whose plan fits.
+/// Bytes get a price: the lowest one whose plan fits. Not where the best plan
+/// of all that were tried fits anyway.
 void Driver::fitMemory() {
-  if (problem.memoryLimit == std::numeric_limits<int64_t>::max())
+  if (problem.memoryLimit == std::numeric_limits<int64_t>::max() ||
+      (pool.best && pool.leastSeconds >= pool.seconds * (1 - kTolerance)))
     return;
   double scale = 0;
   for (const PlanTotals &totals : pool.totals)
@@ -325,6 +388,7 @@ void Driver::fitMemory() {
       Weights weights = guides[i];
       weights.memory = factor * unit;
       (searchForms(weights) < kInfinity ? high : low) = factor;
+      memoryPrice = (high < kInfinity ? high : low) * unit;
       factor = high < kInfinity ? std::sqrt(low * high) : 10 * factor;
     }
   }
@@ -464,8 +528,7 @@ SearchResult Driver::run() {
     if (i == 0)
       guides = getGuides();
   }
-  if (!pool.best || pool.leastPeak > problem.memoryLimit / 2)
-    fitMemory();
+  fitMemory();
   if (!proceeds(0.5) && pool.best)
     return finish();
   searchAddedUp();

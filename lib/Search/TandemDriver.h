@@ -41,6 +41,8 @@ private:
   Weights getBestWeights() const;
   double getLeastComputation() const;
   void raiseBound();
+  double ascendFolded(const Weights &weights, unsigned maxSweeps);
+  double findMemoryPrice();
   void bound(const Weights &weights);
   void fitMemory();
   void improve();
@@ -64,6 +66,8 @@ private:
   Relaxation folded;
   PlanPool pool;
   double lowerBound = 0;
+  /// Seconds per byte under which plans fit; 0 where memory is no matter.
+  double memoryPrice = 0;
   uint64_t numLabels = 0;
   bool isStopped = false, isProven = false;
 };

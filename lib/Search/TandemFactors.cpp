@@ -61,6 +61,7 @@ void FactorGraph::addVariables() {
   unsigned numOperators = facts.problem.operators.size();
   variableOf.resize(numOperators);
   std::map<std::vector<unsigned>, unsigned> unaryOf;
+  std::map<std::pair<std::vector<int64_t>, int64_t>, unsigned> shapes;
   for (unsigned op = 0; op < numOperators; ++op) {
     if (facts.groupOf[op] != op) {
       variableOf[op] = variableOf[facts.groupOf[op]];
@@ -80,8 +81,16 @@ void FactorGraph::addVariables() {
       key.push_back(static_cast<unsigned>(info.kind) << 4 |
                     static_cast<unsigned>(info.pass));
       key.push_back(claims.hides[op]);
-      for (unsigned tensor : info.results)
-        key.push_back(crossesPasses(tensor));
+      // Arguments of other shapes may share their signatures.
+      for (unsigned tensor : info.results) {
+        const Tensor &data = facts.problem.tensors[tensor];
+        key.push_back(isHeld(tensor)
+                          ? shapes
+                                .try_emplace({data.shape, data.elementBytes},
+                                             shapes.size())
+                                .first->second
+                          : ~0u);
+      }
     }
     auto [place, isNew] = unaryOf.try_emplace(key, unaries.size());
     if (isNew)

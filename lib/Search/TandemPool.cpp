@@ -60,6 +60,7 @@ double PlanPool::take(const Plan &plan) {
     return kInfinity;
   addTotals(plan, *report);
   leastPeak = std::min(leastPeak, report->peak);
+  leastSeconds = std::min(leastSeconds, report->seconds);
   if (report->peak > facts.problem.memoryLimit)
     return kInfinity;
   if (report->seconds < seconds) {

@@ -48,6 +48,8 @@ public:
   /// The best plan so far and what it costs.
   std::optional<cost::Plan> best;
   double seconds = std::numeric_limits<double>::infinity();
+  /// What the best plan would cost if there were no limit.
+  double leastSeconds = std::numeric_limits<double>::infinity();
   /// The least memory of a plan that was legal but for the limit.
   int64_t leastPeak = std::numeric_limits<int64_t>::max();
   std::vector<PlanTotals> totals;
