@@ -25,12 +25,12 @@ constexpr unsigned kFoldDistance = 4;
 constexpr uint64_t kMoveWork = 200'000;
 /// Numbers that sweeps of one search for forms, or of the whole problem for a
 /// bound, may look at.
-constexpr uint64_t kFormWork = 200'000'000, kFoldedWork = 2'000'000'000,
+constexpr uint64_t kFormWork = 100'000'000, kFoldedWork = 2'000'000'000,
                    kBoundWork = 4'000'000'000;
 /// Sweeps that raise the bound by less than this share are too many.
 constexpr double kSlow = 1e-3;
 /// Prices of memory that are tried, and sweeps for each of them.
-constexpr unsigned kMemoryRounds = 5, kPriceSweeps = 32;
+constexpr unsigned kMemoryRounds = 5, kPriceSweeps = 16;
 /// Sweeps of the folded problem for a bound.
 constexpr unsigned kMaxSweeps = 128;
 /// Weights that are tried for the bound.
@@ -379,7 +379,9 @@ void Driver::fitMemory() {
     scale = std::max(scale, totals.getSum());
   double unit = (scale + 1e-6) / static_cast<double>(problem.memoryLimit + 1);
   std::vector<Weights> guides = getGuides();
-  for (size_t i = 1; i < std::min<size_t>(guides.size(), 4); ++i) {
+  // With one strand there are no more than two that differ.
+  size_t numGuides = facts.numStrands == 1 ? 3 : 4;
+  for (size_t i = 1; i < std::min(guides.size(), numGuides); ++i) {
     // Between a price that is too low and one that is not.
     double low = 1e-3, high = kInfinity, factor = 0.03;
     for (unsigned round = 0; round < kMemoryRounds; ++round) {

@@ -21,11 +21,12 @@ FactorGraph::FactorGraph(const Facts &facts, ChangeTable &table)
     double most = 0;
     for (const Signature &signature : facts.problem.getSignatures(op))
       most = std::max(most, signature.seconds);
-    dearest += most;
+    dearest = std::max(dearest, most);
   }
   for (unsigned i = 0; i < kinds.size(); ++i)
     setParts(kinds[i], kindTensors[i], kindShapes[i]);
-  forbidden = 10 * dearest * static_cast<double>(facts.numStrands) + 1;
+  // Dearer than any operator by itself; much more would drown the messages.
+  forbidden = 10 * dearest * static_cast<double>(facts.numStrands) + 1e-6;
 }
 
 //===----------------------------------------------------------------------===//

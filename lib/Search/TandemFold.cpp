@@ -43,9 +43,13 @@ std::vector<unsigned> tandem::search::findRepeats(const FactorGraph &graph,
         colors[i] = mix(colors[i], mix(factorColors[factor], place));
       }
   }
-  std::vector<unsigned> representatives;
-  std::unordered_map<uint64_t, unsigned> first;
+  std::unordered_map<uint64_t, std::vector<unsigned>> members;
   for (unsigned i = 0; i < colors.size(); ++i)
-    representatives.push_back(first.try_emplace(colors[i], i).first->second);
+    members[colors[i]].push_back(i);
+  // The one in the middle has neighbours that are repeated as well, like most;
+  // the first one has those that are not.
+  std::vector<unsigned> representatives;
+  for (uint64_t color : colors)
+    representatives.push_back(members[color][members[color].size() / 2]);
   return representatives;
 }

@@ -13,8 +13,9 @@ using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Divisions that the dynamic program keeps per operator, while plans are
-/// compared and for the one that is returned.
+/// compared and for the one that is returned; fewer for many operators.
 constexpr unsigned kQuickFront = 8, kCarefulFront = 256;
+constexpr uint64_t kCarefulWork = 1'000'000;
 /// Operators times plans that differ in one cut from the best one.
 constexpr uint64_t kCutWork = 2'000'000;
 
@@ -127,10 +128,15 @@ double PlanPool::offer(const std::vector<unsigned> &signatures) {
   return least;
 }
 
+unsigned PlanPool::getCarefulFront() const {
+  uint64_t front = kCarefulWork / (facts.problem.operators.size() + 1);
+  return std::clamp<uint64_t>(front, kQuickFront, kCarefulFront);
+}
+
 double PlanPool::offer(const Plan &plan) {
   double least = take(plan);
   Plan divided = plan;
-  least = std::min(least, divide(divided, kCarefulFront));
+  least = std::min(least, divide(divided, getCarefulFront()));
   return std::min(least, offer(plan.signatures));
 }
 
@@ -189,7 +195,7 @@ void PlanPool::polish(const std::function<bool()> &proceeds) {
   if (!best)
     return;
   Plan divided = *best;
-  divide(divided, kCarefulFront);
+  divide(divided, getCarefulFront());
   while (proceeds() && improveCuts(proceeds))
     continue;
 }

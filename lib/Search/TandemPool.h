@@ -59,6 +59,7 @@ private:
   double take(const cost::Plan &plan);
   void addTotals(const cost::Plan &plan, const cost::CostReport &report);
   double divide(cost::Plan &plan, unsigned maxFront);
+  unsigned getCarefulFront() const;
   double fit(cost::Plan &plan);
   bool dropKept(cost::Plan &plan, size_t count);
   bool tryCuts(std::vector<unsigned> ends);

@@ -43,6 +43,21 @@ Relaxation::Relaxation(const FactorGraph &graph, std::vector<unsigned> given)
     if (representatives[i] == i)
       active.push_back(i);
   }
+  countTwins();
+}
+
+/// Slots of one factor that share a message move together: each by its part
+/// only, so that the bound, being concave, does not fall.
+void Relaxation::countTwins() {
+  twins.resize(graph.variables.size());
+  for (unsigned i : active)
+    for (auto [factor, slot] : graph.variables[i].slots) {
+      const Factor &info = graph.factors[factor];
+      unsigned count = 0;
+      for (unsigned other : info.variables)
+        count += representatives[other] == i;
+      twins[i].push_back(1.0 / count);
+    }
 }
 
 void Relaxation::reset() {
@@ -168,9 +183,11 @@ void Relaxation::update(unsigned index, bool isForward) {
     // A constant is the same for variable and factor: without it numbers stay
     // small.
     double base = *std::min_element(marginals.begin(), marginals.end());
+    double part = twins[index][i];
     for (size_t j = 0; j < marginals.size(); ++j) {
-      messages[begin + j] = marginals[j] - base;
-      costs[begin + j] = base - marginals[j];
+      double &message = messages[begin + j];
+      message += part * (marginals[j] - base - message);
+      costs[begin + j] = -message;
     }
   }
 }

@@ -63,6 +63,7 @@ public:
   double getCost(const std::vector<unsigned> &values) const;
 
 private:
+  void countTwins();
   void update(unsigned variable, bool isForward);
   /// Min-marginals of a factor for a slot, without that slot's own message.
   void getMarginals(unsigned factor, unsigned slot,
@@ -93,6 +94,8 @@ private:
   std::vector<double> costs;
   /// Per variable: 1 / max(factors before, factors behind).
   std::vector<double> shares;
+  /// Per active variable and slot: 1 / slots of the factor that it stands for.
+  std::vector<std::vector<double>> twins;
   std::vector<std::vector<double>> scratch;
   std::vector<double> levelSums, levelBest, belief;
 };
