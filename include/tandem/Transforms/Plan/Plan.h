@@ -96,6 +96,7 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
       *this, "seconds",
       llvm::cl::desc("write what the plan counts for each operator, on the "
                      "cluster, for --tandem-timeline"),
+      llvm::cl::init(false)};
   Option<bool> recompute{
       *this, "recompute",
       llvm::cl::desc("import: the backward pass makes cheap values again"),
