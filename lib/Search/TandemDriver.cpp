@@ -29,6 +29,8 @@ constexpr uint64_t kFormWork = 100'000'000, kFoldedWork = 2'000'000'000,
                    kBoundWork = 4'000'000'000;
 /// Sweeps that raise the bound by less than this share are too many.
 constexpr double kSlow = 1e-3;
+/// Problems of more operators are large.
+constexpr unsigned kManyOperators = 2000;
 /// Prices of memory that are tried, and sweeps for each of them.
 constexpr unsigned kMemoryRounds = 5, kPriceSweeps = 16;
 /// Sweeps of the folded problem for a bound.
@@ -250,6 +252,11 @@ void Driver::improve() {
 // Bound
 //===----------------------------------------------------------------------===//
 
+/// Small problems can afford slow sweeps.
+double Driver::getSlow() const {
+  return problem.operators.size() > kManyOperators ? kSlow : 1e-6;
+}
+
 /// Raises the folded bound until that becomes slow; returns it.
 double Driver::ascendFolded(const Weights &weights, unsigned maxSweeps) {
   graph.setWeights(weights);
@@ -261,7 +268,7 @@ double Driver::ascendFolded(const Weights &weights, unsigned maxSweeps) {
     if (i % 8 != 7)
       continue;
     double now = folded.getBound();
-    if (now - value < kSlow * std::abs(now) || !proceeds(0.7))
+    if (now - value < getSlow() * std::abs(now) || !proceeds(0.7))
       return std::max(now, value);
     value = now;
   }
@@ -283,7 +290,7 @@ void Driver::bound(const Weights &weights) {
                     ? weights.memory * static_cast<double>(problem.memoryLimit)
                     : 0;
   // Who names a gap is ready to wait for it.
-  double slow = options.gap > 0 ? 0.01 * kSlow : 0.5 * kSlow;
+  double slow = options.gap > 0 ? 1e-5 : 0.5 * getSlow();
   unsigned sweeps = getNumSweeps(kBoundWork, whole, 1, 48);
   if (options.gap > 0)
     sweeps *= 8;
@@ -344,21 +351,24 @@ double Driver::findMemoryPrice() {
   return bestPrice;
 }
 
-/// Other weights are followed only where the folded bound says that they lead
-/// higher.
+/// In large problems other weights are followed only where the folded bound
+/// says that they lead higher.
 void Driver::raiseBound() {
   Weights weights = getWeights(1, 1);
   double price = memoryPrice > 0 && !isClosed() ? findMemoryPrice() : 0;
+  bool isLarge = problem.operators.size() > kManyOperators;
   double best = -kInfinity;
   for (unsigned i = 0; i < kMaxBounds && !isClosed() && !isStopped; ++i) {
     weights.memory = price;
+    double before = lowerBound;
     double held = price * static_cast<double>(problem.memoryLimit);
     double value = ascendFolded(weights, kMaxSweeps) - held;
-    if (value < best * (1 + kSlow) && i > 0)
+    if (isLarge && i > 0 && value < best * (1 + kSlow))
       return;
     best = std::max(best, value);
     bound(weights);
-    if (facts.numStrands == 1)
+    if (facts.numStrands == 1 ||
+        (i > 1 && lowerBound - before < kSlow * lowerBound))
       return;
     weights = getBestWeights();
   }

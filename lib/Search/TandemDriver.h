@@ -43,6 +43,7 @@ private:
   void raiseBound();
   double ascendFolded(const Weights &weights, unsigned maxSweeps);
   double findMemoryPrice();
+  double getSlow() const;
   void bound(const Weights &weights);
   void fitMemory();
   void improve();
