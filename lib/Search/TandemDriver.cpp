@@ -33,8 +33,8 @@ constexpr double kSlow = 1e-3;
 constexpr unsigned kManyOperators = 2000;
 /// Prices of memory that are tried, and sweeps for each of them.
 constexpr unsigned kMemoryRounds = 5, kPriceSweeps = 16;
-/// Sweeps of the folded problem for a bound.
-constexpr unsigned kMaxSweeps = 128;
+/// Sweeps of the folded problem, and then of the whole one, for a bound.
+constexpr unsigned kMaxSweeps = 80, kMaxWholeSweeps = 24;
 /// Weights that are tried for the bound.
 constexpr unsigned kMaxBounds = 5;
 /// Problems of up to this many operators are searched exactly; and if costs add
@@ -291,7 +291,7 @@ void Driver::bound(const Weights &weights) {
                     : 0;
   // Who names a gap is ready to wait for it.
   double slow = options.gap > 0 ? 1e-5 : 0.5 * getSlow();
-  unsigned sweeps = getNumSweeps(kBoundWork, whole, 1, 48);
+  unsigned sweeps = getNumSweeps(kBoundWork, whole, 1, kMaxWholeSweeps);
   if (options.gap > 0)
     sweeps *= 8;
   for (unsigned i = 0; i < sweeps; ++i) {

@@ -66,6 +66,9 @@ static Weights makeWeights(const SearchProblem &problem, double first,
   weights.collectiveSplit = (getCollective(first) + getCollective(second)) / 2;
   weights.joined = 1 / queues;
   weights.waiting = getCollective(second);
+  // Claims are checked with the others.
+  weights.serial = 1 / queues;
+  weights.hiding = (gamma + getComputation(second)) / 2;
   return weights;
 }
 
@@ -75,7 +78,7 @@ TEST(TandemTest, boundsAreBelowTheOptimum) {
     SearchProblem problem = makeRandom(seed);
     SearchResult exact = searchTandem(problem, {});
     ASSERT_TRUE(exact.plan) << seed << ": " << exact.error;
-    ASSERT_TRUE(exact.plan->isOptimal) << seed;
+    EXPECT_TRUE(exact.plan->isOptimal) << seed;
     Facts facts(problem);
     ChangeTable table(problem);
     FactorGraph graph(facts, table);
