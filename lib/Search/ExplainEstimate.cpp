@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExplainForms.h"
+#include "TandemAdapt.h"
 #include "TandemFold.h"
 #include "TandemPool.h"
 #include "TandemRelaxation.h"
 #include <algorithm>
-#include <iterator>
 #include <map>
 
 using namespace tandem::cost;
@@ -48,7 +48,6 @@ private:
                      Forced &forced);
   std::vector<unsigned> force(const FormEntry &entry, const Layout &layout);
   std::vector<Layout> getLayouts(const FormEntry &entry) const;
-  Plan makePlan(const std::vector<unsigned> &signatures);
   void refine(const FormEntry &entry, Candidate &candidate);
   bool isBetter(const Choice &a, const Choice &b) const;
 
@@ -58,27 +57,17 @@ private:
   FactorGraph graph;
   std::vector<unsigned> repeats;
   Relaxation folded;
-  FixedForms forms;
+  PlanAdapter adapter;
   /// The plan's signatures by variable.
   std::vector<unsigned> values;
   std::vector<std::vector<Move>> movesOf;
-  /// Copies that the plan could keep or let wait, but does not.
-  std::vector<Copy> dropped, hurried;
 };
 } // namespace
-
-static std::vector<Copy> subtract(const std::vector<Copy> &all,
-                                  const std::vector<Copy> &without) {
-  std::vector<Copy> rest;
-  std::set_difference(all.begin(), all.end(), without.begin(), without.end(),
-                      std::back_inserter(rest));
-  return rest;
-}
 
 Estimator::Estimator(const PlanFacts &facts)
     : facts(facts), problemFacts(facts.problem), table(facts.problem),
       graph(problemFacts, table), repeats(findRepeats(graph, kFoldDistance)),
-      folded(graph, repeats), forms(problemFacts, table) {
+      folded(graph, repeats), adapter(problemFacts, table) {
   graph.setWeights(Weights());
   folded.reset();
   for (const Variable &variable : graph.variables)
@@ -86,12 +75,7 @@ Estimator::Estimator(const PlanFacts &facts)
   movesOf.resize(graph.variables.size());
   for (const Move &move : folded.getMoves(values))
     movesOf[move.variable].push_back(move);
-  Plan all;
-  all.signatures = facts.plan.signatures;
-  if (forms.choose(all, true, true)) {
-    dropped = subtract(all.kept, facts.plan.kept);
-    hurried = subtract(all.waiting, facts.plan.waiting);
-  }
+  adapter.setModel(facts.plan);
 }
 
 /// Other layouts that the first tensor can have.
@@ -181,34 +165,6 @@ std::vector<unsigned> Estimator::force(const FormEntry &entry,
   return signatures;
 }
 
-/// The plan's stages with the cuts that the copies need, and its decisions on
-/// copies as far as there still are such copies.
-Plan Estimator::makePlan(const std::vector<unsigned> &signatures) {
-  Plan plan;
-  plan.signatures = signatures;
-  if (!forms.choose(plan, true, true) || !forms.analyse(plan))
-    return Plan();
-  plan.kept = subtract(plan.kept, dropped);
-  plan.waiting = subtract(plan.waiting, hurried);
-  size_t next = 0;
-  unsigned begin = 0;
-  for (unsigned op = 0; op < facts.problem.operators.size(); ++op) {
-    while (next < facts.plan.stageEnds.size() &&
-           facts.plan.stageEnds[next] <= op)
-      begin = facts.plan.stageEnds[next++];
-    for (unsigned i = forms.firstNeed[op]; i < forms.firstNeed[op + 1]; ++i)
-      if (!forms.needs[i].getChange(begin, problemFacts.numStrands)) {
-        begin = op;
-        if (op > 0 && (plan.stageEnds.empty() || plan.stageEnds.back() < op))
-          plan.stageEnds.push_back(op);
-      }
-    if (next < facts.plan.stageEnds.size() &&
-        facts.plan.stageEnds[next] == op + 1)
-      plan.stageEnds.push_back(op + 1);
-  }
-  return plan;
-}
-
 bool Estimator::isBetter(const Choice &a, const Choice &b) const {
   if (a.fits != b.fits)
     return a.fits;
@@ -234,10 +190,10 @@ std::vector<Choice> Estimator::find(const FormEntry &entry) {
     std::vector<unsigned> signatures = force(entry, layout);
     if (signatures.empty())
       continue;
-    Plan plan = makePlan(signatures);
-    if (plan.signatures.empty())
+    std::optional<Plan> plan = adapter.adapt(signatures);
+    if (!plan)
       continue;
-    Choice choice = describePlan(facts, plan, entry, table);
+    Choice choice = describePlan(facts, *plan, entry, table);
     if (!choice.form.empty() && choice.form != entry.form)
       candidates.push_back({std::move(signatures), std::move(choice)});
   }

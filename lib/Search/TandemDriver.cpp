@@ -22,7 +22,9 @@ constexpr double kTolerance = 1e-9;
 /// Layers that are further from the ends than this many tensors are alike.
 constexpr unsigned kFoldDistance = 4;
 /// Operators times plans that changes of single forms may look at.
-constexpr uint64_t kMoveWork = 200'000;
+constexpr uint64_t kMoveWork = 1'000'000;
+/// A change of forms that costs up to this share more may gain by new stages.
+constexpr double kPromising = 5e-3;
 /// Numbers that sweeps of one search for forms, or of the whole problem for a
 /// bound, may look at.
 constexpr uint64_t kFormWork = 100'000'000, kFoldedWork = 2'000'000'000,
@@ -227,7 +229,11 @@ bool Driver::tryMove(unsigned variable, unsigned value) {
   std::vector<unsigned> values = getValues(*pool.best);
   folded.force(values, variable, value);
   double before = pool.seconds;
-  return pool.offer(getSignatures(values)) < before;
+  std::vector<unsigned> signatures = getSignatures(values);
+  if (pool.offerLikeBest(signatures) > before * (1 + kPromising))
+    return false;
+  pool.offer(signatures);
+  return pool.seconds < before;
 }
 
 void Driver::improve() {

@@ -67,6 +67,7 @@ double PlanPool::take(const Plan &plan) {
   if (report->seconds < seconds) {
     seconds = report->seconds;
     best = plan;
+    isModelBest = false;
   }
   return report->seconds;
 }
@@ -131,6 +132,16 @@ double PlanPool::offer(const std::vector<unsigned> &signatures) {
 unsigned PlanPool::getCarefulFront() const {
   uint64_t front = kCarefulWork / (facts.problem.operators.size() + 1);
   return std::clamp<uint64_t>(front, kQuickFront, kCarefulFront);
+}
+
+double PlanPool::offerLikeBest(const std::vector<unsigned> &signatures) {
+  if (!best)
+    return kInfinity;
+  if (!isModelBest)
+    adapter.setModel(*best);
+  isModelBest = true;
+  std::optional<Plan> plan = adapter.adapt(signatures);
+  return plan ? take(*plan) : kInfinity;
 }
 
 double PlanPool::offer(const Plan &plan) {

@@ -14,6 +14,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEMPOOL_H
 #define TANDEM_LIB_SEARCH_TANDEMPOOL_H
 
+#include "TandemAdapt.h"
 #include "TandemStages.h"
 #include "tandem/Cost/Cost.h"
 #include <functional>
@@ -33,13 +34,18 @@ struct PlanTotals {
 class PlanPool {
 public:
   PlanPool(const Facts &facts, cost::ChangeTable &table)
-      : facts(facts), table(table), forms(facts, table), stages(facts) {}
+      : facts(facts), table(table), forms(facts, table), stages(facts),
+        adapter(facts, table) {}
 
   /// Makes the best plan of these signatures. Returns its seconds; infinity if
   /// none is legal within the limit.
   double offer(const std::vector<unsigned> &signatures);
   /// Takes the plan as it is, and with better stages.
   double offer(const cost::Plan &plan);
+
+  /// Takes the best plan's stages and copies with other signatures: a tenth of
+  /// the work of `offer`. Returns the seconds, infinity as there.
+  double offerLikeBest(const std::vector<unsigned> &signatures);
 
   /// Divides the best plan into stages once more, with more care; then moves,
   /// adds and removes single cuts while that helps and `proceeds` says so.
@@ -70,6 +76,9 @@ private:
   FixedForms forms;
   StagePlanner stages;
   uint64_t cutWork = 0;
+  PlanAdapter adapter;
+  /// Whether `adapter` has the best plan as its model.
+  bool isModelBest = false;
 };
 
 } // namespace tandem::search
