@@ -40,7 +40,7 @@ static Json writeTime(const Explanation &explanation) {
             {"lower_bound", explanation.lowerBound},
             {"optimal", explanation.isOptimal}};
   if (explanation.lowerBound > 0)
-    json["gap"] = (time.seconds - explanation.lowerBound) / time.seconds;
+    json["gap"] = getGap(time.seconds, explanation.lowerBound);
   return json;
 }
 

@@ -46,8 +46,7 @@ static std::string getGapText(const Explanation &explanation) {
     return "optimal";
   if (explanation.lowerBound <= 0 || time.seconds <= 0)
     return "no bound was proven";
-  return "gap " +
-         formatShare((time.seconds - explanation.lowerBound) / time.seconds);
+  return "gap " + formatShare(getGap(time.seconds, explanation.lowerBound));
 }
 
 static std::string printTime(const Explanation &explanation) {

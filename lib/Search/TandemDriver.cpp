@@ -9,6 +9,7 @@
 #include "TandemFold.h"
 #include "TandemLabels.h"
 #include "TandemSumSearch.h"
+#include "TandemUntimed.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -42,7 +43,8 @@ constexpr unsigned kMaxBounds = 5;
 /// Problems of up to this many operators are searched exactly; and if costs add
 /// up, of up to this many, looking at so many numbers (about 10^9 in a second).
 constexpr unsigned kMaxExact = 120, kMaxSumExact = 600;
-constexpr uint64_t kSumWork = 3'000'000'000;
+constexpr uint64_t kSumWork = 3'000'000'000, kUntimedWork = 500'000'000;
+constexpr double kUntimedGap = 2e-3;
 
 Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
     : problem(problem), options(options),
@@ -455,14 +457,14 @@ std::string Driver::describeNeed() const {
 
 /// Of plans whose costs add up the best one is found directly. It is the best
 /// one at all if pieces of what waits cost nothing and memory suffices.
-void Driver::searchAddedUp() {
+void Driver::searchAddedUp(uint64_t maxWork) {
   if (problem.operators.size() > kMaxSumExact || isClosed() ||
       !SumModel::isSum(facts))
     return;
   SumLimits limits;
   // A limit of time, where one is given, is the only one.
   if (options.timeLimit == 0)
-    limits.maxWork = kSumWork;
+    limits.maxWork = maxWork;
   limits.gap = std::max(kTolerance / 2, options.gap / (1 + options.gap));
   limits.takes = [&](const Plan &plan) { pool.offer(plan); };
   limits.proceeds = [&](double least) {
@@ -530,6 +532,54 @@ SearchResult Driver::finish() {
   return result;
 }
 
+/// The best plan of those that split nothing over time, as far as a part of the
+/// work finds it: changes of single forms lead from there to other plans than
+/// from those of the guides.
+std::optional<Plan> Driver::searchUntimed() {
+  if (problem.operators.size() > kMaxSumExact || isStopped)
+    return std::nullopt;
+  std::optional<UntimedProblem> untimed = dropTime(problem);
+  if (!untimed)
+    return std::nullopt;
+  SearchOptions quiet;
+  quiet.gap = std::max(options.gap, kUntimedGap);
+  quiet.progress = [this](double done, double, double) {
+    return proceeds(0.4 + 0.1 * done);
+  };
+  Driver driver(untimed->problem, quiet);
+  driver.searchByGuides();
+  driver.searchAddedUp(kUntimedWork);
+  driver.improve();
+  if (!driver.pool.best)
+    return std::nullopt;
+  return untimed->lift(*driver.pool.best);
+}
+
+/// Improves what comes from the plan, apart from the best one so far.
+void Driver::improveFrom(const Plan &plan) {
+  std::optional<Plan> best = std::move(pool.best);
+  double seconds = pool.seconds;
+  pool.forget();
+  pool.offer(plan);
+  improve();
+  if (best && seconds <= pool.seconds)
+    pool.restore(std::move(*best), seconds);
+}
+
+/// Plans under all guides, within the memory limit.
+void Driver::searchByGuides() {
+  std::vector<Weights> guides = getGuides();
+  for (size_t i = 0; i < guides.size(); ++i) {
+    if (pool.best && !proceeds(0.4 * double(i) / double(guides.size())))
+      return;
+    searchForms(guides[i]);
+    // The scale of prices is known after the first plan.
+    if (i == 0)
+      guides = getGuides();
+  }
+  fitMemory();
+}
+
 SearchResult Driver::run() {
   SearchResult impossible;
   if (proveInfeasible(impossible))
@@ -537,23 +587,19 @@ SearchResult Driver::run() {
   lowerBound = getLeastComputation() * (1 - 1e-12);
   for (const Plan &plan : options.starts)
     pool.offer(plan);
-  std::vector<Weights> guides = getGuides();
-  for (size_t i = 0; i < guides.size(); ++i) {
-    if (pool.best && !proceeds(0.4 * double(i) / double(guides.size())))
-      return finish();
-    searchForms(guides[i]);
-    // The scale of prices is known after the first plan.
-    if (i == 0)
-      guides = getGuides();
-  }
-  fitMemory();
-  if (!proceeds(0.5) && pool.best)
+  searchByGuides();
+  std::optional<Plan> untimed = searchUntimed();
+  if (untimed && !pool.best)
+    pool.offer(*untimed);
+  if (pool.best && (isStopped || !proceeds(0.5)))
     return finish();
-  searchAddedUp();
+  searchAddedUp(kSumWork);
   if (!isStopped)
     raiseBound();
   if (!isStopped && !isClosed())
     improve();
+  if (untimed && !isStopped && !isClosed())
+    improveFrom(*untimed);
   if (!isStopped)
     searchExactly();
   return finish();

@@ -51,7 +51,10 @@ private:
   std::vector<unsigned> getValues(const cost::Plan &plan) const;
   std::vector<unsigned>
   getSignatures(const std::vector<unsigned> &values) const;
-  void searchAddedUp();
+  void searchByGuides();
+  std::optional<cost::Plan> searchUntimed();
+  void improveFrom(const cost::Plan &plan);
+  void searchAddedUp(uint64_t maxWork);
   void searchExactly();
   bool proveInfeasible(SearchResult &result) const;
   std::string describeNeed() const;

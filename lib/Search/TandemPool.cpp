@@ -134,6 +134,18 @@ unsigned PlanPool::getCarefulFront() const {
   return std::clamp<uint64_t>(front, kQuickFront, kCarefulFront);
 }
 
+void PlanPool::forget() {
+  best.reset();
+  seconds = kInfinity;
+  isModelBest = false;
+}
+
+void PlanPool::restore(Plan plan, double itsSeconds) {
+  best = std::move(plan);
+  seconds = itsSeconds;
+  isModelBest = false;
+}
+
 double PlanPool::offerLikeBest(const std::vector<unsigned> &signatures) {
   if (!best)
     return kInfinity;

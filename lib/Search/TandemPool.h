@@ -47,6 +47,10 @@ public:
   /// the work of `offer`. Returns the seconds, infinity as there.
   double offerLikeBest(const std::vector<unsigned> &signatures);
 
+  /// Begins anew, with no best plan; and takes one back that was costed here.
+  void forget();
+  void restore(cost::Plan plan, double itsSeconds);
+
   /// Divides the best plan into stages once more, with more care; then moves,
   /// adds and removes single cuts while that helps and `proceeds` says so.
   void polish(const std::function<bool()> &proceeds);

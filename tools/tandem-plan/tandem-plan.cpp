@@ -9,6 +9,8 @@
 #include "tandem/Search/Explain.h"
 #include "tandem/Search/Search.h"
 #include <chrono>
+#include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -42,6 +44,18 @@ static std::optional<Plan> readPlan(const SearchProblem &problem,
   if (!readFile(path, text, error))
     return std::nullopt;
   return parsePlan(problem, text, path, error);
+}
+
+/// A plan of another graph may parse by chance; prices may differ.
+static bool isForGraph(const SearchProblem &problem, const Plan &plan,
+                       const std::string &path, std::string &error) {
+  std::string hash = getStructureHash(problem);
+  if (plan.structureHash == hash)
+    return true;
+  error = path + ": the plan is for the problem " +
+          (plan.structureHash.empty() ? "(no hash)" : plan.structureHash) +
+          ", expected " + hash + ": search again for this problem";
+  return false;
 }
 
 static int writeFile(const std::string &path, const std::string &text) {
@@ -90,7 +104,7 @@ static int compare(const SearchProblem &problem, const Arguments &arguments) {
   std::vector<Plan> plans;
   for (const std::string &path : arguments.compared) {
     std::optional<Plan> plan = readPlan(problem, path, error);
-    if (!plan)
+    if (!plan || !isForGraph(problem, *plan, path, error))
       return fail(error);
     plans.push_back(std::move(*plan));
   }
@@ -115,7 +129,7 @@ static int writePlan(const SearchProblem &problem, const Arguments &arguments,
 static int replan(const SearchProblem &problem, const Arguments &arguments) {
   std::string error;
   std::optional<Plan> plan = readPlan(problem, arguments.replan, error);
-  if (!plan)
+  if (!plan || !isForGraph(problem, *plan, arguments.replan, error))
     return fail(error);
   plan->lowerBound = 0;
   plan->isOptimal = false;
@@ -129,20 +143,39 @@ static int replan(const SearchProblem &problem, const Arguments &arguments) {
   return 0;
 }
 
+/// Set by the first interrupt; the next one ends the process.
+static volatile std::sig_atomic_t isInterrupted = 0;
+
+static void interruptOnce() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { isInterrupted = 1; };
+  action.sa_flags = SA_RESETHAND;
+  sigaction(SIGINT, &action, nullptr);
+}
+
 /// Shows on a terminal how far a search is, at most once a second and not in
-/// its first one.
-static std::function<bool(double, double, double)> showProgress(bool &isShown) {
+/// its first one. Ends it at an interrupt, with the best plan so far.
+static std::function<bool(double, double, double)> watch(bool &isShown) {
   using Clock = std::chrono::steady_clock;
-  return [&isShown, last = Clock::now()](double done, double best,
-                                         double bound) mutable {
-    if (Clock::now() - last < std::chrono::seconds(1))
-      return true;
-    last = Clock::now();
-    isShown = true;
-    fprintf(stderr, "\rsearch %3.0f %%, best %.6f s, bound %.6f s   ",
-            100 * done, best, bound);
-    return true;
+  bool shows = isatty(STDERR_FILENO);
+  return [&isShown, shows, last = Clock::now()](double done, double best,
+                                                double bound) mutable {
+    if (shows && Clock::now() - last >= std::chrono::seconds(1)) {
+      last = Clock::now();
+      isShown = true;
+      fprintf(stderr, "\rsearch %3.0f %%, best %.6f s, bound %.6f s   ",
+              100 * done, best, bound);
+    }
+    return !isInterrupted;
   };
+}
+
+static void printGap(const char *name, const Plan &plan, double bound) {
+  double gap = getGap(plan.cost, bound);
+  if (std::isfinite(gap))
+    printf("%s %.4f %%\n", name, 100 * gap);
+  else
+    printf("%s unknown: no bound was proven\n", name);
 }
 
 static int printResult(const SearchProblem &problem, const Arguments &arguments,
@@ -158,12 +191,9 @@ static int printResult(const SearchProblem &problem, const Arguments &arguments,
   if (plan.isOptimal)
     printf("optimal\n");
   else
-    printf("gap %.4f %%\n",
-           plan.cost > 0 ? 100 * (plan.cost - plan.lowerBound) / plan.cost : 0);
+    printGap("gap", plan, plan.lowerBound);
   if (result.stagesBound && !plan.isOptimal)
-    printf("gap with these stages %.4f %%\n",
-           plan.cost > 0 ? 100 * (plan.cost - *result.stagesBound) / plan.cost
-                         : 0);
+    printGap("gap with these stages", plan, *result.stagesBound);
   printf("cost %.6f s\n", plan.cost);
   return 0;
 }
@@ -188,7 +218,7 @@ static int run(Arguments &arguments) {
     return compare(*problem, arguments);
   for (const std::string &path : arguments.starts) {
     std::optional<Plan> plan = readPlan(*problem, path, error);
-    if (!plan)
+    if (!plan || !isForGraph(*problem, *plan, path, error))
       return fail(error);
     arguments.options.starts.push_back(std::move(*plan));
   }
@@ -197,8 +227,8 @@ static int run(Arguments &arguments) {
     return fail("found no algorithm '" + arguments.search +
                 "', expected hidup, tandem, ilp or exhaustive");
   bool isShown = false;
-  if (isatty(STDERR_FILENO))
-    arguments.options.progress = showProgress(isShown);
+  interruptOnce();
+  arguments.options.progress = watch(isShown);
   auto begin = std::chrono::steady_clock::now();
   SearchResult result = algorithm(*problem, arguments.options);
   std::chrono::duration<double> seconds =

@@ -17,6 +17,7 @@
 #define TANDEM_COST_PLAN_H
 
 #include "tandem/Cost/SearchProblem.h"
+#include <algorithm>
 
 namespace tandem::cost {
 
@@ -71,6 +72,13 @@ struct Plan {
 
   bool operator==(const Plan &) const = default;
 };
+
+/// By which share a plan may cost more than the best one: seconds / bound - 1;
+/// infinity where nothing was proven.
+inline double getGap(double seconds, double bound) {
+  return bound > 0 ? std::max(0.0, seconds / bound - 1)
+                   : std::numeric_limits<double>::infinity();
+}
 
 /// The plan as text; equal plans give equal text, to the byte.
 std::string print(const SearchProblem &problem, const Plan &plan);
