@@ -260,6 +260,12 @@ PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
     line << "; groups that change forms inside, costed by their nearest "
             "signatures: "
          << numNearest;
+  int64_t limit = extraction->problem.memoryLimit;
+  if (plan.peak > limit)
+    mlir::emitWarning(graph.step.getLoc())
+        << name << ": the plan holds " << plan.peak
+        << " B at its peak, a device of '" << clusterName << "' has " << limit
+        << " B; use --search tandem for a plan that fits";
   PlanRecord record = makeRecord(graph, *extraction, plan);
   record.cluster = clusterName;
   return record;
