@@ -23,7 +23,9 @@ constexpr double kTolerance = 1e-9;
 /// Layers that are further from the ends than this many tensors are alike.
 constexpr unsigned kFoldDistance = 4;
 /// Operators times plans that changes of single forms may look at.
-constexpr uint64_t kMoveWork = 1'000'000;
+constexpr int64_t kMoveWork = 1'500'000;
+/// What new stages take, in plans that are costed with the stages of another.
+constexpr int64_t kOfferWork = 8;
 /// A change of forms that costs up to this share more may gain by new stages.
 constexpr double kPromising = 5e-3;
 /// Numbers that sweeps of one search for forms, or of the whole problem for a
@@ -232,8 +234,10 @@ bool Driver::tryMove(unsigned variable, unsigned value) {
   folded.force(values, variable, value);
   double before = pool.seconds;
   std::vector<unsigned> signatures = getSignatures(values);
+  --movesLeft;
   if (pool.offerLikeBest(signatures) > before * (1 + kPromising))
     return false;
+  movesLeft -= kOfferWork;
   pool.offer(signatures);
   return pool.seconds < before;
 }
@@ -241,14 +245,13 @@ bool Driver::tryMove(unsigned variable, unsigned value) {
 void Driver::improve() {
   if (!pool.best)
     return;
-  uint64_t budget = kMoveWork / problem.operators.size();
-  while (budget > 0) {
+  movesLeft = kMoveWork / static_cast<int64_t>(problem.operators.size());
+  while (movesLeft > 0) {
     std::vector<Move> moves = folded.getMoves(getValues(*pool.best));
     bool isBetter = false;
     for (const Move &move : moves) {
-      if (budget == 0 || !proceeds(0.6) || isClosed())
+      if (movesLeft <= 0 || !proceeds(0.6) || isClosed())
         return;
-      --budget;
       isBetter |= tryMove(move.variable, move.value);
     }
     if (!isBetter)
@@ -528,6 +531,8 @@ SearchResult Driver::finish() {
   Plan &plan = *pool.best;
   plan.lowerBound = std::min(std::max(lowerBound, 0.0), plan.cost);
   plan.isOptimal = plan.cost - plan.lowerBound <= kTolerance * plan.cost;
+  if (plan.isOptimal)
+    plan.lowerBound = plan.cost;
   result.plan = std::move(pool.best);
   return result;
 }

@@ -73,6 +73,7 @@ private:
   /// Seconds per byte under which plans fit; 0 where memory is no matter.
   double memoryPrice = 0;
   uint64_t numLabels = 0;
+  int64_t movesLeft = 0;
   bool isStopped = false, isProven = false;
 };
 
