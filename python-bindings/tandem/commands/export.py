@@ -18,7 +18,7 @@ _COPIES = 4
 
 
 def add_arguments(parser):
-    add_model_arguments(parser)
+    add_model_arguments(parser, dtype="float32")
     parser.add_argument("-o", "--output", default="step.mlir", help="the text (default: step.mlir)")
     parser.add_argument("--gradients", action="store_true", help="make gradients results")
     parser.add_argument(

@@ -28,7 +28,7 @@ DETAILS = (
 
 
 def add_arguments(parser):
-    add_model_arguments(parser)
+    add_model_arguments(parser, dtype="float64")
     parser.add_argument(
         "--mesh",
         default="",
