@@ -130,7 +130,8 @@ def test_zero(cluster):
     # Gathered again: what is kept from pass to pass would take the memory that is missing.
     assert counts["backward", "all-gather", "parameter"] >= matrices
     assert counts["update", "reduce-scatter", "gradient"] >= matrices
-    assert plan.reductions("forward") == plan.reductions("backward") == 0
+    # At most the table of positions is split.
+    assert plan.reductions("forward") == 0 and plan.reductions("backward") <= 1
 
 
 def test_gshard(cluster):
