@@ -10,6 +10,17 @@
 
 using namespace tandem::cost;
 
+bool SearchProblem::isOverTime(const Signature &signature) const {
+  int axis = getTimeAxis();
+  if (axis < 0)
+    return false;
+  auto isSplit = [axis](const Layout &layout) { return layout[axis] != kFull; };
+  return std::any_of(signature.operands.begin(), signature.operands.end(),
+                     isSplit) ||
+         std::any_of(signature.results.begin(), signature.results.end(),
+                     isSplit);
+}
+
 unsigned SearchProblem::getNumQueues() const {
   unsigned count = 0;
   for (const Axis &axis : axes)

@@ -43,7 +43,6 @@ public:
   const Plan *plan = nullptr;
 
 private:
-  bool isOverTime(unsigned op) const;
   void addOperator(unsigned op);
   void enqueue(unsigned step);
   void takeWaiting(double computation, double collective, Slot &slot,
@@ -63,18 +62,6 @@ private:
 };
 } // namespace
 
-bool TimeLine::isOverTime(unsigned op) const {
-  int axis = problem.getTimeAxis();
-  if (axis < 0)
-    return false;
-  const Signature &signature = problem.getSignatures(op)[plan->signatures[op]];
-  auto isSplit = [axis](const Layout &layout) { return layout[axis] != kFull; };
-  return std::any_of(signature.operands.begin(), signature.operands.end(),
-                     isSplit) ||
-         std::any_of(signature.results.begin(), signature.results.end(),
-                     isSplit);
-}
-
 void TimeLine::addOperator(unsigned op) {
   const Operator &info = problem.operators[op];
   if (info.kind == Operator::Kind::Input ||
@@ -82,7 +69,7 @@ void TimeLine::addOperator(unsigned op) {
     return;
   StageWork &stage = work[placement.stageOf[op]];
   double seconds = problem.getSignatures(op)[plan->signatures[op]].seconds;
-  if (isOverTime(op)) {
+  if (problem.isOverTime(problem.getSignatures(op)[plan->signatures[op]])) {
     stage.dependsOnStrand = true;
     stage.computationPerStrand += seconds;
   } else {

@@ -48,16 +48,6 @@ TimeAnalysis::TimeAnalysis(const SearchProblem &problem, const Plan &plan,
 // What there is
 //===----------------------------------------------------------------------===//
 
-static bool isOverTime(const SearchProblem &problem,
-                       const Signature &signature) {
-  int axis = problem.getTimeAxis();
-  auto isSplit = [axis](const Layout &layout) { return layout[axis] != kFull; };
-  return axis >= 0 && (std::any_of(signature.operands.begin(),
-                                   signature.operands.end(), isSplit) ||
-                       std::any_of(signature.results.begin(),
-                                   signature.results.end(), isSplit));
-}
-
 double tandem::search::getComputeSeconds(const SearchProblem &problem,
                                          const Plan &plan, unsigned op) {
   const Operator &info = problem.operators[op];
@@ -68,7 +58,7 @@ double tandem::search::getComputeSeconds(const SearchProblem &problem,
   if (info.kind == Operator::Kind::Input ||
       info.kind == Operator::Kind::Resident)
     return 0;
-  double strands = isOverTime(problem, signature)
+  double strands = problem.isOverTime(signature)
                        ? static_cast<double>(problem.getNumStrands())
                        : 1;
   return strands * signature.seconds;

@@ -74,19 +74,10 @@ bool IlpForms::isArgument(unsigned op) const {
   return ::isArgument(problem.operators[op]);
 }
 
-bool IlpForms::isOverTime(const Signature &signature) const {
-  int axis = problem.getTimeAxis();
-  auto isSplit = [axis](const Layout &layout) { return layout[axis] != kFull; };
-  return axis >= 0 && (std::any_of(signature.operands.begin(),
-                                   signature.operands.end(), isSplit) ||
-                       std::any_of(signature.results.begin(),
-                                   signature.results.end(), isSplit));
-}
-
 /// Whether a stage can have several strands.
 bool IlpForms::canOverlap() const {
   auto isOver = [this](const Signature &signature) {
-    return isOverTime(signature);
+    return problem.isOverTime(signature);
   };
   return problem.getNumStrands() > 1 &&
          std::any_of(problem.signatureSets.begin(), problem.signatureSets.end(),

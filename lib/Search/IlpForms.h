@@ -109,7 +109,6 @@ public:
   }
   bool isArgument(unsigned op) const;
   /// Whether the signature's time is that of a strand.
-  bool isOverTime(const cost::Signature &signature) const;
   /// Communication and computation are never beside each other but for copies
   /// that wait: what is made costs the same in any stage.
   bool addsUp = false;

@@ -32,7 +32,7 @@ void IlpTime::addOperators() {
     for (unsigned s = 0; s < signatures.size(); ++s) {
       Expr chosen{{forms.getColumn(op, s), 1}};
       double seconds = signatures[s].seconds * scale;
-      bool isOver = forms.isOverTime(signatures[s]);
+      bool isOver = problem.isOverTime(signatures[s]);
       double &largest = isOver ? perStrand : once;
       largest = std::max(largest, seconds);
       (isOver ? stage.computationPerStrand : stage.computationOnce)

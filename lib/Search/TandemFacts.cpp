@@ -68,18 +68,6 @@ bool Facts::isArgument(unsigned op) const {
                                    info.kind == Operator::Kind::Resident);
 }
 
-bool Facts::isPerStrand(const Signature &signature) const {
-  if (timeAxis < 0)
-    return false;
-  auto isSplit = [this](const Layout &layout) {
-    return layout[timeAxis] != kFull;
-  };
-  return std::any_of(signature.operands.begin(), signature.operands.end(),
-                     isSplit) ||
-         std::any_of(signature.results.begin(), signature.results.end(),
-                     isSplit);
-}
-
 Layout Facts::getSummed(Layout layout) const {
   if (timeAxis >= 0)
     layout[timeAxis] = kFull;

@@ -53,7 +53,9 @@ public:
   /// An operator without operands that exists before the first stage.
   bool isArgument(unsigned op) const;
   /// Whether a signature's `seconds` are those of one strand.
-  bool isPerStrand(const cost::Signature &signature) const;
+  bool isPerStrand(const cost::Signature &signature) const {
+    return problem.isOverTime(signature);
+  }
   /// The producer's layout with `full` over time.
   cost::Layout getSummed(cost::Layout layout) const;
 };

@@ -6,18 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemUntimed.h"
-#include <algorithm>
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-static bool isFullOver(const Signature &signature, unsigned axis) {
-  auto isFull = [axis](const Layout &layout) { return layout[axis] == kFull; };
-  return std::all_of(signature.operands.begin(), signature.operands.end(),
-                     isFull) &&
-         std::all_of(signature.results.begin(), signature.results.end(),
-                     isFull);
-}
 
 Plan UntimedProblem::lift(const Plan &plan) const {
   // `full` stands in a layout beyond its axes, so that copies stay as they are.
@@ -33,8 +24,7 @@ Plan UntimedProblem::lift(const Plan &plan) const {
 
 std::optional<UntimedProblem>
 tandem::search::dropTime(const SearchProblem &problem) {
-  int axis = problem.getTimeAxis();
-  if (axis < 0)
+  if (problem.getTimeAxis() < 0)
     return std::nullopt;
   UntimedProblem untimed;
   untimed.problem = problem;
@@ -43,7 +33,7 @@ tandem::search::dropTime(const SearchProblem &problem) {
     std::vector<unsigned> &origin = untimed.origins.emplace_back();
     SignatureSet rest;
     for (unsigned i = 0; i < set.size(); ++i)
-      if (isFullOver(set[i], axis)) {
+      if (!problem.isOverTime(set[i])) {
         origin.push_back(i);
         rest.push_back(set[i]);
       }

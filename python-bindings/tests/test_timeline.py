@@ -9,19 +9,17 @@ import pytest
 LAPTOP, SLOW_CORES = None, matrix.SLOW_CORES
 MODELS = [
     (variant, SLOW_CORES) for variant in ("mlp", "gpt", "llama", "bert_moe sgmoe", "vit_moe switch")
-] + [
-    pytest.param(
-        "bert_moe switch",
-        LAPTOP,
-        marks=pytest.mark.xfail(
-            reason="a plan without strands hides more waiting all-reduces than the schedule can"
-        ),
-    )
+] + [("bert_moe switch", LAPTOP)]
+# Plans in which nothing is split over time hide more waiting pieces than the schedule can.
+WITHOUT_STRANDS = [
+    ("gpt", SLOW_CORES, "data=2,model=2", 1),
+    ("bert_moe switch", LAPTOP, "data=4", 1),
+    ("bert_moe switch", LAPTOP, "data=4", 2),
 ]
 CASES = [
     (search, mesh, micro)
     for mesh in ("data=4", "data=2,model=2")
-    for search, micro in (("tandem", 2), ("presets", 2), ("hidup", 2))
+    for search, micro in (("tandem", 1), ("tandem", 2), ("presets", 2), ("hidup", 2))
     if search != "hidup" or mesh == "data=4"
 ]
 
@@ -43,6 +41,8 @@ def timeline_and_cost(module, **options):
 def test_is_never_longer_than_the_cost(variant, cluster):
     communicates = waits = 0
     for search, mesh, micro in CASES:
+        if search == "tandem" and (variant, cluster, mesh, micro) in WITHOUT_STRANDS:
+            continue
         timeline, cost, compiled = timeline_and_cost(
             _module(variant),
             mesh=mesh,
@@ -60,13 +60,10 @@ def test_is_never_longer_than_the_cost(variant, cluster):
 
 
 @pytest.mark.xfail(reason="without strands, plans hide more waiting pieces than the schedule can")
-@pytest.mark.parametrize(
-    "variant,mesh,cluster",
-    [("gpt", "data=2,model=2", SLOW_CORES), ("bert_moe switch", "data=4", LAPTOP)],
-)
-def test_is_never_longer_without_strands(variant, mesh, cluster):
+@pytest.mark.parametrize("variant,cluster,mesh,micro", WITHOUT_STRANDS)
+def test_is_never_longer_without_strands(variant, cluster, mesh, micro):
     timeline, cost, _ = timeline_and_cost(
-        _module(variant), mesh=mesh, micro=1, search="tandem", cluster=cluster
+        _module(variant), mesh=mesh, micro=micro, search="tandem", cluster=cluster
     )
     assert 0 < timeline <= cost * (1 + 1e-9)
 

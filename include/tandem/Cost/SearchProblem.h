@@ -135,6 +135,9 @@ struct SearchProblem {
   int64_t getNumStrands() const {
     return getTimeAxis() < 0 ? 1 : axes.back().size;
   }
+  /// Whether an operator with the signature depends on the strand: some operand
+  /// or result is not `full` over time.
+  bool isOverTime(const Signature &signature) const;
   unsigned getNumQueues() const;
   /// Operator that makes each tensor.
   std::vector<unsigned> getProducers() const;

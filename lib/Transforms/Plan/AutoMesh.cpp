@@ -148,7 +148,7 @@ void MeshSearch::report(ArrayRef<Trial> trials, StringRef cluster,
       line << ", optimal";
     else if (plan.lowerBound > 0)
       line << llvm::formatv(", at most {0:f2} % above the best of this mesh",
-                            100 * (plan.cost / plan.lowerBound - 1))
+                            100 * cost::getGap(plan.cost, plan.lowerBound))
                   .str();
   }
 }

@@ -253,7 +253,8 @@ PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
     line << ", optimal";
   else if (plan.lowerBound > 0)
     line << ", at most "
-         << llvm::formatv("{0:f2}", 100 * (plan.cost / plan.lowerBound - 1))
+         << llvm::formatv("{0:f2}",
+                          100 * cost::getGap(plan.cost, plan.lowerBound))
                 .str()
          << " % above the best";
   if (numNearest > 0)
