@@ -157,6 +157,7 @@ void Walk::add(const Label &label, const Transition &transition,
   added.open.forward += transition.forward;
   added.open.backward += transition.backward;
   added.open.computation += transition.computation;
+  added.residentBytes += transition.residentBytes;
   added.hasChange |= transition.hasChange;
   candidates.push_back(
       {added, state,
@@ -182,6 +183,7 @@ void Walk::close(unsigned op) {
         state = closed.states.insert(old);
       Label ended{label.closed + getHidupTime(model.accounting, label.open),
                   {label.open.computation},
+                  label.residentBytes,
                   label.history,
                   label.numStages + 1};
       candidates.push_back({ended, *state, 0, 1});
@@ -233,8 +235,8 @@ uint32_t Walk::record(const Candidate &candidate) {
 /// a larger value never dominates.
 void Walk::selectState(std::span<uint32_t> indices, Time rest, Front &into) {
   std::sort(indices.begin(), indices.end(), [&](uint32_t a, uint32_t b) {
-    return std::tie(values[a], candidates[a].label.numStages, a) <
-           std::tie(values[b], candidates[b].label.numStages, b);
+    return std::tuple(values[a], getRank(candidates[a].label), a) <
+           std::tuple(values[b], getRank(candidates[b].label), b);
   });
   size_t first = into.labels.size();
   for (uint32_t index : indices) {

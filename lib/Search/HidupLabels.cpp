@@ -47,5 +47,5 @@ bool tandem::search::hidup::dominates(Accounting accounting, const Label &a,
                                  t.backward) +
             std::max(2 * computation, backward) +
             std::max<Time>(3 * computation, 0);
-  return most < 0 || (most == 0 && a.numStages <= b.numStages);
+  return most < 0 || (most == 0 && getRank(a) <= getRank(b));
 }

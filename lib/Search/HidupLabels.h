@@ -14,6 +14,7 @@
 #define TANDEM_LIB_SEARCH_HIDUPLABELS_H
 
 #include "tandem/Cost/Hidup.h"
+#include <utility>
 
 namespace tandem::search::hidup {
 
@@ -25,6 +26,8 @@ struct Label {
   /// phi + psi of the closed stages.
   Time closed = 0;
   cost::HidupStage<Time> open;
+  /// What the parameters whose form is decided hold, in B.
+  int64_t residentBytes = 0;
   /// Last decision, in the history.
   uint32_t history = 0;
   uint32_t numStages = 1;
@@ -38,8 +41,14 @@ inline Time getValue(cost::Accounting accounting, const Label &label) {
          label.open.computation;
 }
 
+/// Among plans of equal cost the one that holds less is better, then the one
+/// with fewer stages.
+inline auto getRank(const Label &label) {
+  return std::pair(label.residentBytes, label.numStages);
+}
+
 /// Whether every completion of `a` costs no more than the same completion of
-/// `b`; if just as much, it has no more stages. Both are in the same state, and
+/// `b`; if just as much, its rank is no higher. Both are in the same state, and
 /// the value of `a` is at most that of `b`.
 bool dominates(cost::Accounting accounting, const Label &a, const Label &b);
 

@@ -78,6 +78,10 @@ bool Builder::addSignatures(unsigned op) {
     for (unsigned i = 0; i < info.results.size(); ++i)
       added.results.push_back(
           addForm(info.results[i], signature.results[i][0]));
+    if (info.kind == Operator::Kind::Resident)
+      for (unsigned i = 0; i < info.results.size(); ++i)
+        added.residentBytes +=
+            problem.getBytes(info.results[i], signature.results[i]);
   }
   for (const std::vector<unsigned> *list : {&info.operands, &info.results})
     for (unsigned tensor : *list)

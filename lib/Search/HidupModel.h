@@ -48,6 +48,8 @@ struct ModelTensor {
 struct ModelSignature {
   std::vector<FormIndex> operands, results;
   Time computation = 0;
+  /// Of parameters, in the form they are stored in.
+  int64_t residentBytes = 0;
 };
 
 /// A tensor that is alive between two operators. Those of deferred operators

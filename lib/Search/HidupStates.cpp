@@ -106,20 +106,22 @@ void Expander::take(unsigned operand, const ModelChange &change,
   state = before;
 }
 
-/// Whether another form of a deferred operator's tensor serves its only reader
-/// at no higher cost (ties: the earlier one).
-bool Expander::isWorse(const ModelTensor &info, FormIndex form,
+/// Whether another signature of a deferred operator serves its tensor's only
+/// reader at no higher cost and holds no more (ties: the earlier one).
+bool Expander::isWorse(const ModelTensor &info, const ModelSignature &chosen,
                        FormIndex wanted) const {
+  FormIndex form = chosen.results[0];
   const ModelChange &mine = info.getChange(form, wanted);
   for (const ModelSignature &other : model.operators[info.source].signatures) {
     FormIndex otherForm = other.results[0];
-    if (otherForm == form)
+    if (otherForm == form || other.residentBytes > chosen.residentBytes)
       continue;
     if (otherForm == wanted)
       return true;
     const ModelChange &theirs = info.getChange(otherForm, wanted);
-    bool isEqual =
-        theirs.forward == mine.forward && theirs.backward == mine.backward;
+    bool isEqual = theirs.forward == mine.forward &&
+                   theirs.backward == mine.backward &&
+                   other.residentBytes == chosen.residentBytes;
     if (theirs.isPossible && theirs.forward <= mine.forward &&
         theirs.backward <= mine.backward && (!isEqual || otherForm < form))
       return true;
@@ -139,12 +141,15 @@ void Expander::choose(unsigned operand, FormIndex wanted) {
     bool isMade = form == wanted;
     if (!isMade && (!isOld || !change.isPossible))
       continue;
-    if (!isMade && info.isLastUse[operand] && isWorse(tensor, form, wanted))
+    if (!isMade && info.isLastUse[operand] &&
+        isWorse(tensor, choices[choice], wanted))
       continue;
     current.decisions.push_back({static_cast<unsigned>(tensor.source), choice});
+    current.residentBytes += choices[choice].residentBytes;
     take(operand, change,
          isMade ? TensorState::makeMovable(form, isOld)
                 : TensorState::makeFixed(form, wanted));
+    current.residentBytes -= choices[choice].residentBytes;
     current.decisions.pop_back();
   }
 }
@@ -196,6 +201,7 @@ const std::vector<Transition> &Expander::expand(State state) {
     signature = &info.signatures[i];
     current.decisions.assign(1, {op, i});
     current.computation = signature->computation;
+    current.residentBytes = signature->residentBytes;
     addOperand(0);
   }
   return found;

@@ -105,6 +105,7 @@ struct Transition {
   std::vector<TensorState> state;
   bool hasChange = false;
   Time forward = 0, backward = 0, computation = 0;
+  int64_t residentBytes = 0;
   std::vector<Decision> decisions;
 };
 
@@ -119,7 +120,8 @@ private:
   void open(State state);
   void addOperand(unsigned operand);
   void choose(unsigned operand, FormIndex wanted);
-  bool isWorse(const ModelTensor &info, FormIndex form, FormIndex wanted) const;
+  bool isWorse(const ModelTensor &info, const ModelSignature &chosen,
+               FormIndex wanted) const;
   void take(unsigned operand, const ModelChange &change, TensorState after);
   void finish();
   std::optional<TensorState> reduce(const Slot &slot, TensorState state) const;

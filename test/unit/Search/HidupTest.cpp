@@ -254,6 +254,36 @@ TEST(HidupSearch, ParameterStoredAsItPays) {
   }
 }
 
+/// Of plans that cost the same the one whose parameters hold less, in whatever
+/// order the signatures stand: the all-gather is hidden, and a reduce-scatter
+/// takes as long as an all-reduce.
+TEST(HidupSearch, EqualCostLessMemory) {
+  for (bool isSplitFirst : {false, true}) {
+    for (double argumentSeconds : {0.0, 1.0}) {
+      SearchProblem problem = makeProblem(Accounting::HidupSerial);
+      problem.axes[0].rates[1] = problem.axes[0].rates[2];
+      add(problem, {}, {}, 0, 4);
+      add(problem, {}, {}, isSplitFirst ? Form(0) : kReplicate,
+          argumentSeconds);
+      problem.operators[1].kind = Operator::Kind::Resident;
+      problem.signatureSets[1].push_back(problem.signatureSets[1][0]);
+      problem.signatureSets[1][1].results[0] =
+          in(isSplitFirst ? kReplicate : Form(0));
+      add(problem, {0, 1}, {0, kFull}, std::nullopt, 4);
+      search::SearchResult result = search::searchHidup(problem, {});
+      ASSERT_TRUE(result.plan) << result.error;
+      EXPECT_EQ(result.plan->signatures[1], isSplitFirst ? 0u : 1u);
+      // The other one costs as much.
+      std::string error;
+      Plan other = *result.plan;
+      other.signatures[1] ^= 1;
+      auto report = costOf(problem, other, error);
+      ASSERT_TRUE(report) << error;
+      EXPECT_EQ(report->seconds, result.plan->cost);
+    }
+  }
+}
+
 /// An interrupted search returns a legal plan and a bound that holds.
 TEST(HidupSearch, InterruptedIsLegal) {
   SearchProblem problem = makeProblem(Accounting::HidupOverlapped);
