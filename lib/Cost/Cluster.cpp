@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Cost/Cluster.h"
+#include "ClusterMeasured.h"
 #include "ClusterText.h"
 #include <algorithm>
 #include <charconv>
@@ -74,9 +74,12 @@ private:
   void readMeasuredOperator(const TextNode &node);
   void readMeasuredCollective(const TextNode &node);
   std::vector<int64_t> readShape(const TextNode &node);
+  void checkType(const std::string &place, const std::string &type);
 
   std::string &error;
   Cluster cluster;
+  /// Of each measured time.
+  std::vector<std::string> operatorPlaces, collectivePlaces;
 };
 } // namespace
 
@@ -173,6 +176,15 @@ double Reader::getOr(const TextNode &node, const char *key, Quantity quantity,
   return item ? convert(*item, quantity, mayBeZero) : fallback;
 }
 
+/// A type that no operator has would be priced, and never used.
+void Reader::checkType(const std::string &place, const std::string &type) {
+  static constexpr Names types = {"f64",  "f32",      "tf32",   "f16",
+                                  "bf16", "f8E4M3FN", "f8E5M2", "i64",
+                                  "i32",  "i16",      "i8",     "i1"};
+  if (std::find(types.begin(), types.end(), type) == types.end())
+    fail(place, "type '" + type + "'", "one of " + join(types));
+}
+
 //===----------------------------------------------------------------------===//
 // Devices
 //===----------------------------------------------------------------------===//
@@ -235,6 +247,7 @@ void Reader::readKind(const TextNode &node, DeviceKind &kind) {
   for (size_t i = 0; i < rates->items.size(); ++i) {
     auto &[type, rate] = kind.rates.emplace_back();
     type = rates->keys[i];
+    checkType(rates->keyPlaces[i], type);
     readRate(rates->items[i], rate);
   }
 }
@@ -366,6 +379,15 @@ void Reader::readMeasuredOperator(const TextNode &node) {
   if (const TextNode *shape = require(node, "shape", "a shape, such as 128x64"))
     measured.shape = readShape(*shape);
   measured.seconds = get(node, "time", Quantity::Time);
+  // Others are parts of fused kernels, which have no time of their own.
+  if (measured.op != "nn.matmul")
+    fail(node.place, "operator '" + measured.op + "'",
+         "nn.matmul: times of other operators are not used");
+  checkType(node.place, measured.type);
+  if (size_t size = measured.shape.size(); size != 3 && size != 4)
+    fail(node.place, std::to_string(size) + " sizes of nn.matmul",
+         "its batch, if it has one, m, n and k, such as 128x64x32");
+  operatorPlaces.push_back(node.place);
   cluster.operators.push_back(std::move(measured));
 }
 
@@ -382,8 +404,17 @@ void Reader::readMeasuredCollective(const TextNode &node) {
       static_cast<Change>(getChoice(node, "collective", kCollectiveNames, -1));
   measured.isNetwork = getChoice(node, "link", {"node", "network"}, -1) == 1;
   measured.ranks = static_cast<int64_t>(get(node, "ranks", Quantity::Count));
+  if (measured.ranks == 1)
+    fail(node.place, "a collective of 1 rank",
+         "at least 2, as one alone does not communicate");
   measured.bytes = std::llround(get(node, "bytes", Quantity::Bytes));
   measured.seconds = get(node, "time", Quantity::Time);
+  if (!(measured.isNetwork ? cluster.network : cluster.node))
+    fail(node.place,
+         std::string("link '") + (measured.isNetwork ? "network" : "node") +
+             "'",
+         "one that stands under 'link'");
+  collectivePlaces.push_back(node.place);
   cluster.collectives.push_back(measured);
 }
 
@@ -399,6 +430,8 @@ void Reader::readMeasured(const TextNode &node) {
   if (collectives && isSequence(*collectives, "a list of measured collectives"))
     for (const TextNode &item : collectives->items)
       readMeasuredCollective(item);
+  if (error.empty())
+    error = findContradiction(cluster, operatorPlaces, collectivePlaces);
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Cost/Cluster.h"
+#include "ClusterMeasured.h"
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -208,31 +208,6 @@ static void setFormulas(const Cluster &cluster, const AxisTraffic &traffic,
   set(Change::AllToAll, oneStep, traffic.pair / (n * n));
 }
 
-/// The line latency + bytes * rate with the least sum of squared relative
-/// errors, both not negative. With one point the formula's latency stays.
-static ChangeRate fit(const std::vector<MeasuredCollective> &points,
-                      ChangeRate formula) {
-  double s = 0, sx = 0, sxx = 0, sy = 0, sxy = 0;
-  for (const MeasuredCollective &point : points) {
-    double x = static_cast<double>(point.bytes), y = point.seconds;
-    double weight = 1 / (y * y);
-    s += weight, sx += weight * x, sxx += weight * x * x;
-    sy += weight * y, sxy += weight * x * y;
-  }
-  double determinant = s * sxx - sx * sx;
-  if (determinant <= 1e-9 * s * sxx) { // one size
-    double latency = std::min(formula.latency, sy / s);
-    return {latency, (sy / s - latency) * s / sx};
-  }
-  double rate = (s * sxy - sx * sy) / determinant;
-  double latency = (sy - rate * sx) / s;
-  if (rate < 0)
-    return {sy / s, 0};
-  if (latency < 0)
-    return {0, sxy / sxx};
-  return {latency, rate};
-}
-
 static void replaceByMeasured(const Cluster &cluster, bool isNetwork,
                               Axis &axis) {
   for (unsigned kind = 0; kind < kNumChanges; ++kind) {
@@ -242,7 +217,7 @@ static void replaceByMeasured(const Cluster &cluster, bool isNetwork,
           measured.isNetwork == isNetwork && measured.ranks == axis.size)
         points.push_back(measured);
     if (!points.empty())
-      axis.rates[kind] = fit(points, axis.rates[kind]);
+      axis.rates[kind] = fitMeasured(points, axis.rates[kind]);
   }
 }
 

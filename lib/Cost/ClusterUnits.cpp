@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <span>
 
 using namespace tandem::cost;
@@ -24,6 +25,9 @@ struct Unit {
 struct Measure {
   const char *description, *example;
   std::span<const Unit> units;
+  /// Beyond any machine: values outside are slips, and sums of what they make
+  /// operators cost would not stay finite.
+  double least = 0, most = std::numeric_limits<double>::infinity();
 };
 } // namespace
 
@@ -50,19 +54,19 @@ constexpr Unit kFlops[] = {{"FLOP", 1, 1},     {"kFLOP", 1e3, 1},
 static Measure getMeasure(Quantity quantity) {
   switch (quantity) {
   case Quantity::Time:
-    return {"a time", "'10 us'", kTime};
+    return {"a time", "'10 us'", kTime, 1e-15, 1e6};
   case Quantity::Bytes:
-    return {"a size", "'32 GiB'", kBytes};
+    return {"a size", "'32 GiB'", kBytes, 1, 1e18};
   case Quantity::Bandwidth:
-    return {"a bandwidth", "'9.71 Gbit/s'", kBandwidth};
+    return {"a bandwidth", "'9.71 Gbit/s'", kBandwidth, 1, 1e18};
   case Quantity::Rate:
-    return {"a rate of computation", "'125 TFLOP/s'", kRate};
+    return {"a rate of computation", "'125 TFLOP/s'", kRate, 1, 1e24};
   case Quantity::Flops:
-    return {"an amount of work", "'100 MFLOP'", kFlops};
+    return {"an amount of work", "'100 MFLOP'", kFlops, 1, 1e30};
   case Quantity::Share:
     return {"a share above 0 and at most 1", "0.7", {}};
   case Quantity::Factor:
-    return {"a factor of at least 1", "1.14", {}};
+    return {"a factor of at least 1", "1.14", {}, 1, 1e6};
   case Quantity::Count:
     return {"a whole number", "8", {}};
   }
@@ -76,6 +80,15 @@ std::string tandem::cost::describe(Quantity quantity, bool mayBeZero) {
                       : mayBeZero ? " of at least zero, such as "
                                   : " above zero, such as ";
   return measure.description + range + measure.example;
+}
+
+/// `most` or `least` if the value lies beyond it, which describes no machine.
+static std::optional<double> findLimit(double value, const Measure &measure) {
+  if (value > measure.most)
+    return measure.most;
+  if (value != 0 && value < measure.least)
+    return measure.least;
+  return std::nullopt;
 }
 
 static bool isInRange(double value, Quantity quantity, bool mayBeZero) {
@@ -120,6 +133,11 @@ std::optional<double> tandem::cost::parseQuantity(std::string_view text,
   if (!isKnown || !std::isfinite(value) ||
       !isInRange(value, quantity, mayBeZero))
     return std::nullopt;
+  if (auto limit = findLimit(value, getMeasure(quantity))) {
+    found += (value > *limit ? ", which is above " : ", which is below ") +
+             printQuantity(*limit, quantity);
+    return std::nullopt;
+  }
   return value;
 }
 

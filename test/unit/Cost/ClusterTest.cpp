@@ -260,6 +260,63 @@ TEST(ClusterTest, RatesBeyondTheirRange) {
             "before");
 }
 
+TEST(ClusterTest, RatesBeyondAllMachines) {
+  EXPECT_EQ(getError("8 GiB", "1e30 GiB"),
+            "c.yaml:5: found '1e30 GiB', which is above 1000000 TB, expected a "
+            "size above zero, such as '32 GiB'");
+  EXPECT_EQ(getError("80 Gbit/s", "1e-300 B/s"),
+            "c.yaml:18: found '1e-300 B/s', which is below 1 B/s, expected a "
+            "bandwidth above zero, such as '9.71 Gbit/s'");
+  EXPECT_EQ(getError("overhead: 10 us", "overhead: 1e308 s"),
+            "c.yaml:6: found '1e308 s', which is above 1000000 s, expected a "
+            "time of at least zero, such as '10 us'");
+  EXPECT_EQ(
+      getError("f32: 2 TFLOP/s", "f32: 1e-15 TFLOP/s"),
+      "c.yaml:4: found '1e-15 TFLOP/s', which is below 1 FLOP/s, expected "
+      "a rate of computation above zero, such as '125 TFLOP/s'");
+}
+
+TEST(ClusterTest, MeasuredTimesOfNothing) {
+  EXPECT_EQ(getError("nn.matmul", "nn.matmull"),
+            "c.yaml:24: found operator 'nn.matmull', expected nn.matmul: times "
+            "of other operators are not used");
+  EXPECT_EQ(getError("type: f32", "type: f99").substr(0, 50),
+            "c.yaml:24: found type 'f99', expected one of f64, ");
+  EXPECT_EQ(getError("bf16: {peak", "b16: {peak").substr(0, 49),
+            "c.yaml:4: found type 'b16', expected one of f64, ");
+  EXPECT_EQ(getError("128x64x32", "128x64"),
+            "c.yaml:24: found 2 sizes of nn.matmul, expected its batch, if it "
+            "has one, m, n and k, such as 128x64x32");
+  EXPECT_EQ(getError("ranks: 2", "ranks: 1"),
+            "c.yaml:26: found a collective of 1 rank, expected at least 2, as "
+            "one alone does not communicate");
+}
+
+TEST(ClusterTest, MeasuredTimesThatContradict) {
+  EXPECT_EQ(getError("7 ms}", "7 ms}\n    - {operator: nn.matmul, type: f32, "
+                              "shape: 128x64x32, time: 8 ms}"),
+            "c.yaml:25: found nn.matmul of f32 128x64x32 again, expected it "
+            "once; it stands at c.yaml:24 too");
+  std::string more = "3 ms}\n    - {collective: all-to-all, link: network, "
+                     "ranks: 2, bytes: ";
+  EXPECT_EQ(getError("3 ms}", more + "1 MB, time: 3 ms}"),
+            "c.yaml:27: found all-to-all of 2 ranks on link 'network' with 1 "
+            "MB again, expected it once; it stands at c.yaml:26 too");
+  EXPECT_EQ(
+      getError("3 ms}", more + "2 MB, time: 1 ms}"),
+      "c.yaml:27: found all-to-all of 2 ranks on link 'network' with 2 "
+      "MB in 1 ms, expected more than 3 ms, which 1 MB take at c.yaml:26: "
+      "by these times more bytes would cost nothing");
+  EXPECT_EQ(getError("3 ms}", more + "2 MB, time: 3 ms}").substr(0, 16),
+            "c.yaml:27: found");
+  // Noise between two sizes of a line that rises is no contradiction.
+  std::string text = kText;
+  text.replace(text.find("3 ms}"), 5,
+               more + "1.1 MB, time: 2.9 ms}" + more.substr(5) +
+                   "9 MB, time: 20 ms}");
+  EXPECT_EQ(parse(text)->collectives.size(), 3u);
+}
+
 TEST(ClusterTest, ValuesOfAnotherKind) {
   EXPECT_EQ(getError("slow: 1, fast: 1", "slow: 1, quick: 1"),
             "c.yaml:16: found kind 'quick', expected one that stands under "
