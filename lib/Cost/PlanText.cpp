@@ -12,6 +12,16 @@
 
 using namespace tandem::cost;
 
+std::string tandem::cost::printSeconds(double seconds) {
+  double size = std::abs(seconds);
+  int decimals = size > 0 && size < 1e-3
+                     ? 5 - static_cast<int>(std::floor(std::log10(size)))
+                     : 6;
+  char text[400];
+  snprintf(text, sizeof text, "%.*f s", decimals, seconds);
+  return text;
+}
+
 //===----------------------------------------------------------------------===//
 // Printing
 //===----------------------------------------------------------------------===//

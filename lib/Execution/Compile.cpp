@@ -11,6 +11,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "tandem/Conversion/Emit/Emit.h"
 #include "tandem/Pipelines/Pipelines.h"
+#include "tandem/Search/Watch.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
@@ -31,6 +32,9 @@ public:
 
 private:
   LogicalResult checkOptions();
+  bool isCancelled() const {
+    return options.isCancelled && options.isCancelled();
+  }
   LogicalResult parse(std::string_view text, std::string_view name);
   LogicalResult runStage(const Stage &stage);
   LogicalResult emit();
@@ -152,6 +156,10 @@ void Compilation::configurePlan(PlanOptions &plan) {
   plan.failOnReplicate = options.failOnReplicate;
   plan.compareWith = options.compareWith;
   plan.seconds = options.timeline;
+  plan.endsSearch = [this] {
+    return isCancelled() ||
+           (options.takesInterrupts && search::InterruptGuard::isInterrupted());
+  };
 }
 
 void Compilation::keepIR(StringRef stage) {
@@ -182,6 +190,9 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   auto manager = PassManager::on<ModuleOp>(context.get(),
                                            OpPassManager::Nesting::Implicit);
   stage.build(manager, plan);
+  std::optional<search::InterruptGuard> guard;
+  if (options.takesInterrupts)
+    guard.emplace();
   if (failed(manager.run(*module)))
     return failure();
   auto text = llvm::MemoryBuffer::getFile(path);
@@ -228,6 +239,8 @@ bool Compilation::run(std::string_view text, std::string_view name) {
   if (failed(checkOptions()) || failed(parse(text, name)))
     return false;
   for (const Stage &stage : getStages()) {
+    if (isCancelled())
+      return succeeded(fail("interrupted before stage " + Twine(stage.name)));
     if (failed(runStage(stage)))
       return false;
     if (stage.name == options.stopAfter)

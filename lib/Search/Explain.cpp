@@ -101,26 +101,46 @@ static bool addMemory(PlanFacts &facts, Explanation &result,
 // All together
 //===----------------------------------------------------------------------===//
 
-/// Asks for other forms of the largest entries of each role.
+/// The largest entries of each role, for which other forms are asked. Gradients
+/// mostly follow from the rest.
+static std::vector<bool> getAsked(const ExplainOptions &options,
+                                  const std::vector<FormEntry> &entries) {
+  std::vector<bool> isAsked;
+  std::map<Role, unsigned> counts;
+  for (const FormEntry &entry : entries) {
+    unsigned most = entry.role == Role::Gradient ? options.numChoices / 2
+                                                 : options.numChoices;
+    isAsked.push_back(entry.role != Role::Update && entry.numForms > 1 &&
+                      counts[entry.role]++ < most);
+  }
+  return isAsked;
+}
+
+/// Asks first and answers then: a plan that was met for one entry may be the
+/// best for another.
 static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
                        Explanation &result) {
   bool isSearched = facts.problem.accounting != Accounting::Tandem ||
                     facts.problem.operators.size() <= options.maxSearched;
+  std::vector<bool> isAsked = getAsked(options, result.forms);
   std::unique_ptr<ChoiceFinder> finder;
-  std::map<Role, unsigned> counts;
-  for (FormEntry &entry : result.forms) {
-    // Gradients mostly follow from the rest.
-    unsigned most = entry.role == Role::Gradient ? options.numChoices / 2
-                                                 : options.numChoices;
-    bool isAsked = entry.role != Role::Update && entry.numForms > 1 &&
-                   counts[entry.role]++ < most;
-    if (isAsked && !finder)
+  MetPlans plans(facts);
+  for (size_t i = 0; i < isAsked.size(); ++i) {
+    if (isAsked[i] && !finder)
       finder = isSearched ? makeSearcher(facts) : makeEstimator(facts);
-    if (isAsked)
-      entry.choices = finder->find(entry);
-    entry.why = isAsked && entry.choices.empty()
-                    ? "no other form was found that what lies around it takes"
-                    : getReason(facts, result.time, entry);
+    if (isAsked[i])
+      finder->find(result.forms[i], plans);
+  }
+  for (size_t i = 0; i < isAsked.size(); ++i) {
+    FormEntry &entry = result.forms[i];
+    if (isAsked[i])
+      entry.choices = plans.pick(entry);
+    entry.why = getReason(facts, result.time, entry);
+    if (entry.why.empty())
+      entry.why =
+          isAsked[i]
+              ? "no other form was found that what lies around it takes"
+              : "not asked: other forms are tried for the largest tensors";
   }
 }
 

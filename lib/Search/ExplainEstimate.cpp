@@ -20,12 +20,14 @@ using namespace tandem::search;
 constexpr unsigned kFoldDistance = 4;
 /// How often all may adapt to forms that are far from the plan's.
 constexpr unsigned kMaxRounds = 4;
+/// Forms of an entry, the best first, for which stages are chosen anew.
+constexpr size_t kMaxRefined = 2;
 
 namespace {
 /// Signatures that give an entry another form.
 struct Candidate {
   std::vector<unsigned> signatures;
-  Choice choice;
+  Choice totals;
 };
 
 /// Forces a form upon an entry's tensors; what lies next to them adapts by the
@@ -33,7 +35,7 @@ struct Candidate {
 class Estimator : public ChoiceFinder {
 public:
   explicit Estimator(const PlanFacts &facts);
-  std::vector<Choice> find(const FormEntry &entry) override;
+  void find(const FormEntry &entry, MetPlans &plans) override;
 
 private:
   /// Values with some of them fixed.
@@ -48,8 +50,7 @@ private:
                      Forced &forced);
   std::vector<unsigned> force(const FormEntry &entry, const Layout &layout);
   std::vector<Layout> getLayouts(const FormEntry &entry) const;
-  void refine(const FormEntry &entry, Candidate &candidate);
-  bool isBetter(const Choice &a, const Choice &b) const;
+  void refine(const FormEntry &entry, Candidate &candidate, MetPlans &plans);
 
   const PlanFacts &facts;
   Facts problemFacts;
@@ -165,58 +166,39 @@ std::vector<unsigned> Estimator::force(const FormEntry &entry,
   return signatures;
 }
 
-bool Estimator::isBetter(const Choice &a, const Choice &b) const {
-  if (a.fits != b.fits)
-    return a.fits;
-  return a.seconds < b.seconds;
-}
-
 /// New stages and copies, which may cost less, or fit.
-void Estimator::refine(const FormEntry &entry, Candidate &candidate) {
+void Estimator::refine(const FormEntry &entry, Candidate &candidate,
+                       MetPlans &plans) {
   PlanPool pool(problemFacts, table);
   pool.offer(candidate.signatures);
-  if (pool.best) {
-    Choice found = describePlan(facts, *pool.best, entry, table);
-    if (isBetter(found, candidate.choice))
-      candidate.choice = found;
-  } else if (candidate.choice.peak > pool.leastPeak) {
-    candidate.choice.peak = pool.leastPeak;
-  }
+  if (pool.best)
+    plans.add(pool.best->signatures, describePlan(facts, *pool.best, table),
+              entry);
+  else
+    candidate.totals.peak = std::min(candidate.totals.peak, pool.leastPeak);
 }
 
-std::vector<Choice> Estimator::find(const FormEntry &entry) {
+void Estimator::find(const FormEntry &entry, MetPlans &plans) {
   std::vector<Candidate> candidates;
   for (const Layout &layout : getLayouts(entry)) {
     std::vector<unsigned> signatures = force(entry, layout);
     if (signatures.empty())
       continue;
-    std::optional<Plan> plan = adapter.adapt(signatures);
-    if (!plan)
-      continue;
-    Choice choice = describePlan(facts, *plan, entry, table);
-    if (!choice.form.empty() && choice.form != entry.form)
-      candidates.push_back({std::move(signatures), std::move(choice)});
+    if (std::optional<Plan> plan = adapter.adapt(signatures))
+      candidates.push_back(
+          {std::move(signatures), describePlan(facts, *plan, table)});
   }
-  auto isFirst = [this](const Candidate &a, const Candidate &b) {
-    return isBetter(a.choice, b.choice);
-  };
-  std::stable_sort(candidates.begin(), candidates.end(), isFirst);
-  // What is faster but too large tells why the plan is as it is.
-  auto tooLarge = std::find_if(
-      candidates.begin(), candidates.end(), [&](const Candidate &candidate) {
-        return !candidate.choice.fits &&
-               candidate.choice.seconds < facts.report.seconds;
-      });
-  if (tooLarge != candidates.end() && tooLarge - candidates.begin() > 1)
-    std::rotate(candidates.begin() + 1, tooLarge, tooLarge + 1);
-  candidates.resize(std::min<size_t>(candidates.size(), 2));
-  for (Candidate &candidate : candidates)
-    refine(entry, candidate);
-  std::stable_sort(candidates.begin(), candidates.end(), isFirst);
-  std::vector<Choice> choices;
-  for (Candidate &candidate : candidates)
-    choices.push_back(std::move(candidate.choice));
-  return choices;
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate &a, const Candidate &b) {
+                     if (a.totals.fits != b.totals.fits)
+                       return a.totals.fits;
+                     return a.totals.seconds < b.totals.seconds;
+                   });
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (i < kMaxRefined)
+      refine(entry, candidates[i], plans);
+    plans.add(candidates[i].signatures, candidates[i].totals, entry);
+  }
 }
 
 std::unique_ptr<ChoiceFinder>

@@ -44,22 +44,58 @@ unsigned getResultIndex(const cost::SearchProblem &problem, unsigned op,
 /// device) first; without choices and reasons.
 std::vector<FormEntry> getForms(PlanFacts &facts);
 
-/// Finds other forms for entries.
+/// The plans that were met while other forms were asked for. A plan that one
+/// entry asked for may be the best answer to another's question.
+class MetPlans {
+public:
+  explicit MetPlans(const PlanFacts &facts) : facts(facts) {}
+
+  /// `totals`: from `describePlan`; those of a plan that is not legal are left
+  /// out.
+  void add(const std::vector<unsigned> &signatures, const Choice &totals,
+           const FormEntry &asked);
+  /// Up to two, by rising cost, those that fit first: the cheapest plan that
+  /// gives no tensor of the entry its form, and the cheapest one that gives
+  /// them neither that of the first. Where nothing fits second, or only slower
+  /// plans, one that is faster but too large stands second.
+  std::vector<Choice> pick(const FormEntry &entry) const;
+
+private:
+  struct Met {
+    std::vector<unsigned> signatures;
+    Choice totals;
+    /// It counts for this entry even if not all its tensors changed.
+    const FormEntry *asked;
+  };
+  struct Candidate {
+    std::vector<cost::Layout> layouts;
+    Choice choice;
+    bool isAsked;
+    bool differsFrom(const Candidate &other) const;
+  };
+  std::vector<cost::Layout> getLayouts(const std::vector<unsigned> &signatures,
+                                       const FormEntry &entry) const;
+  std::vector<Candidate> getCandidates(const FormEntry &entry) const;
+
+  const PlanFacts &facts;
+  std::vector<Met> all;
+};
+
+/// Finds plans with other forms for entries.
 class ChoiceFinder {
 public:
   virtual ~ChoiceFinder() = default;
-  /// Up to two, the better one first.
-  virtual std::vector<Choice> find(const FormEntry &entry) = 0;
+  virtual void find(const FormEntry &entry, MetPlans &plans) = 0;
 };
 /// By a search of its own for each; by local estimates, for the accounting
 /// `tandem`.
 std::unique_ptr<ChoiceFinder> makeSearcher(const PlanFacts &facts);
 std::unique_ptr<ChoiceFinder> makeEstimator(const PlanFacts &facts);
 
-/// Fills in a choice from the plan that it stands for; empty if it is not
-/// legal.
+/// What the plan costs, without the forms of an entry; `seconds` is 0 if it is
+/// not legal.
 Choice describePlan(const PlanFacts &facts, const cost::Plan &plan,
-                    const FormEntry &entry, cost::ChangeTable &table);
+                    cost::ChangeTable &table);
 
 /// One sentence on why the plan, of `time`, has this form, from the choices.
 std::string getReason(const PlanFacts &facts, const PlanTime &time,

@@ -29,7 +29,7 @@ class Searcher : public ChoiceFinder {
 public:
   explicit Searcher(const PlanFacts &facts)
       : facts(facts), table(facts.problem), ties(facts.problem) {}
-  std::vector<Choice> find(const FormEntry &entry) override;
+  void find(const FormEntry &entry, MetPlans &plans) override;
 
 private:
   using Layouts = std::vector<std::set<Layout>>;
@@ -120,14 +120,13 @@ void Searcher::addLayouts(const FormEntry &entry, const Plan &plan,
   }
 }
 
-std::vector<Choice> Searcher::find(const FormEntry &entry) {
-  std::vector<Choice> choices;
+void Searcher::find(const FormEntry &entry, MetPlans &plans) {
   Layouts forbidden(entry.tensors.size());
   addLayouts(entry, facts.plan, forbidden);
-  while (choices.size() < 2) {
+  for (unsigned round = 0; round < 2; ++round) {
     std::optional<Restricted> restricted = forbid(entry, forbidden);
     if (!restricted)
-      break;
+      return;
     std::optional<Plan> plan = search(*restricted);
     if (!plan) {
       // What it would take.
@@ -135,12 +134,12 @@ std::vector<Choice> Searcher::find(const FormEntry &entry) {
       plan = search(*restricted);
     }
     if (!plan)
-      break;
-    choices.push_back(describePlan(facts, *plan, entry, table));
-    choices.back().isSearched = true;
+      return;
+    Choice totals = describePlan(facts, *plan, table);
+    totals.isSearched = true;
+    plans.add(plan->signatures, totals, entry);
     addLayouts(entry, *plan, forbidden);
   }
-  return choices;
 }
 
 std::unique_ptr<ChoiceFinder>

@@ -518,6 +518,6 @@ SearchResult tandem::search::searchHidup(const SearchProblem &problem,
   double bound = outcome.isExact ? cost : outcome.bound * model->secondsPerUnit;
   bound = std::max(bound, getComputationBound(problem));
   result.plan->lowerBound = std::min(cost, bound);
-  result.plan->isOptimal = result.plan->lowerBound == cost;
+  result.plan->isOptimal = isProven(cost, result.plan->lowerBound);
   return result;
 }

@@ -246,7 +246,7 @@ void IlpSearch::claim() {
   };
   result.stagesBound = round(bound);
   plan.lowerBound = round(boundOfAll);
-  plan.isOptimal = plan.lowerBound == plan.cost;
+  plan.isOptimal = isProven(plan.cost, plan.lowerBound);
 }
 
 SearchResult IlpSearch::run() {

@@ -55,6 +55,17 @@ static bool compareChanges(const SearchProblem &problem,
   return false;
 }
 
+bool tandem::search::isForProblem(const SearchProblem &problem,
+                                  const Plan &plan, std::string &error) {
+  std::string hash = getStructureHash(problem);
+  if (plan.structureHash == hash)
+    return true;
+  error = "the plan is for the problem " +
+          (plan.structureHash.empty() ? "(no hash)" : plan.structureHash) +
+          ", expected " + hash + ": search again for this problem";
+  return false;
+}
+
 bool tandem::search::verifyPlan(const SearchProblem &problem, const Plan &plan,
                                 std::string &error) {
   error.clear();
@@ -62,9 +73,8 @@ bool tandem::search::verifyPlan(const SearchProblem &problem, const Plan &plan,
     error = std::move(message);
     return false;
   };
-  if (std::string hash = getStructureHash(problem); plan.structureHash != hash)
-    return fail("the plan is for the problem " + plan.structureHash +
-                ", expected " + hash);
+  if (!isForProblem(problem, plan, error))
+    return false;
   if (plan.accounting != problem.accounting)
     return fail(
         "the plan is costed under another accounting than the problem's");
@@ -73,8 +83,8 @@ bool tandem::search::verifyPlan(const SearchProblem &problem, const Plan &plan,
   if (!report || !compareChanges(problem, plan.changes, report->changes, error))
     return false;
   if (!isClose(plan.cost, report->seconds))
-    return fail("the plan's cost is " + std::to_string(plan.cost) +
-                " s, expected " + std::to_string(report->seconds) + " s");
+    return fail("the plan's cost is " + printSeconds(plan.cost) +
+                ", expected " + printSeconds(report->seconds));
   if (plan.peak != report->peak)
     return fail("the plan's peak is " + std::to_string(plan.peak) +
                 " B, expected " + std::to_string(report->peak) + " B");
@@ -83,10 +93,9 @@ bool tandem::search::verifyPlan(const SearchProblem &problem, const Plan &plan,
                 " B at its peak, expected at most " +
                 std::to_string(problem.memoryLimit) + " B");
   if (plan.lowerBound > plan.cost && !isClose(plan.lowerBound, plan.cost))
-    return fail("the plan's lower bound is " + std::to_string(plan.lowerBound) +
-                " s, expected at most its cost");
-  if (plan.isOptimal && !isClose(plan.lowerBound, plan.cost) &&
-      plan.cost - plan.lowerBound > 1e-9 * plan.cost)
+    return fail("the plan's lower bound is " + printSeconds(plan.lowerBound) +
+                ", expected at most its cost, " + printSeconds(plan.cost));
+  if (plan.isOptimal && !isProven(plan.cost, plan.lowerBound))
     return fail("the plan says optimal, but its lower bound is below its cost");
   return true;
 }

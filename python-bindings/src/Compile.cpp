@@ -9,18 +9,44 @@
 
 #include "tandem/Execution/Compile.h"
 
+#include <chrono>
+
 namespace tandem::python {
 
 namespace {
+/// Whether a signal handler of Python raised an exception, which then waits to
+/// be thrown. Asked without the interpreter's lock, which is taken a few times
+/// per second.
+class SignalPoll {
+public:
+  bool isRaised() {
+    Clock::time_point now = Clock::now();
+    if (raised || now - last < std::chrono::milliseconds(50))
+      return raised;
+    last = now;
+    nb::gil_scoped_acquire locked;
+    return raised = PyErr_CheckSignals() != 0;
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last = Clock::now();
+  bool raised = false;
+};
+
 CompiledProgram compileText(const std::string &text, const std::string &name,
-                            const CompileOptions &options) {
+                            CompileOptions options) {
   CompiledProgram result;
   std::string error;
   bool done;
+  SignalPoll signals;
+  options.isCancelled = [&signals] { return signals.isRaised(); };
   {
     nb::gil_scoped_release unlocked;
     done = compile(text, name, options, result, error);
   }
+  if (PyErr_Occurred())
+    throw nb::python_error();
   if (!done)
     raise("CompileError", error);
   return result;

@@ -25,6 +25,7 @@ int main(int argc, char **argv) {
   if (!file)
     return fail(tool.input + ": " + file.getError().message());
   tandem::CompiledProgram program;
+  tool.compile.takesInterrupts = true;
   if (!tandem::compile((*file)->getBuffer().str(), tool.input, tool.compile,
                        program, error))
     return fail(error);

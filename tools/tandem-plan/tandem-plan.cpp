@@ -8,13 +8,12 @@
 #include "Options.h"
 #include "tandem/Search/Explain.h"
 #include "tandem/Search/Search.h"
+#include "tandem/Search/Watch.h"
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
-#include <unistd.h>
 
 using namespace tandem;
 using namespace tandem::cost;
@@ -23,6 +22,11 @@ using namespace tandem::search;
 static int fail(const std::string &message) {
   fprintf(stderr, "error: %s\n", message.c_str());
   return 1;
+}
+
+/// The last line of every answer.
+static void printCost(const Plan &plan) {
+  printf("cost %s\n", printSeconds(plan.cost).c_str());
 }
 
 static bool readFile(const std::string &path, std::string &text,
@@ -47,15 +51,15 @@ static std::optional<Plan> readPlan(const SearchProblem &problem,
 }
 
 /// A plan of another graph may parse by chance; prices may differ.
-static bool isForGraph(const SearchProblem &problem, const Plan &plan,
-                       const std::string &path, std::string &error) {
-  std::string hash = getStructureHash(problem);
-  if (plan.structureHash == hash)
-    return true;
-  error = path + ": the plan is for the problem " +
-          (plan.structureHash.empty() ? "(no hash)" : plan.structureHash) +
-          ", expected " + hash + ": search again for this problem";
-  return false;
+static std::optional<Plan> readPlanFor(const SearchProblem &problem,
+                                       const std::string &path,
+                                       std::string &error) {
+  std::optional<Plan> plan = readPlan(problem, path, error);
+  if (plan && !isForProblem(problem, *plan, error)) {
+    error = path + ": " + error;
+    return std::nullopt;
+  }
+  return plan;
 }
 
 static int writeFile(const std::string &path, const std::string &text) {
@@ -95,7 +99,7 @@ static int check(const SearchProblem &problem, const Arguments &arguments) {
     return fail(arguments.check + ": " + error);
   if (int status = report(problem, arguments, *plan))
     return status;
-  printf("cost %.6f s\n", plan->cost);
+  printCost(*plan);
   return 0;
 }
 
@@ -103,8 +107,8 @@ static int compare(const SearchProblem &problem, const Arguments &arguments) {
   std::string error;
   std::vector<Plan> plans;
   for (const std::string &path : arguments.compared) {
-    std::optional<Plan> plan = readPlan(problem, path, error);
-    if (!plan || !isForGraph(problem, *plan, path, error))
+    std::optional<Plan> plan = readPlanFor(problem, path, error);
+    if (!plan)
       return fail(error);
     plans.push_back(std::move(*plan));
   }
@@ -128,8 +132,8 @@ static int writePlan(const SearchProblem &problem, const Arguments &arguments,
 /// The same decisions; what an algorithm proved of them held at other prices.
 static int replan(const SearchProblem &problem, const Arguments &arguments) {
   std::string error;
-  std::optional<Plan> plan = readPlan(problem, arguments.replan, error);
-  if (!plan || !isForGraph(problem, *plan, arguments.replan, error))
+  std::optional<Plan> plan = readPlanFor(problem, arguments.replan, error);
+  if (!plan)
     return fail(error);
   plan->lowerBound = 0;
   plan->isOptimal = false;
@@ -139,41 +143,15 @@ static int replan(const SearchProblem &problem, const Arguments &arguments) {
     return status;
   if (int status = report(problem, arguments, *plan))
     return status;
-  printf("cost %.6f s\n", plan->cost);
+  printCost(*plan);
   return 0;
-}
-
-/// Set by the first interrupt; the next one ends the process.
-static volatile std::sig_atomic_t isInterrupted = 0;
-
-static void interruptOnce() {
-  struct sigaction action = {};
-  action.sa_handler = [](int) { isInterrupted = 1; };
-  action.sa_flags = SA_RESETHAND;
-  sigaction(SIGINT, &action, nullptr);
-}
-
-/// Shows on a terminal how far a search is, at most once a second and not in
-/// its first one. Ends it at an interrupt, with the best plan so far.
-static std::function<bool(double, double, double)> watch(bool &isShown) {
-  using Clock = std::chrono::steady_clock;
-  bool shows = isatty(STDERR_FILENO);
-  return [&isShown, shows, last = Clock::now()](double done, double best,
-                                                double bound) mutable {
-    if (shows && Clock::now() - last >= std::chrono::seconds(1)) {
-      last = Clock::now();
-      isShown = true;
-      fprintf(stderr, "\rsearch %3.0f %%, best %.6f s, bound %.6f s   ",
-              100 * done, best, bound);
-    }
-    return !isInterrupted;
-  };
 }
 
 static void printGap(const char *name, const Plan &plan, double bound) {
   double gap = getGap(plan.cost, bound);
+  // Rounded up, as it is a claim; the rest is that of floating point.
   if (std::isfinite(gap))
-    printf("%s %.4f %%\n", name, 100 * gap);
+    printf("%s %.4f %%\n", name, std::ceil(1e6 * gap - 1e-3) / 1e4);
   else
     printf("%s unknown: no bound was proven\n", name);
 }
@@ -194,8 +172,19 @@ static int printResult(const SearchProblem &problem, const Arguments &arguments,
     printGap("gap", plan, plan.lowerBound);
   if (result.stagesBound && !plan.isOptimal)
     printGap("gap with these stages", plan, *result.stagesBound);
-  printf("cost %.6f s\n", plan.cost);
+  printCost(plan);
   return 0;
+}
+
+/// Shows how far the search is; an interrupt ends it with the best plan so far.
+static SearchResult runSearch(const SearchProblem &problem,
+                              SearchOptions &options, Algorithm algorithm) {
+  InterruptGuard guard;
+  Watch watch(InterruptGuard::isInterrupted);
+  options.progress = [&](double done, double best, double bound) {
+    return watch.show(done, best, bound);
+  };
+  return algorithm(problem, options);
 }
 
 static int run(Arguments &arguments) {
@@ -217,8 +206,8 @@ static int run(Arguments &arguments) {
   if (!arguments.compared.empty())
     return compare(*problem, arguments);
   for (const std::string &path : arguments.starts) {
-    std::optional<Plan> plan = readPlan(*problem, path, error);
-    if (!plan || !isForGraph(*problem, *plan, path, error))
+    std::optional<Plan> plan = readPlanFor(*problem, path, error);
+    if (!plan)
       return fail(error);
     arguments.options.starts.push_back(std::move(*plan));
   }
@@ -226,15 +215,10 @@ static int run(Arguments &arguments) {
   if (!algorithm)
     return fail("found no algorithm '" + arguments.search +
                 "', expected hidup, tandem, ilp or exhaustive");
-  bool isShown = false;
-  interruptOnce();
-  arguments.options.progress = watch(isShown);
   auto begin = std::chrono::steady_clock::now();
-  SearchResult result = algorithm(*problem, arguments.options);
+  SearchResult result = runSearch(*problem, arguments.options, algorithm);
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - begin;
-  if (isShown)
-    fputs("\n", stderr);
   if (!result.plan)
     return fail(arguments.problem + ": " + result.error);
   if (!verifyPlan(*problem, *result.plan, error))

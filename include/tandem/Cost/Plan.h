@@ -80,6 +80,15 @@ inline double getGap(double seconds, double bound) {
                    : std::numeric_limits<double>::infinity();
 }
 
+/// Whether the bound proves the cost the least: sums of equal numbers in
+/// another order differ by less.
+inline bool isProven(double seconds, double bound) {
+  return seconds - bound <= 1e-9 * seconds;
+}
+
+/// `1.101680 s`: six decimals, below a millisecond six digits.
+std::string printSeconds(double seconds);
+
 /// The plan as text; equal plans give equal text, to the byte.
 std::string print(const SearchProblem &problem, const Plan &plan);
 

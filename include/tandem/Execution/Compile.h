@@ -14,6 +14,7 @@
 #define TANDEM_EXECUTION_COMPILE_H
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,6 +72,13 @@ struct CompileOptions {
   bool printLocations = false;
   /// The last stage to run; empty: all of them and emit.
   std::string stopAfter;
+  /// The first Ctrl-C ends a search with the best plan so far, the second one
+  /// the process. For tools: the handler of the process is replaced while plans
+  /// are made.
+  bool takesInterrupts = false;
+  /// Asked while a search goes on and between stages, by the thread that
+  /// compiles; true ends the compilation with an error. Empty: nobody asks.
+  std::function<bool()> isCancelled;
   /// The CPU to generate code for, as LLVM names it. Empty: this machine's.
   std::string cpu;
 };

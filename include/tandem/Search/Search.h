@@ -71,6 +71,11 @@ using Algorithm = SearchResult (*)(const cost::SearchProblem &,
 /// `hidup`, `tandem`, `ilp` or `exhaustive`; null for other names.
 Algorithm findAlgorithm(std::string_view name);
 
+/// Whether the plan was made for this problem, at any prices; else one line in
+/// `error`.
+bool isForProblem(const cost::SearchProblem &problem, const cost::Plan &plan,
+                  std::string &error);
+
 /// Recomputes legality, changes, cost and peak by `cost` alone. True if the
 /// plan is what it says; else one line in `error`.
 bool verifyPlan(const cost::SearchProblem &problem, const cost::Plan &plan,

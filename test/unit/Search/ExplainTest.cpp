@@ -5,86 +5,22 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Small plans whose hidden and exposed seconds, peaks and next best forms were
-// computed by hand, and sums that hold for every plan. Tensors are 8x4 of 4
-// bytes, 128 B, so that at 1/64 s/B a change of a whole one takes 2 s and of
-// one strand's half 1 s.
+// Small plans whose hidden and exposed seconds and peaks were computed by hand
+// (PlanFixture.h has the sizes), and sums that hold for every plan.
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Search/Explain.h"
+#include "ExplainFixture.h"
 #include "ExplainNames.h"
-#include "ProblemBuilder.h"
 #include "RandomPlan.h"
-#include "tandem/Search/Exhaustive.h"
-#include "gtest/gtest.h"
 #include <map>
 
 using namespace tandem::cost;
 using namespace tandem::cost::test;
 using namespace tandem::search;
+using namespace tandem::search::test;
 
-namespace {
-
-constexpr double kTolerance = 1e-12;
-constexpr Pass kForward = Pass::Forward, kBackward = Pass::Backward,
-               kUpdate = Pass::Update;
-
-struct ExplainTest : ::testing::Test {
-  ProblemBuilder b;
-
-  ExplainTest() { b.addAxis("data", 2, perByte(1.0 / 64)); }
-  void addTime() { b.addTime(2, perByte(1.0 / 128)); }
-  unsigned tensor(const char *name) { return b.addTensor(name, {8, 4}); }
-  unsigned input(const char *name, const char *form) {
-    unsigned result = tensor(name);
-    b.addInput(result, {signature(form)});
-    return result;
-  }
-  unsigned compute(Pass pass, std::vector<unsigned> operands, const char *forms,
-                   double seconds, const char *name = "t") {
-    unsigned result = tensor(name);
-    b.addCompute(pass, std::move(operands), {result},
-                 {signature(forms, seconds)});
-    return result;
-  }
-  Plan plan(std::vector<unsigned> stageEnds) {
-    Plan plan;
-    plan.signatures.resize(b.problem.operators.size());
-    plan.stageEnds = std::move(stageEnds);
-    return plan;
-  }
-  Explanation ask(const Plan &plan, const ExplainOptions &options = {}) {
-    std::string error;
-    std::optional<Explanation> result =
-        explain(b.problem, plan, options, error);
-    EXPECT_TRUE(result) << error;
-    return result.value_or(Explanation());
-  }
-  void expectExposed(const Explanation &explanation, Cause cause,
-                     double seconds, unsigned numSlots) {
-    for (const Exposure &entry : explanation.exposures)
-      if (entry.cause == cause) {
-        EXPECT_NEAR(entry.seconds, seconds, kTolerance);
-        EXPECT_EQ(entry.numSlots, numSlots);
-        return;
-      }
-    ADD_FAILURE() << "nothing is exposed because: " << describe(cause);
-  }
-};
-
-/// Two strands; 2 s, then an all-gather of `change` s, then 3 s, per strand.
-struct OverlapTest : ExplainTest {
-  void build(double change) {
-    b.problem.axes[0].rates = perByte(change / 64);
-    addTime();
-    unsigned x = input("x", ">00");
-    unsigned y = compute(kForward, {x}, "00>00", 2, "y");
-    compute(kForward, {y}, "f0>f0", 3);
-  }
-};
-
-} // namespace
+using OverlapTest = TwoStages<ExplainTest>;
 
 //===----------------------------------------------------------------------===//
 // Time
@@ -186,28 +122,11 @@ TEST_F(ExplainTest, theShorterQueueHides) {
   EXPECT_NEAR(e.collectives[1].exposed, 0, kTolerance);
 }
 
-/// A gradient whose all-reduce of `change` s may wait beside a later backward
-/// operator of 5 s per strand.
-struct WaitTest : ExplainTest {
-  unsigned dw = 0;
-  void build(double change) {
-    addTime();
-    b.problem.axes[0].rates = perByte(change / 128);
-    b.problem.pieceLatency = 0.5;
-    unsigned w = tensor("w");
-    b.addResident(w, {signature(">ff")});
-    unsigned x = input("x", ">00");
-    dw = compute(kBackward, {x}, "00>rr", 3, "dw");
-    compute(kBackward, {x}, "00>00", 5);
-    unsigned updated = compute(kUpdate, {w, dw}, "ff,ff>ff", 1);
-    unsigned output = b.addOutput(kUpdate, updated, {signature("ff>")});
-    b.problem.ties.push_back({0, output});
-  }
-  Plan waiting() {
-    Plan result = plan({3, 4, 6});
-    result.waiting = {{dw, layout("ff"), kUpdate}};
-    return result;
-  }
+/// An all-reduce that may wait beside a later backward operator.
+struct WaitTest : WithGradient<ExplainTest> {
+  WaitTest() { b.problem.pieceLatency = 0.5; }
+  void build(double change) { WithGradient::build(change, true); }
+  Plan waiting() const { return waitingPlan(); }
 };
 
 TEST_F(WaitTest, waitingHides) {
@@ -313,142 +232,8 @@ TEST(ExplainSums, holdForRandomPlans) {
 }
 
 //===----------------------------------------------------------------------===//
-// Forms
+// Entries
 //===----------------------------------------------------------------------===//
-
-/// y is made whole in 2 s or split in 1 s, and wanted whole.
-struct ChoiceTest : ExplainTest {
-  ChoiceTest() {
-    unsigned x = input("x", ">f"), y = tensor("layers.0.y");
-    b.addCompute(kForward, {x}, {y},
-                 {signature("f>f", 2), signature("f>0", 1)});
-    compute(kForward, {y}, "f>f", 1);
-  }
-  /// Asked with a search, and without.
-  void expectNext(double added, double computes, double exposes, bool fits) {
-    for (unsigned maxSearched : {100u, 0u}) {
-      Explanation e = ask(plan({2, 3}), {10, maxSearched});
-      for (const FormEntry &entry : e.forms) {
-        if (entry.name != "layers.0.y")
-          continue;
-        EXPECT_EQ(entry.form, "full");
-        EXPECT_EQ(entry.numForms, 2u);
-        ASSERT_EQ(entry.choices.size(), 1u);
-        const Choice &choice = entry.choices[0];
-        EXPECT_EQ(choice.form, "data=gather(0)");
-        EXPECT_EQ(choice.isSearched, maxSearched > 0);
-        EXPECT_EQ(choice.fits, fits);
-        EXPECT_NEAR(choice.seconds - e.time.seconds, added, kTolerance);
-        EXPECT_NEAR(choice.computation - e.time.getComputation(), computes,
-                    kTolerance);
-        EXPECT_NEAR(choice.exposed - e.time.exposed, exposes, kTolerance);
-        why = entry.why;
-      }
-    }
-  }
-  std::string why;
-};
-
-TEST_F(ChoiceTest, theNextBestFormIsCosted) {
-  // 1 s less of computation, 2 s more for an all-gather.
-  expectNext(1, -1, 2, true);
-  EXPECT_EQ(why, "less exposed all-gather data");
-}
-
-TEST_F(ChoiceTest, aFasterFormMayNotFit) {
-  b.problem.axes[0].rates = perByte(1.0 / 256);
-  // The gather takes half a second. Whole, x and y are 256 B; split, the second
-  // stage holds y, its copy and the result, 64 + 128 + 128 B.
-  b.problem.memoryLimit = 256;
-  expectNext(-0.5, -1, 0.5, false);
-  EXPECT_EQ(why, "data=gather(0) is faster, but exceeds the memory limit");
-}
-
-TEST_F(ChoiceTest, aFasterFormIsNotHidden) {
-  b.problem.axes[0].rates = perByte(1.0 / 256);
-  expectNext(-0.5, -1, 0.5, true);
-  EXPECT_NE(why.find("the plan is no optimum"), why.npos);
-}
-
-/// The least seconds of all plans, per tensor and layout.
-using Best = std::map<std::pair<unsigned, std::string>, double>;
-
-static Best enumerate(const SearchProblem &problem) {
-  Best best;
-  std::string error;
-  uint64_t numVisited = 0;
-  auto visit = [&](const Plan &plan, const CostReport &report) {
-    for (unsigned op = 0; op < problem.operators.size(); ++op) {
-      const Signature &signature =
-          problem.getSignatures(op)[plan.signatures[op]];
-      for (size_t i = 0; i < signature.results.size(); ++i) {
-        auto key = std::make_pair(problem.operators[op].results[i],
-                                  print(problem, signature.results[i]));
-        auto [it, isNew] = best.try_emplace(key, report.seconds);
-        it->second = std::min(it->second, report.seconds);
-      }
-    }
-    return true;
-  };
-  EXPECT_TRUE(enumeratePlans(problem, 2 * kMaxExhaustivePlans, visit,
-                             numVisited, error))
-      << error;
-  return best;
-}
-
-TEST(ExplainChoices, areTheNextBestOfAllPlans) {
-  double excess = 0;
-  unsigned numFirst = 0, numSecond = 0, numEstimated = 0, numBest = 0;
-  for (uint64_t seed = 0; seed < 48; ++seed) {
-    RandomOptions options;
-    options.maxPlans = 4'000;
-    SearchProblem problem = makeRandomProblem(seed, options);
-    SearchResult found = searchExhaustive(problem, SearchOptions());
-    ASSERT_TRUE(found.plan) << found.error;
-    Best best = enumerate(problem);
-    std::string error;
-    std::optional<Explanation> e =
-        explain(problem, *found.plan, {100, 1000}, error);
-    std::optional<Explanation> estimate =
-        explain(problem, *found.plan, {100, 0}, error);
-    ASSERT_TRUE(e && estimate) << error;
-    for (size_t i = 0; i < e->forms.size(); ++i) {
-      const FormEntry &entry = e->forms[i];
-      if (entry.tensors.size() != 1 || entry.choices.empty())
-        continue;
-      std::vector<double> others;
-      for (const auto &[key, seconds] : best)
-        if (key.first == entry.tensors[0] && key.second != entry.form)
-          others.push_back(seconds);
-      std::sort(others.begin(), others.end());
-      ASSERT_GE(others.size(), entry.choices.size()) << seed;
-      EXPECT_NEAR(entry.choices[0].seconds, others[0], 1e-9 * others[0])
-          << seed << " " << entry.name;
-      ++numFirst;
-      if (entry.choices.size() > 1) {
-        EXPECT_NEAR(entry.choices[1].seconds, others[1], 1e-9 * others[1])
-            << seed << " " << entry.name;
-        ++numSecond;
-      }
-      if (estimate->forms[i].choices.empty())
-        continue;
-      // An estimate is a plan, so that it costs at least the best one.
-      double estimated = estimate->forms[i].choices[0].seconds;
-      EXPECT_GE(estimated, others[0] * (1 - 1e-9)) << seed;
-      ++numEstimated;
-      numBest += estimated <= others[0] * (1 + 1e-9);
-      excess += estimated / others[0] - 1;
-    }
-  }
-  EXPECT_GE(numFirst, 60u);
-  EXPECT_GE(numSecond, 15u);
-  // Not by definition, but estimates that are never right would be useless.
-  EXPECT_GE(3 * numBest, numEstimated);
-  printf("%u next best forms, %u second ones; %u of %u estimates are the "
-         "optimum, on average %.1f %% above it\n",
-         numFirst, numSecond, numBest, numEstimated,
-         100 * excess / numEstimated);
-}
 
 TEST_F(ExplainTest, equalLayersAreOneEntry) {
   for (const char *name : {"layers.0.w1", "layers.7.w1", "layers.7.w2"}) {

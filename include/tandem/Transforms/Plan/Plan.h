@@ -118,6 +118,8 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
   PlanReport *report = nullptr;
   /// Whether an explanation is asked for.
   bool explains = false;
+  /// Asked while a search goes on: true ends it with the best plan so far.
+  std::function<bool()> endsSearch;
   Option<std::string> output{*this, "output",
                              llvm::cl::desc("write the plan to this file"),
                              llvm::cl::init("")};

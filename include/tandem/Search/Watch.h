@@ -1,0 +1,62 @@
+//===- Watch.h - a person in front of a search ------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How far a long search is, on a terminal, and Ctrl-C, which ends the search
+// with the best plan so far. For tools: a library leaves signals alone unless
+// it is told to take them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_SEARCH_WATCH_H
+#define TANDEM_SEARCH_WATCH_H
+
+#include <chrono>
+#include <functional>
+
+namespace tandem::search {
+
+/// While one lives, the first interrupt (SIGINT) is remembered, and the next
+/// one ends the process. One at a time; not for several threads at once.
+class InterruptGuard {
+public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard &) = delete;
+  InterruptGuard &operator=(const InterruptGuard &) = delete;
+
+  /// Whether there was one since the last guard was made.
+  static bool isInterrupted();
+
+private:
+  struct OldAction;
+  OldAction *old;
+};
+
+/// Shows progress on standard error where that is a terminal: at most once a
+/// second, and not in the first one.
+class Watch {
+public:
+  /// `ends` is asked whether to end the search; may be empty.
+  explicit Watch(std::function<bool()> ends = {});
+  /// Ends the line that was begun.
+  ~Watch();
+  Watch(const Watch &) = delete;
+  Watch &operator=(const Watch &) = delete;
+
+  /// For `SearchOptions::progress`; false ends the search.
+  bool show(double done, double best, double bound);
+
+private:
+  using Clock = std::chrono::steady_clock;
+  std::function<bool()> ends;
+  bool isTerminal, isShown = false;
+  Clock::time_point last = Clock::now();
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_SEARCH_WATCH_H

@@ -1,0 +1,61 @@
+//===- Watch.cpp - a person in front of a search --------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Search/Watch.h"
+#include "tandem/Cost/Plan.h"
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <unistd.h>
+
+using namespace tandem::search;
+
+static volatile std::sig_atomic_t interrupted = 0;
+
+struct InterruptGuard::OldAction {
+  struct sigaction action;
+};
+
+InterruptGuard::InterruptGuard() : old(new OldAction) {
+  interrupted = 0;
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  sigaction(SIGINT, &action, &old->action);
+}
+
+InterruptGuard::~InterruptGuard() {
+  sigaction(SIGINT, &old->action, nullptr);
+  delete old;
+}
+
+bool InterruptGuard::isInterrupted() { return interrupted; }
+
+Watch::Watch(std::function<bool()> ends)
+    : ends(std::move(ends)), isTerminal(isatty(STDERR_FILENO)) {}
+
+Watch::~Watch() {
+  if (isShown)
+    fputc('\n', stderr);
+}
+
+static std::string print(const char *name, double seconds) {
+  return std::string(", ") + name + " " +
+         (std::isfinite(seconds) && seconds > 0
+              ? tandem::cost::printSeconds(seconds)
+              : "none yet");
+}
+
+bool Watch::show(double done, double best, double bound) {
+  if (isTerminal && Clock::now() - last >= std::chrono::seconds(1)) {
+    last = Clock::now();
+    isShown = true;
+    fprintf(stderr, "\rsearch %3.0f %%%s%s   ", 100 * done,
+            print("best", best).c_str(), print("bound", bound).c_str());
+  }
+  return !ends || !ends();
+}
