@@ -54,6 +54,8 @@ private:
   bool makeCopy(unsigned tensor, const Use &use, Pass pass, const Layout &base);
   bool endPass(unsigned tensor, Pass pass, bool hasLater);
   bool checkDecisions();
+  bool checkMade(const std::vector<Copy> &decided, std::vector<Copy> &made,
+                 const char *what);
   bool isListed(const std::vector<Copy> &list, const Copy &copy) const {
     return std::binary_search(list.begin(), list.end(), copy);
   }
@@ -71,8 +73,8 @@ private:
   std::vector<bool> isTiedOutput;
   /// Copies of the tensor at hand that the pass at hand can use.
   std::vector<unsigned> alive;
-  /// Copies that the pass at hand has made or was given.
-  size_t numKept = 0, numWaiting = 0;
+  /// What the plan's decisions came to.
+  std::vector<Copy> kept, waiting;
 };
 } // namespace
 
@@ -116,9 +118,10 @@ bool CopyPlacer::placeStages() {
                   std::to_string(numOperators));
     bool hasUpdate = problem.operators[end - 1].pass == Pass::Update;
     if (hasUpdate && problem.operators[begin].pass != Pass::Update)
-      return fail("stage " + std::to_string(stage) +
-                  " holds updates and operators of another pass, expected a "
-                  "cut between them");
+      return fail("stage " + std::to_string(stage) + " holds the update " +
+                  describeOperator(problem, end - 1) + " and " +
+                  describeOperator(problem, begin) +
+                  " of another pass, expected a cut between them");
     if (hasUpdate)
       result.firstUpdateStage = std::min(result.firstUpdateStage, stage);
     std::fill(result.stageOf.begin() + begin, result.stageOf.begin() + end,
@@ -193,7 +196,7 @@ bool CopyPlacer::makeCopy(unsigned tensor, const Use &use, Pass pass,
   made.stage = made.lastStage = stage;
   made.waits = isListed(plan.waiting, made.copy);
   if (made.waits) {
-    ++numWaiting;
+    waiting.push_back(made.copy);
     Pass producerPass = problem.operators[info.producer].pass;
     if (pass != Pass::Update || info.stage == kBeforeAll ||
         producerPass == Pass::Update || made.from != base)
@@ -256,21 +259,21 @@ bool CopyPlacer::endPass(unsigned tensor, Pass pass, bool hasLater) {
   for (const Use &use : uses[tensor])
     if (problem.operators[use.op].pass == pass)
       last = result.stageOf[use.op];
-  std::vector<unsigned> kept;
+  std::vector<unsigned> staying;
   for (unsigned index : alive) {
     PlacedCopy &copy = result.copies[index];
     copy.lastStage = std::max(copy.lastStage, last);
     Copy key{tensor, copy.copy.layout, pass};
     if (!isListed(plan.kept, key))
       continue;
-    ++numKept;
+    kept.push_back(key);
     if (!hasLater)
       return fail("the copy of " + describeTensor(problem, tensor) + " as '" +
                   print(problem, key.layout) +
                   "' is kept, expected a later pass that uses the tensor");
-    kept.push_back(index);
+    staying.push_back(index);
   }
-  alive = std::move(kept);
+  alive = std::move(staying);
   return true;
 }
 
@@ -289,14 +292,29 @@ bool CopyPlacer::placeTensor(unsigned tensor) {
   return true;
 }
 
+/// A decision on a copy that is never made means nothing.
+bool CopyPlacer::checkMade(const std::vector<Copy> &decided,
+                           std::vector<Copy> &made, const char *what) {
+  if (decided.size() == made.size())
+    return true;
+  std::sort(made.begin(), made.end());
+  constexpr const char *passes[] = {"forward", "backward", "update"};
+  for (const Copy &copy : decided)
+    if (!isListed(made, copy))
+      return fail("the copy of " + describeTensor(problem, copy.tensor) +
+                  " as '" + print(problem, copy.layout) + "' " + what +
+                  ", but the " + passes[static_cast<unsigned>(copy.pass)] +
+                  " pass makes none, expected one of its copies: leave the "
+                  "line out");
+  return fail("a copy " + std::string(what) + " twice, expected it once");
+}
+
 /// What is decided must mean something; and what goes to an argument's memory
 /// holds nothing of its own.
 bool CopyPlacer::checkDecisions() {
-  if (numKept != plan.kept.size() || numWaiting != plan.waiting.size())
-    return fail(std::to_string(plan.kept.size()) + " copies are kept and " +
-                std::to_string(plan.waiting.size()) +
-                " wait, but the plan makes " + std::to_string(numKept) +
-                " and " + std::to_string(numWaiting) + " of them");
+  if (!checkMade(plan.kept, kept, "is kept") ||
+      !checkMade(plan.waiting, waiting, "waits"))
+    return false;
   for (unsigned i = 0; i < uses.size(); ++i)
     result.tensors[i].isInPlace =
         !uses[i].empty() &&
