@@ -8,9 +8,9 @@
 
 #include "options.h"
 
-#include <charconv>
+#include "../common/arguments.h"
+
 #include <limits>
-#include <string_view>
 
 namespace tandem::run {
 
@@ -36,103 +36,47 @@ the loss of each step.
 )";
 }
 
-namespace {
-/// Walks the arguments; a value may follow its option or stand behind '='.
-class Parser {
-public:
-  Parser(int argc, const char *const *argv) : argc(argc), argv(argv) {}
-
-  Expected<Options> parse();
-
-private:
-  Status parseOne(std::string_view argument);
-  Status takeValue(std::string_view name, std::optional<std::string_view> given,
-                   std::string &value);
-  Status takeNumber(std::string_view name,
-                    std::optional<std::string_view> given, int64_t low,
-                    int64_t high, int64_t &value);
-
-  int argc;
-  const char *const *argv;
-  int at = 1;
-  Options options;
-};
-
-Status Parser::takeValue(std::string_view name,
-                         std::optional<std::string_view> given,
-                         std::string &value) {
-  if (!given && at < argc)
-    given = argv[at++];
-  if (!given || given->empty())
-    return Status::error(std::string(name) + " needs a value");
-  value = *given;
-  return Status::success();
-}
-
-Status Parser::takeNumber(std::string_view name,
-                          std::optional<std::string_view> given, int64_t low,
-                          int64_t high, int64_t &value) {
-  std::string text;
-  if (Status status = takeValue(name, given, text); !status.ok())
-    return status;
-  auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() &&
-      value >= low && value <= high)
-    return Status::success();
-  return Status::error(std::string(name) + " is '" + text +
-                       "', expected a number from " + std::to_string(low) +
-                       " to " + std::to_string(high));
-}
-
-Status Parser::parseOne(std::string_view argument) {
-  if (argument.substr(0, 1) != "-") {
+static Status parseOne(Arguments &arguments, Options &options) {
+  if (!arguments.isOption()) {
     if (!options.program.empty())
-      return Status::error("found a second program '" + std::string(argument) +
+      return Status::error("found a second program '" +
+                           std::string(arguments.getWord()) +
                            "', expected one");
-    options.program = argument;
+    options.program = arguments.getWord();
     return Status::success();
   }
-  size_t equals = argument.find('=');
-  std::string_view name = argument.substr(0, equals);
-  std::optional<std::string_view> given;
-  if (equals != std::string_view::npos)
-    given = argument.substr(equals + 1);
+  std::string_view name = arguments.getName();
   if (name == "--data")
-    return takeValue(name, given, options.data);
+    return arguments.takeValue(options.data);
   if (name == "--save")
-    return takeValue(name, given, options.save);
+    return arguments.takeValue(options.save);
   if (name == "--trace")
-    return takeValue(name, given, options.trace);
+    return arguments.takeValue(options.trace);
   if (name == "--steps")
-    return takeNumber(name, given, 0, std::numeric_limits<int64_t>::max(),
-                      options.steps);
+    return arguments.takeNumber(0, std::numeric_limits<int64_t>::max(),
+                                options.steps);
   if (name == "--threads") {
     int64_t threads = 1;
-    Status status = takeNumber(name, given, 1, 4096, threads);
+    Status status = arguments.takeNumber(1, 4096, threads);
     options.threads = int(threads);
     return status;
   }
-  if (name == "--print" && !given)
+  if (arguments.isFlag("--print"))
     return options.print = true, Status::success();
-  if ((name == "--help" || name == "-h") && !given)
+  if (arguments.isFlag("--help") || arguments.isFlag("-h"))
     return options.help = true, Status::success();
-  return Status::error("unknown option '" + std::string(argument) +
-                       "', see --help");
+  return arguments.failUnknown();
 }
 
-Expected<Options> Parser::parse() {
-  while (at < argc)
-    if (Status status = parseOne(argv[at++]); !status.ok())
+Expected<Options> parseOptions(int argc, const char *const *argv) {
+  Options options;
+  Arguments arguments(argc, argv);
+  while (arguments.next())
+    if (Status status = parseOne(arguments, options); !status.ok())
       return status;
   if (options.program.empty() && !options.help)
     return Status::error("no program given, see --help");
   return options;
-}
-} // namespace
-
-Expected<Options> parseOptions(int argc, const char *const *argv) {
-  return Parser(argc, argv).parse();
 }
 
 } // namespace tandem::run
