@@ -76,6 +76,7 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
   std::optional<double> getSeconds(size_t numLeft) const;
+  bool isEnded(ArrayRef<Trial> trials) const;
   void search(Trial &trial);
   void report(ArrayRef<Trial> trials, StringRef cluster, int64_t devices);
 
@@ -94,6 +95,13 @@ std::optional<double> MeshSearch::getSeconds(size_t numLeft) const {
   std::chrono::duration<double> passed = Clock::now() - begin;
   double left = settings.timeLimit - passed.count();
   return left > 0 ? std::optional(left / numLeft) : std::nullopt;
+}
+
+/// Whether nothing more is wanted, and there is a plan to take.
+bool MeshSearch::isEnded(ArrayRef<Trial> trials) const {
+  return settings.endsSearch && settings.endsSearch() &&
+         llvm::any_of(
+             trials, [](const Trial &trial) { return trial.plan.has_value(); });
 }
 
 void MeshSearch::search(Trial &trial) {
@@ -142,8 +150,8 @@ void MeshSearch::report(ArrayRef<Trial> trials, StringRef cluster,
       continue;
     }
     const cost::Plan &plan = *trial.plan;
-    line << llvm::formatv("cost {0:f6} s, peak {1} B", plan.cost, plan.peak)
-                .str();
+    line << "cost " << cost::printSeconds(plan.cost) << ", peak " << plan.peak
+         << " B";
     if (plan.isOptimal)
       line << ", optimal";
     else if (plan.lowerBound > 0)
@@ -175,7 +183,9 @@ FailureOr<MeshChoice> MeshSearch::run() {
     settings.timeLimit = limit;
     auto seconds = getSeconds(trials.size() - index);
     settings.timeLimit = seconds.value_or(0);
-    if (seconds)
+    if (isEnded(trials))
+      trial.failure = "not tried, as the search was interrupted";
+    else if (seconds)
       search(trial);
     else
       trial.failure = "not tried within the time limit";

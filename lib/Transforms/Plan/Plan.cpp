@@ -125,6 +125,7 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
     search.questions = {options.report, options.explains,
                         options.failOnReplicate, options.compareWith};
     search.writesSeconds = options.seconds;
+    search.endsSearch = options.endsSearch;
   }
 
   StringRef getArgument() const override { return "tandem-make-plan"; }

@@ -164,6 +164,14 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
   return file;
 }
 
+/// The words behind the number of an argument's line: `parameter layers.0.w1`.
+static std::string describeArgument(const StepGraph &graph, unsigned index) {
+  func::FuncOp step = graph.step;
+  auto role =
+      step.getArgAttrOfType<StringAttr>(index, NNDialect::kRoleAttrName);
+  return (role.getValue() + " " + graph.arguments[index].name).str();
+}
+
 namespace {
 /// Applies the lines of a file, one after the other.
 class PlanReader {
@@ -181,8 +189,10 @@ private:
     return mlir::emitError(graph.step.getLoc())
            << "plan file '" << file.path << "', line " << line << ": ";
   }
-  LogicalResult applyArgument(int64_t number, StringRef forms);
-  LogicalResult applyOperator(int64_t id, StringRef signatures);
+  LogicalResult checkName(const Twine &place, StringRef found,
+                          StringRef expected);
+  LogicalResult applyArgument(int64_t number, StringRef name, StringRef forms);
+  LogicalResult applyOperator(int64_t id, StringRef name, StringRef signatures);
   FailureOr<unsigned> parseAxis(StringRef name);
 
   StepGraph &graph;
@@ -198,9 +208,24 @@ FailureOr<unsigned> PlanReader::parseAxis(StringRef name) {
   return emitError() << "the mesh has no axis '" << name.trim() << "'";
 }
 
-LogicalResult PlanReader::applyArgument(int64_t number, StringRef forms) {
+/// A line that was changed by hand, but not its number, or the other way round,
+/// would change something else than was meant.
+LogicalResult PlanReader::checkName(const Twine &place, StringRef found,
+                                    StringRef expected) {
+  if (found.trim() == expected)
+    return success();
+  return emitError() << place << " is '" << found.trim() << "', expected '"
+                     << expected << "', which has this number in the step";
+}
+
+LogicalResult PlanReader::applyArgument(int64_t number, StringRef name,
+                                        StringRef forms) {
   if (number < 0 || number >= static_cast<int64_t>(graph.arguments.size()))
-    return emitError() << "the step has no argument " << number;
+    return emitError() << "the step has no argument " << number
+                       << ", expected one below " << graph.arguments.size();
+  if (failed(checkName("argument " + Twine(number), name,
+                       describeArgument(graph, number))))
+    return failure();
   SmallVector<StringRef> parts;
   forms.split(parts, ',', -1, /*KeepEmpty=*/false);
   for (StringRef part : parts) {
@@ -219,11 +244,15 @@ LogicalResult PlanReader::applyArgument(int64_t number, StringRef forms) {
   return success();
 }
 
-LogicalResult PlanReader::applyOperator(int64_t id, StringRef signatures) {
+LogicalResult PlanReader::applyOperator(int64_t id, StringRef kind,
+                                        StringRef signatures) {
   auto it = byId.find(id);
   if (it == byId.end())
     return emitError() << "the step has no operator " << id;
   OpNode &op = graph.ops[it->second];
+  if (failed(checkName("operator " + Twine(id), kind,
+                       op.op->getName().getStringRef())))
+    return failure();
   while (!signatures.trim().empty()) {
     auto [name, rest] = signatures.split('=');
     FailureOr<unsigned> axis = parseAxis(name);
@@ -256,7 +285,8 @@ LogicalResult PlanReader::run() {
     auto [head, body] = StringRef(text).split(": ");
     auto [kind, rest] = head.split(' ');
     int64_t id;
-    if (rest.split(' ').first.getAsInteger(10, id) ||
+    auto [number, name] = rest.split(' ');
+    if (number.getAsInteger(10, id) ||
         (kind != "argument" && kind != "operator"))
       return emitError() << "'" << StringRef(text).take_front(40)
                          << "', expected 'argument N ...' or 'operator N ...'";
@@ -264,8 +294,8 @@ LogicalResult PlanReader::run() {
       return emitError() << "'" << StringRef(text).take_front(40)
                          << "' has no forms, expected ': ' and what is not "
                             "full; leave the line out if all is";
-    if (failed(kind == "argument" ? applyArgument(id, body)
-                                  : applyOperator(id, body)))
+    if (failed(kind == "argument" ? applyArgument(id, name, body)
+                                  : applyOperator(id, name, body)))
       return failure();
   }
   return success();
@@ -299,7 +329,6 @@ std::string tandem::plan::getMeshText(MeshAttr mesh) {
 }
 
 static void writeArguments(const StepGraph &graph, llvm::raw_ostream &os) {
-  func::FuncOp step = graph.step;
   for (auto [index, node] : llvm::enumerate(graph.arguments)) {
     std::string forms;
     for (auto [axis, form] : llvm::enumerate(node.forms))
@@ -308,10 +337,8 @@ static void writeArguments(const StepGraph &graph, llvm::raw_ostream &os) {
                  "=" + form.str();
     if (forms.empty())
       continue;
-    auto role =
-        step.getArgAttrOfType<StringAttr>(index, NNDialect::kRoleAttrName);
-    os << "argument " << index << " " << role.getValue() << " " << node.name
-       << ": " << forms << "\n";
+    os << "argument " << index << " " << describeArgument(graph, index) << ": "
+       << forms << "\n";
   }
 }
 

@@ -98,6 +98,18 @@ static LogicalResult emitIndivisible(StepGraph &graph, unsigned argument,
          << ")";
 }
 
+LogicalResult tandem::plan::checkMicrobatches(
+    StepGraph &graph, const std::vector<SmallVector<bool>> &isPinned) {
+  for (unsigned axis = graph.mesh.getNumSpaceAxes();
+       axis < graph.mesh.getNumAxes(); ++axis)
+    for (auto [index, node] : llvm::enumerate(graph.arguments))
+      if (node.role == Role::Input && node.batchDim >= 0 &&
+          !isPinned[index][axis] &&
+          node.type.getDimSize(node.batchDim) % graph.mesh.getSize(axis))
+        return emitIndivisible(graph, index, axis);
+  return success();
+}
+
 LogicalResult
 tandem::plan::splitBatch(StepGraph &graph, ArrayRef<AxisPreset> presets,
                          const std::vector<SmallVector<bool>> &isPinned) {

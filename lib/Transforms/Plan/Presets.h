@@ -48,6 +48,12 @@ mlir::LogicalResult
 splitBatch(StepGraph &graph, llvm::ArrayRef<AxisPreset> presets,
            const std::vector<llvm::SmallVector<bool>> &pins);
 
+/// Fails where an input does not divide into the microbatches that were asked
+/// for, unless a pin says how it is split: a search could only leave it whole.
+mlir::LogicalResult
+checkMicrobatches(StepGraph &graph,
+                  const std::vector<llvm::SmallVector<bool>> &isPinned);
+
 /// Plans all axes of `graph` by a preset: forms of arguments and signatures of
 /// operators. `pins` is text as `parsePins` reads it.
 mlir::LogicalResult planByPreset(StepGraph &graph, llvm::StringRef preset,

@@ -14,30 +14,13 @@
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Search/Explain.h"
 #include "tandem/Search/Search.h"
+#include "tandem/Search/Watch.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <chrono>
 
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
-
-/// Shows how far a search is, on a terminal, at most a few times a second and
-/// not in its first second.
-static std::function<bool(double, double, double)> showProgress() {
-  using Clock = std::chrono::steady_clock;
-  return [last = Clock::now()](double done, double best, double bound) mutable {
-    if (Clock::now() - last < std::chrono::seconds(1) && done < 1)
-      return true;
-    last = Clock::now();
-    llvm::errs() << llvm::formatv(
-        "\rsearch {0,3:f0} %, best {1:f6} s, bound {2:f6} s   ", 100 * done,
-        best, bound);
-    if (done >= 1)
-      llvm::errs() << "\n";
-    return true;
-  };
-}
 
 static constexpr const char *kPresets[] = {
     "replicate", "data-parallel", "zero", "tensor-parallel", "expert-parallel"};
@@ -74,7 +57,7 @@ private:
   search::SearchResult takePreset(std::vector<cost::Plan> presets) const;
   LogicalResult findHidup(cost::Plan &plan);
   FailureOr<PlanRecord> costPreset();
-  search::SearchOptions getOptions() const;
+  search::SearchOptions getOptions(search::Watch &watch) const;
   search::SearchResult search();
   LogicalResult decide(cost::Plan &plan);
   FailureOr<cost::Plan> convert(StringRef name);
@@ -114,6 +97,9 @@ FailureOr<cost::Cluster> Planner::getCluster() {
 LogicalResult Planner::extract(StringRef hash) {
   auto parsed = parsePins(graph.step, graph.mesh, pins);
   if (failed(parsed) || failed(applyPins(graph, *parsed, isPinned)))
+    return failure();
+  if (!settings.algorithm.empty() &&
+      failed(checkMicrobatches(graph, isPinned)))
     return failure();
   FailureOr<cost::Cluster> cluster = getCluster();
   if (failed(cluster))
@@ -204,11 +190,12 @@ Planner::takePreset(std::vector<cost::Plan> presets) const {
   return result;
 }
 
-search::SearchOptions Planner::getOptions() const {
+search::SearchOptions Planner::getOptions(search::Watch &watch) const {
   search::SearchOptions options;
   options.timeLimit = settings.timeLimit;
-  if (llvm::errs().is_displayed())
-    options.progress = showProgress();
+  options.progress = [&watch](double done, double best, double bound) {
+    return watch.show(done, best, bound);
+  };
   return options;
 }
 
@@ -217,7 +204,8 @@ search::SearchResult Planner::search() {
     return takePreset(getPresets());
   if (settings.usesPresets)
     llvm::append_range(starts, getPresets());
-  search::SearchOptions options = getOptions();
+  search::Watch watch(settings.endsSearch);
+  search::SearchOptions options = getOptions(watch);
   options.starts = std::move(starts);
   return search::findAlgorithm(settings.algorithm)(extraction->problem,
                                                    options);
@@ -247,8 +235,8 @@ LogicalResult Planner::decide(cost::Plan &plan) {
 /// One line: what the plan costs, and how far that may be from the best.
 PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
   auto line = mlir::emitRemark(graph.step.getLoc());
-  line << name << ": cost " << llvm::formatv("{0:f6}", plan.cost).str()
-       << " s, peak " << plan.peak << " B on " << clusterName;
+  line << name << ": cost " << cost::printSeconds(plan.cost) << ", peak "
+       << plan.peak << " B on " << clusterName;
   if (plan.isOptimal)
     line << ", optimal";
   else if (plan.lowerBound > 0)
@@ -285,7 +273,8 @@ LogicalResult Planner::planHidup() {
   FailureOr<ForwardProblem> forward = makeForwardProblem(graph, *extraction);
   if (failed(forward) || failed(writeProblem(forward->problem)))
     return failure();
-  return planByHidup(graph, *extraction, *forward, getOptions());
+  search::Watch watch(settings.endsSearch);
+  return planByHidup(graph, *extraction, *forward, getOptions(watch));
 }
 
 FailureOr<cost::Plan> Planner::find(StringRef hash) {

@@ -35,6 +35,9 @@ struct SearchSettings {
   /// Write the plan's seconds into the IR (WriteOrder.h).
   bool writesSeconds = false;
   Questions questions = {};
+  /// Asked while a search goes on: true ends it with the best plan so far.
+  /// Empty: nobody asks.
+  std::function<bool()> endsSearch = {};
 
   bool isWanted() const {
     return !algorithm.empty() || !cluster.empty() || !problemOut.empty() ||
