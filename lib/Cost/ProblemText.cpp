@@ -177,6 +177,11 @@ std::optional<double> ProblemParser::getQuantity(size_t place,
     failWord(place, "a number that is not negative");
     return std::nullopt;
   }
+  // Sums and products of such stay finite.
+  if (*value > 1e30) {
+    failWord(place, "a number of at most 1e30");
+    return std::nullopt;
+  }
   if (!unit.empty() && getWord(place + 1) != unit) {
     failWord(place + 1, "the unit '" + std::string(unit) + "'");
     return std::nullopt;

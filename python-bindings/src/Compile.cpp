@@ -70,6 +70,7 @@ void bindCompile(nb::module_ &module) {
       .def_rw("search_time_limit", &CompileOptions::searchTimeLimit)
       .def_rw("start", &CompileOptions::start)
       .def_rw("uses_presets", &CompileOptions::usesPresets)
+      .def_rw("problem_out", &CompileOptions::problemOut)
       .def_rw("explain", &CompileOptions::explains)
       .def_rw("fail_on_replicate", &CompileOptions::failOnReplicate)
       .def_rw("timeline", &CompileOptions::timeline)

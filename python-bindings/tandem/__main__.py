@@ -7,6 +7,7 @@ for 0; and `DETAILS`, if there is more to say.
 import argparse
 import importlib
 import pkgutil
+import signal
 import sys
 
 from . import commands
@@ -42,6 +43,9 @@ def main(arguments=None):
         return modules[options.command].run(options) or 0
     except TandemError as error:
         print(f"tandem {options.command}: error: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"tandem {options.command}: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:

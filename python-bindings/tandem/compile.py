@@ -1,5 +1,7 @@
 """`tandem.compile`: a training step that runs on all points of a mesh, called like a function."""
 
+import inspect
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -31,20 +33,24 @@ def make_options(
     plan=None,
     micro=1,
     pins=(),
-    print_after=(),
-    stop_after="",
     search=None,
     cluster=None,
     search_time_limit=0,
     start=None,
     presets=True,
+    recompute=False,
+    problem_out=None,
     explain=False,
     fail_on_replicate=None,
     timeline=False,
+    *,
+    print_after=(),
+    stop_after="",
 ):
     """`plan` is the name of a preset, or the path of a plan file; `search` an algorithm in its place, which
-    is no worse than the plan file `start` and than the presets, unless `presets` is false. `timeline` adds
-    a remark that says how long the schedule takes with the plan's durations.
+    is no worse than the plan file `start` and than the presets, unless `presets` is false. With `recompute`
+    the backward pass makes cheap values again. `problem_out` is where the search problem is written;
+    `timeline` adds a remark that says how long the schedule takes with the plan's durations.
     """
     options = native().CompileOptions()
     options.mesh = mesh_text(mesh)
@@ -57,13 +63,14 @@ def make_options(
     else:
         options.preset = plan or ""
     options.search, options.cluster = search or "", os.fspath(cluster or "")
-    if not isinstance(search_time_limit, (int, float)) or not search_time_limit >= 0:
+    if not isinstance(search_time_limit, (int, float)) or not 0 <= search_time_limit < math.inf:
         raise CompileError(
             f"search_time_limit is {search_time_limit!r}, expected seconds, or 0 for no limit"
         )
     options.search_time_limit = search_time_limit
     options.start, options.uses_presets = os.fspath(start or ""), bool(presets)
-    options.explain = explain
+    options.recompute, options.problem_out = bool(recompute), os.fspath(problem_out or "")
+    options.explain = bool(explain)
     if fail_on_replicate is not None:
         if not isinstance(fail_on_replicate, int) or fail_on_replicate < 0:
             raise CompileError(
@@ -73,6 +80,14 @@ def make_options(
     options.timeline = bool(timeline)
     options.print_after, options.stop_after = list(print_after), stop_after
     return options
+
+
+# What the planner can be told, with what it does without: one list for the command line and for Python.
+PLANNER_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(make_options).parameters.items()
+    if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+}
 
 
 def compile_module(module, name="step.mlir", **options):
@@ -94,6 +109,9 @@ def compile(  # noqa: A001 - the name that torch users expect
     cluster=None,
     search_time_limit=0,
     start=None,
+    presets=True,
+    recompute=False,
+    problem_out=None,
     fail_on_replicate=None,
     gradients=False,
     threads=1,
@@ -106,9 +124,11 @@ def compile(  # noqa: A001 - the name that torch users expect
     `tensor-parallel`, `expert-parallel`) or the path of a plan file; `micro` the number of microbatches;
     `pins` what `tandem.pin` returns. `search` finds a plan instead (`tandem`, `hidup`, `ilp` or
     `exhaustive`), priced for the file `cluster` (a laptop without one), and takes the best so far after
-    `search_time_limit` seconds, if that is not 0; it is no worse than the plan file `start`. `fail_on_replicate`
-    makes a tensor of more bytes an error that is left whole on all devices. With `gradients`,
-    `step.gradients()` gives those of the last step.
+    `search_time_limit` seconds, if that is not 0; it is no worse than the plan file `start`, and than the
+    presets, unless `presets` is false. `recompute` lets the backward pass make cheap values again instead
+    of holding them. `problem_out` is where the search problem is written, for `tandem-plan`.
+    `fail_on_replicate` makes a tensor of more bytes an error that is left whole on all devices. With
+    `gradients`, `step.gradients()` gives those of the last step.
     `threads` is the number of cores per rank, `seed` that of dropout and other random numbers.
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
@@ -129,9 +149,22 @@ def compile(  # noqa: A001 - the name that torch users expect
         cluster=cluster,
         search_time_limit=search_time_limit,
         start=start,
+        presets=presets,
+        recompute=recompute,
+        problem_out=problem_out,
         fail_on_replicate=fail_on_replicate,
     )
     for remark in compiled.remarks:
         if "warning: " in remark:
             warnings.warn(remark, stacklevel=2)
-    return Step(module, compiled.bytes, model, optimizer, compiled, threads, seed, cluster=cluster)
+    return Step(
+        module,
+        compiled.bytes,
+        model,
+        optimizer,
+        compiled,
+        threads,
+        seed,
+        cluster=cluster,
+        recompute=recompute,
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from .compare import History, Values
-from .errors import CompileError, RunError, TandemError
+from .errors import RunError, TandemError
 
 STAGES = ("import", "plan", "shard", "localize", "duplex", "schedule")
 
@@ -38,27 +38,6 @@ def run_tool(error_class, name, *arguments):
             lines[0] if lines[0] else f"{name} ended with status {process.returncode}"
         )
     return process.stdout
-
-
-def run_stages(text, folder, last, mesh="", plan="", micro=1, pins=(), search="", cluster=""):
-    """The path of the IR after stage `last`."""
-    if last not in STAGES:
-        raise CompileError(f"stage {last!r}: expected one of {', '.join(STAGES)}")
-    source, target = Path(folder) / "step.mlir", Path(folder) / f"{last}.mlir"
-    source.write_text(text)
-    flags = [f"--tandem-{stage}" for stage in STAGES[: STAGES.index(last) + 1]]
-    options = {
-        "mesh": mesh or "data=1",
-        "micro": micro,
-        "preset": plan,
-        "pins": ";".join(map(str, pins)),
-        "search": search,
-        "cluster": cluster,
-    }
-    listed = " ".join(f"{key}={value}" for key, value in options.items() if value)
-    flags = [flag + "=" + listed if flag == "--tandem-plan" else flag for flag in flags]
-    run_tool(CompileError, "tandem-opt", source, *flags, "-o", target)
-    return target
 
 
 def run_reference(module, ir, batches, seed, folder):

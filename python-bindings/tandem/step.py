@@ -85,11 +85,20 @@ class Step:
     """
 
     def __init__(
-        self, module, program, model, optimizer, compiled=None, threads=1, seed=0, cluster=None
+        self,
+        module,
+        program,
+        model,
+        optimizer,
+        compiled=None,
+        threads=1,
+        seed=0,
+        cluster=None,
+        recompute=False,
     ):
         """`module` is the captured step, `program` the bytes of a Program made of it; `cluster` is the file
-        that plans are priced for."""
-        self._cluster = cluster
+        that plans are priced for, `recompute` what the step was compiled with."""
+        self._cluster, self._recompute = cluster, recompute
         self.module, self.bytes = module, program
         self._model_keys = list(model.state_dict())
         self._parameter_names = {id(p): name for name, p in model.named_parameters()}
@@ -349,6 +358,7 @@ class Step:
             options = native().CompileOptions()
             options.plan_file, options.cluster = plan, os.fspath(self._cluster or "")
             options.explain, options.stop_after = True, "plan"
+            options.recompute = self._recompute
             explained = native().compile(self.module.mlir, "step.mlir", options)
         print(explained.explanation, end="", file=file)
         if path is not None:

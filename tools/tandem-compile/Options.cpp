@@ -182,7 +182,8 @@ static std::string settlePlan(ToolOptions &tool) {
     return "";
   if (!tool.compile.stopAfter.empty())
     return "options --plan-only and --emit-stage exclude each other";
-  tool.compile.stopAfter = "plan";
+  // How long the schedule takes is known behind its stage.
+  tool.compile.stopAfter = tool.compile.timeline ? "schedule" : "plan";
   if (!tool.output.empty())
     tool.savePlan = tool.output;
   return "";

@@ -8,6 +8,7 @@
 #include "Options.h"
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <sstream>
 
 namespace tandem {
@@ -32,11 +33,21 @@ const char *const kUsage =
     "  -o FILE                write the plan to FILE instead of printing it\n"
     "  --print-problem        print the problem again and stop\n";
 
-static bool parseSeconds(const std::string &text, double &value) {
+static bool parseNumber(const std::string &text, double &value) {
   auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() &&
          std::isfinite(value) && value >= 0;
+}
+
+/// `1000000` or `1e6`.
+static bool parseBytes(const std::string &text, int64_t &value) {
+  double number = 0;
+  if (!parseNumber(text, number) || number != std::floor(number) ||
+      number > 0x1p53)
+    return false;
+  value = static_cast<int64_t>(number);
+  return true;
 }
 
 static bool parseStages(const std::string &text, std::vector<unsigned> &ends) {
@@ -52,78 +63,138 @@ static bool parseStages(const std::string &text, std::vector<unsigned> &ends) {
   return !ends.empty();
 }
 
-static bool setOption(Arguments &arguments, const std::string &name,
-                      const std::string &value, std::string &error) {
-  bool isGood = true;
-  if (name == "--search")
-    arguments.search = value;
-  else if (name == "--check")
-    arguments.check = value;
-  else if (name == "--replan")
-    arguments.replan = value;
-  else if (name == "--start")
-    arguments.starts.push_back(value);
-  else if (name == "-o")
-    arguments.output = value;
-  else if (name == "--json")
-    arguments.json = value;
-  else if (name == "--fail-on-replicate")
-    isGood = parseSeconds(value, arguments.largestReplicate);
-  else if (name == "--stages")
-    isGood = parseStages(value, arguments.options.stageEnds);
-  else if (name == "--gap")
-    isGood = parseSeconds(value, arguments.options.gap);
-  else if (name == "--search-time-limit")
-    isGood = parseSeconds(value, arguments.options.timeLimit);
-  else
-    error = "unknown option '" + name + "', see tandem-plan --help";
-  if (!isGood)
-    error = name + " '" + value + "': expected a number that is not negative" +
-            (name == "--stages" ? ", several divided by commas" : "");
-  return error.empty();
+namespace {
+using Values = std::vector<std::string>;
+
+struct Option {
+  std::string_view name;
+  size_t numValues;
+  /// What the values have to be.
+  const char *expected;
+  /// False if they are not that.
+  std::function<bool(const Values &)> set;
+};
+} // namespace
+
+static Option takeText(std::string_view name, const char *expected,
+                       std::string &target) {
+  return {name, 1, expected, [&target](const Values &values) {
+            target = values[0];
+            return !target.empty();
+          }};
 }
 
-/// The options without a value.
-static bool setFlag(Arguments &arguments, const std::string &word) {
-  bool isExplain = word == "--explain", isPrint = word == "--print-problem";
-  arguments.explains |= isExplain;
-  arguments.printsProblem |= isPrint;
-  return isExplain || isPrint;
+static Option takeNumber(std::string_view name, const char *expected,
+                         double &target) {
+  return {name, 1, expected, [&target](const Values &values) {
+            return parseNumber(values[0], target);
+          }};
+}
+
+static Option takeFlag(std::string_view name, bool &target) {
+  return {name, 0, "no value",
+          [&target](const Values &) { return target = true; }};
+}
+
+static std::vector<Option> getOptions(Arguments &arguments) {
+  return {takeText("--search", "hidup, tandem, ilp or exhaustive",
+                   arguments.search),
+          takeText("--check", "a plan", arguments.check),
+          takeText("--replan", "a plan", arguments.replan),
+          {"--start", 1, "a plan",
+           [&](const Values &values) {
+             arguments.starts.push_back(values[0]);
+             return !values[0].empty();
+           }},
+          {"--compare", 2, "two plans",
+           [&](const Values &values) {
+             arguments.compared = values;
+             return true;
+           }},
+          {"--stages", 1, "numbers divided by commas",
+           [&](const Values &values) {
+             return parseStages(values[0], arguments.options.stageEnds);
+           }},
+          takeNumber("--gap", "a number that is not negative, such as 0.05",
+                     arguments.options.gap),
+          takeNumber("--search-time-limit",
+                     "a number that is not negative, of seconds",
+                     arguments.options.timeLimit),
+          {"--fail-on-replicate", 1, "a whole number of bytes",
+           [&](const Values &values) {
+             return parseBytes(values[0], arguments.largestReplicate);
+           }},
+          takeText("-o", "a file", arguments.output),
+          takeText("--json", "a file", arguments.json),
+          takeFlag("--explain", arguments.explains),
+          takeFlag("--print-problem", arguments.printsProblem),
+          takeFlag("--help", arguments.printsUsage),
+          takeFlag("-h", arguments.printsUsage)};
+}
+
+/// Sets the option at `index`, whose values may follow `=` or be the next
+/// words; leaves `index` at the last of them.
+static std::string setOption(const std::vector<Option> &options, int argc,
+                             char **argv, int &index) {
+  std::string word = argv[index], name = word.substr(0, word.find('='));
+  Values values;
+  if (name.size() < word.size())
+    values.push_back(word.substr(name.size() + 1));
+  for (const Option &option : options) {
+    if (option.name != name)
+      continue;
+    while (values.size() < option.numValues && index + 1 < argc)
+      values.push_back(argv[++index]);
+    std::string found;
+    for (const std::string &value : values)
+      found += (found.empty() ? "" : " ") + value;
+    if (values.size() == option.numValues && option.set(values))
+      return "";
+    return name + ": found " +
+           (values.empty() ? "nothing" : "'" + found + "'") + ", expected " +
+           option.expected;
+  }
+  return "unknown option '" + name + "', see tandem-plan --help";
+}
+
+/// What is asked of a plan, or of a search, excludes the other.
+static std::string check(const Arguments &arguments) {
+  if (arguments.problem.empty())
+    return "found no problem, expected 'tandem-plan PROBLEM', see --help";
+  std::string given;
+  for (auto [name, isGiven] :
+       {std::pair("--check", !arguments.check.empty()),
+        std::pair("--replan", !arguments.replan.empty()),
+        std::pair("--compare", !arguments.compared.empty())}) {
+    if (isGiven && !given.empty())
+      return "found " + given + " and " + name + ", expected one of the two";
+    if (isGiven)
+      given = name;
+  }
+  if (!given.empty() && !arguments.starts.empty())
+    return "found " + given +
+           " and --start, which begins a search, expected "
+           "one of the two";
+  if (!arguments.options.stageEnds.empty() && arguments.search != "ilp")
+    return "found --stages with the search '" + arguments.search +
+           "', expected --search ilp, which takes them";
+  return "";
 }
 
 bool parseArguments(int argc, char **argv, Arguments &arguments,
                     std::string &error) {
-  for (int i = 1; i < argc; ++i) {
+  std::vector<Option> options = getOptions(arguments);
+  for (int i = 1; i < argc && error.empty(); ++i) {
     std::string word = argv[i];
-    if (word == "--help" || word == "-h") {
-      arguments.printsUsage = true;
-      return true;
-    }
-    if (setFlag(arguments, word))
-      continue;
-    if (word == "--compare") {
-      if (argc - i < 3) {
-        error = "--compare: expected two plans behind it";
-        return false;
-      }
-      arguments.compared = {argv[i + 1], argv[i + 2]};
-      i += 2;
-    } else if (word.size() > 1 && word[0] == '-') {
-      if (i + 1 == argc) {
-        error = word + ": expected a value behind it";
-        return false;
-      }
-      if (!setOption(arguments, word, argv[++i], error))
-        return false;
-    } else if (arguments.problem.empty()) {
+    if (word.size() > 1 && word[0] == '-')
+      error = setOption(options, argc, argv, i);
+    else if (arguments.problem.empty())
       arguments.problem = word;
-    } else {
+    else
       error = "found a second problem '" + word + "', expected one";
-      return false;
-    }
   }
-  if (arguments.problem.empty())
-    error = "found no problem, expected 'tandem-plan PROBLEM', see --help";
+  if (error.empty() && !arguments.printsUsage)
+    error = check(arguments);
   return error.empty();
 }
 

@@ -17,7 +17,7 @@ struct Arguments {
   std::vector<std::string> starts, compared;
   bool printsProblem = false, printsUsage = false, explains = false;
   /// Bytes; negative is no limit.
-  double largestReplicate = -1;
+  int64_t largestReplicate = -1;
   search::SearchOptions options;
 };
 

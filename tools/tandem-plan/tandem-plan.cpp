@@ -85,8 +85,7 @@ static int report(const SearchProblem &problem, const Arguments &arguments,
         return status;
   }
   if (arguments.largestReplicate >= 0)
-    error = findReplicated(problem, plan,
-                           static_cast<int64_t>(arguments.largestReplicate));
+    error = findReplicated(problem, plan, arguments.largestReplicate);
   return error.empty() ? 0 : fail(arguments.problem + ": " + error);
 }
 

@@ -285,8 +285,8 @@ LogicalResult PlanReader::run() {
     auto [head, body] = StringRef(text).split(": ");
     auto [kind, rest] = head.split(' ');
     int64_t id;
-    auto [number, name] = rest.split(' ');
-    if (number.getAsInteger(10, id) ||
+    auto [digits, name] = rest.split(' ');
+    if (digits.getAsInteger(10, id) ||
         (kind != "argument" && kind != "operator"))
       return emitError() << "'" << StringRef(text).take_front(40)
                          << "', expected 'argument N ...' or 'operator N ...'";

@@ -98,8 +98,7 @@ LogicalResult Planner::extract(StringRef hash) {
   auto parsed = parsePins(graph.step, graph.mesh, pins);
   if (failed(parsed) || failed(applyPins(graph, *parsed, isPinned)))
     return failure();
-  if (!settings.algorithm.empty() &&
-      failed(checkMicrobatches(graph, isPinned)))
+  if (!settings.algorithm.empty() && failed(checkMicrobatches(graph, isPinned)))
     return failure();
   FailureOr<cost::Cluster> cluster = getCluster();
   if (failed(cluster))

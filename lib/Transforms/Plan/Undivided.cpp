@@ -58,7 +58,8 @@ void tandem::plan::listUndivided(const StepGraph &graph) {
     warnOfBatch(graph, axis);
   SmallVector<unsigned> found;
   for (auto [index, node] : llvm::enumerate(graph.arguments))
-    if (node.role == Role::Parameter && !isDivided(graph, node))
+    if (node.role == Role::Parameter && node.type.getRank() > 0 &&
+        !isDivided(graph, node))
       found.push_back(index);
   func::FuncOp step = graph.step;
   if (!found.empty())

@@ -1,14 +1,16 @@
 """`python -m tandem verify`: is a model's training step the same in Tandem as in eager PyTorch?"""
 
 import tempfile
+from pathlib import Path
 
 from ..compare import LARGEST_FACTOR, MANY, RMS_FACTOR, TOLERANCES, table
-from ..compile import compile_module, mesh_text
+from ..compile import compile_module
 from ..errors import ModelFileError
-from ..reference import STAGES, run_reference, run_stages
+from ..reference import STAGES, run_reference
 from ..step import Step
 from ..verify import STEPS, TWINS, judge, make_subject, run_step
 from ._model import add_model_arguments, load
+from ._planner import add_planner_arguments, planner_options
 
 HELP = "train a model file in eager PyTorch and in Tandem, and compare every loss, gradient and parameter"
 
@@ -29,32 +31,7 @@ DETAILS = (
 
 def add_arguments(parser):
     add_model_arguments(parser, dtype="float64")
-    parser.add_argument(
-        "--mesh",
-        default="",
-        metavar="AXIS=N,...",
-        help="space axes; auto: the best for the cluster; default: one rank",
-    )
-    parser.add_argument(
-        "--plan", default="", help="plan preset, or a plan file (default: data-parallel)"
-    )
-    parser.add_argument(
-        "--search", default="", help="find the plan: tandem, hidup, ilp or exhaustive"
-    )
-    parser.add_argument(
-        "--cluster", default="", help="the machines that a search is for (default: a laptop)"
-    )
-    parser.add_argument(
-        "--search-time-limit",
-        type=float,
-        default=0,
-        metavar="S",
-        help="take the best plan after S seconds",
-    )
-    parser.add_argument("--micro", type=int, default=1, help="microbatches (default: 1)")
-    parser.add_argument(
-        "--pin", action="append", default=[], metavar="GLOB:AXIS=FORM", help="may be repeated"
-    )
+    add_planner_arguments(parser)
     parser.add_argument(
         "--steps", type=int, default=STEPS, help=f"training steps (default: {STEPS})"
     )
@@ -74,23 +51,20 @@ def add_arguments(parser):
     parser.add_argument("--show-plan", action="store_true", help="print the plan first")
 
 
-def _run_program(options, subject):
-    """The history of a compiled run."""
-    compiled = compile_module(
-        subject.module,
-        options.file,
-        mesh=options.mesh,
-        plan=options.plan,
-        micro=options.micro,
-        pins=options.pin,
-        search=options.search,
-        cluster=options.cluster,
-        search_time_limit=options.search_time_limit,
-    )
+def _compile(options, subject, **more):
+    """Compiles the step, and prints what the compiler says of the plan."""
+    compiled = compile_module(subject.module, options.file, **planner_options(options), **more)
     for remark in compiled.remarks:
         print(remark)
     if options.show_plan:
         print(compiled.plan_table)
+    print(compiled.explanation, end="")
+    return compiled
+
+
+def _run_program(options, subject):
+    """The history of a compiled run."""
+    compiled = _compile(options, subject)
     step = Step(
         subject.module,
         compiled.bytes,
@@ -104,18 +78,11 @@ def _run_program(options, subject):
 
 
 def _run_reference(options, subject):
+    """The history of the IR after a stage, interpreted."""
+    compiled = _compile(options, subject, stop_after=options.stage)
     with tempfile.TemporaryDirectory() as folder:
-        ir = run_stages(
-            subject.module.mlir,
-            folder,
-            options.stage,
-            mesh_text(options.mesh),
-            options.plan,
-            options.micro,
-            options.pin,
-            options.search,
-            options.cluster,
-        )
+        ir = Path(folder) / f"{options.stage}.mlir"
+        ir.write_text(compiled.ir[-1][1])
         return run_reference(subject.module, ir, subject.batches, options.seed, folder)
 
 

@@ -123,6 +123,8 @@ TEST(Text, BadProblemsAreOneLine) {
             "p.txt:1: found '2', expected version 1 of a problem");
   EXPECT_EQ(getError(text, "piece 0 s", "piece -1 s"),
             "p.txt:4: found '-1', expected a number that is not negative");
+  EXPECT_EQ(getError(text, "piece 0 s", "piece 1e308 s"),
+            "p.txt:4: found '1e308', expected a number of at most 1e30");
   EXPECT_EQ(getError(text, "piece 0 s", "piece 0"),
             "p.txt:4: found 'nothing', expected the unit 's'");
   EXPECT_EQ(getError(text, "8x4", "7x4"),
@@ -136,4 +138,19 @@ TEST(Text, BadProblemsAreOneLine) {
   EXPECT_EQ(getError(text, "memory 4096 B", "memroy 4096 B"),
             "p.txt:5: found 'memroy', expected accounting, graph, slowdown, "
             "piece, memory, axis, tensor, signatures, operator or tie");
+}
+
+TEST(Text, secondsHaveDigits) {
+  EXPECT_EQ(printSeconds(1.10168), "1.101680 s");
+  EXPECT_EQ(printSeconds(0.0054404), "0.005440 s");
+  EXPECT_EQ(printSeconds(1e-3), "0.001000 s");
+  EXPECT_EQ(printSeconds(0.000144868), "0.000144868 s");
+  EXPECT_EQ(printSeconds(4.789e-6), "0.00000478900 s");
+  EXPECT_EQ(printSeconds(0), "0.000000 s");
+}
+
+TEST(Text, provenToRounding) {
+  EXPECT_TRUE(isProven(1, 1));
+  EXPECT_TRUE(isProven(1, 1 - 1e-10));
+  EXPECT_FALSE(isProven(1, 1 - 1e-8));
 }
