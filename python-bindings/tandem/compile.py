@@ -69,7 +69,9 @@ def make_options(
         )
     options.search_time_limit = search_time_limit
     options.start, options.uses_presets = os.fspath(start or ""), bool(presets)
-    options.recompute, options.problem_out = bool(recompute), os.fspath(problem_out or "")
+    options.recompute = bool(recompute)
+    if problem_out is not None:
+        options.problem_out = os.fspath(problem_out)
     options.explain = bool(explain)
     if fail_on_replicate is not None:
         if not isinstance(fail_on_replicate, int) or fail_on_replicate < 0:
