@@ -133,9 +133,12 @@ LogicalResult Compilation::parse(std::string_view text, std::string_view name) {
   StageTimer timer(result, "parse");
   module = parseSourceString<ModuleOp>(StringRef(text), context.get(),
                                        StringRef(name));
-  if (!module)
-    return fail(StringRef(name) + ": is not a module");
-  return success();
+  if (module)
+    return success();
+  error += (error.empty() ? std::string(name) : "") +
+           ": found no module, expected a step as `python -m tandem export` "
+           "writes it";
+  return failure();
 }
 
 void Compilation::configurePlan(PlanOptions &plan) {

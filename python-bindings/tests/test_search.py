@@ -2,6 +2,8 @@
 
 import matrix
 import pytest
+import tandem
+import torch
 from tandem.__main__ import main
 from tandem.compile import compile_module
 from tandem.errors import CompileError
@@ -74,6 +76,44 @@ def test_command_line(root, capsys):
     assert main(["verify", mlp, "--mesh", "data=2", "--search", "tandem", "--steps", "1"]) == 0
     out = capsys.readouterr().out
     assert "search tandem: cost " in out and "verify: passed" in out
+
+
+def test_command_line_has_all_options_of_the_planner(root, tmp_path, capsys):
+    mlp = str(root / "examples" / "mlp.py")
+    plan, problem = tmp_path / "plan.txt", tmp_path / "problem.txt"
+    module = matrix.subject_of(matrix.Case("mlp")).module
+    options = {"mesh": "data=2", "micro": 2, "recompute": True}
+    found = compile_module(module, stop_after="plan", search="tandem", presets=False, **options)
+    plan.write_text(found.plan)
+    arguments = ["verify", mlp, "--mesh", "data=2", "--micro", "2", "--recompute", "--steps", "1"]
+    search = ["--search", "tandem", "--start", str(plan), "--no-presets", "--timeline", "--explain"]
+    assert main([*arguments, *search, "--problem-out", str(problem)]) == 0
+    out = capsys.readouterr().out
+    assert "verify: passed" in out and "Parameters and states" in out
+    assert "timeline" in out and problem.read_text().startswith("tandem-problem 1")
+    # Without the flag the step is another one.
+    assert main(["verify", mlp, "--plan", str(plan), "--steps", "1"]) == 1
+    assert "compile with --recompute as it was made" in capsys.readouterr().err
+    assert main([*arguments, "--plan", str(plan), "--fail-on-replicate", "10"]) == 1
+    assert "is left whole on all devices" in capsys.readouterr().err
+
+
+def test_compiled_step_explains_what_it_makes_again(capsys):
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def loss(model, batch):
+        return (model(batch) - batch).square().mean()
+
+    batch = torch.randn(4, 8)
+    options = {"mesh": {"data": 2}, "search": "tandem"}
+    steps = [
+        tandem.compile(model, loss, optimizer, batch, recompute=recompute, **options)
+        for recompute in (False, True)
+    ]
+    peaks = [step.explain()["memory"]["peak"] for step in steps]
+    assert peaks[1] <= peaks[0]
+    assert steps[0](batch) == steps[1](batch)
 
 
 # One of each search, mesh and number of microbatches; `make verify` runs all.

@@ -10,6 +10,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include <cmath>
 #include <functional>
 
 namespace tandem {
@@ -57,6 +58,8 @@ struct Flag {
   std::function<bool(llvm::StringRef value)> set;
   /// `--flag`, `--flag=VALUE` or `--flag FILE.json`.
   bool mayTakeValue = false;
+  /// What the value has to be.
+  llvm::StringLiteral expected = "a text that is not empty";
 };
 } // namespace
 
@@ -86,14 +89,17 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
       {"--plan", true, text(compile.preset)},
       {"--pin", true, list(compile.pins, ';')},
       {"--micro", true,
-       [&](llvm::StringRef v) { return !v.getAsInteger(10, compile.micro); }},
+       [&](llvm::StringRef v) { return !v.getAsInteger(10, compile.micro); },
+       false, "a whole number"},
       {"--search", true, text(compile.search)},
       {"--cluster", true, text(compile.cluster)},
       {"--search-time-limit", true,
        [&](llvm::StringRef v) {
          return !v.getAsDouble(compile.searchTimeLimit) &&
-                compile.searchTimeLimit >= 0;
-       }},
+                compile.searchTimeLimit >= 0 &&
+                std::isfinite(compile.searchTimeLimit);
+       },
+       false, "seconds, or 0 for no limit"},
       {"--start", true, text(compile.start)},
       {"--no-presets", false,
        [&](llvm::StringRef) { return !(compile.usesPresets = false); }},
@@ -112,7 +118,8 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
        [&](llvm::StringRef v) {
          return !v.getAsInteger(10, compile.failOnReplicate) &&
                 compile.failOnReplicate >= 0;
-       }},
+       },
+       false, "a whole number of bytes"},
       {"-o", true, text(tool.output)},
       {"--plan-file", true, text(compile.planFile)},
       {"--save-plan", true, text(tool.savePlan)},
@@ -134,7 +141,8 @@ static std::string parseFlag(llvm::ArrayRef<Flag> flags, int argc, char **argv,
       continue;
     if (flag.takesValue && !joined) {
       if (index + 1 == argc)
-        return "option " + name.str() + " needs a value";
+        return "option " + name.str() + " needs a value, expected " +
+               flag.expected.str();
       value = argv[++index];
     } else if (flag.mayTakeValue && !joined && index + 1 < argc &&
                llvm::StringRef(argv[index + 1]).ends_with(".json")) {
@@ -146,7 +154,7 @@ static std::string parseFlag(llvm::ArrayRef<Flag> flags, int argc, char **argv,
     if (flag.set(value))
       return "";
     return "option " + name.str() + " has value '" + value.str() +
-           "', which it cannot have";
+           "', expected " + flag.expected.str();
   }
   return "unknown option '" + name.str() + "'; see --help";
 }

@@ -43,7 +43,8 @@ static FailureOr<MeshAttr> parseMesh(func::FuncOp step, StringRef text,
     if (name.trim().empty() || sizeText.trim().getAsInteger(10, size) ||
         size < 1)
       return emitError(step.getLoc())
-             << "mesh '" << text << "': expected 'axis=size', found '"
+             << "mesh '" << text
+             << "': expected 'axis=size', a size of at least 1, found '"
              << part.trim() << "'";
     add(name.trim(), size);
   }

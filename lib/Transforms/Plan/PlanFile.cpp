@@ -160,7 +160,9 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
     return emitError(step.getLoc())
            << "plan file '" << path << "' was made for the graph "
            << StringRef(graph).take_front(16) << ", but this one is "
-           << hash.take_front(16);
+           << hash.take_front(16)
+           << ": make the plan again, or compile with --recompute as it was "
+              "made";
   return file;
 }
 

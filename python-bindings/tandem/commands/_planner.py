@@ -53,7 +53,7 @@ def add_planner_arguments(parser):
         action="store_true",
         help="let the backward pass make cheap values again instead of holding them",
     )
-    group.add_argument("--problem-out", default="", metavar="FILE", help="write the search problem")
+    group.add_argument("--problem-out", metavar="FILE", help="write the search problem")
     group.add_argument("--explain", action="store_true", help="say why the plan is as it is")
     group.add_argument(
         "--fail-on-replicate",
