@@ -5,10 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The program is a relaxation in two points: of copies that wait it does not
-// know how long the queue holds them, and among sources of equal cost it takes
-// any. So each solution is costed by `cost`; one that is dearer or larger than
-// the program thinks is forbidden, and the program solved again.
+// Where costs add up, a program that knows nothing of memory comes first: it is
+// much smaller, and its solution is an optimum if it fits.
+//
+// The other program is a relaxation in two points: of copies that wait it does
+// not know how long the queue holds them, and among sources of equal cost it
+// takes any. So each solution is costed by `cost`; one that is dearer or larger
+// than the program thinks is forbidden, and the program solved again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,12 +20,13 @@
 #include "tandem/Search/Search.h"
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
 /// What the solver's tolerances can make of an objective, relative.
-constexpr double kTolerance = 1e-8;
+constexpr double kTolerance = 1e-7;
 /// An objective of about 1e6 units: absolute tolerances of 1e-7 are little.
 constexpr double kUnits = 1e6;
 /// Solutions that may turn out to be dearer or larger than the program thinks.
@@ -33,7 +37,7 @@ class IlpSearch {
 public:
   IlpSearch(const SearchProblem &problem, const SearchOptions &options)
       : problem(problem), options(options), table(problem),
-        start(std::chrono::steady_clock::now()) {}
+        start(std::chrono::steady_clock::now()), scale(getScale()) {}
 
   SearchResult run();
 
@@ -42,19 +46,30 @@ private:
   double getScale() const;
   double getTimeLeft() const;
   bool isOutOfTime() const;
-  void search(const IlpStages &stages);
-  /// False when no further round is needed.
-  bool takeSolution(const IlpForms &forms, const IlpSolution &solution);
-  void forbid(const IlpForms &forms, const IlpSolution &solution);
-  void explainInfeasible(const IlpStages &stages);
   void takeStarts();
+  void search(const IlpStages &stages);
+  /// Whether an optimum was found that fits, or the search has to end.
+  bool searchWithoutLimit(const IlpStages &stages);
+  void searchWithLimit(const IlpStages &stages);
+  IlpOptions getOptions(const IlpForms &forms);
+  /// False when no further solution is needed.
+  bool takeSolution(const IlpForms &forms, const IlpSolution &solution);
+  void takeBound(const IlpSolution &solution);
+  bool takePlan(Plan plan);
+  bool isClosed() const;
+  bool fail(std::string error);
+  void forbid(const IlpForms &forms, const IlpSolution &solution,
+              IntegerProgram &program) const;
+  void explainInfeasible(const IlpStages &stages);
   void claim();
 
   const SearchProblem &problem;
   const SearchOptions &options;
   ChangeTable table;
   std::chrono::steady_clock::time_point start;
-  IntegerProgram program;
+  double scale;
+  /// The cheapest of the plans that were given.
+  std::optional<Plan> given;
   SearchResult result;
   double bound = 0;
   /// Costs add up over stages of one operator each: no plan with larger ones is
@@ -62,7 +77,7 @@ private:
   bool addsUp = false;
   /// For all plans. Forbidden solutions might be good with other stages.
   double boundOfAll = 0;
-  bool failed = false;
+  bool failed = false, isInterrupted = false;
 };
 } // namespace
 
@@ -117,8 +132,15 @@ bool IlpSearch::isOutOfTime() const {
   return options.timeLimit > 0 && elapsed.count() >= options.timeLimit;
 }
 
+bool IlpSearch::fail(std::string error) {
+  result.error = std::move(error);
+  failed = true;
+  return false;
+}
+
 /// Asks for a plan that differs in some decision.
-void IlpSearch::forbid(const IlpForms &forms, const IlpSolution &solution) {
+void IlpSearch::forbid(const IlpForms &forms, const IlpSolution &solution,
+                       IntegerProgram &program) const {
   Expr row;
   double least = 1;
   for (int column : forms.getDecisions()) {
@@ -129,34 +151,107 @@ void IlpSearch::forbid(const IlpForms &forms, const IlpSolution &solution) {
   program.addRow(row, least, kInfinity);
 }
 
-bool IlpSearch::takeSolution(const IlpForms &forms,
-                             const IlpSolution &solution) {
-  Plan plan = forms.getPlan(solution);
-  std::string error;
-  std::optional<CostReport> report = cost(problem, plan, table, error);
-  if (!report) {
-    result.error = "the integer program allows a plan that is not legal, which "
-                   "is a mistake of the search: " +
-                   error;
-    failed = true;
-    return false;
-  }
-  if (report->peak <= problem.memoryLimit &&
-      (!result.plan || report->seconds < result.plan->cost)) {
-    result.plan = std::move(plan);
-    result.plan->cost = report->seconds;
-  }
-  double best = result.plan ? result.plan->cost : 0;
-  if (solution.status == IlpSolution::Status::Stopped || isOutOfTime() ||
-      (options.progress && !options.progress(0, best, bound)))
-    return false;
-  double gap = std::max(options.gap, kTolerance);
-  return !result.plan || best - bound > gap * best;
+//===----------------------------------------------------------------------===//
+// Solutions
+//===----------------------------------------------------------------------===//
+
+IlpOptions IlpSearch::getOptions(const IlpForms &forms) {
+  IlpOptions solver;
+  solver.timeLimit = getTimeLeft();
+  solver.gap = options.gap;
+  if (given)
+    solver.start = forms.getColumns(*given);
+  if (options.progress)
+    solver.progress = [this](double best, double newBound) {
+      double seconds = best < kInfinity ? best / scale : 0;
+      isInterrupted |=
+          !options.progress(0, seconds, std::max(bound, newBound / scale));
+      return !isInterrupted;
+    };
+  return solver;
 }
 
-void IlpSearch::search(const IlpStages &stages) {
-  IlpForms forms(problem, stages, table, program);
-  double scale = getScale();
+void IlpSearch::takeBound(const IlpSolution &solution) {
+  result.numVisited += solution.numNodes + 1;
+  double proven = solution.bound;
+  // Of a program without a choice the solver gives no bound.
+  if (solution.status == IlpSolution::Status::Optimal)
+    proven = std::isfinite(proven) ? std::min(proven, solution.objective)
+                                   : solution.objective;
+  bound = std::max(bound, proven / scale);
+}
+
+/// Whether the plan fits. It is kept if it is the cheapest so far.
+bool IlpSearch::takePlan(Plan plan) {
+  std::string error;
+  std::optional<CostReport> report = cost(problem, plan, table, error);
+  if (!report)
+    return fail("the integer program allows a plan that is not legal, which is "
+                "a mistake of the search: " +
+                error);
+  if (report->peak > problem.memoryLimit)
+    return false;
+  plan.cost = report->seconds;
+  if (!result.plan || plan.cost < result.plan->cost)
+    result.plan = std::move(plan);
+  return true;
+}
+
+bool IlpSearch::isClosed() const {
+  double gap = std::max(options.gap, kTolerance);
+  return result.plan && result.plan->cost - bound <= gap * result.plan->cost;
+}
+
+bool IlpSearch::takeSolution(const IlpForms &forms,
+                             const IlpSolution &solution) {
+  switch (solution.status) {
+  case IlpSolution::Status::NoSolver:
+    return fail("Tandem was built without HiGHS, expected the Python package "
+                "highspy for 'ilp'; run scripts/setup, or use another search");
+  case IlpSolution::Status::Failed:
+    return fail("the solver gave up, expected a solution or a proof that there "
+                "is none; use another search");
+  case IlpSolution::Status::Infeasible:
+    return false;
+  case IlpSolution::Status::Optimal:
+  case IlpSolution::Status::Stopped:
+    break;
+  }
+  takeBound(solution);
+  if (!solution.values.empty())
+    takePlan(forms.getPlan(solution));
+  return !failed && solution.status == IlpSolution::Status::Optimal &&
+         !isOutOfTime() && !isInterrupted && !isClosed();
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+bool IlpSearch::searchWithoutLimit(const IlpStages &stages) {
+  IntegerProgram program;
+  IlpForms forms(problem, stages, table, program, /*ignoresMemory=*/true);
+  if (!forms.hasFlows)
+    return false;
+  IlpTime(forms, program, scale).build();
+  addsUp = options.stageEnds.empty() && problem.pieceLatency == 0 &&
+           !forms.hasSourcesOfWaiting;
+  IlpSolution solution = program.solve(getOptions(forms));
+  bool isOpen = takeSolution(forms, solution);
+  if (addsUp)
+    boundOfAll = bound;
+  if (solution.status == IlpSolution::Status::Infeasible) {
+    result.isInfeasible = addsUp;
+    result.error = "no choice of signatures is legal";
+    if (!addsUp)
+      result.error += " with these stages";
+  }
+  return !isOpen;
+}
+
+void IlpSearch::searchWithLimit(const IlpStages &stages) {
+  IntegerProgram program;
+  IlpForms forms(problem, stages, table, program, /*ignoresMemory=*/false);
   IlpTime(forms, program, scale).build();
   if (problem.memoryLimit != kNoLimit)
     IlpMemory(forms, program).limitStages();
@@ -167,20 +262,11 @@ void IlpSearch::search(const IlpStages &stages) {
            (!hasWaiting ||
             (problem.pieceLatency == 0 && !forms.hasSourcesOfWaiting));
   for (unsigned round = 0; round < kMaxRounds; ++round) {
-    IlpSolution solution = program.solve(getTimeLeft(), options.gap);
-    result.numVisited += solution.numNodes + 1;
-    switch (solution.status) {
-    case IlpSolution::Status::NoSolver:
-      result.error = "Tandem was built without CBC, expected coinor-libcbc-dev "
-                     "for 'ilp'; use another search";
-      failed = true;
-      return;
-    case IlpSolution::Status::Failed:
-      result.error = "the solver gave up, expected a solution or a proof that "
-                     "there is none; use another search";
-      failed = true;
-      return;
-    case IlpSolution::Status::Infeasible:
+    IlpSolution solution = program.solve(getOptions(forms));
+    bool isOpen = takeSolution(forms, solution);
+    if (addsUp && round == 0)
+      boundOfAll = bound;
+    if (solution.status == IlpSolution::Status::Infeasible) {
       // All plans that are left are dearer or too large.
       if (result.plan) {
         bound = result.plan->cost;
@@ -188,30 +274,29 @@ void IlpSearch::search(const IlpStages &stages) {
         result.isInfeasible = addsUp && round == 0;
         explainInfeasible(stages);
       }
-      return;
-    case IlpSolution::Status::Optimal:
-      bound = std::max(bound, solution.objective / scale);
-      break;
-    case IlpSolution::Status::Stopped:
-      bound = std::max(bound, solution.bound / scale);
-      break;
     }
-    if (addsUp && round == 0)
-      boundOfAll = bound;
-    if (solution.values.empty() || !takeSolution(forms, solution))
+    if (!isOpen)
       return;
-    forbid(forms, solution);
+    forbid(forms, solution, program);
   }
+}
+
+void IlpSearch::search(const IlpStages &stages) {
+  if (!searchWithoutLimit(stages))
+    searchWithLimit(stages);
 }
 
 /// Says by how much the limit is exceeded.
 void IlpSearch::explainInfeasible(const IlpStages &stages) {
   std::string withStages = result.isInfeasible ? "" : " with these stages";
   IntegerProgram smallest;
-  IlpForms forms(problem, stages, table, smallest);
+  IlpForms forms(problem, stages, table, smallest, /*ignoresMemory=*/false);
   IlpMemory memory(forms, smallest);
   memory.minimizePeak();
-  IlpSolution solution = smallest.solve(getTimeLeft(), 0);
+  IlpOptions solver = getOptions(forms);
+  solver.gap = 0;
+  solver.start.clear();
+  IlpSolution solution = smallest.solve(solver);
   if (solution.status == IlpSolution::Status::Infeasible) {
     result.error = "no choice of signatures is legal" + withStages;
     return;
@@ -223,13 +308,11 @@ void IlpSearch::explainInfeasible(const IlpStages &stages) {
                     std::to_string(memory.toBytes(solution.objective)) + " B";
 }
 
-/// Plans that were given may be better than one whose search was cut short.
 void IlpSearch::takeStarts() {
   for (Plan plan : options.starts) {
     std::string error;
-    if (derive(problem, plan, error) &&
-        (!result.plan || plan.cost < result.plan->cost))
-      result.plan = std::move(plan);
+    if (derive(problem, plan, error) && (!given || plan.cost < given->cost))
+      given = std::move(plan);
   }
 }
 
@@ -257,17 +340,20 @@ SearchResult IlpSearch::run() {
   }
   if (!checkStages())
     return std::move(result);
+  takeStarts();
   search(IlpStages(problem, options.stageEnds.empty() ? getFinestStages(problem)
                                                       : options.stageEnds));
   if (failed) {
     result.plan.reset();
     return std::move(result);
   }
-  takeStarts();
+  // A plan that was given may be better than one whose search was cut short.
+  if (given && (!result.plan || given->cost < result.plan->cost))
+    result.plan = std::move(given);
   if (result.plan)
     claim();
   else if (result.error.empty())
-    result.error = "no plan was found within the limit of time";
+    result.error = "no plan was found before the search was stopped";
   return std::move(result);
 }
 

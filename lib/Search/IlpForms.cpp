@@ -54,14 +54,23 @@ tandem::search::getFinestStages(const SearchProblem &problem) {
 //===----------------------------------------------------------------------===//
 
 IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
-                   ChangeTable &table, IntegerProgram &program)
+                   ChangeTable &table, IntegerProgram &program,
+                   bool ignoresMemory)
     : problem(problem), stages(stages), tensors(problem.tensors.size()),
-      table(table), program(program), groupOf(problem.operators.size()) {
+      table(table), program(program), ignoresMemory(ignoresMemory),
+      groupOf(problem.operators.size()) {
   addsUp = !canOverlap() && problem.getNumQueues() <= 1;
   addSignatures();
   addTensors();
+  hasFlows = ignoresMemory && canFlow();
   for (unsigned i = 0; i < tensors.size(); ++i) {
     IlpTensor &tensor = tensors[i];
+    if (hasFlows && canFlow(i)) {
+      tensor.summed.resize(tensor.produced.size());
+      groupPasses(tensor);
+      addFlows(i);
+      continue;
+    }
     for (IlpUse &use : tensor.uses)
       addPairs(tensor, i, use);
     addSums(tensor);
@@ -127,7 +136,7 @@ void IlpForms::addTensors() {
     const Operator &info = problem.operators[op];
     const SignatureSet &signatures = problem.getSignatures(op);
     for (size_t i = 0; i < info.operands.size(); ++i) {
-      IlpUse use{op, stages.stageOf[op], info.pass, {}, {}};
+      IlpUse use{op, stages.stageOf[op], info.pass, {}, {}, {}};
       for (unsigned s = 0; s < signatures.size(); ++s)
         addChoice(use.wanted, signatures[s].operands[i], getColumn(op, s));
       tensors[info.operands[i]].uses.push_back(std::move(use));
@@ -278,11 +287,24 @@ Plan IlpForms::getPlan(const IlpSolution &solution) const {
   for (auto [copy, column] : waitColumns)
     if (isSet(column))
       plan.waiting.push_back(copy);
+  for (unsigned i = 0; i < tensors.size(); ++i)
+    if (tensors[i].isFlow)
+      addFlowCopies(i, solution, plan);
   std::sort(plan.kept.begin(), plan.kept.end());
   std::sort(plan.waiting.begin(), plan.waiting.end());
   plan.waiting.erase(std::unique(plan.waiting.begin(), plan.waiting.end()),
                      plan.waiting.end());
   return plan;
+}
+
+Expr IlpForms::getColumns(const Plan &plan) const {
+  Expr columns;
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    if (groupOf[op] == op)
+      for (unsigned s = 0; s < problem.getSignatures(op).size(); ++s)
+        columns.push_back(
+            {getColumn(op, s), plan.signatures[op] == s ? 1.0 : 0.0});
+  return columns;
 }
 
 std::vector<int> IlpForms::getDecisions() const {

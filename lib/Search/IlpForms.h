@@ -57,8 +57,11 @@ struct IlpUse {
   unsigned op, stage;
   cost::Pass pass;
   std::vector<IlpLayout> wanted;
-  /// By the index of the layout produced and of the one wanted.
+  /// By the index of the layout produced and of the one wanted; empty for
+  /// flows.
   std::vector<std::vector<Expr>> pairs;
+  /// Of flows: 1 if the copy is made of the gradient and waits.
+  Expr waits;
 };
 
 /// A copy being made.
@@ -92,12 +95,16 @@ struct IlpTensor {
   /// By the index of the layout produced: it is a gradient that is summed over
   /// time; empty if it cannot be.
   std::vector<Expr> summed;
+  /// Copies are flows over layouts (IlpFlows.cpp).
+  bool isFlow = false;
 };
 
 class IlpForms {
 public:
+  /// `ignoresMemory`: plans may be too large, for a smaller program.
   IlpForms(const cost::SearchProblem &problem, const IlpStages &stages,
-           cost::ChangeTable &table, IntegerProgram &program);
+           cost::ChangeTable &table, IntegerProgram &program,
+           bool ignoresMemory);
 
   const cost::SearchProblem &problem;
   const IlpStages &stages;
@@ -116,6 +123,11 @@ public:
   /// that it may wait with some stages only.
   bool hasSourcesOfWaiting = false;
 
+  /// Some tensors' copies are flows, which ignore memory.
+  bool hasFlows = false;
+
+  /// Columns of signatures, and what the plan makes of them.
+  Expr getColumns(const cost::Plan &plan) const;
   /// The decisions of a solution.
   cost::Plan getPlan(const IlpSolution &solution) const;
   /// Columns that fix the decisions: of signatures, waiting and kept copies.
@@ -152,6 +164,13 @@ private:
   double getTotal(unsigned tensor, const cost::Layout &from,
                   const cost::Layout &to);
 
+  //--- IlpFlows.cpp
+  bool canFlow() const;
+  bool canFlow(unsigned index) const;
+  void addFlows(unsigned index);
+  void addFlowCopies(unsigned index, const IlpSolution &solution,
+                     cost::Plan &plan) const;
+
   //--- IlpCopies.cpp
   void addCopies(unsigned index);
   void addKept(unsigned index);
@@ -179,6 +198,7 @@ private:
 
   cost::ChangeTable &table;
   IntegerProgram &program;
+  bool ignoresMemory;
   std::vector<unsigned> groupOf;
   std::vector<int> firstColumn;
   /// Columns of signatures that have a choice.

@@ -1,4 +1,4 @@
-//===- IlpProgram.cpp - an integer program and its solver -----------------===//
+//===- IlpProgram.cpp - an integer program --------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,10 +7,6 @@
 
 #include "IlpProgram.h"
 #include <algorithm>
-#include <string>
-#ifdef TANDEM_HAS_CBC
-#include <Cbc_C_Interface.h>
-#endif
 
 using namespace tandem::search;
 
@@ -58,104 +54,3 @@ void IntegerProgram::addLess(const Expr &a, const Expr &b) {
   add(row, b, -1);
   addRow(row, -kInfinity, 0);
 }
-
-#ifdef TANDEM_HAS_CBC
-namespace {
-/// The program as CBC wants it: by columns.
-struct SparseColumns {
-  std::vector<int> starts{0}, rows;
-  std::vector<double> factors;
-};
-
-/// Deletes the model at the end of the scope.
-struct Model {
-  Cbc_Model *cbc = Cbc_newModel();
-  ~Model() { Cbc_deleteModel(cbc); }
-};
-} // namespace
-
-static void setParameters(Cbc_Model *cbc, double timeLimit, double gap) {
-  Cbc_setLogLevel(cbc, 0);
-  Cbc_setParameter(cbc, "threads", "0");
-  Cbc_setParameter(cbc, "randomSeed", "1");
-  Cbc_setParameter(cbc, "randomCbcSeed", "1");
-  // CBC 2.10's preprocessing loses optima (seen on random problems with a
-  // memory limit: test/unit/Search/IlpTest.cpp).
-  Cbc_setParameter(cbc, "preprocess", "off");
-  // Plans whose costs differ by little are told apart.
-  Cbc_setParameter(cbc, "increment", "1e-9");
-  Cbc_setAllowableGap(cbc, 1e-9);
-  Cbc_setAllowableFractionGap(cbc, gap);
-  if (timeLimit > 0) {
-    Cbc_setParameter(cbc, "timeMode", "elapsed");
-    Cbc_setMaximumSeconds(cbc, timeLimit);
-  }
-}
-
-static IlpSolution::Status getStatus(Cbc_Model *cbc) {
-  if (Cbc_isProvenOptimal(cbc))
-    return IlpSolution::Status::Optimal;
-  if (Cbc_isProvenInfeasible(cbc))
-    return IlpSolution::Status::Infeasible;
-  if (Cbc_isSecondsLimitReached(cbc))
-    return IlpSolution::Status::Stopped;
-  return IlpSolution::Status::Failed;
-}
-
-IlpSolution IntegerProgram::solve(double timeLimit, double gap) const {
-  IlpSolution solution;
-  if (isContradictory) {
-    solution.status = IlpSolution::Status::Infeasible;
-    return solution;
-  }
-  std::vector<std::vector<Term>> byColumn(columns.size());
-  std::vector<double> rowLower, rowUpper, lower, upper, cost;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    for (Term term : rows[i].terms)
-      byColumn[term.column].push_back({static_cast<int>(i), term.factor});
-    rowLower.push_back(rows[i].lower);
-    rowUpper.push_back(rows[i].upper);
-  }
-  SparseColumns sparse;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    for (Term term : byColumn[i]) {
-      sparse.rows.push_back(term.column);
-      sparse.factors.push_back(term.factor);
-    }
-    sparse.starts.push_back(static_cast<int>(sparse.rows.size()));
-    lower.push_back(columns[i].lower);
-    upper.push_back(columns[i].upper);
-    cost.push_back(columns[i].cost);
-  }
-  Model model;
-  Cbc_loadProblem(model.cbc, columns.size(), rows.size(), sparse.starts.data(),
-                  sparse.rows.data(), sparse.factors.data(), lower.data(),
-                  upper.data(), cost.data(), rowLower.data(), rowUpper.data());
-  for (size_t i = 0; i < columns.size(); ++i)
-    if (columns[i].isInteger)
-      Cbc_setInteger(model.cbc, i);
-  setParameters(model.cbc, timeLimit, gap);
-  Cbc_solve(model.cbc);
-  solution.status = getStatus(model.cbc);
-  solution.numNodes = std::max(0, Cbc_getNodeCount(model.cbc));
-  solution.bound = Cbc_getBestPossibleObjValue(model.cbc);
-  if (solution.status == IlpSolution::Status::Infeasible ||
-      solution.status == IlpSolution::Status::Failed)
-    return solution;
-  const double *values = solution.status == IlpSolution::Status::Optimal
-                             ? Cbc_getColSolution(model.cbc)
-                             : Cbc_bestSolution(model.cbc);
-  if (!values)
-    return solution;
-  solution.values.assign(values, values + columns.size());
-  for (size_t i = 0; i < columns.size(); ++i)
-    solution.objective += columns[i].cost * values[i];
-  return solution;
-}
-#else
-IlpSolution IntegerProgram::solve(double, double) const {
-  IlpSolution solution;
-  solution.status = IlpSolution::Status::NoSolver;
-  return solution;
-}
-#endif

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A linear program with binary columns, built row by row and minimised by CBC
+// A linear program with binary columns, built row by row and minimised by HiGHS
 // (one thread, fixed seed: same program, same solution). Knows nothing of
 // plans.
 //
@@ -15,6 +15,7 @@
 #define TANDEM_LIB_SEARCH_ILPPROGRAM_H
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -35,7 +36,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct IlpSolution {
   enum class Status {
     Optimal,
-    /// The limit of time was reached; `values` may be empty.
+    /// The limit of time was reached, or the run interrupted; `values` may be
+    /// empty.
     Stopped,
     Infeasible,
     /// Tandem was built without a solver.
@@ -51,6 +53,17 @@ struct IlpSolution {
   double get(const Expr &expr) const;
 };
 
+struct IlpOptions {
+  double timeLimit = 0; // s; 0 for none
+  double gap = 0;       // relative
+  /// Columns and values of a solution to begin with, the other columns' values
+  /// are found. It need not be possible.
+  Expr start;
+  /// Called now and then with the best objective and the bound so far, infinite
+  /// if there is none; returning false ends the run.
+  std::function<bool(double best, double bound)> progress;
+};
+
 class IntegerProgram {
 public:
   int addBinary() { return addColumn(0, 1, true); }
@@ -64,10 +77,9 @@ public:
   void addLess(const Expr &a, const Expr &b);
   int getNumColumns() const { return static_cast<int>(columns.size()); }
 
-  /// `timeLimit` in seconds, 0 for none; `gap` is relative. The solver's
-  /// tolerances are absolute (1e-7): rows and objective should be in units in
-  /// which that is little.
-  IlpSolution solve(double timeLimit, double gap) const;
+  /// The solver's tolerances are absolute (1e-7): rows and objective should be
+  /// in units in which that is little.
+  IlpSolution solve(const IlpOptions &options) const;
 
 private:
   struct Column {
@@ -80,6 +92,8 @@ private:
   };
 
   int addColumn(double lower, double upper, bool isInteger);
+  void pass(void *solver) const;
+  void read(void *solver, IlpSolution &solution) const;
 
   std::vector<Column> columns;
   std::vector<Row> rows;

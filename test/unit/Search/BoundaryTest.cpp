@@ -86,7 +86,7 @@ TEST(BoundaryTest, ofAHundredRandomProblems) {
   RandomOptions options;
   options.maxPlans = 20'000;
   bool hasSolver =
-      IntegerProgram().solve(0, 0).status != IlpSolution::Status::NoSolver;
+      IntegerProgram().solve({}).status != IlpSolution::Status::NoSolver;
   unsigned numLegal = 0, numStrands = 0;
   for (uint64_t seed = 3000; seed < 3100; ++seed) {
     std::string name = "seed " + std::to_string(seed);

@@ -5,11 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "IlpLayouts.h"
 #include "IlpProgram.h"
 #include "RandomProblem.h"
 #include "tandem/Search/Exhaustive.h"
 #include <gtest/gtest.h>
 #include <map>
+#include <set>
 
 using namespace tandem;
 using namespace tandem::cost;
@@ -67,14 +69,14 @@ SearchResult runIlp(const SearchProblem &problem,
 
 bool hasSolver() {
   IntegerProgram program;
-  return program.solve(0, 0).status != IlpSolution::Status::NoSolver;
+  return program.solve({}).status != IlpSolution::Status::NoSolver;
 }
 
 class IlpTest : public testing::Test {
 protected:
   void SetUp() override {
     if (!hasSolver())
-      GTEST_SKIP() << "built without CBC";
+      GTEST_SKIP() << "built without HiGHS";
   }
 };
 } // namespace
@@ -147,6 +149,68 @@ TEST_F(IlpTest, ObeysTheTimeLimit) {
   std::string error;
   EXPECT_TRUE(verifyPlan(problem, *result.plan, error)) << error;
   EXPECT_FALSE(result.plan->isOptimal);
+}
+
+/// An interrupt at the first chance: the plan that was given, with an honest
+/// gap, and no further program.
+TEST_F(IlpTest, ObeysAnInterrupt) {
+  SearchProblem problem = makeRandomProblem(2, getOptions());
+  SearchOptions options;
+  options.starts = {*searchExhaustive(problem, options).plan};
+  unsigned numCalls = 0;
+  options.progress = [&](double, double, double) {
+    ++numCalls;
+    return false;
+  };
+  SearchResult result = searchIlp(problem, options);
+  ASSERT_TRUE(result.plan) << result.error;
+  EXPECT_EQ(numCalls, 1u);
+  std::string error;
+  EXPECT_TRUE(verifyPlan(problem, *result.plan, error)) << error;
+  EXPECT_FALSE(result.plan->isOptimal);
+}
+
+/// Ways over the arcs that are left cost what the changes cost.
+TEST(LayoutGraph, KeepsSeconds) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SearchProblem problem = makeRandomProblem(seed, getOptions());
+    ChangeTable table(problem);
+    std::vector<std::set<Layout>> layouts(problem.tensors.size());
+    for (unsigned op = 0; op < problem.operators.size(); ++op)
+      for (const Signature &signature : problem.getSignatures(op)) {
+        const Operator &info = problem.operators[op];
+        for (size_t i = 0; i < info.operands.size(); ++i)
+          layouts[info.operands[i]].insert(signature.operands[i]);
+        for (size_t i = 0; i < info.results.size(); ++i)
+          layouts[info.results[i]].insert(signature.results[i]);
+      }
+    for (unsigned tensor = 0; tensor < layouts.size(); ++tensor) {
+      LayoutGraph graph(table, tensor, problem.getNumStrands(),
+                        {layouts[tensor].begin(), layouts[tensor].end()});
+      size_t size = graph.nodes.size();
+      std::vector<double> nearest(size * size, kInfinity);
+      for (size_t i = 0; i < size; ++i)
+        nearest[i * size + i] = 0;
+      for (const LayoutArc &arc : graph.arcs)
+        nearest[arc.from * size + arc.to] = arc.seconds;
+      for (size_t by = 0; by < size; ++by)
+        for (size_t a = 0; a < size; ++a)
+          for (size_t b = 0; b < size; ++b)
+            nearest[a * size + b] =
+                std::min(nearest[a * size + b],
+                         nearest[a * size + by] + nearest[by * size + b]);
+      for (const Layout &from : layouts[tensor])
+        for (const Layout &to : layouts[tensor]) {
+          const ChangeCost &change = table.getCost(tensor, from, to);
+          double way = nearest[graph.getNode(from) * size + graph.getNode(to)];
+          if (!change.isPossible)
+            EXPECT_EQ(way, kInfinity);
+          else
+            EXPECT_TRUE(isClose(way, change.getTotal(problem.getNumStrands())))
+                << "seed " << seed << ", tensor " << tensor;
+        }
+    }
+  }
 }
 
 /// Where costs add up, one operator per stage is the whole problem.

@@ -219,7 +219,7 @@ TEST(SumTest, twoLayersAreSolvedAsTheIntegerProgramSolvesThem) {
   SearchResult tandem = searchTandem(problem, {});
   ASSERT_TRUE(tandem.plan) << tandem.error;
   EXPECT_TRUE(tandem.plan->isOptimal);
-  if (IntegerProgram().solve(0, 0).status == IlpSolution::Status::NoSolver)
+  if (IntegerProgram().solve({}).status == IlpSolution::Status::NoSolver)
     return;
   SearchResult ilp = searchIlp(problem, {});
   ASSERT_TRUE(ilp.plan) << ilp.error;
