@@ -6,9 +6,28 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemDriver.h"
+#include <algorithm>
 
 using namespace tandem::cost;
 using namespace tandem::search;
+
+/// Whether every plan fits: all tensors, with a copy for each user, do at once.
+static bool isAmple(const SearchProblem &problem) {
+  double bytes = 0, strands = static_cast<double>(problem.getNumStrands());
+  for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor)
+    bytes += strands * static_cast<double>(problem.getBytes(tensor, Layout()));
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    for (unsigned tensor : problem.operators[op].operands)
+      bytes +=
+          strands * static_cast<double>(problem.getBytes(tensor, Layout()));
+    double workspace = 0;
+    for (const Signature &signature : problem.getSignatures(op))
+      workspace = std::max(workspace, static_cast<double>(signature.workspace));
+    bytes += workspace;
+  }
+  // Sums over time stand beside their terms.
+  return 2 * bytes < static_cast<double>(problem.memoryLimit);
+}
 
 SearchResult tandem::search::searchTandem(const SearchProblem &problem,
                                           const SearchOptions &options) {
@@ -18,6 +37,12 @@ SearchResult tandem::search::searchTandem(const SearchProblem &problem,
     SearchResult result;
     result.error = "the problem has no operators, expected some";
     return result;
+  }
+  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  if (problem.memoryLimit < kNoLimit && isAmple(problem)) {
+    SearchProblem free = problem;
+    free.memoryLimit = kNoLimit;
+    return Driver(free, options).run();
   }
   return Driver(problem, options).run();
 }

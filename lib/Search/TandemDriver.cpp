@@ -9,7 +9,6 @@
 #include "TandemFold.h"
 #include "TandemLabels.h"
 #include "TandemSumSearch.h"
-#include "TandemUntimed.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -22,12 +21,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTolerance = 1e-9;
 /// Layers that are further from the ends than this many tensors are alike.
 constexpr unsigned kFoldDistance = 4;
-/// Operators times plans that changes of single forms may look at.
-constexpr int64_t kMoveWork = 1'500'000;
-/// What new stages take, in plans that are costed with the stages of another.
-constexpr int64_t kOfferWork = 8;
-/// A change of forms that costs up to this share more may gain by new stages.
-constexpr double kPromising = 5e-3;
 /// Numbers that sweeps of one search for forms, or of the whole problem for a
 /// bound, may look at.
 constexpr uint64_t kFormWork = 100'000'000, kFoldedWork = 2'000'000'000,
@@ -45,14 +38,14 @@ constexpr unsigned kMaxBounds = 5;
 /// Problems of up to this many operators are searched exactly; and if costs add
 /// up, of up to this many, looking at so many numbers (about 10^9 in a second).
 constexpr unsigned kMaxExact = 120, kMaxSumExact = 600;
-constexpr uint64_t kSumWork = 3'000'000'000, kUntimedWork = 500'000'000;
-constexpr double kUntimedGap = 2e-3;
+constexpr uint64_t kSumWork = 3'000'000'000;
 
 Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
     : problem(problem), options(options),
       start(std::chrono::steady_clock::now()), facts(problem), table(problem),
       graph(facts, table), repeats(findRepeats(graph, kFoldDistance)),
-      folded(graph, repeats), pool(facts, table) {}
+      folded(graph, repeats), pool(facts, table),
+      improver(graph, table, repeats) {}
 
 /// False if time is up or the user has enough.
 bool Driver::proceeds(double done) {
@@ -220,43 +213,15 @@ double Driver::searchForms(const Weights &weights, unsigned least,
     folded.sweep();
   values = folded.round();
   folded.descend(values, 4);
-  return pool.offer(getSignatures(values));
+  double seconds = pool.offer(getSignatures(values));
+  if (pool.offered)
+    leaders.push_back({seconds, *pool.offered});
+  return seconds;
 }
 
 double Driver::searchForms(const Weights &weights) {
   std::vector<unsigned> values;
   return searchForms(weights, 3, 12, values);
-}
-
-/// Changes one variable, and all that repeat it, and what lies next to them.
-bool Driver::tryMove(unsigned variable, unsigned value) {
-  std::vector<unsigned> values = getValues(*pool.best);
-  folded.force(values, variable, value);
-  double before = pool.seconds;
-  std::vector<unsigned> signatures = getSignatures(values);
-  --movesLeft;
-  if (pool.offerLikeBest(signatures) > before * (1 + kPromising))
-    return false;
-  movesLeft -= kOfferWork;
-  pool.offer(signatures);
-  return pool.seconds < before;
-}
-
-void Driver::improve() {
-  if (!pool.best)
-    return;
-  movesLeft = kMoveWork / static_cast<int64_t>(problem.operators.size());
-  while (movesLeft > 0) {
-    std::vector<Move> moves = folded.getMoves(getValues(*pool.best));
-    bool isBetter = false;
-    for (const Move &move : moves) {
-      if (movesLeft <= 0 || !proceeds(0.6) || isClosed())
-        return;
-      isBetter |= tryMove(move.variable, move.value);
-    }
-    if (!isBetter)
-      return;
-  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -537,40 +502,6 @@ SearchResult Driver::finish() {
   return result;
 }
 
-/// The best plan of those that split nothing over time, as far as a part of the
-/// work finds it: changes of single forms lead from there to other plans than
-/// from those of the guides.
-std::optional<Plan> Driver::searchUntimed() {
-  if (problem.operators.size() > kMaxSumExact || isStopped)
-    return std::nullopt;
-  std::optional<UntimedProblem> untimed = dropTime(problem);
-  if (!untimed)
-    return std::nullopt;
-  SearchOptions quiet;
-  quiet.gap = std::max(options.gap, kUntimedGap);
-  quiet.progress = [this](double done, double, double) {
-    return proceeds(0.4 + 0.1 * done);
-  };
-  Driver driver(untimed->problem, quiet);
-  driver.searchByGuides();
-  driver.searchAddedUp(kUntimedWork);
-  driver.improve();
-  if (!driver.pool.best)
-    return std::nullopt;
-  return untimed->lift(*driver.pool.best);
-}
-
-/// Improves what comes from the plan, apart from the best one so far.
-void Driver::improveFrom(const Plan &plan) {
-  std::optional<Plan> best = std::move(pool.best);
-  double seconds = pool.seconds;
-  pool.forget();
-  pool.offer(plan);
-  improve();
-  if (best && seconds <= pool.seconds)
-    pool.restore(std::move(*best), seconds);
-}
-
 /// Plans under all guides, within the memory limit.
 void Driver::searchByGuides() {
   std::vector<Weights> guides = getGuides();
@@ -583,9 +514,11 @@ void Driver::searchByGuides() {
       guides = getGuides();
   }
   fitMemory();
+  makeFit();
 }
 
 SearchResult Driver::run() {
+  bool isLarge = problem.operators.size() > kManyOperators;
   SearchResult impossible;
   if (proveInfeasible(impossible))
     return impossible;
@@ -601,11 +534,17 @@ SearchResult Driver::run() {
   searchAddedUp(kSumWork);
   if (!isStopped)
     raiseBound();
-  if (!isStopped && !isClosed())
-    improve();
+  graph.setWeights(Weights());
+  if (!isStopped && !isClosed()) {
+    if (!isLarge)
+      improveLeaders(getSmallWork(8));
+    improve(getSmallWork(4));
+  }
   if (untimed && !isStopped && !isClosed())
-    improveFrom(*untimed);
+    improveFrom(*untimed, getSmallWork(8));
   if (!isStopped)
     searchExactly();
+  if (!isStopped && !isClosed() && !isProven && !isLarge)
+    anneal(getSmallWork(1));
   return finish();
 }

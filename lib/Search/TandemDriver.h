@@ -15,6 +15,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEMDRIVER_H
 #define TANDEM_LIB_SEARCH_TANDEMDRIVER_H
 
+#include "TandemImprove.h"
 #include "TandemPool.h"
 #include "TandemRelaxation.h"
 #include "tandem/Search/Search.h"
@@ -46,14 +47,22 @@ private:
   double getSlow() const;
   void bound(const Weights &weights);
   void fitMemory();
-  void improve();
-  bool tryMove(unsigned variable, unsigned value);
+  //--- TandemMoves.cpp
+  uint64_t getSmallWork(uint64_t share) const;
+  void descend(const cost::Plan &plan, bool isCareful, uint64_t &work);
+  void improveLeaders(uint64_t work);
+  void improve(uint64_t work);
+  void anneal(uint64_t work);
+  bool tryMoves(uint64_t &work);
+  bool tryMove(const Move &move, uint64_t &work);
+  void improveFrom(const cost::Plan &plan, uint64_t work);
+  std::optional<cost::Plan> searchUntimed();
+  void makeFit();
+  //--- TandemDriver.cpp
   std::vector<unsigned> getValues(const cost::Plan &plan) const;
   std::vector<unsigned>
   getSignatures(const std::vector<unsigned> &values) const;
   void searchByGuides();
-  std::optional<cost::Plan> searchUntimed();
-  void improveFrom(const cost::Plan &plan);
   void searchAddedUp(uint64_t maxWork);
   void searchExactly();
   bool proveInfeasible(SearchResult &result) const;
@@ -69,11 +78,17 @@ private:
   std::vector<unsigned> repeats;
   Relaxation folded;
   PlanPool pool;
+  PlanImprover improver;
+  /// The best plans of the guides.
+  struct Leader {
+    double seconds;
+    cost::Plan plan;
+  };
+  std::vector<Leader> leaders;
   double lowerBound = 0;
   /// Seconds per byte under which plans fit; 0 where memory is no matter.
   double memoryPrice = 0;
   uint64_t numLabels = 0;
-  int64_t movesLeft = 0;
   bool isStopped = false, isProven = false;
 };
 

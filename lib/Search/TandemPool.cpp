@@ -60,14 +60,21 @@ double PlanPool::take(const Plan &plan) {
   if (!report)
     return kInfinity;
   addTotals(plan, *report);
-  leastPeak = std::min(leastPeak, report->peak);
+  if (report->peak < leastPeak) {
+    leastPeak = report->peak;
+    smallest = plan;
+  }
   leastSeconds = std::min(leastSeconds, report->seconds);
   if (report->peak > facts.problem.memoryLimit)
     return kInfinity;
+  if (report->seconds < offeredSeconds) {
+    offeredSeconds = report->seconds;
+    offered = plan;
+  }
   if (report->seconds < seconds) {
     seconds = report->seconds;
     best = plan;
-    isModelBest = false;
+    ++numBest;
   }
   return report->seconds;
 }
@@ -117,6 +124,8 @@ double PlanPool::fit(Plan &plan) {
 
 double PlanPool::offer(const std::vector<unsigned> &signatures) {
   double least = kInfinity;
+  offered.reset();
+  offeredSeconds = kInfinity;
   for (bool waits : {true, false}) {
     Plan plan;
     plan.signatures = signatures;
@@ -137,30 +146,29 @@ unsigned PlanPool::getCarefulFront() const {
 void PlanPool::forget() {
   best.reset();
   seconds = kInfinity;
-  isModelBest = false;
+  ++numBest;
 }
 
 void PlanPool::restore(Plan plan, double itsSeconds) {
   best = std::move(plan);
   seconds = itsSeconds;
-  isModelBest = false;
+  ++numBest;
 }
 
-double PlanPool::offerLikeBest(const std::vector<unsigned> &signatures) {
-  if (!best)
-    return kInfinity;
-  if (!isModelBest)
-    adapter.setModel(*best);
-  isModelBest = true;
-  std::optional<Plan> plan = adapter.adapt(signatures);
-  return plan ? take(*plan) : kInfinity;
+double PlanPool::offerDivided(const Plan &plan, bool isCareful) {
+  offered.reset();
+  offeredSeconds = kInfinity;
+  double least = take(plan);
+  Plan divided = plan;
+  return std::min(least,
+                  divide(divided, isCareful ? getCarefulFront() : kQuickFront));
 }
 
 double PlanPool::offer(const Plan &plan) {
-  double least = take(plan);
+  double least = offer(plan.signatures);
+  least = std::min(least, take(plan));
   Plan divided = plan;
-  least = std::min(least, divide(divided, getCarefulFront()));
-  return std::min(least, offer(plan.signatures));
+  return std::min(least, divide(divided, getCarefulFront()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,6 +188,7 @@ bool PlanPool::tryCuts(std::vector<unsigned> ends) {
     return false;
   seconds = report->seconds;
   best = std::move(other);
+  ++numBest;
   return true;
 }
 

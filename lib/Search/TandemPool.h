@@ -14,7 +14,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEMPOOL_H
 #define TANDEM_LIB_SEARCH_TANDEMPOOL_H
 
-#include "TandemAdapt.h"
+#include "TandemForms.h"
 #include "TandemStages.h"
 #include "tandem/Cost/Cost.h"
 #include <functional>
@@ -34,8 +34,7 @@ struct PlanTotals {
 class PlanPool {
 public:
   PlanPool(const Facts &facts, cost::ChangeTable &table)
-      : facts(facts), table(table), forms(facts, table), stages(facts),
-        adapter(facts, table) {}
+      : facts(facts), table(table), forms(facts, table), stages(facts) {}
 
   /// Makes the best plan of these signatures. Returns its seconds; infinity if
   /// none is legal within the limit.
@@ -43,9 +42,8 @@ public:
   /// Takes the plan as it is, and with better stages.
   double offer(const cost::Plan &plan);
 
-  /// Takes the best plan's stages and copies with other signatures: a tenth of
-  /// the work of `offer`. Returns the seconds, infinity as there.
-  double offerLikeBest(const std::vector<unsigned> &signatures);
+  /// Takes the plan as it is, and divided anew with the copies that it has.
+  double offerDivided(const cost::Plan &plan, bool isCareful);
 
   /// Begins anew, with no best plan; and takes one back that was costed here.
   void forget();
@@ -58,14 +56,19 @@ public:
   /// The best plan so far and what it costs.
   std::optional<cost::Plan> best;
   double seconds = std::numeric_limits<double>::infinity();
+  /// The best plan of the last offer, if one was legal within the limit.
+  std::optional<cost::Plan> offered;
+  /// Changes with the best plan.
+  uint64_t numBest = 0;
   /// What the best plan would cost if there were no limit.
   double leastSeconds = std::numeric_limits<double>::infinity();
   /// The least memory of a plan that was legal but for the limit.
   int64_t leastPeak = std::numeric_limits<int64_t>::max();
+  std::optional<cost::Plan> smallest;
   std::vector<PlanTotals> totals;
   uint64_t numPlans = 0;
 
-private:
+public:
   double take(const cost::Plan &plan);
   void addTotals(const cost::Plan &plan, const cost::CostReport &report);
   double divide(cost::Plan &plan, unsigned maxFront);
@@ -80,9 +83,7 @@ private:
   FixedForms forms;
   StagePlanner stages;
   uint64_t cutWork = 0;
-  PlanAdapter adapter;
-  /// Whether `adapter` has the best plan as its model.
-  bool isModelBest = false;
+  double offeredSeconds = 0;
 };
 
 } // namespace tandem::search

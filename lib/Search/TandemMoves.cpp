@@ -1,0 +1,208 @@
+//===- TandemMoves.cpp - from good plans to better ones -------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Small changes with given stages, and new stages for given forms, in turn; and
+// larger changes, of the forms around an operator in all layers, from which
+// small ones lead on (docs/rationale/search.md, *Small changes*).
+//
+//===----------------------------------------------------------------------===//
+
+#include "TandemDriver.h"
+#include "TandemUntimed.h"
+#include <algorithm>
+#include <array>
+#include <utility>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// Tensors and stages that small changes may look at (15 million in a second),
+/// times operators: large problems ten times as large get a tenth. Small ones
+/// need less: so much per operator.
+constexpr uint64_t kSmallWork = 12'000'000'000, kWorkPerOperator = 100'000;
+/// What new stages take, per operator, and a change of forms by the relaxation.
+constexpr uint64_t kDivideWork = 24, kForceWork = 300;
+/// A change of forms that costs up to this share more may gain by new stages.
+constexpr double kPromising = 5e-3;
+/// Rounds of random changes, and what a change may cost in them at first.
+constexpr unsigned kRounds = 6;
+constexpr std::array kHeats = {1e-3, 3e-4};
+/// The same in bytes, as a share of the limit, where nothing fits.
+constexpr double kLargeHeat = 5e-3;
+/// Plans of guides from which small changes are tried.
+constexpr size_t kMaxLeaders = 4;
+/// What is left for changes of an operator with those next to it, at last.
+constexpr uint64_t kLastShare = 4;
+/// Problems of up to this many operators are searched without their time axis
+/// as well, looking at so many numbers, up to this gap.
+constexpr unsigned kMaxUntimed = 600;
+constexpr uint64_t kUntimedWork = 500'000'000;
+constexpr double kUntimedGap = 2e-3;
+
+static void spend(uint64_t &work, uint64_t amount) {
+  work -= std::min(work, amount);
+}
+
+/// A share, one in so many, of what small changes may look at.
+uint64_t Driver::getSmallWork(uint64_t share) const {
+  uint64_t numOperators = problem.operators.size();
+  return std::min(kWorkPerOperator * numOperators,
+                  kSmallWork / (numOperators + 1)) /
+         share;
+}
+
+/// Small changes and new stages in turn, as long as that helps. The best plan
+/// of all that come is in the pool, the one that this led to is `offered`.
+void Driver::descend(const Plan &plan, bool isCareful, uint64_t &work) {
+  auto mayGoOn = [this] { return proceeds(0.6); };
+  PlanImprover::Reach reach =
+      isCareful ? PlanImprover::Reach::Neighbours : PlanImprover::Reach::Units;
+  Plan now = plan;
+  double before = kInfinity;
+  while (work > 0 && !isStopped) {
+    now = improver.improve(now, reach, work, mayGoOn);
+    double after = pool.offerDivided(now, isCareful);
+    spend(work, kDivideWork * problem.operators.size());
+    if (!pool.offered || after >= before * (1 - 1e-9))
+      return;
+    before = after;
+    now = *pool.offered;
+  }
+}
+
+/// Plans of different guides lie in different valleys.
+void Driver::improveLeaders(uint64_t work) {
+  std::vector<Leader> plans = std::exchange(leaders, {});
+  std::stable_sort(
+      plans.begin(), plans.end(),
+      [](const Leader &a, const Leader &b) { return a.seconds < b.seconds; });
+  plans.resize(std::min(plans.size(), kMaxLeaders));
+  for (const auto &[seconds, plan] : plans) {
+    uint64_t share = work / plans.size();
+    if (isStopped || isClosed())
+      return;
+    descend(plan, false, share);
+  }
+}
+
+/// Changes one variable, and all that repeat it, and what lies next to them;
+/// all these then settle, and get new stages if that promises something.
+bool Driver::tryMove(const Move &move, uint64_t &work) {
+  std::vector<unsigned> values = getValues(*pool.best);
+  folded.force(values, move.variable, move.value);
+  spend(work, kForceWork);
+  double before = pool.seconds;
+  std::optional<Plan> plan = improver.tryForms(
+      getSignatures(values), {before * (1 + kPromising), 0}, work);
+  if (!plan)
+    return false;
+  double seconds = pool.offerDivided(*plan, false);
+  spend(work, kDivideWork * problem.operators.size());
+  if (seconds <= before * (1 + kPromising) && pool.seconds == before) {
+    pool.offer(plan->signatures);
+    spend(work, 2 * kDivideWork * problem.operators.size());
+  }
+  if (pool.seconds == before)
+    return false;
+  descend(Plan(*pool.best), false, work);
+  improver.setModel(*pool.best);
+  return true;
+}
+
+/// Goes over the changes of single variables; true if one led to a better plan.
+bool Driver::tryMoves(uint64_t &work) {
+  std::vector<Move> moves = folded.getMoves(getValues(*pool.best));
+  improver.setModel(*pool.best);
+  bool isBetter = false;
+  for (const Move &move : moves) {
+    if (work == 0 || !proceeds(0.6) || isClosed())
+      return false;
+    isBetter |= tryMove(move, work);
+  }
+  return isBetter;
+}
+
+void Driver::improve(uint64_t work) {
+  if (!pool.best)
+    return;
+  uint64_t last = work / kLastShare;
+  work -= last;
+  descend(Plan(*pool.best), false, work);
+  while (work > 0 && tryMoves(work))
+    continue;
+  last += work;
+  if (!isStopped && !isClosed())
+    descend(Plan(*pool.best), true, last);
+}
+
+/// Random changes from the best plan, and small ones behind them, again and
+/// again; half of the rounds begin hotter than the others.
+void Driver::anneal(uint64_t work) {
+  if (!pool.best)
+    return;
+  auto mayGoOn = [this] { return proceeds(0.8); };
+  for (unsigned round = 0; round < kRounds; ++round) {
+    uint64_t share = work / kRounds;
+    if (isStopped || isClosed())
+      return;
+    double heat = kHeats[round % kHeats.size()];
+    uint64_t random = share * 3 / 4;
+    share -= random;
+    Plan plan = improver.anneal(*pool.best, heat, random, mayGoOn);
+    descend(plan, round % 4 == 3, share);
+  }
+}
+
+/// Improves what comes from the plan, apart from the best one so far.
+void Driver::improveFrom(const Plan &plan, uint64_t work) {
+  std::optional<Plan> best = std::move(pool.best);
+  double seconds = pool.seconds;
+  pool.forget();
+  pool.offer(plan);
+  improve(work);
+  if (best && seconds <= pool.seconds)
+    pool.restore(std::move(*best), seconds);
+}
+
+/// The best plan of those that split nothing over time, as far as a part of the
+/// work finds it: changes of single forms lead from there to other plans than
+/// from those of the guides.
+std::optional<Plan> Driver::searchUntimed() {
+  if (problem.operators.size() > kMaxUntimed || isStopped)
+    return std::nullopt;
+  std::optional<UntimedProblem> untimed = dropTime(problem);
+  if (!untimed)
+    return std::nullopt;
+  SearchOptions quiet;
+  quiet.gap = std::max(options.gap, kUntimedGap);
+  quiet.progress = [this](double done, double, double) {
+    return proceeds(0.4 + 0.1 * done);
+  };
+  Driver driver(untimed->problem, quiet);
+  driver.searchByGuides();
+  driver.searchAddedUp(kUntimedWork);
+  driver.improve(getSmallWork(4));
+  if (!driver.pool.best)
+    return std::nullopt;
+  return untimed->lift(*driver.pool.best);
+}
+
+/// Where no plan fits, lowers what the smallest one holds too much.
+void Driver::makeFit() {
+  auto mayGoOn = [this] { return proceeds(0.4); };
+  for (unsigned round = 0; round < kRounds; ++round) {
+    if (pool.best || !pool.smallest || isStopped)
+      return;
+    uint64_t work = getSmallWork(kRounds);
+    Plan plan = *pool.smallest;
+    if (round > 0)
+      plan = improver.anneal(plan, kLargeHeat, work, mayGoOn);
+    work = getSmallWork(kRounds);
+    descend(plan, true, work);
+  }
+}
