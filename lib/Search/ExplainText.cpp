@@ -8,6 +8,7 @@
 #include "ExplainTable.h"
 #include "tandem/Search/Explain.h"
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -194,6 +195,9 @@ static std::string getChoiceText(const Explanation &explanation,
                                  const Choice &choice) {
   std::string text = choice.form + (choice.isMixed ? " and others" : "");
   double added = choice.seconds - explanation.time.seconds;
+  // Rounding is no difference.
+  if (std::abs(added) <= 1e-9 * explanation.time.seconds)
+    added = 0;
   if (choice.seconds > 0 && explanation.time.seconds > 0)
     text += " " + formatSeconds(added, true) + " (" +
             formatShare(added / explanation.time.seconds, true) + ")";

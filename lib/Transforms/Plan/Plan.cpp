@@ -145,8 +145,7 @@ private:
   LogicalResult run();
   LogicalResult findMesh(func::FuncOp step, StringRef hash);
   FailureOr<PlanRecord> plan(StepGraph &graph, StringRef hash);
-  FailureOr<PlanRecord> apply(StepGraph &graph, const PlanFile &file,
-                              StringRef hash);
+  FailureOr<PlanRecord> apply(StepGraph &graph, PlanFile &file, StringRef hash);
   LogicalResult compare(StepGraph &graph, const PlanFile &file, StringRef hash);
 
   std::string mesh, preset, pins, planFile, output;
@@ -177,8 +176,19 @@ FailureOr<PlanRecord> PlanPass::plan(StepGraph &graph, StringRef hash) {
   return PlanRecord();
 }
 
-FailureOr<PlanRecord> PlanPass::apply(StepGraph &graph, const PlanFile &file,
+FailureOr<PlanRecord> PlanPass::apply(StepGraph &graph, PlanFile &file,
                                       StringRef hash) {
+  if (file.record.isUnstaged()) {
+    if (failed(readSignatures(graph, file)))
+      return failure();
+    auto staged = costAgain(graph, search, file.record, file.path, hash);
+    if (failed(staged))
+      return failure();
+    file.record = *staged;
+    if (failed(applyPlanFile(graph, file)))
+      return failure();
+    return staged;
+  }
   if (failed(applyPlanFile(graph, file)))
     return failure();
   if (search.isWanted())

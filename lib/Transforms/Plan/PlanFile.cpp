@@ -195,6 +195,8 @@ private:
                           StringRef expected);
   LogicalResult applyArgument(int64_t number, StringRef name, StringRef forms);
   LogicalResult applyOperator(int64_t id, StringRef name, StringRef signatures);
+  LogicalResult checkKernels();
+  LogicalResult checkOperand(unsigned op, unsigned operand);
   FailureOr<unsigned> parseAxis(StringRef name);
 
   StepGraph &graph;
@@ -300,6 +302,48 @@ LogicalResult PlanReader::run() {
                                   : applyOperator(id, name, body)))
       return failure();
   }
+  return file.record.search.empty() ? success() : checkKernels();
+}
+
+/// An operand that the operator's own kernel makes has the form that is wanted.
+LogicalResult PlanReader::checkOperand(unsigned number, unsigned operand) {
+  const OpNode &op = graph.ops[number];
+  unsigned value = op.operands[operand];
+  const OpNode &maker = graph.ops[graph.values[value].producer];
+  auto getId = [](const OpNode &node) {
+    return node.op->getAttrOfType<IntegerAttr>(NNDialect::kIdAttrName).getInt();
+  };
+  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis) {
+    AxisForm wanted = op.signatures[axis].operands[operand];
+    AxisForm found = graph.getForm(value, axis);
+    if (wanted == found)
+      continue;
+    std::string start = "operator " + std::to_string(getId(op)) + " ";
+    for (const auto &[place, text] : file.lines)
+      if (StringRef(text).starts_with(start))
+        line = place;
+    return emitError() << start << op.op->getName() << " takes operand "
+                       << operand << " as '" << wanted.str() << "' on axis '"
+                       << graph.mesh.getName(axis) << "', but operator "
+                       << getId(maker) << " " << maker.op->getName()
+                       << " makes it as '" << found.str()
+                       << "': one kernel computes both, change them together";
+  }
+  return success();
+}
+
+/// A search gives a kernel one signature, in which nothing changes its form.
+LogicalResult PlanReader::checkKernels() {
+  OperatorGroups groups(graph);
+  for (const OperatorGroup &group : groups.groups)
+    for (unsigned member : group.members)
+      for (auto [index, value] : llvm::enumerate(graph.ops[member].operands)) {
+        int maker = graph.values[value].producer;
+        if (maker >= 0 && !groups.isSource[value] &&
+            groups.groupOf[maker] == groups.groupOf[member] &&
+            failed(checkOperand(member, index)))
+          return failure();
+      }
   return success();
 }
 

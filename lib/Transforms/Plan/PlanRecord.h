@@ -44,6 +44,11 @@ struct PlanRecord {
   double cost = 0, bound = 0; // s
   int64_t peak = 0;           // B
   std::vector<Entry> stages, copies, waits;
+
+  /// A search's plan whose stages somebody left out, to have them chosen.
+  bool isUnstaged() const {
+    return !search.empty() && stages.empty() && copies.empty() && waits.empty();
+  }
 };
 
 /// `plan` has been derived.

@@ -346,7 +346,11 @@ FailureOr<cost::Plan> Planner::price(const PlanRecord &record, StringRef file,
     return failure();
   std::string error;
   if (!cost::derive(extraction->problem, *plan, error))
-    return emitError() << "plan file '" << file << "': " << error;
+    return emitError() << "plan file '" << file << "': " << error
+                       << (record.stages.empty()
+                               ? ""
+                               : "; leave out its lines 'stage', 'copy' and "
+                                 "'wait' to have them chosen anew");
   plan->lowerBound = 0;
   plan->isOptimal = false;
   return plan;
