@@ -12,7 +12,8 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 StagePlanner::StagePlanner(const Facts &facts)
-    : facts(facts), problem(facts.problem), line(facts.problem) {
+    : facts(facts), problem(facts.problem), line(facts.problem),
+      waitPrice((1 + Interference(facts.problem).beta) / 2) {
   unsigned numOperators = problem.operators.size();
   firstWork = firstUpdate = numOperators;
   for (unsigned op = numOperators; op-- > 0;) {
@@ -91,11 +92,12 @@ bool StagePlanner::sourcesAgree(unsigned a, unsigned b) const {
 }
 
 bool StagePlanner::isNoWorse(const Front &a, const Front &b) const {
-  if (a.line.seconds > b.line.seconds ||
+  // The cheap questions first.
+  double lead = b.line.seconds - a.line.seconds;
+  if (lead < 0 || a.line.previous - b.line.previous > lead ||
       a.line.previousIsOne != b.line.previousIsOne ||
       a.work.joins != b.work.joins ||
-      a.work.dependsOnStrand != b.work.dependsOnStrand ||
-      !sourcesAgree(a.begin, b.begin))
+      a.work.dependsOnStrand != b.work.dependsOnStrand)
     return false;
   if (limits.memory != std::numeric_limits<int64_t>::max() &&
       (forms->aliveBytes[a.begin] + a.made >
@@ -104,60 +106,69 @@ bool StagePlanner::isNoWorse(const Front &a, const Front &b) const {
     return false;
   return a.line.seconds + getMostLost(a.line, a.work, a.leaving, b.line, b.work,
                                       b.leaving, facts.numStrands) <=
-         b.line.seconds;
+             b.line.seconds &&
+         sourcesAgree(a.begin, b.begin);
+}
+
+/// A low rank is good. What waits costs beta where it is hidden and one where
+/// it is not.
+double StagePlanner::getRank(const Front &front) const {
+  return front.line.seconds + front.line.previous +
+         static_cast<double>(facts.numStrands) *
+             front.work.computationPerStrand +
+         front.work.computationOnce +
+         waitPrice * (front.line.waiting + front.line.arriving + front.leaving);
 }
 
 void StagePlanner::prune() {
-  // Good ones first, so that few comparisons are needed. What waits costs beta
-  // where it is hidden and one where it is not.
-  double waits = (1 + Interference(problem).beta) / 2;
-  auto getRank = [&](const Front &front) {
-    return front.line.seconds + front.line.previous +
-           static_cast<double>(facts.numStrands) *
-               front.work.computationPerStrand +
-           front.work.computationOnce +
-           waits * (front.line.waiting + front.line.arriving + front.leaving);
-  };
-  std::sort(fronts.begin(), fronts.end(), [&](const Front &a, const Front &b) {
-    double left = getRank(a), right = getRank(b);
-    return left != right ? left < right : a.begin > b.begin;
+  // Good ones first, so that few comparisons are needed.
+  order.clear();
+  for (unsigned i = 0; i < fronts.size(); ++i)
+    order.push_back({getRank(fronts[i]), fronts[i].begin, i});
+  std::sort(order.begin(), order.end(), [](const Rank &a, const Rank &b) {
+    return a.rank != b.rank     ? a.rank < b.rank
+           : a.begin != b.begin ? a.begin > b.begin
+                                : a.index < b.index;
   });
-  std::vector<Front> kept;
-  for (Front &front : fronts) {
-    auto dominates = [&](const Front &other) {
-      return isNoWorse(other, front);
-    };
-    if (std::any_of(kept.begin(), kept.end(), dominates))
+  keptFronts.clear();
+  for (const Rank &rank : order) {
+    const Front &front = fronts[rank.index];
+    if (std::any_of(keptFronts.begin(), keptFronts.end(), [&](unsigned other) {
+          return isNoWorse(fronts[other], front);
+        }))
       continue;
-    std::erase_if(kept,
-                  [&](const Front &other) { return isNoWorse(front, other); });
-    kept.push_back(std::move(front));
-    if (kept.size() >= limits.maxFront)
+    std::erase_if(keptFronts, [&](unsigned other) {
+      return isNoWorse(front, fronts[other]);
+    });
+    keptFronts.push_back(rank.index);
+    if (keptFronts.size() >= limits.maxFront)
       break;
   }
-  fronts = std::move(kept);
+  scratch.clear();
+  for (unsigned index : keptFronts)
+    scratch.push_back(fronts[index]);
+  std::swap(fronts, scratch);
 }
 
 /// Closes all stages before operator `op` and begins a new one with it.
 void StagePlanner::open(unsigned op) {
-  std::vector<Front> closed;
+  opened.clear();
   for (const Front &front : fronts) {
-    Front next;
+    Front &next = opened.emplace_back();
     next.line = front.line;
     line.close(next.line, front.work, front.leaving,
                front.begin <= firstUpdate && op > firstUpdate);
     next.begin = op;
     next.node = front.node;
-    closed.push_back(next);
   }
-  std::swap(closed, fronts);
+  std::swap(opened, fronts);
   prune();
   for (Front &front : fronts) {
     nodes.push_back({front.node, op});
     front.node = static_cast<int>(nodes.size()) - 1;
   }
   if (op != firstUpdate)
-    fronts.insert(fronts.end(), closed.begin(), closed.end());
+    fronts.insert(fronts.end(), opened.begin(), opened.end());
 }
 
 void StagePlanner::advance(unsigned op) {

@@ -53,12 +53,19 @@ private:
     unsigned begin;
   };
 
+  /// A division's place in the order in which they are compared.
+  struct Rank {
+    double rank;
+    unsigned begin, index;
+  };
+
   void prepare(const FixedForms &forms, const cost::Plan &plan);
   void advance(unsigned op);
   void open(unsigned op);
   bool extend(Front &front, unsigned op) const;
   bool close(Front &front, unsigned op, Front &closed) const;
   void prune();
+  double getRank(const Front &front) const;
   bool isNoWorse(const Front &a, const Front &b) const;
   bool sourcesAgree(unsigned a, unsigned b) const;
   std::optional<double> finish(cost::Plan &plan);
@@ -66,11 +73,15 @@ private:
   const Facts &facts;
   const cost::SearchProblem &problem;
   Line line;
+  /// What a second that waits counts in a rank.
+  double waitPrice;
   //--- Of the plan at hand.
   const FixedForms *forms = nullptr;
   const cost::Plan *current = nullptr;
   StageLimits limits;
-  std::vector<Front> fronts;
+  std::vector<Front> fronts, opened, scratch;
+  std::vector<Rank> order;
+  std::vector<unsigned> keptFronts;
   std::vector<Node> nodes;
   /// Per operator the last one that wants a copy of what it makes, and that
   /// has a choice of sources; the operator itself if there is none.
