@@ -30,7 +30,8 @@ static constexpr llvm::StringLiteral kHelp =
   --start PLAN         starts the search from a plan, and is no worse
   --no-presets         does not start the search from the presets as well
   --recompute          lets the backward pass make cheap values again (views,
-                       elementwise, random masks) instead of holding them
+                       elementwise, random masks, scores of attention) instead
+                       of holding them
   --problem-out FILE   writes the search problem
   --timeline           says how long the schedule takes, with the plan's prices
   --plan-only          writes the plan, to the file of -o, and stops

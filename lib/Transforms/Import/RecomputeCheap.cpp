@@ -15,7 +15,10 @@ using namespace tandem;
 using namespace tandem::nn;
 
 /// An argument this many times smaller than what is made of it is read again
-/// (a scale, a bias); a larger one might have to be gathered again.
+/// (a scale, a bias); a larger one might have to be gathered again. A product
+/// whose operands are all this many times smaller than it is made again: the
+/// scores of attention (Korthikanti et al., 2022, section 5), which are most of
+/// what a long sequence holds and take a small part of the computation.
 static constexpr int64_t kSmall = 8;
 /// Operators in a row that one value is made again of.
 static constexpr unsigned kMaxDepth = 12;
@@ -24,7 +27,8 @@ namespace {
 /// What the backward pass reads of the forward pass is held between them. A
 /// view of what is held anyway, elementwise functions of it, and random masks
 /// (which follow from seed, step and position) are made again instead: in the
-/// kernels that read them, which read no more than before.
+/// kernels that read them, which read no more than before. So are softmax and
+/// products much larger than their operands.
 struct RecomputeCheapPass : StepPass<RecomputeCheapPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RecomputeCheapPass)
   StringRef getArgument() const override { return "tandem-recompute-cheap"; }
@@ -49,10 +53,22 @@ static StringRef getPass(Operation *op) {
 
 static bool isBackward(Operation *op) { return getPass(op) == "backward"; }
 
-/// Views, elementwise operators, draws of random numbers.
+/// Whether a product is much larger than what it is made of.
+static bool isOuter(Operation *op) {
+  int64_t bytes = getBytes(op->getResult(0).getType());
+  return isa<MatmulOp>(op) &&
+         llvm::all_of(op->getOperandTypes(), [&](Type operand) {
+           return getBytes(operand) * kSmall <= bytes;
+         });
+}
+
+/// Views, elementwise operators, draws of random numbers, softmax, and products
+/// that are much larger than their operands.
 static bool isCheap(Operation *op) {
   return op->hasTrait<Broadcasting>() ||
-         isa<ReshapeOp, PermuteOp, ExpandOp, ConvertOp, PhiloxOp>(op);
+         isa<ReshapeOp, PermuteOp, ExpandOp, ConvertOp, PhiloxOp, SoftmaxOp>(
+             op) ||
+         isOuter(op);
 }
 
 /// Whether the backward pass reads the value itself.

@@ -42,3 +42,18 @@ func.func @product(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %g: tensor<4x4xf32>
   %dw = nn.matmul %b, %g {nn.pass = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %y, %dw : tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// Scores of attention are much larger than queries and keys, which are held for
+// their own gradients: they and their softmax are made again.
+// CHECK-LABEL: @scores
+// CHECK-SAME: %[[Q:.*]]: tensor<64x2xf32>, %[[K:.*]]: tensor<2x64xf32>, %[[V:.*]]: tensor<64x2xf32>
+// CHECK-DAG: %[[S:.*]] = nn.matmul {{.*}}nn.pass = "backward"{{.*}} -> tensor<64x64xf32>
+// CHECK-DAG: %[[P:.*]] = nn.softmax %[[S]] {{.*}}nn.pass = "backward"
+// CHECK: nn.softmax_backward {{.*}}%[[P]]
+func.func @scores(%q: tensor<64x2xf32>, %k: tensor<2x64xf32>, %v: tensor<64x2xf32>, %g: tensor<64x64xf32>) -> (tensor<64x2xf32>, tensor<64x64xf32>) {
+  %s = nn.matmul %q, %k {nn.pass = "forward"} : (tensor<64x2xf32>, tensor<2x64xf32>) -> tensor<64x64xf32>
+  %p = nn.softmax %s {dim = 1 : i64, safe = true, nn.pass = "forward"} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %y = nn.matmul %p, %v {nn.pass = "forward"} : (tensor<64x64xf32>, tensor<64x2xf32>) -> tensor<64x2xf32>
+  %ds = nn.softmax_backward %g, %p {dim = 1 : i64, nn.pass = "backward"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %y, %ds : tensor<64x2xf32>, tensor<64x64xf32>
+}
