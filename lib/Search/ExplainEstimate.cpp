@@ -22,6 +22,12 @@ constexpr unsigned kFoldDistance = 4;
 constexpr unsigned kMaxRounds = 4;
 /// Forms of an entry, the best first, for which stages are chosen anew.
 constexpr size_t kMaxRefined = 2;
+/// Operators times forms that `cost` is asked about for one entry: of large
+/// problems those that the relaxed cost likes best.
+constexpr size_t kMaxWork = 60'000, kMinForms = 3;
+/// Problems of more operators keep their stages: new ones take as long as a
+/// search for two dozen entries.
+constexpr size_t kMaxDivided = 2000;
 
 namespace {
 /// Signatures that give an entry another form.
@@ -49,6 +55,7 @@ private:
   bool forceVariable(unsigned variable, unsigned place, const Layout &layout,
                      Forced &forced);
   std::vector<unsigned> force(const FormEntry &entry, const Layout &layout);
+  std::vector<Candidate> getCandidates(const FormEntry &entry);
   std::vector<Layout> getLayouts(const FormEntry &entry) const;
   void refine(const FormEntry &entry, Candidate &candidate, MetPlans &plans);
 
@@ -141,8 +148,8 @@ bool Estimator::forceVariable(unsigned variable, unsigned place,
   return true;
 }
 
-/// The signatures of all operators with the layout forced upon those tensors of
-/// the entry that can have it; empty if none can.
+/// The values of all variables with the layout forced upon those tensors of the
+/// entry that can have it; empty if none can.
 std::vector<unsigned> Estimator::force(const FormEntry &entry,
                                        const Layout &layout) {
   Forced forced{values, std::vector<bool>(graph.variables.size()), false};
@@ -160,10 +167,7 @@ std::vector<unsigned> Estimator::force(const FormEntry &entry,
     return {};
   if (forced.isFar)
     folded.descend(forced.values, kMaxRounds, forced.fixed);
-  std::vector<unsigned> signatures;
-  for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
-    signatures.push_back(forced.values[graph.variableOf[op]]);
-  return signatures;
+  return forced.values;
 }
 
 /// New stages and copies, which may cost less, or fit.
@@ -178,24 +182,48 @@ void Estimator::refine(const FormEntry &entry, Candidate &candidate,
     candidate.totals.peak = std::min(candidate.totals.peak, pool.leastPeak);
 }
 
-void Estimator::find(const FormEntry &entry, MetPlans &plans) {
-  std::vector<Candidate> candidates;
+/// Plans with other forms of the entry, with the plan's own stages.
+std::vector<Candidate> Estimator::getCandidates(const FormEntry &entry) {
+  size_t numOperators = facts.problem.operators.size();
+  std::vector<std::pair<double, std::vector<unsigned>>> forms;
   for (const Layout &layout : getLayouts(entry)) {
-    std::vector<unsigned> signatures = force(entry, layout);
-    if (signatures.empty())
-      continue;
+    std::vector<unsigned> forced = force(entry, layout);
+    if (!forced.empty())
+      forms.emplace_back(0, std::move(forced));
+  }
+  size_t most = std::max(kMinForms, kMaxWork / (numOperators + 1));
+  if (forms.size() > most) {
+    for (auto &[price, forced] : forms)
+      price = folded.getCost(forced);
+    std::stable_sort(
+        forms.begin(), forms.end(),
+        [](const auto &a, const auto &b) { return a.first < b.first; });
+    forms.resize(most);
+  }
+  std::vector<Candidate> candidates;
+  for (const auto &[price, forced] : forms) {
+    std::vector<unsigned> signatures;
+    for (unsigned op = 0; op < numOperators; ++op)
+      signatures.push_back(forced[graph.variableOf[op]]);
     if (std::optional<Plan> plan = adapter.adapt(signatures))
       candidates.push_back(
           {std::move(signatures), describePlan(facts, *plan, table)});
   }
+  return candidates;
+}
+
+void Estimator::find(const FormEntry &entry, MetPlans &plans) {
+  std::vector<Candidate> candidates = getCandidates(entry);
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate &a, const Candidate &b) {
                      if (a.totals.fits != b.totals.fits)
                        return a.totals.fits;
                      return a.totals.seconds < b.totals.seconds;
                    });
+  size_t numRefined =
+      facts.problem.operators.size() <= kMaxDivided ? kMaxRefined : 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (i < kMaxRefined)
+    if (i < numRefined)
       refine(entry, candidates[i], plans);
     plans.add(candidates[i].signatures, candidates[i].totals, entry);
   }
