@@ -42,6 +42,7 @@ private:
   Weights getBestWeights() const;
   double getLeastComputation() const;
   void raiseBound();
+  void raiseByPrices(Weights weights);
   double ascendFolded(const Weights &weights, unsigned maxSweeps);
   double findMemoryPrice();
   double getSlow() const;

@@ -12,8 +12,22 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
+/// Distances that exceed another one by less than this share count as that one
+/// where two levels are looked at together.
+constexpr double kLevelShare = 5e-3;
+
+/// Leaves few levels: a distance counts as the next lower one that is left.
+static void thinOut(std::vector<double> &levels) {
+  double last = -1;
+  std::erase_if(levels, [&](double level) {
+    bool isNear = last > 0 && level < last * (1 + kLevelShare);
+    last = isNear ? last : level;
+    return isNear;
+  });
+}
+
 FactorGraph::FactorGraph(const Facts &facts, ChangeTable &table)
-    : facts(facts), table(table), claims(facts) {
+    : facts(facts), held(facts), table(table), claims(facts) {
   addVariables();
   addFactors();
   double dearest = 0;
@@ -85,7 +99,7 @@ void FactorGraph::addVariables() {
       // Arguments of other shapes may share their signatures.
       for (unsigned tensor : info.results) {
         const Tensor &data = facts.problem.tensors[tensor];
-        key.push_back(isHeld(tensor)
+        key.push_back(held.isHeld(tensor)
                           ? shapes
                                 .try_emplace({data.shape, data.elementBytes},
                                              shapes.size())
@@ -130,6 +144,12 @@ void FactorGraph::addFactors() {
       key.push_back(static_cast<unsigned>(kind.passes.back()));
       factor.variables.push_back(variableOf[use.op]);
     }
+    // Gradients are made behind the forward pass.
+    unsigned numEarly =
+        std::count(kind.passes.begin() + 1, kind.passes.end(), Pass::Forward);
+    if (!mayWait && numEarly < info.uses.size() && held.holdsKept(tensor))
+      kind.numEarly = numEarly;
+    key.push_back(kind.numEarly);
     auto [place, isNew] = kindOf.try_emplace(key, kinds.size());
     if (isNew) {
       kinds.push_back(std::move(kind));
@@ -152,26 +172,6 @@ void FactorGraph::addFactors() {
 // Prices
 //===----------------------------------------------------------------------===//
 
-/// Whether the tensor is alive in its producer's layout where the backward pass
-/// begins.
-bool FactorGraph::crossesPasses(unsigned tensor) const {
-  const TensorFacts &info = facts.tensors[tensor];
-  const std::vector<Operator> &operators = facts.problem.operators;
-  if (operators[info.producer].pass != Pass::Forward ||
-      operators[info.producer].kind == Operator::Kind::Resident)
-    return false;
-  return std::any_of(info.uses.begin(), info.uses.end(),
-                     [&](const TensorUse &use) {
-                       return operators[use.op].pass == Pass::Backward;
-                     });
-}
-
-bool FactorGraph::isHeld(unsigned tensor) const {
-  const Operator &producer =
-      facts.problem.operators[facts.tensors[tensor].producer];
-  return producer.kind == Operator::Kind::Resident || crossesPasses(tensor);
-}
-
 int64_t FactorGraph::getLeastBytes() const {
   int64_t sum = 0;
   for (const Variable &variable : variables) {
@@ -181,8 +181,8 @@ int64_t FactorGraph::getLeastBytes() const {
       for (unsigned op : variable.operators) {
         const Operator &info = facts.problem.operators[op];
         for (unsigned i = 0; i < info.results.size(); ++i)
-          if (isHeld(info.results[i]))
-            bytes += facts.problem.getBytes(
+          if (held.isHeld(info.results[i]))
+            bytes += held.getBytes(
                 info.results[i],
                 facts.problem.getSignatures(op)[value].results[i]);
       }
@@ -205,8 +205,8 @@ double FactorGraph::getOperatorCost(unsigned op,
                      : weights.once * signature.seconds;
   }
   for (unsigned i = 0; i < info.results.size(); ++i)
-    if (isHeld(info.results[i]))
-      price += weights.memory * static_cast<double>(facts.problem.getBytes(
+    if (held.isHeld(info.results[i]))
+      price += weights.memory * static_cast<double>(held.getBytes(
                                     info.results[i], signature.results[i]));
   return price;
 }
@@ -244,6 +244,9 @@ void FactorGraph::setWanted(FactorKind &kind) {
 /// Takes the changes apart; once, whatever the prices.
 void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
   setWanted(kind);
+  for (const Layout &layout : kind.wanted)
+    kind.wantedBytes.push_back(
+        static_cast<double>(facts.problem.getBytes(tensor, layout)));
   auto getParts = [&](const Layout &from, const Layout &to) {
     const ChangeCost &change = table.getCost(tensor, from, to);
     FactorKind::Parts parts;
@@ -375,6 +378,8 @@ void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
   size_t count = kind.wanted.size(), numProduced = kind.sums.size();
   const std::vector<FactorKind::Parts> &between = betweens[kind.between];
   kind.distances.assign(kind.wantedOf.size(), {});
+  kind.isPriced = weights.memory > 0 && kind.numEarly > 0;
+  kind.rows.clear();
   for (Price price : {Price::Usual, Price::Waiting, Price::Serial}) {
     if ((price == Price::Waiting && !mayWait) ||
         (price == Price::Serial && !kind.isClaimed && !kind.isInUpdates) ||
@@ -386,39 +391,100 @@ void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
       for (size_t to = 0; to < count; ++to)
         steps[to * count + from] =
             getDistance(between[from * count + to], price);
-    for (size_t produced = 0; produced < numProduced; ++produced)
-      addRow(kind, produced, mayWait, price,
-             getRow(kind, produced, price, steps));
+    for (size_t produced = 0; produced < numProduced; ++produced) {
+      std::vector<double> row = getRow(kind, produced, price, steps);
+      addRow(kind, produced, mayWait, price, row);
+      if (kind.isPriced && price == Price::Usual)
+        kind.rows.insert(kind.rows.end(), row.begin(), row.end());
+    }
   }
   setLevels(kind);
 }
 
+/// The distinct distances of some users, rising from 0, and the level of each.
+std::vector<double> FactorGraph::addLevels(FactorKind &kind, size_t produced,
+                                           unsigned first, unsigned last) {
+  size_t numProduced = kind.sums.size();
+  std::vector<double> levels{0};
+  for (unsigned user = first; user < last; ++user) {
+    const std::vector<double> &distances = kind.distances[user];
+    size_t size = distances.size() / numProduced;
+    levels.insert(levels.end(), distances.begin() + produced * size,
+                  distances.begin() + (produced + 1) * size);
+  }
+  std::sort(levels.begin(), levels.end());
+  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+  if (kind.isPriced)
+    thinOut(levels);
+  for (unsigned user = first; user < last; ++user) {
+    const std::vector<double> &distances = kind.distances[user];
+    size_t size = distances.size() / numProduced;
+    for (size_t i = produced * size; i < (produced + 1) * size; ++i)
+      kind.levelOf[user][i] =
+          std::upper_bound(levels.begin(), levels.end(), distances[i]) -
+          levels.begin() - 1;
+  }
+  return levels;
+}
+
+/// What levels of early and late users cost together. Either the late ones'
+/// copies are made again, or some copy is kept: it holds its bytes, and makes
+/// the late copies cheaper by no more than it cost itself.
+void FactorGraph::setTotals(FactorKind &kind, size_t produced) {
+  size_t count = kind.wanted.size();
+  std::vector<bool> isEarly(count);
+  for (unsigned user = 0; user < kind.numEarly; ++user)
+    for (unsigned layout : kind.wantedOf[user])
+      isEarly[layout] = true;
+  // What a kept copy saves at most, and its price.
+  std::vector<std::pair<double, double>> kept;
+  for (size_t i = 0; i < count; ++i) {
+    double saved = kind.rows[produced * count + i];
+    if (isEarly[i] && saved > getKeptPrice(kind, i))
+      kept.emplace_back(saved, getKeptPrice(kind, i));
+  }
+  std::sort(kept.begin(), kept.end(), [](const auto &a, const auto &b) {
+    return a.second != b.second ? a.second < b.second : a.first > b.first;
+  });
+  // Of equal prices, and of higher ones, only those that save more.
+  double most = 0;
+  std::erase_if(kept, [&](const auto &entry) {
+    bool isUseless = entry.first <= most;
+    most = std::max(most, entry.first);
+    return isUseless;
+  });
+  std::vector<double> &totals = kind.totals[produced];
+  totals.clear();
+  for (double early : kind.levels[produced])
+    for (double late : kind.lateLevels[produced]) {
+      double total = early + late;
+      for (auto [saved, price] : kept)
+        total = std::min(total,
+                         price + std::max({early, late, early + late - saved}));
+      totals.push_back(total);
+    }
+}
+
 void FactorGraph::setLevels(FactorKind &kind) {
   size_t numProduced = maps[kind.maps[0]].layouts.size();
+  unsigned numUsers = kind.distances.size();
   kind.levels.assign(numProduced, {});
-  kind.levelOf.assign(kind.distances.size(), {});
+  kind.lateLevels.assign(kind.isPriced ? numProduced : 0, {});
+  kind.totals.assign(kind.isPriced ? numProduced : 0, {});
+  kind.levelOf.assign(numUsers, {});
   // With one user distances are compared themselves.
-  if (kind.distances.size() == 1)
+  if (numUsers == 1)
     return;
-  for (unsigned user = 0; user < kind.distances.size(); ++user)
+  for (unsigned user = 0; user < numUsers; ++user)
     kind.levelOf[user].resize(kind.distances[user].size());
   for (size_t from = 0; from < numProduced; ++from) {
-    std::vector<double> &levels = kind.levels[from];
-    levels.push_back(0);
-    for (const std::vector<double> &distances : kind.distances) {
-      size_t size = distances.size() / numProduced;
-      levels.insert(levels.end(), distances.begin() + from * size,
-                    distances.begin() + (from + 1) * size);
+    if (!kind.isPriced) {
+      kind.levels[from] = addLevels(kind, from, 0, numUsers);
+      continue;
     }
-    std::sort(levels.begin(), levels.end());
-    levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
-    for (unsigned user = 0; user < kind.distances.size(); ++user) {
-      size_t size = kind.distances[user].size() / numProduced;
-      for (size_t i = from * size; i < (from + 1) * size; ++i)
-        kind.levelOf[user][i] = std::lower_bound(levels.begin(), levels.end(),
-                                                 kind.distances[user][i]) -
-                                levels.begin();
-    }
+    kind.levels[from] = addLevels(kind, from, 0, kind.numEarly);
+    kind.lateLevels[from] = addLevels(kind, from, kind.numEarly, numUsers);
+    setTotals(kind, from);
   }
 }
 
@@ -434,14 +500,21 @@ double FactorGraph::getChangeCost(const Factor &factor,
   const FactorKind &kind = kinds[factor.kind];
   double price = 0;
   for (unsigned slot = 1; slot < kind.maps.size(); ++slot) {
-    const std::vector<Layout> &wanted = maps[kind.maps[slot]].layouts;
-    bool isFirst = true;
-    for (unsigned other = 1; other < slot && isFirst; ++other)
-      isFirst = maps[kind.maps[other]].layouts[layouts[other]] !=
-                wanted[layouts[slot]];
-    if (isFirst)
-      price +=
-          kind.distances[slot - 1][layouts[0] * wanted.size() + layouts[slot]];
+    unsigned wanted = kind.wantedOf[slot - 1][layouts[slot]];
+    bool isKept = false, isKnown = false;
+    for (unsigned other = 1; other < slot && !isKnown; ++other) {
+      bool isEqual = kind.wantedOf[other - 1][layouts[other]] == wanted;
+      bool isBefore =
+          kind.isPriced && other <= kind.numEarly && slot > kind.numEarly;
+      isKept |= isEqual && isBefore;
+      isKnown = isEqual && !isBefore;
+    }
+    if (isKnown)
+      continue;
+    size_t size = maps[kind.maps[slot]].layouts.size();
+    double distance =
+        kind.distances[slot - 1][layouts[0] * size + layouts[slot]];
+    price += isKept ? std::min(distance, getKeptPrice(kind, wanted)) : distance;
   }
   return price;
 }

@@ -21,6 +21,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEMFACTORS_H
 #define TANDEM_LIB_SEARCH_TANDEMFACTORS_H
 
+#include "TandemHeld.h"
 #include "TandemSerial.h"
 #include "tandem/Cost/Changes.h"
 #include <map>
@@ -92,6 +93,21 @@ struct FactorKind {
   std::vector<std::vector<uint16_t>> levelOf;
   /// Per slot the pass of its user.
   std::vector<cost::Pass> passes;
+
+  //--- Where bytes have a price (docs/rationale/search.md, *Bound*, memory).
+  /// Users in the forward pass of a tensor that others use later, so that
+  /// copies are kept for a price or made again; 0 of other tensors.
+  unsigned numEarly = 0;
+  /// Bytes of a device, per layout in `wanted`.
+  std::vector<double> wantedBytes;
+  /// Per produced layout: distances to all that are wanted, as copies that
+  /// hide where they can.
+  std::vector<double> rows;
+  /// Whether `levels` are those of the first `numEarly` users, `lateLevels`
+  /// those of the others, and `totals[produced][early * late levels + late]`
+  /// what two levels cost together.
+  bool isPriced = false;
+  std::vector<std::vector<double>> lateLevels, totals;
 };
 
 struct Factor {
@@ -118,6 +134,8 @@ public:
   void setWeights(const Weights &weights);
 
   const Facts &facts;
+  /// What memory counts.
+  const HeldTensors held;
   /// In the order of their first operators.
   std::vector<Variable> variables;
   std::vector<unsigned> variableOf; // per operator
@@ -137,10 +155,8 @@ public:
   /// copies are kept. `layouts` holds a slot's layout index.
   double getChangeCost(const Factor &factor, const uint16_t *layouts) const;
 
-  /// Whether the tensor is resident, or alive in its producer's layout where
-  /// the backward pass begins.
-  bool isHeld(unsigned tensor) const;
-  /// Bytes of such tensors, in the smallest layouts that each can have.
+  /// Bytes of the tensors that are held, in the smallest layouts that each can
+  /// have.
   int64_t getLeastBytes() const;
 
 private:
@@ -155,6 +171,12 @@ private:
   void addRow(FactorKind &kind, size_t produced, bool mayWait, Price price,
               const std::vector<double> &row) const;
   void setLevels(FactorKind &kind);
+  std::vector<double> addLevels(FactorKind &kind, size_t produced,
+                                unsigned first, unsigned last);
+  void setTotals(FactorKind &kind, size_t produced);
+  double getKeptPrice(const FactorKind &kind, size_t layout) const {
+    return weights.memory * kind.wantedBytes[layout];
+  }
   void setWanted(FactorKind &kind);
   void setParts(FactorKind &kind, unsigned tensor, unsigned shape);
   double getDistance(const FactorKind::Parts &parts, Price price) const;
@@ -165,7 +187,6 @@ private:
                              Price price,
                              const std::vector<double> &steps) const;
   double getOperatorCost(unsigned op, const cost::Signature &signature) const;
-  bool crossesPasses(unsigned tensor) const;
 
   cost::ChangeTable &table;
   SerialClaims claims;

@@ -85,7 +85,10 @@ void Relaxation::fillLevels(unsigned index, unsigned slot, unsigned produced,
                             std::vector<double> &best) const {
   const Factor &factor = graph.factors[index];
   const FactorKind &kind = graph.kinds[factor.kind];
-  best.assign(kind.levels[produced].size(), kInfinity);
+  best.assign(kind.isPriced && slot > kind.numEarly
+                  ? kind.lateLevels[produced].size()
+                  : kind.levels[produced].size(),
+              kInfinity);
   size_t size = graph.getMap(factor, slot).layouts.size();
   const uint16_t *levelOf = kind.levelOf[slot - 1].data() + produced * size;
   const double *cost = costs.data() + getMessages(index, slot);
@@ -108,18 +111,16 @@ void Relaxation::getMarginals(unsigned index, unsigned slot,
     getPairMarginals(index, slot, result);
     return;
   }
+  if (kind.isPriced) {
+    getPricedMarginals(index, slot, result);
+    return;
+  }
   for (unsigned produced = 0; produced < numProduced; ++produced) {
     double own = slot == 0 ? 0 : costs[getMessages(index, 0) + produced];
     if (own == kInfinity)
       continue;
     levelSums = kind.levels[produced];
-    for (unsigned user = 1; user < factor.variables.size(); ++user) {
-      if (user == slot)
-        continue;
-      fillLevels(index, user, produced, levelBest);
-      for (size_t i = 0; i < levelSums.size(); ++i)
-        levelSums[i] += levelBest[i];
-    }
+    addUsers(index, slot, produced, 1, factor.variables.size(), levelSums);
     // What a level allows, a higher one does as well.
     for (size_t i = levelSums.size() - 1; i-- > 0;)
       levelSums[i] = std::min(levelSums[i], levelSums[i + 1]);
@@ -130,6 +131,54 @@ void Relaxation::getMarginals(unsigned index, unsigned slot,
     const uint16_t *levelOf = kind.levelOf[slot - 1].data() + produced * size;
     for (size_t i = 0; i < size; ++i)
       result[i] = std::min(result[i], own + levelSums[levelOf[i]]);
+  }
+}
+
+/// Adds what the users in some slots cost at least, per level.
+void Relaxation::addUsers(unsigned index, unsigned without, unsigned produced,
+                          unsigned first, unsigned last,
+                          std::vector<double> &sums) {
+  for (unsigned user = first; user < last; ++user) {
+    if (user == without)
+      continue;
+    fillLevels(index, user, produced, levelBest);
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i] += levelBest[i];
+  }
+}
+
+/// The same where early and late users have levels of their own: what both cost
+/// together never falls with either.
+void Relaxation::getPricedMarginals(unsigned index, unsigned slot,
+                                    std::vector<double> &result) {
+  const Factor &factor = graph.factors[index];
+  const FactorKind &kind = graph.kinds[factor.kind];
+  unsigned numUsers = factor.variables.size(), firstLate = kind.numEarly + 1;
+  size_t size = result.size();
+  bool isLate = slot >= firstLate;
+  for (unsigned produced = 0; produced < kind.levels.size(); ++produced) {
+    double own = slot == 0 ? 0 : costs[getMessages(index, 0) + produced];
+    levelSums.assign(kind.levels[produced].size(), 0);
+    lateSums.assign(kind.lateLevels[produced].size(), 0);
+    addUsers(index, slot, produced, 1, firstLate, levelSums);
+    addUsers(index, slot, produced, firstLate, numUsers, lateSums);
+    // Per level of the slot's own group, with the best one of the other.
+    std::vector<double> &best = levelBest;
+    best.assign(isLate ? lateSums.size() : levelSums.size(), kInfinity);
+    const double *total = kind.totals[produced].data();
+    for (size_t i = 0; i < levelSums.size(); ++i)
+      for (size_t j = 0; j < lateSums.size(); ++j, ++total)
+        best[isLate ? j : i] =
+            std::min(best[isLate ? j : i], *total + levelSums[i] + lateSums[j]);
+    for (size_t i = best.size() - 1; i-- > 0;)
+      best[i] = std::min(best[i], best[i + 1]);
+    if (slot == 0) {
+      result[produced] = best[0];
+      continue;
+    }
+    const uint16_t *levelOf = kind.levelOf[slot - 1].data() + produced * size;
+    for (size_t i = 0; i < size; ++i)
+      result[i] = std::min(result[i], own + best[levelOf[i]]);
   }
 }
 

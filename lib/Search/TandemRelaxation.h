@@ -70,6 +70,10 @@ private:
                     std::vector<double> &result);
   void getPairMarginals(unsigned factor, unsigned slot,
                         std::vector<double> &result) const;
+  void getPricedMarginals(unsigned factor, unsigned slot,
+                          std::vector<double> &result);
+  void addUsers(unsigned factor, unsigned without, unsigned produced,
+                unsigned first, unsigned last, std::vector<double> &sums);
   double getLeast(unsigned variable) const;
   void fillLevels(unsigned factor, unsigned slot, unsigned produced,
                   std::vector<double> &best) const;
@@ -97,7 +101,7 @@ private:
   /// Per active variable and slot: 1 / slots of the factor that it stands for.
   std::vector<std::vector<double>> twins;
   std::vector<std::vector<double>> scratch;
-  std::vector<double> levelSums, levelBest, belief;
+  std::vector<double> levelSums, lateSums, levelBest, belief;
 };
 
 } // namespace tandem::search

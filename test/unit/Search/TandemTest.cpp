@@ -9,6 +9,7 @@
 #include "TandemRelaxation.h"
 #include "TandemStages.h"
 #include "Transformer.h"
+#include "Trial.h"
 #include "tandem/Search/Search.h"
 #include "gtest/gtest.h"
 #include <numeric>
@@ -86,7 +87,7 @@ TEST(TandemTest, boundsAreBelowTheOptimum) {
       continue;
     for (auto [first, second] :
          {std::pair(0.0, 0.0), {0.0, 1.0}, {0.5, 0.5}, {0.3, 0.9}, {1.0, 1.0}})
-      for (double memory : {0.0, 1e-10}) {
+      for (double memory : {0.0, 1e-11, 1e-10, 1e-9}) {
         Weights weights = makeWeights(problem, first, second);
         weights.memory = memory;
         graph.setWeights(weights);
@@ -105,6 +106,46 @@ TEST(TandemTest, boundsAreBelowTheOptimum) {
   }
   // They are not trivially so.
   EXPECT_GT(closest, 0.8);
+}
+
+/// Bytes above the limit have a price, kept copies too: no plan that fits costs
+/// less, and often the bound is higher than without.
+TEST(TandemTest, pricesOfMemoryGiveBounds) {
+  unsigned numBinding = 0, numRaised = 0;
+  for (const Trial &trial : getTrials()) {
+    const SearchProblem &problem = trial.problem;
+    if (!trial.limitBinds || problem.getNumStrands() > 2 ||
+        !std::isfinite(trial.optimum))
+      continue;
+    ++numBinding;
+    Facts facts(problem);
+    ChangeTable table(problem);
+    FactorGraph graph(facts, table);
+    // Where there are no strands, nothing hides but what waits.
+    double lambda = problem.getNumStrands() == 1 ? 0 : 0.5;
+    auto getBound = [&](double price) {
+      Weights weights = makeWeights(problem, lambda, lambda);
+      if (lambda == 0) {
+        weights.once = weights.split = weights.sums = weights.hiding = 1;
+        weights.waiting = Interference(problem).beta;
+      }
+      weights.memory = price;
+      graph.setWeights(weights);
+      Relaxation relaxation(graph, getOwn(graph));
+      for (int i = 0; i < 20; ++i)
+        relaxation.sweep();
+      return relaxation.getBound() -
+             price * static_cast<double>(problem.memoryLimit);
+    };
+    double without = getBound(0), most = without;
+    double unit = trial.optimum / static_cast<double>(problem.memoryLimit);
+    for (double share : {0.03, 0.1, 0.3, 1.0, 3.0, 10.0})
+      most = std::max(most, getBound(share * unit));
+    EXPECT_LE(most, trial.optimum * (1 + 1e-9)) << trial.seed;
+    numRaised += most > without * (1 + 1e-3);
+  }
+  EXPECT_GE(numBinding, 50u);
+  EXPECT_GE(numRaised, numBinding / 10);
 }
 
 /// What `bound` minimises is met by its own values, but for claims: with them

@@ -1,0 +1,262 @@
+//===- TandemBound.cpp - what no plan costs less than ---------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Raises the driver's lower bound (docs/rationale/search.md, *Bound*): under
+// the weights that the plans so far suggest, and, where memory is short, under
+// a price of bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TandemDriver.h"
+#include <algorithm>
+#include <numeric>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// Numbers that the sweeps of the folded problem, and of the whole one, may
+/// look at for a bound.
+constexpr uint64_t kFoldedWork = 2'000'000'000, kBoundWork = 4'000'000'000;
+/// Sweeps that raise the bound by less than this share are too many.
+constexpr double kSlow = 1e-3;
+/// Problems of more operators are large.
+constexpr unsigned kManyOperators = 2000;
+/// Prices of memory that are tried, and sweeps for each of them.
+constexpr unsigned kMemoryRounds = 5, kPriceSweeps = 16;
+/// Sweeps of the folded problem, and then of the whole one, for a bound.
+constexpr unsigned kMaxSweeps = 80, kMaxWholeSweeps = 24;
+/// Weights that are tried for the bound.
+constexpr unsigned kMaxBounds = 5;
+//===----------------------------------------------------------------------===//
+// Weights
+//===----------------------------------------------------------------------===//
+
+/// Weights whose relaxed cost bounds every plan (docs/rationale/search.md,
+/// *Bound*): lambda is the weight of the arm of a slot's maximum in which
+/// computation is the longer side, in the first slots of stages and in the
+/// second ones; the others lie between.
+Weights Driver::getWeights(double first, double second) const {
+  Interference interference(problem);
+  double beta = interference.beta, gamma = interference.gamma;
+  auto getComputation = [&](double lambda) {
+    return std::min(1.0, lambda + (1 - lambda) * gamma);
+  };
+  auto getCollective = [&](double lambda) {
+    return std::min(1.0, 1 - lambda + lambda * beta);
+  };
+  // Of the largest sum over the queues each one is an equal share.
+  double share = 1.0 / std::max(1u, problem.getNumQueues());
+  double k = static_cast<double>(facts.numStrands);
+  double other = (first + second) / 2;
+  Weights weights;
+  weights.isBound = true;
+  weights.joined = share;
+  if (facts.numStrands == 1) {
+    // Every slot is serial; only what waits is hidden.
+    weights.collectiveOnce = weights.collectiveSplit = share;
+    weights.waiting = share * beta;
+    return weights;
+  }
+  weights.once = getComputation(second);
+  weights.sums = getComputation(first);
+  weights.split = (getComputation(first) + getComputation(second) +
+                   (k - 2) * getComputation(other)) /
+                  k;
+  weights.hiding = (interference.gamma + getComputation(second) +
+                    (k - 2) * getComputation(other)) /
+                   k;
+  weights.serial = share;
+  weights.collectiveOnce = share * getCollective(first);
+  weights.collectiveSplit = share *
+                            (getCollective(first) + getCollective(second) +
+                             (k - 2) * getCollective(other)) /
+                            k;
+  weights.waiting = share * getCollective(second);
+  return weights;
+}
+
+static double getPrice(const Weights &weights, const PlanTotals &totals) {
+  return weights.once * totals.once + weights.split * totals.split +
+         weights.collectiveOnce * totals.collectiveOnce +
+         weights.collectiveSplit * totals.collectiveSplit +
+         weights.joined * totals.joined + weights.waiting * totals.waiting;
+}
+
+/// The bound's weights under which the plans so far cost the most.
+Weights Driver::getBestWeights() const {
+  Weights best = getWeights(1, 1);
+  double bestBound = -kInfinity;
+  constexpr int kSteps = 20;
+  // The first weight is no larger than the second one: the distances of
+  // `FactorGraph` rest on it.
+  for (int second = 0; second <= kSteps; ++second)
+    for (int first = 0; first <= second; ++first) {
+      Weights weights =
+          getWeights(double(first) / kSteps, double(second) / kSteps);
+      double least = kInfinity;
+      for (const PlanTotals &totals : pool.totals)
+        least = std::min(least, getPrice(weights, totals));
+      if (least >= bestBound) {
+        best = weights;
+        bestBound = least;
+      }
+    }
+  return best;
+}
+
+//===----------------------------------------------------------------------===//
+// Bound
+//===----------------------------------------------------------------------===//
+
+/// Small problems can afford slow sweeps.
+double Driver::getSlow() const {
+  return problem.operators.size() > kManyOperators ? kSlow : 1e-6;
+}
+
+/// Raises the folded bound until that becomes slow; returns it.
+double Driver::ascendFolded(const Weights &weights, unsigned maxSweeps) {
+  graph.setWeights(weights);
+  folded.reset();
+  unsigned sweeps = getNumSweeps(kFoldedWork, folded, 6, maxSweeps);
+  double value = -kInfinity;
+  for (unsigned i = 0; i < sweeps; ++i) {
+    folded.sweep();
+    if (i % 8 != 7)
+      continue;
+    double now = folded.getBound();
+    if (now - value < getSlow() * std::abs(now) || !proceeds(0.7))
+      return std::max(now, value);
+    value = now;
+  }
+  return folded.getBound();
+}
+
+/// Raises the bound of the whole problem from where the folded one is.
+void Driver::bound(const Weights &weights) {
+  std::vector<unsigned> values = folded.round();
+  folded.descend(values, 4);
+  pool.offer(getSignatures(values));
+  std::vector<unsigned> own(graph.variables.size());
+  std::iota(own.begin(), own.end(), 0);
+  Relaxation whole(graph, own);
+  whole.adopt(folded);
+  // No bound can be higher than the relaxed cost of some values.
+  double goal = whole.getCost(values), before = -kInfinity;
+  double held = weights.memory > 0
+                    ? weights.memory * static_cast<double>(problem.memoryLimit)
+                    : 0;
+  // Who names a gap is ready to wait for it.
+  double slow = options.gap > 0 ? 1e-5 : 0.5 * getSlow();
+  unsigned sweeps = getNumSweeps(kBoundWork, whole, 1, kMaxWholeSweeps);
+  if (options.gap > 0)
+    sweeps *= 8;
+  for (unsigned i = 0; i < sweeps; ++i) {
+    whole.sweep();
+    double value = whole.getBound() - 1e-13 * graph.forbidden;
+    lowerBound = std::max(lowerBound, value - held);
+    if (!proceeds(0.8) || isClosed() || value - before < slow * goal ||
+        goal - value < 1e-6 * goal)
+      return;
+    before = value;
+  }
+}
+
+/// Every second of computation lies in a slot that is no shorter: a bound for
+/// searches that end before a better one is known.
+double Driver::getLeastComputation() const {
+  double sum = 0;
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    if (facts.isArgument(op))
+      continue;
+    double least = kInfinity;
+    for (const Signature &signature : problem.getSignatures(op)) {
+      double strands = facts.isPerStrand(signature)
+                           ? static_cast<double>(facts.numStrands)
+                           : 1;
+      least = std::min(least, strands * signature.seconds);
+    }
+    sum += least;
+  }
+  return sum;
+}
+
+/// The price of a byte that lifts the bound most: it is concave in the price.
+double Driver::findMemoryPrice() {
+  double limit = static_cast<double>(problem.memoryLimit);
+  Weights weights = getWeights(1, 1);
+  double bestPrice = 0, best = ascendFolded(weights, kPriceSweeps);
+  auto tryPrice = [&](double price) {
+    weights.memory = price;
+    double value = ascendFolded(weights, kPriceSweeps) - price * limit;
+    if (value <= best)
+      return false;
+    best = value;
+    bestPrice = price;
+    return true;
+  };
+  double price = memoryPrice, factor = 2;
+  for (unsigned i = 0; i < kMemoryRounds && !isStopped; ++i) {
+    bool isHigher = tryPrice(price);
+    if (!isHigher && i == 1) {
+      // The first step went the wrong way.
+      factor = 0.5;
+      price = memoryPrice;
+    } else if (!isHigher) {
+      // The first price was too high, or the best one is passed.
+      if (bestPrice > 0)
+        break;
+      factor = 0.25;
+    }
+    price *= factor;
+  }
+  // Between the prices that were tried.
+  price = bestPrice;
+  for (double step : {0.7, 1.4})
+    if (bestPrice > 0 && bestPrice == price && !isStopped)
+      tryPrice(step * price);
+  return bestPrice;
+}
+
+/// The best price of the whole problem is near that of the folded one.
+void Driver::raiseByPrices(Weights weights) {
+  double price = weights.memory;
+  for (double factor : {0.84, 1.19})
+    for (double step = factor; !isStopped && !isClosed(); step *= factor) {
+      double before = lowerBound;
+      weights.memory = step * price;
+      ascendFolded(weights, kMaxSweeps);
+      bound(weights);
+      if (lowerBound <= before)
+        break;
+    }
+}
+
+/// In large problems other weights are followed only where the folded bound
+/// says that they lead higher.
+void Driver::raiseBound() {
+  Weights weights = getWeights(1, 1);
+  double price = memoryPrice > 0 && !isClosed() ? findMemoryPrice() : 0;
+  bool isLarge = problem.operators.size() > kManyOperators;
+  double best = -kInfinity;
+  for (unsigned i = 0; i < kMaxBounds && !isClosed() && !isStopped; ++i) {
+    weights.memory = price;
+    double before = lowerBound;
+    double held = price * static_cast<double>(problem.memoryLimit);
+    double value = ascendFolded(weights, kMaxSweeps) - held;
+    if (isLarge && i > 0 && value < best * (1 + kSlow))
+      return;
+    best = std::max(best, value);
+    bound(weights);
+    if (facts.numStrands == 1 && options.gap > 0 && price > 0)
+      raiseByPrices(weights);
+    if (facts.numStrands == 1 ||
+        (i > 1 && lowerBound - before < kSlow * lowerBound))
+      return;
+    weights = getBestWeights();
+  }
+}
