@@ -57,9 +57,11 @@ Weights Driver::getWeights(double first, double second) const {
   weights.isBound = true;
   weights.joined = share;
   if (facts.numStrands == 1) {
-    // Every slot is serial; only what waits is hidden.
+    // Every slot is serial; only what waits is hidden, beside no more
+    // computation than makes room for it.
+    weights.once = weights.split = weights.sums = getComputation(second);
     weights.collectiveOnce = weights.collectiveSplit = share;
-    weights.waiting = share * beta;
+    weights.waiting = share * getCollective(second);
     return weights;
   }
   weights.once = getComputation(second);
@@ -254,9 +256,13 @@ void Driver::raiseBound() {
     bound(weights);
     if (facts.numStrands == 1 && options.gap > 0 && price > 0)
       raiseByPrices(weights);
-    if (facts.numStrands == 1 ||
-        (i > 1 && lowerBound - before < kSlow * lowerBound))
+    if (i > 1 && lowerBound - before < kSlow * lowerBound)
       return;
-    weights = getBestWeights();
+    Weights next = getBestWeights();
+    bool isNew = next.once != weights.once || next.sums != weights.sums ||
+                 next.waiting != weights.waiting;
+    if (!isNew && facts.numStrands == 1)
+      return;
+    weights = next;
   }
 }

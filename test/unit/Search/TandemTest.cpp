@@ -46,7 +46,7 @@ static std::vector<unsigned> getOwn(const FactorGraph &graph) {
   return own;
 }
 
-/// The weights of docs/rationale/search.md, *Bound*, for two strands.
+/// The weights of docs/rationale/search.md, *Bound*, for up to two strands.
 static Weights makeWeights(const SearchProblem &problem, double first,
                            double second) {
   Interference interference(problem);
@@ -67,6 +67,11 @@ static Weights makeWeights(const SearchProblem &problem, double first,
   weights.collectiveSplit = (getCollective(first) + getCollective(second)) / 2;
   weights.joined = 1 / queues;
   weights.waiting = getCollective(second);
+  if (problem.getNumStrands() == 1) {
+    // Only what waits is hidden.
+    weights.split = weights.sums = weights.once;
+    weights.collectiveOnce = weights.collectiveSplit = 1 / queues;
+  }
   // Claims are checked with the others.
   weights.serial = 1 / queues;
   weights.hiding = (gamma + getComputation(second)) / 2;
@@ -121,14 +126,9 @@ TEST(TandemTest, pricesOfMemoryGiveBounds) {
     Facts facts(problem);
     ChangeTable table(problem);
     FactorGraph graph(facts, table);
-    // Where there are no strands, nothing hides but what waits.
-    double lambda = problem.getNumStrands() == 1 ? 0 : 0.5;
+    double lambda = problem.getNumStrands() == 1 ? 1 : 0.5;
     auto getBound = [&](double price) {
       Weights weights = makeWeights(problem, lambda, lambda);
-      if (lambda == 0) {
-        weights.once = weights.split = weights.sums = weights.hiding = 1;
-        weights.waiting = Interference(problem).beta;
-      }
       weights.memory = price;
       graph.setWeights(weights);
       Relaxation relaxation(graph, getOwn(graph));
