@@ -25,24 +25,29 @@ SumDual::SumDual(const SumModel &model, const SumPrices &prices)
     std::vector<std::vector<double>> &own = costs.emplace_back();
     for (const std::vector<SumRoles> &roles : factor.roles)
       own.emplace_back(roles.size());
-    std::vector<double> &all = entries.emplace_back();
-    all.resize(model.tables[factor.table].made.size());
-    for (size_t j = 0; j < all.size(); ++j)
-      all[j] = model.getEntry(prices, i, j);
+    const std::optional<SumChain> &chain = model.tables[factor.table].chain;
+    entries.push_back(chain ? std::vector<double>()
+                            : model.getEntries(prices, i));
+    chains.emplace_back();
+    if (chain)
+      chains.back().emplace(*chain, model.getWaitingPrice(prices, i));
   }
 }
 
-void SumDual::adopt(const SumDual &other) {
+std::vector<double> SumDual::getMessages() const {
+  std::vector<double> messages(model.numOrigins);
   for (unsigned i = 0; i < costs.size(); ++i)
-    for (unsigned slot = 0; slot < costs[i].size(); ++slot) {
-      const std::vector<SumRoles> &roles = model.factors[i].roles[slot];
-      const std::vector<SumRoles> &all = other.model.factors[i].roles[slot];
-      for (unsigned j = 0; j < roles.size(); ++j) {
-        size_t place =
-            std::find(all.begin(), all.end(), roles[j]) - all.begin();
-        costs[i][slot][j] = other.costs[i][slot][place];
-      }
-    }
+    for (unsigned slot = 0; slot < costs[i].size(); ++slot)
+      for (unsigned j = 0; j < costs[i][slot].size(); ++j)
+        messages[model.factors[i].origins[slot][j]] = costs[i][slot][j];
+  return messages;
+}
+
+void SumDual::setMessages(const std::vector<double> &messages) {
+  for (unsigned i = 0; i < costs.size(); ++i)
+    for (unsigned slot = 0; slot < costs[i].size(); ++slot)
+      for (unsigned j = 0; j < costs[i][slot].size(); ++j)
+        costs[i][slot][j] = messages[model.factors[i].origins[slot][j]];
 }
 
 //===----------------------------------------------------------------------===//
@@ -53,6 +58,10 @@ void SumDual::getMarginals(unsigned index, unsigned slot,
                            const std::vector<std::vector<double>> &offers,
                            std::vector<double> &result) const {
   const SumTable &data = model.tables[model.factors[index].table];
+  if (chains[index]) {
+    chains[index]->get(slot, offers, result);
+    return;
+  }
   unsigned last = data.sizes.size() - 1;
   size_t size = data.made.size();
   const double *from = entries[index].data();
@@ -140,8 +149,7 @@ void SumDual::sweep() {
 uint64_t SumDual::getWork() const {
   uint64_t work = 0;
   for (const SumFactor &factor : model.factors)
-    work +=
-        4 * factor.variables.size() * model.tables[factor.table].made.size();
+    work += 2 * factor.variables.size() * model.tables[factor.table].getSize();
   return work;
 }
 
@@ -154,10 +162,10 @@ double SumDual::getUnary(unsigned index, unsigned value) const {
 
 std::vector<double> SumDual::getTable(unsigned index) const {
   const SumTable &data = model.tables[model.factors[index].table];
-  std::vector<double> result(data.made.size());
+  std::vector<double> result =
+      chains[index] ? chains[index]->getEntries() : entries[index];
   std::vector<unsigned> place(data.sizes.size());
   for (size_t i = 0; i < result.size(); ++i) {
-    result[i] = entries[index][i];
     for (unsigned slot = 0; slot < place.size(); ++slot)
       result[i] += costs[index][slot][place[slot]];
     for (unsigned slot = place.size(); slot-- > 0;) {
@@ -172,15 +180,11 @@ std::vector<double> SumDual::getTable(unsigned index) const {
 double SumDual::getEntry(unsigned index,
                          const std::vector<unsigned> &choice) const {
   const SumFactor &factor = model.factors[index];
-  const SumTable &data = model.tables[factor.table];
-  uint64_t place = 0;
-  double sum = 0;
-  for (unsigned slot = 0; slot < factor.variables.size(); ++slot) {
-    unsigned role = factor.roleOf[slot][choice[factor.variables[slot]]];
-    place = place * data.sizes[slot] + role;
-    sum += costs[index][slot][role];
-  }
-  return sum + entries[index][place];
+  double sum = model.getFactorCost(prices, index, choice);
+  for (unsigned slot = 0; slot < factor.variables.size(); ++slot)
+    sum +=
+        costs[index][slot][factor.roleOf[slot][choice[factor.variables[slot]]]];
+  return sum;
 }
 
 double SumDual::getBound() {

@@ -32,8 +32,9 @@ public:
   std::vector<unsigned> round() const;
   /// Per variable and value, no choice with it costs less.
   std::vector<std::vector<double>> getLeast();
-  /// Takes over the messages of a model with more values.
-  void adopt(const SumDual &other);
+  /// Messages by role of the model of all values, to begin from elsewhere.
+  std::vector<double> getMessages() const;
+  void setMessages(const std::vector<double> &messages);
 
   /// What a value, or an entry of a factor's table, costs now.
   double getUnary(unsigned variable, unsigned value) const;
@@ -52,7 +53,9 @@ private:
                     std::vector<double> &result) const;
 
   std::vector<std::vector<double>> unaries; // per variable
-  std::vector<std::vector<double>> entries; // per factor
+  /// Per factor: its entries, or its chain.
+  std::vector<std::vector<double>> entries;
+  std::vector<std::optional<ChainMarginals>> chains;
   /// Per factor, slot and role: what went from the factor to the variable, with
   /// its sign turned.
   std::vector<std::vector<std::vector<double>>> costs;

@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TandemSumSearch.h"
+#include "TandemSumMean.h"
 #include <algorithm>
 
 using namespace tandem::search;

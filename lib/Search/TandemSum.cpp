@@ -14,6 +14,10 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// Slots of the factors that become chains where these have so much less steps
+/// than there are combinations.
+constexpr unsigned kMinChain = 3;
+constexpr double kChainGain = 2;
 
 bool SumModel::isSum(const Facts &facts) {
   if (facts.problem.getNumQueues() > 1)
@@ -28,24 +32,109 @@ bool SumModel::isSum(const Facts &facts) {
                       });
 }
 
-SumModel::SumModel(const Facts &facts, ChangeTable &table, uint64_t maxEntries,
-                   const std::vector<std::vector<unsigned>> &values)
+SumModel::SumModel(const Facts &facts, ChangeTable &table, uint64_t maxEntries)
     : facts(facts), changes(table), variableOf(facts.problem.operators.size()),
       maxEntries(maxEntries) {
   Interference interference(facts.problem);
   beta = interference.beta;
   gamma = interference.beta < 1 ? interference.gamma : 1;
-  addVariables(values);
+  addVariables();
   for (unsigned tensor = 0; tensor < facts.tensors.size() && complete; ++tensor)
     if (!facts.tensors[tensor].uses.empty())
       complete = addFactor(tensor);
 }
 
 //===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+SumModel::SumModel(const SumModel &other,
+                   const std::vector<std::vector<unsigned>> &values)
+    : facts(other.facts), numOrigins(other.numOrigins),
+      forbidden(other.forbidden), changes(other.changes),
+      variableOf(other.variableOf), maxEntries(other.maxEntries),
+      beta(other.beta), gamma(other.gamma) {
+  for (unsigned i = 0; i < values.size(); ++i) {
+    variables.push_back(other.variables[i]);
+    variables.back().values = values[i];
+  }
+  std::map<std::vector<unsigned>, unsigned> known;
+  for (unsigned i = 0; i < other.factors.size(); ++i)
+    restrictFactor(other, i, known);
+}
+
+void SumModel::restrictFactor(
+    const SumModel &other, unsigned index,
+    std::map<std::vector<unsigned>, unsigned> &known) {
+  const SumFactor &before = other.factors[index];
+  SumFactor factor;
+  factor.tensor = before.tensor;
+  factor.variables = before.variables;
+  std::vector<std::vector<unsigned>> kept;
+  std::vector<unsigned> key = {before.table};
+  for (unsigned slot = 0; slot < before.variables.size(); ++slot) {
+    unsigned variable = before.variables[slot];
+    const std::vector<unsigned> &all = other.variables[variable].values;
+    std::vector<unsigned> &own = kept.emplace_back();
+    std::vector<unsigned> numberOf(before.roles[slot].size(), ~0u);
+    factor.roles.emplace_back();
+    factor.roleOf.emplace_back();
+    factor.origins.emplace_back();
+    size_t place = 0;
+    for (unsigned value : variables[variable].values) {
+      while (all[place] != value)
+        ++place;
+      unsigned role = before.roleOf[slot][place];
+      if (numberOf[role] == ~0u) {
+        numberOf[role] = own.size();
+        own.push_back(role);
+        factor.roles[slot].push_back(before.roles[slot][role]);
+        factor.origins[slot].push_back(before.origins[slot][role]);
+      }
+      factor.roleOf[slot].push_back(numberOf[role]);
+    }
+    key.insert(key.end(), own.begin(), own.end());
+    key.push_back(~0u);
+  }
+  auto [entry, isNew] = known.try_emplace(std::move(key), tables.size());
+  if (isNew)
+    tables.push_back(other.tables[before.table].restrict(kept));
+  factor.table = entry->second;
+  factors.push_back(std::move(factor));
+}
+
+SumTable
+    SumTable::restrict(const std::vector<std::vector<unsigned>> &kept) const {
+  SumTable result;
+  result.waits = waits;
+  for (const std::vector<unsigned> &roles : kept)
+    result.sizes.push_back(roles.size());
+  if (chain) {
+    result.chain = chain->restrict(kept);
+    return result;
+  }
+  std::vector<uint64_t> places = {0}, next;
+  for (size_t slot = 0; slot < kept.size(); ++slot) {
+    next.clear();
+    for (uint64_t place : places)
+      for (unsigned role : kept[slot])
+        next.push_back(place * sizes[slot] + role);
+    places.swap(next);
+  }
+  result.made.reserve(places.size());
+  for (uint64_t place : places)
+    result.made.push_back(made[place]);
+  if (waits)
+    for (uint64_t place : places)
+      result.waiting.push_back(waiting[place]);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
 // Structure
 //===----------------------------------------------------------------------===//
 
-void SumModel::addVariables(const std::vector<std::vector<unsigned>> &values) {
+void SumModel::addVariables() {
   double dearest = 0;
   for (unsigned op = 0; op < variableOf.size(); ++op) {
     const SignatureSet &signatures = facts.problem.getSignatures(op);
@@ -61,11 +150,8 @@ void SumModel::addVariables(const std::vector<std::vector<unsigned>> &values) {
     variableOf[op] = variables.size();
     SumVariable &variable = variables.emplace_back();
     variable.operators = {op};
-    if (!values.empty())
-      variable.values = values[variableOf[op]];
-    else
-      for (unsigned i = 0; i < signatures.size(); ++i)
-        variable.values.push_back(i);
+    for (unsigned i = 0; i < signatures.size(); ++i)
+      variable.values.push_back(i);
   }
   forbidden = 1 + 100 * dearest;
 }
@@ -114,6 +200,9 @@ std::vector<SumModel::Role> SumModel::addSlots(SumFactor &factor) {
         roles.push_back(std::move(own));
       indices.push_back(entry->second);
     }
+    std::vector<unsigned> &origins = factor.origins.emplace_back();
+    for (unsigned i = 0; i < roles.size(); ++i)
+      origins.push_back(numOrigins++);
   }
   return order;
 }
@@ -150,19 +239,9 @@ bool SumModel::addFactor(unsigned tensor) {
 // Tables
 //===----------------------------------------------------------------------===//
 
-bool SumModel::fillTable(const SumFactor &factor,
-                         const std::vector<Role> &order) {
-  SumTable &table = tables.emplace_back();
-  uint64_t size = 1;
-  for (const std::vector<SumRoles> &roles : factor.roles) {
-    table.sizes.push_back(roles.size());
-    size *= roles.size();
-    if (numEntries + size > maxEntries)
-      return false;
-  }
-  numEntries += size;
-  // Layouts by number, and seconds between them.
-  std::map<Layout, unsigned> numberOf;
+/// Layouts by number, and seconds between them.
+void SumModel::fillDistances(const SumFactor &factor,
+                             std::map<Layout, unsigned> &numberOf) {
   std::vector<Layout> layouts;
   for (const std::vector<SumRoles> &roles : factor.roles)
     for (const SumRoles &own : roles)
@@ -179,10 +258,59 @@ bool SumModel::fillTable(const SumFactor &factor,
                               ? change.getTotal(facts.numStrands)
                               : forbidden);
     }
-  bool waits = std::any_of(order.begin(), order.end(),
-                           [](const Role &role) { return role.mayWait; });
+}
+
+/// False if the slots' users do not come one after the other, or if there would
+/// be too many steps.
+bool SumModel::fillChain(SumTable &table, const SumFactor &factor,
+                         const std::vector<Role> &order, uint64_t maxSteps,
+                         std::map<Layout, unsigned> &numberOf) const {
+  auto isBefore = [](const Role &a, const Role &b) { return a.slot < b.slot; };
+  if (numLayouts > 64 || factor.roles.size() < kMinChain ||
+      !std::is_sorted(order.begin(), order.end(), isBefore))
+    return false;
+  std::vector<SumChain::Slot> slots;
+  for (const std::vector<SumRoles> &roles : factor.roles) {
+    SumChain::Slot &slot = slots.emplace_back();
+    for (const SumRoles &own : roles) {
+      std::vector<unsigned> &numbers = slot.roles.emplace_back();
+      for (const Layout &layout : own)
+        numbers.push_back(numberOf[layout]);
+    }
+  }
+  for (const Role &role : order)
+    slots[role.slot].mayWait.push_back(role.mayWait);
+  SumChain chain;
+  if (!chain.fill(slots, distances, numLayouts, forbidden, maxSteps))
+    return false;
+  table.chain = std::move(chain);
+  return true;
+}
+
+bool SumModel::fillTable(const SumFactor &factor,
+                         const std::vector<Role> &order) {
+  SumTable &table = tables.emplace_back();
+  double combinations = 1;
+  for (const std::vector<SumRoles> &roles : factor.roles) {
+    table.sizes.push_back(roles.size());
+    combinations *= static_cast<double>(roles.size());
+  }
+  table.waits = std::any_of(order.begin(), order.end(),
+                            [](const Role &role) { return role.mayWait; });
+  std::map<Layout, unsigned> numberOf;
+  fillDistances(factor, numberOf);
+  double left = static_cast<double>(maxEntries - numEntries);
+  uint64_t maxSteps = std::min(combinations / kChainGain, left);
+  if (fillChain(table, factor, order, maxSteps, numberOf)) {
+    numEntries += table.getSize();
+    return true;
+  }
+  if (combinations > left)
+    return false;
+  uint64_t size = combinations;
+  numEntries += size;
   table.made.reserve(size);
-  if (waits)
+  if (table.waits)
     table.waiting.reserve(size);
   std::vector<unsigned> place(table.sizes.size()), chosen(order.size()), copies;
   for (uint64_t entry = 0; entry < size; ++entry) {
@@ -219,18 +347,18 @@ void SumModel::addEntry(SumTable &table, const std::vector<unsigned> &layouts,
     copies.push_back(wanted);
   }
   table.made.push_back(std::min(made, forbidden));
-  if (table.waiting.capacity() > 0)
+  if (table.waits)
     table.waiting.push_back(waiting);
 }
 
-uint64_t SumModel::getEntryOf(const SumFactor &factor,
-                              const std::vector<unsigned> &choice) const {
-  const SumTable &table = tables[factor.table];
+std::pair<double, double>
+SumTable::getSeconds(const std::vector<unsigned> &roles) const {
+  if (chain)
+    return chain->getSeconds(roles);
   uint64_t entry = 0;
-  for (unsigned slot = 0; slot < factor.variables.size(); ++slot)
-    entry = entry * table.sizes[slot] +
-            factor.roleOf[slot][choice[factor.variables[slot]]];
-  return entry;
+  for (size_t slot = 0; slot < roles.size(); ++slot)
+    entry = entry * sizes[slot] + roles[slot];
+  return {made[entry], waits ? waiting[entry] : 0};
 }
 
 //===----------------------------------------------------------------------===//
@@ -245,6 +373,22 @@ SumPrices SumModel::getPrices(unsigned t) const {
     prices.waiting.push_back(op >= t ? 1 : beta);
   }
   return prices;
+}
+
+SumPrices SumModel::getMean(const SumMean &mean) const {
+  SumPrices sum;
+  sum.computation.assign(variableOf.size(), 0);
+  sum.waiting.assign(variableOf.size(), 0);
+  for (size_t i = 0; i < mean.thresholds.size(); ++i) {
+    if (mean.weights[i] == 0)
+      continue;
+    SumPrices prices = getPrices(mean.thresholds[i]);
+    for (unsigned op = 0; op < variableOf.size(); ++op) {
+      sum.computation[op] += mean.weights[i] * prices.computation[op];
+      sum.waiting[op] += mean.weights[i] * prices.waiting[op];
+    }
+  }
+  return sum;
 }
 
 double SumModel::getUnary(const SumPrices &prices, unsigned variable,
@@ -264,36 +408,74 @@ double SumModel::getCost(const SumPrices &prices,
   for (unsigned i = 0; i < variables.size(); ++i)
     sum += getUnary(prices, i, choice[i]);
   for (unsigned i = 0; i < factors.size(); ++i)
-    sum += getEntry(prices, i, getEntryOf(factors[i], choice));
+    sum += getFactorCost(prices, i, choice);
   return sum;
 }
 
-unsigned SumModel::getWorst(const std::vector<unsigned> &choice) const {
+std::pair<double, double>
+SumModel::getFactorSeconds(unsigned index,
+                           const std::vector<unsigned> &choice) const {
+  const SumFactor &factor = factors[index];
+  std::vector<unsigned> roles;
+  for (unsigned slot = 0; slot < factor.variables.size(); ++slot)
+    roles.push_back(factor.roleOf[slot][choice[factor.variables[slot]]]);
+  return tables[factor.table].getSeconds(roles);
+}
+
+double SumModel::getFactorCost(const SumPrices &prices, unsigned factor,
+                               const std::vector<unsigned> &choice) const {
+  auto [made, waiting] = getFactorSeconds(factor, choice);
+  return made + getWaitingPrice(prices, factor) * waiting;
+}
+
+std::vector<double> SumModel::getEntries(const SumPrices &prices,
+                                         unsigned factor) const {
+  const SumTable &table = tables[factors[factor].table];
+  double price = getWaitingPrice(prices, factor);
+  if (table.chain)
+    return ChainMarginals(*table.chain, price).getEntries();
+  std::vector<double> result = table.made;
+  for (size_t i = 0; i < table.waiting.size(); ++i)
+    result[i] += price * table.waiting[i];
+  return result;
+}
+
+SumChoice SumModel::getSums(const std::vector<unsigned> &choice) const {
   unsigned numOperators = variableOf.size();
+  SumChoice result;
   std::vector<double> waiting(numOperators), room(numOperators);
-  for (const SumFactor &factor : factors)
-    if (const SumTable &table = tables[factor.table]; !table.waiting.empty())
-      waiting[facts.tensors[factor.tensor].producer] +=
-          table.waiting[getEntryOf(factor, choice)];
-  for (unsigned i = 0; i < variables.size(); ++i)
-    for (unsigned op : variables[i].operators)
-      if (!facts.isArgument(op) &&
-          facts.problem.operators[op].pass != Pass::Update)
-        room[op] =
-            facts.problem.getSignatures(op)[variables[i].values[choice[i]]]
-                .seconds;
+  double sum = 0;
+  for (unsigned i = 0; i < factors.size(); ++i) {
+    auto [made, waits] = getFactorSeconds(i, choice);
+    waiting[facts.tensors[factors[i].tensor].producer] += waits;
+    sum += made + beta * waits;
+  }
+  for (unsigned i = 0; i < variables.size(); ++i) {
+    unsigned signature = variables[i].values[choice[i]];
+    result.signatures.push_back(signature);
+    for (unsigned op : variables[i].operators) {
+      if (facts.isArgument(op))
+        continue;
+      double seconds = facts.problem.getSignatures(op)[signature].seconds;
+      sum += seconds;
+      if (facts.problem.operators[op].pass != Pass::Update)
+        room[op] = seconds;
+    }
+  }
   // What waits beyond the room behind t: (1 - beta) W(t) - (1 - gamma) P(t).
-  unsigned worst = numOperators;
+  result.sums.assign(numOperators + 1, sum);
+  result.worst = numOperators;
   double left = 0, most = 0;
   for (unsigned t = numOperators; t-- > 0;) {
     left += (1 - beta) * waiting[t];
+    result.sums[t] += left;
     if (waiting[t] > 0 && left > most) {
       most = left;
-      worst = t;
+      result.worst = t;
     }
     left -= (1 - gamma) * room[t];
   }
-  return worst;
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -366,7 +548,7 @@ void SumModel::addCopies(Plan &plan, unsigned index) const {
         plan.kept.push_back({factor.tensor, copy.layout, pass});
 }
 
-Plan SumModel::getPlan(const std::vector<unsigned> &choice) {
+Plan SumModel::getPlan(const std::vector<unsigned> &choice) const {
   Plan plan;
   for (unsigned op = 0; op < variableOf.size(); ++op) {
     unsigned variable = variableOf[op];

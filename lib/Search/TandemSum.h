@@ -30,6 +30,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEMSUM_H
 #define TANDEM_LIB_SEARCH_TANDEMSUM_H
 
+#include "TandemChain.h"
 #include "TandemFacts.h"
 #include "tandem/Cost/Changes.h"
 #include "tandem/Cost/Plan.h"
@@ -42,6 +43,22 @@ namespace tandem::search {
 /// copies of what it makes. Those of one T_t, or a mean of several.
 struct SumPrices {
   std::vector<double> computation, waiting; // per operator
+};
+
+/// Weights of some T_t, t rising.
+struct SumMean {
+  std::vector<unsigned> thresholds;
+  std::vector<double> weights;
+};
+
+/// One signature per variable, and T_t for each t and, last, an empty queue.
+struct SumChoice {
+  std::vector<unsigned> signatures;
+  std::vector<double> sums;
+  /// The t for which T_t is largest.
+  unsigned worst = 0;
+
+  double getSeconds() const { return sums[worst]; }
 };
 
 /// A group of tied operators.
@@ -57,12 +74,26 @@ struct SumVariable {
 /// that it does so.
 using SumRoles = std::vector<cost::Layout>;
 
-/// Seconds of a tensor's copies, the last slot's layouts lying side by side.
+/// Seconds of a tensor's copies.
 struct SumTable {
   std::vector<unsigned> sizes; // per slot
-  /// Those that users wait for, and those that may wait; the latter is empty if
-  /// nothing may.
+  /// Whether some copy may wait.
+  bool waits = false;
+  /// Of all combinations, the last slot's layouts lying side by side: those
+  /// that users wait for, and those that may wait (empty if nothing may).
   std::vector<double> made, waiting;
+  /// In place of these where there are too many combinations.
+  std::optional<SumChain> chain;
+
+  /// Seconds that are made, and that wait.
+  std::pair<double, double>
+  getSeconds(const std::vector<unsigned> &roles) const;
+  /// The table of some of the roles, per slot.
+  SumTable restrict(const std::vector<std::vector<unsigned>> &kept) const;
+  /// Numbers that are looked at to go through the table once.
+  uint64_t getSize() const {
+    return chain ? chain->getNumSteps() : made.size();
+  }
 };
 
 /// A tensor with its producer and users.
@@ -72,6 +103,8 @@ struct SumFactor {
   /// Per slot: what a value of the variable stands for, and its index by value.
   std::vector<std::vector<SumRoles>> roles;
   std::vector<std::vector<unsigned>> roleOf;
+  /// Per slot the roles' indices among all roles of the model of all values.
+  std::vector<std::vector<unsigned>> origins;
 };
 
 class SumModel {
@@ -80,10 +113,12 @@ public:
   /// strand.
   static bool isSum(const Facts &facts);
 
-  /// `values` are the signatures that are left, per variable; empty: all. Gives
-  /// up where the tables would have more than `maxEntries` entries.
-  SumModel(const Facts &facts, cost::ChangeTable &table, uint64_t maxEntries,
-           const std::vector<std::vector<unsigned>> &values = {});
+  /// Gives up where the tables would have more than `maxEntries` entries.
+  SumModel(const Facts &facts, cost::ChangeTable &table, uint64_t maxEntries);
+
+  /// What is left of a model with these values, a part of its own.
+  SumModel(const SumModel &other,
+           const std::vector<std::vector<unsigned>> &values);
 
   /// False if the tables would be too large; nothing else may be called then.
   bool isComplete() const { return complete; }
@@ -92,34 +127,38 @@ public:
   std::vector<SumVariable> variables;
   std::vector<SumFactor> factors;
   std::vector<SumTable> tables;
+  /// Roles of all slots in the model of all values.
+  unsigned numOrigins = 0;
   /// Stands for what is impossible.
   double forbidden = 0;
 
   /// The prices of T_t; of an empty queue, if `t` is the number of operators.
   SumPrices getPrices(unsigned t) const;
+  SumPrices getMean(const SumMean &mean) const;
   double getUnary(const SumPrices &prices, unsigned variable,
                   unsigned value) const;
-  double getEntry(const SumPrices &prices, unsigned factor,
-                  uint64_t entry) const {
-    const SumTable &table = tables[factors[factor].table];
-    return table.waiting.empty()
-               ? table.made[entry]
-               : table.made[entry] +
-                     prices.waiting[facts.tensors[factors[factor].tensor]
-                                        .producer] *
-                         table.waiting[entry];
+  /// What all combinations of a factor cost.
+  std::vector<double> getEntries(const SumPrices &prices,
+                                 unsigned factor) const;
+  double getFactorCost(const SumPrices &prices, unsigned factor,
+                       const std::vector<unsigned> &choice) const;
+  /// What a waiting second of a factor's tensor is worth.
+  double getWaitingPrice(const SumPrices &prices, unsigned factor) const {
+    return prices.waiting[facts.tensors[factors[factor].tensor].producer];
   }
 
   /// `choice` holds indices into `SumVariable::values`.
   double getCost(const SumPrices &prices,
                  const std::vector<unsigned> &choice) const;
-  /// The t for which T_t of these values is largest.
-  unsigned getWorst(const std::vector<unsigned> &choice) const;
+  SumChoice getSums(const std::vector<unsigned> &choice) const;
+  /// Seconds of a factor's copies that are made, and that wait.
+  std::pair<double, double>
+  getFactorSeconds(unsigned factor, const std::vector<unsigned> &choice) const;
   /// Indices into `values` of the signatures; nothing if some is not left.
   std::optional<std::vector<unsigned>>
   getChoice(const std::vector<unsigned> &signatures) const;
   /// The plan with one operator per stage whose cost is meant.
-  cost::Plan getPlan(const std::vector<unsigned> &choice);
+  cost::Plan getPlan(const std::vector<unsigned> &choice) const;
 
 private:
   /// One layout among those of a factor, in the order of the problem: the
@@ -129,16 +168,21 @@ private:
     bool mayWait;
   };
 
-  void addVariables(const std::vector<std::vector<unsigned>> &values);
+  void restrictFactor(const SumModel &other, unsigned factor,
+                      std::map<std::vector<unsigned>, unsigned> &known);
+  void addVariables();
   bool addFactor(unsigned tensor);
   std::vector<Role> addSlots(SumFactor &factor);
   bool fillTable(const SumFactor &factor, const std::vector<Role> &roles);
+  void fillDistances(const SumFactor &factor,
+                     std::map<cost::Layout, unsigned> &numberOf);
+  bool fillChain(SumTable &table, const SumFactor &factor,
+                 const std::vector<Role> &roles, uint64_t maxSteps,
+                 std::map<cost::Layout, unsigned> &numberOf) const;
   void addEntry(SumTable &table, const std::vector<unsigned> &layouts,
                 const std::vector<Role> &roles,
                 std::vector<unsigned> &copies) const;
   void addCopies(cost::Plan &plan, unsigned factor) const;
-  uint64_t getEntryOf(const SumFactor &factor,
-                      const std::vector<unsigned> &choice) const;
   bool mayWait(unsigned tensor, const TensorUse &use) const;
 
   cost::ChangeTable &changes;

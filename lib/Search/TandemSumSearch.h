@@ -5,12 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The least T = max over t of T_t (TandemSum.h). For a mean of the T_t the
-// least choice is found exactly (TandemTree.h) or bounded (TandemDual.h); the
-// best mean is that of a game between the T_t and the choices so far. Between
-// its value and the best choice lies a search that branches on variables about
-// which the choices disagree, and drops values that cost too much under the
-// mean (docs/rationale/search.md, *Where costs add up*).
+// The least T = max over t of T_t (TandemSum.h). The best mean of the T_t
+// (TandemSumMean.h) bounds it. Between that bound and the best choice lies a
+// search that takes the node with the least bound, and decides the variable in
+// whose seconds the choices that the mean mixes differ most
+// (docs/rationale/search.md, *Where costs add up*).
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,12 +47,6 @@ struct SumResult {
 SumResult searchSums(const Facts &facts, cost::ChangeTable &table,
                      const std::vector<std::vector<unsigned>> &starts,
                      const SumLimits &limits);
-
-/// The mean of the columns under which the least row is largest: `rows[i][j]`
-/// are positive. Weights of the columns; `rowWeights` are those of the rows
-/// that hold it there.
-std::vector<double> solveGame(const std::vector<std::vector<double>> &rows,
-                              std::vector<double> &rowWeights);
 
 } // namespace tandem::search
 

@@ -208,13 +208,9 @@ void SumTree::minimize(Bucket &bucket) const {
 }
 
 double SumTree::solve(const SumPrices &prices, std::vector<unsigned> &choice) {
-  entries.assign(model.factors.size(), {});
-  for (unsigned i = 0; i < model.factors.size(); ++i) {
-    size_t count = model.tables[model.factors[i].table].made.size();
-    entries[i].resize(count);
-    for (size_t j = 0; j < count; ++j)
-      entries[i][j] = model.getEntry(prices, i, j);
-  }
+  entries.clear();
+  for (unsigned i = 0; i < model.factors.size(); ++i)
+    entries.push_back(model.getEntries(prices, i));
   unaries.assign(model.variables.size(), {});
   for (unsigned i = 0; i < model.variables.size(); ++i)
     for (unsigned value = 0; value < getCount(i); ++value)

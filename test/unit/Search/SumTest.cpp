@@ -7,12 +7,12 @@
 
 #include "IlpProgram.h"
 #include "RandomProblem.h"
-#include "TandemSparse.h"
+#include "TandemSumMean.h"
 #include "TandemSumSearch.h"
-#include "TandemTree.h"
 #include "Transformer.h"
 #include "tandem/Search/Search.h"
 #include <gtest/gtest.h>
+#include <random>
 
 using namespace tandem;
 using namespace tandem::benchmarks;
@@ -97,27 +97,6 @@ TEST(SumTest, treesAndMessagesAgreeWithAllChoices) {
     EXPECT_NEAR(model.getCost(prices, choice), least, tolerance) << seed;
     std::vector<std::vector<double>> marginals = tree.getLeast();
     SumDual dual(model, prices);
-    // Below a limit, combinations that cost more are left out.
-    for (double limit :
-         {least + 1, least * (1 + 1e-3) + tolerance, least / 2}) {
-      SparseResult below = minimizeBelow(model, dual, limit, 1'000'000);
-      ASSERT_TRUE(below.isComplete) << seed;
-      if (limit < least) {
-        EXPECT_EQ(below.least, kInfinity) << seed;
-        continue;
-      }
-      EXPECT_NEAR(below.least, least, tolerance) << seed;
-      EXPECT_NEAR(model.getCost(prices, below.choice), least, tolerance)
-          << seed;
-      for (unsigned i = 0; i < ofValue.size(); ++i)
-        for (unsigned j = 0; j < ofValue[i].size(); ++j) {
-          if (ofValue[i][j] < limit - tolerance) {
-            EXPECT_NEAR(below.leastOf[i][j], ofValue[i][j], tolerance) << seed;
-          } else {
-            EXPECT_GE(below.leastOf[i][j], limit - tolerance) << seed;
-          }
-        }
-    }
     double before = dual.getBound();
     for (unsigned sweep = 0; sweep < 10; ++sweep) {
       dual.sweep();
@@ -133,6 +112,146 @@ TEST(SumTest, treesAndMessagesAgreeWithAllChoices) {
         }
         EXPECT_LE(bounds[i][j], ofValue[i][j] + tolerance) << seed;
       }
+  }
+}
+
+/// What is left of a model costs what it costs in the whole one, and messages
+/// of the one are messages of the other.
+TEST(SumTest, partsOfAModelCostTheSame) {
+  unsigned numCompared = 0;
+  for (uint64_t seed = 1; numCompared < 40; ++seed) {
+    std::optional<SearchProblem> problem = makeSum(seed, 2000);
+    if (!problem)
+      continue;
+    ++numCompared;
+    Facts facts(*problem);
+    ChangeTable table(*problem);
+    SumModel model(facts, table, kMaxEntries);
+    std::vector<std::vector<unsigned>> values;
+    for (unsigned i = 0; i < model.variables.size(); ++i) {
+      values.push_back(model.variables[i].values);
+      if (values.back().size() > 1)
+        values.back().erase(values.back().begin() +
+                            (seed + i) % values.back().size());
+    }
+    SumModel part(model, values);
+    unsigned t = seed % facts.problem.operators.size();
+    SumPrices prices = model.getPrices(t);
+    SumDual whole(model, prices), dual(part, prices);
+    for (unsigned sweep = 0; sweep < 3; ++sweep)
+      whole.sweep();
+    dual.setMessages(whole.getMessages());
+    double tolerance = 1e-12 * model.forbidden;
+    EXPECT_GE(dual.getBound(), whole.getBound() - tolerance) << seed;
+    Choices choices(part);
+    for (unsigned i = 0; i < 50; ++i) {
+      std::vector<unsigned> signatures(facts.problem.operators.size());
+      for (unsigned j = 0; j < choices.choice.size(); ++j)
+        for (unsigned op : part.variables[j].operators)
+          signatures[op] = values[j][choices.choice[j]];
+      std::optional<std::vector<unsigned>> same = model.getChoice(signatures);
+      ASSERT_TRUE(same);
+      double cost = part.getCost(prices, choices.choice);
+      EXPECT_NEAR(cost, model.getCost(prices, *same), tolerance) << seed;
+      EXPECT_GE(cost, dual.getBound() - tolerance) << seed;
+      SumChoice sums = model.getSums(*same);
+      EXPECT_NEAR(sums.sums[t], cost, tolerance) << seed;
+      EXPECT_GE(sums.getSeconds(), cost - tolerance) << seed;
+      if (!choices.next())
+        break;
+    }
+  }
+}
+
+/// A chain costs what making one copy after the other costs, for each
+/// combination and so for the least with each role, with all roles and some.
+TEST(SumTest, chainsCostWhatTheirCopiesCost) {
+  constexpr unsigned kLayouts = 5;
+  constexpr double kForbidden = 1000, kPrice = 0.25;
+  std::mt19937 random(7);
+  for (unsigned trial = 0; trial < 30; ++trial) {
+    std::vector<double> distances;
+    for (unsigned i = 0; i < kLayouts * kLayouts; ++i)
+      distances.push_back(i % (kLayouts + 1) == 0 ? 0
+                          : random() % 8 == 0     ? kForbidden
+                                                  : 1 + random() % 16);
+    std::vector<SumChain::Slot> slots(4);
+    std::vector<std::vector<unsigned>> kept(slots.size());
+    for (unsigned i = 0; i < slots.size(); ++i) {
+      // The second user takes the tensor twice.
+      slots[i].mayWait.assign(i == 1 ? 2 : 1, i == 3 && trial % 2);
+      for (unsigned role = 0; role < 2 + (trial + i) % 3; ++role) {
+        slots[i].roles.emplace_back();
+        for (size_t j = 0; j < slots[i].mayWait.size(); ++j)
+          slots[i].roles.back().push_back(random() % kLayouts);
+        if (role != trial % 2)
+          kept[i].push_back(role);
+      }
+    }
+    SumChain chain;
+    ASSERT_TRUE(chain.fill(slots, distances, kLayouts, kForbidden, 1 << 20));
+    SumChain part = chain.restrict(kept);
+    std::vector<double> all = ChainMarginals(chain, kPrice).getEntries(),
+                        some = ChainMarginals(part, kPrice).getEntries();
+    std::vector<std::vector<double>> offers, ofRole;
+    for (const SumChain::Slot &slot : slots) {
+      offers.emplace_back();
+      for (size_t role = 0; role < slot.roles.size(); ++role)
+        offers.back().push_back(random() % 10);
+      ofRole.emplace_back(slot.roles.size(), 1e30);
+    }
+    std::vector<unsigned> roles(slots.size());
+    size_t place = 0, placeOfSome = 0;
+    for (bool isLeft = true; isLeft; ++place) {
+      // By the plainest code.
+      std::vector<unsigned> copies;
+      double made = 0, waiting = 0, offered = 0;
+      bool isKept = true;
+      for (size_t i = 0; i < slots.size(); ++i) {
+        for (unsigned wanted : slots[i].roles[roles[i]]) {
+          double least = copies.empty() ? 0 : 1e30;
+          for (unsigned from : copies)
+            least = std::min(least, distances[from * kLayouts + wanted]);
+          bool waits = slots[i].mayWait.front() && least < kForbidden;
+          (waits ? waiting : made) += least;
+          copies.push_back(wanted);
+        }
+        offered += offers[i][roles[i]];
+        isKept &= roles[i] != trial % 2;
+      }
+      double cost = made + kPrice * waiting;
+      // More than once impossible is impossible.
+      bool isLegal = cost < kForbidden;
+      if (isLegal) {
+        EXPECT_NEAR(all[place], cost, 1e-9);
+        auto seconds = chain.getSeconds(roles);
+        EXPECT_NEAR(seconds.first, made, 1e-9);
+        EXPECT_NEAR(seconds.second, waiting, 1e-9);
+      } else {
+        EXPECT_GE(all[place], kForbidden);
+      }
+      if (isKept) {
+        EXPECT_NEAR(some[placeOfSome++], all[place], 1e-9);
+      }
+      for (size_t i = 0; i < slots.size(); ++i) {
+        double &least = ofRole[i][roles[i]];
+        least = std::min(least, all[place] + offered - offers[i][roles[i]]);
+      }
+      isLeft = false;
+      for (size_t i = slots.size(); i-- > 0 && !isLeft;) {
+        isLeft = ++roles[i] < slots[i].roles.size();
+        if (!isLeft)
+          roles[i] = 0;
+      }
+    }
+    EXPECT_EQ(place, all.size());
+    EXPECT_EQ(placeOfSome, some.size());
+    std::vector<double> least;
+    for (unsigned i = 0; i < slots.size(); ++i) {
+      ChainMarginals(chain, kPrice).get(i, offers, least);
+      for (size_t role = 0; role < least.size(); ++role)
+        EXPECT_NEAR(least[role], ofRole[i][role], 1e-9);
+    }
   }
 }
 
@@ -191,9 +310,9 @@ TEST(SumTest, theBestMeanOfAGame) {
   EXPECT_NEAR(weights[0], 4.0 / 7, 1e-9);
 }
 
-static SearchProblem makeTwoLayers() {
+static SearchProblem makeLayers(int64_t layers, std::vector<int64_t> mesh) {
   TransformerOptions options;
-  options.layers = 2;
+  options.layers = layers;
   options.batch = 4;
   options.sequence = 64;
   options.width = 128;
@@ -202,7 +321,7 @@ static SearchProblem makeTwoLayers() {
   options.vocabulary = 1024;
   options.filling = 0;
   options.strands = 1;
-  options.mesh = {4};
+  options.mesh = std::move(mesh);
   options.flops = 1e12;
   options.network = 5e9;
   SearchProblem problem = makeTransformer(options);
@@ -212,10 +331,9 @@ static SearchProblem makeTwoLayers() {
   return problem;
 }
 
-/// On two layers of a transformer Tandem's search proves its plans, and the
-/// integer program, which shares no code with it, agrees.
-TEST(SumTest, twoLayersAreSolvedAsTheIntegerProgramSolvesThem) {
-  SearchProblem problem = makeTwoLayers();
+/// On layers of a transformer Tandem's search proves its plans, and the integer
+/// program, which shares no code with it, agrees.
+static void compareWithIlp(const SearchProblem &problem) {
   SearchResult tandem = searchTandem(problem, {});
   ASSERT_TRUE(tandem.plan) << tandem.error;
   EXPECT_TRUE(tandem.plan->isOptimal);
@@ -225,4 +343,19 @@ TEST(SumTest, twoLayersAreSolvedAsTheIntegerProgramSolvesThem) {
   ASSERT_TRUE(ilp.plan) << ilp.error;
   EXPECT_TRUE(ilp.plan->isOptimal);
   EXPECT_NEAR(tandem.plan->cost, ilp.plan->cost, 1e-6 * ilp.plan->cost);
+}
+
+TEST(SumTest, twoLayersAreSolvedAsTheIntegerProgramSolvesThem) {
+  compareWithIlp(makeLayers(2, {4}));
+}
+
+/// Tables of all combinations would be too large for elimination.
+TEST(SumTest, twoAxesAreSolvedAsTheIntegerProgramSolvesThem) {
+  compareWithIlp(makeLayers(1, {2, 2}));
+}
+
+TEST(SumTest, twoLayersOnTwoAxesAreProven) {
+  SearchResult tandem = searchTandem(makeLayers(2, {2, 2}), {});
+  ASSERT_TRUE(tandem.plan) << tandem.error;
+  EXPECT_TRUE(tandem.plan->isOptimal);
 }

@@ -1,0 +1,93 @@
+//===- TandemChain.h - copies of a tensor, one user after the other *- C++
+//-*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the copies of a tensor with several users cost, without a table of all
+// combinations: the users come one after the other, and all that one has to
+// know of those before it is the set of layouts that they left. The last one
+// takes the cheapest of these, so that what it adds is a minimum over layouts.
+// A tensor with six users that accept nine layouts each has 2 million
+// combinations, and 16 thousand steps from a set and a user's choice to the
+// next set.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEMCHAIN_H
+#define TANDEM_LIB_SEARCH_TANDEMCHAIN_H
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace tandem::search {
+
+/// Layouts are numbers below 64.
+struct SumChain {
+  /// The choices of a slot: what its user wants, and whether copies may wait.
+  struct Slot {
+    std::vector<std::vector<unsigned>> roles;
+    std::vector<bool> mayWait;
+  };
+  /// From a set with a role; side by side are the roles of one set.
+  struct Step {
+    unsigned next;
+    double made, waiting;
+  };
+
+  std::vector<unsigned> sizes; // roles per slot
+  /// Of all slots but the last one.
+  std::vector<std::vector<Step>> steps;
+  std::vector<unsigned> numSets; // before each slot
+  /// Before the last slot: the sets' layouts, and where each one begins.
+  std::vector<unsigned> members, firstMembers;
+  /// From a layout to the last slot's role; side by side are the roles.
+  std::vector<double> made, waiting;
+
+  /// The first slot's first layout is the one that is produced; `distances` are
+  /// seconds from each of `numLayouts` layouts to each. False if there would be
+  /// more than `maxSteps` steps, or if the last slot wants several layouts.
+  bool fill(const std::vector<Slot> &slots,
+            const std::vector<double> &distances, unsigned numLayouts,
+            double forbidden, uint64_t maxSteps);
+  void fillLast(const Slot &slot, const std::vector<uint64_t> &sets,
+                const std::vector<double> &distances, unsigned numLayouts,
+                double forbidden);
+  /// The chain of some of the roles, per slot.
+  SumChain restrict(const std::vector<std::vector<unsigned>> &kept) const;
+  /// Numbers that are looked at on the way from one end to the other.
+  uint64_t getNumSteps() const;
+  /// Seconds that are made, and that wait.
+  std::pair<double, double>
+  getSeconds(const std::vector<unsigned> &roles) const;
+};
+
+/// The least cost of a chain with each role of a slot.
+class ChainMarginals {
+public:
+  ChainMarginals(const SumChain &chain, double waitingPrice);
+
+  /// `offers` are what the slots' roles cost besides; not counted are the
+  /// slot's own.
+  void get(unsigned slot, const std::vector<std::vector<double>> &offers,
+           std::vector<double> &result) const;
+  /// Of all combinations, the last slot's roles lying side by side.
+  std::vector<double> getEntries() const;
+
+private:
+  void getLast(const std::vector<double> &before,
+               std::vector<double> &result) const;
+  void getBehindAll(const std::vector<double> &offers,
+                    std::vector<double> &behind) const;
+
+  const SumChain *chain;
+  std::vector<std::vector<double>> costs; // like the steps
+  std::vector<double> lastCosts;          // like `made`
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEMCHAIN_H

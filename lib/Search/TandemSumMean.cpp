@@ -1,0 +1,184 @@
+//===- TandemSumMean.cpp - the best mean of sums --------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TandemSumMean.h"
+#include <algorithm>
+#include <limits>
+#include <set>
+
+using namespace tandem::search;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// Tables of eliminations of up to this many entries are made.
+constexpr double kMaxTree = 1 << 20;
+/// Means that are tried, and sweeps of messages for each of them: at the root
+/// and elsewhere.
+constexpr unsigned kRootMeans = 60, kMeans = 8, kRootSweeps = 100, kSweeps = 40;
+constexpr unsigned kSweepsAtOnce = 4;
+/// Sweeps go on while some of them gain this share of the bound; and, but for
+/// the root, this share of what is missing to the goal.
+constexpr double kLeastGain = 1e-5, kLeastShare = 0.05;
+/// How much of the best mean so far goes into the next one.
+constexpr double kCenter = 0.5;
+/// The root is done when the game promises less than this share, or when so
+/// many means gained less than `kLeastGain`.
+constexpr double kPromise = 1e-4;
+constexpr unsigned kPatience = 6;
+/// Of what is impossible: sums are right up to this share.
+constexpr double kTolerance = 1e-13;
+
+MeanSearch::MeanSearch(const SumModel &all, SumNode &node, double goal,
+                       Proceeds proceeds, Takes takes)
+    : all(all), node(node), goal(goal), proceeds(std::move(proceeds)),
+      takes(std::move(takes)), model(all, node.values) {
+  tree = std::make_unique<SumTree>(model);
+  if (tree->getSize() <= kMaxTree)
+    return;
+  tree.reset();
+  dual = std::make_unique<SumDual>(model, all.getMean(node.mean));
+  if (node.messages)
+    dual->setMessages(*node.messages);
+}
+
+//===----------------------------------------------------------------------===//
+// One mean
+//===----------------------------------------------------------------------===//
+
+/// A bound, a choice and a bound per value. False if there is no leave.
+bool MeanSearch::solve(const SumMean &mean, bool isRoot) {
+  double tolerance = kTolerance * model.forbidden;
+  SumPrices prices = all.getMean(mean);
+  if (tree) {
+    bound = tree->solve(prices, choice) - tolerance;
+    least = tree->getLeast();
+    return proceeds(6 * static_cast<uint64_t>(tree->getSize()));
+  }
+  auto next = std::make_unique<SumDual>(model, prices);
+  next->setMessages(dual->getMessages());
+  dual = std::move(next);
+  bound = -kInfinity;
+  unsigned numSweeps = isRoot ? kRootSweeps : kSweeps;
+  for (unsigned i = 0; i < numSweeps; i += kSweepsAtOnce) {
+    for (unsigned j = 0; j < kSweepsAtOnce; ++j)
+      dual->sweep();
+    if (!proceeds(kSweepsAtOnce * dual->getWork()))
+      return false;
+    double before = bound;
+    bound = dual->getBound() - tolerance;
+    double missing = isRoot ? 0 : kLeastShare * (goal - bound);
+    if (isGood(bound) || bound - before < std::max(kLeastGain * bound, missing))
+      break;
+  }
+  choice = dual->round();
+  least = dual->getLeast();
+  return true;
+}
+
+void MeanSearch::dropValues() {
+  double limit = goal + kTolerance * model.forbidden;
+  for (unsigned i = 0; i < least.size(); ++i) {
+    const std::vector<unsigned> &own = model.variables[i].values;
+    for (unsigned j = 0; j < own.size(); ++j)
+      if (least[i][j] >= limit)
+        std::erase(node.values[i], own[j]);
+    if (node.values[i].empty())
+      node.bound = kInfinity;
+  }
+}
+
+double MeanSearch::getLeast(unsigned variable, unsigned value) const {
+  const std::vector<unsigned> &own = model.variables[variable].values;
+  double tolerance = kTolerance * model.forbidden;
+  return least[variable]
+              [std::lower_bound(own.begin(), own.end(), value) - own.begin()] -
+         tolerance;
+}
+
+std::shared_ptr<const std::vector<double>> MeanSearch::getMessages() const {
+  if (!dual)
+    return nullptr;
+  return std::make_shared<const std::vector<double>>(dual->getMessages());
+}
+
+//===----------------------------------------------------------------------===//
+// The game
+//===----------------------------------------------------------------------===//
+
+/// False if the node has the choice already.
+bool MeanSearch::addChoice() {
+  auto made = std::make_shared<SumChoice>(model.getSums(choice));
+  goal = takes(model, choice, *made);
+  for (const auto &other : node.choices)
+    if (other->signatures == made->signatures)
+      return false;
+  node.choices.push_back(std::move(made));
+  return true;
+}
+
+void MeanSearch::playGame() {
+  std::set<unsigned> matters(node.mean.thresholds.begin(),
+                             node.mean.thresholds.end());
+  for (const auto &made : node.choices)
+    matters.insert(made->worst);
+  game.thresholds.assign(matters.begin(), matters.end());
+  std::vector<std::vector<double>> rows;
+  for (const auto &made : node.choices) {
+    rows.emplace_back();
+    for (unsigned t : game.thresholds)
+      rows.back().push_back(made->sums[t]);
+  }
+  game.weights = solveGame(rows, mixture);
+  value = kInfinity;
+  for (const std::vector<double> &row : rows) {
+    double sum = 0;
+    for (size_t i = 0; i < row.size(); ++i)
+      sum += game.weights[i] * row[i];
+    value = std::min(value, sum);
+  }
+}
+
+SumMean MeanSearch::getNext() const {
+  SumMean mean = game;
+  for (double &weight : mean.weights)
+    weight *= 1 - kCenter;
+  for (size_t i = 0; i < node.mean.thresholds.size(); ++i) {
+    auto place =
+        std::lower_bound(mean.thresholds.begin(), mean.thresholds.end(),
+                         node.mean.thresholds[i]);
+    mean.weights[place - mean.thresholds.begin()] +=
+        kCenter * node.mean.weights[i];
+  }
+  return mean;
+}
+
+bool MeanSearch::run(bool isRoot) {
+  SumMean mean = node.mean;
+  std::vector<double> bounds;
+  for (unsigned i = 0; i < (isRoot ? kRootMeans : kMeans); ++i) {
+    if (!solve(mean, isRoot))
+      return false;
+    bool isNew = addChoice();
+    if (bound > node.bound || i == 0) {
+      node.bound = std::max(node.bound, bound);
+      node.mean = std::move(mean);
+      dropValues();
+    }
+    if (isGood(node.bound))
+      return true;
+    playGame();
+    bounds.push_back(node.bound);
+    double gained = bounds.back() - bounds[i < kPatience ? 0 : i - kPatience];
+    bool isSlow = i >= 2 * kPatience && gained < kLeastGain * node.bound;
+    bool promises = isRoot ? isNew || value - bound > kPromise * bound
+                           : isNew || value - bound > kLeastGain * bound;
+    // Another mean cannot reach the goal; a branch may.
+    if (isSlow || !promises || (!isRoot && !isGood(value)))
+      return true;
+    mean = getNext();
+  }
+  return true;
+}
