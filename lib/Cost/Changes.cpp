@@ -92,6 +92,7 @@ static std::optional<AxisChange> applyChange(const SearchProblem &problem,
     return change;
   const Axis &info = problem.axes[axis];
   const ChangeRate &rate = info.rates[static_cast<unsigned>(*kind)];
+  change.latency = rate.latency;
   change.seconds =
       rate.latency + static_cast<double>(change.bytes) * rate.secondsPerByte;
   if (isTime) {

@@ -18,14 +18,16 @@ namespace {
 /// A collective in the queue.
 struct Waiter {
   unsigned waiting, collective;
-  double seconds = 0;
-  /// Elements of what each rank sends or receives, whichever is less, and how
-  /// many of them are done.
-  int64_t elements = 1, done = 0;
+  double latency = 0, seconds = 0; // s; `seconds` of both
+  /// Into how many parts it can be cut, and how many of them are done.
+  int64_t numParts = 1, done = 0;
+  /// Seconds of the queue before it, from the first collective on.
+  double begin = 0;
 
-  double getSeconds(int64_t count) const {
-    return seconds * static_cast<double>(count) / static_cast<double>(elements);
+  double getPart() const {
+    return (seconds - latency) / static_cast<double>(numParts);
   }
+  int64_t getLeft() const { return numParts - done; }
 };
 
 class Cutter {
@@ -42,9 +44,16 @@ private:
   unsigned getStage(unsigned op) const;
   Layout getBase(unsigned tensor, unsigned producer) const;
   void addWaiters(unsigned waiting, unsigned producer);
+  double getRoom(unsigned slot) const;
+  double getRoomBehind(unsigned slot) const;
+  bool isUpdate(unsigned slot) const;
+  bool isSent(unsigned slot, bool isSerial) const;
+  bool isContiguous(unsigned from, unsigned slot) const;
+  bool continues(unsigned slot) const;
+  void enqueue(unsigned step);
   void fill(unsigned slot);
+  double takePart(unsigned slot, double room);
   void take(unsigned slot, int64_t count);
-  bool isContiguous(const WaitPiece &piece, unsigned slot) const;
 
   const SearchProblem &problem;
   const Plan &plan;
@@ -54,6 +63,10 @@ private:
   /// By the stage that makes the gradient.
   std::map<unsigned, std::vector<Waiter>> arriving;
   std::deque<Waiter> queue;
+  /// Seconds of all that came into the queue, and of what `cost` has taken.
+  double arrived = 0, taken = 0;
+  /// Of the last collective, sent whole over several slots: what is left.
+  double unsent = 0;
   std::vector<WaitPiece> pieces;
 };
 } // namespace
@@ -102,19 +115,24 @@ std::vector<unsigned> Cutter::getQueueOrder() const {
 
 void Cutter::addWaiters(unsigned waiting, unsigned producer) {
   const Copy &copy = plan.waiting[waiting];
+  const Tensor &tensor = problem.tensors[copy.tensor];
+  Layout layout = getBase(copy.tensor, producer);
   unsigned number = 0;
-  for (const AxisChange &change : table.getSequence(
-           copy.tensor, getBase(copy.tensor, producer), copy.layout)) {
+  for (const AxisChange &change :
+       table.getSequence(copy.tensor, layout, copy.layout)) {
+    const Axis &axis = problem.axes[change.axis];
+    std::vector<int64_t> shape = tensor.shape;
+    for (unsigned other = 0; other < problem.axes.size(); ++other)
+      if (other != change.axis && layout[other] >= 0)
+        shape[layout[other]] /= problem.axes[other].size;
+    layout[change.axis] = change.to;
     if (change.from == kFull)
       continue; // A slice.
-    Waiter waiter{waiting, number++, change.seconds, 1, 0};
-    int64_t bytes = change.bytes;
-    // Of a piece every member has an equal part.
-    if (change.from >= 0 || change.to >= 0)
-      bytes /= problem.axes[change.axis].size;
-    waiter.elements =
-        std::max<int64_t>(1, bytes / problem.tensors[copy.tensor].elementBytes);
-    arriving[getStage(producer)].push_back(waiter);
+    double times =
+        static_cast<double>(change.isPerStrand ? problem.getNumStrands() : 1);
+    arriving[getStage(producer)].push_back(
+        {waiting, number++, times * change.latency, times * change.seconds,
+         getCutExtent(shape, axis.size, change.from, change.to)});
   }
 }
 
@@ -124,85 +142,130 @@ void Cutter::findWaiters() {
     addWaiters(waiting, producers[plan.waiting[waiting].tensor]);
 }
 
-/// Whether nothing is sent between `piece` and what begins in `slot`: pieces
-/// come behind the collectives of an overlapped slot, before those of a serial
-/// one.
-bool Cutter::isContiguous(const WaitPiece &piece, unsigned slot) const {
-  auto isSent = [&](unsigned index, bool isSerial) {
-    return report.slots[index].isSerial == isSerial &&
-           report.steps[index].collective > 0;
-  };
-  if (piece.step == slot)
+double Cutter::getRoom(unsigned slot) const {
+  double computation = slot > 0 ? report.steps[slot - 1].computation : 0;
+  return interference.getRoom(computation, report.steps[slot].collective,
+                              report.slots[slot].isSerial);
+}
+
+/// Whether the first update is computed behind `slot`.
+bool Cutter::isUpdate(unsigned slot) const {
+  const Step &step = report.steps[slot];
+  return step.strand == 0 &&
+         problem.operators[plan.stageEnds[step.stage] - 1].pass == Pass::Update;
+}
+
+/// Whether a slot, if it is serial or not, has collectives of its own.
+bool Cutter::isSent(unsigned slot, bool isSerial) const {
+  return report.slots[slot].isSerial == isSerial &&
+         report.steps[slot].collective > 0;
+}
+
+/// Whether nothing is sent between what waits in slot `from` and in `slot`:
+/// it comes behind the collectives of an overlapped slot, before those of a
+/// serial one.
+bool Cutter::isContiguous(unsigned from, unsigned slot) const {
+  if (from == slot)
     return true;
-  if (isSent(piece.step, true) || isSent(slot, false))
+  if (isSent(from, true) || isSent(slot, false))
     return false;
-  for (unsigned between = piece.step + 1; between < slot; ++between)
+  for (unsigned between = from + 1; between < slot; ++between)
     if (report.steps[between].collective > 0)
       return false;
   return true;
 }
 
-/// `count` elements of the front.
+/// What the slots behind `slot` have left up to the first one that something
+/// else is sent before, or to the first update.
+double Cutter::getRoomBehind(unsigned slot) const {
+  double room = 0;
+  for (unsigned next = slot + 1;
+       next < report.steps.size() && !isUpdate(next - 1) &&
+       isContiguous(next - 1, next);
+       ++next)
+    room += getRoom(next);
+  return room;
+}
+
+/// Whether the front goes on in `slot` where its last piece ended.
+bool Cutter::continues(unsigned slot) const {
+  return queue.front().done > 0 && isContiguous(pieces.back().step, slot);
+}
+
+/// `count` parts of the front.
 void Cutter::take(unsigned slot, int64_t count) {
   Waiter &front = queue.front();
+  bool isSame = continues(slot);
   front.done += count;
-  double end = front.done == front.elements
-                   ? 1
-                   : static_cast<double>(front.done) /
-                         static_cast<double>(front.elements);
-  bool continues = !pieces.empty() && pieces.back().waiting == front.waiting &&
-                   pieces.back().collective == front.collective;
-  if (continues && isContiguous(pieces.back(), slot))
+  bool isWhole = front.done == front.numParts;
+  double end = isWhole ? 1
+                       : static_cast<double>(front.done) /
+                             static_cast<double>(front.numParts);
+  if (isSame)
     pieces.back().end = end;
   else
     pieces.push_back({front.waiting, front.collective, slot, end});
-  if (front.done == front.elements)
+  if (isWhole)
     queue.pop_front();
 }
 
-void Cutter::fill(unsigned slot) {
-  const Step &step = report.steps[slot];
-  double computation = slot > 0 ? report.steps[slot - 1].computation : 0;
-  double room = interference.getRoom(computation, step.collective,
-                                     report.slots[slot].isSerial);
-  while (!queue.empty() && room > 0) {
-    const Waiter &front = queue.front();
-    if (front.done > 0 && !isContiguous(pieces.back(), slot))
-      room -= problem.pieceLatency;
-    int64_t left = front.elements - front.done;
-    double perElement = front.getSeconds(1);
-    int64_t count = left;
-    if (front.getSeconds(left) > room)
-      count = std::min<int64_t>(left - 1, std::floor(room / perElement));
-    if (count <= 0)
-      return;
-    room -= front.getSeconds(count);
-    bool isWhole = count == left;
+/// Takes of the front what there is room for, and returns what room is left.
+double Cutter::takePart(unsigned slot, double room) {
+  const Waiter &front = queue.front();
+  double part = front.getPart(), latency = 0;
+  // Nothing is sent in the latency of what was cut: computation goes on beside
+  // it, but not slower.
+  if (!continues(slot))
+    latency = front.latency / (1 - interference.beta);
+  double whole = part * static_cast<double>(front.getLeft()) +
+                 (front.done == 0 ? front.latency : latency);
+  if (whole <= room + getRoomBehind(slot)) {
+    take(slot, front.getLeft());
+    unsent = std::max(0.0, whole - room);
+    return std::max(0.0, room - whole);
+  }
+  // One piece more is worth its latency only if it keeps up with `cost`.
+  double behind = taken - front.begin - part * static_cast<double>(front.done);
+  int64_t count = behind > 0 && room > latency
+                      ? std::min<int64_t>(front.getLeft() - 1,
+                                          std::floor((room - latency) / part))
+                      : 0;
+  if (count > 0)
     take(slot, count);
-    if (!isWhole)
-      return;
+  return 0;
+}
+
+void Cutter::fill(unsigned slot) {
+  taken += report.slots[slot].waited;
+  double room = getRoom(slot), rest = std::min(room, unsent);
+  unsent -= rest;
+  room -= rest;
+  while (!queue.empty() && room > 0)
+    room = takePart(slot, room);
+}
+
+/// What waits for the gradients that are finished with `step`.
+void Cutter::enqueue(unsigned step) {
+  const Step &done = report.steps[step];
+  if (done.strand + 1 != report.stageStrands[done.stage])
+    return;
+  for (Waiter &waiter : arriving[done.stage]) {
+    waiter.begin = arrived;
+    arrived += waiter.seconds;
+    queue.push_back(waiter);
   }
 }
 
 std::vector<WaitPiece> Cutter::run() {
   findWaiters();
-  if (report.steps.empty())
-    return pieces;
   for (unsigned slot = 0; slot < report.steps.size(); ++slot) {
     fill(slot);
-    if (slot > 0) {
-      const Step &done = report.steps[slot - 1];
-      if (done.strand + 1 == report.stageStrands[done.stage])
-        for (const Waiter &waiter : arriving[done.stage])
-          queue.push_back(waiter);
-    }
-    bool isUpdate =
-        report.steps[slot].strand == 0 &&
-        problem.operators[plan.stageEnds[report.steps[slot].stage] - 1].pass ==
-            Pass::Update;
+    if (slot > 0)
+      enqueue(slot - 1);
     // What is left before the first update is sent there, all of it.
-    while ((isUpdate || slot + 1 == report.steps.size()) && !queue.empty())
-      take(slot, queue.front().elements - queue.front().done);
+    while ((isUpdate(slot) || slot + 1 == report.steps.size()) &&
+           !queue.empty())
+      take(slot, queue.front().getLeft());
   }
   return pieces;
 }

@@ -21,11 +21,11 @@
 //   sched.seconds  what the plan counts for an operator, once per strand; what
 //                  an operator was taken apart into has it in each part, with
 //                  one `nn.id`
-//   sched.latency  seconds of `sched.seconds` that are the latency of a further
-//                  piece, in which nothing is sent
+//   sched.latency  seconds of `sched.seconds` that are the latency of a piece
+//                  of a collective, in which nothing is sent
 //   sched.prices   on the module: {cost = s, compute_slowdown, collective_
-//                  slowdown, piece = s, and per axis its queue and, per kind of
-//                  change (Cost/SearchProblem.h), latency in s and s/B}
+//                  slowdown, and per axis and kind of change
+//                  (Cost/SearchProblem.h) latency in s and s/B}
 //
 //===----------------------------------------------------------------------===//
 

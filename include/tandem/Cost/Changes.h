@@ -55,6 +55,8 @@ struct AxisChange {
   int64_t bytes;
   double seconds;
   bool isPerStrand;
+  /// The part of `seconds` that does not depend on the bytes.
+  double latency = 0;
 };
 
 /// Cheapest sequences, found on demand and remembered per shape. Not for

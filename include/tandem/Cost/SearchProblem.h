@@ -109,7 +109,9 @@ struct SearchProblem {
   /// Slow-down of computation beside a collective, and of the collective
   /// beside computation: a and b of the cost's definition, each >= 1.
   double computeSlowdown = 1, collectiveSlowdown = 1;
-  /// Latency of a further piece of a waiting collective, alpha, in s.
+  /// What a slot that takes from the waiting queue loses to a further piece,
+  /// alpha, in s. A schedule keeps up if it is at least `getLeastPieceLatency`
+  /// (Pieces.h), as in the problems of compiled steps.
   double pieceLatency = 0;
   /// Bytes of one device.
   int64_t memoryLimit = std::numeric_limits<int64_t>::max();

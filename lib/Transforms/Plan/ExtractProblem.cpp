@@ -7,6 +7,7 @@
 
 #include "ExtractProblem.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Cost/Pieces.h"
 #include <map>
 
 using namespace mlir;
@@ -32,6 +33,7 @@ private:
   }
 
   LogicalResult addAxes();
+  void joinQueues();
   unsigned addTensor(unsigned value, std::string name);
   unsigned addSet(cost::SignatureSet set);
   cost::Operator &addOperator(Kind kind, Extraction::Origin origin);
@@ -136,7 +138,29 @@ LogicalResult Extractor::addAxes() {
   if (!cost::priceMesh(cluster, problem.axes, error))
     return emitError() << error;
   cost::setLimits(cluster, problem);
+  joinQueues();
   return success();
+}
+
+/// A device has one queue for communication.
+void Extractor::joinQueues() {
+  const cost::Axis *first = nullptr, *other = nullptr;
+  for (cost::Axis &axis : problem.axes) {
+    if (axis.isTime || axis.size < 2)
+      continue;
+    if (!first)
+      first = &axis;
+    else if (axis.queue != first->queue)
+      other = &axis;
+  }
+  if (other)
+    mlir::emitRemark(func::FuncOp(graph.step).getLoc())
+        << "cluster '" << cluster.name << "' gives axis '" << first->name
+        << "' communication queue " << first->queue << " and axis '"
+        << other->name << "' queue " << other->queue
+        << ", but a step has one: planned as if all were on one";
+  for (cost::Axis &axis : problem.axes)
+    axis.queue = 0;
 }
 
 unsigned Extractor::addTensor(unsigned value, std::string name) {
@@ -352,6 +376,9 @@ FailureOr<std::unique_ptr<Extraction>> Extractor::run(StringRef graphHash) {
   for (unsigned index = 0; index < graph.results.size(); ++index)
     addResult(index);
   attach();
+  // What `cost` takes from the waiting queue, the schedule can send.
+  problem.pieceLatency =
+      std::max(problem.pieceLatency, cost::getLeastPieceLatency(problem));
   return std::move(result);
 }
 

@@ -147,10 +147,9 @@ static DictionaryAttr makePrices(const cost::SearchProblem &problem,
              builder.getF64FloatAttr(problem.computeSlowdown));
   prices.set("collective_slowdown",
              builder.getF64FloatAttr(problem.collectiveSlowdown));
-  prices.set("piece", builder.getF64FloatAttr(problem.pieceLatency));
   NamedAttrList axes;
   for (const cost::Axis &axis : problem.axes) {
-    SmallVector<double> rates = {static_cast<double>(axis.queue)};
+    SmallVector<double> rates;
     for (const cost::ChangeRate &rate : axis.rates)
       llvm::append_values(rates, rate.latency, rate.secondsPerByte);
     axes.set(axis.name, builder.getDenseF64ArrayAttr(rates));

@@ -26,7 +26,6 @@ public:
 
 private:
   int64_t getStage(Operation *op, int64_t strand, int64_t least) const;
-  int64_t getSharedStrand(Operation *op, int64_t stage) const;
   void place(Operation *op, int64_t stage, int64_t strand, Lane lane);
   void begin(int64_t stage);
   void assign(Operation *op);
@@ -136,17 +135,6 @@ int64_t SlotAssigner::getStage(Operation *op, int64_t strand,
   return stage;
 }
 
-/// What strands share runs in the first slot of the stage that has its
-/// operands.
-int64_t SlotAssigner::getSharedStrand(Operation *op, int64_t stage) const {
-  int64_t strand = 0;
-  for (Value operand : op->getOperands())
-    if (auto it = slots.find(operand.getDefiningOp());
-        it != slots.end() && it->second.stage == stage)
-      strand = std::max(strand, it->second.strand);
-  return strand;
-}
-
 //===----------------------------------------------------------------------===//
 // Collectives on arguments
 //===----------------------------------------------------------------------===//
@@ -222,7 +210,8 @@ void SlotAssigner::assignComputation(Operation *op) {
   begin(stage);
   for (Operation *producer : ahead)
     placeAhead(producer, op, stage, strand);
-  place(op, stage, own ? *own : getSharedStrand(op, stage), Lane::Compute);
+  place(op, stage, own ? *own : getSharedStrand(op, stage, slots),
+        Lane::Compute);
 }
 
 void SlotAssigner::assign(Operation *op) {

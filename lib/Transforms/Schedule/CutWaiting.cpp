@@ -17,13 +17,26 @@ using namespace tandem;
 using namespace tandem::spmd;
 
 namespace {
-/// A collective on a tensor of three dimensions, of which the last one is cut:
-/// what is before the dimension of the collective, the members of the group,
-/// and the rest.
+/// A collective in a shape that shows what it leaves alone: dimensions 0, 2 and
+/// 4 stand before, between and behind those that it changes, with what a member
+/// has of the dimension that is cut. It is cut along the largest of them, the
+/// first of equals (Cost/Pieces.h, `getCutExtent`).
 struct Cut {
   Operation *op;
   SmallVector<int64_t> source, result;
-  int64_t getExtent() const { return source.back(); }
+  /// Of an all-to-all, the dimension that is cut over the members; the other of
+  /// 1 and 3 is joined.
+  unsigned split = 3;
+  /// That the pieces are cut along.
+  unsigned dim = 0;
+  int64_t getExtent() const { return source[dim]; }
+};
+
+/// A part of a collective: its slot (stage, strand), and from which to which
+/// index.
+struct Piece {
+  ArrayRef<double> slot;
+  int64_t begin, end;
 };
 
 class CutWaitingPass : public StepPass<CutWaitingPass> {
@@ -36,11 +49,13 @@ public:
   LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
-  LogicalResult cut(Operation *op, ArrayRef<double> pieces);
+  LogicalResult cut(Operation *op, ArrayRef<double> pieces) const;
+  double getLatency(Operation *op) const;
   void markPiece(Operation *piece, Operation *whole, ArrayRef<double> slot,
-                 double share, bool isFirst) const;
+                 double share) const;
 
-  double pieceLatency = 0;
+  /// By axis; null if the plan was not priced.
+  DictionaryAttr rates;
 };
 } // namespace
 
@@ -48,27 +63,61 @@ static RankedTensorType getType(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// None for what is not cut: an all-to-all, which is sent whole.
-static std::optional<Cut> getCut(Operation *op) {
+static int64_t multiply(ArrayRef<int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1),
+                         std::multiplies<>());
+}
+
+/// A reduce-scatter or all-gather, which changes `dim`.
+static Cut getCutOfOne(Operation *op, int64_t dim) {
   ArrayRef<int64_t> source = getType(op->getOperand(0)).getShape();
   ArrayRef<int64_t> result = getType(op->getResult(0)).getShape();
-  auto product = [](ArrayRef<int64_t> sizes) {
-    return std::accumulate(sizes.begin(), sizes.end(), int64_t(1),
-                           std::multiplies<>());
-  };
-  if (isa<AllReduceOp>(op))
-    return Cut{op, {1, 1, product(source)}, {1, 1, product(source)}};
   bool scatters = isa<ReduceScatterOp>(op);
-  if (!scatters && !isa<AllGatherOp>(op))
-    return std::nullopt;
-  int64_t dim = scatters ? cast<ReduceScatterOp>(op).getDim()
-                         : cast<AllGatherOp>(op).getDim();
   ArrayRef<int64_t> local = scatters ? result : source;
-  int64_t members = product(scatters ? source : result) / product(local);
-  int64_t before = product(local.take_front(dim));
-  int64_t rest = product(local.drop_front(dim));
+  int64_t members = multiply(scatters ? source : result) / multiply(local);
+  int64_t before = multiply(local.take_front(dim));
+  int64_t rest = multiply(local.drop_front(dim));
   Cut cut{op, {before, 1, rest}, {before, 1, rest}};
   (scatters ? cut.source : cut.result)[1] = members;
+  return cut;
+}
+
+static Cut getCutOfTwo(AllToAllOp op) {
+  ArrayRef<int64_t> source = getType(op.getInput()).getShape();
+  ArrayRef<int64_t> result = getType(op.getResult()).getShape();
+  int64_t split = op.getSplitDim(), concat = op.getConcatDim();
+  int64_t first = std::min(split, concat), second = std::max(split, concat);
+  int64_t members = source[split] / result[split], part = result[split];
+  int64_t before = multiply(source.take_front(first));
+  int64_t between = multiply(source.slice(first + 1, second - first - 1));
+  int64_t behind = multiply(source.drop_front(second + 1));
+  if (split == second)
+    return {op,
+            {before, source[concat], between, members, part * behind},
+            {before, result[concat], between, 1, part * behind}};
+  return {op,
+          {before, members, part * between, source[concat], behind},
+          {before, 1, part * between, result[concat], behind},
+          1};
+}
+
+/// None for what does not communicate.
+static std::optional<Cut> getCut(Operation *op) {
+  std::optional<Cut> cut;
+  if (isa<AllReduceOp>(op)) {
+    int64_t size = multiply(getType(op->getOperand(0)).getShape());
+    return Cut{op, {size}, {size}};
+  }
+  if (auto scatter = dyn_cast<ReduceScatterOp>(op))
+    cut = getCutOfOne(op, scatter.getDim());
+  else if (auto gather = dyn_cast<AllGatherOp>(op))
+    cut = getCutOfOne(op, gather.getDim());
+  else if (auto exchange = dyn_cast<AllToAllOp>(op))
+    cut = getCutOfTwo(exchange);
+  if (cut)
+    for (unsigned dim = 2; dim < cut->source.size(); dim += 2)
+      if (cut->source[dim] > cut->getExtent())
+        cut->dim = dim;
   return cut;
 }
 
@@ -79,73 +128,105 @@ static Value reshape(OpBuilder &builder, Value value, ArrayRef<int64_t> shape) {
   return nn::ReshapeOp::create(builder, value.getLoc(), type, value);
 }
 
-/// The collective on elements `begin` to `end` of the last dimension.
+/// The collective on indices `begin` to `end` of the dimension that is cut.
 static Operation *buildPiece(OpBuilder &builder, const Cut &cut, Value source,
                              int64_t begin, int64_t end) {
   Location loc = cut.op->getLoc();
   Type element = getType(source).getElementType();
-  auto getPart = [&](ArrayRef<int64_t> shape) {
-    return RankedTensorType::get({shape[0], shape[1], end - begin}, element);
+  auto getPart = [&](SmallVector<int64_t> shape) {
+    shape[cut.dim] = end - begin;
+    return RankedTensorType::get(shape, element);
   };
-  Value part = nn::SliceOp::create(builder, loc, getPart(cut.source), source, 2,
-                                   begin, end, 1);
+  Value part = nn::SliceOp::create(builder, loc, getPart(cut.source), source,
+                                   cut.dim, begin, end, 1);
   auto axes = cut.op->getAttrOfType<ArrayAttr>("axes");
   Type type = getPart(cut.result);
   if (isa<AllReduceOp>(cut.op))
     return AllReduceOp::create(builder, loc, type, part, axes);
   if (isa<ReduceScatterOp>(cut.op))
     return ReduceScatterOp::create(builder, loc, type, part, axes, 1);
-  return AllGatherOp::create(builder, loc, type, part, axes, 1);
+  if (isa<AllGatherOp>(cut.op))
+    return AllGatherOp::create(builder, loc, type, part, axes, 1);
+  return AllToAllOp::create(builder, loc, type, part, axes, cut.split,
+                            4 - cut.split);
+}
+
+/// The latency of the collective, which each of its pieces pays.
+double CutWaitingPass::getLatency(Operation *op) const {
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  if (!rates || !axes || axes.empty())
+    return 0;
+  auto prices = rates.getAs<DenseF64ArrayAttr>(cast<StringAttr>(axes[0]));
+  if (!prices || prices.size() != 8)
+    return 0;
+  unsigned kind = isa<AllGatherOp>(op)       ? 0
+                  : isa<ReduceScatterOp>(op) ? 1
+                  : isa<AllReduceOp>(op)     ? 2
+                                             : 3;
+  return std::min(prices[2 * kind], getPlannedSeconds(op));
 }
 
 /// `slot` is stage and strand; `share` is what of the collective the piece is.
 void CutWaitingPass::markPiece(Operation *piece, Operation *whole,
-                               ArrayRef<double> slot, double share,
-                               bool isFirst) const {
+                               ArrayRef<double> slot, double share) const {
   piece->setDiscardableAttrs(whole->getDiscardableAttrDictionary());
   Builder builder(piece->getContext());
   piece->setAttr(kWaitsAttrName,
                  builder.getDenseF64ArrayAttr({slot[0], slot[1], 1}));
-  double seconds = getPlannedSeconds(whole) * share;
+  double seconds = getPlannedSeconds(whole), latency = getLatency(whole);
   if (seconds == 0)
     return;
-  double latency = isFirst ? 0 : pieceLatency;
-  setPlannedSeconds(piece, seconds + latency);
+  setPlannedSeconds(piece, latency + (seconds - latency) * share);
   if (latency > 0)
     piece->setAttr(kLatencyAttrName, builder.getF64FloatAttr(latency));
 }
 
-LogicalResult CutWaitingPass::cut(Operation *op, ArrayRef<double> pieces) {
+/// The pieces that hold something.
+static SmallVector<Piece> getPieces(const Cut &cut, ArrayRef<double> numbers) {
+  SmallVector<Piece> pieces;
+  int64_t extent = cut.getExtent(), begin = 0;
+  for (size_t i = 0; i < numbers.size(); i += 3) {
+    bool isLast = i + 3 == numbers.size();
+    int64_t end = isLast ? extent : std::llround(numbers[i + 2] * extent);
+    if (end <= begin)
+      continue;
+    pieces.push_back({numbers.slice(i, 2), begin, end});
+    begin = end;
+  }
+  return pieces;
+}
+
+LogicalResult CutWaitingPass::cut(Operation *op,
+                                  ArrayRef<double> numbers) const {
   std::optional<Cut> cut = getCut(op);
-  if (pieces.size() % 3 != 0)
-    return op->emitError() << "has " << pieces.size() << " numbers in '"
+  if (numbers.size() % 3 != 0)
+    return op->emitError() << "has " << numbers.size() << " numbers in '"
                            << kWaitsAttrName
                            << "', expected stage, strand and share per piece";
-  if (!cut || pieces.size() <= 3)
+  if (!cut || numbers.size() <= 3)
     return success();
+  SmallVector<Piece> pieces = getPieces(*cut, numbers);
+  Builder attributes(op->getContext());
+  if (pieces.size() < 2) {
+    ArrayRef<double> slot = pieces.empty() ? numbers : pieces.front().slot;
+    op->setAttr(kWaitsAttrName,
+                attributes.getDenseF64ArrayAttr({slot[0], slot[1], 1}));
+    return success();
+  }
   OpBuilder builder(op);
   Value source = reshape(builder, op->getOperand(0), cut->source);
   SmallVector<Value> results;
-  int64_t extent = cut->getExtent(), begin = 0;
-  for (size_t i = 0; i < pieces.size(); i += 3) {
-    bool isLast = i + 3 == pieces.size();
-    int64_t end = isLast ? extent : std::llround(pieces[i + 2] * extent);
-    if (end <= begin)
-      continue;
+  for (auto [slot, begin, end] : pieces) {
     Operation *piece = buildPiece(builder, *cut, source, begin, end);
-    markPiece(piece, op, pieces.slice(i, 2), double(end - begin) / extent,
-              results.empty());
+    markPiece(piece, op, slot, double(end - begin) / cut->getExtent());
     results.push_back(piece->getResult(0));
-    begin = end;
   }
   auto type =
       RankedTensorType::get(cut->result, getType(source).getElementType());
-  Value whole = results.front();
-  if (results.size() > 1)
-    whole = nn::CatOp::create(builder, op->getLoc(), type, results, 2);
-  if (Operation *cat = whole.getDefiningOp(); isa<nn::CatOp>(cat))
-    if (std::optional<int64_t> stage = getPlannedStage(op))
-      setPlannedStage(cat, *stage);
+  Value whole =
+      nn::CatOp::create(builder, op->getLoc(), type, results, cut->dim);
+  if (std::optional<int64_t> stage = getPlannedStage(op))
+    setPlannedStage(whole.getDefiningOp(), *stage);
   op->replaceAllUsesWith(ValueRange(
       reshape(builder, whole, getType(op->getResult(0)).getShape())));
   op->erase();
@@ -153,12 +234,11 @@ LogicalResult CutWaitingPass::cut(Operation *op, ArrayRef<double> pieces) {
 }
 
 LogicalResult CutWaitingPass::runOnStep(func::FuncOp step) {
-  pieceLatency = 0;
+  rates = {};
   if (auto prices =
           step->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(
               kPricesAttrName))
-    if (auto piece = prices.getAs<FloatAttr>("piece"))
-      pieceLatency = piece.getValueAsDouble();
+    rates = prices.getAs<DictionaryAttr>("axes");
   for (Operation &op :
        llvm::make_early_inc_range(step.getBody().front().without_terminator()))
     if (auto waits = op.getAttrOfType<DenseF64ArrayAttr>(kWaitsAttrName))

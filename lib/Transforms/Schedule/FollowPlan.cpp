@@ -29,7 +29,8 @@ private:
   bool isSerial(int64_t stage, int64_t strand) const;
   int64_t getStrandOf(Operation *op, int64_t stage) const;
   std::optional<Slot> getPlanned(Operation *op) const;
-  std::optional<Slot> getSource(Operation *op) const;
+  std::optional<Slot> getSource(Value value) const;
+  bool isReady(const Slot &source, int64_t stage, int64_t strand) const;
   Slot getWaiting(Operation *op, ArrayRef<double> pieces) const;
   std::optional<Slot> getFirstReader(Operation *op, bool &isComm) const;
   void placeUnplanned();
@@ -113,46 +114,54 @@ bool PlanFollower::isSerial(int64_t stage, int64_t strand) const {
          (strand == 0 && stage > 0 && isOneStrand(stage - 1));
 }
 
-/// What strands share runs with the first of them, or with the last one that it
-/// reads: the sum of a gradient.
+/// What strands share, like the sum of a gradient, has one of them.
 int64_t PlanFollower::getStrandOf(Operation *op, int64_t stage) const {
   if (isOneStrand(stage))
     return 0;
   if (std::optional<int64_t> strand = getStrand(op))
     return *strand;
-  int64_t strand = 0;
-  for (Value operand : op->getOperands())
-    if (auto it = slots.find(operand.getDefiningOp());
-        it != slots.end() && it->second.stage == stage)
-      strand = std::max(strand, it->second.strand);
-  return strand;
+  return getSharedStrand(op, stage, slots);
 }
 
-/// The slot of what `op` sends, behind moves.
-std::optional<Slot> PlanFollower::getSource(Operation *op) const {
-  Operation *producer = op->getOperand(0).getDefiningOp();
-  while (producer && !slots.contains(producer) && isPartOfChange(producer))
-    producer = producer->getOperand(0).getDefiningOp();
-  auto it = slots.find(producer);
-  return it == slots.end() ? std::nullopt : std::optional(it->second);
+/// The last slot that makes something of `value`, behind moves.
+std::optional<Slot> PlanFollower::getSource(Value value) const {
+  Operation *producer = value.getDefiningOp();
+  if (!producer || !isPartOfChange(producer)) {
+    auto it = slots.find(producer);
+    return it == slots.end() ? std::nullopt : std::optional(it->second);
+  }
+  std::optional<Slot> last;
+  for (Value operand : producer->getOperands())
+    if (std::optional<Slot> source = getSource(operand))
+      last = std::max(last.value_or(*source), *source);
+  return last;
+}
+
+/// Whether what `source` makes is there when the slot of `stage` and `strand`
+/// begins, in which the step before it is computed; or, of a change of several
+/// collectives, whether the one before is sent there, but early.
+bool PlanFollower::isReady(const Slot &source, int64_t stage,
+                           int64_t strand) const {
+  if (source.lane != Lane::Compute)
+    return !(Slot{stage, strand, Lane::Early} < source);
+  std::pair<int64_t, int64_t> before(stage, strand - 1);
+  if (strand == 0)
+    before = {stage - 1, isOneStrand(stage - 1) ? 0 : numStrands - 1};
+  return std::pair(source.stage, source.strand) < before;
 }
 
 /// The slot of a waiting piece; where the plan names none, that behind its
 /// operand's. What the computation beside a serial slot makes goes behind the
 /// slot's own collectives, which wait for that computation as well.
 Slot PlanFollower::getWaiting(Operation *op, ArrayRef<double> pieces) const {
-  std::optional<Slot> source = getSource(op);
+  std::optional<Slot> source = getSource(op->getOperand(0));
   if (pieces.size() < 3)
     return {source ? source->stage + 1 : getPlannedStage(op).value_or(0), 0,
             Lane::Waiting};
   int64_t stage = pieces[0], strand = isOneStrand(stage) ? 0 : pieces[1];
-  int64_t last = isOneStrand(stage - 1) ? 0 : numStrands - 1;
-  std::pair<int64_t, int64_t> before(stage, strand - 1);
-  if (strand == 0)
-    before = {stage - 1, last};
-  bool isReady = !source || std::pair(source->stage, source->strand) < before;
-  return {stage, strand,
-          isReady && isSerial(stage, strand) ? Lane::Early : Lane::Waiting};
+  bool isEarly =
+      isSerial(stage, strand) && (!source || isReady(*source, stage, strand));
+  return {stage, strand, isEarly ? Lane::Early : Lane::Waiting};
 }
 
 std::optional<Slot> PlanFollower::getPlanned(Operation *op) const {

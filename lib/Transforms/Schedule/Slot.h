@@ -10,6 +10,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Operation.h"
+#include "llvm/ADT/DenseMap.h"
 #include <tuple>
 
 namespace tandem {
@@ -47,6 +48,19 @@ inline std::optional<Slot> getSlot(mlir::Operation *op) {
       attribute[2] > static_cast<int64_t>(Lane::Compute))
     return std::nullopt;
   return Slot{attribute[0], attribute[1], static_cast<Lane>(attribute[2])};
+}
+
+/// The strand that what strands share runs with in `stage`: the last one that
+/// it reads there, else the first.
+inline int64_t
+getSharedStrand(mlir::Operation *op, int64_t stage,
+                const llvm::DenseMap<mlir::Operation *, Slot> &slots) {
+  int64_t strand = 0;
+  for (mlir::Value operand : op->getOperands())
+    if (auto it = slots.find(operand.getDefiningOp());
+        it != slots.end() && it->second.stage == stage)
+      strand = std::max(strand, it->second.strand);
+  return strand;
 }
 
 } // namespace tandem

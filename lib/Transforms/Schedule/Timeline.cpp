@@ -10,7 +10,7 @@
 // speed and communication at 1 / b (a, b: the slow-downs of the problem), which
 // gives the slots of Cost/Slots.h: max(p + beta c, c + gamma p). Where that
 // would be slower than one after the other, it is one after the other. The
-// latency of a further piece of a collective disturbs nothing.
+// latency of a piece of a collective disturbs nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,6 @@
 #include "tandem/Transforms/StepPass.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <deque>
-#include <map>
 #include <set>
 
 using namespace mlir;
@@ -37,13 +36,11 @@ struct Work {
 
 struct Prices {
   double cost = 0, computeSlowdown = 1, collectiveSlowdown = 1;
-  /// By axis.
-  llvm::StringMap<int64_t> queues;
 };
 
 class TimelineBuilder {
 public:
-  explicit TimelineBuilder(Prices prices) : prices(std::move(prices)) {}
+  explicit TimelineBuilder(Prices prices) : prices(prices) {}
   double run(func::FuncOp function);
 
 private:
@@ -88,17 +85,11 @@ static std::optional<Prices> readPrices(func::FuncOp function) {
   // Slower together than apart: half of the time for each.
   if (1 / prices.computeSlowdown + 1 / prices.collectiveSlowdown <= 1)
     prices.computeSlowdown = prices.collectiveSlowdown = 2;
-  if (auto axes = dictionary.getAs<DictionaryAttr>("axes"))
-    for (NamedAttribute axis : axes)
-      if (auto rates = dyn_cast<DenseF64ArrayAttr>(axis.getValue());
-          rates && !rates.empty())
-        prices.queues[axis.getName()] = rates[0];
   return prices;
 }
 
 void TimelineBuilder::addStep(StepOp step) {
   Work work{step, 0, 0};
-  std::map<int64_t, double> byQueue;
   for (Operation &op : step.getBody().front()) {
     double seconds = getPlannedSeconds(&op);
     if (seconds == 0)
@@ -111,14 +102,8 @@ void TimelineBuilder::addStep(StepOp step) {
       work.latency += latency.getValueAsDouble();
       seconds -= latency.getValueAsDouble();
     }
-    int64_t queue = 0;
-    if (auto axes = op.getAttrOfType<ArrayAttr>("axes"); axes && !axes.empty())
-      queue = prices.queues.lookup(cast<StringAttr>(axes[0]).getValue());
-    byQueue[queue] += seconds;
+    work.seconds += seconds;
   }
-  // The collectives of a slot that have queues of their own run together.
-  for (auto [queue, seconds] : byQueue)
-    work.seconds = std::max(work.seconds, seconds);
   queues[getIndex(step)].push_back(work);
 }
 
@@ -186,7 +171,7 @@ LogicalResult TimelinePass::runOnStep(func::FuncOp function) {
   if (!prices)
     return success();
   double cost = prices->cost;
-  double seconds = TimelineBuilder(std::move(*prices)).run(function);
+  double seconds = TimelineBuilder(*prices).run(function);
   function.emitRemark() << "timeline " << llvm::formatv("{0:e9}", seconds).str()
                         << " s, cost of the plan "
                         << llvm::formatv("{0:e9}", cost).str() << " s";

@@ -63,7 +63,7 @@ double SplitReformsPass::getSeconds(ReformOp step, unsigned axis) const {
   if (!axes || from[axis].isFull())
     return 0;
   auto rates = axes.getAs<DenseF64ArrayAttr>(mesh.getName(axis));
-  if (!rates || rates.size() != 9)
+  if (!rates || rates.size() != 8)
     return 0;
   double bytes = getBytes(step.getType());
   for (unsigned other = 0; other < mesh.getNumAxes(); ++other)
@@ -72,7 +72,7 @@ double SplitReformsPass::getSeconds(ReformOp step, unsigned axis) const {
   // All-gather, reduce-scatter, all-reduce, all-to-all.
   unsigned kind = from[axis].isReduce() ? (to[axis].isFull() ? 2 : 1)
                                         : (to[axis].isFull() ? 0 : 3);
-  return rates[1 + 2 * kind] + bytes * rates[2 + 2 * kind];
+  return rates[2 * kind] + bytes * rates[2 * kind + 1];
 }
 
 /// Notes where strands join, and what the plan counts for the change. The sum

@@ -4,30 +4,36 @@
 // RUN: tandem-interpret %t.mlir --compare %t.source.mlir
 
 // A quarter of the all-reduce is sent in the slot of stage 1, strand 1, the rest
-// in stage 2; each piece has its slot. An all-to-all is not cut.
+// in stage 2; each piece has its slot, and pays the latency.
 
 #mesh = #spmd.mesh<data = 2>
-module attributes {spmd.mesh = #mesh, sched.prices = {piece = 1.000000e-03 : f64}} {
+module attributes {spmd.mesh = #mesh, sched.prices = {axes = {data = array<f64: 0.0, 0.0, 0.0, 0.0, 5.000000e-01, 0.0, 0.0, 0.0>}}} {
   // CHECK-LABEL: func.func @step
-  func.func @step(%x: tensor<4x4xf64> {nn.role = "input", nn.name = "x", spmd.layout = tensor<4x4xf64>}) -> (tensor<4x4xf64> {spmd.layout = tensor<4x4xf64>}, tensor<4x2xf64> {spmd.layout = tensor<4x4xf64, #spmd.form<#mesh, data: gather(1)>>}, tensor<4x8xf64> {spmd.layout = tensor<4x8xf64>}, tensor<2x8xf64> {spmd.layout = tensor<4x8xf64, #spmd.form<#mesh, data: gather(0)>>}) {
-    // CHECK: %[[FLAT:.*]] = nn.reshape %arg0 : (tensor<4x4xf64>) -> tensor<1x1x16xf64>
-    // CHECK: %[[A:.*]] = nn.slice %[[FLAT]] {dim = 2 : i64, start = 0 : i64, stop = 4 : i64}
-    // CHECK: %[[RA:.*]] = spmd.all_reduce %[[A]] over ["data"] {sched.seconds = 2.500000e-01 : f64, sched.stage = 3 : i64, sched.waits = array<f64: 1.000000e+00, 1.000000e+00, 1.000000e+00>}
-    // CHECK: %[[B:.*]] = nn.slice %[[FLAT]] {dim = 2 : i64, start = 4 : i64, stop = 16 : i64}
-    // CHECK: %[[RB:.*]] = spmd.all_reduce %[[B]] over ["data"] {sched.latency = 1.000000e-03 : f64, sched.seconds = 7.510000e-01 : f64, sched.stage = 3 : i64, sched.waits = array<f64: 2.000000e+00, 0.000000e+00, 1.000000e+00>}
-    // CHECK: nn.cat %[[RA]], %[[RB]] {dim = 2 : i64, sched.stage = 3 : i64}
+  func.func @step(%x: tensor<4x4xf64> {nn.role = "input", nn.name = "x", spmd.layout = tensor<4x4xf64>}) -> (tensor<4x4xf64> {spmd.layout = tensor<4x4xf64>}, tensor<4x2xf64> {spmd.layout = tensor<4x4xf64, #spmd.form<#mesh, data: gather(1)>>}, tensor<4x8xf64> {spmd.layout = tensor<4x8xf64>}, tensor<2x8xf64> {spmd.layout = tensor<4x8xf64, #spmd.form<#mesh, data: gather(0)>>}, tensor<8x2xf64> {spmd.layout = tensor<8x4xf64, #spmd.form<#mesh, data: gather(1)>>}) {
+    // CHECK: %[[FLAT:.*]] = nn.reshape %arg0 : (tensor<4x4xf64>) -> tensor<16xf64>
+    // CHECK: %[[A:.*]] = nn.slice %[[FLAT]] {dim = 0 : i64, start = 0 : i64, stop = 4 : i64}
+    // CHECK: %[[RA:.*]] = spmd.all_reduce %[[A]] over ["data"] {sched.latency = 5.000000e-01 : f64, sched.seconds = 7.500000e-01 : f64, sched.stage = 3 : i64, sched.waits = array<f64: 1.000000e+00, 1.000000e+00, 1.000000e+00>}
+    // CHECK: %[[B:.*]] = nn.slice %[[FLAT]] {dim = 0 : i64, start = 4 : i64, stop = 16 : i64}
+    // CHECK: %[[RB:.*]] = spmd.all_reduce %[[B]] over ["data"] {sched.latency = 5.000000e-01 : f64, sched.seconds = 1.250000e+00 : f64, sched.stage = 3 : i64, sched.waits = array<f64: 2.000000e+00, 0.000000e+00, 1.000000e+00>}
+    // CHECK: nn.cat %[[RA]], %[[RB]] {dim = 0 : i64, sched.stage = 3 : i64}
     // CHECK: nn.reshape {{.*}} -> tensor<4x4xf64>
-    %r = spmd.all_reduce %x over ["data"] {sched.seconds = 1.0 : f64, sched.stage = 3 : i64, sched.waits = array<f64: 1.0, 1.0, 0.25, 2.0, 0.0, 1.0>} : tensor<4x4xf64> -> tensor<4x4xf64>
-    // Members of the group are the middle dimension.
+    %r = spmd.all_reduce %x over ["data"] {sched.seconds = 1.5 : f64, sched.stage = 3 : i64, sched.waits = array<f64: 1.0, 1.0, 0.25, 2.0, 0.0, 1.0>} : tensor<4x4xf64> -> tensor<4x4xf64>
+    // Members of the group are the middle dimension; the largest is cut.
     // CHECK: nn.reshape %arg0 : (tensor<4x4xf64>) -> tensor<4x2x2xf64>
-    // CHECK-COUNT-2: spmd.reduce_scatter {{.*}} dim 1 {{.*}} : tensor<4x2x1xf64> -> tensor<4x1x1xf64>
+    // CHECK-COUNT-2: spmd.reduce_scatter {{.*}} dim 1 {{.*}} : tensor<2x2x2xf64> -> tensor<2x1x2xf64>
     %s = spmd.reduce_scatter %x over ["data"] dim 1 {sched.waits = array<f64: 1.0, 0.0, 0.5, 2.0, 0.0, 1.0>} : tensor<4x4xf64> -> tensor<4x2xf64>
-    // CHECK-COUNT-2: spmd.all_gather {{.*}} dim 1 {{.*}} -> tensor<4x2x2xf64>
+    // CHECK-COUNT-2: spmd.all_gather {{.*}} dim 1 {{.*}} : tensor<2x1x4xf64> -> tensor<2x2x4xf64>
     %g = spmd.all_gather %x over ["data"] dim 1 {sched.waits = array<f64: 1.0, 0.0, 0.5, 2.0, 0.0, 1.0>} : tensor<4x4xf64> -> tensor<4x8xf64>
-    // CHECK: spmd.all_to_all %arg0
-    // CHECK-NOT: spmd
+    // Of an all-to-all, what stands before, between and behind.
+    // CHECK: nn.reshape %arg0 : (tensor<4x4xf64>) -> tensor<1x2x2x4x1xf64>
+    // CHECK-COUNT-2: spmd.all_to_all {{.*}} split 1 concat 3 {{.*}} : tensor<1x2x1x4x1xf64> -> tensor<1x1x1x8x1xf64>
+    // CHECK: nn.cat {{.*}} {dim = 2 : i64} {{.*}} -> tensor<1x1x2x8x1xf64>
     %t = spmd.all_to_all %x over ["data"] split 0 concat 1 {sched.waits = array<f64: 1.0, 0.0, 0.5, 2.0, 0.0, 1.0>} : tensor<4x4xf64> -> tensor<2x8xf64>
-    return %r, %s, %g, %t : tensor<4x4xf64>, tensor<4x2xf64>, tensor<4x8xf64>, tensor<2x8xf64>
+    // CHECK: nn.reshape %arg0 : (tensor<4x4xf64>) -> tensor<1x4x1x2x2xf64>
+    // CHECK-COUNT-2: spmd.all_to_all {{.*}} split 3 concat 1 {{.*}} : tensor<1x4x1x2x1xf64> -> tensor<1x8x1x1x1xf64>
+    // CHECK: nn.cat {{.*}} {dim = 4 : i64} {{.*}} -> tensor<1x8x1x1x2xf64>
+    %u = spmd.all_to_all %x over ["data"] split 1 concat 0 {sched.waits = array<f64: 1.0, 0.0, 0.5, 2.0, 0.0, 1.0>} : tensor<4x4xf64> -> tensor<8x2xf64>
+    return %r, %s, %g, %t, %u : tensor<4x4xf64>, tensor<4x2xf64>, tensor<4x8xf64>, tensor<2x8xf64>, tensor<8x2xf64>
   }
 }
 

@@ -52,9 +52,15 @@ module attributes {spmd.mesh = #mesh} {
     %p = nn.slice %g {dim = 0 : i64, start = 0 : i64, stop = 4 : i64, nn.pass = "backward"} : (tensor<4xf64>) -> tensor<4xf64>
     // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 2, 0, -1>
     %r = spmd.all_reduce %p over ["data"] {nn.pass = "backward", sched.stage = 3 : i64, sched.waits = array<f64: 2.0, 0.0, 1.0>} : tensor<4xf64> -> tensor<4xf64>
+    // So does what continues it, although what it reads is put together from
+    // pieces.
+    // CHECK: nn.cat {{.*}}sched.slot = array<i64: 2, 0, -1>
+    // CHECK: spmd.reduce_scatter {{.*}}sched.slot = array<i64: 2, 0, -1>
+    %whole = nn.cat %r, %r {dim = 0 : i64, nn.pass = "backward", sched.stage = 3 : i64} : (tensor<4xf64>, tensor<4xf64>) -> tensor<8xf64>
+    %s = spmd.reduce_scatter %whole over ["data"] dim 0 {nn.pass = "backward", sched.stage = 3 : i64, sched.waits = array<f64: 2.0, 0.0, 1.0>} : tensor<8xf64> -> tensor<4xf64>
     %a = nn.exp %x {nn.id = 1 : i64, nn.pass = "backward", sched.stage = 1 : i64} : (tensor<4xf64>) -> tensor<4xf64>
     %b = nn.exp %a {nn.id = 2 : i64, nn.pass = "backward", sched.stage = 2 : i64} : (tensor<4xf64>) -> tensor<4xf64>
-    %c = nn.add %b, %r {nn.id = 3 : i64, nn.pass = "update", sched.stage = 3 : i64} : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
+    %c = nn.add %b, %s {nn.id = 3 : i64, nn.pass = "update", sched.stage = 3 : i64} : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
     return %c : tensor<4xf64>
   }
 }
