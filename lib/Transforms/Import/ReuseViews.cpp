@@ -19,7 +19,9 @@ namespace {
 /// Where the forward pass uses an activation only through one view, its
 /// backward pass views that view. If the view changes form (tokens that go to
 /// their experts), the changed copy is the one that exists, and the backward
-/// pass does not ask for a second one.
+/// pass does not ask for a second one. What the backward pass uses without a
+/// view it gets from a forward view that only reshapes, so that it keeps one
+/// tensor, not two that share a buffer.
 struct ReuseViewsPass : StepPass<ReuseViewsPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ReuseViewsPass)
   StringRef getArgument() const override { return "tandem-reuse-views"; }
@@ -222,6 +224,32 @@ static void reroot(Value source, Value end, Value view) {
   rewriter.replaceOp(root, tracker.create(rewriter, root, end, getShape(view)));
 }
 
+/// The one view through which forward operators use `source`, if it is another
+/// value and made by the forward pass.
+static Value findOnlyEnd(Value source) {
+  Operation *producer = source.getDefiningOp();
+  if (!producer || getPass(producer) != "forward")
+    return {};
+  llvm::SetVector<Value> ends;
+  findEnds(source, "forward", ends);
+  return ends.size() == 1 && ends.front() != source ? ends.front() : Value();
+}
+
+/// Backward operators that use `source` itself use a reshape of its forward
+/// view instead.
+static void reuseReshape(Value source) {
+  Value end = findOnlyEnd(source);
+  if (!end || !llvm::all_of(getChain(source, end), llvm::IsaPred<ReshapeOp>))
+    return;
+  for (OpOperand &use : llvm::make_early_inc_range(source.getUses())) {
+    Operation *user = use.getOwner();
+    if (getPass(user) != "backward" || isRearrangement(user))
+      continue;
+    IRRewriter rewriter(user);
+    use.set(createReshape(rewriter, user, end, getShape(source)));
+  }
+}
+
 LogicalResult ReuseViewsPass::runOnStep(func::FuncOp step) {
   Block &block = step.getBody().front();
   SmallVector<Value> views;
@@ -233,14 +261,12 @@ LogicalResult ReuseViewsPass::runOnStep(func::FuncOp step) {
   }
   for (Value view : views) {
     Value source = getSource(view);
-    Operation *producer = source.getDefiningOp();
-    if (!producer || getPass(producer) != "forward")
-      continue;
-    llvm::SetVector<Value> ends;
-    findEnds(source, "forward", ends);
-    if (ends.size() == 1 && ends.front() != source)
-      reroot(source, ends.front(), view);
+    if (Value end = findOnlyEnd(source))
+      reroot(source, end, view);
   }
+  for (Operation &op : llvm::make_early_inc_range(block))
+    if (!isRearrangement(&op) && op.getNumResults() == 1)
+      reuseReshape(op.getResult(0));
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();

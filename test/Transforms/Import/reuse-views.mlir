@@ -29,3 +29,30 @@ func.func @direct(%x: tensor<4x8xf32>) -> (tensor<8x4xf32>, tensor<4x8xf32>, ten
   %w = nn.sqrt %b {nn.pass = "backward"} : (tensor<8x4xf32>) -> tensor<8x4xf32>
   return %u, %v, %w : tensor<8x4xf32>, tensor<4x8xf32>, tensor<8x4xf32>
 }
+
+// The backward pass keeps the reshape alone, and reshapes it back.
+// CHECK-LABEL: @kept
+// CHECK: %[[E:.*]] = nn.exp
+// CHECK: %[[F:.*]] = nn.reshape %[[E]] {nn.pass = "forward"}
+// CHECK: nn.log %[[F]]
+// CHECK: %[[B:.*]] = nn.reshape %[[F]] {nn.pass = "backward"} : (tensor<32xf32>) -> tensor<4x8xf32>
+// CHECK: nn.mul %[[B]], %{{.*}} {nn.pass = "backward"}
+func.func @kept(%x: tensor<4x8xf32>, %g: tensor<4x8xf32>) -> (tensor<32xf32>, tensor<4x8xf32>) {
+  %a = nn.exp %x {nn.pass = "forward"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %f = nn.reshape %a {nn.pass = "forward"} : (tensor<4x8xf32>) -> tensor<32xf32>
+  %u = nn.log %f {nn.pass = "forward"} : (tensor<32xf32>) -> tensor<32xf32>
+  %d = nn.mul %a, %g {nn.pass = "backward"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %u, %d : tensor<32xf32>, tensor<4x8xf32>
+}
+
+// A permutation is another buffer: what is used stays.
+// CHECK-LABEL: @permuted
+// CHECK: %[[E:.*]] = nn.exp
+// CHECK: nn.mul %[[E]], %{{.*}} {nn.pass = "backward"}
+func.func @permuted(%x: tensor<4x8xf32>, %g: tensor<4x8xf32>) -> (tensor<8x4xf32>, tensor<4x8xf32>) {
+  %a = nn.exp %x {nn.pass = "forward"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %f = nn.permute %a {permutation = array<i64: 1, 0>, nn.pass = "forward"} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %u = nn.log %f {nn.pass = "forward"} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %d = nn.mul %a, %g {nn.pass = "backward"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %u, %d : tensor<8x4xf32>, tensor<4x8xf32>
+}
