@@ -51,6 +51,7 @@ private:
   /// Whether an optimum was found that fits, or the search has to end.
   bool searchWithoutLimit(const IlpStages &stages);
   void searchWithLimit(const IlpStages &stages);
+  bool isWhole(const IlpForms &forms) const;
   IlpOptions getOptions(const IlpForms &forms);
   /// False when no further solution is needed.
   bool takeSolution(const IlpForms &forms, const IlpSolution &solution);
@@ -228,14 +229,23 @@ bool IlpSearch::takeSolution(const IlpForms &forms,
 // Programs
 //===----------------------------------------------------------------------===//
 
+/// Whether plans with larger stages are no cheaper.
+bool IlpSearch::isWhole(const IlpForms &forms) const {
+  bool hasWaiting =
+      std::any_of(forms.changes.begin(), forms.changes.end(),
+                  [](const IlpChange &change) { return change.waits; });
+  return options.stageEnds.empty() && forms.addsUp &&
+         (!hasWaiting ||
+          (problem.pieceLatency == 0 && !forms.hasSourcesOfWaiting));
+}
+
 bool IlpSearch::searchWithoutLimit(const IlpStages &stages) {
   IntegerProgram program;
   IlpForms forms(problem, stages, table, program, /*ignoresMemory=*/true);
   if (!forms.hasFlows)
     return false;
   IlpTime(forms, program, scale).build();
-  addsUp = options.stageEnds.empty() && problem.pieceLatency == 0 &&
-           !forms.hasSourcesOfWaiting;
+  addsUp = isWhole(forms);
   IlpSolution solution = program.solve(getOptions(forms));
   bool isOpen = takeSolution(forms, solution);
   if (addsUp)
@@ -255,12 +265,7 @@ void IlpSearch::searchWithLimit(const IlpStages &stages) {
   IlpTime(forms, program, scale).build();
   if (problem.memoryLimit != kNoLimit)
     IlpMemory(forms, program).limitStages();
-  bool hasWaiting =
-      std::any_of(forms.changes.begin(), forms.changes.end(),
-                  [](const IlpChange &change) { return change.waits; });
-  addsUp = options.stageEnds.empty() && forms.addsUp &&
-           (!hasWaiting ||
-            (problem.pieceLatency == 0 && !forms.hasSourcesOfWaiting));
+  addsUp = isWhole(forms);
   for (unsigned round = 0; round < kMaxRounds; ++round) {
     IlpSolution solution = program.solve(getOptions(forms));
     bool isOpen = takeSolution(forms, solution);

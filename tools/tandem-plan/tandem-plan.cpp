@@ -9,6 +9,7 @@
 #include "tandem/Search/Explain.h"
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -150,7 +151,8 @@ static void printGap(const char *name, const Plan &plan, double bound) {
   double gap = getGap(plan.cost, bound);
   // Rounded up, as it is a claim; the rest is that of floating point.
   if (std::isfinite(gap))
-    printf("%s %.4f %%\n", name, std::ceil(1e6 * gap - 1e-3) / 1e4);
+    printf("%s %.4f %%\n", name,
+           std::max(0.0, std::ceil(1e6 * gap - 1e-3) / 1e4));
   else
     printf("%s unknown: no bound was proven\n", name);
 }
