@@ -7,6 +7,7 @@
 
 #include "TandemPool.h"
 #include <algorithm>
+#include <cmath>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -15,7 +16,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Divisions that the dynamic program keeps per operator, while plans are
 /// compared and for the one that is returned; fewer for many operators.
 constexpr unsigned kQuickFront = 8, kCarefulFront = 256;
-constexpr uint64_t kCarefulWork = 1'000'000;
+/// Pairs of divisions that are compared, for the plan that is returned and for
+/// starts.
+constexpr double kCarefulWork = 2e7, kStartWork = 2e6;
 /// Operators times plans that differ in one cut from the best one.
 constexpr uint64_t kCutWork = 2'000'000;
 
@@ -138,9 +141,11 @@ double PlanPool::offer(const std::vector<unsigned> &signatures) {
   return least;
 }
 
-unsigned PlanPool::getCarefulFront() const {
-  uint64_t front = kCarefulWork / (facts.problem.operators.size() + 1);
-  return std::clamp<uint64_t>(front, kQuickFront, kCarefulFront);
+/// How many divisions to keep per operator, all pairs of which are compared.
+unsigned PlanPool::getFront(double work) const {
+  double numOperators = static_cast<double>(facts.problem.operators.size() + 1);
+  return static_cast<unsigned>(std::clamp<double>(
+      std::sqrt(work / numOperators), kQuickFront, kCarefulFront));
 }
 
 void PlanPool::forget() {
@@ -160,15 +165,15 @@ double PlanPool::offerDivided(const Plan &plan, bool isCareful) {
   offeredSeconds = kInfinity;
   double least = take(plan);
   Plan divided = plan;
-  return std::min(least,
-                  divide(divided, isCareful ? getCarefulFront() : kQuickFront));
+  return std::min(
+      least, divide(divided, isCareful ? getFront(kCarefulWork) : kQuickFront));
 }
 
 double PlanPool::offer(const Plan &plan) {
   double least = offer(plan.signatures);
   least = std::min(least, take(plan));
   Plan divided = plan;
-  return std::min(least, divide(divided, getCarefulFront()));
+  return std::min(least, divide(divided, getFront(kStartWork)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -227,7 +232,7 @@ void PlanPool::polish(const std::function<bool()> &proceeds) {
   if (!best)
     return;
   Plan divided = *best;
-  divide(divided, getCarefulFront());
+  divide(divided, getFront(kCarefulWork));
   while (proceeds() && improveCuts(proceeds))
     continue;
 }

@@ -72,7 +72,7 @@ public:
   double take(const cost::Plan &plan);
   void addTotals(const cost::Plan &plan, const cost::CostReport &report);
   double divide(cost::Plan &plan, unsigned maxFront);
-  unsigned getCarefulFront() const;
+  unsigned getFront(double work) const;
   double fit(cost::Plan &plan);
   bool dropKept(cost::Plan &plan, size_t count);
   bool tryCuts(std::vector<unsigned> ends);
