@@ -19,9 +19,10 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Numbers that the sweeps of the folded problem, and of the whole one, may
-/// look at for a bound.
-constexpr uint64_t kFoldedWork = 2'000'000'000, kBoundWork = 4'000'000'000;
+/// Numbers that the sweeps of the folded problem, of the whole one, and of the
+/// folded one under a price that is tried, may look at.
+constexpr uint64_t kFoldedWork = 2'000'000'000, kBoundWork = 4'000'000'000,
+                   kPriceWork = 130'000'000;
 /// Sweeps that raise the bound by less than this share are too many.
 constexpr double kSlow = 1e-3;
 /// Problems of more operators are large.
@@ -124,7 +125,8 @@ double Driver::getSlow() const {
 double Driver::ascendFolded(const Weights &weights, unsigned maxSweeps) {
   graph.setWeights(weights);
   folded.reset();
-  unsigned sweeps = getNumSweeps(kFoldedWork, folded, 6, maxSweeps);
+  uint64_t budget = maxSweeps == kPriceSweeps ? kPriceWork : kFoldedWork;
+  unsigned sweeps = getNumSweeps(budget, folded, 6, maxSweeps);
   double value = -kInfinity;
   for (unsigned i = 0; i < sweeps; ++i) {
     folded.sweep();
@@ -201,12 +203,12 @@ double Driver::findMemoryPrice() {
     bestPrice = price;
     return true;
   };
-  double price = memoryPrice, factor = 2;
+  double price = memoryPrice, factor = 4;
   for (unsigned i = 0; i < kMemoryRounds && !isStopped; ++i) {
     bool isHigher = tryPrice(price);
     if (!isHigher && i == 1) {
       // The first step went the wrong way.
-      factor = 0.5;
+      factor = 0.25;
       price = memoryPrice;
     } else if (!isHigher) {
       // The first price was too high, or the best one is passed.
@@ -217,10 +219,11 @@ double Driver::findMemoryPrice() {
     price *= factor;
   }
   // Between the prices that were tried.
-  price = bestPrice;
-  for (double step : {0.7, 1.4})
-    if (bestPrice > 0 && bestPrice == price && !isStopped)
-      tryPrice(step * price);
+  for (double step : {2.0, 1.4}) {
+    price = bestPrice;
+    if (bestPrice > 0 && !isStopped && !tryPrice(price / step))
+      tryPrice(price * step);
+  }
   return bestPrice;
 }
 
