@@ -84,6 +84,11 @@ std::vector<Weights> Driver::getGuides() const {
     add(0.5, 0.5, 0.5, 0.1);
     add(1, 0.5, 0.2, 4);
   }
+  // Where there is no search without the time axis (TandemUntimed.h).
+  if (facts.numStrands > 1 && problem.operators.size() > kMaxUntimed) {
+    guides.push_back(guides[1]);
+    guides.back().overTime = scale;
+  }
   // What holds less often communicates less, too.
   if (pool.leastPeak < std::numeric_limits<int64_t>::max()) {
     guides.push_back(guides[1]);
@@ -133,7 +138,7 @@ double Driver::searchForms(const Weights &weights, unsigned least,
   folded.descend(values, 4);
   double seconds = pool.offer(getSignatures(values));
   if (pool.offered)
-    leaders.push_back({seconds, *pool.offered});
+    leaders.push_back({pool.offered, seconds});
   return seconds;
 }
 
@@ -315,28 +320,31 @@ SearchResult Driver::run() {
   if (proveInfeasible(impossible))
     return impossible;
   lowerBound = getLeastComputation() * (1 - 1e-12);
-  for (const Plan &plan : options.starts)
-    pool.offer(plan);
+  // Starts wait: a search that begins with one may end with a worse plan.
+  PlanPool::Record started = offerStarts();
   searchByGuides();
   std::optional<Plan> untimed = searchUntimed();
   if (untimed && !pool.best)
     pool.offer(*untimed);
-  if (pool.best && (isStopped || !proceeds(0.5)))
+  if (pool.best && (isStopped || !proceeds(0.5))) {
+    pool.restore(std::move(started));
     return finish();
+  }
   searchAddedUp(kSumWork);
   if (!isStopped)
     raiseBound();
   graph.setWeights(Weights());
   if (!isStopped && !isClosed()) {
-    if (!isLarge)
-      improveLeaders(getSmallWork(8));
     improve(getSmallWork(4));
   }
   if (untimed && !isStopped && !isClosed())
     improveFrom(*untimed, getSmallWork(8));
   if (!isStopped)
     searchExactly();
-  if (!isStopped && !isClosed() && !isProven && !isLarge)
-    anneal(getSmallWork(1));
+  if (!isStopped && !isClosed() && !isProven && !isLarge) {
+    annealAll(getSmallWork(1));
+    improve(getSmallWork(8));
+  }
+  improveStart(std::move(started));
   return finish();
 }

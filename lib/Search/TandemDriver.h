@@ -23,6 +23,10 @@
 
 namespace tandem::search {
 
+/// Problems of up to this many operators are searched without their time axis,
+/// too.
+constexpr unsigned kMaxUntimed = 600;
+
 class Driver {
 public:
   Driver(const cost::SearchProblem &problem, const SearchOptions &options);
@@ -51,14 +55,16 @@ private:
   //--- TandemMoves.cpp
   uint64_t getSmallWork(uint64_t share) const;
   void descend(const cost::Plan &plan, bool isCareful, uint64_t &work);
-  void improveLeaders(uint64_t work);
   void improve(uint64_t work);
-  void anneal(uint64_t work);
+  PlanPool::Record anneal(PlanPool::Record from, double heat, uint64_t work);
+  void annealAll(uint64_t work);
   bool tryMoves(uint64_t &work);
   bool tryMove(const Move &move, uint64_t &work);
   void improveFrom(const cost::Plan &plan, uint64_t work);
   std::optional<cost::Plan> searchUntimed();
   void makeFit();
+  PlanPool::Record offerStarts();
+  void improveStart(PlanPool::Record started);
   //--- TandemDriver.cpp
   std::vector<unsigned> getValues(const cost::Plan &plan) const;
   std::vector<unsigned>
@@ -81,11 +87,7 @@ private:
   PlanPool pool;
   PlanImprover improver;
   /// The best plans of the guides.
-  struct Leader {
-    double seconds;
-    cost::Plan plan;
-  };
-  std::vector<Leader> leaders;
+  std::vector<PlanPool::Record> leaders;
   double lowerBound = 0;
   /// Seconds per byte under which plans fit; 0 where memory is no matter.
   double memoryPrice = 0;

@@ -196,9 +196,9 @@ int64_t FactorGraph::getLeastBytes() const {
 double FactorGraph::getOperatorCost(unsigned op,
                                     const Signature &signature) const {
   const Operator &info = facts.problem.operators[op];
-  double price = 0;
+  bool isSplit = facts.isPerStrand(signature);
+  double price = isSplit ? weights.overTime : 0;
   if (!facts.isArgument(op)) {
-    bool isSplit = facts.isPerStrand(signature);
     double split = claims.hides[op] ? weights.hiding : weights.split;
     price += isSplit ? split * static_cast<double>(facts.numStrands) *
                            signature.seconds

@@ -24,7 +24,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Tensors and stages that small changes may look at (15 million in a second),
 /// times operators: large problems ten times as large get a tenth. Small ones
 /// need less: so much per operator.
-constexpr uint64_t kSmallWork = 12'000'000'000, kWorkPerOperator = 100'000;
+constexpr uint64_t kSmallWork = 20'000'000'000, kWorkPerOperator = 150'000;
 /// What new stages take, per operator, and a change of forms by the relaxation.
 constexpr uint64_t kDivideWork = 24, kForceWork = 300;
 /// A change of forms that costs up to this share more may gain by new stages.
@@ -32,17 +32,14 @@ constexpr double kPromising = 5e-3;
 /// Rounds of random changes, and what a change may cost in them at first.
 constexpr unsigned kRounds = 6;
 constexpr std::array kHeats = {1e-3, 3e-4};
-/// The same in bytes, as a share of the limit, where nothing fits.
+/// Given plans that cost this share more than the best one are left alone.
+constexpr double kNear = 0.03;
+/// Random changes where nothing fits: a share of the limit.
 constexpr double kLargeHeat = 5e-3;
 /// Plans of guides from which small changes are tried.
 constexpr size_t kMaxLeaders = 4;
 /// What is left for changes of an operator with those next to it, at last.
 constexpr uint64_t kLastShare = 4;
-/// Problems of up to this many operators are searched without their time axis
-/// as well, looking at so many numbers, up to this gap.
-constexpr unsigned kMaxUntimed = 600;
-constexpr uint64_t kUntimedWork = 500'000'000;
-constexpr double kUntimedGap = 2e-3;
 
 static void spend(uint64_t &work, uint64_t amount) {
   work -= std::min(work, amount);
@@ -72,21 +69,6 @@ void Driver::descend(const Plan &plan, bool isCareful, uint64_t &work) {
       return;
     before = after;
     now = *pool.offered;
-  }
-}
-
-/// Plans of different guides lie in different valleys.
-void Driver::improveLeaders(uint64_t work) {
-  std::vector<Leader> plans = std::exchange(leaders, {});
-  std::stable_sort(
-      plans.begin(), plans.end(),
-      [](const Leader &a, const Leader &b) { return a.seconds < b.seconds; });
-  plans.resize(std::min(plans.size(), kMaxLeaders));
-  for (const auto &[seconds, plan] : plans) {
-    uint64_t share = work / plans.size();
-    if (isStopped || isClosed())
-      return;
-    descend(plan, false, share);
   }
 }
 
@@ -140,38 +122,80 @@ void Driver::improve(uint64_t work) {
     descend(Plan(*pool.best), true, last);
 }
 
-/// Random changes from the best plan, and small ones behind them, again and
-/// again; half of the rounds begin hotter than the others.
-void Driver::anneal(uint64_t work) {
+/// Random changes from a plan, and small ones behind them; the best of all that
+/// come.
+PlanPool::Record Driver::anneal(PlanPool::Record from, double heat,
+                                uint64_t work) {
+  if (isStopped || !from.plan)
+    return from;
+  auto mayGoOn = [this] { return proceeds(0.8); };
+  PlanPool::Record best = pool.forget();
+  uint64_t random = work * 3 / 4;
+  work -= random;
+  descend(improver.anneal(*from.plan, heat, random, mayGoOn), false, work);
+  pool.restore(std::move(from));
+  std::swap(best, from);
+  best = pool.forget();
+  pool.restore(std::move(from));
+  return best;
+}
+
+/// Plans of different guides lie in different valleys: of several, the better
+/// half goes on, until one is left.
+void Driver::annealAll(uint64_t work) {
   if (!pool.best)
     return;
-  auto mayGoOn = [this] { return proceeds(0.8); };
-  for (unsigned round = 0; round < kRounds; ++round) {
-    uint64_t share = work / kRounds;
-    if (isStopped || isClosed())
-      return;
-    double heat = kHeats[round % kHeats.size()];
-    uint64_t random = share * 3 / 4;
-    share -= random;
-    Plan plan = improver.anneal(*pool.best, heat, random, mayGoOn);
-    descend(plan, round % 4 == 3, share);
+  auto isBetter = [](const PlanPool::Record &a, const PlanPool::Record &b) {
+    return a.seconds < b.seconds;
+  };
+  std::stable_sort(leaders.begin(), leaders.end(), isBetter);
+  leaders.resize(std::min(leaders.size(), kMaxLeaders));
+  leaders.push_back({pool.best, pool.seconds});
+  while (leaders.size() > 1) {
+    for (PlanPool::Record &leader : leaders)
+      leader =
+          anneal(std::move(leader), kHeats.front(), work / 4 / leaders.size());
+    std::stable_sort(leaders.begin(), leaders.end(), isBetter);
+    leaders.resize(leaders.size() / 2);
   }
+  PlanPool::Record best = std::move(leaders.front());
+  leaders.clear();
+  for (unsigned round = 0; round < kRounds && !isClosed(); ++round)
+    best = anneal(std::move(best), kHeats[round % kHeats.size()],
+                  work / 2 / kRounds);
+  pool.restore(std::move(best));
 }
 
 /// Improves what comes from the plan, apart from the best one so far.
 void Driver::improveFrom(const Plan &plan, uint64_t work) {
-  std::optional<Plan> best = std::move(pool.best);
-  double seconds = pool.seconds;
-  pool.forget();
+  PlanPool::Record best = pool.forget();
   pool.offer(plan);
   improve(work);
-  if (best && seconds <= pool.seconds)
-    pool.restore(std::move(*best), seconds);
+  leaders.push_back({pool.best, pool.seconds});
+  pool.restore(std::move(best));
 }
 
-/// The best plan of those that split nothing over time, as far as a part of the
-/// work finds it: changes of single forms lead from there to other plans than
-/// from those of the guides.
+/// The best one of the plans that are given, with better stages.
+PlanPool::Record Driver::offerStarts() {
+  for (const Plan &plan : options.starts)
+    pool.offer(plan);
+  pool.totals.clear();
+  return pool.forget();
+}
+
+/// Better plans from where the given ones are, if that may lead somewhere.
+void Driver::improveStart(PlanPool::Record started) {
+  if (!started.plan)
+    return;
+  bool isNear = !pool.best || started.seconds <= pool.seconds * (1 + kNear);
+  if (isNear && !isStopped && !isClosed())
+    improveFrom(*started.plan, getSmallWork(8));
+  pool.restore(std::move(started));
+}
+
+/// The plan of the problem without its time axis: so splitting over time never
+/// makes a plan dearer, and changes of single forms lead from there to other
+/// plans than from those of the guides.
 std::optional<Plan> Driver::searchUntimed() {
   if (problem.operators.size() > kMaxUntimed || isStopped)
     return std::nullopt;
@@ -179,17 +203,14 @@ std::optional<Plan> Driver::searchUntimed() {
   if (!untimed)
     return std::nullopt;
   SearchOptions quiet;
-  quiet.gap = std::max(options.gap, kUntimedGap);
+  quiet.gap = options.gap;
   quiet.progress = [this](double done, double, double) {
     return proceeds(0.4 + 0.1 * done);
   };
-  Driver driver(untimed->problem, quiet);
-  driver.searchByGuides();
-  driver.searchAddedUp(kUntimedWork);
-  driver.improve(getSmallWork(4));
-  if (!driver.pool.best)
+  SearchResult found = Driver(untimed->problem, quiet).run();
+  if (!found.plan)
     return std::nullopt;
-  return untimed->lift(*driver.pool.best);
+  return untimed->lift(*found.plan);
 }
 
 /// Where no plan fits, lowers what the smallest one holds too much.

@@ -148,15 +148,19 @@ unsigned PlanPool::getFront(double work) const {
       std::sqrt(work / numOperators), kQuickFront, kCarefulFront));
 }
 
-void PlanPool::forget() {
+PlanPool::Record PlanPool::forget() {
+  Record record{std::move(best), seconds};
   best.reset();
   seconds = kInfinity;
   ++numBest;
+  return record;
 }
 
-void PlanPool::restore(Plan plan, double itsSeconds) {
-  best = std::move(plan);
-  seconds = itsSeconds;
+void PlanPool::restore(Record record) {
+  if (!record.plan || (best && seconds < record.seconds))
+    return;
+  best = std::move(record.plan);
+  seconds = record.seconds;
   ++numBest;
 }
 

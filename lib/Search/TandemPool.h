@@ -45,9 +45,15 @@ public:
   /// Takes the plan as it is, and divided anew with the copies that it has.
   double offerDivided(const cost::Plan &plan, bool isCareful);
 
-  /// Begins anew, with no best plan; and takes one back that was costed here.
-  void forget();
-  void restore(cost::Plan plan, double itsSeconds);
+  /// A plan that was costed here.
+  struct Record {
+    std::optional<cost::Plan> plan;
+    double seconds = std::numeric_limits<double>::infinity();
+  };
+  /// Begins anew, with no best plan; returns the one so far.
+  Record forget();
+  /// Takes one back if it is better.
+  void restore(Record record);
 
   /// Divides the best plan into stages once more, with more care; then moves,
   /// adds and removes single cuts while that helps and `proceeds` says so.
