@@ -38,8 +38,8 @@ static int64_t findSmallestPeak(SearchProblem problem, int64_t high) {
 /// whenever there is one, and as cheap as the oracle's.
 TEST(TightTest, plansAreFoundUpToTheSmallestPeak) {
   unsigned numBinding = 0;
-  for (uint64_t seed = 0; seed < 24; ++seed) {
-    SearchProblem problem = makeProblem(seed, 2000);
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    SearchProblem problem = makeProblem(seed, 500);
     SearchResult free = searchExhaustive(problem, {});
     ASSERT_TRUE(free.plan);
     int64_t least = findSmallestPeak(problem, free.plan->peak);
@@ -52,8 +52,7 @@ TEST(TightTest, plansAreFoundUpToTheSmallestPeak) {
       ASSERT_TRUE(oracle.plan && found.plan)
           << "seed " << seed << ", limit " << problem.memoryLimit << ": "
           << found.error;
-      EXPECT_NEAR(found.plan->cost, oracle.plan->cost,
-                  1e-9 * oracle.plan->cost)
+      EXPECT_NEAR(found.plan->cost, oracle.plan->cost, 1e-9 * oracle.plan->cost)
           << "seed " << seed << ", limit " << problem.memoryLimit;
       EXPECT_LE(found.plan->cost, before * (1 + 1e-9));
       before = found.plan->cost;
@@ -61,12 +60,13 @@ TEST(TightTest, plansAreFoundUpToTheSmallestPeak) {
     problem.memoryLimit = least - 1;
     EXPECT_FALSE(searchTandem(problem, {}).plan) << "seed " << seed;
   }
-  EXPECT_GT(numBinding, 12u);
+  EXPECT_GT(numBinding, 5u);
 }
 
 /// With the stages of tandem's plan the integer program finds no cheaper one.
 TEST(TightTest, ilpIsNotCheaperWithTheSameStages) {
-  if (!hasSolver())
+  IntegerProgram program;
+  if (program.solve({}).status == IlpSolution::Status::NoSolver)
     GTEST_SKIP() << "built without a solver";
   unsigned numStages = 0, numProven = 0;
   for (uint64_t seed = 100; seed < 140; ++seed) {
@@ -80,8 +80,8 @@ TEST(TightTest, ilpIsNotCheaperWithTheSameStages) {
     EXPECT_NEAR(ilp.plan->cost, found.plan->cost, 1e-6 * found.plan->cost)
         << "seed " << seed;
     numStages += found.plan->stageEnds.size();
-    numProven += ilp.stagesBound &&
-                 *ilp.stagesBound >= ilp.plan->cost * (1 - 1e-6);
+    numProven +=
+        ilp.stagesBound && *ilp.stagesBound >= ilp.plan->cost * (1 - 1e-6);
   }
   EXPECT_GT(numStages, 200u);
   EXPECT_GT(numProven, 30u);
