@@ -178,7 +178,15 @@ std::vector<cost::Plan> Planner::getPresets() {
 search::SearchResult
 Planner::takePreset(std::vector<cost::Plan> presets) const {
   search::SearchResult result;
-  result.error = "no preset fits in memory";
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const cost::Plan &start : presets)
+    least = std::min(least, start.peak);
+  int64_t limit = extraction->problem.memoryLimit;
+  result.error = "no preset fits into " + std::to_string(limit) + " bytes" +
+                 (presets.empty() ? ""
+                                  : "; the smallest one exceeds them by " +
+                                        std::to_string(least - limit)) +
+                 ": use --search tandem for a plan that fits";
   for (cost::Plan &start : presets) {
     ++result.numVisited;
     std::string error;
