@@ -151,9 +151,12 @@ class Planner:
         return Plan(problem, output)
 
     def cost(self, problem, plan, *prices):
+        return self.get_cost(problem.get_text(*prices), plan)
+
+    def get_cost(self, text, plan):
         """Of the plan's decisions, at other prices."""
         self.plan.write_text(plan.text)
-        output = self.run(problem.get_text(*prices), "--replan", self.plan)
+        output = self.run(text, "--replan", self.plan)
         return float(re.search(r"^cost (\S+) s$", output, re.M)[1])
 
 

@@ -185,7 +185,7 @@ def describe(step, plan):
 
 def sweep_bandwidth(planner, step, factors):
     print(f"\n{step.name}: {len(step.parameters)} parameters, {step.ranks} ranks")
-    rows, before = [], None
+    rows, before, last = [], None, None
     for factor in sorted(factors):
         plan = search(planner, step.get_text(factor), step)
         row = {
@@ -200,8 +200,11 @@ def sweep_bandwidth(planner, step, factors):
         row["share"] = len(plan.whole) / len(step.parameters)
         row["no longer whole"] = sorted(before - plan.whole) if before is not None else []
         row["now whole"] = sorted(plan.whole - before) if before is not None else []
+        if rows and row["share"] > rows[-1]["share"]:
+            # The plan in front of it at these prices: zero where both cost the same.
+            row["rise"] = planner.get_cost(step.get_text(factor), last) / plan.cost - 1
         rows.append(row)
-        before = plan.whole
+        before, last = plan.whole, plan
         show(step, row)
     return rows
 
@@ -216,6 +219,8 @@ def show(step, row):
     for change in ("no longer whole", "now whole"):
         if row[change]:
             print(f"            {change}: {' '.join(row[change])}")
+    if "rise" in row:
+        print(f"            the plan above would cost {row['rise']:.4%} more")
 
 
 def check_experts(rows):
@@ -243,9 +248,7 @@ def sweep_noise(planner, step, factor, runs):
         costs = []
         for _ in range(runs):
             wrong = step.get_text(factor, lambda: 1 + generator.uniform(-share, share))  # noqa: B023
-            planner.plan.write_text(search(planner, wrong, step).text)
-            output = planner.run(right, "--replan", planner.plan)
-            costs.append(float(re.search(r"^cost (\S+) s$", output, re.M)[1]))
+            costs.append(planner.get_cost(right, search(planner, wrong, step)))
         ratio = statistics.mean(costs) / best
         rows.append({"noise": share, "relative": ratio, "paper": limit})
         print(f"  {share:.0%} random {ratio:7.2%}   paper {limit:.1%}")
