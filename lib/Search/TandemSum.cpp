@@ -39,6 +39,7 @@ SumModel::SumModel(const Facts &facts, ChangeTable &table, uint64_t maxEntries)
   beta = interference.beta;
   gamma = interference.beta < 1 ? interference.gamma : 1;
   addVariables();
+  addPieces();
   for (unsigned tensor = 0; tensor < facts.tensors.size() && complete; ++tensor)
     if (!facts.tensors[tensor].uses.empty())
       complete = addFactor(tensor);
@@ -53,7 +54,8 @@ SumModel::SumModel(const SumModel &other,
     : facts(other.facts), numOrigins(other.numOrigins),
       forbidden(other.forbidden), changes(other.changes),
       variableOf(other.variableOf), maxEntries(other.maxEntries),
-      beta(other.beta), gamma(other.gamma) {
+      beta(other.beta), gamma(other.gamma), shares(other.shares),
+      offsets(other.offsets) {
   for (unsigned i = 0; i < values.size(); ++i) {
     variables.push_back(other.variables[i]);
     variables.back().values = values[i];
@@ -154,6 +156,34 @@ void SumModel::addVariables() {
       variable.values.push_back(i);
   }
   forbidden = 1 + 100 * dearest;
+}
+
+/// The chord of max(0, P (1 - gamma) - alpha (1 - beta)) between the least and
+/// the most seconds P behind t.
+void SumModel::addPieces() {
+  unsigned numOperators = variableOf.size();
+  shares.assign(numOperators + 1, 1);
+  offsets.assign(numOperators + 1, 0);
+  double piece = facts.problem.pieceLatency * (1 - beta);
+  auto getRoom = [&](double seconds) {
+    return std::max(0.0, seconds * (1 - gamma) - piece);
+  };
+  double least = 0, most = 0;
+  for (unsigned t = numOperators; piece > 0 && t-- > 0;) {
+    if (most > least)
+      shares[t] = (getRoom(most) - getRoom(least)) / (most - least) /
+                  std::max(1 - gamma, 1e-9);
+    offsets[t] = (1 - gamma) * shares[t] * least - getRoom(least);
+    if (facts.isArgument(t) || facts.problem.operators[t].pass == Pass::Update)
+      continue;
+    double own = kInfinity, ownMost = 0;
+    for (const Signature &signature : facts.problem.getSignatures(t)) {
+      own = std::min(own, signature.seconds);
+      ownMost = std::max(ownMost, signature.seconds);
+    }
+    least += own;
+    most += ownMost;
+  }
 }
 
 bool SumModel::mayWait(unsigned tensor, const TensorUse &use) const {
@@ -369,7 +399,8 @@ SumPrices SumModel::getPrices(unsigned t) const {
   SumPrices prices;
   for (unsigned op = 0; op < variableOf.size(); ++op) {
     bool isUpdate = facts.problem.operators[op].pass == Pass::Update;
-    prices.computation.push_back(op > t && !isUpdate ? gamma : 1);
+    prices.computation.push_back(
+        op > t && !isUpdate ? 1 - (1 - gamma) * shares[t] : 1);
     prices.waiting.push_back(op >= t ? 1 : beta);
   }
   return prices;
@@ -388,6 +419,13 @@ SumPrices SumModel::getMean(const SumMean &mean) const {
       sum.waiting[op] += mean.weights[i] * prices.waiting[op];
     }
   }
+  return sum;
+}
+
+double SumModel::getOffset(const SumMean &mean) const {
+  double sum = 0;
+  for (size_t i = 0; i < mean.thresholds.size(); ++i)
+    sum += mean.weights[i] * offsets[mean.thresholds[i]];
   return sum;
 }
 
@@ -462,18 +500,20 @@ SumChoice SumModel::getSums(const std::vector<unsigned> &choice) const {
         room[op] = seconds;
     }
   }
-  // What waits beyond the room behind t: (1 - beta) W(t) - (1 - gamma) P(t).
+  // What waits beyond the room behind t.
   result.sums.assign(numOperators + 1, sum);
   result.worst = numOperators;
-  double left = 0, most = 0;
+  double waits = 0, computed = 0, most = 0;
   for (unsigned t = numOperators; t-- > 0;) {
-    left += (1 - beta) * waiting[t];
+    waits += waiting[t];
+    double left =
+        (1 - beta) * waits - (1 - gamma) * shares[t] * computed + offsets[t];
     result.sums[t] += left;
     if (waiting[t] > 0 && left > most) {
       most = left;
       result.worst = t;
     }
-    left -= (1 - gamma) * room[t];
+    computed += room[t];
   }
   return result;
 }

@@ -22,8 +22,13 @@
 // order of the problem, each from the cheapest layout that was there before
 // (docs/rationale/search.md, *Where costs add up*).
 //
-// T bounds the plans of all divisions into stages: larger stages, pieces that
-// cost something, copies that are dropped and limits of memory cost more.
+// Where a piece of what waits costs alpha seconds, slots with P seconds of
+// computation together take at most max(0, P (1 - gamma) / (1 - beta) - alpha).
+// A straight line lies above that for all P that the signatures allow: T_t has
+// less room then, and is a sum all the same.
+//
+// T bounds the plans of all divisions into stages: larger stages, more pieces,
+// copies that are dropped and limits of memory cost more.
 //
 //===----------------------------------------------------------------------===//
 
@@ -135,6 +140,8 @@ public:
   /// The prices of T_t; of an empty queue, if `t` is the number of operators.
   SumPrices getPrices(unsigned t) const;
   SumPrices getMean(const SumMean &mean) const;
+  /// What the mean adds to the sums under its prices, whatever the choice.
+  double getOffset(const SumMean &mean) const;
   double getUnary(const SumPrices &prices, unsigned variable,
                   unsigned value) const;
   /// What all combinations of a factor cost.
@@ -171,6 +178,7 @@ private:
   void restrictFactor(const SumModel &other, unsigned factor,
                       std::map<std::vector<unsigned>, unsigned> &known);
   void addVariables();
+  void addPieces();
   bool addFactor(unsigned tensor);
   std::vector<Role> addSlots(SumFactor &factor);
   bool fillTable(const SumFactor &factor, const std::vector<Role> &roles);
@@ -194,6 +202,9 @@ private:
   std::vector<double> distances;
   size_t numLayouts = 0;
   double beta, gamma;
+  /// Per t: what of the room behind it can be used where a piece takes time,
+  /// and what is exposed besides (docs/rationale/search.md).
+  std::vector<double> shares, offsets;
 };
 
 } // namespace tandem::search

@@ -50,10 +50,10 @@ MeanSearch::MeanSearch(const SumModel &all, SumNode &node, double goal,
 
 /// A bound, a choice and a bound per value. False if there is no leave.
 bool MeanSearch::solve(const SumMean &mean, bool isRoot) {
-  double tolerance = kTolerance * model.forbidden;
+  offset = all.getOffset(mean) - kTolerance * model.forbidden;
   SumPrices prices = all.getMean(mean);
   if (tree) {
-    bound = tree->solve(prices, choice) - tolerance;
+    bound = tree->solve(prices, choice) + offset;
     least = tree->getLeast();
     return proceeds(6 * static_cast<uint64_t>(tree->getSize()));
   }
@@ -68,7 +68,7 @@ bool MeanSearch::solve(const SumMean &mean, bool isRoot) {
     if (!proceeds(kSweepsAtOnce * dual->getWork()))
       return false;
     double before = bound;
-    bound = dual->getBound() - tolerance;
+    bound = dual->getBound() + offset;
     double missing = isRoot ? 0 : kLeastShare * (goal - bound);
     if (isGood(bound) || bound - before < std::max(kLeastGain * bound, missing))
       break;
@@ -79,7 +79,7 @@ bool MeanSearch::solve(const SumMean &mean, bool isRoot) {
 }
 
 void MeanSearch::dropValues() {
-  double limit = goal + kTolerance * model.forbidden;
+  double limit = goal - offset;
   for (unsigned i = 0; i < least.size(); ++i) {
     const std::vector<unsigned> &own = model.variables[i].values;
     for (unsigned j = 0; j < own.size(); ++j)
@@ -92,10 +92,9 @@ void MeanSearch::dropValues() {
 
 double MeanSearch::getLeast(unsigned variable, unsigned value) const {
   const std::vector<unsigned> &own = model.variables[variable].values;
-  double tolerance = kTolerance * model.forbidden;
   return least[variable]
-              [std::lower_bound(own.begin(), own.end(), value) - own.begin()] -
-         tolerance;
+              [std::lower_bound(own.begin(), own.end(), value) - own.begin()] +
+         offset;
 }
 
 std::shared_ptr<const std::vector<double>> MeanSearch::getMessages() const {

@@ -76,8 +76,9 @@ private:
   /// The one or the other, whichever is less work.
   std::unique_ptr<SumTree> tree;
   std::unique_ptr<SumDual> dual;
-  /// Of the last mean.
-  double bound = 0;
+  /// Of the last mean; the offset is that of its sums, less what rounding may
+  /// add.
+  double bound = 0, offset = 0;
   std::vector<unsigned> choice;
   std::vector<std::vector<double>> least;
   /// The game's solution, and no mean bounds more than its value.

@@ -23,7 +23,8 @@ using namespace tandem::search;
 constexpr uint64_t kMaxEntries = 1 << 22;
 
 /// A random problem without a time axis, one queue, pieces that cost nothing.
-static std::optional<SearchProblem> makeSum(uint64_t seed, uint64_t maxPlans) {
+static std::optional<SearchProblem> makeSum(uint64_t seed, uint64_t maxPlans,
+                                            double pieceLatency = 0) {
   RandomOptions options;
   options.maxPlans = maxPlans;
   std::optional<SearchProblem> problem =
@@ -32,7 +33,7 @@ static std::optional<SearchProblem> makeSum(uint64_t seed, uint64_t maxPlans) {
     return std::nullopt;
   for (Axis &axis : problem->axes)
     axis.queue = 0;
-  problem->pieceLatency = 0;
+  problem->pieceLatency = pieceLatency;
   return problem;
 }
 
@@ -293,6 +294,38 @@ TEST(SumTest, theLeastSumIsTheOptimum) {
   // modelled.
   EXPECT_GE(numEqual, numCompared - 2);
   EXPECT_GT(numWaiting, 15u);
+}
+
+/// Nor where pieces cost something; more often than not the bound is higher
+/// than that of pieces that cost nothing.
+TEST(SumTest, theLeastSumBoundsPlansWhosePiecesCost) {
+  unsigned numCompared = 0, numHigher = 0, numReached = 0;
+  for (uint64_t seed = 1; numCompared < 40; ++seed) {
+    std::optional<SearchProblem> free = makeSum(seed, 3000);
+    if (!free)
+      continue;
+    SearchResult optimum = searchExhaustive(*free, {});
+    if (!optimum.plan || optimum.plan->waiting.empty())
+      continue;
+    ++numCompared;
+    SearchProblem problem =
+        *makeSum(seed, 3000, optimum.plan->cost * (seed % 2 ? 0.02 : 0.3));
+    SearchResult oracle = searchExhaustive(problem, {});
+    ASSERT_TRUE(oracle.plan);
+    Facts facts(problem), freeFacts(*free);
+    ChangeTable table(problem), freeTable(*free);
+    SumResult sums = searchSums(facts, table, {}, {}),
+              before = searchSums(freeFacts, freeTable, {}, {});
+    double tolerance = 1e-9 * oracle.plan->cost;
+    EXPECT_LE(sums.bound, oracle.plan->cost + tolerance) << "seed " << seed;
+    EXPECT_GE(sums.bound, before.bound - tolerance) << "seed " << seed;
+    numHigher += sums.bound > before.bound + tolerance;
+    numReached += sums.bound > oracle.plan->cost - 2 * tolerance;
+  }
+  EXPECT_GT(numHigher, numCompared / 4);
+  EXPECT_GT(numReached, numCompared / 2);
+  RecordProperty("higher", std::to_string(numHigher));
+  RecordProperty("reached", std::to_string(numReached));
 }
 
 TEST(SumTest, theBestMeanOfAGame) {
