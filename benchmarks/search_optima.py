@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Plans of `tandem` against optima that an integer program proves.
 
-    benchmarks/search_optima.py [PROBLEM ...] [--mesh data=4] [--models gpt,vit_moe] [--limit 600] [--json FILE]
+    benchmarks/search_optima.py [PROBLEM ...] [--mesh data=4 --mesh data=2,model=2] [--models gpt,vit_moe] [--limit 600] [--json FILE]
 
 Without problems, two-layer examples are exported and turned into problems (one microbatch, laptop cluster). Two rows per
 problem: pieces of waiting collectives that cost nothing, where costs add up and `ilp` proves the optimum of all plans;
 and pieces as the cluster has them, where `ilp` proves it for the stages that `tandem` chose. It takes 2 to 6 s of CPU each
-on one axis; on two (--mesh data=2,model=2) minutes, and the gap column says whether it was proven within --limit.
+on one axis; on two (--mesh data=2,model=2) ilp takes minutes, and the gap column says whether it was proven within --limit.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def call(command, **options):
 
 def make_problems(models, mesh, folder):
     for model in models:
-        step, problem = folder / f"{model}.mlir", folder / f"{model}.txt"
+        step, problem = folder / f"{model}.mlir", folder / f"{model}-{mesh}.txt"
         environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
         call(
             [
@@ -116,7 +116,7 @@ def measure(problem, folder, limit):
 
 
 def show(row):
-    line = f"{row['problem']:12} {row['pieces']:12} {row['tandem'] * 1e3:10.6f} {row['gap']:8.2%} {row['seconds']:8.1f}"
+    line = f"{row['problem']:24} {row['pieces']:12} {row['tandem'] * 1e3:10.6f} {row['gap']:8.2%} {row['seconds']:8.1f}"
     if "ilp" in row:
         line += f" {row['ilp'] * 1e3:12.6f} {row['ilp gap']:8.2%} {row['ilp seconds']:8.1f}"
         line += f" {row['tandem'] / row['ilp'] - 1:+10.1e}"
@@ -127,17 +127,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problems", nargs="*", type=pathlib.Path)
     parser.add_argument("--models", default=MODELS)
-    parser.add_argument("--mesh", default="data=4")
+    parser.add_argument("--mesh", action="append", help="data=4; may be given again")
     parser.add_argument("--limit", type=float, default=600, help="seconds for ilp")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     print(
-        "problem      pieces       tandem, ms      gap        s      ilp, ms      gap        s      above"
+        "problem                  pieces       tandem, ms      gap        s      ilp, ms      gap        s      above"
     )
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        made = options.problems or make_problems(options.models.split(","), options.mesh, folder)
+        models = options.models.split(",")
+        made = options.problems or [
+            problem
+            for mesh in options.mesh or ["data=4"]
+            for problem in make_problems(models, mesh, folder)
+        ]
         for problem in made:
             rows += measure(problem, folder, options.limit)
     if options.json:
