@@ -33,6 +33,7 @@ bench-search: build ## The paper's findings about plans, search times (PROBLEMS=
 	@.venv/bin/python benchmarks/search_sweeps.py --check --json $(BUILD)/bench/search.json
 	@.venv/bin/python benchmarks/step_sweeps.py --check --json $(BUILD)/bench/steps.json
 	@.venv/bin/python benchmarks/search.py $(PROBLEMS) --json $(BUILD)/bench/search.json
+	@.venv/bin/python benchmarks/search_steps.py --json $(BUILD)/bench/search.json
 	@.venv/bin/python benchmarks/search_optima.py --limit 120 --json $(BUILD)/bench/optima.json
 	@.venv/bin/python benchmarks/search_optima.py --mesh data=2,model=2 --limit 600 --json $(BUILD)/bench/optima-2.json
 
