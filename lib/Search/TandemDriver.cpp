@@ -29,7 +29,7 @@ constexpr unsigned kManyOperators = 2000;
 /// Problems of up to this many operators are searched exactly; and if costs add
 /// up, of up to this many, looking at so many numbers (about 10^9 in a second).
 constexpr unsigned kMaxExact = 120, kMaxSumExact = 600;
-constexpr uint64_t kSumWork = 8'000'000'000;
+constexpr uint64_t kSumWork = 12'000'000'000;
 
 Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
     : problem(problem), options(options),

@@ -118,7 +118,7 @@ except KeyboardInterrupt:
 
 
 def test_python_raises():
-    code = SCRIPT.format(path=sys.path[:2], seconds=ENDLESS)
+    code = SCRIPT.format(path=sys.path, seconds=ENDLESS)
     terminal = Terminal(sys.executable, "-c", code)
     terminal.wait_for(PROGRESS)
     assert terminal.interrupt() == (0, "KeyboardInterrupt\n"), terminal.text
