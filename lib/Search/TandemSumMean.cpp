@@ -28,6 +28,8 @@ constexpr double kCenter = 0.5;
 /// many means gained less than `kLeastGain`.
 constexpr double kPromise = 1e-4;
 constexpr unsigned kPatience = 6;
+/// What making a node's model and tree takes per factor, in numbers looked at.
+constexpr uint64_t kFactorWork = 5000;
 /// Of what is impossible: sums are right up to this share.
 constexpr double kTolerance = 1e-13;
 
@@ -155,6 +157,8 @@ SumMean MeanSearch::getNext() const {
 }
 
 bool MeanSearch::run(bool isRoot) {
+  if (!proceeds(kFactorWork * model.factors.size()))
+    return false;
   SumMean mean = node.mean;
   std::vector<double> bounds;
   for (unsigned i = 0; i < (isRoot ? kRootMeans : kMeans); ++i) {
