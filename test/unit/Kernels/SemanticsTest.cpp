@@ -142,8 +142,9 @@ TEST(SpecialValues, FloorDivide) {
     std::vector<Tensor> actual = kernels.run(function, inputs);
     EXPECT_EQ(test::compare(actual[0], (*expected)[0]), 0)
         << function.getName().str();
-    if (function.getName() == "f64")
+    if (function.getName() == "f64") {
       EXPECT_EQ(actual[0].getDouble(0), -6);
+    }
   }
 }
 

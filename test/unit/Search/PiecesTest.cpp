@@ -302,8 +302,9 @@ TEST(Pieces, ofRandomPlansAreWholeAndInOrder) {
       place->second = piece;
       unsigned stage = report->steps[piece.step].stage;
       for (const CopyChange &change : report->changes)
-        if (change.copy == plan->waiting[piece.waiting])
+        if (change.copy == plan->waiting[piece.waiting]) {
           EXPECT_LE(stage, change.stage);
+        }
     }
     for (auto &[key, piece] : last)
       EXPECT_EQ(piece.end, 1);

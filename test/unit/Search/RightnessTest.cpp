@@ -67,8 +67,9 @@ TEST(Oracle, findsTheLeastOfTheEnumeration) {
       continue;
     ++numSearched;
     EXPECT_EQ(compare(trial, *trial.oracle), "") << describe(trial);
-    if (!trial.oracle->plan)
+    if (!trial.oracle->plan) {
       EXPECT_NE(trial.oracle->error.find("above the limit"), std::string::npos);
+    }
   }
   EXPECT_GE(numSearched, 40u);
 }

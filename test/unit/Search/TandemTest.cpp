@@ -196,8 +196,9 @@ static void checkBoundaries(const SearchProblem &problem, const Plan &plan) {
     other.stageEnds = std::move(ends);
     std::string error;
     if (std::optional<CostReport> report =
-            cost::cost(problem, other, table, error))
+            cost::cost(problem, other, table, error)) {
       EXPECT_GE(report->seconds, plan.cost * (1 - 1e-9));
+    }
   };
   unsigned numOperators = problem.operators.size();
   for (unsigned op = 1; op < numOperators; ++op) {
