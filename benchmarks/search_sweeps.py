@@ -344,6 +344,33 @@ SWEEPS = {
 }
 
 
+class Findings:
+    """The tables of the sweeps, and which findings do not hold."""
+
+    @staticmethod
+    def add_options(parser):
+        parser.add_argument("--tool", default=ROOT / "build/bin/tandem-plan", help="tandem-plan")
+        parser.add_argument("--check", action="store_true", help="fail if a finding does not hold")
+        parser.add_argument("--json", type=pathlib.Path, help="write the tables there as well")
+
+    def __init__(self):
+        self.tables, self.failures = {}, []
+
+    def record(self, table, name, rows, holds):
+        print(f"  {name}: {'holds' if holds else 'DOES NOT HOLD'}")
+        self.tables.setdefault(table, {})[name] = {"holds": holds, "rows": rows}
+        if not holds:
+            self.failures.append(f"{table}: {name}")
+
+    def finish(self, args):
+        """Writes the tables and ends the process."""
+        if args.json:
+            args.json.parent.mkdir(parents=True, exist_ok=True)
+            args.json.write_text(json.dumps(self.tables, indent=1) + "\n")
+        failed = args.check and self.failures
+        sys.exit("does not hold: " + "; ".join(self.failures) if failed else 0)
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -360,9 +387,7 @@ def parse_arguments():
     )
     parser.add_argument("--accounting", choices=hidup_problem.ACCOUNTINGS, default="hidup-serial")
     parser.add_argument("--search", choices=["hidup", "tandem"], default="hidup")
-    parser.add_argument("--tool", default=ROOT / "build/bin/tandem-plan", help="tandem-plan")
-    parser.add_argument("--check", action="store_true", help="fail if a finding does not hold")
-    parser.add_argument("--json", type=pathlib.Path, help="write the tables there as well")
+    Findings.add_options(parser)
     return parser.parse_args()
 
 
@@ -374,26 +399,16 @@ def main():
         problems = [Problem(path) for path in args.problems]
     except OSError as error:
         sys.exit(f"search_sweeps.py: {error.filename}: {error.strerror}")
-    tables, failures = {}, []
-
-    def record(table, name, rows, holds):
-        print(f"  {name}: {'holds' if holds else 'DOES NOT HOLD'}")
-        tables.setdefault(table, {})[name] = {"holds": holds, "rows": rows}
-        if not holds:
-            failures.append(f"{table}: {name}")
-
+    findings = Findings()
     for problem in problems:
         for name, (sweep, check) in SWEEPS.items():
             if name in wanted:
                 rows = sweep(planner, problem, args.accounting, args.bandwidths)
-                record(problem.name, name, rows, check(rows))
+                findings.record(problem.name, name, rows, check(rows))
     if "figure14" in wanted:
         rows = sweep_time(planner, problems, args.accounting)
-        record("all", "figure14", rows, check_time(rows))
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(tables, indent=1) + "\n")
-    sys.exit("does not hold: " + "; ".join(failures) if args.check and failures else 0)
+        findings.record("all", "figure14", rows, check_time(rows))
+    findings.finish(args)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ does not hold (docs/rationale/search.md says which of the paper's do not hold fo
 """
 
 import argparse
-import json
 import math
 import pathlib
 import random
@@ -26,6 +25,7 @@ import search_sweeps
 from search_sweeps import (
     RANDOM_NOISE,
     ROOT,
+    Findings,
     Planner,
     check_noise,
     check_replication,
@@ -264,39 +264,27 @@ def parse_arguments():
         "--factors", type=lambda text: [float(part) for part in text.split(",")], default=FACTORS
     )
     parser.add_argument("--noise", type=int, default=0, help="runs of table 5 per kind of noise")
-    parser.add_argument("--tool", default=ROOT / "build/bin/tandem-plan", help="tandem-plan")
-    parser.add_argument("--check", action="store_true", help="fail if a finding does not hold")
-    parser.add_argument("--json", type=pathlib.Path, help="write the tables there as well")
+    Findings.add_options(parser)
     return parser.parse_args()
 
 
 def main():
     args = parse_arguments()
     planner = Planner(args.tool, "tandem")
-    tables, failures = {}, []
-
-    def record(step, name, rows, holds):
-        print(f"  {name}: {'holds' if holds else 'DOES NOT HOLD'}")
-        tables.setdefault(step.name, {})[name] = {"holds": holds, "rows": rows}
-        if not holds:
-            failures.append(f"{step.name}: {name}")
-
+    findings = Findings()
     for path in args.problems:
         try:
             step = Step(path)
         except OSError as error:
             fail(f"{error.filename}: {error.strerror}")
         rows = sweep_bandwidth(planner, step, args.factors)
-        record(step, "figure11", rows, check_replication(rows))
+        findings.record(step.name, "figure11", rows, check_replication(rows))
         if step.experts:
-            record(step, "figure12", rows, check_experts(rows))
+            findings.record(step.name, "figure12", rows, check_experts(rows))
         if args.noise:
             rows = sweep_noise(planner, step, 1, args.noise)
-            record(step, "table5", rows, check_noise(rows))
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(tables, indent=1) + "\n")
-    sys.exit("does not hold: " + "; ".join(failures) if args.check and failures else 0)
+            findings.record(step.name, "table5", rows, check_noise(rows))
+    findings.finish(args)
 
 
 if __name__ == "__main__":
