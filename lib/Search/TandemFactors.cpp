@@ -8,6 +8,7 @@
 #include "TandemFactors.h"
 #include <algorithm>
 #include <limits>
+#include <span>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -401,9 +402,10 @@ void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
   setLevels(kind);
 }
 
-/// The distinct distances of some users, rising from 0, and the level of each.
-std::vector<double> FactorGraph::addLevels(FactorKind &kind, size_t produced,
-                                           unsigned first, unsigned last) {
+/// Appends the distinct distances of some users, rising from 0; and sets the
+/// level of each.
+void FactorGraph::addLevels(FactorKind &kind, size_t produced, unsigned first,
+                            unsigned last, LevelList &list) const {
   size_t numProduced = kind.sums.size();
   std::vector<double> levels{0};
   for (unsigned user = first; user < last; ++user) {
@@ -424,7 +426,8 @@ std::vector<double> FactorGraph::addLevels(FactorKind &kind, size_t produced,
           std::upper_bound(levels.begin(), levels.end(), distances[i]) -
           levels.begin() - 1;
   }
-  return levels;
+  list.values.insert(list.values.end(), levels.begin(), levels.end());
+  list.begin.push_back(list.values.size());
 }
 
 /// What levels of early and late users cost together. Either the late ones'
@@ -455,8 +458,13 @@ void FactorGraph::setTotals(FactorKind &kind, size_t produced) {
   });
   std::vector<double> &totals = kind.totals[produced];
   totals.clear();
-  for (double early : kind.levels[produced])
-    for (double late : kind.lateLevels[produced]) {
+  auto getLevels = [produced](const LevelList &list) {
+    return std::span(list.values)
+        .subspan(list.begin[produced],
+                 list.begin[produced + 1] - list.begin[produced]);
+  };
+  for (double early : getLevels(kind.levels))
+    for (double late : getLevels(kind.lateLevels)) {
       double total = early + late;
       for (auto [saved, price] : kept)
         total = std::min(total,
@@ -468,8 +476,8 @@ void FactorGraph::setTotals(FactorKind &kind, size_t produced) {
 void FactorGraph::setLevels(FactorKind &kind) {
   size_t numProduced = maps[kind.maps[0]].layouts.size();
   unsigned numUsers = kind.distances.size();
-  kind.levels.assign(numProduced, {});
-  kind.lateLevels.assign(kind.isPriced ? numProduced : 0, {});
+  kind.levels = LevelList();
+  kind.lateLevels = LevelList();
   kind.totals.assign(kind.isPriced ? numProduced : 0, {});
   kind.levelOf.assign(numUsers, {});
   // With one user distances are compared themselves.
@@ -479,17 +487,18 @@ void FactorGraph::setLevels(FactorKind &kind) {
     kind.levelOf[user].resize(kind.distances[user].size());
   for (size_t from = 0; from < numProduced; ++from) {
     if (!kind.isPriced) {
-      kind.levels[from] = addLevels(kind, from, 0, numUsers);
+      addLevels(kind, from, 0, numUsers, kind.levels);
       continue;
     }
-    kind.levels[from] = addLevels(kind, from, 0, kind.numEarly);
-    kind.lateLevels[from] = addLevels(kind, from, kind.numEarly, numUsers);
+    addLevels(kind, from, 0, kind.numEarly, kind.levels);
+    addLevels(kind, from, kind.numEarly, numUsers, kind.lateLevels);
     setTotals(kind, from);
   }
 }
 
 void FactorGraph::setWeights(const Weights &given) {
   weights = given;
+  ++numPriced;
   setUnaries();
   for (unsigned i = 0; i < kinds.size(); ++i)
     setDistances(kinds[i], kindWaits[i]);

@@ -61,6 +61,13 @@ struct LayoutMap {
   std::vector<uint16_t> ofSignature;
 };
 
+/// Distinct distances from each produced layout, rising: those of layout `p`
+/// are `values[begin[p]]` to `values[begin[p + 1] - 1]`.
+struct LevelList {
+  std::vector<double> values;
+  std::vector<unsigned> begin{0};
+};
+
 /// What factors of equal tensors share. Slot 0 is the producer, the others are
 /// the users in their order.
 struct FactorKind {
@@ -88,9 +95,8 @@ struct FactorKind {
   std::vector<double> sums;
   /// Per slot and layout its index in `wanted`.
   std::vector<std::vector<unsigned>> wantedOf;
-  /// Per produced layout the distinct distances, rising.
-  std::vector<std::vector<double>> levels;
-  /// Index into `levels[produced]`, like `distances`.
+  LevelList levels;
+  /// Index into the levels of the produced layout, like `distances`.
   std::vector<std::vector<uint16_t>> levelOf;
   /// Per slot the pass of its user.
   std::vector<cost::Pass> passes;
@@ -108,7 +114,13 @@ struct FactorKind {
   /// those of the others, and `totals[produced][early * late levels + late]`
   /// what two levels cost together.
   bool isPriced = false;
-  std::vector<std::vector<double>> lateLevels, totals;
+  LevelList lateLevels;
+  std::vector<std::vector<double>> totals;
+
+  /// The levels that a slot of a user has.
+  const LevelList &getLevels(unsigned slot) const {
+    return isPriced && slot > numEarly ? lateLevels : levels;
+  }
 };
 
 struct Factor {
@@ -145,6 +157,8 @@ public:
   std::vector<FactorKind> kinds;
   std::vector<std::vector<double>> unaries;
   unsigned numMessages = 0;
+  /// Changes with the weights.
+  unsigned numPriced = 0;
   /// Stands for what is impossible.
   double forbidden = 0;
   Weights weights;
@@ -172,8 +186,8 @@ private:
   void addRow(FactorKind &kind, size_t produced, bool mayWait, Price price,
               const std::vector<double> &row) const;
   void setLevels(FactorKind &kind);
-  std::vector<double> addLevels(FactorKind &kind, size_t produced,
-                                unsigned first, unsigned last);
+  void addLevels(FactorKind &kind, size_t produced, unsigned first,
+                 unsigned last, LevelList &list) const;
   void setTotals(FactorKind &kind, size_t produced);
   double getKeptPrice(const FactorKind &kind, size_t layout) const {
     return weights.memory * kind.wantedBytes[layout];

@@ -8,6 +8,7 @@
 #include "TandemRelaxation.h"
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
 
 using namespace tandem::cost;
@@ -26,7 +27,7 @@ static bool hasPartner(const Factor &factor, unsigned variable, bool later) {
 Relaxation::Relaxation(const FactorGraph &graph, std::vector<unsigned> given)
     : graph(graph), representatives(std::move(given)),
       places(graph.numMessages), messages(graph.numMessages),
-      costs(graph.numMessages) {
+      costs(graph.numMessages), levels(graph) {
   for (unsigned i = 0; i < graph.variables.size(); ++i) {
     const Variable &variable = graph.variables[i];
     const Variable &original = graph.variables[representatives[i]];
@@ -44,6 +45,38 @@ Relaxation::Relaxation(const FactorGraph &graph, std::vector<unsigned> given)
       active.push_back(i);
   }
   countTwins();
+  countRepeated();
+  levels.keep(active);
+}
+
+/// Variables that one stands for have the same least cost, and so have factors
+/// of one kind whose slots share their messages.
+void Relaxation::countRepeated() {
+  std::vector<unsigned> counts(graph.variables.size());
+  for (unsigned representative : representatives)
+    ++counts[representative];
+  for (unsigned i : active)
+    boundVariables.emplace_back(i, counts[i]);
+  std::map<std::vector<unsigned>, unsigned> known;
+  std::vector<unsigned> key;
+  for (unsigned i = 0; i < graph.factors.size(); ++i) {
+    const Factor &factor = graph.factors[i];
+    key.assign(1, factor.kind);
+    for (unsigned slot = 0; slot < factor.variables.size(); ++slot)
+      key.push_back(getMessages(i, slot));
+    auto [place, isNew] = known.try_emplace(key, boundFactors.size());
+    if (isNew)
+      boundFactors.emplace_back(i, 0);
+    ++boundFactors[place->second].second;
+  }
+}
+
+/// Forgets what rests on other weights.
+void Relaxation::notePrices() {
+  if (numPriced == graph.numPriced)
+    return;
+  numPriced = graph.numPriced;
+  levels.reset();
 }
 
 /// Slots of one factor that share a message move together: each by its part
@@ -63,6 +96,7 @@ void Relaxation::countTwins() {
 void Relaxation::reset() {
   std::fill(messages.begin(), messages.end(), 0);
   std::fill(costs.begin(), costs.end(), 0);
+  levels.forget();
 }
 
 void Relaxation::adopt(const Relaxation &other) {
@@ -74,29 +108,12 @@ void Relaxation::adopt(const Relaxation &other) {
     }
   for (size_t i = 0; i < messages.size(); ++i)
     costs[i] = -messages[i];
+  levels.forget();
 }
 
 //===----------------------------------------------------------------------===//
 // Messages
 //===----------------------------------------------------------------------===//
-
-/// The least cost of a user's slot, per level of what changes may cost.
-void Relaxation::fillLevels(unsigned index, unsigned slot, unsigned produced,
-                            std::vector<double> &best) const {
-  const Factor &factor = graph.factors[index];
-  const FactorKind &kind = graph.kinds[factor.kind];
-  best.assign(kind.isPriced && slot > kind.numEarly
-                  ? kind.lateLevels[produced].size()
-                  : kind.levels[produced].size(),
-              kInfinity);
-  size_t size = graph.getMap(factor, slot).layouts.size();
-  const uint16_t *levelOf = kind.levelOf[slot - 1].data() + produced * size;
-  const double *cost = costs.data() + getMessages(index, slot);
-  for (size_t i = 0; i < size; ++i)
-    best[levelOf[i]] = std::min(best[levelOf[i]], cost[i]);
-  for (size_t i = 1; i < best.size(); ++i)
-    best[i] = std::min(best[i], best[i - 1]);
-}
 
 /// A factor costs as much as the dearest change of its users: at level l all
 /// users choose among layouts that cost no more than that.
@@ -104,7 +121,7 @@ void Relaxation::getMarginals(unsigned index, unsigned slot,
                               std::vector<double> &result) {
   const Factor &factor = graph.factors[index];
   const FactorKind &kind = graph.kinds[factor.kind];
-  size_t numProduced = kind.levels.size();
+  size_t numProduced = graph.getMap(factor, 0).layouts.size();
   size_t size = graph.getMap(factor, slot).layouts.size();
   result.assign(size, kInfinity);
   if (factor.variables.size() == 2) {
@@ -115,35 +132,37 @@ void Relaxation::getMarginals(unsigned index, unsigned slot,
     getPricedMarginals(index, slot, result);
     return;
   }
+  levelSums = kind.levels.values;
+  addUsers(index, slot, 1, factor.variables.size(), levelSums);
   for (unsigned produced = 0; produced < numProduced; ++produced) {
-    double own = slot == 0 ? 0 : costs[getMessages(index, 0) + produced];
-    if (own == kInfinity)
-      continue;
-    levelSums = kind.levels[produced];
-    addUsers(index, slot, produced, 1, factor.variables.size(), levelSums);
+    double *sums = levelSums.data() + kind.levels.begin[produced];
     // What a level allows, a higher one does as well.
-    for (size_t i = levelSums.size() - 1; i-- > 0;)
-      levelSums[i] = std::min(levelSums[i], levelSums[i + 1]);
+    for (size_t i =
+             kind.levels.begin[produced + 1] - kind.levels.begin[produced] - 1;
+         i-- > 0;)
+      sums[i] = std::min(sums[i], sums[i + 1]);
     if (slot == 0) {
-      result[produced] = levelSums[0];
+      result[produced] = sums[0];
       continue;
     }
+    double own = costs[getMessages(index, 0) + produced];
     const uint16_t *levelOf = kind.levelOf[slot - 1].data() + produced * size;
     for (size_t i = 0; i < size; ++i)
-      result[i] = std::min(result[i], own + levelSums[levelOf[i]]);
+      result[i] = std::min(result[i], own + sums[levelOf[i]]);
   }
 }
 
-/// Adds what the users in some slots cost at least, per level.
-void Relaxation::addUsers(unsigned index, unsigned without, unsigned produced,
-                          unsigned first, unsigned last,
-                          std::vector<double> &sums) {
+/// Adds what the users in some slots cost at least, per produced layout and
+/// level.
+void Relaxation::addUsers(unsigned index, unsigned without, unsigned first,
+                          unsigned last, std::vector<double> &sums) {
   for (unsigned user = first; user < last; ++user) {
     if (user == without)
       continue;
-    fillLevels(index, user, produced, levelBest);
+    unsigned place = getMessages(index, user);
+    const double *best = levels.get(index, user, place, costs.data() + place);
     for (size_t i = 0; i < sums.size(); ++i)
-      sums[i] += levelBest[i];
+      sums[i] += best[i];
   }
 }
 
@@ -156,20 +175,26 @@ void Relaxation::getPricedMarginals(unsigned index, unsigned slot,
   unsigned numUsers = factor.variables.size(), firstLate = kind.numEarly + 1;
   size_t size = result.size();
   bool isLate = slot >= firstLate;
-  for (unsigned produced = 0; produced < kind.levels.size(); ++produced) {
+  levelSums.assign(kind.levels.values.size(), 0);
+  lateSums.assign(kind.lateLevels.values.size(), 0);
+  addUsers(index, slot, 1, firstLate, levelSums);
+  addUsers(index, slot, firstLate, numUsers, lateSums);
+  const std::vector<unsigned> &earlyBegin = kind.levels.begin;
+  const std::vector<unsigned> &lateBegin = kind.lateLevels.begin;
+  for (unsigned produced = 0; produced + 1 < earlyBegin.size(); ++produced) {
     double own = slot == 0 ? 0 : costs[getMessages(index, 0) + produced];
-    levelSums.assign(kind.levels[produced].size(), 0);
-    lateSums.assign(kind.lateLevels[produced].size(), 0);
-    addUsers(index, slot, produced, 1, firstLate, levelSums);
-    addUsers(index, slot, produced, firstLate, numUsers, lateSums);
+    const double *early = levelSums.data() + earlyBegin[produced];
+    const double *late = lateSums.data() + lateBegin[produced];
+    size_t numEarly = earlyBegin[produced + 1] - earlyBegin[produced];
+    size_t numLate = lateBegin[produced + 1] - lateBegin[produced];
     // Per level of the slot's own group, with the best one of the other.
     std::vector<double> &best = levelBest;
-    best.assign(isLate ? lateSums.size() : levelSums.size(), kInfinity);
+    best.assign(isLate ? numLate : numEarly, kInfinity);
     const double *total = kind.totals[produced].data();
-    for (size_t i = 0; i < levelSums.size(); ++i)
-      for (size_t j = 0; j < lateSums.size(); ++j, ++total)
+    for (size_t i = 0; i < numEarly; ++i)
+      for (size_t j = 0; j < numLate; ++j, ++total)
         best[isLate ? j : i] =
-            std::min(best[isLate ? j : i], *total + levelSums[i] + lateSums[j]);
+            std::min(best[isLate ? j : i], *total + early[i] + late[j]);
     for (size_t i = best.size() - 1; i-- > 0;)
       best[i] = std::min(best[i], best[i + 1]);
     if (slot == 0) {
@@ -238,10 +263,12 @@ void Relaxation::update(unsigned index, bool isForward) {
       message += part * (marginals[j] - base - message);
       costs[begin + j] = -message;
     }
+    levels.touch(begin);
   }
 }
 
 void Relaxation::pass(bool isForward) {
+  notePrices();
   for (size_t i = 0; i < active.size(); ++i)
     update(active[isForward ? i : active.size() - 1 - i], isForward);
 }
@@ -275,17 +302,18 @@ double Relaxation::getLeast(unsigned index) const {
 }
 
 double Relaxation::getBound() {
+  notePrices();
   double bound = 0;
-  for (unsigned variable = 0; variable < graph.variables.size(); ++variable)
-    bound += getLeast(variable);
+  for (auto [variable, count] : boundVariables)
+    bound += count * getLeast(variable);
   std::vector<double> marginals;
-  for (unsigned i = 0; i < graph.factors.size(); ++i) {
+  for (auto [i, count] : boundFactors) {
     getMarginals(i, 0, marginals);
     const double *own = costs.data() + getMessages(i, 0);
     double least = kInfinity;
     for (size_t j = 0; j < marginals.size(); ++j)
       least = std::min(least, marginals[j] + own[j]);
-    bound += least;
+    bound += count * least;
   }
   return bound;
 }
@@ -295,6 +323,7 @@ double Relaxation::getBound() {
 //===----------------------------------------------------------------------===//
 
 std::vector<unsigned> Relaxation::round() {
+  notePrices();
   std::vector<unsigned> values(graph.variables.size());
   std::vector<double> marginals;
   for (unsigned index : active) {
@@ -313,10 +342,12 @@ std::vector<unsigned> Relaxation::round() {
       double *own = costs.data() + getMessages(factor, slot);
       std::fill_n(own, map.layouts.size(), 10 * graph.forbidden);
       own[map.ofSignature[values[index]]] = 0;
+      levels.touch(getMessages(factor, slot));
     }
   }
   for (size_t i = 0; i < messages.size(); ++i)
     costs[i] = -messages[i];
+  levels.forget();
   spread(values);
   return values;
 }

@@ -15,7 +15,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEMRELAXATION_H
 #define TANDEM_LIB_SEARCH_TANDEMRELAXATION_H
 
-#include "TandemFactors.h"
+#include "TandemLevels.h"
 
 namespace tandem::search {
 
@@ -72,11 +72,11 @@ private:
                         std::vector<double> &result) const;
   void getPricedMarginals(unsigned factor, unsigned slot,
                           std::vector<double> &result);
-  void addUsers(unsigned factor, unsigned without, unsigned produced,
-                unsigned first, unsigned last, std::vector<double> &sums);
+  void addUsers(unsigned factor, unsigned without, unsigned first,
+                unsigned last, std::vector<double> &sums);
+  void countRepeated();
+  void notePrices();
   double getLeast(unsigned variable) const;
-  void fillLevels(unsigned factor, unsigned slot, unsigned produced,
-                  std::vector<double> &best) const;
   bool settle(std::vector<unsigned> &values, unsigned variable) const;
   void spread(std::vector<unsigned> &values) const;
   double getFactorCost(unsigned factor,
@@ -96,6 +96,11 @@ private:
   std::vector<double> messages;
   /// What a factor's slots cost it: `-messages`, or a decided layout.
   std::vector<double> costs;
+  /// What users cost per level; and the weights that it is for.
+  LevelCosts levels;
+  unsigned numPriced = 0;
+  /// Variables and factors that differ in bound, and how many are like them.
+  std::vector<std::pair<unsigned, double>> boundVariables, boundFactors;
   /// Per variable: 1 / max(factors before, factors behind).
   std::vector<double> shares;
   /// Per active variable and slot: 1 / slots of the factor that it stands for.
