@@ -5,13 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where costs add up, a program that knows nothing of memory comes first: it is
-// much smaller, and its solution is an optimum if it fits.
+// A program that knows nothing of memory comes first: it is much smaller and
+// tighter, and its solution is an optimum if it fits.
 //
-// The other program is a relaxation in two points: of copies that wait it does
-// not know how long the queue holds them, and among sources of equal cost it
-// takes any. So each solution is costed by `cost`; one that is dearer or larger
-// than the program thinks is forbidden, and the program solved again.
+// Both programs are relaxations in a few points: of copies that wait the larger
+// one does not know how long the queue holds them, and both take some freedom
+// among the sources of a copy. So each solution is costed by `cost`; one that
+// is dearer or larger than the program thinks is forbidden, and the program
+// solved again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,12 +33,20 @@ constexpr double kUnits = 1e6;
 /// Solutions that may turn out to be dearer or larger than the program thinks.
 constexpr unsigned kMaxRounds = 1000;
 
+static IlpChoices allowAll(const SearchProblem &problem) {
+  IlpChoices allowed;
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    allowed.emplace_back(problem.getSignatures(op).size(), true);
+  return allowed;
+}
+
 namespace {
 class IlpSearch {
 public:
   IlpSearch(const SearchProblem &problem, const SearchOptions &options)
       : problem(problem), options(options), table(problem),
-        start(std::chrono::steady_clock::now()), scale(getScale()) {}
+        start(std::chrono::steady_clock::now()), scale(getScale()),
+        allowed(allowAll(problem)) {}
 
   SearchResult run();
 
@@ -50,12 +59,16 @@ private:
   void search(const IlpStages &stages);
   /// Whether an optimum was found that fits, or the search has to end.
   bool searchWithoutLimit(const IlpStages &stages);
+  void narrow(const IlpStages &stages);
+  unsigned forbidDear(const IlpForms &forms, const IlpRelaxation &relaxation);
   void searchWithLimit(const IlpStages &stages);
   bool isWhole(const IlpForms &forms) const;
-  IlpOptions getOptions(const IlpForms &forms);
+  IlpOptions getOptions();
+  Expr getStart(const IlpForms &forms, const IlpTime &time);
   /// False when no further solution is needed.
   bool takeSolution(const IlpForms &forms, const IlpSolution &solution);
   void takeBound(const IlpSolution &solution);
+  void takeBound(double proven);
   bool takePlan(Plan plan);
   bool isClosed() const;
   bool fail(std::string error);
@@ -69,6 +82,8 @@ private:
   ChangeTable table;
   std::chrono::steady_clock::time_point start;
   double scale;
+  /// What a plan cheaper than the best one can have.
+  IlpChoices allowed;
   /// The cheapest of the plans that were given.
   std::optional<Plan> given;
   SearchResult result;
@@ -79,6 +94,8 @@ private:
   /// For all plans. Forbidden solutions might be good with other stages.
   double boundOfAll = 0;
   bool failed = false, isInterrupted = false;
+  /// The last solution's plan exceeds the limit.
+  bool isTooLarge = false;
 };
 } // namespace
 
@@ -156,12 +173,10 @@ void IlpSearch::forbid(const IlpForms &forms, const IlpSolution &solution,
 // Solutions
 //===----------------------------------------------------------------------===//
 
-IlpOptions IlpSearch::getOptions(const IlpForms &forms) {
+IlpOptions IlpSearch::getOptions() {
   IlpOptions solver;
   solver.timeLimit = getTimeLeft();
   solver.gap = options.gap;
-  if (given)
-    solver.start = forms.getColumns(*given);
   if (options.progress)
     solver.progress = [this](double best, double newBound) {
       double seconds = best < kInfinity ? best / scale : 0;
@@ -172,6 +187,21 @@ IlpOptions IlpSearch::getOptions(const IlpForms &forms) {
   return solver;
 }
 
+/// The columns of the plan that was given: if its stages are others, those of
+/// its signatures.
+Expr IlpSearch::getStart(const IlpForms &forms, const IlpTime &time) {
+  if (!given)
+    return {};
+  std::string error;
+  std::optional<CostReport> report;
+  if (given->stageEnds == forms.stages.ends)
+    report = cost(problem, *given, table, error);
+  Expr columns = forms.getColumns(*given, report ? &*report : nullptr);
+  if (report)
+    time.follow(*report, columns);
+  return columns;
+}
+
 void IlpSearch::takeBound(const IlpSolution &solution) {
   result.numVisited += solution.numNodes + 1;
   double proven = solution.bound;
@@ -179,10 +209,18 @@ void IlpSearch::takeBound(const IlpSolution &solution) {
   if (solution.status == IlpSolution::Status::Optimal)
     proven = std::isfinite(proven) ? std::min(proven, solution.objective)
                                    : solution.objective;
-  bound = std::max(bound, proven / scale);
+  takeBound(proven);
 }
 
-/// Whether the plan fits. It is kept if it is the cheapest so far.
+/// Plans dearer than the best one may have been left out of the program.
+void IlpSearch::takeBound(double proven) {
+  proven /= scale;
+  if (result.plan)
+    proven = std::min(proven, result.plan->cost);
+  bound = std::max(bound, proven);
+}
+
+/// The plan is kept if it fits and is the cheapest so far.
 bool IlpSearch::takePlan(Plan plan) {
   std::string error;
   std::optional<CostReport> report = cost(problem, plan, table, error);
@@ -190,7 +228,8 @@ bool IlpSearch::takePlan(Plan plan) {
     return fail("the integer program allows a plan that is not legal, which is "
                 "a mistake of the search: " +
                 error);
-  if (report->peak > problem.memoryLimit)
+  isTooLarge = report->peak > problem.memoryLimit;
+  if (isTooLarge)
     return false;
   plan.cost = report->seconds;
   if (!result.plan || plan.cost < result.plan->cost)
@@ -239,35 +278,105 @@ bool IlpSearch::isWhole(const IlpForms &forms) const {
           (problem.pieceLatency == 0 && !forms.hasSourcesOfWaiting));
 }
 
-bool IlpSearch::searchWithoutLimit(const IlpStages &stages) {
-  IntegerProgram program;
-  IlpForms forms(problem, stages, table, program, /*ignoresMemory=*/true);
-  if (!forms.hasFlows)
-    return false;
-  IlpTime(forms, program, scale).build();
-  addsUp = isWhole(forms);
-  IlpSolution solution = program.solve(getOptions(forms));
-  bool isOpen = takeSolution(forms, solution);
-  if (addsUp)
-    boundOfAll = bound;
-  if (solution.status == IlpSolution::Status::Infeasible) {
-    result.isInfeasible = addsUp;
-    result.error = "no choice of signatures is legal";
-    if (!addsUp)
-      result.error += " with these stages";
+/// Forbids signatures with which a plan costs more than the best one, by the
+/// relaxation's reduced costs. Returns how many.
+unsigned IlpSearch::forbidDear(const IlpForms &forms,
+                               const IlpRelaxation &relaxation) {
+  double most = result.plan->cost * scale * (1 + kTolerance);
+  unsigned count = 0;
+  for (unsigned op = 0; op < allowed.size(); ++op)
+    for (unsigned s = 0; s < allowed[op].size(); ++s)
+      if (allowed[op][s] &&
+          relaxation.objective +
+                  relaxation.reducedCosts[forms.getColumn(op, s)] >
+              most) {
+        allowed[op][s] = false;
+        ++count;
+      }
+  return count;
+}
+
+/// The signatures that a plan cheaper than the best one can have. What they
+/// leave makes a program that is smaller and tighter, so that more can go.
+void IlpSearch::narrow(const IlpStages &stages) {
+  constexpr double kWorthwhile = 0.03;
+  for (bool isFirst = true; result.plan && !isOutOfTime() && !isInterrupted;
+       isFirst = false) {
+    IntegerProgram program;
+    IlpForms forms(problem, stages, allowed, table, program,
+                   /*ignoresMemory=*/true);
+    IlpTime(forms, program, scale).build();
+    if (isFirst)
+      addsUp = isWhole(forms);
+    IlpRelaxation relaxation = program.relax(getOptions());
+    if (relaxation.status != IlpSolution::Status::Optimal)
+      break;
+    takeBound(relaxation.objective);
+    if (addsUp)
+      boundOfAll = bound;
+    if (isClosed())
+      break;
+    size_t numAllowed = 0;
+    for (const std::vector<bool> &choices : allowed)
+      numAllowed += std::count(choices.begin(), choices.end(), true);
+    unsigned count = forbidDear(forms, relaxation);
+    if (count < kWorthwhile * static_cast<double>(numAllowed))
+      break;
   }
-  return !isOpen;
+}
+
+bool IlpSearch::searchWithoutLimit(const IlpStages &stages) {
+  narrow(stages);
+  if (isClosed() || (result.plan && (isInterrupted || isOutOfTime())))
+    return true;
+  bool isNarrowed = allowed != allowAll(problem);
+  IntegerProgram program;
+  IlpForms forms(problem, stages, allowed, table, program,
+                 /*ignoresMemory=*/true);
+  IlpTime time(forms, program, scale);
+  time.build();
+  if (!isNarrowed)
+    addsUp = isWhole(forms);
+  IlpOptions solver = getOptions();
+  solver.start = getStart(forms, time);
+  for (unsigned round = 0; round < kMaxRounds; ++round) {
+    IlpSolution solution = program.solve(solver);
+    bool isOpen = takeSolution(forms, solution);
+    if (addsUp && round == 0)
+      boundOfAll = bound;
+    if (solution.status == IlpSolution::Status::Infeasible &&
+        (round > 0 || isNarrowed)) {
+      bound = result.plan->cost;
+    } else if (solution.status == IlpSolution::Status::Infeasible) {
+      result.isInfeasible = addsUp;
+      result.error = "no choice of signatures is legal";
+      if (!addsUp)
+        result.error += " with these stages";
+    }
+    if (!isOpen || isTooLarge)
+      return !isOpen;
+    forbid(forms, solution, program);
+    solver.start.clear();
+    solver.timeLimit = getTimeLeft();
+  }
+  return true;
 }
 
 void IlpSearch::searchWithLimit(const IlpStages &stages) {
   IntegerProgram program;
-  IlpForms forms(problem, stages, table, program, /*ignoresMemory=*/false);
-  IlpTime(forms, program, scale).build();
+  bool isNarrowed = allowed != allowAll(problem);
+  IlpForms forms(problem, stages, allowed, table, program,
+                 /*ignoresMemory=*/false);
+  IlpTime time(forms, program, scale);
+  time.build();
   if (problem.memoryLimit != kNoLimit)
     IlpMemory(forms, program).limitStages();
-  addsUp = isWhole(forms);
+  if (!isNarrowed)
+    addsUp = isWhole(forms);
   for (unsigned round = 0; round < kMaxRounds; ++round) {
-    IlpSolution solution = program.solve(getOptions(forms));
+    IlpOptions solver = getOptions();
+    solver.start = getStart(forms, time);
+    IlpSolution solution = program.solve(solver);
     bool isOpen = takeSolution(forms, solution);
     if (addsUp && round == 0)
       boundOfAll = bound;
@@ -295,12 +404,13 @@ void IlpSearch::search(const IlpStages &stages) {
 void IlpSearch::explainInfeasible(const IlpStages &stages) {
   std::string withStages = result.isInfeasible ? "" : " with these stages";
   IntegerProgram smallest;
-  IlpForms forms(problem, stages, table, smallest, /*ignoresMemory=*/false);
+  IlpChoices all = allowAll(problem);
+  IlpForms forms(problem, stages, all, table, smallest,
+                 /*ignoresMemory=*/false);
   IlpMemory memory(forms, smallest);
   memory.minimizePeak();
-  IlpOptions solver = getOptions(forms);
+  IlpOptions solver = getOptions();
   solver.gap = 0;
-  solver.start.clear();
   IlpSolution solution = smallest.solve(solver);
   if (solution.status == IlpSolution::Status::Infeasible) {
     result.error = "no choice of signatures is legal" + withStages;
@@ -346,15 +456,13 @@ SearchResult IlpSearch::run() {
   if (!checkStages())
     return std::move(result);
   takeStarts();
+  result.plan = given;
   search(IlpStages(problem, options.stageEnds.empty() ? getFinestStages(problem)
                                                       : options.stageEnds));
   if (failed) {
     result.plan.reset();
     return std::move(result);
   }
-  // A plan that was given may be better than one whose search was cut short.
-  if (given && (!result.plan || given->cost < result.plan->cost))
-    result.plan = std::move(given);
   if (result.plan)
     claim();
   else if (result.error.empty())

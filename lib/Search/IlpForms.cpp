@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "IlpForms.h"
+#include "IlpNetwork.h"
 #include <algorithm>
 #include <numeric>
 
@@ -54,30 +54,31 @@ tandem::search::getFinestStages(const SearchProblem &problem) {
 //===----------------------------------------------------------------------===//
 
 IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
-                   ChangeTable &table, IntegerProgram &program,
-                   bool ignoresMemory)
+                   const IlpChoices &allowed, ChangeTable &table,
+                   IntegerProgram &program, bool ignoresMemory)
     : problem(problem), stages(stages), tensors(problem.tensors.size()),
-      table(table), program(program), ignoresMemory(ignoresMemory),
-      groupOf(problem.operators.size()) {
+      allowed(allowed), table(table), program(program),
+      ignoresMemory(ignoresMemory), groupOf(problem.operators.size()) {
   addsUp = !canOverlap() && problem.getNumQueues() <= 1;
   addSignatures();
   addTensors();
-  hasFlows = ignoresMemory && canFlow();
   for (unsigned i = 0; i < tensors.size(); ++i) {
     IlpTensor &tensor = tensors[i];
-    if (hasFlows && canFlow(i)) {
-      tensor.summed.resize(tensor.produced.size());
-      groupPasses(tensor);
-      addFlows(i);
+    groupPasses(tensor);
+    if (ignoresMemory) {
+      networks.push_back(
+          std::make_unique<IlpNetwork>(*this, program, table, i));
+      hasSourcesOfWaiting |= networks.back()->hasSourcesOfWaiting();
       continue;
     }
     for (IlpUse &use : tensor.uses)
       addPairs(tensor, i, use);
     addSums(tensor);
-    groupPasses(tensor);
     addCopies(i);
   }
 }
+
+IlpForms::~IlpForms() = default;
 
 bool IlpForms::isArgument(unsigned op) const {
   return ::isArgument(problem.operators[op]);
@@ -112,7 +113,9 @@ void IlpForms::addSignatures() {
       continue;
     Expr sum;
     for (size_t i = 0; i < problem.getSignatures(op).size(); ++i)
-      sum.push_back({program.addBinary(), 1});
+      sum.push_back(
+          {allowed[op][i] ? program.addBinary() : program.addContinuous(0, 0),
+           1});
     firstColumn[op] = sum.empty() ? -1 : sum.front().column;
     program.addRow(sum, 1, 1);
     if (sum.size() > 1)
@@ -136,9 +139,11 @@ void IlpForms::addTensors() {
     const Operator &info = problem.operators[op];
     const SignatureSet &signatures = problem.getSignatures(op);
     for (size_t i = 0; i < info.operands.size(); ++i) {
-      IlpUse use{op, stages.stageOf[op], info.pass, {}, {}, {}};
+      IlpUse use{
+          op, static_cast<unsigned>(i), stages.stageOf[op], info.pass, {}, {}};
       for (unsigned s = 0; s < signatures.size(); ++s)
-        addChoice(use.wanted, signatures[s].operands[i], getColumn(op, s));
+        if (allowed[op][s])
+          addChoice(use.wanted, signatures[s].operands[i], getColumn(op, s));
       tensors[info.operands[i]].uses.push_back(std::move(use));
     }
     for (size_t i = 0; i < info.results.size(); ++i) {
@@ -146,7 +151,9 @@ void IlpForms::addTensors() {
       tensor.producer = op;
       tensor.stage = isArgument(op) ? -1 : static_cast<int>(stages.stageOf[op]);
       for (unsigned s = 0; s < signatures.size(); ++s)
-        addChoice(tensor.produced, signatures[s].results[i], getColumn(op, s));
+        if (allowed[op][s])
+          addChoice(tensor.produced, signatures[s].results[i],
+                    getColumn(op, s));
     }
   }
 }
@@ -287,23 +294,25 @@ Plan IlpForms::getPlan(const IlpSolution &solution) const {
   for (auto [copy, column] : waitColumns)
     if (isSet(column))
       plan.waiting.push_back(copy);
-  for (unsigned i = 0; i < tensors.size(); ++i)
-    if (tensors[i].isFlow)
-      addFlowCopies(i, solution, plan);
-  std::sort(plan.kept.begin(), plan.kept.end());
-  std::sort(plan.waiting.begin(), plan.waiting.end());
-  plan.waiting.erase(std::unique(plan.waiting.begin(), plan.waiting.end()),
-                     plan.waiting.end());
+  for (const auto &network : networks)
+    network->read(solution, plan);
+  for (std::vector<Copy> *copies : {&plan.kept, &plan.waiting}) {
+    std::sort(copies->begin(), copies->end());
+    copies->erase(std::unique(copies->begin(), copies->end()), copies->end());
+  }
   return plan;
 }
 
-Expr IlpForms::getColumns(const Plan &plan) const {
+Expr IlpForms::getColumns(const Plan &plan, const CostReport *report) const {
   Expr columns;
   for (unsigned op = 0; op < problem.operators.size(); ++op)
     if (groupOf[op] == op)
       for (unsigned s = 0; s < problem.getSignatures(op).size(); ++s)
         columns.push_back(
             {getColumn(op, s), plan.signatures[op] == s ? 1.0 : 0.0});
+  if (report)
+    for (const auto &network : networks)
+      network->follow(plan, *report, columns);
   return columns;
 }
 
@@ -315,5 +324,8 @@ std::vector<int> IlpForms::getDecisions() const {
         columns.push_back(column);
   for (auto [copy, column] : waitColumns)
     columns.push_back(column);
+  for (const auto &network : networks)
+    columns.insert(columns.end(), network->getDecisions().begin(),
+                   network->getDecisions().end());
   return columns;
 }

@@ -9,11 +9,13 @@
 // what follows from it as expressions of these columns:
 //
 //  * x: a signature of a group of tied operators, binary;
-//  * y: for a use of a tensor, that it is produced in one layout and wanted in
-//    another (a transport between the producer's and the user's signatures);
-//  * F: a copy is made in a stage from a source; binary where more than one use
-//    shares it, else y itself;
-//  * K: a copy is kept for the next pass, binary.
+//  * where memory does not matter, ways through a network for each tensor
+//    (IlpNetwork.h);
+//  * where it does, y: for a use of a tensor, that it is produced in one layout
+//    and wanted in another (a transport between the producer's and the user's
+//    signatures); F: a copy is made in a stage from a source, binary where more
+//    than one use shares it, else y itself; K: a copy is kept for the next
+//    pass, binary.
 //
 // Rules are those of Cost.h: a copy is made in the stage of its first user in
 // the pass, from a source that existed before, and from the cheapest one where
@@ -25,9 +27,9 @@
 #define TANDEM_LIB_SEARCH_ILPFORMS_H
 
 #include "IlpProgram.h"
-#include "tandem/Cost/Changes.h"
-#include "tandem/Cost/Plan.h"
+#include "tandem/Cost/Cost.h"
 #include <map>
+#include <memory>
 
 namespace tandem::search {
 
@@ -54,14 +56,12 @@ struct IlpLayout {
 
 /// An operand.
 struct IlpUse {
-  unsigned op, stage;
+  unsigned op, operand, stage;
   cost::Pass pass;
   std::vector<IlpLayout> wanted;
-  /// By the index of the layout produced and of the one wanted; empty for
-  /// flows.
+  /// By the index of the layout produced and of the one wanted; empty with
+  /// networks.
   std::vector<std::vector<Expr>> pairs;
-  /// Of flows: 1 if the copy is made of the gradient and waits.
-  Expr waits;
 };
 
 /// A copy being made.
@@ -72,6 +72,9 @@ struct IlpChange {
   Expr made;
   cost::ChangeCost cost;
   bool waits = false;
+  /// The use, and the index of the layout that it wants, which alone it is made
+  /// for; -1: perhaps for several.
+  int use = -1, wanted = -1;
 };
 
 /// Copies of a tensor in one pass.
@@ -95,16 +98,21 @@ struct IlpTensor {
   /// By the index of the layout produced: it is a gradient that is summed over
   /// time; empty if it cannot be.
   std::vector<Expr> summed;
-  /// Copies are flows over layouts (IlpFlows.cpp).
-  bool isFlow = false;
 };
+
+class IlpNetwork;
+
+/// Whether an operator's signature may be chosen; tied operators' are equal.
+using IlpChoices = std::vector<std::vector<bool>>;
 
 class IlpForms {
 public:
-  /// `ignoresMemory`: plans may be too large, for a smaller program.
+  /// `ignoresMemory`: plans may be too large, for a smaller and tighter
+  /// program.
   IlpForms(const cost::SearchProblem &problem, const IlpStages &stages,
-           cost::ChangeTable &table, IntegerProgram &program,
-           bool ignoresMemory);
+           const IlpChoices &allowed, cost::ChangeTable &table,
+           IntegerProgram &program, bool ignoresMemory);
+  ~IlpForms();
 
   const cost::SearchProblem &problem;
   const IlpStages &stages;
@@ -115,7 +123,11 @@ public:
     return firstColumn[groupOf[op]] + static_cast<int>(signature);
   }
   bool isArgument(unsigned op) const;
-  /// Whether the signature's time is that of a strand.
+  bool isAllowed(unsigned op, unsigned signature) const {
+    return allowed[op][signature];
+  }
+  /// Whether copies of the tensor for the pass may wait.
+  bool canWait(unsigned index, cost::Pass pass) const;
   /// Communication and computation are never beside each other but for copies
   /// that wait: what is made costs the same in any stage.
   bool addsUp = false;
@@ -123,11 +135,9 @@ public:
   /// that it may wait with some stages only.
   bool hasSourcesOfWaiting = false;
 
-  /// Some tensors' copies are flows, which ignore memory.
-  bool hasFlows = false;
-
-  /// Columns of signatures, and what the plan makes of them.
-  Expr getColumns(const cost::Plan &plan) const;
+  /// Columns of decisions with their values in a plan; `report` is what it
+  /// costs, if its stages are those of the program.
+  Expr getColumns(const cost::Plan &plan, const cost::CostReport *report) const;
   /// The decisions of a solution.
   cost::Plan getPlan(const IlpSolution &solution) const;
   /// Columns that fix the decisions: of signatures, waiting and kept copies.
@@ -164,19 +174,11 @@ private:
   double getTotal(unsigned tensor, const cost::Layout &from,
                   const cost::Layout &to);
 
-  //--- IlpFlows.cpp
-  bool canFlow() const;
-  bool canFlow(unsigned index) const;
-  void addFlows(unsigned index);
-  void addFlowCopies(unsigned index, const IlpSolution &solution,
-                     cost::Plan &plan) const;
-
   //--- IlpCopies.cpp
   void addCopies(unsigned index);
   void addKept(unsigned index);
   bool isUsefulSource(unsigned index, const cost::Layout &source,
                       const IlpPass &pass);
-  bool canWait(unsigned index, cost::Pass pass) const;
   bool isSimple(const IlpTensor &tensor, unsigned place) const;
   void addFromBase(unsigned index, IlpPass &pass, bool isShared);
   void addFromCopies(unsigned index, IlpPass &pass);
@@ -196,9 +198,12 @@ private:
                    unsigned stage);
   std::vector<cost::Layout> getCopyLayouts(const IlpPass &pass) const;
 
+  const IlpChoices &allowed;
   cost::ChangeTable &table;
   IntegerProgram &program;
   bool ignoresMemory;
+  /// Of each tensor; empty with pairs.
+  std::vector<std::unique_ptr<IlpNetwork>> networks;
   std::vector<unsigned> groupOf;
   std::vector<int> firstColumn;
   /// Columns of signatures that have a choice.

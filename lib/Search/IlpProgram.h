@@ -53,6 +53,14 @@ struct IlpSolution {
   double get(const Expr &expr) const;
 };
 
+/// Of a program without its integers.
+struct IlpRelaxation {
+  IlpSolution::Status status = IlpSolution::Status::Failed;
+  double objective = 0;
+  /// By how much the objective rises at least for each unit of a column.
+  std::vector<double> reducedCosts;
+};
+
 struct IlpOptions {
   double timeLimit = 0; // s; 0 for none
   double gap = 0;       // relative
@@ -80,6 +88,8 @@ public:
   /// The solver's tolerances are absolute (1e-7): rows and objective should be
   /// in units in which that is little.
   IlpSolution solve(const IlpOptions &options) const;
+  /// Columns may be fractions.
+  IlpRelaxation relax(const IlpOptions &options) const;
 
 private:
   struct Column {
@@ -92,7 +102,7 @@ private:
   };
 
   int addColumn(double lower, double upper, bool isInteger);
-  void pass(void *solver) const;
+  void pass(void *solver, bool isRelaxed) const;
   void read(void *solver, IlpSolution &solution) const;
 
   std::vector<Column> columns;

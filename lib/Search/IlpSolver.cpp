@@ -146,7 +146,7 @@ static void setStart(void *solver, const Expr &start) {
                             indices.data(), values.data());
 }
 
-void IntegerProgram::pass(void *solver) const {
+void IntegerProgram::pass(void *solver, bool isRelaxed) const {
   std::vector<HighsInt> starts, indices, integrality;
   std::vector<double> values, rowLower, rowUpper, lower, upper, cost;
   for (const Row &row : rows) {
@@ -162,7 +162,7 @@ void IntegerProgram::pass(void *solver) const {
     lower.push_back(column.lower);
     upper.push_back(column.upper);
     cost.push_back(column.cost);
-    integrality.push_back(column.isInteger);
+    integrality.push_back(column.isInteger && !isRelaxed);
   }
   Highs_passMip(solver, static_cast<HighsInt>(columns.size()),
                 static_cast<HighsInt>(rows.size()),
@@ -194,6 +194,40 @@ void IntegerProgram::read(void *solver, IlpSolution &solution) const {
     solution.objective += columns[i].cost * solution.values[i];
 }
 
+/// Runs the solver, watched by `options.progress`.
+static void run(void *solver, const IlpOptions &options) {
+  Watch data{options};
+  if (options.progress) {
+    Highs_setCallback(solver, watch, &data);
+    for (int kind : {SimplexInterrupt, IpmInterrupt, MipInterrupt})
+      Highs_startCallback(solver, kind);
+  }
+  Highs_run(solver);
+}
+
+IlpRelaxation IntegerProgram::relax(const IlpOptions &options) const {
+  IlpRelaxation relaxation;
+  if (isContradictory) {
+    relaxation.status = IlpSolution::Status::Infeasible;
+    return relaxation;
+  }
+  Highs highs;
+  setOptions(highs.solver, options);
+  pass(highs.solver, /*isRelaxed=*/true);
+  run(highs.solver, options);
+  relaxation.status = getStatus(highs.solver);
+  if (relaxation.status != IlpSolution::Status::Optimal)
+    return relaxation;
+  std::vector<double> values(columns.size()), rowValues(rows.size()),
+      rowDuals(rows.size());
+  relaxation.reducedCosts.resize(columns.size());
+  Highs_getSolution(highs.solver, values.data(), relaxation.reducedCosts.data(),
+                    rowValues.data(), rowDuals.data());
+  for (size_t i = 0; i < columns.size(); ++i)
+    relaxation.objective += columns[i].cost * values[i];
+  return relaxation;
+}
+
 IlpSolution IntegerProgram::solve(const IlpOptions &options) const {
   IlpSolution solution;
   if (isContradictory) {
@@ -202,15 +236,9 @@ IlpSolution IntegerProgram::solve(const IlpOptions &options) const {
   }
   Highs highs;
   setOptions(highs.solver, options);
-  pass(highs.solver);
+  pass(highs.solver, /*isRelaxed=*/false);
   setStart(highs.solver, options.start);
-  Watch data{options};
-  if (options.progress) {
-    Highs_setCallback(highs.solver, watch, &data);
-    for (int kind : {SimplexInterrupt, IpmInterrupt, MipInterrupt})
-      Highs_startCallback(highs.solver, kind);
-  }
-  Highs_run(highs.solver);
+  run(highs.solver, options);
   solution.status = getStatus(highs.solver);
   if (solution.status == IlpSolution::Status::Optimal ||
       solution.status == IlpSolution::Status::Stopped)
@@ -218,6 +246,12 @@ IlpSolution IntegerProgram::solve(const IlpOptions &options) const {
   return solution;
 }
 #else
+IlpRelaxation IntegerProgram::relax(const IlpOptions &) const {
+  IlpRelaxation relaxation;
+  relaxation.status = IlpSolution::Status::NoSolver;
+  return relaxation;
+}
+
 IlpSolution IntegerProgram::solve(const IlpOptions &) const {
   IlpSolution solution;
   solution.status = IlpSolution::Status::NoSolver;

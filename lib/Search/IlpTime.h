@@ -18,20 +18,20 @@
 //     z >= P + beta (C + w) + U
 //     z >= C + w + (1 - beta) alpha a + gamma P + U,   w <= a (largest room)
 //
-// where the binary a says that a piece is taken. Within the room that w has the
-// first row decides; every second beyond it makes the slot longer by one, which
-// is what it costs exposed, so no row for the room is needed. The objective
-// counts what waits in full and w back, so that an optimum takes as much as the
-// first-in first-out queue does.
+// where the binary a says that a piece is taken. The largest room is that of
+// what the slot's largest operator takes: w and a are sums over its choices.
+// Within the room that w has the first row decides; every second beyond it
+// makes the slot longer by one, which is what it costs exposed, so no row for
+// the room is needed. The objective counts what waits in full and w back, so
+// that an optimum takes as much as the first-in first-out queue does.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_LIB_SEARCH_ILPTIME_H
 #define TANDEM_LIB_SEARCH_ILPTIME_H
 
-#include "IlpForms.h"
+#include "IlpWork.h"
 #include "tandem/Cost/Slots.h"
-#include <array>
 
 namespace tandem::search {
 
@@ -43,58 +43,47 @@ public:
   /// Adds rows, columns and the objective.
   void build();
 
+  /// Appends the columns of stages with their values in a plan.
+  void follow(const cost::CostReport &report, Expr &columns) const {
+    work.follow(report, columns);
+  }
+
 private:
-  /// Terms, and the most that they can sum up to.
-  struct Sum {
-    Expr expr;
-    double largest = 0;
-    void add(const Expr &what, double factor) {
-      search::add(expr, what, factor);
-    }
-  };
-  /// What a stage does; per strand, once, and in its last strand.
-  struct Work {
-    std::array<Sum, cost::kMaxAxes> collectivePerStrand, collectiveOnce;
-    Sum computationPerStrand, computationOnce, sums;
-    std::vector<Expr> joins, overTime;
-    /// Some operator is over time whatever is chosen.
-    bool isOverTime = false;
-    /// Waiting copies that the stage's gradients send to the queue.
-    Expr waiting;
-  };
   /// A slot: computation, overlapped collectives (the largest sum over the
   /// queues), and collectives that nothing overlaps.
   struct Slot {
-    Sum computation, other;
-    std::vector<Sum> collectives;
+    IlpSum computation, other;
+    /// The computation, if there are k strands and if there is one.
+    std::vector<IlpSum> cases;
+    std::vector<IlpSum> collectives;
     bool takesWaiting = false;
     /// Arrives at the queue before this slot.
     Expr arriving;
   };
-  void addOperators();
-  void addSums();
-  void addChanges();
-  /// Bounds of the stage's binary for k strands; nothing if it is known.
-  std::optional<int> addStrands(Work &work, bool &isSplit);
-  Sum takeSplit(const Sum &all, std::optional<int> strands, bool isSplit);
-  Sum getRest(const Sum &all, const Sum &split, double share,
-              bool isSplit) const;
-  static Sum join(Sum a, const Sum &b);
   void addSlots(unsigned stage);
-  Sum addLargest(std::vector<Sum> queues);
+  IlpSum addLargest(std::vector<IlpSum> queues);
   void addSlot(Slot slot);
-  int addTaken(const Sum &computation, Expr &pieces);
+  /// The most seconds that waiting collectives have beside this computation.
+  double getRoom(double computation) const;
+  /// A range of a slot's computation: what waiting collectives have beside it
+  /// at most, if the expression is 1.
+  struct Room {
+    double seconds;
+    Expr chosen;
+  };
+  std::vector<Room> getRooms(const std::vector<IlpSum> &cases) const;
+  void addRooms(const IlpSum &computation, std::vector<Room> &rooms) const;
+  Expr addTaken(const std::vector<Room> &rooms, Expr &pieces);
 
-  const IlpForms &forms;
   const cost::SearchProblem &problem;
   const IlpStages &stages;
   IntegerProgram &program;
   double scale;
   cost::Interference interference;
   int64_t numStrands;
-  std::vector<Work> work;
+  IlpWork work;
   /// Computation of the last strand of the stage before, and its queue.
-  Sum previous;
+  IlpSum previous;
   Expr arriving;
   /// Seconds in the queue.
   Expr level;

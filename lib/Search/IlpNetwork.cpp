@@ -1,0 +1,357 @@
+//===- IlpNetwork.cpp - copies of a tensor as one unit of flow ------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "IlpNetwork.h"
+#include "IlpLayouts.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+IlpNetwork::IlpNetwork(IlpForms &forms, IntegerProgram &program,
+                       ChangeTable &table, unsigned index)
+    : forms(forms), program(program), table(table), index(index),
+      tensor(forms.tensors[index]), states(forms, table, index),
+      nodes(tensor.uses.size()) {
+  tensor.summed.resize(tensor.produced.size());
+  if (tensor.uses.empty())
+    return;
+  for (unsigned p = 0; p < tensor.produced.size(); ++p)
+    add(nodes[0][states.getFirst(p)].flow, tensor.produced[p].chosen);
+  for (unsigned use = 0; use < tensor.uses.size(); ++use)
+    if (use + 1 == tensor.uses.size() && canUseArcs())
+      addLastUse();
+    else
+      addUse(use);
+}
+
+void IlpNetwork::addChange(unsigned use, const Layout &from, const Layout &to,
+                           int wanted, bool waits, const ChangeCost &change,
+                           const Expr &made) {
+  const IlpUse &info = tensor.uses[use];
+  forms.changes.push_back({{index, to, info.pass},
+                           from,
+                           info.stage,
+                           made,
+                           change,
+                           waits,
+                           static_cast<int>(use),
+                           wanted});
+}
+
+//===----------------------------------------------------------------------===//
+// From state to state
+//===----------------------------------------------------------------------===//
+
+void IlpNetwork::addWays(unsigned use, const IlpState &state, Node &node,
+                         std::vector<Expr> &wanted, Expr &waiting) {
+  Expr out;
+  for (unsigned w = 0; w < wanted.size(); ++w) {
+    std::vector<IlpWay> ways = states.getWays(state, use, w);
+    if (ways.empty())
+      continue;
+    for (const IlpWay &way : ways) {
+      const IlpState *next = nullptr;
+      if (use + 1 < nodes.size())
+        next = &nodes[use + 1]
+                    .try_emplace(states.getNext(state, use, w, way))
+                    .first->first;
+      bool isChoice = &way != &ways.front() && !way.waits;
+      int column = isChoice ? program.addBinary() : program.addContinuous(0, 1);
+      Way entry{w, way, {{column, 1}}, -1, next};
+      if (isChoice) {
+        entry.decision = column;
+        decisions.push_back(column);
+      }
+      add(out, entry.made);
+      add(wanted[w], entry.made);
+      if (next)
+        add(nodes[use + 1][*next].flow, entry.made);
+      if (way.waits)
+        add(waiting, entry.made);
+      if (way.sums)
+        add(tensor.summed[state.produced], entry.made);
+      if (way.change)
+        addChange(use, states.nodes[way.from],
+                  tensor.uses[use].wanted[w].layout, static_cast<int>(w),
+                  way.waits, *way.change, entry.made);
+      node.ways.push_back(std::move(entry));
+    }
+  }
+  add(out, node.flow, -1);
+  program.addRow(out, 0, 0);
+}
+
+void IlpNetwork::addUse(unsigned use) {
+  const IlpUse &info = tensor.uses[use];
+  std::vector<Expr> wanted(info.wanted.size());
+  Expr waiting;
+  for (auto &[state, node] : nodes[use])
+    addWays(use, state, node, wanted, waiting);
+  for (size_t w = 0; w < wanted.size(); ++w) {
+    add(wanted[w], info.wanted[w].chosen, -1);
+    program.addRow(wanted[w], 0, 0);
+  }
+  if (waiting.empty())
+    return;
+  int column = program.addBinary();
+  decisions.push_back(column);
+  add(waiting, {{column, 1}}, -1);
+  program.addRow(waiting, 0, 0);
+  for (auto &[state, node] : nodes[use])
+    for (Way &way : node.ways)
+      if (way.way.waits)
+        way.decision = column;
+}
+
+//===----------------------------------------------------------------------===//
+// The last use, over arcs
+//===----------------------------------------------------------------------===//
+
+/// Sources are there before the last use, and what waits is made of the
+/// gradient alone.
+bool IlpNetwork::canUseArcs() const {
+  const IlpUse &last = tensor.uses.back();
+  bool isAlone = tensor.uses.size() == 1 ||
+                 tensor.uses[tensor.uses.size() - 2].stage < last.stage;
+  bool isOnlyUpdate = tensor.uses.size() == 1 ||
+                      tensor.uses[tensor.uses.size() - 2].pass != last.pass;
+  return states.isScalar && isAlone && tensor.stage < int(last.stage) &&
+         (isOnlyUpdate || !forms.canWait(index, last.pass));
+}
+
+void IlpNetwork::addFlow(const LayoutGraph &graph,
+                         const std::vector<Expr> &supply,
+                         const std::vector<Expr> &demand, bool waits) {
+  std::vector<unsigned> from, to;
+  for (unsigned n = 0; n < graph.nodes.size(); ++n) {
+    if (!supply[n].empty())
+      from.push_back(n);
+    if (!demand[n].empty())
+      to.push_back(n);
+  }
+  std::vector<Expr> rows = demand;
+  for (unsigned n = 0; n < graph.nodes.size(); ++n)
+    add(rows[n], supply[n], -1);
+  for (const LayoutArc &arc : graph.arcs) {
+    if (!graph.isOnWay(arc, from, to))
+      continue;
+    Expr column{{program.addContinuous(0, 1), 1}};
+    const Layout &source = graph.nodes[arc.from], &target = graph.nodes[arc.to];
+    addChange(tensor.uses.size() - 1, source, target, -1, waits,
+              table.getCost(index, source, target), column);
+    add(rows[arc.from], column);
+    add(rows[arc.to], column, -1);
+  }
+  for (const Expr &row : rows)
+    program.addRow(row, 0, 0);
+}
+
+/// Whatever flows from a gradient waits; from copies nothing does.
+void IlpNetwork::addLastUse() {
+  hasArcs = true;
+  const IlpUse &use = tensor.uses.back();
+  LayoutGraph graph(table, index, forms.problem.getNumStrands(), states.nodes);
+  size_t size = graph.nodes.size();
+  bool canWait = forms.canWait(index, use.pass);
+  std::vector<Expr> supply(size), waitingSupply(size), demand(size);
+  bool hasCopies = false;
+  for (const auto &[state, node] : nodes.back()) {
+    Expr rest = node.flow;
+    size_t numCopies = state.copies.size();
+    for (size_t i = 0; i < numCopies; ++i) {
+      Expr &out = supply[graph.getNode(states.nodes[state.copies[i].node])];
+      if (state.produced < 0 && i + 1 == numCopies) {
+        add(out, rest);
+        break;
+      }
+      Expr column{{program.addContinuous(0, 1), 1}};
+      add(out, column);
+      add(rest, column, -1);
+    }
+    hasCopies |= numCopies > 0;
+    if (numCopies > (state.produced < 0))
+      program.addRow(rest, 0, kInfinity);
+    if (state.produced >= 0)
+      add((canWait ? waitingSupply : supply)[graph.getNode(
+              states.nodes[states.getProduced(state.produced)])],
+          rest);
+  }
+  for (const IlpLayout &entry : use.wanted)
+    demand[graph.getNode(entry.layout)] = entry.chosen;
+  if (!canWait)
+    return addFlow(graph, supply, demand, false);
+  std::vector<Expr> waiting = demand;
+  if (hasCopies) {
+    for (unsigned n = 0; n < size; ++n)
+      if (!demand[n].empty()) {
+        waiting[n] = {{program.addContinuous(0, 1), 1}};
+        program.addLess(waiting[n], demand[n]);
+        add(demand[n], waiting[n], -1);
+      }
+    addFlow(graph, supply, demand, false);
+  }
+  for (const Expr &expr : waitingSupply)
+    add(lastWaits, expr);
+  addFlow(graph, waitingSupply, waiting, true);
+}
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+/// Calls `choose(use, state)` for the state before each use, which returns the
+/// way that is taken.
+template <typename Choose>
+void IlpNetwork::walk(unsigned produced, const std::vector<unsigned> &wanted,
+                      Choose choose) const {
+  IlpState state = states.getFirst(produced);
+  for (unsigned use = 0; use < wanted.size(); ++use) {
+    IlpWay way = choose(use, state);
+    state = states.getNext(state, use, wanted[use], way);
+  }
+}
+
+/// The first of the ways that is like this; the first of all if none is.
+template <typename Like>
+static IlpWay findWay(const std::vector<IlpWay> &ways, Like isLike) {
+  for (const IlpWay &way : ways)
+    if (isLike(way))
+      return way;
+  return ways.empty() ? IlpWay() : ways.front();
+}
+
+std::vector<unsigned> IlpNetwork::getWanted(const IlpSolution &solution,
+                                            unsigned &produced) const {
+  auto find = [&](const std::vector<IlpLayout> &layouts) {
+    unsigned chosen = 0;
+    for (unsigned i = 0; i < layouts.size(); ++i)
+      if (solution.get(layouts[i].chosen) > 0.5)
+        chosen = i;
+    return chosen;
+  };
+  produced = find(tensor.produced);
+  std::vector<unsigned> wanted;
+  for (const IlpUse &use : tensor.uses)
+    wanted.push_back(find(use.wanted));
+  return wanted;
+}
+
+namespace {
+/// A copy on the way through the uses.
+struct MadeCopy {
+  Layout layout;
+  unsigned firstPlace, lastPlace;
+};
+} // namespace
+
+IlpWay IlpNetwork::getTaken(unsigned use, const IlpState &state,
+                            unsigned wanted,
+                            const IlpSolution &solution) const {
+  std::vector<IlpWay> ways = states.getWays(state, use, wanted);
+  if (hasArcs && use + 1 == nodes.size()) {
+    bool waits = solution.get(lastWaits) > 0.5;
+    return findWay(ways, [&](const IlpWay &way) { return way.waits == waits; });
+  }
+  auto found = nodes[use].find(state);
+  if (found == nodes[use].end())
+    return ways.empty() ? IlpWay() : ways.front();
+  IlpWay taken;
+  double most = -1;
+  for (const Way &way : found->second.ways)
+    if (double value = solution.get(way.made);
+        way.wanted == wanted && value > most) {
+      most = value;
+      taken = way.way;
+    }
+  return taken;
+}
+
+void IlpNetwork::read(const IlpSolution &solution, Plan &plan) const {
+  unsigned produced = 0;
+  std::vector<unsigned> wanted = getWanted(solution, produced);
+  std::vector<unsigned> placeOf(tensor.uses.size());
+  for (unsigned place = 0; place < tensor.passes.size(); ++place)
+    for (unsigned use : tensor.passes[place].uses)
+      placeOf[use] = place;
+  std::vector<MadeCopy> copies;
+  auto touch = [&](const Layout &layout, unsigned place) {
+    for (MadeCopy &copy : copies)
+      if (copy.layout == layout)
+        copy.lastPlace = place;
+  };
+  walk(produced, wanted, [&](unsigned use, const IlpState &state) {
+    IlpWay way = getTaken(use, state, wanted[use], solution);
+    unsigned place = placeOf[use];
+    const Layout &layout = tensor.uses[use].wanted[wanted[use]].layout;
+    if (way.from >= 0)
+      touch(states.nodes[way.from], place);
+    bool exists =
+        std::any_of(copies.begin(), copies.end(), [&](const MadeCopy &copy) {
+          return copy.layout == layout && copy.lastPlace == place;
+        });
+    if (way.from < 0)
+      touch(layout, place);
+    else if (!exists)
+      copies.push_back({layout, place, place});
+    if (way.waits && !exists)
+      plan.waiting.push_back({index, layout, tensor.uses[use].pass});
+    return way;
+  });
+  for (const MadeCopy &copy : copies)
+    for (unsigned place = copy.firstPlace; place < copy.lastPlace; ++place)
+      plan.kept.push_back({index, copy.layout, tensor.passes[place].pass});
+}
+
+void IlpNetwork::follow(const Plan &plan, const CostReport &report,
+                        Expr &columns) const {
+  auto find = [&](const std::vector<IlpLayout> &layouts, const Layout &layout) {
+    unsigned chosen = 0;
+    for (unsigned i = 0; i < layouts.size(); ++i)
+      if (layouts[i].layout == layout)
+        chosen = i;
+    return chosen;
+  };
+  auto getSignature = [&](unsigned op) -> const Signature & {
+    return forms.problem.getSignatures(op)[plan.signatures[op]];
+  };
+  const Operator &producer = forms.problem.operators[tensor.producer];
+  size_t result =
+      std::find(producer.results.begin(), producer.results.end(), index) -
+      producer.results.begin();
+  unsigned produced =
+      find(tensor.produced, getSignature(tensor.producer).results[result]);
+  std::vector<unsigned> wanted;
+  for (const IlpUse &use : tensor.uses)
+    wanted.push_back(
+        find(use.wanted, getSignature(use.op).operands[use.operand]));
+  std::vector<int> chosen;
+  walk(produced, wanted, [&](unsigned use, const IlpState &state) {
+    const Layout &layout = tensor.uses[use].wanted[wanted[use]].layout;
+    Copy copy{index, layout, tensor.uses[use].pass};
+    auto change = std::find_if(
+        report.changes.begin(), report.changes.end(),
+        [&](const CopyChange &change) { return change.copy == copy; });
+    IlpWay taken = findWay(
+        states.getWays(state, use, wanted[use]), [&](const IlpWay &way) {
+          return way.from >= 0 && change != report.changes.end() &&
+                 way.waits == change->waits &&
+                 states.nodes[way.from] == change->from;
+        });
+    if (auto found = nodes[use].find(state); found != nodes[use].end())
+      for (const Way &way : found->second.ways)
+        if (way.wanted == wanted[use] && way.way.from == taken.from &&
+            way.way.waits == taken.waits && way.decision >= 0)
+          chosen.push_back(way.decision);
+    return taken;
+  });
+  for (int column : decisions)
+    columns.push_back(
+        {column, std::find(chosen.begin(), chosen.end(), column) != chosen.end()
+                     ? 1.0
+                     : 0.0});
+}

@@ -1,0 +1,99 @@
+//===- IlpNetwork.h - copies of a tensor as one unit of flow ----*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Uses lead from state to state (IlpStates.h). With z(S, w) for a way of a use
+// from state S to the layout w,
+//
+//     sum over w of z(S, w) = flow into S,   sum over S of z(S, w) = x(w):
+//
+// one unit of flow through a network, whose polytope is whole, so that nothing
+// of the tensor is relaxed once signatures x are chosen; but for a choice
+// between several ways, which is binary: to wait or not, and between sources of
+// which each is better in some respect.
+//
+// Where only the sum of a change's seconds matters, the last use leads to no
+// state: there the unit flows from a layout that exists over the arcs of
+// `LayoutGraph` to the one that is wanted, with few columns per layout.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_ILPNETWORK_H
+#define TANDEM_LIB_SEARCH_ILPNETWORK_H
+
+#include "IlpStates.h"
+
+namespace tandem::search {
+
+class LayoutGraph;
+
+class IlpNetwork {
+public:
+  /// Adds columns and rows, and changes to `forms`.
+  IlpNetwork(IlpForms &forms, IntegerProgram &program, cost::ChangeTable &table,
+             unsigned index);
+
+  /// Appends the copies of a solution that are kept and that wait.
+  void read(const IlpSolution &solution, cost::Plan &plan) const;
+  /// Appends columns with the values that they have in a plan, `report` being
+  /// what it costs.
+  void follow(const cost::Plan &plan, const cost::CostReport &report,
+              Expr &columns) const;
+  /// Binary columns.
+  const std::vector<int> &getDecisions() const { return decisions; }
+  bool hasSourcesOfWaiting() const { return states.hasSourcesOfWaiting; }
+
+private:
+  struct Way {
+    unsigned wanted;
+    IlpWay way;
+    Expr made;
+    /// Of the way that waits: the binary of its use; else, unless it is the
+    /// first way, its own. -1: none.
+    int decision = -1;
+    const IlpState *next = nullptr;
+  };
+  struct Node {
+    Expr flow;
+    std::vector<Way> ways;
+  };
+  using Nodes = std::map<IlpState, Node>;
+
+  void addUse(unsigned use);
+  void addWays(unsigned use, const IlpState &state, Node &node,
+               std::vector<Expr> &wanted, Expr &waiting);
+  bool canUseArcs() const;
+  void addLastUse();
+  void addFlow(const LayoutGraph &graph, const std::vector<Expr> &supply,
+               const std::vector<Expr> &demand, bool waits);
+  void addChange(unsigned use, const cost::Layout &from, const cost::Layout &to,
+                 int wanted, bool waits, const cost::ChangeCost &change,
+                 const Expr &made);
+  template <typename Choose>
+  void walk(unsigned produced, const std::vector<unsigned> &wanted,
+            Choose choose) const;
+  IlpWay getTaken(unsigned use, const IlpState &state, unsigned wanted,
+                  const IlpSolution &solution) const;
+  std::vector<unsigned> getWanted(const IlpSolution &solution,
+                                  unsigned &produced) const;
+
+  IlpForms &forms;
+  IntegerProgram &program;
+  cost::ChangeTable &table;
+  unsigned index;
+  IlpTensor &tensor;
+  TensorStates states;
+  /// Before each use.
+  std::vector<Nodes> nodes;
+  std::vector<int> decisions;
+  /// The last use is in `arcs`; its copy waits if this is 1.
+  bool hasArcs = false;
+  Expr lastWaits;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_ILPNETWORK_H
