@@ -8,7 +8,7 @@
 #include "TandemChain.h"
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
+#include <map>
 
 using namespace tandem::search;
 
@@ -19,42 +19,49 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Adds a layout to a set, from the cheapest one in it.
+/// Adds a layout to a set, from the cheapest one that was there before.
 struct Copier {
   const std::vector<double> &distances;
   unsigned numLayouts;
   double forbidden;
 
-  void add(uint64_t &set, unsigned wanted, bool mayWait,
+  void add(SumChain::Set &set, unsigned wanted, bool mayWait, bool beginsStage,
            SumChain::Step &step) const {
-    if (set >> wanted & 1)
+    if (beginsStage)
+      set.old = set.all;
+    if (set.all >> wanted & 1)
       return;
-    double least = set == 0 ? 0 : kInfinity;
+    double least = set.all == 0 ? 0 : forbidden;
     for (unsigned from = 0; from < numLayouts; ++from)
-      if (set >> from & 1)
+      if (set.old >> from & 1)
         least = std::min(least, distances[from * numLayouts + wanted]);
     (mayWait && least < forbidden ? step.waiting : step.made) += least;
-    set |= uint64_t(1) << wanted;
+    set.all |= uint64_t(1) << wanted;
   }
 };
 } // namespace
 
 /// Where the sets' layouts are, and what the last slot makes of each.
-void SumChain::fillLast(const Slot &slot, const std::vector<uint64_t> &sets,
+void SumChain::fillLast(const Slot &slot, const std::vector<Set> &sets,
                         const std::vector<double> &distances,
                         unsigned numLayouts, double forbidden) {
   numSets.push_back(sets.size());
   sizes.push_back(slot.roles.size());
-  for (uint64_t set : sets) {
+  bool hasNew = !slot.beginsStage.front();
+  for (Set set : sets) {
+    uint64_t old = hasNew ? set.old : set.all;
     firstMembers.push_back(members.size());
     for (unsigned layout = 0; layout < numLayouts; ++layout)
-      if (set >> layout & 1)
-        members.push_back(layout);
+      if (set.all >> layout & 1)
+        members.push_back(old >> layout & 1 ? layout : numLayouts + layout);
   }
   firstMembers.push_back(members.size());
-  for (unsigned from = 0; from < numLayouts; ++from)
+  for (unsigned from = 0; from < (hasNew ? 2 : 1) * numLayouts; ++from)
     for (const std::vector<unsigned> &role : slot.roles) {
-      double seconds = distances[from * numLayouts + role.front()];
+      double seconds = from < numLayouts
+                           ? distances[from * numLayouts + role.front()]
+                       : from - numLayouts == role.front() ? 0
+                                                           : forbidden;
       bool waits = slot.mayWait.front() && seconds < forbidden;
       made.push_back(waits ? 0 : seconds);
       waiting.push_back(waits ? seconds : 0);
@@ -67,7 +74,7 @@ bool SumChain::fill(const std::vector<Slot> &slots,
   if (slots.back().mayWait.size() != 1)
     return false;
   Copier copier{distances, numLayouts, forbidden};
-  std::vector<uint64_t> sets = {0};
+  std::vector<Set> sets = {{0, 0}};
   uint64_t count = 0;
   for (size_t place = 0; place + 1 < slots.size(); ++place) {
     const Slot &slot = slots[place];
@@ -75,15 +82,17 @@ bool SumChain::fill(const std::vector<Slot> &slots,
     sizes.push_back(slot.roles.size());
     if ((count += sets.size() * slot.roles.size()) > maxSteps)
       return false;
-    std::vector<uint64_t> next;
-    std::unordered_map<uint64_t, unsigned> known;
+    std::vector<Set> next;
+    std::map<Set, unsigned> known;
     std::vector<Step> &all = steps.emplace_back();
-    for (uint64_t before : sets)
+    for (const Set &before : sets)
       for (const std::vector<unsigned> &role : slot.roles) {
-        uint64_t set = before;
+        Set set = before;
         Step step{0, 0, 0};
         for (size_t i = 0; i < role.size(); ++i)
-          copier.add(set, role[i], slot.mayWait[i], step);
+          copier.add(set, role[i], slot.mayWait[i], slot.beginsStage[i], step);
+        if (slots[place + 1].beginsStage.front())
+          set.old = set.all;
         step.made = std::min(step.made, forbidden);
         auto [entry, isNew] = known.try_emplace(set, next.size());
         if (isNew)

@@ -19,6 +19,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEMCHAIN_H
 #define TANDEM_LIB_SEARCH_TANDEMCHAIN_H
 
+#include <compare>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -27,10 +28,12 @@ namespace tandem::search {
 
 /// Layouts are numbers below 64.
 struct SumChain {
-  /// The choices of a slot: what its user wants, and whether copies may wait.
+  /// The choices of a slot: what its user wants; and for each of a choice's
+  /// layouts whether the copy may wait, and whether it begins a stage: it may
+  /// be made of what those before left, not of what its own stage makes.
   struct Slot {
     std::vector<std::vector<unsigned>> roles;
-    std::vector<bool> mayWait;
+    std::vector<bool> mayWait, beginsStage;
   };
   /// From a set with a role; side by side are the roles of one set.
   struct Step {
@@ -42,7 +45,8 @@ struct SumChain {
   /// Of all slots but the last one.
   std::vector<std::vector<Step>> steps;
   std::vector<unsigned> numSets; // before each slot
-  /// Before the last slot: the sets' layouts, and where each one begins.
+  /// Before the last slot: the sets' layouts (those that its own stage made
+  /// are counted behind all others), and where each one begins.
   std::vector<unsigned> members, firstMembers;
   /// From a layout to the last slot's role; side by side are the roles.
   std::vector<double> made, waiting;
@@ -53,7 +57,12 @@ struct SumChain {
   bool fill(const std::vector<Slot> &slots,
             const std::vector<double> &distances, unsigned numLayouts,
             double forbidden, uint64_t maxSteps);
-  void fillLast(const Slot &slot, const std::vector<uint64_t> &sets,
+  /// Layouts that are there, and those of them that were before the stage.
+  struct Set {
+    uint64_t all, old;
+    auto operator<=>(const Set &) const = default;
+  };
+  void fillLast(const Slot &slot, const std::vector<Set> &sets,
                 const std::vector<double> &distances, unsigned numLayouts,
                 double forbidden);
   /// The chain of some of the roles, per slot.

@@ -30,6 +30,8 @@ constexpr unsigned kManyOperators = 2000;
 /// up, of up to this many, looking at so many numbers (about 10^9 in a second).
 constexpr unsigned kMaxExact = 120, kMaxSumExact = 600;
 constexpr uint64_t kSumWork = 12'000'000'000;
+/// What forms for given stages may cost above the best ones.
+constexpr double kStagesGap = 1e-7;
 
 Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
     : problem(problem), options(options),
@@ -244,6 +246,33 @@ void Driver::searchAddedUp(uint64_t maxWork) {
   numLabels += sums.numNodes;
 }
 
+/// The cheapest forms for the best plan's stages, and better stages for these,
+/// in turn.
+void Driver::searchStages(uint64_t maxWork) {
+  if (problem.operators.size() > kMaxSumExact || problem.pieceLatency == 0 ||
+      !SumModel::isSum(facts))
+    return;
+  auto mayGoOn = [this] { return !isClosed() && proceeds(0.9); };
+  // Where memory is scarce the cheapest forms need not fit.
+  bool isAmple = pool.leastSeconds >= pool.seconds * (1 - kTolerance);
+  for (uint64_t work = 0; pool.best && isAmple && work < maxWork;) {
+    pool.polish(mayGoOn);
+    uint64_t numBest = pool.numBest;
+    SumLimits limits;
+    limits.stageEnds = pool.best->stageEnds;
+    if (options.timeLimit == 0)
+      limits.maxWork = maxWork - work;
+    limits.gap = kStagesGap;
+    limits.takes = [&](const Plan &plan) { pool.offerDivided(plan, true); };
+    limits.proceeds = [&](double) { return mayGoOn(); };
+    SumResult sums = searchSums(facts, table, {pool.best->signatures}, limits);
+    work += sums.work;
+    numLabels += sums.numNodes;
+    if (pool.numBest == numBest || isStopped || isClosed())
+      return;
+  }
+}
+
 void Driver::searchExactly() {
   if (problem.operators.size() > kMaxExact || isClosed())
     return;
@@ -346,5 +375,6 @@ SearchResult Driver::run() {
     improve(getSmallWork(8));
   }
   improveStart(std::move(started));
+  searchStages(kSumWork);
   return finish();
 }

@@ -71,6 +71,7 @@ private:
   getSignatures(const std::vector<unsigned> &values) const;
   void searchByGuides();
   void searchAddedUp(uint64_t maxWork);
+  void searchStages(uint64_t maxWork);
   void searchExactly();
   bool proveInfeasible(SearchResult &result) const;
   std::string describeNeed() const;

@@ -12,7 +12,6 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Slots of the factors that become chains where these have so much less steps
 /// than there are combinations.
 constexpr unsigned kMinChain = 3;
@@ -31,14 +30,16 @@ bool SumModel::isSum(const Facts &facts) {
                       });
 }
 
-SumModel::SumModel(const Facts &facts, ChangeTable &table, uint64_t maxEntries)
+SumModel::SumModel(const Facts &facts, ChangeTable &table, uint64_t maxEntries,
+                   std::vector<unsigned> stages)
     : facts(facts), changes(table), variableOf(facts.problem.operators.size()),
-      maxEntries(maxEntries) {
+      maxEntries(maxEntries), stageEnds(std::move(stages)) {
   Interference interference(facts.problem);
   beta = interference.beta;
   gamma = interference.beta < 1 ? interference.gamma : 1;
+  addStages();
   addVariables();
-  addPieces();
+  addRooms();
   for (unsigned tensor = 0; tensor < facts.tensors.size() && complete; ++tensor)
     if (!facts.tensors[tensor].uses.empty())
       complete = addFactor(tensor);
@@ -49,16 +50,20 @@ SumModel::SumModel(const Facts &facts, ChangeTable &table, uint64_t maxEntries)
 //===----------------------------------------------------------------------===//
 
 SumModel::SumModel(const SumModel &other,
-                   const std::vector<std::vector<unsigned>> &values)
+                   const std::vector<std::vector<unsigned>> &values,
+                   const std::vector<Takes> &takes)
     : facts(other.facts), numOrigins(other.numOrigins),
-      forbidden(other.forbidden), changes(other.changes),
-      variableOf(other.variableOf), maxEntries(other.maxEntries),
-      beta(other.beta), gamma(other.gamma), shares(other.shares),
-      offsets(other.offsets) {
+      forbidden(other.forbidden), numStages(other.numStages),
+      rooms(other.rooms), changes(other.changes), variableOf(other.variableOf),
+      maxEntries(other.maxEntries), beta(other.beta), gamma(other.gamma),
+      stageEnds(other.stageEnds), stageOf(other.stageOf) {
   for (unsigned i = 0; i < values.size(); ++i) {
     variables.push_back(other.variables[i]);
     variables.back().values = values[i];
   }
+  for (unsigned i = 0; i < takes.size(); ++i)
+    rooms[i].takes = takes[i];
+  addRooms();
   std::map<std::vector<unsigned>, unsigned> known;
   for (unsigned i = 0; i < other.factors.size(); ++i)
     restrictFactor(other, i, known);
@@ -157,32 +162,15 @@ void SumModel::addVariables() {
   forbidden = 1 + 100 * dearest;
 }
 
-/// The chord of max(0, P (1 - gamma) - alpha (1 - beta)) between the least and
-/// the most seconds P behind t.
-void SumModel::addPieces() {
-  unsigned numOperators = variableOf.size();
-  shares.assign(numOperators + 1, 1);
-  offsets.assign(numOperators + 1, 0);
-  double piece = facts.problem.pieceLatency * (1 - beta);
-  auto getRoom = [&](double seconds) {
-    return std::max(0.0, seconds * (1 - gamma) - piece);
-  };
-  double least = 0, most = 0;
-  for (unsigned t = numOperators; piece > 0 && t-- > 0;) {
-    if (most > least)
-      shares[t] = (getRoom(most) - getRoom(least)) / (most - least) /
-                  std::max(1 - gamma, 1e-9);
-    offsets[t] = (1 - gamma) * shares[t] * least - getRoom(least);
-    if (facts.isArgument(t) || facts.problem.operators[t].pass == Pass::Update)
-      continue;
-    double own = kInfinity, ownMost = 0;
-    for (const Signature &signature : facts.problem.getSignatures(t)) {
-      own = std::min(own, signature.seconds);
-      ownMost = std::max(ownMost, signature.seconds);
-    }
-    least += own;
-    most += ownMost;
+void SumModel::addStages() {
+  unsigned stage = 0;
+  for (unsigned op = 0; op < variableOf.size(); ++op) {
+    if (!stageEnds.empty() && op == stageEnds[stage])
+      ++stage;
+    stageOf.push_back(stageEnds.empty() ? op : stage);
   }
+  numStages = stageEnds.empty() ? variableOf.size() : stageEnds.size();
+  rooms.resize(numStages);
 }
 
 bool SumModel::mayWait(unsigned tensor, const TensorUse &use) const {
@@ -198,6 +186,7 @@ std::vector<SumModel::Role> SumModel::addSlots(SumFactor &factor) {
   const TensorFacts &info = facts.tensors[factor.tensor];
   std::vector<std::vector<std::pair<unsigned, int>>> wanted; // per slot
   std::vector<Role> order;
+  unsigned stage = ~0u; // of the role before
   auto addRole = [&](unsigned op, int operand, bool waits) {
     unsigned variable = variableOf[op];
     auto place =
@@ -207,8 +196,10 @@ std::vector<SumModel::Role> SumModel::addSlots(SumFactor &factor) {
       factor.variables.push_back(variable);
       wanted.emplace_back();
     }
-    order.push_back({slot, static_cast<unsigned>(wanted[slot].size()), waits});
+    order.push_back({slot, static_cast<unsigned>(wanted[slot].size()), waits,
+                     stageOf[op] != stage});
     wanted[slot].emplace_back(op, operand);
+    stage = facts.isArgument(op) ? ~0u : stageOf[op];
   };
   addRole(info.producer, -1, false);
   for (const TensorUse &use : info.uses)
@@ -247,6 +238,7 @@ bool SumModel::addFactor(unsigned tensor) {
   for (const Role &role : order) {
     key.push_back(role.slot);
     key.push_back(role.mayWait);
+    key.push_back(role.beginsStage);
   }
   for (const std::vector<SumRoles> &roles : factor.roles) {
     key.push_back(-1 - static_cast<int64_t>(roles.size()));
@@ -307,8 +299,10 @@ bool SumModel::fillChain(SumTable &table, const SumFactor &factor,
         numbers.push_back(numberOf[layout]);
     }
   }
-  for (const Role &role : order)
+  for (const Role &role : order) {
     slots[role.slot].mayWait.push_back(role.mayWait);
+    slots[role.slot].beginsStage.push_back(role.beginsStage);
+  }
   SumChain chain;
   if (!chain.fill(slots, distances, numLayouts, forbidden, maxSteps))
     return false;
@@ -356,7 +350,8 @@ bool SumModel::fillTable(const SumFactor &factor,
   return true;
 }
 
-/// Copies are made in the order of their first uses, from what was there. One
+/// Copies are made in the order of their first uses, from what was there before
+/// the stage; within one, no layout becomes another. One
 /// that may wait starts from what was produced; where another source would be
 /// cheaper, the lesser seconds at the lesser price are charged, which no choice
 /// undercuts.
@@ -365,13 +360,16 @@ void SumModel::addEntry(SumTable &table, const std::vector<unsigned> &layouts,
                         std::vector<unsigned> &copies) const {
   double made = 0, waiting = 0;
   copies.assign(1, layouts.front());
+  size_t numOld = 0;
   for (size_t i = 1; i < layouts.size(); ++i) {
     unsigned wanted = layouts[i];
+    if (order[i].beginsStage)
+      numOld = copies.size();
     if (std::find(copies.begin(), copies.end(), wanted) != copies.end())
       continue;
-    double least = kInfinity;
-    for (unsigned from : copies)
-      least = std::min(least, distances[from * numLayouts + wanted]);
+    double least = forbidden;
+    for (size_t j = 0; j < numOld; ++j)
+      least = std::min(least, distances[copies[j] * numLayouts + wanted]);
     (order[i].mayWait && least < forbidden ? waiting : made) += least;
     copies.push_back(wanted);
   }
@@ -391,42 +389,8 @@ SumTable::getSeconds(const std::vector<unsigned> &roles) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Prices
+// Seconds
 //===----------------------------------------------------------------------===//
-
-SumPrices SumModel::getPrices(unsigned t) const {
-  SumPrices prices;
-  for (unsigned op = 0; op < variableOf.size(); ++op) {
-    bool isUpdate = facts.problem.operators[op].pass == Pass::Update;
-    prices.computation.push_back(
-        op > t && !isUpdate ? 1 - (1 - gamma) * shares[t] : 1);
-    prices.waiting.push_back(op >= t ? 1 : beta);
-  }
-  return prices;
-}
-
-SumPrices SumModel::getMean(const SumMean &mean) const {
-  SumPrices sum;
-  sum.computation.assign(variableOf.size(), 0);
-  sum.waiting.assign(variableOf.size(), 0);
-  for (size_t i = 0; i < mean.thresholds.size(); ++i) {
-    if (mean.weights[i] == 0)
-      continue;
-    SumPrices prices = getPrices(mean.thresholds[i]);
-    for (unsigned op = 0; op < variableOf.size(); ++op) {
-      sum.computation[op] += mean.weights[i] * prices.computation[op];
-      sum.waiting[op] += mean.weights[i] * prices.waiting[op];
-    }
-  }
-  return sum;
-}
-
-double SumModel::getOffset(const SumMean &mean) const {
-  double sum = 0;
-  for (size_t i = 0; i < mean.thresholds.size(); ++i)
-    sum += mean.weights[i] * offsets[mean.thresholds[i]];
-  return sum;
-}
 
 double SumModel::getUnary(const SumPrices &prices, unsigned variable,
                           unsigned value) const {
@@ -474,45 +438,5 @@ std::vector<double> SumModel::getEntries(const SumPrices &prices,
   std::vector<double> result = table.made;
   for (size_t i = 0; i < table.waiting.size(); ++i)
     result[i] += price * table.waiting[i];
-  return result;
-}
-
-SumChoice SumModel::getSums(const std::vector<unsigned> &choice) const {
-  unsigned numOperators = variableOf.size();
-  SumChoice result;
-  std::vector<double> waiting(numOperators), room(numOperators);
-  double sum = 0;
-  for (unsigned i = 0; i < factors.size(); ++i) {
-    auto [made, waits] = getFactorSeconds(i, choice);
-    waiting[facts.tensors[factors[i].tensor].producer] += waits;
-    sum += made + beta * waits;
-  }
-  for (unsigned i = 0; i < variables.size(); ++i) {
-    unsigned signature = variables[i].values[choice[i]];
-    result.signatures.push_back(signature);
-    for (unsigned op : variables[i].operators) {
-      if (facts.isArgument(op))
-        continue;
-      double seconds = facts.problem.getSignatures(op)[signature].seconds;
-      sum += seconds;
-      if (facts.problem.operators[op].pass != Pass::Update)
-        room[op] = seconds;
-    }
-  }
-  // What waits beyond the room behind t.
-  result.sums.assign(numOperators + 1, sum);
-  result.worst = numOperators;
-  double waits = 0, computed = 0, most = 0;
-  for (unsigned t = numOperators; t-- > 0;) {
-    waits += waiting[t];
-    double left =
-        (1 - beta) * waits - (1 - gamma) * shares[t] * computed + offsets[t];
-    result.sums[t] += left;
-    if (waiting[t] > 0 && left > most) {
-      most = left;
-      result.worst = t;
-    }
-    computed += room[t];
-  }
   return result;
 }

@@ -25,10 +25,15 @@
 // Where a piece of what waits costs alpha seconds, slots with P seconds of
 // computation together take at most max(0, P (1 - gamma) / (1 - beta) - alpha).
 // A straight line lies above that for all P that the signatures allow: T_t has
-// less room then, and is a sum all the same.
+// less room then, and is a sum all the same. Either slots take a piece or they
+// do not: once that is decided as well, the line is the room itself.
 //
 // T bounds the plans of all divisions into stages: larger stages, more pieces,
 // copies that are dropped and limits of memory cost more.
+//
+// Given stages. T is then the cost itself, with t, W and the rooms counted in
+// stages, each of which has a room of its own; a copy is made from what was
+// there before its user's stage.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,14 +61,26 @@ struct SumMean {
   std::vector<double> weights;
 };
 
-/// One signature per variable, and T_t for each t and, last, an empty queue.
+/// One signature per variable, and what it makes of the stages.
 struct SumChoice {
   std::vector<unsigned> signatures;
-  std::vector<double> sums;
-  /// The t for which T_t is largest.
+  /// With an empty queue, and T; it is T_t for t = `worst`.
+  double base = 0, seconds = 0;
   unsigned worst = 0;
+  /// Per stage what waits from there on, and the computation of its room.
+  std::vector<double> waiting, computed;
+};
 
-  double getSeconds() const { return sums[worst]; }
+/// Whether slots take a piece of what waits.
+enum class Takes : uint8_t { Open, No, Yes };
+
+/// Up to (1 - gamma) share P - offset seconds are hidden beside P seconds of
+/// computation; no less than there is room for.
+struct SumRoom {
+  double share = 1, offset = 0;
+  /// Between the least and the most P that signatures allow.
+  double least = 0, most = 0;
+  Takes takes = Takes::Open;
 };
 
 /// A group of tied operators.
@@ -119,11 +136,15 @@ public:
   static bool isSum(const Facts &facts);
 
   /// Gives up where the tables would have more than `maxEntries` entries.
-  SumModel(const Facts &facts, cost::ChangeTable &table, uint64_t maxEntries);
+  /// `stageEnds` are those of a plan; if empty, T bounds all divisions.
+  SumModel(const Facts &facts, cost::ChangeTable &table, uint64_t maxEntries,
+           std::vector<unsigned> stageEnds = {});
 
-  /// What is left of a model with these values, a part of its own.
+  /// What is left of a model with these values, and with what is decided of
+  /// rooms (if anything), a part of its own.
   SumModel(const SumModel &other,
-           const std::vector<std::vector<unsigned>> &values);
+           const std::vector<std::vector<unsigned>> &values,
+           const std::vector<Takes> &takes = {});
 
   /// False if the tables would be too large; nothing else may be called then.
   bool isComplete() const { return complete; }
@@ -136,8 +157,12 @@ public:
   unsigned numOrigins = 0;
   /// Stands for what is impossible.
   double forbidden = 0;
+  /// The stages; if none are given, each operator is one. Of each stage's own
+  /// slot, if they are given; else of all behind it.
+  unsigned numStages = 0;
+  std::vector<SumRoom> rooms;
 
-  /// The prices of T_t; of an empty queue, if `t` is the number of operators.
+  /// The prices of T_t; of an empty queue, if `t` is the number of stages.
   SumPrices getPrices(unsigned t) const;
   SumPrices getMean(const SumMean &mean) const;
   /// What the mean adds to the sums under its prices, whatever the choice.
@@ -157,14 +182,24 @@ public:
   /// `choice` holds indices into `SumVariable::values`.
   double getCost(const SumPrices &prices,
                  const std::vector<unsigned> &choice) const;
-  SumChoice getSums(const std::vector<unsigned> &choice) const;
+  SumChoice evaluate(const std::vector<unsigned> &choice) const;
+  /// T_t by stage and, last, of an empty queue, for a choice of any model;
+  /// `worst` is the t for which it is largest.
+  std::vector<double> getSums(const SumChoice &made, unsigned &worst) const;
+  /// Whether T_t has the room.
+  bool looksAt(unsigned t, unsigned room) const {
+    return stageEnds.empty() ? room == t : room > t;
+  }
+  /// By how much the room's line is above what a choice leaves.
+  double getExcess(const SumChoice &made, unsigned room) const;
   /// Seconds of a factor's copies that are made, and that wait.
   std::pair<double, double>
   getFactorSeconds(unsigned factor, const std::vector<unsigned> &choice) const;
   /// Indices into `values` of the signatures; nothing if some is not left.
   std::optional<std::vector<unsigned>>
   getChoice(const std::vector<unsigned> &signatures) const;
-  /// The plan with one operator per stage whose cost is meant.
+  /// The plan whose cost is meant, with the stages that are given or one
+  /// operator in each.
   cost::Plan getPlan(const std::vector<unsigned> &choice) const;
 
 private:
@@ -173,12 +208,20 @@ private:
   struct Role {
     unsigned slot, index;
     bool mayWait;
+    /// What those before it left is there.
+    bool beginsStage;
   };
 
   void restrictFactor(const SumModel &other, unsigned factor,
                       std::map<std::vector<unsigned>, unsigned> &known);
+  void addStages();
   void addVariables();
-  void addPieces();
+  void addRooms();
+  void setLine(SumRoom &room) const;
+  double getRoom(double computed) const;
+  double getLine(const SumRoom &room, double computed) const {
+    return (1 - gamma) * room.share * computed - room.offset;
+  }
   bool addFactor(unsigned tensor);
   std::vector<Role> addSlots(SumFactor &factor);
   bool fillTable(const SumFactor &factor, const std::vector<Role> &roles);
@@ -202,9 +245,8 @@ private:
   std::vector<double> distances;
   size_t numLayouts = 0;
   double beta, gamma;
-  /// Per t: what of the room behind it can be used where a piece takes time,
-  /// and what is exposed besides (docs/rationale/search.md).
-  std::vector<double> shares, offsets;
+  /// As they are given; per operator.
+  std::vector<unsigned> stageEnds, stageOf;
 };
 
 } // namespace tandem::search

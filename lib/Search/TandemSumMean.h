@@ -25,6 +25,8 @@ namespace tandem::search {
 /// What is left to choose from, and what that costs at least.
 struct SumNode {
   std::vector<std::vector<unsigned>> values;
+  /// Per room of the model.
+  std::vector<Takes> takes;
   double bound = 0;
   /// Under which the bound holds.
   SumMean mean;
@@ -32,6 +34,9 @@ struct SumNode {
   std::vector<std::shared_ptr<const SumChoice>> choices;
   /// To begin with (TandemDual.h); nothing: none.
   std::shared_ptr<const std::vector<double>> messages;
+
+  size_t countValues() const;
+  bool allows(const SumChoice &made) const;
 };
 
 class MeanSearch {
@@ -40,13 +45,13 @@ public:
   /// looked at.
   using Proceeds = std::function<bool(uint64_t work)>;
   /// Told of choices; returns what others must cost less than.
-  using Takes = std::function<double(const SumModel &model,
-                                     const std::vector<unsigned> &choice,
-                                     const SumChoice &made)>;
+  using Receives = std::function<double(const SumModel &model,
+                                        const std::vector<unsigned> &choice,
+                                        const SumChoice &made)>;
 
   /// `goal` is the cost from which on bounds are high enough.
   MeanSearch(const SumModel &all, SumNode &node, double goal, Proceeds proceeds,
-             Takes takes);
+             Receives receives);
 
   /// Raises the node's bound, adds choices to it and drops values that cost the
   /// goal or more. The root is asked for the best mean; other nodes only as
@@ -57,22 +62,29 @@ public:
   double getLeast(unsigned variable, unsigned value) const;
   /// How the best mean's game mixes the node's choices.
   const std::vector<double> &getMixture() const { return mixture; }
+  /// Seconds that the bound is below the mixture because the lines of the rooms
+  /// are above them: of the room where that is most.
+  std::pair<unsigned, double> getWorstRoom() const;
   std::shared_ptr<const std::vector<double>> getMessages() const;
 
 private:
+  void setUp();
   bool solve(const SumMean &mean, bool isRoot);
   bool isGood(double bound) const { return bound >= goal; }
   bool addChoice();
+  std::vector<size_t> listPlayers() const;
   void playGame();
-  SumMean getNext() const;
+  SumMean getNext(double center) const;
   void dropValues();
 
   const SumModel &all;
   SumNode &node;
   double goal;
   Proceeds proceeds;
-  Takes takes;
-  SumModel model;
+  Receives receives;
+  /// Of the values that are left, or were when there were not many more.
+  std::unique_ptr<SumModel> part;
+  size_t numValues = 0;
   /// The one or the other, whichever is less work.
   std::unique_ptr<SumTree> tree;
   std::unique_ptr<SumDual> dual;

@@ -35,6 +35,7 @@ void SumModel::addCopies(Plan &plan, unsigned index) const {
   struct Made {
     Layout layout;
     Pass pass, last;
+    unsigned stage;
   };
   Layout produced =
       facts.problem.getSignatures(info.producer)[plan.signatures[info.producer]]
@@ -51,6 +52,7 @@ void SumModel::addCopies(Plan &plan, unsigned index) const {
       known->last = pass;
     if (wanted == produced || known != copies.end())
       continue;
+    unsigned stage = stageOf[use.op];
     double direct = changes.getCost(factor.tensor, produced, wanted)
                         .getTotal(facts.numStrands),
            least = direct;
@@ -58,7 +60,8 @@ void SumModel::addCopies(Plan &plan, unsigned index) const {
     for (Made &copy : copies) {
       const ChangeCost &change =
           changes.getCost(factor.tensor, copy.layout, wanted);
-      if (change.isPossible && change.getTotal(facts.numStrands) < least) {
+      if (copy.stage < stage && change.isPossible &&
+          change.getTotal(facts.numStrands) < least) {
         least = change.getTotal(facts.numStrands);
         source = &copy;
       }
@@ -67,7 +70,7 @@ void SumModel::addCopies(Plan &plan, unsigned index) const {
       source->last = pass;
     else if (mayWait(factor.tensor, use) && direct > 0)
       plan.waiting.push_back({factor.tensor, wanted, pass});
-    copies.push_back({wanted, pass, pass});
+    copies.push_back({wanted, pass, pass, stage});
   }
   std::set<Pass> passes;
   for (const TensorUse &use : info.uses)
@@ -83,9 +86,11 @@ Plan SumModel::getPlan(const std::vector<unsigned> &choice) const {
   for (unsigned op = 0; op < variableOf.size(); ++op) {
     unsigned variable = variableOf[op];
     plan.signatures.push_back(variables[variable].values[choice[variable]]);
-    if (!facts.isArgument(op))
+    if (stageEnds.empty() && !facts.isArgument(op))
       plan.stageEnds.push_back(op + 1);
   }
+  if (!stageEnds.empty())
+    plan.stageEnds = stageEnds;
   plan.stageEnds.back() = variableOf.size();
   for (unsigned i = 0; i < factors.size(); ++i)
     addCopies(plan, i);

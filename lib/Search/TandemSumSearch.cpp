@@ -19,12 +19,15 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kMaxMessages = 2000;
 /// Of choices that are mixed, what is less is none.
 constexpr double kLeastWeight = 1e-9;
+/// Of what is missing to the goal, what rooms must be worth to be decided.
+constexpr double kRoomShare = 0.1;
 
 namespace {
 class SumSearch {
 public:
   SumSearch(const Facts &facts, ChangeTable &table, const SumLimits &limits)
-      : facts(facts), limits(limits), model(facts, table, limits.maxEntries) {}
+      : facts(facts), limits(limits),
+        model(facts, table, limits.maxEntries, limits.stageEnds) {}
 
   SumResult run(const std::vector<std::vector<unsigned>> &starts);
 
@@ -45,6 +48,8 @@ private:
                    unsigned variable) const;
   double getSeconds(const SumChoice &made, unsigned variable) const;
   double getWaiting(const SumChoice &made, unsigned variable) const;
+  bool branchOnRoom(const SumNode &node, const MeanSearch &means,
+                    bool hasOthers);
   void branch(const SumNode &node, const MeanSearch &means);
   void addNode(std::unique_ptr<SumNode> node);
   void raiseBound(double bound);
@@ -60,20 +65,19 @@ private:
   /// Nodes that are left, the least bound first; ties by age.
   std::vector<std::unique_ptr<SumNode>> nodes;
   std::set<std::pair<double, size_t>> open;
-  uint64_t work = 0;
 };
 } // namespace
 
 bool SumSearch::proceeds(uint64_t added) {
-  work += added;
-  return work <= limits.maxWork && result.numNodes <= limits.maxNodes &&
+  result.work += added;
+  return result.work <= limits.maxWork && result.numNodes <= limits.maxNodes &&
          (!limits.proceeds || limits.proceeds(result.bound));
 }
 
 double SumSearch::take(const SumModel &own, const std::vector<unsigned> &choice,
                        const SumChoice &made) {
-  if (made.getSeconds() < std::min(result.seconds, model.forbidden)) {
-    result.seconds = made.getSeconds();
+  if (made.seconds < std::min(result.seconds, model.forbidden)) {
+    result.seconds = made.seconds;
     if (limits.takes)
       limits.takes(own.getPlan(choice));
   }
@@ -181,19 +185,35 @@ SumSearch::Branch SumSearch::findBranch(const SumNode &node,
 }
 
 void SumSearch::addNode(std::unique_ptr<SumNode> node) {
-  std::erase_if(node->choices, [&](const auto &made) {
-    for (unsigned i = 0; i < node->values.size(); ++i)
-      if (!std::binary_search(node->values[i].begin(), node->values[i].end(),
-                              made->signatures[i]))
-        return true;
-    return false;
-  });
+  std::erase_if(node->choices,
+                [&](const auto &made) { return !node->allows(*made); });
   open.emplace(node->bound, nodes.size());
   nodes.push_back(std::move(node));
 }
 
+/// Decides whether slots take pieces. False where that is little of what is
+/// missing to the goal, and there are others to decide about.
+bool SumSearch::branchOnRoom(const SumNode &node, const MeanSearch &means,
+                             bool hasOthers) {
+  auto [room, excess] = means.getWorstRoom();
+  double least = hasOthers ? kRoomShare * (getGoal() - node.bound) : 0;
+  if (excess <= least)
+    return false;
+  auto messages = open.size() < kMaxMessages ? means.getMessages() : nullptr;
+  for (Takes takes : {Takes::Yes, Takes::No}) {
+    auto child = std::make_unique<SumNode>(node);
+    child->messages = messages;
+    child->takes.resize(model.rooms.size());
+    child->takes[room] = takes;
+    addNode(std::move(child));
+  }
+  return true;
+}
+
 void SumSearch::branch(const SumNode &node, const MeanSearch &means) {
   Branch best = findBranch(node, means);
+  if (branchOnRoom(node, means, best.score >= 0))
+    return;
   // One choice is left, which was looked at.
   if (best.score == -kInfinity)
     return;
@@ -233,12 +253,12 @@ SumResult SumSearch::run(const std::vector<std::vector<unsigned>> &starts) {
     return result;
   auto root = std::make_unique<SumNode>();
   // Of an empty queue.
-  root->mean = {{static_cast<unsigned>(facts.problem.operators.size())}, {1}};
+  root->mean = {{model.numStages}, {1}};
   for (const SumVariable &variable : model.variables)
     root->values.push_back(variable.values);
   for (const std::vector<unsigned> &signatures : starts)
     if (auto choice = model.getChoice(signatures)) {
-      auto made = std::make_shared<SumChoice>(model.getSums(*choice));
+      auto made = std::make_shared<SumChoice>(model.evaluate(*choice));
       take(model, *choice, *made);
       root->choices.push_back(std::move(made));
     }

@@ -23,6 +23,9 @@
 namespace tandem::search {
 
 struct SumLimits {
+  /// Those of a plan, for the least cost with these stages; empty: for a bound
+  /// of all plans.
+  std::vector<unsigned> stageEnds;
   /// Entries of all tables together.
   uint64_t maxEntries = uint64_t(1) << 24;
   /// Nodes, and entries that are looked at (about 10^9 in a second).
@@ -36,11 +39,11 @@ struct SumLimits {
 };
 
 struct SumResult {
-  /// No plan costs less.
+  /// No plan costs less (with the stages, if they are given).
   double bound = 0;
   /// T of the best choice.
   double seconds = std::numeric_limits<double>::infinity();
-  uint64_t numNodes = 0;
+  uint64_t numNodes = 0, work = 0;
 };
 
 /// `starts` are signatures of plans.

@@ -10,8 +10,10 @@
 #include "TandemSumMean.h"
 #include "TandemSumSearch.h"
 #include "Transformer.h"
-#include "tandem/Search/Search.h"
+#include "tandem/Search/Exhaustive.h"
+#include <algorithm>
 #include <gtest/gtest.h>
+#include <map>
 #include <random>
 
 using namespace tandem;
@@ -155,9 +157,10 @@ TEST(SumTest, partsOfAModelCostTheSame) {
       double cost = part.getCost(prices, choices.choice);
       EXPECT_NEAR(cost, model.getCost(prices, *same), tolerance) << seed;
       EXPECT_GE(cost, dual.getBound() - tolerance) << seed;
-      SumChoice sums = model.getSums(*same);
-      EXPECT_NEAR(sums.sums[t], cost, tolerance) << seed;
-      EXPECT_GE(sums.getSeconds(), cost - tolerance) << seed;
+      SumChoice made = model.evaluate(*same);
+      unsigned worst;
+      EXPECT_NEAR(model.getSums(made, worst)[t], cost, tolerance) << seed;
+      EXPECT_GE(made.seconds, cost - tolerance) << seed;
       if (!choices.next())
         break;
     }
@@ -179,8 +182,11 @@ TEST(SumTest, chainsCostWhatTheirCopiesCost) {
     std::vector<SumChain::Slot> slots(4);
     std::vector<std::vector<unsigned>> kept(slots.size());
     for (unsigned i = 0; i < slots.size(); ++i) {
-      // The second user takes the tensor twice.
+      // The second user takes the tensor twice, in one stage; others begin
+      // stages or not.
       slots[i].mayWait.assign(i == 1 ? 2 : 1, i == 3 && trial % 2);
+      slots[i].beginsStage.assign(slots[i].mayWait.size(), false);
+      slots[i].beginsStage.front() = i == 0 || (trial / 2 >> i) % 2 == 0;
       for (unsigned role = 0; role < 2 + (trial + i) % 3; ++role) {
         slots[i].roles.emplace_back();
         for (size_t j = 0; j < slots[i].mayWait.size(); ++j)
@@ -206,13 +212,19 @@ TEST(SumTest, chainsCostWhatTheirCopiesCost) {
     for (bool isLeft = true; isLeft; ++place) {
       // By the plainest code.
       std::vector<unsigned> copies;
+      size_t numOld = 0;
       double made = 0, waiting = 0, offered = 0;
       bool isKept = true;
       for (size_t i = 0; i < slots.size(); ++i) {
+        if (slots[i].beginsStage.front())
+          numOld = copies.size();
         for (unsigned wanted : slots[i].roles[roles[i]]) {
-          double least = copies.empty() ? 0 : 1e30;
-          for (unsigned from : copies)
-            least = std::min(least, distances[from * kLayouts + wanted]);
+          double least = copies.empty() ? 0 : kForbidden;
+          if (std::find(copies.begin(), copies.end(), wanted) != copies.end())
+            least = 0;
+          for (size_t from = 0; from < numOld; ++from)
+            least =
+                std::min(least, distances[copies[from] * kLayouts + wanted]);
           bool waits = slots[i].mayWait.front() && least < kForbidden;
           (waits ? waiting : made) += least;
           copies.push_back(wanted);
@@ -326,6 +338,63 @@ TEST(SumTest, theLeastSumBoundsPlansWhosePiecesCost) {
   EXPECT_GT(numReached, numCompared / 2);
   RecordProperty("higher", std::to_string(numHigher));
   RecordProperty("reached", std::to_string(numReached));
+}
+
+/// With the stages of any plan the cheapest forms are found: those of the
+/// cheapest plan that has these stages.
+TEST(SumTest, formsForGivenStagesAreTheCheapest) {
+  unsigned numCompared = 0, numEqual = 0, numTaking = 0;
+  for (uint64_t seed = 1; numCompared < 300; ++seed) {
+    std::optional<SearchProblem> free = makeSum(seed, 2000);
+    if (!free)
+      continue;
+    SearchResult optimum = searchExhaustive(*free, {});
+    if (!optimum.plan || optimum.plan->waiting.empty())
+      continue;
+    SearchProblem problem =
+        *makeSum(seed, 2000, optimum.plan->cost * (seed % 2 ? 0.002 : 0.05));
+    std::map<std::vector<unsigned>, double> least;
+    auto visit = [&](const Plan &plan, const CostReport &report) {
+      double &own = least.try_emplace(plan.stageEnds, 1e30).first->second;
+      own = std::min(own, report.seconds);
+      return true;
+    };
+    uint64_t numVisited = 0;
+    std::string error;
+    ASSERT_TRUE(enumeratePlans(problem, 1000000, visit, numVisited, error));
+    Facts facts(problem);
+    ChangeTable table(problem);
+    unsigned number = 0;
+    for (const auto &[ends, seconds] : least) {
+      if (number++ % (1 + least.size() / 10))
+        continue;
+      ++numCompared;
+      SumLimits limits;
+      limits.stageEnds = ends;
+      std::optional<Plan> last;
+      limits.takes = [&](const Plan &plan) { last = plan; };
+      SumResult sums = searchSums(facts, table, {}, limits);
+      ASSERT_TRUE(last) << "seed " << seed;
+      EXPECT_EQ(last->stageEnds, ends) << "seed " << seed;
+      EXPECT_LE(sums.bound, seconds * (1 + 1e-9)) << "seed " << seed;
+      EXPECT_NEAR(sums.bound, sums.seconds, 2e-9 * seconds) << "seed " << seed;
+      std::optional<CostReport> report =
+          cost::cost(problem, *last, table, error);
+      ASSERT_TRUE(report) << error << ", seed " << seed;
+      EXPECT_GE(report->seconds, seconds * (1 - 1e-9)) << "seed " << seed;
+      numEqual += report->seconds <= seconds * (1 + 1e-9);
+      for (const Slot &slot : report->slots)
+        if (slot.waited > 0) {
+          ++numTaking;
+          break;
+        }
+    }
+  }
+  // As above: a cheaper source may keep a copy from waiting.
+  EXPECT_GE(numEqual, numCompared - numCompared / 20);
+  EXPECT_GT(numTaking, numCompared / 6);
+  RecordProperty("equal", std::to_string(numEqual));
+  RecordProperty("taking", std::to_string(numTaking));
 }
 
 TEST(SumTest, theBestMeanOfAGame) {
