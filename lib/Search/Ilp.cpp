@@ -40,13 +40,27 @@ static IlpChoices allowAll(const SearchProblem &problem) {
   return allowed;
 }
 
+/// The cheapest of the plans that are legal.
+static std::optional<Plan> findCheapest(const SearchProblem &problem,
+                                        const std::vector<Plan> &plans) {
+  std::optional<Plan> cheapest;
+  std::string error;
+  for (Plan plan : plans)
+    if (derive(problem, plan, error) &&
+        (!cheapest || plan.cost < cheapest->cost))
+      cheapest = std::move(plan);
+  return cheapest;
+}
+
 namespace {
 class IlpSearch {
 public:
-  IlpSearch(const SearchProblem &problem, const SearchOptions &options)
-      : problem(problem), options(options), table(problem),
-        start(std::chrono::steady_clock::now()), scale(getScale()),
-        allowed(allowAll(problem)) {}
+  /// `onlyBounds`: of all plans, whatever their memory.
+  IlpSearch(const SearchProblem &problem, const SearchOptions &options,
+            bool onlyBounds = false)
+      : problem(problem), options(options), onlyBounds(onlyBounds),
+        table(problem), start(std::chrono::steady_clock::now()),
+        scale(getScale()), allowed(allowAll(problem)) {}
 
   SearchResult run();
 
@@ -54,8 +68,8 @@ private:
   bool checkStages();
   double getScale() const;
   double getTimeLeft() const;
+  bool isStopped();
   bool isOutOfTime() const;
-  void takeStarts();
   void search(const IlpStages &stages);
   /// Whether an optimum was found that fits, or the search has to end.
   bool searchWithoutLimit(const IlpStages &stages);
@@ -63,6 +77,9 @@ private:
   unsigned forbidDear(const IlpForms &forms, const IlpRelaxation &relaxation);
   void searchWithLimit(const IlpStages &stages);
   bool isWhole(const IlpForms &forms) const;
+  IlpFreedom getFreedom() const {
+    return onlyBounds ? IlpFreedom::OfSources : IlpFreedom::OfMemory;
+  }
   IlpOptions getOptions();
   Expr getStart(const IlpForms &forms, const IlpTime &time);
   /// False when no further solution is needed.
@@ -79,6 +96,7 @@ private:
 
   const SearchProblem &problem;
   const SearchOptions &options;
+  bool onlyBounds;
   ChangeTable table;
   std::chrono::steady_clock::time_point start;
   double scale;
@@ -148,6 +166,14 @@ bool IlpSearch::isOutOfTime() const {
   std::chrono::duration<double> elapsed =
       std::chrono::steady_clock::now() - start;
   return options.timeLimit > 0 && elapsed.count() >= options.timeLimit;
+}
+
+/// Of what no solver looks after.
+bool IlpSearch::isStopped() {
+  if (options.progress && !isInterrupted)
+    isInterrupted =
+        !options.progress(0, result.plan ? result.plan->cost : 0, bound);
+  return isInterrupted || isOutOfTime();
 }
 
 bool IlpSearch::fail(std::string error) {
@@ -258,6 +284,8 @@ bool IlpSearch::takeSolution(const IlpForms &forms,
     break;
   }
   takeBound(solution);
+  if (onlyBounds)
+    return false;
   if (!solution.values.empty())
     takePlan(forms.getPlan(solution));
   return !failed && solution.status == IlpSolution::Status::Optimal &&
@@ -270,6 +298,8 @@ bool IlpSearch::takeSolution(const IlpForms &forms,
 
 /// Whether plans with larger stages are no cheaper.
 bool IlpSearch::isWhole(const IlpForms &forms) const {
+  if (onlyBounds)
+    return true;
   bool hasWaiting =
       std::any_of(forms.changes.begin(), forms.changes.end(),
                   [](const IlpChange &change) { return change.waits; });
@@ -303,8 +333,10 @@ void IlpSearch::narrow(const IlpStages &stages) {
   for (bool isFirst = true; result.plan && !isOutOfTime() && !isInterrupted;
        isFirst = false) {
     IntegerProgram program;
-    IlpForms forms(problem, stages, allowed, table, program,
-                   /*ignoresMemory=*/true);
+    IlpForms forms(problem, stages, allowed, table, program, getFreedom(),
+                   [this] { return isStopped(); });
+    if (forms.isCut)
+      return;
     IlpTime(forms, program, scale).build();
     if (isFirst)
       addsUp = isWhole(forms);
@@ -331,8 +363,10 @@ bool IlpSearch::searchWithoutLimit(const IlpStages &stages) {
     return true;
   bool isNarrowed = allowed != allowAll(problem);
   IntegerProgram program;
-  IlpForms forms(problem, stages, allowed, table, program,
-                 /*ignoresMemory=*/true);
+  IlpForms forms(problem, stages, allowed, table, program, getFreedom(),
+                 [this] { return isStopped(); });
+  if (forms.isCut)
+    return true;
   IlpTime time(forms, program, scale);
   time.build();
   if (!isNarrowed)
@@ -365,8 +399,10 @@ bool IlpSearch::searchWithoutLimit(const IlpStages &stages) {
 void IlpSearch::searchWithLimit(const IlpStages &stages) {
   IntegerProgram program;
   bool isNarrowed = allowed != allowAll(problem);
-  IlpForms forms(problem, stages, allowed, table, program,
-                 /*ignoresMemory=*/false);
+  IlpForms forms(problem, stages, allowed, table, program, IlpFreedom::None,
+                 [this] { return isStopped(); });
+  if (forms.isCut)
+    return;
   IlpTime time(forms, program, scale);
   time.build();
   if (problem.memoryLimit != kNoLimit)
@@ -405,8 +441,8 @@ void IlpSearch::explainInfeasible(const IlpStages &stages) {
   std::string withStages = result.isInfeasible ? "" : " with these stages";
   IntegerProgram smallest;
   IlpChoices all = allowAll(problem);
-  IlpForms forms(problem, stages, all, table, smallest,
-                 /*ignoresMemory=*/false);
+  IlpForms forms(problem, stages, all, table, smallest, IlpFreedom::None,
+                 [] { return false; });
   IlpMemory memory(forms, smallest);
   memory.minimizePeak();
   IlpOptions solver = getOptions();
@@ -421,14 +457,6 @@ void IlpSearch::explainInfeasible(const IlpStages &stages) {
   if (solution.status == IlpSolution::Status::Optimal)
     result.error += ": the smallest peak is " +
                     std::to_string(memory.toBytes(solution.objective)) + " B";
-}
-
-void IlpSearch::takeStarts() {
-  for (Plan plan : options.starts) {
-    std::string error;
-    if (derive(problem, plan, error) && (!given || plan.cost < given->cost))
-      given = std::move(plan);
-  }
 }
 
 void IlpSearch::claim() {
@@ -455,7 +483,7 @@ SearchResult IlpSearch::run() {
   }
   if (!checkStages())
     return std::move(result);
-  takeStarts();
+  given = findCheapest(problem, options.starts);
   result.plan = given;
   search(IlpStages(problem, options.stageEnds.empty() ? getFinestStages(problem)
                                                       : options.stageEnds));
@@ -470,7 +498,68 @@ SearchResult IlpSearch::run() {
   return std::move(result);
 }
 
+//===----------------------------------------------------------------------===//
+// The whole problem
+//===----------------------------------------------------------------------===//
+
+/// Half of the time for a plan to begin with.
+static void addStart(const SearchProblem &problem, SearchOptions &options) {
+  SearchOptions first = options;
+  first.timeLimit /= 2;
+  SearchResult found = searchTandem(problem, first);
+  if (found.plan)
+    options.starts = {std::move(*found.plan)};
+}
+
+/// A bound for all plans: pieces that cost nothing make none dearer, and then
+/// the smallest stages are the best.
+static double getBoundOfAll(SearchProblem problem,
+                            const SearchOptions &options) {
+  problem.pieceLatency = 0;
+  SearchResult result = IlpSearch(problem, options, /*onlyBounds=*/true).run();
+  return result.plan ? result.plan->lowerBound : 0;
+}
+
+/// Where stages matter, with those of the plan to begin with: which stages are
+/// best, no integer program says.
+static SearchResult searchWhole(const SearchProblem &problem,
+                                SearchOptions options) {
+  auto start = std::chrono::steady_clock::now();
+  double limit = options.timeLimit;
+  auto setTime = [&](double share) {
+    std::chrono::duration<double> elapsed =
+        std::chrono::steady_clock::now() - start;
+    constexpr double kLeast = 1e-3;
+    if (limit > 0)
+      options.timeLimit = std::max(share * (limit - elapsed.count()), kLeast);
+  };
+  if (options.starts.empty())
+    addStart(problem, options);
+  setTime(1);
+  if (addsUp(problem) && problem.pieceLatency == 0)
+    return IlpSearch(problem, options).run();
+  double lowerBound = 0;
+  if (addsUp(problem)) {
+    setTime(0.5);
+    lowerBound = getBoundOfAll(problem, options);
+  }
+  if (std::optional<Plan> given = findCheapest(problem, options.starts))
+    options.stageEnds = std::move(given->stageEnds);
+  setTime(1);
+  SearchResult result = IlpSearch(problem, options).run();
+  if (result.plan && lowerBound > 0) {
+    Plan &plan = *result.plan;
+    plan.lowerBound = lowerBound;
+    if (plan.cost - lowerBound <= kTolerance * plan.cost)
+      plan.lowerBound = plan.cost;
+    plan.isOptimal = isProven(plan.cost, plan.lowerBound);
+  }
+  return result;
+}
+
 SearchResult tandem::search::searchIlp(const SearchProblem &problem,
                                        const SearchOptions &options) {
-  return IlpSearch(problem, options).run();
+  if (!options.stageEnds.empty() || problem.accounting != Accounting::Tandem)
+    return IlpSearch(problem, options).run();
+  return searchWhole(problem, options);
 }

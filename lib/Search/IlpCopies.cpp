@@ -173,8 +173,7 @@ void IlpForms::addFromBase(unsigned index, IlpPass &pass, bool isShared) {
         if (isShared)
           all = made;
         bool joins = table.getCost(index, base, wanted).joins;
-        bool isFree =
-            total == 0 && (ignoresMemory || problem.memoryLimit == kNoLimit);
+        bool isFree = total == 0 && problem.memoryLimit == kNoLimit;
         if (!isFree && !joins && canWait(index, pass.pass)) {
           int column = program.addBinary();
           waitColumns.push_back({{index, wanted, pass.pass}, column});

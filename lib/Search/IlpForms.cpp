@@ -55,17 +55,21 @@ tandem::search::getFinestStages(const SearchProblem &problem) {
 
 IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
                    const IlpChoices &allowed, ChangeTable &table,
-                   IntegerProgram &program, bool ignoresMemory)
-    : problem(problem), stages(stages), tensors(problem.tensors.size()),
-      allowed(allowed), table(table), program(program),
-      ignoresMemory(ignoresMemory), groupOf(problem.operators.size()) {
-  addsUp = !canOverlap() && problem.getNumQueues() <= 1;
+                   IntegerProgram &program, IlpFreedom freedom,
+                   std::function<bool()> isStopped)
+    : freedom(freedom), isStopped(std::move(isStopped)), problem(problem),
+      stages(stages), tensors(problem.tensors.size()), allowed(allowed),
+      table(table), program(program), groupOf(problem.operators.size()) {
+  addsUp = search::addsUp(problem);
   addSignatures();
   addTensors();
   for (unsigned i = 0; i < tensors.size(); ++i) {
+    isCut |= this->isStopped();
+    if (isCut)
+      return;
     IlpTensor &tensor = tensors[i];
     groupPasses(tensor);
-    if (ignoresMemory) {
+    if (freedom != IlpFreedom::None) {
       networks.push_back(
           std::make_unique<IlpNetwork>(*this, program, table, i));
       hasSourcesOfWaiting |= networks.back()->hasSourcesOfWaiting();
@@ -84,16 +88,18 @@ bool IlpForms::isArgument(unsigned op) const {
   return ::isArgument(problem.operators[op]);
 }
 
-/// Whether a stage can have several strands.
-bool IlpForms::canOverlap() const {
-  auto isOver = [this](const Signature &signature) {
+/// No stage can have several strands, and there is one queue.
+bool tandem::search::addsUp(const SearchProblem &problem) {
+  auto isOver = [&](const Signature &signature) {
     return problem.isOverTime(signature);
   };
-  return problem.getNumStrands() > 1 &&
-         std::any_of(problem.signatureSets.begin(), problem.signatureSets.end(),
-                     [&](const SignatureSet &set) {
-                       return std::any_of(set.begin(), set.end(), isOver);
-                     });
+  bool canOverlap = false;
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    const SignatureSet &set = problem.getSignatures(op);
+    canOverlap |= std::any_of(set.begin(), set.end(), isOver);
+  }
+  return (problem.getNumStrands() == 1 || !canOverlap) &&
+         problem.getNumQueues() <= 1;
 }
 
 /// Tied operators share columns.

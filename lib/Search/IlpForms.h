@@ -48,6 +48,10 @@ struct IlpStages {
 /// One stage per operator; arguments are no stages.
 std::vector<unsigned> getFinestStages(const cost::SearchProblem &problem);
 
+/// Whether communication and computation are never beside each other but for
+/// copies that wait, so that what is made costs the same in any stage.
+bool addsUp(const cost::SearchProblem &problem);
+
 /// A layout, and the expression that is 1 if it is chosen.
 struct IlpLayout {
   cost::Layout layout;
@@ -105,14 +109,28 @@ class IlpNetwork;
 /// Whether an operator's signature may be chosen; tied operators' are equal.
 using IlpChoices = std::vector<std::vector<bool>>;
 
+/// What a program does not know of.
+enum class IlpFreedom {
+  None,
+  /// Plans may be too large, for a smaller and tighter program.
+  OfMemory,
+  /// And copies of gradients may wait even where another source is nearer: with
+  /// other stages it might not exist.
+  OfSources
+};
+
 class IlpForms {
 public:
-  /// `ignoresMemory`: plans may be too large, for a smaller and tighter
-  /// program.
+  /// `isStopped` is asked now and then.
   IlpForms(const cost::SearchProblem &problem, const IlpStages &stages,
            const IlpChoices &allowed, cost::ChangeTable &table,
-           IntegerProgram &program, bool ignoresMemory);
+           IntegerProgram &program, IlpFreedom freedom,
+           std::function<bool()> isStopped);
   ~IlpForms();
+  IlpFreedom freedom;
+  /// Whether the making of the program has to end, which leaves it cut off.
+  std::function<bool()> isStopped;
+  bool isCut = false;
 
   const cost::SearchProblem &problem;
   const IlpStages &stages;
@@ -128,8 +146,7 @@ public:
   }
   /// Whether copies of the tensor for the pass may wait.
   bool canWait(unsigned index, cost::Pass pass) const;
-  /// Communication and computation are never beside each other but for copies
-  /// that wait: what is made costs the same in any stage.
+  /// As the function says of the problem.
   bool addsUp = false;
   /// Whether some copy that may wait has another source than its gradient, so
   /// that it may wait with some stages only.
@@ -162,7 +179,6 @@ private:
     Expr made;
   };
 
-  bool canOverlap() const;
   void addSignatures();
   void addTensors();
   void addPairs(IlpTensor &tensor, unsigned index, IlpUse &use);
@@ -201,7 +217,6 @@ private:
   const IlpChoices &allowed;
   cost::ChangeTable &table;
   IntegerProgram &program;
-  bool ignoresMemory;
   /// Of each tensor; empty with pairs.
   std::vector<std::unique_ptr<IlpNetwork>> networks;
   std::vector<unsigned> groupOf;

@@ -22,7 +22,7 @@ IlpNetwork::IlpNetwork(IlpForms &forms, IntegerProgram &program,
     return;
   for (unsigned p = 0; p < tensor.produced.size(); ++p)
     add(nodes[0][states.getFirst(p)].flow, tensor.produced[p].chosen);
-  for (unsigned use = 0; use < tensor.uses.size(); ++use)
+  for (unsigned use = 0; use < tensor.uses.size() && !forms.isCut; ++use)
     if (use + 1 == tensor.uses.size() && canUseArcs())
       addLastUse();
     else
@@ -90,8 +90,15 @@ void IlpNetwork::addUse(unsigned use) {
   const IlpUse &info = tensor.uses[use];
   std::vector<Expr> wanted(info.wanted.size());
   Expr waiting;
-  for (auto &[state, node] : nodes[use])
+  constexpr unsigned kStatesPerCheck = 64;
+  unsigned count = 0;
+  for (auto &[state, node] : nodes[use]) {
+    if (++count % kStatesPerCheck == 0 && !forms.isCut)
+      forms.isCut = forms.isStopped();
+    if (forms.isCut)
+      return;
     addWays(use, state, node, wanted, waiting);
+  }
   for (size_t w = 0; w < wanted.size(); ++w) {
     add(wanted[w], info.wanted[w].chosen, -1);
     program.addRow(wanted[w], 0, 0);

@@ -158,7 +158,8 @@ std::vector<IlpWay> TensorStates::getWays(const IlpState &state, unsigned use,
   bool mayWait = forms.canWait(index, info.pass) && existed && base >= 0 &&
                  getTotal(base, to) > 0 && getTotal(base, to) < kInfinity &&
                  !getChange(base, to).joins;
-  if (mayWait && !isNoMore(getTotal(base, to), lowest))
+  if (mayWait && forms.freedom != IlpFreedom::OfSources &&
+      !isNoMore(getTotal(base, to), lowest))
     hasSourcesOfWaiting = true;
   else if (mayWait) {
     way.from = base;

@@ -151,6 +151,19 @@ TEST_F(IlpTest, ObeysTheTimeLimit) {
   EXPECT_FALSE(result.plan->isOptimal);
 }
 
+/// Without a start too.
+TEST_F(IlpTest, FindsAPlanInNoTime) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SearchProblem problem = makeRandomProblem(seed, getOptions());
+    SearchOptions options;
+    options.timeLimit = 1e-9;
+    SearchResult result = searchIlp(problem, options);
+    ASSERT_TRUE(result.plan) << "seed " << seed << ": " << result.error;
+    std::string error;
+    EXPECT_TRUE(verifyPlan(problem, *result.plan, error)) << error;
+  }
+}
+
 /// An interrupt at the first chance: the plan that was given, with an honest
 /// gap, and no further program.
 TEST_F(IlpTest, ObeysAnInterrupt) {
@@ -260,6 +273,39 @@ TEST_F(IlpTest, EqualsExhaustiveWithoutDuplex) {
   printf("%u problems: limit binds in %u, waits in %u, keeps in %u\n",
          numCompared, numLimited, numWaiting, numKept);
   EXPECT_GT(numLimited, 5u);
+  EXPECT_GT(numWaiting, 5u);
+}
+
+/// Where further pieces cost something, which stages are best is not known: a
+/// bound for all, and where nothing is lost to pieces the optimum.
+TEST_F(IlpTest, BoundsPlansWithPieces) {
+  unsigned numCompared = 0, numProven = 0, numWaiting = 0;
+  for (uint64_t seed = 200; numCompared < 40; ++seed) {
+    std::optional<SearchProblem> problem =
+        withoutDuplex(makeRandomProblem(seed, getOptions()));
+    if (!problem || problem->getNumQueues() > 1)
+      continue;
+    BestByStages all;
+    if (!enumerate(*problem, all))
+      continue;
+    double best = kInfinity;
+    for (const auto &[stages, entry] : all)
+      best = std::min(best, entry.cost);
+    SearchResult result = runIlp(*problem);
+    ASSERT_TRUE(result.plan) << "seed " << seed << ": " << result.error;
+    ++numCompared;
+    numProven += result.plan->isOptimal;
+    numWaiting += !result.plan->waiting.empty();
+    EXPECT_GT(result.plan->lowerBound, 0.8 * best) << "seed " << seed;
+    EXPECT_LE(result.plan->lowerBound, best * (1 + 1e-9)) << "seed " << seed;
+    EXPECT_GE(result.plan->cost, best * (1 - 1e-9)) << "seed " << seed;
+    if (result.plan->isOptimal) {
+      EXPECT_TRUE(isClose(result.plan->cost, best)) << "seed " << seed;
+    }
+  }
+  printf("%u problems: %u proven, waits in %u\n", numCompared, numProven,
+         numWaiting);
+  EXPECT_GT(numProven, 5u);
   EXPECT_GT(numWaiting, 5u);
 }
 
