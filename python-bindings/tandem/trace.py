@@ -1,12 +1,13 @@
 """From a model, a loss, an optimizer and a batch to one FX graph of the whole training step.
 
 The step is traced twice with fake tensors. The first trace runs the user's code, autograd and the
-functional optimizer, and notes for every operator where it comes from. The second one makes the
-graph functional and decomposes what the `nn` dialect does not have. Nothing is computed or
+functional optimizer, and notes for every operator where it comes from. The second one (functional.py) makes
+the graph functional and decomposes what the `nn` dialect does not have. Nothing is computed or
 allocated.
 """
 
 import contextlib
+import gc
 import logging
 import warnings
 from dataclasses import dataclass
@@ -16,39 +17,28 @@ import torch
 import torch.distributions
 import torch.utils._pytree as pytree
 import torch.utils.checkpoint
-from torch._decomp import decomposition_table
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
-    FakeTensorMode,
 )
+from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import complex_numbers
 from .arguments import Argument, Result, buffers_of, inputs_of, parameters_of, scalar_arguments
 from .builder import name_of
 from .definitions import by_definition
 from .draws import DrawError, Draws, RandomCall
 from .errors import CaptureError, TandemError, UnsupportedOperatorError
-from .locations import UNKNOWN, Location, current_location, location_of_traceback
+from .functional import fake_tensors, make_functional
+from .locations import current_location, location_of_traceback
 from .optimizers import FunctionalOptimizer
+from .origins import BACKWARD, FORWARD, UPDATE, Origin, Whereabouts, tag_new_nodes
 from .python_state import RandomWatch, changed, numbers_of, refuse, set_numbers
 from .random import is_defined
-
-FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where an operator comes from. `ordinal` counts the random operators in eager's call order."""
-
-    phase: str = FORWARD
-    location: Location = UNKNOWN
-    operator: str = ""
-    ordinal: int | None = None
+from .updates import Updates, location_of
 
 
 @dataclass
@@ -61,21 +51,6 @@ class Trace:
 
 def is_random(operator):
     return torch.Tag.nondeterministic_seeded in operator.tags
-
-
-def _tag_new_nodes(graph, origin):
-    node = graph._root.prev
-    while node is not graph._root and "tandem" not in node.meta:
-        node.meta["tandem"] = origin
-        node = node.prev
-
-
-@dataclass
-class _Whereabouts:
-    """The last line of the user's that the trace has come to: where an error is, if its own frames say
-    nothing, as in autograd or in a decomposition."""
-
-    location: Location = UNKNOWN
 
 
 class _OriginMode(TorchDispatchMode):
@@ -110,7 +85,7 @@ class _OriginMode(TorchDispatchMode):
             self.location_of_sequence.setdefault(torch.autograd._get_sequence_nr() - 1, location)
         result = operator(*args, **(kwargs or {}))
         ordinal = self._count_random(operator, result, location)
-        _tag_new_nodes(
+        tag_new_nodes(
             get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal)
         )
         return result
@@ -181,6 +156,20 @@ def _quiet():
 
 
 @contextlib.contextmanager
+def _without_collector():
+    """A trace makes hundreds of thousands of objects that live as long as it: looking through them for garbage again
+    and again takes a tenth of its time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
 def _capturing():
     """The global settings under which a trace is complete and correct.
 
@@ -196,6 +185,9 @@ def _capturing():
         torch.enable_grad(),
         warnings.catch_warnings(),
         _quiet(),
+        _without_collector(),
+        # Graphs are read here, not run: nobody needs their Python code.
+        _use_lazy_graph_module(True),
         mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _causal_hint),
         mock.patch.object(torch.distributions.Distribution, "_validate_args", _UNCHECKED),
         mock.patch.object(torch.utils.checkpoint._VersionWrapper, "get_val", _cached),
@@ -226,7 +218,7 @@ class _Step:
             self._state(i, name) for i in candidates for name in self.optimizer.state_names(i)
         ]
         self.scalars = scalar_arguments(self.optimizer.groups, 0)
-        self.updated = []
+        self.updated, self.updates = [], None
         self.results = []
         # Attributes that are numbers: those that a step begins with, and what the last one made of them.
         self.numbers, self.changed = {}, {}
@@ -380,25 +372,29 @@ def _run_step(step, mode, tensors):
 
 
 def _run_optimizer(step, mode, parameters, gradients, states, count, rates):
-    """{argument key: new tensor} of parameters and state."""
+    """{argument key: new tensor} of parameters and state; where an update is a copy, see `Updates`."""
     optimizer = step.optimizer
-    updated = [i for i in gradients if i in optimizer.group_of]
-    step.updated = updated
+    step.updated = [i for i in gradients if i in optimizer.group_of]
+    step.updates = Updates()
     state_of = {a.key: tensor for a, tensor in zip(step.states, states, strict=True)}
     scalars, new = {}, {}
     with torch.no_grad():
-        for i in updated:
+        for i in step.updated:
             name, group = step.parameters[i].name, optimizer.group_of[i]
-            mode.location = Location(name=f"optimizer.{group.index}")
+            mode.location = location_of(group.index)
             if group.index not in scalars:
                 scalars[group.index] = optimizer.scalars(group, count, rates[group.index])
-            mode.location = Location(name=f"optimizer.{name}")
-            state = {s: state_of[f"state/{s}.{name}"] for s in optimizer.state_names(i)}
-            value, state = optimizer.update(
-                i, parameters[i], gradients[i], state, scalars[group.index]
-            )
-            new[f"parameter/{name}"] = value
-            new |= {f"state/{s}.{name}": tensor for s, tensor in state.items()}
+            mode.location = location_of(name)
+            names = optimizer.state_names(i)
+            keys = [f"parameter/{name}", *(f"state/{s}.{name}" for s in names)]
+            operands = [parameters[i], gradients[i], *(state_of[key] for key in keys[1:])]
+
+            def update(i=i, group=group, names=names, operands=operands):
+                state = dict(zip(names, operands[2:], strict=True))
+                value, state = optimizer.update(i, *operands[:2], state, scalars[group.index])
+                return [value, *(state[s] for s in names)]
+
+            new |= step.updates.run(name, keys, operands, group.index, update)
     return new
 
 
@@ -414,12 +410,7 @@ def _collect(step, loss, updates, buffers_after, count, gradients):
         for i, gradient in gradients.items():
             step.results.append(Result("gradient", step.parameters[i].name))
             tensors.append(gradient.detach())
-    return tensors
-
-
-def _fake_arguments(arguments):
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        return [torch.empty(a.shape, dtype=a.dtype, device="cpu") for a in arguments]
+    return tensors + step.updates.extra_results()
 
 
 def _trace_eager(step, whereabouts):
@@ -430,56 +421,17 @@ def _trace_eager(step, whereabouts):
 
     mode = _OriginMode(run, whereabouts)
     graph = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(
-        *_fake_arguments(step.arguments)
+        *fake_tensors(step.arguments)
     )
     for hook in mode.hooks:
         hook.remove()
-    return graph, mode.draws.calls
-
-
-class _Replay(torch.fx.Interpreter):
-    """Runs the first graph under the second tracer; new nodes inherit the origins of old ones."""
-
-    def __init__(self, graph, whereabouts, constants):
-        super().__init__(graph)
-        self.whereabouts, self.constants = whereabouts, constants
-
-    def get_attr(self, target, args, kwargs):
-        pair = self.constants.get(target)
-        return super().get_attr(target, args, kwargs) if pair is None else pair
-
-    def call_function(self, target, args, kwargs):
-        if complex_numbers.is_complex_call(target, (args, kwargs)):
-            return complex_numbers.call(target, args, kwargs)
-        return super().call_function(target, args, kwargs)
-
-    def run_node(self, node):
-        origin = node.meta.get("tandem", Origin(location=self.whereabouts.location))
-        self.whereabouts.location = origin.location
-        result = super().run_node(node)
-        if node.op != "output":
-            _tag_new_nodes(get_proxy_mode().tracer.graph, origin)
-        return result
-
-
-def _trace_functional(graph, arguments, table, whereabouts):
-    constants = complex_numbers.constants_of(graph)
-
-    def run(*tensors):
-        return _Replay(graph, whereabouts, constants).run(*tensors)
-
-    functional = torch.func.functionalize(run, remove="mutations_and_views")
-    return make_fx(
-        functional, decomposition_table=table, tracing_mode="fake", _allow_non_fake_inputs=True
-    )(*_fake_arguments(arguments))
-
-
-def _decompositions(kept):
-    return {
-        operator: rule
-        for operator, rule in decomposition_table.items()
-        if not (isinstance(operator, torch._ops.OpOverload) and kept(operator))
+    places = {
+        step.arguments[result.updates].key: place
+        for place, result in enumerate(step.results)
+        if result.updates is not None
     }
+    step.updates.copy(graph.graph, places)
+    return graph, mode.draws.calls
 
 
 # Losses with a recursion over lengths that are data: of the result's shape, which is static, they say that
@@ -532,7 +484,8 @@ def _equal(first, second):
         return [getattr(graph, name) for name in nodes]
 
     pairs = zip(constants(first), constants(second), strict=False)
-    return first.code == second.code and all(
+    codes = [graph.graph.python_code("self").src for graph in (first, second)]
+    return codes[0] == codes[1] and all(
         torch.equal(a, b) for a, b in pairs if isinstance(a, torch.Tensor)
     )
 
@@ -543,7 +496,7 @@ def _check_numbers(step, graph):
     """
     first, step.numbers = step.changed, step.changed
     try:
-        again, _ = _trace_eager(step, _Whereabouts())
+        again, _ = _trace_eager(step, Whereabouts())
     except Exception:
         # A cache that is there by its number, but not by its tensors, which are not kept.
         return
@@ -557,7 +510,7 @@ def _check_numbers(step, graph):
 def trace_step(model, loss_fn, optimizer, example_batch, gradients, kept):
     """Traces one training step. `kept(operator)` says which operators are not to be decomposed."""
     step = _Step(model, loss_fn, optimizer, example_batch, gradients)
-    whereabouts = _Whereabouts()
+    whereabouts = Whereabouts()
     with _explained(whereabouts), _capturing():
         graph, random_calls = _trace_eager(step, whereabouts)
         if step.changed:
@@ -565,5 +518,5 @@ def trace_step(model, loss_fn, optimizer, example_batch, gradients, kept):
         step.scalars = scalar_arguments(
             step.optimizer.groups, step.optimizer.initial_step(step.updated)
         )
-        functional = _trace_functional(graph, step.arguments, _decompositions(kept), whereabouts)
+        functional = make_functional(graph, step.arguments, kept, whereabouts)
     return Trace(functional, step.arguments, step.results, random_calls)

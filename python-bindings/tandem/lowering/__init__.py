@@ -2,6 +2,7 @@
 kind.
 """
 
+import functools
 import inspect
 import operator as python_operator
 from dataclasses import replace
@@ -11,8 +12,9 @@ import torch
 from ..builder import Builder
 from ..errors import CaptureError, UnsupportedOperatorError
 from ..locations import UNKNOWN
+from ..origins import Origin
 from ..records import ELEMENT_TYPES, Step, TensorType, Value
-from ..trace import Origin, is_random
+from ..trace import is_random
 from . import elementwise, indexing, products, randoms, reductions, shapes  # noqa: F401
 from .registry import LOWERINGS, Unsupported, base_name, lowering_of
 
@@ -193,10 +195,13 @@ _MOVES = frozenset(
 )
 
 
+_signature = functools.lru_cache(maxsize=None)(inspect.signature)
+
+
 def _apply(lowering, *arguments_and_keywords):
     builder, arguments, keywords = arguments_and_keywords
     try:
-        inspect.signature(lowering).bind(builder, *arguments, **keywords)
+        _signature(lowering).bind(builder, *arguments, **keywords)
     except TypeError as error:
         raise Unsupported(f"this overload: {error}") from error
     return lowering(builder, *arguments, **keywords)
