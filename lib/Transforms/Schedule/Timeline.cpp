@@ -17,9 +17,9 @@
 #include "QueueClock.h"
 #include "Roles.h"
 #include "tandem/Analysis/PlannedOrder.h"
+#include "tandem/Cost/Plan.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
-#include "llvm/Support/FormatVariadic.h"
 #include <deque>
 #include <set>
 
@@ -170,11 +170,10 @@ LogicalResult TimelinePass::runOnStep(func::FuncOp function) {
   std::optional<Prices> prices = readPrices(function);
   if (!prices)
     return success();
-  double cost = prices->cost;
   double seconds = TimelineBuilder(*prices).run(function);
-  function.emitRemark() << "timeline " << llvm::formatv("{0:e9}", seconds).str()
-                        << " s, cost of the plan "
-                        << llvm::formatv("{0:e9}", cost).str() << " s";
+  function.emitRemark() << "timeline " << cost::printSeconds(seconds)
+                        << ", cost of the plan "
+                        << cost::printSeconds(prices->cost);
   return success();
 }
 
