@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <sstream>
@@ -478,8 +479,11 @@ tandem::cost::readCluster(const std::string &path, std::string &error,
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   if (!file || !(text << file.rdbuf())) {
-    error = path + ": found no readable file, expected a cluster, such as "
-                   "examples/clusters/laptop.yaml";
+    std::error_code ignored;
+    bool isEmpty = std::filesystem::is_regular_file(path, ignored) &&
+                   std::filesystem::is_empty(path, ignored);
+    error = path + ": found " + (isEmpty ? "an empty" : "no readable") +
+            " file, expected a cluster, such as examples/clusters/laptop.yaml";
     return std::nullopt;
   }
   return parseCluster(text.str(), path, error, overrides);

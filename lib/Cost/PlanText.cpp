@@ -222,6 +222,9 @@ bool PlanParser::parseLine() {
                                  "optimal", "keep", "wait"})
     if (word == known)
       return parseHeader();
+  if (word == "graph")
+    return fail("found a plan for a step, expected one for a problem: give it "
+                "to tandem-compile STEP.mlir --plan-file or --replan");
   return failWord(0,
                   "hash, accounting, cost, peak, bound, optimal, keep, wait, "
                   "stage, change or operator");

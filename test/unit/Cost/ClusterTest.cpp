@@ -366,6 +366,11 @@ TEST(ClusterTest, TextThatIsNoCluster) {
   EXPECT_FALSE(readCluster("/nowhere/c.yaml", error));
   EXPECT_EQ(error, "/nowhere/c.yaml: found no readable file, expected a "
                    "cluster, such as examples/clusters/laptop.yaml");
+  std::string empty = testing::TempDir() + "empty.yaml";
+  std::ofstream(empty).close();
+  EXPECT_FALSE(readCluster(empty, error));
+  EXPECT_EQ(error, empty + ": found an empty file, expected a cluster, such as "
+                           "examples/clusters/laptop.yaml");
 }
 
 TEST(ClusterTest, CutAnywhereIsReadOrRefused) {
