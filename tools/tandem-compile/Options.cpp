@@ -34,7 +34,8 @@ static constexpr llvm::StringLiteral kHelp =
                        of holding them
   --problem-out FILE   writes the search problem
   --timeline           says how long the schedule takes, with the plan's prices
-  --plan-only          writes the plan, to the file of -o, and stops
+  --plan-only          writes the plan, to the file of -o, and stops; without
+                       -o, and nothing else to print, to standard output
   --replan FILE        costs a plan again, for another cluster
   --explain[=F.json]   says why the plan is as it is, and writes it as JSON
   --compare A B        says where two plan files differ, and what that costs

@@ -19,6 +19,13 @@ struct ToolOptions {
   std::string explainFile;
   bool printPlan = false, printTimes = false, planOnly = false;
   CompileOptions compile;
+
+  /// Whether the plan goes to standard output: `--plan-only` without a file,
+  /// where nothing else is printed.
+  bool printsPlan() const {
+    return planOnly && savePlan.empty() && replan.empty() && !printPlan &&
+           !compile.explains && compile.compareWith.empty();
+  }
 };
 
 /// Fails with an error, or without one after `--help`.

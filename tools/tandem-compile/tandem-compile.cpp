@@ -33,6 +33,8 @@ int main(int argc, char **argv) {
     llvm::errs() << remark << "\n";
   if (tool.printPlan)
     llvm::outs() << program.planTable;
+  if (tool.printsPlan())
+    llvm::outs() << program.plan;
   llvm::outs() << program.explanation << program.comparison;
   if (!tool.explainFile.empty() &&
       !tandem::writeFile(tool.explainFile, program.explanationJson))
