@@ -101,19 +101,35 @@ static bool addMemory(PlanFacts &facts, Explanation &result,
 // All together
 //===----------------------------------------------------------------------===//
 
-/// The largest entries of each role, for which other forms are asked. Gradients
-/// mostly follow from the rest.
-static std::vector<bool> getAsked(const ExplainOptions &options,
-                                  const std::vector<FormEntry> &entries) {
-  std::vector<bool> isAsked;
+/// The largest entries of each role are asked about in full. Gradients mostly
+/// follow from the rest.
+static std::vector<Effort> getEfforts(const ExplainOptions &options,
+                                      const std::vector<FormEntry> &entries) {
+  std::vector<Effort> efforts;
   std::map<Role, unsigned> counts;
   for (const FormEntry &entry : entries) {
     unsigned most = entry.role == Role::Gradient ? options.numChoices / 2
                                                  : options.numChoices;
-    isAsked.push_back(entry.role != Role::Update && entry.numForms > 1 &&
-                      counts[entry.role]++ < most);
+    bool isLarge = entry.numForms > 1 && counts[entry.role]++ < most;
+    efforts.push_back(isLarge ? Effort::Full : Effort::Brief);
   }
-  return isAsked;
+  return efforts;
+}
+
+/// What updates make takes the forms of parameters and gradients.
+static bool isAsked(const ExplainOptions &options, const FormEntry &entry) {
+  return options.numChoices > 0 && entry.role != Role::Update &&
+         entry.numForms > 1;
+}
+
+static std::string getReasonWithoutChoices(const FormEntry &entry,
+                                           bool isAsked) {
+  if (isAsked)
+    return "no other form was found that what lies around it takes";
+  return entry.role == Role::Update
+             ? "not asked: what updates make takes the forms of parameters and "
+               "gradients"
+             : "not asked";
 }
 
 /// Asks first and answers then: a plan that was met for one entry may be the
@@ -122,25 +138,23 @@ static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
                        Explanation &result) {
   bool isSearched = facts.problem.accounting != Accounting::Tandem ||
                     facts.problem.operators.size() <= options.maxSearched;
-  std::vector<bool> isAsked = getAsked(options, result.forms);
+  std::vector<Effort> efforts = getEfforts(options, result.forms);
   std::unique_ptr<ChoiceFinder> finder;
   MetPlans plans(facts);
-  for (size_t i = 0; i < isAsked.size(); ++i) {
-    if (isAsked[i] && !finder)
+  for (size_t i = 0; i < efforts.size(); ++i) {
+    if (!isAsked(options, result.forms[i]))
+      continue;
+    if (!finder)
       finder = isSearched ? makeSearcher(facts) : makeEstimator(facts);
-    if (isAsked[i])
-      finder->find(result.forms[i], plans);
+    finder->find(result.forms[i], efforts[i], plans);
   }
-  for (size_t i = 0; i < isAsked.size(); ++i) {
-    FormEntry &entry = result.forms[i];
-    if (isAsked[i])
+  for (FormEntry &entry : result.forms) {
+    bool wasAsked = isAsked(options, entry);
+    if (wasAsked)
       entry.choices = plans.pick(entry);
     entry.why = getReason(facts, result.time, entry);
     if (entry.why.empty())
-      entry.why =
-          isAsked[i]
-              ? "no other form was found that what lies around it takes"
-              : "not asked: other forms are tried for the largest tensors";
+      entry.why = getReasonWithoutChoices(entry, wasAsked);
   }
 }
 

@@ -25,6 +25,8 @@ constexpr size_t kMaxRefined = 2;
 /// Operators times forms that `cost` is asked about for one entry: of large
 /// problems those that the relaxed cost likes best.
 constexpr size_t kMaxWork = 60'000, kMinForms = 3;
+/// Forms of an entry that is asked about briefly: as many as are shown.
+constexpr size_t kBriefForms = 2;
 /// Problems of more operators keep their stages: new ones take as long as a
 /// search for two dozen entries.
 constexpr size_t kMaxDivided = 2000;
@@ -41,7 +43,7 @@ struct Candidate {
 class Estimator : public ChoiceFinder {
 public:
   explicit Estimator(const PlanFacts &facts);
-  void find(const FormEntry &entry, MetPlans &plans) override;
+  void find(const FormEntry &entry, Effort effort, MetPlans &plans) override;
 
 private:
   /// Values with some of them fixed.
@@ -55,7 +57,15 @@ private:
   bool forceVariable(unsigned variable, unsigned place, const Layout &layout,
                      Forced &forced);
   std::vector<unsigned> force(const FormEntry &entry, const Layout &layout);
+  std::vector<std::vector<unsigned>> getForms(const FormEntry &entry,
+                                              size_t most);
+  double getPrice(unsigned variable, unsigned place,
+                  const Layout &layout) const;
+  std::vector<Layout> getRanked(const FormEntry &entry) const;
+  bool addCandidate(const std::vector<unsigned> &forced,
+                    std::vector<Candidate> &candidates);
   std::vector<Candidate> getCandidates(const FormEntry &entry);
+  std::vector<Candidate> getFewCandidates(const FormEntry &entry);
   std::vector<Layout> getLayouts(const FormEntry &entry) const;
   void refine(const FormEntry &entry, Candidate &candidate, MetPlans &plans);
 
@@ -182,46 +192,105 @@ void Estimator::refine(const FormEntry &entry, Candidate &candidate,
     candidate.totals.peak = std::min(candidate.totals.peak, pool.leastPeak);
 }
 
-/// Plans with other forms of the entry, with the plan's own stages.
-std::vector<Candidate> Estimator::getCandidates(const FormEntry &entry) {
-  size_t numOperators = facts.problem.operators.size();
+/// Values with other forms of the entry; of more than `most` forms all, by
+/// rising relaxed cost.
+std::vector<std::vector<unsigned>> Estimator::getForms(const FormEntry &entry,
+                                                       size_t most) {
   std::vector<std::pair<double, std::vector<unsigned>>> forms;
   for (const Layout &layout : getLayouts(entry)) {
     std::vector<unsigned> forced = force(entry, layout);
     if (!forced.empty())
       forms.emplace_back(0, std::move(forced));
   }
-  size_t most = std::max(kMinForms, kMaxWork / (numOperators + 1));
   if (forms.size() > most) {
     for (auto &[price, forced] : forms)
       price = folded.getCost(forced);
     std::stable_sort(
         forms.begin(), forms.end(),
         [](const auto &a, const auto &b) { return a.first < b.first; });
-    forms.resize(most);
   }
+  std::vector<std::vector<unsigned>> sorted;
+  for (auto &[price, forced] : forms)
+    sorted.push_back(std::move(forced));
+  return sorted;
+}
+
+/// What the cheapest single change that gives a variable the layout adds to the
+/// relaxed cost; infinite if there is none.
+double Estimator::getPrice(unsigned variable, unsigned place,
+                           const Layout &layout) const {
+  unsigned maker = graph.variables[variable].operators.front();
+  double least = std::numeric_limits<double>::infinity();
+  for (const Move &move : movesOf[variable]) {
+    const Signature &signature = facts.problem.getSignatures(maker)[move.value];
+    if (place < signature.results.size() && signature.results[place] == layout)
+      least = std::min(least, move.added);
+  }
+  return least;
+}
+
+/// The layouts of the entry that single changes of its first tensor give, the
+/// cheapest first, and then the others.
+std::vector<Layout> Estimator::getRanked(const FormEntry &entry) const {
+  unsigned tensor = entry.tensors.front(), op = facts.producers[tensor];
+  unsigned place = getResultIndex(facts.problem, op, tensor);
+  unsigned variable = repeats[graph.variableOf[op]];
+  std::vector<Layout> layouts = getLayouts(entry);
+  std::stable_sort(
+      layouts.begin(), layouts.end(), [&](const Layout &a, const Layout &b) {
+        return getPrice(variable, place, a) < getPrice(variable, place, b);
+      });
+  return layouts;
+}
+
+/// A plan with the values and the plan's own stages; false if none is legal.
+bool Estimator::addCandidate(const std::vector<unsigned> &forced,
+                             std::vector<Candidate> &candidates) {
+  std::vector<unsigned> signatures;
+  for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
+    signatures.push_back(forced[graph.variableOf[op]]);
+  std::optional<Plan> plan = adapter.adapt(signatures);
+  if (!plan)
+    return false;
+  candidates.push_back(
+      {std::move(signatures), describePlan(facts, *plan, table)});
+  return true;
+}
+
+std::vector<Candidate> Estimator::getCandidates(const FormEntry &entry) {
+  size_t most =
+      std::max(kMinForms, kMaxWork / (facts.problem.operators.size() + 1));
   std::vector<Candidate> candidates;
-  for (const auto &[price, forced] : forms) {
-    std::vector<unsigned> signatures;
-    for (unsigned op = 0; op < numOperators; ++op)
-      signatures.push_back(forced[graph.variableOf[op]]);
-    if (std::optional<Plan> plan = adapter.adapt(signatures))
-      candidates.push_back(
-          {std::move(signatures), describePlan(facts, *plan, table)});
+  for (const std::vector<unsigned> &forced : getForms(entry, most))
+    if (candidates.size() < most)
+      addCandidate(forced, candidates);
+  return candidates;
+}
+
+std::vector<Candidate> Estimator::getFewCandidates(const FormEntry &entry) {
+  std::vector<Candidate> candidates;
+  for (const Layout &layout : getRanked(entry)) {
+    if (candidates.size() == kBriefForms)
+      break;
+    std::vector<unsigned> forced = force(entry, layout);
+    if (!forced.empty())
+      addCandidate(forced, candidates);
   }
   return candidates;
 }
 
-void Estimator::find(const FormEntry &entry, MetPlans &plans) {
-  std::vector<Candidate> candidates = getCandidates(entry);
+void Estimator::find(const FormEntry &entry, Effort effort, MetPlans &plans) {
+  std::vector<Candidate> candidates =
+      effort == Effort::Brief ? getFewCandidates(entry) : getCandidates(entry);
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate &a, const Candidate &b) {
                      if (a.totals.fits != b.totals.fits)
                        return a.totals.fits;
                      return a.totals.seconds < b.totals.seconds;
                    });
-  size_t numRefined =
-      facts.problem.operators.size() <= kMaxDivided ? kMaxRefined : 0;
+  bool isDivided =
+      effort == Effort::Full && facts.problem.operators.size() <= kMaxDivided;
+  size_t numRefined = isDivided ? kMaxRefined : 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (i < numRefined)
       refine(entry, candidates[i], plans);

@@ -81,14 +81,18 @@ private:
   std::vector<Met> all;
 };
 
+/// How much work an entry is worth: of an estimate, new stages for many forms,
+/// or the plan's own stages for the two that the relaxed cost likes best.
+enum class Effort { Brief, Full };
+
 /// Finds plans with other forms for entries.
 class ChoiceFinder {
 public:
   virtual ~ChoiceFinder() = default;
-  virtual void find(const FormEntry &entry, MetPlans &plans) = 0;
+  virtual void find(const FormEntry &entry, Effort effort, MetPlans &plans) = 0;
 };
-/// By a search of its own for each; by local estimates, for the accounting
-/// `tandem`.
+/// By a search of its own for each, whatever the effort; by local estimates,
+/// for the accounting `tandem`.
 std::unique_ptr<ChoiceFinder> makeSearcher(const PlanFacts &facts);
 std::unique_ptr<ChoiceFinder> makeEstimator(const PlanFacts &facts);
 

@@ -29,7 +29,7 @@ class Searcher : public ChoiceFinder {
 public:
   explicit Searcher(const PlanFacts &facts)
       : facts(facts), table(facts.problem), ties(facts.problem) {}
-  void find(const FormEntry &entry, MetPlans &plans) override;
+  void find(const FormEntry &entry, Effort effort, MetPlans &plans) override;
 
 private:
   using Layouts = std::vector<std::set<Layout>>;
@@ -120,7 +120,7 @@ void Searcher::addLayouts(const FormEntry &entry, const Plan &plan,
   }
 }
 
-void Searcher::find(const FormEntry &entry, MetPlans &plans) {
+void Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
   Layouts forbidden(entry.tensors.size());
   addLayouts(entry, facts.plan, forbidden);
   for (unsigned round = 0; round < 2; ++round) {

@@ -39,7 +39,9 @@ class Updates:
         """New tensors by key. `operands` are the parameter, its gradient and its state; the operands themselves stand for
         the results, in the same order but for the gradient, if the update is to be copied.
         """
-        kind = (group, len(keys), *((tuple(t.shape), t.dtype) for t in operands))
+        # The same tensor twice, such as a parameter that is its own gradient, is another function.
+        same = [[a is b for b in operands] for a in operands]
+        kind = (group, str(same), *((tuple(t.shape), t.dtype) for t in operands))
         update = Update(name, keys, operands, [], self.first.get(kind))
         self.updates.append(update)
         if update.like:

@@ -157,8 +157,8 @@ struct FormEntry {
   std::vector<FormChange> changes;
   /// One sentence.
   std::string why;
-  /// Up to two, the better one first; empty if there is no other form, or if
-  /// the entry is too small to be asked for (`ExplainOptions::numChoices`).
+  /// Up to two, the better one first; empty if there is no other form that what
+  /// lies around takes, and of what updates make.
   std::vector<Choice> choices;
 };
 
@@ -183,8 +183,10 @@ const char *describe(cost::Holding::Kind kind);
 //===----------------------------------------------------------------------===//
 
 struct ExplainOptions {
-  /// Entries of each role, from the largest, for which other forms are asked;
-  /// of gradients half as many.
+  /// Entries of each role, from the largest, for which many other forms are
+  /// tried, with new stages; of gradients half as many. For the others it is
+  /// two forms with the plan's stages. Searches take no notice of it, but 0
+  /// asks nothing.
   unsigned numChoices = 10;
   /// Problems of up to this many operators are searched again for every choice,
   /// larger ones estimated; under the accountings `hidup-*` all are searched.
