@@ -17,9 +17,10 @@
 #include "QueueClock.h"
 #include "Roles.h"
 #include "tandem/Analysis/PlannedOrder.h"
-#include "tandem/Cost/Plan.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
+#include "llvm/Support/Format.h"
+#include <cmath>
 #include <deque>
 #include <set>
 
@@ -166,14 +167,24 @@ double TimelineBuilder::run(func::FuncOp function) {
   }
 }
 
+/// As searches print their costs (`printSeconds` in tandem/Cost/Plan.h, which
+/// stages do not see): six decimals, below a millisecond six digits.
+static std::string printSeconds(double seconds) {
+  int decimals = seconds > 0 && seconds < 1e-3
+                     ? 5 - static_cast<int>(std::floor(std::log10(seconds)))
+                     : 6;
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.*f s", decimals, seconds);
+  return text;
+}
+
 LogicalResult TimelinePass::runOnStep(func::FuncOp function) {
   std::optional<Prices> prices = readPrices(function);
   if (!prices)
     return success();
   double seconds = TimelineBuilder(*prices).run(function);
-  function.emitRemark() << "timeline " << cost::printSeconds(seconds)
-                        << ", cost of the plan "
-                        << cost::printSeconds(prices->cost);
+  function.emitRemark() << "timeline " << printSeconds(seconds)
+                        << ", cost of the plan " << printSeconds(prices->cost);
   return success();
 }
 
