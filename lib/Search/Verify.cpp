@@ -8,6 +8,7 @@
 #include "tandem/Search/Search.h"
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 using namespace tandem;
 using namespace tandem::cost;
@@ -66,6 +67,18 @@ bool tandem::search::isForProblem(const SearchProblem &problem,
   return false;
 }
 
+/// `2.5 s, expected 2.25 s`, with all digits where fewer are the same.
+static std::string printApart(double found, double expected) {
+  std::string texts[] = {printSeconds(found), printSeconds(expected)};
+  if (texts[0] == texts[1]) {
+    char digits[2][64];
+    snprintf(digits[0], sizeof digits[0], "%.17g s", found);
+    snprintf(digits[1], sizeof digits[1], "%.17g s", expected);
+    return std::string(digits[0]) + ", expected " + digits[1];
+  }
+  return texts[0] + ", expected " + texts[1];
+}
+
 bool tandem::search::verifyPlan(const SearchProblem &problem, const Plan &plan,
                                 std::string &error) {
   error.clear();
@@ -83,8 +96,7 @@ bool tandem::search::verifyPlan(const SearchProblem &problem, const Plan &plan,
   if (!report || !compareChanges(problem, plan.changes, report->changes, error))
     return false;
   if (!isClose(plan.cost, report->seconds))
-    return fail("the plan's cost is " + printSeconds(plan.cost) +
-                ", expected " + printSeconds(report->seconds));
+    return fail("the plan's cost is " + printApart(plan.cost, report->seconds));
   if (plan.peak != report->peak)
     return fail("the plan's peak is " + std::to_string(plan.peak) +
                 " B, expected " + std::to_string(report->peak) + " B");
