@@ -29,13 +29,8 @@ verify: build ## The whole matrix of models, plans, searches, ranks and microbat
 bench-step: build ## One rank against PyTorch on the same core
 	@.venv/bin/python benchmarks/step.py
 
-bench-search: build ## The paper's findings about plans, search times (PROBLEMS=folder); also build/bench/search.json
-	@.venv/bin/python benchmarks/search_sweeps.py --check --json $(BUILD)/bench/search.json
-	@.venv/bin/python benchmarks/step_sweeps.py --check --json $(BUILD)/bench/steps.json
-	@.venv/bin/python benchmarks/search.py $(PROBLEMS) --json $(BUILD)/bench/search.json
-	@.venv/bin/python benchmarks/search_steps.py --json $(BUILD)/bench/search.json
-	@.venv/bin/python benchmarks/search_optima.py --limit 120 --json $(BUILD)/bench/optima.json
-	@.venv/bin/python benchmarks/search_optima.py --mesh data=2,model=2 --limit 600 --json $(BUILD)/bench/optima-2.json
+bench-search: build ## Tables of the search: findings, times, gaps, optima (PROBLEMS=folder); also build/bench/search.json
+	@scripts/bench-search $(BUILD) $(PROBLEMS)
 
 bench: bench-step bench-search ## All benchmarks
 

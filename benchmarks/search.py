@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import re
-import resource
 import shutil
 import statistics
 import subprocess
@@ -64,19 +63,34 @@ def write_text(path, gbit, accounting, target):
         )
 
 
+def measure_process(command, environment=None):
+    """Wall and CPU seconds, the largest resident memory, and what it printed; ends this process if it fails."""
+    with tempfile.TemporaryFile("w+") as output:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            list(map(str, command)), stdout=output, stderr=subprocess.STDOUT, env=environment
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read()
+    if process.returncode != 0:
+        fail(text.strip() or f"{command[0]}: exit status {process.returncode}")
+    return {
+        "process_s": wall,
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "memory_B": usage.ru_maxrss * 1024,
+        "text": text,
+    }
+
+
 def run(tool, problem, search):
     """Seconds of one process: search, wall, CPU; and the cost."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        [TOOL, problem, "--search", search, "-o", os.devnull], capture_output=True, text=True
-    )
-    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        fail(done.stderr.strip())
-    seconds = float(re.search(r"^search ([\d.e-]+) s", done.stdout, re.M)[1])
-    cost = float(re.search(r"^cost ([\d.e-]+) s", done.stdout, re.M)[1])
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, wall, cpu, cost
+    row = measure_process([tool, problem, "--search", search, "-o", os.devnull])
+    seconds = float(re.search(r"^search ([\d.e-]+) s", row["text"], re.M)[1])
+    cost = float(re.search(r"^cost ([\d.e-]+) s", row["text"], re.M)[1])
+    return seconds, row["process_s"], row["cpu_s"], cost
 
 
 def measure(tool, problems, search, runs):

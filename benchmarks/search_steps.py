@@ -4,42 +4,42 @@
     benchmarks/search_steps.py [--model bert_moe] [--runs 5] [--json build/bench/search.json]
 
 Each run is a process of tandem-compile for V100 machines of eight devices (one of fewer), `--mesh data=N --micro 2`,
-the model at the paper's size, with `--search hidup` and `--search tandem`; runs go in turns over the points so that all
-see the same machine. Shown are medians of wall and CPU time; CPU time is closer to what an idle machine shows.
+with `--search hidup` and `--search tandem`: the model at the paper's size, whose layers repeat, against layers and
+devices, and a model whose layers all differ (benchmarks/differing_layers.py) against layers. Runs go in turns over the
+points so that all see the same machine. Shown are medians of wall and CPU time and of memory; CPU time is closer to
+what an idle machine shows.
 """
 
 import argparse
 import os
 import pathlib
 import re
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 
-from search import ROOT, fail, write_json
+from search import ROOT, fail, measure_process, write_json
 
 BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
 SEARCHES = ["hidup", "tandem"]
 LAYERS, DEVICES = [2, 4, 8, 16], [8, 16, 32, 64]
 # Where the two curves meet.
 LAYERS_OF_DEVICES, DEVICES_OF_LAYERS = 8, 64
+DIFFERING = ROOT / "benchmarks/differing_layers.py"
 
 
-def export(model, layers, folder):
-    step = folder / f"{layers}.mlir"
+def export(model, step, *options):
+    """Of a model file, on the meta device; what the process took."""
     environment = dict(os.environ, PYTHONPATH=str(BUILD / "python"))
-    done = subprocess.run(
-        [sys.executable, "-m", "tandem", "export", ROOT / f"examples/{model}.py", "--preset"]
-        + ["paper", "--set", f"layers={layers}", "--meta", "-o", step],
-        env=environment,
-        capture_output=True,
-        text=True,
+    return measure_process(
+        [sys.executable, "-m", "tandem", "export", model, "--meta", "-o", step, *options],
+        environment,
     )
-    if done.returncode != 0:
-        fail(done.stderr.strip())
+
+
+def export_layers(model, layers, folder):
+    step = folder / f"{model.stem}-{layers}.mlir"
+    export(model, step, "--preset", "paper", "--set", f"layers={layers}")
     return step
 
 
@@ -53,58 +53,43 @@ def write_cluster(devices, folder):
     return path
 
 
-def run(step, cluster, devices, search):
-    """Wall and CPU seconds of one process, and its plan's cost."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        [BUILD / "bin/tandem-compile", step, "--cluster", cluster, "--mesh", f"data={devices}"]
-        + ["--micro", "2", "--search", search, "--plan-only", "-o", os.devnull],
-        capture_output=True,
-        text=True,
+def plan(step, *options):
+    """What a process of tandem-compile takes from the step to a plan, its cost, and how far it may be from the best."""
+    row = measure_process(
+        [BUILD / "bin/tandem-compile", step, *options, "--plan-only", "-o", os.devnull]
     )
-    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    cost = re.search(r"cost ([\d.e-]+) s", done.stderr + done.stdout)
-    if done.returncode != 0 or not cost:
-        fail(done.stderr.strip())
-    return (
-        wall,
-        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        float(cost[1]),
-    )
+    cost = re.search(r"cost ([\d.e-]+) s", row["text"])
+    if not cost:
+        fail(f"{step}: found no cost in the answer of tandem-compile: {row['text'].strip()}")
+    gap = re.search(r"at most ([\d.]+) % above", row.pop("text"))
+    return row | {"cost_s": float(cost[1]), "gap": float(gap[1]) / 100 if gap else 0.0}
 
 
-def measure(model, runs, folder):
-    points = {(n, DEVICES_OF_LAYERS) for n in LAYERS} | {(LAYERS_OF_DEVICES, n) for n in DEVICES}
-    steps = {layers: export(model, layers, folder) for layers, _ in points}
+def take_medians(rows):
+    return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+
+
+def measure(model, points, runs, folder):
+    steps = {layers: export_layers(model, layers, folder) for layers, _ in points}
     clusters = {devices: write_cluster(devices, folder) for _, devices in points}
     samples = {(search, *point): [] for point in sorted(points) for search in SEARCHES}
     for _ in range(runs):
         for search, layers, devices in samples:
-            samples[search, layers, devices].append(
-                run(steps[layers], clusters[devices], devices, search)
-            )
-    rows = []
-    for (search, layers, devices), values in samples.items():
-        wall, cpu, cost = (statistics.median(column) for column in zip(*values, strict=True))
-        rows.append(
-            dict(
-                search=search,
-                layers=layers,
-                devices=devices,
-                process_s=wall,
-                cpu_s=cpu,
-                cost_s=cost,
-            )
-        )
-    return rows
+            options = ["--cluster", clusters[devices], "--mesh", f"data={devices}", "--micro", "2"]
+            row = plan(steps[layers], *options, "--search", search)
+            samples[search, layers, devices].append(row)
+    return [
+        {"search": search, "layers": layers, "devices": devices} | take_medians(rows)
+        for (search, layers, devices), rows in samples.items()
+    ]
 
 
 def print_table(title, rows):
-    print(f"\n{title}\nsearch  layers  devices  process/s  CPU/s      cost/s")
+    print(f"\n{title}\nsearch  layers  devices  process/s  CPU/s  memory/MB      cost/s     gap")
     for row in rows:
         print(
             f"{row['search']:6}  {row['layers']:6}  {row['devices']:7}  {row['process_s']:9.2f}"
-            f"  {row['cpu_s']:5.2f}  {row['cost_s']:10.6f}"
+            f"  {row['cpu_s']:5.2f}  {row['memory_B'] / 1e6:9.0f}  {row['cost_s']:10.6f}  {row['gap']:6.2%}"
         )
 
 
@@ -116,8 +101,12 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "build/bench/search.json")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        rows = measure(args.model, args.runs, pathlib.Path(folder))
+    across_layers = {(n, DEVICES_OF_LAYERS) for n in LAYERS}
+    points = across_layers | {(LAYERS_OF_DEVICES, n) for n in DEVICES}
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        rows = measure(ROOT / f"examples/{args.model}.py", points, args.runs, folder)
+        differing = measure(DIFFERING, across_layers, args.runs, folder)
     print(f"{args.model}, paper's size, from step.mlir to plan file, median of {args.runs}")
     print_table(
         f"against layers, on {DEVICES_OF_LAYERS} devices",
@@ -126,6 +115,10 @@ def main():
     print_table(
         f"against devices, with {LAYERS_OF_DEVICES} layers",
         [r for r in rows if r["layers"] == LAYERS_OF_DEVICES],
+    )
+    print_table(f"layers that all differ, on {DEVICES_OF_LAYERS} devices", differing)
+    write_json(
+        args.json, "from step to plan, layers that differ", {"runs": args.runs, "rows": differing}
     )
     write_json(args.json, f"from step to plan, {args.model}", {"runs": args.runs, "rows": rows})
 
