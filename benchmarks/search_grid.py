@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Plans of `tandem` against all that it must be no worse than, over models, meshes, microbatches and clusters.
+
+    benchmarks/search_grid.py [--models gpt,mlp] [--mesh data=4 ...] [--micro 1,2,4] [--clusters laptop,v100-2x4] [--json FILE]
+
+Each plan of `tandem` must cost at most what the cheapest preset costs, `hidup`'s plan where it makes one (one axis, two
+microbatches), and the plan with one microbatch; and the schedule's time line must be no longer than the plan's cost. A
+shipped cluster gives as many devices as the mesh has points: half of them in each of two machines, or all in its one.
+Exits with 1 if there are violations. A row takes 1 to 20 s of CPU.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
+MODELS = {
+    "gpt": ["gpt"],
+    "bert_moe": ["bert_moe"],
+    "bert_moe-switch": ["bert_moe", "--set", "gate=switch"],
+    "vit_moe": ["vit_moe"],
+    "llama": ["llama"],
+    "mlp": ["mlp"],
+    "hf-bert": ["hf", "--preset", "bert"],
+    "hf-gpt2": ["hf", "--preset", "gpt2"],
+    "hf-llama": ["hf", "--preset", "llama"],
+}
+MESHES = ["data=2", "data=4", "data=2,model=2", "model=4"]
+CLUSTERS = ["laptop", "v100-2x4", "a100-4x8", "h100-8x8"]
+# What `cost` and the printed six digits may differ by, relative.
+TOLERANCE = 2e-6
+# What a search says where there is no plan of its kind.
+NO_PLAN = re.compile(r"no preset fits|expected one axis and two microbatches|does not divide")
+
+
+def fail(message):
+    sys.exit(f"search_grid.py: error: {message}")
+
+
+def export(model, folder):
+    name, *options = MODELS[model]
+    path = folder / f"{model}.mlir"
+    done = subprocess.run(
+        [sys.executable, "-m", "tandem", "export", ROOT / f"examples/{name}.py", "-o", path]
+        + options,
+        env={**os.environ, "PYTHONPATH": str(BUILD / "python")},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        fail(done.stderr.strip())
+    return path
+
+
+def write_cluster(name, devices, folder):
+    text = (ROOT / f"examples/clusters/{name}.yaml").read_text()
+    pattern = r"\{count: (\d+), devices: \{(\w+): \d+\}\}"
+    match = re.search(pattern, text)
+    if not match:
+        fail(f"examples/clusters/{name}.yaml: found no entry like {{count: 2, devices: {{V100: 4}}}}")
+    nodes = min(2, int(match[1]))
+    path = folder / f"{name}-{devices}.yaml"
+    entry = f"{{count: {nodes}, devices: {{{match[2]}: {devices // nodes}}}}}"
+    path.write_text(re.sub(pattern, entry, text, count=1))
+    return path
+
+
+def search(step, cluster, mesh, micro, algorithm):
+    """Cost, time line and CPU seconds; nothing if there is no such plan."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = subprocess.run(
+        [BUILD / "bin/tandem-compile", step, "--cluster", cluster, "--mesh", mesh]
+        + ["--micro", str(micro), "--search", algorithm, "--timeline", "-o", os.devnull],
+        capture_output=True,
+        text=True,
+    )
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    found = re.search(r"timeline ([\d.e+-]+) s, cost of the plan ([\d.e+-]+) s", done.stderr)
+    if found:
+        return float(found[2]), float(found[1]), spent
+    if NO_PLAN.search(done.stderr):
+        return None
+    fail(f"{step.stem}, {mesh}, micro {micro}, {cluster.stem}, {algorithm}: {done.stderr.strip()}")
+
+
+def judge(row):
+    """What the plan is worse than, with the share."""
+    others = {name: row[name] for name in ("presets", "hidup", "micro 1") if row.get(name)}
+    worse = [
+        f"{name} {100 * (row['tandem'] / cost - 1):+.4f} %"
+        for name, cost in others.items()
+        if row["tandem"] > cost * (1 + TOLERANCE)
+    ]
+    if row["timeline"] > row["tandem"] * (1 + TOLERANCE):
+        worse.append(f"time line {100 * (row['timeline'] / row['tandem'] - 1):+.4f} % longer")
+    return worse
+
+
+def show(row):
+    cells = [f"{1e3 * row[name]:11.6f}" if row.get(name) else f"{'-':>11}" for name in COSTS]
+    print(
+        f"{row['model']:16}{row['mesh']:15}{row['cluster']:10}{row['micro']:5} "
+        + " ".join(cells)
+        + f"{row['seconds']:7.1f}  "
+        + "; ".join(row["worse"]),
+        flush=True,
+    )
+
+
+COSTS = ["tandem", "presets", "hidup", "micro 1", "timeline"]
+
+
+def run(model, step, mesh, cluster_name, micros, folder):
+    devices = 1
+    for size in re.findall(r"=(\d+)", mesh):
+        devices *= int(size)
+    cluster = write_cluster(cluster_name, devices, folder)
+    single = None
+    for micro in micros:
+        found = search(step, cluster, mesh, micro, "tandem")
+        presets = search(step, cluster, mesh, micro, "presets")
+        hidup = search(step, cluster, mesh, micro, "hidup") if micro == 2 else None
+        row = dict(model=model, mesh=mesh, cluster=cluster_name, micro=micro)
+        row |= dict(zip(["tandem", "timeline", "seconds"], found, strict=True))
+        row |= {"presets": presets and presets[0], "hidup": hidup and hidup[0], "micro 1": single}
+        row["worse"] = judge(row)
+        if micro == 1:
+            single = row["tandem"]
+        show(row)
+        yield row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--mesh", action="append", help="may be given again")
+    parser.add_argument("--micro", default="1,2,4")
+    parser.add_argument("--clusters", default=",".join(CLUSTERS))
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    models, micros = options.models.split(","), [int(n) for n in options.micro.split(",")]
+    if unknown := [model for model in models if model not in MODELS]:
+        fail(f"--models {','.join(unknown)}, expected some of {','.join(MODELS)}")
+    print(
+        f"{'model':16}{'mesh':15}{'cluster':10}{'micro':>5} "
+        + " ".join(f"{name + ' ms':>11}" for name in COSTS)
+        + f"{'CPU s':>7}  worse than"
+    )
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for model in models:
+            step = export(model, folder)
+            for mesh in options.mesh or MESHES:
+                for cluster in options.clusters.split(","):
+                    rows += run(model, step, mesh, cluster, micros, folder)
+    worse = [row for row in rows if row["worse"]]
+    print(f"{len(rows)} plans, {len(worse)} of them worse than something")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    sys.exit(1 if worse else 0)
+
+
+if __name__ == "__main__":
+    main()
