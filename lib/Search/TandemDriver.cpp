@@ -38,7 +38,7 @@ Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
       start(std::chrono::steady_clock::now()), facts(problem), table(problem),
       graph(facts, table), repeats(findRepeats(graph, kFoldDistance)),
       folded(graph, repeats), pool(facts, table),
-      improver(graph, table, repeats) {}
+      improver(graph, table, repeats), regions(facts) {}
 
 /// False if time is up or the user has enough.
 bool Driver::proceeds(double done) {

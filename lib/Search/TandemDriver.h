@@ -17,6 +17,7 @@
 
 #include "TandemImprove.h"
 #include "TandemPool.h"
+#include "TandemRegions.h"
 #include "TandemRelaxation.h"
 #include "tandem/Search/Search.h"
 #include <chrono>
@@ -57,9 +58,12 @@ private:
   void descend(const cost::Plan &plan, bool isCareful, uint64_t &work);
   void improve(uint64_t work);
   PlanPool::Record anneal(PlanPool::Record from, double heat, uint64_t work);
+  void selectLeaders(size_t count);
   void annealAll(uint64_t work);
   bool tryMoves(uint64_t &work);
+  bool tryForms(const std::vector<unsigned> &signatures, uint64_t &work);
   bool tryMove(const Move &move, uint64_t &work);
+  bool tryRegions(uint64_t &work);
   void improveFrom(const cost::Plan &plan, uint64_t work);
   std::optional<cost::Plan> searchUntimed();
   void makeFit();
@@ -87,6 +91,7 @@ private:
   Relaxation folded;
   PlanPool pool;
   PlanImprover improver;
+  StrandRegions regions;
   /// The best plans of the guides.
   std::vector<PlanPool::Record> leaders;
   double lowerBound = 0;

@@ -17,6 +17,10 @@ constexpr unsigned kCutDistance = 8;
 /// Larger changes do not settle; nor do those that cost this share more.
 constexpr double kFar = 0.02;
 constexpr size_t kMaxSettled = 100;
+/// A change of an operator that costs more than so many operators take is not
+/// tried with those next to it: nearly none of these gains, and they would take
+/// more than half of the time.
+constexpr double kFarOperators = 8;
 
 PlanImprover::PlanImprover(const FactorGraph &graph, ChangeTable &table,
                            const std::vector<unsigned> &repeats)
@@ -163,7 +167,13 @@ bool PlanImprover::settle(const Unit &unit) {
 
 bool PlanImprover::tryWithNeighbours(const Unit &unit, unsigned value) {
   PlanEditor::Mark mark = editor.mark();
-  if (!editor.setSignatures(unit.operators, value)) {
+  double numOperators = static_cast<double>(problem.operators.size());
+  // What holds too much is lowered at any price.
+  double far = best.excess > 0
+                   ? std::numeric_limits<double>::infinity()
+                   : best.seconds * (1 + kFarOperators / numOperators);
+  if (!editor.setSignatures(unit.operators, value) ||
+      editor.getScore().seconds > far) {
     editor.undo(mark);
     return false;
   }
@@ -173,17 +183,18 @@ bool PlanImprover::tryWithNeighbours(const Unit &unit, unsigned value) {
 }
 
 bool PlanImprover::sweepNeighbours() {
+  bool isBetter = false;
   for (size_t i = 0; i < units.size(); ++i) {
     const Unit &unit = units[nextUnit];
     for (unsigned value = 0; value < unit.numValues; ++value) {
       if (!mayGoOn())
-        return false;
-      if (value != getValue(unit) && tryWithNeighbours(unit, value))
-        return true;
+        return isBetter;
+      if (value != getValue(unit))
+        isBetter |= tryWithNeighbours(unit, value);
     }
     nextUnit = (nextUnit + 1) % units.size();
   }
-  return false;
+  return isBetter;
 }
 
 Plan PlanImprover::improve(const Plan &plan, Reach reach, uint64_t &work,

@@ -18,13 +18,16 @@ class LabelSearch {
 public:
   LabelSearch(const Facts &facts, ChangeTable &table, const LabelLimits &limits)
       : facts(facts), limits(limits), line(facts.problem),
-        expander(facts, table, line), order(facts) {}
+        beta(Interference(facts.problem).beta), expander(facts, table, line),
+        order(facts) {}
 
   LabelResult run();
 
 private:
   using Front = std::vector<Label>;
 
+  void setRest();
+  double getLeast(const Label &label, unsigned op) const;
   bool advance(unsigned op);
   void insert(std::unordered_map<std::string, Front> &fronts, Label label,
               unsigned op);
@@ -33,18 +36,50 @@ private:
   const Facts &facts;
   const LabelLimits &limits;
   Line line;
+  double beta;
   LabelExpander expander;
   LabelOrder order;
   Front labels;
+  /// Seconds that the operators from a position on compute at least.
+  std::vector<double> rest;
   LabelResult result;
   uint64_t work = 0;
 };
 } // namespace
 
+void LabelSearch::setRest() {
+  const SearchProblem &problem = facts.problem;
+  rest.assign(problem.operators.size() + 1, 0);
+  for (unsigned op = problem.operators.size(); op-- > 0;) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Signature &signature : problem.getSignatures(op))
+      least = std::min(
+          least, signature.seconds *
+                     static_cast<double>(
+                         facts.isPerStrand(signature) ? facts.numStrands : 1));
+    rest[op] = rest[op + 1] + (facts.isArgument(op) ? 0 : least);
+  }
+}
+
+/// What plans with the label, which ends behind operator `op`, cost at least: a
+/// slot never costs less than p + beta c, whether what it sends waited or not.
+double LabelSearch::getLeast(const Label &label, unsigned op) const {
+  const StageWork &work = label.work;
+  double strands = static_cast<double>(facts.numStrands), collective = 0;
+  for (unsigned q = 0; q < kMaxAxes; ++q)
+    collective =
+        std::max(collective, work.collectiveOnce[q] +
+                                 strands * work.collectivePerStrand[q]);
+  return label.line.seconds + label.line.previous + beta * collective +
+         strands * work.computationPerStrand + work.computationOnce +
+         work.sums +
+         beta * (label.line.waiting + label.line.arriving + label.leaving) +
+         rest[op + 1];
+}
+
 void LabelSearch::insert(std::unordered_map<std::string, Front> &fronts,
                          Label label, unsigned op) {
-  double rest = limits.rest.empty() ? 0 : limits.rest[op + 1];
-  if (label.line.seconds + rest > limits.upperBound)
+  if (getLeast(label, op) > limits.upperBound)
     return;
   std::string key = order.getKey(label);
   work += key.size();
@@ -105,6 +140,7 @@ Plan LabelSearch::makePlan(const Label &label) const {
 }
 
 LabelResult LabelSearch::run() {
+  setRest();
   labels.emplace_back();
   for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
     if (!advance(op))

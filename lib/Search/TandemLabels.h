@@ -29,8 +29,6 @@ struct LabelLimits {
   uint64_t maxFront = 20000, maxWork = uint64_t(1) << 31;
   /// Labels that cost more are dropped.
   double upperBound = std::numeric_limits<double>::infinity();
-  /// Seconds that operators behind position i cost at least; empty: zero.
-  std::vector<double> rest;
   /// Asked now and then with the share of positions that are done; false stops.
   std::function<bool(double)> proceeds;
 };

@@ -32,6 +32,8 @@ constexpr double kPromising = 5e-3;
 /// Rounds of random changes, and what a change may cost in them at first.
 constexpr unsigned kRounds = 6;
 constexpr std::array kHeats = {1e-3, 3e-4};
+/// Where there are fewer operators, each is a larger share.
+constexpr double kHeatOperators = 400;
 /// Given plans that cost this share more than the best one are left alone.
 constexpr double kNear = 0.03;
 /// Random changes where nothing fits: a share of the limit.
@@ -72,15 +74,12 @@ void Driver::descend(const Plan &plan, bool isCareful, uint64_t &work) {
   }
 }
 
-/// Changes one variable, and all that repeat it, and what lies next to them;
-/// all these then settle, and get new stages if that promises something.
-bool Driver::tryMove(const Move &move, uint64_t &work) {
-  std::vector<unsigned> values = getValues(*pool.best);
-  folded.force(values, move.variable, move.value);
-  spend(work, kForceWork);
+/// Tries other signatures with the best plan's stages; what is changed and what
+/// lies next to it settles, and gets new stages if that promises something.
+bool Driver::tryForms(const std::vector<unsigned> &signatures, uint64_t &work) {
   double before = pool.seconds;
-  std::optional<Plan> plan = improver.tryForms(
-      getSignatures(values), {before * (1 + kPromising), 0}, work);
+  std::optional<Plan> plan =
+      improver.tryForms(signatures, {before * (1 + kPromising), 0}, work);
   if (!plan)
     return false;
   double seconds = pool.offerDivided(*plan, false);
@@ -94,6 +93,32 @@ bool Driver::tryMove(const Move &move, uint64_t &work) {
   descend(Plan(*pool.best), false, work);
   improver.setModel(*pool.best);
   return true;
+}
+
+/// Changes one variable, and all that repeat it, and what lies next to them.
+bool Driver::tryMove(const Move &move, uint64_t &work) {
+  std::vector<unsigned> values = getValues(*pool.best);
+  folded.force(values, move.variable, move.value);
+  spend(work, kForceWork);
+  return tryForms(getSignatures(values), work);
+}
+
+/// Splits regions of the best plan over time, or joins them; true if one led to
+/// a better plan.
+bool Driver::tryRegions(uint64_t &work) {
+  improver.setModel(*pool.best);
+  bool isBetter = false;
+  for (OperatorRange range : regions.list())
+    for (bool isSplit : {true, false}) {
+      if (work == 0 || !proceeds(0.6) || isClosed())
+        return false;
+      std::vector<unsigned> changed =
+          regions.change(pool.best->signatures, range, isSplit);
+      spend(work, problem.operators.size());
+      if (changed != pool.best->signatures)
+        isBetter |= tryForms(changed, work);
+    }
+  return isBetter;
 }
 
 /// Goes over the changes of single variables; true if one led to a better plan.
@@ -115,24 +140,36 @@ void Driver::improve(uint64_t work) {
   uint64_t last = work / kLastShare;
   work -= last;
   descend(Plan(*pool.best), false, work);
-  while (work > 0 && tryMoves(work))
+  while (work > 0 && !isStopped && !isClosed() && tryRegions(work))
+    continue;
+  // With strands, changes with those next to them lead further than moves,
+  // which gain little each, and take new stages for that.
+  if (facts.numStrands > 1 && !isStopped && !isClosed())
+    descend(Plan(*pool.best), true, work);
+  while (work > 0 && !isStopped && !isClosed() && tryMoves(work))
     continue;
   last += work;
   if (!isStopped && !isClosed())
     descend(Plan(*pool.best), true, last);
 }
 
-/// Random changes from a plan, and small ones behind them; the best of all that
-/// come.
+/// Random changes from a plan, if there is heat, and small ones behind them;
+/// the best of all that come.
 PlanPool::Record Driver::anneal(PlanPool::Record from, double heat,
                                 uint64_t work) {
   if (isStopped || !from.plan)
     return from;
   auto mayGoOn = [this] { return proceeds(0.8); };
   PlanPool::Record best = pool.forget();
-  uint64_t random = work * 3 / 4;
-  work -= random;
-  descend(improver.anneal(*from.plan, heat, random, mayGoOn), false, work);
+  Plan plan = *from.plan;
+  if (heat > 0) {
+    uint64_t random = work * 3 / 4;
+    work -= random;
+    double numOperators = static_cast<double>(problem.operators.size());
+    heat *= std::max(1.0, kHeatOperators / numOperators);
+    plan = improver.anneal(plan, heat, random, mayGoOn);
+  }
+  descend(plan, heat == 0, work);
   pool.restore(std::move(from));
   std::swap(best, from);
   best = pool.forget();
@@ -140,23 +177,34 @@ PlanPool::Record Driver::anneal(PlanPool::Record from, double heat,
   return best;
 }
 
-/// Plans of different guides lie in different valleys: of several, the better
-/// half goes on, until one is left.
+/// Sorts plans, the best one first, and leaves so many, of each cost one.
+void Driver::selectLeaders(size_t count) {
+  std::stable_sort(leaders.begin(), leaders.end(),
+                   [](const PlanPool::Record &a, const PlanPool::Record &b) {
+                     return a.seconds < b.seconds;
+                   });
+  auto isEqual = [](const PlanPool::Record &a, const PlanPool::Record &b) {
+    return a.seconds == b.seconds;
+  };
+  leaders.erase(std::unique(leaders.begin(), leaders.end(), isEqual),
+                leaders.end());
+  leaders.resize(std::min(leaders.size(), count));
+}
+
+/// Plans of different guides lie in different valleys. Of several, all descend;
+/// the better half is changed at random, until one is left.
 void Driver::annealAll(uint64_t work) {
   if (!pool.best)
     return;
-  auto isBetter = [](const PlanPool::Record &a, const PlanPool::Record &b) {
-    return a.seconds < b.seconds;
-  };
-  std::stable_sort(leaders.begin(), leaders.end(), isBetter);
-  leaders.resize(std::min(leaders.size(), kMaxLeaders));
   leaders.push_back({pool.best, pool.seconds});
+  selectLeaders(kMaxLeaders);
+  double heat = 0;
   while (leaders.size() > 1) {
+    uint64_t share = work / 4 / leaders.size();
     for (PlanPool::Record &leader : leaders)
-      leader =
-          anneal(std::move(leader), kHeats.front(), work / 4 / leaders.size());
-    std::stable_sort(leaders.begin(), leaders.end(), isBetter);
-    leaders.resize(leaders.size() / 2);
+      leader = anneal(std::move(leader), heat, share);
+    heat = kHeats.front();
+    selectLeaders(leaders.size() / 2);
   }
   PlanPool::Record best = std::move(leaders.front());
   leaders.clear();
