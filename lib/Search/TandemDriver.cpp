@@ -29,6 +29,10 @@ constexpr unsigned kManyOperators = 2000;
 /// Problems of up to this many operators are searched exactly; and if costs add
 /// up, of up to this many, looking at so many numbers (about 10^9 in a second).
 constexpr unsigned kMaxExact = 120, kMaxSumExact = 600;
+/// A plan that is this share better is tried to be proven again.
+constexpr double kWorthProof = 1e-3;
+/// Labels of that which are kept at a position at most: some hundred megabytes.
+constexpr uint64_t kMaxLabels = 200'000;
 constexpr uint64_t kSumWork = 12'000'000'000;
 /// What forms for given stages may cost above the best ones.
 constexpr double kStagesGap = 1e-7;
@@ -273,13 +277,18 @@ void Driver::searchStages(uint64_t maxWork) {
   }
 }
 
-void Driver::searchExactly() {
+/// With patience, only the user's limit of time ends it, or memory.
+void Driver::searchExactly(bool isPatient) {
   if (problem.operators.size() > kMaxExact || isClosed())
     return;
   LabelLimits limits;
   // Plans that gain less than the gap are of no interest.
   limits.upperBound = pool.seconds / (1 + options.gap) * (1 + 1e-12);
   limits.maxWork = uint64_t(1) << 26;
+  if (isPatient) {
+    limits.maxWork = ~uint64_t(0);
+    limits.maxFront = kMaxLabels;
+  }
   limits.proceeds = [&](double done) { return proceeds(0.9 + 0.1 * done); };
   LabelResult labels = searchLabels(facts, table, limits);
   numLabels += labels.numLabels;
@@ -352,10 +361,11 @@ SearchResult Driver::run() {
   // Starts wait: a search that begins with one may end with a worse plan.
   PlanPool::Record started = offerStarts();
   searchByGuides();
-  std::optional<Plan> untimed = searchUntimed();
-  if (untimed && !pool.best)
-    pool.offer(*untimed);
+  PlanPool::Record untimed = searchUntimed();
+  if (untimed.plan && !pool.best)
+    pool.offer(*untimed.plan);
   if (pool.best && (isStopped || !proceeds(0.5))) {
+    pool.restore(std::move(untimed));
     pool.restore(std::move(started));
     return finish();
   }
@@ -366,14 +376,20 @@ SearchResult Driver::run() {
   if (!isStopped && !isClosed()) {
     improve(getSmallWork(4));
   }
-  if (untimed && !isStopped && !isClosed())
-    improveFrom(*untimed, getSmallWork(8));
+  if (untimed.plan && !isStopped && !isClosed())
+    improveFrom(*untimed.plan, getSmallWork(8));
   if (!isStopped)
-    searchExactly();
+    searchExactly(false);
   if (!isStopped && !isClosed() && !isProven && !isLarge) {
+    double before = pool.seconds;
     annealAll(getSmallWork(1));
     improve(getSmallWork(8));
+    // Fewer labels are below a better plan.
+    bool isPatient = options.timeLimit > 0;
+    if (!isStopped && (isPatient || pool.seconds < before * (1 - kWorthProof)))
+      searchExactly(isPatient);
   }
+  pool.restore(std::move(untimed));
   improveStart(std::move(started));
   searchStages(kSumWork);
   return finish();

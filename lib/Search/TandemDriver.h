@@ -65,7 +65,7 @@ private:
   bool tryMove(const Move &move, uint64_t &work);
   bool tryRegions(uint64_t &work);
   void improveFrom(const cost::Plan &plan, uint64_t work);
-  std::optional<cost::Plan> searchUntimed();
+  PlanPool::Record searchUntimed();
   void makeFit();
   PlanPool::Record offerStarts();
   void improveStart(PlanPool::Record started);
@@ -76,7 +76,7 @@ private:
   void searchByGuides();
   void searchAddedUp(uint64_t maxWork);
   void searchStages(uint64_t maxWork);
-  void searchExactly();
+  void searchExactly(bool isPatient);
   bool proveInfeasible(SearchResult &result) const;
   std::string describeNeed() const;
   SearchResult finish();

@@ -244,21 +244,24 @@ void Driver::improveStart(PlanPool::Record started) {
 /// The plan of the problem without its time axis: so splitting over time never
 /// makes a plan dearer, and changes of single forms lead from there to other
 /// plans than from those of the guides.
-std::optional<Plan> Driver::searchUntimed() {
+PlanPool::Record Driver::searchUntimed() {
   if (problem.operators.size() > kMaxUntimed || isStopped)
-    return std::nullopt;
+    return {};
   std::optional<UntimedProblem> untimed = dropTime(problem);
   if (!untimed)
-    return std::nullopt;
+    return {};
   SearchOptions quiet;
   quiet.gap = options.gap;
+  for (const Plan &start : options.starts)
+    if (std::optional<Plan> plan = untimed->lower(start))
+      quiet.starts.push_back(std::move(*plan));
   quiet.progress = [this](double done, double, double) {
     return proceeds(0.4 + 0.1 * done);
   };
   SearchResult found = Driver(untimed->problem, quiet).run();
   if (!found.plan)
-    return std::nullopt;
-  return untimed->lift(*found.plan);
+    return {};
+  return {untimed->lift(*found.plan), found.plan->cost};
 }
 
 /// Where no plan fits, lowers what the smallest one holds too much.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemUntimed.h"
+#include <algorithm>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -20,6 +21,22 @@ Plan UntimedProblem::lift(const Plan &plan) const {
     lifted.signatures.push_back(
         origins[problem.operators[op].signatureSet][plan.signatures[op]]);
   return lifted;
+}
+
+std::optional<Plan> UntimedProblem::lower(const Plan &plan) const {
+  Plan lowered;
+  lowered.stageEnds = plan.stageEnds;
+  lowered.kept = plan.kept;
+  lowered.waiting = plan.waiting;
+  for (unsigned op = 0; op < plan.signatures.size(); ++op) {
+    const std::vector<unsigned> &own =
+        origins[problem.operators[op].signatureSet];
+    auto place = std::lower_bound(own.begin(), own.end(), plan.signatures[op]);
+    if (place == own.end() || *place != plan.signatures[op])
+      return std::nullopt;
+    lowered.signatures.push_back(place - own.begin());
+  }
+  return lowered;
 }
 
 std::optional<UntimedProblem>

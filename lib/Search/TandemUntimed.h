@@ -25,6 +25,8 @@ struct UntimedProblem {
 
   /// The decisions of `plan`, a plan of `problem`, in the problem with time.
   cost::Plan lift(const cost::Plan &plan) const;
+  /// The reverse, where the plan splits nothing over time.
+  std::optional<cost::Plan> lower(const cost::Plan &plan) const;
 };
 
 /// Drops the time axis and the signatures that split something over it. Nothing

@@ -180,12 +180,18 @@ AxisPolicy tandem::plan::applyPreset(StepGraph &graph, unsigned axis,
 //===----------------------------------------------------------------------===//
 
 LogicalResult tandem::plan::planByPreset(StepGraph &graph, StringRef preset,
-                                         StringRef pinText) {
+                                         StringRef pinText,
+                                         bool isInOneStrand) {
   auto presets = getAxisPresets(graph.step, graph.mesh, preset);
   auto pins = parsePins(graph.step, graph.mesh, pinText);
   std::vector<SmallVector<bool>> isPinned;
-  if (failed(presets) || failed(pins) ||
-      failed(applyPins(graph, *pins, isPinned)) ||
+  if (failed(presets) || failed(pins))
+    return failure();
+  if (isInOneStrand)
+    for (unsigned axis = graph.mesh.getNumSpaceAxes();
+         axis < graph.mesh.getNumAxes(); ++axis)
+      (*presets)[axis] = AxisPreset::Replicate;
+  if (failed(applyPins(graph, *pins, isPinned)) ||
       failed(splitBatch(graph, *presets, isPinned)))
     return failure();
   // In layout order: an axis divides what the axes before it have left.

@@ -55,9 +55,11 @@ checkMicrobatches(StepGraph &graph,
                   const std::vector<llvm::SmallVector<bool>> &isPinned);
 
 /// Plans all axes of `graph` by a preset: forms of arguments and signatures of
-/// operators. `pins` is text as `parsePins` reads it.
+/// operators. `pins` is text as `parsePins` reads it. In one strand nothing but
+/// what is pinned is split over time.
 mlir::LogicalResult planByPreset(StepGraph &graph, llvm::StringRef preset,
-                                 llvm::StringRef pins);
+                                 llvm::StringRef pins,
+                                 bool isInOneStrand = false);
 
 /// Warns of space axes that split nothing, so that all their points compute the
 /// same, and of a preset whose own axis has found no parameter to split.

@@ -52,7 +52,8 @@ private:
   LogicalResult extract(StringRef hash);
   LogicalResult writeProblem(const cost::SearchProblem &problem);
   LogicalResult planHidup();
-  std::vector<cost::Plan> getPresets();
+  std::vector<cost::Plan> getPresets(bool isInOneStrand = false);
+  std::optional<cost::Plan> getHidup();
   LogicalResult addStart(StringRef hash);
   search::SearchResult takePreset(std::vector<cost::Plan> presets) const;
   LogicalResult findHidup(cost::Plan &plan);
@@ -159,19 +160,35 @@ LogicalResult Planner::addStart(StringRef hash) {
 }
 
 /// What the presets decide, where they can be had.
-std::vector<cost::Plan> Planner::getPresets() {
+std::vector<cost::Plan> Planner::getPresets(bool isInOneStrand) {
   std::vector<cost::Plan> presets;
   for (const char *name : kPresets) {
     ScopedDiagnosticHandler silent(graph.step.getContext(),
                                    [](Diagnostic &) { return success(); });
     StepGraph planned(graph.step, graph.mesh);
     std::string error;
-    if (failed(planByPreset(planned, name, pins)))
+    if (failed(planByPreset(planned, name, pins, isInOneStrand)))
       continue;
     if (auto start = convertPlan(planned, *extraction, error))
       presets.push_back(std::move(*start));
   }
   return presets;
+}
+
+/// The plan of the search `hidup`, where it makes one.
+std::optional<cost::Plan> Planner::getHidup() {
+  ScopedDiagnosticHandler silent(graph.step.getContext(),
+                                 [](Diagnostic &) { return success(); });
+  // It knows no pins.
+  if (!pins.empty())
+    return std::nullopt;
+  FailureOr<ForwardProblem> forward = makeForwardProblem(graph, *extraction);
+  StepGraph planned(graph.step, graph.mesh);
+  std::string error;
+  if (failed(forward) ||
+      failed(planByHidup(planned, *extraction, *forward, {})))
+    return std::nullopt;
+  return convertPlan(planned, *extraction, error);
 }
 
 /// The cheapest of the presets that fit in memory.
@@ -211,6 +228,12 @@ search::SearchResult Planner::search() {
     return takePreset(getPresets());
   if (settings.usesPresets)
     llvm::append_range(starts, getPresets());
+  // Plans that are no worse than with one microbatch, and than of `hidup`.
+  if (settings.usesPresets && graph.mesh.getNumStrands() > 1)
+    llvm::append_range(starts, getPresets(/*isInOneStrand=*/true));
+  if (settings.usesPresets && settings.algorithm == "tandem")
+    if (std::optional<cost::Plan> hidup = getHidup())
+      starts.push_back(std::move(*hidup));
   search::Watch watch(settings.endsSearch);
   search::SearchOptions options = getOptions(watch);
   options.starts = std::move(starts);
