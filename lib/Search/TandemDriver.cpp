@@ -29,11 +29,11 @@ constexpr unsigned kManyOperators = 2000;
 /// Problems of up to this many operators are searched exactly; and if costs add
 /// up, of up to this many, looking at so many numbers (about 10^9 in a second).
 constexpr unsigned kMaxExact = 120, kMaxSumExact = 600;
+constexpr uint64_t kSumWork = 12'000'000'000;
 /// A plan that is this share better is tried to be proven again.
 constexpr double kWorthProof = 1e-3;
-/// Labels of that which are kept at a position at most: some hundred megabytes.
+/// Labels that are kept at a position at most: some hundred megabytes.
 constexpr uint64_t kMaxLabels = 200'000;
-constexpr uint64_t kSumWork = 12'000'000'000;
 /// What forms for given stages may cost above the best ones.
 constexpr double kStagesGap = 1e-7;
 
