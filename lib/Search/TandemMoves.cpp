@@ -32,7 +32,8 @@ constexpr double kPromising = 5e-3;
 /// Rounds of random changes, and what a change may cost in them at first.
 constexpr unsigned kRounds = 6;
 constexpr std::array kHeats = {1e-3, 3e-4};
-/// Where there are fewer operators, each is a larger share.
+/// Where there are fewer operators, each is a larger share, and there is time
+/// for more rounds.
 constexpr double kHeatOperators = 400;
 /// Given plans that cost this share more than the best one are left alone.
 constexpr double kNear = 0.03;
@@ -208,7 +209,9 @@ void Driver::annealAll(uint64_t work) {
   }
   PlanPool::Record best = std::move(leaders.front());
   leaders.clear();
-  for (unsigned round = 0; round < kRounds && !isClosed(); ++round)
+  double numOperators = static_cast<double>(problem.operators.size());
+  double numRounds = kRounds * std::max(1.0, kHeatOperators / numOperators);
+  for (unsigned round = 0; round < numRounds && !isClosed(); ++round)
     best = anneal(std::move(best), kHeats[round % kHeats.size()],
                   work / 2 / kRounds);
   pool.restore(std::move(best));
