@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemDriver.h"
+#include "TandemTies.h"
 #include <algorithm>
 
 using namespace tandem::cost;
@@ -29,6 +30,17 @@ static bool isAmple(const SearchProblem &problem) {
   return 2 * bytes < static_cast<double>(problem.memoryLimit);
 }
 
+static SearchResult runDriver(const SearchProblem &problem,
+                              const SearchOptions &options) {
+  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  if (problem.memoryLimit < kNoLimit && isAmple(problem)) {
+    SearchProblem free = problem;
+    free.memoryLimit = kNoLimit;
+    return Driver(free, options).run();
+  }
+  return Driver(problem, options).run();
+}
+
 SearchResult tandem::search::searchTandem(const SearchProblem &problem,
                                           const SearchOptions &options) {
   if (problem.accounting != Accounting::Tandem)
@@ -38,11 +50,17 @@ SearchResult tandem::search::searchTandem(const SearchProblem &problem,
     result.error = "the problem has no operators, expected some";
     return result;
   }
-  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-  if (problem.memoryLimit < kNoLimit && isAmple(problem)) {
-    SearchProblem free = problem;
-    free.memoryLimit = kNoLimit;
-    return Driver(free, options).run();
-  }
-  return Driver(problem, options).run();
+  auto start = std::chrono::steady_clock::now();
+  SearchResult result = runDriver(problem, options);
+  if (!result.plan)
+    return result;
+  double best = result.plan->cost, bound = result.plan->lowerBound;
+  auto proceeds = [&] {
+    std::chrono::duration<double> spent =
+        std::chrono::steady_clock::now() - start;
+    return (options.timeLimit == 0 || spent.count() < options.timeLimit) &&
+           (!options.progress || options.progress(1, best, bound));
+  };
+  settleTies(problem, *result.plan, proceeds);
+  return result;
 }

@@ -1,0 +1,38 @@
+//===- TandemTies.h - one of many plans that cost the same ------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Where links are fast, or what waits is hidden, many plans cost the same to
+// the last digit. Of these the one is returned whose parameters and states hold
+// the fewest bytes, as by `hidup`; of several such ones that which splits the
+// earlier parameters (docs/rationale/search.md, *Ties*).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEMTIES_H
+#define TANDEM_LIB_SEARCH_TANDEMTIES_H
+
+#include "tandem/Cost/Plan.h"
+#include <functional>
+
+namespace tandem::search {
+
+/// Makes another plan of `plan`, a legal one, that costs no more but for
+/// rounding (10^-12 of it) and holds fewer bytes all the time; with what is
+/// derived, and claimed. Changes the forms of one or two parameters at a time,
+/// with their states and updates; so the result need not be the plan that holds
+/// least of all. Stops after a fixed amount of work, or when `proceeds` says
+/// so.
+void settleTies(const cost::SearchProblem &problem, cost::Plan &plan,
+                const std::function<bool()> &proceeds);
+
+/// Bytes of parameters and states in the layouts that they are stored in.
+int64_t getResidentBytes(const cost::SearchProblem &problem,
+                         const cost::Plan &plan);
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEMTIES_H
