@@ -51,16 +51,20 @@ SearchResult tandem::search::searchTandem(const SearchProblem &problem,
     return result;
   }
   auto start = std::chrono::steady_clock::now();
-  SearchResult result = runDriver(problem, options);
-  if (!result.plan)
-    return result;
-  double best = result.plan->cost, bound = result.plan->lowerBound;
-  auto proceeds = [&] {
+  bool isStopped = false;
+  SearchOptions watched = options;
+  watched.progress = [&](double done, double best, double bound) {
     std::chrono::duration<double> spent =
         std::chrono::steady_clock::now() - start;
-    return (options.timeLimit == 0 || spent.count() < options.timeLimit) &&
-           (!options.progress || options.progress(1, best, bound));
+    isStopped |= options.timeLimit > 0 && spent.count() > options.timeLimit;
+    isStopped |= options.progress && !options.progress(done, best, bound);
+    return !isStopped;
   };
-  settleTies(problem, *result.plan, proceeds);
+  SearchResult result = runDriver(problem, watched);
+  if (!result.plan || isStopped)
+    return result;
+  double best = result.plan->cost, bound = result.plan->lowerBound;
+  settleTies(problem, *result.plan,
+             [&] { return !isStopped && watched.progress(1, best, bound); });
   return result;
 }
