@@ -417,3 +417,16 @@ std::vector<Copy> PlanEditor::listWaitable() const {
         copies.push_back(copy.copy);
   return copies;
 }
+
+int64_t PlanEditor::countCollectives() const {
+  auto isAny = [](const std::array<double, kMaxAxes> &seconds) {
+    return std::any_of(seconds.begin(), seconds.end(),
+                       [](double s) { return s > 0; });
+  };
+  int64_t count = 0;
+  for (const EditedTensor &tensor : tensors)
+    for (const EditedCopy &copy : tensor.copies)
+      count += isAny(copy.change->collectiveOnce) +
+               facts.numStrands * isAny(copy.change->collectivePerStrand);
+  return count;
+}

@@ -79,6 +79,8 @@ public:
   /// those of gradients that could wait.
   std::vector<cost::Copy> listKeepable() const;
   std::vector<cost::Copy> listWaitable() const;
+  /// Changes of layout in a step that take time on a link, of all strands.
+  int64_t countCollectives() const;
   /// Tensors recomputed and stages looked at so far.
   uint64_t getWork() const { return work; }
 

@@ -18,6 +18,8 @@ using namespace tandem::search;
 constexpr double kEqual = 1e-12;
 /// Tensors and stages that are looked at: a tenth of a second.
 constexpr uint64_t kTieWork = 1'500'000;
+/// Operators of plans whose peak is asked for: as long again.
+constexpr uint64_t kCostWork = 300'000;
 
 namespace {
 
@@ -64,12 +66,21 @@ private:
            problem.operators[op].pass == Pass::Update;
   }
 
-  bool mayGoOn() const { return editor.getWork() < limit && proceeds(); }
+  /// By which equal plans are ordered.
+  struct Held {
+    int64_t numCollectives, peak, resident;
+    auto operator<=>(const Held &) const = default;
+  };
+  Held getHeld();
+  bool isBetter(bool mayBeEqual);
+  bool mayGoOn() const {
+    return editor.getWork() < limit && costWork < kCostWork && proceeds();
+  }
   bool set(const Family &family, const Choice &choice);
   bool setValue(unsigned group, unsigned value);
   void settle(unsigned group);
   bool isEqual();
-  bool take(const PlanEditor::Mark &mark, bool isLegal);
+  bool take(const PlanEditor::Mark &mark, bool isLegal, bool mayBeEqual);
   bool shrink(const Family &family);
   bool exchange(const Family &less, const Family &more, bool isEarlier);
   bool shrinkAll();
@@ -84,8 +95,9 @@ private:
   std::vector<Family> families;
   /// Updates that have one.
   std::set<unsigned> withFamily;
+  Held held;
   double most;
-  uint64_t limit;
+  uint64_t limit, costWork = 0;
 };
 
 } // namespace
@@ -102,6 +114,7 @@ TieSettler::TieSettler(const SearchProblem &problem, const Plan &plan,
     operatorsOf[facts.groupOf[op]].push_back(op);
   addFamilies();
   editor.set(plan);
+  held = getHeld();
   most = editor.getScore().seconds * (1 + kEqual);
   limit = editor.getWork() + kTieWork;
 }
@@ -231,9 +244,32 @@ bool TieSettler::isEqual() {
   return score.excess == 0 && score.seconds <= most;
 }
 
-/// Keeps what was changed since `mark` if it costs no more.
-bool TieSettler::take(const PlanEditor::Mark &mark, bool isLegal) {
-  if (!isLegal || !isEqual()) {
+/// Asks `cost` for the peak: the editor knows bytes only where there is a
+/// limit.
+TieSettler::Held TieSettler::getHeld() {
+  costWork += problem.operators.size();
+  std::string error;
+  std::optional<CostReport> report =
+      tandem::cost::cost(problem, editor.getPlan(), table, error);
+  return {editor.countCollectives(),
+          report ? report->peak : std::numeric_limits<int64_t>::max(),
+          getResidentBytes(problem, editor.getSignatures())};
+}
+
+bool TieSettler::isBetter(bool mayBeEqual) {
+  if (!isEqual() || editor.countCollectives() > held.numCollectives)
+    return false;
+  Held now = getHeld();
+  if (now > held || (now == held && !mayBeEqual))
+    return false;
+  held = now;
+  return true;
+}
+
+/// Keeps what was changed since `mark` if it costs no more and holds less.
+bool TieSettler::take(const PlanEditor::Mark &mark, bool isLegal,
+                      bool mayBeEqual) {
+  if (!isLegal || !isBetter(mayBeEqual)) {
     editor.undo(mark);
     return false;
   }
@@ -259,46 +295,39 @@ void TieSettler::settle(unsigned group) {
     editor.setSignatures(operatorsOf[group], value);
 }
 
-/// Fewer bytes for one family; operators next to it may follow.
+/// Other forms for one family; operators next to it may follow.
 bool TieSettler::shrink(const Family &family) {
-  int64_t before = getBytes(family);
   for (const Choice &choice : family.choices) {
-    if (choice.bytes >= before || !mayGoOn())
+    if (!mayGoOn())
       return false;
     PlanEditor::Mark mark = editor.mark();
-    if (!set(family, choice)) {
-      editor.undo(mark);
-      continue;
-    }
-    if (!isEqual())
+    bool isLegal = set(family, choice);
+    if (isLegal && !isEqual())
       for (unsigned group : family.neighbours)
         settle(group);
-    if (take(mark, true))
+    if (take(mark, isLegal, false))
       return true;
   }
   return false;
 }
 
-/// Fewer bytes for one family, more for another, fewer for both together; or as
-/// many, if the first one is earlier.
+/// Fewer bytes for one family, more for another; if all else is equal, the
+/// first one has to be the earlier one.
 bool TieSettler::exchange(const Family &less, const Family &more,
                           bool isEarlier) {
   int64_t lessBefore = getBytes(less), moreBefore = getBytes(more);
-  for (const Choice &a : less.choices) {
-    if (a.bytes >= lessBefore)
-      return false;
+  for (const Choice &a : less.choices)
     for (const Choice &b : more.choices) {
       int64_t gain = lessBefore - a.bytes - (b.bytes - moreBefore);
-      if (b.bytes <= moreBefore || gain < 0 || (gain == 0 && !isEarlier))
+      if (a.bytes >= lessBefore || b.bytes <= moreBefore || gain < 0)
         continue;
       if (!mayGoOn())
         return false;
       PlanEditor::Mark mark = editor.mark();
       bool isLegal = set(less, a) && set(more, b);
-      if (take(mark, isLegal))
+      if (take(mark, isLegal, isEarlier && gain == 0))
         return true;
     }
-  }
   return false;
 }
 
@@ -328,14 +357,15 @@ bool TieSettler::run() {
 // For callers
 //===----------------------------------------------------------------------===//
 
-int64_t tandem::search::getResidentBytes(const SearchProblem &problem,
-                                         const Plan &plan) {
+int64_t
+tandem::search::getResidentBytes(const SearchProblem &problem,
+                                 const std::vector<unsigned> &signatures) {
   int64_t bytes = 0;
   for (unsigned op = 0; op < problem.operators.size(); ++op)
     if (problem.operators[op].kind == Operator::Kind::Resident)
       bytes += problem.getBytes(
           problem.operators[op].results.front(),
-          problem.getSignatures(op)[plan.signatures[op]].results.front());
+          problem.getSignatures(op)[signatures[op]].results.front());
   return bytes;
 }
 

@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Where links are fast, or what waits is hidden, many plans cost the same to
-// the last digit. Of these the one is returned whose parameters and states hold
-// the fewest bytes, as by `hidup`; of several such ones that which splits the
-// earlier parameters (docs/rationale/search.md, *Ties*).
+// the last digit. Of these the one is returned that has the fewest collectives;
+// of several such ones that with the smallest peak, then that whose parameters
+// and states hold the fewest bytes, then one that splits earlier parameters
+// (docs/rationale/search.md, *Ties*).
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +22,17 @@
 namespace tandem::search {
 
 /// Makes another plan of `plan`, a legal one, that costs no more but for
-/// rounding (10^-12 of it) and holds fewer bytes all the time; with what is
-/// derived, and claimed. Changes the forms of one or two parameters at a time,
-/// with their states and updates; so the result need not be the plan that holds
-/// least of all. Stops after a fixed amount of work, or when `proceeds` says
-/// so.
+/// rounding (10^-12 of it) and is no later in that order; with what is derived,
+/// and claimed. Changes the forms of one or two
+/// parameters at a time, with their states and updates; so it need not be the
+/// first of all equal plans. Stops after a fixed amount of work, or when
+/// `proceeds` says so.
 void settleTies(const cost::SearchProblem &problem, cost::Plan &plan,
                 const std::function<bool()> &proceeds);
 
 /// Bytes of parameters and states in the layouts that they are stored in.
 int64_t getResidentBytes(const cost::SearchProblem &problem,
-                         const cost::Plan &plan);
+                         const std::vector<unsigned> &signatures);
 
 } // namespace tandem::search
 
