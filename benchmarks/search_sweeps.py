@@ -14,7 +14,6 @@ devices, figure 12 on two machines.
 """
 
 import argparse
-import itertools
 import json
 import pathlib
 import random
