@@ -376,12 +376,13 @@ bool IlpSearch::searchWithoutLimit(const IlpStages &stages) {
   for (unsigned round = 0; round < kMaxRounds; ++round) {
     IlpSolution solution = program.solve(solver);
     bool isOpen = takeSolution(forms, solution);
+    bool isInfeasible = solution.status == IlpSolution::Status::Infeasible;
+    // All plans that are left are dearer.
+    if (isInfeasible && result.plan)
+      bound = result.plan->cost;
     if (addsUp && round == 0)
       boundOfAll = bound;
-    if (solution.status == IlpSolution::Status::Infeasible &&
-        (round > 0 || isNarrowed)) {
-      bound = result.plan->cost;
-    } else if (solution.status == IlpSolution::Status::Infeasible) {
+    if (isInfeasible && !result.plan) {
       result.isInfeasible = addsUp;
       result.error = "no choice of signatures is legal";
       if (!addsUp)

@@ -22,11 +22,14 @@ IlpNetwork::IlpNetwork(IlpForms &forms, IntegerProgram &program,
     return;
   for (unsigned p = 0; p < tensor.produced.size(); ++p)
     add(nodes[0][states.getFirst(p)].flow, tensor.produced[p].chosen);
-  for (unsigned use = 0; use < tensor.uses.size() && !forms.isCut; ++use)
-    if (use + 1 == tensor.uses.size() && canUseArcs())
-      addLastUse();
-    else
-      addUse(use);
+  hasArcs = canUseArcs();
+  firstOfLast = hasArcs ? tensor.uses.size() - 1 : getFirstOfLast();
+  for (unsigned use = 0; use < firstOfLast && !forms.isCut; ++use)
+    addUse(use);
+  if (!forms.isCut && hasArcs)
+    addArcs();
+  else if (!forms.isCut && firstOfLast < tensor.uses.size())
+    addLastUses();
 }
 
 void IlpNetwork::addChange(unsigned use, const Layout &from, const Layout &to,
@@ -116,6 +119,153 @@ void IlpNetwork::addUse(unsigned use) {
 }
 
 //===----------------------------------------------------------------------===//
+// The last uses
+//===----------------------------------------------------------------------===//
+
+/// The first of the uses behind which all are in its stage and pass; the number
+/// of uses, if they may want a sum over time.
+unsigned IlpNetwork::getFirstOfLast() const {
+  const IlpUse &last = tensor.uses.back();
+  for (const IlpLayout &produced : tensor.produced)
+    for (const IlpLayout &wanted : last.wanted)
+      if (forms.isSum(produced.layout, wanted.layout, last.pass))
+        return tensor.uses.size();
+  unsigned first = tensor.uses.size() - 1;
+  while (first > 0 && tensor.uses[first - 1].stage == last.stage &&
+         tensor.uses[first - 1].pass == last.pass)
+    --first;
+  return first;
+}
+
+std::vector<IlpNetwork::Source>
+IlpNetwork::getSources(const IlpState &state) const {
+  std::vector<Source> sources;
+  bool isMade = tensor.stage >= int(tensor.uses.back().stage);
+  if (state.produced >= 0)
+    sources.push_back({states.getProduced(state.produced), true, isMade});
+  for (const IlpMember &copy : state.copies)
+    sources.push_back({copy.node, false, copy.isFresh});
+  return sources;
+}
+
+void IlpNetwork::addSupply(LastUse &last) {
+  std::map<Source, bool> hasChoice;
+  for (const auto &[state, node] : nodes[firstOfLast]) {
+    std::vector<Source> sources = getSources(state);
+    Expr rest = node.flow;
+    // Nothing that is left leads on.
+    if (sources.empty()) {
+      program.addRow(rest, 0, 0);
+      continue;
+    }
+    for (size_t i = 0; i + 1 < sources.size(); ++i) {
+      Expr column{{program.addContinuous(0, 1), 1}};
+      add(last.supply[sources[i]], column);
+      add(rest, column, -1);
+    }
+    if (sources.size() > 1)
+      program.addRow(rest, 0, kInfinity);
+    add(last.supply[sources.back()], rest);
+    for (const Source &source : sources)
+      hasChoice[source] |= sources.size() > 1;
+  }
+  for (const auto &[source, isChoice] : hasChoice)
+    if (isChoice) {
+      int column = program.addBinary();
+      decisions.push_back(column);
+      last.decisions[source] = column;
+      Expr row = last.supply[source];
+      add(row, {{column, 1}}, -1);
+      program.addRow(row, 0, 0);
+    }
+}
+
+/// Which ways some state takes, by source.
+std::map<IlpNetwork::Pair, IlpWay> IlpNetwork::getPairs(unsigned use) const {
+  std::map<Pair, IlpWay> pairs;
+  for (const auto &[state, node] : nodes[firstOfLast])
+    for (unsigned w = 0; w < tensor.uses[use].wanted.size(); ++w) {
+      unsigned to = states.getWanted(use, w);
+      for (const IlpWay &way : states.getWays(state, use, w))
+        for (const Source &source : getSources(state))
+          if (source.node == (way.from < 0 ? to : unsigned(way.from)))
+            pairs.try_emplace({source, w, way.waits}, way);
+    }
+  return pairs;
+}
+
+/// `shared`: what is made for several uses, by what is wanted.
+void IlpNetwork::addLast(unsigned use, LastUse &last,
+                         std::map<Pair, std::pair<Expr, unsigned>> &shared) {
+  addSupply(last);
+  const IlpUse &info = tensor.uses[use];
+  std::vector<Expr> wanted(info.wanted.size());
+  std::map<Source, Expr> out;
+  Expr waiting;
+  for (const auto &[pair, way] : getPairs(use)) {
+    auto [source, w, waits] = pair;
+    Expr column{{program.addContinuous(0, 1), 1}};
+    add(out[source], column);
+    add(wanted[w], column);
+    if (waits)
+      add(waiting, column);
+    if (!way.change)
+      continue;
+    auto &[made, count] = shared[{source, states.getWanted(use, w), waits}];
+    bool isFirst = made.empty();
+    if (isFirst)
+      made = {{program.addContinuous(0, 1), 1}};
+    program.addLess(column, made);
+    if (isFirst)
+      addChange(use, states.nodes[way.from], info.wanted[w].layout,
+                use + 1 == tensor.uses.size() ? int(w) : -1, waits, *way.change,
+                made);
+  }
+  for (const auto &[source, supply] : last.supply) {
+    Expr row = out[source];
+    add(row, supply, -1);
+    program.addRow(row, 0, 0);
+  }
+  for (size_t w = 0; w < wanted.size(); ++w) {
+    add(wanted[w], info.wanted[w].chosen, -1);
+    program.addRow(wanted[w], 0, 0);
+  }
+  if (waiting.empty())
+    return;
+  last.waits = program.addBinary();
+  decisions.push_back(last.waits);
+  add(waiting, {{last.waits, 1}}, -1);
+  program.addRow(waiting, 0, 0);
+}
+
+void IlpNetwork::addLastUses() {
+  std::map<Pair, std::pair<Expr, unsigned>> shared;
+  for (unsigned use = firstOfLast; use < tensor.uses.size(); ++use)
+    addLast(use, lastUses.emplace_back(), shared);
+}
+
+IlpWay IlpNetwork::getLastTaken(const std::vector<IlpWay> &ways, unsigned use,
+                                unsigned wanted,
+                                const IlpSolution &solution) const {
+  const LastUse &last = lastUses[use - firstOfLast];
+  bool waits = last.waits >= 0 && solution.values[last.waits] > 0.5;
+  IlpWay taken;
+  double most = -1;
+  for (const IlpWay &way : ways) {
+    double value = 0;
+    unsigned node = way.from < 0 ? states.getWanted(use, wanted) : way.from;
+    for (const auto &[source, supply] : last.supply)
+      if (source.node == node)
+        value += solution.get(supply);
+    if ((way.from < 0 || way.waits == waits) && value > most) {
+      most = value;
+      taken = way;
+    }
+  }
+  return taken;
+}
+
+//===----------------------------------------------------------------------===//
 // The last use, over arcs
 //===----------------------------------------------------------------------===//
 
@@ -159,8 +309,7 @@ void IlpNetwork::addFlow(const LayoutGraph &graph,
 }
 
 /// Whatever flows from a gradient waits; from copies nothing does.
-void IlpNetwork::addLastUse() {
-  hasArcs = true;
+void IlpNetwork::addArcs() {
   const IlpUse &use = tensor.uses.back();
   LayoutGraph graph(table, index, forms.problem.getNumStrands(), states.nodes);
   size_t size = graph.nodes.size();
@@ -264,6 +413,10 @@ IlpWay IlpNetwork::getTaken(unsigned use, const IlpState &state,
     bool waits = solution.get(lastWaits) > 0.5;
     return findWay(ways, [&](const IlpWay &way) { return way.waits == waits; });
   }
+  if (use >= firstOfLast)
+    return ways.empty() || ways.front().from < 0
+               ? IlpWay()
+               : getLastTaken(ways, use, wanted, solution);
   auto found = nodes[use].find(state);
   if (found == nodes[use].end())
     return ways.empty() ? IlpWay() : ways.front();
@@ -349,7 +502,16 @@ void IlpNetwork::follow(const Plan &plan, const CostReport &report,
                  way.waits == change->waits &&
                  states.nodes[way.from] == change->from;
         });
-    if (auto found = nodes[use].find(state); found != nodes[use].end())
+    if (use >= firstOfLast && !hasArcs) {
+      const LastUse &last = lastUses[use - firstOfLast];
+      unsigned node = taken.from < 0 ? states.getWanted(use, wanted[use])
+                                     : unsigned(taken.from);
+      for (const auto &[source, column] : last.decisions)
+        if (source.node == node)
+          chosen.push_back(column);
+      if (taken.waits)
+        chosen.push_back(last.waits);
+    } else if (auto found = nodes[use].find(state); found != nodes[use].end())
       for (const Way &way : found->second.ways)
         if (way.wanted == wanted[use] && way.way.from == taken.from &&
             way.way.waits == taken.waits && way.decision >= 0)

@@ -15,9 +15,12 @@
 // between several ways, which is binary: to wait or not, and between sources of
 // which each is better in some respect.
 //
-// Where only the sum of a change's seconds matters, the last use leads to no
-// state: there the unit flows from a layout that exists over the arcs of
-// `LayoutGraph` to the one that is wanted, with few columns per layout.
+// The last uses, in one stage, lead to no state: there the unit of each flows
+// from a state to one of its layouts, and from there to what is wanted,
+// whatever the state, with a column per pair of layouts instead of one per
+// state and layout. A copy that several of them want is made once. Where only
+// the sum of a change's seconds matters and there is one such use, it flows
+// over the arcs of `LayoutGraph` instead, with even fewer columns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,12 +64,38 @@ private:
     std::vector<Way> ways;
   };
   using Nodes = std::map<IlpState, Node>;
+  /// A layout that exists before the last uses.
+  struct Source {
+    unsigned node;
+    /// The producer's; and whether it can only be taken as it is.
+    bool isBase, isFixed;
+    auto operator<=>(const Source &) const = default;
+  };
+  /// One of the last uses.
+  struct LastUse {
+    /// 1 if the source is taken.
+    std::map<Source, Expr> supply;
+    /// By source, where a state has several.
+    std::map<Source, int> decisions;
+    int waits = -1;
+  };
+  /// From where to where, and whether it waits.
+  using Pair = std::tuple<Source, unsigned, bool>;
 
   void addUse(unsigned use);
   void addWays(unsigned use, const IlpState &state, Node &node,
                std::vector<Expr> &wanted, Expr &waiting);
+  std::vector<Source> getSources(const IlpState &state) const;
+  unsigned getFirstOfLast() const;
+  void addLastUses();
+  void addSupply(LastUse &last);
+  std::map<Pair, IlpWay> getPairs(unsigned use) const;
+  void addLast(unsigned use, LastUse &last,
+               std::map<Pair, std::pair<Expr, unsigned>> &shared);
+  IlpWay getLastTaken(const std::vector<IlpWay> &ways, unsigned use,
+                      unsigned wanted, const IlpSolution &solution) const;
   bool canUseArcs() const;
-  void addLastUse();
+  void addArcs();
   void addFlow(const LayoutGraph &graph, const std::vector<Expr> &supply,
                const std::vector<Expr> &demand, bool waits);
   void addChange(unsigned use, const cost::Layout &from, const cost::Layout &to,
@@ -89,6 +118,9 @@ private:
   /// Before each use.
   std::vector<Nodes> nodes;
   std::vector<int> decisions;
+  /// From this use on they are in `lastUses`.
+  unsigned firstOfLast = 0;
+  std::vector<LastUse> lastUses;
   /// The last use is in `arcs`; its copy waits if this is 1.
   bool hasArcs = false;
   Expr lastWaits;

@@ -222,7 +222,7 @@ IlpWork::Parts IlpWork::divide(const IlpChange &change) {
     program.addLess(parts.split, change.made);
     add(parts.alone, parts.split, -1);
   }
-  if (change.use >= 0) {
+  if (change.wanted >= 0) {
     Parts &all = partsOfUses[{static_cast<int>(change.copy.tensor), change.use,
                               change.wanted}];
     add(all.split, parts.split);
@@ -255,7 +255,7 @@ void IlpWork::addChange(const IlpChange &change) {
   Parts parts = divide(change);
   // One of a use's ways is taken; of shared copies each may be made.
   std::pair<int, int> key{2 + change.use, static_cast<int>(change.copy.tensor)};
-  if (change.use < 0)
+  if (change.wanted < 0)
     key = {-1, static_cast<int>(&change - forms.changes.data())};
   auto take = [&](IlpSum &split, IlpSum &alone, double seconds) {
     split.add(key, parts.split, seconds * scale);
