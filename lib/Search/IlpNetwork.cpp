@@ -490,6 +490,7 @@ void IlpNetwork::follow(const Plan &plan, const CostReport &report,
     wanted.push_back(
         find(use.wanted, getSignature(use.op).operands[use.operand]));
   std::vector<int> chosen;
+  std::map<unsigned, IlpWay> made;
   walk(produced, wanted, [&](unsigned use, const IlpState &state) {
     const Layout &layout = tensor.uses[use].wanted[wanted[use]].layout;
     Copy copy{index, layout, tensor.uses[use].pass};
@@ -503,13 +504,14 @@ void IlpNetwork::follow(const Plan &plan, const CostReport &report,
                  states.nodes[way.from] == change->from;
         });
     if (use >= firstOfLast && !hasArcs) {
+      // What one of them has made the others take from the same source.
+      unsigned to = states.getWanted(use, wanted[use]);
+      const IlpWay &way = made.try_emplace(to, taken).first->second;
       const LastUse &last = lastUses[use - firstOfLast];
-      unsigned node = taken.from < 0 ? states.getWanted(use, wanted[use])
-                                     : unsigned(taken.from);
       for (const auto &[source, column] : last.decisions)
-        if (source.node == node)
+        if (source.node == (way.from < 0 ? to : unsigned(way.from)))
           chosen.push_back(column);
-      if (taken.waits)
+      if (way.waits)
         chosen.push_back(last.waits);
     } else if (auto found = nodes[use].find(state); found != nodes[use].end())
       for (const Way &way : found->second.ways)
