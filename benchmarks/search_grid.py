@@ -64,7 +64,9 @@ def write_cluster(name, devices, folder):
     pattern = r"\{count: (\d+), devices: \{(\w+): \d+\}\}"
     match = re.search(pattern, text)
     if not match:
-        fail(f"examples/clusters/{name}.yaml: found no entry like {{count: 2, devices: {{V100: 4}}}}")
+        fail(
+            f"examples/clusters/{name}.yaml: found no entry like {{count: 2, devices: {{V100: 4}}}}"
+        )
     nodes = min(2, int(match[1]))
     path = folder / f"{name}-{devices}.yaml"
     entry = f"{{count: {nodes}, devices: {{{match[2]}: {devices // nodes}}}}}"
