@@ -27,6 +27,10 @@ static constexpr const char *kPresets[] = {
 
 /// Not a search: takes the cheapest preset.
 static constexpr llvm::StringLiteral kPresetSearch = "presets";
+/// Larger problems are not searched in one strand as well, so that presets in
+/// one strand are of little use there, and costing them takes time.
+static constexpr size_t kMaxInOneStrand = 600;
+
 /// Searches a problem of its own.
 static constexpr llvm::StringLiteral kHidup = "hidup";
 
@@ -229,7 +233,8 @@ search::SearchResult Planner::search() {
   if (settings.usesPresets)
     llvm::append_range(starts, getPresets());
   // Plans that are no worse than with one microbatch, and than of `hidup`.
-  if (settings.usesPresets && graph.mesh.getNumStrands() > 1)
+  if (settings.usesPresets && graph.mesh.getNumStrands() > 1 &&
+      extraction->problem.operators.size() <= kMaxInOneStrand)
     llvm::append_range(starts, getPresets(/*isInOneStrand=*/true));
   if (settings.usesPresets && settings.algorithm == "tandem")
     if (std::optional<cost::Plan> hidup = getHidup())
