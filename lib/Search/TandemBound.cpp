@@ -122,22 +122,28 @@ double Driver::getSlow() const {
 }
 
 /// Raises the folded bound until that becomes slow; returns it.
-double Driver::ascendFolded(const Weights &weights, unsigned maxSweeps) {
+double Driver::ascend(Relaxation &relaxation, const Weights &weights,
+                      uint64_t maxWork, unsigned maxSweeps) {
   graph.setWeights(weights);
-  folded.reset();
-  uint64_t budget = maxSweeps == kPriceSweeps ? kPriceWork : kFoldedWork;
-  unsigned sweeps = getNumSweeps(budget, folded, 6, maxSweeps);
+  relaxation.reset();
+  unsigned sweeps = getNumSweeps(maxWork, relaxation, 6, maxSweeps);
   double value = -kInfinity;
   for (unsigned i = 0; i < sweeps; ++i) {
-    folded.sweep();
+    relaxation.sweep();
     if (i % 8 != 7)
       continue;
-    double now = folded.getBound();
+    double now = relaxation.getBound();
     if (now - value < getSlow() * std::abs(now) || !proceeds(0.7))
       return std::max(now, value);
     value = now;
   }
-  return folded.getBound();
+  return relaxation.getBound();
+}
+
+/// What weights are compared by: of large problems the one that is folded most,
+/// which takes a third of the time and says the same.
+Relaxation &Driver::getProbe() {
+  return problem.operators.size() > kManyOperators ? coarse : folded;
 }
 
 /// Raises the bound of the whole problem from where the folded one is.
@@ -193,10 +199,13 @@ double Driver::getLeastComputation() const {
 double Driver::findMemoryPrice() {
   double limit = static_cast<double>(problem.memoryLimit);
   Weights weights = getWeights(1, 1);
-  double bestPrice = 0, best = ascendFolded(weights, kPriceSweeps);
+  auto getValue = [&] {
+    return ascend(getProbe(), weights, kPriceWork, kPriceSweeps);
+  };
+  double bestPrice = 0, best = getValue();
   auto tryPrice = [&](double price) {
     weights.memory = price;
-    double value = ascendFolded(weights, kPriceSweeps) - price * limit;
+    double value = getValue() - price * limit;
     if (value <= best)
       return false;
     best = value;
@@ -204,7 +213,10 @@ double Driver::findMemoryPrice() {
     return true;
   };
   double price = memoryPrice, factor = 4;
-  for (unsigned i = 0; i < kMemoryRounds && !isStopped; ++i) {
+  // In large problems the search for plans has tried those around it.
+  unsigned rounds =
+      problem.operators.size() > kManyOperators ? 1 : kMemoryRounds;
+  for (unsigned i = 0; i < rounds && !isStopped; ++i) {
     bool isHigher = tryPrice(price);
     if (!isHigher && i == 1) {
       // The first step went the wrong way.
@@ -234,7 +246,7 @@ void Driver::raiseByPrices(Weights weights) {
     for (double step = factor; !isStopped && !isClosed(); step *= factor) {
       double before = lowerBound;
       weights.memory = step * price;
-      ascendFolded(weights, kMaxSweeps);
+      ascend(folded, weights, kFoldedWork, kMaxSweeps);
       bound(weights);
       if (lowerBound <= before)
         break;
@@ -251,11 +263,14 @@ void Driver::raiseBound() {
   for (unsigned i = 0; i < kMaxBounds && !isClosed() && !isStopped; ++i) {
     weights.memory = price;
     double before = lowerBound;
-    double held = price * static_cast<double>(problem.memoryLimit);
-    double value = ascendFolded(weights, kMaxSweeps) - held;
+    double value = isLarge
+                       ? ascend(coarse, weights, kPriceWork, kPriceSweeps) -
+                             price * static_cast<double>(problem.memoryLimit)
+                       : 0;
     if (isLarge && i > 0 && value < best * (1 + kSlow))
       return;
     best = std::max(best, value);
+    ascend(folded, weights, kFoldedWork, kMaxSweeps);
     bound(weights);
     if (facts.numStrands == 1 && options.gap > 0 && price > 0)
       raiseByPrices(weights);

@@ -16,14 +16,10 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// A plan within this share of the bound is optimal.
-constexpr double kTolerance = 1e-9;
 /// Layers that are further from the ends than this many tensors are alike.
-constexpr unsigned kFoldDistance = 4;
+constexpr unsigned kFoldDistance = 4, kCoarseDistance = 1;
 /// Numbers that the sweeps of one search for forms may look at.
 constexpr uint64_t kFormWork = 100'000'000;
-/// Prices of memory that are tried for each guide.
-constexpr unsigned kMemoryRounds = 5;
 /// Problems of more operators are large.
 constexpr unsigned kManyOperators = 2000;
 /// Problems of up to this many operators are searched exactly; and if costs add
@@ -41,7 +37,8 @@ Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
     : problem(problem), options(options),
       start(std::chrono::steady_clock::now()), facts(problem), table(problem),
       graph(facts, table), repeats(findRepeats(graph, kFoldDistance)),
-      folded(graph, repeats), pool(facts, table),
+      folded(graph, repeats),
+      coarse(graph, findRepeats(graph, kCoarseDistance)), pool(facts, table),
       improver(graph, table, repeats), regions(facts) {}
 
 /// False if time is up or the user has enough.
@@ -156,34 +153,6 @@ double Driver::searchForms(const Weights &weights) {
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
-
-/// Bytes get a price: the lowest one whose plan fits. Not where the best plan
-/// of all that were tried fits anyway.
-void Driver::fitMemory() {
-  if (problem.memoryLimit == std::numeric_limits<int64_t>::max() ||
-      (pool.best && pool.leastSeconds >= pool.seconds * (1 - kTolerance)))
-    return;
-  double scale = 0;
-  for (const PlanTotals &totals : pool.totals)
-    scale = std::max(scale, totals.getSum());
-  double unit = (scale + 1e-6) / static_cast<double>(problem.memoryLimit + 1);
-  std::vector<Weights> guides = getGuides();
-  // With one strand there are no more than two that differ.
-  size_t numGuides = facts.numStrands == 1 ? 3 : 4;
-  for (size_t i = 1; i < std::min(guides.size(), numGuides); ++i) {
-    // Between a price that is too low and one that is not.
-    double low = 1e-3, high = kInfinity, factor = 0.03;
-    for (unsigned round = 0; round < kMemoryRounds; ++round) {
-      if (pool.best && !proceeds(0.4))
-        return;
-      Weights weights = guides[i];
-      weights.memory = factor * unit;
-      (searchForms(weights) < kInfinity ? high : low) = factor;
-      memoryPrice = (high < kInfinity ? high : low) * unit;
-      factor = high < kInfinity ? std::sqrt(low * high) : 10 * factor;
-    }
-  }
-}
 
 /// Every plan holds what is resident, and what the backward pass needs of the
 /// forward pass when it begins.

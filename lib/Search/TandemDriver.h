@@ -28,6 +28,16 @@ namespace tandem::search {
 /// too.
 constexpr unsigned kMaxUntimed = 600;
 
+/// A plan within this share of the bound is optimal.
+constexpr double kTolerance = 1e-9;
+
+/// What a price of bytes leads to.
+struct PriceTrial {
+  double price = 0; // s/B
+  /// Of the folded problem, and of the plan; infinity if it is too large.
+  double bound = 0, seconds = 0;
+};
+
 class Driver {
 public:
   Driver(const cost::SearchProblem &problem, const SearchOptions &options);
@@ -48,10 +58,16 @@ private:
   double getLeastComputation() const;
   void raiseBound();
   void raiseByPrices(Weights weights);
-  double ascendFolded(const Weights &weights, unsigned maxSweeps);
+  double ascend(Relaxation &relaxation, const Weights &weights,
+                uint64_t maxWork, unsigned maxSweeps);
+  Relaxation &getProbe();
   double findMemoryPrice();
   double getSlow() const;
   void bound(const Weights &weights);
+  //--- TandemMemory.cpp
+  void tryPrice(Weights weights, double price);
+  void searchPrices(double unit);
+  void searchGuidePrices(Weights weights, double unit, unsigned rounds);
   void fitMemory();
   //--- TandemMoves.cpp
   uint64_t getSmallWork(uint64_t share) const;
@@ -88,7 +104,9 @@ private:
   cost::ChangeTable table;
   FactorGraph graph;
   std::vector<unsigned> repeats;
-  Relaxation folded;
+  /// Folded where surroundings are alike within several tensors, and within
+  /// one.
+  Relaxation folded, coarse;
   PlanPool pool;
   PlanImprover improver;
   StrandRegions regions;
@@ -97,6 +115,8 @@ private:
   double lowerBound = 0;
   /// Seconds per byte under which plans fit; 0 where memory is no matter.
   double memoryPrice = 0;
+  /// The lowest price first.
+  std::vector<PriceTrial> trials;
   uint64_t numLabels = 0;
   bool isStopped = false, isProven = false;
 };

@@ -8,6 +8,7 @@
 #include "TandemPool.h"
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -19,6 +20,10 @@ constexpr unsigned kQuickFront = 8, kCarefulFront = 256;
 /// Pairs of divisions that are compared, for the plan that is returned and for
 /// starts.
 constexpr double kCarefulWork = 2e7, kStartWork = 2e6;
+/// How often the number of copies between none and all is halved.
+constexpr unsigned kFitRounds = 8, kLargeFitRounds = 5;
+/// Problems of more operators are large.
+constexpr size_t kManyOperators = 2000;
 /// Operators times plans that differ in one cut from the best one.
 constexpr uint64_t kCutWork = 2'000'000;
 
@@ -100,29 +105,57 @@ double PlanPool::divide(Plan &plan, unsigned maxFront) {
   return take(plan);
 }
 
-/// Drops the kept copies that hold the most memory.
-bool PlanPool::dropKept(Plan &plan, size_t count) {
-  if (plan.kept.empty())
-    return false;
-  std::vector<std::pair<int64_t, Copy>> bySize;
-  for (const Copy &copy : plan.kept)
-    bySize.emplace_back(facts.problem.getBytes(copy.tensor, copy.layout), copy);
-  std::sort(bySize.begin(), bySize.end());
-  bySize.resize(bySize.size() - std::min(bySize.size(), count));
-  plan.kept.clear();
-  for (const auto &entry : bySize)
-    plan.kept.push_back(entry.second);
-  std::sort(plan.kept.begin(), plan.kept.end());
-  return true;
+/// The kept copies, first those that take the most seconds per byte to be made
+/// again.
+std::vector<Copy> PlanPool::rankKept(const Plan &plan) {
+  std::vector<std::tuple<double, int64_t, Copy>> ranked;
+  for (const Copy &copy : plan.kept) {
+    const TensorFacts &info = facts.tensors[copy.tensor];
+    const Layout &produced =
+        facts.problem
+            .getSignatures(info.producer)[plan.signatures[info.producer]]
+            .results[info.result];
+    const ChangeCost &change =
+        table.getCost(copy.tensor, produced, copy.layout);
+    int64_t bytes = facts.problem.getBytes(copy.tensor, copy.layout);
+    double seconds =
+        change.isPossible ? change.getTotal(facts.numStrands) : kInfinity;
+    ranked.emplace_back(-seconds / static_cast<double>(bytes + 1), -bytes,
+                        copy);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<Copy> kept;
+  for (const auto &entry : ranked)
+    kept.push_back(std::get<Copy>(entry));
+  return kept;
 }
 
-/// Keeps as few copies as the limit asks for.
+/// Keeps as many copies as the limit lets, those first that save the most.
 double PlanPool::fit(Plan &plan) {
-  double seconds = divide(plan, kQuickFront);
-  size_t count = 1 + plan.kept.size() / 8;
-  while (seconds == kInfinity && dropKept(plan, count))
-    seconds = divide(plan, kQuickFront);
-  return seconds;
+  double least = divide(plan, kQuickFront);
+  if (least < kInfinity || plan.kept.empty())
+    return least;
+  std::vector<Copy> ranked = rankKept(plan);
+  auto keep = [&](size_t count) {
+    plan.kept.assign(ranked.begin(), ranked.begin() + count);
+    std::sort(plan.kept.begin(), plan.kept.end());
+    double seconds = divide(plan, kQuickFront);
+    least = std::min(least, seconds);
+    return seconds < kInfinity;
+  };
+  size_t low = 0, high = ranked.size();
+  unsigned rounds = isLarge() ? kLargeFitRounds : kFitRounds;
+  if (!keep(0))
+    return least;
+  for (unsigned round = 0; round < rounds && high - low > 1; ++round) {
+    size_t middle = low + (high - low) / 2;
+    (keep(middle) ? low : high) = middle;
+  }
+  return least;
+}
+
+bool PlanPool::isLarge() const {
+  return facts.problem.operators.size() > kManyOperators;
 }
 
 double PlanPool::offer(const std::vector<unsigned> &signatures) {
@@ -137,6 +170,9 @@ double PlanPool::offer(const std::vector<unsigned> &signatures) {
     if (waits && plan.waiting.empty())
       continue;
     least = std::min(least, fit(plan));
+    // What waits takes less time, but may hold more memory.
+    if (least < kInfinity && isLarge())
+      break;
   }
   return least;
 }

@@ -79,8 +79,9 @@ public:
   void addTotals(const cost::Plan &plan, const cost::CostReport &report);
   double divide(cost::Plan &plan, unsigned maxFront);
   unsigned getFront(double work) const;
+  bool isLarge() const;
   double fit(cost::Plan &plan);
-  bool dropKept(cost::Plan &plan, size_t count);
+  std::vector<cost::Copy> rankKept(const cost::Plan &plan);
   bool tryCuts(std::vector<unsigned> ends);
   bool improveCuts(const std::function<bool()> &proceeds);
 
