@@ -13,6 +13,7 @@
 
 #include "TandemDriver.h"
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 using namespace tandem::cost;
@@ -31,6 +32,9 @@ constexpr unsigned kManyOperators = 2000;
 constexpr unsigned kMemoryRounds = 5, kPriceSweeps = 16;
 /// Sweeps of the folded problem, and then of the whole one, for a bound.
 constexpr unsigned kMaxSweeps = 80, kMaxWholeSweeps = 24;
+/// More of them if they take little.
+constexpr uint64_t kQuickWork = 100'000'000;
+constexpr unsigned kMaxQuickSweeps = 400;
 /// Weights that are tried for the bound.
 constexpr unsigned kMaxBounds = 5;
 //===----------------------------------------------------------------------===//
@@ -61,11 +65,12 @@ Weights Driver::getWeights(double first, double second) const {
     // Every slot is serial; only what waits is hidden, beside no more
     // computation than makes room for it.
     weights.once = weights.split = weights.sums = getComputation(second);
+    weights.alone = 1;
     weights.collectiveOnce = weights.collectiveSplit = share;
     weights.waiting = share * getCollective(second);
     return weights;
   }
-  weights.once = getComputation(second);
+  weights.once = weights.alone = getComputation(second);
   weights.sums = getComputation(first);
   weights.split = (getComputation(first) + getComputation(second) +
                    (k - 2) * getComputation(other)) /
@@ -84,7 +89,8 @@ Weights Driver::getWeights(double first, double second) const {
 }
 
 static double getPrice(const Weights &weights, const PlanTotals &totals) {
-  return weights.once * totals.once + weights.split * totals.split +
+  return weights.once * totals.once + weights.alone * totals.alone +
+         weights.split * totals.split +
          weights.collectiveOnce * totals.collectiveOnce +
          weights.collectiveSplit * totals.collectiveSplit +
          weights.joined * totals.joined + weights.waiting * totals.waiting;
@@ -116,9 +122,17 @@ Weights Driver::getBestWeights() const {
 // Bound
 //===----------------------------------------------------------------------===//
 
+bool Driver::isLarge() const {
+  return problem.operators.size() > kManyOperators;
+}
+
 /// Small problems can afford slow sweeps.
-double Driver::getSlow() const {
-  return problem.operators.size() > kManyOperators ? kSlow : 1e-6;
+double Driver::getSlow() const { return isLarge() ? kSlow : 1e-6; }
+
+static std::vector<unsigned> getUnfolded(const FactorGraph &graph) {
+  std::vector<unsigned> own(graph.variables.size());
+  std::iota(own.begin(), own.end(), 0);
+  return own;
 }
 
 /// Raises the folded bound until that becomes slow; returns it.
@@ -142,8 +156,30 @@ double Driver::ascend(Relaxation &relaxation, const Weights &weights,
 
 /// What weights are compared by: of large problems the one that is folded most,
 /// which takes a third of the time and says the same.
-Relaxation &Driver::getProbe() {
-  return problem.operators.size() > kManyOperators ? coarse : folded;
+Relaxation &Driver::getProbe() { return isLarge() ? coarse : folded; }
+
+/// The highest bound of some sweeps of the whole problem. Looks at nothing that
+/// changes meanwhile but at whether the search was stopped.
+double Driver::getWholeBound(const FactorGraph &priced, Relaxation &whole,
+                             const BoundGoal &goal) const {
+  // Who names a gap is ready to wait for it.
+  double slow = options.gap > 0 ? 1e-5 : 0.5 * getSlow();
+  unsigned sweeps =
+      std::max(getNumSweeps(kBoundWork, whole, 1, kMaxWholeSweeps),
+               getNumSweeps(kQuickWork, whole, 1, kMaxQuickSweeps));
+  if (options.gap > 0)
+    sweeps *= 8;
+  double best = -kInfinity, before = -kInfinity;
+  for (unsigned i = 0; i < sweeps && !isStopped && !isTimeUp(); ++i) {
+    whole.sweep();
+    double value = whole.getBound() - 1e-13 * priced.forbidden;
+    best = std::max(best, value - goal.held);
+    if (best >= goal.closed || value - before < slow * goal.values ||
+        goal.values - value < 1e-6 * goal.values)
+      break;
+    before = value;
+  }
+  return best;
 }
 
 /// Raises the bound of the whole problem from where the folded one is.
@@ -151,29 +187,43 @@ void Driver::bound(const Weights &weights) {
   std::vector<unsigned> values = folded.round();
   folded.descend(values, 4);
   pool.offer(getSignatures(values));
-  std::vector<unsigned> own(graph.variables.size());
-  std::iota(own.begin(), own.end(), 0);
-  Relaxation whole(graph, own);
-  whole.adopt(folded);
-  // No bound can be higher than the relaxed cost of some values.
-  double goal = whole.getCost(values), before = -kInfinity;
-  double held = weights.memory > 0
-                    ? weights.memory * static_cast<double>(problem.memoryLimit)
-                    : 0;
-  // Who names a gap is ready to wait for it.
-  double slow = options.gap > 0 ? 1e-5 : 0.5 * getSlow();
-  unsigned sweeps = getNumSweeps(kBoundWork, whole, 1, kMaxWholeSweeps);
-  if (options.gap > 0)
-    sweeps *= 8;
-  for (unsigned i = 0; i < sweeps; ++i) {
-    whole.sweep();
-    double value = whole.getBound() - 1e-13 * graph.forbidden;
-    lowerBound = std::max(lowerBound, value - held);
-    if (!proceeds(0.8) || isClosed() || value - before < slow * goal ||
-        goal - value < 1e-6 * goal)
-      return;
-    before = value;
+  BoundGoal goal;
+  goal.values = folded.getCost(values);
+  if (weights.memory > 0)
+    goal.held = weights.memory * static_cast<double>(problem.memoryLimit);
+  goal.closed =
+      pool.seconds / (1 + std::max(options.gap, kTolerance)) * (1 + 1e-12);
+  joinBound();
+  if (isLarge() && options.gap == 0) {
+    startBound(weights, goal);
+    return;
   }
+  Relaxation whole(graph, getUnfolded(graph));
+  whole.adopt(folded);
+  lowerBound = std::max(lowerBound, getWholeBound(graph, whole, goal));
+  proceeds(0.8);
+}
+
+/// Messages and prices are copied: this thread goes on with others.
+void Driver::startBound(const Weights &weights, const BoundGoal &goal) {
+  auto priced = std::make_unique<FactorGraph>(graph);
+  auto whole = std::make_unique<Relaxation>(*priced, getUnfolded(graph));
+  whole->adopt(folded);
+  rising =
+      std::async(std::launch::async, [this, goal, priced = std::move(priced),
+                                      whole = std::move(whole)] {
+        return getWholeBound(*priced, *whole, goal);
+      });
+}
+
+void Driver::joinBound() {
+  if (!rising.valid())
+    return;
+  // Ctrl-C is looked for by this thread.
+  while (rising.wait_for(std::chrono::milliseconds(50)) !=
+         std::future_status::ready)
+    proceeds(0.8);
+  lowerBound = std::max(lowerBound, rising.get());
 }
 
 /// Every second of computation lies in a slot that is no shorter: a bound for
@@ -214,8 +264,7 @@ double Driver::findMemoryPrice() {
   };
   double price = memoryPrice, factor = 4;
   // In large problems the search for plans has tried those around it.
-  unsigned rounds =
-      problem.operators.size() > kManyOperators ? 1 : kMemoryRounds;
+  unsigned rounds = isLarge() ? 1 : kMemoryRounds;
   for (unsigned i = 0; i < rounds && !isStopped; ++i) {
     bool isHigher = tryPrice(price);
     if (!isHigher && i == 1) {
@@ -258,16 +307,15 @@ void Driver::raiseByPrices(Weights weights) {
 void Driver::raiseBound() {
   Weights weights = getWeights(1, 1);
   double price = memoryPrice > 0 && !isClosed() ? findMemoryPrice() : 0;
-  bool isLarge = problem.operators.size() > kManyOperators;
   double best = -kInfinity;
   for (unsigned i = 0; i < kMaxBounds && !isClosed() && !isStopped; ++i) {
     weights.memory = price;
     double before = lowerBound;
-    double value = isLarge
+    double value = isLarge()
                        ? ascend(coarse, weights, kPriceWork, kPriceSweeps) -
                              price * static_cast<double>(problem.memoryLimit)
                        : 0;
-    if (isLarge && i > 0 && value < best * (1 + kSlow))
+    if (isLarge() && i > 0 && value < best * (1 + kSlow))
       return;
     best = std::max(best, value);
     ascend(folded, weights, kFoldedWork, kMaxSweeps);

@@ -41,11 +41,15 @@ Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
       coarse(graph, findRepeats(graph, kCoarseDistance)), pool(facts, table),
       improver(graph, table, repeats), regions(facts) {}
 
-/// False if time is up or the user has enough.
-bool Driver::proceeds(double done) {
+bool Driver::isTimeUp() const {
   std::chrono::duration<double> spent =
       std::chrono::steady_clock::now() - start;
-  if (options.timeLimit > 0 && spent.count() > options.timeLimit)
+  return options.timeLimit > 0 && spent.count() > options.timeLimit;
+}
+
+/// False if time is up or the user has enough.
+bool Driver::proceeds(double done) {
+  if (isTimeUp())
     isStopped = true;
   if (options.progress && !options.progress(done, pool.seconds, lowerBound))
     isStopped = true;
@@ -345,6 +349,7 @@ SearchResult Driver::run() {
   if (!isStopped && !isClosed()) {
     improve(getSmallWork(4));
   }
+  joinBound();
   if (untimed.plan && !isStopped && !isClosed())
     improveFrom(*untimed.plan, getSmallWork(8));
   if (!isStopped)

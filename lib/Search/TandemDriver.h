@@ -20,7 +20,9 @@
 #include "TandemRegions.h"
 #include "TandemRelaxation.h"
 #include "tandem/Search/Search.h"
+#include <atomic>
 #include <chrono>
+#include <future>
 
 namespace tandem::search {
 
@@ -38,6 +40,14 @@ struct PriceTrial {
   double bound = 0, seconds = 0;
 };
 
+/// Where the ascent of the whole problem's bound ends.
+struct BoundGoal {
+  /// The relaxed cost of some values: no bound is higher.
+  double values = 0;
+  /// What the price of memory takes off, and the bound that closes the gap, s.
+  double held = 0, closed = 0;
+};
+
 class Driver {
 public:
   Driver(const cost::SearchProblem &problem, const SearchOptions &options);
@@ -45,6 +55,7 @@ public:
   SearchResult run();
 
 private:
+  bool isTimeUp() const;
   bool proceeds(double done);
   bool isClosed() const;
   Weights getWeights(double first, double second) const;
@@ -62,8 +73,13 @@ private:
                 uint64_t maxWork, unsigned maxSweeps);
   Relaxation &getProbe();
   double findMemoryPrice();
+  bool isLarge() const;
   double getSlow() const;
   void bound(const Weights &weights);
+  double getWholeBound(const FactorGraph &priced, Relaxation &whole,
+                       const BoundGoal &goal) const;
+  void startBound(const Weights &weights, const BoundGoal &goal);
+  void joinBound();
   //--- TandemMemory.cpp
   void tryPrice(Weights weights, double price);
   void searchPrices(double unit);
@@ -118,7 +134,11 @@ private:
   /// The lowest price first.
   std::vector<PriceTrial> trials;
   uint64_t numLabels = 0;
-  bool isStopped = false, isProven = false;
+  bool isProven = false;
+  std::atomic<bool> isStopped = false;
+  /// The bound of a large problem, which rises on a thread of its own while
+  /// plans are improved: neither sees what the other finds.
+  std::future<double> rising;
 };
 
 } // namespace tandem::search

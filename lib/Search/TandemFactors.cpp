@@ -97,6 +97,7 @@ void FactorGraph::addVariables() {
       key.push_back(static_cast<unsigned>(info.kind) << 4 |
                     static_cast<unsigned>(info.pass));
       key.push_back(claims.hides[op]);
+      key.push_back(facts.mayHide[op]);
       // Arguments of other shapes may share their signatures.
       for (unsigned tensor : info.results) {
         const Tensor &data = facts.problem.tensors[tensor];
@@ -203,7 +204,8 @@ double FactorGraph::getOperatorCost(unsigned op,
     double split = claims.hides[op] ? weights.hiding : weights.split;
     price += isSplit ? split * static_cast<double>(facts.numStrands) *
                            signature.seconds
-                     : weights.once * signature.seconds;
+                     : (facts.mayHide[op] ? weights.once : weights.alone) *
+                           signature.seconds;
   }
   for (unsigned i = 0; i < info.results.size(); ++i)
     if (held.isHeld(info.results[i]))

@@ -33,6 +33,8 @@ struct Weights {
   /// Computation: of operators that do not depend on the strand, of the others
   /// over all strands, and of sums over time.
   double once = 1, split = 1, sums = 1;
+  /// Of operators that do not depend on the strand, beside which nothing waits.
+  double alone = 1;
   /// Of operators that claims charge with what they may hide
   /// (TandemSerial.h), over all strands.
   double hiding = 1;

@@ -60,6 +60,17 @@ Facts::Facts(const SearchProblem &problem)
   }
   for (unsigned op = 0; op < problem.operators.size(); ++op)
     lastOfGroup[op] = lastOfGroup[groupOf[op]];
+  // A gradient leaves behind the slot of its own computation.
+  bool isBehind = false;
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    const Operator &info = problem.operators[op];
+    bool isUpdate = info.pass == Pass::Update;
+    mayHide.push_back(isBehind && !isUpdate);
+    if (isUpdate || isArgument(op))
+      continue;
+    for (unsigned tensor : info.results)
+      isBehind |= tensors[tensor].numUpdateUses > 0;
+  }
 }
 
 bool Facts::isArgument(unsigned op) const {

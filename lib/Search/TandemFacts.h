@@ -49,6 +49,9 @@ public:
   std::vector<unsigned> lastOfGroup;
   /// An output that is written in place.
   std::vector<bool> isTiedOutput;
+  /// Whether something may wait while the operator computes: it lies behind the
+  /// first gradient, and is no update (Cost.h, *Waiting*).
+  std::vector<bool> mayHide;
 
   /// An operator without operands that exists before the first stage.
   bool isArgument(unsigned op) const;

@@ -38,7 +38,7 @@ void PlanPool::addTotals(const Plan &plan, const CostReport &report) {
     if (facts.isPerStrand(signature))
       sums.split += strands * signature.seconds;
     else
-      sums.once += signature.seconds;
+      (facts.mayHide[op] ? sums.once : sums.alone) += signature.seconds;
   }
   for (const CopyChange &change : report.changes) {
     const ChangeCost &cost =

@@ -60,7 +60,7 @@ static Weights makeWeights(const SearchProblem &problem, double first,
   };
   Weights weights;
   weights.isBound = true;
-  weights.once = getComputation(second);
+  weights.once = weights.alone = getComputation(second);
   weights.sums = getComputation(first);
   weights.split = (getComputation(first) + getComputation(second)) / 2;
   weights.collectiveOnce = getCollective(first);
@@ -68,7 +68,8 @@ static Weights makeWeights(const SearchProblem &problem, double first,
   weights.joined = 1 / queues;
   weights.waiting = getCollective(second);
   if (problem.getNumStrands() == 1) {
-    // Only what waits is hidden.
+    // Only what waits is hidden, behind the first gradient.
+    weights.alone = 1;
     weights.split = weights.sums = weights.once;
     weights.collectiveOnce = weights.collectiveSplit = 1 / queues;
   }
@@ -233,6 +234,57 @@ TEST(TandemTest, repeatedLayersGetAPlanNearItsBound) {
   std::string error;
   EXPECT_TRUE(verifyPlan(problem, *result.plan, error)) << error;
   EXPECT_GT(result.plan->lowerBound, 0.85 * result.plan->cost);
+}
+
+/// Nothing can hide beside the forward pass of one strand: with its computation
+/// at less than its price, computing everything everywhere would bound the step
+/// far below what it costs.
+TEST(TandemTest, communicationOfOneStrandIsBoundClosely) {
+  TransformerOptions options = getSmall(12);
+  options.mesh = {16};
+  options.strands = 1;
+  SearchProblem problem = makeTransformer(options);
+  for (Axis &axis : problem.axes)
+    for (ChangeRate &rate : axis.rates)
+      rate.secondsPerByte *= 300;
+  ASSERT_GT(problem.operators.size(), 600u);
+  SearchResult result = searchTandem(problem, {});
+  ASSERT_TRUE(result.plan) << result.error;
+  Facts facts(problem);
+  double computation = 0;
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    computation +=
+        problem.getSignatures(op)[result.plan->signatures[op]].seconds;
+  EXPECT_LT(computation, 0.2 * result.plan->cost);
+  EXPECT_GT(result.plan->lowerBound, 0.9 * result.plan->cost);
+}
+
+/// Their bound rises on a thread of its own.
+TEST(TandemTest, equalLargeProblemsGetEqualPlans) {
+  SearchProblem problem = makeTransformer(getSmall(40));
+  ASSERT_GT(problem.operators.size(), 2000u);
+  SearchResult first = searchTandem(problem, {});
+  SearchResult second = searchTandem(problem, {});
+  ASSERT_TRUE(first.plan && second.plan);
+  EXPECT_EQ(print(problem, *first.plan), print(problem, *second.plan));
+}
+
+/// Half way between the least memory and that of the fastest plan copies that
+/// are kept are worth their bytes: the lowest price of bytes whose plan fits
+/// leaves no room for them.
+TEST(TandemTest, littleMemoryIsSpentWhereItSavesMost) {
+  SearchProblem problem = makeTransformer(getSmall(12));
+  SearchResult free = searchTandem(problem, {});
+  ASSERT_TRUE(free.plan) << free.error;
+  for (double share : {0.7, 0.5}) {
+    problem.memoryLimit =
+        static_cast<int64_t>(share * static_cast<double>(free.plan->peak));
+    SearchResult tight = searchTandem(problem, {});
+    ASSERT_TRUE(tight.plan) << tight.error;
+    printf("share %g free %g tight %g bound %g\n",share,free.plan->cost,tight.plan->cost,tight.plan->lowerBound);
+    EXPECT_LE(tight.plan->peak, problem.memoryLimit);
+    EXPECT_LT(tight.plan->cost, 1.15 * tight.plan->lowerBound);
+  }
 }
 
 TEST(TandemTest, equalProblemsGetEqualPlans) {
