@@ -174,6 +174,20 @@ void FactorGraph::addFactors() {
 // Prices
 //===----------------------------------------------------------------------===//
 
+int64_t
+FactorGraph::getHeldBytes(const std::vector<unsigned> &signatures) const {
+  int64_t sum = 0;
+  for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor) {
+    const TensorFacts &info = facts.tensors[tensor];
+    if (!held.isHeld(tensor))
+      continue;
+    const Signature &signature =
+        facts.problem.getSignatures(info.producer)[signatures[info.producer]];
+    sum += held.getBytes(tensor, signature.results[info.result]);
+  }
+  return sum;
+}
+
 int64_t FactorGraph::getLeastBytes() const {
   int64_t sum = 0;
   for (const Variable &variable : variables) {

@@ -175,6 +175,8 @@ public:
   /// Bytes of the tensors that are held, in the smallest layouts that each can
   /// have.
   int64_t getLeastBytes() const;
+  /// Bytes of the tensors that are held, with a signature per operator.
+  int64_t getHeldBytes(const std::vector<unsigned> &signatures) const;
 
 private:
   enum class Price { Usual, Waiting, Serial };

@@ -226,10 +226,12 @@ void Driver::improveFrom(const Plan &plan, uint64_t work) {
   pool.restore(std::move(best));
 }
 
-/// The best one of the plans that are given, with better stages.
+/// The best one of the plans that are given, with better stages. Of those whose
+/// forms are too large whatever the stages nothing is asked.
 PlanPool::Record Driver::offerStarts() {
   for (const Plan &plan : options.starts)
-    pool.offer(plan);
+    if (graph.getHeldBytes(plan.signatures) <= problem.memoryLimit)
+      pool.offer(plan);
   pool.totals.clear();
   return pool.forget();
 }
