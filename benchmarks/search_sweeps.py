@@ -194,7 +194,7 @@ def check_replication(rows):
     shares = [row["share"] for row in rows]
     rises = [row["rise"] for row in rows if "rise" in row]
     if rises:
-        print(f"  {len(rises)} rises, which decide at most {max(rises):.4%} of the time")
+        print(f"  rises: {len(rises)}; without them at most {max(rises):.4%} dearer")
     return not rises and shares[0] > shares[-1]
 
 
