@@ -503,13 +503,15 @@ SearchResult IlpSearch::run() {
 // The whole problem
 //===----------------------------------------------------------------------===//
 
-/// Half of the time for a plan to begin with.
-static void addStart(const SearchProblem &problem, SearchOptions &options) {
+/// Half of the time for a plan to begin with. Returns its bound.
+static double addStart(const SearchProblem &problem, SearchOptions &options) {
   SearchOptions first = options;
   first.timeLimit /= 2;
   SearchResult found = searchTandem(problem, first);
-  if (found.plan)
-    options.starts = {std::move(*found.plan)};
+  if (!found.plan)
+    return 0;
+  options.starts = {std::move(*found.plan)};
+  return options.starts.front().lowerBound;
 }
 
 /// A bound for all plans: pieces that cost nothing make none dearer, and then
@@ -534,12 +536,13 @@ static SearchResult searchWhole(const SearchProblem &problem,
     if (limit > 0)
       options.timeLimit = std::max(share * (limit - elapsed.count()), kLeast);
   };
+  double lowerBound = 0;
   if (options.starts.empty())
-    addStart(problem, options);
+    lowerBound = addStart(problem, options);
   setTime(1);
   if (addsUp(problem) && problem.pieceLatency == 0)
     return IlpSearch(problem, options).run();
-  double lowerBound = 0;
+  // With duplex the bound for all plans is that of the start.
   if (addsUp(problem)) {
     setTime(0.5);
     lowerBound = getBoundOfAll(problem, options);
