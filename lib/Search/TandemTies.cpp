@@ -9,6 +9,7 @@
 #include "TandemEditor.h"
 #include "tandem/Cost/Cost.h"
 #include <algorithm>
+#include <map>
 #include <set>
 
 using namespace tandem::cost;
@@ -57,6 +58,7 @@ private:
   void addResident(unsigned op);
   void addFamily(Family family);
   void addNeighbours(Family &family);
+  std::vector<int64_t> getKind(const Family &family, unsigned op) const;
   std::optional<Choice> getChoice(const Family &family, unsigned op,
                                   const Signature &signature) const;
   int64_t getBytes(unsigned resident, unsigned value) const;
@@ -95,6 +97,8 @@ private:
   std::vector<Family> families;
   /// Updates that have one.
   std::set<unsigned> withFamily;
+  /// Of updates, by kind: layers repeat.
+  std::map<std::vector<int64_t>, std::vector<Choice>> choicesOf;
   Held held;
   double most;
   uint64_t limit, costWork = 0;
@@ -169,6 +173,25 @@ TieSettler::getChoice(const Family &family, unsigned op,
   return choice;
 }
 
+/// All that the choices of a family follow from.
+std::vector<int64_t> TieSettler::getKind(const Family &family,
+                                         unsigned op) const {
+  const Operator &update = problem.operators[op];
+  std::vector<int64_t> kind{update.signatureSet};
+  for (unsigned resident : family.residents) {
+    unsigned number = problem.operators[resident].results.front();
+    const Tensor &tensor = problem.tensors[number];
+    kind.push_back(problem.operators[resident].signatureSet);
+    kind.push_back(
+        std::find(update.operands.begin(), update.operands.end(), number) -
+        update.operands.begin());
+    kind.push_back(tensor.elementBytes);
+    kind.push_back(static_cast<int64_t>(tensor.shape.size()));
+    kind.insert(kind.end(), tensor.shape.begin(), tensor.shape.end());
+  }
+  return kind;
+}
+
 void TieSettler::addUpdate(unsigned op) {
   Family family;
   for (unsigned tensor : problem.operators[op].operands) {
@@ -179,12 +202,14 @@ void TieSettler::addUpdate(unsigned op) {
     }
   }
   family.groups.push_back(facts.groupOf[op]);
+  auto [known, isNew] = choicesOf.try_emplace(getKind(family, op));
   const SignatureSet &set = problem.getSignatures(op);
-  for (unsigned value = 0; value < set.size(); ++value)
+  for (unsigned value = 0; isNew && value < set.size(); ++value)
     if (std::optional<Choice> choice = getChoice(family, op, set[value])) {
       choice->values.push_back(value);
-      family.choices.push_back(std::move(*choice));
+      known->second.push_back(std::move(*choice));
     }
+  family.choices = known->second;
   addFamily(std::move(family));
 }
 
@@ -339,7 +364,7 @@ bool TieSettler::shrinkAll() {
 }
 
 bool TieSettler::exchangeAll() {
-  for (size_t i = 0; i < families.size(); ++i)
+  for (size_t i = 0; i < families.size() && mayGoOn(); ++i)
     for (size_t j = 0; j < families.size(); ++j)
       if (i != j && exchange(families[i], families[j], i < j))
         return true;
