@@ -122,11 +122,12 @@ void MeshSearch::search(Trial &trial) {
     trial.plan = std::move(*plan);
 }
 
-/// Of equal costs the mesh that was tried first, which has fewer axes.
+/// Of equal costs, but for rounding, the mesh that was tried first, which has
+/// fewer axes.
 static bool isBetter(const Trial &first, const Trial &second) {
   auto getKey = [](const Trial &trial) {
-    return std::make_tuple(!trial.plan, trial.plan ? trial.plan->cost : 0,
-                           trial.number);
+    auto seconds = static_cast<float>(trial.plan ? trial.plan->cost : 0);
+    return std::make_tuple(!trial.plan, seconds, trial.number);
   };
   return getKey(first) < getKey(second);
 }

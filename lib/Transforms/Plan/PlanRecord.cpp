@@ -10,6 +10,7 @@
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <charconv>
+#include <cmath>
 
 using namespace mlir;
 using namespace tandem;
@@ -236,9 +237,11 @@ std::optional<bool> tandem::plan::parseLine(StringRef line, unsigned number,
     (word == "search" ? record.search : record.cluster) = rest.str();
     return !rest.empty();
   }
-  if (word == "cost" || word == "bound")
-    return rest.consume_back(" s") &&
-           !rest.getAsDouble(word == "cost" ? record.cost : record.bound);
+  if (word == "cost" || word == "bound") {
+    double &seconds = word == "cost" ? record.cost : record.bound;
+    return rest.consume_back(" s") && !rest.getAsDouble(seconds) &&
+           std::isfinite(seconds) && seconds >= 0;
+  }
   if (word == "peak")
     return rest.consume_back(" B") && !rest.getAsInteger(10, record.peak);
   if (word == "stage")
