@@ -61,7 +61,8 @@ SearchResult tandem::search::searchTandem(const SearchProblem &problem,
     return !isStopped;
   };
   SearchResult result = runDriver(problem, watched);
-  if (!result.plan || isStopped)
+  // Elsewhere other forms may want other cuts, which could then be cheaper.
+  if (!result.plan || !result.plan->isOptimal || isStopped)
     return result;
   double best = result.plan->cost, bound = result.plan->lowerBound;
   settleTies(problem, *result.plan,
