@@ -14,7 +14,7 @@ import pathlib
 import tempfile
 
 from search import ROOT, write_json
-from search_steps import export, plan, take_medians
+from search_steps import export, plan, print_gap, take_medians
 
 CLUSTERS = ROOT / "examples/clusters"
 LLAMA = ["--cluster", CLUSTERS / "h100-8x8.yaml", "--mesh", "data=8,model=8"]
@@ -40,7 +40,7 @@ MODELS = [
 def show(name, row):
     line = f"{name:28} {row['process_s']:9.2f} {row['cpu_s']:7.2f} {row['memory_B'] / 1e6:9.0f}"
     if "cost_s" in row:
-        line += f" {row['cost_s']:10.6f} {row['gap']:7.2%}"
+        line += f" {row['cost_s']:10.6f} {print_gap(row['gap']):>8}"
     print(line, flush=True)
 
 
@@ -83,7 +83,7 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "build/bench/search.json")
     args = parser.parse_args()
-    print(f"{'':28} process/s   CPU/s memory/MB     cost/s     gap")
+    print(f"{'':28} process/s   CPU/s memory/MB     cost/s      gap")
     with tempfile.TemporaryDirectory() as name:
         models = measure_models(args.runs, pathlib.Path(name))
         pins = measure_pins(args.runs, pathlib.Path(name))

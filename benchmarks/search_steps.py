@@ -58,15 +58,26 @@ def plan(step, *options):
     row = measure_process(
         [BUILD / "bin/tandem-compile", step, *options, "--plan-only", "-o", os.devnull]
     )
-    cost = re.search(r"cost ([\d.e-]+) s", row["text"])
+    text = row.pop("text")
+    cost = re.search(r"cost ([\d.e-]+) s", text)
     if not cost:
-        fail(f"{step}: found no cost in the answer of tandem-compile: {row['text'].strip()}")
-    gap = re.search(r"at most ([\d.]+) % above", row.pop("text"))
-    return row | {"cost_s": float(cost[1]), "gap": float(gap[1]) / 100 if gap else 0.0}
+        fail(f"{step}: found no cost in the answer of tandem-compile: {text.strip()}")
+    gap = re.search(r"at most ([\d.]+) % above", text)
+    proven = 0.0 if ", optimal" in text else None
+    return row | {"cost_s": float(cost[1]), "gap": float(gap[1]) / 100 if gap else proven}
 
 
 def take_medians(rows):
-    return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+    """None where a row has no number, as the gaps of hidup's plans, which have no bound."""
+    columns = {key: [row[key] for row in rows] for key in rows[0]}
+    return {
+        key: None if None in values else statistics.median(values)
+        for key, values in columns.items()
+    }
+
+
+def print_gap(gap):
+    return "-" if gap is None else f"{gap:.2%}"
 
 
 def measure(model, points, runs, folder):
@@ -85,11 +96,11 @@ def measure(model, points, runs, folder):
 
 
 def print_table(title, rows):
-    print(f"\n{title}\nsearch  layers  devices  process/s  CPU/s  memory/MB      cost/s     gap")
+    print(f"\n{title}\nsearch  layers  devices  process/s  CPU/s  memory/MB      cost/s       gap")
     for row in rows:
         print(
             f"{row['search']:6}  {row['layers']:6}  {row['devices']:7}  {row['process_s']:9.2f}"
-            f"  {row['cpu_s']:5.2f}  {row['memory_B'] / 1e6:9.0f}  {row['cost_s']:10.6f}  {row['gap']:6.2%}"
+            f"  {row['cpu_s']:5.2f}  {row['memory_B'] / 1e6:9.0f}  {row['cost_s']:10.6f}  {print_gap(row['gap']):>8}"
         )
 
 
