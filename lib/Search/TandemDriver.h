@@ -93,7 +93,8 @@ private:
   void selectLeaders(size_t count);
   void annealAll(uint64_t work);
   bool tryMoves(uint64_t &work);
-  bool tryForms(const std::vector<unsigned> &signatures, uint64_t &work);
+  bool tryForms(const std::vector<unsigned> &signatures, double promising,
+                uint64_t &work);
   bool tryMove(const Move &move, uint64_t &work);
   bool tryRegions(uint64_t &work);
   void improveFrom(const cost::Plan &plan, uint64_t work);

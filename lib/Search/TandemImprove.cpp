@@ -14,6 +14,8 @@ using namespace tandem::search;
 
 /// How far a cut may move, in operators.
 constexpr unsigned kCutDistance = 8;
+/// How far from a changed cut operators settle.
+constexpr unsigned kCutReach = 4;
 /// Larger changes do not settle; nor do those that cost this share more.
 constexpr double kFar = 0.02;
 constexpr size_t kMaxSettled = 100;
@@ -165,15 +167,19 @@ bool PlanImprover::settle(const Unit &unit) {
   return value != before && editor.setSignatures(unit.operators, value);
 }
 
+/// From which seconds on a first change is not followed.
+double PlanImprover::getFar() const {
+  // What holds too much is lowered at any price.
+  if (best.excess > 0)
+    return std::numeric_limits<double>::infinity();
+  double numOperators = static_cast<double>(problem.operators.size());
+  return best.seconds * (1 + kFarOperators / numOperators);
+}
+
 bool PlanImprover::tryWithNeighbours(const Unit &unit, unsigned value) {
   PlanEditor::Mark mark = editor.mark();
-  double numOperators = static_cast<double>(problem.operators.size());
-  // What holds too much is lowered at any price.
-  double far = best.excess > 0
-                   ? std::numeric_limits<double>::infinity()
-                   : best.seconds * (1 + kFarOperators / numOperators);
   if (!editor.setSignatures(unit.operators, value) ||
-      editor.getScore().seconds > far) {
+      editor.getScore().seconds > getFar()) {
     editor.undo(mark);
     return false;
   }
@@ -193,6 +199,33 @@ bool PlanImprover::sweepNeighbours() {
         isBetter |= tryWithNeighbours(unit, value);
     }
     nextUnit = (nextUnit + 1) % units.size();
+  }
+  return isBetter | sweepCutsWithNeighbours();
+}
+
+/// Begins a stage with the operator, or joins it with the one before; the
+/// operators there settle.
+bool PlanImprover::tryCutWithNeighbours(unsigned op) {
+  PlanEditor::Mark mark = editor.mark();
+  if (!editor.setCut(op, !editor.hasCut(op)) ||
+      editor.getScore().seconds > getFar()) {
+    editor.undo(mark);
+    return false;
+  }
+  unsigned first = op - std::min(op, kCutReach);
+  unsigned last = std::min<unsigned>(op + kCutReach, problem.operators.size());
+  for (unsigned next = first; next < last; ++next)
+    settle(units[unitsOf[next].back()]);
+  return take(mark, true);
+}
+
+bool PlanImprover::sweepCutsWithNeighbours() {
+  bool isBetter = false;
+  for (unsigned op = 1; op < problem.operators.size(); ++op) {
+    if (!mayGoOn())
+      return isBetter;
+    if (editor.mayChangeCut(op))
+      isBetter |= tryCutWithNeighbours(op);
   }
   return isBetter;
 }

@@ -66,6 +66,9 @@ private:
   bool sweepCopies();
   bool sweepNeighbours();
   bool tryWithNeighbours(const Unit &unit, unsigned value);
+  bool tryCutWithNeighbours(unsigned op);
+  bool sweepCutsWithNeighbours();
+  double getFar() const;
   bool settle(const Unit &unit);
   std::vector<unsigned>
   getChanged(const std::vector<unsigned> &signatures) const;
