@@ -25,7 +25,7 @@ constexpr unsigned kFitRounds = 8, kLargeFitRounds = 5;
 /// Problems of more operators are large.
 constexpr size_t kManyOperators = 2000;
 /// Operators times plans that differ in one cut from the best one.
-constexpr uint64_t kCutWork = 2'000'000;
+constexpr uint64_t kCutWork = 8'000'000;
 
 void PlanPool::addTotals(const Plan &plan, const CostReport &report) {
   PlanTotals &sums = totals.emplace_back();
@@ -271,6 +271,7 @@ bool PlanPool::improveCuts(const std::function<bool()> &proceeds) {
 void PlanPool::polish(const std::function<bool()> &proceeds) {
   if (!best)
     return;
+  cutWork = 0;
   Plan divided = *best;
   divide(divided, getFront(kCarefulWork));
   while (proceeds() && improveCuts(proceeds))
