@@ -30,6 +30,8 @@ constexpr uint64_t kSumWork = 12'000'000'000;
 constexpr double kWorthProof = 1e-3;
 /// Labels that are kept at a position at most: some hundred megabytes.
 constexpr uint64_t kMaxLabels = 200'000;
+/// Where pieces cost something, for a bound, and for the forms of given stages.
+constexpr uint64_t kBoundWork = 4'000'000'000, kStagesWork = 6'000'000'000;
 /// What forms for given stages may cost above the best ones.
 constexpr double kStagesGap = 1e-7;
 
@@ -342,7 +344,7 @@ SearchResult Driver::run() {
     pool.restore(std::move(started));
     return finish();
   }
-  searchAddedUp(kSumWork);
+  searchAddedUp(problem.pieceLatency > 0 ? kBoundWork : kSumWork);
   if (!isStopped)
     raiseBound();
   graph.setWeights(Weights());
@@ -365,6 +367,6 @@ SearchResult Driver::run() {
   }
   pool.restore(std::move(untimed));
   improveStart(std::move(started));
-  searchStages(kSumWork);
+  searchStages(kStagesWork);
   return finish();
 }
