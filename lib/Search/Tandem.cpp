@@ -41,20 +41,6 @@ static SearchResult runDriver(const SearchProblem &problem,
   return Driver(problem, options).run();
 }
 
-/// Moves, adds and removes single cuts while that helps.
-static void polish(const SearchProblem &problem, Plan &plan,
-                   const std::function<bool()> &proceeds) {
-  Facts facts(problem);
-  ChangeTable table(problem);
-  PlanPool pool(facts, table);
-  pool.restore({plan, plan.cost});
-  pool.polish(proceeds);
-  Plan better = *pool.best;
-  std::string error;
-  if (pool.seconds < plan.cost && derive(problem, better, error))
-    plan = std::move(better);
-}
-
 SearchResult tandem::search::searchTandem(const SearchProblem &problem,
                                           const SearchOptions &options) {
   if (problem.accounting != Accounting::Tandem)
@@ -79,12 +65,7 @@ SearchResult tandem::search::searchTandem(const SearchProblem &problem,
   if (!result.plan || !result.plan->isOptimal || isStopped)
     return result;
   double best = result.plan->cost, bound = result.plan->lowerBound;
-  auto proceeds = [&] {
-    return !isStopped && watched.progress(1, best, bound);
-  };
-  settleTies(problem, *result.plan, proceeds);
-  // What settles may be cheaper, and then want other cuts.
-  if (result.plan->cost < best)
-    polish(problem, *result.plan, proceeds);
+  settleTies(problem, *result.plan,
+             [&] { return !isStopped && watched.progress(1, best, bound); });
   return result;
 }
