@@ -448,6 +448,10 @@ void IlpNetwork::read(const IlpSolution &solution, Plan &plan) const {
     IlpWay way = getTaken(use, state, wanted[use], solution);
     unsigned place = placeOf[use];
     const Layout &layout = tensor.uses[use].wanted[wanted[use]].layout;
+    // The state may have forgotten it for a copy that serves as well.
+    if (forms.getBase(tensor.produced[produced].layout, layout,
+                      tensor.uses[use].pass) == layout)
+      return way;
     if (way.from >= 0)
       touch(states.nodes[way.from], place);
     bool exists =

@@ -9,7 +9,9 @@
 // the earlier ones is which layouts exist: a state. A use that wants a layout
 // takes one of a few ways to it, each with a source, and leads to the next
 // state. Layouts that make nothing better any more are forgotten, so that
-// states stay few.
+// states stay few. The producer's layout is forgotten likewise: a use that
+// wants it then comes to it from the copy that serves as well, for nothing, and
+// the plan makes no copy.
 //
 // Rules are those of Cost.h. A copy is made from the cheapest of the producer's
 // layout and the copies of its pass. Those of an earlier pass are kept or not,

@@ -183,6 +183,44 @@ TEST_F(IlpTest, ObeysAnInterrupt) {
   EXPECT_FALSE(result.plan->isOptimal);
 }
 
+/// A copy serves as well as the producer's layout, which a later pass wants:
+/// the copy is not kept for that, nor is there one to be kept further.
+TEST_F(IlpTest, KeepsNoCopyOfTheProducersLayout) {
+  constexpr const char *kProblem = R"(tandem-problem 1
+accounting tandem
+axis data space 2 queue 0 all-gather 0 s 1e-6 s/B reduce-scatter 0 s 1e-6 s/B all-reduce 0 s 2e-6 s/B all-to-all 0 s 1e-6 s/B
+tensor 0 w 4x4 4 B
+tensor 1 a 4x4 4 B
+tensor 2 b 4x4 4 B
+tensor 3 d 4x4 4 B
+tensor 4 new 4x4 4 B
+signatures 0
+  data='-> gather(0)' 0 s 0 B
+signatures 1
+  data='full -> full' 1e-3 s 0 B
+signatures 2
+  data='full, gather(1) -> gather(1)' 1e-3 s 0 B
+signatures 3
+  data='gather(1), gather(0) -> gather(0)' 1e-3 s 0 B
+signatures 4
+  data='gather(0), gather(0) -> gather(0)' 1e-3 s 0 B
+operator 0 forward resident resident set 0 operands - results 0
+operator 1 forward compute copy set 1 operands 0 results 1
+operator 2 forward compute add set 2 operands 1,0 results 2
+operator 3 backward compute add set 3 operands 2,0 results 3
+operator 4 update compute update set 4 operands 0,3 results 4
+)";
+  std::string error;
+  auto problem = parseSearchProblem(kProblem, "p.txt", error);
+  ASSERT_TRUE(problem) << error;
+  SearchResult best = searchExhaustive(*problem, {});
+  ASSERT_TRUE(best.plan) << best.error;
+  SearchResult result = runIlp(*problem, {2, 3, 4, 5});
+  ASSERT_TRUE(result.plan) << result.error;
+  EXPECT_TRUE(result.plan->kept.empty());
+  EXPECT_TRUE(isClose(result.plan->cost, best.plan->cost));
+}
+
 /// Ways over the arcs that are left cost what the changes cost.
 TEST(LayoutGraph, KeepsSeconds) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
