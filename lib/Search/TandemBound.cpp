@@ -303,7 +303,7 @@ void Driver::raiseByPrices(Weights weights) {
 }
 
 /// In large problems other weights are followed only where the folded bound
-/// says that they lead higher.
+/// says that they lead higher; the forms that suit them say which come next.
 void Driver::raiseBound() {
   Weights weights = getWeights(1, 1);
   double price = memoryPrice > 0 && !isClosed() ? findMemoryPrice() : 0;
@@ -315,14 +315,17 @@ void Driver::raiseBound() {
                        ? ascend(coarse, weights, kPriceWork, kPriceSweeps) -
                              price * static_cast<double>(problem.memoryLimit)
                        : 0;
-    if (isLarge() && i > 0 && value < best * (1 + kSlow))
-      return;
-    best = std::max(best, value);
-    ascend(folded, weights, kFoldedWork, kMaxSweeps);
-    bound(weights);
-    if (facts.numStrands == 1 && options.gap > 0 && price > 0)
-      raiseByPrices(weights);
-    if (i > 1 && lowerBound - before < kSlow * lowerBound)
+    bool isFollowed = !isLarge() || i == 0 || value >= best * (1 + kSlow);
+    if (isFollowed) {
+      best = std::max(best, value);
+      ascend(folded, weights, kFoldedWork, kMaxSweeps);
+      bound(weights);
+      if (facts.numStrands == 1 && options.gap > 0 && price > 0)
+        raiseByPrices(weights);
+    } else {
+      pool.offer(getSignatures(coarse.round()));
+    }
+    if (i > 1 && !isLarge() && lowerBound - before < kSlow * lowerBound)
       return;
     Weights next = getBestWeights();
     bool isNew = next.once != weights.once || next.sums != weights.sums ||
