@@ -330,7 +330,7 @@ void Driver::raiseBound() {
     Weights next = getBestWeights();
     bool isNew = next.once != weights.once || next.sums != weights.sums ||
                  next.waiting != weights.waiting;
-    if (!isNew && facts.numStrands == 1)
+    if (!isNew)
       return;
     weights = next;
   }

@@ -20,8 +20,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr unsigned kFoldDistance = 4, kCoarseDistance = 1;
 /// Numbers that the sweeps of one search for forms may look at.
 constexpr uint64_t kFormWork = 100'000'000;
-/// Problems of more operators are large.
-constexpr unsigned kManyOperators = 2000;
+/// In problems of more operators random changes find little for their time.
+constexpr unsigned kMaxAnnealed = 1000;
 /// Problems of up to this many operators are searched exactly; and if costs add
 /// up, of up to this many, looking at so many numbers (about 10^9 in a second).
 constexpr unsigned kMaxExact = 120, kMaxSumExact = 600;
@@ -328,7 +328,6 @@ void Driver::searchByGuides() {
 }
 
 SearchResult Driver::run() {
-  bool isLarge = problem.operators.size() > kManyOperators;
   SearchResult impossible;
   if (proveInfeasible(impossible))
     return impossible;
@@ -356,7 +355,8 @@ SearchResult Driver::run() {
     improveFrom(*untimed.plan, getSmallWork(8));
   if (!isStopped)
     searchExactly(false);
-  if (!isStopped && !isClosed() && !isProven && !isLarge) {
+  if (!isStopped && !isClosed() && !isProven &&
+      problem.operators.size() <= kMaxAnnealed) {
     double before = pool.seconds;
     annealAll(getSmallWork(1));
     improve(getSmallWork(8));

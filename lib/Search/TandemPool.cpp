@@ -24,8 +24,10 @@ constexpr double kCarefulWork = 2e7, kStartWork = 2e6;
 constexpr unsigned kFitRounds = 8, kLargeFitRounds = 5;
 /// Problems of more operators are large.
 constexpr size_t kManyOperators = 2000;
-/// Operators times plans that differ in one cut from the best one.
-constexpr uint64_t kCutWork = 8'000'000;
+/// Operators times plans that differ in one cut from the best one, and the same
+/// for problems of more operators than that.
+constexpr uint64_t kCutWork = 8'000'000, kLargeCutWork = 2'000'000;
+constexpr size_t kMaxCutOperators = 1000;
 
 void PlanPool::addTotals(const Plan &plan, const CostReport &report) {
   PlanTotals &sums = totals.emplace_back();
@@ -241,8 +243,9 @@ bool PlanPool::tryCuts(std::vector<unsigned> ends) {
 bool PlanPool::improveCuts(const std::function<bool()> &proceeds) {
   bool isBetter = false;
   unsigned numOperators = facts.problem.operators.size();
+  uint64_t most = numOperators > kMaxCutOperators ? kLargeCutWork : kCutWork;
   for (unsigned op = 1; op < numOperators; ++op) {
-    if (cutWork > kCutWork || !proceeds())
+    if (cutWork > most || !proceeds())
       return false;
     // Without the cut; elsewhere up to the next ones; or with a cut.
     std::vector<unsigned> ends = best->stageEnds;
@@ -257,7 +260,7 @@ bool PlanPool::improveCuts(const std::function<bool()> &proceeds) {
     ends.erase(place);
     bool isMoved = tryCuts(ends);
     for (unsigned to = first; to < last && !isMoved; ++to) {
-      if (to == op || cutWork > kCutWork)
+      if (to == op || cutWork > most)
         continue;
       std::vector<unsigned> moved = ends;
       moved.insert(std::lower_bound(moved.begin(), moved.end(), to), to);
