@@ -1,6 +1,6 @@
 # Finds HiGHS, the solver of linear and integer programs, in the Python package
 # highspy (scripts/setup installs the pinned one): target Highs::Highs. The
-# package has the library without headers; lib/Search/IlpSolver.cpp declares
+# package has the library without headers; lib/Search/Ilp/IlpSolver.cpp declares
 # what it calls of the C interface.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 execute_process(

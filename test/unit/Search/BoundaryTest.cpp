@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "IlpProgram.h"
+#include "Ilp/IlpProgram.h"
 #include "RandomProblem.h"
 #include "tandem/Search/Search.h"
 #include <fstream>

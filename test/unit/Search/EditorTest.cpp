@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "RandomPlan.h"
-#include "TandemImprove.h"
+#include "Tandem/TandemImprove.h"
 #include "Trial.h"
 #include <gtest/gtest.h>
 #include <numeric>

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Explain/ExplainForms.h"
 #include "ExplainFixture.h"
-#include "ExplainForms.h"
 #include "RandomPlan.h"
 #include "tandem/Search/Exhaustive.h"
 #include <map>

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Explain/ExplainNames.h"
 #include "ExplainFixture.h"
-#include "ExplainNames.h"
 #include "RandomPlan.h"
 #include <map>
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "HidupLabels.h"
+#include "Hidup/HidupLabels.h"
 #include "tandem/Search/Search.h"
 #include <gtest/gtest.h>
 #include <random>

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "IlpLayouts.h"
-#include "IlpProgram.h"
+#include "Ilp/IlpLayouts.h"
+#include "Ilp/IlpProgram.h"
 #include "RandomProblem.h"
 #include "tandem/Search/Exhaustive.h"
 #include <gtest/gtest.h>

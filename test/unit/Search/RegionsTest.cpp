@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "RandomProblem.h"
-#include "TandemRegions.h"
-#include "TandemUntimed.h"
+#include "Tandem/TandemRegions.h"
+#include "Tandem/TandemUntimed.h"
 #include "gtest/gtest.h"
 
 using namespace tandem;

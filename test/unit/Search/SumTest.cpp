@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "IlpProgram.h"
+#include "Ilp/IlpProgram.h"
 #include "RandomProblem.h"
-#include "TandemSumMean.h"
-#include "TandemSumSearch.h"
+#include "Tandem/TandemSumMean.h"
+#include "Tandem/TandemSumSearch.h"
 #include "Transformer.h"
 #include "tandem/Search/Exhaustive.h"
 #include <algorithm>

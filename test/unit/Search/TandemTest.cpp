@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "RandomProblem.h"
-#include "TandemPool.h"
-#include "TandemRelaxation.h"
-#include "TandemStages.h"
+#include "Tandem/TandemPool.h"
+#include "Tandem/TandemRelaxation.h"
+#include "Tandem/TandemStages.h"
 #include "Transformer.h"
 #include "Trial.h"
 #include "tandem/Search/Search.h"

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "RandomProblem.h"
-#include "TandemTies.h"
+#include "Tandem/TandemTies.h"
 #include "tandem/Search/Search.h"
 #include "gtest/gtest.h"
 

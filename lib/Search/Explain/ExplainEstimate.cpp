@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Tandem/TandemAdapt.h"
+#include "../Tandem/TandemFold.h"
+#include "../Tandem/TandemPool.h"
+#include "../Tandem/TandemRelaxation.h"
 #include "ExplainForms.h"
-#include "TandemAdapt.h"
-#include "TandemFold.h"
-#include "TandemPool.h"
-#include "TandemRelaxation.h"
 #include <algorithm>
 #include <map>
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Tandem/TandemFacts.h"
 #include "ExplainForms.h"
-#include "TandemFacts.h"
 #include <algorithm>
 #include <set>
 
