@@ -333,8 +333,9 @@ TEST(TandemTest, littleMemoryIsSpentWhereItSavesMost) {
     for (const Copy &copy : tight->kept)
       worst = std::min(worst, getSaved(copy));
     for (const Copy &copy : all->kept)
-      if (!std::binary_search(tight->kept.begin(), tight->kept.end(), copy))
+      if (!std::binary_search(tight->kept.begin(), tight->kept.end(), copy)) {
         EXPECT_LE(getSaved(copy), worst * (1 + 1e-3)) << price;
+      }
   }
   EXPECT_GT(numTight, 0u);
 }
