@@ -372,7 +372,8 @@ FailureOr<PlanRecord> Planner::run(StringRef hash) {
   return record;
 }
 
-/// The plan of a file, costed; `graph` has its signatures.
+/// The plan of a file, costed, also where it does not fit, which `report` says;
+/// `graph` has its signatures.
 FailureOr<cost::Plan> Planner::price(const PlanRecord &record, StringRef file,
                                      StringRef hash) {
   if (failed(extract(hash)))
@@ -381,7 +382,11 @@ FailureOr<cost::Plan> Planner::price(const PlanRecord &record, StringRef file,
   if (failed(plan))
     return failure();
   std::string error;
-  if (!cost::derive(extraction->problem, *plan, error))
+  int64_t limit = std::exchange(extraction->problem.memoryLimit,
+                                std::numeric_limits<int64_t>::max());
+  bool isLegal = cost::derive(extraction->problem, *plan, error);
+  extraction->problem.memoryLimit = limit;
+  if (!isLegal)
     return emitError() << "plan file '" << file << "': " << error
                        << (record.stages.empty()
                                ? ""
