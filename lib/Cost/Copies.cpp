@@ -140,14 +140,11 @@ void CopyPlacer::collectUses() {
     const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
     for (size_t i = 0; i < info.operands.size(); ++i)
       uses[info.operands[i]].push_back({op, signature.operands[i]});
-    bool isArgument =
-        info.operands.empty() && (info.kind == Operator::Kind::Input ||
-                                  info.kind == Operator::Kind::Resident);
     for (size_t i = 0; i < info.results.size(); ++i) {
       PlacedTensor &tensor = result.tensors[info.results[i]];
       tensor.produced = signature.results[i];
       tensor.producer = op;
-      tensor.stage = isArgument ? kBeforeAll : int(result.stageOf[op]);
+      tensor.stage = info.isArgument() ? kBeforeAll : int(result.stageOf[op]);
       tensor.lastStage = tensor.stage;
     }
   }

@@ -386,9 +386,7 @@ bool ProblemParser::checkOperator(const Operator &op) {
                   ", expected one that nothing else makes");
     isMade[tensor] = true;
   }
-  bool isArgument =
-      op.kind == Operator::Kind::Input || op.kind == Operator::Kind::Resident;
-  if (isArgument && (!op.operands.empty() || op.pass != Pass::Forward))
+  if (op.isArgument() && (!op.operands.empty() || op.pass != Pass::Forward))
     return fail("operator '" + op.name +
                 "' is an argument, expected no operands, in the forward pass");
   for (const Signature &signature : problem.signatureSets[op.signatureSet])

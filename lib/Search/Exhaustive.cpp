@@ -89,13 +89,27 @@ static std::vector<Group> getGroups(const SearchProblem &problem) {
   return groups;
 }
 
+/// An input that nothing uses is alive in the first stage alone.
+static bool hasIdleInput(const SearchProblem &problem) {
+  std::set<unsigned> used;
+  for (const Operator &info : problem.operators)
+    used.insert(info.operands.begin(), info.operands.end());
+  return std::any_of(problem.operators.begin(), problem.operators.end(),
+                     [&](const Operator &info) {
+                       return info.kind == Operator::Kind::Input &&
+                              !used.count(info.results.front());
+                     });
+}
+
 static std::vector<Boundary> getBoundaries(const SearchProblem &problem) {
   bool isTandem = problem.accounting == Accounting::Tandem;
   std::vector<Boundary> boundaries;
-  int previous = -1;
+  // A stage of arguments alone is an empty step, which changes nothing but who
+  // shares the first stage with what is alive nowhere else.
+  int previous = isTandem && hasIdleInput(problem) ? 0 : -1;
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     const Operator &info = problem.operators[op];
-    if (isTandem && info.operands.empty())
+    if (isTandem && info.isArgument())
       continue;
     if (previous >= 0) {
       bool isForced =

@@ -26,13 +26,7 @@ std::string plainName(std::string name) {
 
 const std::map<std::string, std::string> &linuxNames() {
   static const std::map<std::string, std::string> names = {
-      {"bmi", "bmi1"},     {"sse3", "pni"},
-      {"lzcnt", "abm"},    {"pclmul", "pclmulqdq"},
-      {"rdrnd", "rdrand"}, {"sha", "shani"},
-      {"sahf", "lahflm"},  {"prfchw", "3dnowprefetch"},
-      {"64bit", "lm"},     {"x87", "fpu"},
-      {"crc32", "sse42"},  {"cmpxchg16b", "cx16"},
-  };
+      {"bmi", "bmi1"}, {"lzcnt", "abm"}, {"sse3", "pni"}};
   return names;
 }
 
@@ -58,10 +52,6 @@ missingCpuFeatures(const std::vector<std::string> &required) {
   std::vector<std::string> missing;
   for (const std::string &feature : required) {
     std::string name = plainName(feature);
-    // Shadow stacks are the operating system's choice, and Linux may not list
-    // them; code that knows of them runs without.
-    if (name == "shstk")
-      continue;
     auto alias = linuxNames().find(name);
     if (!flags.contains(name) &&
         (alias == linuxNames().end() || !flags.contains(alias->second)))

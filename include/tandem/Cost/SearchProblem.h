@@ -99,6 +99,11 @@ struct Operator {
   /// parameter, the update); -1 if none. A hint for the order of a search; it
   /// means nothing for legality or cost.
   int attachedTo = -1;
+  /// Whether it stands for an argument of the step, which exists before the
+  /// first stage.
+  bool isArgument() const {
+    return kind == Kind::Input || kind == Kind::Resident;
+  }
   bool operator==(const Operator &) const = default;
 };
 

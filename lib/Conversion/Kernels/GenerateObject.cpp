@@ -16,26 +16,40 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
-#include <algorithm>
 #include <mutex>
 
 using namespace mlir;
 using namespace tandem;
 
+/// What kernels gain from. A Program needs what its code was made with, and the
+/// runtime asks the operating system for it: features that only a CPU newer
+/// than the system has must not be among them.
+constexpr llvm::StringLiteral kKernelFeatures[] = {
+    "avx",      "avx2",       "avx512bf16", "avx512bw",   "avx512cd",
+    "avx512dq", "avx512f",    "avx512fp16", "avx512vbmi", "avx512vbmi2",
+    "avx512vl", "avx512vnni", "bmi",        "bmi2",       "f16c",
+    "fma",      "lzcnt",      "popcnt",     "sse3",       "sse4.1",
+    "sse4.2",   "ssse3",
+};
+
 const HostTarget &HostTarget::get() {
   static const HostTarget host = [] {
     HostTarget target;
     target.cpu = llvm::sys::getHostCPUName().str();
+    llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
     std::vector<std::string> enabled;
-    for (const auto &feature : llvm::sys::getHostCPUFeatures())
-      if (feature.second)
-        enabled.push_back("+" + feature.first().str());
-    // A map of strings has no order; the text must have one.
-    std::sort(enabled.begin(), enabled.end());
+    for (llvm::StringRef feature : kKernelFeatures)
+      if (features.lookup(feature))
+        enabled.push_back("+" + feature.str());
     target.features = llvm::join(enabled, ",");
     return target;
   }();
   return host;
+}
+
+/// A CPU that has nothing but what all of its kind have.
+static llvm::StringRef getBaseline(const llvm::Triple &triple) {
+  return triple.getArch() == llvm::Triple::x86_64 ? "x86-64" : "generic";
 }
 
 static const llvm::Target *getTarget(const llvm::Triple &triple,
@@ -56,8 +70,8 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(std::string &error) {
   const HostTarget &host = HostTarget::get();
   llvm::TargetOptions options;
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, host.cpu, host.features, options, llvm::Reloc::PIC_, std::nullopt,
-      llvm::CodeGenOptLevel::Default));
+      triple, getBaseline(triple), host.features, options, llvm::Reloc::PIC_,
+      std::nullopt, llvm::CodeGenOptLevel::Default));
   if (!machine)
     error = "no code generator for " + triple.str();
   return machine;
@@ -97,7 +111,8 @@ std::optional<std::string> tandem::generateObject(ModuleOp module,
   code->setTargetTriple(machine->getTargetTriple());
   const HostTarget &host = HostTarget::get();
   for (llvm::Function &function : *code) {
-    function.addFnAttr("target-cpu", host.cpu);
+    function.addFnAttr("target-cpu", getBaseline(machine->getTargetTriple()));
+    function.addFnAttr("tune-cpu", host.cpu);
     function.addFnAttr("target-features", host.features);
     function.addFnAttr("prefer-vector-width", "512");
   }

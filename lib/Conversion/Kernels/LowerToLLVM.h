@@ -28,7 +28,8 @@ mlir::LogicalResult approximateMath(mlir::ModuleOp module);
 /// The rest of the way to the llvm dialect.
 mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module);
 
-/// The CPU that code is made for.
+/// What code is made for: the CPU that it is tuned for, and those of its
+/// features that the code may use.
 struct HostTarget {
   std::string cpu, features;
   static const HostTarget &get();

@@ -29,17 +29,12 @@ IlpStages::IlpStages(const SearchProblem &problem, std::vector<unsigned> given)
   }
 }
 
-static bool isArgument(const Operator &op) {
-  return op.operands.empty() && (op.kind == Operator::Kind::Input ||
-                                 op.kind == Operator::Kind::Resident);
-}
-
 std::vector<unsigned>
 tandem::search::getFinestStages(const SearchProblem &problem) {
   std::vector<unsigned> ends;
   bool hasWork = false;
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
-    if (isArgument(problem.operators[op]))
+    if (problem.operators[op].isArgument())
       continue;
     if (hasWork)
       ends.push_back(op);
@@ -85,7 +80,7 @@ IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
 IlpForms::~IlpForms() = default;
 
 bool IlpForms::isArgument(unsigned op) const {
-  return ::isArgument(problem.operators[op]);
+  return problem.operators[op].isArgument();
 }
 
 /// No stage can have several strands, and there is one queue.

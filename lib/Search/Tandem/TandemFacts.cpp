@@ -74,9 +74,7 @@ Facts::Facts(const SearchProblem &problem)
 }
 
 bool Facts::isArgument(unsigned op) const {
-  const Operator &info = problem.operators[op];
-  return info.operands.empty() && (info.kind == Operator::Kind::Input ||
-                                   info.kind == Operator::Kind::Resident);
+  return problem.operators[op].isArgument();
 }
 
 Layout Facts::getSummed(Layout layout) const {

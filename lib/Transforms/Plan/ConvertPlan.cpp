@@ -133,10 +133,8 @@ std::vector<unsigned> Converter::cutStages(const cost::Plan &plan,
     const cost::Signature &signature =
         problem.getSignatures(index)[plan.signatures[index]];
     int stage = ends.size();
-    bool isArgument = op.kind == cost::Operator::Kind::Input ||
-                      op.kind == cost::Operator::Kind::Resident;
     bool cuts =
-        isFine && !isArgument && op.kind != cost::Operator::Kind::Output;
+        isFine && !op.isArgument() && op.kind != cost::Operator::Kind::Output;
     cuts |= op.pass == cost::Pass::Update && last != cost::Pass::Update;
     for (auto [tensor, layout] : llvm::zip(op.operands, signature.operands))
       cuts |= layout != produced[tensor] &&
@@ -146,7 +144,7 @@ std::vector<unsigned> Converter::cutStages(const cost::Plan &plan,
       ends.push_back(index);
     last = op.pass;
     for (auto [tensor, layout] : llvm::zip(op.results, signature.results)) {
-      madeIn[tensor] = isArgument ? -1 : int(ends.size());
+      madeIn[tensor] = op.isArgument() ? -1 : int(ends.size());
       produced[tensor] = layout;
     }
   }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProblemBuilder.h"
 #include "RandomProblem.h"
 #include "Trial.h"
 #include "gtest/gtest.h"
@@ -224,6 +225,48 @@ TEST(Oracle, findsWhatANaiveEnumerationFinds) {
   }
   EXPECT_EQ(numCompared, 12u);
   EXPECT_GE(numKept, 1u);
+}
+
+/// The oracle's cost, which is the naive enumeration's.
+static double askBoth(const SearchProblem &problem) {
+  search::SearchResult result = search::searchExhaustive(problem, {});
+  double least = Naive(problem).run();
+  EXPECT_TRUE(result.plan) << result.error;
+  EXPECT_EQ(result.plan ? result.plan->cost : INFINITY, least);
+  return least;
+}
+
+TEST(Oracle, endsTheFirstStageBehindAnInputThatNothingUses) {
+  ProblemBuilder builder;
+  builder.addAxis("data", 2, perByte(1));
+  unsigned idle = builder.addTensor("idle", {25});
+  unsigned x = builder.addTensor("x", {10}), y = builder.addTensor("y", {20});
+  builder.addInput(idle, {signature(">f")});
+  builder.addInput(x, {signature(">f")});
+  builder.addCompute(Pass::Forward, {x}, {y}, {signature("f>f", 1)});
+  // 140 bytes of inputs, 80 of the result.
+  builder.problem.memoryLimit = 140;
+  EXPECT_EQ(askBoth(builder.problem), 1);
+}
+
+/// A mask computes 1 s per strand. Behind the all-to-all of y, and not in front
+/// of it, it hides one of the two all-gathers of z, 1 s each.
+TEST(Oracle, cutsInFrontOfAnOperatorWithoutOperands) {
+  ProblemBuilder builder;
+  builder.addAxis("data", 2, {{{0, 1. / 32}, {0, 0}, {0, 0}, {0, 0}}});
+  builder.addTime(2, perByte(0));
+  std::vector<unsigned> tensors;
+  for (const char *name : {"x", "y", "mask", "z", "end"})
+    tensors.push_back(builder.addTensor(name, {4, 4}));
+  builder.addInput(tensors[0], {signature(">00")});
+  builder.addCompute(Pass::Forward, {tensors[0]}, {tensors[1]},
+                     {signature("00>10")});
+  builder.addCompute(Pass::Forward, {}, {tensors[2]}, {signature(">f0", 1)});
+  builder.addCompute(Pass::Forward, {tensors[1], tensors[2]}, {tensors[3]},
+                     {signature("00,f0>00")});
+  builder.addCompute(Pass::Forward, {tensors[3]}, {tensors[4]},
+                     {signature("f0>f0")});
+  EXPECT_EQ(askBoth(builder.problem), 3);
 }
 
 TEST(Oracle, givesUpWhereThereAreTooManyPlans) {
