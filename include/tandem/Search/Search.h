@@ -57,8 +57,8 @@ SearchResult searchHidup(const cost::SearchProblem &problem,
 /// Tandem's own search: any accounting (docs/rationale/search.md).
 SearchResult searchTandem(const cost::SearchProblem &problem,
                           const SearchOptions &options);
-/// An integer program for HiGHS: all of the problem without duplex, the forms
-/// for given stages with it.
+/// An integer program for HiGHS, any accounting: all of the problem without
+/// duplex, the forms for given stages with it.
 SearchResult searchIlp(const cost::SearchProblem &problem,
                        const SearchOptions &options);
 /// Every finished plan, one by one, by `cost`: for small problems. Fails if

@@ -18,6 +18,7 @@
 
 #include "IlpMemory.h"
 #include "IlpTime.h"
+#include "tandem/Cost/Hidup.h"
 #include "tandem/Search/Search.h"
 #include <algorithm>
 #include <chrono>
@@ -477,12 +478,8 @@ void IlpSearch::claim() {
 }
 
 SearchResult IlpSearch::run() {
-  if (problem.accounting != Accounting::Tandem) {
-    result.error = "found an accounting of HiDup, expected 'tandem' for 'ilp'; "
-                   "use another search";
-    return std::move(result);
-  }
-  if (!checkStages())
+  bool isHidup = problem.accounting != Accounting::Tandem;
+  if ((isHidup && !checkHidupProblem(problem, result.error)) || !checkStages())
     return std::move(result);
   given = findCheapest(problem, options.starts);
   result.plan = given;
@@ -563,7 +560,7 @@ static SearchResult searchWhole(const SearchProblem &problem,
 
 SearchResult tandem::search::searchIlp(const SearchProblem &problem,
                                        const SearchOptions &options) {
-  if (!options.stageEnds.empty() || problem.accounting != Accounting::Tandem)
+  if (!options.stageEnds.empty())
     return IlpSearch(problem, options).run();
   return searchWhole(problem, options);
 }

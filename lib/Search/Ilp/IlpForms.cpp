@@ -53,8 +53,9 @@ IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
                    IntegerProgram &program, IlpFreedom freedom,
                    std::function<bool()> isStopped)
     : freedom(freedom), isStopped(std::move(isStopped)), problem(problem),
-      stages(stages), tensors(problem.tensors.size()), allowed(allowed),
-      table(table), program(program), groupOf(problem.operators.size()) {
+      isHidup(problem.accounting != Accounting::Tandem), stages(stages),
+      tensors(problem.tensors.size()), allowed(allowed), table(table),
+      program(program), groupOf(problem.operators.size()) {
   addsUp = search::addsUp(problem);
   addSignatures();
   addTensors();
@@ -80,10 +81,11 @@ IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
 IlpForms::~IlpForms() = default;
 
 bool IlpForms::isArgument(unsigned op) const {
-  return problem.operators[op].isArgument();
+  return !isHidup && problem.operators[op].isArgument();
 }
 
-/// No stage can have several strands, and there is one queue.
+/// No stage can have several strands, and there is one queue. HiDup's two
+/// duplicas are strands in all stages.
 bool tandem::search::addsUp(const SearchProblem &problem) {
   auto isOver = [&](const Signature &signature) {
     return problem.isOverTime(signature);
@@ -93,7 +95,8 @@ bool tandem::search::addsUp(const SearchProblem &problem) {
     const SignatureSet &set = problem.getSignatures(op);
     canOverlap |= std::any_of(set.begin(), set.end(), isOver);
   }
-  return (problem.getNumStrands() == 1 || !canOverlap) &&
+  return problem.accounting == Accounting::Tandem &&
+         (problem.getNumStrands() == 1 || !canOverlap) &&
          problem.getNumQueues() <= 1;
 }
 

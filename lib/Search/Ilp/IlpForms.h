@@ -35,6 +35,10 @@ namespace tandem::search {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
+/// The queues on which changes communicate under the accountings of HiDup: each
+/// in both passes.
+constexpr unsigned kForwardQueue = 0, kBackwardQueue = 1;
+
 /// Stages that are given.
 struct IlpStages {
   std::vector<unsigned> ends, stageOf;
@@ -133,6 +137,9 @@ public:
   bool isCut = false;
 
   const cost::SearchProblem &problem;
+  /// The accounting is one of HiDup's: arguments lie in stages as all operators
+  /// do, and a tensor has at most one copy, made of its producer's layout.
+  bool isHidup;
   const IlpStages &stages;
   std::vector<IlpTensor> tensors;
   std::vector<IlpChange> changes;
@@ -140,6 +147,7 @@ public:
   int getColumn(unsigned op, unsigned signature) const {
     return firstColumn[groupOf[op]] + static_cast<int>(signature);
   }
+  /// Whether it exists before the first stage.
   bool isArgument(unsigned op) const;
   bool isAllowed(unsigned op, unsigned signature) const {
     return allowed[op][signature];

@@ -123,8 +123,11 @@ void IlpNetwork::addUse(unsigned use) {
 //===----------------------------------------------------------------------===//
 
 /// The first of the uses behind which all are in its stage and pass; the number
-/// of uses, if they may want a sum over time.
+/// of uses, if they may want a sum over time, or what they have is not all that
+/// decides about their copies.
 unsigned IlpNetwork::getFirstOfLast() const {
+  if (forms.isHidup)
+    return tensor.uses.size();
   const IlpUse &last = tensor.uses.back();
   for (const IlpLayout &produced : tensor.produced)
     for (const IlpLayout &wanted : last.wanted)

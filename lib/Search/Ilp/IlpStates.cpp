@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "IlpStates.h"
+#include "tandem/Cost/Hidup.h"
 #include <algorithm>
 
 using namespace tandem::cost;
@@ -40,14 +41,34 @@ TensorStates::TensorStates(const IlpForms &forms, ChangeTable &table,
     for (const IlpLayout &entry : use.wanted)
       wantedNodes.back().push_back(addNode(entry.layout));
   }
-  for (const Layout &from : nodes)
-    for (const Layout &to : nodes) {
-      const ChangeCost &change = table.getCost(index, from, to);
+  for (unsigned from = 0; from < nodes.size(); ++from)
+    for (unsigned to = 0; to < nodes.size(); ++to) {
+      const ChangeCost &change = findChange(table, from, to);
       changes.push_back(&change);
       totals.push_back(change.isPossible
                            ? change.getTotal(forms.problem.getNumStrands())
                            : kInfinity);
     }
+}
+
+/// Under HiDup's accountings the two passes have a queue each.
+static ChangeCost toChangeCost(const std::optional<HidupChange> &change) {
+  ChangeCost cost;
+  cost.isPossible = change.has_value();
+  if (change) {
+    cost.collectiveOnce[kForwardQueue] = change->forward;
+    cost.collectiveOnce[kBackwardQueue] = change->backward;
+  }
+  return cost;
+}
+
+const ChangeCost &TensorStates::findChange(ChangeTable &table, unsigned from,
+                                           unsigned to) {
+  if (!forms.isHidup)
+    return table.getCost(index, nodes[from], nodes[to]);
+  changesOfHidup.push_back(toChangeCost(
+      getHidupChange(forms.problem, index, nodes[from][0], nodes[to][0])));
+  return changesOfHidup.back();
 }
 
 IlpState TensorStates::getFirst(unsigned produced) const {
@@ -127,6 +148,8 @@ std::vector<IlpWay> TensorStates::getWays(const IlpState &state, unsigned use,
         ways.push_back(again);
       return ways;
     }
+  if (forms.isHidup && !state.copies.empty())
+    return {};
   double lowest = existed && base >= 0 ? getTotal(base, to) : kInfinity;
   for (const IlpMember &copy : state.copies)
     if (!copy.isFresh && !copy.isEarlier)
@@ -273,8 +296,11 @@ bool TensorStates::isProducedUseful(const IlpState &state,
   return false;
 }
 
-/// Forgets what no later use is better off with.
+/// Forgets what no later use is better off with. HiDup's one copy is none too
+/// many, wanted or not.
 void TensorStates::forget(IlpState &state, unsigned next) const {
+  if (forms.isHidup)
+    return;
   for (size_t i = state.copies.size(); i-- > 0;)
     if (!isUsefulCopy(state, i, next))
       state.copies.erase(state.copies.begin() + static_cast<ptrdiff_t>(i));

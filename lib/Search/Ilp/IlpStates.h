@@ -19,12 +19,16 @@
 // it may have been the source of an earlier use of the pass is forgotten: a
 // relaxation.)
 //
+// Under the accountings of HiDup a tensor has one copy at most, which is never
+// a source: a state in which there is one has no way to a third layout.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_LIB_SEARCH_ILPSTATES_H
 #define TANDEM_LIB_SEARCH_ILPSTATES_H
 
 #include "IlpForms.h"
+#include <deque>
 
 namespace tandem::search {
 
@@ -87,6 +91,8 @@ public:
 
 private:
   unsigned addNode(const cost::Layout &layout);
+  const cost::ChangeCost &findChange(cost::ChangeTable &table, unsigned from,
+                                     unsigned to);
   const cost::ChangeCost &getChange(unsigned from, unsigned to) const {
     return *changes[from * nodes.size() + to];
   }
@@ -119,6 +125,8 @@ private:
   std::vector<unsigned> summedNodes;
   std::vector<std::vector<unsigned>> wantedNodes;
   std::vector<const cost::ChangeCost *> changes;
+  /// Where those of HiDup lie.
+  std::deque<cost::ChangeCost> changesOfHidup;
   std::vector<double> totals;
 };
 

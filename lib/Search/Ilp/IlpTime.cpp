@@ -14,7 +14,10 @@ using namespace tandem::search;
 IlpTime::IlpTime(const IlpForms &forms, IntegerProgram &program, double scale)
     : problem(forms.problem), stages(forms.stages), program(program),
       scale(scale), interference(forms.problem),
-      numStrands(forms.problem.getNumStrands()), work(forms, program, scale) {
+      numStrands(forms.problem.getNumStrands()), isHidup(forms.isHidup),
+      work(forms, program, scale) {
+  if (isHidup)
+    interference.beta = interference.gamma = 0;
   for (const IlpChange &change : forms.changes)
     if (change.waits)
       program.minimize(change.made, change.cost.getTotal(numStrands) * scale);
@@ -196,9 +199,28 @@ void IlpTime::addSlots(unsigned index) {
       numStrands > 1 ? join(split.computationPerStrand, split.sums) : IlpSum();
 }
 
+void IlpTime::addSlotsOfHidup(unsigned index) {
+  IlpStageWork stage = work.alone(index);
+  IlpSum own = std::move(stage.computationOnce);
+  for (const IlpSum *computation : {&previous, &own}) {
+    Slot forward, backward;
+    forward.computation = *computation;
+    forward.collectives = {stage.collectiveOnce[kForwardQueue]};
+    backward.computation.add(*computation, 2);
+    const IlpSum &sent = stage.collectiveOnce[kBackwardQueue];
+    if (problem.accounting == Accounting::HidupSerial)
+      backward.other = sent;
+    else
+      backward.collectives = {sent};
+    addSlot(std::move(forward));
+    addSlot(std::move(backward));
+  }
+  previous = std::move(own);
+}
+
 void IlpTime::build() {
   for (unsigned stage = 0; stage < stages.size(); ++stage)
-    addSlots(stage);
+    isHidup ? addSlotsOfHidup(stage) : addSlots(stage);
   Slot last;
   last.computation = previous;
   addSlot(std::move(last));

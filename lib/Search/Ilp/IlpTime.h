@@ -25,6 +25,10 @@
 // the room is needed. The objective counts what waits in full and w back, so
 // that an optimum takes as much as the first-in first-out queue does.
 //
+// A stage of HiDup's accountings (Hidup.h) has two slots per pass: what it
+// sends in the pass stands beside the computation of the stage before and
+// beside its own; `hidup-serial` overlaps nothing in the backward pass.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_LIB_SEARCH_ILPTIME_H
@@ -61,6 +65,7 @@ private:
     Expr arriving;
   };
   void addSlots(unsigned stage);
+  void addSlotsOfHidup(unsigned stage);
   IlpSum addLargest(std::vector<IlpSum> queues);
   void addSlot(Slot slot);
   /// The most seconds that waiting collectives have beside this computation.
@@ -81,6 +86,7 @@ private:
   double scale;
   cost::Interference interference;
   int64_t numStrands;
+  bool isHidup;
   IlpWork work;
   /// Computation of the last strand of the stage before, and its queue.
   IlpSum previous;

@@ -63,10 +63,11 @@ IlpWork::IlpWork(const IlpForms &forms, IntegerProgram &program, double scale)
 // Strands
 //===----------------------------------------------------------------------===//
 
-/// Arguments compute nothing.
+/// Arguments compute nothing, but in HiDup's stages.
 bool IlpWork::isWork(unsigned op) const {
   Operator::Kind kind = problem.operators[op].kind;
-  return kind != Operator::Kind::Input && kind != Operator::Kind::Resident;
+  return forms.isHidup ||
+         (kind != Operator::Kind::Input && kind != Operator::Kind::Resident);
 }
 
 /// 1 if the operator's signature is over time.
