@@ -140,12 +140,12 @@ std::optional<CostReport> tandem::cost::cost(const SearchProblem &problem,
 }
 
 bool tandem::cost::derive(const SearchProblem &problem, Plan &plan,
-                          std::string &error) {
+                          std::string &error, LimitUse limit) {
   ChangeTable table(problem);
   std::optional<CostReport> report = cost(problem, plan, table, error);
   if (!report)
     return false;
-  if (report->peak > problem.memoryLimit) {
+  if (limit == LimitUse::Hold && report->peak > problem.memoryLimit) {
     error = "the plan holds " + std::to_string(report->peak) +
             " bytes at its peak, expected at most " +
             std::to_string(problem.memoryLimit);

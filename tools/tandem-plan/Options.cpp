@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <set>
 #include <sstream>
 
 namespace tandem {
@@ -135,7 +136,8 @@ static std::vector<Option> getOptions(Arguments &arguments) {
 /// Sets the option at `index`, whose values may follow `=` or be the next
 /// words; leaves `index` at the last of them.
 static std::string setOption(const std::vector<Option> &options, int argc,
-                             char **argv, int &index) {
+                             char **argv, int &index,
+                             std::set<std::string_view> &given) {
   std::string word = argv[index], name = word.substr(0, word.find('='));
   Values values;
   if (name.size() < word.size())
@@ -148,6 +150,7 @@ static std::string setOption(const std::vector<Option> &options, int argc,
     std::string found;
     for (const std::string &value : values)
       found += (found.empty() ? "" : " ") + value;
+    given.insert(option.name);
     if (values.size() == option.numValues && option.set(values))
       return "";
     return name + ": found " +
@@ -157,44 +160,53 @@ static std::string setOption(const std::vector<Option> &options, int argc,
   return "unknown option '" + name + "', see tandem-plan --help";
 }
 
-/// What is asked of a plan, or of a search, excludes the other.
-static std::string check(const Arguments &arguments) {
+/// Two options that mean nothing together, if they were given.
+static std::string findConflict(const std::set<std::string_view> &given) {
+  using Names = std::vector<std::string_view>;
+  static const std::pair<Names, Names> exclusive[] = {
+      {{"--check", "--replan", "--compare"},
+       {"--replan", "--compare", "--search", "--start", "--stages", "--gap",
+        "--search-time-limit"}},
+      {{"--compare"}, {"--explain", "--json", "--fail-on-replicate", "-o"}},
+      {{"--check"}, {"-o"}}};
+  for (const auto &[names, others] : exclusive)
+    for (std::string_view name : names)
+      for (std::string_view other : others)
+        if (name != other && given.count(name) && given.count(other))
+          return "found " + std::string(name) + " and " + std::string(other) +
+                 ", expected one of the two";
+  return "";
+}
+
+static std::string check(const Arguments &arguments,
+                         const std::set<std::string_view> &given) {
   if (arguments.problem.empty())
     return "found no problem, expected 'tandem-plan PROBLEM', see --help";
-  std::string given;
-  for (auto [name, isGiven] :
-       {std::pair("--check", !arguments.check.empty()),
-        std::pair("--replan", !arguments.replan.empty()),
-        std::pair("--compare", !arguments.compared.empty())}) {
-    if (isGiven && !given.empty())
-      return "found " + given + " and " + name + ", expected one of the two";
-    if (isGiven)
-      given = name;
-  }
-  if (!given.empty() && !arguments.starts.empty())
-    return "found " + given +
-           " and --start, which begins a search, expected "
-           "one of the two";
-  if (!arguments.options.stageEnds.empty() && arguments.search != "ilp")
+  if (std::string error = findConflict(given); !error.empty())
+    return error;
+  if (given.count("--stages") && arguments.search != "ilp")
     return "found --stages with the search '" + arguments.search +
            "', expected --search ilp, which takes them";
+  if (given.count("--gap") && arguments.search == "exhaustive")
+    return "found --gap with the search 'exhaustive', which looks at all plans";
   return "";
 }
 
 bool parseArguments(int argc, char **argv, Arguments &arguments,
                     std::string &error) {
   std::vector<Option> options = getOptions(arguments);
+  std::set<std::string_view> given;
   for (int i = 1; i < argc && error.empty(); ++i) {
     std::string word = argv[i];
     if (word.size() > 1 && word[0] == '-')
-      error = setOption(options, argc, argv, i);
+      error = setOption(options, argc, argv, i, given);
     else if (arguments.problem.empty())
       arguments.problem = word;
     else
       error = "found a second problem '" + word + "', expected one";
   }
   if (error.empty() && !arguments.printsUsage)
-    error = check(arguments);
+    error = check(arguments, given);
   return error.empty();
 }
 

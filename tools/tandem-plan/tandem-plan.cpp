@@ -13,8 +13,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 
 using namespace tandem;
 using namespace tandem::cost;
@@ -33,11 +34,10 @@ static void printCost(const Plan &plan) {
 static bool readFile(const std::string &path, std::string &text,
                      std::string &error) {
   std::ifstream file(path, std::ios::binary);
-  std::stringstream buffer;
-  buffer << file.rdbuf();
-  text = buffer.str();
-  if (file && file.good())
+  if (file && !std::filesystem::is_directory(path)) {
+    text.assign(std::istreambuf_iterator<char>(file), {});
     return true;
+  }
   error = path + ": cannot be read, expected a file";
   return false;
 }
@@ -130,6 +130,7 @@ static int writePlan(const SearchProblem &problem, const Arguments &arguments,
 }
 
 /// The same decisions; what an algorithm proved of them held at other prices.
+/// A plan that does not fit has a cost as well.
 static int replan(const SearchProblem &problem, const Arguments &arguments) {
   std::string error;
   std::optional<Plan> plan = readPlanFor(problem, arguments.replan, error);
@@ -137,8 +138,14 @@ static int replan(const SearchProblem &problem, const Arguments &arguments) {
     return fail(error);
   plan->lowerBound = 0;
   plan->isOptimal = false;
-  if (!derive(problem, *plan, error))
+  if (!derive(problem, *plan, error, LimitUse::Ignore))
     return fail(arguments.replan + ": " + error);
+  if (plan->peak > problem.memoryLimit)
+    fprintf(stderr,
+            "warning: %s: the plan holds %lld B at its peak, the limit is %lld "
+            "B\n",
+            arguments.replan.c_str(), static_cast<long long>(plan->peak),
+            static_cast<long long>(problem.memoryLimit));
   if (int status = writePlan(problem, arguments, *plan))
     return status;
   if (int status = report(problem, arguments, *plan))

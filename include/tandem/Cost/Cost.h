@@ -116,9 +116,13 @@ struct CostReport {
 std::optional<CostReport> cost(const SearchProblem &problem, const Plan &plan,
                                ChangeTable &table, std::string &error);
 
+/// Whether a plan has to hold the memory limit.
+enum class LimitUse { Hold, Ignore };
+
 /// Fills in the hash, the accounting and the derived fields of a legal plan.
 /// False, with `error`, if it is none or exceeds the memory limit.
-bool derive(const SearchProblem &problem, Plan &plan, std::string &error);
+bool derive(const SearchProblem &problem, Plan &plan, std::string &error,
+            LimitUse limit = LimitUse::Hold);
 
 } // namespace tandem::cost
 

@@ -174,7 +174,7 @@ tandem::search::explain(const SearchProblem &problem, const Plan &plan,
   result.collectives =
       getCollectives(problem, plan, analysis, facts->report, facts->names);
   result.exposures =
-      getExposures(problem, analysis, facts->report, facts->names);
+      getExposures(problem, plan, analysis, facts->report, facts->names);
   if (!addMemory(*facts, result, error))
     return std::nullopt;
   result.forms = getForms(*facts);

@@ -29,6 +29,46 @@ const char *tandem::search::describe(Cause cause) {
   return texts[static_cast<unsigned>(cause)];
 }
 
+namespace {
+/// Source lines of copies.
+class CopyPlaces {
+public:
+  CopyPlaces(const SearchProblem &problem, const Plan &plan, const Names &names)
+      : problem(problem), plan(plan), names(names),
+        users(problem.tensors.size()) {
+    for (unsigned op = 0; op < problem.operators.size(); ++op)
+      for (unsigned tensor : problem.operators[op].operands)
+        users[tensor].push_back(op);
+  }
+
+  /// Of the first operator that takes the copy, else of its tensor.
+  const std::string &get(const Copy &copy) const {
+    for (unsigned op : users[copy.tensor])
+      if (takes(op, copy) && !problem.operators[op].location.empty())
+        return problem.operators[op].location;
+    return names.getLocation(copy.tensor);
+  }
+
+private:
+  bool takes(unsigned op, const Copy &copy) const {
+    const Operator &info = problem.operators[op];
+    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
+    if (info.pass != copy.pass)
+      return false;
+    for (size_t i = 0; i < info.operands.size(); ++i)
+      if (info.operands[i] == copy.tensor &&
+          signature.operands[i] == copy.layout)
+        return true;
+    return false;
+  }
+
+  const SearchProblem &problem;
+  const Plan &plan;
+  const Names &names;
+  std::vector<std::vector<unsigned>> users;
+};
+} // namespace
+
 std::map<std::string, double>
 tandem::search::getExposedByKind(const SearchProblem &problem,
                                  const TimeAnalysis &analysis) {
@@ -40,9 +80,11 @@ tandem::search::getExposedByKind(const SearchProblem &problem,
 }
 
 std::vector<Exposure> tandem::search::getExposures(const SearchProblem &problem,
+                                                   const Plan &plan,
                                                    const TimeAnalysis &analysis,
                                                    const CostReport &report,
                                                    const Names &names) {
+  CopyPlaces places(problem, plan, names);
   std::array<Exposure, kNumCauses> byCause;
   std::array<std::vector<double>, kNumCauses> exposed;
   for (std::vector<double> &list : exposed)
@@ -69,11 +111,11 @@ std::vector<Exposure> tandem::search::getExposures(const SearchProblem &problem,
         std::max_element(exposed[cause].begin(), exposed[cause].end()) -
         exposed[cause].begin();
     const Transfer &transfer = analysis.transfers[worst];
-    unsigned tensor = report.changes[transfer.change].copy.tensor;
+    const Copy &copy = report.changes[transfer.change].copy;
     entry.example = std::string(transfer.kind) + " " +
                     problem.axes[transfer.axis].name + " of " +
-                    names.getLabel(tensor);
-    entry.location = names.getLocation(tensor);
+                    names.getLabel(copy.tensor);
+    entry.location = places.get(copy);
     result.push_back(std::move(entry));
   }
   std::stable_sort(result.begin(), result.end(),
@@ -83,48 +125,25 @@ std::vector<Exposure> tandem::search::getExposures(const SearchProblem &problem,
   return result;
 }
 
-/// The source line of the first operator that takes the copy.
-static std::string getUserLocation(const SearchProblem &problem,
-                                   const Plan &plan, const Copy &copy,
-                                   const std::vector<unsigned> &users) {
-  for (unsigned op : users) {
-    const Operator &info = problem.operators[op];
-    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
-    if (info.pass != copy.pass || info.location.empty())
-      continue;
-    for (size_t i = 0; i < info.operands.size(); ++i)
-      if (info.operands[i] == copy.tensor &&
-          signature.operands[i] == copy.layout)
-        return info.location;
-  }
-  return "";
-}
-
 std::vector<Collective>
 tandem::search::getCollectives(const SearchProblem &problem, const Plan &plan,
                                const TimeAnalysis &analysis,
                                const CostReport &report, const Names &names) {
-  std::vector<std::vector<unsigned>> users(problem.tensors.size());
-  for (unsigned op = 0; op < problem.operators.size(); ++op)
-    for (unsigned tensor : problem.operators[op].operands)
-      users[tensor].push_back(op);
+  CopyPlaces places(problem, plan, names);
   using Key = std::tuple<std::string, std::string, unsigned, std::string, Pass,
                          int64_t, bool>;
-  std::map<Key, unsigned> places;
+  std::map<Key, unsigned> known;
   std::vector<Collective> result;
   std::vector<std::vector<std::string>> labels;
   for (const Transfer &transfer : analysis.transfers) {
     const Copy &copy = report.changes[transfer.change].copy;
-    std::string location =
-        getUserLocation(problem, plan, copy, users[copy.tensor]);
-    if (location.empty())
-      location = names.getLocation(copy.tensor);
+    const std::string &location = places.get(copy);
     const std::string &label = names.getLabel(copy.tensor);
     Key key{getPattern(label), location,
             transfer.axis,     std::string(transfer.kind),
             transfer.pass,     transfer.bytes,
             transfer.waits};
-    auto [it, isNew] = places.try_emplace(key, result.size());
+    auto [it, isNew] = known.try_emplace(key, result.size());
     if (isNew) {
       Collective &entry = result.emplace_back();
       labels.emplace_back();

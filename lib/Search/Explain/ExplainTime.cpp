@@ -9,11 +9,15 @@
 #include "tandem/Cost/Hidup.h"
 #include "tandem/Cost/Slots.h"
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <tuple>
 
 using namespace tandem::cost;
 using namespace tandem::search;
+
+/// What sums of seconds lose to floating point, relative.
+constexpr double kRounding = 1e-12;
 
 std::string_view tandem::search::getCollectiveName(Form from, Form to) {
   if (from == to || (from == kFull && to >= 0))
@@ -38,7 +42,11 @@ TimeAnalysis::TimeAnalysis(const SearchProblem &problem, const Plan &plan,
   }
   for (SlotShare &share : slots)
     shareOut(share);
-  for (const Transfer &transfer : transfers) {
+  for (Transfer &transfer : transfers) {
+    // Shares of several slots add up to all of it, but for their rounding.
+    if (std::abs(transfer.total - transfer.exposed) <
+        kRounding * transfer.total)
+      transfer.exposed = transfer.total;
     time.communication += transfer.total;
     time.exposed += transfer.exposed;
   }

@@ -87,6 +87,7 @@ getExposedByKind(const cost::SearchProblem &problem,
                  const TimeAnalysis &analysis);
 /// `exposed` of each slot by cause, the longest first.
 std::vector<Exposure> getExposures(const cost::SearchProblem &problem,
+                                   const cost::Plan &plan,
                                    const TimeAnalysis &analysis,
                                    const cost::CostReport &report,
                                    const Names &names);

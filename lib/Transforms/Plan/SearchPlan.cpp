@@ -382,11 +382,7 @@ FailureOr<cost::Plan> Planner::price(const PlanRecord &record, StringRef file,
   if (failed(plan))
     return failure();
   std::string error;
-  int64_t limit = std::exchange(extraction->problem.memoryLimit,
-                                std::numeric_limits<int64_t>::max());
-  bool isLegal = cost::derive(extraction->problem, *plan, error);
-  extraction->problem.memoryLimit = limit;
-  if (!isLegal)
+  if (!cost::derive(extraction->problem, *plan, error, cost::LimitUse::Ignore))
     return emitError() << "plan file '" << file << "': " << error
                        << (record.stages.empty()
                                ? ""
