@@ -1,26 +1,23 @@
 #!/usr/bin/env python3
 """Plans of `tandem` against all that it must be no worse than, over models, meshes, microbatches and clusters.
 
-    benchmarks/search_grid.py [--models gpt,mlp] [--mesh data=4 ...] [--micro 1,2,4] [--clusters laptop,v100-2x4] [--json FILE]
+    benchmarks/search_grid.py [--models gpt,mlp] [--mesh data=4 ...] [--micro 1,2,4] [--clusters laptop,v100-2x4] [--check]
+        [--json FILE]
 
 Each plan of `tandem` must cost at most what the cheapest preset costs, `hidup`'s plan where it makes one (one axis, two
 microbatches), and the plan with one microbatch; and the schedule's time line must be no longer than the plan's cost. A
 shipped cluster gives as many devices as the mesh has points: half of them in each of two machines, or all in its one.
-Exits with 1 if there are violations. A row takes 1 to 20 s of CPU.
+A row takes 1 to 20 s of CPU.
 """
 
-import argparse
-import json
+import math
 import os
 import pathlib
 import re
-import resource
-import subprocess
-import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
+from harness import BUILD, ROOT, Report, export, fail, make_parser, measure_process, write_cluster
+
 MODELS = {
     "gpt": ["gpt"],
     "bert_moe": ["bert_moe"],
@@ -40,56 +37,37 @@ TOLERANCE = 2e-6
 NO_PLAN = re.compile(r"no preset fits|expected one axis and two microbatches|does not divide")
 
 
-def fail(message):
-    sys.exit(f"search_grid.py: error: {message}")
-
-
-def export(model, folder):
+def export_model(model, folder):
     name, *options = MODELS[model]
     path = folder / f"{model}.mlir"
-    done = subprocess.run(
-        [sys.executable, "-m", "tandem", "export", ROOT / f"examples/{name}.py", "-o", path]
-        + options,
-        env={**os.environ, "PYTHONPATH": str(BUILD / "python")},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode != 0:
-        fail(done.stderr.strip())
+    export(ROOT / f"examples/{name}.py", path, *options)
     return path
 
 
-def write_cluster(name, devices, folder):
-    text = (ROOT / f"examples/clusters/{name}.yaml").read_text()
-    pattern = r"\{count: (\d+), devices: \{(\w+): \d+\}\}"
-    match = re.search(pattern, text)
-    if not match:
-        fail(
-            f"examples/clusters/{name}.yaml: found no entry like {{count: 2, devices: {{V100: 4}}}}"
-        )
-    nodes = min(2, int(match[1]))
+def write_devices(name, devices, folder):
+    """The cluster with so many devices."""
+
+    def shrink(entry):
+        nodes = min(2, int(entry[1]))
+        return f"{{count: {nodes}, devices: {{{entry[2]}: {devices // nodes}}}}}"
+
     path = folder / f"{name}-{devices}.yaml"
-    entry = f"{{count: {nodes}, devices: {{{match[2]}: {devices // nodes}}}}}"
-    path.write_text(re.sub(pattern, entry, text, count=1))
-    return path
+    return write_cluster(path, name, r"\{count: (\d+), devices: \{(\w+): \d+\}\}", shrink)
 
 
 def search(step, cluster, mesh, micro, algorithm):
     """Cost, time line and CPU seconds; nothing if there is no such plan."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    done = subprocess.run(
+    row = measure_process(
         [BUILD / "bin/tandem-compile", step, "--cluster", cluster, "--mesh", mesh]
-        + ["--micro", str(micro), "--search", algorithm, "--timeline", "-o", os.devnull],
-        capture_output=True,
-        text=True,
+        + ["--micro", micro, "--search", algorithm, "--timeline", "-o", os.devnull],
+        refused=NO_PLAN,
     )
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-    found = re.search(r"timeline ([\d.e+-]+) s, cost of the plan ([\d.e+-]+) s", done.stderr)
-    if found:
-        return float(found[2]), float(found[1]), spent
-    if NO_PLAN.search(done.stderr):
+    if not row:
         return None
-    fail(f"{step.stem}, {mesh}, micro {micro}, {cluster.stem}, {algorithm}: {done.stderr.strip()}")
+    found = re.search(r"timeline ([\d.e+-]+) s, cost of the plan ([\d.e+-]+) s", row["text"])
+    if not found:
+        fail(f"{step.stem}, {mesh}, micro {micro}, {cluster.stem}, {algorithm}: found no time line")
+    return float(found[2]), float(found[1]), row["cpu_s"]
 
 
 def judge(row):
@@ -120,10 +98,8 @@ COSTS = ["tandem", "presets", "hidup", "micro 1", "timeline"]
 
 
 def run(model, step, mesh, cluster_name, micros, folder):
-    devices = 1
-    for size in re.findall(r"=(\d+)", mesh):
-        devices *= int(size)
-    cluster = write_cluster(cluster_name, devices, folder)
+    devices = math.prod(int(size) for size in re.findall(r"=(\d+)", mesh))
+    cluster = write_devices(cluster_name, devices, folder)
     single = None
     for micro in micros:
         found = search(step, cluster, mesh, micro, "tandem")
@@ -140,34 +116,32 @@ def run(model, step, mesh, cluster_name, micros, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--mesh", action="append", help="may be given again")
     parser.add_argument("--micro", default="1,2,4")
     parser.add_argument("--clusters", default=",".join(CLUSTERS))
-    parser.add_argument("--json", type=pathlib.Path)
-    options = parser.parse_args()
-    models, micros = options.models.split(","), [int(n) for n in options.micro.split(",")]
+    args = parser.parse_args()
+    models, micros = args.models.split(","), [int(n) for n in args.micro.split(",")]
     if unknown := [model for model in models if model not in MODELS]:
-        fail(f"--models {','.join(unknown)}, expected some of {','.join(MODELS)}")
+        fail(f"--models: found {','.join(unknown)}, expected some of {','.join(MODELS)}")
     print(
         f"{'model':16}{'mesh':15}{'cluster':10}{'micro':>5} "
         + " ".join(f"{name + ' ms':>11}" for name in COSTS)
         + f"{'CPU s':>7}  worse than"
     )
-    rows = []
+    rows, report = [], Report()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for model in models:
-            step = export(model, folder)
-            for mesh in options.mesh or MESHES:
-                for cluster in options.clusters.split(","):
+            step = export_model(model, folder)
+            for mesh in args.mesh or MESHES:
+                for cluster in args.clusters.split(","):
                     rows += run(model, step, mesh, cluster, micros, folder)
-    worse = [row for row in rows if row["worse"]]
-    print(f"{len(rows)} plans, {len(worse)} of them worse than something")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    sys.exit(1 if worse else 0)
+    report.add("plans against presets, hidup, one microbatch and their schedules", rows)
+    worse = sum(bool(row["worse"]) for row in rows)
+    report.limit(f"worse than something, of {len(rows)} plans", worse, 0, "plans")
+    report.finish(args)
 
 
 if __name__ == "__main__":

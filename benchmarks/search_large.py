@@ -1,94 +1,166 @@
 #!/usr/bin/env python3
 """Large models from Python file to plan file: seconds, memory and proven gaps of whole processes, and what pins take.
 
-    benchmarks/search_large.py [--runs 3] [--json build/bench/search.json]
+    benchmarks/search_large.py [--runs 3] [--part models] [--part pins] [--check] [--json FILE]
 
 Llama with 8 billion parameters on 8x8 H100 and GPT-3 on 128x8 are exported on the meta device and planned by
-`--search tandem`; Llama with eight layers is planned without a pin, with one on a layer, and with one on all layers: adding
-or removing one searches again. Exports run once, searches --runs times, GPT-3 once; shown are medians. CPU time is closer
-to what an idle machine shows than wall time.
+`--search tandem`; `--replan` costs the plans once more. Then searches of two-layer models, Llama and GPT-3 are measured
+with and without pins: adding or removing one searches again. Exports run once, searches --runs times, those of GPT-3 and
+one with a limit of time once; shown are medians. CPU time, which the limits are for, is closer to what an idle machine
+shows than wall time.
 """
 
-import argparse
 import pathlib
+import re
 import tempfile
 
-from search import ROOT, write_json
-from search_steps import export, plan, print_gap, take_medians
+from harness import (
+    BUILD,
+    ROOT,
+    Report,
+    export,
+    make_parser,
+    measure_process,
+    plan,
+    print_gap,
+    take_medians,
+)
 
 CLUSTERS = ROOT / "examples/clusters"
+LAPTOP = ["--cluster", CLUSTERS / "laptop.yaml", "--mesh", "data=4", "--micro", "2"]
 LLAMA = ["--cluster", CLUSTERS / "h100-8x8.yaml", "--mesh", "data=8,model=8"]
 GPT3 = ["--cluster", CLUSTERS / "h100-128x8.yaml", "--mesh", "data=16,fsdp=8,model=8"]
+# Options of the exports, and what they may take.
+EXPORTS = {
+    "gpt": [],
+    "bert_moe": [],
+    "llama": [],
+    "llama 8b": ["--preset", "8b", "--set", "batch=64,seq=2048"],
+    "gpt 175b": ["--preset", "175b", "--set", "batch=512,seq=2048", "--dtype", "bfloat16"],
+}
+EXPORT_LIMITS = {"llama 8b": {"cpu_s": 20}}
+# Options of the searches, and what they may take.
+SEARCHES = [
+    ("llama 8b", LLAMA, {"cpu_s": 5, "memory_B": 2**30, "gap": 0.03}),
+    ("llama 8b", [*LLAMA, "--search-time-limit", "60"], {"gap": 0.01}),
+    ("gpt 175b", [*GPT3, "--recompute"], {"cpu_s": 15, "gap": 1}),
+]
+UNITS = {"cpu_s": "s CPU", "memory_B": "B", "gap": "of the bound"}
+# Models with pins, and the axis that these are on.
+PINNED = [
+    ("gpt", LAPTOP, "data"),
+    ("bert_moe", LAPTOP, "data"),
+    ("llama", LAPTOP, "data"),
+    ("llama 8b", LLAMA, "model"),
+    ("gpt 175b", [*GPT3, "--recompute"], "model"),
+]
 PINS = {
     "no pin": [],
-    "one layer pinned": ["--pin", "layers.3.mlp.w1.weight:model=gather(0)"],
-    "all layers pinned": ["--pin", "layers.*.mlp.w1.weight:model=gather(0)"],
+    "one layer's split": ["layers.0.attention.out.weight:{}=gather(1)"],
+    "all layers' split": ["layers.*.attention.out.weight:{}=gather(1)"],
+    "embedding whole": ["tokens.weight:{}=full"],
+    "all matrices split": ["layers.*.weight:{}=gather(0)"],
 }
-# Name, model file, options of its export, options of its search, and whether the search runs but once.
-MODELS = [
-    ("llama 8b", "llama", ["--preset", "8b", "--set", "batch=64,seq=2048"], LLAMA, False),
-    (
-        "gpt 175b",
-        "gpt",
-        ["--preset", "175b", "--set", "batch=512,seq=2048", "--dtype", "bfloat16"],
-        [*GPT3, "--recompute"],
-        True,
-    ),
-]
+# What a search with a pin more or less may take: times.
+PIN_LIMIT = 2
+
+
+def get_runs(runs, model, options):
+    return 1 if model == "gpt 175b" or "--search-time-limit" in options else runs
 
 
 def show(name, row):
-    line = f"{name:28} {row['process_s']:9.2f} {row['cpu_s']:7.2f} {row['memory_B'] / 1e6:9.0f}"
+    line = f"{name:36} {row['process_s']:9.2f} {row['cpu_s']:7.2f} {row['memory_B'] / 1e6:9.0f}"
     if "cost_s" in row:
         line += f" {row['cost_s']:10.6f} {print_gap(row['gap']):>8}"
     print(line, flush=True)
 
 
-def measure_models(runs, folder):
+class Steps:
+    """Exports of the models, each made when it is first asked for."""
+
+    def __init__(self, folder):
+        self.folder, self.made = folder, {}
+
+    def get(self, name):
+        """The file, and what the export took."""
+        if name not in self.made:
+            path = self.folder / f"{name}.mlir"
+            model = ROOT / f"examples/{name.split()[0]}.py"
+            row = export(model, path, *EXPORTS[name])
+            del row["text"]
+            self.made[name] = path, row
+        return self.made[name]
+
+
+def get_cost(path):
+    return float(re.search(r"(?m)^cost (\S+) s$", path.read_text())[1])
+
+
+def measure_search(step, options, runs, folder):
+    """Medians, and whether the plan costs the same once more."""
+    found, again = folder / "plan", folder / "again"
+    rows = [plan(step, *options, "--search", "tandem", output=found) for _ in range(runs)]
+    measure_process([BUILD / "bin/tandem-compile", step, *options, "--replan", found, "-o", again])
+    return take_medians(rows), get_cost(found) == get_cost(again)
+
+
+def measure_models(report, steps, runs):
     rows = []
-    for name, model, sizes, options, once in MODELS:
-        step = folder / f"{model}.mlir"
-        exported = export(ROOT / f"examples/{model}.py", step, *sizes)
-        del exported["text"]
-        rows.append({"what": f"export {name}"} | exported)
-        show(f"export {name}", exported)
-        planned = take_medians(
-            [plan(step, *options, "--search", "tandem") for _ in range(1 if once else runs)]
-        )
-        rows.append({"what": f"plan {name}"} | planned)
-        show(f"plan {name}", planned)
-    return rows
+    report.add("large models from Python file to plan file", rows)
+
+    def record(what, row, limits):
+        rows.append({"what": what} | row)
+        show(what, row)
+        for key, limit in limits.items():
+            report.limit(f"{what}, {key}", row[key], limit, UNITS[key])
+
+    for name, options, limits in SEARCHES:
+        is_new = name not in steps.made
+        step, exported = steps.get(name)
+        if is_new:
+            record(f"export {name}", exported, EXPORT_LIMITS.get(name, {}))
+        what = f"plan {name}" + (", a minute" if "--search-time-limit" in options else "")
+        row, is_same = measure_search(step, options, get_runs(runs, name, options), steps.folder)
+        record(what, row, limits)
+        report.claim(f"{what}: costed again it costs the same", is_same)
 
 
-def measure_pins(runs, folder):
-    step = folder / "pins.mlir"
-    sizes = ["--preset", "8b", "--set", "layers=8,batch=64,seq=2048"]
-    export(ROOT / "examples/llama.py", step, *sizes)
-    samples = {name: [] for name in PINS}
-    for _ in range(runs):
-        for name, pins in PINS.items():
-            samples[name].append(plan(step, *LLAMA, *pins, "--search", "tandem"))
-    rows = {name: take_medians(found) for name, found in samples.items()}
-    for name, row in rows.items():
-        row["relative"] = row["cpu_s"] / rows["no pin"]["cpu_s"]
-        show(f"llama, 8 layers, {name}", row)
-    print(f"with pins at most {max(row['relative'] for row in rows.values()):.2f} times the CPU")
-    return rows
+def measure_pins(report, steps, runs):
+    rows = []
+    report.add("searches with pins against those without", rows)
+    for name, options, axis in PINNED:
+        step, _ = steps.get(name)
+        samples = {pin: [] for pin in PINS}
+        for _ in range(get_runs(runs, name, options)):
+            for pin, texts in PINS.items():
+                pins = [word for text in texts for word in ("--pin", text.format(axis))]
+                samples[pin].append(plan(step, *options, *pins, "--search", "tandem"))
+        found = {pin: take_medians(taken) for pin, taken in samples.items()}
+        for pin, row in found.items():
+            row["relative"] = row["cpu_s"] / found["no pin"]["cpu_s"]
+            rows.append({"what": name, "pin": pin} | row)
+            show(f"{name}, {pin}", row)
+        shares = [row["relative"] for row in found.values()]
+        report.limit(f"{name}, a pin more", max(shares), PIN_LIMIT, "times the CPU")
+        report.limit(f"{name}, a pin less", 1 / min(shares), PIN_LIMIT, "times the CPU")
+
+
+PARTS = {"models": measure_models, "pins": measure_pins}
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "build/bench/search.json")
+    parser.add_argument("--part", action="append", choices=PARTS, help="all if none is given")
     args = parser.parse_args()
-    print(f"{'':28} process/s   CPU/s memory/MB     cost/s      gap")
+    report = Report()
+    print(f"{'':36} process/s   CPU/s memory/MB     cost/s      gap")
     with tempfile.TemporaryDirectory() as name:
-        models = measure_models(args.runs, pathlib.Path(name))
-        pins = measure_pins(args.runs, pathlib.Path(name))
-    write_json(args.json, "large models", models)
-    write_json(args.json, "pins", pins)
+        steps = Steps(pathlib.Path(name))
+        for part in args.part or PARTS:
+            PARTS[part](report, steps, args.runs)
+    report.finish(args)
 
 
 if __name__ == "__main__":

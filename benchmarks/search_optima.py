@@ -2,7 +2,7 @@
 """Plans of `tandem` against optima that an integer program proves.
 
     benchmarks/search_optima.py [PROBLEM ...] [--mesh data=4 --mesh data=2,model=2] [--models gpt,vit_moe] [--micro 2]
-        [--limit 600] [--json FILE]
+        [--limit 600] [--check] [--json FILE]
 
 Without problems, two-layer examples are exported and turned into problems (laptop cluster). Without duplex two rows per
 problem: pieces of waiting collectives that cost nothing, where costs add up and `ilp` proves the optimum of all plans;
@@ -11,80 +11,39 @@ latter alone. It takes 1 to 2 s of CPU each on one axis, a minute on two or with
 not proven within --limit, `-` that nothing was.
 """
 
-import argparse
-import json
-import os
 import pathlib
 import re
-import subprocess
-import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
+from harness import BUILD, ROOT, Report, export, make_parser, measure_process
+
 MODELS = "gpt,bert_moe,vit_moe,llama"
 TOLERANCE = 1e-6  # relative
 
 
-def fail(message):
-    sys.exit(f"search_optima.py: error: {message}")
-
-
-def call(command, **options):
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    if done.returncode != 0:
-        fail(f"{command[0]}: {done.stderr.strip().splitlines()[-1:]}")
-    return done.stdout
-
-
 def make_problems(models, mesh, micro, folder):
     for model in models:
-        step, problem = (
-            folder / f"{model}.mlir",
-            folder / f"{model}-{mesh}{'' if micro == 1 else f'-micro{micro}'}.txt",
-        )
-        environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
-        call(
-            [
-                sys.executable,
-                "-m",
-                "tandem",
-                "export",
-                ROOT / "examples" / f"{model}.py",
-                "-o",
-                step,
-            ],
-            env=environment,
-        )
-        call(
-            [
-                BUILD / "bin/tandem-compile",
-                step,
-                "--mesh",
-                mesh,
-                "--micro",
-                str(micro),
-                "--search",
-                "tandem",
-                "--plan-only",
-            ]
-            + ["--problem-out", problem, "-o", folder / "plan"]
+        step = folder / f"{model}.mlir"
+        problem = folder / f"{model}-{mesh}{'' if micro == 1 else f'-micro{micro}'}.txt"
+        export(ROOT / f"examples/{model}.py", step)
+        measure_process(
+            [BUILD / "bin/tandem-compile", step, "--mesh", mesh, "--micro", micro, "--plan-only"]
+            + ["--search", "presets", "--problem-out", problem, "-o", folder / "plan"]
         )
         yield problem
 
 
 def search(problem, algorithm, plan, limit, *arguments):
-    """Cost, share by which it may exceed the least (0: proven, None: no bound), seconds of the search."""
-    out = call(
+    """Cost, share by which it may exceed the least (0: proven, None: no bound), CPU seconds."""
+    row = measure_process(
         [BUILD / "bin/tandem-plan", problem, "--search", algorithm, "-o", plan, *arguments]
-        + (["--search-time-limit", str(limit)] if limit else [])
+        + (["--search-time-limit", limit] if limit else [])
     )
     found = dict(re.findall(r"^(cost|bound) (\S+) s$", plan.read_text(), re.M))
-    seconds = float(re.search(r"^search (\S+) s", out, re.M)[1])
     cost, bound = float(found["cost"]), float(found["bound"])
-    if stages := re.search(r"gap with these stages (?:(\S+) %|unknown)", out):
-        return cost, float(stages[1]) / 100 if stages[1] else None, seconds
-    return cost, cost / bound - 1 if bound else None, seconds
+    if stages := re.search(r"gap with these stages (?:(\S+) %|unknown)", row["text"]):
+        return cost, float(stages[1]) / 100 if stages[1] else None, row["cpu_s"]
+    return cost, cost / bound - 1 if bound else None, row["cpu_s"]
 
 
 def get_stages(plan):
@@ -131,39 +90,45 @@ def show(row):
     print(f"{line} {row['tandem'] / row['ilp'] - 1:+10.1e}", flush=True)
 
 
+def check(report, rows, problems):
+    report.add(f"plans against optima that an integer program proves: {problems}", rows)
+    free = [row for row in rows if row["pieces"] == "free"]
+    if not free:
+        return
+    worse = [row for row in free if row["tandem"] > row["ilp"] * (1 + TOLERANCE)]
+    report.limit("pieces for nothing, dearer than ilp's", len(worse), 0, "plans")
+    proven = [row for row in free if row["ilp gap"] is not None and row["ilp gap"] < TOLERANCE]
+    report.claim(
+        f"pieces for nothing, {len(proven)} of {len(free)} optima that ilp proves are tandem's",
+        all(abs(row["tandem"] / row["ilp"] - 1) <= TOLERANCE for row in proven),
+    )
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("problems", nargs="*", type=pathlib.Path)
     parser.add_argument("--models", default=MODELS)
     parser.add_argument("--mesh", action="append", help="data=4; may be given again")
     parser.add_argument("--micro", type=int, default=1, help="number of microbatches")
     parser.add_argument("--limit", type=float, default=600, help="seconds for ilp")
-    parser.add_argument("--json", type=pathlib.Path)
-    options = parser.parse_args()
+    args = parser.parse_args()
     print(
-        "problem                      pieces       tandem, ms       gap        s      ilp, ms       gap        s      above"
+        "problem                      pieces       tandem, ms       gap    CPU/s      ilp, ms       gap    CPU/s      above"
     )
-    rows = []
+    rows, meshes = [], args.mesh or ["data=4"]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        models = options.models.split(",")
-        made = options.problems or [
+        made = args.problems or [
             problem
-            for mesh in options.mesh or ["data=4"]
-            for problem in make_problems(models, mesh, options.micro, folder)
+            for mesh in meshes
+            for problem in make_problems(args.models.split(","), mesh, args.micro, folder)
         ]
         for problem in made:
-            rows += measure(problem, folder, options.limit)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    worse = [
-        row
-        for row in rows
-        if row["pieces"] == "free" and row["tandem"] > row["ilp"] * (1 + TOLERANCE)
-    ]
-    if worse:
-        fail(f"{len(worse)} plans cost more than the optimum")
+            rows += measure(problem, folder, args.limit)
+    report = Report()
+    given = ", ".join(path.stem for path in args.problems)
+    check(report, rows, given or f"{' and '.join(meshes)}, micro {args.micro}")
+    report.finish(args)
 
 
 if __name__ == "__main__":

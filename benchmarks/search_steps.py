@@ -1,40 +1,31 @@
 #!/usr/bin/env python3
 """From step.mlir to plan file, whole processes, against layers and devices: figure 14 of HiDup with import and output.
 
-    benchmarks/search_steps.py [--model bert_moe] [--runs 5] [--json build/bench/search.json]
+    benchmarks/search_steps.py [--model bert_moe] [--runs 5] [--check] [--json FILE]
 
 Each run is a process of tandem-compile for V100 machines of eight devices (one of fewer), `--mesh data=N --micro 2`,
 with `--search hidup` and `--search tandem`: the model at the paper's size, whose layers repeat, against layers and
 devices, and a model whose layers all differ (benchmarks/differing_layers.py) against layers. Runs go in turns over the
-points so that all see the same machine. Shown are medians of wall and CPU time and of memory; CPU time is closer to
-what an idle machine shows.
+points so that all see the same machine. Shown are medians of wall and CPU time and of memory; CPU time, which the limits
+are for, is closer to what an idle machine shows. The curves are no straight lines: beyond 120, 600 and 1,000 operators
+`tandem` leaves out what takes long (docs/rationale/search.md).
 """
 
-import argparse
-import os
 import pathlib
-import re
-import statistics
-import sys
 import tempfile
 
-from search import ROOT, fail, measure_process, write_json
+from harness import ROOT, Report, export, make_parser, plan, print_gap, take_medians, write_cluster
 
-BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
 SEARCHES = ["hidup", "tandem"]
 LAYERS, DEVICES = [2, 4, 8, 16], [8, 16, 32, 64]
-# Where the two curves meet.
+# Where the two curves meet, and how long the model of the paper may take there: s.
 LAYERS_OF_DEVICES, DEVICES_OF_LAYERS = 8, 64
+LIMITS = {"hidup": 0.5, "tandem": 2}
+# What time may grow by, as shares of what layers or devices do; `tandem` searches layers that repeat once.
+REPEATED = {"hidup": 1.5, "tandem": 0.5}
+DIFFERENT = {"hidup": 1.5, "tandem": 1.5}
+DEVICE = {"hidup": 0.25, "tandem": 0.25}
 DIFFERING = ROOT / "benchmarks/differing_layers.py"
-
-
-def export(model, step, *options):
-    """Of a model file, on the meta device; what the process took."""
-    environment = dict(os.environ, PYTHONPATH=str(BUILD / "python"))
-    return measure_process(
-        [sys.executable, "-m", "tandem", "export", model, "--meta", "-o", step, *options],
-        environment,
-    )
 
 
 def export_layers(model, layers, folder):
@@ -43,46 +34,14 @@ def export_layers(model, layers, folder):
     return step
 
 
-def write_cluster(devices, folder):
-    text = (ROOT / "examples/clusters/v100-8x8.yaml").read_text()
-    changed, count = re.subn(r"count: 8\b", f"count: {devices // 8}", text, count=1)
-    if count != 1:
-        fail("examples/clusters/v100-8x8.yaml: found no 'count: 8', expected eight machines")
-    path = folder / f"{devices}.yaml"
-    path.write_text(changed)
-    return path
-
-
-def plan(step, *options):
-    """What a process of tandem-compile takes from the step to a plan, its cost, and how far it may be from the best."""
-    row = measure_process(
-        [BUILD / "bin/tandem-compile", step, *options, "--plan-only", "-o", os.devnull]
-    )
-    text = row.pop("text")
-    cost = re.search(r"cost ([\d.e-]+) s", text)
-    if not cost:
-        fail(f"{step}: found no cost in the answer of tandem-compile: {text.strip()}")
-    gap = re.search(r"at most ([\d.]+) % above", text)
-    proven = 0.0 if ", optimal" in text else None
-    return row | {"cost_s": float(cost[1]), "gap": float(gap[1]) / 100 if gap else proven}
-
-
-def take_medians(rows):
-    """None where a row has no number, as the gaps of hidup's plans, which have no bound."""
-    columns = {key: [row[key] for row in rows] for key in rows[0]}
-    return {
-        key: None if None in values else statistics.median(values)
-        for key, values in columns.items()
-    }
-
-
-def print_gap(gap):
-    return "-" if gap is None else f"{gap:.2%}"
+def write_machines(devices, folder):
+    machines = f"count: {devices // 8}"
+    return write_cluster(folder / f"{devices}.yaml", "v100-8x8", r"count: 8\b", machines)
 
 
 def measure(model, points, runs, folder):
     steps = {layers: export_layers(model, layers, folder) for layers, _ in points}
-    clusters = {devices: write_cluster(devices, folder) for _, devices in points}
+    clusters = {devices: write_machines(devices, folder) for _, devices in points}
     samples = {(search, *point): [] for point in sorted(points) for search in SEARCHES}
     for _ in range(runs):
         for search, layers, devices in samples:
@@ -104,13 +63,26 @@ def print_table(title, rows):
         )
 
 
+def check_growth(report, rows, key, shares):
+    """Time grows at most by these shares of what `key` grows by."""
+    for search, share in shares.items():
+        found = sorted((row[key], row["cpu_s"]) for row in rows if row["search"] == search)
+        (least, fast), (most, slow) = found[0], found[-1]
+        what = f"{search}, growth of time from {least} to {most} {key}"
+        report.limit(what, slow / fast / (most / least), share, f"of that of {key}")
+
+
+def check_times(report, rows):
+    for row in rows:
+        if row["layers"] == LAYERS_OF_DEVICES:
+            limit = LIMITS[row["search"]]
+            report.limit(f"{row['search']}, {row['layers']} layers", row["cpu_s"], limit, "s CPU")
+
+
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--model", default="bert_moe", choices=["bert_moe", "vit_moe"])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "build/bench/search.json")
     args = parser.parse_args()
     across_layers = {(n, DEVICES_OF_LAYERS) for n in LAYERS}
     points = across_layers | {(LAYERS_OF_DEVICES, n) for n in DEVICES}
@@ -118,20 +90,22 @@ def main():
         folder = pathlib.Path(name)
         rows = measure(ROOT / f"examples/{args.model}.py", points, args.runs, folder)
         differing = measure(DIFFERING, across_layers, args.runs, folder)
-    print(f"{args.model}, paper's size, from step.mlir to plan file, median of {args.runs}")
-    print_table(
-        f"against layers, on {DEVICES_OF_LAYERS} devices",
-        [r for r in rows if r["devices"] == DEVICES_OF_LAYERS],
-    )
-    print_table(
-        f"against devices, with {LAYERS_OF_DEVICES} layers",
-        [r for r in rows if r["layers"] == LAYERS_OF_DEVICES],
-    )
-    print_table(f"layers that all differ, on {DEVICES_OF_LAYERS} devices", differing)
-    write_json(
-        args.json, "from step to plan, layers that differ", {"runs": args.runs, "rows": differing}
-    )
-    write_json(args.json, f"from step to plan, {args.model}", {"runs": args.runs, "rows": rows})
+    report = Report()
+    what = f"from step to plan (figure 14), median of {args.runs}"
+    model = f"{args.model}, paper's size"
+    of_layers = [row for row in rows if row["devices"] == DEVICES_OF_LAYERS]
+    of_devices = [row for row in rows if row["layers"] == LAYERS_OF_DEVICES]
+    for title, table, key, shares in (
+        (f"{model}, {DEVICES_OF_LAYERS} devices, against layers", of_layers, "layers", REPEATED),
+        (f"{model}, {LAYERS_OF_DEVICES} layers, against devices", of_devices, "devices", DEVICE),
+        (f"layers that all differ, {DEVICES_OF_LAYERS} devices", differing, "layers", DIFFERENT),
+    ):
+        print_table(f"{what}: {title}", table)
+        report.add(f"{what}: {title}", table)
+        check_growth(report, table, key, shares)
+        if table is of_layers and args.model == "bert_moe":
+            check_times(report, table)
+    report.finish(args)
 
 
 if __name__ == "__main__":

@@ -6,24 +6,22 @@
     figure 11   parameters that are replicated, against the bandwidth
     figure 12   how mixture-of-experts layers are split, against the bandwidth
     table 5     what a plan found with wrong times costs with the right ones
-    figure 14   search time against layers and devices
 
 PROBLEM is the text of a search problem, or JSON as scripts/hidup_problem.py takes it. Each sweep says where the plan
-changes; --check exits with 1 if a finding does not hold. The paper shows BERT-SGMoE: figure 11 and table 5 on eight
+changes; --check exits with 1 if a finding does not hold. benchmarks/search.py has figure 14. The paper shows BERT-SGMoE: figure 11 and table 5 on eight
 devices, figure 12 on two machines.
 """
 
-import argparse
 import json
 import pathlib
 import random
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from harness import ROOT, Report, add_tool, fail, get_indices, make_parser, measure_process
+
 sys.path.insert(0, str(ROOT / "scripts"))
 import hidup_problem  # noqa: E402
 
@@ -136,12 +134,7 @@ class Planner:
 
     def run(self, text, *options):
         self.problem.write_text(text)
-        done = subprocess.run(
-            [self.tool, self.problem, *options], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            sys.exit(f"search_sweeps.py: {done.stderr.strip()}")
-        return done.stdout
+        return measure_process([self.tool, self.problem, *options])["text"]
 
     def search(self, problem, *prices, **noise):
         output = self.run(problem.get_text(*prices, **noise), "--search", self.algorithm)
@@ -217,12 +210,6 @@ def get_volume(problem, plan, tensors):
         else:
             total += 2 * size * (n - 1) / n * (2 if (before, after) == ("reduce", "full") else 1)
     return total
-
-
-def get_indices(operator, key):
-    words = operator.split()
-    text = words[words.index(key) + 1]
-    return [] if text == "-" else [int(i) for i in text.split(",")]
 
 
 def get_moe(problem, plan):
@@ -307,104 +294,61 @@ def check_noise(rows):
     return all(row["relative"] <= row["paper"] + TABLE_DIGITS for row in rows)
 
 
-# ---- Figure 14
-
-
-def sweep_time(planner, problems, accounting):
-    print(f"\nsearch time, {accounting}, 10 Gbit/s, median of 5 (figure 14)")
-    rows = []
-    for problem in problems:
-        times = [planner.search(problem, 10, accounting).seconds for _ in range(5)]
-        seconds, operators = statistics.median(times), len(problem.operators)
-        row = {"problem": problem.name, "ranks": problem.ranks, "operators": operators}
-        rows.append(row | {"seconds": seconds})
-        print(
-            f"  {problem.name:32} {operators:5} operators {problem.ranks:4} ranks"
-            f" {seconds:9.4f} s, {seconds / operators * 1e6:6.0f} us per operator"
-        )
-    return rows
-
-
-def check_time(rows):
-    """At most in proportion to the operators, whatever the number of devices; three times is the noise."""
-    per_operator = [
-        row["seconds"] / row["operators"] for row in sorted(rows, key=lambda r: r["operators"])
-    ]
-    return all(later <= 3 * per_operator[0] for later in per_operator)
-
-
 SWEEPS = {
     "figure11": (sweep_replication, check_replication),
     "figure12": (sweep_experts, check_experts),
     "table5": (lambda *a: sweep_noise(*a[:-1], 10) + sweep_noise(*a[:-1], 100), check_noise),
 }
+FINDINGS = {
+    "figure11": "the share of parameters that are whole never rises with the bandwidth, and differs between the ends",
+    "figure12": "experts change from GShard's strategy, where links are fast, to one that sends less",
+    "table5": "with wrong times plans cost at most what they do in the table",
+}
 
 
-class Findings:
-    """The tables of the sweeps, and which findings do not hold."""
+def record(report, problem, name, rows, holds):
+    """Adds a sweep's table, and whether the paper's finding holds."""
+    report.add(f"{name} of HiDup, {problem}", rows)
+    report.claim(f"{name}: {FINDINGS[name]}", holds)
 
-    @staticmethod
-    def add_options(parser):
-        parser.add_argument("--tool", default=ROOT / "build/bin/tandem-plan", help="tandem-plan")
-        parser.add_argument("--check", action="store_true", help="fail if a finding does not hold")
-        parser.add_argument("--json", type=pathlib.Path, help="write the tables there as well")
 
-    def __init__(self):
-        self.tables, self.failures = {}, []
+def read_problems(kind, paths):
+    try:
+        return [kind(path) for path in paths]
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}")
 
-    def record(self, table, name, rows, holds):
-        print(f"  {name}: {'holds' if holds else 'DOES NOT HOLD'}")
-        self.tables.setdefault(table, {})[name] = {"holds": holds, "rows": rows}
-        if not holds:
-            self.failures.append(f"{table}: {name}")
 
-    def finish(self, args):
-        """Writes the tables and ends the process."""
-        if args.json:
-            args.json.parent.mkdir(parents=True, exist_ok=True)
-            args.json.write_text(json.dumps(self.tables, indent=1) + "\n")
-        failed = args.check and self.failures
-        sys.exit("does not hold: " + "; ".join(self.failures) if failed else 0)
+def parse_numbers(text):
+    return [float(part) for part in text.split(",")]
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("problems", nargs="*", type=pathlib.Path, default=[DEFAULT])
-    parser.add_argument(
-        "--sweep", action="append", choices=[*SWEEPS, "figure14"], help="all if none is given"
-    )
+    parser.add_argument("--sweep", action="append", choices=SWEEPS, help="all if none is given")
     parser.add_argument(
         "--bandwidths",
-        type=lambda text: [float(part) for part in text.split(",")],
+        type=parse_numbers,
         default=BANDWIDTHS,
         help="of figures 11 and 12, in Gbit/s",
     )
     parser.add_argument("--accounting", choices=hidup_problem.ACCOUNTINGS, default="hidup-serial")
     parser.add_argument("--search", choices=["hidup", "tandem"], default="hidup")
-    Findings.add_options(parser)
+    add_tool(parser)
     return parser.parse_args()
 
 
 def main():
     args = parse_arguments()
-    wanted = args.sweep or [*SWEEPS, "figure14"]
     planner = Planner(args.tool, args.search)
-    try:
-        problems = [Problem(path) for path in args.problems]
-    except OSError as error:
-        sys.exit(f"search_sweeps.py: {error.filename}: {error.strerror}")
-    findings = Findings()
-    for problem in problems:
-        for name, (sweep, check) in SWEEPS.items():
-            if name in wanted:
-                rows = sweep(planner, problem, args.accounting, args.bandwidths)
-                findings.record(problem.name, name, rows, check(rows))
-    if "figure14" in wanted:
-        rows = sweep_time(planner, problems, args.accounting)
-        findings.record("all", "figure14", rows, check_time(rows))
-    findings.finish(args)
+    report = Report()
+    for problem in read_problems(Problem, args.problems):
+        for name in args.sweep or SWEEPS:
+            sweep, check = SWEEPS[name]
+            rows = sweep(planner, problem, args.accounting, args.bandwidths)
+            record(report, f"{problem.name}, {args.accounting}", name, rows, check(rows))
+    report.finish(args)
 
 
 if __name__ == "__main__":

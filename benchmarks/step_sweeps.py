@@ -5,7 +5,7 @@
 
     figure 11   parameters that are stored whole, against the bandwidth
     figure 12   how mixture-of-experts layers are split, against the bandwidth
-    table 5     what a plan found with wrong times costs with the right ones (--noise)
+    table 5     what a plan found with wrong times costs with the right ones (--noise), beside the paper's
 
 PROBLEM is the text of a search problem with one space axis, as `tandem-compile STEP.mlir --mesh data=4 --problem-out`
 writes it; its links are made so many times as fast as --factors says. Each line says how far the plan may be from the
@@ -13,32 +13,26 @@ optimum: where that is 0, what changes from line to line is no accident of the s
 does not hold (docs/rationale/search.md says which of the paper's do not hold for whole steps).
 """
 
-import argparse
 import math
 import pathlib
 import random
 import re
 import statistics
-import sys
 
 import search_sweeps
+from harness import ROOT, Report, add_tool, fail, get_indices, make_parser
 from search_sweeps import (
     RANDOM_NOISE,
-    ROOT,
-    Findings,
     Planner,
-    check_noise,
     check_replication,
-    get_indices,
+    parse_numbers,
+    read_problems,
+    record,
 )
 
 DEFAULT = ROOT / "test/Search/Inputs/vit_moe-2layers-data4.txt"
 FACTORS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30]
 PRICE = re.compile(r"(\S+) s (\S+) s/B")
-
-
-def fail(message):
-    sys.exit(f"step_sweeps.py: error: {message}")
 
 
 class Step:
@@ -256,35 +250,30 @@ def sweep_noise(planner, step, factor, runs):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("problems", nargs="*", type=pathlib.Path, default=[DEFAULT])
     parser.add_argument(
-        "--factors", type=lambda text: [float(part) for part in text.split(",")], default=FACTORS
+        "--factors", type=parse_numbers, default=FACTORS, help="how many times as fast links are"
     )
     parser.add_argument("--noise", type=int, default=0, help="runs of table 5 per kind of noise")
-    Findings.add_options(parser)
+    add_tool(parser)
     return parser.parse_args()
 
 
 def main():
     args = parse_arguments()
     planner = Planner(args.tool, "tandem")
-    findings = Findings()
-    for path in args.problems:
-        try:
-            step = Step(path)
-        except OSError as error:
-            fail(f"{error.filename}: {error.strerror}")
+    report = Report()
+    for step in read_problems(Step, args.problems):
+        what = f"whole steps, {step.name}"
         rows = sweep_bandwidth(planner, step, args.factors)
-        findings.record(step.name, "figure11", rows, check_replication(rows))
+        record(report, what, "figure11", rows, check_replication(rows))
         if step.experts:
-            findings.record(step.name, "figure12", rows, check_experts(rows))
+            record(report, what, "figure12", rows, check_experts(rows))
         if args.noise:
             rows = sweep_noise(planner, step, 1, args.noise)
-            findings.record(step.name, "table5", rows, check_noise(rows))
-    findings.finish(args)
+            report.add(f"table5 of HiDup, {what}", rows)
+    report.finish(args)
 
 
 if __name__ == "__main__":
