@@ -408,6 +408,12 @@ TEST_F(IlpTest, EqualsExhaustiveUnderAccountingsOfHidup) {
     SearchProblem problem = makeRandomProblem(seed, options);
     problem.accounting =
         seed % 2 ? Accounting::HidupSerial : Accounting::HidupOverlapped;
+    Random random(seed);
+    std::optional<Pin> pin = makeRandomPin(problem, random);
+    if (pin && seed % 4 < 2)
+      problem = applyPin(problem, *pin);
+    // Memory does not count.
+    problem.memoryLimit = 1;
     BestByStages all;
     if (!enumerate(problem, all) || all.empty())
       continue;
