@@ -4,46 +4,29 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-//
-// A program that knows nothing of memory comes first: it is much smaller and
-// tighter, and its solution is an optimum if it fits.
-//
-// Both programs are relaxations in a few points: of copies that wait the larger
-// one does not know how long the queue holds them, and both take some freedom
-// among the sources of a copy. So each solution is costed by `cost`; one that
-// is dearer or larger than the program thinks is forbidden, and the program
-// solved again.
-//
-//===----------------------------------------------------------------------===//
 
 #include "IlpMemory.h"
-#include "IlpTime.h"
+#include "IlpSearch.h"
 #include "tandem/Cost/Hidup.h"
-#include "tandem/Search/Search.h"
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
-/// What the solver's tolerances can make of an objective, relative.
-constexpr double kTolerance = 1e-7;
 /// An objective of about 1e6 units: absolute tolerances of 1e-7 are little.
 constexpr double kUnits = 1e6;
-/// Solutions that may turn out to be dearer or larger than the program thinks.
-constexpr unsigned kMaxRounds = 1000;
 
-static IlpChoices allowAll(const SearchProblem &problem) {
+IlpChoices tandem::search::allowAll(const SearchProblem &problem) {
   IlpChoices allowed;
   for (unsigned op = 0; op < problem.operators.size(); ++op)
     allowed.emplace_back(problem.getSignatures(op).size(), true);
   return allowed;
 }
 
-/// The cheapest of the plans that are legal.
-static std::optional<Plan> findCheapest(const SearchProblem &problem,
-                                        const std::vector<Plan> &plans) {
+std::optional<Plan>
+tandem::search::findCheapest(const SearchProblem &problem,
+                             const std::vector<Plan> &plans) {
   std::optional<Plan> cheapest;
   std::string error;
   for (Plan plan : plans)
@@ -53,70 +36,11 @@ static std::optional<Plan> findCheapest(const SearchProblem &problem,
   return cheapest;
 }
 
-namespace {
-class IlpSearch {
-public:
-  /// `onlyBounds`: of all plans, whatever their memory.
-  IlpSearch(const SearchProblem &problem, const SearchOptions &options,
-            bool onlyBounds = false)
-      : problem(problem), options(options), onlyBounds(onlyBounds),
-        table(problem), start(std::chrono::steady_clock::now()),
-        scale(getScale()), allowed(allowAll(problem)) {}
-
-  SearchResult run();
-
-private:
-  bool checkStages();
-  double getScale() const;
-  double getTimeLeft() const;
-  bool isStopped();
-  bool isOutOfTime() const;
-  void search(const IlpStages &stages);
-  /// Whether an optimum was found that fits, or the search has to end.
-  bool searchWithoutLimit(const IlpStages &stages);
-  void narrow(const IlpStages &stages);
-  unsigned forbidDear(const IlpForms &forms, const IlpRelaxation &relaxation);
-  void searchWithLimit(const IlpStages &stages);
-  bool isWhole(const IlpForms &forms) const;
-  IlpFreedom getFreedom() const {
-    return onlyBounds ? IlpFreedom::OfSources : IlpFreedom::OfMemory;
-  }
-  IlpOptions getOptions();
-  Expr getStart(const IlpForms &forms, const IlpTime &time);
-  /// False when no further solution is needed.
-  bool takeSolution(const IlpForms &forms, const IlpSolution &solution);
-  void takeBound(const IlpSolution &solution);
-  void takeBound(double proven);
-  bool takePlan(Plan plan);
-  bool isClosed() const;
-  bool fail(std::string error);
-  void forbid(const IlpForms &forms, const IlpSolution &solution,
-              IntegerProgram &program) const;
-  void explainInfeasible(const IlpStages &stages);
-  void claim();
-
-  const SearchProblem &problem;
-  const SearchOptions &options;
-  bool onlyBounds;
-  ChangeTable table;
-  std::chrono::steady_clock::time_point start;
-  double scale;
-  /// What a plan cheaper than the best one can have.
-  IlpChoices allowed;
-  /// The cheapest of the plans that were given.
-  std::optional<Plan> given;
-  SearchResult result;
-  double bound = 0;
-  /// Costs add up over stages of one operator each: no plan with larger ones is
-  /// cheaper.
-  bool addsUp = false;
-  /// For all plans. Forbidden solutions might be good with other stages.
-  double boundOfAll = 0;
-  bool failed = false, isInterrupted = false;
-  /// The last solution's plan exceeds the limit.
-  bool isTooLarge = false;
-};
-} // namespace
+IlpSearch::IlpSearch(const SearchProblem &problem, const SearchOptions &options,
+                     bool onlyBounds)
+    : problem(problem), options(options), onlyBounds(onlyBounds),
+      table(problem), start(std::chrono::steady_clock::now()),
+      scale(getScale()), allowed(allowAll(problem)) {}
 
 bool IlpSearch::checkStages() {
   unsigned begin = 0, numOperators = problem.operators.size();
@@ -200,57 +124,46 @@ void IlpSearch::forbid(const IlpForms &forms, const IlpSolution &solution,
 // Solutions
 //===----------------------------------------------------------------------===//
 
+/// Plans that are not cheaper than the best one are of no use.
 IlpOptions IlpSearch::getOptions() {
   IlpOptions solver;
   solver.timeLimit = getTimeLeft();
   solver.gap = options.gap;
+  if (result.plan)
+    solver.most =
+        result.plan->cost * scale * (1 - std::max(options.gap, kIlpTolerance));
   if (options.progress)
     solver.progress = [this](double best, double newBound) {
       double seconds = best < kInfinity ? best / scale : 0;
-      isInterrupted |=
-          !options.progress(0, seconds, std::max(bound, newBound / scale));
+      double least = std::min(newBound / scale, boundOfRest);
+      isInterrupted |= !options.progress(0, seconds, std::max(bound, least));
       return !isInterrupted;
     };
   return solver;
 }
 
-/// The columns of the plan that was given: if its stages are others, those of
-/// its signatures.
-Expr IlpSearch::getStart(const IlpForms &forms, const IlpTime &time) {
-  if (!given)
-    return {};
-  std::string error;
-  std::optional<CostReport> report;
-  if (given->stageEnds == forms.stages.ends)
-    report = cost(problem, *given, table, error);
-  Expr columns = forms.getColumns(*given, report ? &*report : nullptr);
-  if (report)
-    time.follow(*report, columns);
-  return columns;
-}
-
-void IlpSearch::takeBound(const IlpSolution &solution) {
+void IlpSearch::takeBound(const IlpSolution &solution, IlpNode &node) {
   result.numVisited += solution.numNodes + 1;
   double proven = solution.bound;
   // Of a program without a choice the solver gives no bound.
   if (solution.status == IlpSolution::Status::Optimal)
     proven = std::isfinite(proven) ? std::min(proven, solution.objective)
                                    : solution.objective;
-  takeBound(proven);
+  takeBound(proven, node);
 }
 
 /// Plans dearer than the best one may have been left out of the program.
-void IlpSearch::takeBound(double proven) {
+void IlpSearch::takeBound(double proven, IlpNode &node) const {
   proven /= scale;
   if (result.plan)
     proven = std::min(proven, result.plan->cost);
-  bound = std::max(bound, proven);
+  node.bound = std::max(node.bound, proven);
 }
 
 /// The plan is kept if it fits and is the cheapest so far.
 bool IlpSearch::takePlan(Plan plan) {
   std::string error;
-  std::optional<CostReport> report = cost(problem, plan, table, error);
+  std::optional<CostReport> report = cost::cost(problem, plan, table, error);
   if (!report)
     return fail("the integer program allows a plan that is not legal, which is "
                 "a mistake of the search: " +
@@ -264,13 +177,14 @@ bool IlpSearch::takePlan(Plan plan) {
   return true;
 }
 
-bool IlpSearch::isClosed() const {
-  double gap = std::max(options.gap, kTolerance);
-  return result.plan && result.plan->cost - bound <= gap * result.plan->cost;
+bool IlpSearch::isClosed(const IlpNode &node) const {
+  double gap = std::max(options.gap, kIlpTolerance);
+  return result.plan &&
+         result.plan->cost - node.bound <= gap * result.plan->cost;
 }
 
-bool IlpSearch::takeSolution(const IlpForms &forms,
-                             const IlpSolution &solution) {
+bool IlpSearch::takeSolution(const IlpForms &forms, const IlpSolution &solution,
+                             IlpNode &node) {
   switch (solution.status) {
   case IlpSolution::Status::NoSolver:
     return fail("Tandem was built without HiGHS, expected the Python package "
@@ -284,17 +198,17 @@ bool IlpSearch::takeSolution(const IlpForms &forms,
   case IlpSolution::Status::Stopped:
     break;
   }
-  takeBound(solution);
+  takeBound(solution, node);
   if (onlyBounds)
     return false;
   if (!solution.values.empty())
     takePlan(forms.getPlan(solution));
   return !failed && solution.status == IlpSolution::Status::Optimal &&
-         !isOutOfTime() && !isInterrupted && !isClosed();
+         !isOutOfTime() && !isInterrupted && !isClosed(node);
 }
 
 //===----------------------------------------------------------------------===//
-// Programs
+// The program that knows of memory
 //===----------------------------------------------------------------------===//
 
 /// Whether plans with larger stages are no cheaper.
@@ -309,119 +223,23 @@ bool IlpSearch::isWhole(const IlpForms &forms) const {
           (problem.pieceLatency == 0 && !forms.hasSourcesOfWaiting));
 }
 
-/// Forbids signatures with which a plan costs more than the best one, by the
-/// relaxation's reduced costs. Returns how many.
-unsigned IlpSearch::forbidDear(const IlpForms &forms,
-                               const IlpRelaxation &relaxation) {
-  double most = result.plan->cost * scale * (1 + kTolerance);
-  unsigned count = 0;
-  for (unsigned op = 0; op < allowed.size(); ++op)
-    for (unsigned s = 0; s < allowed[op].size(); ++s)
-      if (allowed[op][s] &&
-          relaxation.objective +
-                  relaxation.reducedCosts[forms.getColumn(op, s)] >
-              most) {
-        allowed[op][s] = false;
-        ++count;
-      }
-  return count;
-}
-
-/// The signatures that a plan cheaper than the best one can have. What they
-/// leave makes a program that is smaller and tighter, so that more can go.
-void IlpSearch::narrow(const IlpStages &stages) {
-  constexpr double kWorthwhile = 0.03;
-  for (bool isFirst = true; result.plan && !isOutOfTime() && !isInterrupted;
-       isFirst = false) {
-    IntegerProgram program;
-    IlpForms forms(problem, stages, allowed, table, program, getFreedom(),
-                   [this] { return isStopped(); });
-    if (forms.isCut)
-      return;
-    IlpTime(forms, program, scale).build();
-    if (isFirst)
-      addsUp = isWhole(forms);
-    IlpRelaxation relaxation = program.relax(getOptions());
-    if (relaxation.status != IlpSolution::Status::Optimal)
-      break;
-    takeBound(relaxation.objective);
-    if (addsUp)
-      boundOfAll = bound;
-    if (isClosed())
-      break;
-    size_t numAllowed = 0;
-    for (const std::vector<bool> &choices : allowed)
-      numAllowed += std::count(choices.begin(), choices.end(), true);
-    unsigned count = forbidDear(forms, relaxation);
-    if (count < kWorthwhile * static_cast<double>(numAllowed))
-      break;
-  }
-}
-
-bool IlpSearch::searchWithoutLimit(const IlpStages &stages) {
-  narrow(stages);
-  if (isClosed() || (result.plan && (isInterrupted || isOutOfTime())))
-    return true;
-  bool isNarrowed = allowed != allowAll(problem);
-  IntegerProgram program;
-  IlpForms forms(problem, stages, allowed, table, program, getFreedom(),
-                 [this] { return isStopped(); });
-  if (forms.isCut)
-    return true;
-  IlpTime time(forms, program, scale);
-  time.build();
-  if (!isNarrowed)
-    addsUp = isWhole(forms);
-  IlpOptions solver = getOptions();
-  solver.start = getStart(forms, time);
-  for (unsigned round = 0; round < kMaxRounds; ++round) {
-    IlpSolution solution = program.solve(solver);
-    bool isOpen = takeSolution(forms, solution);
-    bool isInfeasible = solution.status == IlpSolution::Status::Infeasible;
-    // All plans that are left are dearer.
-    if (isInfeasible && result.plan)
-      bound = result.plan->cost;
-    if (addsUp && round == 0)
-      boundOfAll = bound;
-    if (isInfeasible && !result.plan) {
-      result.isInfeasible = addsUp;
-      result.error = "no choice of signatures is legal";
-      if (!addsUp)
-        result.error += " with these stages";
-    }
-    if (!isOpen || isTooLarge)
-      return !isOpen;
-    forbid(forms, solution, program);
-    solver.start.clear();
-    solver.timeLimit = getTimeLeft();
-  }
-  return true;
-}
-
 void IlpSearch::searchWithLimit(const IlpStages &stages) {
-  IntegerProgram program;
-  bool isNarrowed = allowed != allowAll(problem);
-  IlpForms forms(problem, stages, allowed, table, program, IlpFreedom::None,
-                 [this] { return isStopped(); });
-  if (forms.isCut)
+  IlpNode root{{}, allowed, bound};
+  std::unique_ptr<IlpModel> model = makeModel(stages, root, IlpFreedom::None);
+  if (!model)
     return;
-  IlpTime time(forms, program, scale);
-  time.build();
   if (problem.memoryLimit != kNoLimit)
-    IlpMemory(forms, program).limitStages();
-  if (!isNarrowed)
-    addsUp = isWhole(forms);
-  for (unsigned round = 0; round < kMaxRounds; ++round) {
-    IlpOptions solver = getOptions();
-    solver.start = getStart(forms, time);
-    IlpSolution solution = program.solve(solver);
-    bool isOpen = takeSolution(forms, solution);
+    IlpMemory(model->forms, model->program).limitStages();
+  for (unsigned round = 0; round < kMaxIlpRounds; ++round) {
+    IlpSolution solution = model->program.solve(getOptions());
+    bool isOpen = takeSolution(model->forms, solution, root);
+    bound = root.bound;
     if (addsUp && round == 0)
       boundOfAll = bound;
     if (solution.status == IlpSolution::Status::Infeasible) {
       // All plans that are left are dearer or too large.
       if (result.plan) {
-        bound = result.plan->cost;
+        bound = result.plan->cost * (1 - options.gap);
       } else {
         result.isInfeasible = addsUp && round == 0;
         explainInfeasible(stages);
@@ -429,7 +247,7 @@ void IlpSearch::searchWithLimit(const IlpStages &stages) {
     }
     if (!isOpen)
       return;
-    forbid(forms, solution, program);
+    forbid(model->forms, solution, model->program);
   }
 }
 
@@ -470,7 +288,7 @@ void IlpSearch::claim() {
   }
   Plan &plan = *result.plan;
   auto round = [&](double value) {
-    return plan.cost - value <= kTolerance * plan.cost ? plan.cost : value;
+    return plan.cost - value <= kIlpTolerance * plan.cost ? plan.cost : value;
   };
   result.stagesBound = round(bound);
   plan.lowerBound = round(boundOfAll);
@@ -481,8 +299,7 @@ SearchResult IlpSearch::run() {
   bool isHidup = problem.accounting != Accounting::Tandem;
   if ((isHidup && !checkHidupProblem(problem, result.error)) || !checkStages())
     return std::move(result);
-  given = findCheapest(problem, options.starts);
-  result.plan = given;
+  result.plan = findCheapest(problem, options.starts);
   search(IlpStages(problem, options.stageEnds.empty() ? getFinestStages(problem)
                                                       : options.stageEnds));
   if (failed) {
@@ -551,7 +368,7 @@ static SearchResult searchWhole(const SearchProblem &problem,
   if (result.plan && lowerBound > 0) {
     Plan &plan = *result.plan;
     plan.lowerBound = lowerBound;
-    if (plan.cost - lowerBound <= kTolerance * plan.cost)
+    if (plan.cost - lowerBound <= kIlpTolerance * plan.cost)
       plan.lowerBound = plan.cost;
     plan.isOptimal = isProven(plan.cost, plan.lowerBound);
   }

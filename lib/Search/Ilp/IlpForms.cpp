@@ -307,19 +307,6 @@ Plan IlpForms::getPlan(const IlpSolution &solution) const {
   return plan;
 }
 
-Expr IlpForms::getColumns(const Plan &plan, const CostReport *report) const {
-  Expr columns;
-  for (unsigned op = 0; op < problem.operators.size(); ++op)
-    if (groupOf[op] == op)
-      for (unsigned s = 0; s < problem.getSignatures(op).size(); ++s)
-        columns.push_back(
-            {getColumn(op, s), plan.signatures[op] == s ? 1.0 : 0.0});
-  if (report)
-    for (const auto &network : networks)
-      network->follow(plan, *report, columns);
-  return columns;
-}
-
 std::vector<int> IlpForms::getDecisions() const {
   std::vector<int> columns = choices;
   for (const IlpTensor &tensor : tensors)

@@ -160,9 +160,6 @@ public:
   /// that it may wait with some stages only.
   bool hasSourcesOfWaiting = false;
 
-  /// Columns of decisions with their values in a plan; `report` is what it
-  /// costs, if its stages are those of the program.
-  Expr getColumns(const cost::Plan &plan, const cost::CostReport *report) const;
   /// The decisions of a solution.
   cost::Plan getPlan(const IlpSolution &solution) const;
   /// Columns that fix the decisions: of signatures, waiting and kept copies.

@@ -65,11 +65,9 @@ void IlpNetwork::addWays(unsigned use, const IlpState &state, Node &node,
                     .first->first;
       bool isChoice = &way != &ways.front() && !way.waits;
       int column = isChoice ? program.addBinary() : program.addContinuous(0, 1);
-      Way entry{w, way, {{column, 1}}, -1, next};
-      if (isChoice) {
-        entry.decision = column;
+      Way entry{w, way, {{column, 1}}, next};
+      if (isChoice)
         decisions.push_back(column);
-      }
       add(out, entry.made);
       add(wanted[w], entry.made);
       if (next)
@@ -112,10 +110,6 @@ void IlpNetwork::addUse(unsigned use) {
   decisions.push_back(column);
   add(waiting, {{column, 1}}, -1);
   program.addRow(waiting, 0, 0);
-  for (auto &[state, node] : nodes[use])
-    for (Way &way : node.ways)
-      if (way.way.waits)
-        way.decision = column;
 }
 
 //===----------------------------------------------------------------------===//
@@ -176,7 +170,6 @@ void IlpNetwork::addSupply(LastUse &last) {
     if (isChoice) {
       int column = program.addBinary();
       decisions.push_back(column);
-      last.decisions[source] = column;
       Expr row = last.supply[source];
       add(row, {{column, 1}}, -1);
       program.addRow(row, 0, 0);
@@ -472,64 +465,4 @@ void IlpNetwork::read(const IlpSolution &solution, Plan &plan) const {
   for (const MadeCopy &copy : copies)
     for (unsigned place = copy.firstPlace; place < copy.lastPlace; ++place)
       plan.kept.push_back({index, copy.layout, tensor.passes[place].pass});
-}
-
-void IlpNetwork::follow(const Plan &plan, const CostReport &report,
-                        Expr &columns) const {
-  auto find = [&](const std::vector<IlpLayout> &layouts, const Layout &layout) {
-    unsigned chosen = 0;
-    for (unsigned i = 0; i < layouts.size(); ++i)
-      if (layouts[i].layout == layout)
-        chosen = i;
-    return chosen;
-  };
-  auto getSignature = [&](unsigned op) -> const Signature & {
-    return forms.problem.getSignatures(op)[plan.signatures[op]];
-  };
-  const Operator &producer = forms.problem.operators[tensor.producer];
-  size_t result =
-      std::find(producer.results.begin(), producer.results.end(), index) -
-      producer.results.begin();
-  unsigned produced =
-      find(tensor.produced, getSignature(tensor.producer).results[result]);
-  std::vector<unsigned> wanted;
-  for (const IlpUse &use : tensor.uses)
-    wanted.push_back(
-        find(use.wanted, getSignature(use.op).operands[use.operand]));
-  std::vector<int> chosen;
-  std::map<unsigned, IlpWay> made;
-  walk(produced, wanted, [&](unsigned use, const IlpState &state) {
-    const Layout &layout = tensor.uses[use].wanted[wanted[use]].layout;
-    Copy copy{index, layout, tensor.uses[use].pass};
-    auto change = std::find_if(
-        report.changes.begin(), report.changes.end(),
-        [&](const CopyChange &change) { return change.copy == copy; });
-    IlpWay taken = findWay(
-        states.getWays(state, use, wanted[use]), [&](const IlpWay &way) {
-          return way.from >= 0 && change != report.changes.end() &&
-                 way.waits == change->waits &&
-                 states.nodes[way.from] == change->from;
-        });
-    if (use >= firstOfLast && !hasArcs) {
-      // What one of them has made the others take from the same source.
-      unsigned to = states.getWanted(use, wanted[use]);
-      const IlpWay &way = made.try_emplace(to, taken).first->second;
-      const LastUse &last = lastUses[use - firstOfLast];
-      for (const auto &[source, column] : last.decisions)
-        if (source.node == (way.from < 0 ? to : unsigned(way.from)))
-          chosen.push_back(column);
-      if (way.waits)
-        chosen.push_back(last.waits);
-    } else if (auto found = nodes[use].find(state); found != nodes[use].end())
-      for (const Way &way : found->second.ways)
-        if (way.wanted == wanted[use] && way.way.from == taken.from &&
-            way.way.waits == taken.waits && way.decision >= 0)
-          chosen.push_back(way.decision);
-    return taken;
-  });
-  for (int column : decisions)
-    columns.push_back(
-        {column, std::find(chosen.begin(), chosen.end(), column) != chosen.end()
-                     ? 1.0
-                     : 0.0});
 }

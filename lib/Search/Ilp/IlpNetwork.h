@@ -41,10 +41,6 @@ public:
 
   /// Appends the copies of a solution that are kept and that wait.
   void read(const IlpSolution &solution, cost::Plan &plan) const;
-  /// Appends columns with the values that they have in a plan, `report` being
-  /// what it costs.
-  void follow(const cost::Plan &plan, const cost::CostReport &report,
-              Expr &columns) const;
   /// Binary columns.
   const std::vector<int> &getDecisions() const { return decisions; }
   bool hasSourcesOfWaiting() const { return states.hasSourcesOfWaiting; }
@@ -54,9 +50,6 @@ private:
     unsigned wanted;
     IlpWay way;
     Expr made;
-    /// Of the way that waits: the binary of its use; else, unless it is the
-    /// first way, its own. -1: none.
-    int decision = -1;
     const IlpState *next = nullptr;
   };
   struct Node {
@@ -75,8 +68,6 @@ private:
   struct LastUse {
     /// 1 if the source is taken.
     std::map<Source, Expr> supply;
-    /// By source, where a state has several.
-    std::map<Source, int> decisions;
     int waits = -1;
   };
   /// From where to where, and whether it waits.

@@ -56,6 +56,7 @@ struct IlpSolution {
 /// Of a program without its integers.
 struct IlpRelaxation {
   IlpSolution::Status status = IlpSolution::Status::Failed;
+  std::vector<double> values;
   double objective = 0;
   /// By how much the objective rises at least for each unit of a column.
   std::vector<double> reducedCosts;
@@ -64,9 +65,8 @@ struct IlpRelaxation {
 struct IlpOptions {
   double timeLimit = 0; // s; 0 for none
   double gap = 0;       // relative
-  /// Columns and values of a solution to begin with, the other columns' values
-  /// are found. It need not be possible.
-  Expr start;
+  /// Solutions with a larger objective are none.
+  double most = kInfinity;
   /// Called now and then with the best objective and the bound so far, infinite
   /// if there is none; returning false ends the run.
   std::function<bool(double best, double bound)> progress;
@@ -88,10 +88,9 @@ public:
   /// The solver's tolerances are absolute (1e-7): rows and objective should be
   /// in units in which that is little.
   IlpSolution solve(const IlpOptions &options) const;
-  /// Columns may be fractions.
-  IlpRelaxation relax(const IlpOptions &options) const;
 
 private:
+  friend class IlpRelaxer;
   struct Column {
     double lower, upper, cost = 0;
     bool isInteger;
@@ -109,6 +108,25 @@ private:
   std::vector<Row> rows;
   /// A row without terms that cannot hold.
   bool isContradictory = false;
+};
+
+/// A program without its integers: columns may be fractions. It is solved again
+/// and again with other columns fixed, beginning where the last time ended.
+class IlpRelaxer {
+public:
+  explicit IlpRelaxer(const IntegerProgram &program) : program(program) {}
+  ~IlpRelaxer();
+
+  /// `fixed`: columns of the program that have these values; binary ones.
+  IlpRelaxation solve(const IlpOptions &options, const Expr &fixed = {});
+
+private:
+  void fix(const Expr &columns);
+
+  const IntegerProgram &program;
+  /// The solver, once it has the program.
+  void *solver = nullptr;
+  Expr fixedColumns;
 };
 
 } // namespace tandem::search

@@ -38,14 +38,15 @@ HighsInt Highs_passMip(void *highs, HighsInt numColumns, HighsInt numRows,
                        const double *rowUpper, const HighsInt *starts,
                        const HighsInt *indices, const double *values,
                        const HighsInt *integrality);
-HighsInt Highs_setSparseSolution(void *highs, HighsInt numEntries,
-                                 const HighsInt *indices, const double *values);
+HighsInt Highs_changeColBounds(void *highs, HighsInt column, double lower,
+                               double upper);
 /// `in` begins with an int that is set to interrupt.
 using HighsCallback = void (*)(int kind, const char *message, const void *out,
                                int *in, void *data);
 HighsInt Highs_setCallback(void *highs, HighsCallback callback, void *data);
 HighsInt Highs_startCallback(void *highs, int kind);
 const void *Highs_getCallbackDataOutItem(const void *out, const char *name);
+HighsInt Highs_zeroAllClocks(const void *highs);
 HighsInt Highs_run(void *highs);
 HighsInt Highs_getModelStatus(const void *highs);
 HighsInt Highs_getIntInfoValue(const void *highs, const char *info,
@@ -134,18 +135,6 @@ static IlpSolution::Status getStatus(void *solver) {
   }
 }
 
-static void setStart(void *solver, const Expr &start) {
-  std::vector<HighsInt> indices;
-  std::vector<double> values;
-  for (Term term : start) {
-    indices.push_back(term.column);
-    values.push_back(term.factor);
-  }
-  if (!start.empty())
-    Highs_setSparseSolution(solver, static_cast<HighsInt>(indices.size()),
-                            indices.data(), values.data());
-}
-
 void IntegerProgram::pass(void *solver, bool isRelaxed) const {
   std::vector<HighsInt> starts, indices, integrality;
   std::vector<double> values, rowLower, rowUpper, lower, upper, cost;
@@ -205,27 +194,58 @@ static void run(void *solver, const IlpOptions &options) {
   Highs_run(solver);
 }
 
-IlpRelaxation IntegerProgram::relax(const IlpOptions &options) const {
+IlpRelaxer::~IlpRelaxer() {
+  if (solver)
+    Highs_destroy(solver);
+}
+
+/// Columns that were fixed before and are not any more are free again.
+void IlpRelaxer::fix(const Expr &columns) {
+  for (Term term : fixedColumns)
+    Highs_changeColBounds(solver, term.column, 0, 1);
+  for (Term term : columns)
+    Highs_changeColBounds(solver, term.column, term.factor, term.factor);
+  fixedColumns = columns;
+}
+
+IlpRelaxation IlpRelaxer::solve(const IlpOptions &options, const Expr &fixed) {
   IlpRelaxation relaxation;
-  if (isContradictory) {
+  if (program.isContradictory) {
     relaxation.status = IlpSolution::Status::Infeasible;
     return relaxation;
   }
-  Highs highs;
-  setOptions(highs.solver, options);
-  pass(highs.solver, /*isRelaxed=*/true);
-  run(highs.solver, options);
-  relaxation.status = getStatus(highs.solver);
+  bool isNew = !solver;
+  if (isNew)
+    solver = Highs_create();
+  setOptions(solver, options);
+  Highs_zeroAllClocks(solver);
+  if (isNew)
+    program.pass(solver, /*isRelaxed=*/true);
+  fix(fixed);
+  run(solver, options);
+  relaxation.status = getStatus(solver);
   if (relaxation.status != IlpSolution::Status::Optimal)
     return relaxation;
-  std::vector<double> values(columns.size()), rowValues(rows.size()),
-      rowDuals(rows.size());
-  relaxation.reducedCosts.resize(columns.size());
-  Highs_getSolution(highs.solver, values.data(), relaxation.reducedCosts.data(),
-                    rowValues.data(), rowDuals.data());
-  for (size_t i = 0; i < columns.size(); ++i)
-    relaxation.objective += columns[i].cost * values[i];
+  std::vector<double> rowValues(program.rows.size()),
+      rowDuals(program.rows.size());
+  relaxation.values.resize(program.columns.size());
+  relaxation.reducedCosts.resize(program.columns.size());
+  Highs_getSolution(solver, relaxation.values.data(),
+                    relaxation.reducedCosts.data(), rowValues.data(),
+                    rowDuals.data());
+  for (size_t i = 0; i < program.columns.size(); ++i)
+    relaxation.objective += program.columns[i].cost * relaxation.values[i];
   return relaxation;
+}
+
+/// What lies above `most` may still be what the solver ends with.
+static void dropDear(IlpSolution &solution, double most) {
+  constexpr double kRounding = 1e-9;
+  if (solution.values.empty() || solution.objective <= most * (1 + kRounding))
+    return;
+  solution.values.clear();
+  if (solution.status == IlpSolution::Status::Optimal)
+    solution.status = IlpSolution::Status::Infeasible;
 }
 
 IlpSolution IntegerProgram::solve(const IlpOptions &options) const {
@@ -236,17 +256,20 @@ IlpSolution IntegerProgram::solve(const IlpOptions &options) const {
   }
   Highs highs;
   setOptions(highs.solver, options);
+  Highs_setDoubleOptionValue(highs.solver, "objective_bound", options.most);
   pass(highs.solver, /*isRelaxed=*/false);
-  setStart(highs.solver, options.start);
   run(highs.solver, options);
   solution.status = getStatus(highs.solver);
   if (solution.status == IlpSolution::Status::Optimal ||
       solution.status == IlpSolution::Status::Stopped)
     read(highs.solver, solution);
+  dropDear(solution, options.most);
   return solution;
 }
 #else
-IlpRelaxation IntegerProgram::relax(const IlpOptions &) const {
+IlpRelaxer::~IlpRelaxer() = default;
+
+IlpRelaxation IlpRelaxer::solve(const IlpOptions &, const Expr &) {
   IlpRelaxation relaxation;
   relaxation.status = IlpSolution::Status::NoSolver;
   return relaxation;

@@ -11,11 +11,12 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-IlpTime::IlpTime(const IlpForms &forms, IntegerProgram &program, double scale)
+IlpTime::IlpTime(const IlpForms &forms, IntegerProgram &program, double scale,
+                 IlpPieces decided)
     : problem(forms.problem), stages(forms.stages), program(program),
       scale(scale), interference(forms.problem),
       numStrands(forms.problem.getNumStrands()), isHidup(forms.isHidup),
-      work(forms, program, scale) {
+      work(forms, program, scale), decided(std::move(decided)) {
   if (isHidup)
     interference.beta = interference.gamma = 0;
   for (const IlpChange &change : forms.changes)
@@ -75,9 +76,16 @@ IlpTime::getRooms(const std::vector<IlpSum> &cases) const {
   return rooms;
 }
 
-/// The seconds that a slot takes from the queue. A piece costs `pieces` of the
+int IlpTime::addPiece() {
+  auto place = decided.find(numSlots);
+  if (place != decided.end())
+    return program.addContinuous(place->second, place->second);
+  return pieces[numSlots] = program.addBinary();
+}
+
+/// The seconds that a slot takes from the queue. A piece costs `latency` of the
 /// room.
-Expr IlpTime::addTaken(const std::vector<Room> &rooms, Expr &pieces) {
+Expr IlpTime::addTaken(const std::vector<Room> &rooms, Expr &latency) {
   double alpha = problem.pieceLatency * scale;
   Expr taken, pieceSum;
   for (const Room &room : rooms) {
@@ -105,14 +113,15 @@ Expr IlpTime::addTaken(const std::vector<Room> &rooms, Expr &pieces) {
   level = left;
   if (alpha == 0)
     return taken;
-  Expr piece{{program.addBinary(), 1}};
-  add(pieces, piece, alpha);
+  Expr piece{{addPiece(), 1}};
+  add(latency, piece, alpha);
   add(pieceSum, piece, -1);
   program.addRow(pieceSum, 0, 0);
   return taken;
 }
 
 void IlpTime::addSlot(Slot slot) {
+  ++numSlots;
   add(level, slot.arriving);
   double beta = interference.beta, gamma = interference.gamma;
   IlpSum collective = addLargest(std::move(slot.collectives));
@@ -121,16 +130,16 @@ void IlpTime::addSlot(Slot slot) {
   if (slot.takesWaiting && !level.empty())
     rooms = getRooms(slot.cases);
   bool canTake = !rooms.empty();
-  Expr taken, pieces;
+  Expr taken, latency;
   if (canTake) {
-    taken = addTaken(rooms, pieces);
+    taken = addTaken(rooms, latency);
     program.minimize(taken, -1);
   }
   if (collective.isEmpty()) {
     program.minimize(slot.computation.expr);
     program.minimize(taken, beta);
     Expr row = taken;
-    add(row, pieces);
+    add(row, latency);
     if (canTake)
       add(row, slot.computation.expr, -(1 - gamma) / (1 - beta));
     program.addRow(row, -kInfinity, 0);
@@ -146,7 +155,7 @@ void IlpTime::addSlot(Slot slot) {
   add(byComputation, collective.expr, beta);
   add(byComputation, taken, beta);
   add(byCollective, taken);
-  add(byCollective, pieces, 1 - beta);
+  add(byCollective, latency, 1 - beta);
   add(byCollective, slot.computation.expr, gamma);
   program.addLess(byComputation, seconds);
   program.addLess(byCollective, seconds);

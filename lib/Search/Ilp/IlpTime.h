@@ -39,18 +39,20 @@
 
 namespace tandem::search {
 
+/// Whether slots take a piece, by their places in the time line.
+using IlpPieces = std::map<unsigned, bool>;
+
 class IlpTime {
 public:
-  /// `scale`: units of the program per second.
-  IlpTime(const IlpForms &forms, IntegerProgram &program, double scale);
+  /// `scale`: units of the program per second. `decided`: of some slots.
+  IlpTime(const IlpForms &forms, IntegerProgram &program, double scale,
+          IlpPieces decided);
 
   /// Adds rows, columns and the objective.
   void build();
 
-  /// Appends the columns of stages with their values in a plan.
-  void follow(const cost::CostReport &report, Expr &columns) const {
-    work.follow(report, columns);
-  }
+  /// Binary columns, by slot: it takes a piece. Without those that are decided.
+  const std::map<unsigned, int> &getPieces() const { return pieces; }
 
 private:
   /// A slot: computation, overlapped collectives (the largest sum over the
@@ -78,7 +80,8 @@ private:
   };
   std::vector<Room> getRooms(const std::vector<IlpSum> &cases) const;
   void addRooms(const IlpSum &computation, std::vector<Room> &rooms) const;
-  Expr addTaken(const std::vector<Room> &rooms, Expr &pieces);
+  Expr addTaken(const std::vector<Room> &rooms, Expr &latency);
+  int addPiece();
 
   const cost::SearchProblem &problem;
   const IlpStages &stages;
@@ -93,6 +96,9 @@ private:
   Expr arriving;
   /// Seconds in the queue.
   Expr level;
+  IlpPieces decided;
+  std::map<unsigned, int> pieces;
+  unsigned numSlots = 0;
 };
 
 } // namespace tandem::search

@@ -149,13 +149,6 @@ IlpWork::Parts IlpWork::getParts(unsigned op, const Expr &chosen) const {
   return parts;
 }
 
-void IlpWork::follow(const CostReport &report, Expr &columns) const {
-  for (unsigned i = 0; i < stages.size(); ++i)
-    if (stages[i].isSplit >= 0)
-      columns.push_back(
-          {stages[i].isSplit, report.stageStrands[i] > 1 ? 1.0 : 0.0});
-}
-
 //===----------------------------------------------------------------------===//
 // Computation
 //===----------------------------------------------------------------------===//

@@ -63,9 +63,6 @@ public:
   /// Seconds of the copies that its gradients send to the queue.
   const Expr &getWaiting(unsigned stage) const { return stages[stage].waiting; }
 
-  /// Appends the columns of stages with their values in a plan.
-  void follow(const cost::CostReport &report, Expr &columns) const;
-
 private:
   struct Stage {
     IlpStageWork split, alone;

@@ -32,11 +32,12 @@ bool isClose(double a, double b) {
 }
 
 /// The cheapest cost below the limit, and the smallest peak, of each division
-/// into stages.
+/// into stages; and some plan.
 struct Best {
   double cost = kInfinity;
   int64_t peak = std::numeric_limits<int64_t>::max();
   int64_t smallestPeak = std::numeric_limits<int64_t>::max();
+  Plan some;
 };
 using BestByStages = std::map<std::vector<unsigned>, Best>;
 
@@ -44,7 +45,10 @@ bool enumerate(const SearchProblem &problem, BestByStages &best) {
   std::string error;
   uint64_t numVisited = 0;
   auto visit = [&](const Plan &plan, const CostReport &report) {
-    Best &entry = best[plan.stageEnds];
+    auto [place, isNew] = best.try_emplace(plan.stageEnds);
+    Best &entry = place->second;
+    if (isNew)
+      entry.some = plan;
     entry.smallestPeak = std::min(entry.smallestPeak, report.peak);
     if (report.peak <= problem.memoryLimit && report.seconds < entry.cost) {
       entry.cost = report.seconds;
@@ -67,9 +71,11 @@ chooseDivisions(const BestByStages &all, uint64_t seed) {
 }
 
 SearchResult runIlp(const SearchProblem &problem,
-                    std::vector<unsigned> stages = {}) {
+                    std::vector<unsigned> stages = {},
+                    std::vector<Plan> starts = {}) {
   SearchOptions options;
   options.stageEnds = std::move(stages);
+  options.starts = std::move(starts);
   SearchResult result = searchIlp(problem, options);
   std::string error;
   if (result.plan) {
@@ -294,7 +300,7 @@ TEST_F(IlpTest, EqualsExhaustiveWithoutDuplex) {
     for (const auto &[stages, entry] : all) {
       best.smallestPeak = std::min(best.smallestPeak, entry.smallestPeak);
       if (entry.cost < best.cost)
-        best = {entry.cost, entry.peak, best.smallestPeak};
+        best = {entry.cost, entry.peak, best.smallestPeak, {}};
     }
     if (seed % 2 && best.smallestPeak < best.peak) {
       problem->memoryLimit =
@@ -358,9 +364,10 @@ TEST_F(IlpTest, BoundsPlansWithPieces) {
 }
 
 /// With duplex, waiting and a limit, for the stages of the optimum and for
-/// others.
+/// others, without a plan to begin with and with some plan.
 TEST_F(IlpTest, EqualsExhaustiveWithGivenStages) {
-  unsigned numCompared = 0, numLimited = 0, numWaiting = 0, numStrands = 0;
+  unsigned numCompared = 0, numLimited = 0, numWaiting = 0, numStrands = 0,
+           numPieces = 0;
   for (uint64_t seed = 1; numCompared < 120; ++seed) {
     SearchProblem problem = makeRandomProblem(seed, getOptions());
     BestByStages all;
@@ -377,9 +384,16 @@ TEST_F(IlpTest, EqualsExhaustiveWithGivenStages) {
         best = limited[stages];
       }
       SearchResult result = runIlp(problem, stages);
+      SearchResult narrowed = runIlp(problem, stages, {best.some});
       ++numCompared;
       ASSERT_TRUE(result.plan) << "seed " << seed << ": " << result.error;
+      ASSERT_TRUE(narrowed.plan) << "seed " << seed << ": " << narrowed.error;
+      EXPECT_EQ(*narrowed.stagesBound, narrowed.plan->cost) << "seed " << seed;
+      EXPECT_TRUE(isClose(narrowed.plan->cost, best.cost))
+          << "seed " << seed << ": " << narrowed.plan->cost << ", expected "
+          << best.cost;
       numWaiting += !result.plan->waiting.empty();
+      numPieces += !result.plan->waiting.empty() && problem.pieceLatency > 0;
       ChangeTable table(problem);
       std::string error;
       std::optional<CostReport> report =
@@ -391,8 +405,10 @@ TEST_F(IlpTest, EqualsExhaustiveWithGivenStages) {
           << best.cost;
     }
   }
-  printf("%u divisions: limit binds in %u, waits in %u, duplex in %u\n",
-         numCompared, numLimited, numWaiting, numStrands);
+  printf("%u divisions: limit binds in %u, waits in %u (pieces that cost: %u), "
+         "duplex in %u\n",
+         numCompared, numLimited, numWaiting, numPieces, numStrands);
+  EXPECT_GT(numPieces, 10u);
   EXPECT_GT(numLimited, 20u);
   EXPECT_GT(numWaiting, 20u);
   EXPECT_GT(numStrands, 20u);

@@ -1,0 +1,138 @@
+//===- IlpSearch.h - the cheapest plan with given stages --------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A program that knows nothing of memory comes first: it is much smaller and
+// tighter, and its solution is an optimum if it fits.
+//
+// Both programs are relaxations in a few points: of copies that wait the larger
+// one does not know how long the queue holds them, and both take some freedom
+// among the sources of a copy. So each solution is costed by `cost`; one that
+// is dearer or larger than the program thinks is forbidden, and the program
+// solved again.
+//
+// With a plan to begin with, only cheaper ones are looked for. Without its
+// integers a program pays of a piece of waiting collectives no more than the
+// share of its room that is taken, which is most of what such a relaxation
+// lies below the optimum. So it is decided first which slots take a piece, in
+// all ways whose relaxation is not above the plan, and signatures that none of
+// these ways can have are left out before the solver branches (IlpBranch.cpp).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_ILPSEARCH_H
+#define TANDEM_LIB_SEARCH_ILPSEARCH_H
+
+#include "IlpTime.h"
+#include "tandem/Search/Search.h"
+#include <chrono>
+
+namespace tandem::search {
+
+/// What the solver's tolerances can make of an objective, relative.
+constexpr double kIlpTolerance = 1e-7;
+/// Solutions that may turn out to be dearer or larger than the program thinks.
+constexpr unsigned kMaxIlpRounds = 1000;
+
+/// Some of the plans with the given stages.
+struct IlpNode {
+  /// What they have in common.
+  IlpPieces pieces;
+  /// What those that are cheaper than the best plan can have.
+  IlpChoices allowed;
+  double bound = 0; // s
+};
+
+/// The integer program of a node.
+struct IlpModel {
+  IlpModel(const cost::SearchProblem &problem, const IlpStages &stages,
+           const IlpNode &node, cost::ChangeTable &table, IlpFreedom freedom,
+           double scale, std::function<bool()> isStopped);
+
+  IlpChoices allowed;
+  IntegerProgram program;
+  IlpForms forms;
+  /// Nothing if the making of the forms was stopped.
+  std::optional<IlpTime> time;
+  IlpRelaxer relaxer;
+};
+
+IlpChoices allowAll(const cost::SearchProblem &problem);
+
+/// The cheapest of the plans that are legal.
+std::optional<cost::Plan> findCheapest(const cost::SearchProblem &problem,
+                                       const std::vector<cost::Plan> &plans);
+
+class IlpSearch {
+public:
+  /// `onlyBounds`: of all plans, whatever their memory.
+  IlpSearch(const cost::SearchProblem &problem, const SearchOptions &options,
+            bool onlyBounds = false);
+
+  SearchResult run();
+
+private:
+  bool checkStages();
+  double getScale() const;
+  double getTimeLeft() const;
+  bool isStopped();
+  bool isOutOfTime() const;
+  void search(const IlpStages &stages);
+  void searchWithLimit(const IlpStages &stages);
+  bool isWhole(const IlpForms &forms) const;
+  IlpOptions getOptions();
+  /// False when no further solution is needed.
+  bool takeSolution(const IlpForms &forms, const IlpSolution &solution,
+                    IlpNode &node);
+  void takeBound(const IlpSolution &solution, IlpNode &node);
+  void takeBound(double proven, IlpNode &node) const;
+  bool takePlan(cost::Plan plan);
+  bool isClosed(const IlpNode &node) const;
+  bool fail(std::string error);
+  void forbid(const IlpForms &forms, const IlpSolution &solution,
+              IntegerProgram &program) const;
+  void explainInfeasible(const IlpStages &stages);
+  void claim();
+
+  //--- IlpBranch.cpp
+  /// Whether an optimum was found that fits, or the search has to end.
+  bool searchWithoutLimit(const IlpStages &stages);
+  std::unique_ptr<IlpModel> makeModel(const IlpStages &stages,
+                                      const IlpNode &node, IlpFreedom freedom);
+  unsigned forbidDear(const IlpForms &forms, const IlpRelaxation &relaxation,
+                      IlpNode &node) const;
+  std::unique_ptr<IlpModel> narrow(const IlpStages &stages, IlpNode &node);
+  bool relax(IlpModel &model, IlpNode &node,
+             std::optional<unsigned> &undecided);
+  std::vector<IlpNode> branch(IlpModel &model, IlpNode root);
+  bool solve(IlpModel &model, IlpNode &node);
+  bool searchLeaves(const IlpStages &stages, std::vector<IlpNode> leaves);
+
+  const cost::SearchProblem &problem;
+  const SearchOptions &options;
+  bool onlyBounds;
+  cost::ChangeTable table;
+  std::chrono::steady_clock::time_point start;
+  double scale;
+  SearchResult result;
+  /// What a plan cheaper than the best one can have.
+  IlpChoices allowed;
+  /// For plans with the given stages, and the least of the nodes that are not
+  /// at hand.
+  double bound = 0, boundOfRest = kInfinity;
+  /// Costs add up over stages of one operator each: no plan with larger ones is
+  /// cheaper.
+  bool addsUp = false;
+  /// For all plans. Forbidden solutions might be good with other stages.
+  double boundOfAll = 0;
+  bool failed = false, isInterrupted = false;
+  /// The last solution's plan exceeds the limit.
+  bool isTooLarge = false;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_ILPSEARCH_H
