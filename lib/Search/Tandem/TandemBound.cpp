@@ -12,9 +12,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemDriver.h"
+#include "TandemFold.h"
 #include <algorithm>
 #include <memory>
-#include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -26,8 +26,6 @@ constexpr uint64_t kFoldedWork = 2'000'000'000, kBoundWork = 4'000'000'000,
                    kPriceWork = 130'000'000;
 /// Sweeps that raise the bound by less than this share are too many.
 constexpr double kSlow = 1e-3;
-/// Problems of more operators are large.
-constexpr unsigned kManyOperators = 2000;
 /// Prices of memory that are tried, and sweeps for each of them.
 constexpr unsigned kMemoryRounds = 5, kPriceSweeps = 16;
 /// Sweeps of the folded problem, and then of the whole one, for a bound.
@@ -122,18 +120,8 @@ Weights Driver::getBestWeights() const {
 // Bound
 //===----------------------------------------------------------------------===//
 
-bool Driver::isLarge() const {
-  return problem.operators.size() > kManyOperators;
-}
-
 /// Small problems can afford slow sweeps.
-double Driver::getSlow() const { return isLarge() ? kSlow : 1e-6; }
-
-static std::vector<unsigned> getUnfolded(const FactorGraph &graph) {
-  std::vector<unsigned> own(graph.variables.size());
-  std::iota(own.begin(), own.end(), 0);
-  return own;
-}
+double Driver::getSlow() const { return facts.isLarge() ? kSlow : 1e-6; }
 
 /// Raises the folded bound until that becomes slow; returns it.
 double Driver::ascend(Relaxation &relaxation, const Weights &weights,
@@ -156,7 +144,7 @@ double Driver::ascend(Relaxation &relaxation, const Weights &weights,
 
 /// What weights are compared by: of large problems the one that is folded most,
 /// which takes a third of the time and says the same.
-Relaxation &Driver::getProbe() { return isLarge() ? coarse : folded; }
+Relaxation &Driver::getProbe() { return facts.isLarge() ? coarse : folded; }
 
 /// The highest bound of some sweeps of the whole problem. Looks at nothing that
 /// changes meanwhile but at whether the search was stopped.
@@ -194,7 +182,7 @@ void Driver::bound(const Weights &weights) {
   goal.closed =
       pool.seconds / (1 + std::max(options.gap, kTolerance)) * (1 + 1e-12);
   joinBound();
-  if (isLarge() && options.gap == 0) {
+  if (facts.isLarge() && options.gap == 0) {
     startBound(weights, goal);
     return;
   }
@@ -264,7 +252,7 @@ double Driver::findMemoryPrice() {
   };
   double price = memoryPrice, factor = 4;
   // In large problems the search for plans has tried those around it.
-  unsigned rounds = isLarge() ? 1 : kMemoryRounds;
+  unsigned rounds = facts.isLarge() ? 1 : kMemoryRounds;
   for (unsigned i = 0; i < rounds && !isStopped; ++i) {
     bool isHigher = tryPrice(price);
     if (!isHigher && i == 1) {
@@ -311,11 +299,11 @@ void Driver::raiseBound() {
   for (unsigned i = 0; i < kMaxBounds && !isClosed() && !isStopped; ++i) {
     weights.memory = price;
     double before = lowerBound;
-    double value = isLarge()
+    double value = facts.isLarge()
                        ? ascend(coarse, weights, kPriceWork, kPriceSweeps) -
                              price * static_cast<double>(problem.memoryLimit)
                        : 0;
-    bool isFollowed = !isLarge() || i == 0 || value >= best * (1 + kSlow);
+    bool isFollowed = !facts.isLarge() || i == 0 || value >= best * (1 + kSlow);
     if (isFollowed) {
       best = std::max(best, value);
       ascend(folded, weights, kFoldedWork, kMaxSweeps);
@@ -325,7 +313,7 @@ void Driver::raiseBound() {
     } else {
       pool.offer(getSignatures(coarse.round()));
     }
-    if (i > 1 && !isLarge() && lowerBound - before < kSlow * lowerBound)
+    if (i > 1 && !facts.isLarge() && lowerBound - before < kSlow * lowerBound)
       return;
     Weights next = getBestWeights();
     bool isNew = next.once != weights.once || next.sums != weights.sums ||

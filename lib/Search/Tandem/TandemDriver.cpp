@@ -15,7 +15,6 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Layers that are further from the ends than this many tensors are alike.
 constexpr unsigned kFoldDistance = 4, kCoarseDistance = 1;
 /// Numbers that the sweeps of one search for forms may look at.

@@ -73,7 +73,6 @@ private:
                 uint64_t maxWork, unsigned maxSweeps);
   Relaxation &getProbe();
   double findMemoryPrice();
-  bool isLarge() const;
   double getSlow() const;
   void bound(const Weights &weights);
   double getWholeBound(const FactorGraph &priced, Relaxation &whole,

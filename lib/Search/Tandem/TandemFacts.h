@@ -35,6 +35,9 @@ struct TensorFacts {
   bool hasTiedUse = false, hasOnlyTiedUses = false;
 };
 
+/// Problems of more operators are large.
+constexpr size_t kManyOperators = 2000;
+
 class Facts {
 public:
   explicit Facts(const cost::SearchProblem &problem);
@@ -53,6 +56,8 @@ public:
   /// first gradient, and is no update (Cost.h, *Waiting*).
   std::vector<bool> mayHide;
 
+  /// Whether a search has to do with less work per operator.
+  bool isLarge() const { return problem.operators.size() > kManyOperators; }
   /// An operator without operands that exists before the first stage.
   bool isArgument(unsigned op) const;
   /// Whether a signature's `seconds` are those of one strand.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemFold.h"
+#include <numeric>
 #include <unordered_map>
 
 using namespace tandem::search;
@@ -52,4 +53,10 @@ std::vector<unsigned> tandem::search::findRepeats(const FactorGraph &graph,
   for (uint64_t color : colors)
     representatives.push_back(members[color][members[color].size() / 2]);
   return representatives;
+}
+
+std::vector<unsigned> tandem::search::getUnfolded(const FactorGraph &graph) {
+  std::vector<unsigned> own(graph.variables.size());
+  std::iota(own.begin(), own.end(), 0);
+  return own;
 }

@@ -22,6 +22,8 @@ namespace tandem::search {
 /// Per variable the first one whose surroundings are equal within `distance`
 /// tensors.
 std::vector<unsigned> findRepeats(const FactorGraph &graph, unsigned distance);
+/// Each variable for itself.
+std::vector<unsigned> getUnfolded(const FactorGraph &graph);
 
 } // namespace tandem::search
 

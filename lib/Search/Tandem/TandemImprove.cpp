@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemImprove.h"
+#include "TandemFold.h"
 #include <algorithm>
-#include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -27,8 +27,7 @@ constexpr double kFarOperators = 8;
 PlanImprover::PlanImprover(const FactorGraph &graph, ChangeTable &table,
                            const std::vector<unsigned> &repeats)
     : graph(graph), problem(graph.facts.problem), editor(graph.facts, table) {
-  std::vector<unsigned> own(graph.variables.size());
-  std::iota(own.begin(), own.end(), 0);
+  std::vector<unsigned> own = getUnfolded(graph);
   if (repeats != own)
     addUnits(repeats);
   addUnits(own);

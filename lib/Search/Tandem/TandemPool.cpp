@@ -22,8 +22,6 @@ constexpr unsigned kQuickFront = 8, kCarefulFront = 256;
 constexpr double kCarefulWork = 2e7, kStartWork = 2e6;
 /// How often the number of copies between none and all is halved.
 constexpr unsigned kFitRounds = 8, kLargeFitRounds = 5;
-/// Problems of more operators are large.
-constexpr size_t kManyOperators = 2000;
 /// Operators times plans that differ in one cut from the best one, and the same
 /// for problems of more operators than that.
 constexpr uint64_t kCutWork = 8'000'000, kLargeCutWork = 2'000'000;
@@ -146,7 +144,7 @@ double PlanPool::fit(Plan &plan) {
     return seconds < kInfinity;
   };
   size_t low = 0, high = ranked.size();
-  unsigned rounds = isLarge() ? kLargeFitRounds : kFitRounds;
+  unsigned rounds = facts.isLarge() ? kLargeFitRounds : kFitRounds;
   if (!keep(0))
     return least;
   for (unsigned round = 0; round < rounds && high - low > 1; ++round) {
@@ -154,10 +152,6 @@ double PlanPool::fit(Plan &plan) {
     (keep(middle) ? low : high) = middle;
   }
   return least;
-}
-
-bool PlanPool::isLarge() const {
-  return facts.problem.operators.size() > kManyOperators;
 }
 
 double PlanPool::offer(const std::vector<unsigned> &signatures) {
@@ -173,7 +167,7 @@ double PlanPool::offer(const std::vector<unsigned> &signatures) {
       continue;
     least = std::min(least, fit(plan));
     // What waits takes less time, but may hold more memory.
-    if (least < kInfinity && isLarge())
+    if (least < kInfinity && facts.isLarge())
       break;
   }
   return least;

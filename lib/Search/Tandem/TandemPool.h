@@ -80,7 +80,6 @@ public:
   void addTotals(const cost::Plan &plan, const cost::CostReport &report);
   double divide(cost::Plan &plan, unsigned maxFront);
   unsigned getFront(double work) const;
-  bool isLarge() const;
   double fit(cost::Plan &plan);
   std::vector<cost::Copy> rankKept(const cost::Plan &plan);
   bool tryCuts(std::vector<unsigned> ends);

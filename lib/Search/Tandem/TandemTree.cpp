@@ -128,43 +128,56 @@ std::vector<SumBucket> tandem::search::makeBuckets(const SumModel &model,
 // Up
 //===----------------------------------------------------------------------===//
 
-SumTree::Term SumTree::getTerm(const Bucket &bucket, unsigned index) const {
-  const SumFactor &factor = model.factors[index];
-  const std::vector<unsigned> &sizes = model.tables[factor.table].sizes;
-  Term term{entries[index].data(), {}};
+/// Of a table by the variables in its slots, the last one's roles side by side:
+/// slot `i` has `getSize(i)` of them, and a value the one of `getRole(i,
+/// value)`.
+template <typename Sizes, typename Roles>
+SumTree::Term SumTree::makeTerm(const Bucket &bucket,
+                                const std::vector<double> &table,
+                                const std::vector<unsigned> &variables,
+                                Sizes getSize, Roles getRole) const {
+  Term term{table.data(), {}};
   term.offsets.resize(bucket.others.size() + 1);
   for (size_t i = 0; i <= bucket.others.size(); ++i) {
     unsigned variable =
         i < bucket.others.size() ? bucket.others[i] : bucket.variable;
     term.offsets[i].assign(getCount(variable), 0);
     size_t stride = 1;
-    for (size_t slot = sizes.size(); slot-- > 0;) {
-      if (factor.variables[slot] == variable)
+    for (size_t slot = variables.size(); slot-- > 0;) {
+      if (variables[slot] == variable)
         for (size_t value = 0; value < getCount(variable); ++value)
-          term.offsets[i][value] = stride * factor.roleOf[slot][value];
-      stride *= sizes[slot];
+          term.offsets[i][value] = stride * getRole(slot, value);
+      stride *= getSize(slot);
     }
   }
   return term;
 }
 
+SumTree::Term SumTree::getTerm(const Bucket &bucket, unsigned index) const {
+  const SumFactor &factor = model.factors[index];
+  const std::vector<unsigned> &sizes = model.tables[factor.table].sizes;
+  return makeTerm(
+      bucket, entries[index], factor.variables,
+      [&](size_t slot) { return sizes[slot]; },
+      [&](size_t slot, size_t value) { return factor.roleOf[slot][value]; });
+}
+
 SumTree::Term SumTree::getTerm(const Bucket &bucket,
                                const Bucket &child) const {
-  Term term{child.up.data(), {}};
-  term.offsets.resize(bucket.others.size() + 1);
-  for (size_t i = 0; i <= bucket.others.size(); ++i) {
-    unsigned variable =
-        i < bucket.others.size() ? bucket.others[i] : bucket.variable;
-    term.offsets[i].assign(getCount(variable), 0);
-    size_t stride = 1;
-    for (size_t place = child.others.size(); place-- > 0;) {
-      if (child.others[place] == variable)
-        for (size_t value = 0; value < getCount(variable); ++value)
-          term.offsets[i][value] = stride * value;
-      stride *= getCount(child.others[place]);
-    }
+  return makeTerm(
+      bucket, child.up, child.others,
+      [&](size_t slot) { return getCount(child.others[slot]); },
+      [](size_t, size_t value) { return value; });
+}
+
+/// To the neighbours' next values, the last one's first.
+void SumTree::advance(const Bucket &bucket,
+                      std::vector<unsigned> &place) const {
+  for (size_t other = place.size(); other-- > 0;) {
+    if (++place[other] < getCount(bucket.others[other]))
+      return;
+    place[other] = 0;
   }
-  return term;
 }
 
 /// The sum of the bucket's terms, but for what its parent tells it.
@@ -191,11 +204,7 @@ void SumTree::fill(Bucket &bucket) {
       for (size_t value = 0; value < width; ++value)
         row[value] += term.entries[base + offsets[value]];
     }
-    for (size_t other = numOthers; other-- > 0;) {
-      if (++place[other] < getCount(bucket.others[other]))
-        break;
-      place[other] = 0;
-    }
+    advance(bucket, place);
   }
 }
 
@@ -253,11 +262,7 @@ void SumTree::tellChild(const Bucket &bucket, Bucket &child) const {
       double &least = child.down[base + term.offsets[numOthers][value]];
       least = std::min(least, bucket.table[i * width + value]);
     }
-    for (size_t other = numOthers; other-- > 0;) {
-      if (++place[other] < getCount(bucket.others[other]))
-        break;
-      place[other] = 0;
-    }
+    advance(bucket, place);
   }
   for (size_t i = 0; i < child.down.size(); ++i)
     child.down[i] -= child.up[i];

@@ -58,8 +58,13 @@ private:
     std::vector<std::vector<size_t>> offsets;
   };
 
+  template <typename Sizes, typename Roles>
+  Term makeTerm(const Bucket &bucket, const std::vector<double> &table,
+                const std::vector<unsigned> &variables, Sizes getSize,
+                Roles getRole) const;
   Term getTerm(const Bucket &bucket, unsigned factor) const;
   Term getTerm(const Bucket &bucket, const Bucket &child) const;
+  void advance(const Bucket &bucket, std::vector<unsigned> &place) const;
   void fill(Bucket &bucket);
   void minimize(Bucket &bucket) const;
   void tellChild(const Bucket &bucket, Bucket &child) const;

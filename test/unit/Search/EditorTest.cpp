@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "RandomPlan.h"
+#include "Tandem/TandemFold.h"
 #include "Tandem/TandemImprove.h"
 #include "Trial.h"
 #include <gtest/gtest.h>
-#include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::cost::test;
@@ -132,9 +132,7 @@ TEST(EditorTest, DescentsImprove) {
     std::optional<Plan> plan = makeRandomPlan(problem, table, random);
     if (!plan)
       continue;
-    std::vector<unsigned> own(graph.variables.size());
-    std::iota(own.begin(), own.end(), 0);
-    PlanImprover improver(graph, table, own);
+    PlanImprover improver(graph, table, getUnfolded(graph));
     Score before = getTrueScore(problem, *plan, table);
     uint64_t work = 100'000;
     Plan improved = improver.improve(*plan, PlanImprover::Reach::Neighbours,

@@ -95,9 +95,7 @@ TEST(ExplainChoices, areTheNextBestOfAllPlans) {
   double excess = 0;
   unsigned numFirst = 0, numSecond = 0, numEstimated = 0, numBest = 0;
   for (uint64_t seed = 0; seed < 48; ++seed) {
-    RandomOptions options;
-    options.maxPlans = 4'000;
-    SearchProblem problem = makeRandomProblem(seed, options);
+    SearchProblem problem = makeRandomProblem(seed, {.maxPlans = 4'000});
     SearchResult found = searchExhaustive(problem, SearchOptions());
     ASSERT_TRUE(found.plan) << found.error;
     Best best = enumerate(problem);
@@ -170,9 +168,7 @@ static void expectInOrder(const Explanation &e, uint64_t seed) {
 TEST(ExplainChoices, ofBadPlansAreInOrderAndSaySo) {
   unsigned numBad = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    RandomOptions options;
-    options.maxPlans = 4'000;
-    SearchProblem problem = makeRandomProblem(seed, options);
+    SearchProblem problem = makeRandomProblem(seed, {.maxPlans = 4'000});
     ChangeTable table(problem);
     Random random(seed);
     std::optional<Plan> plan = makeRandomPlan(problem, table, random);

@@ -186,9 +186,7 @@ TEST_F(ExplainTest, hidupHasTwoSlotsEachWay) {
 TEST(ExplainSums, holdForRandomPlans) {
   unsigned count = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    RandomOptions options;
-    options.isRich = seed % 2;
-    SearchProblem problem = makeRandomProblem(seed, options);
+    SearchProblem problem = makeRandomProblem(seed, {.isRich = seed % 2 != 0});
     ChangeTable table(problem);
     Random random(seed);
     std::optional<Plan> plan = makeRandomPlan(problem, table, random);

@@ -21,11 +21,7 @@ using namespace tandem::cost::test;
 namespace {
 constexpr uint64_t kManyPlans = 200'000;
 
-RandomOptions getOptions() {
-  RandomOptions options;
-  options.maxPlans = 3'000;
-  return options;
-}
+constexpr RandomOptions kOptions{.maxPlans = 3'000};
 
 bool isClose(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(a, b);
@@ -100,7 +96,7 @@ protected:
 
 TEST_F(IlpTest, SameProblemSamePlan) {
   for (uint64_t seed : {3, 5, 8}) {
-    SearchProblem problem = makeRandomProblem(seed, getOptions());
+    SearchProblem problem = makeRandomProblem(seed, kOptions);
     std::string first;
     for (int run = 0; run < 3; ++run) {
       SearchResult result = runIlp(problem);
@@ -113,7 +109,7 @@ TEST_F(IlpTest, SameProblemSamePlan) {
 }
 
 TEST_F(IlpTest, RefusesAccountingsThatMeanNothing) {
-  SearchProblem problem = makeRandomProblem(1, getOptions());
+  SearchProblem problem = makeRandomProblem(1, kOptions);
   problem.accounting = Accounting::HidupSerial;
   SearchResult result = searchIlp(problem, SearchOptions());
   EXPECT_FALSE(result.plan);
@@ -122,7 +118,7 @@ TEST_F(IlpTest, RefusesAccountingsThatMeanNothing) {
 }
 
 TEST_F(IlpTest, RefusesWrongStages) {
-  SearchProblem problem = makeRandomProblem(1, getOptions());
+  SearchProblem problem = makeRandomProblem(1, kOptions);
   unsigned numOperators = problem.operators.size();
   for (const std::vector<unsigned> &stages :
        {std::vector<unsigned>{numOperators - 2},
@@ -138,7 +134,7 @@ TEST_F(IlpTest, RefusesWrongStages) {
 }
 
 TEST_F(IlpTest, SaysHowMuchIsMissing) {
-  SearchProblem problem = makeRandomProblem(4, getOptions());
+  SearchProblem problem = makeRandomProblem(4, kOptions);
   BestByStages all;
   ASSERT_TRUE(enumerate(problem, all));
   for (const auto &[stages, best] : all) {
@@ -156,7 +152,7 @@ TEST_F(IlpTest, SaysHowMuchIsMissing) {
 
 /// A limit that is reached at once: a start is returned, with an honest gap.
 TEST_F(IlpTest, ObeysTheTimeLimit) {
-  SearchProblem problem = makeRandomProblem(2, getOptions());
+  SearchProblem problem = makeRandomProblem(2, kOptions);
   SearchOptions options;
   options.starts = {*searchExhaustive(problem, options).plan};
   options.timeLimit = 1e-9;
@@ -170,7 +166,7 @@ TEST_F(IlpTest, ObeysTheTimeLimit) {
 /// Without a start too.
 TEST_F(IlpTest, FindsAPlanInNoTime) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    SearchProblem problem = makeRandomProblem(seed, getOptions());
+    SearchProblem problem = makeRandomProblem(seed, kOptions);
     SearchOptions options;
     options.timeLimit = 1e-9;
     SearchResult result = searchIlp(problem, options);
@@ -183,7 +179,7 @@ TEST_F(IlpTest, FindsAPlanInNoTime) {
 /// An interrupt at the first chance: the plan that was given, with an honest
 /// gap, and no further program.
 TEST_F(IlpTest, ObeysAnInterrupt) {
-  SearchProblem problem = makeRandomProblem(2, getOptions());
+  SearchProblem problem = makeRandomProblem(2, kOptions);
   SearchOptions options;
   options.starts = {*searchExhaustive(problem, options).plan};
   unsigned numCalls = 0;
@@ -240,7 +236,7 @@ operator 4 update compute update set 4 operands 0,3 results 4
 /// Ways over the arcs that are left cost what the changes cost.
 TEST(LayoutGraph, KeepsSeconds) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
-    SearchProblem problem = makeRandomProblem(seed, getOptions());
+    SearchProblem problem = makeRandomProblem(seed, kOptions);
     ChangeTable table(problem);
     std::vector<std::set<Layout>> layouts(problem.tensors.size());
     for (unsigned op = 0; op < problem.operators.size(); ++op)
@@ -285,7 +281,7 @@ TEST_F(IlpTest, EqualsExhaustiveWithoutDuplex) {
   unsigned numCompared = 0, numLimited = 0, numWaiting = 0, numKept = 0;
   for (uint64_t seed = 1; numCompared < 100; ++seed) {
     std::optional<SearchProblem> problem =
-        withoutDuplex(makeRandomProblem(seed, getOptions()));
+        withoutDuplex(makeRandomProblem(seed, kOptions));
     if (!problem)
       continue;
     // A piece that costs nothing: else larger stages are cheaper.
@@ -336,7 +332,7 @@ TEST_F(IlpTest, BoundsPlansWithPieces) {
   unsigned numCompared = 0, numProven = 0, numWaiting = 0;
   for (uint64_t seed = 200; numCompared < 40; ++seed) {
     std::optional<SearchProblem> problem =
-        withoutDuplex(makeRandomProblem(seed, getOptions()));
+        withoutDuplex(makeRandomProblem(seed, kOptions));
     if (!problem || problem->getNumQueues() > 1)
       continue;
     BestByStages all;
@@ -369,7 +365,7 @@ TEST_F(IlpTest, EqualsExhaustiveWithGivenStages) {
   unsigned numCompared = 0, numLimited = 0, numWaiting = 0, numStrands = 0,
            numPieces = 0;
   for (uint64_t seed = 1; numCompared < 120; ++seed) {
-    SearchProblem problem = makeRandomProblem(seed, getOptions());
+    SearchProblem problem = makeRandomProblem(seed, kOptions);
     BestByStages all;
     if (!enumerate(problem, all))
       continue;
@@ -417,7 +413,7 @@ TEST_F(IlpTest, EqualsExhaustiveWithGivenStages) {
 /// Under the accountings of HiDup, for the stages of the optimum, for others
 /// and for such as no plan has; without stages, for those of the optimum.
 TEST_F(IlpTest, EqualsExhaustiveUnderAccountingsOfHidup) {
-  RandomOptions options = getOptions();
+  RandomOptions options = kOptions;
   options.isHidup = true;
   unsigned numCompared = 0, numCopies = 0, numImpossible = 0;
   for (uint64_t seed = 1; numCompared < 240; ++seed) {

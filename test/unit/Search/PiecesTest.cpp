@@ -251,10 +251,8 @@ double follow(const SearchProblem &problem, const Plan &plan,
 TEST(Pieces, areNeverBehindTheCost) {
   unsigned numPlans = 0, numCut = 0, numSlow = 0;
   for (uint64_t seed = 0; seed < 2000; ++seed) {
-    RandomOptions options;
-    options.kind =
-        seed % 2 ? RandomOptions::Kind::Wait : RandomOptions::Kind::Any;
-    SearchProblem problem = makeRandomProblem(seed, options);
+    auto kind = seed % 2 ? RandomOptions::Kind::Wait : RandomOptions::Kind::Any;
+    SearchProblem problem = makeRandomProblem(seed, {.kind = kind});
     problem.pieceLatency = getLeastPieceLatency(problem);
     ChangeTable table(problem);
     Random random(seed);
@@ -279,9 +277,8 @@ TEST(Pieces, areNeverBehindTheCost) {
 TEST(Pieces, ofRandomPlansAreWholeAndInOrder) {
   unsigned numCut = 0, numWaiting = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    RandomOptions options;
-    options.kind = RandomOptions::Kind::Wait;
-    SearchProblem problem = makeRandomProblem(seed, options);
+    SearchProblem problem =
+        makeRandomProblem(seed, {.kind = RandomOptions::Kind::Wait});
     ChangeTable table(problem);
     Random random(seed);
     auto plan = makeRandomPlan(problem, table, random);

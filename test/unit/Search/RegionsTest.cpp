@@ -15,11 +15,7 @@ using namespace tandem::cost;
 using namespace tandem::cost::test;
 using namespace tandem::search;
 
-static SearchProblem makeTimed(uint64_t seed) {
-  RandomOptions options;
-  options.maxPlans = 100000;
-  return makeRandomProblem(seed, options);
-}
+constexpr RandomOptions kOptions{.maxPlans = 100'000};
 
 static std::vector<Layout> getSpace(const Facts &facts, unsigned op,
                                     unsigned value) {
@@ -35,7 +31,7 @@ static std::vector<Layout> getSpace(const Facts &facts, unsigned op,
 TEST(RegionsTest, onlyFormsOverTimeOfTheRegionChange) {
   unsigned numSplit = 0, numJoined = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    SearchProblem problem = makeTimed(seed);
+    SearchProblem problem = makeRandomProblem(seed, kOptions);
     Facts facts(problem);
     StrandRegions regions(facts);
     ASSERT_TRUE(facts.timeAxis >= 0 || regions.list().empty());
@@ -69,7 +65,7 @@ TEST(RegionsTest, onlyFormsOverTimeOfTheRegionChange) {
 TEST(RegionsTest, plansInOneStrandAreLoweredAndLifted) {
   unsigned numLowered = 0, numTimed = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    SearchProblem problem = makeTimed(seed);
+    SearchProblem problem = makeRandomProblem(seed, kOptions);
     std::optional<UntimedProblem> untimed = dropTime(problem);
     if (!untimed)
       continue;

@@ -270,9 +270,8 @@ TEST(Oracle, cutsInFrontOfAnOperatorWithoutOperands) {
 }
 
 TEST(Oracle, givesUpWhereThereAreTooManyPlans) {
-  RandomOptions options;
-  options.minForward = options.maxForward = 12;
-  SearchProblem problem = makeRandomProblem(1, options);
+  SearchProblem problem =
+      makeRandomProblem(1, {.minForward = 12, .maxForward = 12});
   search::SearchResult result = search::searchExhaustive(problem, {});
   EXPECT_FALSE(result.plan);
   EXPECT_FALSE(result.isInfeasible);

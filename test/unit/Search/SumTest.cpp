@@ -27,10 +27,8 @@ constexpr uint64_t kMaxEntries = 1 << 22;
 /// A random problem without a time axis, one queue, pieces that cost nothing.
 static std::optional<SearchProblem> makeSum(uint64_t seed, uint64_t maxPlans,
                                             double pieceLatency = 0) {
-  RandomOptions options;
-  options.maxPlans = maxPlans;
   std::optional<SearchProblem> problem =
-      withoutDuplex(makeRandomProblem(seed, options));
+      withoutDuplex(makeRandomProblem(seed, {.maxPlans = maxPlans}));
   if (!problem)
     return std::nullopt;
   for (Axis &axis : problem->axes)

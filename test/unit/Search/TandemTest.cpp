@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "RandomProblem.h"
+#include "Tandem/TandemFold.h"
 #include "Tandem/TandemPool.h"
 #include "Tandem/TandemRelaxation.h"
 #include "Tandem/TandemStages.h"
@@ -13,7 +14,6 @@
 #include "Trial.h"
 #include "tandem/Search/Search.h"
 #include "gtest/gtest.h"
-#include <numeric>
 
 using namespace tandem;
 using namespace tandem::benchmarks;
@@ -33,18 +33,6 @@ static TransformerOptions getSmall(int64_t layers) {
   options.filling = 1;
   options.mesh = {4, 2};
   return options;
-}
-
-static SearchProblem makeRandom(uint64_t seed) {
-  RandomOptions options;
-  options.maxPlans = 2000;
-  return makeRandomProblem(seed, options);
-}
-
-static std::vector<unsigned> getOwn(const FactorGraph &graph) {
-  std::vector<unsigned> own(graph.variables.size());
-  std::iota(own.begin(), own.end(), 0);
-  return own;
 }
 
 /// The weights of docs/rationale/search.md, *Bound*, for up to two strands.
@@ -83,7 +71,7 @@ static Weights makeWeights(const SearchProblem &problem, double first,
 TEST(TandemTest, boundsAreBelowTheOptimum) {
   double closest = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
-    SearchProblem problem = makeRandom(seed);
+    SearchProblem problem = makeRandomProblem(seed, {.maxPlans = 2000});
     SearchResult exact = searchTandem(problem, {});
     ASSERT_TRUE(exact.plan) << seed << ": " << exact.error;
     EXPECT_TRUE(exact.plan->isOptimal) << seed;
@@ -98,7 +86,7 @@ TEST(TandemTest, boundsAreBelowTheOptimum) {
         Weights weights = makeWeights(problem, first, second);
         weights.memory = memory;
         graph.setWeights(weights);
-        Relaxation relaxation(graph, getOwn(graph));
+        Relaxation relaxation(graph, getUnfolded(graph));
         double before = relaxation.getBound();
         for (int i = 0; i < 6; ++i) {
           relaxation.sweep();
@@ -133,7 +121,7 @@ TEST(TandemTest, pricesOfMemoryGiveBounds) {
       Weights weights = makeWeights(problem, lambda, lambda);
       weights.memory = price;
       graph.setWeights(weights);
-      Relaxation relaxation(graph, getOwn(graph));
+      Relaxation relaxation(graph, getUnfolded(graph));
       for (int i = 0; i < 20; ++i)
         relaxation.sweep();
       return relaxation.getBound() -
@@ -161,7 +149,7 @@ TEST(TandemTest, valuesMeetTheBoundOnALayeredStep) {
   weights.serial = -1;
   weights.hiding = weights.split;
   graph.setWeights(weights);
-  Relaxation relaxation(graph, getOwn(graph));
+  Relaxation relaxation(graph, getUnfolded(graph));
   for (int i = 0; i < 20; ++i)
     relaxation.sweep();
   std::vector<unsigned> values = relaxation.round();
@@ -173,7 +161,7 @@ TEST(TandemTest, valuesMeetTheBoundOnALayeredStep) {
 
 TEST(TandemTest, stagesOfTheOptimumAreFoundAgain) {
   for (uint64_t seed = 200; seed < 350; ++seed) {
-    SearchProblem problem = makeRandom(seed);
+    SearchProblem problem = makeRandomProblem(seed, {.maxPlans = 2000});
     SearchResult exact = searchTandem(problem, {});
     ASSERT_TRUE(exact.plan) << seed;
     Facts facts(problem);
@@ -255,7 +243,7 @@ TEST(TandemTest, computationBesideWhichNothingWaitsCountsInFull) {
   FactorGraph graph(facts, table);
   auto getBound = [&](const Weights &weights) {
     graph.setWeights(weights);
-    Relaxation relaxation(graph, getOwn(graph));
+    Relaxation relaxation(graph, getUnfolded(graph));
     for (int i = 0; i < 40; ++i)
       relaxation.sweep();
     return relaxation.getBound();
@@ -285,7 +273,7 @@ static std::vector<unsigned> getPricedSignatures(const SearchProblem &problem,
   Weights weights;
   weights.memory = price;
   graph.setWeights(weights);
-  Relaxation relaxation(graph, getOwn(graph));
+  Relaxation relaxation(graph, getUnfolded(graph));
   for (int i = 0; i < 10; ++i)
     relaxation.sweep();
   std::vector<unsigned> values = relaxation.round(), signatures;

@@ -17,9 +17,7 @@ using namespace tandem::search;
 
 /// What is sent takes next to no time, so that many plans cost the same.
 static SearchProblem makeFastLinks(uint64_t seed) {
-  RandomOptions options;
-  options.maxPlans = 2000;
-  SearchProblem problem = makeRandomProblem(seed, options);
+  SearchProblem problem = makeRandomProblem(seed, {.maxPlans = 2000});
   for (Axis &axis : problem.axes)
     axis.rates.fill({1e-30, 0});
   return problem;

@@ -15,10 +15,8 @@ using namespace tandem::cost::test;
 using namespace tandem::search;
 
 static SearchProblem makeProblem(uint64_t seed, uint64_t maxPlans) {
-  RandomOptions options;
-  options.kind = static_cast<RandomOptions::Kind>(seed % 4);
-  options.maxPlans = maxPlans;
-  return makeRandomProblem(seed, options);
+  auto kind = static_cast<RandomOptions::Kind>(seed % 4);
+  return makeRandomProblem(seed, {.kind = kind, .maxPlans = maxPlans});
 }
 
 /// The least limit under which the exhaustive search finds a plan, to a byte.
