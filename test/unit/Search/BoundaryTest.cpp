@@ -90,7 +90,7 @@ static void proveOwnDivision(const SearchProblem &problem, const Plan &plan,
 }
 
 /// Two-layer problems of the HiDup paper, proven under the accounting that
-/// their text names.
+/// their text names; benchmarks/search_boundaries.py proves all of them.
 TEST(BoundaryTest, ofThePapersProblems) {
   bool hasSolver =
       IntegerProgram().solve({}).status != IlpSolution::Status::NoSolver;
