@@ -51,7 +51,7 @@ void IlpNetwork::addChange(unsigned use, const Layout &from, const Layout &to,
 //===----------------------------------------------------------------------===//
 
 void IlpNetwork::addWays(unsigned use, const IlpState &state, Node &node,
-                         std::vector<Expr> &wanted, Expr &waiting) {
+                         std::vector<Expr> &wanted, Changes &changes) {
   Expr out;
   for (unsigned w = 0; w < wanted.size(); ++w) {
     std::vector<IlpWay> ways = states.getWays(state, use, w);
@@ -72,14 +72,13 @@ void IlpNetwork::addWays(unsigned use, const IlpState &state, Node &node,
       add(wanted[w], entry.made);
       if (next)
         add(nodes[use + 1][*next].flow, entry.made);
-      if (way.waits)
-        add(waiting, entry.made);
       if (way.sums)
         add(tensor.summed[state.produced], entry.made);
-      if (way.change)
-        addChange(use, states.nodes[way.from],
-                  tensor.uses[use].wanted[w].layout, static_cast<int>(w),
-                  way.waits, *way.change, entry.made);
+      if (way.change) {
+        auto &[change, made] = changes[{way.from, w, way.waits}];
+        change = way.change;
+        add(made, entry.made);
+      }
       node.ways.push_back(std::move(entry));
     }
   }
@@ -87,10 +86,32 @@ void IlpNetwork::addWays(unsigned use, const IlpState &state, Node &node,
   program.addRow(out, 0, 0);
 }
 
+/// A change costs the same in all states: one column for it. Returns what
+/// waits.
+Expr IlpNetwork::addChanges(unsigned use, const Changes &changes) {
+  Expr waiting;
+  for (const auto &[key, entry] : changes) {
+    auto [from, w, waits] = key;
+    const auto &[change, ways] = entry;
+    Expr made = ways;
+    if (ways.size() > 1) {
+      made = {{program.addContinuous(0, 1), 1}};
+      Expr row = ways;
+      add(row, made, -1);
+      program.addRow(row, 0, 0);
+    }
+    addChange(use, states.nodes[from], tensor.uses[use].wanted[w].layout,
+              static_cast<int>(w), waits, *change, made);
+    if (waits)
+      add(waiting, made);
+  }
+  return waiting;
+}
+
 void IlpNetwork::addUse(unsigned use) {
   const IlpUse &info = tensor.uses[use];
   std::vector<Expr> wanted(info.wanted.size());
-  Expr waiting;
+  Changes changes;
   constexpr unsigned kStatesPerCheck = 64;
   unsigned count = 0;
   for (auto &[state, node] : nodes[use]) {
@@ -98,8 +119,9 @@ void IlpNetwork::addUse(unsigned use) {
       forms.isCut = forms.isStopped();
     if (forms.isCut)
       return;
-    addWays(use, state, node, wanted, waiting);
+    addWays(use, state, node, wanted, changes);
   }
+  Expr waiting = addChanges(use, changes);
   for (size_t w = 0; w < wanted.size(); ++w) {
     add(wanted[w], info.wanted[w].chosen, -1);
     program.addRow(wanted[w], 0, 0);

@@ -57,6 +57,10 @@ private:
     std::vector<Way> ways;
   };
   using Nodes = std::map<IlpState, Node>;
+  /// By node, layout wanted, and whether it waits: a change, and the ways that
+  /// make it.
+  using Changes = std::map<std::tuple<int, unsigned, bool>,
+                           std::pair<const cost::ChangeCost *, Expr>>;
   /// A layout that exists before the last uses.
   struct Source {
     unsigned node;
@@ -75,7 +79,8 @@ private:
 
   void addUse(unsigned use);
   void addWays(unsigned use, const IlpState &state, Node &node,
-               std::vector<Expr> &wanted, Expr &waiting);
+               std::vector<Expr> &wanted, Changes &changes);
+  Expr addChanges(unsigned use, const Changes &changes);
   std::vector<Source> getSources(const IlpState &state) const;
   unsigned getFirstOfLast() const;
   void addLastUses();
