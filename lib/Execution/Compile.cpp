@@ -114,16 +114,26 @@ LogicalResult Compilation::checkOptions() {
     if (!isStage(name))
       return fail("unknown stage '" + Twine(name) + "', expected one of " +
                   llvm::join(std::begin(kStages), std::end(kStages), ", "));
-  if (!options.search.empty() &&
-      (!options.preset.empty() || !options.planFile.empty()))
+  const std::string &given =
+      options.preset.empty() ? options.planFile : options.preset;
+  if (!options.search.empty() && !given.empty())
     return fail("search '" + Twine(options.search) + "' beside the plan '" +
-                (options.preset.empty() ? options.planFile : options.preset) +
-                "', expected one of the two");
-  bool isGiven = !options.preset.empty() || !options.planFile.empty();
-  if (options.mesh == "auto" && isGiven)
-    return fail("mesh 'auto' beside the plan '" +
-                (options.preset.empty() ? options.planFile : options.preset) +
+                given + "', expected one of the two");
+  if (options.mesh == "auto" && !given.empty())
+    return fail("mesh 'auto' beside the plan '" + given +
                 "', expected a search, which tries meshes");
+  if (!options.planFile.empty() && !options.pins.empty())
+    return fail("pin '" + Twine(options.pins.front()) +
+                "' beside the plan file '" + options.planFile +
+                "', which names all forms, expected one of the two: change the "
+                "form there, or search with the file as a start");
+  const char *ofSearch = options.searchTimeLimit > 0 ? "a search time limit"
+                         : !options.start.empty()    ? "a start"
+                         : !options.usesPresets      ? "'no presets'"
+                                                     : nullptr;
+  if (ofSearch && options.search.empty() && options.mesh != "auto")
+    return fail("found " + Twine(ofSearch) +
+                " without a search, expected 'tandem' or another one");
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
   return success();

@@ -137,8 +137,11 @@ tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
       if (node.role != Role::Parameter && node.role != Role::Input &&
           node.role != Role::Buffer && node.role != Role::State)
         continue;
-      // A pin on what was taken apart is one on all its parts.
-      if (!pattern->match(node.name) && !pattern->match(node.whole))
+      // A pin on what was taken apart is one on all its parts. Inputs may be
+      // called as plans and explanations call them.
+      if (!pattern->match(node.name) && !pattern->match(node.whole) &&
+          !(node.role == Role::Input &&
+            pattern->match("input:" + node.name.str())))
         continue;
       matched = true;
       for (auto entry : pin.forms) {
