@@ -128,9 +128,9 @@ LogicalResult Compilation::checkOptions() {
                 "', which names all forms, expected one of the two: change the "
                 "form there, or search with the file as a start");
   const char *ofSearch = options.searchTimeLimit > 0 ? "a search time limit"
-                         : !options.start.empty()    ? "a start"
-                         : !options.usesPresets      ? "'no presets'"
-                                                     : nullptr;
+                         : !options.start.empty() && !given.empty() ? "a start"
+                         : !options.usesPresets ? "'no presets'"
+                                                : nullptr;
   if (ofSearch && options.search.empty() && options.mesh != "auto")
     return fail("found " + Twine(ofSearch) +
                 " without a search, expected 'tandem' or another one");
