@@ -7,6 +7,8 @@
 
 #include "Copies.h"
 #include <algorithm>
+#include <numeric>
+#include <span>
 
 using namespace tandem::cost;
 
@@ -41,7 +43,7 @@ public:
   CopyPlacer(const SearchProblem &problem, const Plan &plan, ChangeTable &table,
              std::string &error)
       : problem(problem), plan(plan), table(table), error(error),
-        uses(problem.tensors.size()), isTiedOutput(problem.operators.size()) {}
+        isTiedOutput(problem.operators.size()) {}
 
   std::optional<Placement> run();
 
@@ -49,6 +51,7 @@ private:
   bool checkSignatures();
   bool placeStages();
   void collectUses();
+  void makeRoomForUses();
   bool placeTensor(unsigned tensor);
   bool placeUse(unsigned tensor, const Use &use, Pass pass);
   bool makeCopy(unsigned tensor, const Use &use, Pass pass, const Layout &base);
@@ -56,6 +59,10 @@ private:
   bool checkDecisions();
   bool checkMade(const std::vector<Copy> &decided, std::vector<Copy> &made,
                  const char *what);
+  std::span<const Use> getUses(unsigned tensor) const {
+    return std::span(allUses).subspan(firstUses[tensor], firstUses[tensor + 1] -
+                                                             firstUses[tensor]);
+  }
   bool isListed(const std::vector<Copy> &list, const Copy &copy) const {
     return std::binary_search(list.begin(), list.end(), copy);
   }
@@ -69,7 +76,10 @@ private:
   ChangeTable &table;
   std::string &error;
   Placement result;
-  std::vector<std::vector<Use>> uses;
+  /// Of all tensors, one after the other, each in the order of operators; and
+  /// where each tensor's begin.
+  std::vector<Use> allUses;
+  std::vector<unsigned> firstUses;
   std::vector<bool> isTiedOutput;
   /// Copies of the tensor at hand that the pass at hand can use.
   std::vector<unsigned> alive;
@@ -133,13 +143,24 @@ bool CopyPlacer::placeStages() {
               ", expected " + std::to_string(numOperators));
 }
 
+void CopyPlacer::makeRoomForUses() {
+  firstUses.assign(problem.tensors.size() + 1, 0);
+  for (const Operator &op : problem.operators)
+    for (unsigned tensor : op.operands)
+      ++firstUses[tensor + 1];
+  std::partial_sum(firstUses.begin(), firstUses.end(), firstUses.begin());
+  allUses.resize(firstUses.back());
+}
+
 void CopyPlacer::collectUses() {
+  makeRoomForUses();
+  std::vector<unsigned> ends(firstUses.begin(), firstUses.end() - 1);
   result.tensors.resize(problem.tensors.size());
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     const Operator &info = problem.operators[op];
     const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
     for (size_t i = 0; i < info.operands.size(); ++i)
-      uses[info.operands[i]].push_back({op, signature.operands[i]});
+      allUses[ends[info.operands[i]]++] = {op, signature.operands[i]};
     for (size_t i = 0; i < info.results.size(); ++i) {
       PlacedTensor &tensor = result.tensors[info.results[i]];
       tensor.produced = signature.results[i];
@@ -252,11 +273,13 @@ bool CopyPlacer::placeUse(unsigned tensor, const Use &use, Pass pass) {
 /// Copies live until the tensor's last use in the pass; kept ones are there for
 /// the next.
 bool CopyPlacer::endPass(unsigned tensor, Pass pass, bool hasLater) {
+  if (alive.empty())
+    return true;
   unsigned last = 0;
-  for (const Use &use : uses[tensor])
+  for (const Use &use : getUses(tensor))
     if (problem.operators[use.op].pass == pass)
       last = result.stageOf[use.op];
-  std::vector<unsigned> staying;
+  size_t numStaying = 0;
   for (unsigned index : alive) {
     PlacedCopy &copy = result.copies[index];
     copy.lastStage = std::max(copy.lastStage, last);
@@ -268,16 +291,16 @@ bool CopyPlacer::endPass(unsigned tensor, Pass pass, bool hasLater) {
       return fail("the copy of " + describeTensor(problem, tensor) + " as '" +
                   print(problem, key.layout) +
                   "' is kept, expected a later pass that uses the tensor");
-    staying.push_back(index);
+    alive[numStaying++] = index;
   }
-  alive = std::move(staying);
+  alive.resize(numStaying);
   return true;
 }
 
 bool CopyPlacer::placeTensor(unsigned tensor) {
   alive.clear();
   unsigned place = 0;
-  const std::vector<Use> &all = uses[tensor];
+  std::span<const Use> all = getUses(tensor);
   while (place < all.size()) {
     Pass pass = problem.operators[all[place].op].pass;
     while (place < all.size() && problem.operators[all[place].op].pass == pass)
@@ -312,16 +335,18 @@ bool CopyPlacer::checkDecisions() {
   if (!checkMade(plan.kept, kept, "is kept") ||
       !checkMade(plan.waiting, waiting, "waits"))
     return false;
-  for (unsigned i = 0; i < uses.size(); ++i)
+  for (unsigned i = 0; i < result.tensors.size(); ++i) {
+    std::span<const Use> uses = getUses(i);
     result.tensors[i].isInPlace =
-        !uses[i].empty() &&
-        std::all_of(uses[i].begin(), uses[i].end(), [&](const Use &use) {
+        !uses.empty() &&
+        std::all_of(uses.begin(), uses.end(), [&](const Use &use) {
           return isTiedOutput[use.op] &&
                  use.layout == result.tensors[i].produced;
         });
+  }
   for (PlacedCopy &copy : result.copies) {
     bool hasUse = false, isInPlace = true;
-    for (const Use &use : uses[copy.copy.tensor])
+    for (const Use &use : getUses(copy.copy.tensor))
       if (use.layout == copy.copy.layout) {
         hasUse = true;
         isInPlace &= isTiedOutput[use.op];
