@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <utility>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -395,7 +396,6 @@ void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
   size_t count = kind.wanted.size(), numProduced = kind.sums.size();
   const std::vector<FactorKind::Parts> &between = betweens[kind.between];
   kind.distances.assign(kind.wantedOf.size(), {});
-  kind.isPriced = weights.memory > 0 && kind.numEarly > 0;
   kind.rows.clear();
   for (Price price : {Price::Usual, Price::Waiting, Price::Serial}) {
     if ((price == Price::Waiting && !mayWait) ||
@@ -411,11 +411,10 @@ void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
     for (size_t produced = 0; produced < numProduced; ++produced) {
       std::vector<double> row = getRow(kind, produced, price, steps);
       addRow(kind, produced, mayWait, price, row);
-      if (kind.isPriced && price == Price::Usual)
+      if (kind.numEarly > 0 && price == Price::Usual)
         kind.rows.insert(kind.rows.end(), row.begin(), row.end());
     }
   }
-  setLevels(kind);
 }
 
 /// Appends the distinct distances of some users, rising from 0; and sets the
@@ -490,6 +489,7 @@ void FactorGraph::setTotals(FactorKind &kind, size_t produced) {
 }
 
 void FactorGraph::setLevels(FactorKind &kind) {
+  kind.isPriced = weights.memory > 0 && kind.numEarly > 0;
   size_t numProduced = maps[kind.maps[0]].layouts.size();
   unsigned numUsers = kind.distances.size();
   kind.levels = LevelList();
@@ -512,12 +512,20 @@ void FactorGraph::setLevels(FactorKind &kind) {
   }
 }
 
+/// Distances do not depend on the price of bytes; what copies that are kept
+/// cost does.
 void FactorGraph::setWeights(const Weights &given) {
-  weights = given;
+  Weights before = std::exchange(weights, given);
+  before.memory = weights.memory;
+  bool keepsDistances = numPriced > 0 && before == weights;
   ++numPriced;
   setUnaries();
-  for (unsigned i = 0; i < kinds.size(); ++i)
-    setDistances(kinds[i], kindWaits[i]);
+  for (unsigned i = 0; i < kinds.size(); ++i) {
+    if (!keepsDistances)
+      setDistances(kinds[i], kindWaits[i]);
+    if (!keepsDistances || kinds[i].numEarly > 0)
+      setLevels(kinds[i]);
+  }
 }
 
 double FactorGraph::getChangeCost(const Factor &factor,

@@ -51,6 +51,8 @@ struct Weights {
   /// Seconds for a change that joins the strands, and for an operator that is
   /// split over time.
   double join = 0, overTime = 0;
+
+  bool operator==(const Weights &) const = default;
 };
 
 /// The distinct layouts of one operand or result over an operator's signatures;
