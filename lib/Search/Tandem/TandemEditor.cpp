@@ -227,8 +227,11 @@ void PlanEditor::rebuild() {
   births.assign(numOperators + 1, 0);
   lateBirths = deaths = births;
   residentBytes = 0;
-  for (unsigned op = 0; op < numOperators; ++op)
+  workspaces.resize(numOperators);
+  for (unsigned op = 0; op < numOperators; ++op) {
     addOperator(op, 1);
+    setWorkspace(op);
+  }
   std::fill(tensors.begin(), tensors.end(), EditedTensor());
   for (unsigned tensor = 0; tensor < tensors.size(); ++tensor)
     queueTensor(tensor);
@@ -245,6 +248,7 @@ void PlanEditor::setSignature(unsigned op, unsigned signature) {
   addOperator(op, -1);
   oldSignatures.emplace_back(op, signatures[op]);
   signatures[op] = signature;
+  setWorkspace(op);
   addOperator(op, 1);
 }
 
@@ -358,8 +362,11 @@ void PlanEditor::undo(const Mark &mark) {
   }
   for (; oldStages.size() > mark.numWorks; oldStages.pop_back())
     stages[oldStages.back().first] = oldStages.back().second;
-  for (; oldSignatures.size() > mark.numSignatures; oldSignatures.pop_back())
-    signatures[oldSignatures.back().first] = oldSignatures.back().second;
+  for (; oldSignatures.size() > mark.numSignatures; oldSignatures.pop_back()) {
+    auto [op, old] = oldSignatures.back();
+    signatures[op] = old;
+    setWorkspace(op);
+  }
   for (; oldPlaces.size() > mark.numStages; oldPlaces.pop_back()) {
     const OldStage &old = oldPlaces.back();
     (old.isNext ? nextStage : stageOf)[old.index] = old.value;

@@ -132,6 +132,9 @@ private:
   void hold(int64_t bytes, unsigned birth, unsigned death, bool isLate);
   void holdTensor(unsigned tensor, unsigned lastOp, int sign);
   void setSignature(unsigned op, unsigned signature);
+  void setWorkspace(unsigned op) {
+    workspaces[op] = problem.getSignatures(op)[signatures[op]].workspace;
+  }
   void setNext(unsigned stage, unsigned next);
   void setStage(unsigned op, unsigned stage);
   void addCut(unsigned op);
@@ -193,6 +196,8 @@ private:
   /// Bytes that are there from the stage of an operator on, or from the one
   /// behind, and up to that of an operator.
   std::vector<int64_t> births, lateBirths, deaths;
+  /// Per operator that of its signature.
+  std::vector<int64_t> workspaces;
   int64_t residentBytes = 0;
   /// Per stage the time line before it, of the plan that was kept last, and its
   /// seconds.

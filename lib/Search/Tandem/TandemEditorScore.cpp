@@ -139,8 +139,7 @@ int64_t PlanEditor::getExcess() const {
       alive += births[op];
       late += lateBirths[op];
       gone += deaths[op];
-      workspace = std::max(workspace,
-                           problem.getSignatures(op)[signatures[op]].workspace);
+      workspace = std::max(workspace, workspaces[op]);
     }
     excess += std::max<int64_t>(0, alive + workspace - limit);
     alive += late - gone;
