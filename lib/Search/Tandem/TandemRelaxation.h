@@ -103,6 +103,9 @@ private:
   std::vector<std::pair<unsigned, double>> boundVariables, boundFactors;
   /// Per variable: 1 / max(factors before, factors behind).
   std::vector<double> shares;
+  /// Per active variable and slot: whether its factor has a variable that comes
+  /// earlier, and one that comes later.
+  std::vector<std::vector<std::array<bool, 2>>> partners;
   /// Per active variable and slot: 1 / slots of the factor that it stands for.
   std::vector<std::vector<double>> twins;
   std::vector<std::vector<double>> scratch;
