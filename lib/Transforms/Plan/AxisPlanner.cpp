@@ -47,7 +47,10 @@ AxisPlanner::AxisPlanner(StepGraph &graph, unsigned axis,
     : graph(graph), axis(axis), policy(policy), size(graph.mesh.getSize(axis)),
       isTime(graph.mesh.isTime(axis)), candidates(graph.ops.size()),
       demands(graph.values.size()), forms(graph.values.size()),
-      gradients(graph.values.size()), isDue(graph.ops.size()) {}
+      gradients(graph.values.size()), changedAt(graph.values.size()),
+      isDue(graph.ops.size()) {
+  settledAt.fill(std::vector<uint64_t>(graph.ops.size()));
+}
 
 void AxisPlanner::run() {
   findCandidates();
@@ -450,10 +453,41 @@ double AxisPlanner::tryChoices(const Choices &choices, double &fewerResults) {
              : 0;
 }
 
+/// Of the values that choices for operator `index` look at.
+uint64_t AxisPlanner::getLastChange(unsigned index) const {
+  const OpNode &op = graph.ops[index];
+  uint64_t last = 0;
+  for (unsigned value : op.results)
+    last = std::max(last, changedAt[value]);
+  for (unsigned value : op.operands) {
+    last = std::max(last, changedAt[value]);
+    int producer = graph.values[value].producer;
+    if (producer >= 0 && graph.ops[producer].isView)
+      last = std::max(last, getLastChange(producer));
+  }
+  return last;
+}
+
+void AxisPlanner::choose(const Choices &choices) {
+  ++now;
+  for (auto [index, candidate] : choices) {
+    setSignature(index, candidate);
+    const OpNode &op = graph.ops[index];
+    for (const auto *values : {&op.operands, &op.results})
+      for (unsigned value : *values)
+        changedAt[value] = now;
+  }
+}
+
 /// Takes the best signature of operator `index`, alone or with the views before
 /// it. With `raises`, also one of equal cost if a change of form thereby moves
 /// from the results to the operands: it may meet an equal one there.
 bool AxisPlanner::improve(unsigned index, bool raises) {
+  // What is best where more is accepted is best where less is.
+  uint64_t &settled = settledAt[raises][index];
+  settled = std::max(settled, settledAt[true][index]);
+  if (candidates[index].size() == 1 || settled > getLastChange(index))
+    return false;
   unsigned current = getCurrent(index);
   Choices best;
   double bestGain = 0;
@@ -476,8 +510,10 @@ bool AxisPlanner::improve(unsigned index, bool raises) {
       bestGain = gain;
     }
   }
-  for (auto [op, candidate] : best)
-    setSignature(op, candidate);
+  if (best.empty())
+    settled = ++now;
+  else
+    choose(best);
   return !best.empty();
 }
 

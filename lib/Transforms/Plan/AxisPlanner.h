@@ -86,6 +86,8 @@ private:
   void chooseGreedily();
   bool sweep(bool backwards);
   bool improve(unsigned op, bool raises);
+  uint64_t getLastChange(unsigned op) const;
+  void choose(const Choices &choices);
   unsigned getCurrent(unsigned op) const;
   void addViews(unsigned op, const spmd::Signature &signature,
                 Choices &choices) const;
@@ -122,6 +124,12 @@ private:
   /// Where a value ends, through linear operators, if that is in updates and
   /// results only: a gradient or a loss.
   std::vector<std::optional<Wanter>> gradients;
+  /// When an operator's signature last changed around a value, and when each
+  /// operator, by `raises`, was last found to have the best one: it still has
+  /// if nothing that it looks at has changed since.
+  std::vector<uint64_t> changedAt;
+  std::array<std::vector<uint64_t>, 2> settledAt;
+  uint64_t now = 0;
   /// Whether an operator updates what is stored as its summed gradient comes.
   std::vector<bool> isDue;
 };

@@ -166,10 +166,11 @@ LogicalResult Planner::addStart(StringRef hash) {
 /// What the presets decide, where they can be had.
 std::vector<cost::Plan> Planner::getPresets(bool isInOneStrand) {
   std::vector<cost::Plan> presets;
+  const StepGraph unplanned(graph.step, graph.mesh);
   for (const char *name : kPresets) {
     ScopedDiagnosticHandler silent(graph.step.getContext(),
                                    [](Diagnostic &) { return success(); });
-    StepGraph planned(graph.step, graph.mesh);
+    StepGraph planned = unplanned;
     std::string error;
     if (failed(planByPreset(planned, name, pins, isInOneStrand)))
       continue;

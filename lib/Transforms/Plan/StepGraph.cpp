@@ -89,7 +89,9 @@ void StepGraph::addOperators() {
   llvm::DenseMap<Value, unsigned> numbers;
   for (auto [index, node] : llvm::enumerate(values))
     numbers[node.value] = index;
-  for (Operation &op : step.getBody().front()) {
+  Block &body = step.getBody().front();
+  ops.reserve(body.getOperations().size());
+  for (Operation &op : body) {
     unsigned number = ops.size();
     for (auto [index, operand] : llvm::enumerate(op.getOperands()))
       values[numbers[operand]].uses.push_back(
