@@ -10,6 +10,7 @@
 #include "PlanFile.h"
 #include "Presets.h"
 #include "SearchPlan.h"
+#include "StepAttrs.h"
 #include "WriteOrder.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -87,20 +88,20 @@ static void writePlan(const StepGraph &graph) {
     op.op->setAttr(SPMDDialect::kSignatureAttrName,
                    builder.getStrArrayAttr(refs));
   }
-  func::FuncOp step = graph.step;
-  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
-    step.removeArgAttr(index, builder.getStringAttr(kFormAttrName));
-    if (Attribute form = getFormAttr(graph.mesh, node.forms))
-      step.setArgAttr(index, kFormAttrName, form);
-  }
-  for (unsigned index = 0; index < graph.results.size(); ++index) {
+  auto setForm = [&](NamedAttrList &attrs, const Forms &forms) {
+    attrs.erase(kFormAttrName);
+    if (Attribute form = getFormAttr(graph.mesh, forms))
+      attrs.set(kFormAttrName, form);
+  };
+  editArgAttrs(graph.step, [&](unsigned index, NamedAttrList &attrs) {
+    setForm(attrs, graph.arguments[index].forms);
+  });
+  editResultAttrs(graph.step, [&](unsigned index, NamedAttrList &attrs) {
     Forms forms;
     for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
       forms.push_back(graph.getResultForm(index, axis));
-    step.removeResultAttr(index, builder.getStringAttr(kFormAttrName));
-    if (Attribute form = getFormAttr(graph.mesh, forms))
-      step.setResultAttr(index, kFormAttrName, form);
-  }
+    setForm(attrs, forms);
+  });
 }
 
 //===----------------------------------------------------------------------===//

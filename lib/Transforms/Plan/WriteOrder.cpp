@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "WriteOrder.h"
+#include "StepAttrs.h"
 #include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Transforms/Plan/Plan.h"
 
@@ -46,13 +47,15 @@ LogicalResult OrderWriter::writeTexts(ArrayRef<PlanRecord::Entry> entries,
         node.producer < 0 ? node.index : graph.arguments.size() + node.producer;
     byProducer[key].push_back(entry.text);
   }
-  for (auto &[key, texts] : byProducer) {
-    ArrayAttr attribute = builder.getStrArrayAttr(texts);
-    if (key < graph.arguments.size())
-      graph.step.setArgAttr(key, name, attribute);
-    else
-      graph.ops[key - graph.arguments.size()].op->setAttr(name, attribute);
-  }
+  unsigned numArguments = graph.arguments.size();
+  for (auto &[key, texts] : byProducer)
+    if (key >= numArguments)
+      graph.ops[key - numArguments].op->setAttr(name,
+                                                builder.getStrArrayAttr(texts));
+  editArgAttrs(graph.step, [&](unsigned index, NamedAttrList &attrs) {
+    if (auto *it = byProducer.find(index); it != byProducer.end())
+      attrs.set(name, builder.getStrArrayAttr(it->second));
+  });
   return success();
 }
 
@@ -78,17 +81,17 @@ LogicalResult OrderWriter::writeStages() {
     begins[index] = true;
   }
   int64_t stage = 0;
-  for (unsigned index = 0; index < begins.size(); ++index) {
+  for (unsigned index = 0; index < numArguments + numGroups; ++index) {
     stage += begins[index];
     if (index < numArguments)
       continue;
-    if (index < numArguments + numGroups)
-      for (unsigned member : groups.groups[index - numArguments].members)
-        setPlannedStage(graph.ops[member].op, stage);
-    else
-      graph.step.setResultAttr(index - numArguments - numGroups, kStageAttrName,
-                               builder.getI64IntegerAttr(stage));
+    for (unsigned member : groups.groups[index - numArguments].members)
+      setPlannedStage(graph.ops[member].op, stage);
   }
+  editResultAttrs(graph.step, [&](unsigned index, NamedAttrList &attrs) {
+    stage += begins[numArguments + numGroups + index];
+    attrs.set(kStageAttrName, builder.getI64IntegerAttr(stage));
+  });
   return success();
 }
 
@@ -112,10 +115,11 @@ void tandem::plan::clearOrder(func::FuncOp step) {
                                  kStageAttrName, kSecondsAttrName};
   for (StringRef name : names) {
     auto attribute = StringAttr::get(step.getContext(), name);
-    for (unsigned i = 0; i < step.getNumArguments(); ++i)
-      step.removeArgAttr(i, attribute);
-    for (unsigned i = 0; i < step.getNumResults(); ++i)
-      step.removeResultAttr(i, attribute);
+    auto remove = [&](unsigned, NamedAttrList &attrs) {
+      attrs.erase(attribute);
+    };
+    editArgAttrs(step, remove);
+    editResultAttrs(step, remove);
     step.walk([&](Operation *op) { op->removeDiscardableAttr(attribute); });
   }
 }
