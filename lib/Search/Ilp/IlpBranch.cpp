@@ -70,19 +70,19 @@ static size_t countAllowed(const IlpChoices &allowed) {
 
 /// Forbids the signatures that a plan cheaper than the best one cannot have.
 /// What they leave makes a program that is smaller and tighter, so that more
-/// can go. Returns the program, nothing if it was stopped.
+/// can go; where there are pieces, nodes that decide about them forbid more.
+/// Returns the program, nothing if it was stopped.
 std::unique_ptr<IlpModel> IlpSearch::narrow(const IlpStages &stages,
                                             IlpNode &node) {
   constexpr double kWorthwhile = 0.03;
   for (;;) {
-    std::unique_ptr<IlpModel> model =
-        makeModel(stages, node,
-                  onlyBounds ? IlpFreedom::OfSources : IlpFreedom::OfMemory);
+    std::unique_ptr<IlpModel> model = makeModel(stages, node, getFreedom());
     if (!model || !result.plan)
       return model;
     double numAllowed = static_cast<double>(countAllowed(node.allowed));
     std::optional<unsigned> undecided;
     if (!relax(*model, node, undecided) || isClosed(node) ||
+        !model->time->getPieces().empty() ||
         numAllowed - static_cast<double>(countAllowed(node.allowed)) <
             kWorthwhile * numAllowed)
       return model;
@@ -200,8 +200,8 @@ bool IlpSearch::searchLeaves(const IlpStages &stages,
     boundOfRest = getLeast(&leaf);
     if (isClosed(leaf) || isStopped())
       continue;
-    std::unique_ptr<IlpModel> model = narrow(stages, leaf);
-    if (model && !isClosed(leaf) && !solve(*model, leaf))
+    std::unique_ptr<IlpModel> model = makeModel(stages, leaf, getFreedom());
+    if (model && !solve(*model, leaf))
       return false;
   }
   bound = std::max(bound, getLeast(nullptr));

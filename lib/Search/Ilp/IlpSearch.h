@@ -83,6 +83,9 @@ private:
   void search(const IlpStages &stages);
   void searchWithLimit(const IlpStages &stages);
   bool isWhole(const IlpForms &forms) const;
+  IlpFreedom getFreedom() const {
+    return onlyBounds ? IlpFreedom::OfSources : IlpFreedom::OfMemory;
+  }
   IlpOptions getOptions();
   /// False when no further solution is needed.
   bool takeSolution(const IlpForms &forms, const IlpSolution &solution,
