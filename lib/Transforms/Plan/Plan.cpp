@@ -177,24 +177,24 @@ FailureOr<PlanRecord> PlanPass::plan(StepGraph &graph, StringRef hash) {
   return PlanRecord();
 }
 
+/// Costs and compares before the plan changes the IR, which the problem is made
+/// of.
 FailureOr<PlanRecord> PlanPass::apply(StepGraph &graph, PlanFile &file,
                                       StringRef hash) {
-  if (file.record.isUnstaged()) {
-    if (failed(readSignatures(graph, file)))
-      return failure();
-    auto staged = costAgain(graph, search, file.record, file.path, hash);
-    if (failed(staged))
-      return failure();
-    file.record = *staged;
-    if (failed(applyPlanFile(graph, file)))
-      return failure();
-    return staged;
-  }
-  if (failed(applyPlanFile(graph, file)))
+  if (failed(readSignatures(graph, file)))
     return failure();
-  if (search.isWanted())
-    return costAgain(graph, search, file.record, file.path, hash);
-  return file.record;
+  PlanRecord record = file.record;
+  if (file.record.isUnstaged() || search.isWanted()) {
+    auto again = costAgain(graph, search, file.record, file.path, hash);
+    if (failed(again))
+      return failure();
+    record = *again;
+    if (file.record.isUnstaged())
+      file.record = record;
+  }
+  if (failed(compare(graph, file, hash)) || failed(applyPlanFile(graph, file)))
+    return failure();
+  return record;
 }
 
 /// Sets the mesh, and the plan that was found on it.
@@ -275,7 +275,7 @@ LogicalResult PlanPass::run() {
            << "', expected a plan file beside it";
   FailureOr<PlanRecord> record =
       file ? apply(graph, *file, hash) : plan(graph, hash);
-  if (failed(record) || (file && failed(compare(graph, *file, hash))))
+  if (failed(record))
     return failure();
   module->setAttr(SPMDDialect::kMeshAttrName, *axes);
   module->setAttr(kPlanHashAttrName, StringAttr::get(&getContext(), hash));
