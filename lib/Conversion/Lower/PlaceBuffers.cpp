@@ -29,7 +29,12 @@ struct Buffer {
   Clock birth = {0, 0};
   /// The last use on each queue.
   Clock death = {0, 0};
+  /// Bytes of all buffers that live at some time of its life.
+  int64_t crowd = 0;
 
+  double getWeight() const {
+    return static_cast<double>(crowd) * static_cast<double>(bytes);
+  }
   bool diesBefore(const Buffer &other) const {
     return death[0] <= other.birth[0] && death[1] <= other.birth[1];
   }
@@ -77,18 +82,12 @@ static int64_t findOffset(const Buffer &buffer,
   return offset;
 }
 
-/// Places large buffers first. Returns the size of the arena.
-static int64_t place(MutableArrayRef<Buffer> buffers) {
-  SmallVector<Buffer *> bySize;
-  for (Buffer &buffer : buffers)
-    bySize.push_back(&buffer);
-  // Equal ones in the order of the text.
-  llvm::sort(bySize, [](const Buffer *a, const Buffer *b) {
-    return a->bytes != b->bytes ? a->bytes > b->bytes : a < b;
-  });
+/// Places the buffers in this order, each as low as it fits. Returns the size
+/// of the arena.
+static int64_t placeInOrder(ArrayRef<Buffer *> order) {
   SmallVector<const Buffer *> placed;
   int64_t size = 0;
-  for (Buffer *buffer : bySize) {
+  for (Buffer *buffer : order) {
     buffer->offset = findOffset(*buffer, placed);
     size = std::max(size, buffer->offset + buffer->bytes);
     auto position =
@@ -98,6 +97,29 @@ static int64_t place(MutableArrayRef<Buffer> buffers) {
     placed.insert(position, buffer);
   }
   return size;
+}
+
+/// Places first what is large, or what is large and lives where much does:
+/// there no gaps may be left. Takes what needs less; returns the size of the
+/// arena.
+static int64_t place(MutableArrayRef<Buffer> buffers) {
+  for (Buffer &buffer : buffers)
+    for (const Buffer &other : buffers)
+      buffer.crowd += buffer.livesWith(other) ? other.bytes : 0;
+  SmallVector<Buffer *> bySize;
+  for (Buffer &buffer : buffers)
+    bySize.push_back(&buffer);
+  SmallVector<Buffer *> byCrowd = bySize;
+  // Equal ones in the order of the text.
+  llvm::sort(bySize, [](const Buffer *a, const Buffer *b) {
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a < b;
+  });
+  llvm::sort(byCrowd, [](const Buffer *a, const Buffer *b) {
+    double x = a->getWeight(), y = b->getWeight();
+    return x != y ? x > y : a < b;
+  });
+  int64_t crowded = placeInOrder(byCrowd), size = placeInOrder(bySize);
+  return crowded < size ? placeInOrder(byCrowd) : size;
 }
 
 namespace {
