@@ -9,6 +9,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Emit/Emit.h"
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Search/Watch.h"

@@ -7,6 +7,7 @@
 
 #include "tandem/Conversion/Emit/Emit.h"
 #include "Declarations.h"
+#include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -15,20 +16,6 @@
 using namespace mlir;
 
 namespace tandem {
-
-std::string getUserLocation(Location location) {
-  if (auto file = dyn_cast<FileLineColLoc>(location))
-    return (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
-  if (auto name = dyn_cast<NameLoc>(location))
-    return getUserLocation(name.getChildLoc());
-  if (auto call = dyn_cast<CallSiteLoc>(location))
-    return getUserLocation(call.getCallee());
-  if (auto fused = dyn_cast<FusedLoc>(location))
-    for (Location part : fused.getLocations())
-      if (std::string text = getUserLocation(part); !text.empty())
-        return text;
-  return "";
-}
 
 namespace {
 /// Lists the commands of one function.

@@ -7,6 +7,7 @@
 
 #include "ExtractProblem.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Analysis/UserLocation.h"
 #include "tandem/Cost/Pieces.h"
 #include <map>
 
@@ -63,19 +64,6 @@ private:
 //===----------------------------------------------------------------------===//
 // Names
 //===----------------------------------------------------------------------===//
-
-/// The user's source line, `file:line`, or nothing.
-static std::string getLocation(Operation *op) {
-  std::string text;
-  op->getLoc()->walk([&](Location inner) {
-    auto line = dyn_cast<FileLineColLoc>(inner);
-    if (!line)
-      return WalkResult::advance();
-    text = line.getFilename().str() + ":" + std::to_string(line.getLine());
-    return WalkResult::interrupt();
-  });
-  return text;
-}
 
 /// Names in a problem's text hold no blanks.
 static std::string makeToken(StringRef text) {
@@ -309,7 +297,7 @@ void Extractor::addGroup(unsigned index, SignatureMaker &maker) {
       addOperator(Kind::Compute, {Extraction::Origin::Kind::Group, index});
   op.pass = static_cast<cost::Pass>(group.pass);
   op.name = getOperatorName(main);
-  op.location = makeToken(getLocation(main.op));
+  op.location = makeToken(getUserLocation(main.op->getLoc()));
   op.signatureSet = madeSets[made];
   op.operands = std::move(operands);
   op.results = std::move(results);

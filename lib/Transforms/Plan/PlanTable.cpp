@@ -7,6 +7,7 @@
 
 #include "Changes.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Analysis/UserLocation.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
@@ -40,19 +41,6 @@ static std::string formatBytes(double bytes) {
 
 static std::string formatFlops(double flops) {
   return formatCount(flops, {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"}, 1000);
-}
-
-/// The user's source line that `location` stands for, or nothing.
-static std::string formatLocation(Location location) {
-  std::string text;
-  location->walk([&](Location inner) {
-    auto line = dyn_cast<FileLineColLoc>(inner);
-    if (!line)
-      return WalkResult::advance();
-    text = line.getFilename().str() + ":" + std::to_string(line.getLine());
-    return WalkResult::interrupt();
-  });
-  return text;
 }
 
 static std::string formatForms(MeshAttr mesh, ArrayRef<AxisForm> forms) {
@@ -260,7 +248,7 @@ void PlanTable::printWhole(unsigned axis) {
         flops /= mesh.getSize(other);
     Sum &sum = groups[getPassName(op.pass).str() + "  " +
                       op.op->getName().getStringRef().str() + "  " +
-                      formatLocation(op.op->getLoc())];
+                      getUserLocation(op.op->getLoc())];
     sum.count += 1;
     sum.bytes += flops;
   }
@@ -283,7 +271,7 @@ std::string PlanTable::getUser(const Change &change) const {
   std::string text = op->getName().getStringRef().str();
   if (auto id = op->getAttrOfType<IntegerAttr>(nn::NNDialect::kIdAttrName))
     text += " " + std::to_string(id.getInt());
-  return text + "  " + formatLocation(op->getLoc());
+  return text + "  " + getUserLocation(op->getLoc());
 }
 
 void PlanTable::printJoins() {

@@ -30,9 +30,6 @@ struct EmitOptions {
 mlir::FailureOr<std::string> emitProgram(mlir::ModuleOp module,
                                          const EmitOptions &options);
 
-/// `file.py:12` of the innermost place in the user's code; empty if unknown.
-std::string getUserLocation(mlir::Location location);
-
 } // namespace tandem
 
 #endif // TANDEM_CONVERSION_EMIT_EMIT_H
