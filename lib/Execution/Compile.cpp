@@ -128,12 +128,11 @@ LogicalResult Compilation::checkOptions() {
                 "' beside the plan file '" + options.planFile +
                 "', which names all forms, expected one of the two: change the "
                 "form there, or search with the file as a start");
-  const char *ofSearch = options.searchTimeLimit > 0 ? "a search time limit"
-                         : !options.start.empty() && !given.empty() ? "a start"
-                         : !options.usesPresets ? "'no presets'"
-                                                : nullptr;
-  if (ofSearch && options.search.empty() && options.mesh != "auto")
-    return fail("found " + Twine(ofSearch) +
+  bool isLimited = options.searchTimeLimit > 0;
+  if ((isLimited || (!options.start.empty() && !given.empty())) &&
+      options.search.empty() && options.mesh != "auto")
+    return fail(Twine("found ") +
+                (isLimited ? "a search time limit" : "a start") +
                 " without a search, expected 'tandem' or another one");
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
