@@ -21,14 +21,15 @@ constexpr unsigned kFoldDistance = 4, kCoarseDistance = 1;
 constexpr uint64_t kFormWork = 100'000'000;
 /// In problems of more operators random changes find little for their time.
 constexpr unsigned kMaxAnnealed = 1000;
-/// Problems of up to this many operators are searched exactly; and if costs add
-/// up, of up to this many, looking at so many numbers (about 10^9 in a second).
-constexpr unsigned kMaxExact = 120, kMaxSumExact = 600;
+/// If costs add up, problems of up to this many operators are, looking at so
+/// many numbers (about 10^9 in a second).
+constexpr unsigned kMaxSumExact = 600;
 constexpr uint64_t kSumWork = 12'000'000'000;
 /// A plan that is this share better is tried to be proven again.
-constexpr double kWorthProof = 1e-3;
-/// Labels that are kept at a position at most: some hundred megabytes.
-constexpr uint64_t kMaxLabels = 200'000;
+constexpr double kWorthProof = 1e-2;
+/// Live tensors of labels that the exact search may look at (3 million in a
+/// second); with patience, labels at a position: some hundred megabytes.
+constexpr uint64_t kExactWork = 3'000'000, kMaxLabels = 200'000;
 /// Where pieces cost something, for a bound, and for the forms of given stages.
 constexpr uint64_t kBoundWork = 4'000'000'000, kStagesWork = 6'000'000'000;
 /// What forms for given stages may cost above the best ones.
@@ -258,7 +259,7 @@ void Driver::searchExactly(bool isPatient) {
   LabelLimits limits;
   // Plans that gain less than the gap are of no interest.
   limits.upperBound = pool.seconds / (1 + options.gap) * (1 + 1e-12);
-  limits.maxWork = uint64_t(1) << 26;
+  limits.maxWork = kExactWork;
   if (isPatient) {
     limits.maxWork = ~uint64_t(0);
     limits.maxFront = kMaxLabels;
@@ -367,5 +368,6 @@ SearchResult Driver::run() {
   pool.restore(std::move(untimed));
   improveStart(std::move(started));
   searchStages(kStagesWork);
+  searchWindows();
   return finish();
 }

@@ -19,6 +19,7 @@
 #include "TandemPool.h"
 #include "TandemRegions.h"
 #include "TandemRelaxation.h"
+#include "TandemWindows.h"
 #include "tandem/Search/Search.h"
 #include <atomic>
 #include <chrono>
@@ -29,6 +30,9 @@ namespace tandem::search {
 /// Problems of up to this many operators are searched without their time axis,
 /// too.
 constexpr unsigned kMaxUntimed = 600;
+
+/// Problems of up to this many operators are searched exactly.
+constexpr unsigned kMaxExact = 120;
 
 /// A plan within this share of the bound is optimal.
 constexpr double kTolerance = 1e-9;
@@ -101,6 +105,9 @@ private:
   void makeFit();
   PlanPool::Record offerStarts();
   void improveStart(PlanPool::Record started);
+  bool searchWindow(const OperatorWindows &windows, size_t index,
+                    uint64_t &work);
+  void searchWindows();
   //--- TandemDriver.cpp
   std::vector<unsigned> getValues(const cost::Plan &plan) const;
   std::vector<unsigned>

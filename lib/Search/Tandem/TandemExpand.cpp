@@ -13,11 +13,12 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-LabelExpander::LabelExpander(const Facts &facts, ChangeTable &table,
-                             const Line &line)
+LabelExpander::LabelExpander(
+    const Facts &facts, ChangeTable &table, const Line &line,
+    const std::vector<std::vector<unsigned>> &signatures)
     : facts(facts), problem(facts.problem), table(table), line(line),
-      hasLimit(facts.problem.memoryLimit !=
-               std::numeric_limits<int64_t>::max()) {}
+      signatures(signatures), hasLimit(facts.problem.memoryLimit !=
+                                       std::numeric_limits<int64_t>::max()) {}
 
 //===----------------------------------------------------------------------===//
 // Stages
@@ -123,10 +124,7 @@ std::vector<unsigned> LabelExpander::getSignatures(const Label &label,
   for (auto [group, signature] : label.groups)
     if (group == facts.groupOf[op])
       return {signature};
-  std::vector<unsigned> all(problem.getSignatures(op).size());
-  for (unsigned i = 0; i < all.size(); ++i)
-    all[i] = i;
-  return all;
+  return signatures[op];
 }
 
 /// Cuts before arguments, which are no work, would only make empty stages.
@@ -281,6 +279,14 @@ bool LabelExpander::makeCopy(Draft &draft, LiveTensor &live, unsigned op,
   return true;
 }
 
+/// Whether the operator wants the sum over time of what was produced.
+bool LabelExpander::isSummedFor(const LiveTensor &live, unsigned op,
+                                const Layout &layout) const {
+  return problem.operators[op].pass == Pass::Update && facts.timeAxis >= 0 &&
+         live.produced[facts.timeAxis] == kReduce &&
+         layout[facts.timeAxis] == kFull;
+}
+
 bool LabelExpander::use(Draft &draft, unsigned op, unsigned operand,
                         const Layout &layout, std::vector<Draft> &results) {
   unsigned tensor = problem.operators[op].operands[operand];
@@ -291,9 +297,7 @@ bool LabelExpander::use(Draft &draft, unsigned op, unsigned operand,
   unsigned index = place - draft.label.tensors.begin();
   LiveTensor &live = *place;
   const TensorFacts &info = facts.tensors[tensor];
-  bool isSum = pass == Pass::Update && facts.timeAxis >= 0 &&
-               live.produced[facts.timeAxis] == kReduce &&
-               layout[facts.timeAxis] == kFull;
+  bool isSum = isSummedFor(live, op, layout);
   if (isSum && (!live.isSummed || !live.existed))
     return false;
   live.sumSeen |= isSum;
@@ -321,6 +325,9 @@ bool LabelExpander::use(Draft &draft, unsigned op, unsigned operand,
   if (live.lastOther == live.numUsed)
     draft.label.nextBytes -= getSourceBytes(live);
   bool isLast = live.numUsed == info.uses.size();
+  if (!hasLimit)
+    std::erase_if(live.copies,
+                  [&](const LiveCopy &made) { return !isUseful(live, made); });
   bool endsPass =
       isLast || problem.operators[info.uses[live.numUsed].op].pass != pass;
   if (endsPass)
@@ -328,6 +335,31 @@ bool LabelExpander::use(Draft &draft, unsigned op, unsigned operand,
   else
     results.push_back(std::move(draft));
   return true;
+}
+
+/// Whether some user to come may take the copy, or one that is made of it
+/// rather than of what was produced.
+bool LabelExpander::isUseful(const LiveTensor &live,
+                             const LiveCopy &copy) const {
+  const std::vector<TensorUse> &uses = facts.tensors[live.tensor].uses;
+  auto getSeconds = [&](const Layout &from, const Layout &to) {
+    const ChangeCost &change = table.getCost(live.tensor, from, to);
+    return change.isPossible ? change.getTotal(facts.numStrands)
+                             : std::numeric_limits<double>::infinity();
+  };
+  for (size_t i = live.numUsed; i < uses.size(); ++i)
+    for (unsigned index : signatures[uses[i].op]) {
+      const Layout &wanted =
+          problem.getSignatures(uses[i].op)[index].operands[uses[i].operand];
+      Layout base = isSummedFor(live, uses[i].op, wanted)
+                        ? facts.getSummed(live.produced)
+                        : live.produced;
+      if (wanted != base &&
+          (wanted == copy.layout ||
+           getSeconds(copy.layout, wanted) < getSeconds(base, wanted)))
+        return true;
+    }
+  return false;
 }
 
 bool LabelExpander::isConsistent(const LiveTensor &live) const {
@@ -369,13 +401,21 @@ void LabelExpander::endPass(Draft draft, unsigned index, Pass pass, bool isLast,
   LiveTensor live = draft.label.tensors[index];
   if (isLast && !isConsistent(live))
     return;
-  size_t numChoices = isLast ? 1 : size_t(1) << live.copies.size();
+  std::vector<bool> mayKeep;
+  size_t numChoices = 1;
+  for (const LiveCopy &copy : live.copies) {
+    mayKeep.push_back(isUseful(live, copy));
+    numChoices <<= mayKeep.back() ? 1 : 0;
+  }
   for (size_t choice = 0; choice < numChoices; ++choice) {
     Draft next = draft;
     std::vector<LiveCopy> kept;
+    size_t bits = choice;
     for (unsigned i = 0; i < live.copies.size(); ++i) {
       const LiveCopy &copy = live.copies[i];
-      if (choice >> i & 1) {
+      bool isKept = mayKeep[i] && bits & 1;
+      bits >>= mayKeep[i] ? 1 : 0;
+      if (isKept) {
         kept.push_back(copy);
         next.kept.push_back({live.tensor, copy.layout, pass});
       } else if (!copy.isInPlace) {

@@ -36,8 +36,9 @@ std::vector<Layout> LabelExpander::getUpdateLayouts(unsigned tensor) const {
   std::vector<Layout> layouts;
   for (const TensorUse &use : facts.tensors[tensor].uses)
     if (problem.operators[use.op].pass == Pass::Update)
-      for (const Signature &signature : problem.getSignatures(use.op))
-        layouts.push_back(signature.operands[use.operand]);
+      for (unsigned index : signatures[use.op])
+        layouts.push_back(
+            problem.getSignatures(use.op)[index].operands[use.operand]);
   std::sort(layouts.begin(), layouts.end());
   layouts.erase(std::unique(layouts.begin(), layouts.end()), layouts.end());
   return layouts;
@@ -46,17 +47,24 @@ std::vector<Layout> LabelExpander::getUpdateLayouts(unsigned tensor) const {
 void LabelExpander::produce(const Draft &draft, unsigned op, unsigned result,
                             const Layout &layout, std::vector<Draft> &results) {
   unsigned tensor = problem.operators[op].results[result];
-  const TensorFacts &info = facts.tensors[tensor];
   LiveTensor live;
   live.tensor = tensor;
   live.produced = layout;
   live.existed = facts.isArgument(op);
   live.isInPlace = isInPlace(draft.label, tensor, layout);
-  bool mayBeSummed = facts.timeAxis >= 0 && layout[facts.timeAxis] == kReduce &&
-                     info.numUpdateUses;
+  bool mayBeSummed = false, mayBeLeft = true;
+  if (facts.timeAxis >= 0 && layout[facts.timeAxis] == kReduce) {
+    std::vector<Layout> wanted = getUpdateLayouts(tensor);
+    auto isWhole = [&](const Layout &update) {
+      return update[facts.timeAxis] == kFull;
+    };
+    mayBeSummed = std::any_of(wanted.begin(), wanted.end(), isWhole);
+    mayBeLeft =
+        wanted.empty() || !std::all_of(wanted.begin(), wanted.end(), isWhole);
+  }
   for (bool isSummed : {false, true})
     for (bool keepsTerms : {false, true}) {
-      if ((isSummed && !mayBeSummed) ||
+      if (!(isSummed ? mayBeSummed : mayBeLeft) ||
           (keepsTerms && (!isSummed || !hasLimit)))
         continue;
       live.isSummed = isSummed;

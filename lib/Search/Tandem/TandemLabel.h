@@ -111,7 +111,9 @@ struct Label {
 /// Extends labels by one operator.
 class LabelExpander {
 public:
-  LabelExpander(const Facts &facts, cost::ChangeTable &table, const Line &line);
+  /// `signatures`: per operator those that it may have.
+  LabelExpander(const Facts &facts, cost::ChangeTable &table, const Line &line,
+                const std::vector<std::vector<unsigned>> &signatures);
 
   /// All labels that decide operator `op` behind `label`.
   std::vector<Label> expand(const Label &label, unsigned op);
@@ -130,12 +132,15 @@ private:
   void decide(const Label &label, unsigned op, unsigned signature, bool cuts,
               std::vector<Label> &results);
   void addWork(Label &label, unsigned op, const cost::Signature &signature);
+  bool isSummedFor(const LiveTensor &live, unsigned op,
+                   const cost::Layout &layout) const;
   bool use(Draft &draft, unsigned op, unsigned operand,
            const cost::Layout &layout, std::vector<Draft> &results);
   bool makeCopy(Draft &draft, LiveTensor &live, unsigned op,
                 const cost::Layout &base, const cost::Layout &layout);
   void endPass(Draft draft, unsigned index, cost::Pass pass, bool isLast,
                std::vector<Draft> &results);
+  bool isUseful(const LiveTensor &live, const LiveCopy &copy) const;
   bool isConsistent(const LiveTensor &live) const;
   void release(Label &label, const LiveTensor &live) const;
   void produce(const Draft &draft, unsigned op, unsigned result,
@@ -156,22 +161,28 @@ private:
   const cost::SearchProblem &problem;
   cost::ChangeTable &table;
   const Line &line;
+  const std::vector<std::vector<unsigned>> &signatures;
   bool hasLimit;
 };
 
 /// Sorts labels of one position into Pareto fronts.
 class LabelOrder {
 public:
-  explicit LabelOrder(const Facts &facts);
+  LabelOrder(const Facts &facts,
+             const std::vector<std::vector<unsigned>> &signatures);
 
   std::string getKey(const Label &label) const;
   /// Whether whatever follows costs `a` no more than `b`; keys are equal.
   bool isNoWorse(const Label &a, const Label &b) const;
 
 private:
+  void appendTensor(std::string &key, const LiveTensor &live) const;
+  bool isWantedOtherwise(const LiveTensor &live,
+                         const cost::Layout &layout) const;
   bool isQueueEqual(const Label &a, const Label &b) const;
 
   const Facts &facts;
+  const std::vector<std::vector<unsigned>> &signatures;
   bool hasLimit;
 };
 

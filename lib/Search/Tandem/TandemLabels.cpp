@@ -6,84 +6,58 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemLabels.h"
-#include "TandemLabel.h"
+#include "TandemCompletion.h"
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 using namespace tandem::cost;
 using namespace tandem::search;
+
+/// What is left to choose from, per operator.
+static std::vector<std::vector<unsigned>>
+listSignatures(const Facts &facts, const LabelLimits &limits) {
+  if (!limits.signatures.empty())
+    return limits.signatures;
+  std::vector<std::vector<unsigned>> all;
+  for (unsigned op = 0; op < facts.problem.operators.size(); ++op) {
+    all.emplace_back(facts.problem.getSignatures(op).size());
+    std::iota(all.back().begin(), all.back().end(), 0);
+  }
+  return all;
+}
 
 namespace {
 class LabelSearch {
 public:
   LabelSearch(const Facts &facts, ChangeTable &table, const LabelLimits &limits)
       : facts(facts), limits(limits), line(facts.problem),
-        beta(Interference(facts.problem).beta), expander(facts, table, line),
-        order(facts) {}
+        signatures(listSignatures(facts, limits)),
+        completion(facts, table, signatures),
+        expander(facts, table, line, signatures), order(facts, signatures) {}
 
   LabelResult run();
 
 private:
   using Front = std::vector<Label>;
 
-  void setRest();
-  double getLeast(const Label &label, unsigned op) const;
   bool advance(unsigned op);
-  void insert(std::unordered_map<std::string, Front> &fronts, Label label,
-              unsigned op);
+  void insert(Front &front, Label label) const;
   Plan makePlan(const Label &label) const;
 
   const Facts &facts;
   const LabelLimits &limits;
   Line line;
-  double beta;
+  std::vector<std::vector<unsigned>> signatures;
+  Completion completion;
   LabelExpander expander;
   LabelOrder order;
   Front labels;
-  /// Seconds that the operators from a position on compute at least.
-  std::vector<double> rest;
   LabelResult result;
-  uint64_t work = 0;
 };
 } // namespace
 
-void LabelSearch::setRest() {
-  const SearchProblem &problem = facts.problem;
-  rest.assign(problem.operators.size() + 1, 0);
-  for (unsigned op = problem.operators.size(); op-- > 0;) {
-    double least = std::numeric_limits<double>::infinity();
-    for (const Signature &signature : problem.getSignatures(op))
-      least = std::min(
-          least, signature.seconds *
-                     static_cast<double>(
-                         facts.isPerStrand(signature) ? facts.numStrands : 1));
-    rest[op] = rest[op + 1] + (facts.isArgument(op) ? 0 : least);
-  }
-}
-
-/// What plans with the label, which ends behind operator `op`, cost at least: a
-/// slot never costs less than p + beta c, whether what it sends waited or not.
-double LabelSearch::getLeast(const Label &label, unsigned op) const {
-  const StageWork &work = label.work;
-  double strands = static_cast<double>(facts.numStrands), collective = 0;
-  for (unsigned q = 0; q < kMaxAxes; ++q)
-    collective =
-        std::max(collective, work.collectiveOnce[q] +
-                                 strands * work.collectivePerStrand[q]);
-  return label.line.seconds + label.line.previous + beta * collective +
-         strands * work.computationPerStrand + work.computationOnce +
-         work.sums +
-         beta * (label.line.waiting + label.line.arriving + label.leaving) +
-         rest[op + 1];
-}
-
-void LabelSearch::insert(std::unordered_map<std::string, Front> &fronts,
-                         Label label, unsigned op) {
-  if (getLeast(label, op) > limits.upperBound)
-    return;
-  std::string key = order.getKey(label);
-  work += key.size();
-  Front &front = fronts[std::move(key)];
+void LabelSearch::insert(Front &front, Label label) const {
   for (const Label &other : front)
     if (order.isNoWorse(other, label))
       return;
@@ -94,29 +68,31 @@ void LabelSearch::insert(std::unordered_map<std::string, Front> &fronts,
 
 /// Decides operator `op` in all labels. False if that is too much.
 bool LabelSearch::advance(unsigned op) {
-  std::unordered_map<std::string, Front> fronts;
-  // A table's order is not the same everywhere: positions of first insertion
-  // keep the result reproducible.
-  std::vector<std::string> keys;
+  // A table's order is not the same everywhere: the order of first insertion
+  // keeps the result reproducible.
+  std::unordered_map<std::string, size_t> places;
+  std::vector<Front> fronts;
   for (const Label &label : labels) {
     for (Label &next : expander.expand(label, op)) {
       ++result.numLabels;
-      size_t before = fronts.size();
+      result.work += next.tensors.size() + 1;
+      if (completion.getLeast(next, op) > limits.upperBound)
+        continue;
       std::string key = order.getKey(next);
-      insert(fronts, std::move(next), op);
-      if (fronts.size() > before)
-        keys.push_back(std::move(key));
+      auto [entry, isNew] = places.try_emplace(std::move(key), fronts.size());
+      if (isNew)
+        fronts.emplace_back();
+      insert(fronts[entry->second], std::move(next));
     }
-    if (fronts.size() > limits.maxFront || work > limits.maxWork)
+    if (fronts.size() > limits.maxFront || result.work > limits.maxWork)
       return false;
     if (limits.proceeds && result.numLabels % 64 == 0 &&
         !limits.proceeds(double(op) / facts.problem.operators.size()))
       return false;
   }
   labels.clear();
-  for (const std::string &key : keys)
-    for (Label &label : fronts[key])
-      labels.push_back(std::move(label));
+  for (Front &front : fronts)
+    std::move(front.begin(), front.end(), std::back_inserter(labels));
   return labels.size() <= limits.maxFront;
 }
 
@@ -140,7 +116,6 @@ Plan LabelSearch::makePlan(const Label &label) const {
 }
 
 LabelResult LabelSearch::run() {
-  setRest();
   labels.emplace_back();
   for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
     if (!advance(op))

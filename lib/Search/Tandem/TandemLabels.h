@@ -24,11 +24,13 @@
 namespace tandem::search {
 
 struct LabelLimits {
-  /// Labels at one position, and work (labels and their bytes) in all, beyond
-  /// which the search gives up.
-  uint64_t maxFront = 20000, maxWork = uint64_t(1) << 31;
+  /// Labels at one position, and live tensors of labels in all, beyond which
+  /// the search gives up.
+  uint64_t maxFront = 100'000, maxWork = ~uint64_t(0);
   /// Labels that cost more are dropped.
   double upperBound = std::numeric_limits<double>::infinity();
+  /// If not empty, per operator the signatures that are looked at.
+  std::vector<std::vector<unsigned>> signatures;
   /// Asked now and then with the share of positions that are done; false stops.
   std::function<bool(double)> proceeds;
 };
@@ -39,7 +41,7 @@ struct LabelResult {
   /// The cheapest one, its decisions only.
   std::optional<cost::Plan> plan;
   double seconds = 0;
-  uint64_t numLabels = 0;
+  uint64_t numLabels = 0, work = 0;
 };
 
 LabelResult searchLabels(const Facts &facts, cost::ChangeTable &table,

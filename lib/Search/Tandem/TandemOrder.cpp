@@ -19,9 +19,11 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-LabelOrder::LabelOrder(const Facts &facts)
-    : facts(facts), hasLimit(facts.problem.memoryLimit !=
-                             std::numeric_limits<int64_t>::max()) {}
+LabelOrder::LabelOrder(const Facts &facts,
+                       const std::vector<std::vector<unsigned>> &signatures)
+    : facts(facts), signatures(signatures),
+      hasLimit(facts.problem.memoryLimit !=
+               std::numeric_limits<int64_t>::max()) {}
 
 static void append(std::string &key, uint32_t value) {
   for (int i = 0; i < 4; ++i)
@@ -35,10 +37,26 @@ static void append(std::string &key, std::initializer_list<bool> bits) {
   key.push_back(static_cast<char>(byte));
 }
 
-static void append(std::string &key, const LiveTensor &live) {
+/// Whether some user to come may want another layout than this one and the
+/// producer's, so that it matters from when on this one exists.
+bool LabelOrder::isWantedOtherwise(const LiveTensor &live,
+                                   const Layout &layout) const {
+  const std::vector<TensorUse> &uses = facts.tensors[live.tensor].uses;
+  for (size_t i = live.numUsed; i < uses.size(); ++i)
+    for (unsigned index : signatures[uses[i].op]) {
+      const Layout &wanted = facts.problem.getSignatures(uses[i].op)[index]
+                                 .operands[uses[i].operand];
+      if (wanted != layout && wanted != live.produced)
+        return true;
+    }
+  return false;
+}
+
+void LabelOrder::appendTensor(std::string &key, const LiveTensor &live) const {
   append(key, live.tensor);
   append(key, live.produced.getKey());
-  append(key, {live.existed, live.isInPlace, live.isSummed, live.keepsTerms,
+  bool isOld = live.existed || !isWantedOtherwise(live, live.produced);
+  append(key, {isOld, live.isInPlace, live.isSummed, live.keepsTerms,
                live.sumSeen, live.termsSeen});
   append(key, live.lastOther);
   append(key, live.lastOtherSeen);
@@ -52,7 +70,8 @@ static void append(std::string &key, const LiveTensor &live) {
   for (const LiveCopy &copy : live.copies) {
     append(key, copy.layout.getKey());
     key.push_back(static_cast<char>(copy.madeIn));
-    append(key, {copy.existed, copy.isInPlace, copy.waits});
+    bool isOldCopy = copy.existed || !isWantedOtherwise(live, copy.layout);
+    append(key, {isOldCopy, copy.isInPlace, copy.waits});
   }
   for (const Layout &layout : live.wanted)
     append(key, layout.getKey());
@@ -63,7 +82,7 @@ std::string LabelOrder::getKey(const Label &label) const {
   append(key, {label.isUpdateStage, label.hasUpdated, label.line.previousIsOne,
                label.work.joins, label.work.dependsOnStrand});
   for (const LiveTensor &live : label.tensors)
-    append(key, live);
+    appendTensor(key, live);
   for (auto [group, signature] : label.groups) {
     append(key, group);
     append(key, signature);

@@ -8,6 +8,7 @@
 #include "Ilp/IlpProgram.h"
 #include "RandomProblem.h"
 #include "tandem/Search/Search.h"
+#include <cmath>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sstream>
@@ -149,4 +150,41 @@ TEST(BoundaryTest, ofAHundredRandomProblems) {
   EXPECT_TRUE(!hasSolver || numProven > 1500u);
   EXPECT_GT(numLegal, 1000u);
   EXPECT_GT(numStrands, 25u);
+}
+
+/// A random problem of 17 to 26 operators whose seconds, bytes, latencies and
+/// bandwidths have nothing to do with each other.
+static SearchProblem makePricedProblem(uint64_t seed) {
+  Random random(seed * 31 + 7);
+  RandomOptions options;
+  options.kind = random.pick(std::vector<RandomOptions::Kind>{
+      RandomOptions::Kind::Any, RandomOptions::Kind::Duplex,
+      RandomOptions::Kind::Join, RandomOptions::Kind::Wait});
+  options.isRich = random.chance(0.3);
+  options.minForward = options.maxForward = random.choose(3, 9);
+  options.maxPlans = uint64_t(1) << random.choose(24, 60);
+  SearchProblem problem = makeRandomProblem(seed, options);
+  for (SignatureSet &set : problem.signatureSets)
+    for (Signature &signature : set)
+      if (signature.seconds > 0)
+        signature.seconds = 1e-4 * std::exp2(random.between(-3.0, 3.0));
+  for (Tensor &tensor : problem.tensors)
+    tensor.elementBytes = int64_t(1) << random.below(7);
+  double perByte = std::exp2(random.between(-32.0, -24.0));
+  for (Axis &axis : problem.axes)
+    for (ChangeRate &rate : axis.rates) {
+      rate.latency = random.chance(0.7) ? random.between(1e-5, 6e-5) : 0;
+      rate.secondsPerByte =
+          perByte * random.between(0.5, 2.0) * (axis.isTime ? 0.1 : 1);
+    }
+  return problem;
+}
+
+/// No other division is cheaper where the optimum is proven.
+TEST(BoundaryTest, ofProblemsPricedAtRandom) {
+  for (uint64_t seed : {0, 5, 15, 23}) {
+    SearchResult result = searchTandem(makePricedProblem(seed), {});
+    ASSERT_TRUE(result.plan) << "seed " << seed << ": " << result.error;
+    EXPECT_TRUE(result.plan->isOptimal) << "seed " << seed;
+  }
 }
