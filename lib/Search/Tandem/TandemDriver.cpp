@@ -8,7 +8,6 @@
 #include "TandemDriver.h"
 #include "TandemFold.h"
 #include "TandemLabels.h"
-#include "TandemSumSearch.h"
 #include <algorithm>
 #include <cmath>
 
@@ -21,19 +20,11 @@ constexpr unsigned kFoldDistance = 4, kCoarseDistance = 1;
 constexpr uint64_t kFormWork = 100'000'000;
 /// In problems of more operators random changes find little for their time.
 constexpr unsigned kMaxAnnealed = 1000;
-/// If costs add up, problems of up to this many operators are, looking at so
-/// many numbers (about 10^9 in a second).
-constexpr unsigned kMaxSumExact = 600;
-constexpr uint64_t kSumWork = 12'000'000'000;
 /// A plan that is this share better is tried to be proven again.
 constexpr double kWorthProof = 1e-2;
 /// Live tensors of labels that the exact search may look at (3 million in a
 /// second); with patience, labels at a position: some hundred megabytes.
 constexpr uint64_t kExactWork = 3'000'000, kMaxLabels = 200'000;
-/// Where pieces cost something, for a bound, and for the forms of given stages.
-constexpr uint64_t kBoundWork = 4'000'000'000, kStagesWork = 6'000'000'000;
-/// What forms for given stages may cost above the best ones.
-constexpr double kStagesGap = 1e-7;
 
 Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
     : problem(problem), options(options),
@@ -201,57 +192,6 @@ std::string Driver::describeNeed() const {
 // All together
 //===----------------------------------------------------------------------===//
 
-/// Of plans whose costs add up the best one is found directly. It is the best
-/// one at all if pieces of what waits cost nothing and memory suffices.
-void Driver::searchAddedUp(uint64_t maxWork) {
-  if (problem.operators.size() > kMaxSumExact || isClosed() ||
-      !SumModel::isSum(facts))
-    return;
-  SumLimits limits;
-  // A limit of time, where one is given, is the only one.
-  if (options.timeLimit == 0)
-    limits.maxWork = maxWork;
-  limits.gap = std::max(kTolerance / 2, options.gap / (1 + options.gap));
-  limits.takes = [&](const Plan &plan) { pool.offer(plan); };
-  limits.proceeds = [&](double least) {
-    lowerBound = std::max(lowerBound, least);
-    return proceeds(0.5) && !isClosed();
-  };
-  std::vector<std::vector<unsigned>> starts;
-  if (pool.best)
-    starts.push_back(pool.best->signatures);
-  SumResult sums = searchSums(facts, table, starts, limits);
-  lowerBound = std::max(lowerBound, sums.bound);
-  numLabels += sums.numNodes;
-}
-
-/// The cheapest forms for the best plan's stages, and better stages for these,
-/// in turn.
-void Driver::searchStages(uint64_t maxWork) {
-  if (problem.operators.size() > kMaxSumExact || problem.pieceLatency == 0 ||
-      !SumModel::isSum(facts))
-    return;
-  auto mayGoOn = [this] { return !isClosed() && proceeds(0.9); };
-  // Where memory is scarce the cheapest forms need not fit.
-  bool isAmple = pool.leastSeconds >= pool.seconds * (1 - kTolerance);
-  for (uint64_t work = 0; pool.best && isAmple && work < maxWork;) {
-    pool.polish(mayGoOn);
-    uint64_t numBest = pool.numBest;
-    SumLimits limits;
-    limits.stageEnds = pool.best->stageEnds;
-    if (options.timeLimit == 0)
-      limits.maxWork = maxWork - work;
-    limits.gap = kStagesGap;
-    limits.takes = [&](const Plan &plan) { pool.offerDivided(plan, true); };
-    limits.proceeds = [&](double) { return mayGoOn(); };
-    SumResult sums = searchSums(facts, table, {pool.best->signatures}, limits);
-    work += sums.work;
-    numLabels += sums.numNodes;
-    if (pool.numBest == numBest || isStopped || isClosed())
-      return;
-  }
-}
-
 /// With patience, only the user's limit of time ends it, or memory.
 void Driver::searchExactly(bool isPatient) {
   if (problem.operators.size() > kMaxExact || isClosed())
@@ -343,7 +283,7 @@ SearchResult Driver::run() {
     pool.restore(std::move(started));
     return finish();
   }
-  searchAddedUp(problem.pieceLatency > 0 ? kBoundWork : kSumWork);
+  searchAddedUp();
   if (!isStopped)
     raiseBound();
   graph.setWeights(Weights());
@@ -367,7 +307,7 @@ SearchResult Driver::run() {
   }
   pool.restore(std::move(untimed));
   improveStart(std::move(started));
-  searchStages(kStagesWork);
+  searchStages();
   searchWindows();
   return finish();
 }

@@ -108,13 +108,18 @@ private:
   bool searchWindow(const OperatorWindows &windows, size_t index,
                     uint64_t &work);
   void searchWindows();
+  //--- TandemAddedUp.cpp
+  bool addsUp() const;
+  void searchAddedUp();
+  bool tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
+                 double worth, uint64_t &work);
+  bool joinStages(unsigned &op, uint64_t &work);
+  void searchStages();
   //--- TandemDriver.cpp
   std::vector<unsigned> getValues(const cost::Plan &plan) const;
   std::vector<unsigned>
   getSignatures(const std::vector<unsigned> &values) const;
   void searchByGuides();
-  void searchAddedUp(uint64_t maxWork);
-  void searchStages(uint64_t maxWork);
   void searchExactly(bool isPatient);
   bool proveInfeasible(SearchResult &result) const;
   std::string describeNeed() const;

@@ -251,6 +251,7 @@ bool SumSearch::expand(SumNode &node) {
 SumResult SumSearch::run(const std::vector<std::vector<unsigned>> &starts) {
   if (!model.isComplete())
     return result;
+  result.seconds = limits.upperBound;
   auto root = std::make_unique<SumNode>();
   // Of an empty queue.
   root->mean = {{model.numStages}, {1}};

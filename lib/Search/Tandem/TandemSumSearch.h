@@ -32,6 +32,8 @@ struct SumLimits {
   uint64_t maxNodes = 100000, maxWork = ~uint64_t(0);
   /// What is proven to be this share below the best choice is good enough.
   double gap = 1e-9;
+  /// Choices that cost as much or more are of no interest.
+  double upperBound = std::numeric_limits<double>::infinity();
   /// Asked now and then, with the best bound; false stops.
   std::function<bool(double)> proceeds;
   /// Told of each choice that is better than those before.

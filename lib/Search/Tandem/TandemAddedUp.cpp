@@ -1,0 +1,122 @@
+//===- TandemAddedUp.cpp - plans of problems whose costs add up -----------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Where nothing overlaps but what waits, the cheapest forms are found directly
+// (TandemSum.h): of all plans, if pieces of what waits cost nothing, and of
+// given stages. Stages follow from forms and forms from stages, so both are
+// chosen in turn, and two stages are joined to see whether other forms make up
+// for the collectives between them (docs/rationale/search.md, *Where costs add
+// up*).
+//
+//===----------------------------------------------------------------------===//
+
+#include "TandemDriver.h"
+#include "TandemSumSearch.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+/// Problems of up to this many operators are searched so.
+constexpr unsigned kMaxSumExact = 600;
+/// Numbers that are looked at (about 10^9 in a second), where pieces cost
+/// nothing; else for a bound, and for the forms of given stages.
+constexpr uint64_t kSumWork = 12'000'000'000, kBoundWork = 4'000'000'000,
+                   kStagesWork = 6'000'000'000;
+/// Of the latter the share, one in so many, for the stages that are reached in
+/// turn with forms, and for those of one more pair that is joined.
+constexpr uint64_t kTurnShare = 2, kJoinShare = 16;
+/// What forms for given stages may cost above the best ones.
+constexpr double kStagesGap = 1e-7;
+/// Joined stages have to gain this share.
+constexpr double kWorthJoining = 1e-4;
+
+/// Whether the problem is of this kind, and small enough.
+bool Driver::addsUp() const {
+  return problem.operators.size() <= kMaxSumExact && SumModel::isSum(facts);
+}
+
+/// Of plans whose costs add up the best one is found directly. It is the best
+/// one at all if pieces of what waits cost nothing and memory suffices.
+void Driver::searchAddedUp() {
+  if (isClosed() || !addsUp())
+    return;
+  SumLimits limits;
+  // A limit of time, where one is given, is the only one.
+  if (options.timeLimit == 0)
+    limits.maxWork = problem.pieceLatency > 0 ? kBoundWork : kSumWork;
+  limits.gap = std::max(kTolerance / 2, options.gap / (1 + options.gap));
+  limits.takes = [&](const Plan &plan) { pool.offer(plan); };
+  limits.proceeds = [&](double least) {
+    lowerBound = std::max(lowerBound, least);
+    return proceeds(0.5) && !isClosed();
+  };
+  std::vector<std::vector<unsigned>> starts;
+  if (pool.best)
+    starts.push_back(pool.best->signatures);
+  SumResult sums = searchSums(facts, table, starts, limits);
+  lowerBound = std::max(lowerBound, sums.bound);
+  numLabels += sums.numNodes;
+}
+
+/// The cheapest forms with these stages, and what better stages make of them;
+/// true if that is a better plan. `work` is what is left of it; one in `share`
+/// of that may be used. Plans that gain less than the share `worth` do not
+/// count.
+bool Driver::tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
+                       double worth, uint64_t &work) {
+  uint64_t numBest = pool.numBest;
+  SumLimits limits;
+  limits.stageEnds = stageEnds;
+  if (options.timeLimit == 0)
+    limits.maxWork = work / share;
+  limits.gap = kStagesGap;
+  limits.upperBound = pool.seconds * (1 - worth);
+  limits.takes = [&](const Plan &plan) { pool.offerDivided(plan, true); };
+  limits.proceeds = [&](double) { return !isClosed() && proceeds(0.9); };
+  SumResult sums = searchSums(facts, table, {pool.best->signatures}, limits);
+  work -= std::min(work, sums.work);
+  numLabels += sums.numNodes;
+  return pool.numBest != numBest;
+}
+
+/// Joins two stages of the best plan, from the one that `op` begins on, until
+/// that leads to a better plan; false if none does. In front of the backward
+/// pass nothing waits: there a cut costs nothing.
+bool Driver::joinStages(unsigned &op, uint64_t &work) {
+  unsigned numOperators = problem.operators.size();
+  for (unsigned i = 0; i < numOperators; ++i) {
+    op = (op + 1) % numOperators;
+    std::vector<unsigned> ends = pool.best->stageEnds;
+    auto place = std::lower_bound(ends.begin(), ends.end(), op);
+    if (*place != op || problem.operators[op].pass != Pass::Backward)
+      continue;
+    ends.erase(place);
+    if (work == 0 || isClosed() || !proceeds(0.9))
+      return false;
+    if (tryStages(ends, kJoinShare, kWorthJoining, work))
+      return true;
+  }
+  return false;
+}
+
+/// The cheapest forms for the best plan's stages, and better stages for these,
+/// in turn; then other stages, and the same from there.
+void Driver::searchStages() {
+  // Where memory is scarce the cheapest forms need not fit.
+  bool isAmple = pool.leastSeconds >= pool.seconds * (1 - kTolerance);
+  if (!pool.best || !isAmple || problem.pieceLatency == 0 || !addsUp())
+    return;
+  auto mayGoOn = [this] { return !isClosed() && proceeds(0.9); };
+  uint64_t work = kStagesWork;
+  unsigned op = 0;
+  do {
+    do
+      pool.polish(mayGoOn);
+    while (mayGoOn() && tryStages(pool.best->stageEnds, kTurnShare, 0, work));
+  } while (mayGoOn() && joinStages(op, work));
+}
