@@ -64,8 +64,7 @@ private:
 
 void TimeLine::addOperator(unsigned op) {
   const Operator &info = problem.operators[op];
-  if (info.kind == Operator::Kind::Input ||
-      info.kind == Operator::Kind::Resident)
+  if (info.isArgument())
     return;
   StageWork &stage = work[placement.stageOf[op]];
   double seconds = problem.getSignatures(op)[plan->signatures[op]].seconds;

@@ -63,8 +63,7 @@ double tandem::search::getComputeSeconds(const SearchProblem &problem,
   // The published accounting counts both duplicas and the backward pass.
   if (problem.accounting != Accounting::Tandem)
     return 6 * signature.seconds;
-  if (info.kind == Operator::Kind::Input ||
-      info.kind == Operator::Kind::Resident)
+  if (info.isArgument())
     return 0;
   double strands = problem.isOverTime(signature)
                        ? static_cast<double>(problem.getNumStrands())

@@ -63,19 +63,12 @@ IlpWork::IlpWork(const IlpForms &forms, IntegerProgram &program, double scale)
 // Strands
 //===----------------------------------------------------------------------===//
 
-/// Arguments compute nothing, but in HiDup's stages.
-bool IlpWork::isWork(unsigned op) const {
-  Operator::Kind kind = problem.operators[op].kind;
-  return forms.isHidup ||
-         (kind != Operator::Kind::Input && kind != Operator::Kind::Resident);
-}
-
 /// 1 if the operator's signature is over time.
 Expr IlpWork::getOverTime(unsigned op) const {
   const SignatureSet &signatures = problem.getSignatures(op);
   Expr overTime;
   for (unsigned s = 0; s < signatures.size(); ++s)
-    if (isWork(op) && forms.isAllowed(op, s) &&
+    if (!forms.isArgument(op) && forms.isAllowed(op, s) &&
         problem.isOverTime(signatures[s]))
       overTime.push_back({forms.getColumn(op, s), 1});
   return overTime;
@@ -113,7 +106,7 @@ void IlpWork::addStrands(unsigned index, unsigned begin, unsigned end) {
   for (const Expr &join : stage.joins)
     add(joins, join);
   for (unsigned op = begin; op < end; ++op) {
-    if (!isWork(op))
+    if (forms.isArgument(op))
       continue;
     Expr sum;
     for (unsigned s = 0; s < problem.getSignatures(op).size(); ++s) {
@@ -155,7 +148,7 @@ IlpWork::Parts IlpWork::getParts(unsigned op, const Expr &chosen) const {
 
 void IlpWork::addOperators() {
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
-    if (!isWork(op))
+    if (forms.isArgument(op))
       continue;
     const SignatureSet &signatures = problem.getSignatures(op);
     Stage &stage = stages[forms.stages.stageOf[op]];

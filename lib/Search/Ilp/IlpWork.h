@@ -77,7 +77,6 @@ private:
     Expr split, alone;
   };
 
-  bool isWork(unsigned op) const;
   size_t getNumAllowed(unsigned op) const;
   Expr getOverTime(unsigned op) const;
   void addStages();

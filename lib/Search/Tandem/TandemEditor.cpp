@@ -103,8 +103,7 @@ void PlanEditor::setFlags(EditedStage &stage) const {
 
 void PlanEditor::addOperator(unsigned op, int sign) {
   const Operator &info = problem.operators[op];
-  if (info.kind == Operator::Kind::Input ||
-      info.kind == Operator::Kind::Resident)
+  if (info.isArgument())
     return;
   const Signature &signature = problem.getSignatures(op)[signatures[op]];
   EditedStage &stage = stages[stageOf[op]];

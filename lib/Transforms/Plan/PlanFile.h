@@ -61,9 +61,9 @@ std::string getMeshText(spmd::MeshAttr mesh);
 /// Sets forms and signatures of `graph`; writes nothing into the IR.
 mlir::LogicalResult readSignatures(StepGraph &graph, const PlanFile &file);
 
-/// Sets forms and signatures of `graph`, and writes the copies of the record
-/// and clones of sources into the IR; what is not legal is an error that names
-/// the line.
+/// Writes the copies of the record and clones of sources into the IR; `graph`
+/// has the forms and signatures of the file. What is not legal is an error that
+/// names the line.
 mlir::LogicalResult applyPlanFile(StepGraph &graph, const PlanFile &file);
 
 mlir::LogicalResult writePlanFile(const StepGraph &graph, llvm::StringRef path,

@@ -1,5 +1,4 @@
-//===- StepAttrs.h - attributes of a step's arguments and results *- C++
-//-*-===//
+//===- StepAttrs.h - attributes of arguments and results --------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
