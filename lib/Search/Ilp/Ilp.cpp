@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Tandem/TandemFit.h"
 #include "IlpMemory.h"
 #include "IlpSearch.h"
 #include "tandem/Cost/Hidup.h"
@@ -16,6 +17,8 @@ using namespace tandem::search;
 
 /// An objective of about 1e6 units: absolute tolerances of 1e-7 are little.
 constexpr double kUnits = 1e6;
+/// Seconds that are given where none are left: 0 is no limit.
+constexpr double kLeastTime = 1e-3;
 
 IlpChoices tandem::search::allowAll(const SearchProblem &problem) {
   IlpChoices allowed;
@@ -83,8 +86,7 @@ double IlpSearch::getTimeLeft() const {
     return 0;
   std::chrono::duration<double> elapsed =
       std::chrono::steady_clock::now() - start;
-  constexpr double kLeast = 1e-3;
-  return std::max(options.timeLimit - elapsed.count(), kLeast);
+  return std::max(options.timeLimit - elapsed.count(), kLeastTime);
 }
 
 bool IlpSearch::isOutOfTime() const {
@@ -306,11 +308,29 @@ SearchResult IlpSearch::run() {
     result.plan.reset();
     return std::move(result);
   }
+  if (!result.plan && result.error.empty())
+    fallBack();
   if (result.plan)
     claim();
-  else if (result.error.empty())
-    result.error = "no plan was found before the search was stopped";
   return std::move(result);
+}
+
+/// Without a plan of the solver: the first one of `tandem`, with forms that
+/// suit the stages. Its bound is one for all plans.
+void IlpSearch::fallBack() {
+  result.error = "no plan was found before the search was stopped";
+  if (options.stageEnds.empty())
+    return;
+  SearchOptions first;
+  first.timeLimit = kLeastTime;
+  SearchResult found = searchTandem(problem, first);
+  if (!found.plan)
+    return;
+  boundOfAll = std::max(boundOfAll, found.plan->lowerBound);
+  bound = std::max(bound, boundOfAll);
+  result.plan = fitToStages(problem, *found.plan, options.stageEnds);
+  if (result.plan)
+    result.error.clear();
 }
 
 //===----------------------------------------------------------------------===//
@@ -346,9 +366,9 @@ static SearchResult searchWhole(const SearchProblem &problem,
   auto setTime = [&](double share) {
     std::chrono::duration<double> elapsed =
         std::chrono::steady_clock::now() - start;
-    constexpr double kLeast = 1e-3;
     if (limit > 0)
-      options.timeLimit = std::max(share * (limit - elapsed.count()), kLeast);
+      options.timeLimit =
+          std::max(share * (limit - elapsed.count()), kLeastTime);
   };
   double lowerBound = 0;
   if (options.starts.empty())

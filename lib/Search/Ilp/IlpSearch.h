@@ -98,6 +98,7 @@ private:
   void forbid(const IlpForms &forms, const IlpSolution &solution,
               IntegerProgram &program) const;
   void explainInfeasible(const IlpStages &stages);
+  void fallBack();
   void claim();
 
   //--- IlpBranch.cpp
