@@ -52,6 +52,8 @@ private:
   unsigned getParameter(int64_t k, int64_t n);
   unsigned addMatmul(unsigned x);
   unsigned addLayer(unsigned x);
+  std::vector<unsigned> listAddends(unsigned x) const;
+  unsigned addSum(unsigned x, unsigned addend, unsigned y);
   void addBackward(const Operator &forward, unsigned index);
   void addMatmulBackward(const Operator &forward, unsigned index, unsigned dy);
   unsigned makeGradient(unsigned tensor);

@@ -126,6 +126,24 @@ unsigned Generator::addMatmul(unsigned x) {
   return y;
 }
 
+/// Earlier tensors of the same shape: adding one closes a branch.
+std::vector<unsigned> Generator::listAddends(unsigned x) const {
+  std::vector<unsigned> addends;
+  for (const Operator &op : b.problem.operators)
+    for (unsigned result : op.results)
+      if (op.kind == Operator::Kind::Compute && result != x &&
+          b.problem.tensors[result].shape == b.problem.tensors[x].shape)
+        addends.push_back(result);
+  return addends;
+}
+
+unsigned Generator::addSum(unsigned x, unsigned addend, unsigned y) {
+  Rule rule = {"f,f>f", "0,0>0", "1,1>1", "r,r>r"};
+  addCompute(Pass::Forward, "add", {x, addend}, {y}, rule,
+             getTimeRule(rule, std::string::npos));
+  return y;
+}
+
 /// One forward operator behind `x`; returns its result.
 unsigned Generator::addLayer(unsigned x) {
   uint64_t kind = random.below(parameters.size() < 2 ? 10 : 6);
@@ -146,20 +164,10 @@ unsigned Generator::addLayer(unsigned x) {
     return add("softmax", {"f>f", "0>0"}, {"f>f", "0>0"});
   if (kind == 1)
     return add("scale", {"f>f", "0>0", "1>1", "r>r"}, {"f>f", "0>0", "r>r"});
-  // An earlier tensor of the same shape is added: a branch.
-  std::vector<unsigned> others;
-  for (unsigned op = 0; op < b.problem.operators.size(); ++op)
-    for (unsigned result : b.problem.operators[op].results)
-      if (b.problem.operators[op].kind == Operator::Kind::Compute &&
-          result != x &&
-          b.problem.tensors[result].shape == b.problem.tensors[x].shape)
-        others.push_back(result);
-  if (others.empty() || random.chance(0.4))
+  std::vector<unsigned> addends = listAddends(x);
+  if (addends.empty() || random.chance(0.4))
     return add("gelu", kParallel, {"f>f", "0>0"});
-  Rule rule = {"f,f>f", "0,0>0", "1,1>1", "r,r>r"};
-  addCompute(Pass::Forward, "add", {x, random.pick(others)}, {y}, rule,
-             getTimeRule(rule, std::string::npos));
-  return y;
+  return addSum(x, random.pick(addends), y);
 }
 
 void Generator::makeForward() {
@@ -170,8 +178,16 @@ void Generator::makeForward() {
   addDraft({{">f", ">0"}, {">f", ">0"}}, b.addInput(x, {}));
   bool isWait = options.kind == RandomOptions::Kind::Wait;
   unsigned y = isWait || random.chance(0.6) ? addMatmul(x) : addLayer(x);
-  for (unsigned i = 2; i < numForward; ++i)
-    y = isWait && i + 1 == numForward ? addMatmul(y) : addLayer(y);
+  for (unsigned i = 2; i < numForward; ++i) {
+    bool isLast = i + 1 == numForward;
+    std::vector<unsigned> addends;
+    if (options.hasBranch && isLast)
+      addends = listAddends(y);
+    if (!addends.empty())
+      y = addSum(y, random.pick(addends), makeLike("y", y));
+    else
+      y = isWait && isLast ? addMatmul(y) : addLayer(y);
+  }
   if (parameters.empty())
     y = addMatmul(y);
   unsigned loss = makeTensor("loss", {});

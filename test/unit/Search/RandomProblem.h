@@ -73,6 +73,8 @@ struct RandomOptions {
   /// Forward operators only, one space axis, parameters that may be
   /// `replicate`: for the accountings `hidup-*`.
   bool isHidup = false;
+  /// A sum of two branches in front of the loss, where shapes allow it.
+  bool hasBranch = false;
 };
 
 /// Without pins, and without a memory limit.

@@ -158,6 +158,20 @@ static void compare(const std::vector<Record> &records, Trial &trial) {
                              changesForms(records, trial.optimum, isLegal);
 }
 
+static void describeGraph(Trial &trial) {
+  unsigned numSpace = 0, numForward = 0;
+  for (const Axis &axis : trial.problem.axes)
+    numSpace += !axis.isTime;
+  for (const Operator &op : trial.problem.operators) {
+    bool isForward =
+        op.pass == Pass::Forward && op.kind == Operator::Kind::Compute;
+    numForward += isForward;
+    trial.hasBranch |= isForward && op.name == "add";
+  }
+  trial.hasTwoAxes = numSpace == 2;
+  trial.isLong = numForward > 3;
+}
+
 /// The trial of a seed, or nothing if the problem is too large.
 static std::optional<Trial> makeTrial(uint64_t seed, bool isHidup) {
   Random random(seed + 0x5eed);
@@ -180,6 +194,10 @@ static std::optional<Trial> makeTrial(uint64_t seed, bool isHidup) {
     options.kind =
         kind < 16 ? RandomOptions::Kind::Wait : RandomOptions::Kind::Join;
   }
+  // Three forward operators leave no room for branches.
+  options.hasBranch = seed % 5 == 0;
+  if (options.hasBranch)
+    options.minForward = options.maxForward = std::max(4u, options.maxForward);
   SearchProblem base = makeRandomProblem(seed, options);
   std::optional<Pin> pin;
   if (random.chance(0.9))
@@ -196,6 +214,7 @@ static std::optional<Trial> makeTrial(uint64_t seed, bool isHidup) {
   if (!isHidup)
     trial.problem.memoryLimit = drawLimit(records, random);
   compare(records, trial);
+  describeGraph(trial);
   // The enumeration has said what the optimum is.
   constexpr uint64_t kSearchEvery = 8;
   if (seed % kSearchEvery == 0)

@@ -37,6 +37,10 @@ struct Trial {
   bool hasWaiting = false;
   /// In an optimum the strands come together, and part again.
   bool joinsStrands = false;
+
+  /// Of the graph: two axes of space, a sum of two branches, and more than
+  /// three forward operators.
+  bool hasTwoAxes = false, hasBranch = false, isLong = false;
 };
 
 /// The trials under accounting `tandem`, made once per process.
