@@ -180,6 +180,8 @@ static int printResult(const SearchProblem &problem, const Arguments &arguments,
     printGap("gap", plan, plan.lowerBound);
   if (result.stagesBound && !plan.isOptimal)
     printGap("gap with these stages", plan, *result.stagesBound);
+  if (result.strandsBound && !plan.isOptimal)
+    printGap("gap with these stages and strands", plan, *result.strandsBound);
   printCost(plan);
   return 0;
 }

@@ -46,6 +46,9 @@ struct SearchResult {
   /// operator (`ilp`): the plan is the cheapest with its stages if it equals
   /// the plan's cost.
   std::optional<double> stagesBound; // s
+  /// The same of those plans that have signatures over time only in stages in
+  /// which the plan to begin with has some.
+  std::optional<double> strandsBound; // s
   /// Plans (exhaustive), labels or nodes that were looked at.
   uint64_t numVisited = 0;
 };

@@ -254,7 +254,12 @@ void IlpSearch::searchWithLimit(const IlpStages &stages) {
 }
 
 void IlpSearch::search(const IlpStages &stages) {
-  if (!searchWithoutLimit(stages))
+  searchStrands(stages);
+  IlpNode root{{}, allowed, bound};
+  bool isDone = searchWithoutLimit(stages, root);
+  allowed = root.allowed;
+  bound = root.bound;
+  if (!isDone)
     searchWithLimit(stages);
 }
 
@@ -281,6 +286,12 @@ void IlpSearch::explainInfeasible(const IlpStages &stages) {
                     std::to_string(memory.toBytes(solution.objective)) + " B";
 }
 
+/// The best plan's cost, if that is proven within the tolerance.
+double IlpSearch::getProven(double bound) const {
+  double cost = result.plan->cost;
+  return cost - bound <= kIlpTolerance * cost ? cost : bound;
+}
+
 void IlpSearch::claim() {
   std::string error;
   if (!derive(problem, *result.plan, error)) {
@@ -289,11 +300,8 @@ void IlpSearch::claim() {
     return;
   }
   Plan &plan = *result.plan;
-  auto round = [&](double value) {
-    return plan.cost - value <= kIlpTolerance * plan.cost ? plan.cost : value;
-  };
-  result.stagesBound = round(bound);
-  plan.lowerBound = round(boundOfAll);
+  result.stagesBound = getProven(bound);
+  plan.lowerBound = getProven(boundOfAll);
   plan.isOptimal = isProven(plan.cost, plan.lowerBound);
 }
 
@@ -374,10 +382,11 @@ static SearchResult searchWhole(const SearchProblem &problem,
   if (options.starts.empty())
     lowerBound = addStart(problem, options);
   setTime(1);
-  if (addsUp(problem) && problem.pieceLatency == 0)
+  bool isSum = addsUp(problem, allowAll(problem));
+  if (isSum && problem.pieceLatency == 0)
     return IlpSearch(problem, options).run();
   // With duplex the bound for all plans is that of the start.
-  if (addsUp(problem)) {
+  if (isSum) {
     setTime(0.5);
     lowerBound = getBoundOfAll(problem, options);
   }

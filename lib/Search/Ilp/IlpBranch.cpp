@@ -188,7 +188,7 @@ bool IlpSearch::solve(IlpModel &model, IlpNode &node) {
 }
 
 bool IlpSearch::searchLeaves(const IlpStages &stages,
-                             std::vector<IlpNode> leaves) {
+                             std::vector<IlpNode> leaves, IlpNode &root) {
   auto getLeast = [&](const IlpNode *without) {
     double least = kInfinity;
     for (const IlpNode &leaf : leaves)
@@ -204,25 +204,44 @@ bool IlpSearch::searchLeaves(const IlpStages &stages,
     if (model && !solve(*model, leaf))
       return false;
   }
-  bound = std::max(bound, getLeast(nullptr));
+  root.bound = std::max(root.bound, getLeast(nullptr));
   return true;
 }
 
-bool IlpSearch::searchWithoutLimit(const IlpStages &stages) {
-  IlpNode root{{}, allowed, bound};
+bool IlpSearch::searchWithoutLimit(const IlpStages &stages, IlpNode &root) {
   std::unique_ptr<IlpModel> model = narrow(stages, root);
-  allowed = root.allowed;
-  bound = root.bound;
   if (addsUp)
-    boundOfAll = bound;
+    boundOfAll = root.bound;
   if (!model || isClosed(root) || (result.plan && isStopped()))
     return true;
-  if (result.plan && !model->time->getPieces().empty()) {
-    std::vector<IlpNode> leaves = branch(*model, std::move(root));
-    model.reset();
-    return searchLeaves(stages, std::move(leaves));
-  }
-  bool isDone = solve(*model, root);
-  bound = root.bound;
-  return isDone;
+  if (!result.plan || model->time->getPieces().empty())
+    return solve(*model, root);
+  std::vector<IlpNode> leaves = branch(*model, root);
+  model.reset();
+  return searchLeaves(stages, std::move(leaves), root);
+}
+
+/// Signatures over time only of stages in which the best plan has some.
+IlpChoices IlpSearch::getStrandsOfBest(const IlpStages &stages) const {
+  std::vector<bool> isOverTime(stages.size());
+  auto isOver = [&](unsigned op, unsigned signature) {
+    return problem.isOverTime(problem.getSignatures(op)[signature]);
+  };
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    if (isOver(op, result.plan->signatures[op]))
+      isOverTime[stages.stageOf[op]] = true;
+  IlpChoices choices = allowed;
+  for (unsigned op = 0; op < choices.size(); ++op)
+    for (unsigned s = 0; s < choices[op].size(); ++s)
+      if (isOver(op, s) && !isOverTime[stages.stageOf[op]])
+        choices[op][s] = false;
+  return choices;
+}
+
+void IlpSearch::searchStrands(const IlpStages &stages) {
+  if (!result.plan || problem.getNumStrands() == 1 || isClosed({{}, {}, bound}))
+    return;
+  IlpNode root{{}, getStrandsOfBest(stages), bound};
+  searchWithoutLimit(stages, root);
+  result.strandsBound = getProven(root.bound);
 }

@@ -56,7 +56,7 @@ IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
       isHidup(problem.accounting != Accounting::Tandem), stages(stages),
       tensors(problem.tensors.size()), allowed(allowed), table(table),
       program(program), groupOf(problem.operators.size()) {
-  addsUp = search::addsUp(problem);
+  addsUp = search::addsUp(problem, allowed);
   addSignatures();
   addTensors();
   for (unsigned i = 0; i < tensors.size(); ++i) {
@@ -86,15 +86,13 @@ bool IlpForms::isArgument(unsigned op) const {
 
 /// No stage can have several strands, and there is one queue. HiDup's two
 /// duplicas are strands in all stages.
-bool tandem::search::addsUp(const SearchProblem &problem) {
-  auto isOver = [&](const Signature &signature) {
-    return problem.isOverTime(signature);
-  };
+bool tandem::search::addsUp(const SearchProblem &problem,
+                            const IlpChoices &allowed) {
   bool canOverlap = false;
-  for (unsigned op = 0; op < problem.operators.size(); ++op) {
-    const SignatureSet &set = problem.getSignatures(op);
-    canOverlap |= std::any_of(set.begin(), set.end(), isOver);
-  }
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    for (unsigned s = 0; s < allowed[op].size(); ++s)
+      canOverlap |=
+          allowed[op][s] && problem.isOverTime(problem.getSignatures(op)[s]);
   return problem.accounting == Accounting::Tandem &&
          (problem.getNumStrands() == 1 || !canOverlap) &&
          problem.getNumQueues() <= 1;

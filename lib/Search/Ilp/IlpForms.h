@@ -52,9 +52,12 @@ struct IlpStages {
 /// One stage per operator; arguments are no stages.
 std::vector<unsigned> getFinestStages(const cost::SearchProblem &problem);
 
+/// Whether an operator's signature may be chosen; tied operators' are equal.
+using IlpChoices = std::vector<std::vector<bool>>;
+
 /// Whether communication and computation are never beside each other but for
 /// copies that wait, so that what is made costs the same in any stage.
-bool addsUp(const cost::SearchProblem &problem);
+bool addsUp(const cost::SearchProblem &problem, const IlpChoices &allowed);
 
 /// A layout, and the expression that is 1 if it is chosen.
 struct IlpLayout {
@@ -110,9 +113,6 @@ struct IlpTensor {
 
 class IlpNetwork;
 
-/// Whether an operator's signature may be chosen; tied operators' are equal.
-using IlpChoices = std::vector<std::vector<bool>>;
-
 /// What a program does not know of.
 enum class IlpFreedom {
   None,
@@ -154,7 +154,7 @@ public:
   }
   /// Whether copies of the tensor for the pass may wait.
   bool canWait(unsigned index, cost::Pass pass) const;
-  /// As the function says of the problem.
+  /// As the function says.
   bool addsUp = false;
   /// Whether some copy that may wait has another source than its gradient, so
   /// that it may wait with some stages only.

@@ -99,11 +99,16 @@ private:
               IntegerProgram &program) const;
   void explainInfeasible(const IlpStages &stages);
   void fallBack();
+  double getProven(double bound) const;
   void claim();
 
   //--- IlpBranch.cpp
   /// Whether an optimum was found that fits, or the search has to end.
-  bool searchWithoutLimit(const IlpStages &stages);
+  bool searchWithoutLimit(const IlpStages &stages, IlpNode &root);
+  IlpChoices getStrandsOfBest(const IlpStages &stages) const;
+  /// First the plans that have strands where the best one has them: a program
+  /// that is much smaller.
+  void searchStrands(const IlpStages &stages);
   std::unique_ptr<IlpModel> makeModel(const IlpStages &stages,
                                       const IlpNode &node, IlpFreedom freedom);
   unsigned forbidDear(const IlpForms &forms, const IlpRelaxation &relaxation,
@@ -113,7 +118,8 @@ private:
              std::optional<unsigned> &undecided);
   std::vector<IlpNode> branch(IlpModel &model, IlpNode root);
   bool solve(IlpModel &model, IlpNode &node);
-  bool searchLeaves(const IlpStages &stages, std::vector<IlpNode> leaves);
+  bool searchLeaves(const IlpStages &stages, std::vector<IlpNode> leaves,
+                    IlpNode &root);
 
   const cost::SearchProblem &problem;
   const SearchOptions &options;

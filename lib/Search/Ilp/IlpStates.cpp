@@ -27,7 +27,7 @@ unsigned TensorStates::addNode(const Layout &layout) {
 
 TensorStates::TensorStates(const IlpForms &forms, ChangeTable &table,
                            unsigned index)
-    : isScalar(forms.addsUp && forms.problem.getTimeAxis() < 0), forms(forms),
+    : isScalar(forms.addsUp), forms(forms),
       tensor(forms.tensors[index]), index(index) {
   for (const IlpLayout &entry : tensor.produced) {
     Layout summed = entry.layout;
@@ -41,6 +41,9 @@ TensorStates::TensorStates(const IlpForms &forms, ChangeTable &table,
     for (const IlpLayout &entry : use.wanted)
       wantedNodes.back().push_back(addNode(entry.layout));
   }
+  if (int axis = forms.problem.getTimeAxis(); axis >= 0)
+    for (const Layout &layout : nodes)
+      isScalar &= layout[axis] == kFull;
   for (unsigned from = 0; from < nodes.size(); ++from)
     for (unsigned to = 0; to < nodes.size(); ++to) {
       const ChangeCost &change = findChange(table, from, to);

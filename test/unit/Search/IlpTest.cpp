@@ -448,6 +448,60 @@ TEST_F(IlpTest, EqualsExhaustiveWithGivenStages) {
   EXPECT_GT(numStrands, 20u);
 }
 
+/// The cheapest plan that has signatures over time only in stages in which the
+/// plan to begin with has some: the one with the fewest.
+TEST_F(IlpTest, ProvesWhatGivenStrandsCostAtLeast) {
+  using Strands = std::vector<bool>;
+  unsigned numCompared = 0, numDearer = 0;
+  for (uint64_t seed = 1; numCompared < 100; ++seed) {
+    SearchProblem problem = makeRandomProblem(seed, kOptions);
+    problem.memoryLimit = std::numeric_limits<int64_t>::max();
+    auto getStrands = [&](const Plan &plan) {
+      Strands isOverTime(problem.operators.size());
+      for (unsigned op = 0; op < plan.signatures.size(); ++op)
+        if (problem.isOverTime(problem.getSignatures(op)[plan.signatures[op]]))
+          isOverTime[*std::upper_bound(plan.stageEnds.begin(),
+                                       plan.stageEnds.end(), op) -
+                     1] = true;
+      return isOverTime;
+    };
+    std::map<std::vector<unsigned>, std::map<Strands, Best>> all;
+    auto visit = [&](const Plan &plan, const CostReport &report) {
+      Best &best = all[plan.stageEnds][getStrands(plan)];
+      if (best.cost == kInfinity)
+        best.some = plan;
+      best.cost = std::min(best.cost, report.seconds);
+      return true;
+    };
+    uint64_t numVisited = 0;
+    std::string error;
+    if (problem.getNumStrands() == 1 ||
+        !enumeratePlans(problem, kManyPlans, visit, numVisited, error))
+      continue;
+    ++numCompared;
+    const auto &[stages, plans] =
+        *std::next(all.begin(), Random(seed).below(all.size()));
+    const auto &[strands, start] = *plans.begin();
+    double least = kInfinity, leastOfAll = kInfinity;
+    for (const auto &[others, best] : plans) {
+      leastOfAll = std::min(leastOfAll, best.cost);
+      if (std::equal(others.begin(), others.end(), strands.begin(),
+                     std::less_equal<bool>()))
+        least = std::min(least, best.cost);
+    }
+    SearchResult result = runIlp(problem, stages, {start.some});
+    ASSERT_TRUE(result.plan && result.strandsBound) << result.error;
+    numDearer += least > leastOfAll * (1 + 1e-6);
+    EXPECT_TRUE(isClose(*result.strandsBound, least))
+        << "seed " << seed << ": " << *result.strandsBound << ", expected "
+        << least;
+    EXPECT_TRUE(isClose(result.plan->cost, leastOfAll)) << "seed " << seed;
+  }
+  printf("%u plans: with other strands %u would be cheaper\n", numCompared,
+         numDearer);
+  EXPECT_GT(numDearer, 4u);
+}
+
 /// Under the accountings of HiDup, for the stages of the optimum, for others
 /// and for such as no plan has; without stages, for those of the optimum.
 TEST_F(IlpTest, EqualsExhaustiveUnderAccountingsOfHidup) {
