@@ -7,7 +7,6 @@
 
 #include "TandemDriver.h"
 #include "TandemFold.h"
-#include "TandemLabels.h"
 #include <algorithm>
 #include <cmath>
 
@@ -23,8 +22,10 @@ constexpr unsigned kMaxAnnealed = 1000;
 /// A plan that is this share better is tried to be proven again.
 constexpr double kWorthProof = 1e-2;
 /// Live tensors of labels that the exact search may look at (3 million in a
-/// second); with patience, labels at a position: some hundred megabytes.
-constexpr uint64_t kExactWork = 3'000'000, kMaxLabels = 200'000;
+/// second), and the one that drops labels; with patience, only the user's limit
+/// of time ends it, or so many labels at a position: some hundred megabytes.
+constexpr uint64_t kExactWork = 3'000'000, kRoughWork = 300'000,
+                   kMaxLabels = 200'000;
 
 Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
     : problem(problem), options(options),
@@ -192,18 +193,13 @@ std::string Driver::describeNeed() const {
 // All together
 //===----------------------------------------------------------------------===//
 
-/// With patience, only the user's limit of time ends it, or memory.
-void Driver::searchExactly(bool isPatient) {
-  if (problem.operators.size() > kMaxExact || isClosed())
+/// Offers the best plan that labels find, and takes over what they prove.
+void Driver::searchByLabels(LabelLimits limits) {
+  if (problem.operators.size() > kMaxExact || isClosed() || isProven ||
+      isStopped)
     return;
-  LabelLimits limits;
   // Plans that gain less than the gap are of no interest.
   limits.upperBound = pool.seconds / (1 + options.gap) * (1 + 1e-12);
-  limits.maxWork = kExactWork;
-  if (isPatient) {
-    limits.maxWork = ~uint64_t(0);
-    limits.maxFront = kMaxLabels;
-  }
   limits.proceeds = [&](double done) { return proceeds(0.9 + 0.1 * done); };
   LabelResult labels = searchLabels(facts, table, limits);
   numLabels += labels.numLabels;
@@ -214,12 +210,20 @@ void Driver::searchExactly(bool isPatient) {
   // What `cost` judges otherwise than the label did proves nothing: the label's
   // seconds stay a bound, but another plan may lie between the two. A label
   // that ended above the limit says nothing of those that were dropped there.
-  double bound = limits.upperBound / (1 + 1e-12);
+  double bound = std::min(limits.upperBound / (1 + 1e-12), labels.dropped);
   if (labels.plan)
     bound = std::min(bound, labels.seconds);
-  isProven = pool.seconds <= bound * (1 + kTolerance) || !labels.plan;
+  isProven = pool.seconds <= bound * (1 + kTolerance) ||
+             (!labels.plan && std::isinf(labels.dropped));
   if (pool.best)
     lowerBound = std::max(lowerBound, std::min(bound, pool.seconds));
+}
+
+/// Finds a plan in little time, so that fewer labels are below it; then looks
+/// at all of these.
+void Driver::searchExactly() {
+  searchByLabels({.maxWork = kRoughWork, .drops = true});
+  searchByLabels({.maxWork = kExactWork});
 }
 
 SearchResult Driver::finish() {
@@ -293,8 +297,7 @@ SearchResult Driver::run() {
   joinBound();
   if (untimed.plan && !isStopped && !isClosed())
     improveFrom(*untimed.plan, getSmallWork(8));
-  if (!isStopped)
-    searchExactly(false);
+  searchExactly();
   if (!isStopped && !isClosed() && !isProven &&
       problem.operators.size() <= kMaxAnnealed) {
     double before = pool.seconds;
@@ -302,8 +305,10 @@ SearchResult Driver::run() {
     improve(getSmallWork(8));
     // Fewer labels are below a better plan.
     bool isPatient = options.timeLimit > 0;
-    if (!isStopped && (isPatient || pool.seconds < before * (1 - kWorthProof)))
-      searchExactly(isPatient);
+    if (isPatient)
+      searchByLabels({.maxFront = kMaxLabels});
+    else if (pool.seconds < before * (1 - kWorthProof))
+      searchByLabels({.maxWork = kExactWork});
   }
   pool.restore(std::move(untimed));
   improveStart(std::move(started));

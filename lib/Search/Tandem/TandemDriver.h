@@ -16,6 +16,7 @@
 #define TANDEM_LIB_SEARCH_TANDEMDRIVER_H
 
 #include "TandemImprove.h"
+#include "TandemLabels.h"
 #include "TandemPool.h"
 #include "TandemRegions.h"
 #include "TandemRelaxation.h"
@@ -120,7 +121,8 @@ private:
   std::vector<unsigned>
   getSignatures(const std::vector<unsigned> &values) const;
   void searchByGuides();
-  void searchExactly(bool isPatient);
+  void searchByLabels(LabelLimits limits);
+  void searchExactly();
   bool proveInfeasible(SearchResult &result) const;
   std::string describeNeed() const;
   SearchResult finish();

@@ -101,6 +101,9 @@ struct Label {
   int64_t resident = 0, closedPeak = 0, stageBytes = 0, nextBytes = 0,
           workspace = 0;
 
+  /// What plans that begin so cost at least, s.
+  double least = 0;
+
   std::shared_ptr<const Decision> decision;
 
   int64_t getPeak() const {

@@ -40,6 +40,20 @@ public:
 
 private:
   using Front = std::vector<Label>;
+  /// Labels by their keys. A table's order is not the same everywhere: the
+  /// order of first insertion keeps the result reproducible.
+  struct Fronts {
+    std::unordered_map<std::string, size_t> places;
+    std::vector<Front> list;
+
+    Front &get(std::string key) {
+      auto [entry, isNew] = places.try_emplace(std::move(key), list.size());
+      return isNew ? list.emplace_back() : list[entry->second];
+    }
+  };
+
+  uint64_t share(unsigned op);
+  void extend(const Label &label, unsigned op, Fronts &fronts);
 
   bool advance(unsigned op);
   void insert(Front &front, Label label) const;
@@ -66,34 +80,50 @@ void LabelSearch::insert(Front &front, Label label) const {
   front.push_back(std::move(label));
 }
 
+/// Up to which work operator `op` may be decided: an equal share of what is
+/// left where labels are dropped, those first that cost most at least.
+uint64_t LabelSearch::share(unsigned op) {
+  if (!limits.drops)
+    return limits.maxWork;
+  std::stable_sort(
+      labels.begin(), labels.end(),
+      [](const Label &a, const Label &b) { return a.least < b.least; });
+  uint64_t left = limits.maxWork - std::min(limits.maxWork, result.work);
+  return result.work + left / (facts.problem.operators.size() - op);
+}
+
+/// Adds all labels that decide operator `op` behind `label`.
+void LabelSearch::extend(const Label &label, unsigned op, Fronts &fronts) {
+  for (Label &next : expander.expand(label, op)) {
+    ++result.numLabels;
+    result.work += next.tensors.size() + 1;
+    next.least = std::max(label.least, completion.getLeast(next, op));
+    if (next.least <= limits.upperBound)
+      insert(fronts.get(order.getKey(next)), std::move(next));
+  }
+}
+
 /// Decides operator `op` in all labels. False if that is too much.
 bool LabelSearch::advance(unsigned op) {
-  // A table's order is not the same everywhere: the order of first insertion
-  // keeps the result reproducible.
-  std::unordered_map<std::string, size_t> places;
-  std::vector<Front> fronts;
+  uint64_t most = share(op);
+  Fronts fronts;
   for (const Label &label : labels) {
-    for (Label &next : expander.expand(label, op)) {
-      ++result.numLabels;
-      result.work += next.tensors.size() + 1;
-      if (completion.getLeast(next, op) > limits.upperBound)
-        continue;
-      std::string key = order.getKey(next);
-      auto [entry, isNew] = places.try_emplace(std::move(key), fronts.size());
-      if (isNew)
-        fronts.emplace_back();
-      insert(fronts[entry->second], std::move(next));
+    if (limits.drops && result.work > most) {
+      result.dropped = std::min(result.dropped, label.least);
+      break;
     }
-    if (fronts.size() > limits.maxFront || result.work > limits.maxWork)
+    extend(label, op, fronts);
+    if (!limits.drops &&
+        (fronts.list.size() > limits.maxFront || result.work > most))
       return false;
     if (limits.proceeds && result.numLabels % 64 == 0 &&
         !limits.proceeds(double(op) / facts.problem.operators.size()))
       return false;
   }
   labels.clear();
-  for (Front &front : fronts)
+  for (Front &front : fronts.list)
     std::move(front.begin(), front.end(), std::back_inserter(labels));
-  return labels.size() <= limits.maxFront;
+  return limits.drops || labels.size() <= limits.maxFront;
 }
 
 Plan LabelSearch::makePlan(const Label &label) const {

@@ -27,20 +27,27 @@ struct LabelLimits {
   /// Labels at one position, and live tensors of labels in all, beyond which
   /// the search gives up.
   uint64_t maxFront = 100'000, maxWork = ~uint64_t(0);
+  /// Drops labels in place of giving up, those that cost most at least: no
+  /// operator takes more than its share of the work that is left.
+  bool drops = false;
   /// Labels that cost more are dropped.
   double upperBound = std::numeric_limits<double>::infinity();
   /// If not empty, per operator the signatures that are looked at.
-  std::vector<std::vector<unsigned>> signatures;
+  std::vector<std::vector<unsigned>> signatures = {};
   /// Asked now and then with the share of positions that are done; false stops.
-  std::function<bool(double)> proceeds;
+  std::function<bool(double)> proceeds = {};
 };
 
 struct LabelResult {
-  /// Whether all plans below the upper bound were considered.
+  /// Whether all plans below the upper bound were considered, but for those
+  /// that begin as a dropped label.
   bool isComplete = false;
   /// The cheapest one, its decisions only.
   std::optional<cost::Plan> plan;
   double seconds = 0;
+  /// What plans that begin as a dropped label cost at least; infinity if none
+  /// was dropped.
+  double dropped = std::numeric_limits<double>::infinity();
   uint64_t numLabels = 0, work = 0;
 };
 

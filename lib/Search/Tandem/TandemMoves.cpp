@@ -12,7 +12,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemDriver.h"
-#include "TandemLabels.h"
 #include "TandemUntimed.h"
 #include <algorithm>
 #include <array>

@@ -7,6 +7,7 @@
 
 #include "RandomProblem.h"
 #include "Tandem/TandemFold.h"
+#include "Tandem/TandemLabels.h"
 #include "Tandem/TandemPool.h"
 #include "Tandem/TandemRelaxation.h"
 #include "Tandem/TandemStages.h"
@@ -394,4 +395,33 @@ TEST(TandemTest, tooLittleMemoryIsProven) {
   EXPECT_NE(result.error.find("more than the limit of 1000"), std::string::npos)
       << result.error;
   EXPECT_NE(result.error.find("the largest tensors are"), std::string::npos);
+}
+
+/// What dropped labels may have led to is bounded: no plan is cheaper than the
+/// least of them and the plan that is found.
+TEST(TandemTest, droppedLabelsBoundWhatIsLost) {
+  unsigned numRuns = 0, numDropped = 0, numFound = 0;
+  for (const Trial &trial : getTrials()) {
+    if (std::isinf(trial.optimum))
+      continue;
+    Facts facts(trial.problem);
+    ChangeTable table(trial.problem);
+    for (uint64_t work : {200, 1000, 5000}) {
+      LabelResult labels =
+          searchLabels(facts, table, {.maxWork = work, .drops = true});
+      ASSERT_TRUE(labels.isComplete);
+      double seconds = labels.plan ? labels.seconds
+                                   : std::numeric_limits<double>::infinity();
+      EXPECT_LE(std::min(labels.dropped, seconds), trial.optimum * (1 + 1e-9))
+          << "seed " << trial.seed << ", work " << work;
+      EXPECT_GE(seconds, trial.optimum * (1 - 1e-9)) << "seed " << trial.seed;
+      ++numRuns;
+      numDropped += std::isfinite(labels.dropped);
+      numFound += seconds <= trial.optimum * (1 + 1e-9);
+    }
+  }
+  std::printf("%u of %u searches dropped labels, %u found the optimum\n",
+              numDropped, numRuns, numFound);
+  EXPECT_GT(numDropped, numRuns / 4);
+  EXPECT_GT(numFound, numRuns / 4);
 }
