@@ -46,7 +46,19 @@ static std::string printTensor(const Tensor &tensor, unsigned index) {
          std::to_string(tensor.elementBytes) + " B\n";
 }
 
-static std::string printOperator(const Operator &op, unsigned index) {
+/// Those that are not the operator's own.
+static std::string printLocations(const Operator &op, const char *word,
+                                  const std::vector<std::string> &locations) {
+  std::string text;
+  for (size_t i = 0; i < locations.size(); ++i)
+    if (locations[i] != op.location)
+      text += std::string(" ") + word + " " + std::to_string(i) + " " +
+              printWord(locations[i]);
+  return text;
+}
+
+static std::string printOperator(const Operator &op, unsigned index,
+                                 bool hasPlaces) {
   std::string text = "operator " + std::to_string(index) + " ";
   text += getPassName(op.pass);
   text += " ";
@@ -58,6 +70,9 @@ static std::string printOperator(const Operator &op, unsigned index) {
     text += " attached " + std::to_string(op.attachedTo);
   if (!op.location.empty())
     text += " at " + printWord(op.location);
+  if (hasPlaces)
+    text += printLocations(op, "reads", op.readLocations) +
+            printLocations(op, "makes", op.madeLocations);
   return text + "\n";
 }
 
@@ -91,7 +106,7 @@ static std::string printProblem(const SearchProblem &problem, bool hasPrices) {
     }
   }
   for (unsigned i = 0; i < problem.operators.size(); ++i)
-    text += printOperator(problem.operators[i], i);
+    text += printOperator(problem.operators[i], i, /*hasPlaces=*/hasPrices);
   for (auto [first, second] : problem.ties)
     text +=
         "tie " + std::to_string(first) + " " + std::to_string(second) + "\n";
@@ -135,6 +150,8 @@ private:
   bool parseOperator();
   bool parseTie();
   bool parseTrailer(size_t place, Operator &op);
+  bool parseLocations(size_t &place, std::string_view word, size_t count,
+                      const Operator &op, std::vector<std::string> &locations);
   bool checkOperator(const Operator &op);
   bool checkSignature(const Operator &op, const Signature &signature);
   bool checkTie(unsigned first, unsigned second);
@@ -395,6 +412,21 @@ bool ProblemParser::checkOperator(const Operator &op) {
   return true;
 }
 
+/// `reads 1 model.py:12`, for each place that is not the operator's own.
+bool ProblemParser::parseLocations(size_t &place, std::string_view word,
+                                   size_t count, const Operator &op,
+                                   std::vector<std::string> &locations) {
+  for (; getWord(place) == word && place + 2 < reader.getWords().size();
+       place += 3) {
+    auto index = parseNumber<unsigned>(getWord(place + 1));
+    if (!index || *index >= count)
+      return failWord(place + 1, "a number below " + std::to_string(count));
+    locations.resize(count, op.location);
+    locations[*index] = readName(getWord(place + 2));
+  }
+  return true;
+}
+
 bool ProblemParser::parseTrailer(size_t place, Operator &op) {
   if (getWord(place) == "attached" && place + 1 < reader.getWords().size()) {
     auto index = parseNumber<int>(getWord(place + 1));
@@ -408,7 +440,11 @@ bool ProblemParser::parseTrailer(size_t place, Operator &op) {
     op.location = readName(getWord(place + 1));
     place += 2;
   }
-  return expectEnd(place);
+  return parseLocations(place, "reads", op.operands.size(), op,
+                        op.readLocations) &&
+         parseLocations(place, "makes", op.results.size(), op,
+                        op.madeLocations) &&
+         expectEnd(place);
 }
 
 bool ProblemParser::parseOperator() {

@@ -91,6 +91,9 @@ struct Operator {
   std::string name;
   /// Where the user wrote it, `file:line`; may be empty.
   std::string location;
+  /// Where operands are read and results made, if it stands for several lines:
+  /// empty, or one for each.
+  std::vector<std::string> readLocations, madeLocations;
   /// Index into `SearchProblem::signatureSets`.
   unsigned signatureSet = 0;
   /// Indices into `SearchProblem::tensors`.
@@ -103,6 +106,12 @@ struct Operator {
   /// first stage.
   bool isArgument() const {
     return kind == Kind::Input || kind == Kind::Resident;
+  }
+  const std::string &getReadLocation(unsigned operand) const {
+    return readLocations.empty() ? location : readLocations[operand];
+  }
+  const std::string &getMadeLocation(unsigned result) const {
+    return madeLocations.empty() ? location : madeLocations[result];
   }
   bool operator==(const Operator &) const = default;
 };

@@ -41,25 +41,29 @@ public:
         users[tensor].push_back(op);
   }
 
-  /// Of the first operator that takes the copy, else of its tensor.
+  /// Where the copy is first read, or its tensor made if that is for an update:
+  /// a user writes no lines of updates.
   const std::string &get(const Copy &copy) const {
+    if (copy.pass == Pass::Update)
+      return names.getLocation(copy.tensor);
     for (unsigned op : users[copy.tensor])
-      if (takes(op, copy) && !problem.operators[op].location.empty())
-        return problem.operators[op].location;
+      if (const std::string *read = findRead(op, copy); read && !read->empty())
+        return *read;
     return names.getLocation(copy.tensor);
   }
 
 private:
-  bool takes(unsigned op, const Copy &copy) const {
+  /// Where the operator reads the copy; null if it does not.
+  const std::string *findRead(unsigned op, const Copy &copy) const {
     const Operator &info = problem.operators[op];
     const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
     if (info.pass != copy.pass)
-      return false;
+      return nullptr;
     for (size_t i = 0; i < info.operands.size(); ++i)
       if (info.operands[i] == copy.tensor &&
           signature.operands[i] == copy.layout)
-        return true;
-    return false;
+        return &info.getReadLocation(i);
+    return nullptr;
   }
 
   const SearchProblem &problem;

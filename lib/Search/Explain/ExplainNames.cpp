@@ -91,7 +91,9 @@ Names::Names(const SearchProblem &problem) {
   locations.resize(problem.tensors.size());
   for (unsigned i = 0; i < problem.tensors.size(); ++i) {
     const Operator &op = problem.operators[producers[i]];
-    locations[i] = op.location;
+    unsigned result =
+        std::find(op.results.begin(), op.results.end(), i) - op.results.begin();
+    locations[i] = op.getMadeLocation(result);
     std::string &label = labels.emplace_back(problem.tensors[i].name);
     int stored = findStored(problem, producers, op);
     if (stored >= 0)
@@ -101,9 +103,10 @@ Names::Names(const SearchProblem &problem) {
     bool isUpdate =
         op.pass == Pass::Update && op.kind == Operator::Kind::Compute;
     int stored = isUpdate ? findStored(problem, producers, op) : -1;
-    for (unsigned operand : op.operands) {
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      unsigned operand = op.operands[i];
       if (locations[operand].empty())
-        locations[operand] = op.location;
+        locations[operand] = op.getReadLocation(i);
       const Operator &producer = problem.operators[producers[operand]];
       if (stored >= 0 && producer.pass == Pass::Backward)
         labels[operand] = problem.tensors[operand].name + "(gradient of " +

@@ -48,6 +48,7 @@ private:
   int findForwardReader(const cost::Operator &op,
                         const std::vector<std::vector<unsigned>> &readers,
                         const std::vector<unsigned> &producers) const;
+  void addLocations(const OperatorGroup &group, cost::Operator &op);
   void attach();
 
   const StepGraph &graph;
@@ -301,6 +302,28 @@ void Extractor::addGroup(unsigned index, SignatureMaker &maker) {
   op.signatureSet = madeSets[made];
   op.operands = std::move(operands);
   op.results = std::move(results);
+  addLocations(group, op);
+}
+
+/// A line of its own for each value that is read or made, if they differ.
+void Extractor::addLocations(const OperatorGroup &group, cost::Operator &op) {
+  auto getLine = [&](unsigned member) {
+    return makeToken(getUserLocation(graph.ops[member].op->getLoc()));
+  };
+  for (unsigned value : group.inputs) {
+    const auto *reader = llvm::find_if(group.members, [&](unsigned member) {
+      return llvm::is_contained(graph.ops[member].operands, value);
+    });
+    // A scalar may be read by a source, which is in no group.
+    bool isRead = reader != group.members.end();
+    op.readLocations.push_back(isRead ? getLine(*reader) : op.location);
+  }
+  for (unsigned value : group.outputs)
+    op.madeLocations.push_back(getLine(graph.values[value].producer));
+  for (auto *lines : {&op.readLocations, &op.madeLocations})
+    if (llvm::all_of(*lines,
+                     [&](StringRef line) { return line == op.location; }))
+      lines->clear();
 }
 
 //===----------------------------------------------------------------------===//
