@@ -163,6 +163,7 @@ void Compilation::configurePlan(PlanOptions &plan) {
   plan.timeLimit = options.searchTimeLimit;
   plan.start = options.start;
   plan.noPresets = !options.usesPresets;
+  plan.recompute = options.recompute;
   plan.problemOut = options.problemOut;
   plan.costsPlan = options.costsPlan;
   plan.explains = options.explains;

@@ -380,6 +380,7 @@ SearchResult tandem::search::searchExhaustive(const SearchProblem &problem,
   }
   if (!result.plan) {
     result.isInfeasible = true;
+    result.lacksMemory = smallestPeak.has_value();
     result.error = describeInfeasible(problem, smallestPeak);
     return result;
   }

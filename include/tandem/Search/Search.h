@@ -42,6 +42,8 @@ struct SearchResult {
   bool isInfeasible = false;
   /// One line: why there is no plan, by how many bytes the limit is exceeded.
   std::string error;
+  /// Without a plan: whether the limit of memory is the reason.
+  bool lacksMemory = false;
   /// A bound for all plans with the stages that were given, or one stage per
   /// operator (`ilp`): the plan is the cheapest with its stages if it equals
   /// the plan's cost.

@@ -279,6 +279,7 @@ void IlpSearch::explainInfeasible(const IlpStages &stages) {
     result.error = "no choice of signatures is legal" + withStages;
     return;
   }
+  result.lacksMemory = true;
   result.error = "no plan" + withStages + " fits into " +
                  std::to_string(problem.memoryLimit) + " B";
   if (solution.status == IlpSolution::Status::Optimal)

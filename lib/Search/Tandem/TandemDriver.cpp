@@ -158,7 +158,7 @@ bool Driver::proveInfeasible(SearchResult &result) const {
   int64_t least = graph.getLeastBytes();
   if (least <= problem.memoryLimit)
     return false;
-  result.isInfeasible = true;
+  result.isInfeasible = result.lacksMemory = true;
   result.error = "every plan holds at least " + std::to_string(least) +
                  " bytes on a device, " +
                  std::to_string(least - problem.memoryLimit) +
@@ -233,8 +233,9 @@ SearchResult Driver::finish() {
   result.numVisited = pool.numPlans + numLabels;
   if (!pool.best) {
     result.isInfeasible = isProven;
+    result.lacksMemory = pool.leastPeak < std::numeric_limits<int64_t>::max();
     result.error =
-        pool.leastPeak == std::numeric_limits<int64_t>::max()
+        !result.lacksMemory
             ? std::string("no plan brings all tensors into the layouts that "
                           "their users accept")
             : (isProven ? "no plan fits" : "found no plan that fits") +

@@ -123,6 +123,7 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
         search({options.search, options.cluster, options.problemOut,
                 options.timeLimit, options.start}) {
     search.usesPresets = !options.noPresets;
+    search.recomputes = options.recompute;
     search.costsPlan = options.costsPlan;
     search.questions = {options.report, options.explains,
                         options.failOnReplicate, options.compareWith};

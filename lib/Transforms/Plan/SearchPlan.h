@@ -28,6 +28,8 @@ struct SearchSettings {
   bool fitsAnyStart = false;
   /// Presets are starts as well, so that no plan is worse than theirs.
   bool usesPresets = true;
+  /// The step was imported with `recompute`.
+  bool recomputes = false;
   /// A plan that was searched before; nothing is searched then.
   std::optional<cost::Plan> chosen = {};
   /// Say what the plan costs even if nothing else asks for it.
