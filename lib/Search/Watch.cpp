@@ -7,6 +7,7 @@
 
 #include "tandem/Search/Watch.h"
 #include "tandem/Cost/Plan.h"
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -51,11 +52,15 @@ static std::string print(const char *name, double seconds) {
 }
 
 bool Watch::show(double done, double best, double bound) {
+  most = std::max(most, done);
+  if (best > 0)
+    least = std::min(least, best);
+  highest = std::max(highest, bound);
   if (isTerminal && Clock::now() - last >= std::chrono::seconds(1)) {
     last = Clock::now();
     isShown = true;
-    fprintf(stderr, "\rsearch %3.0f %%%s%s   ", 100 * done,
-            print("best", best).c_str(), print("bound", bound).c_str());
+    fprintf(stderr, "\rsearch %3.0f %%%s%s   ", 100 * most,
+            print("best", least).c_str(), print("bound", highest).c_str());
   }
   return !ends || !ends();
 }

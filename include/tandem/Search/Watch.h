@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <functional>
+#include <limits>
 
 namespace tandem::search {
 
@@ -36,8 +37,9 @@ private:
   OldAction *old;
 };
 
-/// Shows progress on standard error where that is a terminal: at most once a
-/// second, and not in the first one.
+/// Shows progress of one search on standard error where that is a terminal: at
+/// most once a second, and not in the first one. What was reached stays: a
+/// search that looks elsewhere for a while may report less.
 class Watch {
 public:
   /// `ends` is asked whether to end the search; may be empty.
@@ -54,6 +56,8 @@ private:
   using Clock = std::chrono::steady_clock;
   std::function<bool()> ends;
   bool isTerminal, isShown = false;
+  double most = 0, least = std::numeric_limits<double>::infinity(),
+         highest = 0;
   Clock::time_point last = Clock::now();
 };
 

@@ -138,6 +138,8 @@ IlpOptions IlpSearch::getOptions() {
     solver.progress = [this](double best, double newBound) {
       double seconds = best < kInfinity ? best / scale : 0;
       double least = std::min(newBound / scale, boundOfRest);
+      if (hasGivenStrands)
+        least = 0;
       isInterrupted |= !options.progress(0, seconds, std::max(bound, least));
       return !isInterrupted;
     };

@@ -242,6 +242,8 @@ void IlpSearch::searchStrands(const IlpStages &stages) {
   if (!result.plan || problem.getNumStrands() == 1 || isClosed({{}, {}, bound}))
     return;
   IlpNode root{{}, getStrandsOfBest(stages), bound};
+  hasGivenStrands = true;
   searchWithoutLimit(stages, root);
+  hasGivenStrands = false;
   result.strandsBound = getProven(root.bound);
 }

@@ -277,8 +277,11 @@ SearchResult Driver::run() {
   if (proveInfeasible(impossible))
     return impossible;
   lowerBound = getLeastComputation() * (1 - 1e-12);
-  // Starts wait: a search that begins with one may end with a worse plan.
-  PlanPool::Record started = offerStarts();
+  // Starts wait, and leave no trace: a search that begins with one, or with
+  // guides by what they cost, may end with a worse plan.
+  PlanPool given(facts, table);
+  offerStarts(given);
+  PlanPool::Record started = given.forget();
   searchByGuides();
   PlanPool::Record untimed = searchUntimed();
   if (untimed.plan && !pool.best)

@@ -30,7 +30,7 @@ namespace tandem::search {
 
 /// Problems of up to this many operators are searched without their time axis,
 /// too.
-constexpr unsigned kMaxUntimed = 600;
+constexpr unsigned kMaxUntimed = 1200;
 
 /// Problems of up to this many operators are searched exactly.
 constexpr unsigned kMaxExact = 120;
@@ -104,7 +104,7 @@ private:
   void improveFrom(const cost::Plan &plan, uint64_t work);
   PlanPool::Record searchUntimed();
   void makeFit();
-  PlanPool::Record offerStarts();
+  void offerStarts(PlanPool &to) const;
   void improveStart(PlanPool::Record started);
   bool searchWindow(const OperatorWindows &windows, size_t index,
                     uint64_t &work);

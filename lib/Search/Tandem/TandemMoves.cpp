@@ -233,14 +233,12 @@ void Driver::improveFrom(const Plan &plan, uint64_t work) {
   pool.restore(std::move(best));
 }
 
-/// The best one of the plans that are given, with better stages. Of those whose
-/// forms are too large whatever the stages nothing is asked.
-PlanPool::Record Driver::offerStarts() {
+/// The plans that are given, with better stages. Of those whose forms are too
+/// large whatever the stages nothing is asked.
+void Driver::offerStarts(PlanPool &to) const {
   for (const Plan &plan : options.starts)
     if (graph.getHeldBytes(plan.signatures) <= problem.memoryLimit)
-      pool.offer(plan);
-  pool.totals.clear();
-  return pool.forget();
+      to.offer(plan);
 }
 
 /// Better plans from where the given ones are, if that may lead somewhere.
@@ -278,6 +276,8 @@ PlanPool::Record Driver::searchUntimed() {
 
 /// Where no plan fits, lowers what the smallest one holds too much.
 void Driver::makeFit() {
+  if (!pool.best)
+    offerStarts(pool);
   auto mayGoOn = [this] { return proceeds(0.4); };
   for (unsigned round = 0; round < kRounds; ++round) {
     if (pool.best || !pool.smallest || isStopped)

@@ -75,7 +75,7 @@ public:
   std::vector<PlanTotals> totals;
   uint64_t numPlans = 0;
 
-public:
+private:
   double take(const cost::Plan &plan);
   void addTotals(const cost::Plan &plan, const cost::CostReport &report);
   double divide(cost::Plan &plan, unsigned maxFront);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanRecord.h"
+#include "PlanFile.h"
 #include "tandem/Cost/Pieces.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -303,21 +304,70 @@ PlaceReader::parseValue(const PlanRecord::Entry &entry) const {
   return graph.ops[place->second].results[result];
 }
 
+LogicalResult PlaceReader::emitExpected(const PlanRecord::Entry &entry,
+                                        StringRef expected) const {
+  return emitError(entry) << "found '" << entry.text << "', expected '"
+                          << expected << "' with a form for each axis of mesh "
+                          << getMeshText(graph.mesh);
+}
+
+bool PlaceReader::parsePath(StringRef text, CopyText &copy) const {
+  SmallVector<StringRef> parts;
+  text.split(parts, "->");
+  for (StringRef part : parts) {
+    auto layout = parseLayout(part, graph.mesh.getNumAxes());
+    if (!layout)
+      return false;
+    copy.path.push_back(*layout);
+  }
+  return true;
+}
+
+FailureOr<CopyText>
+PlaceReader::parseCopy(const PlanRecord::Entry &entry) const {
+  auto value = parseValue(entry);
+  if (failed(value))
+    return failure();
+  CopyText copy;
+  copy.value = *value;
+  auto [name, forms] = StringRef(entry.text).split(' ').second.split(' ');
+  copy.isKept = forms.consume_front("kept ");
+  const auto *pass = llvm::find(kPassNames, name);
+  if (pass == std::end(kPassNames) || !parsePath(forms, copy) ||
+      copy.path.size() < 2)
+    return emitExpected(entry, "RESULT PASS [kept] FORMS -> ... -> FORMS");
+  copy.pass = static_cast<cost::Pass>(pass - kPassNames);
+  return copy;
+}
+
+FailureOr<CopyText>
+PlaceReader::parseWait(const PlanRecord::Entry &entry) const {
+  auto value = parseValue(entry);
+  if (failed(value))
+    return failure();
+  CopyText copy;
+  copy.value = *value;
+  StringRef forms = StringRef(entry.text).split(' ').second;
+  if (!parsePath(forms.split(" in ").first, copy) || copy.path.size() > 1)
+    return emitExpected(entry, "RESULT FORMS [in STAGE/STRAND SHARE, ...]");
+  return copy;
+}
+
 namespace {
 class DecisionReader {
 public:
   DecisionReader(const StepGraph &graph, const Extraction &extraction,
                  const PlanRecord &record, StringRef file)
-      : graph(graph), extraction(extraction), record(record),
-        places(graph, file) {}
+      : extraction(extraction), record(record), places(graph, file) {}
   FailureOr<cost::Plan> run(cost::Plan plan);
 
 private:
   LogicalResult readStage(const PlanRecord::Entry &entry, cost::Plan &plan);
   LogicalResult readCopy(const PlanRecord::Entry &entry, cost::Plan &plan);
   LogicalResult readWait(const PlanRecord::Entry &entry, cost::Plan &plan);
+  LogicalResult take(const PlanRecord::Entry &entry, const CopyText &copy,
+                     std::vector<cost::Copy> &copies);
 
-  const StepGraph &graph;
   const Extraction &extraction;
   const PlanRecord &record;
   PlaceReader places;
@@ -347,39 +397,32 @@ LogicalResult DecisionReader::readStage(const PlanRecord::Entry &entry,
 
 LogicalResult DecisionReader::readCopy(const PlanRecord::Entry &entry,
                                        cost::Plan &plan) {
-  auto value = places.parseValue(entry);
-  if (failed(value))
+  auto copy = places.parseCopy(entry);
+  if (failed(copy))
     return failure();
-  auto [passName, forms] = StringRef(entry.text).split(' ').second.split(' ');
-  if (!forms.consume_front("kept "))
-    return success(); // Follows from prices.
-  auto layout = parseLayout(forms.rsplit("->").second, graph.mesh.getNumAxes());
-  auto *pass = llvm::find(kPassNames, passName);
-  int tensor = extraction.tensors[*value];
-  if (!layout || pass == std::end(kPassNames) || tensor < 0)
-    return places.emitError(entry)
-           << "found '" << entry.text
-           << "', expected 'RESULT PASS kept FORMS -> ... -> FORMS'";
-  plan.kept.push_back({static_cast<unsigned>(tensor), *layout,
-                       static_cast<cost::Pass>(pass - kPassNames)});
-  return success();
+  // Others follow from prices.
+  return copy->isKept ? take(entry, *copy, plan.kept) : success();
 }
 
 LogicalResult DecisionReader::readWait(const PlanRecord::Entry &entry,
                                        cost::Plan &plan) {
-  auto value = places.parseValue(entry);
-  if (failed(value))
+  auto copy = places.parseWait(entry);
+  if (failed(copy))
     return failure();
-  StringRef forms = StringRef(entry.text).split(' ').second;
   // Where it is sent follows from prices.
-  auto layout = parseLayout(forms.split(" in ").first, graph.mesh.getNumAxes());
-  int tensor = extraction.tensors[*value];
-  if (!layout || tensor < 0)
+  return take(entry, *copy, plan.waiting);
+}
+
+/// Appends a copy for the last forms on its way.
+LogicalResult DecisionReader::take(const PlanRecord::Entry &entry,
+                                   const CopyText &copy,
+                                   std::vector<cost::Copy> &copies) {
+  int tensor = extraction.tensors[copy.value];
+  if (tensor < 0)
     return places.emitError(entry)
-           << "found '" << entry.text
-           << "', expected 'RESULT FORMS [in STAGE/STRAND SHARE, ...]'";
-  plan.waiting.push_back(
-      {static_cast<unsigned>(tensor), *layout, cost::Pass::Update});
+           << "'" << entry.place << "' is nothing that is copied";
+  copies.push_back(
+      {static_cast<unsigned>(tensor), copy.path.back(), copy.pass});
   return success();
 }
 

@@ -55,6 +55,14 @@ struct PlanRecord {
 PlanRecord makeRecord(const StepGraph &graph, const Extraction &extraction,
                       const cost::Plan &plan);
 
+/// A copy of a value; `path` are the forms that it has on the way.
+struct CopyText {
+  unsigned value = 0;
+  cost::Pass pass = cost::Pass::Update;
+  bool isKept = false;
+  llvm::SmallVector<cost::Layout, 2> path;
+};
+
 /// Reads a place of a record: `operator 17`, `argument 3`, `result 0`.
 class PlaceReader {
 public:
@@ -67,8 +75,16 @@ public:
   parsePlace(const PlanRecord::Entry &entry) const;
   /// The value that `entry` is about; its text begins with the result's number.
   mlir::FailureOr<unsigned> parseValue(const PlanRecord::Entry &entry) const;
+  /// `RESULT PASS [kept] FORMS -> ... -> FORMS`, with a form per axis.
+  mlir::FailureOr<CopyText> parseCopy(const PlanRecord::Entry &entry) const;
+  /// `RESULT FORMS [in STAGE/STRAND SHARE, ...]`: the copy that waits.
+  mlir::FailureOr<CopyText> parseWait(const PlanRecord::Entry &entry) const;
 
 private:
+  bool parsePath(llvm::StringRef text, CopyText &copy) const;
+  mlir::LogicalResult emitExpected(const PlanRecord::Entry &entry,
+                                   llvm::StringRef expected) const;
+
   const StepGraph &graph;
   llvm::StringRef file;
   llvm::DenseMap<int64_t, unsigned> byId;

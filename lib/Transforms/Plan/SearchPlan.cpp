@@ -29,7 +29,7 @@ static constexpr const char *kPresets[] = {
 static constexpr llvm::StringLiteral kPresetSearch = "presets";
 /// Larger problems are not searched in one strand as well, so that presets in
 /// one strand are of little use there, and costing them takes time.
-static constexpr size_t kMaxInOneStrand = 600;
+static constexpr size_t kMaxInOneStrand = 1200;
 
 /// Searches a problem of its own.
 static constexpr llvm::StringLiteral kHidup = "hidup";

@@ -24,7 +24,11 @@ public:
   LogicalResult run();
 
 private:
-  LogicalResult writeTexts(ArrayRef<PlanRecord::Entry> entries, StringRef name);
+  /// `parse` reports what cannot be read.
+  using Parse = FailureOr<CopyText> (PlaceReader::*)(
+      const PlanRecord::Entry &) const;
+  LogicalResult writeTexts(ArrayRef<PlanRecord::Entry> entries, Parse parse,
+                           StringRef name);
   LogicalResult writeStages();
 
   StepGraph &graph;
@@ -36,13 +40,13 @@ private:
 
 /// The texts of `entries`, as one attribute on what makes each value.
 LogicalResult OrderWriter::writeTexts(ArrayRef<PlanRecord::Entry> entries,
-                                      StringRef name) {
+                                      Parse parse, StringRef name) {
   llvm::MapVector<unsigned, SmallVector<StringRef>> byProducer;
   for (const auto &entry : entries) {
-    auto value = places.parseValue(entry);
-    if (failed(value))
+    auto copy = (places.*parse)(entry);
+    if (failed(copy))
       return failure();
-    const ValueNode &node = graph.values[*value];
+    const ValueNode &node = graph.values[copy->value];
     unsigned key =
         node.producer < 0 ? node.index : graph.arguments.size() + node.producer;
     byProducer[key].push_back(entry.text);
@@ -96,11 +100,13 @@ LogicalResult OrderWriter::writeStages() {
 }
 
 LogicalResult OrderWriter::run() {
-  if (failed(writeTexts(record.copies, kCopiesAttrName)))
+  if (failed(
+          writeTexts(record.copies, &PlaceReader::parseCopy, kCopiesAttrName)))
     return failure();
   if (record.search.empty())
     return success();
-  return success(succeeded(writeTexts(record.waits, kPlannedWaitsAttrName)) &&
+  return success(succeeded(writeTexts(record.waits, &PlaceReader::parseWait,
+                                      kPlannedWaitsAttrName)) &&
                  succeeded(writeStages()));
 }
 

@@ -356,6 +356,25 @@ TEST(TandemTest, isNoWorseThanItsStarts) {
   EXPECT_LE(second.plan->cost, start.cost);
 }
 
+/// What a start that is far dearer holds and costs guides no search.
+TEST(TandemTest, farStartsChangeNothing) {
+  SearchProblem problem = makeTransformer(getSmall(1));
+  SearchResult alone = searchTandem(problem, {});
+  ASSERT_TRUE(alone.plan) << alone.error;
+  SearchProblem limited = problem;
+  limited.memoryLimit = alone.plan->peak / 2;
+  SearchOptions options;
+  options.timeLimit = 1e-9;
+  SearchResult small = searchTandem(limited, options);
+  ASSERT_TRUE(small.plan) << small.error;
+  ASSERT_GT(small.plan->cost, 1.2 * alone.plan->cost);
+  options.timeLimit = 0;
+  options.starts.push_back(*small.plan);
+  SearchResult started = searchTandem(problem, options);
+  ASSERT_TRUE(started.plan) << started.error;
+  EXPECT_EQ(print(problem, *started.plan), print(problem, *alone.plan));
+}
+
 TEST(TandemTest, anInterruptedSearchReturnsAPlan) {
   SearchProblem problem = makeTransformer(getSmall(2));
   SearchOptions options;
