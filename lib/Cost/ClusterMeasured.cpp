@@ -98,8 +98,13 @@ static std::string findRepeated(const std::vector<Measured> &all,
   return "";
 }
 
-/// One size would be as good as another: a line that does not rise. Noise
-/// between two sizes is no mistake as long as the whole rises.
+bool tandem::cost::rises(const std::vector<MeasuredCollective> &points) {
+  WeightedSums sums(points);
+  return sums.isOneSize() || sums.getRate() > 0;
+}
+
+/// One size would be as good as another. Noise between two sizes is no mistake
+/// as long as the whole rises.
 static std::string findFalling(const std::vector<MeasuredCollective> &all,
                                const std::vector<std::string> &places) {
   for (size_t i = 0; i < all.size(); ++i) {
@@ -111,8 +116,7 @@ static std::string findFalling(const std::vector<MeasuredCollective> &all,
         largest = all[j].bytes > all[largest].bytes ? j : largest;
         smallest = all[j].bytes < all[smallest].bytes ? j : smallest;
       }
-    WeightedSums sums(points);
-    if (sums.isOneSize() || sums.getRate() > 0)
+    if (rises(points))
       continue;
     auto print = [](double seconds) {
       return printQuantity(seconds, Quantity::Time);

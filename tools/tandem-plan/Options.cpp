@@ -22,7 +22,7 @@ const char *const kUsage =
     "  --replan PLAN          cost this plan's decisions at this problem's "
     "prices\n"
     "  --start PLAN           be no worse than this plan; may be given again\n"
-    "  --stages N,N,...       ilp: where the stages end\n"
+    "  --stages N,N,...       ilp: the operator behind each stage\n"
     "  --gap SHARE            stop when the gap is proven to be at most this\n"
     "  --search-time-limit S  return the best plan after S seconds\n"
     "  --explain              say why the plan is as it is, in place of the "

@@ -10,8 +10,10 @@
 #include "tandem/Cost/Cluster.h"
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <thread>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@ namespace tandem::profile {
 
 using cost::Change;
 using cost::Cluster;
+using cost::MeasuredCollective;
 using rt::CollectiveKind;
 using rt::ElementType;
 using rt::Expected;
@@ -48,6 +51,7 @@ private:
   Status measureRate(ElementType type);
   Status measureCollectives();
   Status measureCollective(Change kind, int64_t ranks);
+  Status measureSizes(std::vector<MeasuredCollective> &points);
   void setLink();
   Status measureInterference();
   rt::Expected<double> time(const AddCommands &add);
@@ -155,24 +159,48 @@ static constexpr struct {
               {CollectiveKind::AllReduce, "all-reduce"},
               {CollectiveKind::AllToAll, "all-to-all"}};
 
-/// Groups of neighbours, all of them at the same time.
-Status Profiler::measureCollective(Change change, int64_t ranks) {
-  auto [kind, name] = kKinds[static_cast<unsigned>(change)];
-  std::vector<rt::Axis> mesh = {{"groups", options.ranks / ranks},
-                                {"members", ranks}};
-  for (int64_t wanted : collectiveBytes) {
-    int64_t bytes =
-        std::max<int64_t>(wanted / (4 * ranks * ranks), 1) * 4 * ranks * ranks;
-    Expected<double> seconds =
-        timeCommand(effort, mesh, addCollectives(kind, 1, ranks, bytes));
+/// The least of what was measured of each size, in groups of neighbours, all of
+/// them at the same time.
+Status Profiler::measureSizes(std::vector<MeasuredCollective> &points) {
+  for (MeasuredCollective &point : points) {
+    auto [kind, name] = kKinds[static_cast<unsigned>(point.kind)];
+    std::vector<rt::Axis> mesh = {{"groups", options.ranks / point.ranks},
+                                  {"members", point.ranks}};
+    Expected<double> seconds = timeCommand(
+        effort, mesh, addCollectives(kind, 1, point.ranks, point.bytes));
     if (!seconds.ok())
       return seconds.status();
-    cluster.collectives.push_back(
-        {change, false, ranks, bytes, roundDigits(*seconds)});
+    point.seconds = std::min(point.seconds, roundDigits(*seconds));
     std::fprintf(stderr, "%s of %lld ranks, %lld B: %.2f us\n", name,
-                 static_cast<long long>(ranks), static_cast<long long>(bytes),
-                 *seconds * 1e6);
+                 static_cast<long long>(point.ranks),
+                 static_cast<long long>(point.bytes), *seconds * 1e6);
   }
+  return Status::success();
+}
+
+/// Measures again where other processes made small collectives as slow as large
+/// ones, which no cluster can be.
+Status Profiler::measureCollective(Change change, int64_t ranks) {
+  constexpr unsigned maxRounds = 5;
+  constexpr double unknown = std::numeric_limits<double>::infinity();
+  std::vector<MeasuredCollective> points;
+  int64_t unit = 4 * ranks * ranks;
+  for (int64_t wanted : collectiveBytes)
+    points.push_back({change, false, ranks,
+                      std::max<int64_t>(wanted / unit, 1) * unit, unknown});
+  for (unsigned round = 0; round == 0 || !cost::rises(points); ++round) {
+    if (round == maxRounds)
+      return Status::error(
+          "measured " + std::to_string(round) + " times, " +
+          kKinds[static_cast<unsigned>(change)].name + " of " +
+          std::to_string(ranks) +
+          " ranks takes no longer for more bytes, expected a machine with less "
+          "other work");
+    if (Status status = measureSizes(points); !status.ok())
+      return status;
+  }
+  cluster.collectives.insert(cluster.collectives.end(), points.begin(),
+                             points.end());
   return Status::success();
 }
 
@@ -263,11 +291,16 @@ static Status failToWrite(const std::string &path) {
 
 Status profile(const Options &options) {
   // Known before minutes of measuring; what is there stays until then.
+  bool isNew = !std::filesystem::exists(options.output);
   if (!options.output.empty() && !std::ofstream(options.output, std::ios::app))
     return failToWrite(options.output);
   Profiler profiler(options);
-  if (Status status = profiler.run(); !status.ok())
+  if (Status status = profiler.run(); !status.ok()) {
+    std::error_code ignored;
+    if (isNew && !options.output.empty())
+      std::filesystem::remove(options.output, ignored);
     return status;
+  }
   std::string text = getHeader(options) + print(profiler.get()), error;
   if (!cost::parseCluster(text, "cluster", error))
     return Status::error("internal error: what was measured does not read "

@@ -110,6 +110,10 @@ struct MeasuredCollective {
   bool operator==(const MeasuredCollective &) const = default;
 };
 
+/// Whether the line through the times of one kind, level and number of ranks
+/// rises with the bytes, as those of a cluster have to.
+bool rises(const std::vector<MeasuredCollective> &points);
+
 struct Cluster {
   std::string name;
   std::vector<DeviceKind> kinds;
