@@ -35,56 +35,10 @@ constexpr uint64_t kQuickWork = 100'000'000;
 constexpr unsigned kMaxQuickSweeps = 400;
 /// Weights that are tried for the bound.
 constexpr unsigned kMaxBounds = 5;
+
 //===----------------------------------------------------------------------===//
 // Weights
 //===----------------------------------------------------------------------===//
-
-/// Weights whose relaxed cost bounds every plan (docs/rationale/search.md,
-/// *Bound*): lambda is the weight of the arm of a slot's maximum in which
-/// computation is the longer side, in the first slots of stages and in the
-/// second ones; the others lie between.
-Weights Driver::getWeights(double first, double second) const {
-  Interference interference(problem);
-  double beta = interference.beta, gamma = interference.gamma;
-  auto getComputation = [&](double lambda) {
-    return std::min(1.0, lambda + (1 - lambda) * gamma);
-  };
-  auto getCollective = [&](double lambda) {
-    return std::min(1.0, 1 - lambda + lambda * beta);
-  };
-  // Of the largest sum over the queues each one is an equal share.
-  double share = 1.0 / std::max(1u, problem.getNumQueues());
-  double k = static_cast<double>(facts.numStrands);
-  double other = (first + second) / 2;
-  Weights weights;
-  weights.isBound = true;
-  weights.joined = share;
-  if (facts.numStrands == 1) {
-    // Every slot is serial; only what waits is hidden, beside no more
-    // computation than makes room for it.
-    weights.once = weights.split = weights.sums = getComputation(second);
-    weights.alone = 1;
-    weights.collectiveOnce = weights.collectiveSplit = share;
-    weights.waiting = share * getCollective(second);
-    return weights;
-  }
-  weights.once = weights.alone = getComputation(second);
-  weights.sums = getComputation(first);
-  weights.split = (getComputation(first) + getComputation(second) +
-                   (k - 2) * getComputation(other)) /
-                  k;
-  weights.hiding = (interference.gamma + getComputation(second) +
-                    (k - 2) * getComputation(other)) /
-                   k;
-  weights.serial = share;
-  weights.collectiveOnce = share * getCollective(first);
-  weights.collectiveSplit = share *
-                            (getCollective(first) + getCollective(second) +
-                             (k - 2) * getCollective(other)) /
-                            k;
-  weights.waiting = share * getCollective(second);
-  return weights;
-}
 
 static double getPrice(const Weights &weights, const PlanTotals &totals) {
   return weights.once * totals.once + weights.alone * totals.alone +
@@ -96,15 +50,15 @@ static double getPrice(const Weights &weights, const PlanTotals &totals) {
 
 /// The bound's weights under which the plans so far cost the most.
 Weights Driver::getBestWeights() const {
-  Weights best = getWeights(1, 1);
+  Weights best = getBoundWeights(problem, 1, 1);
   double bestBound = -kInfinity;
   constexpr int kSteps = 20;
   // The first weight is no larger than the second one: the distances of
   // `FactorGraph` rest on it.
   for (int second = 0; second <= kSteps; ++second)
     for (int first = 0; first <= second; ++first) {
-      Weights weights =
-          getWeights(double(first) / kSteps, double(second) / kSteps);
+      Weights weights = getBoundWeights(problem, double(first) / kSteps,
+                                        double(second) / kSteps);
       double least = kInfinity;
       for (const PlanTotals &totals : pool.totals)
         least = std::min(least, getPrice(weights, totals));
@@ -236,7 +190,7 @@ double Driver::getLeastComputation() const {
 /// The price of a byte that lifts the bound most: it is concave in the price.
 double Driver::findMemoryPrice() {
   double limit = static_cast<double>(problem.memoryLimit);
-  Weights weights = getWeights(1, 1);
+  Weights weights = getBoundWeights(problem, 1, 1);
   auto getValue = [&] {
     return ascend(getProbe(), weights, kPriceWork, kPriceSweeps);
   };
@@ -293,7 +247,7 @@ void Driver::raiseByPrices(Weights weights) {
 /// In large problems other weights are followed only where the folded bound
 /// says that they lead higher; the forms that suit them say which come next.
 void Driver::raiseBound() {
-  Weights weights = getWeights(1, 1);
+  Weights weights = getBoundWeights(problem, 1, 1);
   double price = memoryPrice > 0 && !isClosed() ? findMemoryPrice() : 0;
   double best = -kInfinity;
   for (unsigned i = 0; i < kMaxBounds && !isClosed() && !isStopped; ++i) {

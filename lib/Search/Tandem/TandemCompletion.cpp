@@ -6,128 +6,220 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemCompletion.h"
+#include "TandemFold.h"
 #include <algorithm>
 #include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
-/// Of what is impossible; products with nothing are nothing.
-constexpr double kForbidden = 1e30; // s
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Values of lambda that are tried, from 0 to 1.
 constexpr int kSteps = 4;
+/// Sweeps for each, and numbers that they may look at.
+constexpr unsigned kMaxSweeps = 60;
+constexpr uint64_t kSweepWork = 20'000'000;
 
-Completion::Completion(const Facts &facts, ChangeTable &table,
+//===----------------------------------------------------------------------===//
+// Relaxations
+//===----------------------------------------------------------------------===//
+
+PricedRelaxations::Entry::Entry(const FactorGraph &given,
+                                const Weights &weights)
+    : graph(given), relaxation(graph, getUnfolded(graph)) {
+  graph.setWeights(weights);
+  uint64_t sweeps = kSweepWork / (1 + relaxation.getWork());
+  for (uint64_t i = 0; i < std::clamp<uint64_t>(sweeps, 1, kMaxSweeps); ++i)
+    relaxation.sweep();
+}
+
+/// Claims (TandemSerial.h) have no price: an operator that pays for one may lie
+/// in front of the open stage, where labels no longer know it.
+PricedRelaxations::PricedRelaxations(const FactorGraph &graph) {
+  for (int second = 0; second <= kSteps; ++second)
+    for (int first = 0; first <= second; ++first) {
+      Weights weights = getBoundWeights(
+          graph.facts.problem, double(first) / kSteps, double(second) / kSteps);
+      weights.serial = -1;
+      weights.hiding = weights.split;
+      entries.push_back(std::make_unique<Entry>(graph, weights));
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+Completion::Completion(const Facts &facts, const PricedRelaxations &priced,
                        const std::vector<std::vector<unsigned>> &signatures)
-    : facts(facts), signatures(signatures), distances(facts.tensors.size()) {
-  addPrices();
-  for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor)
-    addDistances(tensor, table);
+    : facts(facts), priced(priced), signatures(signatures),
+      factorOf(facts.tensors.size(), -1), allowed(facts.tensors.size()) {
+  addAllowed();
   addRest();
 }
 
-/// Of the largest sum over the queues each one is an equal share.
-void Completion::addPrices() {
-  Interference interference(facts.problem);
-  double share = 1.0 / std::max(1u, facts.problem.getNumQueues());
-  for (int i = 0; i <= kSteps; ++i) {
-    double lambda = static_cast<double>(i) / kSteps;
-    Prices next;
-    next.computation = lambda + (1 - lambda) * interference.gamma;
-    next.collective = share * (1 - lambda + lambda * interference.beta);
-    next.overTime = std::min(next.computation, next.collective);
-    prices.push_back(next);
-  }
+const Factor &Completion::getFactor(unsigned tensor) const {
+  return priced.entries.front()->graph.factors[factorOf[tensor]];
 }
 
-//===----------------------------------------------------------------------===//
-// Changes
-//===----------------------------------------------------------------------===//
-
-unsigned Completion::Distances::find(const Layout &layout) const {
-  return std::lower_bound(layouts.begin(), layouts.end(), layout) -
-         layouts.begin();
-}
-
-void Completion::addDistances(unsigned tensor, ChangeTable &table) {
-  const TensorFacts &info = facts.tensors[tensor];
-  Distances &made = distances[tensor];
-  for (const Signature &signature :
-       facts.problem.getSignatures(info.producer)) {
-    const Layout &layout = signature.results[info.result];
-    made.layouts.insert(made.layouts.end(), {layout, facts.getSummed(layout)});
-  }
-  for (const TensorUse &use : info.uses)
-    for (const Signature &signature : facts.problem.getSignatures(use.op))
-      made.layouts.push_back(signature.operands[use.operand]);
-  std::sort(made.layouts.begin(), made.layouts.end());
-  made.layouts.erase(std::unique(made.layouts.begin(), made.layouts.end()),
-                     made.layouts.end());
-  for (const Layout &from : made.layouts)
-    for (const Layout &to : made.layouts) {
-      const ChangeCost &change = table.getCost(tensor, from, to);
-      made.isOverTime |= change.local > 0;
-      made.seconds.push_back(from == to ? 0
-                             : change.isPossible
-                                 ? change.getTotal(facts.numStrands)
-                                 : kForbidden);
+void Completion::addAllowed() {
+  const FactorGraph &graph = priced.entries.front()->graph;
+  for (unsigned i = 0; i < graph.factors.size(); ++i) {
+    const Factor &factor = graph.factors[i];
+    factorOf[factor.tensor] = i;
+    for (unsigned slot = 0; slot < factor.variables.size(); ++slot) {
+      const Variable &variable = graph.variables[factor.variables[slot]];
+      const LayoutMap &map = graph.getMap(factor, slot);
+      std::vector<unsigned> &layouts = allowed[factor.tensor].emplace_back();
+      for (unsigned index : signatures[variable.operators.front()])
+        layouts.push_back(map.ofSignature[index]);
+      std::sort(layouts.begin(), layouts.end());
+      layouts.erase(std::unique(layouts.begin(), layouts.end()), layouts.end());
     }
-  for (const TensorUse &use : info.uses) {
-    made.least.emplace_back(made.layouts.size(), kForbidden);
-    for (unsigned from = 0; from < made.layouts.size(); ++from)
-      for (unsigned index : signatures[use.op]) {
-        unsigned to = made.find(
-            facts.problem.getSignatures(use.op)[index].operands[use.operand]);
-        double &best = made.least.back()[from];
-        best = std::min(best, made.get(from, to));
-      }
   }
 }
 
-/// The dearest of the changes that users need.
-double Completion::getLeastChange(unsigned tensor, const Layout &from) const {
-  const Distances &made = distances[tensor];
-  double dearest = 0;
-  for (const std::vector<double> &toUse : made.least)
-    dearest = std::max(dearest, toUse[made.find(from)]);
-  return dearest;
+/// The layouts that the user in a slot may have: one, which has paid its
+/// messages, if it is decided.
+Completion::Choices Completion::getChoices(const Known &known, unsigned slot,
+                                           unsigned entry,
+                                           unsigned produced) const {
+  const PricedRelaxations::Entry &at = *priced.entries[entry];
+  const Factor &factor = getFactor(known.tensor);
+  const LayoutMap &map = at.graph.getMap(factor, slot);
+  size_t size = map.layouts.size();
+  const double *row =
+      at.graph.kinds[factor.kind].distances[slot - 1].data() + produced * size;
+  std::vector<double> changes(row, row + size);
+  auto addSource = [&](const Layout &from) {
+    std::vector<double> more = at.graph.getDistances(factor, slot, from);
+    for (size_t i = 0; i < size; ++i)
+      changes[i] = std::min(changes[i], more[i]);
+  };
+  if (known.live && known.live->isSummed)
+    addSource(facts.getSummed(known.live->produced));
+  if (known.live)
+    for (const LiveCopy &copy : known.live->copies)
+      addSource(copy.layout);
+  // Copies that wait are paid for where the tensor is made.
+  if (known.live)
+    for (const WaitGuess &guess : known.live->waits)
+      addSource(guess.layout);
+  for (const Decided &user : known.decided)
+    if (user.slot == slot)
+      return {{changes[user.layout], 0}};
+  const double *taken = at.relaxation.getTaken(factorOf[known.tensor], slot);
+  Choices choices;
+  for (unsigned layout : allowed[known.tensor][slot])
+    choices.push_back({changes[layout], -taken[layout]});
+  return choices;
+}
+
+/// The dearest of the changes that users need, and what they pay themselves.
+double Completion::getLeast(const Known &known, unsigned entry,
+                            unsigned produced) const {
+  unsigned first = 1 + (known.live ? known.live->numUsed : 0);
+  unsigned numSlots = getFactor(known.tensor).variables.size();
+  std::vector<Choices> users;
+  std::vector<double> levels;
+  for (unsigned slot = first; slot < numSlots; ++slot) {
+    users.push_back(getChoices(known, slot, entry, produced));
+    for (const Choice &choice : users.back())
+      levels.push_back(choice.change);
+  }
+  double least = kInfinity;
+  for (double level : levels) {
+    double sum = level;
+    for (const Choices &choices : users) {
+      double best = kInfinity;
+      for (const Choice &choice : choices)
+        if (choice.change <= level)
+          best = std::min(best, choice.own);
+      sum += best;
+    }
+    least = std::min(least, sum);
+  }
+  return least;
+}
+
+Completion::Seconds Completion::compute(const Known &known) const {
+  Seconds seconds;
+  for (unsigned entry = 0; entry < priced.entries.size(); ++entry) {
+    const PricedRelaxations::Entry &at = *priced.entries[entry];
+    const LayoutMap &map = at.graph.getMap(getFactor(known.tensor), 0);
+    if (known.live) {
+      unsigned produced = std::find(map.layouts.begin(), map.layouts.end(),
+                                    known.live->produced) -
+                          map.layouts.begin();
+      seconds.push_back(getLeast(known, entry, produced));
+      continue;
+    }
+    const double *taken = at.relaxation.getTaken(factorOf[known.tensor], 0);
+    double least = kInfinity;
+    for (unsigned produced : allowed[known.tensor][0])
+      least =
+          std::min(least, getLeast(known, entry, produced) - taken[produced]);
+    seconds.push_back(least);
+  }
+  return seconds;
+}
+
+static void append(std::string &key, uint32_t value) {
+  key.append(reinterpret_cast<const char *>(&value), sizeof(value));
+}
+
+const Completion::Seconds &Completion::getTensor(const Known &at) {
+  std::string key;
+  append(key, at.tensor);
+  if (const LiveTensor *live = at.live) {
+    append(key, live->numUsed << 1 | (live->isSummed ? 1 : 0));
+    append(key, live->produced.getKey());
+    for (const LiveCopy &copy : live->copies)
+      append(key, copy.layout.getKey());
+    for (const WaitGuess &guess : live->waits)
+      append(key, guess.layout.getKey());
+  }
+  append(key, ~0u);
+  for (const Decided &user : at.decided) {
+    append(key, user.slot);
+    append(key, user.layout);
+  }
+  auto [place, isNew] = known.try_emplace(std::move(key));
+  if (isNew)
+    place->second = compute(at);
+  return place->second;
 }
 
 //===----------------------------------------------------------------------===//
 // Operators
 //===----------------------------------------------------------------------===//
 
-/// What an operator computes, for all strands, and what its results need.
-Completion::Seconds Completion::getOwn(unsigned op, unsigned index) const {
-  const Signature &signature = facts.problem.getSignatures(op)[index];
-  Seconds seconds;
-  if (!facts.isArgument(op))
-    seconds.computation =
-        signature.seconds * static_cast<double>(facts.isPerStrand(signature)
-                                                    ? facts.numStrands
-                                                    : 1);
-  const std::vector<unsigned> &results = facts.problem.operators[op].results;
-  for (unsigned i = 0; i < results.size(); ++i)
-    getChanges(seconds, results[i]) +=
-        getLeastChange(results[i], signature.results[i]);
-  return seconds;
+static void add(std::vector<double> &sums, const std::vector<double> &more,
+                double factor = 1) {
+  for (size_t i = 0; i < sums.size(); ++i)
+    sums[i] += factor * more[i];
 }
 
+/// Of tied operators the first one stands for all.
 void Completion::addRest() {
   unsigned numOperators = facts.problem.operators.size();
-  own.resize(numOperators);
-  least.resize(numOperators);
-  rest.assign(numOperators + 1, std::vector<double>(prices.size()));
+  rest.assign(numOperators + 1, Seconds(priced.entries.size()));
   for (unsigned op = numOperators; op-- > 0;) {
-    for (unsigned index : signatures[op])
-      own[op].push_back(getOwn(op, index));
-    for (unsigned i = 0; i < prices.size(); ++i) {
-      double best = kForbidden;
-      for (const Seconds &seconds : own[op])
-        best = std::min(best, seconds.get(prices[i]));
-      least[op].push_back(best);
-      rest[op][i] = rest[op + 1][i] + best;
+    rest[op] = rest[op + 1];
+    for (unsigned entry = 0; entry < priced.entries.size(); ++entry) {
+      const PricedRelaxations::Entry &at = *priced.entries[entry];
+      if (facts.groupOf[op] != op)
+        continue;
+      double least = kInfinity;
+      for (unsigned index : signatures[op])
+        least = std::min(
+            least, at.relaxation.getBelief(at.graph.variableOf[op], index));
+      // Sums are rounded.
+      rest[op][entry] += least - 1e-13 * at.graph.forbidden;
     }
+    for (unsigned tensor : facts.problem.operators[op].results)
+      if (factorOf[tensor] >= 0)
+        add(rest[op], getTensor({tensor}));
   }
 }
 
@@ -135,131 +227,75 @@ void Completion::addRest() {
 // Labels
 //===----------------------------------------------------------------------===//
 
-/// Sums over time and copies that wait are paid for where the tensor is made.
-/// The next user is asked together with its other operands, unless a later one
-/// needs a dearer change.
-void Completion::addNeed(const LiveTensor &live) {
-  const Distances &made = distances[live.tensor];
-  Need need;
-  need.tensor = live.tensor;
-  need.use = live.numUsed;
-  need.op = facts.tensors[live.tensor].uses[need.use].op;
-  need.firstSource = sources.size();
-  sources.push_back(made.find(live.produced));
-  if (live.isSummed)
-    sources.push_back(made.find(facts.getSummed(live.produced)));
-  for (const LiveCopy &copy : live.copies)
-    sources.push_back(made.find(copy.layout));
-  for (const WaitGuess &guess : live.waits)
-    sources.push_back(made.find(guess.layout));
-  need.endSource = sources.size();
-  double dearest = 0, next = 0;
-  for (size_t use = need.use; use < made.least.size(); ++use) {
-    double best = kForbidden;
-    for (size_t i = need.firstSource; i < need.endSource; ++i)
-      best = std::min(best, made.least[use][sources[i]]);
-    dearest = std::max(dearest, best);
-    if (use == need.use)
-      next = best;
-  }
-  if (dearest > next)
-    getChanges(later, live.tensor) += dearest;
-  else
-    needs.push_back(need);
-}
-
-/// Outputs in the form of an argument, of tensors that are not made yet.
-void Completion::addOutputs(const Label &label, unsigned op) {
-  for (auto [group, signature] : label.groups)
-    for (unsigned output = op + 1; output <= facts.lastOfGroup[group];
-         ++output) {
-      if (facts.groupOf[output] != group)
+/// Operands behind operator `op` of groups of which one is decided.
+void Completion::addDecided(const Label &label, unsigned op) {
+  decided.clear();
+  const FactorGraph &graph = priced.entries.front()->graph;
+  for (auto [group, signature] : label.groups) {
+    const Variable &variable = graph.variables[graph.variableOf[group]];
+    for (auto [index, slot] : variable.slots) {
+      const Factor &factor = graph.factors[index];
+      if (slot == 0 || facts.tensors[factor.tensor].uses[slot - 1].op <= op)
         continue;
-      const std::vector<unsigned> &operands =
-          facts.problem.operators[output].operands;
-      for (unsigned i = 0; i < operands.size(); ++i) {
-        unsigned producer = facts.tensors[operands[i]].producer;
-        if (producer <= op)
-          continue;
-        Need need{producer, operands[i], 0, 0, 0};
-        need.isResult = true;
-        need.wanted = distances[operands[i]].find(
-            facts.problem.getSignatures(output)[signature].operands[i]);
-        needs.push_back(need);
-      }
+      decided.push_back({factor.tensor, slot,
+                         graph.getMap(factor, slot).ofSignature[signature]});
     }
-}
-
-/// What a signature of its operator, `index`, needs.
-void Completion::addChange(Seconds &seconds, const Need &need,
-                           unsigned index) const {
-  const Distances &made = distances[need.tensor];
-  const Signature &signature = facts.problem.getSignatures(need.op)[index];
-  const TensorFacts &info = facts.tensors[need.tensor];
-  double &sum = getChanges(seconds, need.tensor);
-  if (need.isResult) {
-    const Layout &from = signature.results[info.result];
-    sum += std::max(0.0, made.get(made.find(from), need.wanted) -
-                             getLeastChange(need.tensor, from));
-    return;
   }
-  unsigned to = made.find(signature.operands[info.uses[need.use].operand]);
-  double best = kForbidden;
-  for (size_t i = need.firstSource; i < need.endSource; ++i)
-    best = std::min(best, made.get(sources[i], to));
-  sum += best;
+  std::sort(
+      decided.begin(), decided.end(), [](const Decided &a, const Decided &b) {
+        return a.tensor != b.tensor ? a.tensor < b.tensor : a.slot < b.slot;
+      });
 }
 
-/// All that one operator needs.
-void Completion::addNeeds(const Need *begin, const Need *end,
-                          const Label &label) {
-  unsigned op = begin->op;
-  std::vector<double> best(prices.size(), kForbidden);
-  for (size_t place = 0; place < signatures[op].size(); ++place) {
-    unsigned index = signatures[op][place];
-    bool isLeft = std::none_of(
-        label.groups.begin(), label.groups.end(), [&](const auto &entry) {
-          return entry.first == facts.groupOf[op] && entry.second != index;
-        });
-    if (!isLeft)
-      continue;
-    Seconds seconds = own[op][place];
-    for (const Need *need = begin; need != end; ++need)
-      addChange(seconds, *need, index);
-    for (size_t i = 0; i < prices.size(); ++i)
-      best[i] = std::min(best[i], seconds.get(prices[i]));
-  }
-  for (size_t i = 0; i < prices.size(); ++i)
-    sums[i] += best[i] - least[op][i];
-}
-
-double Completion::getLeast(const Label &label, unsigned op) {
+/// What is in no closed slot yet.
+double Completion::getOpen(const Label &label, const Weights &weights) const {
   const StageWork &work = label.work;
   double strands = static_cast<double>(facts.numStrands);
   auto sum = [](const auto &seconds) {
     return std::accumulate(seconds.begin(), seconds.end(), 0.0);
   };
-  later = Seconds();
-  later.computation = label.line.previous + work.computationOnce + work.sums +
-                      strands * work.computationPerStrand;
-  later.collective = sum(work.collectiveOnce) +
-                     strands * sum(work.collectivePerStrand) +
-                     label.line.waiting + label.line.arriving + label.leaving;
-  needs.clear();
-  sources.clear();
-  for (const LiveTensor &live : label.tensors)
-    addNeed(live);
-  addOutputs(label, op);
-  std::sort(needs.begin(), needs.end(),
-            [](const Need &a, const Need &b) { return a.op < b.op; });
-  sums = rest[op + 1];
-  for (size_t begin = 0, end; begin < needs.size(); begin = end) {
-    for (end = begin; end < needs.size() && needs[end].op == needs[begin].op;)
-      ++end;
-    addNeeds(&needs[begin], &needs[begin] + (end - begin), label);
+  double open = weights.sums * (label.line.previous + work.sums) +
+                weights.once * work.computationOnce +
+                weights.split * strands * work.computationPerStrand +
+                weights.waiting *
+                    (label.line.waiting + label.line.arriving + label.leaving);
+  double once = work.joins ? weights.joined : weights.collectiveOnce;
+  double split = work.joins ? weights.joined : weights.collectiveSplit;
+  return open + once * sum(work.collectiveOnce) +
+         split * strands * sum(work.collectivePerStrand);
+}
+
+double Completion::getLeast(const Label &label, unsigned op) {
+  Seconds sums = rest[op + 1];
+  addDecided(label, op);
+  Known at;
+  auto place = decided.begin();
+  auto takeDecided = [&](unsigned tensor) {
+    at = {tensor};
+    for (; place != decided.end() && place->tensor == tensor; ++place)
+      at.decided.push_back(*place);
+  };
+  for (const LiveTensor &live : label.tensors) {
+    place = std::lower_bound(
+        decided.begin(), decided.end(), live.tensor,
+        [](const Decided &a, unsigned tensor) { return a.tensor < tensor; });
+    takeDecided(live.tensor);
+    at.live = &live;
+    add(sums, getTensor(at));
+  }
+  // Outputs of what is not made yet.
+  for (place = decided.begin(); place != decided.end();) {
+    unsigned tensor = place->tensor;
+    takeDecided(tensor);
+    if (facts.tensors[tensor].producer <= op)
+      continue;
+    add(sums, getTensor(at));
+    add(sums, getTensor({tensor}), -1);
   }
   double most = 0;
-  for (size_t i = 0; i < prices.size(); ++i)
-    most = std::max(most, sums[i] + later.get(prices[i]));
+  for (unsigned entry = 0; entry < priced.entries.size(); ++entry)
+    most = std::max(most,
+                    sums[entry] +
+                        getOpen(label, priced.entries[entry]->graph.weights));
   return label.line.seconds + most;
 }

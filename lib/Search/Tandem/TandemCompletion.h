@@ -6,10 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // What plans cost at least that begin as a label does. Closed slots cost what
-// they cost; all others at least w_p(lambda) p + w_c(lambda) c, for every
-// lambda (docs/rationale/search.md, *Bound*). What is left to do is bounded
-// operator by operator: by a signature's computation, the changes that bring
-// tensors that are there to it, and the least ones that its results need.
+// they cost, all else at least what the relaxation says (TandemRelaxation.h):
+// of operators that are left the least with the messages that they take over,
+// of tensors that are left, or there and used again, the least without them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,85 +16,80 @@
 #define TANDEM_LIB_SEARCH_TANDEMCOMPLETION_H
 
 #include "TandemLabel.h"
+#include "TandemRelaxation.h"
+#include <unordered_map>
 
 namespace tandem::search {
+
+/// The relaxation under several weights, each with messages that have met: made
+/// once for all searches of a problem.
+class PricedRelaxations {
+public:
+  explicit PricedRelaxations(const FactorGraph &graph);
+
+  struct Entry {
+    explicit Entry(const FactorGraph &graph, const Weights &weights);
+
+    FactorGraph graph;
+    Relaxation relaxation;
+  };
+  /// At least one.
+  std::vector<std::unique_ptr<Entry>> entries;
+};
 
 class Completion {
 public:
   /// `signatures`: per operator those that it may have.
-  Completion(const Facts &facts, cost::ChangeTable &table,
+  Completion(const Facts &facts, const PricedRelaxations &priced,
              const std::vector<std::vector<unsigned>> &signatures);
 
   /// For a label that ends behind operator `op`, in s.
   double getLeast(const Label &label, unsigned op);
 
 private:
-  /// What a second is worth.
-  struct Prices {
-    double computation, collective;
-    /// Of changes of tensors some of which work and communicate.
-    double overTime;
+  /// Seconds per entry of the relaxations.
+  using Seconds = std::vector<double>;
+  /// A user's layout that is decided.
+  struct Decided {
+    unsigned tensor, slot, layout;
   };
-  /// What something takes, by prices.
-  struct Seconds {
-    double computation = 0, collective = 0, overTime = 0;
+  /// What is known of a tensor: layouts that are there, if it is made; the
+  /// first use that is left; and layouts of its users.
+  struct Known {
+    unsigned tensor;
+    const LiveTensor *live = nullptr;
+    std::vector<Decided> decided = {};
+  };
+  /// What a user's layout costs: its change, and itself.
+  struct Choice {
+    double change, own;
+  };
+  using Choices = std::vector<Choice>;
 
-    double get(const Prices &prices) const {
-      return prices.computation * computation + prices.collective * collective +
-             prices.overTime * overTime;
-    }
-  };
-  /// The layouts in which a tensor is made or wanted, and changes between them.
-  struct Distances {
-    std::vector<cost::Layout> layouts; // sorted
-    std::vector<double> seconds;       // per source and target
-    /// Per use and source the least to a layout that it may want.
-    std::vector<std::vector<double>> least;
-    bool isOverTime = false;
-
-    unsigned find(const cost::Layout &layout) const;
-    double get(unsigned from, unsigned to) const {
-      return seconds[from * layouts.size() + to];
-    }
-  };
-  /// A tensor that is there, or an output that is decided, and the operator
-  /// that it has to be changed for.
-  struct Need {
-    unsigned op, tensor, use;
-    /// Of what is there: layouts.
-    size_t firstSource, endSource;
-    /// Of what is not made yet: the layout that is wanted.
-    unsigned wanted = 0;
-    bool isResult = false;
-  };
-
-  void addPrices();
-  void addDistances(unsigned tensor, cost::ChangeTable &table);
+  const Factor &getFactor(unsigned tensor) const;
+  void addAllowed();
   void addRest();
-  double getLeastChange(unsigned tensor, const cost::Layout &from) const;
-  double &getChanges(Seconds &seconds, unsigned tensor) const {
-    return distances[tensor].isOverTime ? seconds.overTime : seconds.collective;
-  }
-  Seconds getOwn(unsigned op, unsigned signature) const;
-  void addNeed(const LiveTensor &live);
-  void addOutputs(const Label &label, unsigned op);
-  void addChange(Seconds &seconds, const Need &need, unsigned signature) const;
-  void addNeeds(const Need *begin, const Need *end, const Label &label);
+  Choices getChoices(const Known &known, unsigned slot, unsigned entry,
+                     unsigned produced) const;
+  double getLeast(const Known &known, unsigned entry, unsigned produced) const;
+  Seconds compute(const Known &known) const;
+  const Seconds &getTensor(const Known &known);
+  void addDecided(const Label &label, unsigned op);
+  double getOpen(const Label &label, const Weights &weights) const;
 
   const Facts &facts;
+  const PricedRelaxations &priced;
   const std::vector<std::vector<unsigned>> &signatures;
-  std::vector<Prices> prices;
-  std::vector<Distances> distances; // per tensor
-  /// Per operator and signature that is left.
-  std::vector<std::vector<Seconds>> own;
-  /// Per operator and prices the least of these, and the sum of those from an
-  /// operator on.
-  std::vector<std::vector<double>> least, rest;
+  /// Per tensor its factor; negative if it has no users.
+  std::vector<int> factorOf;
+  /// Per tensor and slot the layouts that are left.
+  std::vector<std::vector<std::vector<unsigned>>> allowed;
+  /// What operators cost from one on, and tensors that they make.
+  std::vector<Seconds> rest;
+  /// What tensors cost of which so much is known.
+  std::unordered_map<std::string, Seconds> known;
   //--- Of the label at hand.
-  std::vector<Need> needs;
-  std::vector<unsigned> sources;
-  std::vector<double> sums; // per prices
-  Seconds later;
+  std::vector<Decided> decided;
 };
 
 } // namespace tandem::search

@@ -193,6 +193,12 @@ std::string Driver::describeNeed() const {
 // All together
 //===----------------------------------------------------------------------===//
 
+const PricedRelaxations &Driver::getPriced() {
+  if (!priced)
+    priced = std::make_unique<PricedRelaxations>(graph);
+  return *priced;
+}
+
 /// Offers the best plan that labels find, and takes over what they prove.
 void Driver::searchByLabels(LabelLimits limits) {
   if (problem.operators.size() > kMaxExact || isClosed() || isProven ||
@@ -201,7 +207,7 @@ void Driver::searchByLabels(LabelLimits limits) {
   // Plans that gain less than the gap are of no interest.
   limits.upperBound = pool.seconds / (1 + options.gap) * (1 + 1e-12);
   limits.proceeds = [&](double done) { return proceeds(0.9 + 0.1 * done); };
-  LabelResult labels = searchLabels(facts, table, limits);
+  LabelResult labels = searchLabels(facts, table, getPriced(), limits);
   numLabels += labels.numLabels;
   if (labels.plan)
     pool.offer(*labels.plan);

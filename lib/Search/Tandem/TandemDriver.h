@@ -63,7 +63,6 @@ private:
   bool isTimeUp() const;
   bool proceeds(double done);
   bool isClosed() const;
-  Weights getWeights(double first, double second) const;
   std::vector<Weights> getGuides() const;
   static unsigned getNumSweeps(uint64_t budget, const Relaxation &relaxation,
                                unsigned least, unsigned most);
@@ -121,6 +120,7 @@ private:
   std::vector<unsigned>
   getSignatures(const std::vector<unsigned> &values) const;
   void searchByGuides();
+  const PricedRelaxations &getPriced();
   void searchByLabels(LabelLimits limits);
   void searchExactly();
   bool proveInfeasible(SearchResult &result) const;
@@ -147,6 +147,8 @@ private:
   double memoryPrice = 0;
   /// The lowest price first.
   std::vector<PriceTrial> trials;
+  /// Of searches by labels; made for the first one.
+  std::unique_ptr<PricedRelaxations> priced;
   uint64_t numLabels = 0;
   bool isProven = false;
   std::atomic<bool> isStopped = false;

@@ -41,8 +41,17 @@ FactorGraph::FactorGraph(const Facts &facts, ChangeTable &table)
   }
   for (unsigned i = 0; i < kinds.size(); ++i)
     setParts(kinds[i], kindTensors[i], kindShapes[i]);
-  // Dearer than any operator by itself; much more would drown the messages.
+  // Dearer than any operator, or change, by itself; much more would drown the
+  // messages.
   forbidden = 10 * dearest * static_cast<double>(facts.numStrands) + 1e-6;
+  auto addChanges = [this](const std::vector<FactorKind::Parts> &changes) {
+    for (const FactorKind::Parts &parts : changes)
+      forbidden = std::max(forbidden, parts.once + parts.split + parts.local);
+  };
+  for (const FactorKind &kind : kinds) {
+    addChanges(kind.direct);
+    addChanges(kind.summed);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -259,27 +268,29 @@ void FactorGraph::setWanted(FactorKind &kind) {
   }
 }
 
+FactorKind::Parts FactorGraph::getParts(unsigned tensor, const Layout &from,
+                                        const Layout &to) const {
+  const ChangeCost &change = table.getCost(tensor, from, to);
+  FactorKind::Parts parts;
+  if (!change.isPossible)
+    return parts;
+  parts.once = 0;
+  parts.local = change.local;
+  parts.joins = change.joins;
+  for (unsigned q = 0; q < kMaxAxes; ++q) {
+    parts.once += change.collectiveOnce[q];
+    parts.split +=
+        static_cast<double>(facts.numStrands) * change.collectivePerStrand[q];
+  }
+  return parts;
+}
+
 /// Takes the changes apart; once, whatever the prices.
 void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
   setWanted(kind);
   for (const Layout &layout : kind.wanted)
     kind.wantedBytes.push_back(
         static_cast<double>(facts.problem.getBytes(tensor, layout)));
-  auto getParts = [&](const Layout &from, const Layout &to) {
-    const ChangeCost &change = table.getCost(tensor, from, to);
-    FactorKind::Parts parts;
-    if (!change.isPossible)
-      return parts;
-    parts.once = 0;
-    parts.local = change.local;
-    parts.joins = change.joins;
-    for (unsigned q = 0; q < kMaxAxes; ++q) {
-      parts.once += change.collectiveOnce[q];
-      parts.split +=
-          static_cast<double>(facts.numStrands) * change.collectivePerStrand[q];
-    }
-    return parts;
-  };
   auto [known, isNew] =
       betweenOf.try_emplace({shape, kind.wanted}, betweens.size());
   kind.between = known->second;
@@ -287,7 +298,7 @@ void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
     std::vector<FactorKind::Parts> &between = betweens.emplace_back();
     for (const Layout &from : kind.wanted)
       for (const Layout &to : kind.wanted)
-        between.push_back(getParts(from, to));
+        between.push_back(getParts(tensor, from, to));
   }
   for (const Layout &from : maps[kind.maps[0]].layouts) {
     // A gradient is summed where it is made.
@@ -297,8 +308,8 @@ void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
     kind.sums.push_back(isSummed ? table.getCost(tensor, from, summed).local
                                  : -1);
     for (const Layout &to : kind.wanted) {
-      kind.direct.push_back(getParts(from, to));
-      kind.summed.push_back(isSummed ? getParts(summed, to)
+      kind.direct.push_back(getParts(tensor, from, to));
+      kind.summed.push_back(isSummed ? getParts(tensor, summed, to)
                                      : FactorKind::Parts());
     }
   }
@@ -312,10 +323,11 @@ double FactorGraph::getDistance(const FactorKind::Parts &parts,
                  weights.collectiveSplit * parts.split;
   if (kind == Price::Serial && weights.serial >= 0)
     price = weights.serial * (parts.once + parts.split);
-  // What joins the strands makes its stage serial.
+  // What joins the strands makes its stage serial; beside its local work others
+  // may wait.
   if (parts.joins)
-    price = weights.joined * (parts.once + parts.split) + parts.local +
-            weights.join;
+    price = weights.joined * (parts.once + parts.split) +
+            weights.once * parts.local + weights.join;
   // What waits does so with its local part.
   if (kind == Price::Waiting)
     price = weights.waiting * (parts.once + parts.split + parts.local);
@@ -371,30 +383,63 @@ FactorGraph::getRow(const FactorKind &kind, size_t produced, Price price,
   return best;
 }
 
+/// How the changes to a user's layout are priced.
+FactorGraph::Price FactorGraph::getPrice(const FactorKind &kind, bool mayWait,
+                                         unsigned slot, size_t layout) const {
+  if (mayWait && kind.passes[slot] == Pass::Update)
+    return Price::Waiting;
+  bool isSerial = kind.isInUpdates || maps[kind.maps[slot]].isAtOnce[layout];
+  return isSerial ? Price::Serial : Price::Usual;
+}
+
 /// Appends the distances from a produced layout for the users of this price.
 void FactorGraph::addRow(FactorKind &kind, size_t produced, bool mayWait,
                          Price price, const std::vector<double> &row) const {
   size_t numProduced = kind.sums.size();
   for (unsigned user = 0; user < kind.wantedOf.size(); ++user) {
-    const LayoutMap &map = maps[kind.maps[user + 1]];
-    bool waits = mayWait && kind.passes[user + 1] == Pass::Update;
     std::vector<double> &distances = kind.distances[user];
     size_t size = kind.wantedOf[user].size();
     distances.resize(numProduced * size);
-    for (size_t i = 0; i < size; ++i) {
-      bool isSerial = kind.isInUpdates || map.isAtOnce[i];
-      Price own = waits      ? Price::Waiting
-                  : isSerial ? Price::Serial
-                             : Price::Usual;
-      if (own == price)
+    for (size_t i = 0; i < size; ++i)
+      if (getPrice(kind, mayWait, user + 1, i) == price)
         distances[produced * size + i] = row[kind.wantedOf[user][i]];
-    }
   }
 }
 
-void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
-  size_t count = kind.wanted.size(), numProduced = kind.sums.size();
+/// What changes between wanted layouts cost, by target first, as they are read.
+std::vector<double> FactorGraph::getSteps(const FactorKind &kind,
+                                          Price price) const {
+  size_t count = kind.wanted.size();
   const std::vector<FactorKind::Parts> &between = betweens[kind.between];
+  std::vector<double> steps(weights.isBound ? count * count : 0);
+  for (size_t from = 0; weights.isBound && from < count; ++from)
+    for (size_t to = 0; to < count; ++to)
+      steps[to * count + from] = getDistance(between[from * count + to], price);
+  return steps;
+}
+
+std::vector<double> FactorGraph::getDistances(const Factor &factor,
+                                              unsigned slot,
+                                              const Layout &from) const {
+  const FactorKind &kind = kinds[factor.kind];
+  size_t count = kind.wanted.size();
+  std::vector<double> distances;
+  for (size_t i = 0; i < kind.wantedOf[slot - 1].size(); ++i) {
+    Price price = getPrice(kind, kindWaits[factor.kind], slot, i);
+    std::vector<double> best;
+    for (const Layout &to : kind.wanted)
+      best.push_back(
+          from == to ? 0
+                     : getDistance(getParts(factor.tensor, from, to), price));
+    if (weights.isBound)
+      addStations(kind, getSteps(kind, price), std::vector<bool>(count), best);
+    distances.push_back(best[kind.wantedOf[slot - 1][i]]);
+  }
+  return distances;
+}
+
+void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
+  size_t numProduced = kind.sums.size();
   kind.distances.assign(kind.wantedOf.size(), {});
   kind.rows.clear();
   for (Price price : {Price::Usual, Price::Waiting, Price::Serial}) {
@@ -402,12 +447,7 @@ void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
         (price == Price::Serial && !kind.isClaimed && !kind.isInUpdates) ||
         (price == Price::Usual && kind.isInUpdates))
       continue;
-    // By target first, as they are read.
-    std::vector<double> steps(weights.isBound ? count * count : 0);
-    for (size_t from = 0; weights.isBound && from < count; ++from)
-      for (size_t to = 0; to < count; ++to)
-        steps[to * count + from] =
-            getDistance(between[from * count + to], price);
+    std::vector<double> steps = getSteps(kind, price);
     for (size_t produced = 0; produced < numProduced; ++produced) {
       std::vector<double> row = getRow(kind, produced, price, steps);
       addRow(kind, produced, mayWait, price, row);

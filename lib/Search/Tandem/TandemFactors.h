@@ -55,6 +55,13 @@ struct Weights {
   bool operator==(const Weights &) const = default;
 };
 
+/// Weights whose relaxed cost bounds every plan (docs/rationale/search.md,
+/// *Bound*): lambda is the weight of the arm of a slot's maximum in which
+/// computation is the longer side, in the first slots of stages and in the
+/// second ones, where it is no smaller; the others lie between.
+Weights getBoundWeights(const cost::SearchProblem &problem, double first,
+                        double second);
+
 /// The distinct layouts of one operand or result over an operator's signatures;
 /// for a claimed one (TandemSerial.h) twice where some signatures compute the
 /// whole batch at once and others do not.
@@ -174,6 +181,11 @@ public:
   /// copies are kept. `layouts` holds a slot's layout index.
   double getChangeCost(const Factor &factor, const uint16_t *layouts) const;
 
+  /// Weighted seconds from a copy, or a sum over time, that is there to each
+  /// layout of a user's slot.
+  std::vector<double> getDistances(const Factor &factor, unsigned slot,
+                                   const cost::Layout &from) const;
+
   /// Bytes of the tensors that are held, in the smallest layouts that each can
   /// have.
   int64_t getLeastBytes() const;
@@ -200,6 +212,11 @@ private:
   }
   void setWanted(FactorKind &kind);
   void setParts(FactorKind &kind, unsigned tensor, unsigned shape);
+  FactorKind::Parts getParts(unsigned tensor, const cost::Layout &from,
+                             const cost::Layout &to) const;
+  Price getPrice(const FactorKind &kind, bool mayWait, unsigned slot,
+                 size_t layout) const;
+  std::vector<double> getSteps(const FactorKind &kind, Price price) const;
   double getDistance(const FactorKind::Parts &parts, Price price) const;
   void addStations(const FactorKind &kind, const std::vector<double> &steps,
                    const std::vector<bool> &isFinal,

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemLabels.h"
-#include "TandemCompletion.h"
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
@@ -30,10 +29,11 @@ listSignatures(const Facts &facts, const LabelLimits &limits) {
 namespace {
 class LabelSearch {
 public:
-  LabelSearch(const Facts &facts, ChangeTable &table, const LabelLimits &limits)
+  LabelSearch(const Facts &facts, ChangeTable &table,
+              const PricedRelaxations &priced, const LabelLimits &limits)
       : facts(facts), limits(limits), line(facts.problem),
         signatures(listSignatures(facts, limits)),
-        completion(facts, table, signatures),
+        completion(facts, priced, signatures),
         expander(facts, table, line, signatures), order(facts, signatures) {}
 
   LabelResult run();
@@ -166,6 +166,7 @@ LabelResult LabelSearch::run() {
 }
 
 LabelResult tandem::search::searchLabels(const Facts &facts, ChangeTable &table,
+                                         const PricedRelaxations &priced,
                                          const LabelLimits &limits) {
-  return LabelSearch(facts, table, limits).run();
+  return LabelSearch(facts, table, priced, limits).run();
 }

@@ -14,7 +14,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEMLABELS_H
 #define TANDEM_LIB_SEARCH_TANDEMLABELS_H
 
-#include "TandemFacts.h"
+#include "TandemCompletion.h"
 #include "tandem/Cost/Changes.h"
 #include "tandem/Cost/Plan.h"
 #include <functional>
@@ -52,6 +52,7 @@ struct LabelResult {
 };
 
 LabelResult searchLabels(const Facts &facts, cost::ChangeTable &table,
+                         const PricedRelaxations &priced,
                          const LabelLimits &limits);
 
 } // namespace tandem::search

@@ -81,7 +81,7 @@ void Driver::tryPrice(Weights weights, double price) {
 /// Tries prices under the bound's weights: what they lead to are plans, and
 /// bounds that say which price `raiseBound` is to begin with.
 void Driver::searchPrices(double unit) {
-  Weights weights = getWeights(1, 1);
+  Weights weights = getBoundWeights(problem, 1, 1);
   double price = kFirstShare * unit;
   unsigned rounds =
       getNumSweeps(kRoundWork, folded, kLeastBoundRounds, kMostBoundRounds);

@@ -300,7 +300,7 @@ bool Driver::searchWindow(const OperatorWindows &windows, size_t index,
   limits.upperBound = pool.seconds * (1 - kTolerance);
   limits.maxWork = work;
   limits.proceeds = [this](double) { return proceeds(0.95); };
-  LabelResult labels = searchLabels(facts, table, limits);
+  LabelResult labels = searchLabels(facts, table, getPriced(), limits);
   numLabels += labels.numLabels;
   spend(work, labels.work);
   double before = pool.seconds;

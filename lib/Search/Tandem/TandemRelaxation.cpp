@@ -308,18 +308,20 @@ uint64_t Relaxation::getWork() const {
   return work;
 }
 
-double Relaxation::getLeast(unsigned index) const {
+double Relaxation::getBelief(unsigned index, unsigned value) const {
   const Variable &variable = graph.variables[index];
-  const std::vector<double> &unary = graph.unaries[variable.unary];
-  double least = kInfinity;
-  for (unsigned value = 0; value < variable.size; ++value) {
-    double sum = unary[value];
-    for (auto [factor, slot] : variable.slots)
-      sum += messages[getMessages(factor, slot) +
-                      graph.getMap(graph.factors[factor], slot)
-                          .ofSignature[value]];
-    least = std::min(least, sum);
+  double sum = graph.unaries[variable.unary][value];
+  for (auto [factor, slot] : variable.slots) {
+    const LayoutMap &map = graph.getMap(graph.factors[factor], slot);
+    sum += getTaken(factor, slot)[map.ofSignature[value]];
   }
+  return sum;
+}
+
+double Relaxation::getLeast(unsigned index) const {
+  double least = kInfinity;
+  for (unsigned value = 0; value < graph.variables[index].size; ++value)
+    least = std::min(least, getBelief(index, value));
   return least;
 }
 

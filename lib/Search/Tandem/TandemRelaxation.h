@@ -47,6 +47,12 @@ public:
   uint64_t getWork() const;
   /// The bound that the messages give.
   double getBound();
+  /// What a variable's value costs with the messages of its factors.
+  double getBelief(unsigned variable, unsigned value) const;
+  /// What a variable takes over from a factor for each layout of its slot.
+  const double *getTaken(unsigned factor, unsigned slot) const {
+    return messages.data() + getMessages(factor, slot);
+  }
   /// A value per variable: each is chosen after those before it, by what the
   /// messages say of those behind it.
   std::vector<unsigned> round();

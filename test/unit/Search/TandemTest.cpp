@@ -36,39 +36,6 @@ static TransformerOptions getSmall(int64_t layers) {
   return options;
 }
 
-/// The weights of docs/rationale/search.md, *Bound*, for up to two strands.
-static Weights makeWeights(const SearchProblem &problem, double first,
-                           double second) {
-  Interference interference(problem);
-  double beta = interference.beta, gamma = interference.gamma;
-  double queues = std::max(1u, problem.getNumQueues());
-  auto getComputation = [&](double lambda) {
-    return std::min(1.0, lambda + (1 - lambda) * gamma);
-  };
-  auto getCollective = [&](double lambda) {
-    return std::min(1.0, 1 - lambda + lambda * beta) / queues;
-  };
-  Weights weights;
-  weights.isBound = true;
-  weights.once = weights.alone = getComputation(second);
-  weights.sums = getComputation(first);
-  weights.split = (getComputation(first) + getComputation(second)) / 2;
-  weights.collectiveOnce = getCollective(first);
-  weights.collectiveSplit = (getCollective(first) + getCollective(second)) / 2;
-  weights.joined = 1 / queues;
-  weights.waiting = getCollective(second);
-  if (problem.getNumStrands() == 1) {
-    // Only what waits is hidden, behind the first gradient.
-    weights.alone = 1;
-    weights.split = weights.sums = weights.once;
-    weights.collectiveOnce = weights.collectiveSplit = 1 / queues;
-  }
-  // Claims are checked with the others.
-  weights.serial = 1 / queues;
-  weights.hiding = (gamma + getComputation(second)) / 2;
-  return weights;
-}
-
 TEST(TandemTest, boundsAreBelowTheOptimum) {
   double closest = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
@@ -84,7 +51,7 @@ TEST(TandemTest, boundsAreBelowTheOptimum) {
     for (auto [first, second] :
          {std::pair(0.0, 0.0), {0.0, 1.0}, {0.5, 0.5}, {0.3, 0.9}, {1.0, 1.0}})
       for (double memory : {0.0, 1e-11, 1e-10, 1e-9}) {
-        Weights weights = makeWeights(problem, first, second);
+        Weights weights = getBoundWeights(problem, first, second);
         weights.memory = memory;
         graph.setWeights(weights);
         Relaxation relaxation(graph, getUnfolded(graph));
@@ -119,7 +86,7 @@ TEST(TandemTest, pricesOfMemoryGiveBounds) {
     FactorGraph graph(facts, table);
     double lambda = problem.getNumStrands() == 1 ? 1 : 0.5;
     auto getBound = [&](double price) {
-      Weights weights = makeWeights(problem, lambda, lambda);
+      Weights weights = getBoundWeights(problem, lambda, lambda);
       weights.memory = price;
       graph.setWeights(weights);
       Relaxation relaxation(graph, getUnfolded(graph));
@@ -146,7 +113,7 @@ TEST(TandemTest, valuesMeetTheBoundOnALayeredStep) {
   Facts facts(problem);
   ChangeTable table(problem);
   FactorGraph graph(facts, table);
-  Weights weights = makeWeights(problem, 0.6, 0.8);
+  Weights weights = getBoundWeights(problem, 0.6, 0.8);
   weights.serial = -1;
   weights.hiding = weights.split;
   graph.setWeights(weights);
@@ -249,7 +216,7 @@ TEST(TandemTest, computationBesideWhichNothingWaitsCountsInFull) {
       relaxation.sweep();
     return relaxation.getBound();
   };
-  Weights weights = makeWeights(problem, 0.2, 0.2), all = weights;
+  Weights weights = getBoundWeights(problem, 0.2, 0.2), all = weights;
   all.alone = all.once;
   EXPECT_GT(getBound(weights), 1.05 * getBound(all));
   EXPECT_LE(getBound(weights), result.plan->cost);
@@ -425,9 +392,10 @@ TEST(TandemTest, droppedLabelsBoundWhatIsLost) {
       continue;
     Facts facts(trial.problem);
     ChangeTable table(trial.problem);
+    PricedRelaxations priced(FactorGraph(facts, table));
     for (uint64_t work : {200, 1000, 5000}) {
       LabelResult labels =
-          searchLabels(facts, table, {.maxWork = work, .drops = true});
+          searchLabels(facts, table, priced, {.maxWork = work, .drops = true});
       ASSERT_TRUE(labels.isComplete);
       double seconds = labels.plan ? labels.seconds
                                    : std::numeric_limits<double>::infinity();
