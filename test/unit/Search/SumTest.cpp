@@ -17,7 +17,6 @@
 #include <random>
 
 using namespace tandem;
-using namespace tandem::benchmarks;
 using namespace tandem::cost;
 using namespace tandem::cost::test;
 using namespace tandem::search;

@@ -17,7 +17,6 @@
 #include "gtest/gtest.h"
 
 using namespace tandem;
-using namespace tandem::benchmarks;
 using namespace tandem::cost;
 using namespace tandem::cost::test;
 using namespace tandem::search;

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <map>
 
-using namespace tandem::benchmarks;
+using namespace tandem::cost::test;
 using namespace tandem::cost;
 
 namespace {
@@ -490,6 +490,6 @@ SearchProblem Builder::run() {
 }
 
 SearchProblem
-tandem::benchmarks::makeTransformer(const TransformerOptions &options) {
+tandem::cost::test::makeTransformer(const TransformerOptions &options) {
   return Builder(options).run();
 }

@@ -12,12 +12,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_BENCHMARKS_SEARCH_TRANSFORMER_H
-#define TANDEM_BENCHMARKS_SEARCH_TRANSFORMER_H
+#ifndef TANDEM_TEST_UNIT_SEARCH_TRANSFORMER_H
+#define TANDEM_TEST_UNIT_SEARCH_TRANSFORMER_H
 
 #include "tandem/Cost/SearchProblem.h"
 
-namespace tandem::benchmarks {
+namespace tandem::cost::test {
 
 struct TransformerOptions {
   int64_t layers = 2, batch = 64, sequence = 2048, width = 4096, heads = 32,
@@ -37,6 +37,6 @@ struct TransformerOptions {
 
 cost::SearchProblem makeTransformer(const TransformerOptions &options);
 
-} // namespace tandem::benchmarks
+} // namespace tandem::cost::test
 
-#endif // TANDEM_BENCHMARKS_SEARCH_TRANSFORMER_H
+#endif // TANDEM_TEST_UNIT_SEARCH_TRANSFORMER_H
