@@ -33,13 +33,13 @@ def list_neighbours(ends):
 def measure(problem, folder):
     """The plan's cost, and what is proven of the divisions."""
     plan, other = folder / "plan", folder / "other"
-    cost, _, _ = search(problem, "tandem", plan, 0)
+    cost, *_ = search(problem, "tandem", plan, 0)
     ends = [int(end) for end in get_stages(plan).split(",")]
     divisions = [ends, *list_neighbours(ends)]
     proven, seconds = 0, []
     for division in divisions:
         stages = ",".join(map(str, division))
-        found, gap, cpu = search(problem, "ilp", other, 0, "--start", plan, "--stages", stages)
+        found, cpu, gap, _ = search(problem, "ilp", other, 0, "--start", plan, "--stages", stages)
         proven += found >= cost * (1 - TOLERANCE) and gap is not None and gap <= TOLERANCE
         seconds.append(cpu)
     return {
