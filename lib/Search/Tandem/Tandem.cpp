@@ -12,11 +12,6 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-/// Of larger problems ties are settled only where the optimum is proven.
-constexpr size_t kMaxSettled = 1000;
-/// How often cuts and ties take turns.
-constexpr unsigned kMaxRounds = 4;
-
 /// Whether every plan fits: all tensors, with a copy for each user, do at once.
 static bool isAmple(const SearchProblem &problem) {
   double bytes = 0, strands = static_cast<double>(problem.getNumStrands());
@@ -46,37 +41,6 @@ static SearchResult runDriver(const SearchProblem &problem,
   return Driver(problem, options).run();
 }
 
-/// Moves, adds and removes single cuts while that helps.
-static void polish(const SearchProblem &problem, Plan &plan,
-                   const std::function<bool()> &proceeds) {
-  Facts facts(problem);
-  ChangeTable table(problem);
-  PlanPool pool(facts, table);
-  pool.restore({plan, plan.cost});
-  pool.polish(proceeds);
-  Plan better = *pool.best;
-  std::string error;
-  if (pool.seconds < plan.cost && derive(problem, better, error))
-    plan = std::move(better);
-}
-
-/// Of equal plans the first one; where others may be cheaper, other forms may
-/// want other cuts, and these again other forms.
-static void settle(const SearchProblem &problem, Plan &plan,
-                   const std::function<bool()> &proceeds) {
-  bool isProven = plan.isOptimal;
-  if (!isProven && problem.operators.size() > kMaxSettled)
-    return;
-  settleTies(problem, plan, proceeds);
-  for (unsigned round = 0; round < kMaxRounds && !isProven; ++round) {
-    double before = plan.cost;
-    polish(problem, plan, proceeds);
-    if (plan.cost >= before || !proceeds())
-      return;
-    settleTies(problem, plan, proceeds);
-  }
-}
-
 SearchResult tandem::search::searchTandem(const SearchProblem &problem,
                                           const SearchOptions &options) {
   if (problem.accounting != Accounting::Tandem)
@@ -100,7 +64,8 @@ SearchResult tandem::search::searchTandem(const SearchProblem &problem,
   if (!result.plan || isStopped)
     return result;
   double best = result.plan->cost, bound = result.plan->lowerBound;
-  settle(problem, *result.plan,
-         [&] { return !isStopped && watched.progress(1, best, bound); });
+  if (result.plan->isOptimal || problem.operators.size() <= kMaxRefined)
+    settleTies(problem, *result.plan,
+               [&] { return !isStopped && watched.progress(1, best, bound); });
   return result;
 }

@@ -24,12 +24,11 @@ using namespace tandem::search;
 /// Problems of up to this many operators are searched so.
 constexpr unsigned kMaxSumExact = 600;
 /// Numbers that are looked at (about 10^9 in a second), where pieces cost
-/// nothing; else for a bound, and for the forms of given stages.
-constexpr uint64_t kSumWork = 12'000'000'000, kBoundWork = 4'000'000'000,
-                   kStagesWork = 6'000'000'000;
-/// Of the latter the share, one in so many, for the stages that are reached in
-/// turn with forms, and for those of one more pair that is joined.
-constexpr uint64_t kTurnShare = 2, kJoinShare = 16;
+/// nothing, and else.
+constexpr uint64_t kSumWork = 12'000'000'000, kBoundWork = 4'000'000'000;
+/// The share of what is left, one in so many, for the stages of one more pair
+/// that is joined.
+constexpr uint64_t kJoinShare = 16;
 /// What forms for given stages may cost above the best ones.
 constexpr double kStagesGap = 1e-7;
 /// Joined stages have to gain this share.
@@ -38,6 +37,13 @@ constexpr double kWorthJoining = 1e-4;
 /// Whether the problem is of this kind, and small enough.
 bool Driver::addsUp() const {
   return problem.operators.size() <= kMaxSumExact && SumModel::isSum(facts);
+}
+
+/// Where memory is scarce the cheapest forms of given stages need not fit.
+/// Where pieces cost nothing, larger stages gain nothing.
+bool Driver::hasExactForms() const {
+  bool isAmple = pool.leastSeconds >= pool.seconds * (1 - kTolerance);
+  return isAmple && problem.pieceLatency > 0 && addsUp();
 }
 
 /// Of plans whose costs add up the best one is found directly. It is the best
@@ -50,15 +56,19 @@ void Driver::searchAddedUp() {
   if (options.timeLimit == 0)
     limits.maxWork = problem.pieceLatency > 0 ? kBoundWork : kSumWork;
   limits.gap = std::max(kTolerance / 2, options.gap / (1 + options.gap));
-  limits.takes = [&](const Plan &plan) { pool.offer(plan); };
+  limits.takes = [&](const Plan &plan) {
+    pool.offer(plan);
+    return pool.seconds;
+  };
   limits.proceeds = [&](double least) {
     lowerBound = std::max(lowerBound, least);
     return proceeds(0.5) && !isClosed();
   };
-  std::vector<std::vector<unsigned>> starts;
+  SumTrace from;
+  limits.upperBound = pool.seconds * (1 + kTolerance);
   if (pool.best)
-    starts.push_back(pool.best->signatures);
-  SumResult sums = searchSums(facts, table, starts, limits);
+    from.choices.push_back(pool.best->signatures);
+  SumResult sums = searchSums(facts, table, from, limits);
   lowerBound = std::max(lowerBound, sums.bound);
   numLabels += sums.numNodes;
 }
@@ -66,29 +76,50 @@ void Driver::searchAddedUp() {
 /// The cheapest forms with these stages, and what better stages make of them;
 /// true if that is a better plan. `work` is what is left of it; one in `share`
 /// of that may be used. Plans that gain less than the share `worth` do not
-/// count.
+/// count. Where the stages change with the forms, the search goes on from
+/// there.
 bool Driver::tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
                        double worth, uint64_t &work) {
   uint64_t numBest = pool.numBest;
+  auto isLeft = [&] {
+    return pool.numBest != numBest && pool.best->stageEnds != stageEnds;
+  };
   SumLimits limits;
   limits.stageEnds = stageEnds;
   if (options.timeLimit == 0)
     limits.maxWork = work / share;
   limits.gap = kStagesGap;
   limits.upperBound = pool.seconds * (1 - worth);
-  limits.takes = [&](const Plan &plan) { pool.offerDivided(plan, true); };
-  limits.proceeds = [&](double) { return !isClosed() && proceeds(0.9); };
-  SumResult sums = searchSums(facts, table, {pool.best->signatures}, limits);
+  limits.takes = [&](const Plan &plan) {
+    pool.offerDivided(plan, true);
+    return pool.seconds;
+  };
+  limits.proceeds = [&](double) {
+    return !isLeft() && !isClosed() && proceeds(0.9);
+  };
+  trace.choices.push_back(pool.best->signatures);
+  SumResult sums = searchSums(facts, table, trace, limits);
+  trace = std::move(sums.trace);
+  if (sums.isComplete && worth == 0)
+    solvedStages = stageEnds;
   work -= std::min(work, sums.work);
   numLabels += sums.numNodes;
   return pool.numBest != numBest;
+}
+
+/// Cheaper forms for the best plan's stages.
+bool Driver::tryForms(uint64_t &work) {
+  if (!addsUp())
+    return tryUntimed();
+  return hasExactForms() && pool.best->stageEnds != solvedStages &&
+         tryStages(pool.best->stageEnds, 1, 0, work);
 }
 
 /// Joins two stages of the best plan, from the one that `op` begins on, until
 /// that leads to a better plan; false if none does. In front of the backward
 /// pass nothing waits: there a cut costs nothing.
 bool Driver::joinStages(unsigned &op, uint64_t &work) {
-  unsigned numOperators = problem.operators.size();
+  unsigned numOperators = hasExactForms() ? problem.operators.size() : 0;
   for (unsigned i = 0; i < numOperators; ++i) {
     op = (op + 1) % numOperators;
     std::vector<unsigned> ends = pool.best->stageEnds;
@@ -102,21 +133,4 @@ bool Driver::joinStages(unsigned &op, uint64_t &work) {
       return true;
   }
   return false;
-}
-
-/// The cheapest forms for the best plan's stages, and better stages for these,
-/// in turn; then other stages, and the same from there.
-void Driver::searchStages() {
-  // Where memory is scarce the cheapest forms need not fit.
-  bool isAmple = pool.leastSeconds >= pool.seconds * (1 - kTolerance);
-  if (!pool.best || !isAmple || problem.pieceLatency == 0 || !addsUp())
-    return;
-  auto mayGoOn = [this] { return !isClosed() && proceeds(0.9); };
-  uint64_t work = kStagesWork;
-  unsigned op = 0;
-  do {
-    do
-      pool.polish(mayGoOn);
-    while (mayGoOn() && tryStages(pool.best->stageEnds, kTurnShare, 0, work));
-  } while (mayGoOn() && joinStages(op, work));
 }

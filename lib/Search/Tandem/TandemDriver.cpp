@@ -322,7 +322,7 @@ SearchResult Driver::run() {
   }
   pool.restore(std::move(untimed));
   improveStart(std::move(started));
-  searchStages();
+  refineTwice();
   searchWindows();
   return finish();
 }

@@ -20,6 +20,8 @@
 #include "TandemPool.h"
 #include "TandemRegions.h"
 #include "TandemRelaxation.h"
+#include "TandemSumSearch.h"
+#include "TandemUntimed.h"
 #include "TandemWindows.h"
 #include "tandem/Search/Search.h"
 #include <atomic>
@@ -34,6 +36,15 @@ constexpr unsigned kMaxUntimed = 1200;
 
 /// Problems of up to this many operators are searched exactly.
 constexpr unsigned kMaxExact = 120;
+
+/// Numbers that searches for the cheapest forms of given stages look at (about
+/// 10^9 in a second): for the best plan, and with what is left for what random
+/// changes make of that.
+constexpr uint64_t kStagesWork = 3'500'000'000, kLastStagesWork = 1'500'000'000;
+
+/// Plans of larger problems are taken as small changes leave them; ties are
+/// settled only where the optimum is proven.
+constexpr size_t kMaxRefined = 1000;
 
 /// A plan within this share of the bound is optimal.
 constexpr double kTolerance = 1e-9;
@@ -102,6 +113,10 @@ private:
   bool tryRegions(uint64_t &work);
   void improveFrom(const cost::Plan &plan, uint64_t work);
   PlanPool::Record searchUntimed();
+  bool tryUntimed();
+  bool tryTies();
+  void refine(uint64_t &work);
+  void refineTwice();
   void makeFit();
   void offerStarts(PlanPool &to) const;
   void improveStart(PlanPool::Record started);
@@ -110,11 +125,12 @@ private:
   void searchWindows();
   //--- TandemAddedUp.cpp
   bool addsUp() const;
+  bool hasExactForms() const;
   void searchAddedUp();
   bool tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
                  double worth, uint64_t &work);
   bool joinStages(unsigned &op, uint64_t &work);
-  void searchStages();
+  bool tryForms(uint64_t &work);
   //--- TandemDriver.cpp
   std::vector<unsigned> getValues(const cost::Plan &plan) const;
   std::vector<unsigned>
@@ -142,6 +158,17 @@ private:
   StrandRegions regions;
   /// The best plans of the guides.
   std::vector<PlanPool::Record> leaders;
+  /// The problem without its time axis, and the search for its plans.
+  struct UntimedSearch {
+    UntimedProblem problem;
+    SearchOptions options;
+    std::unique_ptr<Driver> driver;
+  };
+  std::unique_ptr<UntimedSearch> untimedSearch;
+  /// Of the last search for the forms of given stages; and those for which none
+  /// are cheaper than the best plan's.
+  SumTrace trace;
+  std::vector<unsigned> solvedStages;
   double lowerBound = 0;
   /// Seconds per byte under which plans fit; 0 where memory is no matter.
   double memoryPrice = 0;

@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemDriver.h"
-#include "TandemUntimed.h"
+#include "TandemTies.h"
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -49,6 +49,10 @@ constexpr uint64_t kLastShare = 4;
 /// what is left of the work: live tensors of labels (3 million in a second).
 constexpr std::array kCombinations = {1e3, 3e4};
 constexpr uint64_t kWindowsWork = 2'000'000;
+
+/// Numbers that the problem without its time axis may look at for a plan that
+/// the one with it has led to.
+constexpr uint64_t kUntimedWork = 1'500'000'000;
 
 static void spend(uint64_t &work, uint64_t amount) {
   work -= std::min(work, amount);
@@ -260,7 +264,8 @@ PlanPool::Record Driver::searchUntimed() {
   std::optional<UntimedProblem> untimed = dropTime(problem);
   if (!untimed)
     return {};
-  SearchOptions quiet;
+  untimedSearch = std::make_unique<UntimedSearch>();
+  SearchOptions &quiet = untimedSearch->options;
   quiet.gap = options.gap;
   for (const Plan &start : options.starts)
     if (std::optional<Plan> plan = untimed->lower(start))
@@ -268,10 +273,79 @@ PlanPool::Record Driver::searchUntimed() {
   quiet.progress = [this](double done, double, double) {
     return proceeds(0.4 + 0.1 * done);
   };
-  SearchResult found = Driver(untimed->problem, quiet).run();
+  untimedSearch->problem = std::move(*untimed);
+  untimedSearch->driver =
+      std::make_unique<Driver>(untimedSearch->problem.problem, quiet);
+  SearchResult found = untimedSearch->driver->run();
   if (!found.plan)
     return {};
-  return {untimed->lift(*found.plan), found.plan->cost};
+  return {untimedSearch->problem.lift(*found.plan), found.plan->cost};
+}
+
+/// Where the best plan splits nothing over time, what the problem without its
+/// time axis makes of it.
+bool Driver::tryUntimed() {
+  std::optional<Plan> lowered;
+  if (untimedSearch)
+    lowered = untimedSearch->problem.lower(*pool.best);
+  if (!lowered)
+    return false;
+  uint64_t numBest = pool.numBest, work = kUntimedWork;
+  Driver &driver = *untimedSearch->driver;
+  driver.pool.forget();
+  driver.pool.offerDivided(*lowered, true);
+  driver.refine(work);
+  if (driver.pool.best)
+    pool.offerDivided(untimedSearch->problem.lift(*driver.pool.best), true);
+  return pool.numBest != numBest;
+}
+
+/// Other forms of the best plan that cost the same, and the cuts that these
+/// want; true if that is a better plan.
+bool Driver::tryTies() {
+  Plan plan = *pool.best;
+  std::string error;
+  if (!derive(problem, plan, error))
+    return false;
+  auto mayGoOn = [this] { return !isClosed() && proceeds(0.9); };
+  Plan settled = plan;
+  settleTies(problem, settled, mayGoOn);
+  if (settled == plan)
+    return false;
+  PlanPool::Record before = pool.forget();
+  pool.offerDivided(settled, true);
+  pool.polish(mayGoOn);
+  bool isBetter = pool.seconds < before.seconds;
+  pool.restore(std::move(before));
+  return isBetter;
+}
+
+/// Better cuts for the best plan's forms, other forms that cost the same, and
+/// the cheapest forms for its stages, in turn until none of these gains; then
+/// other stages, and the same from there. `work` is what is left for forms.
+void Driver::refine(uint64_t &work) {
+  if (!pool.best || isProven || problem.operators.size() > kMaxRefined)
+    return;
+  auto mayGoOn = [this] { return !isClosed() && proceeds(0.9); };
+  unsigned op = 0;
+  do {
+    do
+      pool.polish(mayGoOn);
+    while (mayGoOn() && (tryTies() || tryForms(work)));
+  } while (mayGoOn() && joinStages(op, work));
+}
+
+/// From cheapest forms random changes lead to other stages than from those that
+/// they led to.
+void Driver::refineTwice() {
+  uint64_t work = kStagesWork;
+  refine(work);
+  if (!pool.best || isStopped || isClosed() || !hasExactForms())
+    return;
+  annealAll(getSmallWork(1));
+  improve(getSmallWork(8));
+  work += kLastStagesWork;
+  refine(work);
 }
 
 /// Where no plan fits, lowers what the smallest one holds too much.

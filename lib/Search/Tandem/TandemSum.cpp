@@ -16,6 +16,8 @@ using namespace tandem::search;
 /// than there are combinations.
 constexpr unsigned kMinChain = 3;
 constexpr double kChainGain = 2;
+/// How often the ceiling is impossible.
+constexpr double kForbidden = 2;
 
 bool SumModel::isSum(const Facts &facts) {
   if (facts.problem.getNumQueues() > 1)
@@ -31,7 +33,7 @@ bool SumModel::isSum(const Facts &facts) {
 }
 
 SumModel::SumModel(const Facts &facts, ChangeTable &table, uint64_t maxEntries,
-                   std::vector<unsigned> stages)
+                   std::vector<unsigned> stages, double ceiling)
     : facts(facts), changes(table), variableOf(facts.problem.operators.size()),
       maxEntries(maxEntries), stageEnds(std::move(stages)) {
   Interference interference(facts.problem);
@@ -39,6 +41,7 @@ SumModel::SumModel(const Facts &facts, ChangeTable &table, uint64_t maxEntries,
   gamma = interference.beta < 1 ? interference.gamma : 1;
   addStages();
   addVariables();
+  forbidden = std::min(forbidden, kForbidden * ceiling);
   addRooms();
   for (unsigned tensor = 0; tensor < facts.tensors.size() && complete; ++tensor)
     if (!facts.tensors[tensor].uses.empty())

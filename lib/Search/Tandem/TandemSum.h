@@ -44,6 +44,8 @@
 #include "TandemFacts.h"
 #include "tandem/Cost/Changes.h"
 #include "tandem/Cost/Plan.h"
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -136,9 +138,11 @@ public:
   static bool isSum(const Facts &facts);
 
   /// Gives up where the tables would have more than `maxEntries` entries.
-  /// `stageEnds` are those of a plan; if empty, T bounds all divisions.
+  /// `stageEnds` are those of a plan; if empty, T bounds all divisions. What
+  /// costs more than `ceiling` is as good as impossible.
   SumModel(const Facts &facts, cost::ChangeTable &table, uint64_t maxEntries,
-           std::vector<unsigned> stageEnds = {});
+           std::vector<unsigned> stageEnds = {},
+           double ceiling = std::numeric_limits<double>::infinity());
 
   /// What is left of a model with these values, and with what is decided of
   /// rooms (if anything), a part of its own.
@@ -195,6 +199,18 @@ public:
   /// Seconds of a factor's copies that are made, and that wait.
   std::pair<double, double>
   getFactorSeconds(unsigned factor, const std::vector<unsigned> &choice) const;
+  /// The stage of an operator, or their number for what is behind all; and
+  /// which operator a stage begins with.
+  unsigned getStage(unsigned op) const {
+    return op < stageOf.size() ? stageOf[op] : numStages;
+  }
+  unsigned getFirst(unsigned stage) const {
+    return std::lower_bound(stageOf.begin(), stageOf.end(), stage) -
+           stageOf.begin();
+  }
+  /// One signature per operator, of one per variable.
+  std::vector<unsigned>
+  getSignatures(const std::vector<unsigned> &ofVariables) const;
   /// Indices into `values` of the signatures; nothing if some is not left.
   std::optional<std::vector<unsigned>>
   getChoice(const std::vector<unsigned> &signatures) const;

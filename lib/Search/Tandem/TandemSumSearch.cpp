@@ -9,6 +9,7 @@
 #include "TandemSumMean.h"
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 using namespace tandem::cost;
@@ -27,9 +28,10 @@ class SumSearch {
 public:
   SumSearch(const Facts &facts, ChangeTable &table, const SumLimits &limits)
       : facts(facts), limits(limits),
-        model(facts, table, limits.maxEntries, limits.stageEnds) {}
+        model(facts, table, limits.maxEntries, limits.stageEnds,
+              limits.upperBound) {}
 
-  SumResult run(const std::vector<std::vector<unsigned>> &starts);
+  SumResult run(const SumTrace &from);
 
 private:
   /// A value, and how good it is to decide about it.
@@ -38,6 +40,9 @@ private:
     double score = -kInfinity;
   };
 
+  std::unique_ptr<SumNode> makeRoot(const SumTrace &from);
+  SumMean moveMean(const SumMean &mean) const;
+  void leaveTrace(const SumNode &root, const MeanSearch &means);
   bool expand(SumNode &node);
   double take(const SumModel &own, const std::vector<unsigned> &choice,
               const SumChoice &made);
@@ -79,7 +84,8 @@ double SumSearch::take(const SumModel &own, const std::vector<unsigned> &choice,
   if (made.seconds < std::min(result.seconds, model.forbidden)) {
     result.seconds = made.seconds;
     if (limits.takes)
-      limits.takes(own.getPlan(choice));
+      result.seconds =
+          std::min(result.seconds, limits.takes(own.getPlan(choice)));
   }
   return getGoal();
 }
@@ -240,7 +246,10 @@ bool SumSearch::expand(SumNode &node) {
       model, node, getGoal(), [&](uint64_t added) { return proceeds(added); },
       [&](const SumModel &own, const std::vector<unsigned> &choice,
           const SumChoice &made) { return take(own, choice, made); });
-  bool isDone = means.run(result.numNodes++ == 0);
+  bool isRoot = result.numNodes++ == 0;
+  bool isDone = means.run(isRoot && !node.messages);
+  if (isRoot)
+    leaveTrace(node, means);
   raiseBound(open.empty() ? node.bound
                           : std::min(node.bound, open.begin()->first));
   if (isDone && node.bound < getGoal())
@@ -248,39 +257,77 @@ bool SumSearch::expand(SumNode &node) {
   return isDone;
 }
 
-SumResult SumSearch::run(const std::vector<std::vector<unsigned>> &starts) {
-  if (!model.isComplete())
-    return result;
-  result.seconds = limits.upperBound;
+//===----------------------------------------------------------------------===//
+// Where the last search ended
+//===----------------------------------------------------------------------===//
+
+/// The mean in the stages of this search.
+SumMean SumSearch::moveMean(const SumMean &mean) const {
+  std::map<unsigned, double> weights;
+  for (size_t i = 0; i < mean.thresholds.size(); ++i)
+    weights[model.getStage(mean.thresholds[i])] += mean.weights[i];
+  SumMean moved;
+  for (auto [threshold, weight] : weights) {
+    moved.thresholds.push_back(threshold);
+    moved.weights.push_back(weight);
+  }
+  return moved;
+}
+
+void SumSearch::leaveTrace(const SumNode &root, const MeanSearch &means) {
+  SumTrace &trace = result.trace;
+  trace.messages = means.getFirstMessages();
+  trace.mean = root.mean;
+  for (unsigned &threshold : trace.mean.thresholds)
+    threshold = model.getFirst(threshold);
+  for (size_t i = 0; i < means.getMixture().size(); ++i)
+    if (means.getMixture()[i] > kLeastWeight)
+      trace.choices.push_back(model.getSignatures(root.choices[i]->signatures));
+}
+
+std::unique_ptr<SumNode> SumSearch::makeRoot(const SumTrace &from) {
   auto root = std::make_unique<SumNode>();
   // Of an empty queue.
   root->mean = {{model.numStages}, {1}};
+  if (!from.mean.thresholds.empty())
+    root->mean = moveMean(from.mean);
+  root->messages = from.messages;
   for (const SumVariable &variable : model.variables)
     root->values.push_back(variable.values);
-  for (const std::vector<unsigned> &signatures : starts)
+  for (const std::vector<unsigned> &signatures : from.choices)
     if (auto choice = model.getChoice(signatures)) {
       auto made = std::make_shared<SumChoice>(model.evaluate(*choice));
       take(model, *choice, *made);
       root->choices.push_back(std::move(made));
     }
-  addNode(std::move(root));
+  return root;
+}
+
+SumResult SumSearch::run(const SumTrace &from) {
+  if (!model.isComplete())
+    return result;
+  result.seconds = limits.upperBound;
+  addNode(makeRoot(from));
   while (!open.empty()) {
     auto [bound, index] = *open.begin();
     raiseBound(bound);
-    if (bound >= getGoal() || !proceeds(0))
+    if (bound >= getGoal())
+      break;
+    if (!proceeds(0))
       return result;
     open.erase(open.begin());
     std::unique_ptr<SumNode> node = std::move(nodes[index]);
     if (!expand(*node))
       return result;
   }
-  raiseBound(kInfinity);
+  if (open.empty())
+    raiseBound(kInfinity);
+  result.isComplete = true;
   return result;
 }
 
-SumResult
-tandem::search::searchSums(const Facts &facts, ChangeTable &table,
-                           const std::vector<std::vector<unsigned>> &starts,
-                           const SumLimits &limits) {
-  return SumSearch(facts, table, limits).run(starts);
+SumResult tandem::search::searchSums(const Facts &facts, ChangeTable &table,
+                                     const SumTrace &from,
+                                     const SumLimits &limits) {
+  return SumSearch(facts, table, limits).run(from);
 }

@@ -19,8 +19,19 @@
 #include "TandemSum.h"
 #include <functional>
 #include <limits>
+#include <memory>
 
 namespace tandem::search {
+
+/// What a search leaves for the next one, with other stages: they begin alike.
+struct SumTrace {
+  /// Signatures of the choices that the root's best mean mixes.
+  std::vector<std::vector<unsigned>> choices;
+  /// That mean, by the operators that its thresholds' stages begin with.
+  SumMean mean;
+  /// The root's (TandemDual.h); nothing: none.
+  std::shared_ptr<const std::vector<double>> messages;
+};
 
 struct SumLimits {
   /// Those of a plan, for the least cost with these stages; empty: for a bound
@@ -36,22 +47,26 @@ struct SumLimits {
   double upperBound = std::numeric_limits<double>::infinity();
   /// Asked now and then, with the best bound; false stops.
   std::function<bool(double)> proceeds;
-  /// Told of each choice that is better than those before.
-  std::function<void(const cost::Plan &)> takes;
+  /// Told of each choice that is better than those before; returns what others
+  /// have to cost less than.
+  std::function<double(const cost::Plan &)> takes;
 };
 
 struct SumResult {
   /// No plan costs less (with the stages, if they are given).
   double bound = 0;
-  /// T of the best choice.
+  /// T of the best choice; or less, if `takes` said so.
   double seconds = std::numeric_limits<double>::infinity();
   uint64_t numNodes = 0, work = 0;
+  /// Whether nothing is left that could cost less.
+  bool isComplete = false;
+  SumTrace trace;
 };
 
-/// `starts` are signatures of plans.
+/// `from` is the trace of a search of the same problem, maybe with other
+/// stages, or made of signatures of plans alone.
 SumResult searchSums(const Facts &facts, cost::ChangeTable &table,
-                     const std::vector<std::vector<unsigned>> &starts,
-                     const SumLimits &limits);
+                     const SumTrace &from, const SumLimits &limits);
 
 } // namespace tandem::search
 

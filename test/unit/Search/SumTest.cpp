@@ -282,7 +282,10 @@ TEST(SumTest, theLeastSumIsTheOptimum) {
     ChangeTable table(*problem);
     SumLimits limits;
     std::optional<Plan> last;
-    limits.takes = [&](const Plan &plan) { last = plan; };
+    limits.takes = [&](const Plan &plan) {
+      last = plan;
+      return std::numeric_limits<double>::infinity();
+    };
     limits.proceeds = [&](double bound) {
       EXPECT_LE(bound, oracle.plan->cost * (1 + 1e-9)) << "seed " << seed;
       return true;
@@ -369,7 +372,10 @@ TEST(SumTest, formsForGivenStagesAreTheCheapest) {
       SumLimits limits;
       limits.stageEnds = ends;
       std::optional<Plan> last;
-      limits.takes = [&](const Plan &plan) { last = plan; };
+      limits.takes = [&](const Plan &plan) {
+        last = plan;
+        return std::numeric_limits<double>::infinity();
+      };
       SumResult sums = searchSums(facts, table, {}, limits);
       ASSERT_TRUE(last) << "seed " << seed;
       EXPECT_EQ(last->stageEnds, ends) << "seed " << seed;
