@@ -56,8 +56,7 @@ private:
   using Clock = std::chrono::steady_clock;
   std::function<bool()> ends;
   bool isTerminal, isShown = false;
-  double most = 0, least = std::numeric_limits<double>::infinity(),
-         highest = 0;
+  double most = 0, least = std::numeric_limits<double>::infinity(), highest = 0;
   Clock::time_point last = Clock::now();
 };
 

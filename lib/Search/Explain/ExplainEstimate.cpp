@@ -62,7 +62,7 @@ private:
   double getPrice(unsigned variable, unsigned place,
                   const Layout &layout) const;
   std::vector<Layout> getRanked(const FormEntry &entry) const;
-  bool addCandidate(const std::vector<unsigned> &forced,
+  bool addCandidate(const FormEntry &entry, const std::vector<unsigned> &forced,
                     std::vector<Candidate> &candidates);
   std::vector<Candidate> getCandidates(const FormEntry &entry);
   std::vector<Candidate> getFewCandidates(const FormEntry &entry);
@@ -244,7 +244,10 @@ std::vector<Layout> Estimator::getRanked(const FormEntry &entry) const {
 }
 
 /// A plan with the values and the plan's own stages; false if none is legal.
-bool Estimator::addCandidate(const std::vector<unsigned> &forced,
+/// Where it is too large, copies of the entry's tensors are made again in each
+/// pass, if that is enough.
+bool Estimator::addCandidate(const FormEntry &entry,
+                             const std::vector<unsigned> &forced,
                              std::vector<Candidate> &candidates) {
   std::vector<unsigned> signatures;
   for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
@@ -252,8 +255,15 @@ bool Estimator::addCandidate(const std::vector<unsigned> &forced,
   std::optional<Plan> plan = adapter.adapt(signatures);
   if (!plan)
     return false;
-  candidates.push_back(
-      {std::move(signatures), describePlan(facts, *plan, table)});
+  Choice totals = describePlan(facts, *plan, table);
+  auto isOfEntry = [&](const Copy &copy) {
+    return std::find(entry.tensors.begin(), entry.tensors.end(), copy.tensor) !=
+           entry.tensors.end();
+  };
+  if (!totals.fits && std::erase_if(plan->kept, isOfEntry) > 0)
+    if (Choice again = describePlan(facts, *plan, table); again.fits)
+      totals = std::move(again);
+  candidates.push_back({std::move(signatures), std::move(totals)});
   return true;
 }
 
@@ -263,7 +273,7 @@ std::vector<Candidate> Estimator::getCandidates(const FormEntry &entry) {
   std::vector<Candidate> candidates;
   for (const std::vector<unsigned> &forced : getForms(entry, most))
     if (candidates.size() < most)
-      addCandidate(forced, candidates);
+      addCandidate(entry, forced, candidates);
   return candidates;
 }
 
@@ -274,7 +284,7 @@ std::vector<Candidate> Estimator::getFewCandidates(const FormEntry &entry) {
       break;
     std::vector<unsigned> forced = force(entry, layout);
     if (!forced.empty())
-      addCandidate(forced, candidates);
+      addCandidate(entry, forced, candidates);
   }
   return candidates;
 }

@@ -139,7 +139,8 @@ private:
   /// For all plans. Forbidden solutions might be good with other stages.
   double boundOfAll = 0;
   bool failed = false, isInterrupted = false;
-  /// Only plans with given strands are looked at, so that no bound is one of all.
+  /// Only plans with given strands are looked at, so that no bound is one of
+  /// all.
   bool hasGivenStrands = false;
   /// The last solution's plan exceeds the limit.
   bool isTooLarge = false;

@@ -27,8 +27,8 @@ unsigned TensorStates::addNode(const Layout &layout) {
 
 TensorStates::TensorStates(const IlpForms &forms, ChangeTable &table,
                            unsigned index)
-    : isScalar(forms.addsUp), forms(forms),
-      tensor(forms.tensors[index]), index(index) {
+    : isScalar(forms.addsUp), forms(forms), tensor(forms.tensors[index]),
+      index(index) {
   for (const IlpLayout &entry : tensor.produced) {
     Layout summed = entry.layout;
     if (int axis = forms.problem.getTimeAxis(); axis >= 0)

@@ -25,8 +25,8 @@ public:
 
 private:
   /// `parse` reports what cannot be read.
-  using Parse = FailureOr<CopyText> (PlaceReader::*)(
-      const PlanRecord::Entry &) const;
+  using Parse =
+      FailureOr<CopyText> (PlaceReader::*)(const PlanRecord::Entry &) const;
   LogicalResult writeTexts(ArrayRef<PlanRecord::Entry> entries, Parse parse,
                            StringRef name);
   LogicalResult writeStages();
