@@ -85,11 +85,6 @@ std::vector<Weights> Driver::getGuides() const {
     add(0.5, 0.5, 0.5, 0.1);
     add(1, 0.5, 0.2, 4);
   }
-  // Where there is no search without the time axis (TandemUntimed.h).
-  if (facts.numStrands > 1 && problem.operators.size() > kMaxUntimed) {
-    guides.push_back(guides[1]);
-    guides.back().overTime = scale;
-  }
   // What holds less often communicates less, too.
   if (pool.leastPeak < std::numeric_limits<int64_t>::max()) {
     guides.push_back(guides[1]);
@@ -278,6 +273,14 @@ void Driver::searchByGuides() {
   makeFit();
 }
 
+PlanPool::Record Driver::runBriefly() {
+  searchByGuides();
+  graph.setWeights(Weights());
+  if (!isStopped && pool.best)
+    improve(getSmallWork(4));
+  return pool.forget();
+}
+
 SearchResult Driver::run() {
   SearchResult impossible;
   if (proveInfeasible(impossible))
@@ -305,7 +308,9 @@ SearchResult Driver::run() {
     improve(getSmallWork(4));
   }
   joinBound();
-  if (untimed.plan && !isStopped && !isClosed())
+  bool isWorth = problem.operators.size() <= kMaxUntimed ||
+                 untimed.seconds < pool.seconds;
+  if (untimed.plan && isWorth && !isStopped && !isClosed())
     improveFrom(*untimed.plan, getSmallWork(8));
   searchExactly();
   if (!isStopped && !isClosed() && !isProven &&

@@ -30,8 +30,7 @@
 
 namespace tandem::search {
 
-/// Problems of up to this many operators are searched without their time axis,
-/// too.
+/// Larger problems are searched but briefly without their time axis.
 constexpr unsigned kMaxUntimed = 1200;
 
 /// Problems of up to this many operators are searched exactly.
@@ -69,6 +68,8 @@ public:
   Driver(const cost::SearchProblem &problem, const SearchOptions &options);
 
   SearchResult run();
+  /// Plans of the guides and what small changes make of them; no bound.
+  PlanPool::Record runBriefly();
 
 private:
   bool isTimeUp() const;

@@ -223,7 +223,7 @@ double FactorGraph::getOperatorCost(unsigned op,
                                     const Signature &signature) const {
   const Operator &info = facts.problem.operators[op];
   bool isSplit = facts.isPerStrand(signature);
-  double price = isSplit ? weights.overTime : 0;
+  double price = 0;
   if (!facts.isArgument(op)) {
     double split = claims.hides[op] ? weights.hiding : weights.split;
     price += isSplit ? split * static_cast<double>(facts.numStrands) *

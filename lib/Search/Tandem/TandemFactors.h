@@ -48,9 +48,8 @@ struct Weights {
   double memory = 0;
   /// Whether no plan may cost less: else the next one may guide a search.
   bool isBound = false;
-  /// Seconds for a change that joins the strands, and for an operator that is
-  /// split over time.
-  double join = 0, overTime = 0;
+  /// Seconds for a change that joins the strands.
+  double join = 0;
 
   bool operator==(const Weights &) const = default;
 };

@@ -259,7 +259,7 @@ void Driver::improveStart(PlanPool::Record started) {
 /// makes a plan dearer, and changes of single forms lead from there to other
 /// plans than from those of the guides.
 PlanPool::Record Driver::searchUntimed() {
-  if (problem.operators.size() > kMaxUntimed || isStopped)
+  if (isStopped)
     return {};
   std::optional<UntimedProblem> untimed = dropTime(problem);
   if (!untimed)
@@ -276,10 +276,15 @@ PlanPool::Record Driver::searchUntimed() {
   untimedSearch->problem = std::move(*untimed);
   untimedSearch->driver =
       std::make_unique<Driver>(untimedSearch->problem.problem, quiet);
-  SearchResult found = untimedSearch->driver->run();
-  if (!found.plan)
-    return {};
-  return {untimedSearch->problem.lift(*found.plan), found.plan->cost};
+  Driver &driver = *untimedSearch->driver;
+  PlanPool::Record found;
+  if (problem.operators.size() > kMaxUntimed)
+    found = driver.runBriefly();
+  else if (SearchResult result = driver.run(); result.plan)
+    found = {result.plan, result.plan->cost};
+  if (found.plan)
+    found.plan = untimedSearch->problem.lift(*found.plan);
+  return found;
 }
 
 /// Where the best plan splits nothing over time, what the problem without its
