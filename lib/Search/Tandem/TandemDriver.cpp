@@ -308,8 +308,8 @@ SearchResult Driver::run() {
     improve(getSmallWork(4));
   }
   joinBound();
-  bool isWorth = problem.operators.size() <= kMaxUntimed ||
-                 untimed.seconds < pool.seconds;
+  bool isWorth =
+      problem.operators.size() <= kMaxUntimed || untimed.seconds < pool.seconds;
   if (untimed.plan && isWorth && !isStopped && !isClosed())
     improveFrom(*untimed.plan, getSmallWork(8));
   searchExactly();
