@@ -1,6 +1,7 @@
 """Plans that a search finds are as right as presets, and the options of a search."""
 
 import re
+from pathlib import Path
 
 import matrix
 import pytest
@@ -9,6 +10,8 @@ import torch
 from tandem.__main__ import main
 from tandem.compile import compile_module
 from tandem.errors import CompileError
+from tandem.model_file import load_model_file
+from tandem.verify import make_subject
 
 # Of searches that would take longer; their plans are right whatever they cost.
 SECONDS = 5
@@ -28,6 +31,15 @@ def test_equals_eager(variant, mesh, micro, search):
         search_time_limit=SECONDS,
     )
     assert any(f"search {search}: cost " in remark for remark in compiled.remarks)
+    rows = matrix.judge_program(subject, compiled.bytes)
+    assert rows and all(row.passed for row in rows)
+
+
+def test_unrolled_recurrence_equals_eager():
+    """The gradient of what its steps read is one group of operators, with a leaf per step."""
+    model = Path(__file__).parent / "models" / "recurrent.py"
+    subject = make_subject(load_model_file(model, None, "", "float64"), 3)
+    compiled = compile_module(subject.module, mesh="data=4", search="tandem")
     rows = matrix.judge_program(subject, compiled.bytes)
     assert rows and all(row.passed for row in rows)
 

@@ -94,7 +94,10 @@ spmd::Signature tandem::plan::getSignature(const Rule &rule,
 }
 
 namespace {
-/// Walks all choices of one group, axis by axis and member by member.
+/// Walks all choices of one group, axis by axis and member by member: each
+/// member after the one with which it shares most values, so that what
+/// contradicts each other meets at once (a sum over the steps of a recurrence
+/// has as many leaves).
 class Enumeration {
 public:
   Enumeration(const StepGraph &graph, const OperatorGroups &groups,
@@ -115,6 +118,11 @@ private:
     SmallVector<unsigned, 4> operands, results;
     SmallVector<Candidate, 6> candidates;
   };
+  /// All members' choices, and the signature that they make.
+  struct Found {
+    std::vector<GroupSignatures::MemberChoices> choices;
+    cost::Signature signature;
+  };
   /// No form yet.
   static constexpr cost::Form kOpen = -100;
 
@@ -126,9 +134,12 @@ private:
                      unsigned axis) const;
   bool assign(const Member &member, const Candidate &candidate, unsigned axis,
               SmallVectorImpl<unsigned> &assigned);
+  void sortMembers();
   void visitAxis(unsigned position);
-  void visitMember(unsigned position, unsigned member);
-  void addSignature();
+  void visitMember(unsigned position, unsigned step);
+  void addFound();
+  void sortFound();
+  GroupSignatures collect() const;
 
   const StepGraph &graph;
   const OperatorGroups &groups;
@@ -138,13 +149,14 @@ private:
   const GroupCost &cost;
   SmallVector<unsigned> order;
   std::vector<Member> members;
+  /// Members as they are visited.
+  SmallVector<unsigned> sequence;
   /// Values of the group, and their forms by axis. Sources are -1 there.
   llvm::DenseMap<unsigned, unsigned> numbers;
   SmallVector<int> values;
   SmallVector<cost::Layout> layouts;
   std::vector<GroupSignatures::MemberChoices> choices;
-  GroupSignatures result;
-  std::map<std::vector<uint32_t>, unsigned> known;
+  std::vector<Found> found;
 };
 } // namespace
 
@@ -167,6 +179,7 @@ Enumeration::Enumeration(const StepGraph &graph, const OperatorGroups &groups,
   }
   for (cost::Layout &layout : layouts)
     layout.forms.fill(kOpen);
+  sortMembers();
 }
 
 /// A source has a number of its own at each use: it is made in any form.
@@ -257,16 +270,44 @@ bool Enumeration::assign(const Member &member, const Candidate &candidate,
   return true;
 }
 
+/// From the last one on.
+void Enumeration::sortMembers() {
+  std::vector<SmallVector<unsigned>> users(values.size());
+  for (auto [index, member] : llvm::enumerate(members))
+    for (const auto *numbers : {&member.operands, &member.results})
+      for (unsigned number : *numbers)
+        users[number].push_back(index);
+  // -1: visited.
+  std::vector<int> numShared(members.size());
+  std::vector<bool> isKnown(values.size());
+  while (sequence.size() < members.size()) {
+    unsigned next = members.size() - 1;
+    for (unsigned index = members.size(); index-- > 0;)
+      if (numShared[index] > numShared[next])
+        next = index;
+    sequence.push_back(next);
+    numShared[next] = -1;
+    for (const auto *numbers :
+         {&members[next].operands, &members[next].results})
+      for (unsigned number : *numbers) {
+        for (unsigned user : users[number])
+          if (!isKnown[number] && numShared[user] >= 0)
+            ++numShared[user];
+        isKnown[number] = true;
+      }
+  }
+}
+
 void Enumeration::visitAxis(unsigned position) {
   if (position == order.size())
-    return addSignature();
+    return addFound();
   visitMember(position, 0);
 }
 
-void Enumeration::visitMember(unsigned position, unsigned index) {
-  if (index == members.size())
+void Enumeration::visitMember(unsigned position, unsigned step) {
+  if (step == sequence.size())
     return visitAxis(position + 1);
-  unsigned axis = order[position];
+  unsigned axis = order[position], index = sequence[step];
   Member &member = members[index];
   for (const Candidate &candidate : member.candidates) {
     if (!isAllowed(member, candidate, axis))
@@ -280,7 +321,7 @@ void Enumeration::visitMember(unsigned position, unsigned index) {
           isSplit ? member.rule.factors[candidate.choice - 1].size : whole;
       left /= isSplit ? graph.mesh.getSize(axis) : 1;
       choices[index][axis] = candidate.choice;
-      visitMember(position, index + 1);
+      visitMember(position, step + 1);
       left *= isSplit ? graph.mesh.getSize(axis) : 1;
     }
     for (unsigned number : assigned)
@@ -288,7 +329,7 @@ void Enumeration::visitMember(unsigned position, unsigned index) {
   }
 }
 
-void Enumeration::addSignature() {
+void Enumeration::addFound() {
   const MeshAttr &mesh = graph.mesh;
   auto getLayout = [&](unsigned value) {
     if (groups.isSource[value])
@@ -299,11 +340,10 @@ void Enumeration::addSignature() {
     return layout;
   };
   cost::Signature signature;
-  std::vector<uint32_t> key;
   for (unsigned value : group.inputs)
-    key.push_back(signature.operands.emplace_back(getLayout(value)).getKey());
+    signature.operands.push_back(getLayout(value));
   for (unsigned value : group.outputs)
-    key.push_back(signature.results.emplace_back(getLayout(value)).getKey());
+    signature.results.push_back(getLayout(value));
   SmallVector<int64_t, 8> shares;
   for (auto [member, choice] : llvm::zip(members, choices)) {
     int64_t &share = shares.emplace_back(1);
@@ -313,21 +353,48 @@ void Enumeration::addSignature() {
   }
   signature.seconds = cost.getSeconds(
       shares, [&](unsigned value) { return layouts[numbers.lookup(value)]; });
-  auto [it, isNew] = known.try_emplace(key, result.signatures.size());
-  if (isNew) {
-    result.signatures.push_back(std::move(signature));
-    result.members.push_back(choices);
-  } else if (signature.seconds < result.signatures[it->second].seconds) {
-    result.signatures[it->second] = std::move(signature);
-    result.members[it->second] = choices;
+  found.push_back({choices, std::move(signature)});
+}
+
+/// By the choices on the first axis, of the first member first.
+void Enumeration::sortFound() {
+  llvm::stable_sort(found, [&](const Found &a, const Found &b) {
+    for (unsigned axis : order)
+      for (auto [x, y] : llvm::zip(a.choices, b.choices))
+        if (x[axis] != y[axis])
+          return x[axis] < y[axis];
+    return false;
+  });
+}
+
+/// Of those with equal forms outside the fastest, in the place of the first.
+GroupSignatures Enumeration::collect() const {
+  GroupSignatures result;
+  std::map<std::vector<uint32_t>, unsigned> known;
+  for (const Found &each : found) {
+    std::vector<uint32_t> key;
+    for (const auto *layouts :
+         {&each.signature.operands, &each.signature.results})
+      for (const cost::Layout &layout : *layouts)
+        key.push_back(layout.getKey());
+    auto [it, isNew] = known.try_emplace(key, result.signatures.size());
+    if (isNew) {
+      result.signatures.push_back(each.signature);
+      result.members.push_back(each.choices);
+    } else if (each.signature.seconds < result.signatures[it->second].seconds) {
+      result.signatures[it->second] = each.signature;
+      result.members[it->second] = each.choices;
+    }
   }
+  return result;
 }
 
 GroupSignatures Enumeration::run() && {
   for (auto &choice : choices)
     choice.fill(0);
   visitAxis(0);
-  return std::move(result);
+  sortFound();
+  return collect();
 }
 
 //===----------------------------------------------------------------------===//
