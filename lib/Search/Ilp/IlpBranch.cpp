@@ -33,6 +33,8 @@ std::unique_ptr<IlpModel> IlpSearch::makeModel(const IlpStages &stages,
                                  [this] { return isStopped(); });
   if (model->forms.isCut)
     return nullptr;
+  for (const IlpCut &cut : cuts)
+    model->time->addCut(cut);
   if (node.allowed == allowAll(problem))
     addsUp = isWhole(model->forms);
   return model;
@@ -117,12 +119,30 @@ static std::optional<unsigned> findHalf(const IlpModel &model,
   return half;
 }
 
+/// Relaxes again with what the relaxation breaks.
+IlpRelaxation IlpSearch::relaxWithCuts(IlpModel &model, const IlpNode &node) {
+  constexpr unsigned kMaxRounds = 5;
+  for (unsigned round = 0;; ++round) {
+    IlpRelaxation relaxation =
+        model.relaxer.solve(getOptions(), getFixed(model, node));
+    if (relaxation.status != IlpSolution::Status::Optimal ||
+        round == kMaxRounds)
+      return relaxation;
+    std::vector<IlpCut> found = model.time->findCuts(relaxation);
+    if (found.empty())
+      return relaxation;
+    for (IlpCut &cut : found) {
+      model.time->addCut(cut);
+      cuts.push_back(std::move(cut));
+    }
+  }
+}
+
 /// Improves the node's bound and forbids by it. `undecided` is a slot to branch
 /// on. False if the relaxation was not solved.
 bool IlpSearch::relax(IlpModel &model, IlpNode &node,
                       std::optional<unsigned> &undecided) {
-  IlpRelaxation relaxation =
-      model.relaxer.solve(getOptions(), getFixed(model, node));
+  IlpRelaxation relaxation = relaxWithCuts(model, node);
   // All plans of the node are dearer.
   if (relaxation.status == IlpSolution::Status::Infeasible)
     node.bound = result.plan->cost;

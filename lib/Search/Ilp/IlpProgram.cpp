@@ -15,7 +15,8 @@ void tandem::search::add(Expr &expr, const Expr &what, double factor) {
     expr.push_back({term.column, term.factor * factor});
 }
 
-double IlpSolution::get(const Expr &expr) const {
+double tandem::search::getValue(const Expr &expr,
+                                const std::vector<double> &values) {
   double sum = 0;
   for (Term term : expr)
     sum += term.factor * values[term.column];

@@ -31,6 +31,9 @@ using Expr = std::vector<Term>;
 /// Adds `factor` times `what`.
 void add(Expr &expr, const Expr &what, double factor = 1);
 
+/// With the values of all columns.
+double getValue(const Expr &expr, const std::vector<double> &values);
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct IlpSolution {
@@ -50,7 +53,7 @@ struct IlpSolution {
   double objective = 0, bound = -kInfinity;
   uint64_t numNodes = 0;
 
-  double get(const Expr &expr) const;
+  double get(const Expr &expr) const { return getValue(expr, values); }
 };
 
 /// Of a program without its integers.
@@ -60,6 +63,8 @@ struct IlpRelaxation {
   double objective = 0;
   /// By how much the objective rises at least for each unit of a column.
   std::vector<double> reducedCosts;
+
+  double get(const Expr &expr) const { return getValue(expr, values); }
 };
 
 struct IlpOptions {
@@ -122,11 +127,14 @@ public:
 
 private:
   void fix(const Expr &columns);
+  void addRows();
 
   const IntegerProgram &program;
   /// The solver, once it has the program.
   void *solver = nullptr;
   Expr fixedColumns;
+  /// Of the program, that the solver has.
+  size_t numRows = 0;
 };
 
 } // namespace tandem::search

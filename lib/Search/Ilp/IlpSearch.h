@@ -114,6 +114,7 @@ private:
   unsigned forbidDear(const IlpForms &forms, const IlpRelaxation &relaxation,
                       IlpNode &node) const;
   std::unique_ptr<IlpModel> narrow(const IlpStages &stages, IlpNode &node);
+  IlpRelaxation relaxWithCuts(IlpModel &model, const IlpNode &node);
   bool relax(IlpModel &model, IlpNode &node,
              std::optional<unsigned> &undecided);
   std::vector<IlpNode> branch(IlpModel &model, IlpNode root);
@@ -130,6 +131,8 @@ private:
   SearchResult result;
   /// What a plan cheaper than the best one can have.
   IlpChoices allowed;
+  /// Rows that programs with other choices left have, too.
+  std::vector<IlpCut> cuts;
   /// For plans with the given stages, and the least of the nodes that are not
   /// at hand.
   double bound = 0, boundOfRest = kInfinity;

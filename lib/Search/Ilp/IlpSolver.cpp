@@ -38,6 +38,9 @@ HighsInt Highs_passMip(void *highs, HighsInt numColumns, HighsInt numRows,
                        const double *rowUpper, const HighsInt *starts,
                        const HighsInt *indices, const double *values,
                        const HighsInt *integrality);
+HighsInt Highs_addRow(void *highs, double lower, double upper,
+                      HighsInt numEntries, const HighsInt *indices,
+                      const double *values);
 HighsInt Highs_changeColBounds(void *highs, HighsInt column, double lower,
                                double upper);
 /// `in` begins with an int that is set to interrupt.
@@ -208,6 +211,22 @@ void IlpRelaxer::fix(const Expr &columns) {
   fixedColumns = columns;
 }
 
+/// Those that the program has got since the last run.
+void IlpRelaxer::addRows() {
+  for (; numRows < program.rows.size(); ++numRows) {
+    const IntegerProgram::Row &row = program.rows[numRows];
+    std::vector<HighsInt> indices;
+    std::vector<double> values;
+    for (Term term : row.terms) {
+      indices.push_back(term.column);
+      values.push_back(term.factor);
+    }
+    Highs_addRow(solver, row.lower, row.upper,
+                 static_cast<HighsInt>(indices.size()), indices.data(),
+                 values.data());
+  }
+}
+
 IlpRelaxation IlpRelaxer::solve(const IlpOptions &options, const Expr &fixed) {
   IlpRelaxation relaxation;
   if (program.isContradictory) {
@@ -219,8 +238,11 @@ IlpRelaxation IlpRelaxer::solve(const IlpOptions &options, const Expr &fixed) {
     solver = Highs_create();
   setOptions(solver, options);
   Highs_zeroAllClocks(solver);
-  if (isNew)
+  if (isNew) {
     program.pass(solver, /*isRelaxed=*/true);
+    numRows = program.rows.size();
+  }
+  addRows();
   fix(fixed);
   run(solver, options);
   relaxation.status = getStatus(solver);

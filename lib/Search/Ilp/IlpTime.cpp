@@ -47,35 +47,6 @@ double IlpTime::getRoom(double computation) const {
   return std::max(0.0, room - problem.pieceLatency * scale);
 }
 
-/// By what the operator takes whose choices differ most.
-void IlpTime::addRooms(const IlpSum &computation,
-                       std::vector<Room> &rooms) const {
-  const IlpGroup *main = nullptr;
-  for (const auto &[key, group] : computation.groups)
-    if (key.first == 0 && (!main || group.getLargest() > main->getLargest()))
-      main = &group;
-  double rest = computation.getLargest() - (main ? main->getLargest() : 0);
-  std::map<double, Expr> choices;
-  if (main)
-    for (const IlpGroup::Entry &entry : main->entries)
-      add(choices[getRoom(entry.seconds + rest)], entry.chosen);
-  for (auto &[seconds, chosen] : choices)
-    if (seconds > 0)
-      rooms.push_back({seconds, std::move(chosen)});
-  // The operator may take no time here, or there may be none.
-  if (getRoom(rest) > 0)
-    rooms.push_back({getRoom(rest), {}});
-}
-
-std::vector<IlpTime::Room>
-IlpTime::getRooms(const std::vector<IlpSum> &cases) const {
-  std::vector<Room> rooms;
-  if (interference.beta < 1)
-    for (const IlpSum &computation : cases)
-      addRooms(computation, rooms);
-  return rooms;
-}
-
 int IlpTime::addPiece() {
   auto place = decided.find(numSlots);
   if (place != decided.end())
@@ -83,40 +54,22 @@ int IlpTime::addPiece() {
   return pieces[numSlots] = program.addBinary();
 }
 
-/// The seconds that a slot takes from the queue. A piece costs `latency` of the
-/// room.
-Expr IlpTime::addTaken(const std::vector<Room> &rooms, Expr &latency) {
-  double alpha = problem.pieceLatency * scale;
-  Expr taken, pieceSum;
-  for (const Room &room : rooms) {
-    Expr part{{program.addContinuous(0, room.seconds), 1}};
-    add(taken, part);
-    if (alpha == 0) {
-      Expr row = part;
-      add(row, room.chosen, -room.seconds);
-      if (!room.chosen.empty())
-        program.addRow(row, -kInfinity, 0);
-      continue;
-    }
-    Expr piece{{program.addContinuous(0, 1), 1}};
-    add(pieceSum, piece);
-    add(part, piece, -room.seconds);
-    program.addRow(part, -kInfinity, 0);
-    if (!room.chosen.empty())
-      program.addLess(piece, room.chosen);
-  }
+/// The seconds that a slot takes from the queue, at most `room`.
+Expr IlpTime::addTaken(double room, Expr &latency) {
+  Expr taken{{program.addContinuous(0, room), 1}};
   // What is taken has arrived.
   Expr left{{program.addContinuous(0, kInfinity), 1}}, row = level;
   add(row, taken, -1);
   add(row, left, -1);
   program.addRow(row, 0, 0);
   level = left;
-  if (alpha == 0)
+  if (problem.pieceLatency == 0)
     return taken;
   Expr piece{{addPiece(), 1}};
-  add(latency, piece, alpha);
-  add(pieceSum, piece, -1);
-  program.addRow(pieceSum, 0, 0);
+  add(latency, piece, problem.pieceLatency * scale);
+  row = taken;
+  add(row, piece, -room);
+  program.addRow(row, -kInfinity, 0);
   return taken;
 }
 
@@ -126,14 +79,14 @@ void IlpTime::addSlot(Slot slot) {
   double beta = interference.beta, gamma = interference.gamma;
   IlpSum collective = addLargest(std::move(slot.collectives));
   program.minimize(slot.other.expr);
-  std::vector<Room> rooms;
-  if (slot.takesWaiting && !level.empty())
-    rooms = getRooms(slot.cases);
-  bool canTake = !rooms.empty();
+  double room = getRoom(slot.computation.getLargest());
+  bool canTake = slot.takesWaiting && !level.empty() && beta < 1 && room > 0;
   Expr taken, latency;
   if (canTake) {
-    taken = addTaken(rooms, latency);
+    taken = addTaken(room, latency);
     program.minimize(taken, -1);
+    if (!latency.empty())
+      takers[numSlots - 1] = {taken, latency, slot.computation};
   }
   if (collective.isEmpty()) {
     program.minimize(slot.computation.expr);
@@ -179,7 +132,6 @@ void IlpTime::addSlots(unsigned index) {
         join(split.collectivePerStrand[q], split.collectiveOnce[q]));
   }
   first.computation = previous;
-  first.cases = {previous};
   first.other = addLargest(std::move(rest));
   first.takesWaiting = index <= stages.firstUpdate;
   addSlot(std::move(first));
@@ -187,9 +139,9 @@ void IlpTime::addSlots(unsigned index) {
   // In one strand, all that is left is the slot behind it.
   alone.computationOnce.add(alone.computationPerStrand, share);
   alone.computationOnce.add(alone.sums);
-  second.cases = {join(split.computationPerStrand, split.computationOnce),
-                  alone.computationOnce};
-  second.computation = join(second.cases[0], second.cases[1]);
+  second.computation =
+      join(join(split.computationPerStrand, split.computationOnce),
+           alone.computationOnce);
   second.takesWaiting = index < stages.firstUpdate;
   second.arriving = std::move(arriving);
   arriving = work.getWaiting(index);
@@ -199,7 +151,6 @@ void IlpTime::addSlots(unsigned index) {
   for (int64_t strand = 3; strand <= numStrands; ++strand) {
     Slot next;
     next.computation = split.computationPerStrand;
-    next.cases = {next.computation};
     next.collectives = later;
     next.takesWaiting = index < stages.firstUpdate;
     addSlot(std::move(next));
@@ -225,6 +176,67 @@ void IlpTime::addSlotsOfHidup(unsigned index) {
     addSlot(std::move(backward));
   }
   previous = std::move(own);
+}
+
+//===----------------------------------------------------------------------===//
+// Cuts
+//===----------------------------------------------------------------------===//
+
+/// The seconds above which the relaxation has less than `share` of the group's
+/// choices.
+static double findThreshold(const IlpGroup &group, double share,
+                            const IlpRelaxation &relaxation) {
+  constexpr double kRounding = 1e-9;
+  std::vector<std::pair<double, double>> chosen;
+  for (const IlpGroup::Entry &entry : group.entries)
+    if (double value = relaxation.get(entry.chosen); value > 0)
+      chosen.push_back({entry.seconds, value});
+  std::sort(chosen.rbegin(), chosen.rend());
+  for (auto [seconds, value] : chosen) {
+    share -= value;
+    if (share <= kRounding)
+      return seconds;
+  }
+  return 0;
+}
+
+/// At most 0.
+Expr IlpTime::getRow(const Taker &taker, const IlpCut &cut) const {
+  double ratio = (1 - interference.gamma) / (1 - interference.beta);
+  double alpha = problem.pieceLatency * scale, whole = 0;
+  Expr row = taker.taken;
+  for (const auto &[key, group] : taker.computation.groups) {
+    auto place = cut.thresholds.find(key);
+    double threshold = place == cut.thresholds.end() ? 0 : place->second;
+    whole += threshold;
+    for (const IlpGroup::Entry &entry : group.entries)
+      if (entry.seconds > threshold)
+        add(row, entry.chosen, (threshold - entry.seconds) * ratio);
+  }
+  add(row, taker.latency, 1 - whole * ratio / alpha);
+  return row;
+}
+
+std::vector<IlpCut> IlpTime::findCuts(const IlpRelaxation &relaxation) const {
+  // Of the objective; smaller ones are not worth a row.
+  constexpr double kWorthwhile = 1e-5;
+  double alpha = problem.pieceLatency * scale;
+  std::vector<IlpCut> cuts;
+  for (const auto &[slot, taker] : takers) {
+    double share = relaxation.get(taker.latency) / alpha;
+    IlpCut cut{slot, {}};
+    for (const auto &[key, group] : taker.computation.groups)
+      cut.thresholds[key] = findThreshold(group, share, relaxation);
+    if (relaxation.get(getRow(taker, cut)) > kWorthwhile * relaxation.objective)
+      cuts.push_back(std::move(cut));
+  }
+  return cuts;
+}
+
+void IlpTime::addCut(const IlpCut &cut) {
+  auto place = takers.find(cut.slot);
+  if (place != takers.end())
+    program.addRow(getRow(place->second, cut), -kInfinity, 0);
 }
 
 void IlpTime::build() {

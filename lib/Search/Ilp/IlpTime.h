@@ -20,10 +20,20 @@
 //
 // where the binary a says that a piece is taken. The largest room is that of
 // what the slot's largest operator takes: w and a are sums over its choices.
-// Within the room that w has the first row decides; every second beyond it
-// makes the slot longer by one, which is what it costs exposed, so no row for
-// the room is needed. The objective counts what waits in full and w back, so
-// that an optimum takes as much as the first-in first-out queue does.
+// A part a of a piece that is beside the computation of a part only of the
+// choices x has a room of its own: that of any sum of parts y <= x, y <= a. As
+// there are as many columns y as choices, the rows that bound them are found
+// when a relaxation breaks them, one per group of choices with the seconds s,
+// for any t:
+//
+//     w + alpha a <= (1 - gamma) / (1 - beta) sum over groups of
+//                    (t a + sum over choices of max(0, s - t) x)
+//
+// (*Cuts* below). Within the room that w has the first row decides; every
+// second beyond it makes the slot longer by one, which is what it costs
+// exposed, so no row for the room is needed. The objective counts what waits in
+// full and w back, so that an optimum takes as much as the first-in first-out
+// queue does.
 //
 // A stage of HiDup's accountings (Hidup.h) has two slots per pass: what it
 // sends in the pass stands beside the computation of the stage before and
@@ -42,6 +52,13 @@ namespace tandem::search {
 /// Whether slots take a piece, by their places in the time line.
 using IlpPieces = std::map<unsigned, bool>;
 
+/// A row for the piece of a slot, by its place: of each group of the slot's
+/// computation the seconds up to which all is beside the piece (0 if missing).
+struct IlpCut {
+  unsigned slot;
+  std::map<IlpGroup::Key, double> thresholds;
+};
+
 class IlpTime {
 public:
   /// `scale`: units of the program per second. `decided`: of some slots.
@@ -54,13 +71,16 @@ public:
   /// Binary columns, by slot: it takes a piece. Without those that are decided.
   const std::map<unsigned, int> &getPieces() const { return pieces; }
 
+  /// What the relaxation breaks; of each slot the row that it breaks by most.
+  std::vector<IlpCut> findCuts(const IlpRelaxation &relaxation) const;
+  /// Adds its row to the program. Nothing if the slot has no piece.
+  void addCut(const IlpCut &cut);
+
 private:
   /// A slot: computation, overlapped collectives (the largest sum over the
   /// queues), and collectives that nothing overlaps.
   struct Slot {
     IlpSum computation, other;
-    /// The computation, if there are k strands and if there is one.
-    std::vector<IlpSum> cases;
     std::vector<IlpSum> collectives;
     bool takesWaiting = false;
     /// Arrives at the queue before this slot.
@@ -72,16 +92,14 @@ private:
   void addSlot(Slot slot);
   /// The most seconds that waiting collectives have beside this computation.
   double getRoom(double computation) const;
-  /// A range of a slot's computation: what waiting collectives have beside it
-  /// at most, if the expression is 1.
-  struct Room {
-    double seconds;
-    Expr chosen;
-  };
-  std::vector<Room> getRooms(const std::vector<IlpSum> &cases) const;
-  void addRooms(const IlpSum &computation, std::vector<Room> &rooms) const;
-  Expr addTaken(const std::vector<Room> &rooms, Expr &latency);
+  Expr addTaken(double room, Expr &latency);
   int addPiece();
+  /// A slot that may take a piece.
+  struct Taker {
+    Expr taken, latency;
+    IlpSum computation;
+  };
+  Expr getRow(const Taker &taker, const IlpCut &cut) const;
 
   const cost::SearchProblem &problem;
   const IlpStages &stages;
@@ -98,6 +116,7 @@ private:
   Expr level;
   IlpPieces decided;
   std::map<unsigned, int> pieces;
+  std::map<unsigned, Taker> takers;
   unsigned numSlots = 0;
 };
 

@@ -18,8 +18,7 @@ double IlpGroup::getLargest() const {
   return largest;
 }
 
-void IlpSum::add(std::pair<int, int> group, const Expr &chosen,
-                 double seconds) {
+void IlpSum::add(IlpGroup::Key group, const Expr &chosen, double seconds) {
   if (chosen.empty() || seconds == 0)
     return;
   search::add(expr, chosen, seconds);
@@ -152,7 +151,7 @@ void IlpWork::addOperators() {
       continue;
     const SignatureSet &signatures = problem.getSignatures(op);
     Stage &stage = stages[forms.stages.stageOf[op]];
-    std::pair<int, int> key{0, static_cast<int>(op)};
+    IlpGroup::Key key{0, static_cast<int>(op)};
     for (unsigned s = 0; s < signatures.size(); ++s) {
       if (!forms.isAllowed(op, s))
         continue;
@@ -171,7 +170,7 @@ void IlpWork::addSums() {
   ChangeTable table(problem);
   for (unsigned i = 0; i < forms.tensors.size(); ++i) {
     const IlpTensor &tensor = forms.tensors[i];
-    std::pair<int, int> key{1, static_cast<int>(i)};
+    IlpGroup::Key key{1, static_cast<int>(i)};
     for (size_t p = 0; p < tensor.produced.size(); ++p) {
       if (tensor.summed[p].empty() || tensor.stage < 0)
         continue;
@@ -241,7 +240,7 @@ void IlpWork::addChange(const IlpChange &change) {
   Stage &stage = stages[change.stage];
   Parts parts = divide(change);
   // One of a use's ways is taken; of shared copies each may be made.
-  std::pair<int, int> key{2 + change.use, static_cast<int>(change.copy.tensor)};
+  IlpGroup::Key key{2 + change.use, static_cast<int>(change.copy.tensor)};
   if (change.wanted < 0)
     key = {-1, static_cast<int>(&change - forms.changes.data())};
   auto take = [&](IlpSum &split, IlpSum &alone, double seconds) {

@@ -23,6 +23,9 @@ namespace tandem::search {
 
 /// Seconds of which at most one entry counts: where its expression is 1.
 struct IlpGroup {
+  /// Operators (0, operator), sums over time (1, tensor) and changes (2 + use,
+  /// tensor).
+  using Key = std::pair<int, int>;
   struct Entry {
     double seconds;
     Expr chosen;
@@ -35,11 +38,10 @@ struct IlpGroup {
 /// Seconds over columns.
 struct IlpSum {
   Expr expr;
-  /// What it is made of: operators (0, operator), sums over time (1, tensor)
-  /// and changes (2 + use, tensor).
-  std::map<std::pair<int, int>, IlpGroup> groups;
+  /// What it is made of.
+  std::map<IlpGroup::Key, IlpGroup> groups;
 
-  void add(std::pair<int, int> group, const Expr &chosen, double seconds);
+  void add(IlpGroup::Key group, const Expr &chosen, double seconds);
   void add(const IlpSum &other, double factor = 1);
   bool isEmpty() const;
   double getLargest() const;

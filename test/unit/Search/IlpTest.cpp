@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Ilp/IlpLayouts.h"
-#include "Ilp/IlpProgram.h"
+#include "Ilp/IlpSearch.h"
 #include "RandomProblem.h"
 #include "tandem/Search/Exhaustive.h"
 #include <gtest/gtest.h>
@@ -446,6 +446,44 @@ TEST_F(IlpTest, EqualsExhaustiveWithGivenStages) {
   EXPECT_GT(numLimited, 20u);
   EXPECT_GT(numWaiting, 20u);
   EXPECT_GT(numStrands, 20u);
+}
+
+/// Whatever the thresholds, a cut leaves all plans: the optimum costs what it
+/// does without.
+TEST_F(IlpTest, CutsLeaveAllPlans) {
+  constexpr double kUnits = 1e4;
+  constexpr unsigned kMaxSlots = 40;
+  unsigned numCompared = 0, numWaiting = 0;
+  for (uint64_t seed = 1; numCompared < 150; ++seed) {
+    SearchProblem problem = makeRandomProblem(seed, kOptions);
+    problem.memoryLimit = std::numeric_limits<int64_t>::max();
+    BestByStages all;
+    if (problem.pieceLatency == 0 || !enumerate(problem, all))
+      continue;
+    ++numCompared;
+    auto [ends, best] = chooseDivisions(all, seed)[seed % 2];
+    IlpStages stages(problem, ends);
+    ChangeTable table(problem);
+    double scale = kUnits / best.cost;
+    IlpModel model(problem, stages, {{}, allowAll(problem), 0}, table,
+                   IlpFreedom::OfMemory, scale, [] { return false; });
+    Random random(seed);
+    for (unsigned slot = 0; slot < kMaxSlots; ++slot) {
+      IlpCut cut{slot, {}};
+      for (int op = 0; op < static_cast<int>(problem.operators.size()); ++op) {
+        const SignatureSet &signatures = problem.getSignatures(op);
+        double seconds = signatures[random.below(signatures.size())].seconds;
+        cut.thresholds[{0, op}] = seconds * scale * random.between(0.0, 1.2);
+      }
+      model.time->addCut(cut);
+    }
+    IlpSolution solution = model.program.solve({});
+    ASSERT_EQ(solution.status, IlpSolution::Status::Optimal) << "seed " << seed;
+    EXPECT_NEAR(solution.objective, kUnits, kUnits * 1e-6) << "seed " << seed;
+    numWaiting += !model.forms.getPlan(solution).waiting.empty();
+  }
+  printf("%u divisions, waits in %u\n", numCompared, numWaiting);
+  EXPECT_GT(numWaiting, 30u);
 }
 
 /// The cheapest plan that has signatures over time only in stages in which the
