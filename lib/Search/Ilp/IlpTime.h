@@ -18,22 +18,20 @@
 //     z >= P + beta (C + w) + U
 //     z >= C + w + (1 - beta) alpha a + gamma P + U,   w <= a (largest room)
 //
-// where the binary a says that a piece is taken. The largest room is that of
-// what the slot's largest operator takes: w and a are sums over its choices.
-// A part a of a piece that is beside the computation of a part only of the
-// choices x has a room of its own: that of any sum of parts y <= x, y <= a. As
-// there are as many columns y as choices, the rows that bound them are found
-// when a relaxation breaks them, one per group of choices with the seconds s,
-// for any t:
+// where the binary a says that a piece is taken. The largest room is beside
+// choices that no good plan has, so that a part of a piece pays a part of the
+// latency; its own room is what parts y <= x, y <= a of the choices x leave.
+// There are as many y as choices, so rows that follow for any t, one t per
+// group of choices with the seconds s, are added where a relaxation breaks them
+// (*Cuts*):
 //
 //     w + alpha a <= (1 - gamma) / (1 - beta) sum over groups of
 //                    (t a + sum over choices of max(0, s - t) x)
 //
-// (*Cuts* below). Within the room that w has the first row decides; every
-// second beyond it makes the slot longer by one, which is what it costs
-// exposed, so no row for the room is needed. The objective counts what waits in
-// full and w back, so that an optimum takes as much as the first-in first-out
-// queue does.
+// Within the room that w has the first row decides; every second beyond it
+// makes the slot longer by one, which is what it costs exposed, so no row for
+// the room is needed. The objective counts what waits in full and w back, so
+// that an optimum takes as much as the first-in first-out queue does.
 //
 // A stage of HiDup's accountings (Hidup.h) has two slots per pass: what it
 // sends in the pass stands beside the computation of the stage before and
