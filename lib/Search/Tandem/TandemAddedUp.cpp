@@ -25,7 +25,7 @@ using namespace tandem::search;
 constexpr unsigned kMaxSumExact = 600;
 /// Numbers that are looked at (about 10^9 in a second), where pieces cost
 /// nothing, and else.
-constexpr uint64_t kSumWork = 12'000'000'000, kBoundWork = 4'000'000'000;
+constexpr uint64_t kSumWork = 12'000'000'000, kBoundWork = 3'000'000'000;
 /// The share of what is left, one in so many, for the stages of one more pair
 /// that is joined.
 constexpr uint64_t kJoinShare = 16;
@@ -90,6 +90,9 @@ bool Driver::tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
     limits.maxWork = work / share;
   limits.gap = kStagesGap;
   limits.upperBound = pool.seconds * (1 - worth);
+  double &bound = stageBounds[stageEnds];
+  if (bound >= limits.upperBound * (1 - kStagesGap))
+    return false;
   limits.takes = [&](const Plan &plan) {
     pool.offerDivided(plan, true);
     return pool.seconds;
@@ -100,36 +103,45 @@ bool Driver::tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
   trace.choices.push_back(pool.best->signatures);
   SumResult sums = searchSums(facts, table, trace, limits);
   trace = std::move(sums.trace);
-  if (sums.isComplete && worth == 0)
-    solvedStages = stageEnds;
+  bound = std::max(bound, sums.bound);
   work -= std::min(work, sums.work);
   numLabels += sums.numNodes;
   return pool.numBest != numBest;
+}
+
+/// The stages for which forms are searched, those of the best plan.
+std::vector<unsigned> Driver::getDivision() {
+  return isCoarse ? pool.getFewestStages() : pool.best->stageEnds;
 }
 
 /// Cheaper forms for the best plan's stages.
 bool Driver::tryForms(uint64_t &work) {
   if (!addsUp())
     return tryUntimed();
-  return hasExactForms() && pool.best->stageEnds != solvedStages &&
-         tryStages(pool.best->stageEnds, 1, 0, work);
+  return hasExactForms() && tryStages(getDivision(), 1, 0, work);
 }
 
 /// Joins two stages of the best plan, from the one that `op` begins on, until
 /// that leads to a better plan; false if none does. In front of the backward
 /// pass nothing waits: there a cut costs nothing.
 bool Driver::joinStages(unsigned &op, uint64_t &work) {
-  unsigned numOperators = hasExactForms() ? problem.operators.size() : 0;
+  if (!hasExactForms())
+    return false;
+  const std::vector<unsigned> division = getDivision();
+  unsigned numOperators = problem.operators.size();
   for (unsigned i = 0; i < numOperators; ++i) {
     op = (op + 1) % numOperators;
-    std::vector<unsigned> ends = pool.best->stageEnds;
+    std::vector<unsigned> ends = division;
     auto place = std::lower_bound(ends.begin(), ends.end(), op);
     if (*place != op || problem.operators[op].pass != Pass::Backward)
       continue;
     ends.erase(place);
-    if (work == 0 || isClosed() || !proceeds(0.9))
+    if (work <= kKeptStagesWork || isClosed() || !proceeds(0.9))
       return false;
-    if (tryStages(ends, kJoinShare, kWorthJoining, work))
+    uint64_t spare = work - kKeptStagesWork;
+    bool isBetter = tryStages(ends, kJoinShare, kWorthJoining, spare);
+    work = kKeptStagesWork + spare;
+    if (isBetter)
       return true;
   }
   return false;

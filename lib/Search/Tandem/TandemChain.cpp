@@ -25,8 +25,9 @@ struct Copier {
   unsigned numLayouts;
   double forbidden;
 
+  /// Adds the seconds that are made, and that wait.
   void add(SumChain::Set &set, unsigned wanted, bool mayWait, bool beginsStage,
-           SumChain::Step &step) const {
+           double &made, double &waiting) const {
     if (beginsStage)
       set.old = set.all;
     if (set.all >> wanted & 1)
@@ -35,11 +36,65 @@ struct Copier {
     for (unsigned from = 0; from < numLayouts; ++from)
       if (set.old >> from & 1)
         least = std::min(least, distances[from * numLayouts + wanted]);
-    (mayWait && least < forbidden ? step.waiting : step.made) += least;
+    (mayWait && least < forbidden ? waiting : made) += least;
     set.all |= uint64_t(1) << wanted;
   }
 };
 } // namespace
+
+namespace {
+/// Takes layouts out of sets that nobody wants again, and that are no better a
+/// source of any wanted layout than another one of the set.
+class SourceFilter {
+public:
+  SourceFilter(const std::vector<double> &distances, unsigned numLayouts,
+               uint64_t wanted)
+      : numLayouts(numLayouts), wanted(wanted), better(numLayouts) {
+    for (unsigned a = 0; a < numLayouts; ++a)
+      for (unsigned b = 0; b < numLayouts; ++b)
+        if (a != b && replaces(distances, b, a))
+          better[a] |= uint64_t(1) << b;
+  }
+
+  void apply(SumChain::Set &set) const {
+    for (unsigned layout = numLayouts; layout-- > 0;) {
+      uint64_t bit = uint64_t(1) << layout;
+      if (!(set.all & bit) || (wanted & bit))
+        continue;
+      if (better[layout] & (set.old & bit ? set.old : set.all)) {
+        set.all &= ~bit;
+        set.old &= ~bit;
+      }
+    }
+  }
+
+private:
+  bool replaces(const std::vector<double> &distances, unsigned b,
+                unsigned a) const {
+    for (unsigned to = 0; to < numLayouts; ++to)
+      if ((wanted >> to & 1) &&
+          distances[b * numLayouts + to] > distances[a * numLayouts + to])
+        return false;
+    return true;
+  }
+
+  unsigned numLayouts;
+  uint64_t wanted;
+  /// Per layout those that are as good a source.
+  std::vector<uint64_t> better;
+};
+} // namespace
+
+/// The layouts that slots want from one on.
+static uint64_t listWanted(const std::vector<SumChain::Slot> &slots,
+                           size_t first) {
+  uint64_t wanted = 0;
+  for (size_t i = first; i < slots.size(); ++i)
+    for (const std::vector<unsigned> &role : slots[i].roles)
+      for (unsigned layout : role)
+        wanted |= uint64_t(1) << layout;
+  return wanted;
+}
 
 /// Where the sets' layouts are, and what the last slot makes of each.
 void SumChain::fillLast(const Slot &slot, const std::vector<Set> &sets,
@@ -84,21 +139,24 @@ bool SumChain::fill(const std::vector<Slot> &slots,
       return false;
     std::vector<Set> next;
     std::map<Set, unsigned> known;
-    std::vector<Step> &all = steps.emplace_back();
+    Steps &own = steps.emplace_back();
+    SourceFilter filter(distances, numLayouts, listWanted(slots, place + 1));
     for (const Set &before : sets)
       for (const std::vector<unsigned> &role : slot.roles) {
         Set set = before;
-        Step step{0, 0, 0};
+        double seconds = 0, waits = 0;
         for (size_t i = 0; i < role.size(); ++i)
-          copier.add(set, role[i], slot.mayWait[i], slot.beginsStage[i], step);
+          copier.add(set, role[i], slot.mayWait[i], slot.beginsStage[i],
+                     seconds, waits);
         if (slots[place + 1].beginsStage.front())
           set.old = set.all;
-        step.made = std::min(step.made, forbidden);
+        filter.apply(set);
         auto [entry, isNew] = known.try_emplace(set, next.size());
         if (isNew)
           next.push_back(set);
-        step.next = entry->second;
-        all.push_back(step);
+        own.next.push_back(entry->second);
+        own.made.push_back(std::min(seconds, forbidden));
+        own.waiting.push_back(waits);
       }
     sets = std::move(next);
   }
@@ -115,17 +173,19 @@ SumChain
     result.numSets.push_back(sets.size());
     result.sizes.push_back(kept[slot].size());
     std::vector<unsigned> next, numberOf(numSets[slot + 1], ~0u);
-    std::vector<Step> &all = result.steps.emplace_back();
+    const Steps &all = steps[slot];
+    Steps &own = result.steps.emplace_back();
     for (unsigned set : sets)
       for (unsigned role : kept[slot]) {
-        Step step = steps[slot][set * size_t(sizes[slot]) + role];
-        unsigned &number = numberOf[step.next];
+        size_t step = set * size_t(sizes[slot]) + role;
+        unsigned &number = numberOf[all.next[step]];
         if (number == ~0u) {
           number = next.size();
-          next.push_back(step.next);
+          next.push_back(all.next[step]);
         }
-        step.next = number;
-        all.push_back(step);
+        own.next.push_back(number);
+        own.made.push_back(all.made[step]);
+        own.waiting.push_back(all.waiting[step]);
       }
     sets = std::move(next);
   }
@@ -148,8 +208,8 @@ SumChain
 
 uint64_t SumChain::getNumSteps() const {
   uint64_t count = members.size() + made.size();
-  for (const std::vector<Step> &own : steps)
-    count += own.size();
+  for (const Steps &own : steps)
+    count += own.next.size();
   return count;
 }
 
@@ -158,10 +218,10 @@ SumChain::getSeconds(const std::vector<unsigned> &roles) const {
   std::pair<double, double> sum, last(kInfinity, 0);
   unsigned set = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
-    const Step &step = steps[i][set * size_t(sizes[i]) + roles[i]];
-    sum.first += step.made;
-    sum.second += step.waiting;
-    set = step.next;
+    size_t step = set * size_t(sizes[i]) + roles[i];
+    sum.first += steps[i].made[step];
+    sum.second += steps[i].waiting[step];
+    set = steps[i].next[step];
   }
   for (unsigned i = firstMembers[set]; i < firstMembers[set + 1]; ++i) {
     size_t place = members[i] * size_t(sizes.back()) + roles.back();
@@ -176,26 +236,38 @@ SumChain::getSeconds(const std::vector<unsigned> &roles) const {
 //===----------------------------------------------------------------------===//
 
 ChainMarginals::ChainMarginals(const SumChain &chain, double waitingPrice)
-    : chain(&chain) {
-  for (const std::vector<SumChain::Step> &steps : chain.steps) {
+    : chain(&chain), before(chain.sizes.size()), behind(chain.sizes.size()),
+      firstBehind(chain.sizes.size()) {
+  before.front() = {0};
+  for (const SumChain::Steps &steps : chain.steps) {
     std::vector<double> &own = costs.emplace_back();
-    for (const SumChain::Step &step : steps)
-      own.push_back(step.made + waitingPrice * step.waiting);
+    for (size_t i = 0; i < steps.made.size(); ++i)
+      own.push_back(steps.made[i] + waitingPrice * steps.waiting[i]);
   }
   for (size_t i = 0; i < chain.made.size(); ++i)
     lastCosts.push_back(chain.made[i] + waitingPrice * chain.waiting[i]);
 }
 
-/// The least over the sets with a layout, then over layouts.
-void ChainMarginals::getLast(const std::vector<double> &before,
-                             std::vector<double> &result) const {
+void ChainMarginals::change(unsigned slot) {
+  numBefore = std::min(numBefore, slot + 1);
+  firstBehind = std::max(firstBehind, slot + 1);
+}
+
+void ChainMarginals::forget() {
+  numBefore = 1;
+  firstBehind = chain->sizes.size();
+}
+
+/// The last slot: the least over the sets with a layout, then over layouts.
+void ChainMarginals::getLast(std::vector<double> &result) const {
   size_t width = chain->sizes.back();
+  const std::vector<double> &sums = before.back();
   std::vector<double> with(chain->made.size() / width, kInfinity);
-  for (size_t set = 0; set < before.size(); ++set)
+  for (size_t set = 0; set < sums.size(); ++set)
     for (unsigned i = chain->firstMembers[set];
          i < chain->firstMembers[set + 1]; ++i) {
       double &least = with[chain->members[i]];
-      least = std::min(least, before[set]);
+      least = std::min(least, sums[set]);
     }
   result.assign(width, kInfinity);
   const double *cost = lastCosts.data();
@@ -205,55 +277,74 @@ void ChainMarginals::getLast(const std::vector<double> &before,
 }
 
 /// What the last slot costs behind each set.
-void ChainMarginals::getBehindAll(const std::vector<double> &offers,
-                                  std::vector<double> &behind) const {
+void ChainMarginals::beginBack(const std::vector<double> &offers) {
   std::vector<double> from(chain->made.size() / offers.size(), kInfinity);
   const double *cost = lastCosts.data();
   for (double &least : from)
     for (double offer : offers)
       least = std::min(least, offer + *cost++);
-  behind.assign(chain->numSets.back(), kInfinity);
-  for (size_t set = 0; set < behind.size(); ++set)
+  std::vector<double> &sums = behind.back();
+  sums.resize(chain->numSets.back());
+  for (size_t set = 0; set < sums.size(); ++set) {
+    double least = kInfinity;
     for (unsigned i = chain->firstMembers[set];
          i < chain->firstMembers[set + 1]; ++i)
-      behind[set] = std::min(behind[set], from[chain->members[i]]);
+      least = std::min(least, from[chain->members[i]]);
+    sums[set] = least;
+  }
+  --firstBehind;
+}
+
+/// What the next slot more costs, and those behind it.
+void ChainMarginals::goBack(const std::vector<double> &offers) {
+  const std::vector<double> &after = behind[firstBehind--];
+  const unsigned *next = chain->steps[firstBehind].next.data();
+  const double *cost = costs[firstBehind].data();
+  std::vector<double> &sums = behind[firstBehind];
+  sums.resize(chain->numSets[firstBehind]);
+  for (double &sum : sums) {
+    double least = kInfinity;
+    for (double offer : offers)
+      least = std::min(least, after[*next++] + offer + *cost++);
+    sum = least;
+  }
+}
+
+/// What the slots up to one more cost.
+void ChainMarginals::goOn(const std::vector<double> &offers) {
+  const unsigned *next = chain->steps[numBefore - 1].next.data();
+  const double *cost = costs[numBefore - 1].data();
+  std::vector<double> &sums = before[numBefore];
+  sums.assign(chain->numSets[numBefore], kInfinity);
+  for (double sum : before[numBefore - 1])
+    for (double offer : offers) {
+      double &least = sums[*next++];
+      least = std::min(least, sum + offer + *cost++);
+    }
+  ++numBefore;
 }
 
 void ChainMarginals::get(unsigned slot,
                          const std::vector<std::vector<double>> &offers,
-                         std::vector<double> &result) const {
-  std::vector<double> before = {0}, behind, next;
-  for (unsigned i = 0; i < slot; ++i) {
-    next.assign(chain->numSets[i + 1], kInfinity);
-    const SumChain::Step *step = chain->steps[i].data();
-    const double *cost = costs[i].data();
-    for (double sum : before)
-      for (double offer : offers[i]) {
-        double &least = next[step++->next];
-        least = std::min(least, sum + offer + *cost++);
-      }
-    before.swap(next);
-  }
-  if (slot + 1 == chain->sizes.size()) {
-    getLast(before, result);
+                         std::vector<double> &result) {
+  while (numBefore <= slot)
+    goOn(offers[numBefore - 1]);
+  unsigned last = chain->sizes.size() - 1;
+  if (slot == last) {
+    getLast(result);
     return;
   }
-  getBehindAll(offers.back(), behind);
-  for (unsigned i = chain->steps.size() - 1; i > slot; --i) {
-    next.assign(chain->numSets[i], kInfinity);
-    const SumChain::Step *step = chain->steps[i].data();
-    const double *cost = costs[i].data();
-    for (double &least : next)
-      for (double offer : offers[i])
-        least = std::min(least, behind[step++->next] + offer + *cost++);
-    behind.swap(next);
-  }
+  if (firstBehind > last)
+    beginBack(offers.back());
+  while (firstBehind > slot + 1)
+    goBack(offers[firstBehind - 1]);
   result.assign(chain->sizes[slot], kInfinity);
-  const SumChain::Step *step = chain->steps[slot].data();
+  const unsigned *next = chain->steps[slot].next.data();
   const double *cost = costs[slot].data();
-  for (double sum : before)
+  const double *after = behind[slot + 1].data();
+  for (double sum : before[slot])
     for (double &least : result)
-      least = std::min(least, sum + behind[step++->next] + *cost++);
+      least = std::min(least, sum + after[*next++] + *cost++);
 }
 
 std::vector<double> ChainMarginals::getEntries() const {
@@ -267,7 +358,7 @@ std::vector<double> ChainMarginals::getEntries() const {
       for (size_t place = sets[i] * width; place < (sets[i] + 1) * width;
            ++place) {
         moreSums.push_back(sums[i] + costs[slot][place]);
-        moreSets.push_back(chain->steps[slot][place].next);
+        moreSets.push_back(chain->steps[slot].next[place]);
       }
     sums.swap(moreSums);
     sets.swap(moreSets);

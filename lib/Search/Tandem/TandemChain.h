@@ -35,15 +35,16 @@ struct SumChain {
     std::vector<std::vector<unsigned>> roles;
     std::vector<bool> mayWait, beginsStage;
   };
-  /// From a set with a role; side by side are the roles of one set.
-  struct Step {
-    unsigned next;
-    double made, waiting;
+  /// From each set with each role, the roles of one set side by side, to a set
+  /// before the next slot.
+  struct Steps {
+    std::vector<unsigned> next;
+    std::vector<double> made, waiting;
   };
 
   std::vector<unsigned> sizes; // roles per slot
   /// Of all slots but the last one.
-  std::vector<std::vector<Step>> steps;
+  std::vector<Steps> steps;
   std::vector<unsigned> numSets; // before each slot
   /// Before the last slot: the sets' layouts (those that its own stage made
   /// are counted behind all others), and where each one begins.
@@ -74,25 +75,37 @@ struct SumChain {
   getSeconds(const std::vector<unsigned> &roles) const;
 };
 
-/// The least cost of a chain with each role of a slot.
+/// The least cost of a chain with each role of a slot. What lies before and
+/// behind a slot is kept until offers there change, so that going over all
+/// slots, there or back, takes three times the chain.
 class ChainMarginals {
 public:
   ChainMarginals(const SumChain &chain, double waitingPrice);
 
-  /// `offers` are what the slots' roles cost besides; not counted are the
+  /// `offers` are what the slots' roles cost besides, those of the last call
+  /// but for slots that were told to have changed since; not counted are the
   /// slot's own.
   void get(unsigned slot, const std::vector<std::vector<double>> &offers,
-           std::vector<double> &result) const;
+           std::vector<double> &result);
+  /// The slot's offers are others.
+  void change(unsigned slot);
+  /// All are.
+  void forget();
   /// Of all combinations, the last slot's roles lying side by side.
   std::vector<double> getEntries() const;
 
 private:
-  void getLast(const std::vector<double> &before,
-               std::vector<double> &result) const;
-  void getBehindAll(const std::vector<double> &offers,
-                    std::vector<double> &behind) const;
+  void getLast(std::vector<double> &result) const;
+  void goOn(const std::vector<double> &offers);
+  void goBack(const std::vector<double> &offers);
+  void beginBack(const std::vector<double> &offers);
 
   const SumChain *chain;
+  /// What the slots before each one cost, by its sets, of the first `numBefore`
+  /// slots; and what it costs with those behind it, of slots from `firstBehind`
+  /// on.
+  std::vector<std::vector<double>> before, behind;
+  unsigned numBefore = 1, firstBehind;
   std::vector<std::vector<double>> costs; // like the steps
   std::vector<double> lastCosts;          // like `made`
 };

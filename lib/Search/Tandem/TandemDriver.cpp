@@ -327,7 +327,7 @@ SearchResult Driver::run() {
   }
   pool.restore(std::move(untimed));
   improveStart(std::move(started));
-  refineTwice();
+  refineInRounds();
   searchWindows();
   return finish();
 }

@@ -27,6 +27,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <map>
 
 namespace tandem::search {
 
@@ -37,9 +38,11 @@ constexpr unsigned kMaxUntimed = 1200;
 constexpr unsigned kMaxExact = 120;
 
 /// Numbers that searches for the cheapest forms of given stages look at (about
-/// 10^9 in a second): for the best plan, and with what is left for what random
-/// changes make of that.
-constexpr uint64_t kStagesWork = 3'500'000'000, kLastStagesWork = 1'500'000'000;
+/// 10^9 in a second): for the best plan; with what is left for what random
+/// changes make of that; and of that what is left for the stages that this ends
+/// with.
+constexpr uint64_t kStagesWork = 3'500'000'000, kLastStagesWork = 5'000'000'000,
+                   kKeptStagesWork = 1'000'000'000;
 
 /// Plans of larger problems are taken as small changes leave them; ties are
 /// settled only where the optimum is proven.
@@ -117,7 +120,9 @@ private:
   bool tryUntimed();
   bool tryTies();
   void refine(uint64_t &work);
-  void refineTwice();
+  bool refineAnnealed(PlanPool::Record &last, bool isAgain, uint64_t &work);
+  void refineInRounds();
+  void settleStages();
   void makeFit();
   void offerStarts(PlanPool &to) const;
   void improveStart(PlanPool::Record started);
@@ -130,6 +135,7 @@ private:
   void searchAddedUp();
   bool tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
                  double worth, uint64_t &work);
+  std::vector<unsigned> getDivision();
   bool joinStages(unsigned &op, uint64_t &work);
   bool tryForms(uint64_t &work);
   //--- TandemDriver.cpp
@@ -166,10 +172,13 @@ private:
     std::unique_ptr<Driver> driver;
   };
   std::unique_ptr<UntimedSearch> untimedSearch;
-  /// Of the last search for the forms of given stages; and those for which none
-  /// are cheaper than the best plan's.
+  /// Of the last search for the forms of given stages; and what plans with
+  /// these cost at least.
   SumTrace trace;
-  std::vector<unsigned> solvedStages;
+  std::map<std::vector<unsigned>, double> stageBounds;
+  /// Whether forms are searched for the best plan's stages without cuts that
+  /// gain nothing: with fewer stages others are within reach, and sooner.
+  bool isCoarse = false;
   double lowerBound = 0;
   /// Seconds per byte under which plans fit; 0 where memory is no matter.
   double memoryPrice = 0;

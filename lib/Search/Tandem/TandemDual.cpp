@@ -12,6 +12,8 @@
 using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// How often a chain is gone over for the marginals of all its slots.
+constexpr unsigned kChainPasses = 3;
 
 SumDual::SumDual(const SumModel &model, const SumPrices &prices)
     : model(model), prices(prices) {
@@ -48,6 +50,13 @@ void SumDual::setMessages(const std::vector<double> &messages) {
     for (unsigned slot = 0; slot < costs[i].size(); ++slot)
       for (unsigned j = 0; j < costs[i][slot].size(); ++j)
         costs[i][slot][j] = messages[model.factors[i].origins[slot][j]];
+  forgetOffers();
+}
+
+void SumDual::forgetOffers() {
+  for (std::optional<ChainMarginals> &chain : chains)
+    if (chain)
+      chain->forget();
 }
 
 //===----------------------------------------------------------------------===//
@@ -56,7 +65,7 @@ void SumDual::setMessages(const std::vector<double> &messages) {
 
 void SumDual::getMarginals(unsigned index, unsigned slot,
                            const std::vector<std::vector<double>> &offers,
-                           std::vector<double> &result) const {
+                           std::vector<double> &result) {
   const SumTable &data = model.tables[model.factors[index].table];
   if (chains[index]) {
     chains[index]->get(slot, offers, result);
@@ -135,6 +144,8 @@ void SumDual::update(unsigned index, bool isForward) {
     double base = *std::min_element(marginals.begin(), marginals.end());
     for (size_t j = 0; j < marginals.size(); ++j)
       costs[factor][slot][j] = base - marginals[j];
+    if (chains[factor])
+      chains[factor]->change(slot);
   }
 }
 
@@ -148,8 +159,11 @@ void SumDual::sweep() {
 
 uint64_t SumDual::getWork() const {
   uint64_t work = 0;
-  for (const SumFactor &factor : model.factors)
-    work += 2 * factor.variables.size() * model.tables[factor.table].getSize();
+  for (const SumFactor &factor : model.factors) {
+    const SumTable &table = model.tables[factor.table];
+    uint64_t times = table.chain ? kChainPasses : factor.variables.size();
+    work += 2 * times * table.getSize();
+  }
   return work;
 }
 
@@ -158,23 +172,6 @@ double SumDual::getUnary(unsigned index, unsigned value) const {
   for (auto [factor, slot] : model.variables[index].slots)
     sum -= costs[factor][slot][model.factors[factor].roleOf[slot][value]];
   return sum;
-}
-
-std::vector<double> SumDual::getTable(unsigned index) const {
-  const SumTable &data = model.tables[model.factors[index].table];
-  std::vector<double> result =
-      chains[index] ? chains[index]->getEntries() : entries[index];
-  std::vector<unsigned> place(data.sizes.size());
-  for (size_t i = 0; i < result.size(); ++i) {
-    for (unsigned slot = 0; slot < place.size(); ++slot)
-      result[i] += costs[index][slot][place[slot]];
-    for (unsigned slot = place.size(); slot-- > 0;) {
-      if (++place[slot] < data.sizes[slot])
-        break;
-      place[slot] = 0;
-    }
-  }
-  return result;
 }
 
 double SumDual::getEntry(unsigned index,
@@ -187,30 +184,48 @@ double SumDual::getEntry(unsigned index,
   return sum;
 }
 
+double SumDual::getLeastUnary(unsigned variable) const {
+  double best = kInfinity;
+  for (unsigned value = 0; value < unaries[variable].size(); ++value)
+    best = std::min(best, getUnary(variable, value));
+  return best;
+}
+
+double SumDual::getLeastEntry(unsigned factor) {
+  std::vector<double> marginals;
+  getMarginals(factor, 0, costs[factor], marginals);
+  double best = kInfinity;
+  for (size_t i = 0; i < marginals.size(); ++i)
+    best = std::min(best, marginals[i] + costs[factor][0][i]);
+  return best;
+}
+
 double SumDual::getBound() {
   double bound = 0;
-  for (unsigned i = 0; i < unaries.size(); ++i) {
-    double best = kInfinity;
-    for (unsigned value = 0; value < unaries[i].size(); ++value)
-      best = std::min(best, getUnary(i, value));
-    bound += best;
-  }
-  std::vector<double> marginals;
-  for (unsigned i = 0; i < costs.size(); ++i) {
-    getMarginals(i, 0, costs[i], marginals);
-    double best = kInfinity;
-    for (size_t j = 0; j < marginals.size(); ++j)
-      best = std::min(best, marginals[j] + costs[i][0][j]);
-    bound += best;
-  }
+  for (unsigned i = 0; i < unaries.size(); ++i)
+    bound += getLeastUnary(i);
+  for (unsigned i = 0; i < costs.size(); ++i)
+    bound += getLeastEntry(i);
   return bound;
+}
+
+std::vector<double> SumDual::getExcess(const std::vector<unsigned> &choice) {
+  std::vector<double> excess;
+  for (unsigned i = 0; i < unaries.size(); ++i)
+    excess.push_back(getUnary(i, choice[i]) - getLeastUnary(i));
+  for (unsigned i = 0; i < costs.size(); ++i) {
+    double own = getEntry(i, choice) - getLeastEntry(i);
+    for (unsigned variable : model.factors[i].variables)
+      excess[variable] += own;
+  }
+  return excess;
 }
 
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
 
-std::vector<unsigned> SumDual::round() const {
+std::vector<unsigned> SumDual::round() {
   std::vector<std::vector<std::vector<double>>> offers = costs;
   std::vector<unsigned> choice;
   std::vector<double> marginals;
@@ -227,8 +242,12 @@ std::vector<unsigned> SumDual::round() const {
       unsigned role = model.factors[factor].roleOf[slot][choice.back()];
       for (unsigned j = 0; j < offer.size(); ++j)
         offer[j] = j == role ? 0 : 10 * model.forbidden;
+      if (chains[factor])
+        chains[factor]->change(slot);
     }
   }
+  // The messages stand again.
+  forgetOffers();
   return choice;
 }
 
@@ -236,21 +255,10 @@ std::vector<unsigned> SumDual::round() const {
 std::vector<std::vector<double>> SumDual::getLeast() {
   double bound = 0;
   std::vector<double> marginals, ofVariable, ofFactor;
-  for (unsigned i = 0; i < unaries.size(); ++i) {
-    double best = kInfinity;
-    for (unsigned value = 0; value < unaries[i].size(); ++value)
-      best = std::min(best, getUnary(i, value));
-    ofVariable.push_back(best);
-    bound += best;
-  }
-  for (unsigned i = 0; i < costs.size(); ++i) {
-    getMarginals(i, 0, costs[i], marginals);
-    double best = kInfinity;
-    for (size_t j = 0; j < marginals.size(); ++j)
-      best = std::min(best, marginals[j] + costs[i][0][j]);
-    ofFactor.push_back(best);
-    bound += best;
-  }
+  for (unsigned i = 0; i < unaries.size(); ++i)
+    bound += ofVariable.emplace_back(getLeastUnary(i));
+  for (unsigned i = 0; i < costs.size(); ++i)
+    bound += ofFactor.emplace_back(getLeastEntry(i));
   std::vector<std::vector<double>> result;
   for (unsigned i = 0; i < unaries.size(); ++i) {
     std::vector<double> sums = unaries[i];

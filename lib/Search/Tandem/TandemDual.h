@@ -29,16 +29,19 @@ public:
   /// About how many numbers a sweep looks at.
   uint64_t getWork() const;
   /// A choice: variables are decided in order, each by what the messages say.
-  std::vector<unsigned> round() const;
+  std::vector<unsigned> round();
   /// Per variable and value, no choice with it costs less.
   std::vector<std::vector<double>> getLeast();
   /// Messages by role of the model of all values, to begin from elsewhere.
   std::vector<double> getMessages() const;
   void setMessages(const std::vector<double> &messages);
 
+  /// Per variable what the choice costs beyond the bound: by its own value, and
+  /// in the factors that it takes part in.
+  std::vector<double> getExcess(const std::vector<unsigned> &choice);
+
   /// What a value, or an entry of a factor's table, costs now.
   double getUnary(unsigned variable, unsigned value) const;
-  std::vector<double> getTable(unsigned factor) const;
   double getEntry(unsigned factor, const std::vector<unsigned> &choice) const;
 
   const SumModel &model;
@@ -47,10 +50,14 @@ public:
 private:
   void update(unsigned variable, bool isForward);
   /// Per role of the slot the least entry, without the slot's own messages;
-  /// `offers` are what the slots' roles cost the factor.
+  /// `offers` are what the slots' roles cost the factor. Chains are told of
+  /// those that change.
   void getMarginals(unsigned factor, unsigned slot,
                     const std::vector<std::vector<double>> &offers,
-                    std::vector<double> &result) const;
+                    std::vector<double> &result);
+  void forgetOffers();
+  double getLeastUnary(unsigned variable) const;
+  double getLeastEntry(unsigned factor);
 
   std::vector<std::vector<double>> unaries; // per variable
   /// Per factor: its entries, or its chain.

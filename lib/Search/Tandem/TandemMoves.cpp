@@ -37,6 +37,8 @@ constexpr std::array kHeats = {1e-3, 3e-4};
 /// Where there are fewer operators, each is a larger share, and there is time
 /// for more rounds.
 constexpr double kHeatOperators = 400;
+/// Rounds with cheapest forms, and those in sequence that gain nothing.
+constexpr unsigned kStagesRounds = 4, kIdleRounds = 2;
 /// Given plans that cost this share more than the best one are left alone.
 constexpr double kNear = 0.03;
 /// Random changes where nothing fits: a share of the limit.
@@ -52,7 +54,7 @@ constexpr uint64_t kWindowsWork = 2'000'000;
 
 /// Numbers that the problem without its time axis may look at for a plan that
 /// the one with it has led to.
-constexpr uint64_t kUntimedWork = 1'500'000'000;
+constexpr uint64_t kUntimedWork = 3'000'000'000;
 
 static void spend(uint64_t &work, uint64_t amount) {
   work -= std::min(work, amount);
@@ -340,17 +342,53 @@ void Driver::refine(uint64_t &work) {
   } while (mayGoOn() && joinStages(op, work));
 }
 
-/// From cheapest forms random changes lead to other stages than from those that
-/// they led to.
-void Driver::refineTwice() {
-  uint64_t work = kStagesWork;
-  refine(work);
-  if (!pool.best || isStopped || isClosed() || !hasExactForms())
-    return;
+/// Random changes from the best plan, or from where they led to the last time;
+/// and the cheapest forms from there. True if that gains.
+bool Driver::refineAnnealed(PlanPool::Record &last, bool isAgain,
+                            uint64_t &work) {
+  PlanPool::Record best = pool.forget();
+  pool.restore(isAgain && last.plan ? last : best);
   annealAll(getSmallWork(1));
   improve(getSmallWork(8));
-  work += kLastStagesWork;
+  last = {pool.best, pool.seconds};
+  isCoarse = !isCoarse;
   refine(work);
+  bool isBetter = pool.seconds < best.seconds;
+  pool.restore(std::move(best));
+  return isBetter;
+}
+
+/// From cheapest forms random changes lead to other stages than from those that
+/// they led to, and so again, until some rounds did not gain.
+void Driver::refineInRounds() {
+  uint64_t work = kStagesWork;
+  refine(work);
+  work += kLastStagesWork;
+  PlanPool::Record last;
+  unsigned numIdle = 0;
+  for (unsigned i = 0; i < kStagesRounds && numIdle < kIdleRounds; ++i) {
+    if (work <= kKeptStagesWork || !pool.best || isStopped || isClosed() ||
+        !hasExactForms())
+      break;
+    bool isBetter = refineAnnealed(last, numIdle % 2 == 0, work);
+    numIdle = isBetter ? 0 : numIdle + 1;
+  }
+  settleStages();
+}
+
+/// Removes cuts that gain nothing, and sees to it that no other forms are
+/// cheaper without them.
+void Driver::settleStages() {
+  bool isUntimed = untimedSearch && untimedSearch->driver->addsUp() &&
+                   pool.best && untimedSearch->problem.lower(*pool.best);
+  if (!pool.best || isProven || isStopped || isClosed() ||
+      !(addsUp() || isUntimed))
+    return;
+  isCoarse = true;
+  pool.best->stageEnds = pool.getFewestStages();
+  uint64_t work = kKeptStagesWork;
+  refine(work);
+  pool.best->stageEnds = pool.getFewestStages();
 }
 
 /// Where no plan fits, lowers what the smallest one holds too much.

@@ -26,6 +26,8 @@ constexpr unsigned kFitRounds = 8, kLargeFitRounds = 5;
 /// for problems of more operators than that.
 constexpr uint64_t kCutWork = 8'000'000, kLargeCutWork = 2'000'000;
 constexpr size_t kMaxCutOperators = 1000;
+/// Plans cost the same up to this share, which is rounding.
+constexpr double kTie = 1e-12;
 
 void PlanPool::addTotals(const Plan &plan, const CostReport &report) {
   PlanTotals &sums = totals.emplace_back();
@@ -231,6 +233,25 @@ bool PlanPool::tryCuts(std::vector<unsigned> ends) {
   best = std::move(other);
   ++numBest;
   return true;
+}
+
+std::vector<unsigned> PlanPool::getFewestStages() {
+  Plan fewest = *best;
+  for (unsigned op = 1; op < facts.problem.operators.size(); ++op) {
+    Plan other = fewest;
+    auto place =
+        std::lower_bound(other.stageEnds.begin(), other.stageEnds.end(), op);
+    if (*place != op)
+      continue;
+    other.stageEnds.erase(place);
+    std::string error;
+    std::optional<CostReport> report =
+        cost::cost(facts.problem, other, table, error);
+    if (report && report->seconds <= seconds * (1 + kTie) &&
+        report->peak <= facts.problem.memoryLimit)
+      fewest = std::move(other);
+  }
+  return fewest.stageEnds;
 }
 
 /// Goes once over all places of cuts; true if some change helped.

@@ -60,6 +60,9 @@ public:
   /// adds and removes single cuts while that helps and `proceeds` says so.
   void polish(const std::function<bool()> &proceeds);
 
+  /// The best plan's stages without cuts that gain nothing.
+  std::vector<unsigned> getFewestStages();
+
   /// The best plan so far and what it costs.
   std::optional<cost::Plan> best;
   double seconds = std::numeric_limits<double>::infinity();

@@ -132,6 +132,10 @@ double MeanSearch::getLeast(unsigned variable, unsigned value) const {
          offset;
 }
 
+std::vector<double> MeanSearch::getExcess() const {
+  return dual ? dual->getExcess(choice) : std::vector<double>(least.size());
+}
+
 std::shared_ptr<const std::vector<double>> MeanSearch::getMessages() const {
   if (!dual)
     return nullptr;

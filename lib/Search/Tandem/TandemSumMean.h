@@ -60,6 +60,8 @@ public:
 
   /// Per value of the node's at the time the least cost under the last mean.
   double getLeast(unsigned variable, unsigned value) const;
+  /// Per variable by how much messages and last choice disagree about it.
+  std::vector<double> getExcess() const;
   /// How the best mean's game mixes the node's choices.
   const std::vector<double> &getMixture() const { return mixture; }
   /// Seconds that the bound is below the mixture because the lines of the rooms

@@ -8,8 +8,10 @@
 #include "TandemSumSearch.h"
 #include "TandemSumMean.h"
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 using namespace tandem::cost;
@@ -34,10 +36,12 @@ public:
   SumResult run(const SumTrace &from);
 
 private:
-  /// A value, and how good it is to decide about it.
+  /// A value, and how good it is to decide about it: whether the choices that
+  /// are mixed differ, and by how much; where they do not, what the last one
+  /// costs beyond the bound, and how close the next value comes.
   struct Branch {
     unsigned variable = 0, value = 0;
-    double score = -kInfinity;
+    std::array<double, 4> score = {};
   };
 
   std::unique_ptr<SumNode> makeRoot(const SumTrace &from);
@@ -46,9 +50,10 @@ private:
   bool expand(SumNode &node);
   double take(const SumModel &own, const std::vector<unsigned> &choice,
               const SumChoice &made);
-  Branch findBranch(const SumNode &node, const MeanSearch &means) const;
+  std::optional<Branch> findBranch(const SumNode &node,
+                                   const MeanSearch &means) const;
   Branch rate(const SumNode &node, const MeanSearch &means,
-              unsigned variable) const;
+              const std::vector<double> &excess, unsigned variable) const;
   double getSpread(const SumNode &node, const std::vector<double> &mixture,
                    unsigned variable) const;
   double getSeconds(const SumChoice &made, unsigned variable) const;
@@ -142,15 +147,15 @@ double SumSearch::getSpread(const SumNode &node,
   return spread;
 }
 
-/// The value that most of the mixture has. Where it has but one, the least, the
-/// worse the closer the next one comes.
+/// The value that most of the mixture has. Where it has but one, the least.
 SumSearch::Branch SumSearch::rate(const SumNode &node, const MeanSearch &means,
+                                  const std::vector<double> &excess,
                                   unsigned variable) const {
   const std::vector<unsigned> &values = node.values[variable];
   const std::vector<double> &mixture = means.getMixture();
   std::vector<double> weights(values.size()), costs;
   double all = 0, most = 0;
-  Branch result{variable, values.front(), 0};
+  Branch result{variable, values.front()};
   for (size_t i = 0; i < mixture.size(); ++i) {
     unsigned value = node.choices[i]->signatures[variable];
     auto place = std::lower_bound(values.begin(), values.end(), value);
@@ -164,7 +169,7 @@ SumSearch::Branch SumSearch::rate(const SumNode &node, const MeanSearch &means,
     }
   }
   if (most > 0 && most < all * (1 - kLeastWeight)) {
-    result.score = getSpread(node, mixture, variable);
+    result.score = {1, getSpread(node, mixture, variable)};
     return result;
   }
   for (unsigned value : values)
@@ -172,19 +177,20 @@ SumSearch::Branch SumSearch::rate(const SumNode &node, const MeanSearch &means,
   auto best = std::min_element(costs.begin(), costs.end());
   result.value = values[best - costs.begin()];
   std::nth_element(costs.begin(), costs.begin() + 1, costs.end());
-  result.score =
-      -1 - (costs[1] - *std::min_element(costs.begin(), costs.end()));
+  result.score = {0, 0, excess[variable], costs[0] - costs[1]};
   return result;
 }
 
-SumSearch::Branch SumSearch::findBranch(const SumNode &node,
-                                        const MeanSearch &means) const {
-  Branch best;
+/// Nothing: one choice is left, which was looked at.
+std::optional<SumSearch::Branch>
+SumSearch::findBranch(const SumNode &node, const MeanSearch &means) const {
+  std::optional<Branch> best;
+  std::vector<double> excess = means.getExcess();
   for (unsigned i = 0; i < node.values.size(); ++i) {
     if (node.values[i].size() < 2)
       continue;
-    Branch next = rate(node, means, i);
-    if (next.score > best.score)
+    Branch next = rate(node, means, excess, i);
+    if (!best || next.score > best->score)
       best = next;
   }
   return best;
@@ -217,24 +223,22 @@ bool SumSearch::branchOnRoom(const SumNode &node, const MeanSearch &means,
 }
 
 void SumSearch::branch(const SumNode &node, const MeanSearch &means) {
-  Branch best = findBranch(node, means);
-  if (branchOnRoom(node, means, best.score >= 0))
-    return;
-  // One choice is left, which was looked at.
-  if (best.score == -kInfinity)
+  std::optional<Branch> best = findBranch(node, means);
+  bool hasOthers = best && best->score.front() > 0;
+  if (branchOnRoom(node, means, hasOthers) || !best)
     return;
   auto messages = open.size() < kMaxMessages ? means.getMessages() : nullptr;
   for (bool isTaken : {true, false}) {
     auto child = std::make_unique<SumNode>(node);
     child->messages = messages;
-    std::vector<unsigned> &values = child->values[best.variable];
+    std::vector<unsigned> &values = child->values[best->variable];
     if (isTaken)
-      values = {best.value};
+      values = {best->value};
     else
-      std::erase(values, best.value);
+      std::erase(values, best->value);
     double least = kInfinity;
     for (unsigned value : values)
-      least = std::min(least, means.getLeast(best.variable, value));
+      least = std::min(least, means.getLeast(best->variable, value));
     child->bound = std::max(child->bound, least);
     addNode(std::move(child));
   }

@@ -104,6 +104,14 @@ TEST(SumTest, treesAndMessagesAgreeWithAllChoices) {
       before = dual.getBound();
     }
     EXPECT_LE(before, least + tolerance) << seed;
+    // What a choice costs beyond the bound lies somewhere.
+    double sum = 0;
+    for (double excess : dual.getExcess(choice)) {
+      EXPECT_GE(excess, -tolerance) << seed;
+      EXPECT_LE(excess, least - before + 2 * tolerance) << seed;
+      sum += excess;
+    }
+    EXPECT_GE(sum, least - before - 2 * tolerance) << seed;
     std::vector<std::vector<double>> bounds = dual.getLeast();
     for (unsigned i = 0; i < ofValue.size(); ++i)
       for (unsigned j = 0; j < ofValue[i].size(); ++j) {
@@ -262,7 +270,44 @@ TEST(SumTest, chainsCostWhatTheirCopiesCost) {
       for (size_t role = 0; role < least.size(); ++role)
         EXPECT_NEAR(least[role], ofRole[i][role], 1e-9);
     }
+    // What is kept between calls is as good as new.
+    ChainMarginals known(chain, kPrice);
+    for (unsigned i = 0; i < 40; ++i) {
+      std::vector<double> anew;
+      unsigned slot = random() % slots.size(), changed = random() % 8;
+      known.get(slot, offers, least);
+      ChainMarginals(chain, kPrice).get(slot, offers, anew);
+      EXPECT_EQ(least, anew);
+      if (changed >= slots.size())
+        continue;
+      for (double &offer : offers[changed])
+        offer = random() % 10;
+      known.change(changed);
+    }
   }
+}
+
+/// A layout that nobody wants again is forgotten where another one is as good a
+/// source: here all that the third user may find are the one that is produced
+/// and the one that it wants.
+TEST(SumTest, chainsForgetWhatLeadsNowhere) {
+  constexpr unsigned kLayouts = 5;
+  std::vector<double> distances(kLayouts * kLayouts, 2);
+  for (unsigned i = 0; i < kLayouts; ++i) {
+    distances[i * kLayouts + i] = 0;
+    distances[i] = 1;
+  }
+  std::vector<SumChain::Slot> slots(3);
+  for (SumChain::Slot &slot : slots) {
+    slot.mayWait = {false};
+    slot.beginsStage = {true};
+  }
+  slots[0].roles = {{0}};
+  slots[1].roles = {{0}, {1}, {2}, {3}, {4}};
+  slots[2].roles = {{0}, {4}};
+  SumChain chain;
+  ASSERT_TRUE(chain.fill(slots, distances, kLayouts, 1000, 1 << 20));
+  EXPECT_EQ(chain.numSets, (std::vector<unsigned>{1, 1, 2}));
 }
 
 /// No plan is cheaper than the bound, whatever its stages; and the plan that is
@@ -457,6 +502,33 @@ TEST(SumTest, twoLayersAreSolvedAsTheIntegerProgramSolvesThem) {
 /// Tables of all combinations would be too large for elimination.
 TEST(SumTest, twoAxesAreSolvedAsTheIntegerProgramSolvesThem) {
   compareWithIlp(makeLayers(1, {2, 2}));
+}
+
+/// Where pieces cost, every cut of a plan gains something, and no other forms
+/// are cheaper with its stages.
+TEST(SumTest, plansHaveTheFewestStagesAndTheCheapestForms) {
+  SearchProblem problem = makeLayers(2, {4});
+  problem.pieceLatency = 5e-6;
+  SearchResult tandem = searchTandem(problem, {});
+  ASSERT_TRUE(tandem.plan) << tandem.error;
+  const Plan &plan = *tandem.plan;
+  EXPECT_FALSE(plan.isOptimal);
+  Facts facts(problem);
+  ChangeTable table(problem);
+  std::string error;
+  for (size_t i = 0; i + 1 < plan.stageEnds.size(); ++i) {
+    Plan joined = plan;
+    joined.stageEnds.erase(joined.stageEnds.begin() + i);
+    std::optional<CostReport> report =
+        cost::cost(problem, joined, table, error);
+    EXPECT_TRUE(!report || report->seconds > plan.cost) << plan.stageEnds[i];
+  }
+  SumLimits limits;
+  limits.stageEnds = plan.stageEnds;
+  limits.upperBound = plan.cost * (1 - 1e-6);
+  SumResult sums = searchSums(facts, table, {}, limits);
+  EXPECT_TRUE(sums.isComplete);
+  EXPECT_GE(sums.bound, limits.upperBound * (1 - 1e-8));
 }
 
 TEST(SumTest, twoLayersOnTwoAxesAreProven) {
