@@ -46,7 +46,7 @@ static std::string getGapText(const Explanation &explanation) {
   if (explanation.isOptimal)
     return "optimal";
   if (explanation.lowerBound <= 0 || time.seconds <= 0)
-    return "no bound was proven";
+    return "";
   return "gap " + formatShare(getGap(time.seconds, explanation.lowerBound));
 }
 
@@ -70,7 +70,9 @@ static std::string printTime(const Explanation &explanation) {
              larger > 0 ? "the step takes " +
                               formatShare(time.seconds / larger) + " of it"
                         : ""});
-  table.add({"proven bound", formatSeconds(explanation.lowerBound),
+  table.add({"proven bound",
+             explanation.lowerBound > 0 ? formatSeconds(explanation.lowerBound)
+                                        : "none",
              getGapText(explanation)});
   return "Time of a step on " + explanation.mesh + " (accounting " +
          explanation.accounting + ")\n" + table.print();

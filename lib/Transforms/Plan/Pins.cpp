@@ -87,8 +87,6 @@ static std::string getCloseNames(const StepGraph &graph, StringRef glob) {
 static std::string getLegalForms(const StepGraph &graph, unsigned argument,
                                  unsigned axis) {
   std::string legal = "full";
-  if (graph.mesh.isTime(axis) && graph.arguments[argument].role != Role::Input)
-    return legal;
   int64_t rank = graph.arguments[argument].type.getRank();
   for (int64_t dim = 0; dim < rank; ++dim)
     if (AxisForm form = AxisForm::gather(dim);
@@ -102,11 +100,8 @@ static LogicalResult pinArgument(StepGraph &graph, unsigned argument,
                                  std::pair<unsigned, AxisForm> entry) {
   auto [axis, form] = entry;
   ArgumentNode &node = graph.arguments[argument];
-  // State is updated once for all microbatches: over time it is whole.
-  bool isKept = graph.mesh.isTime(axis) && node.role != Role::Input;
-  std::string reason = "what is kept from step to step is full over time";
-  if (form.isFull() ||
-      (!isKept && graph.canStore(argument, axis, form, &reason))) {
+  std::string reason;
+  if (form.isFull() || graph.canStore(argument, axis, form, &reason)) {
     node.forms[axis] = form;
     return success();
   }

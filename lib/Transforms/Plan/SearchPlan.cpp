@@ -319,6 +319,8 @@ PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
                           100 * cost::getGap(plan.cost, plan.lowerBound))
                 .str()
          << " % above the best";
+  else
+    line << ", without a proven bound";
   if (numNearest > 0)
     line << "; groups that change forms inside, costed by their nearest "
             "signatures: "

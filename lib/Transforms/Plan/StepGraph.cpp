@@ -206,6 +206,13 @@ void StepGraph::commitAxis(unsigned axis) {
 
 bool StepGraph::canStore(unsigned index, unsigned axis, AxisForm form,
                          std::string *reason) const {
+  // State is updated once for all microbatches: over time it is whole.
+  bool isKept = arguments[index].role != Role::Input;
+  if (isKept && mesh.isTime(axis) && !form.isFull()) {
+    if (reason)
+      *reason = "what is kept from step to step is full over time";
+    return false;
+  }
   Forms forms = arguments[index].forms;
   forms[axis] = form;
   return canHaveForms(arguments[index].type, mesh, forms, reason);
