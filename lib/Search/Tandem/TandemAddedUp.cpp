@@ -25,7 +25,7 @@ using namespace tandem::search;
 constexpr unsigned kMaxSumExact = 600;
 /// Numbers that are looked at (about 10^9 in a second), where pieces cost
 /// nothing, and else.
-constexpr uint64_t kSumWork = 12'000'000'000, kBoundWork = 3'000'000'000;
+constexpr uint64_t kSumWork = 40'000'000'000, kBoundWork = 3'000'000'000;
 /// The share of what is left, one in so many, for the stages of one more pair
 /// that is joined.
 constexpr uint64_t kJoinShare = 16;
