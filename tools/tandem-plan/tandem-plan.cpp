@@ -75,8 +75,10 @@ static int report(const SearchProblem &problem, const Arguments &arguments,
                   const Plan &plan) {
   std::string error;
   if (arguments.explains || !arguments.json.empty()) {
+    ExplainOptions options;
+    options.timeLimit = arguments.options.timeLimit;
     std::optional<Explanation> explanation =
-        explain(problem, plan, ExplainOptions(), error);
+        explain(problem, plan, options, error);
     if (!explanation)
       return fail(error);
     if (arguments.explains)

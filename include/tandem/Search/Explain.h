@@ -191,6 +191,10 @@ struct ExplainOptions {
   /// Problems of up to this many operators are searched again for every choice,
   /// larger ones estimated; under the accountings `hidup-*` all are searched.
   unsigned maxSearched = 40;
+  /// Seconds after which no form is searched for again: those of the entries
+  /// that are left are estimated. 0: no limit. Explanations are reproducible
+  /// only without one.
+  double timeLimit = 0;
 };
 
 struct Explanation {

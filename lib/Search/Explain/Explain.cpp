@@ -9,11 +9,14 @@
 #include "ExplainForms.h"
 #include "ExplainTime.h"
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <tuple>
 
 using namespace tandem::cost;
 using namespace tandem::search;
+
+using Clock = std::chrono::steady_clock;
 
 static std::string getAccountingText(Accounting accounting) {
   constexpr const char *texts[] = {"hidup-serial", "hidup-overlapped",
@@ -138,15 +141,26 @@ static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
                        Explanation &result) {
   bool isSearched = facts.problem.accounting != Accounting::Tandem ||
                     facts.problem.operators.size() <= options.maxSearched;
+  auto isTimeUp = [start = Clock::now(), limit = options.timeLimit] {
+    std::chrono::duration<double> spent = Clock::now() - start;
+    return limit > 0 && spent.count() > limit;
+  };
+  bool isEstimated = facts.problem.accounting == Accounting::Tandem;
   std::vector<Effort> efforts = getEfforts(options, result.forms);
-  std::unique_ptr<ChoiceFinder> finder;
+  std::unique_ptr<ChoiceFinder> searcher, estimator;
   MetPlans plans(facts);
   for (size_t i = 0; i < efforts.size(); ++i) {
     if (!isAsked(options, result.forms[i]))
       continue;
-    if (!finder)
-      finder = isSearched ? makeSearcher(facts) : makeEstimator(facts);
-    finder->find(result.forms[i], efforts[i], plans);
+    if (isSearched && !searcher)
+      searcher = makeSearcher(facts, isTimeUp);
+    if (isSearched)
+      searcher->find(result.forms[i], efforts[i], plans);
+    if (!isEstimated || (isSearched && !isTimeUp()))
+      continue;
+    if (!estimator)
+      estimator = makeEstimator(facts);
+    estimator->find(result.forms[i], efforts[i], plans);
   }
   for (FormEntry &entry : result.forms) {
     bool wasAsked = isAsked(options, entry);

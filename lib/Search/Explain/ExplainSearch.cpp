@@ -15,7 +15,7 @@ using namespace tandem::search;
 
 /// How often a search may ask whether to go on, before and in its exact part. A
 /// limit of work, not of time: the same plan every time.
-constexpr unsigned kMaxSteps = 300, kMaxExactSteps = 100;
+constexpr unsigned kMaxSteps = 300, kMaxExactSteps = 60;
 
 namespace {
 /// A problem with fewer signatures, and which ones they were.
@@ -27,8 +27,9 @@ struct Restricted {
 
 class Searcher : public ChoiceFinder {
 public:
-  explicit Searcher(const PlanFacts &facts)
-      : facts(facts), table(facts.problem), ties(facts.problem) {}
+  Searcher(const PlanFacts &facts, std::function<bool()> isTimeUp)
+      : facts(facts), isTimeUp(std::move(isTimeUp)), table(facts.problem),
+        ties(facts.problem) {}
   void find(const FormEntry &entry, Effort effort, MetPlans &plans) override;
 
 private:
@@ -40,6 +41,7 @@ private:
                   Layouts &layouts) const;
 
   const PlanFacts &facts;
+  std::function<bool()> isTimeUp;
   ChangeTable table;
   Facts ties;
 };
@@ -96,10 +98,12 @@ std::optional<Plan> Searcher::search(const Restricted &restricted) const {
   bool isTandem = restricted.problem.accounting == Accounting::Tandem;
   SearchOptions options;
   unsigned steps = 0, exactSteps = 0;
-  if (isTandem)
-    options.progress = [&](double done, double, double) {
-      return done < 0.9 ? ++steps < kMaxSteps : ++exactSteps < kMaxExactSteps;
-    };
+  options.progress = [&](double done, double, double) {
+    if (isTimeUp())
+      return false;
+    return !isTandem ||
+           (done < 0.9 ? ++steps < kMaxSteps : ++exactSteps < kMaxExactSteps);
+  };
   SearchResult found =
       (isTandem ? searchTandem : searchHidup)(restricted.problem, options);
   if (!found.plan)
@@ -123,7 +127,7 @@ void Searcher::addLayouts(const FormEntry &entry, const Plan &plan,
 void Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
   Layouts forbidden(entry.tensors.size());
   addLayouts(entry, facts.plan, forbidden);
-  for (unsigned round = 0; round < 2; ++round) {
+  for (unsigned round = 0; round < 2 && !isTimeUp(); ++round) {
     std::optional<Restricted> restricted = forbid(entry, forbidden);
     if (!restricted)
       return;
@@ -136,13 +140,14 @@ void Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
     if (!plan)
       return;
     Choice totals = describePlan(facts, *plan, table);
-    totals.isSearched = true;
+    totals.isSearched = !isTimeUp();
     plans.add(plan->signatures, totals, entry);
     addLayouts(entry, *plan, forbidden);
   }
 }
 
 std::unique_ptr<ChoiceFinder>
-tandem::search::makeSearcher(const PlanFacts &facts) {
-  return std::make_unique<Searcher>(facts);
+tandem::search::makeSearcher(const PlanFacts &facts,
+                             std::function<bool()> isTimeUp) {
+  return std::make_unique<Searcher>(facts, std::move(isTimeUp));
 }

@@ -223,11 +223,17 @@ static std::string getReasonText(const Explanation &explanation,
   return text;
 }
 
-static bool isSearched(const Explanation &explanation) {
+/// How the next best forms were found.
+static std::string getMethodText(const Explanation &explanation) {
+  bool isSearched = false, isEstimated = false;
   for (const FormEntry &entry : explanation.forms)
     for (const Choice &choice : entry.choices)
-      return choice.isSearched;
-  return true;
+      (choice.isSearched ? isSearched : isEstimated) = true;
+  if (!isEstimated)
+    return "searched again without the better ones\n";
+  return isSearched ? "searched again, as far as there was time, or by a local "
+                      "estimate\n"
+                    : "by a local estimate: what lies around adapts\n";
 }
 
 static std::string printForms(const Explanation &explanation, const char *title,
@@ -264,10 +270,8 @@ std::string tandem::search::printText(const Explanation &explanation) {
                      printCollectives(explanation) +
                      printExposures(explanation) + printPeak(explanation);
   text += "\nForms: bytes of one device, of the whole tensor; what would be "
-          "next best, ";
-  text += isSearched(explanation)
-              ? "searched again without the better ones\n"
-              : "by a local estimate: what lies around adapts\n";
+          "next best, " +
+          getMethodText(explanation);
   text += printForms(explanation, "Parameters and states", {Role::Stored},
                      kMaxPrinted);
   text += printForms(explanation, "Inputs and activations",

@@ -19,6 +19,8 @@ constexpr int kSteps = 4;
 /// Sweeps for each, and numbers that they may look at.
 constexpr unsigned kMaxSweeps = 60;
 constexpr uint64_t kSweepWork = 20'000'000;
+/// How often changes from one layout to all others are looked at.
+constexpr uint64_t kStationRounds = 3;
 
 //===----------------------------------------------------------------------===//
 // Relaxations
@@ -33,9 +35,23 @@ PricedRelaxations::Entry::Entry(const FactorGraph &given,
     relaxation.sweep();
 }
 
+const PricedRelaxations::Entry::Distances &
+PricedRelaxations::Entry::getDistances(const Factor &factor, const Layout &from,
+                                       uint64_t &work) {
+  uint64_t key = uint64_t(factor.kind) << 32 | from.getKey();
+  auto [place, isNew] = distances.try_emplace(key);
+  if (isNew) {
+    place->second = graph.getDistances(factor, from);
+    size_t count = graph.kinds[factor.kind].wanted.size();
+    work += kStationRounds * count * count;
+  }
+  return place->second;
+}
+
 /// Claims (TandemSerial.h) have no price: an operator that pays for one may lie
 /// in front of the open stage, where labels no longer know it.
-PricedRelaxations::PricedRelaxations(const FactorGraph &graph) {
+PricedRelaxations::PricedRelaxations(const FactorGraph &graph,
+                                     const std::function<bool()> &proceeds) {
   for (int second = 0; second <= kSteps; ++second)
     for (int first = 0; first <= second; ++first) {
       Weights weights = getBoundWeights(
@@ -43,6 +59,8 @@ PricedRelaxations::PricedRelaxations(const FactorGraph &graph) {
       weights.serial = -1;
       weights.hiding = weights.split;
       entries.push_back(std::make_unique<Entry>(graph, weights));
+      if (!proceeds())
+        return;
     }
 }
 
@@ -82,9 +100,8 @@ void Completion::addAllowed() {
 /// The layouts that the user in a slot may have: one, which has paid its
 /// messages, if it is decided.
 Completion::Choices Completion::getChoices(const Known &known, unsigned slot,
-                                           unsigned entry,
-                                           unsigned produced) const {
-  const PricedRelaxations::Entry &at = *priced.entries[entry];
+                                           unsigned entry, unsigned produced) {
+  PricedRelaxations::Entry &at = *priced.entries[entry];
   const Factor &factor = getFactor(known.tensor);
   const LayoutMap &map = at.graph.getMap(factor, slot);
   size_t size = map.layouts.size();
@@ -92,7 +109,8 @@ Completion::Choices Completion::getChoices(const Known &known, unsigned slot,
       at.graph.kinds[factor.kind].distances[slot - 1].data() + produced * size;
   std::vector<double> changes(row, row + size);
   auto addSource = [&](const Layout &from) {
-    std::vector<double> more = at.graph.getDistances(factor, slot, from);
+    const std::vector<double> &more =
+        at.getDistances(factor, from, work)[slot - 1];
     for (size_t i = 0; i < size; ++i)
       changes[i] = std::min(changes[i], more[i]);
   };
@@ -117,32 +135,28 @@ Completion::Choices Completion::getChoices(const Known &known, unsigned slot,
 
 /// The dearest of the changes that users need, and what they pay themselves.
 double Completion::getLeast(const Known &known, unsigned entry,
-                            unsigned produced) const {
+                            unsigned produced) {
   unsigned first = 1 + (known.live ? known.live->numUsed : 0);
   unsigned numSlots = getFactor(known.tensor).variables.size();
-  std::vector<Choices> users;
-  std::vector<double> levels;
-  for (unsigned slot = first; slot < numSlots; ++slot) {
-    users.push_back(getChoices(known, slot, entry, produced));
-    for (const Choice &choice : users.back())
-      levels.push_back(choice.change);
-  }
+  levels.clear();
+  for (unsigned slot = first; slot < numSlots; ++slot)
+    for (const Choice &choice : getChoices(known, slot, entry, produced))
+      levels.push_back({choice.change, choice.own, slot - first});
+  std::sort(levels.begin(), levels.end(),
+            [](const Level &a, const Level &b) { return a.change < b.change; });
+  // What users cost at least whose changes are no dearer than the level.
+  best.assign(numSlots - first, kInfinity);
+  work += levels.size() * (1 + best.size());
   double least = kInfinity;
-  for (double level : levels) {
-    double sum = level;
-    for (const Choices &choices : users) {
-      double best = kInfinity;
-      for (const Choice &choice : choices)
-        if (choice.change <= level)
-          best = std::min(best, choice.own);
-      sum += best;
-    }
-    least = std::min(least, sum);
+  for (const Level &level : levels) {
+    best[level.user] = std::min(best[level.user], level.own);
+    least = std::min(least,
+                     std::accumulate(best.begin(), best.end(), level.change));
   }
   return least;
 }
 
-Completion::Seconds Completion::compute(const Known &known) const {
+Completion::Seconds Completion::compute(const Known &known) {
   Seconds seconds;
   for (unsigned entry = 0; entry < priced.entries.size(); ++entry) {
     const PricedRelaxations::Entry &at = *priced.entries[entry];
@@ -169,7 +183,7 @@ static void append(std::string &key, uint32_t value) {
 }
 
 const Completion::Seconds &Completion::getTensor(const Known &at) {
-  std::string key;
+  key.clear();
   append(key, at.tensor);
   if (const LiveTensor *live = at.live) {
     append(key, live->numUsed << 1 | (live->isSummed ? 1 : 0));
@@ -184,7 +198,7 @@ const Completion::Seconds &Completion::getTensor(const Known &at) {
     append(key, user.slot);
     append(key, user.layout);
   }
-  auto [place, isNew] = known.try_emplace(std::move(key));
+  auto [place, isNew] = known.try_emplace(key);
   if (isNew)
     place->second = compute(at);
   return place->second;

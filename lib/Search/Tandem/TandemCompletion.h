@@ -17,6 +17,7 @@
 
 #include "TandemLabel.h"
 #include "TandemRelaxation.h"
+#include <functional>
 #include <unordered_map>
 
 namespace tandem::search {
@@ -25,13 +26,27 @@ namespace tandem::search {
 /// once for all searches of a problem.
 class PricedRelaxations {
 public:
-  explicit PricedRelaxations(const FactorGraph &graph);
+  /// `proceeds` is asked after each entry; false ends it, and what is there is
+  /// of no use.
+  PricedRelaxations(const FactorGraph &graph,
+                    const std::function<bool()> &proceeds);
 
-  struct Entry {
-    explicit Entry(const FactorGraph &graph, const Weights &weights);
+  class Entry {
+  public:
+    Entry(const FactorGraph &graph, const Weights &weights);
+
+    /// `FactorGraph::getDistances`, which are asked for again and again.
+    using Distances = std::vector<std::vector<double>>;
+    /// Adds numbers that it looks at to `work`.
+    const Distances &getDistances(const Factor &factor,
+                                  const cost::Layout &from, uint64_t &work);
 
     FactorGraph graph;
     Relaxation relaxation;
+
+  private:
+    /// By kind and layout.
+    std::unordered_map<uint64_t, Distances> distances;
   };
   /// At least one.
   std::vector<std::unique_ptr<Entry>> entries;
@@ -45,6 +60,9 @@ public:
 
   /// For a label that ends behind operator `op`, in s.
   double getLeast(const Label &label, unsigned op);
+
+  /// Numbers that were looked at so far, but for what all labels take.
+  uint64_t work = 0;
 
 private:
   /// Seconds per entry of the relaxations.
@@ -70,9 +88,9 @@ private:
   void addAllowed();
   void addRest();
   Choices getChoices(const Known &known, unsigned slot, unsigned entry,
-                     unsigned produced) const;
-  double getLeast(const Known &known, unsigned entry, unsigned produced) const;
-  Seconds compute(const Known &known) const;
+                     unsigned produced);
+  double getLeast(const Known &known, unsigned entry, unsigned produced);
+  Seconds compute(const Known &known);
   const Seconds &getTensor(const Known &known);
   void addDecided(const Label &label, unsigned op);
   double getOpen(const Label &label, const Weights &weights) const;
@@ -90,6 +108,15 @@ private:
   std::unordered_map<std::string, Seconds> known;
   //--- Of the label at hand.
   std::vector<Decided> decided;
+  //--- Of the tensor at hand.
+  /// Choices of all users.
+  struct Level {
+    double change, own;
+    unsigned user;
+  };
+  std::vector<Level> levels;
+  std::vector<double> best;
+  std::string key;
 };
 
 } // namespace tandem::search

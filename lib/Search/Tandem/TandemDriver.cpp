@@ -188,21 +188,25 @@ std::string Driver::describeNeed() const {
 // All together
 //===----------------------------------------------------------------------===//
 
-const PricedRelaxations &Driver::getPriced() {
+/// False if there is no time left for it.
+bool Driver::makePriced() {
   if (!priced)
-    priced = std::make_unique<PricedRelaxations>(graph);
-  return *priced;
+    priced = std::make_unique<PricedRelaxations>(
+        graph, [this] { return proceeds(0.9); });
+  if (isStopped)
+    priced.reset();
+  return priced != nullptr;
 }
 
 /// Offers the best plan that labels find, and takes over what they prove.
 void Driver::searchByLabels(LabelLimits limits) {
   if (problem.operators.size() > kMaxExact || isClosed() || isProven ||
-      isStopped)
+      isStopped || !makePriced())
     return;
   // Plans that gain less than the gap are of no interest.
   limits.upperBound = pool.seconds / (1 + options.gap) * (1 + 1e-12);
   limits.proceeds = [&](double done) { return proceeds(0.9 + 0.1 * done); };
-  LabelResult labels = searchLabels(facts, table, getPriced(), limits);
+  LabelResult labels = searchLabels(facts, table, *priced, limits);
   numLabels += labels.numLabels;
   if (labels.plan)
     pool.offer(*labels.plan);

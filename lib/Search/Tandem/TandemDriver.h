@@ -143,7 +143,7 @@ private:
   std::vector<unsigned>
   getSignatures(const std::vector<unsigned> &values) const;
   void searchByGuides();
-  const PricedRelaxations &getPriced();
+  bool makePriced();
   void searchByLabels(LabelLimits limits);
   void searchExactly();
   bool proveInfeasible(SearchResult &result) const;

@@ -418,23 +418,33 @@ std::vector<double> FactorGraph::getSteps(const FactorKind &kind,
   return steps;
 }
 
-std::vector<double> FactorGraph::getDistances(const Factor &factor,
-                                              unsigned slot,
-                                              const Layout &from) const {
+std::vector<double> FactorGraph::getWantedDistances(const Factor &factor,
+                                                    const Layout &from,
+                                                    Price price) const {
   const FactorKind &kind = kinds[factor.kind];
-  size_t count = kind.wanted.size();
-  std::vector<double> distances;
-  for (size_t i = 0; i < kind.wantedOf[slot - 1].size(); ++i) {
-    Price price = getPrice(kind, kindWaits[factor.kind], slot, i);
-    std::vector<double> best;
-    for (const Layout &to : kind.wanted)
-      best.push_back(
-          from == to ? 0
-                     : getDistance(getParts(factor.tensor, from, to), price));
-    if (weights.isBound)
-      addStations(kind, getSteps(kind, price), std::vector<bool>(count), best);
-    distances.push_back(best[kind.wantedOf[slot - 1][i]]);
-  }
+  std::vector<double> best;
+  for (const Layout &to : kind.wanted)
+    best.push_back(
+        from == to ? 0 : getDistance(getParts(factor.tensor, from, to), price));
+  if (weights.isBound)
+    addStations(kind, getSteps(kind, price), std::vector<bool>(best.size()),
+                best);
+  return best;
+}
+
+std::vector<std::vector<double>>
+FactorGraph::getDistances(const Factor &factor, const Layout &from) const {
+  const FactorKind &kind = kinds[factor.kind];
+  std::map<Price, std::vector<double>> byPrice;
+  std::vector<std::vector<double>> distances(kind.wantedOf.size());
+  for (size_t user = 0; user < distances.size(); ++user)
+    for (size_t i = 0; i < kind.wantedOf[user].size(); ++i) {
+      Price price = getPrice(kind, kindWaits[factor.kind], user + 1, i);
+      std::vector<double> &best = byPrice[price];
+      if (best.empty())
+        best = getWantedDistances(factor, from, price);
+      distances[user].push_back(best[kind.wantedOf[user][i]]);
+    }
   return distances;
 }
 

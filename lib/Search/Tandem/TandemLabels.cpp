@@ -13,6 +13,11 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
+/// Numbers that the completion looks at while a label's tensor is made.
+constexpr uint64_t kNumbersPerTensor = 300;
+/// After how much work the search asks whether to go on: some milliseconds.
+constexpr uint64_t kQuestionWork = 10'000;
+
 /// What is left to choose from, per operator.
 static std::vector<std::vector<unsigned>>
 listSignatures(const Facts &facts, const LabelLimits &limits) {
@@ -53,7 +58,9 @@ private:
   };
 
   uint64_t share(unsigned op);
-  void extend(const Label &label, unsigned op, Fronts &fronts);
+  void countCompletion();
+  bool proceeds(unsigned op);
+  bool extend(const Label &label, unsigned op, Fronts &fronts);
 
   bool advance(unsigned op);
   void insert(Front &front, Label label) const;
@@ -68,6 +75,10 @@ private:
   LabelOrder order;
   Front labels;
   LabelResult result;
+  /// Of the completion's work, what is in the result's.
+  uint64_t countedUnits = 0;
+  /// The work at which `proceeds` is asked next.
+  uint64_t nextQuestion = 0;
 };
 } // namespace
 
@@ -92,15 +103,35 @@ uint64_t LabelSearch::share(unsigned op) {
   return result.work + left / (facts.problem.operators.size() - op);
 }
 
-/// Adds all labels that decide operator `op` behind `label`.
-void LabelSearch::extend(const Label &label, unsigned op, Fronts &fronts) {
+/// What the completion looked at for the first time.
+void LabelSearch::countCompletion() {
+  uint64_t units = completion.work / kNumbersPerTensor;
+  result.work += units - countedUnits;
+  countedUnits = units;
+}
+
+/// Asks whether to go on, whenever some work is done.
+bool LabelSearch::proceeds(unsigned op) {
+  if (!limits.proceeds || result.work < nextQuestion)
+    return true;
+  nextQuestion = result.work + kQuestionWork;
+  return limits.proceeds(double(op) / facts.problem.operators.size());
+}
+
+/// Adds all labels that decide operator `op` behind `label`. False if that is
+/// to stop.
+bool LabelSearch::extend(const Label &label, unsigned op, Fronts &fronts) {
   for (Label &next : expander.expand(label, op)) {
     ++result.numLabels;
     result.work += next.tensors.size() + 1;
     next.least = std::max(label.least, completion.getLeast(next, op));
+    countCompletion();
     if (next.least <= limits.upperBound)
       insert(fronts.get(order.getKey(next)), std::move(next));
+    if (!proceeds(op))
+      return false;
   }
+  return true;
 }
 
 /// Decides operator `op` in all labels. False if that is too much.
@@ -112,12 +143,10 @@ bool LabelSearch::advance(unsigned op) {
       result.dropped = std::min(result.dropped, label.least);
       break;
     }
-    extend(label, op, fronts);
+    if (!extend(label, op, fronts))
+      return false;
     if (!limits.drops &&
         (fronts.list.size() > limits.maxFront || result.work > most))
-      return false;
-    if (limits.proceeds && result.numLabels % 64 == 0 &&
-        !limits.proceeds(double(op) / facts.problem.operators.size()))
       return false;
   }
   labels.clear();
@@ -147,6 +176,7 @@ Plan LabelSearch::makePlan(const Label &label) const {
 
 LabelResult LabelSearch::run() {
   labels.emplace_back();
+  countCompletion();
   for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
     if (!advance(op))
       return std::move(result);

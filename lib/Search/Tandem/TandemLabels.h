@@ -24,8 +24,8 @@
 namespace tandem::search {
 
 struct LabelLimits {
-  /// Labels at one position, and live tensors of labels in all, beyond which
-  /// the search gives up.
+  /// Labels at one position, and live tensors of labels in all (or as much
+  /// work for what they cost at least), beyond which the search gives up.
   uint64_t maxFront = 100'000, maxWork = ~uint64_t(0);
   /// Drops labels in place of giving up, those that cost most at least: no
   /// operator takes more than its share of the work that is left.

@@ -417,7 +417,7 @@ bool Driver::searchWindow(const OperatorWindows &windows, size_t index,
   limits.upperBound = pool.seconds * (1 - kTolerance);
   limits.maxWork = work;
   limits.proceeds = [this](double) { return proceeds(0.95); };
-  LabelResult labels = searchLabels(facts, table, getPriced(), limits);
+  LabelResult labels = searchLabels(facts, table, *priced, limits);
   numLabels += labels.numLabels;
   spend(work, labels.work);
   double before = pool.seconds;
@@ -430,7 +430,7 @@ bool Driver::searchWindow(const OperatorWindows &windows, size_t index,
 /// the other until none gains.
 void Driver::searchWindows() {
   size_t numOperators = problem.operators.size();
-  if (numOperators > kMaxExact || !pool.best || isProven)
+  if (numOperators > kMaxExact || !pool.best || isProven || !makePriced())
     return;
   uint64_t work = kWindowsWork;
   for (double combinations : kCombinations) {

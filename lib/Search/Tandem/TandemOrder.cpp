@@ -25,9 +25,11 @@ LabelOrder::LabelOrder(const Facts &facts,
       hasLimit(facts.problem.memoryLimit !=
                std::numeric_limits<int64_t>::max()) {}
 
+/// About what a live tensor takes of a key.
+constexpr size_t kKeyBytes = 40;
+
 static void append(std::string &key, uint32_t value) {
-  for (int i = 0; i < 4; ++i)
-    key.push_back(static_cast<char>(value >> (8 * i)));
+  key.append(reinterpret_cast<const char *>(&value), sizeof(value));
 }
 
 static void append(std::string &key, std::initializer_list<bool> bits) {
@@ -79,6 +81,7 @@ void LabelOrder::appendTensor(std::string &key, const LiveTensor &live) const {
 
 std::string LabelOrder::getKey(const Label &label) const {
   std::string key;
+  key.reserve(kKeyBytes * (1 + label.tensors.size()));
   append(key, {label.isUpdateStage, label.hasUpdated, label.line.previousIsOne,
                label.work.joins, label.work.dependsOnStrand});
   for (const LiveTensor &live : label.tensors)

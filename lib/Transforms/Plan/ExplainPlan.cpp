@@ -20,8 +20,10 @@ LogicalResult tandem::plan::answer(const StepGraph &graph,
   func::FuncOp step = graph.step;
   std::string error;
   if (questions.explains && questions.report) {
-    auto explanation = search::explain(extraction.problem, plan,
-                                       search::ExplainOptions(), error);
+    search::ExplainOptions options;
+    options.timeLimit = questions.timeLimit;
+    auto explanation =
+        search::explain(extraction.problem, plan, options, error);
     if (!explanation)
       return emitError(step.getLoc()) << "the plan has no cost: " << error;
     questions.report->explanation = search::printText(*explanation);

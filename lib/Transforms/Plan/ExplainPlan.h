@@ -18,6 +18,8 @@ struct Questions {
   /// Where the explanation and the comparison go; null: nobody asks.
   PlanReport *report = nullptr;
   bool explains = false;
+  /// Seconds for what an explanation searches again; 0: no limit.
+  double timeLimit = 0;
   /// Tensors of more bytes that are left whole on all devices are an error;
   /// negative: none.
   int64_t failOnReplicate = -1;

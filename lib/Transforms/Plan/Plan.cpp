@@ -125,7 +125,7 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
     search.usesPresets = !options.noPresets;
     search.recomputes = options.recompute;
     search.costsPlan = options.costsPlan;
-    search.questions = {options.report, options.explains,
+    search.questions = {options.report, options.explains, options.timeLimit,
                         options.failOnReplicate, options.compareWith};
     search.writesSeconds = options.seconds;
     search.endsSearch = options.endsSearch;

@@ -165,6 +165,15 @@ static void expectInOrder(const Explanation &e, uint64_t seed) {
   }
 }
 
+TEST_F(NextTest, withoutTimeItIsEstimated) {
+  Explanation e = ask(plan({2, 3}), {10, 100, 1e-9});
+  Explanation estimate = ask(plan({2, 3}), {10, 0});
+  EXPECT_EQ(printText(e), printText(estimate));
+  EXPECT_NE(printText(e).find("by a local estimate"), std::string::npos);
+  EXPECT_EQ(printText(ask(plan({2, 3}), {10, 100, 1e9})),
+            printText(ask(plan({2, 3}), {10, 100})));
+}
+
 TEST(ExplainChoices, ofBadPlansAreInOrderAndSaySo) {
   unsigned numBad = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
