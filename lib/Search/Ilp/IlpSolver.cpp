@@ -138,15 +138,21 @@ static IlpSolution::Status getStatus(void *solver) {
   }
 }
 
+/// A row's columns and factors, behind those of other rows.
+static void append(const Expr &row, std::vector<HighsInt> &indices,
+                   std::vector<double> &values) {
+  for (Term term : row) {
+    indices.push_back(term.column);
+    values.push_back(term.factor);
+  }
+}
+
 void IntegerProgram::pass(void *solver, bool isRelaxed) const {
   std::vector<HighsInt> starts, indices, integrality;
   std::vector<double> values, rowLower, rowUpper, lower, upper, cost;
   for (const Row &row : rows) {
     starts.push_back(static_cast<HighsInt>(indices.size()));
-    for (Term term : row.terms) {
-      indices.push_back(term.column);
-      values.push_back(term.factor);
-    }
+    append(row.terms, indices, values);
     rowLower.push_back(row.lower);
     rowUpper.push_back(row.upper);
   }
@@ -217,10 +223,7 @@ void IlpRelaxer::addRows() {
     const IntegerProgram::Row &row = program.rows[numRows];
     std::vector<HighsInt> indices;
     std::vector<double> values;
-    for (Term term : row.terms) {
-      indices.push_back(term.column);
-      values.push_back(term.factor);
-    }
+    append(row.terms, indices, values);
     Highs_addRow(solver, row.lower, row.upper,
                  static_cast<HighsInt>(indices.size()), indices.data(),
                  values.data());

@@ -15,6 +15,7 @@ IlpTime::IlpTime(const IlpForms &forms, IntegerProgram &program, double scale,
                  IlpPieces decided)
     : problem(forms.problem), stages(forms.stages), program(program),
       scale(scale), interference(forms.problem),
+      latencyOfPiece(forms.problem.pieceLatency * scale),
       numStrands(forms.problem.getNumStrands()), isHidup(forms.isHidup),
       work(forms, program, scale), decided(std::move(decided)) {
   if (isHidup)
@@ -41,10 +42,12 @@ IlpSum IlpTime::addLargest(std::vector<IlpSum> queues) {
   return largest;
 }
 
+double IlpTime::getRoomShare() const {
+  return (1 - interference.gamma) / (1 - interference.beta);
+}
+
 double IlpTime::getRoom(double computation) const {
-  double room =
-      computation * (1 - interference.gamma) / (1 - interference.beta);
-  return std::max(0.0, room - problem.pieceLatency * scale);
+  return std::max(0.0, computation * getRoomShare() - latencyOfPiece);
 }
 
 int IlpTime::addPiece() {
@@ -63,10 +66,10 @@ Expr IlpTime::addTaken(double room, Expr &latency) {
   add(row, left, -1);
   program.addRow(row, 0, 0);
   level = left;
-  if (problem.pieceLatency == 0)
+  if (latencyOfPiece == 0)
     return taken;
   Expr piece{{addPiece(), 1}};
-  add(latency, piece, problem.pieceLatency * scale);
+  add(latency, piece, latencyOfPiece);
   row = taken;
   add(row, piece, -room);
   program.addRow(row, -kInfinity, 0);
@@ -94,7 +97,7 @@ void IlpTime::addSlot(Slot slot) {
     Expr row = taken;
     add(row, latency);
     if (canTake)
-      add(row, slot.computation.expr, -(1 - gamma) / (1 - beta));
+      add(row, slot.computation.expr, -getRoomShare());
     program.addRow(row, -kInfinity, 0);
     return;
   }
@@ -178,6 +181,14 @@ void IlpTime::addSlotsOfHidup(unsigned index) {
   previous = std::move(own);
 }
 
+void IlpTime::build() {
+  for (unsigned stage = 0; stage < stages.size(); ++stage)
+    isHidup ? addSlotsOfHidup(stage) : addSlots(stage);
+  Slot last;
+  last.computation = previous;
+  addSlot(std::move(last));
+}
+
 //===----------------------------------------------------------------------===//
 // Cuts
 //===----------------------------------------------------------------------===//
@@ -202,8 +213,7 @@ static double findThreshold(const IlpGroup &group, double share,
 
 /// At most 0.
 Expr IlpTime::getRow(const Taker &taker, const IlpCut &cut) const {
-  double ratio = (1 - interference.gamma) / (1 - interference.beta);
-  double alpha = problem.pieceLatency * scale, whole = 0;
+  double whole = 0;
   Expr row = taker.taken;
   for (const auto &[key, group] : taker.computation.groups) {
     auto place = cut.thresholds.find(key);
@@ -211,19 +221,18 @@ Expr IlpTime::getRow(const Taker &taker, const IlpCut &cut) const {
     whole += threshold;
     for (const IlpGroup::Entry &entry : group.entries)
       if (entry.seconds > threshold)
-        add(row, entry.chosen, (threshold - entry.seconds) * ratio);
+        add(row, entry.chosen, (threshold - entry.seconds) * getRoomShare());
   }
-  add(row, taker.latency, 1 - whole * ratio / alpha);
+  add(row, taker.latency, 1 - whole * getRoomShare() / latencyOfPiece);
   return row;
 }
 
 std::vector<IlpCut> IlpTime::findCuts(const IlpRelaxation &relaxation) const {
   // Of the objective; smaller ones are not worth a row.
   constexpr double kWorthwhile = 1e-5;
-  double alpha = problem.pieceLatency * scale;
   std::vector<IlpCut> cuts;
   for (const auto &[slot, taker] : takers) {
-    double share = relaxation.get(taker.latency) / alpha;
+    double share = relaxation.get(taker.latency) / latencyOfPiece;
     IlpCut cut{slot, {}};
     for (const auto &[key, group] : taker.computation.groups)
       cut.thresholds[key] = findThreshold(group, share, relaxation);
@@ -237,12 +246,4 @@ void IlpTime::addCut(const IlpCut &cut) {
   auto place = takers.find(cut.slot);
   if (place != takers.end())
     program.addRow(getRow(place->second, cut), -kInfinity, 0);
-}
-
-void IlpTime::build() {
-  for (unsigned stage = 0; stage < stages.size(); ++stage)
-    isHidup ? addSlotsOfHidup(stage) : addSlots(stage);
-  Slot last;
-  last.computation = previous;
-  addSlot(std::move(last));
 }

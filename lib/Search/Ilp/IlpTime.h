@@ -90,6 +90,8 @@ private:
   void addSlot(Slot slot);
   /// The most seconds that waiting collectives have beside this computation.
   double getRoom(double computation) const;
+  /// Seconds of waiting collectives for which a second of computation has room.
+  double getRoomShare() const;
   Expr addTaken(double room, Expr &latency);
   int addPiece();
   /// A slot that may take a piece.
@@ -104,6 +106,8 @@ private:
   IntegerProgram &program;
   double scale;
   cost::Interference interference;
+  /// Of a further piece, in units of the program.
+  double latencyOfPiece;
   int64_t numStrands;
   bool isHidup;
   IlpWork work;

@@ -308,9 +308,8 @@ SearchResult Driver::run() {
   if (!isStopped)
     raiseBound();
   graph.setWeights(Weights());
-  if (!isStopped && !isClosed()) {
+  if (!isStopped && !isClosed())
     improve(getSmallWork(4));
-  }
   joinBound();
   bool isWorth =
       problem.operators.size() <= kMaxUntimed || untimed.seconds < pool.seconds;
