@@ -34,6 +34,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Operation.h"
+#include "llvm/ADT/SmallVector.h"
 #include <optional>
 
 namespace tandem {
@@ -44,6 +45,25 @@ constexpr llvm::StringLiteral kJoinsAttrName = "sched.joins";
 constexpr llvm::StringLiteral kSecondsAttrName = "sched.seconds";
 constexpr llvm::StringLiteral kLatencyAttrName = "sched.latency";
 constexpr llvm::StringLiteral kPricesAttrName = "sched.prices";
+
+/// A part of a collective that waits: the slot in which it is sent, and the
+/// share of the collective that is done behind it.
+struct PlannedPiece {
+  unsigned stage = 0, strand = 0;
+  double end = 0;
+  bool operator==(const PlannedPiece &) const = default;
+};
+
+/// The pieces of each of the collectives that follow each other in a change.
+using PlannedPieces = llvm::SmallVector<llvm::SmallVector<PlannedPiece, 2>, 1>;
+
+/// How plan files and `spmd.waits` write a copy whose collectives wait.
+constexpr llvm::StringLiteral kWaitGrammar =
+    "RESULT FORMS [in STAGE/STRAND SHARE, ... [then STAGE/STRAND SHARE, ...]]";
+
+/// Reads `3/1 0.25, 4/0 1 then 4/0 1`. Nothing if it is something else, if the
+/// shares of a collective do not rise to 1, or if slots go back.
+std::optional<PlannedPieces> parsePieces(llvm::StringRef text);
 
 /// The plan's stage of `op`; none if the plan says nothing.
 inline std::optional<int64_t> getPlannedStage(mlir::Operation *op) {

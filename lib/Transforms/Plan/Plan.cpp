@@ -9,6 +9,7 @@
 #include "AutoMesh.h"
 #include "PlanFile.h"
 #include "Presets.h"
+#include "ReadOrder.h"
 #include "SearchPlan.h"
 #include "StepAttrs.h"
 #include "WriteOrder.h"
@@ -178,19 +179,49 @@ FailureOr<PlanRecord> PlanPass::plan(StepGraph &graph, StringRef hash) {
   return PlanRecord();
 }
 
+/// Says where `order`, that of a file, sends what waits elsewhere than the plan
+/// of the same cluster that was costed.
+static LogicalResult reportMoved(const StepGraph &graph, const PlanFile &file,
+                                 const RecordedOrder &order,
+                                 const PlanRecord &costed) {
+  auto again = readOrder(graph, OperatorGroups(graph), costed, file.path);
+  if (failed(again))
+    return failure();
+  std::vector<MovedWait> moved = findMoved(order, *again);
+  if (moved.empty() || file.record.cluster != costed.cluster)
+    return success();
+  const PlanRecord::Entry &line = file.record.waits[moved.front().line];
+  StringRef text = costed.waits[moved.front().costed].text;
+  func::FuncOp step = graph.step;
+  auto remark = emitRemark(step.getLoc());
+  remark << "plan file '" << file.path << "', line " << line.line << ": '"
+         << line.place << "' is sent in " << text.split(" in ").second
+         << ", as its cost counts it, and not as the line says";
+  if (moved.size() > 1)
+    remark << "; nor are " << moved.size() - 1 << " others";
+  return success();
+}
+
 /// Costs and compares before the plan changes the IR, which the problem is made
-/// of.
+/// of. A search's plan that was costed is followed as its prices have it.
 FailureOr<PlanRecord> PlanPass::apply(StepGraph &graph, PlanFile &file,
                                       StringRef hash) {
   if (failed(readSignatures(graph, file)))
     return failure();
+  auto order = readOrder(graph, OperatorGroups(graph), file.record, file.path);
+  if (failed(order))
+    return failure();
   PlanRecord record = file.record;
-  if (file.record.isUnstaged() || search.isWanted()) {
+  bool isSearched = !file.record.search.empty();
+  bool isOpen = file.record.isUnstaged() || order->lacksPieces;
+  if ((isSearched && isOpen) || search.isWanted()) {
     auto again = costAgain(graph, search, file.record, file.path, hash);
     if (failed(again))
       return failure();
     record = *again;
-    if (file.record.isUnstaged())
+    if (isSearched && failed(reportMoved(graph, file, *order, record)))
+      return failure();
+    if (isSearched)
       file.record = record;
   }
   if (failed(compare(graph, file, hash)) || failed(applyPlanFile(graph, file)))

@@ -293,7 +293,10 @@ LogicalResult PlanReader::run() {
     if (digits.getAsInteger(10, id) ||
         (kind != "argument" && kind != "operator"))
       return emitError() << "'" << StringRef(text).take_front(40)
-                         << "', expected 'argument N ...' or 'operator N ...'";
+                         << "', expected 'argument N ...', 'operator N ...', "
+                            "'stage ...', 'copy ...', 'wait ...', 'end N', or "
+                            "one of graph, mesh, micro, search, cluster, cost, "
+                            "bound and peak with its value";
     if (body.trim().empty())
       return emitError() << "'" << StringRef(text).take_front(40)
                          << "' has no forms, expected ': ' and what is not "

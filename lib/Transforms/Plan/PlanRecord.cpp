@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanRecord.h"
-#include "PlanFile.h"
+#include "ReadOrder.h"
 #include "tandem/Cost/Pieces.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -17,8 +17,6 @@ using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
-
-static constexpr const char *kPassNames[] = {"forward", "backward", "update"};
 
 static std::string printForms(const cost::Layout &layout, unsigned numAxes) {
   std::string text;
@@ -32,22 +30,6 @@ static std::string printNumber(double value) {
   char text[32];
   auto end = std::to_chars(text, text + sizeof text, value).ptr;
   return std::string(text, end);
-}
-
-static std::optional<cost::Layout> parseLayout(StringRef text,
-                                               unsigned numAxes) {
-  SmallVector<StringRef> parts;
-  text.split(parts, ',');
-  cost::Layout layout;
-  if (parts.size() != numAxes)
-    return std::nullopt;
-  for (auto [axis, part] : llvm::enumerate(parts)) {
-    auto form = cost::parseForm(std::string_view(part.trim()));
-    if (!form)
-      return std::nullopt;
-    layout[axis] = *form;
-  }
-  return layout;
 }
 
 //===----------------------------------------------------------------------===//
@@ -154,7 +136,7 @@ void RecordMaker::addCopy(const cost::CopyChange &change) {
   unsigned value = extraction.values[copy.tensor];
   record.copies.push_back({describeValue(graph, value),
                            std::to_string(getResultNumber(graph, value)) + " " +
-                               kPassNames[unsigned(copy.pass)] +
+                               kPassNames[unsigned(copy.pass)].str() +
                                (isKept ? " kept " : " ") +
                                printSequence(change)});
 }
@@ -258,202 +240,65 @@ std::optional<bool> tandem::plan::parseLine(StringRef line, unsigned number,
 // To the step
 //===----------------------------------------------------------------------===//
 
-PlaceReader::PlaceReader(const StepGraph &graph, StringRef file)
-    : graph(graph), file(file) {
-  for (auto [index, op] : llvm::enumerate(graph.ops))
-    byId[getId(op)] = index;
-}
-
-InFlightDiagnostic
-PlaceReader::emitError(const PlanRecord::Entry &entry) const {
-  func::FuncOp step = graph.step;
-  return mlir::emitError(step.getLoc())
-         << "plan file '" << file << "', line " << entry.line << ": ";
-}
-
-FailureOr<std::pair<StringRef, unsigned>>
-PlaceReader::parsePlace(const PlanRecord::Entry &entry) const {
-  auto [kind, text] = StringRef(entry.place).split(' ');
-  int64_t number = -1;
-  bool isNumber = !text.trim().getAsInteger(10, number);
-  if (kind == "operator" && byId.contains(number))
-    return std::make_pair(kind, byId.lookup(number));
-  size_t count = kind == "argument" ? graph.arguments.size()
-                 : kind == "result" ? graph.results.size()
-                                    : 0;
-  if (isNumber && number >= 0 && number < static_cast<int64_t>(count))
-    return std::make_pair(kind, static_cast<unsigned>(number));
-  return emitError(entry) << "the step has no '" << entry.place
-                          << "', expected operator, argument or result and "
-                             "its number";
-}
-
-FailureOr<unsigned>
-PlaceReader::parseValue(const PlanRecord::Entry &entry) const {
-  auto place = parsePlace(entry);
-  unsigned result = 0;
-  if (failed(place))
-    return failure();
-  if (place->first == "argument")
-    return place->second;
-  StringRef number = StringRef(entry.text).split(' ').first;
-  if (place->first != "operator" || number.getAsInteger(10, result) ||
-      result >= graph.ops[place->second].results.size())
-    return emitError(entry)
-           << "'" << entry.place << "' has no result '" << number << "'";
-  return graph.ops[place->second].results[result];
-}
-
-LogicalResult PlaceReader::emitExpected(const PlanRecord::Entry &entry,
-                                        StringRef expected) const {
-  return emitError(entry) << "found '" << entry.text << "', expected '"
-                          << expected << "' with a form for each axis of mesh "
-                          << getMeshText(graph.mesh);
-}
-
-bool PlaceReader::parsePath(StringRef text, CopyText &copy) const {
-  SmallVector<StringRef> parts;
-  text.split(parts, "->");
-  for (StringRef part : parts) {
-    auto layout = parseLayout(part, graph.mesh.getNumAxes());
-    if (!layout)
-      return false;
-    copy.path.push_back(*layout);
-  }
-  return true;
-}
-
-FailureOr<CopyText>
-PlaceReader::parseCopy(const PlanRecord::Entry &entry) const {
-  auto value = parseValue(entry);
-  if (failed(value))
-    return failure();
-  CopyText copy;
-  copy.value = *value;
-  auto [name, forms] = StringRef(entry.text).split(' ').second.split(' ');
-  copy.isKept = forms.consume_front("kept ");
-  const auto *pass = llvm::find(kPassNames, name);
-  if (pass == std::end(kPassNames) || !parsePath(forms, copy) ||
-      copy.path.size() < 2)
-    return emitExpected(entry, "RESULT PASS [kept] FORMS -> ... -> FORMS");
-  copy.pass = static_cast<cost::Pass>(pass - kPassNames);
-  return copy;
-}
-
-FailureOr<CopyText>
-PlaceReader::parseWait(const PlanRecord::Entry &entry) const {
-  auto value = parseValue(entry);
-  if (failed(value))
-    return failure();
-  CopyText copy;
-  copy.value = *value;
-  StringRef forms = StringRef(entry.text).split(' ').second;
-  if (!parsePath(forms.split(" in ").first, copy) || copy.path.size() > 1)
-    return emitExpected(entry, "RESULT FORMS [in STAGE/STRAND SHARE, ...]");
-  return copy;
-}
-
-namespace {
-class DecisionReader {
-public:
-  DecisionReader(const StepGraph &graph, const Extraction &extraction,
-                 const PlanRecord &record, StringRef file)
-      : extraction(extraction), record(record), places(graph, file) {}
-  FailureOr<cost::Plan> run(cost::Plan plan);
-
-private:
-  LogicalResult readStage(const PlanRecord::Entry &entry, cost::Plan &plan);
-  LogicalResult readCopy(const PlanRecord::Entry &entry, cost::Plan &plan);
-  LogicalResult readWait(const PlanRecord::Entry &entry, cost::Plan &plan);
-  LogicalResult take(const PlanRecord::Entry &entry, const CopyText &copy,
-                     std::vector<cost::Copy> &copies);
-
-  const Extraction &extraction;
-  const PlanRecord &record;
-  PlaceReader places;
-};
-} // namespace
-
-LogicalResult DecisionReader::readStage(const PlanRecord::Entry &entry,
-                                        cost::Plan &plan) {
-  auto place = places.parsePlace(entry);
-  if (failed(place))
-    return failure();
-  using Kind = Extraction::Origin::Kind;
-  Kind kind = place->first == "argument" ? Kind::Argument
-              : place->first == "result" ? Kind::Result
-                                         : Kind::Group;
-  unsigned index = place->second;
-  if (kind == Kind::Group)
-    index = extraction.groups.groupOf[place->second];
+/// Begins of stages as ends of those before them.
+static LogicalResult setStages(const StepGraph &graph,
+                               const Extraction &extraction,
+                               const PlanRecord &record,
+                               const RecordedOrder &order, StringRef file,
+                               cost::Plan &plan) {
+  llvm::DenseMap<unsigned, unsigned> opOf;
   for (auto [op, origin] : llvm::enumerate(extraction.origins))
-    if (origin.kind == kind && origin.index == index) {
-      plan.stageEnds.push_back(op);
-      return success();
-    }
-  return places.emitError(entry)
-         << "no stage can begin with '" << entry.place << "'";
-}
-
-LogicalResult DecisionReader::readCopy(const PlanRecord::Entry &entry,
-                                       cost::Plan &plan) {
-  auto copy = places.parseCopy(entry);
-  if (failed(copy))
-    return failure();
-  // Others follow from prices.
-  return copy->isKept ? take(entry, *copy, plan.kept) : success();
-}
-
-LogicalResult DecisionReader::readWait(const PlanRecord::Entry &entry,
-                                       cost::Plan &plan) {
-  auto copy = places.parseWait(entry);
-  if (failed(copy))
-    return failure();
-  // Where it is sent follows from prices.
-  return take(entry, *copy, plan.waiting);
-}
-
-/// Appends a copy for the last forms on its way.
-LogicalResult DecisionReader::take(const PlanRecord::Entry &entry,
-                                   const CopyText &copy,
-                                   std::vector<cost::Copy> &copies) {
-  int tensor = extraction.tensors[copy.value];
-  if (tensor < 0)
-    return places.emitError(entry)
-           << "'" << entry.place << "' is nothing that is copied";
-  copies.push_back(
-      {static_cast<unsigned>(tensor), copy.path.back(), copy.pass});
+    opOf[order.getIndex(origin)] = op;
+  plan.stageEnds = {static_cast<unsigned>(extraction.origins.size())};
+  for (auto [entry, index] : llvm::zip(record.stages, order.stages)) {
+    auto it = opOf.find(index);
+    if (it == opOf.end())
+      return emitLineError(graph, file, entry)
+             << "no stage can begin with '" << entry.place << "'";
+    plan.stageEnds.push_back(it->second);
+  }
+  llvm::sort(plan.stageEnds);
   return success();
 }
 
-FailureOr<cost::Plan> DecisionReader::run(cost::Plan plan) {
-  plan.stageEnds.clear();
-  plan.waiting.clear();
-  for (const auto &entry : record.stages)
-    if (failed(readStage(entry, plan)))
-      return failure();
-  for (const auto &entry : record.copies)
-    if (failed(readCopy(entry, plan)))
-      return failure();
-  for (const auto &entry : record.waits)
-    if (failed(readWait(entry, plan)))
-      return failure();
-  plan.stageEnds.push_back(extraction.problem.operators.size());
-  llvm::sort(plan.stageEnds);
-  llvm::sort(plan.kept);
-  llvm::sort(plan.waiting);
-  return plan;
+/// Adds those of `texts` that say something else than prices do.
+static LogicalResult addCopies(const StepGraph &graph,
+                               const Extraction &extraction,
+                               ArrayRef<PlanRecord::Entry> entries,
+                               ArrayRef<CopyText> texts, StringRef file,
+                               std::vector<cost::Copy> &copies) {
+  for (auto [entry, text] : llvm::zip(entries, texts)) {
+    int tensor = extraction.tensors[text.value];
+    if (tensor < 0)
+      return emitLineError(graph, file, entry)
+             << "'" << entry.place << "' is nothing that is copied";
+    if (text.isKept || text.waits)
+      copies.push_back(
+          {static_cast<unsigned>(tensor), text.path.back(), text.pass});
+  }
+  llvm::sort(copies);
+  return success();
 }
 
 FailureOr<cost::Plan> tandem::plan::readDecisions(const StepGraph &graph,
                                                   const Extraction &extraction,
                                                   const PlanRecord &record,
                                                   StringRef file) {
+  auto order = readOrder(graph, extraction.groups, record, file);
+  if (failed(order))
+    return failure();
   std::string error;
   auto plan = convertPlan(graph, extraction, error);
   if (!plan)
     plan = convertSignatures(graph, extraction);
-  if (record.stages.empty())
+  if (record.isUnstaged())
     return *plan;
-  return DecisionReader(graph, extraction, record, file).run(*plan);
+  plan->waiting.clear();
+  if (failed(setStages(graph, extraction, record, *order, file, *plan)) ||
+      failed(addCopies(graph, extraction, record.copies, order->copies, file,
+                       plan->kept)) ||
+      failed(addCopies(graph, extraction, record.waits, order->waits, file,
+                       plan->waiting)))
+    return failure();
+  return *plan;
 }

@@ -20,7 +20,9 @@
 //
 // `stage` names what a stage begins with (the first one has no line). The texts
 // of `copy` and `wait` are those of `spmd.copies` and `spmd.waits` (Plan.h). A
-// copy that is made of the value itself by one change has no line.
+// copy that is made of the value itself by one change has no line. Where a
+// collective is sent (`in ...`) follows from prices, as cost and peak do; it is
+// there so that a plan can be followed without any, and may be left out.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,6 +32,8 @@
 #include "ApplyPlan.h"
 
 namespace tandem::plan {
+
+constexpr llvm::StringLiteral kPassNames[] = {"forward", "backward", "update"};
 
 struct PlanRecord {
   /// A line of a file: what it is about (`operator 17`), what it says, and its
@@ -45,50 +49,16 @@ struct PlanRecord {
   int64_t peak = 0;           // B
   std::vector<Entry> stages, copies, waits;
 
-  /// A search's plan whose stages somebody left out, to have them chosen.
+  /// Without stages, be it that somebody left them out to have them chosen.
   bool isUnstaged() const {
-    return !search.empty() && stages.empty() && copies.empty() && waits.empty();
+    return stages.empty() &&
+           (search.empty() || (copies.empty() && waits.empty()));
   }
 };
 
 /// `plan` has been derived.
 PlanRecord makeRecord(const StepGraph &graph, const Extraction &extraction,
                       const cost::Plan &plan);
-
-/// A copy of a value; `path` are the forms that it has on the way.
-struct CopyText {
-  unsigned value = 0;
-  cost::Pass pass = cost::Pass::Update;
-  bool isKept = false;
-  llvm::SmallVector<cost::Layout, 2> path;
-};
-
-/// Reads a place of a record: `operator 17`, `argument 3`, `result 0`.
-class PlaceReader {
-public:
-  /// Errors name the line of `file`.
-  PlaceReader(const StepGraph &graph, llvm::StringRef file);
-
-  mlir::InFlightDiagnostic emitError(const PlanRecord::Entry &entry) const;
-  /// Kind and number; the number of an operator is its index in the graph.
-  mlir::FailureOr<std::pair<llvm::StringRef, unsigned>>
-  parsePlace(const PlanRecord::Entry &entry) const;
-  /// The value that `entry` is about; its text begins with the result's number.
-  mlir::FailureOr<unsigned> parseValue(const PlanRecord::Entry &entry) const;
-  /// `RESULT PASS [kept] FORMS -> ... -> FORMS`, with a form per axis.
-  mlir::FailureOr<CopyText> parseCopy(const PlanRecord::Entry &entry) const;
-  /// `RESULT FORMS [in STAGE/STRAND SHARE, ...]`: the copy that waits.
-  mlir::FailureOr<CopyText> parseWait(const PlanRecord::Entry &entry) const;
-
-private:
-  bool parsePath(llvm::StringRef text, CopyText &copy) const;
-  mlir::LogicalResult emitExpected(const PlanRecord::Entry &entry,
-                                   llvm::StringRef expected) const;
-
-  const StepGraph &graph;
-  llvm::StringRef file;
-  llvm::DenseMap<int64_t, unsigned> byId;
-};
 
 void print(const PlanRecord &record, llvm::raw_ostream &os);
 
@@ -98,7 +68,7 @@ std::optional<bool> parseLine(llvm::StringRef line, unsigned number,
                               PlanRecord &record);
 
 /// The plan whose signatures are those of `graph` and whose other decisions are
-/// those of the record; without stages in it, as `convertPlan` chooses. Fails
+/// those of the record; if that is unstaged, as `convertPlan` chooses. Fails
 /// with an error that names the line of `file`.
 mlir::FailureOr<cost::Plan> readDecisions(const StepGraph &graph,
                                           const Extraction &extraction,

@@ -425,7 +425,7 @@ FailureOr<cost::Plan> Planner::price(const PlanRecord &record, StringRef file,
   std::string error;
   if (!cost::derive(extraction->problem, *plan, error, cost::LimitUse::Ignore))
     return emitError() << "plan file '" << file << "': " << error
-                       << (record.stages.empty()
+                       << (record.isUnstaged()
                                ? ""
                                : "; leave out its lines 'stage', 'copy' and "
                                  "'wait' to have them chosen anew");

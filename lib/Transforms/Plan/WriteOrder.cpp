@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "WriteOrder.h"
+#include "ReadOrder.h"
 #include "StepAttrs.h"
 #include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Transforms/Plan/Plan.h"
@@ -15,43 +16,18 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-namespace {
-class OrderWriter {
-public:
-  OrderWriter(StepGraph &graph, const PlanRecord &record, StringRef file)
-      : graph(graph), record(record), places(graph, file),
-        builder(graph.mesh.getContext()) {}
-  LogicalResult run();
-
-private:
-  /// `parse` reports what cannot be read.
-  using Parse =
-      FailureOr<CopyText> (PlaceReader::*)(const PlanRecord::Entry &) const;
-  LogicalResult writeTexts(ArrayRef<PlanRecord::Entry> entries, Parse parse,
-                           StringRef name);
-  LogicalResult writeStages();
-
-  StepGraph &graph;
-  const PlanRecord &record;
-  PlaceReader places;
-  Builder builder;
-};
-} // namespace
-
 /// The texts of `entries`, as one attribute on what makes each value.
-LogicalResult OrderWriter::writeTexts(ArrayRef<PlanRecord::Entry> entries,
-                                      Parse parse, StringRef name) {
+static void writeTexts(StepGraph &graph, ArrayRef<PlanRecord::Entry> entries,
+                       ArrayRef<CopyText> copies, StringRef name) {
+  Builder builder(graph.mesh.getContext());
+  unsigned numArguments = graph.arguments.size();
   llvm::MapVector<unsigned, SmallVector<StringRef>> byProducer;
-  for (const auto &entry : entries) {
-    auto copy = (places.*parse)(entry);
-    if (failed(copy))
-      return failure();
-    const ValueNode &node = graph.values[copy->value];
+  for (auto [entry, copy] : llvm::zip(entries, copies)) {
+    const ValueNode &node = graph.values[copy.value];
     unsigned key =
-        node.producer < 0 ? node.index : graph.arguments.size() + node.producer;
+        node.producer < 0 ? node.index : numArguments + node.producer;
     byProducer[key].push_back(entry.text);
   }
-  unsigned numArguments = graph.arguments.size();
   for (auto &[key, texts] : byProducer)
     if (key >= numArguments)
       graph.ops[key - numArguments].op->setAttr(name,
@@ -60,60 +36,35 @@ LogicalResult OrderWriter::writeTexts(ArrayRef<PlanRecord::Entry> entries,
     if (auto *it = byProducer.find(index); it != byProducer.end())
       attrs.set(name, builder.getStrArrayAttr(it->second));
   });
-  return success();
 }
 
-/// The order of a problem: arguments, groups, results (ExtractProblem.h).
-LogicalResult OrderWriter::writeStages() {
-  OperatorGroups groups(graph);
-  unsigned numArguments = graph.arguments.size();
-  unsigned numGroups = groups.groups.size();
-  std::vector<bool> begins(numArguments + numGroups + graph.results.size());
-  for (const auto &entry : record.stages) {
-    auto place = places.parsePlace(entry);
-    if (failed(place))
-      return failure();
-    unsigned index = place->second;
-    if (place->first == "operator") {
-      if (groups.groupOf[index] < 0)
-        return places.emitError(entry)
-               << "no stage can begin with '" << entry.place << "'";
-      index = numArguments + groups.groupOf[index];
-    } else if (place->first == "result") {
-      index += numArguments + numGroups;
-    }
-    begins[index] = true;
-  }
-  int64_t stage = 0;
-  for (unsigned index = 0; index < numArguments + numGroups; ++index) {
-    stage += begins[index];
-    if (index < numArguments)
-      continue;
-    for (unsigned member : groups.groups[index - numArguments].members)
-      setPlannedStage(graph.ops[member].op, stage);
-  }
+static void writeStages(StepGraph &graph, const OperatorGroups &groups,
+                        const RecordedOrder &order) {
+  for (auto [index, group] : llvm::enumerate(groups.groups))
+    for (unsigned member : group.members)
+      setPlannedStage(graph.ops[member].op,
+                      order.stageOf[order.numArguments + index]);
+  Builder builder(graph.mesh.getContext());
+  unsigned firstResult = order.numArguments + order.numGroups;
   editResultAttrs(graph.step, [&](unsigned index, NamedAttrList &attrs) {
-    stage += begins[numArguments + numGroups + index];
-    attrs.set(kStageAttrName, builder.getI64IntegerAttr(stage));
+    attrs.set(kStageAttrName,
+              builder.getI64IntegerAttr(order.stageOf[firstResult + index]));
   });
-  return success();
-}
-
-LogicalResult OrderWriter::run() {
-  if (failed(
-          writeTexts(record.copies, &PlaceReader::parseCopy, kCopiesAttrName)))
-    return failure();
-  if (record.search.empty())
-    return success();
-  return success(succeeded(writeTexts(record.waits, &PlaceReader::parseWait,
-                                      kPlannedWaitsAttrName)) &&
-                 succeeded(writeStages()));
 }
 
 LogicalResult tandem::plan::writeOrder(StepGraph &graph,
                                        const PlanRecord &record,
                                        StringRef file) {
-  return OrderWriter(graph, record, file).run();
+  OperatorGroups groups(graph);
+  auto order = readOrder(graph, groups, record, file);
+  if (failed(order))
+    return failure();
+  writeTexts(graph, record.copies, order->copies, kCopiesAttrName);
+  if (record.search.empty())
+    return success();
+  writeTexts(graph, record.waits, order->waits, kPlannedWaitsAttrName);
+  writeStages(graph, groups, *order);
+  return success();
 }
 
 void tandem::plan::clearOrder(func::FuncOp step) {

@@ -234,9 +234,11 @@ void ApplySignaturesPass::markWaits(ArrayRef<ReformOp> chain,
     std::optional<unsigned> axis = getReformedAxis(mesh, from, to);
     if (!axis || mesh.isTime(*axis) || from[*axis].isFull())
       continue;
-    ArrayRef<double> pieces;
+    SmallVector<double> pieces;
     if (number < wait->pieces.size())
-      pieces = wait->pieces[number++];
+      for (const PlannedPiece &piece : wait->pieces[number++])
+        llvm::append_values(pieces, double(piece.stage), double(piece.strand),
+                            piece.end);
     op->setAttr(kWaitsAttrName,
                 DenseF64ArrayAttr::get(op.getContext(), pieces));
   }

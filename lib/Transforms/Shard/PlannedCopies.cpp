@@ -12,7 +12,7 @@ using namespace tandem;
 using namespace tandem::spmd;
 
 static constexpr llvm::StringLiteral kCopiesAttrName = "spmd.copies";
-static constexpr llvm::StringLiteral kWaitsAttrName = "spmd.waits";
+static constexpr llvm::StringLiteral kPlannedWaitsAttrName = "spmd.waits";
 
 //===----------------------------------------------------------------------===//
 // Texts
@@ -46,41 +46,18 @@ static bool parseCopy(StringRef text, MeshAttr mesh, unsigned &result,
   return !number.getAsInteger(10, result) && parts.size() > 1;
 }
 
-/// Reads `3/1 0.25, 4/0 1`: shares rise to 1, slots do not go back.
-static bool parsePieces(StringRef text, SmallVectorImpl<double> &pieces) {
-  SmallVector<StringRef> parts;
-  text.split(parts, ',');
-  double last = 0;
-  std::pair<unsigned, unsigned> slot(0, 0), next;
-  for (StringRef part : parts) {
-    auto [place, share] = part.trim().split(' ');
-    auto [stage, strand] = place.split('/');
-    double end = 0;
-    if (stage.getAsInteger(10, next.first) ||
-        strand.getAsInteger(10, next.second) || share.getAsDouble(end) ||
-        end <= last || end > 1 || next < slot)
-      return false;
-    llvm::append_values(pieces, double(next.first), double(next.second), end);
-    last = end;
-    slot = next;
-  }
-  return last == 1;
-}
-
-/// Reads `RESULT FORMS [in PIECES [then PIECES ...]]`.
+/// Reads what `kWaitGrammar` says.
 static bool parseWait(StringRef text, MeshAttr mesh, unsigned &result,
                       PlannedWait &wait) {
   auto [number, rest] = text.split(' ');
-  auto [forms, pieces] = rest.split(" in ");
+  auto [forms, places] = rest.split(" in ");
   if (number.getAsInteger(10, result) || !parseForms(forms, mesh, wait.forms))
     return false;
-  if (pieces.empty())
+  if (places.empty())
     return true;
-  SmallVector<StringRef> collectives;
-  pieces.split(collectives, " then ");
-  return llvm::all_of(collectives, [&](StringRef part) {
-    return parsePieces(part, wait.pieces.emplace_back());
-  });
+  std::optional<PlannedPieces> pieces = parsePieces(places);
+  wait.pieces = pieces.value_or(PlannedPieces());
+  return pieces.has_value();
 }
 
 //===----------------------------------------------------------------------===//
@@ -127,8 +104,8 @@ LogicalResult PlannedCopies::readWaits(Operation *op, Attribute attribute,
                                        ValueRange values) {
   std::string expected;
   llvm::raw_string_ostream(expected)
-      << "'RESULT FORMS [in STAGE/STRAND SHARE, ...]' with a form per axis of "
-      << mesh << " and shares that rise to 1";
+      << "'" << kWaitGrammar << "' with a form per axis of " << mesh
+      << ", shares that rise to 1 and slots that do not go back";
   return readTexts(op, attribute, "wait", [&](StringRef text) -> StringRef {
     unsigned result = 0;
     PlannedWait wait;
@@ -147,18 +124,19 @@ LogicalResult PlannedCopies::read(func::FuncOp step, MeshAttr ofMesh) {
     unsigned index = argument.getArgNumber();
     if (failed(readCopies(step, step.getArgAttr(index, kCopiesAttrName),
                           {argument})) ||
-        failed(readWaits(step, step.getArgAttr(index, kWaitsAttrName),
+        failed(readWaits(step, step.getArgAttr(index, kPlannedWaitsAttrName),
                          {argument})))
       return failure();
     step.removeArgAttr(index, kCopiesAttrName);
-    step.removeArgAttr(index, kWaitsAttrName);
+    step.removeArgAttr(index, kPlannedWaitsAttrName);
   }
   for (Operation &op : step.getBody().front()) {
     if (failed(readCopies(&op, op.getAttr(kCopiesAttrName), op.getResults())) ||
-        failed(readWaits(&op, op.getAttr(kWaitsAttrName), op.getResults())))
+        failed(
+            readWaits(&op, op.getAttr(kPlannedWaitsAttrName), op.getResults())))
       return failure();
     op.removeAttr(kCopiesAttrName);
-    op.removeAttr(kWaitsAttrName);
+    op.removeAttr(kPlannedWaitsAttrName);
   }
   return success();
 }

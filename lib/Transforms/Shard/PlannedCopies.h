@@ -10,8 +10,8 @@
 //  * `spmd.copies`: copies that are taken from elsewhere than the value itself,
 //    made by several changes, or kept for a later pass. One text for each,
 //    `RESULT PASS [kept] FORMS -> ... -> FORMS`, with a form per axis;
-//  * `spmd.waits`: copies of gradients whose collectives wait, `RESULT FORMS
-//    [in STAGE/STRAND SHARE, ... [then STAGE/STRAND SHARE, ...]]`.
+//  * `spmd.waits`: copies of gradients whose collectives wait (`kWaitGrammar`
+//    in PlannedOrder.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +19,7 @@
 #define TANDEM_LIB_TRANSFORMS_SHARD_PLANNEDCOPIES_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
 namespace tandem {
@@ -34,9 +35,8 @@ struct PlannedCopy {
 /// A copy whose collectives wait.
 struct PlannedWait {
   spmd::Forms forms;
-  /// For each collective on the way stage, strand and share of each piece;
-  /// empty if the plan does not say.
-  llvm::SmallVector<llvm::SmallVector<double>, 1> pieces;
+  /// Empty if the plan does not say.
+  PlannedPieces pieces;
 };
 
 class PlannedCopies {

@@ -77,8 +77,29 @@ module attributes {spmd.mesh = #mesh} {
 
 #mesh = #spmd.mesh<data = 2>
 module attributes {spmd.mesh = #mesh} {
-  // expected-error @+1 {{has the wait "0 full in 3/0 0.5", expected 'RESULT FORMS [in STAGE/STRAND SHARE, ...]' with a form per axis of #spmd.mesh<data = 2> and shares that rise to 1}}
+  // expected-error @+1 {{has the wait "0 full in 3/0 0.5", expected 'RESULT FORMS [in STAGE/STRAND SHARE, ... [then STAGE/STRAND SHARE, ...]]' with a form per axis of #spmd.mesh<data = 2>, shares that rise to 1 and slots that do not go back}}
   func.func @step(%x: tensor<4xf32> {spmd.waits = ["0 full in 3/0 0.5"]}) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+// A share is a number, and a collective follows the one before it.
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // expected-error @+1 {{has the wait "0 full in 3/0 nan, 4/0 1", expected}}
+  func.func @step(%x: tensor<4xf32> {spmd.waits = ["0 full in 3/0 nan, 4/0 1"]}) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // expected-error @+1 {{has the wait "0 full in 3/0 1 then 2/0 1", expected}}
+  func.func @step(%x: tensor<4xf32> {spmd.waits = ["0 full in 3/0 1 then 2/0 1"]}) -> tensor<4xf32> {
     return %x : tensor<4xf32>
   }
 }

@@ -17,9 +17,9 @@
 //    later pass, made of another copy, or made by several changes: texts
 //    `RESULT PASS [kept] FORMS -> ... -> FORMS`;
 //  * `spmd.waits` where the collectives between a gradient and its update wait:
-//    texts `RESULT FORMS [in STAGE/STRAND SHARE, ...]`, the slots in which it
-//    is sent and the share that is done behind each; of several collectives in
-//    a row one list each, with `then` between them;
+//    texts `RESULT FORMS [in STAGE/STRAND SHARE, ... [then ...]]`, the slots in
+//    which it is sent and the share that is done behind each; of several
+//    collectives in a row one list each;
 //  * `sched.stage`, and if asked for seconds and prices (PlannedOrder.h).
 //
 //===----------------------------------------------------------------------===//
