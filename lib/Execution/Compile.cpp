@@ -128,12 +128,13 @@ LogicalResult Compilation::checkOptions() {
                 "' beside the plan file '" + options.planFile +
                 "', which names all forms, expected one of the two: change the "
                 "form there, or search with the file as a start");
-  bool isLimited = options.searchTimeLimit > 0;
+  bool isLimited = options.searchTimeLimit > 0 && !options.explains;
   if ((isLimited || (!options.start.empty() && !given.empty())) &&
       options.search.empty() && options.mesh != "auto")
     return fail(Twine("found ") +
                 (isLimited ? "a search time limit" : "a start") +
-                " without a search, expected 'tandem' or another one");
+                " without a search, expected 'tandem' or another one" +
+                (isLimited ? ", or an explanation" : ""));
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
   return success();

@@ -1,7 +1,6 @@
 """`tandem.compile`: a training step that runs on all points of a mesh, called like a function."""
 
 import inspect
-import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -9,7 +8,7 @@ from collections.abc import Mapping
 from .errors import CompileError
 from .export import export
 from .native import native
-from .step import Step
+from .step import Step, check_time_limit
 
 
 def mesh_text(mesh):
@@ -63,11 +62,7 @@ def make_options(
     else:
         options.preset = plan or ""
     options.search, options.cluster = search or "", os.fspath(cluster or "")
-    if not isinstance(search_time_limit, (int, float)) or not 0 <= search_time_limit < math.inf:
-        raise CompileError(
-            f"search_time_limit is {search_time_limit!r}, expected seconds, or 0 for no limit"
-        )
-    options.search_time_limit = search_time_limit
+    options.search_time_limit = check_time_limit(search_time_limit)
     options.start, options.uses_presets = os.fspath(start or ""), bool(presets)
     options.recompute = bool(recompute)
     if problem_out is not None:

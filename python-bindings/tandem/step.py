@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import numbers
 import os
 import tempfile
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 import torch
 
 from .arguments import batch_constants, batch_tensors
-from .errors import BatchError, StateError, TandemError
+from .errors import BatchError, CompileError, StateError, TandemError
 from .native import native
 from .optimizers import FunctionalOptimizer
 from .python_state import Flags
@@ -29,6 +30,13 @@ _DTYPES = {
 _OWN_STATE = "tandem"
 # Roles of what the model's state dict has.
 _STORED = ("parameter", "buffer")
+
+
+def check_time_limit(seconds):
+    """The limit of a search, as the compiler takes it."""
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+        raise CompileError(f"search_time_limit is {seconds!r}, expected seconds, or 0 for no limit")
+    return seconds
 
 
 def _type_name(dtype, shape):
@@ -344,10 +352,11 @@ class Step:
         """The reports of the compiler: `plan` (as text that compiles again), `remarks`, `seconds`."""
         return self._compiled
 
-    def explain(self, path=None, file=None):
+    def explain(self, path=None, file=None, search_time_limit=0):
         """Prints why the plan is as it is (docs/planner.md, *Reading an explanation*); returns it as a dict,
         and writes that as JSON to `path`. A plan is priced for the cluster that the step was compiled for,
-        a laptop without one. `file` is where it is printed; default: standard output.
+        a laptop without one. `file` is where it is printed; default: standard output. After
+        `search_time_limit` seconds, if that is not 0, other forms are estimated, not searched.
         """
         if self._compiled is None:
             raise TandemError("explain: the step has no plan, expected one of tandem.compile")
@@ -358,6 +367,7 @@ class Step:
             options = native().CompileOptions()
             options.plan_file, options.cluster = plan, os.fspath(self._cluster or "")
             options.explain, options.stop_after = True, "plan"
+            options.search_time_limit = check_time_limit(search_time_limit)
             options.recompute = self._recompute
             explained = native().compile(self.module.mlir, "step.mlir", options)
         print(explained.explanation, end="", file=file)

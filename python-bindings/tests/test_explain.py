@@ -50,6 +50,20 @@ def test_says_what_the_search_proved(capsys):
     assert time["lower_bound"] == pytest.approx(float(plan.partition("\nbound ")[2].split()[0]))
 
 
+def _methods(explanation):
+    return {choice["method"] for form in explanation["forms"] for choice in form["next"]}
+
+
+def test_searches_until_the_limit(capsys):
+    step, _ = compile_step(search="tandem", micro=2)
+    whole, limited = step.explain(), step.explain(search_time_limit=1e-9)
+    assert "by a local estimate" in capsys.readouterr().out
+    assert "searched" in _methods(whole) and _methods(limited) == {"local estimate"}
+    assert limited["time"] == whole["time"] and limited["memory"] == whole["memory"]
+    with pytest.raises(CompileError, match="search_time_limit is -1, expected seconds"):
+        step.explain(search_time_limit=-1)
+
+
 def test_without_a_plan(capsys):
     step, _ = compile_step()
     bare = copy.copy(step)

@@ -165,8 +165,7 @@ static std::string findConflict(const std::set<std::string_view> &given) {
   using Names = std::vector<std::string_view>;
   static const std::pair<Names, Names> exclusive[] = {
       {{"--check", "--replan", "--compare"},
-       {"--replan", "--compare", "--search", "--start", "--stages", "--gap",
-        "--search-time-limit"}},
+       {"--replan", "--compare", "--search", "--start", "--stages", "--gap"}},
       {{"--compare"}, {"--explain", "--json", "--fail-on-replicate", "-o"}},
       {{"--check"}, {"-o"}}};
   for (const auto &[names, others] : exclusive)
@@ -178,12 +177,22 @@ static std::string findConflict(const std::set<std::string_view> &given) {
   return "";
 }
 
+/// Whether nothing is searched, neither a plan nor other forms.
+static bool searchesNothing(const std::set<std::string_view> &given) {
+  bool hasPlan = given.count("--check") || given.count("--replan");
+  bool explains = given.count("--explain") || given.count("--json");
+  return given.count("--compare") || (hasPlan && !explains);
+}
+
 static std::string check(const Arguments &arguments,
                          const std::set<std::string_view> &given) {
   if (arguments.problem.empty())
     return "found no problem, expected 'tandem-plan PROBLEM', see --help";
   if (std::string error = findConflict(given); !error.empty())
     return error;
+  if (given.count("--search-time-limit") && searchesNothing(given))
+    return "found --search-time-limit without a search, expected a search or "
+           "--explain";
   if (given.count("--stages") && arguments.search != "ilp")
     return "found --stages with the search '" + arguments.search +
            "', expected --search ilp, which takes them";

@@ -77,6 +77,7 @@ static int report(const SearchProblem &problem, const Arguments &arguments,
   if (arguments.explains || !arguments.json.empty()) {
     ExplainOptions options;
     options.timeLimit = arguments.options.timeLimit;
+    options.endsSearch = InterruptGuard::isInterrupted;
     std::optional<Explanation> explanation =
         explain(problem, plan, options, error);
     if (!explanation)
@@ -188,10 +189,9 @@ static int printResult(const SearchProblem &problem, const Arguments &arguments,
   return 0;
 }
 
-/// Shows how far the search is; an interrupt ends it with the best plan so far.
+/// Shows how far the search is.
 static SearchResult runSearch(const SearchProblem &problem,
                               SearchOptions &options, Algorithm algorithm) {
-  InterruptGuard guard;
   Watch watch(InterruptGuard::isInterrupted);
   options.progress = [&](double done, double best, double bound) {
     return watch.show(done, best, bound);
@@ -211,6 +211,8 @@ static int run(Arguments &arguments) {
     fputs(print(*problem).c_str(), stdout);
     return 0;
   }
+  // Ends a search with the best plan so far, and those of an explanation.
+  InterruptGuard guard;
   if (!arguments.check.empty())
     return check(*problem, arguments);
   if (!arguments.replan.empty())

@@ -45,7 +45,8 @@ struct CompileOptions {
   std::string search;
   /// Cluster file that prices plans. Empty: a laptop, for a search.
   std::string cluster;
-  /// Seconds after which a search gives the best plan so far; 0: no limit.
+  /// Seconds after which a search gives the best plan so far, and after which
+  /// an explanation estimates what it has not searched; 0: no limit.
   double searchTimeLimit = 0;
   /// A plan file that a search starts from, and is no worse than. Empty: none.
   std::string start;
@@ -72,9 +73,9 @@ struct CompileOptions {
   bool printLocations = false;
   /// The last stage to run; empty: all of them and emit.
   std::string stopAfter;
-  /// The first Ctrl-C ends a search with the best plan so far, the second one
-  /// the process. For tools: the handler of the process is replaced while plans
-  /// are made.
+  /// The first Ctrl-C ends a search with the best plan so far, and what an
+  /// explanation searches, the second one the process. For tools: the handler
+  /// of the process is replaced while plans are made.
   bool takesInterrupts = false;
   /// Asked while a search goes on and between stages, by the thread that
   /// compiles; true ends the compilation with an error. Empty: nobody asks.

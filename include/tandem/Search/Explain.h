@@ -26,6 +26,7 @@
 
 #include "tandem/Cost/Holdings.h"
 #include "tandem/Search/Search.h"
+#include <functional>
 
 namespace tandem::search {
 
@@ -195,6 +196,8 @@ struct ExplainOptions {
   /// that are left are estimated. 0: no limit. Explanations are reproducible
   /// only without one.
   double timeLimit = 0;
+  /// Asked meanwhile: true ends the searches as the limit does. May be empty.
+  std::function<bool()> endsSearch = {};
 };
 
 struct Explanation {

@@ -141,9 +141,10 @@ static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
                        Explanation &result) {
   bool isSearched = facts.problem.accounting != Accounting::Tandem ||
                     facts.problem.operators.size() <= options.maxSearched;
-  auto isTimeUp = [start = Clock::now(), limit = options.timeLimit] {
+  auto isOver = [start = Clock::now(), &options] {
     std::chrono::duration<double> spent = Clock::now() - start;
-    return limit > 0 && spent.count() > limit;
+    return (options.timeLimit > 0 && spent.count() > options.timeLimit) ||
+           (options.endsSearch && options.endsSearch());
   };
   bool isEstimated = facts.problem.accounting == Accounting::Tandem;
   std::vector<Effort> efforts = getEfforts(options, result.forms);
@@ -153,10 +154,10 @@ static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
     if (!isAsked(options, result.forms[i]))
       continue;
     if (isSearched && !searcher)
-      searcher = makeSearcher(facts, isTimeUp);
+      searcher = makeSearcher(facts, isOver);
     if (isSearched)
       searcher->find(result.forms[i], efforts[i], plans);
-    if (!isEstimated || (isSearched && !isTimeUp()))
+    if (!isEstimated || (isSearched && !isOver()))
       continue;
     if (!estimator)
       estimator = makeEstimator(facts);

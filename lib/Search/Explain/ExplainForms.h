@@ -93,10 +93,10 @@ public:
   virtual void find(const FormEntry &entry, Effort effort, MetPlans &plans) = 0;
 };
 /// By a search of its own for each, whatever the effort; by local estimates,
-/// for the accounting `tandem`. Searches are cut short where `isTimeUp`: what
+/// for the accounting `tandem`. Searches are cut short where `isOver`: what
 /// they lead to is an estimate.
 std::unique_ptr<ChoiceFinder> makeSearcher(const PlanFacts &facts,
-                                           std::function<bool()> isTimeUp);
+                                           std::function<bool()> isOver);
 std::unique_ptr<ChoiceFinder> makeEstimator(const PlanFacts &facts);
 
 /// What the plan costs, without the forms of an entry; `seconds` is 0 if it is

@@ -27,8 +27,8 @@ struct Restricted {
 
 class Searcher : public ChoiceFinder {
 public:
-  Searcher(const PlanFacts &facts, std::function<bool()> isTimeUp)
-      : facts(facts), isTimeUp(std::move(isTimeUp)), table(facts.problem),
+  Searcher(const PlanFacts &facts, std::function<bool()> isOver)
+      : facts(facts), isOver(std::move(isOver)), table(facts.problem),
         ties(facts.problem) {}
   void find(const FormEntry &entry, Effort effort, MetPlans &plans) override;
 
@@ -41,7 +41,7 @@ private:
                   Layouts &layouts) const;
 
   const PlanFacts &facts;
-  std::function<bool()> isTimeUp;
+  std::function<bool()> isOver;
   ChangeTable table;
   Facts ties;
 };
@@ -99,7 +99,7 @@ std::optional<Plan> Searcher::search(const Restricted &restricted) const {
   SearchOptions options;
   unsigned steps = 0, exactSteps = 0;
   options.progress = [&](double done, double, double) {
-    if (isTimeUp())
+    if (isOver())
       return false;
     return !isTandem ||
            (done < 0.9 ? ++steps < kMaxSteps : ++exactSteps < kMaxExactSteps);
@@ -127,7 +127,7 @@ void Searcher::addLayouts(const FormEntry &entry, const Plan &plan,
 void Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
   Layouts forbidden(entry.tensors.size());
   addLayouts(entry, facts.plan, forbidden);
-  for (unsigned round = 0; round < 2 && !isTimeUp(); ++round) {
+  for (unsigned round = 0; round < 2 && !isOver(); ++round) {
     std::optional<Restricted> restricted = forbid(entry, forbidden);
     if (!restricted)
       return;
@@ -140,7 +140,7 @@ void Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
     if (!plan)
       return;
     Choice totals = describePlan(facts, *plan, table);
-    totals.isSearched = !isTimeUp();
+    totals.isSearched = !isOver();
     plans.add(plan->signatures, totals, entry);
     addLayouts(entry, *plan, forbidden);
   }
@@ -148,6 +148,6 @@ void Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
 
 std::unique_ptr<ChoiceFinder>
 tandem::search::makeSearcher(const PlanFacts &facts,
-                             std::function<bool()> isTimeUp) {
-  return std::make_unique<Searcher>(facts, std::move(isTimeUp));
+                             std::function<bool()> isOver) {
+  return std::make_unique<Searcher>(facts, std::move(isOver));
 }

@@ -22,6 +22,7 @@ LogicalResult tandem::plan::answer(const StepGraph &graph,
   if (questions.explains && questions.report) {
     search::ExplainOptions options;
     options.timeLimit = questions.timeLimit;
+    options.endsSearch = questions.endsSearch;
     auto explanation =
         search::explain(extraction.problem, plan, options, error);
     if (!explanation)

@@ -25,6 +25,8 @@ struct Questions {
   int64_t failOnReplicate = -1;
   /// A plan file to compare the plan with; empty: none.
   std::string compareWith;
+  /// Asked while an explanation searches: true ends that. May be empty.
+  std::function<bool()> endsSearch;
 
   bool isAny() const {
     return explains || failOnReplicate >= 0 || !compareWith.empty();

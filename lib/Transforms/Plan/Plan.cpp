@@ -126,8 +126,9 @@ struct PlanPass : PassWrapper<PlanPass, OperationPass<ModuleOp>> {
     search.usesPresets = !options.noPresets;
     search.recomputes = options.recompute;
     search.costsPlan = options.costsPlan;
-    search.questions = {options.report, options.explains, options.timeLimit,
-                        options.failOnReplicate, options.compareWith};
+    search.questions = {options.report,      options.explains,
+                        options.timeLimit,   options.failOnReplicate,
+                        options.compareWith, options.endsSearch};
     search.writesSeconds = options.seconds;
     search.endsSearch = options.endsSearch;
   }

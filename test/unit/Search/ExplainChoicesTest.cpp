@@ -170,6 +170,8 @@ TEST_F(NextTest, withoutTimeItIsEstimated) {
   Explanation estimate = ask(plan({2, 3}), {10, 0});
   EXPECT_EQ(printText(e), printText(estimate));
   EXPECT_NE(printText(e).find("by a local estimate"), std::string::npos);
+  Explanation ended = ask(plan({2, 3}), {10, 100, 0, [] { return true; }});
+  EXPECT_EQ(printText(ended), printText(estimate));
   EXPECT_EQ(printText(ask(plan({2, 3}), {10, 100, 1e9})),
             printText(ask(plan({2, 3}), {10, 100})));
 }
