@@ -140,6 +140,15 @@ def test_waits_once(module, found, tmp_path):
         matrix.compile_module(module, plan=str(tmp_path / "plan.txt"))
 
 
+@pytest.mark.parametrize("options", [{}, PRICED], ids=["followed", "priced"])
+def test_needs_stages(module, found, tmp_path, options):
+    lines = [line for line in found.plan.splitlines() if not line.startswith("stage ")]
+    lines[-1] = f"end {len(lines) - 2}"
+    (tmp_path / "plan.txt").write_text("\n".join([*lines, ""]))
+    with pytest.raises(CompileError, match="line [0-9]+: .* waits in a plan of one stage"):
+        matrix.compile_module(module, plan=str(tmp_path / "plan.txt"), **options)
+
+
 def test_names_the_lines_that_can_be(module, edit):
     path, number = edit(lambda _: "weight 3: full")
     with pytest.raises(

@@ -296,6 +296,11 @@ unsigned OrderReader::countCollectives(const CopyText &wait) const {
 /// A preset's plan has neither lines of copies nor, where a form changes inside
 /// a group, the forms of `graph`; nothing follows what it says of slots.
 LogicalResult OrderReader::checkWait(const Entry &entry, const CopyText &wait) {
+  if (record.stages.empty())
+    return emitError(entry)
+           << "'" << entry.place
+           << "' waits in a plan of one stage, expected lines 'stage'; leave "
+              "out those of 'copy' and 'wait', too, to have all chosen";
   int producer = graph.values[wait.value].producer;
   const OperatorGroup *group = producer < 0 ? nullptr : getGroup(producer);
   if (!group || group->pass == PassKind::Update)
