@@ -44,6 +44,23 @@ def test_unrolled_recurrence_equals_eager():
     assert rows and all(row.passed for row in rows)
 
 
+def test_a_gated_recurrence_is_proven(root):
+    """Half of its forms suit only if all steps have them: a step after the other gains nothing."""
+    path = Path(__file__).parent / "models" / "gated.py"
+    file = load_model_file(path, None, "", "float32")
+    model = file.make_model(meta=True)
+    module = tandem.export(model, file.loss, file.make_optimizer(model), file.batches(1)[0])
+    found = compile_module(
+        module,
+        mesh="data=8",
+        cluster=str(root / "examples" / "clusters" / "v100-2x4.yaml"),
+        micro=1,
+        search="tandem",
+        stop_after="plan",
+    )
+    assert any(remark.endswith("optimal") for remark in found.remarks), found.remarks
+
+
 def test_hidup_equals_eager():
     subject = matrix.subject_of(matrix.Case("mlp"))
     compiled = compile_module(subject.module, mesh="data=2", micro=2, search="hidup")

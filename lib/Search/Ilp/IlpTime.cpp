@@ -14,7 +14,7 @@ using namespace tandem::search;
 IlpTime::IlpTime(const IlpForms &forms, IntegerProgram &program, double scale,
                  IlpPieces decided)
     : problem(forms.problem), stages(forms.stages), program(program),
-      scale(scale), interference(forms.problem),
+      interference(forms.problem),
       latencyOfPiece(forms.problem.pieceLatency * scale),
       numStrands(forms.problem.getNumStrands()), isHidup(forms.isHidup),
       work(forms, program, scale), decided(std::move(decided)) {

@@ -104,7 +104,6 @@ private:
   const cost::SearchProblem &problem;
   const IlpStages &stages;
   IntegerProgram &program;
-  double scale;
   cost::Interference interference;
   /// Of a further piece, in units of the program.
   double latencyOfPiece;

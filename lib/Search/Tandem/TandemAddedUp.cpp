@@ -21,11 +21,12 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-/// Problems of up to this many operators are searched so.
-constexpr unsigned kMaxSumExact = 600;
 /// Numbers that are looked at (about 10^9 in a second), where pieces cost
-/// nothing, and else.
+/// nothing, and else; in problems of more operators than so many less.
+constexpr double kManySummed = 600;
 constexpr uint64_t kSumWork = 40'000'000'000, kBoundWork = 3'000'000'000;
+/// Of fewer sweeps nothing comes.
+constexpr uint64_t kLeastSweeps = 100;
 /// The share of what is left, one in so many, for the stages of one more pair
 /// that is joined.
 constexpr uint64_t kJoinShare = 16;
@@ -34,16 +35,33 @@ constexpr double kStagesGap = 1e-7;
 /// Joined stages have to gain this share.
 constexpr double kWorthJoining = 1e-4;
 
-/// Whether the problem is of this kind, and small enough.
+/// Whether the problem is of this kind, and its sweeps are short enough.
 bool Driver::addsUp() const {
-  return problem.operators.size() <= kMaxSumExact && SumModel::isSum(facts);
+  uint64_t work = 0;
+  for (unsigned i = 0; i < graph.variables.size(); ++i)
+    work += graph.getSweepWork(i);
+  return work <= getSumWork(kBoundWork) / kLeastSweeps &&
+         SumModel::isSum(facts);
+}
+
+/// Whether the cheapest forms are found directly: guides need not come near.
+bool Driver::findsForms() const {
+  return problem.operators.size() <= kManySummed && addsUp();
+}
+
+/// Numbers that a problem may look at where a small one looks at so many.
+uint64_t Driver::getSumWork(uint64_t work) const {
+  double share = kManySummed / static_cast<double>(problem.operators.size());
+  return static_cast<uint64_t>(static_cast<double>(work) *
+                               std::min(1.0, share * share));
 }
 
 /// Where memory is scarce the cheapest forms of given stages need not fit.
 /// Where pieces cost nothing, larger stages gain nothing.
 bool Driver::hasExactForms() const {
   bool isAmple = pool.leastSeconds >= pool.seconds * (1 - kTolerance);
-  return isAmple && problem.pieceLatency > 0 && addsUp();
+  return isAmple && problem.operators.size() <= kMaxRefined &&
+         problem.pieceLatency > 0 && addsUp();
 }
 
 /// Of plans whose costs add up the best one is found directly. It is the best
@@ -54,7 +72,8 @@ void Driver::searchAddedUp() {
   SumLimits limits;
   // A limit of time, where one is given, is the only one.
   if (options.timeLimit == 0)
-    limits.maxWork = problem.pieceLatency > 0 ? kBoundWork : kSumWork;
+    limits.maxWork =
+        getSumWork(problem.pieceLatency > 0 ? kBoundWork : kSumWork);
   limits.gap = std::max(kTolerance / 2, options.gap / (1 + options.gap));
   limits.takes = [&](const Plan &plan) {
     pool.offer(plan);

@@ -98,7 +98,9 @@ double Driver::ascend(Relaxation &relaxation, const Weights &weights,
 
 /// What weights are compared by: of large problems the one that is folded most,
 /// which takes a third of the time and says the same.
-Relaxation &Driver::getProbe() { return facts.isLarge() ? coarse : folded; }
+Relaxation &Driver::getProbe() {
+  return facts.isLarge() ? coarse : getRelaxation();
+}
 
 /// The highest bound of some sweeps of the whole problem. Looks at nothing that
 /// changes meanwhile but at whether the search was stopped.
@@ -124,13 +126,28 @@ double Driver::getWholeBound(const FactorGraph &priced, Relaxation &whole,
   return best;
 }
 
+/// Offers the forms that messages suggest. Returns what they cost, relaxed.
+double Driver::offerForms(Relaxation &relaxation) {
+  std::vector<unsigned> values = relaxation.round();
+  relaxation.descend(values, 4);
+  pool.offer(getSignatures(values));
+  return relaxation.getCost(values);
+}
+
+/// The forms that suit the bound's weights, without the whole problem's bound.
+void Driver::searchBoundForms() {
+  if (isStopped || !pool.best)
+    return;
+  Weights weights = getBoundWeights(problem, 1, 1);
+  weights.memory = memoryPrice;
+  ascend(getRelaxation(), weights, kFoldedWork, kMaxSweeps);
+  offerForms(getRelaxation());
+}
+
 /// Raises the bound of the whole problem from where the folded one is.
 void Driver::bound(const Weights &weights) {
-  std::vector<unsigned> values = folded.round();
-  folded.descend(values, 4);
-  pool.offer(getSignatures(values));
   BoundGoal goal;
-  goal.values = folded.getCost(values);
+  goal.values = offerForms(getRelaxation());
   if (weights.memory > 0)
     goal.held = weights.memory * static_cast<double>(problem.memoryLimit);
   goal.closed =
@@ -141,8 +158,10 @@ void Driver::bound(const Weights &weights) {
     return;
   }
   Relaxation whole(graph, getUnfolded(graph));
-  whole.adopt(folded);
+  whole.adopt(getRelaxation());
   lowerBound = std::max(lowerBound, getWholeBound(graph, whole, goal));
+  if (!facts.isLarge() && !findsForms())
+    offerForms(whole);
   proceeds(0.8);
 }
 
@@ -150,7 +169,7 @@ void Driver::bound(const Weights &weights) {
 void Driver::startBound(const Weights &weights, const BoundGoal &goal) {
   auto priced = std::make_unique<FactorGraph>(graph);
   auto whole = std::make_unique<Relaxation>(*priced, getUnfolded(graph));
-  whole->adopt(folded);
+  whole->adopt(getRelaxation());
   rising =
       std::async(std::launch::async, [this, goal, priced = std::move(priced),
                                       whole = std::move(whole)] {
@@ -237,7 +256,7 @@ void Driver::raiseByPrices(Weights weights) {
     for (double step = factor; !isStopped && !isClosed(); step *= factor) {
       double before = lowerBound;
       weights.memory = step * price;
-      ascend(folded, weights, kFoldedWork, kMaxSweeps);
+      ascend(getRelaxation(), weights, kFoldedWork, kMaxSweeps);
       bound(weights);
       if (lowerBound <= before)
         break;
@@ -260,7 +279,7 @@ void Driver::raiseBound() {
     bool isFollowed = !facts.isLarge() || i == 0 || value >= best * (1 + kSlow);
     if (isFollowed) {
       best = std::max(best, value);
-      ascend(folded, weights, kFoldedWork, kMaxSweeps);
+      ascend(getRelaxation(), weights, kFoldedWork, kMaxSweeps);
       bound(weights);
       if (facts.numStrands == 1 && options.gap > 0 && price > 0)
         raiseByPrices(weights);

@@ -9,14 +9,24 @@
 #include "TandemFold.h"
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Layers that are further from the ends than this many tensors are alike.
 constexpr unsigned kFoldDistance = 4, kCoarseDistance = 1;
-/// Numbers that the sweeps of one search for forms may look at.
-constexpr uint64_t kFormWork = 100'000'000;
+/// Folding that leaves a larger share of the variables saves little, and lets
+/// some that differ share their messages.
+constexpr double kWorthFolding = 0.75;
+/// Numbers that the sweeps of one search for forms may look at: at first, and
+/// as long as better forms may come.
+constexpr uint64_t kFormWork = 100'000'000, kMoreFormWork = 30'000'000;
+constexpr unsigned kMaxFormSweeps = 1000;
+/// Forms whose weighted cost is this share above its bound are as good as the
+/// best ones; a bound that rises less stands.
+constexpr double kSettled = 1e-3;
 /// In problems of more operators random changes find little for their time.
 constexpr unsigned kMaxAnnealed = 1000;
 /// A plan that is this share better is tried to be proven again.
@@ -33,7 +43,13 @@ Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
       graph(facts, table), repeats(findRepeats(graph, kFoldDistance)),
       folded(graph, repeats),
       coarse(graph, findRepeats(graph, kCoarseDistance)), pool(facts, table),
-      improver(graph, table, repeats), regions(facts) {}
+      improver(graph, table, repeats), regions(facts) {
+  size_t numLeft = std::set<unsigned>(repeats.begin(), repeats.end()).size();
+  double share =
+      static_cast<double>(numLeft) / static_cast<double>(repeats.size());
+  if (share > kWorthFolding && !findsForms())
+    unfolded.emplace(graph, getUnfolded(graph));
+}
 
 bool Driver::isTimeUp() const {
   std::chrono::duration<double> spent =
@@ -120,27 +136,36 @@ unsigned Driver::getNumSweeps(uint64_t budget, const Relaxation &relaxation,
   return std::clamp<uint64_t>(sweeps, least, most);
 }
 
-/// Makes a plan of what suits the weights, with so many sweeps. Returns its
-/// seconds; `values` are its forms.
-double Driver::searchForms(const Weights &weights, unsigned least,
-                           unsigned most, std::vector<unsigned> &values) {
-  graph.setWeights(weights);
-  // Messages of other prices are a worse start than none.
-  folded.reset();
-  unsigned sweeps = getNumSweeps(kFormWork, folded, least, most);
-  for (unsigned i = 0; i < sweeps; ++i)
-    folded.sweep();
-  values = folded.round();
-  folded.descend(values, 4);
-  double seconds = pool.offer(getSignatures(values));
-  if (pool.offered)
-    leaders.push_back({pool.offered, seconds});
-  return seconds;
-}
-
+/// Makes plans of what suits the weights: after some sweeps, and after twice as
+/// many as long as that leads to other forms. Returns the seconds of the best
+/// one.
 double Driver::searchForms(const Weights &weights) {
-  std::vector<unsigned> values;
-  return searchForms(weights, 3, 12, values);
+  graph.setWeights(weights);
+  Relaxation &relaxation = getRelaxation();
+  // Messages of other prices are a worse start than none.
+  relaxation.reset();
+  unsigned sweeps = getNumSweeps(kFormWork, relaxation, 3, 12), done = 0;
+  unsigned most = findsForms() ? sweeps
+                               : getNumSweeps(kMoreFormWork, relaxation, sweeps,
+                                              kMaxFormSweeps);
+  PlanPool::Record found;
+  double least = kInfinity, bound = -kInfinity;
+  bool mayImprove = true;
+  while (mayImprove && done < most) {
+    for (; done < std::min(sweeps, most); ++done)
+      relaxation.sweep();
+    sweeps *= 2;
+    double relaxed = offerForms(relaxation), before = bound;
+    if (pool.offered.seconds < found.seconds)
+      found = pool.offered;
+    bound = relaxation.getBound();
+    bool hasMoved = relaxed < least || bound - before > kSettled * bound;
+    least = std::min(least, relaxed);
+    mayImprove = hasMoved && least - bound > kSettled * bound;
+  }
+  if (found.plan)
+    leaders.push_back(found);
+  return found.seconds;
 }
 
 //===----------------------------------------------------------------------===//
@@ -279,6 +304,8 @@ void Driver::searchByGuides() {
 
 PlanPool::Record Driver::runBriefly() {
   searchByGuides();
+  searchAddedUp();
+  searchBoundForms();
   graph.setWeights(Weights());
   if (!isStopped && pool.best)
     improve(getSmallWork(4));

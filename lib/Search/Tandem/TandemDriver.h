@@ -82,8 +82,6 @@ private:
   static unsigned getNumSweeps(uint64_t budget, const Relaxation &relaxation,
                                unsigned least, unsigned most);
   double searchForms(const Weights &weights);
-  double searchForms(const Weights &weights, unsigned least, unsigned most,
-                     std::vector<unsigned> &values);
   Weights getBestWeights() const;
   double getLeastComputation() const;
   void raiseBound();
@@ -93,6 +91,8 @@ private:
   Relaxation &getProbe();
   double findMemoryPrice();
   double getSlow() const;
+  double offerForms(Relaxation &relaxation);
+  void searchBoundForms();
   void bound(const Weights &weights);
   double getWholeBound(const FactorGraph &priced, Relaxation &whole,
                        const BoundGoal &goal) const;
@@ -131,6 +131,8 @@ private:
   void searchWindows();
   //--- TandemAddedUp.cpp
   bool addsUp() const;
+  bool findsForms() const;
+  uint64_t getSumWork(uint64_t work) const;
   bool hasExactForms() const;
   void searchAddedUp();
   bool tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
@@ -142,6 +144,8 @@ private:
   std::vector<unsigned> getValues(const cost::Plan &plan) const;
   std::vector<unsigned>
   getSignatures(const std::vector<unsigned> &values) const;
+  /// For messages; moves are those of `folded`.
+  Relaxation &getRelaxation() { return unfolded ? *unfolded : folded; }
   void searchByGuides();
   bool makePriced();
   void searchByLabels(LabelLimits limits);
@@ -160,6 +164,9 @@ private:
   /// Folded where surroundings are alike within several tensors, and within
   /// one.
   Relaxation folded, coarse;
+  /// Where folding saves little, and variables that differ would share their
+  /// messages.
+  std::optional<Relaxation> unfolded;
   PlanPool pool;
   PlanImprover improver;
   StrandRegions regions;

@@ -176,6 +176,8 @@ public:
   const LayoutMap &getMap(const Factor &factor, unsigned slot) const {
     return maps[kinds[factor.kind].maps[slot]];
   }
+  /// About how many numbers a sweep, there and back, looks at for a variable.
+  uint64_t getSweepWork(unsigned variable) const;
   /// Weighted seconds of the changes that one tensor needs, in all passes;
   /// copies are kept. `layouts` holds a slot's layout index.
   double getChangeCost(const Factor &factor, const uint16_t *layouts) const;

@@ -67,10 +67,10 @@ void Driver::tryPrice(Weights weights, double price) {
   trial.bound =
       coarse.getBound() - price * static_cast<double>(problem.memoryLimit);
   std::vector<unsigned> values = coarse.round();
-  folded.descend(values, 4);
+  getRelaxation().descend(values, 4);
   trial.seconds = pool.offer(getSignatures(values));
-  if (pool.offered)
-    leaders.push_back({pool.offered, trial.seconds});
+  if (pool.offered.plan)
+    leaders.push_back(pool.offered);
   auto place = std::upper_bound(trials.begin(), trials.end(), price,
                                 [](double value, const PriceTrial &other) {
                                   return value < other.price;
@@ -83,8 +83,8 @@ void Driver::tryPrice(Weights weights, double price) {
 void Driver::searchPrices(double unit) {
   Weights weights = getBoundWeights(problem, 1, 1);
   double price = kFirstShare * unit;
-  unsigned rounds =
-      getNumSweeps(kRoundWork, folded, kLeastBoundRounds, kMostBoundRounds);
+  unsigned rounds = getNumSweeps(kRoundWork, getRelaxation(), kLeastBoundRounds,
+                                 kMostBoundRounds);
   for (unsigned round = 0; round < rounds && price > 0; ++round) {
     if (pool.best && !proceeds(0.3))
       return;
@@ -123,8 +123,8 @@ void Driver::fitMemory() {
     scale = std::max(scale, totals.getSum());
   double unit = (scale + 1e-6) / static_cast<double>(problem.memoryLimit + 1);
   searchPrices(unit);
-  unsigned rounds =
-      getNumSweeps(kRoundWork, folded, kLeastGuideRounds, kMostGuideRounds);
+  unsigned rounds = getNumSweeps(kRoundWork, getRelaxation(), kLeastGuideRounds,
+                                 kMostGuideRounds);
   std::vector<Weights> guides = getGuides();
   // With one strand there are no more than two that differ.
   size_t numGuides = facts.numStrands == 1 ? 3 : 4;

@@ -80,10 +80,10 @@ void Driver::descend(const Plan &plan, bool isCareful, uint64_t &work) {
     now = improver.improve(now, reach, work, mayGoOn);
     double after = pool.offerDivided(now, isCareful);
     spend(work, kDivideWork * problem.operators.size());
-    if (!pool.offered || after >= before * (1 - 1e-9))
+    if (!pool.offered.plan || after >= before * (1 - 1e-9))
       return;
     before = after;
-    now = *pool.offered;
+    now = *pool.offered.plan;
   }
 }
 
@@ -361,9 +361,9 @@ bool Driver::refineAnnealed(PlanPool::Record &last, bool isAgain,
 /// From cheapest forms random changes lead to other stages than from those that
 /// they led to, and so again, until some rounds did not gain.
 void Driver::refineInRounds() {
-  uint64_t work = kStagesWork;
+  uint64_t work = getSumWork(kStagesWork);
   refine(work);
-  work += kLastStagesWork;
+  work += getSumWork(kLastStagesWork);
   PlanPool::Record last;
   unsigned numIdle = 0;
   for (unsigned i = 0; i < kStagesRounds && numIdle < kIdleRounds; ++i) {

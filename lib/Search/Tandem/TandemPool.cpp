@@ -77,10 +77,8 @@ double PlanPool::take(const Plan &plan) {
   leastSeconds = std::min(leastSeconds, report->seconds);
   if (report->peak > facts.problem.memoryLimit)
     return kInfinity;
-  if (report->seconds < offeredSeconds) {
-    offeredSeconds = report->seconds;
-    offered = plan;
-  }
+  if (report->seconds < offered.seconds)
+    offered = {plan, report->seconds};
   if (report->seconds < seconds) {
     seconds = report->seconds;
     best = plan;
@@ -158,8 +156,7 @@ double PlanPool::fit(Plan &plan) {
 
 double PlanPool::offer(const std::vector<unsigned> &signatures) {
   double least = kInfinity;
-  offered.reset();
-  offeredSeconds = kInfinity;
+  offered = {};
   for (bool waits : {true, false}) {
     Plan plan;
     plan.signatures = signatures;
@@ -199,8 +196,7 @@ void PlanPool::restore(Record record) {
 }
 
 double PlanPool::offerDivided(const Plan &plan, bool isCareful) {
-  offered.reset();
-  offeredSeconds = kInfinity;
+  offered = {};
   double least = take(plan);
   Plan divided = plan;
   return std::min(

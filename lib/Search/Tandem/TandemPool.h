@@ -37,6 +37,12 @@ public:
   PlanPool(const Facts &facts, cost::ChangeTable &table)
       : facts(facts), table(table), forms(facts, table), stages(facts) {}
 
+  /// A plan that was costed here.
+  struct Record {
+    std::optional<cost::Plan> plan;
+    double seconds = std::numeric_limits<double>::infinity();
+  };
+
   /// Makes the best plan of these signatures. Returns its seconds; infinity if
   /// none is legal within the limit.
   double offer(const std::vector<unsigned> &signatures);
@@ -46,11 +52,6 @@ public:
   /// Takes the plan as it is, and divided anew with the copies that it has.
   double offerDivided(const cost::Plan &plan, bool isCareful);
 
-  /// A plan that was costed here.
-  struct Record {
-    std::optional<cost::Plan> plan;
-    double seconds = std::numeric_limits<double>::infinity();
-  };
   /// Begins anew, with no best plan; returns the one so far.
   Record forget();
   /// Takes one back if it is better.
@@ -67,7 +68,7 @@ public:
   std::optional<cost::Plan> best;
   double seconds = std::numeric_limits<double>::infinity();
   /// The best plan of the last offer, if one was legal within the limit.
-  std::optional<cost::Plan> offered;
+  Record offered;
   /// Changes with the best plan.
   uint64_t numBest = 0;
   /// What the best plan would cost if there were no limit.
@@ -93,7 +94,6 @@ private:
   FixedForms forms;
   StagePlanner stages;
   uint64_t cutWork = 0;
-  double offeredSeconds = 0;
 };
 
 } // namespace tandem::search

@@ -298,13 +298,7 @@ void Relaxation::pass(bool isForward) {
 uint64_t Relaxation::getWork() const {
   uint64_t work = 0;
   for (unsigned variable : active)
-    for (auto [index, slot] : graph.variables[variable].slots) {
-      const Factor &factor = graph.factors[index];
-      uint64_t layouts = 0;
-      for (unsigned user = 1; user < factor.variables.size(); ++user)
-        layouts += graph.getMap(factor, user).layouts.size();
-      work += 2 * layouts * graph.getMap(factor, 0).layouts.size();
-    }
+    work += graph.getSweepWork(variable);
   return work;
 }
 
