@@ -68,9 +68,10 @@ PricedRelaxations::PricedRelaxations(const FactorGraph &graph,
 // Tensors
 //===----------------------------------------------------------------------===//
 
-Completion::Completion(const Facts &facts, const PricedRelaxations &priced,
+Completion::Completion(const Facts &facts, const LabelWalk &walk,
+                       const PricedRelaxations &priced,
                        const std::vector<std::vector<unsigned>> &signatures)
-    : facts(facts), priced(priced), signatures(signatures),
+    : facts(facts), walk(walk), priced(priced), signatures(signatures),
       factorOf(facts.tensors.size(), -1), allowed(facts.tensors.size()) {
   addAllowed();
   addRest();
@@ -218,22 +219,23 @@ static void add(std::vector<double> &sums, const std::vector<double> &more,
 void Completion::addRest() {
   unsigned numOperators = facts.problem.operators.size();
   rest.assign(numOperators + 1, Seconds(priced.entries.size()));
-  for (unsigned op = numOperators; op-- > 0;) {
-    rest[op] = rest[op + 1];
+  for (unsigned place = numOperators; place-- > 0;) {
+    unsigned op = walk.operators[place];
+    rest[place] = rest[place + 1];
     for (unsigned entry = 0; entry < priced.entries.size(); ++entry) {
       const PricedRelaxations::Entry &at = *priced.entries[entry];
-      if (facts.groupOf[op] != op)
+      if (!walk.isFirstOfGroup(op))
         continue;
       double least = kInfinity;
       for (unsigned index : signatures[op])
         least = std::min(
             least, at.relaxation.getBelief(at.graph.variableOf[op], index));
       // Sums are rounded.
-      rest[op][entry] += least - 1e-13 * at.graph.forbidden;
+      rest[place][entry] += least - 1e-13 * at.graph.forbidden;
     }
     for (unsigned tensor : facts.problem.operators[op].results)
       if (factorOf[tensor] >= 0)
-        add(rest[op], getTensor({tensor}));
+        add(rest[place], getTensor({tensor}));
   }
 }
 
@@ -241,15 +243,18 @@ void Completion::addRest() {
 // Labels
 //===----------------------------------------------------------------------===//
 
-/// Operands behind operator `op` of groups of which one is decided.
-void Completion::addDecided(const Label &label, unsigned op) {
+/// Operands from `place` on of groups of which one is decided.
+void Completion::addDecided(const Label &label, unsigned place) {
   decided.clear();
   const FactorGraph &graph = priced.entries.front()->graph;
   for (auto [group, signature] : label.groups) {
     const Variable &variable = graph.variables[graph.variableOf[group]];
     for (auto [index, slot] : variable.slots) {
       const Factor &factor = graph.factors[index];
-      if (slot == 0 || facts.tensors[factor.tensor].uses[slot - 1].op <= op)
+      if (slot == 0)
+        continue;
+      unsigned user = facts.tensors[factor.tensor].uses[slot - 1].op;
+      if (walk.placeOf[user] < place)
         continue;
       decided.push_back({factor.tensor, slot,
                          graph.getMap(factor, slot).ofSignature[signature]});
@@ -279,18 +284,18 @@ double Completion::getOpen(const Label &label, const Weights &weights) const {
          split * strands * sum(work.collectivePerStrand);
 }
 
-double Completion::getLeast(const Label &label, unsigned op) {
-  Seconds sums = rest[op + 1];
-  addDecided(label, op);
+double Completion::getLeast(const Label &label, unsigned place) {
+  Seconds sums = rest[place];
+  addDecided(label, place);
   Known at;
-  auto place = decided.begin();
+  auto next = decided.begin();
   auto takeDecided = [&](unsigned tensor) {
     at = {tensor};
-    for (; place != decided.end() && place->tensor == tensor; ++place)
-      at.decided.push_back(*place);
+    for (; next != decided.end() && next->tensor == tensor; ++next)
+      at.decided.push_back(*next);
   };
   for (const LiveTensor &live : label.tensors) {
-    place = std::lower_bound(
+    next = std::lower_bound(
         decided.begin(), decided.end(), live.tensor,
         [](const Decided &a, unsigned tensor) { return a.tensor < tensor; });
     takeDecided(live.tensor);
@@ -298,10 +303,10 @@ double Completion::getLeast(const Label &label, unsigned op) {
     add(sums, getTensor(at));
   }
   // Outputs of what is not made yet.
-  for (place = decided.begin(); place != decided.end();) {
-    unsigned tensor = place->tensor;
+  for (next = decided.begin(); next != decided.end();) {
+    unsigned tensor = next->tensor;
     takeDecided(tensor);
-    if (facts.tensors[tensor].producer <= op)
+    if (walk.placeOf[facts.tensors[tensor].producer] < place)
       continue;
     add(sums, getTensor(at));
     add(sums, getTensor({tensor}), -1);

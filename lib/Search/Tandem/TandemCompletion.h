@@ -17,6 +17,7 @@
 
 #include "TandemLabel.h"
 #include "TandemRelaxation.h"
+#include "TandemWalk.h"
 #include <functional>
 #include <unordered_map>
 
@@ -55,11 +56,13 @@ public:
 class Completion {
 public:
   /// `signatures`: per operator those that it may have.
-  Completion(const Facts &facts, const PricedRelaxations &priced,
+  Completion(const Facts &facts, const LabelWalk &walk,
+             const PricedRelaxations &priced,
              const std::vector<std::vector<unsigned>> &signatures);
 
-  /// For a label that ends behind operator `op`, in s.
-  double getLeast(const Label &label, unsigned op);
+  /// For a label of which the first `place` operators of the walk are decided,
+  /// in s.
+  double getLeast(const Label &label, unsigned place);
 
   /// Numbers that were looked at so far, but for what all labels take.
   uint64_t work = 0;
@@ -92,17 +95,18 @@ private:
   double getLeast(const Known &known, unsigned entry, unsigned produced);
   Seconds compute(const Known &known);
   const Seconds &getTensor(const Known &known);
-  void addDecided(const Label &label, unsigned op);
+  void addDecided(const Label &label, unsigned place);
   double getOpen(const Label &label, const Weights &weights) const;
 
   const Facts &facts;
+  const LabelWalk &walk;
   const PricedRelaxations &priced;
   const std::vector<std::vector<unsigned>> &signatures;
   /// Per tensor its factor; negative if it has no users.
   std::vector<int> factorOf;
   /// Per tensor and slot the layouts that are left.
   std::vector<std::vector<std::vector<unsigned>>> allowed;
-  /// What operators cost from one on, and tensors that they make.
+  /// What operators cost from a place on, and tensors that they make.
   std::vector<Seconds> rest;
   /// What tensors cost of which so much is known.
   std::unordered_map<std::string, Seconds> known;

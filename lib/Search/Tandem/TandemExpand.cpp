@@ -15,10 +15,33 @@ using namespace tandem::search;
 
 LabelExpander::LabelExpander(
     const Facts &facts, ChangeTable &table, const Line &line,
-    const std::vector<std::vector<unsigned>> &signatures)
+    const LabelWalk &walk, const std::vector<std::vector<unsigned>> &signatures)
     : facts(facts), problem(facts.problem), table(table), line(line),
-      signatures(signatures), hasLimit(facts.problem.memoryLimit !=
-                                       std::numeric_limits<int64_t>::max()) {}
+      walk(walk), signatures(signatures),
+      hasLimit(facts.problem.memoryLimit !=
+               std::numeric_limits<int64_t>::max()),
+      leastBytes(walk.operators.size() + 1) {
+  for (unsigned place = walk.operators.size(); place-- > 0;)
+    leastBytes[place] =
+        leastBytes[place + 1] + getLeastBytes(walk.operators[place]);
+}
+
+/// What the operator holds all the time, if it does, in the smallest of its
+/// layouts.
+int64_t LabelExpander::getLeastBytes(unsigned op) const {
+  const Operator &info = problem.operators[op];
+  if (info.kind != Operator::Kind::Resident)
+    return 0;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (unsigned index : signatures[op]) {
+    int64_t bytes = 0;
+    for (unsigned i = 0; i < info.results.size(); ++i)
+      bytes += problem.getBytes(info.results[i],
+                                problem.getSignatures(op)[index].results[i]);
+    least = std::min(least, bytes);
+  }
+  return least;
+}
 
 //===----------------------------------------------------------------------===//
 // Stages
@@ -181,7 +204,7 @@ void LabelExpander::decide(const Label &label, unsigned op, unsigned index,
       drafts.front().label.groups;
   unsigned group = facts.groupOf[op];
   std::erase_if(groups, [&](auto &entry) { return entry.first == group; });
-  if (facts.lastOfGroup[op] != op)
+  if (!walk.isLastOfGroup(op))
     groups.emplace_back(group, index);
   for (unsigned i = 0; i < info.operands.size(); ++i) {
     for (Draft &draft : drafts)
@@ -194,7 +217,8 @@ void LabelExpander::decide(const Label &label, unsigned op, unsigned index,
     drafts = std::exchange(next, {});
   }
   for (Draft &draft : drafts) {
-    if (hasLimit && draft.label.getPeak() > problem.memoryLimit)
+    if (hasLimit && draft.label.getPeak() + leastBytes[walk.placeOf[op] + 1] >
+                        problem.memoryLimit)
       continue;
     draft.label.decision = std::make_shared<Decision>(
         Decision{label.decision, op, index, cuts, std::move(draft.kept),

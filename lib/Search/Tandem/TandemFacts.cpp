@@ -34,9 +34,10 @@ static std::vector<unsigned> makeGroups(const SearchProblem &problem) {
 Facts::Facts(const SearchProblem &problem)
     : problem(problem), timeAxis(problem.getTimeAxis()),
       numStrands(problem.getNumStrands()), tensors(problem.tensors.size()),
-      groupOf(makeGroups(problem)), lastOfGroup(problem.operators.size()),
+      groupOf(makeGroups(problem)), isTied(problem.operators.size()),
       isTiedOutput(problem.operators.size()) {
   for (auto [first, second] : problem.ties) {
+    isTied[first] = isTied[second] = true;
     if (problem.operators[first].kind == Operator::Kind::Resident)
       isTiedOutput[second] = true;
     if (problem.operators[second].kind == Operator::Kind::Resident)
@@ -44,7 +45,6 @@ Facts::Facts(const SearchProblem &problem)
   }
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     const Operator &info = problem.operators[op];
-    lastOfGroup[groupOf[op]] = op;
     for (unsigned i = 0; i < info.results.size(); ++i) {
       tensors[info.results[i]].producer = op;
       tensors[info.results[i]].result = i;
@@ -58,8 +58,6 @@ Facts::Facts(const SearchProblem &problem)
       tensor.uses.push_back({op, i});
     }
   }
-  for (unsigned op = 0; op < problem.operators.size(); ++op)
-    lastOfGroup[op] = lastOfGroup[groupOf[op]];
   // A gradient leaves behind the slot of its own computation.
   bool isBehind = false;
   for (unsigned op = 0; op < problem.operators.size(); ++op) {

@@ -48,8 +48,8 @@ public:
   std::vector<TensorFacts> tensors;
   /// Per operator the first one of those that take signatures of one index.
   std::vector<unsigned> groupOf;
-  /// Per operator the last one of its group.
-  std::vector<unsigned> lastOfGroup;
+  /// Whether there are others in an operator's group.
+  std::vector<bool> isTied;
   /// An output that is written in place.
   std::vector<bool> isTiedOutput;
   /// Whether something may wait while the operator computes: it lies behind the

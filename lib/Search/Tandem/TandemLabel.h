@@ -19,6 +19,7 @@
 
 #include "TandemFacts.h"
 #include "TandemLine.h"
+#include "TandemWalk.h"
 #include "tandem/Cost/Plan.h"
 #include <memory>
 
@@ -116,6 +117,7 @@ class LabelExpander {
 public:
   /// `signatures`: per operator those that it may have.
   LabelExpander(const Facts &facts, cost::ChangeTable &table, const Line &line,
+                const LabelWalk &walk,
                 const std::vector<std::vector<unsigned>> &signatures);
 
   /// All labels that decide operator `op` behind `label`.
@@ -129,6 +131,7 @@ private:
     std::vector<cost::Copy> kept, waiting;
   };
 
+  int64_t getLeastBytes(unsigned op) const;
   void closeStage(Label &label, bool isEnd);
   bool choosesCut(unsigned op) const;
   std::vector<unsigned> getSignatures(const Label &label, unsigned op) const;
@@ -164,8 +167,11 @@ private:
   const cost::SearchProblem &problem;
   cost::ChangeTable &table;
   const Line &line;
+  const LabelWalk &walk;
   const std::vector<std::vector<unsigned>> &signatures;
   bool hasLimit;
+  /// Per place in the walk what arguments from there on hold at least.
+  std::vector<int64_t> leastBytes;
 };
 
 /// Sorts labels of one position into Pareto fronts.

@@ -36,10 +36,11 @@ class LabelSearch {
 public:
   LabelSearch(const Facts &facts, ChangeTable &table,
               const PricedRelaxations &priced, const LabelLimits &limits)
-      : facts(facts), limits(limits), line(facts.problem),
+      : facts(facts), limits(limits), line(facts.problem), walk(facts),
         signatures(listSignatures(facts, limits)),
-        completion(facts, priced, signatures),
-        expander(facts, table, line, signatures), order(facts, signatures) {}
+        completion(facts, walk, priced, signatures),
+        expander(facts, table, line, walk, signatures),
+        order(facts, signatures) {}
 
   LabelResult run();
 
@@ -57,18 +58,19 @@ private:
     }
   };
 
-  uint64_t share(unsigned op);
+  uint64_t share(unsigned place);
   void countCompletion();
-  bool proceeds(unsigned op);
-  bool extend(const Label &label, unsigned op, Fronts &fronts);
+  bool proceeds(unsigned place);
+  bool extend(const Label &label, unsigned place, Fronts &fronts);
 
-  bool advance(unsigned op);
+  bool advance(unsigned place);
   void insert(Front &front, Label label) const;
   Plan makePlan(const Label &label) const;
 
   const Facts &facts;
   const LabelLimits &limits;
   Line line;
+  LabelWalk walk;
   std::vector<std::vector<unsigned>> signatures;
   Completion completion;
   LabelExpander expander;
@@ -91,16 +93,16 @@ void LabelSearch::insert(Front &front, Label label) const {
   front.push_back(std::move(label));
 }
 
-/// Up to which work operator `op` may be decided: an equal share of what is
-/// left where labels are dropped, those first that cost most at least.
-uint64_t LabelSearch::share(unsigned op) {
+/// Up to which work the operator at `place` may be decided: an equal share of
+/// what is left where labels are dropped, those first that cost most at least.
+uint64_t LabelSearch::share(unsigned place) {
   if (!limits.drops)
     return limits.maxWork;
   std::stable_sort(
       labels.begin(), labels.end(),
       [](const Label &a, const Label &b) { return a.least < b.least; });
   uint64_t left = limits.maxWork - std::min(limits.maxWork, result.work);
-  return result.work + left / (facts.problem.operators.size() - op);
+  return result.work + left / (walk.operators.size() - place);
 }
 
 /// What the completion looked at for the first time.
@@ -111,39 +113,39 @@ void LabelSearch::countCompletion() {
 }
 
 /// Asks whether to go on, whenever some work is done.
-bool LabelSearch::proceeds(unsigned op) {
+bool LabelSearch::proceeds(unsigned place) {
   if (!limits.proceeds || result.work < nextQuestion)
     return true;
   nextQuestion = result.work + kQuestionWork;
-  return limits.proceeds(double(op) / facts.problem.operators.size());
+  return limits.proceeds(double(place) / walk.operators.size());
 }
 
-/// Adds all labels that decide operator `op` behind `label`. False if that is
-/// to stop.
-bool LabelSearch::extend(const Label &label, unsigned op, Fronts &fronts) {
-  for (Label &next : expander.expand(label, op)) {
+/// Adds all labels that decide the operator at `place` behind `label`. False if
+/// that is to stop.
+bool LabelSearch::extend(const Label &label, unsigned place, Fronts &fronts) {
+  for (Label &next : expander.expand(label, walk.operators[place])) {
     ++result.numLabels;
     result.work += next.tensors.size() + 1;
-    next.least = std::max(label.least, completion.getLeast(next, op));
+    next.least = std::max(label.least, completion.getLeast(next, place + 1));
     countCompletion();
     if (next.least <= limits.upperBound)
       insert(fronts.get(order.getKey(next)), std::move(next));
-    if (!proceeds(op))
+    if (!proceeds(place))
       return false;
   }
   return true;
 }
 
-/// Decides operator `op` in all labels. False if that is too much.
-bool LabelSearch::advance(unsigned op) {
-  uint64_t most = share(op);
+/// Decides the operator at `place` in all labels. False if that is too much.
+bool LabelSearch::advance(unsigned place) {
+  uint64_t most = share(place);
   Fronts fronts;
   for (const Label &label : labels) {
     if (limits.drops && result.work > most) {
       result.dropped = std::min(result.dropped, label.least);
       break;
     }
-    if (!extend(label, op, fronts))
+    if (!extend(label, place, fronts))
       return false;
     if (!limits.drops &&
         (fronts.list.size() > limits.maxFront || result.work > most))
@@ -177,8 +179,8 @@ Plan LabelSearch::makePlan(const Label &label) const {
 LabelResult LabelSearch::run() {
   labels.emplace_back();
   countCompletion();
-  for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
-    if (!advance(op))
+  for (unsigned place = 0; place < walk.operators.size(); ++place)
+    if (!advance(place))
       return std::move(result);
   result.isComplete = true;
   const Label *best = nullptr;

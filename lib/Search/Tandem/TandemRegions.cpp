@@ -45,8 +45,7 @@ StrandRegions::StrandRegions(const Facts &facts)
 
 /// Whether the operator may be split over time, and is tied to no other one.
 bool StrandRegions::isFree(unsigned op) const {
-  if (facts.isArgument(op) || facts.groupOf[op] != op ||
-      facts.lastOfGroup[op] != op)
+  if (facts.isArgument(op) || facts.isTied[op])
     return false;
   const std::vector<Partners> &own =
       partners[facts.problem.operators[op].signatureSet];
