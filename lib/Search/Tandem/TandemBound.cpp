@@ -31,7 +31,7 @@ constexpr unsigned kMemoryRounds = 5, kPriceSweeps = 16;
 /// Sweeps of the folded problem, and then of the whole one, for a bound.
 constexpr unsigned kMaxSweeps = 80, kMaxWholeSweeps = 24;
 /// More of them if they take little.
-constexpr uint64_t kQuickWork = 100'000'000;
+constexpr uint64_t kQuickWork = 60'000'000;
 constexpr unsigned kMaxQuickSweeps = 400;
 /// Weights that are tried for the bound.
 constexpr unsigned kMaxBounds = 5;
@@ -126,12 +126,15 @@ double Driver::getWholeBound(const FactorGraph &priced, Relaxation &whole,
   return best;
 }
 
-/// Offers the forms that messages suggest. Returns what they cost, relaxed.
-double Driver::offerForms(Relaxation &relaxation) {
+/// Offers the forms that messages suggest, if they cost less than so many
+/// weighted seconds. Returns what they cost.
+double Driver::offerForms(Relaxation &relaxation, double below) {
   std::vector<unsigned> values = relaxation.round();
   relaxation.descend(values, 4);
-  pool.offer(getSignatures(values));
-  return relaxation.getCost(values);
+  double relaxed = relaxation.getCost(values);
+  if (relaxed < below)
+    pool.offer(getSignatures(values));
+  return relaxed;
 }
 
 /// The forms that suit the bound's weights, without the whole problem's bound.
@@ -141,13 +144,13 @@ void Driver::searchBoundForms() {
   Weights weights = getBoundWeights(problem, 1, 1);
   weights.memory = memoryPrice;
   ascend(getRelaxation(), weights, kFoldedWork, kMaxSweeps);
-  offerForms(getRelaxation());
+  offerForms(getRelaxation(), kInfinity);
 }
 
 /// Raises the bound of the whole problem from where the folded one is.
 void Driver::bound(const Weights &weights) {
   BoundGoal goal;
-  goal.values = offerForms(getRelaxation());
+  goal.values = offerForms(getRelaxation(), kInfinity);
   if (weights.memory > 0)
     goal.held = weights.memory * static_cast<double>(problem.memoryLimit);
   goal.closed =
@@ -161,7 +164,7 @@ void Driver::bound(const Weights &weights) {
   whole.adopt(getRelaxation());
   lowerBound = std::max(lowerBound, getWholeBound(graph, whole, goal));
   if (!facts.isLarge() && !findsForms())
-    offerForms(whole);
+    offerForms(whole, goal.values);
   proceeds(0.8);
 }
 

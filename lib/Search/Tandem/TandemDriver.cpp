@@ -25,7 +25,7 @@ constexpr double kWorthFolding = 0.75;
 constexpr uint64_t kFormWork = 100'000'000, kMoreFormWork = 30'000'000;
 constexpr unsigned kMaxFormSweeps = 1000;
 /// Forms whose weighted cost is this share above its bound are as good as the
-/// best ones; a bound that rises less stands.
+/// best ones; a bound that rises less leads to no others.
 constexpr double kSettled = 1e-3;
 /// In problems of more operators random changes find little for their time.
 constexpr unsigned kMaxAnnealed = 1000;
@@ -155,7 +155,7 @@ double Driver::searchForms(const Weights &weights) {
     for (; done < std::min(sweeps, most); ++done)
       relaxation.sweep();
     sweeps *= 2;
-    double relaxed = offerForms(relaxation), before = bound;
+    double relaxed = offerForms(relaxation, least), before = bound;
     if (pool.offered.seconds < found.seconds)
       found = pool.offered;
     bound = relaxation.getBound();

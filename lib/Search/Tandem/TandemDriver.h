@@ -91,7 +91,7 @@ private:
   Relaxation &getProbe();
   double findMemoryPrice();
   double getSlow() const;
-  double offerForms(Relaxation &relaxation);
+  double offerForms(Relaxation &relaxation, double below);
   void searchBoundForms();
   void bound(const Weights &weights);
   double getWholeBound(const FactorGraph &priced, Relaxation &whole,
