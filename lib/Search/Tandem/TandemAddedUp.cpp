@@ -26,7 +26,7 @@ using namespace tandem::search;
 constexpr double kManySummed = 600;
 constexpr uint64_t kSumWork = 40'000'000'000, kBoundWork = 3'000'000'000;
 /// Of fewer sweeps nothing comes.
-constexpr uint64_t kLeastSweeps = 100;
+constexpr uint64_t kLeastSweeps = 300;
 /// The share of what is left, one in so many, for the stages of one more pair
 /// that is joined.
 constexpr uint64_t kJoinShare = 16;

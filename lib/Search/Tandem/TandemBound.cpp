@@ -31,7 +31,7 @@ constexpr unsigned kMemoryRounds = 5, kPriceSweeps = 16;
 /// Sweeps of the folded problem, and then of the whole one, for a bound.
 constexpr unsigned kMaxSweeps = 80, kMaxWholeSweeps = 24;
 /// More of them if they take little.
-constexpr uint64_t kQuickWork = 60'000'000;
+constexpr uint64_t kQuickWork = 100'000'000;
 constexpr unsigned kMaxQuickSweeps = 400;
 /// Weights that are tried for the bound.
 constexpr unsigned kMaxBounds = 5;
