@@ -25,8 +25,8 @@ constexpr double kWorthFolding = 0.75;
 constexpr uint64_t kFormWork = 100'000'000, kMoreFormWork = 30'000'000;
 constexpr unsigned kMaxFormSweeps = 1000;
 /// Forms whose weighted cost is this share above its bound are as good as the
-/// best ones; a bound that rises less leads to no others.
-constexpr double kSettled = 1e-3;
+/// best ones; a bound that rises by less than a share leads to no others.
+constexpr double kNearBound = 1e-2, kSettled = 1e-3;
 /// In problems of more operators random changes find little for their time.
 constexpr unsigned kMaxAnnealed = 1000;
 /// A plan that is this share better is tried to be proven again.
@@ -161,7 +161,7 @@ double Driver::searchForms(const Weights &weights) {
     bound = relaxation.getBound();
     bool hasMoved = relaxed < least || bound - before > kSettled * bound;
     least = std::min(least, relaxed);
-    mayImprove = hasMoved && least - bound > kSettled * bound;
+    mayImprove = hasMoved && least - bound > kNearBound * bound;
   }
   if (found.plan)
     leaders.push_back(found);
@@ -306,9 +306,7 @@ PlanPool::Record Driver::runBriefly() {
   searchByGuides();
   searchAddedUp();
   searchBoundForms();
-  graph.setWeights(Weights());
-  if (!isStopped && pool.best)
-    improve(getSmallWork(4));
+  pool.polish([this] { return proceeds(0.5); });
   return pool.forget();
 }
 

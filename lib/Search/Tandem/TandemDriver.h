@@ -71,7 +71,7 @@ public:
   Driver(const cost::SearchProblem &problem, const SearchOptions &options);
 
   SearchResult run();
-  /// Plans of the guides and what small changes make of them; no bound.
+  /// Plans of guides and of the cheapest forms, with better cuts; no bound.
   PlanPool::Record runBriefly();
 
 private:
