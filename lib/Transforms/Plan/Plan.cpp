@@ -29,8 +29,13 @@ using namespace tandem::plan;
 // Mesh
 //===----------------------------------------------------------------------===//
 
+/// `file` is the plan file that names the mesh, if one does.
 static FailureOr<MeshAttr> parseMesh(func::FuncOp step, StringRef text,
-                                     int64_t micro) {
+                                     int64_t micro, StringRef file) {
+  std::string place = file.empty() ? "" : "plan file '" + file.str() + "': ";
+  auto emitAtPlace = [&]() -> InFlightDiagnostic {
+    return emitError(step.getLoc()) << place;
+  };
   SmallVector<StringRef> parts;
   text.split(parts, ',', -1, /*KeepEmpty=*/false);
   SmallVector<StringAttr> names;
@@ -44,7 +49,7 @@ static FailureOr<MeshAttr> parseMesh(func::FuncOp step, StringRef text,
     int64_t size;
     if (name.trim().empty() || sizeText.trim().getAsInteger(10, size) ||
         size < 1)
-      return emitError(step.getLoc())
+      return emitAtPlace()
              << "mesh '" << text
              << "': expected 'axis=size', a size of at least 1, found '"
              << part.trim() << "'";
@@ -54,13 +59,11 @@ static FailureOr<MeshAttr> parseMesh(func::FuncOp step, StringRef text,
   if (names.empty())
     add("data", 1);
   if (micro < 1)
-    return emitError(step.getLoc())
-           << "micro is " << micro << ", expected at least 1";
+    return emitAtPlace() << "micro is " << micro << ", expected at least 1";
   if (micro > 1)
     add("micro", micro);
   unsigned numTimeAxes = micro > 1 ? 1 : 0;
-  if (failed(MeshAttr::verify([&] { return emitError(step.getLoc()); }, names,
-                              sizes, numTimeAxes)))
+  if (failed(MeshAttr::verify(emitAtPlace, names, sizes, numTimeAxes)))
     return failure();
   return MeshAttr::get(step.getContext(), names, sizes, numTimeAxes);
 }
@@ -180,26 +183,24 @@ FailureOr<PlanRecord> PlanPass::plan(StepGraph &graph, StringRef hash) {
   return PlanRecord();
 }
 
-/// Says where `order`, that of a file, sends what waits elsewhere than the plan
-/// of the same cluster that was costed.
+/// Says which lines of a file are not followed, as the plan of the same cluster
+/// that was costed has it otherwise.
 static LogicalResult reportMoved(const StepGraph &graph, const PlanFile &file,
                                  const RecordedOrder &order,
                                  const PlanRecord &costed) {
-  auto again = readOrder(graph, OperatorGroups(graph), costed, file.path);
-  if (failed(again))
+  auto moved = findMoved(graph, file.record, order, costed, file.path);
+  if (failed(moved))
     return failure();
-  std::vector<MovedWait> moved = findMoved(order, *again);
-  if (moved.empty() || file.record.cluster != costed.cluster)
+  if (moved->empty() || file.record.cluster != costed.cluster)
     return success();
-  const PlanRecord::Entry &line = file.record.waits[moved.front().line];
-  StringRef text = costed.waits[moved.front().costed].text;
+  const MovedLine &first = moved->front();
   func::FuncOp step = graph.step;
   auto remark = emitRemark(step.getLoc());
-  remark << "plan file '" << file.path << "', line " << line.line << ": '"
-         << line.place << "' is sent in " << text.split(" in ").second
+  remark << "plan file '" << file.path << "', line " << first.entry->line
+         << ": '" << first.entry->place << "' " << first.costed
          << ", as its cost counts it, and not as the line says";
-  if (moved.size() > 1)
-    remark << "; nor are " << moved.size() - 1 << " others";
+  if (moved->size() > 1)
+    remark << "; nor are " << moved->size() - 1 << " others";
   return success();
 }
 
@@ -237,7 +238,7 @@ LogicalResult PlanPass::findMesh(func::FuncOp step, StringRef hash) {
   if (search.algorithm.empty())
     search.algorithm = "tandem";
   auto choice = chooseMesh(
-      step, [&](StringRef text) { return parseMesh(step, text, micro); },
+      step, [&](StringRef text) { return parseMesh(step, text, micro, ""); },
       search, pins, hash);
   if (failed(choice))
     return failure();
@@ -256,7 +257,8 @@ LogicalResult PlanPass::compare(StepGraph &graph, const PlanFile &file,
   auto other = readPlanFile(graph.step, questions.compareWith, hash);
   if (failed(other))
     return failure();
-  FailureOr<MeshAttr> axes = parseMesh(graph.step, other->mesh, other->micro);
+  FailureOr<MeshAttr> axes =
+      parseMesh(graph.step, other->mesh, other->micro, other->path);
   if (failed(axes))
     return failure();
   StepGraph otherGraph(graph.step, *axes);
@@ -298,7 +300,7 @@ LogicalResult PlanPass::run() {
   }
   if (failed(findMesh(step, hash)))
     return failure();
-  FailureOr<MeshAttr> axes = parseMesh(step, mesh, micro);
+  FailureOr<MeshAttr> axes = parseMesh(step, mesh, micro, planFile);
   if (failed(axes))
     return failure();
   StepGraph graph(step, *axes);

@@ -13,6 +13,8 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
+#include <map>
+#include <set>
 
 using namespace mlir;
 using namespace tandem;
@@ -28,10 +30,9 @@ static constexpr llvm::StringLiteral kHeader = "tandem-plan 2";
 
 static bool parseForms(StringRef text, SmallVectorImpl<AxisForm> &forms) {
   SmallVector<StringRef> parts;
-  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  if (!text.trim().empty())
+    text.split(parts, ',');
   for (StringRef part : parts) {
-    if (part.trim().empty())
-      continue;
     auto form = parseAxisForm(part);
     if (!form)
       return false;
@@ -202,7 +203,8 @@ private:
   StepGraph &graph;
   const PlanFile &file;
   unsigned line = 0;
-  llvm::DenseMap<int64_t, unsigned> byId;
+  std::map<int64_t, unsigned> byId;
+  std::set<std::pair<StringRef, int64_t>> seen;
 };
 } // namespace
 
@@ -231,7 +233,7 @@ LogicalResult PlanReader::applyArgument(int64_t number, StringRef name,
                        describeArgument(graph, number))))
     return failure();
   SmallVector<StringRef> parts;
-  forms.split(parts, ',', -1, /*KeepEmpty=*/false);
+  forms.split(parts, ',');
   for (StringRef part : parts) {
     auto [name, text] = part.split('=');
     FailureOr<unsigned> axis = parseAxis(name);
@@ -301,6 +303,9 @@ LogicalResult PlanReader::run() {
       return emitError() << "'" << StringRef(text).take_front(40)
                          << "' has no forms, expected ': ' and what is not "
                             "full; leave the line out if all is";
+    if (!seen.insert({kind, id}).second)
+      return emitError() << kind << " " << id
+                         << " has a line already, expected one";
     if (failed(kind == "argument" ? applyArgument(id, name, body)
                                   : applyOperator(id, name, body)))
       return failure();

@@ -18,7 +18,8 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-static std::string printForms(const cost::Layout &layout, unsigned numAxes) {
+std::string tandem::plan::printForms(const cost::Layout &layout,
+                                     unsigned numAxes) {
   std::string text;
   for (unsigned axis = 0; axis < numAxes; ++axis)
     text += (axis ? ", " : "") + cost::getFormName(layout[axis]);

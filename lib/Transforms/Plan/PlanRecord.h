@@ -62,6 +62,9 @@ PlanRecord makeRecord(const StepGraph &graph, const Extraction &extraction,
 
 void print(const PlanRecord &record, llvm::raw_ostream &os);
 
+/// The forms on the first axes: `full, gather(0)`.
+std::string printForms(const cost::Layout &layout, unsigned numAxes);
+
 /// Takes a line `word rest` of a file into the record. Nothing if it is none of
 /// a record's, else whether it could be read.
 std::optional<bool> parseLine(llvm::StringRef line, unsigned number,

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ReadOrder.h"
+#include "CheckCopies.h"
 #include "PlanFile.h"
 #include <map>
 
@@ -40,7 +41,6 @@ private:
   LogicalResult readWait(const Entry &entry);
   void numberStages();
   const OperatorGroup *getGroup(unsigned op) const;
-  bool isTaken(const CopyText &wait) const;
   unsigned countCollectives(const CopyText &wait) const;
   LogicalResult checkWait(const Entry &entry, const CopyText &wait);
   LogicalResult checkPieces(const Entry &entry, const CopyText &wait);
@@ -49,7 +49,7 @@ private:
   const OperatorGroups &groups;
   const PlanRecord &record;
   StringRef file;
-  llvm::DenseMap<int64_t, unsigned> byId;
+  std::map<int64_t, unsigned> byId;
   RecordedOrder order;
   unsigned firstUpdateStage = 0;
 };
@@ -70,6 +70,14 @@ InFlightDiagnostic tandem::plan::emitLineError(const StepGraph &graph,
   func::FuncOp step = graph.step;
   return mlir::emitError(step.getLoc())
          << "plan file '" << file << "', line " << entry.line << ": ";
+}
+
+LogicalResult tandem::plan::emitOneStage(const StepGraph &graph, StringRef file,
+                                         const Entry &entry, StringRef what) {
+  return emitLineError(graph, file, entry)
+         << "'" << entry.place << "' " << what
+         << " in a plan of one stage, expected lines 'stage'; leave out those "
+            "of 'copy' and 'wait', too, to have all chosen";
 }
 
 //===----------------------------------------------------------------------===//
@@ -99,8 +107,8 @@ OrderReader::parsePlace(const Entry &entry) const {
   auto [kind, text] = StringRef(entry.place).split(' ');
   int64_t number = -1;
   bool isNumber = !text.trim().getAsInteger(10, number);
-  if (kind == "operator" && byId.contains(number))
-    return std::make_pair(kind, byId.lookup(number));
+  if (auto it = byId.find(number); kind == "operator" && it != byId.end())
+    return std::make_pair(kind, it->second);
   size_t count = kind == "argument" ? graph.arguments.size()
                  : kind == "result" ? graph.results.size()
                                     : 0;
@@ -117,17 +125,18 @@ FailureOr<CopyText> OrderReader::parseCopied(const Entry &entry) const {
   auto place = parsePlace(entry);
   if (failed(place))
     return failure();
-  CopyText copy;
-  copy.value = place->second;
-  if (place->first == "argument")
-    return copy;
+  ArrayRef<unsigned> values(place->second);
+  if (place->first != "argument")
+    values = place->first == "operator"
+                 ? ArrayRef<unsigned>(graph.ops[place->second].results)
+                 : ArrayRef<unsigned>();
   unsigned result = 0;
   StringRef number = StringRef(entry.text).split(' ').first;
-  if (place->first != "operator" || number.getAsInteger(10, result) ||
-      result >= graph.ops[place->second].results.size())
+  if (number.getAsInteger(10, result) || result >= values.size())
     return emitError(entry)
            << "'" << entry.place << "' has no result '" << number << "'";
-  copy.value = graph.ops[place->second].results[result];
+  CopyText copy;
+  copy.value = values[result];
   return copy;
 }
 
@@ -136,11 +145,11 @@ static std::optional<cost::Layout> parseLayout(StringRef text,
   SmallVector<StringRef> parts;
   text.split(parts, ',');
   cost::Layout layout;
-  if (parts.size() != numAxes)
+  if (parts.size() != numAxes || numAxes > cost::kMaxAxes)
     return std::nullopt;
   for (auto [axis, part] : llvm::enumerate(parts)) {
     auto form = cost::parseForm(std::string_view(part.trim()));
-    if (!form)
+    if (!form || *form == cost::kReplicate)
       return std::nullopt;
     layout[axis] = *form;
   }
@@ -253,39 +262,12 @@ void OrderReader::numberStages() {
       order.stageOf[order.numArguments + (update - groups.groups.begin())];
 }
 
-/// Whether an update, or what is returned, wants the copy.
-bool OrderReader::isTaken(const CopyText &wait) const {
-  return llvm::any_of(graph.values[wait.value].uses, [&](const Use &use) {
-    bool isReturned = use.op == graph.ops.size();
-    const OperatorGroup *group = isReturned ? nullptr : getGroup(use.op);
-    if (!isReturned && (!group || group->pass != PassKind::Update))
-      return false;
-    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis) {
-      AxisForm form =
-          isReturned ? graph.getResultForm(use.operand, axis)
-                     : graph.ops[use.op].signatures[axis].operands[use.operand];
-      if (form.getCode() != wait.path.back()[axis])
-        return false;
-    }
-    return true;
-  });
-}
-
-/// How many collectives lead from the gradient to the copy. Without a line of
-/// its own the copy is made by one change; a slice sends nothing.
+/// How many collectives lead from the gradient to the copy; a slice sends
+/// nothing.
 unsigned OrderReader::countCollectives(const CopyText &wait) const {
-  cost::Layout made;
   unsigned numAxes = graph.mesh.getNumAxes(), count = 0;
-  for (unsigned axis = 0; axis < numAxes; ++axis) {
-    AxisForm form = graph.getForm(wait.value, axis);
-    made[axis] = graph.mesh.isTime(axis) && form.isReduce() ? cost::kFull
-                                                            : form.getCode();
-  }
-  SmallVector<cost::Layout, 2> path{made, wait.path.back()};
-  for (const CopyText &copy : order.copies)
-    if (copy.value == wait.value && copy.pass == wait.pass &&
-        copy.path.back() == wait.path.back())
-      path = copy.path;
+  auto path = CopyUses(graph, groups, order)
+                  .getPath(wait.value, wait.pass, wait.path.back());
   for (auto [from, to] : llvm::zip(path, ArrayRef(path).drop_front()))
     for (unsigned axis = 0; axis < numAxes; ++axis)
       count += !graph.mesh.isTime(axis) && from[axis] != to[axis] &&
@@ -297,10 +279,7 @@ unsigned OrderReader::countCollectives(const CopyText &wait) const {
 /// a group, the forms of `graph`; nothing follows what it says of slots.
 LogicalResult OrderReader::checkWait(const Entry &entry, const CopyText &wait) {
   if (record.stages.empty())
-    return emitError(entry)
-           << "'" << entry.place
-           << "' waits in a plan of one stage, expected lines 'stage'; leave "
-              "out those of 'copy' and 'wait', too, to have all chosen";
+    return emitOneStage(graph, file, entry, "waits");
   int producer = graph.values[wait.value].producer;
   const OperatorGroup *group = producer < 0 ? nullptr : getGroup(producer);
   if (!group || group->pass == PassKind::Update)
@@ -313,7 +292,8 @@ LogicalResult OrderReader::checkWait(const Entry &entry, const CopyText &wait) {
              << "'" << entry.place << "' waits twice, expected one line";
   if (record.search.empty())
     return checkPieces(entry, wait);
-  if (!isTaken(wait))
+  if (!CopyUses(graph, groups, order)
+           .findStage(wait.value, wait.pass, wait.path.back()))
     return emitError(entry) << "no update takes '" << entry.place
                             << "' in these forms, expected those of one that "
                                "reads it";
@@ -357,6 +337,8 @@ FailureOr<RecordedOrder> OrderReader::run() {
   for (const Entry &entry : record.copies)
     if (failed(readCopy(entry)))
       return failure();
+  if (failed(checkCopies(graph, groups, record, order, file)))
+    return failure();
   for (const Entry &entry : record.waits)
     if (failed(readWait(entry)))
       return failure();
@@ -370,18 +352,56 @@ FailureOr<RecordedOrder> tandem::plan::readOrder(const StepGraph &graph,
   return OrderReader(graph, groups, record, file).run();
 }
 
-std::vector<MovedWait> tandem::plan::findMoved(const RecordedOrder &order,
-                                               const RecordedOrder &costed) {
+//===----------------------------------------------------------------------===//
+// What prices move
+//===----------------------------------------------------------------------===//
+
+static std::vector<MovedLine> findMovedCopies(const StepGraph &graph,
+                                              const OperatorGroups &groups,
+                                              const PlanRecord &record,
+                                              const RecordedOrder &order,
+                                              const RecordedOrder &costed) {
+  std::vector<MovedLine> moved;
+  CopyUses uses(graph, groups, costed);
+  for (auto [entry, copy] : llvm::zip(record.copies, order.copies)) {
+    auto path = uses.getPath(copy.value, copy.pass, copy.path.back());
+    if (path == copy.path)
+      continue;
+    std::string text;
+    for (const cost::Layout &forms : path)
+      text += (text.empty() ? "is copied by " : " -> ") +
+              printForms(forms, graph.mesh.getNumAxes());
+    moved.push_back({&entry, text});
+  }
+  return moved;
+}
+
+static void addMovedWaits(const PlanRecord &record, const RecordedOrder &order,
+                          const PlanRecord &costedRecord,
+                          const RecordedOrder &costed,
+                          std::vector<MovedLine> &moved) {
   std::map<std::pair<unsigned, cost::Layout>, unsigned> costedLines;
   for (auto [line, wait] : llvm::enumerate(costed.waits))
     costedLines[{wait.value, wait.path.back()}] = line;
-  std::vector<MovedWait> moved;
-  for (unsigned line = 0; line < order.waits.size(); ++line) {
-    const CopyText &wait = order.waits[line];
+  for (auto [entry, wait] : llvm::zip(record.waits, order.waits)) {
     auto it = costedLines.find({wait.value, wait.path.back()});
-    if (it != costedLines.end() && !wait.pieces.empty() &&
-        wait.pieces != costed.waits[it->second].pieces)
-      moved.push_back({line, it->second});
+    if (it == costedLines.end() || wait.pieces.empty() ||
+        wait.pieces == costed.waits[it->second].pieces)
+      continue;
+    StringRef text = costedRecord.waits[it->second].text;
+    moved.push_back({&entry, "is sent in " + text.split(" in ").second.str()});
   }
+}
+
+FailureOr<std::vector<MovedLine>>
+tandem::plan::findMoved(const StepGraph &graph, const PlanRecord &record,
+                        const RecordedOrder &order, const PlanRecord &costed,
+                        StringRef file) {
+  OperatorGroups groups(graph);
+  auto again = readOrder(graph, groups, costed, file);
+  if (failed(again))
+    return failure();
+  auto moved = findMovedCopies(graph, groups, record, order, *again);
+  addMovedWaits(record, order, costed, *again, moved);
   return moved;
 }

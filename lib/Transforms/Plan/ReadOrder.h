@@ -46,23 +46,35 @@ mlir::InFlightDiagnostic emitLineError(const StepGraph &graph,
                                        llvm::StringRef file,
                                        const PlanRecord::Entry &entry);
 
+/// The error that a plan of one stage has the line.
+mlir::LogicalResult emitOneStage(const StepGraph &graph, llvm::StringRef file,
+                                 const PlanRecord::Entry &entry,
+                                 llvm::StringRef what);
+
 /// Reads the lines for `graph`, which has the plan's signatures. Fails with an
 /// error that names the line of `file` if one is not of the grammar, names what
-/// the step does not have, or lets something wait that is no gradient that an
-/// update takes so, or in a slot that does not lie between the two.
+/// the step does not have or a copy that is not made so (CheckCopies.h), or
+/// lets something wait that is no gradient that an update takes so, or in a
+/// slot that does not lie between the two.
 mlir::FailureOr<RecordedOrder> readOrder(const StepGraph &graph,
                                          const OperatorGroups &groups,
                                          const PlanRecord &record,
                                          llvm::StringRef file);
 
-/// Lines `wait` for the same copy that send it in different slots.
-struct MovedWait {
-  unsigned line, costed;
+/// A line `copy` or `wait` that is not followed where prices decide, and what
+/// happens to what it names: `is sent in 3/0 1`.
+struct MovedLine {
+  const PlanRecord::Entry *entry;
+  std::string costed;
 };
 
-/// Where `order` says that something is sent elsewhere than `costed` does.
-std::vector<MovedWait> findMoved(const RecordedOrder &order,
-                                 const RecordedOrder &costed);
+/// The lines of `record`, which `order` holds, that say otherwise than
+/// `costed`, the same decisions as prices have them.
+mlir::FailureOr<std::vector<MovedLine>> findMoved(const StepGraph &graph,
+                                                  const PlanRecord &record,
+                                                  const RecordedOrder &order,
+                                                  const PlanRecord &costed,
+                                                  llvm::StringRef file);
 
 } // namespace tandem::plan
 
