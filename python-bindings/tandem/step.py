@@ -2,9 +2,9 @@
 
 import contextlib
 import json
-import math
 import numbers
 import os
+import sys
 import tempfile
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ _STORED = ("parameter", "buffer")
 
 def check_time_limit(seconds):
     """The limit of a search, as the compiler takes it."""
-    if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds <= sys.float_info.max:
         raise CompileError(f"search_time_limit is {seconds!r}, expected seconds, or 0 for no limit")
     return seconds
 

@@ -62,6 +62,8 @@ def test_searches_until_the_limit(capsys):
     assert limited["time"] == whole["time"] and limited["memory"] == whole["memory"]
     with pytest.raises(CompileError, match="search_time_limit is -1, expected seconds"):
         step.explain(search_time_limit=-1)
+    with pytest.raises(CompileError, match="search_time_limit is 10*, expected seconds"):
+        step.explain(search_time_limit=10**400)
 
 
 def test_without_a_plan(capsys):
