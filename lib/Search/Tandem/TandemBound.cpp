@@ -138,11 +138,9 @@ double Driver::offerForms(Relaxation &relaxation, double below) {
 }
 
 /// The forms that suit the bound's weights, without the whole problem's bound.
-void Driver::searchBoundForms() {
+void Driver::searchBoundForms(const Weights &weights) {
   if (isStopped || !pool.best)
     return;
-  Weights weights = getBoundWeights(problem, 1, 1);
-  weights.memory = memoryPrice;
   ascend(getRelaxation(), weights, kFoldedWork, kMaxSweeps);
   offerForms(getRelaxation(), kInfinity);
 }

@@ -300,12 +300,15 @@ void Driver::searchByGuides() {
   }
   fitMemory();
   makeFit();
+  shrinkCheapest();
 }
 
 PlanPool::Record Driver::runBriefly() {
   searchByGuides();
   searchAddedUp();
-  searchBoundForms();
+  Weights weights = getBoundWeights(problem, 1, 1);
+  weights.memory = memoryPrice;
+  searchBoundForms(weights);
   pool.polish([this] { return proceeds(0.5); });
   return pool.forget();
 }
@@ -332,6 +335,10 @@ SearchResult Driver::run() {
   searchAddedUp();
   if (!isStopped)
     raiseBound();
+  if (hasTooLarge()) {
+    searchBoundForms(getBestWeights());
+    shrinkCheapest();
+  }
   graph.setWeights(Weights());
   if (!isStopped && !isClosed())
     improve(getSmallWork(4));

@@ -92,7 +92,7 @@ private:
   double findMemoryPrice();
   double getSlow() const;
   double offerForms(Relaxation &relaxation, double below);
-  void searchBoundForms();
+  void searchBoundForms(const Weights &weights);
   void bound(const Weights &weights);
   double getWholeBound(const FactorGraph &priced, Relaxation &whole,
                        const BoundGoal &goal) const;
@@ -124,6 +124,8 @@ private:
   void refineInRounds();
   void settleStages();
   void makeFit();
+  bool hasTooLarge() const;
+  void shrinkCheapest();
   void offerStarts(PlanPool &to) const;
   void improveStart(PlanPool::Record started);
   bool searchWindow(const OperatorWindows &windows, size_t index,

@@ -45,6 +45,8 @@ constexpr double kNear = 0.03;
 constexpr double kLargeHeat = 5e-3;
 /// Plans of guides from which small changes are tried.
 constexpr size_t kMaxLeaders = 4;
+/// Plans that are too large and this share cheaper are made smaller.
+constexpr double kWorthShrinking = 1e-3;
 /// What is left for changes of an operator with those next to it, at last.
 constexpr uint64_t kLastShare = 4;
 /// Combinations of signatures that are looked at together, the second time with
@@ -389,6 +391,25 @@ void Driver::settleStages() {
   uint64_t work = kKeptStagesWork;
   refine(work);
   pool.best->stageEnds = pool.getFewestStages();
+}
+
+/// Whether plans that are too large are worth being made smaller; in large
+/// problems small changes do not get there.
+bool Driver::hasTooLarge() const {
+  return pool.best && !isStopped && !facts.isLarge() &&
+         pool.leastSeconds < pool.seconds * (1 - kWorthShrinking);
+}
+
+/// Where the cheapest plan is too large, lowers what it holds too much, tensor
+/// by tensor: prices of bytes decide for all that are alike at once.
+void Driver::shrinkCheapest() {
+  if (!hasTooLarge())
+    return;
+  Plan from = *pool.cheapest;
+  PlanPool::Record best = pool.forget();
+  uint64_t work = getSmallWork(8);
+  descend(from, false, work);
+  pool.restore(std::move(best));
 }
 
 /// Where no plan fits, lowers what the smallest one holds too much.

@@ -74,7 +74,10 @@ double PlanPool::take(const Plan &plan) {
     leastPeak = report->peak;
     smallest = plan;
   }
-  leastSeconds = std::min(leastSeconds, report->seconds);
+  if (report->seconds < leastSeconds) {
+    leastSeconds = report->seconds;
+    cheapest = plan;
+  }
   if (report->peak > facts.problem.memoryLimit)
     return kInfinity;
   if (report->seconds < offered.seconds)

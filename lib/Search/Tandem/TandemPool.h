@@ -71,7 +71,8 @@ public:
   Record offered;
   /// Changes with the best plan.
   uint64_t numBest = 0;
-  /// What the best plan would cost if there were no limit.
+  /// What would be the best plan if there were no limit, and what it costs.
+  std::optional<cost::Plan> cheapest;
   double leastSeconds = std::numeric_limits<double>::infinity();
   /// The least memory of a plan that was legal but for the limit.
   int64_t leastPeak = std::numeric_limits<int64_t>::max();

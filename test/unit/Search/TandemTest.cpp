@@ -195,6 +195,23 @@ TEST(TandemTest, repeatedLayersGetAPlanNearItsBound) {
 /// Nothing can hide beside the forward pass of one strand: with its computation
 /// at less than its price, computing everything everywhere would bound a step
 /// of communication far below what it costs.
+/// Prices of bytes decide for all layers that are alike at once: where a few
+/// tensors less are enough, only these change.
+TEST(TandemTest, aLittleLessMemoryCostsLittle) {
+  TransformerOptions options = getSmall(6);
+  options.mesh = {8};
+  options.strands = 1;
+  SearchResult ample = searchTandem(makeTransformer(options), {});
+  ASSERT_TRUE(ample.plan) << ample.error;
+  for (int64_t percent : {99, 95, 90}) {
+    options.memoryLimit = ample.plan->peak * percent / 100;
+    SearchResult result = searchTandem(makeTransformer(options), {});
+    ASSERT_TRUE(result.plan) << result.error;
+    EXPECT_LE(result.plan->peak, options.memoryLimit);
+    EXPECT_LE(result.plan->cost, ample.plan->cost * 1.02);
+  }
+}
+
 TEST(TandemTest, computationBesideWhichNothingWaitsCountsInFull) {
   TransformerOptions options = getSmall(2);
   options.mesh = {16};
