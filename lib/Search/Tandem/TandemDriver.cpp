@@ -309,7 +309,6 @@ PlanPool::Record Driver::runBriefly() {
   Weights weights = getBoundWeights(problem, 1, 1);
   weights.memory = memoryPrice;
   searchBoundForms(weights);
-  pool.polish([this] { return proceeds(0.5); });
   return pool.forget();
 }
 

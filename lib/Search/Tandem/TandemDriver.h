@@ -71,7 +71,7 @@ public:
   Driver(const cost::SearchProblem &problem, const SearchOptions &options);
 
   SearchResult run();
-  /// Plans of guides and of the cheapest forms, with better cuts; no bound.
+  /// Plans of guides and of the cheapest forms; no bound.
   PlanPool::Record runBriefly();
 
 private:
