@@ -161,7 +161,8 @@ static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
       continue;
     if (!estimator)
       estimator = makeEstimator(facts);
-    estimator->find(result.forms[i], efforts[i], plans);
+    estimator->find(result.forms[i], isOver() ? Effort::Brief : efforts[i],
+                    plans);
   }
   for (FormEntry &entry : result.forms) {
     bool wasAsked = isAsked(options, entry);

@@ -375,15 +375,22 @@ void Relaxation::spread(std::vector<unsigned> &values) const {
     values[i] = values[representatives[i]];
 }
 
-double Relaxation::getFactorCost(unsigned index,
-                                 const std::vector<unsigned> &values) const {
+std::vector<uint16_t>
+Relaxation::getLayouts(unsigned index,
+                       const std::vector<unsigned> &values) const {
   const Factor &factor = graph.factors[index];
   std::vector<uint16_t> layouts(factor.variables.size());
   for (unsigned slot = 0; slot < factor.variables.size(); ++slot)
     layouts[slot] =
         graph.getMap(factor, slot)
             .ofSignature[values[representatives[factor.variables[slot]]]];
-  return graph.getChangeCost(factor, layouts.data());
+  return layouts;
+}
+
+double Relaxation::getFactorCost(unsigned index,
+                                 const std::vector<unsigned> &values) const {
+  return graph.getChangeCost(graph.factors[index],
+                             getLayouts(index, values).data());
 }
 
 double Relaxation::getCost(const std::vector<unsigned> &values) const {
@@ -395,40 +402,53 @@ double Relaxation::getCost(const std::vector<unsigned> &values) const {
   return sum;
 }
 
-/// What the value costs, with the tensors around it.
-double Relaxation::getLocalCost(unsigned index, unsigned value,
-                                std::vector<unsigned> &values) const {
+/// What each value costs, with the tensors around it. A tensor's cost depends
+/// on the layout that a value has there, unless the variable has two slots.
+std::vector<double>
+Relaxation::getLocalCosts(unsigned index, std::vector<unsigned> &values) const {
   const Variable &variable = graph.variables[index];
-  unsigned before = std::exchange(values[index], value);
-  double sum = graph.unaries[variable.unary][value];
+  std::vector<double> sums = graph.unaries[variable.unary], prices;
   unsigned last = ~0u;
-  for (auto [factor, slot] : variable.slots) {
+  for (size_t i = 0; i < variable.slots.size(); ++i) {
+    auto [factor, slot] = variable.slots[i];
     // A variable in two slots of a factor pays once.
-    if (factor != last)
-      sum += getFactorCost(factor, values);
-    last = factor;
+    if (std::exchange(last, factor) == factor)
+      continue;
+    const LayoutMap &map = graph.getMap(graph.factors[factor], slot);
+    if (twins[index][i] < 1) {
+      unsigned before = values[index];
+      for (unsigned value = 0; value < variable.size; ++value) {
+        values[index] = value;
+        sums[value] += getFactorCost(factor, values);
+      }
+      values[index] = before;
+      continue;
+    }
+    std::vector<uint16_t> layouts = getLayouts(factor, values);
+    prices.clear();
+    for (size_t j = 0; j < map.layouts.size(); ++j) {
+      layouts[slot] = j;
+      prices.push_back(
+          graph.getChangeCost(graph.factors[factor], layouts.data()));
+    }
+    for (unsigned value = 0; value < variable.size; ++value)
+      sums[value] += prices[map.ofSignature[value]];
   }
-  values[index] = before;
-  return sum;
+  return sums;
 }
 
 /// Gives the variable the value that suits its neighbours best.
 bool Relaxation::settle(std::vector<unsigned> &values,
                         unsigned variable) const {
-  double best = getLocalCost(variable, values[variable], values);
-  bool isChanged = false;
+  std::vector<double> costs = getLocalCosts(variable, values);
   unsigned before = values[variable];
-  for (unsigned value = 0; value < graph.variables[variable].size; ++value) {
-    if (value == before)
-      continue;
-    double sum = getLocalCost(variable, value, values);
-    if (sum < best - 1e-12 * (1 + best)) {
-      best = sum;
+  double best = costs[before];
+  for (unsigned value = 0; value < costs.size(); ++value)
+    if (costs[value] < best - 1e-12 * (1 + best)) {
+      best = costs[value];
       values[variable] = value;
-      isChanged = true;
     }
-  }
-  return isChanged;
+  return values[variable] != before;
 }
 
 void Relaxation::descend(std::vector<unsigned> &values, unsigned maxRounds,
@@ -460,12 +480,10 @@ void Relaxation::force(std::vector<unsigned> &values, unsigned variable,
 std::vector<Move> Relaxation::getMoves(std::vector<unsigned> values) const {
   std::vector<Move> moves;
   for (unsigned variable : active) {
-    double now = getLocalCost(variable, values[variable], values);
-    for (unsigned value = 0; value < graph.variables[variable].size; ++value) {
-      if (value == values[variable])
-        continue;
-      double added = getLocalCost(variable, value, values) - now;
-      if (added < graph.forbidden / 2)
+    std::vector<double> costs = getLocalCosts(variable, values);
+    for (unsigned value = 0; value < costs.size(); ++value) {
+      double added = costs[value] - costs[values[variable]];
+      if (value != values[variable] && added < graph.forbidden / 2)
         moves.push_back({variable, value, added});
     }
   }

@@ -85,10 +85,13 @@ private:
   double getLeast(unsigned variable) const;
   bool settle(std::vector<unsigned> &values, unsigned variable) const;
   void spread(std::vector<unsigned> &values) const;
+  /// Of a factor's slots, under values of the representatives.
+  std::vector<uint16_t> getLayouts(unsigned factor,
+                                   const std::vector<unsigned> &values) const;
   double getFactorCost(unsigned factor,
                        const std::vector<unsigned> &values) const;
-  double getLocalCost(unsigned variable, unsigned value,
-                      std::vector<unsigned> &values) const;
+  std::vector<double> getLocalCosts(unsigned variable,
+                                    std::vector<unsigned> &values) const;
 
   unsigned getMessages(unsigned factor, unsigned slot) const {
     return places[graph.factors[factor].messages[slot]];
