@@ -11,21 +11,39 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <unistd.h>
 
 using namespace tandem::search;
 
 static volatile std::sig_atomic_t interrupted = 0;
+static timespec firstInterrupt;
 
 struct InterruptGuard::OldAction {
   struct sigaction action;
 };
 
+static void interrupt(int signal) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  if (!interrupted) {
+    interrupted = 1;
+    firstInterrupt = now;
+    return;
+  }
+  double seconds = double(now.tv_sec - firstInterrupt.tv_sec) +
+                   1e-9 * double(now.tv_nsec - firstInterrupt.tv_nsec);
+  if (seconds <= InterruptGuard::kSameInterrupt)
+    return;
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
 InterruptGuard::InterruptGuard() : old(new OldAction) {
   interrupted = 0;
   struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  action.sa_handler = interrupt;
+  action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, &old->action);
 }
 

@@ -20,10 +20,14 @@
 
 namespace tandem::search {
 
-/// While one lives, the first interrupt (SIGINT) is remembered, and the next
-/// one ends the process. One at a time; not for several threads at once.
+/// While one lives, the first interrupt (SIGINT) is remembered, and a later one
+/// ends the process. One at a time; not for several threads at once.
 class InterruptGuard {
 public:
+  /// Interrupts so soon after the first, in s, are the same: `timeout`, and
+  /// whoever else passes Ctrl-C on to a process of its group, sends it twice.
+  static constexpr double kSameInterrupt = 0.5;
+
   InterruptGuard();
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard &) = delete;

@@ -8,6 +8,7 @@
 #include "tandem/Search/Watch.h"
 #include "gtest/gtest.h"
 #include <csignal>
+#include <thread>
 
 using namespace tandem::search;
 
@@ -19,10 +20,19 @@ TEST(Watch, theFirstInterruptIsRemembered) {
   EXPECT_FALSE(watch.show(0, 1, 0));
 }
 
-TEST(Watch, theSecondInterruptEndsTheProcess) {
+TEST(Watch, anInterruptThatIsSentTwiceIsOne) {
+  InterruptGuard guard;
+  raise(SIGINT);
+  raise(SIGINT);
+  EXPECT_TRUE(InterruptGuard::isInterrupted());
+}
+
+TEST(Watch, aLaterInterruptEndsTheProcess) {
   auto interruptTwice = [] {
     InterruptGuard guard;
     raise(SIGINT);
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(1.1 * InterruptGuard::kSameInterrupt));
     raise(SIGINT);
   };
   EXPECT_EXIT(interruptTwice(), ::testing::KilledBySignal(SIGINT), "");
