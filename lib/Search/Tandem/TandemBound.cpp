@@ -181,10 +181,7 @@ void Driver::startBound(const Weights &weights, const BoundGoal &goal) {
 void Driver::joinBound() {
   if (!rising.valid())
     return;
-  // Ctrl-C is looked for by this thread.
-  while (rising.wait_for(std::chrono::milliseconds(50)) !=
-         std::future_status::ready)
-    proceeds(0.8);
+  wait(rising);
   lowerBound = std::max(lowerBound, rising.get());
 }
 

@@ -322,11 +322,14 @@ SearchResult Driver::run() {
   PlanPool given(facts, table);
   offerStarts(given);
   PlanPool::Record started = given.forget();
+  startUntimed();
   searchByGuides();
-  PlanPool::Record untimed = searchUntimed();
+  PlanPool::Record untimed;
+  if (!pool.best || isStopped || !proceeds(0.5))
+    untimed = joinUntimed();
   if (untimed.plan && !pool.best)
     pool.offer(*untimed.plan);
-  if (pool.best && (isStopped || !proceeds(0.5))) {
+  if (pool.best && isStopped) {
     pool.restore(std::move(untimed));
     pool.restore(std::move(started));
     return finish();
@@ -342,6 +345,8 @@ SearchResult Driver::run() {
   if (!isStopped && !isClosed())
     improve(getSmallWork(4));
   joinBound();
+  if (!untimed.plan)
+    untimed = joinUntimed();
   bool isWorth =
       problem.operators.size() <= kMaxUntimed || untimed.seconds < pool.seconds;
   if (untimed.plan && isWorth && !isStopped && !isClosed())

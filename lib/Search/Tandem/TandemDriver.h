@@ -77,6 +77,12 @@ public:
 private:
   bool isTimeUp() const;
   bool proceeds(double done);
+  /// For another thread, which Ctrl-C and limits of time reach by this one.
+  template <typename T> void wait(const std::future<T> &result) {
+    while (result.wait_for(std::chrono::milliseconds(50)) !=
+           std::future_status::ready)
+      proceeds(0.8);
+  }
   bool isClosed() const;
   std::vector<Weights> getGuides() const;
   static unsigned getNumSweeps(uint64_t budget, const Relaxation &relaxation,
@@ -116,7 +122,8 @@ private:
   bool tryMove(const Move &move, uint64_t &work);
   bool tryRegions(uint64_t &work);
   void improveFrom(const cost::Plan &plan, uint64_t work);
-  PlanPool::Record searchUntimed();
+  void startUntimed();
+  PlanPool::Record joinUntimed();
   bool tryUntimed();
   bool tryTies();
   void refine(uint64_t &work);
@@ -174,11 +181,14 @@ private:
   StrandRegions regions;
   /// The best plans of the guides.
   std::vector<PlanPool::Record> leaders;
-  /// The problem without its time axis, and the search for its plans.
+  /// The problem without its time axis, and the search for its plans: on a
+  /// thread of its own until its first one is asked for. Neither search sees
+  /// what the other finds until then.
   struct UntimedSearch {
     UntimedProblem problem;
     SearchOptions options;
     std::unique_ptr<Driver> driver;
+    std::future<PlanPool::Record> found;
   };
   std::unique_ptr<UntimedSearch> untimedSearch;
   /// Of the last search for the forms of given stages; and what plans with

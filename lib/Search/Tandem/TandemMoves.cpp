@@ -259,36 +259,43 @@ void Driver::improveStart(PlanPool::Record started) {
   pool.restore(std::move(started));
 }
 
-/// The plan of the problem without its time axis: so splitting over time never
-/// makes a plan dearer, and changes of single forms lead from there to other
-/// plans than from those of the guides.
-PlanPool::Record Driver::searchUntimed() {
-  if (isStopped)
-    return {};
+/// Begins to look for the plan of the problem without its time axis: so
+/// splitting over time never makes a plan dearer, and changes of single forms
+/// lead from there to other plans than from those of the guides.
+void Driver::startUntimed() {
   std::optional<UntimedProblem> untimed = dropTime(problem);
-  if (!untimed)
-    return {};
+  if (isStopped || !untimed)
+    return;
   untimedSearch = std::make_unique<UntimedSearch>();
-  SearchOptions &quiet = untimedSearch->options;
-  quiet.gap = options.gap;
+  UntimedSearch &search = *untimedSearch;
+  search.options.gap = options.gap;
   for (const Plan &start : options.starts)
     if (std::optional<Plan> plan = untimed->lower(start))
-      quiet.starts.push_back(std::move(*plan));
-  quiet.progress = [this](double done, double, double) {
-    return proceeds(0.4 + 0.1 * done);
+      search.options.starts.push_back(std::move(*plan));
+  search.options.progress = [this](double, double, double) {
+    return !isStopped;
   };
-  untimedSearch->problem = std::move(*untimed);
-  untimedSearch->driver =
-      std::make_unique<Driver>(untimedSearch->problem.problem, quiet);
-  Driver &driver = *untimedSearch->driver;
-  PlanPool::Record found;
-  if (problem.operators.size() > kMaxUntimed)
-    found = driver.runBriefly();
-  else if (SearchResult result = driver.run(); result.plan)
-    found = {result.plan, result.plan->cost};
-  if (found.plan)
-    found.plan = untimedSearch->problem.lift(*found.plan);
-  return found;
+  search.problem = std::move(*untimed);
+  search.found = std::async(std::launch::async, [&search] {
+    const SearchProblem &problem = search.problem.problem;
+    search.driver = std::make_unique<Driver>(problem, search.options);
+    PlanPool::Record found;
+    if (problem.operators.size() > kMaxUntimed)
+      found = search.driver->runBriefly();
+    else if (SearchResult result = search.driver->run(); result.plan)
+      found = {result.plan, result.plan->cost};
+    if (found.plan)
+      found.plan = search.problem.lift(*found.plan);
+    return found;
+  });
+}
+
+/// What the search without a time axis found; nothing if that was asked before.
+PlanPool::Record Driver::joinUntimed() {
+  if (!untimedSearch || !untimedSearch->found.valid())
+    return {};
+  wait(untimedSearch->found);
+  return untimedSearch->found.get();
 }
 
 /// Where the best plan splits nothing over time, what the problem without its

@@ -17,42 +17,64 @@ using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Whether a variable in `slot` has a partner that comes later (or earlier).
-static bool hasPartner(const Factor &factor, unsigned variable, bool later) {
-  return std::any_of(factor.variables.begin(), factor.variables.end(),
-                     [&](unsigned other) {
-                       return later ? other > variable : other < variable;
-                     });
-}
-
 Relaxation::Relaxation(const FactorGraph &graph, std::vector<unsigned> given)
     : graph(graph), representatives(std::move(given)),
       places(graph.numMessages), messages(graph.numMessages),
-      costs(graph.numMessages), levels(graph),
-      partners(graph.variables.size()) {
+      costs(graph.numMessages), levels(graph), slots(graph.variables.size()) {
   for (unsigned i = 0; i < graph.variables.size(); ++i) {
     const Variable &variable = graph.variables[i];
     const Variable &original = graph.variables[representatives[i]];
-    unsigned before = 0, behind = 0;
     for (size_t j = 0; j < variable.slots.size(); ++j) {
       auto [factor, slot] = variable.slots[j];
       auto [first, firstSlot] = original.slots[j];
       places[graph.factors[factor].messages[slot]] =
           graph.factors[first].messages[firstSlot];
-      bool isBefore = hasPartner(graph.factors[factor], i, false);
-      bool isBehind = hasPartner(graph.factors[factor], i, true);
-      before += isBefore;
-      behind += isBehind;
-      if (representatives[i] == i)
-        partners[i].push_back({isBefore, isBehind});
     }
-    shares.push_back(1.0 / std::max({before, behind, 1u}));
     if (representatives[i] == i)
       active.push_back(i);
   }
-  countTwins();
+  shares.resize(graph.variables.size());
+  for (unsigned variable : active)
+    addSlots(variable);
   countRepeated();
   levels.keep(active);
+}
+
+Relaxation::Slot Relaxation::getSlot(unsigned index, unsigned slot) const {
+  const Factor &factor = graph.factors[index];
+  const LayoutMap &map = graph.getMap(factor, slot);
+  Slot result = {.factor = index,
+                 .slot = slot,
+                 .first = getMessages(index, slot),
+                 .size = static_cast<unsigned>(map.layouts.size()),
+                 .layoutOf = map.ofSignature.data(),
+                 .kind = &graph.kinds[factor.kind]};
+  if (factor.variables.size() == 2) {
+    result.otherFirst = getMessages(index, 1 - slot);
+    result.otherSize = graph.getMap(factor, 1 - slot).layouts.size();
+  }
+  return result;
+}
+
+/// Slots of one factor that share a message move together: each by its part
+/// only, so that the bound, being concave, does not fall.
+void Relaxation::addSlots(unsigned variable) {
+  std::array<unsigned, 2> numPartners = {1, 1};
+  for (auto [factor, slot] : graph.variables[variable].slots) {
+    Slot &added = slots[variable].emplace_back(getSlot(factor, slot));
+    unsigned numTwins = 0;
+    for (unsigned other : graph.factors[factor].variables) {
+      numTwins += representatives[other] == variable;
+      added.hasPartner[0] |= other < variable;
+      added.hasPartner[1] |= other > variable;
+    }
+    added.part = 1.0 / numTwins;
+  }
+  for (unsigned side : {0, 1})
+    numPartners[side] =
+        std::count_if(slots[variable].begin(), slots[variable].end(),
+                      [&](const Slot &slot) { return slot.hasPartner[side]; });
+  shares[variable] = 1.0 / std::max({numPartners[0], numPartners[1], 1u});
 }
 
 /// Variables that one stands for have the same least cost, and so have factors
@@ -72,7 +94,7 @@ void Relaxation::countRepeated() {
       key.push_back(getMessages(i, slot));
     auto [place, isNew] = known.try_emplace(key, boundFactors.size());
     if (isNew)
-      boundFactors.emplace_back(i, 0);
+      boundFactors.emplace_back(getSlot(i, 0), 0);
     ++boundFactors[place->second].second;
   }
 }
@@ -83,20 +105,6 @@ void Relaxation::notePrices() {
     return;
   numPriced = graph.numPriced;
   levels.reset();
-}
-
-/// Slots of one factor that share a message move together: each by its part
-/// only, so that the bound, being concave, does not fall.
-void Relaxation::countTwins() {
-  twins.resize(graph.variables.size());
-  for (unsigned i : active)
-    for (auto [factor, slot] : graph.variables[i].slots) {
-      const Factor &info = graph.factors[factor];
-      unsigned count = 0;
-      for (unsigned other : info.variables)
-        count += representatives[other] == i;
-      twins[i].push_back(1.0 / count);
-    }
 }
 
 void Relaxation::reset() {
@@ -123,23 +131,21 @@ void Relaxation::adopt(const Relaxation &other) {
 
 /// A factor costs as much as the dearest change of its users: at level l all
 /// users choose among layouts that cost no more than that.
-void Relaxation::getMarginals(unsigned index, unsigned slot,
-                              std::vector<double> &result) {
-  const Factor &factor = graph.factors[index];
-  const FactorKind &kind = graph.kinds[factor.kind];
-  size_t numProduced = graph.getMap(factor, 0).layouts.size();
-  size_t size = graph.getMap(factor, slot).layouts.size();
-  result.assign(size, kInfinity);
-  if (factor.variables.size() == 2) {
-    getPairMarginals(index, slot, result);
+void Relaxation::getMarginals(const Slot &slot, double *result) {
+  const FactorKind &kind = *slot.kind;
+  if (slot.otherSize > 0) {
+    getPairMarginals(slot, result);
     return;
   }
   if (kind.isPriced) {
-    getPricedMarginals(index, slot, result);
+    getPricedMarginals(slot, result);
     return;
   }
+  std::fill_n(result, slot.size, kInfinity);
   levelSums = kind.levels.values;
-  addUsers(index, slot, 1, factor.variables.size(), levelSums);
+  addUsers(slot, 1, kind.maps.size(), levelSums);
+  size_t numProduced = kind.levels.begin.size() - 1;
+  unsigned producer = getMessages(slot.factor, 0);
   for (unsigned produced = 0; produced < numProduced; ++produced) {
     double *sums = levelSums.data() + kind.levels.begin[produced];
     // What a level allows, a higher one does as well.
@@ -147,26 +153,28 @@ void Relaxation::getMarginals(unsigned index, unsigned slot,
              kind.levels.begin[produced + 1] - kind.levels.begin[produced] - 1;
          i-- > 0;)
       sums[i] = std::min(sums[i], sums[i + 1]);
-    if (slot == 0) {
+    if (slot.slot == 0) {
       result[produced] = sums[0];
       continue;
     }
-    double own = costs[getMessages(index, 0) + produced];
-    const uint16_t *levelOf = kind.levelOf[slot - 1].data() + produced * size;
-    for (size_t i = 0; i < size; ++i)
+    double own = costs[producer + produced];
+    const uint16_t *levelOf =
+        kind.levelOf[slot.slot - 1].data() + produced * slot.size;
+    for (size_t i = 0; i < slot.size; ++i)
       result[i] = std::min(result[i], own + sums[levelOf[i]]);
   }
 }
 
-/// Adds what the users in some slots cost at least, per produced layout and
-/// level.
-void Relaxation::addUsers(unsigned index, unsigned without, unsigned first,
-                          unsigned last, std::vector<double> &sums) {
+/// Adds what the users in some other slots cost at least, per produced layout
+/// and level.
+void Relaxation::addUsers(const Slot &without, unsigned first, unsigned last,
+                          std::vector<double> &sums) {
   for (unsigned user = first; user < last; ++user) {
-    if (user == without)
+    if (user == without.slot)
       continue;
-    unsigned place = getMessages(index, user);
-    const double *best = levels.get(index, user, place, costs.data() + place);
+    unsigned place = getMessages(without.factor, user);
+    const double *best =
+        levels.get(without.factor, user, place, costs.data() + place);
     for (size_t i = 0; i < sums.size(); ++i)
       sums[i] += best[i];
   }
@@ -174,21 +182,20 @@ void Relaxation::addUsers(unsigned index, unsigned without, unsigned first,
 
 /// The same where early and late users have levels of their own: what both cost
 /// together never falls with either.
-void Relaxation::getPricedMarginals(unsigned index, unsigned slot,
-                                    std::vector<double> &result) {
-  const Factor &factor = graph.factors[index];
-  const FactorKind &kind = graph.kinds[factor.kind];
-  unsigned numUsers = factor.variables.size(), firstLate = kind.numEarly + 1;
-  size_t size = result.size();
-  bool isLate = slot >= firstLate;
+void Relaxation::getPricedMarginals(const Slot &slot, double *result) {
+  const FactorKind &kind = *slot.kind;
+  unsigned firstLate = kind.numEarly + 1;
+  bool isLate = slot.slot >= firstLate;
+  std::fill_n(result, slot.size, kInfinity);
   levelSums.assign(kind.levels.values.size(), 0);
   lateSums.assign(kind.lateLevels.values.size(), 0);
-  addUsers(index, slot, 1, firstLate, levelSums);
-  addUsers(index, slot, firstLate, numUsers, lateSums);
+  addUsers(slot, 1, firstLate, levelSums);
+  addUsers(slot, firstLate, kind.maps.size(), lateSums);
+  unsigned producer = getMessages(slot.factor, 0);
   const std::vector<unsigned> &earlyBegin = kind.levels.begin;
   const std::vector<unsigned> &lateBegin = kind.lateLevels.begin;
   for (unsigned produced = 0; produced + 1 < earlyBegin.size(); ++produced) {
-    double own = slot == 0 ? 0 : costs[getMessages(index, 0) + produced];
+    double own = slot.slot == 0 ? 0 : costs[producer + produced];
     const double *early = levelSums.data() + earlyBegin[produced];
     const double *late = lateSums.data() + lateBegin[produced];
     size_t numEarly = earlyBegin[produced + 1] - earlyBegin[produced];
@@ -203,12 +210,13 @@ void Relaxation::getPricedMarginals(unsigned index, unsigned slot,
             std::min(best[isLate ? j : i], *total + early[i] + late[j]);
     for (size_t i = best.size() - 1; i-- > 0;)
       best[i] = std::min(best[i], best[i + 1]);
-    if (slot == 0) {
+    if (slot.slot == 0) {
       result[produced] = best[0];
       continue;
     }
-    const uint16_t *levelOf = kind.levelOf[slot - 1].data() + produced * size;
-    for (size_t i = 0; i < size; ++i)
+    const uint16_t *levelOf =
+        kind.levelOf[slot.slot - 1].data() + produced * slot.size;
+    for (size_t i = 0; i < slot.size; ++i)
       result[i] = std::min(result[i], own + best[levelOf[i]]);
   }
 }
@@ -229,63 +237,65 @@ static double getLeastSum(const double *a, const double *b, size_t size) {
 }
 
 /// The same for a tensor with one user: the distances themselves.
-void Relaxation::getPairMarginals(unsigned index, unsigned slot,
-                                  std::vector<double> &result) const {
-  const Factor &factor = graph.factors[index];
-  const double *distances = graph.kinds[factor.kind].distances[0].data();
-  size_t numProduced = graph.getMap(factor, 0).layouts.size();
-  size_t numWanted = graph.getMap(factor, 1).layouts.size();
-  const double *own = costs.data() + getMessages(index, 1 - slot);
-  for (size_t i = 0; i < numProduced; ++i, distances += numWanted) {
-    if (slot == 0) {
-      result[i] = getLeastSum(distances, own, numWanted);
-      continue;
-    }
-    for (size_t j = 0; j < numWanted; ++j)
-      result[j] = std::min(result[j], distances[j] + own[i]);
+void Relaxation::getPairMarginals(const Slot &slot, double *result) const {
+  const double *distances = slot.kind->distances[0].data();
+  const double *other = costs.data() + slot.otherFirst;
+  if (slot.slot == 0) {
+    for (size_t i = 0; i < slot.size; ++i, distances += slot.otherSize)
+      result[i] = getLeastSum(distances, other, slot.otherSize);
+    return;
+  }
+  std::fill_n(result, slot.size, kInfinity);
+  for (size_t i = 0; i < slot.otherSize; ++i, distances += slot.size)
+    for (size_t j = 0; j < slot.size; ++j)
+      result[j] = std::min(result[j], distances[j] + other[i]);
+}
+
+/// What each value costs, with the min-marginals of its factors, which are left
+/// in `marginals`, slot after slot.
+void Relaxation::takeMarginals(unsigned index) {
+  const Variable &variable = graph.variables[index];
+  belief = graph.unaries[variable.unary];
+  size_t size = 0;
+  for (const Slot &slot : slots[index])
+    size += slot.size;
+  marginals.resize(std::max(marginals.size(), size));
+  double *taken = marginals.data();
+  for (const Slot &slot : slots[index]) {
+    getMarginals(slot, taken);
+    for (unsigned value = 0; value < variable.size; ++value)
+      belief[value] += taken[slot.layoutOf[value]];
+    taken += slot.size;
   }
 }
 
 void Relaxation::update(unsigned index, bool isForward) {
-  const Variable &variable = graph.variables[index];
-  const std::vector<double> &unary = graph.unaries[variable.unary];
-  belief.assign(unary.begin(), unary.end());
-  scratch.resize(std::max(scratch.size(), variable.slots.size()));
-  for (size_t i = 0; i < variable.slots.size(); ++i) {
-    auto [factor, slot] = variable.slots[i];
-    getMarginals(factor, slot, scratch[i]);
-    const LayoutMap &map = graph.getMap(graph.factors[factor], slot);
-    for (unsigned value = 0; value < variable.size; ++value)
-      belief[value] += scratch[i][map.ofSignature[value]];
-  }
-  for (size_t i = 0; i < variable.slots.size(); ++i) {
-    auto [factor, slot] = variable.slots[i];
-    const LayoutMap &map = graph.getMap(graph.factors[factor], slot);
-    std::vector<double> &marginals = scratch[i];
-    if (partners[index][i][isForward]) {
+  takeMarginals(index);
+  double *taken = marginals.data();
+  for (const Slot &slot : slots[index]) {
+    if (slot.hasPartner[isForward]) {
       std::vector<double> &least = levelBest;
-      least.assign(marginals.size(), kInfinity);
-      for (unsigned value = 0; value < variable.size; ++value)
-        least[map.ofSignature[value]] =
-            std::min(least[map.ofSignature[value]], belief[value]);
-      for (size_t j = 0; j < marginals.size(); ++j)
-        marginals[j] -= shares[index] * least[j];
+      least.assign(slot.size, kInfinity);
+      for (unsigned value = 0; value < belief.size(); ++value)
+        least[slot.layoutOf[value]] =
+            std::min(least[slot.layoutOf[value]], belief[value]);
+      for (size_t j = 0; j < slot.size; ++j)
+        taken[j] -= shares[index] * least[j];
     }
-    unsigned begin = getMessages(factor, slot);
     // A constant is the same for variable and factor: without it numbers stay
     // small.
-    double base = *std::min_element(marginals.begin(), marginals.end());
-    double part = twins[index][i];
+    double base = *std::min_element(taken, taken + slot.size);
+    double *own = messages.data() + slot.first;
     bool isChanged = false;
-    for (size_t j = 0; j < marginals.size(); ++j) {
-      double &message = messages[begin + j];
-      double before = message;
-      message += part * (marginals[j] - base - message);
-      costs[begin + j] = -message;
-      isChanged |= message != before;
+    for (size_t j = 0; j < slot.size; ++j) {
+      double before = own[j];
+      own[j] += slot.part * (taken[j] - base - before);
+      costs[slot.first + j] = -own[j];
+      isChanged |= own[j] != before;
     }
     if (isChanged)
-      levels.touch(begin);
+      levels.touch(slot.first);
+    taken += slot.size;
   }
 }
 
@@ -312,11 +322,12 @@ double Relaxation::getBelief(unsigned index, unsigned value) const {
   return sum;
 }
 
-double Relaxation::getLeast(unsigned index) const {
-  double least = kInfinity;
-  for (unsigned value = 0; value < graph.variables[index].size; ++value)
-    least = std::min(least, getBelief(index, value));
-  return least;
+double Relaxation::getLeast(unsigned index) {
+  belief = graph.unaries[graph.variables[index].unary];
+  for (const Slot &slot : slots[index])
+    for (unsigned value = 0; value < belief.size(); ++value)
+      belief[value] += messages[slot.first + slot.layoutOf[value]];
+  return *std::min_element(belief.begin(), belief.end());
 }
 
 double Relaxation::getBound() {
@@ -324,14 +335,11 @@ double Relaxation::getBound() {
   double bound = 0;
   for (auto [variable, count] : boundVariables)
     bound += count * getLeast(variable);
-  std::vector<double> marginals;
-  for (auto [i, count] : boundFactors) {
-    getMarginals(i, 0, marginals);
-    const double *own = costs.data() + getMessages(i, 0);
-    double least = kInfinity;
-    for (size_t j = 0; j < marginals.size(); ++j)
-      least = std::min(least, marginals[j] + own[j]);
-    bound += count * least;
+  for (const auto &[producer, count] : boundFactors) {
+    marginals.resize(std::max<size_t>(marginals.size(), producer.size));
+    getMarginals(producer, marginals.data());
+    bound += count * getLeastSum(marginals.data(),
+                                 costs.data() + producer.first, producer.size);
   }
   return bound;
 }
@@ -343,24 +351,15 @@ double Relaxation::getBound() {
 std::vector<unsigned> Relaxation::round() {
   notePrices();
   std::vector<unsigned> values(graph.variables.size());
-  std::vector<double> marginals;
   for (unsigned index : active) {
-    const Variable &variable = graph.variables[index];
-    belief = graph.unaries[variable.unary];
-    for (auto [factor, slot] : variable.slots) {
-      getMarginals(factor, slot, marginals);
-      const LayoutMap &map = graph.getMap(graph.factors[factor], slot);
-      for (unsigned value = 0; value < variable.size; ++value)
-        belief[value] += marginals[map.ofSignature[value]];
-    }
+    takeMarginals(index);
     values[index] =
         std::min_element(belief.begin(), belief.end()) - belief.begin();
-    for (auto [factor, slot] : variable.slots) {
-      const LayoutMap &map = graph.getMap(graph.factors[factor], slot);
-      double *own = costs.data() + getMessages(factor, slot);
-      std::fill_n(own, map.layouts.size(), 10 * graph.forbidden);
-      own[map.ofSignature[values[index]]] = 0;
-      levels.touch(getMessages(factor, slot));
+    for (const Slot &slot : slots[index]) {
+      double *own = costs.data() + slot.first;
+      std::fill_n(own, slot.size, 10 * graph.forbidden);
+      own[slot.layoutOf[values[index]]] = 0;
+      levels.touch(slot.first);
     }
   }
   for (size_t i = 0; i < messages.size(); ++i)
@@ -406,33 +405,31 @@ double Relaxation::getCost(const std::vector<unsigned> &values) const {
 /// on the layout that a value has there, unless the variable has two slots.
 std::vector<double>
 Relaxation::getLocalCosts(unsigned index, std::vector<unsigned> &values) const {
-  const Variable &variable = graph.variables[index];
-  std::vector<double> sums = graph.unaries[variable.unary], prices;
+  std::vector<double> sums = graph.unaries[graph.variables[index].unary];
+  std::vector<double> prices;
   unsigned last = ~0u;
-  for (size_t i = 0; i < variable.slots.size(); ++i) {
-    auto [factor, slot] = variable.slots[i];
+  for (const Slot &slot : slots[index]) {
     // A variable in two slots of a factor pays once.
-    if (std::exchange(last, factor) == factor)
+    if (std::exchange(last, slot.factor) == slot.factor)
       continue;
-    const LayoutMap &map = graph.getMap(graph.factors[factor], slot);
-    if (twins[index][i] < 1) {
+    if (slot.part < 1) {
       unsigned before = values[index];
-      for (unsigned value = 0; value < variable.size; ++value) {
+      for (unsigned value = 0; value < sums.size(); ++value) {
         values[index] = value;
-        sums[value] += getFactorCost(factor, values);
+        sums[value] += getFactorCost(slot.factor, values);
       }
       values[index] = before;
       continue;
     }
-    std::vector<uint16_t> layouts = getLayouts(factor, values);
+    std::vector<uint16_t> layouts = getLayouts(slot.factor, values);
     prices.clear();
-    for (size_t j = 0; j < map.layouts.size(); ++j) {
-      layouts[slot] = j;
+    for (size_t j = 0; j < slot.size; ++j) {
+      layouts[slot.slot] = j;
       prices.push_back(
-          graph.getChangeCost(graph.factors[factor], layouts.data()));
+          graph.getChangeCost(graph.factors[slot.factor], layouts.data()));
     }
-    for (unsigned value = 0; value < variable.size; ++value)
-      sums[value] += prices[map.ofSignature[value]];
+    for (unsigned value = 0; value < sums.size(); ++value)
+      sums[value] += prices[slot.layoutOf[value]];
   }
   return sums;
 }

@@ -16,6 +16,7 @@
 #define TANDEM_LIB_SEARCH_TANDEMRELAXATION_H
 
 #include "TandemLevels.h"
+#include <array>
 
 namespace tandem::search {
 
@@ -69,20 +70,35 @@ public:
   double getCost(const std::vector<unsigned> &values) const;
 
 private:
-  void countTwins();
+  /// A slot of a factor, with what sweeps ask of it in one place.
+  struct Slot {
+    unsigned factor, slot;
+    /// Its messages: the first one, and how many layouts have one.
+    unsigned first, size;
+    /// Of the factor's other slot, where it has two.
+    unsigned otherFirst = 0, otherSize = 0;
+    /// Per value of the variable.
+    const uint16_t *layoutOf;
+    const FactorKind *kind;
+    /// 1 / slots of the factor that the variable stands for.
+    double part = 1;
+    /// Whether the factor has a variable that comes earlier, and a later one.
+    std::array<bool, 2> hasPartner = {};
+  };
+
+  Slot getSlot(unsigned factor, unsigned slot) const;
+  void addSlots(unsigned variable);
   void update(unsigned variable, bool isForward);
   /// Min-marginals of a factor for a slot, without that slot's own message.
-  void getMarginals(unsigned factor, unsigned slot,
-                    std::vector<double> &result);
-  void getPairMarginals(unsigned factor, unsigned slot,
-                        std::vector<double> &result) const;
-  void getPricedMarginals(unsigned factor, unsigned slot,
-                          std::vector<double> &result);
-  void addUsers(unsigned factor, unsigned without, unsigned first,
-                unsigned last, std::vector<double> &sums);
+  void getMarginals(const Slot &slot, double *result);
+  void getPairMarginals(const Slot &slot, double *result) const;
+  void getPricedMarginals(const Slot &slot, double *result);
+  void addUsers(const Slot &without, unsigned first, unsigned last,
+                std::vector<double> &sums);
+  void takeMarginals(unsigned variable);
   void countRepeated();
   void notePrices();
-  double getLeast(unsigned variable) const;
+  double getLeast(unsigned variable);
   bool settle(std::vector<unsigned> &values, unsigned variable) const;
   void spread(std::vector<unsigned> &values) const;
   /// Of a factor's slots, under values of the representatives.
@@ -108,17 +124,15 @@ private:
   /// What users cost per level; and the weights that it is for.
   LevelCosts levels;
   unsigned numPriced = 0;
-  /// Variables and factors that differ in bound, and how many are like them.
-  std::vector<std::pair<unsigned, double>> boundVariables, boundFactors;
+  /// Variables and factors (by their producers' slots) that differ in bound,
+  /// and how many are like them.
+  std::vector<std::pair<unsigned, double>> boundVariables;
+  std::vector<std::pair<Slot, double>> boundFactors;
   /// Per variable: 1 / max(factors before, factors behind).
   std::vector<double> shares;
-  /// Per active variable and slot: whether its factor has a variable that comes
-  /// earlier, and one that comes later.
-  std::vector<std::vector<std::array<bool, 2>>> partners;
-  /// Per active variable and slot: 1 / slots of the factor that it stands for.
-  std::vector<std::vector<double>> twins;
-  std::vector<std::vector<double>> scratch;
-  std::vector<double> levelSums, lateSums, levelBest, belief;
+  /// Of active variables.
+  std::vector<std::vector<Slot>> slots;
+  std::vector<double> levelSums, lateSums, levelBest, belief, marginals;
 };
 
 } // namespace tandem::search

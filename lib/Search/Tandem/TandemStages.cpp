@@ -120,6 +120,7 @@ double StagePlanner::getRank(const Front &front) const {
          waitPrice * (front.line.waiting + front.line.arriving + front.leaving);
 }
 
+/// What dominates a front has no higher rank, but for rounding.
 void StagePlanner::prune() {
   // Good ones first, so that few comparisons are needed.
   order.clear();
@@ -133,20 +134,29 @@ void StagePlanner::prune() {
   keptFronts.clear();
   for (const Rank &rank : order) {
     const Front &front = fronts[rank.index];
-    if (std::any_of(keptFronts.begin(), keptFronts.end(), [&](unsigned other) {
-          return isNoWorse(fronts[other], front);
-        }))
+    if (std::any_of(keptFronts.begin(), keptFronts.end(),
+                    [&](const Rank &other) {
+                      return isNoWorse(fronts[other.index], front);
+                    }))
       continue;
-    std::erase_if(keptFronts, [&](unsigned other) {
-      return isNoWorse(front, fronts[other]);
-    });
-    keptFronts.push_back(rank.index);
+    auto isTied = [&](const Rank &other) {
+      return other.rank >= rank.rank * (1 - 1e-12);
+    };
+    auto firstTied =
+        std::find_if_not(keptFronts.rbegin(), keptFronts.rend(), isTied).base();
+    keptFronts.erase(std::remove_if(firstTied, keptFronts.end(),
+                                    [&](const Rank &other) {
+                                      return isNoWorse(front,
+                                                       fronts[other.index]);
+                                    }),
+                     keptFronts.end());
+    keptFronts.push_back(rank);
     if (keptFronts.size() >= limits.maxFront)
       break;
   }
   scratch.clear();
-  for (unsigned index : keptFronts)
-    scratch.push_back(fronts[index]);
+  for (const Rank &kept : keptFronts)
+    scratch.push_back(fronts[kept.index]);
   std::swap(fronts, scratch);
 }
 

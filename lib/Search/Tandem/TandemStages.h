@@ -80,8 +80,7 @@ private:
   const cost::Plan *current = nullptr;
   StageLimits limits;
   std::vector<Front> fronts, opened, scratch;
-  std::vector<Rank> order;
-  std::vector<unsigned> keptFronts;
+  std::vector<Rank> order, keptFronts;
   std::vector<Node> nodes;
   /// Per operator the last one that wants a copy of what it makes, and that
   /// has a choice of sources; the operator itself if there is none.
