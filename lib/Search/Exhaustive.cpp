@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Search/Exhaustive.h"
+#include "SearchEnd.h"
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <set>
 
@@ -343,24 +343,13 @@ static std::string describeInfeasible(const SearchProblem &problem,
          " B above the limit of " + std::to_string(problem.memoryLimit) + " B";
 }
 
-/// Whether the options ask to stop; the progress of an enumeration is not
-/// known, nor is there a bound before its end.
-static bool isInterrupted(const SearchOptions &options,
-                          std::chrono::steady_clock::time_point start,
-                          double best) {
-  std::chrono::duration<double> elapsed =
-      std::chrono::steady_clock::now() - start;
-  return (options.timeLimit > 0 && elapsed.count() > options.timeLimit) ||
-         (options.progress && !options.progress(0, best, 0));
-}
-
 SearchResult tandem::search::searchExhaustive(const SearchProblem &problem,
                                               const SearchOptions &options) {
   SearchResult result;
   std::optional<int64_t> smallestPeak;
   bool isComplete = true;
   uint64_t numLegal = 0;
-  auto start = std::chrono::steady_clock::now();
+  SearchEnd end(options);
   auto visit = [&](const Plan &plan, const CostReport &report) {
     smallestPeak = std::min(smallestPeak.value_or(report.peak), report.peak);
     if (report.peak <= problem.memoryLimit &&
@@ -370,7 +359,7 @@ SearchResult tandem::search::searchExhaustive(const SearchProblem &problem,
     }
     constexpr uint64_t kPlansBetweenLooks = 4096;
     if (++numLegal % kPlansBetweenLooks == 0 && result.plan)
-      isComplete = !isInterrupted(options, start, result.plan->cost);
+      isComplete = end.proceeds(0, result.plan->cost, 0);
     return isComplete;
   };
   if (!enumeratePlans(problem, kMaxExhaustivePlans, visit, result.numVisited,

@@ -34,9 +34,23 @@ _STORED = ("parameter", "buffer")
 
 def check_time_limit(seconds):
     """The limit of a search, as the compiler takes it."""
-    if not isinstance(seconds, (int, float)) or not 0 <= seconds <= sys.float_info.max:
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds <= sys.float_info.max:
         raise CompileError(f"search_time_limit is {seconds!r}, expected seconds, or 0 for no limit")
     return seconds
+
+
+def _check_outputs(path, file):
+    """That text can be written to both, each of which may be None; `path` exists then."""
+    try:
+        what = f"path {path!r}"
+        if path is not None:
+            open(os.fspath(path), "a").close()
+        what = f"file {file!r}"
+        if file is not None:
+            file.write("")
+    except (AttributeError, OSError, TypeError, ValueError) as error:
+        raise TandemError(f"explain: cannot write to {what}: {error}") from error
 
 
 def _type_name(dtype, shape):
@@ -356,10 +370,11 @@ class Step:
         """Prints why the plan is as it is (docs/planner.md, *Reading an explanation*); returns it as a dict,
         and writes that as JSON to `path`. A plan is priced for the cluster that the step was compiled for,
         a laptop without one. `file` is where it is printed; default: standard output. After
-        `search_time_limit` seconds, if that is not 0, other forms are estimated, not searched.
+        `search_time_limit` seconds, if that is not 0, other forms are estimated briefly, or not looked at.
         """
         if self._compiled is None:
             raise TandemError("explain: the step has no plan, expected one of tandem.compile")
+        _check_outputs(path, file)
         with tempfile.TemporaryDirectory() as folder:
             plan = os.path.join(folder, "plan.txt")
             with open(plan, "w") as text:

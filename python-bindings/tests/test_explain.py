@@ -1,6 +1,7 @@
 """`step.explain()`: why a searched plan is as it is."""
 
 import copy
+import io
 import json
 
 import pytest
@@ -60,10 +61,25 @@ def test_searches_until_the_limit(capsys):
     assert "by a local estimate" in capsys.readouterr().out
     assert "searched" in _methods(whole) and _methods(limited) == {"local estimate"}
     assert limited["time"] == whole["time"] and limited["memory"] == whole["memory"]
-    with pytest.raises(CompileError, match="search_time_limit is -1, expected seconds"):
-        step.explain(search_time_limit=-1)
+    for wrong in (-1, True, "1"):
+        with pytest.raises(CompileError, match=f"search_time_limit is {wrong!r}, expected seconds"):
+            step.explain(search_time_limit=wrong)
     with pytest.raises(CompileError, match="search_time_limit is 10*, expected seconds"):
         step.explain(search_time_limit=10**400)
+
+
+def test_what_cannot_be_written_is_said_before_the_search(tmp_path, monkeypatch):
+    step, _ = compile_step()
+    monkeypatch.setattr("tandem.step.native", lambda: pytest.fail("searched"))
+    for path in (tmp_path, tmp_path / "none" / "why.json", 1):
+        with pytest.raises(tandem.TandemError, match="explain: cannot write to path"):
+            step.explain(path=path)
+    with open(tmp_path / "why.json", "wb") as binary, open(__file__) as readable:
+        closed = io.StringIO()
+        closed.close()
+        for file in ("why.txt", binary, readable, closed):
+            with pytest.raises(tandem.TandemError, match="explain: cannot write to file"):
+                step.explain(file=file)
 
 
 def test_without_a_plan(capsys):

@@ -193,8 +193,9 @@ struct ExplainOptions {
   /// larger ones estimated; under the accountings `hidup-*` all are searched.
   unsigned maxSearched = 40;
   /// Seconds after which no form is searched for again: those of the entries
-  /// that are left are estimated. 0: no limit. Explanations are reproducible
-  /// only without one.
+  /// that are left are estimated briefly, as long as a fixed amount of work
+  /// lasts; entries that are left then are not looked at, and say so. 0: no
+  /// limit. Explanations are reproducible only without one.
   double timeLimit = 0;
   /// Asked meanwhile: true ends the searches as the limit does. May be empty.
   std::function<bool()> endsSearch = {};

@@ -9,14 +9,11 @@
 #include "ExplainForms.h"
 #include "ExplainTime.h"
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <tuple>
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-using Clock = std::chrono::steady_clock;
 
 static std::string getAccountingText(Accounting accounting) {
   constexpr const char *texts[] = {"hidup-serial", "hidup-overlapped",
@@ -125,10 +122,12 @@ static bool isAsked(const ExplainOptions &options, const FormEntry &entry) {
          entry.numForms > 1;
 }
 
-static std::string getReasonWithoutChoices(const FormEntry &entry,
-                                           bool isAsked) {
-  if (isAsked)
+static std::string getReasonWithoutChoices(const FormEntry &entry, bool isAsked,
+                                           bool wasLookedAt) {
+  if (wasLookedAt)
     return "no other form was found that what lies around it takes";
+  if (isAsked)
+    return "not looked at: the searches had to end before";
   return entry.role == Role::Update
              ? "not asked: what updates make takes the forms of parameters and "
                "gradients"
@@ -141,36 +140,36 @@ static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
                        Explanation &result) {
   bool isSearched = facts.problem.accounting != Accounting::Tandem ||
                     facts.problem.operators.size() <= options.maxSearched;
-  auto isOver = [start = Clock::now(), &options] {
-    std::chrono::duration<double> spent = Clock::now() - start;
-    return (options.timeLimit > 0 && spent.count() > options.timeLimit) ||
-           (options.endsSearch && options.endsSearch());
-  };
+  SearchEnd end(options.timeLimit, [&options](double, double, double) {
+    return !options.endsSearch || !options.endsSearch();
+  });
   bool isEstimated = facts.problem.accounting == Accounting::Tandem;
   std::vector<Effort> efforts = getEfforts(options, result.forms);
   std::unique_ptr<ChoiceFinder> searcher, estimator;
   MetPlans plans(facts);
+  std::vector<bool> wereLookedAt(efforts.size());
   for (size_t i = 0; i < efforts.size(); ++i) {
     if (!isAsked(options, result.forms[i]))
       continue;
     if (isSearched && !searcher)
-      searcher = makeSearcher(facts, isOver);
+      searcher = makeSearcher(facts, end);
     if (isSearched)
-      searcher->find(result.forms[i], efforts[i], plans);
-    if (!isEstimated || (isSearched && !isOver()))
+      wereLookedAt[i] = searcher->find(result.forms[i], efforts[i], plans);
+    if (!isEstimated || (isSearched && !end.isOver()))
       continue;
     if (!estimator)
-      estimator = makeEstimator(facts);
-    estimator->find(result.forms[i], isOver() ? Effort::Brief : efforts[i],
-                    plans);
+      estimator = makeEstimator(facts, end);
+    if (estimator->find(result.forms[i], efforts[i], plans))
+      wereLookedAt[i] = true;
   }
-  for (FormEntry &entry : result.forms) {
+  for (size_t i = 0; i < efforts.size(); ++i) {
+    FormEntry &entry = result.forms[i];
     bool wasAsked = isAsked(options, entry);
     if (wasAsked)
       entry.choices = plans.pick(entry);
     entry.why = getReason(facts, result.time, entry);
     if (entry.why.empty())
-      entry.why = getReasonWithoutChoices(entry, wasAsked);
+      entry.why = getReasonWithoutChoices(entry, wasAsked, wereLookedAt[i]);
   }
 }
 

@@ -30,6 +30,9 @@ constexpr size_t kBriefForms = 2;
 /// Problems of more operators keep their stages: new ones take as long as a
 /// search for two dozen entries.
 constexpr size_t kMaxDivided = 2000;
+/// Numbers that may be looked at behind the end of the search (about 10^9 in a
+/// second); and so many are, per operator, for what a plan costs.
+constexpr uint64_t kLateWork = 200'000'000, kCostWork = 400;
 
 namespace {
 /// Signatures that give an entry another form.
@@ -42,8 +45,8 @@ struct Candidate {
 /// relaxed cost, and `cost` has the last word.
 class Estimator : public ChoiceFinder {
 public:
-  explicit Estimator(const PlanFacts &facts);
-  void find(const FormEntry &entry, Effort effort, MetPlans &plans) override;
+  Estimator(const PlanFacts &facts, SearchEnd &end);
+  bool find(const FormEntry &entry, Effort effort, MetPlans &plans) override;
 
 private:
   /// Values with some of them fixed.
@@ -53,6 +56,9 @@ private:
     /// Whether more than neighbours have to adapt.
     bool isFar;
   };
+  bool proceeds();
+  uint64_t getSettleWork(unsigned variable) const;
+  uint64_t getForceWork(unsigned variable) const;
   int findNearest(unsigned op, unsigned place, const Layout &layout) const;
   bool forceVariable(unsigned variable, unsigned place, const Layout &layout,
                      Forced &forced);
@@ -70,6 +76,9 @@ private:
   void refine(const FormEntry &entry, Candidate &candidate, MetPlans &plans);
 
   const PlanFacts &facts;
+  SearchEnd &end;
+  /// Numbers that were looked at, and how many of them before the end.
+  uint64_t work = 0, workBefore = 0;
   Facts problemFacts;
   ChangeTable table;
   FactorGraph graph;
@@ -82,8 +91,8 @@ private:
 };
 } // namespace
 
-Estimator::Estimator(const PlanFacts &facts)
-    : facts(facts), problemFacts(facts.problem), table(facts.problem),
+Estimator::Estimator(const PlanFacts &facts, SearchEnd &end)
+    : facts(facts), end(end), problemFacts(facts.problem), table(facts.problem),
       graph(problemFacts, table), repeats(findRepeats(graph, kFoldDistance)),
       folded(graph, repeats), adapter(problemFacts, table) {
   graph.setWeights(Weights());
@@ -94,6 +103,34 @@ Estimator::Estimator(const PlanFacts &facts)
   for (const Move &move : folded.getMoves(values))
     movesOf[move.variable].push_back(move);
   adapter.setModel(facts.plan);
+}
+
+/// Whether another form may be tried.
+bool Estimator::proceeds() {
+  if (end.proceeds())
+    workBefore = work;
+  return work - workBefore <= kLateWork;
+}
+
+/// Numbers that are looked at while a variable settles: each of its layouts
+/// with what each user of the tensor finds made by those before.
+uint64_t Estimator::getSettleWork(unsigned variable) const {
+  uint64_t sum = 0;
+  for (auto [index, slot] : graph.variables[variable].slots) {
+    const Factor &factor = graph.factors[index];
+    uint64_t numUsers = factor.variables.size();
+    sum += graph.getMap(factor, slot).layouts.size() * numUsers * numUsers / 2;
+  }
+  return sum;
+}
+
+/// The same, of those next to a variable that is forced.
+uint64_t Estimator::getForceWork(unsigned variable) const {
+  uint64_t sum = 0;
+  for (auto [factor, slot] : graph.variables[variable].slots)
+    for (unsigned next : graph.factors[factor].variables)
+      sum += 2 * getSettleWork(repeats[next]);
+  return sum;
 }
 
 /// Other layouts that the first tensor can have.
@@ -148,6 +185,7 @@ bool Estimator::forceVariable(unsigned variable, unsigned place,
   auto move = std::find_if(moves.begin(), moves.end(), gives);
   if (move != moves.end()) {
     folded.force(forced.values, variable, move->value);
+    work += getForceWork(variable);
     return true;
   }
   int nearest = findNearest(maker, place, layout);
@@ -175,8 +213,10 @@ std::vector<unsigned> Estimator::force(const FormEntry &entry,
   }
   if (!isForced)
     return {};
-  if (forced.isFar)
+  if (forced.isFar) {
     folded.descend(forced.values, kMaxRounds, forced.fixed);
+    work += kMaxRounds * folded.getWork();
+  }
   return forced.values;
 }
 
@@ -198,6 +238,8 @@ std::vector<std::vector<unsigned>> Estimator::getForms(const FormEntry &entry,
                                                        size_t most) {
   std::vector<std::pair<double, std::vector<unsigned>>> forms;
   for (const Layout &layout : getLayouts(entry)) {
+    if (!proceeds())
+      break;
     std::vector<unsigned> forced = force(entry, layout);
     if (!forced.empty())
       forms.emplace_back(0, std::move(forced));
@@ -252,6 +294,7 @@ bool Estimator::addCandidate(const FormEntry &entry,
   std::vector<unsigned> signatures;
   for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
     signatures.push_back(forced[graph.variableOf[op]]);
+  work += kCostWork * facts.problem.operators.size();
   std::optional<Plan> plan = adapter.adapt(signatures);
   if (!plan)
     return false;
@@ -272,7 +315,7 @@ std::vector<Candidate> Estimator::getCandidates(const FormEntry &entry) {
       std::max(kMinForms, kMaxWork / (facts.problem.operators.size() + 1));
   std::vector<Candidate> candidates;
   for (const std::vector<unsigned> &forced : getForms(entry, most))
-    if (candidates.size() < most)
+    if (candidates.size() < most && proceeds())
       addCandidate(entry, forced, candidates);
   return candidates;
 }
@@ -280,7 +323,7 @@ std::vector<Candidate> Estimator::getCandidates(const FormEntry &entry) {
 std::vector<Candidate> Estimator::getFewCandidates(const FormEntry &entry) {
   std::vector<Candidate> candidates;
   for (const Layout &layout : getRanked(entry)) {
-    if (candidates.size() == kBriefForms)
+    if (candidates.size() == kBriefForms || !proceeds())
       break;
     std::vector<unsigned> forced = force(entry, layout);
     if (!forced.empty())
@@ -289,7 +332,11 @@ std::vector<Candidate> Estimator::getFewCandidates(const FormEntry &entry) {
   return candidates;
 }
 
-void Estimator::find(const FormEntry &entry, Effort effort, MetPlans &plans) {
+bool Estimator::find(const FormEntry &entry, Effort effort, MetPlans &plans) {
+  if (!proceeds())
+    return false;
+  if (end.isOver())
+    effort = Effort::Brief;
   std::vector<Candidate> candidates =
       effort == Effort::Brief ? getFewCandidates(entry) : getCandidates(entry);
   std::stable_sort(candidates.begin(), candidates.end(),
@@ -302,13 +349,14 @@ void Estimator::find(const FormEntry &entry, Effort effort, MetPlans &plans) {
       effort == Effort::Full && facts.problem.operators.size() <= kMaxDivided;
   size_t numRefined = isDivided ? kMaxRefined : 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (i < numRefined)
+    if (i < numRefined && end.proceeds())
       refine(entry, candidates[i], plans);
     plans.add(candidates[i].signatures, candidates[i].totals, entry);
   }
+  return true;
 }
 
 std::unique_ptr<ChoiceFinder>
-tandem::search::makeEstimator(const PlanFacts &facts) {
-  return std::make_unique<Estimator>(facts);
+tandem::search::makeEstimator(const PlanFacts &facts, SearchEnd &end) {
+  return std::make_unique<Estimator>(facts, end);
 }

@@ -9,9 +9,9 @@
 #ifndef TANDEM_LIB_SEARCH_EXPLAINFORMS_H
 #define TANDEM_LIB_SEARCH_EXPLAINFORMS_H
 
+#include "../SearchEnd.h"
 #include "ExplainNames.h"
 #include "tandem/Search/Explain.h"
-#include <functional>
 #include <map>
 #include <memory>
 
@@ -90,14 +90,17 @@ enum class Effort { Brief, Full };
 class ChoiceFinder {
 public:
   virtual ~ChoiceFinder() = default;
-  virtual void find(const FormEntry &entry, Effort effort, MetPlans &plans) = 0;
+  /// False if it had to end before anything was looked at.
+  virtual bool find(const FormEntry &entry, Effort effort, MetPlans &plans) = 0;
 };
-/// By a search of its own for each, whatever the effort; by local estimates,
-/// for the accounting `tandem`. Searches are cut short where `isOver`: what
-/// they lead to is an estimate.
+/// By a search of its own for each, whatever the effort. Searches are cut short
+/// at the end: what they lead to is an estimate.
 std::unique_ptr<ChoiceFinder> makeSearcher(const PlanFacts &facts,
-                                           std::function<bool()> isOver);
-std::unique_ptr<ChoiceFinder> makeEstimator(const PlanFacts &facts);
+                                           SearchEnd &end);
+/// By local estimates, for the accounting `tandem`. Behind the end they are
+/// brief, and go on for as long as a fixed amount of work lasts.
+std::unique_ptr<ChoiceFinder> makeEstimator(const PlanFacts &facts,
+                                            SearchEnd &end);
 
 /// What the plan costs, without the forms of an entry; `seconds` is 0 if it is
 /// not legal.

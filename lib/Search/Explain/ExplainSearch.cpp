@@ -27,10 +27,9 @@ struct Restricted {
 
 class Searcher : public ChoiceFinder {
 public:
-  Searcher(const PlanFacts &facts, std::function<bool()> isOver)
-      : facts(facts), isOver(std::move(isOver)), table(facts.problem),
-        ties(facts.problem) {}
-  void find(const FormEntry &entry, Effort effort, MetPlans &plans) override;
+  Searcher(const PlanFacts &facts, SearchEnd &end)
+      : facts(facts), end(end), table(facts.problem), ties(facts.problem) {}
+  bool find(const FormEntry &entry, Effort effort, MetPlans &plans) override;
 
 private:
   using Layouts = std::vector<std::set<Layout>>;
@@ -41,7 +40,7 @@ private:
                   Layouts &layouts) const;
 
   const PlanFacts &facts;
-  std::function<bool()> isOver;
+  SearchEnd &end;
   ChangeTable table;
   Facts ties;
 };
@@ -99,7 +98,7 @@ std::optional<Plan> Searcher::search(const Restricted &restricted) const {
   SearchOptions options;
   unsigned steps = 0, exactSteps = 0;
   options.progress = [&](double done, double, double) {
-    if (isOver())
+    if (!end.proceeds())
       return false;
     return !isTandem ||
            (done < 0.9 ? ++steps < kMaxSteps : ++exactSteps < kMaxExactSteps);
@@ -124,13 +123,15 @@ void Searcher::addLayouts(const FormEntry &entry, const Plan &plan,
   }
 }
 
-void Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
+bool Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
+  if (!end.proceeds())
+    return false;
   Layouts forbidden(entry.tensors.size());
   addLayouts(entry, facts.plan, forbidden);
-  for (unsigned round = 0; round < 2 && !isOver(); ++round) {
+  for (unsigned round = 0; round < 2 && end.proceeds(); ++round) {
     std::optional<Restricted> restricted = forbid(entry, forbidden);
     if (!restricted)
-      return;
+      break;
     std::optional<Plan> plan = search(*restricted);
     if (!plan) {
       // What it would take.
@@ -138,16 +139,16 @@ void Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
       plan = search(*restricted);
     }
     if (!plan)
-      return;
+      break;
     Choice totals = describePlan(facts, *plan, table);
-    totals.isSearched = !isOver();
+    totals.isSearched = !end.isOver();
     plans.add(plan->signatures, totals, entry);
     addLayouts(entry, *plan, forbidden);
   }
+  return true;
 }
 
 std::unique_ptr<ChoiceFinder>
-tandem::search::makeSearcher(const PlanFacts &facts,
-                             std::function<bool()> isOver) {
-  return std::make_unique<Searcher>(facts, std::move(isOver));
+tandem::search::makeSearcher(const PlanFacts &facts, SearchEnd &end) {
+  return std::make_unique<Searcher>(facts, end);
 }

@@ -18,10 +18,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../SearchEnd.h"
 #include "HidupLabels.h"
 #include "HidupStates.h"
-#include "tandem/Search/Search.h"
-#include <chrono>
 #include <tuple>
 
 using namespace tandem::cost;
@@ -75,17 +74,14 @@ constexpr Effort kThorough = {1 << 20, 1 << 18, 1 << 11, 1 << 22};
 /// Kept after an interruption, to find some plan quickly, at first.
 constexpr size_t kHurriedLabels = 64;
 
-using Clock = std::chrono::steady_clock;
 constexpr Time kNever = std::numeric_limits<Time>::max();
 
 class Walk {
 public:
   /// Looks only for plans below `upper`; with a finite one there is a plan
   /// already, and an interrupted walk need not find another.
-  Walk(const Model &model, const SearchOptions &options, Effort effort,
-       Clock::time_point begin, Time upper)
-      : model(model), options(options), effort(effort), begin(begin),
-        upper(upper) {}
+  Walk(const Model &model, SearchEnd &end, Effort effort, Time upper)
+      : model(model), end(end), effort(effort), upper(upper) {}
 
   /// The decisions of the best plan; none if there is none, or if labels were
   /// dropped (`isExact`) and those left were dead ends.
@@ -119,9 +115,8 @@ private:
   Plan trace(const Label &label) const;
 
   const Model &model;
-  const SearchOptions &options;
+  SearchEnd &end;
   Effort effort;
-  Clock::time_point begin;
   Time upper;
   /// In front of the current operator: with the stage going on, and with a new
   /// one beginning.
@@ -310,18 +305,14 @@ Plan Walk::trace(const Label &label) const {
 //===----------------------------------------------------------------------===//
 
 bool Walk::isInterrupted(unsigned op) {
-  std::chrono::duration<double> seconds = Clock::now() - begin;
-  if ((options.timeLimit > 0 && seconds.count() > options.timeLimit) ||
-      numVisited > effort.maxVisited)
+  if (numVisited > effort.maxVisited)
     return true;
-  if (!options.progress)
-    return false;
   Time bound = kNever;
   for (const Label &label : open.labels)
     bound = std::min(bound, getValue(model.accounting, label));
-  return !options.progress(double(op + 1) / (model.operators.size() - 1),
-                           std::numeric_limits<double>::infinity(),
-                           bound * model.secondsPerUnit);
+  return !end.proceeds(double(op + 1) / (model.operators.size() - 1),
+                       std::numeric_limits<double>::infinity(),
+                       bound * model.secondsPerUnit);
 }
 
 /// Drops all but the labels of the least values.
@@ -458,9 +449,8 @@ struct Outcome {
 } // namespace
 
 /// A second walk with more labels, that only looks for better plans.
-static void searchOn(const Model &model, const SearchOptions &options,
-                     Clock::time_point begin, Outcome &outcome) {
-  Walk walk(model, options, kThorough, begin, outcome.value);
+static void searchOn(const Model &model, SearchEnd &end, Outcome &outcome) {
+  Walk walk(model, end, kThorough, outcome.value);
   std::optional<Plan> plan = walk.run();
   outcome.numVisited += walk.getNumVisited();
   if (plan) {
@@ -475,8 +465,8 @@ static void searchOn(const Model &model, const SearchOptions &options,
 }
 
 static Outcome walkOver(const Model &model, const SearchOptions &options) {
-  Clock::time_point begin = Clock::now();
-  Walk walk(model, options, kQuick, begin, kNever);
+  SearchEnd end(options);
+  Walk walk(model, end, kQuick, kNever);
   Outcome outcome;
   outcome.plan = walk.run();
   if (outcome.plan)
@@ -488,7 +478,7 @@ static Outcome walkOver(const Model &model, const SearchOptions &options) {
   double gap = double(outcome.value - std::min(outcome.bound, outcome.value)) /
                std::max<Time>(outcome.value, 1);
   if (!walk.isExact() && !walk.wasInterrupted() && gap > options.gap)
-    searchOn(model, options, begin, outcome);
+    searchOn(model, end, outcome);
   return outcome;
 }
 

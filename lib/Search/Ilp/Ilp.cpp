@@ -42,8 +42,8 @@ tandem::search::findCheapest(const SearchProblem &problem,
 IlpSearch::IlpSearch(const SearchProblem &problem, const SearchOptions &options,
                      bool onlyBounds)
     : problem(problem), options(options), onlyBounds(onlyBounds),
-      table(problem), start(std::chrono::steady_clock::now()),
-      scale(getScale()), allowed(allowAll(problem)) {}
+      table(problem), end(options), scale(getScale()),
+      allowed(allowAll(problem)) {}
 
 bool IlpSearch::checkStages() {
   unsigned begin = 0, numOperators = problem.operators.size();
@@ -84,23 +84,12 @@ double IlpSearch::getScale() const {
 double IlpSearch::getTimeLeft() const {
   if (options.timeLimit <= 0)
     return 0;
-  std::chrono::duration<double> elapsed =
-      std::chrono::steady_clock::now() - start;
-  return std::max(options.timeLimit - elapsed.count(), kLeastTime);
-}
-
-bool IlpSearch::isOutOfTime() const {
-  std::chrono::duration<double> elapsed =
-      std::chrono::steady_clock::now() - start;
-  return options.timeLimit > 0 && elapsed.count() >= options.timeLimit;
+  return std::max(end.getSecondsLeft(), kLeastTime);
 }
 
 /// Of what no solver looks after.
 bool IlpSearch::isStopped() {
-  if (options.progress && !isInterrupted)
-    isInterrupted =
-        !options.progress(0, result.plan ? result.plan->cost : 0, bound);
-  return isInterrupted || isOutOfTime();
+  return !end.proceeds(0, result.plan ? result.plan->cost : 0, bound);
 }
 
 bool IlpSearch::fail(std::string error) {
@@ -140,8 +129,7 @@ IlpOptions IlpSearch::getOptions() {
       double least = std::min(newBound / scale, boundOfRest);
       if (hasGivenStrands)
         least = 0;
-      isInterrupted |= !options.progress(0, seconds, std::max(bound, least));
-      return !isInterrupted;
+      return end.proceeds(0, seconds, std::max(bound, least));
     };
   return solver;
 }
@@ -208,7 +196,7 @@ bool IlpSearch::takeSolution(const IlpForms &forms, const IlpSolution &solution,
   if (!solution.values.empty())
     takePlan(forms.getPlan(solution));
   return !failed && solution.status == IlpSolution::Status::Optimal &&
-         !isOutOfTime() && !isInterrupted && !isClosed(node);
+         !end.isOver() && !isClosed(node);
 }
 
 //===----------------------------------------------------------------------===//
@@ -372,14 +360,11 @@ static double getBoundOfAll(SearchProblem problem,
 /// best, no integer program says.
 static SearchResult searchWhole(const SearchProblem &problem,
                                 SearchOptions options) {
-  auto start = std::chrono::steady_clock::now();
-  double limit = options.timeLimit;
+  SearchEnd end(options);
+  bool isLimited = options.timeLimit > 0;
   auto setTime = [&](double share) {
-    std::chrono::duration<double> elapsed =
-        std::chrono::steady_clock::now() - start;
-    if (limit > 0)
-      options.timeLimit =
-          std::max(share * (limit - elapsed.count()), kLeastTime);
+    if (isLimited)
+      options.timeLimit = std::max(share * end.getSecondsLeft(), kLeastTime);
   };
   double lowerBound = 0;
   if (options.starts.empty())

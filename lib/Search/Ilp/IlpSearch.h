@@ -26,9 +26,8 @@
 #ifndef TANDEM_LIB_SEARCH_ILPSEARCH_H
 #define TANDEM_LIB_SEARCH_ILPSEARCH_H
 
+#include "../SearchEnd.h"
 #include "IlpTime.h"
-#include "tandem/Search/Search.h"
-#include <chrono>
 
 namespace tandem::search {
 
@@ -79,7 +78,6 @@ private:
   double getScale() const;
   double getTimeLeft() const;
   bool isStopped();
-  bool isOutOfTime() const;
   void search(const IlpStages &stages);
   void searchWithLimit(const IlpStages &stages);
   bool isWhole(const IlpForms &forms) const;
@@ -126,7 +124,7 @@ private:
   const SearchOptions &options;
   bool onlyBounds;
   cost::ChangeTable table;
-  std::chrono::steady_clock::time_point start;
+  SearchEnd end;
   double scale;
   SearchResult result;
   /// What a plan cheaper than the best one can have.
@@ -141,7 +139,7 @@ private:
   bool addsUp = false;
   /// For all plans. Forbidden solutions might be good with other stages.
   double boundOfAll = 0;
-  bool failed = false, isInterrupted = false;
+  bool failed = false;
   /// Only plans with given strands are looked at, so that no bound is one of
   /// all.
   bool hasGivenStrands = false;

@@ -31,14 +31,14 @@ static bool isAmple(const SearchProblem &problem) {
 }
 
 static SearchResult runDriver(const SearchProblem &problem,
-                              const SearchOptions &options) {
+                              const SearchOptions &options, SearchEnd &end) {
   constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
   if (problem.memoryLimit < kNoLimit && isAmple(problem)) {
     SearchProblem free = problem;
     free.memoryLimit = kNoLimit;
-    return Driver(free, options).run();
+    return Driver(free, options, end).run();
   }
-  return Driver(problem, options).run();
+  return Driver(problem, options, end).run();
 }
 
 SearchResult tandem::search::searchTandem(const SearchProblem &problem,
@@ -50,22 +50,13 @@ SearchResult tandem::search::searchTandem(const SearchProblem &problem,
     result.error = "the problem has no operators, expected some";
     return result;
   }
-  auto start = std::chrono::steady_clock::now();
-  bool isStopped = false;
-  SearchOptions watched = options;
-  watched.progress = [&](double done, double best, double bound) {
-    std::chrono::duration<double> spent =
-        std::chrono::steady_clock::now() - start;
-    isStopped |= options.timeLimit > 0 && spent.count() > options.timeLimit;
-    isStopped |= options.progress && !options.progress(done, best, bound);
-    return !isStopped;
-  };
-  SearchResult result = runDriver(problem, watched);
-  if (!result.plan || isStopped)
+  SearchEnd end(options);
+  SearchResult result = runDriver(problem, options, end);
+  if (!result.plan || end.isOver())
     return result;
   double best = result.plan->cost, bound = result.plan->lowerBound;
   if (result.plan->isOptimal || problem.operators.size() <= kMaxRefined)
     settleTies(problem, *result.plan,
-               [&] { return !isStopped && watched.progress(1, best, bound); });
+               [&] { return end.proceeds(1, best, bound); });
   return result;
 }

@@ -36,7 +36,7 @@ constexpr double kStagesGap = 1e-7;
 constexpr double kWorthJoining = 1e-4;
 
 /// Whether the problem is of this kind, and its sweeps are short enough.
-bool Driver::addsUp() const {
+bool Driver::isSum() const {
   uint64_t work = 0;
   for (unsigned i = 0; i < graph.variables.size(); ++i)
     work += graph.getSweepWork(i);
@@ -46,7 +46,7 @@ bool Driver::addsUp() const {
 
 /// Whether the cheapest forms are found directly: guides need not come near.
 bool Driver::findsForms() const {
-  return problem.operators.size() <= kManySummed && addsUp();
+  return problem.operators.size() <= kManySummed && addsUp;
 }
 
 /// Numbers that a problem may look at where a small one looks at so many.
@@ -61,13 +61,13 @@ uint64_t Driver::getSumWork(uint64_t work) const {
 bool Driver::hasExactForms() const {
   bool isAmple = pool.leastSeconds >= pool.seconds * (1 - kTolerance);
   return isAmple && problem.operators.size() <= kMaxRefined &&
-         problem.pieceLatency > 0 && addsUp();
+         problem.pieceLatency > 0 && addsUp;
 }
 
 /// Of plans whose costs add up the best one is found directly. It is the best
 /// one at all if pieces of what waits cost nothing and memory suffices.
 void Driver::searchAddedUp() {
-  if (isClosed() || !addsUp())
+  if (isClosed() || !addsUp)
     return;
   SumLimits limits;
   // A limit of time, where one is given, is the only one.
@@ -135,7 +135,7 @@ std::vector<unsigned> Driver::getDivision() {
 
 /// Cheaper forms for the best plan's stages.
 bool Driver::tryForms(uint64_t &work) {
-  if (!addsUp())
+  if (!addsUp)
     return tryUntimed();
   return hasExactForms() && tryStages(getDivision(), 1, 0, work);
 }

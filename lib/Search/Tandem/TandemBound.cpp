@@ -114,7 +114,7 @@ double Driver::getWholeBound(const FactorGraph &priced, Relaxation &whole,
   if (options.gap > 0)
     sweeps *= 8;
   double best = -kInfinity, before = -kInfinity;
-  for (unsigned i = 0; i < sweeps && !isStopped && !isTimeUp(); ++i) {
+  for (unsigned i = 0; i < sweeps && !end.isOver(); ++i) {
     whole.sweep();
     double value = whole.getBound() - 1e-13 * priced.forbidden;
     best = std::max(best, value - goal.held);
@@ -139,7 +139,7 @@ double Driver::offerForms(Relaxation &relaxation, double below) {
 
 /// The forms that suit the bound's weights, without the whole problem's bound.
 void Driver::searchBoundForms(const Weights &weights) {
-  if (isStopped || !pool.best)
+  if (end.isOver() || !pool.best)
     return;
   ascend(getRelaxation(), weights, kFoldedWork, kMaxSweeps);
   offerForms(getRelaxation(), kInfinity);
@@ -224,7 +224,7 @@ double Driver::findMemoryPrice() {
   double price = memoryPrice, factor = 4;
   // In large problems the search for plans has tried those around it.
   unsigned rounds = facts.isLarge() ? 1 : kMemoryRounds;
-  for (unsigned i = 0; i < rounds && !isStopped; ++i) {
+  for (unsigned i = 0; i < rounds && !end.isOver(); ++i) {
     bool isHigher = tryPrice(price);
     if (!isHigher && i == 1) {
       // The first step went the wrong way.
@@ -241,7 +241,7 @@ double Driver::findMemoryPrice() {
   // Between the prices that were tried.
   for (double step : {2.0, 1.4}) {
     price = bestPrice;
-    if (bestPrice > 0 && !isStopped && !tryPrice(price / step))
+    if (bestPrice > 0 && !end.isOver() && !tryPrice(price / step))
       tryPrice(price * step);
   }
   return bestPrice;
@@ -251,7 +251,7 @@ double Driver::findMemoryPrice() {
 void Driver::raiseByPrices(Weights weights) {
   double price = weights.memory;
   for (double factor : {0.84, 1.19})
-    for (double step = factor; !isStopped && !isClosed(); step *= factor) {
+    for (double step = factor; !end.isOver() && !isClosed(); step *= factor) {
       double before = lowerBound;
       weights.memory = step * price;
       ascend(getRelaxation(), weights, kFoldedWork, kMaxSweeps);
@@ -267,7 +267,7 @@ void Driver::raiseBound() {
   Weights weights = getBoundWeights(problem, 1, 1);
   double price = memoryPrice > 0 && !isClosed() ? findMemoryPrice() : 0;
   double best = -kInfinity;
-  for (unsigned i = 0; i < kMaxBounds && !isClosed() && !isStopped; ++i) {
+  for (unsigned i = 0; i < kMaxBounds && !isClosed() && !end.isOver(); ++i) {
     weights.memory = price;
     double before = lowerBound;
     double value = facts.isLarge()

@@ -14,6 +14,15 @@ using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+bool FillWork::add(uint64_t number) {
+  numSteps += number;
+  if (numSteps >= nextQuestion && !ended) {
+    nextQuestion = numSteps + kStepsBetween;
+    ended = proceeds && !proceeds();
+  }
+  return !ended;
+}
+
 //===----------------------------------------------------------------------===//
 // Steps
 //===----------------------------------------------------------------------===//
@@ -125,7 +134,7 @@ void SumChain::fillLast(const Slot &slot, const std::vector<Set> &sets,
 
 bool SumChain::fill(const std::vector<Slot> &slots,
                     const std::vector<double> &distances, unsigned numLayouts,
-                    double forbidden, uint64_t maxSteps) {
+                    double forbidden, uint64_t maxSteps, FillWork &work) {
   if (slots.back().mayWait.size() != 1)
     return false;
   Copier copier{distances, numLayouts, forbidden};
@@ -141,7 +150,9 @@ bool SumChain::fill(const std::vector<Slot> &slots,
     std::map<Set, unsigned> known;
     Steps &own = steps.emplace_back();
     SourceFilter filter(distances, numLayouts, listWanted(slots, place + 1));
-    for (const Set &before : sets)
+    for (const Set &before : sets) {
+      if (!work.add(slot.roles.size()))
+        return false;
       for (const std::vector<unsigned> &role : slot.roles) {
         Set set = before;
         double seconds = 0, waits = 0;
@@ -158,6 +169,7 @@ bool SumChain::fill(const std::vector<Slot> &slots,
         own.made.push_back(std::min(seconds, forbidden));
         own.waiting.push_back(waits);
       }
+    }
     sets = std::move(next);
   }
   fillLast(slots.back(), sets, distances, numLayouts, forbidden);

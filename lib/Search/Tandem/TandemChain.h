@@ -21,10 +21,32 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
 namespace tandem::search {
+
+/// Counts the steps in which tables are made, and asks now and then whether to
+/// go on.
+class FillWork {
+public:
+  /// `proceeds` may be empty.
+  explicit FillWork(std::function<bool()> proceeds = {})
+      : proceeds(std::move(proceeds)) {}
+
+  /// False if the making has to end; then it stays so.
+  bool add(uint64_t number);
+  bool isEnded() const { return ended; }
+  uint64_t getNumSteps() const { return numSteps; }
+
+private:
+  /// Some 25 ms.
+  static constexpr uint64_t kStepsBetween = 1 << 18;
+  std::function<bool()> proceeds;
+  uint64_t numSteps = 0, nextQuestion = kStepsBetween;
+  bool ended = false;
+};
 
 /// Layouts are numbers below 64.
 struct SumChain {
@@ -54,10 +76,11 @@ struct SumChain {
 
   /// The first slot's first layout is the one that is produced; `distances` are
   /// seconds from each of `numLayouts` layouts to each. False if there would be
-  /// more than `maxSteps` steps, or if the last slot wants several layouts.
+  /// more than `maxSteps` steps, if the last slot wants several layouts, or if
+  /// `work` has to end.
   bool fill(const std::vector<Slot> &slots,
             const std::vector<double> &distances, unsigned numLayouts,
-            double forbidden, uint64_t maxSteps);
+            double forbidden, uint64_t maxSteps, FillWork &work);
   /// Layouts that are there, and those of them that were before the stage.
   struct Set {
     uint64_t all, old;

@@ -37,11 +37,11 @@ constexpr double kWorthProof = 1e-2;
 constexpr uint64_t kExactWork = 3'000'000, kRoughWork = 300'000,
                    kMaxLabels = 200'000;
 
-Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
-    : problem(problem), options(options),
-      start(std::chrono::steady_clock::now()), facts(problem), table(problem),
-      graph(facts, table), repeats(findRepeats(graph, kFoldDistance)),
-      folded(graph, repeats),
+Driver::Driver(const SearchProblem &problem, const SearchOptions &options,
+               SearchEnd &end)
+    : problem(problem), options(options), end(end), facts(problem),
+      table(problem), graph(facts, table), addsUp(isSum()),
+      repeats(findRepeats(graph, kFoldDistance)), folded(graph, repeats),
       coarse(graph, findRepeats(graph, kCoarseDistance)), pool(facts, table),
       improver(graph, table, repeats), regions(facts) {
   size_t numLeft = std::set<unsigned>(repeats.begin(), repeats.end()).size();
@@ -51,19 +51,9 @@ Driver::Driver(const SearchProblem &problem, const SearchOptions &options)
     unfolded.emplace(graph, getUnfolded(graph));
 }
 
-bool Driver::isTimeUp() const {
-  std::chrono::duration<double> spent =
-      std::chrono::steady_clock::now() - start;
-  return options.timeLimit > 0 && spent.count() > options.timeLimit;
-}
-
-/// False if time is up or the user has enough.
+/// False if the search has to end.
 bool Driver::proceeds(double done) {
-  if (isTimeUp())
-    isStopped = true;
-  if (options.progress && !options.progress(done, pool.seconds, lowerBound))
-    isStopped = true;
-  return !isStopped;
+  return end.proceeds(done, pool.seconds, lowerBound);
 }
 
 /// Whether the best plan is good enough.
@@ -218,7 +208,7 @@ bool Driver::makePriced() {
   if (!priced)
     priced = std::make_unique<PricedRelaxations>(
         graph, [this] { return proceeds(0.9); });
-  if (isStopped)
+  if (end.isOver())
     priced.reset();
   return priced != nullptr;
 }
@@ -226,7 +216,7 @@ bool Driver::makePriced() {
 /// Offers the best plan that labels find, and takes over what they prove.
 void Driver::searchByLabels(LabelLimits limits) {
   if (problem.operators.size() > kMaxExact || isClosed() || isProven ||
-      isStopped || !makePriced())
+      end.isOver() || !makePriced())
     return;
   // Plans that gain less than the gap are of no interest.
   limits.upperBound = pool.seconds / (1 + options.gap) * (1 + 1e-12);
@@ -258,7 +248,7 @@ void Driver::searchExactly() {
 
 SearchResult Driver::finish() {
   if (!isProven)
-    pool.polish([&] { return !isStopped && !isClosed() && proceeds(0.95); });
+    pool.polish([&] { return !end.isOver() && !isClosed() && proceeds(0.95); });
   SearchResult result;
   result.numVisited = pool.numPlans + numLabels;
   if (!pool.best) {
@@ -325,34 +315,35 @@ SearchResult Driver::run() {
   startUntimed();
   searchByGuides();
   PlanPool::Record untimed;
-  if (!pool.best || isStopped || !proceeds(0.5))
+  bool goesOn = pool.best && proceeds(0.5);
+  if (!goesOn)
     untimed = joinUntimed();
   if (untimed.plan && !pool.best)
     pool.offer(*untimed.plan);
-  if (pool.best && isStopped) {
+  if (pool.best && !goesOn && end.isOver()) {
     pool.restore(std::move(untimed));
     pool.restore(std::move(started));
     return finish();
   }
   searchAddedUp();
-  if (!isStopped)
+  if (!end.isOver())
     raiseBound();
   if (hasTooLarge()) {
     searchBoundForms(getBestWeights());
     shrinkCheapest();
   }
   graph.setWeights(Weights());
-  if (!isStopped && !isClosed())
+  if (!end.isOver() && !isClosed())
     improve(getSmallWork(4));
   joinBound();
   if (!untimed.plan)
     untimed = joinUntimed();
   bool isWorth =
       problem.operators.size() <= kMaxUntimed || untimed.seconds < pool.seconds;
-  if (untimed.plan && isWorth && !isStopped && !isClosed())
+  if (untimed.plan && isWorth && !end.isOver() && !isClosed())
     improveFrom(*untimed.plan, getSmallWork(8));
   searchExactly();
-  if (!isStopped && !isClosed() && !isProven &&
+  if (!end.isOver() && !isClosed() && !isProven &&
       problem.operators.size() <= kMaxAnnealed) {
     double before = pool.seconds;
     annealAll(getSmallWork(1));

@@ -15,6 +15,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEMDRIVER_H
 #define TANDEM_LIB_SEARCH_TANDEMDRIVER_H
 
+#include "../SearchEnd.h"
 #include "TandemImprove.h"
 #include "TandemLabels.h"
 #include "TandemPool.h"
@@ -23,9 +24,6 @@
 #include "TandemSumSearch.h"
 #include "TandemUntimed.h"
 #include "TandemWindows.h"
-#include "tandem/Search/Search.h"
-#include <atomic>
-#include <chrono>
 #include <future>
 #include <map>
 
@@ -68,19 +66,20 @@ struct BoundGoal {
 
 class Driver {
 public:
-  Driver(const cost::SearchProblem &problem, const SearchOptions &options);
+  /// Ends when `end` says so, which the caller made from the options.
+  Driver(const cost::SearchProblem &problem, const SearchOptions &options,
+         SearchEnd &end);
 
   SearchResult run();
   /// Plans of guides and of the cheapest forms; no bound.
   PlanPool::Record runBriefly();
 
 private:
-  bool isTimeUp() const;
   bool proceeds(double done);
   /// For another thread, which Ctrl-C and limits of time reach by this one.
   template <typename T> void wait(const std::future<T> &result) {
-    while (result.wait_for(std::chrono::milliseconds(50)) !=
-           std::future_status::ready)
+    while (result.wait_for(std::chrono::milliseconds(50)) ==
+           std::future_status::timeout)
       proceeds(0.8);
   }
   bool isClosed() const;
@@ -139,7 +138,7 @@ private:
                     uint64_t &work);
   void searchWindows();
   //--- TandemAddedUp.cpp
-  bool addsUp() const;
+  bool isSum() const;
   bool findsForms() const;
   uint64_t getSumWork(uint64_t work) const;
   bool hasExactForms() const;
@@ -165,10 +164,12 @@ private:
 
   const cost::SearchProblem &problem;
   const SearchOptions &options;
-  std::chrono::steady_clock::time_point start;
+  SearchEnd &end;
   Facts facts;
   cost::ChangeTable table;
   FactorGraph graph;
+  /// Whether plans are searched as sums (TandemSum.h).
+  const bool addsUp;
   std::vector<unsigned> repeats;
   /// Folded where surroundings are alike within several tensors, and within
   /// one.
@@ -187,6 +188,9 @@ private:
   struct UntimedSearch {
     UntimedProblem problem;
     SearchOptions options;
+    std::optional<SearchEnd> end;
+    /// Whether it is on the other thread, which leaves who watches alone.
+    bool isApart = false;
     std::unique_ptr<Driver> driver;
     std::future<PlanPool::Record> found;
   };
@@ -207,7 +211,6 @@ private:
   std::unique_ptr<PricedRelaxations> priced;
   uint64_t numLabels = 0;
   bool isProven = false;
-  std::atomic<bool> isStopped = false;
   /// The bound of a large problem, which rises on a thread of its own while
   /// plans are improved: neither sees what the other finds.
   std::future<double> rising;

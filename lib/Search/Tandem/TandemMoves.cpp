@@ -78,7 +78,7 @@ void Driver::descend(const Plan &plan, bool isCareful, uint64_t &work) {
       isCareful ? PlanImprover::Reach::Neighbours : PlanImprover::Reach::Units;
   Plan now = plan;
   double before = kInfinity;
-  while (work > 0 && !isStopped) {
+  while (work > 0 && !end.isOver()) {
     now = improver.improve(now, reach, work, mayGoOn);
     double after = pool.offerDivided(now, isCareful);
     spend(work, kDivideWork * problem.operators.size());
@@ -156,16 +156,16 @@ void Driver::improve(uint64_t work) {
   uint64_t last = work / kLastShare;
   work -= last;
   descend(Plan(*pool.best), false, work);
-  while (work > 0 && !isStopped && !isClosed() && tryRegions(work))
+  while (work > 0 && !end.isOver() && !isClosed() && tryRegions(work))
     continue;
   // With strands, changes with those next to them lead further than moves,
   // which gain little each, and take new stages for that.
-  if (facts.numStrands > 1 && !isStopped && !isClosed())
+  if (facts.numStrands > 1 && !end.isOver() && !isClosed())
     descend(Plan(*pool.best), true, work);
-  while (work > 0 && !isStopped && !isClosed() && tryMoves(work))
+  while (work > 0 && !end.isOver() && !isClosed() && tryMoves(work))
     continue;
   last += work;
-  if (!isStopped && !isClosed())
+  if (!end.isOver() && !isClosed())
     descend(Plan(*pool.best), true, last);
 }
 
@@ -173,7 +173,7 @@ void Driver::improve(uint64_t work) {
 /// the best of all that come.
 PlanPool::Record Driver::anneal(PlanPool::Record from, double heat,
                                 uint64_t work) {
-  if (isStopped || !from.plan)
+  if (end.isOver() || !from.plan)
     return from;
   auto mayGoOn = [this] { return proceeds(0.8); };
   PlanPool::Record best = pool.forget();
@@ -254,17 +254,19 @@ void Driver::improveStart(PlanPool::Record started) {
   if (!started.plan)
     return;
   bool isNear = !pool.best || started.seconds <= pool.seconds * (1 + kNear);
-  if (isNear && !isStopped && !isClosed())
+  if (isNear && !end.isOver() && !isClosed())
     improveFrom(*started.plan, getSmallWork(8));
   pool.restore(std::move(started));
 }
 
 /// Begins to look for the plan of the problem without its time axis: so
 /// splitting over time never makes a plan dearer, and changes of single forms
-/// lead from there to other plans than from those of the guides.
+/// lead from there to other plans than from those of the guides. Not beside
+/// the search of a small problem: whoever ends one after so many questions
+/// gets the same plan every time.
 void Driver::startUntimed() {
   std::optional<UntimedProblem> untimed = dropTime(problem);
-  if (isStopped || !untimed)
+  if (end.isOver() || !untimed)
     return;
   untimedSearch = std::make_unique<UntimedSearch>();
   UntimedSearch &search = *untimedSearch;
@@ -272,13 +274,17 @@ void Driver::startUntimed() {
   for (const Plan &start : options.starts)
     if (std::optional<Plan> plan = untimed->lower(start))
       search.options.starts.push_back(std::move(*plan));
-  search.options.progress = [this](double, double, double) {
-    return !isStopped;
+  search.isApart = problem.operators.size() > kMaxExact;
+  search.options.progress = [this, &search](double done, double, double) {
+    return search.isApart ? !end.isOver() : proceeds(0.4 + 0.1 * done);
   };
+  search.end.emplace(search.options);
   search.problem = std::move(*untimed);
-  search.found = std::async(std::launch::async, [&search] {
+  auto policy = search.isApart ? std::launch::async : std::launch::deferred;
+  search.found = std::async(policy, [&search] {
     const SearchProblem &problem = search.problem.problem;
-    search.driver = std::make_unique<Driver>(problem, search.options);
+    search.driver =
+        std::make_unique<Driver>(problem, search.options, *search.end);
     PlanPool::Record found;
     if (problem.operators.size() > kMaxUntimed)
       found = search.driver->runBriefly();
@@ -295,6 +301,7 @@ PlanPool::Record Driver::joinUntimed() {
   if (!untimedSearch || !untimedSearch->found.valid())
     return {};
   wait(untimedSearch->found);
+  untimedSearch->isApart = false;
   return untimedSearch->found.get();
 }
 
@@ -376,7 +383,7 @@ void Driver::refineInRounds() {
   PlanPool::Record last;
   unsigned numIdle = 0;
   for (unsigned i = 0; i < kStagesRounds && numIdle < kIdleRounds; ++i) {
-    if (work <= kKeptStagesWork || !pool.best || isStopped || isClosed() ||
+    if (work <= kKeptStagesWork || !pool.best || end.isOver() || isClosed() ||
         !hasExactForms())
       break;
     bool isBetter = refineAnnealed(last, numIdle % 2 == 0, work);
@@ -388,10 +395,10 @@ void Driver::refineInRounds() {
 /// Removes cuts that gain nothing, and sees to it that no other forms are
 /// cheaper without them.
 void Driver::settleStages() {
-  bool isUntimed = untimedSearch && untimedSearch->driver->addsUp() &&
+  bool isUntimed = untimedSearch && untimedSearch->driver->addsUp &&
                    pool.best && untimedSearch->problem.lower(*pool.best);
-  if (!pool.best || isProven || isStopped || isClosed() ||
-      !(addsUp() || isUntimed))
+  if (!pool.best || isProven || end.isOver() || isClosed() ||
+      !(addsUp || isUntimed))
     return;
   isCoarse = true;
   pool.best->stageEnds = pool.getFewestStages();
@@ -403,7 +410,7 @@ void Driver::settleStages() {
 /// Whether plans that are too large are worth being made smaller; in large
 /// problems small changes do not get there.
 bool Driver::hasTooLarge() const {
-  return pool.best && !isStopped && !facts.isLarge() &&
+  return pool.best && !end.isOver() && !facts.isLarge() &&
          pool.leastSeconds < pool.seconds * (1 - kWorthShrinking);
 }
 
@@ -425,7 +432,7 @@ void Driver::makeFit() {
     offerStarts(pool);
   auto mayGoOn = [this] { return proceeds(0.4); };
   for (unsigned round = 0; round < kRounds; ++round) {
-    if (pool.best || !pool.smallest || isStopped)
+    if (pool.best || !pool.smallest || end.isOver())
       return;
     uint64_t work = getSmallWork(kRounds);
     Plan plan = *pool.smallest;

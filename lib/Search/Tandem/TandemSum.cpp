@@ -33,9 +33,11 @@ bool SumModel::isSum(const Facts &facts) {
 }
 
 SumModel::SumModel(const Facts &facts, ChangeTable &table, uint64_t maxEntries,
-                   std::vector<unsigned> stages, double ceiling)
+                   std::vector<unsigned> stages, double ceiling,
+                   std::function<bool()> proceeds)
     : facts(facts), changes(table), variableOf(facts.problem.operators.size()),
-      maxEntries(maxEntries), stageEnds(std::move(stages)) {
+      maxEntries(maxEntries), fillWork(std::move(proceeds)),
+      stageEnds(std::move(stages)) {
   Interference interference(facts.problem);
   beta = interference.beta;
   gamma = interference.beta < 1 ? interference.gamma : 1;
@@ -284,11 +286,11 @@ void SumModel::fillDistances(const SumFactor &factor,
     }
 }
 
-/// False if the slots' users do not come one after the other, or if there would
-/// be too many steps.
+/// False if the slots' users do not come one after the other, if there would be
+/// too many steps, or if the making has to end.
 bool SumModel::fillChain(SumTable &table, const SumFactor &factor,
                          const std::vector<Role> &order, uint64_t maxSteps,
-                         std::map<Layout, unsigned> &numberOf) const {
+                         std::map<Layout, unsigned> &numberOf) {
   auto isBefore = [](const Role &a, const Role &b) { return a.slot < b.slot; };
   if (numLayouts > 64 || factor.roles.size() < kMinChain ||
       !std::is_sorted(order.begin(), order.end(), isBefore))
@@ -307,7 +309,7 @@ bool SumModel::fillChain(SumTable &table, const SumFactor &factor,
     slots[role.slot].beginsStage.push_back(role.beginsStage);
   }
   SumChain chain;
-  if (!chain.fill(slots, distances, numLayouts, forbidden, maxSteps))
+  if (!chain.fill(slots, distances, numLayouts, forbidden, maxSteps, fillWork))
     return false;
   table.chain = std::move(chain);
   return true;
@@ -331,7 +333,7 @@ bool SumModel::fillTable(const SumFactor &factor,
     numEntries += table.getSize();
     return true;
   }
-  if (combinations > left)
+  if (combinations > left || fillWork.isEnded())
     return false;
   uint64_t size = combinations;
   numEntries += size;
@@ -340,6 +342,8 @@ bool SumModel::fillTable(const SumFactor &factor,
     table.waiting.reserve(size);
   std::vector<unsigned> place(table.sizes.size()), chosen(order.size()), copies;
   for (uint64_t entry = 0; entry < size; ++entry) {
+    if (!fillWork.add(1))
+      return false;
     for (unsigned i = 0; i < order.size(); ++i)
       chosen[i] = numberOf[factor.roles[order[i].slot][place[order[i].slot]]
                                        [order[i].index]];

@@ -139,10 +139,12 @@ public:
 
   /// Gives up where the tables would have more than `maxEntries` entries.
   /// `stageEnds` are those of a plan; if empty, T bounds all divisions. What
-  /// costs more than `ceiling` is as good as impossible.
+  /// costs more than `ceiling` is as good as impossible. `proceeds` is asked
+  /// while tables are made; false ends it.
   SumModel(const Facts &facts, cost::ChangeTable &table, uint64_t maxEntries,
            std::vector<unsigned> stageEnds = {},
-           double ceiling = std::numeric_limits<double>::infinity());
+           double ceiling = std::numeric_limits<double>::infinity(),
+           std::function<bool()> proceeds = {});
 
   /// What is left of a model with these values, and with what is decided of
   /// rooms (if anything), a part of its own.
@@ -150,8 +152,11 @@ public:
            const std::vector<std::vector<unsigned>> &values,
            const std::vector<Takes> &takes = {});
 
-  /// False if the tables would be too large; nothing else may be called then.
+  /// False if the tables would be too large, or their making had to end;
+  /// nothing else may be called then but `getNumSteps`.
   bool isComplete() const { return complete; }
+  /// In which tables were made.
+  uint64_t getNumSteps() const { return fillWork.getNumSteps(); }
 
   const Facts &facts;
   std::vector<SumVariable> variables;
@@ -245,7 +250,7 @@ private:
                      std::map<cost::Layout, unsigned> &numberOf);
   bool fillChain(SumTable &table, const SumFactor &factor,
                  const std::vector<Role> &roles, uint64_t maxSteps,
-                 std::map<cost::Layout, unsigned> &numberOf) const;
+                 std::map<cost::Layout, unsigned> &numberOf);
   void addEntry(SumTable &table, const std::vector<unsigned> &layouts,
                 const std::vector<Role> &roles,
                 std::vector<unsigned> &copies) const;
@@ -255,6 +260,7 @@ private:
   cost::ChangeTable &changes;
   std::vector<unsigned> variableOf; // per operator
   uint64_t maxEntries, numEntries = 0;
+  FillWork fillWork;
   bool complete = true;
   std::map<std::vector<int64_t>, unsigned> tableOf;
   /// Of the table being filled: seconds between layouts.

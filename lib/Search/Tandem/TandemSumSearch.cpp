@@ -24,14 +24,24 @@ constexpr size_t kMaxMessages = 2000;
 constexpr double kLeastWeight = 1e-9;
 /// Of what is missing to the goal, what rooms must be worth to be decided.
 constexpr double kRoomShare = 0.1;
+/// Numbers that could be looked at while one entry of a table is made; and so
+/// many entries are made with the least work.
+constexpr uint64_t kEntryWork = 100, kLeastEntries = 1 << 20;
+
+/// Tables that take longer to make than the search may take are not worth it.
+static uint64_t getMaxEntries(const SumLimits &limits) {
+  return std::min(limits.maxEntries,
+                  std::max(limits.maxWork / kEntryWork, kLeastEntries));
+}
 
 namespace {
 class SumSearch {
 public:
   SumSearch(const Facts &facts, ChangeTable &table, const SumLimits &limits)
       : facts(facts), limits(limits),
-        model(facts, table, limits.maxEntries, limits.stageEnds,
-              limits.upperBound) {}
+        model(facts, table, getMaxEntries(limits), limits.stageEnds,
+              limits.upperBound,
+              [&limits] { return !limits.proceeds || limits.proceeds(0); }) {}
 
   SumResult run(const SumTrace &from);
 
@@ -308,8 +318,10 @@ std::unique_ptr<SumNode> SumSearch::makeRoot(const SumTrace &from) {
 }
 
 SumResult SumSearch::run(const SumTrace &from) {
-  if (!model.isComplete())
+  if (!model.isComplete()) {
+    result.work = kEntryWork * model.getNumSteps();
     return result;
+  }
   result.seconds = limits.upperBound;
   addNode(makeRoot(from));
   while (!open.empty()) {

@@ -37,7 +37,7 @@ struct SumLimits {
   /// Those of a plan, for the least cost with these stages; empty: for a bound
   /// of all plans.
   std::vector<unsigned> stageEnds;
-  /// Entries of all tables together.
+  /// Entries of all tables together; fewer if little work is left.
   uint64_t maxEntries = uint64_t(1) << 24;
   /// Nodes, and entries that are looked at (about 10^9 in a second).
   uint64_t maxNodes = 100000, maxWork = ~uint64_t(0);

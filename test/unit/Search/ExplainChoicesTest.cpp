@@ -10,6 +10,7 @@
 #include "RandomPlan.h"
 #include "tandem/Search/Exhaustive.h"
 #include <map>
+#include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::cost::test;
@@ -174,6 +175,48 @@ TEST_F(NextTest, withoutTimeItIsEstimated) {
   EXPECT_EQ(printText(ended), printText(estimate));
   EXPECT_EQ(printText(ask(plan({2, 3}), {10, 100, 1e9})),
             printText(ask(plan({2, 3}), {10, 100})));
+}
+
+namespace {
+/// `x` and what some hundred operators make of it, one after the other, each a
+/// tensor with a name of its own.
+struct LongTest : ExplainTest {
+  LongTest() {
+    unsigned x = input("x", ">f");
+    for (char a = 'a'; a <= 'z'; ++a)
+      for (char c = 'a'; c <= 'z'; ++c) {
+        unsigned y = tensor(std::string({a, c}).c_str());
+        b.addCompute(
+            kForward, {x}, {y},
+            {signature("f>f", 2), signature("0>0", 1), signature("1>1", 1)});
+        x = y;
+      }
+  }
+  Plan longPlan() const {
+    std::vector<unsigned> ends(b.problem.operators.size() - 1);
+    std::iota(ends.begin(), ends.end(), 2);
+    return plan(ends);
+  }
+};
+} // namespace
+
+/// What is left when an explanation has to end is estimated as long as a fixed
+/// amount of work lasts, and then not looked at; nobody is asked again.
+TEST_F(LongTest, endsSoonAndSaysSo) {
+  unsigned calls = 0;
+  Explanation e = ask(longPlan(), {10, 0, 0, [&] { return ++calls == 20; }});
+  EXPECT_EQ(calls, 20u);
+  size_t numEstimated = 0, numLeft = 0;
+  for (const FormEntry &entry : e.forms) {
+    numEstimated += !entry.choices.empty();
+    numLeft += entry.why == "not looked at: the searches had to end before";
+    for (const Choice &choice : entry.choices)
+      EXPECT_FALSE(choice.isSearched);
+  }
+  EXPECT_GT(numEstimated, 20u);
+  EXPECT_GT(numLeft, 20u);
+  // `x` has no other form.
+  EXPECT_EQ(numEstimated + numLeft + 1, e.forms.size());
 }
 
 TEST(ExplainChoices, ofBadPlansAreInOrderAndSaySo) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Ilp/IlpProgram.h"
+#include "ProblemBuilder.h"
 #include "RandomProblem.h"
 #include "Tandem/TandemSumMean.h"
 #include "Tandem/TandemSumSearch.h"
@@ -201,7 +202,9 @@ TEST(SumTest, chainsCostWhatTheirCopiesCost) {
       }
     }
     SumChain chain;
-    ASSERT_TRUE(chain.fill(slots, distances, kLayouts, kForbidden, 1 << 20));
+    FillWork work;
+    ASSERT_TRUE(
+        chain.fill(slots, distances, kLayouts, kForbidden, 1 << 20, work));
     SumChain part = chain.restrict(kept);
     std::vector<double> all = ChainMarginals(chain, kPrice).getEntries(),
                         some = ChainMarginals(part, kPrice).getEntries();
@@ -287,6 +290,46 @@ TEST(SumTest, chainsCostWhatTheirCopiesCost) {
   }
 }
 
+/// 40 operators read a tensor, each in any of 16 layouts.
+static SearchProblem makeManyReaders() {
+  ProblemBuilder b;
+  b.addAxis("data", 2, perByte(1.0 / 64));
+  b.addAxis("model", 4, perByte(1.0 / 96));
+  SignatureSet made, read;
+  for (char data : {'f', '0', '1', '2'})
+    for (char model : {'f', '0', '1', '2'}) {
+      std::string form = {data, model};
+      made.push_back(signature(">" + form));
+      read.push_back(signature(form + ">ff", 1));
+    }
+  unsigned x = b.addTensor("x", {8, 8, 8});
+  b.addInput(x, made);
+  for (unsigned i = 0; i < 40; ++i)
+    b.addCompute(Pass::Forward, {x}, {b.addTensor("y", {8})}, read);
+  return b.problem;
+}
+
+/// Tables that are too large for what may be looked at are not made, and those
+/// that are begun end where they are told to.
+TEST(SumTest, tablesOfManyReadersEnd) {
+  SearchProblem problem = makeManyReaders();
+  Facts facts(problem);
+  ChangeTable table(problem);
+  SumLimits limits;
+  limits.maxWork = 150'000'000;
+  SumResult sums = searchSums(facts, table, {}, limits);
+  EXPECT_FALSE(sums.isComplete);
+  EXPECT_EQ(sums.numNodes, 0u);
+  EXPECT_GT(sums.work, 0u);
+  EXPECT_LE(sums.work, limits.maxWork);
+  unsigned calls = 0;
+  SumModel model(facts, table, limits.maxEntries, {}, kInfinity,
+                 [&] { return ++calls < 3; });
+  EXPECT_FALSE(model.isComplete());
+  EXPECT_EQ(calls, 3u);
+  EXPECT_LE(model.getNumSteps(), 1u << 20);
+}
+
 /// A layout that nobody wants again is forgotten where another one is as good a
 /// source: here all that the third user may find are the one that is produced
 /// and the one that it wants.
@@ -306,7 +349,8 @@ TEST(SumTest, chainsForgetWhatLeadsNowhere) {
   slots[1].roles = {{0}, {1}, {2}, {3}, {4}};
   slots[2].roles = {{0}, {4}};
   SumChain chain;
-  ASSERT_TRUE(chain.fill(slots, distances, kLayouts, 1000, 1 << 20));
+  FillWork work;
+  ASSERT_TRUE(chain.fill(slots, distances, kLayouts, 1000, 1 << 20, work));
   EXPECT_EQ(chain.numSets, (std::vector<unsigned>{1, 1, 2}));
 }
 
