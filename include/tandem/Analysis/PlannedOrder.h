@@ -10,6 +10,11 @@
 //
 //   sched.stage    the plan's stage, on operators, reforms, collectives and, as
 //                  result attribute, on what is returned
+//   sched.in_turn  on the function: array<i64: stage, ...>, stages whose first
+//                  strand's collectives begin only when everything before them
+//                  is computed, since memory has no room for what they make
+//                  any sooner; on a step of the comm queue (`unit`), that it is
+//                  one of these, until its events are placed
 //   sched.waits    on the collectives between a gradient and its update that
 //                  wait: array<f64: stage, strand, share, ...>, the slot of
 //                  each piece and the share of the collective that is done
@@ -40,6 +45,7 @@
 namespace tandem {
 
 constexpr llvm::StringLiteral kStageAttrName = "sched.stage";
+constexpr llvm::StringLiteral kInTurnAttrName = "sched.in_turn";
 constexpr llvm::StringLiteral kWaitsAttrName = "sched.waits";
 constexpr llvm::StringLiteral kJoinsAttrName = "sched.joins";
 constexpr llvm::StringLiteral kSecondsAttrName = "sched.seconds";

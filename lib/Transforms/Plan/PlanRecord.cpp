@@ -7,6 +7,7 @@
 
 #include "PlanRecord.h"
 #include "ReadOrder.h"
+#include "tandem/Cost/InTurn.h"
 #include "tandem/Cost/Pieces.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -87,6 +88,7 @@ public:
 private:
   cost::Layout getMade(unsigned tensor) const;
   std::string printSequence(const cost::CopyChange &change);
+  void addStages();
   void addCopy(const cost::CopyChange &change);
   void addWaits();
 
@@ -119,6 +121,14 @@ std::string RecordMaker::printSequence(const cost::CopyChange &change) {
     text += " -> " + printForms(layout, numAxes);
   }
   return text;
+}
+
+void RecordMaker::addStages() {
+  for (unsigned end : ArrayRef<unsigned>(plan.stageEnds).drop_back())
+    record.stages.push_back({describePlace(graph, extraction, end), ""});
+  // The first stage has no line, and nothing before it.
+  for (unsigned stage : cost::findInTurn(problem, plan, table))
+    record.stages[stage - 1].text = kInTurn.str();
 }
 
 void RecordMaker::addCopy(const cost::CopyChange &change) {
@@ -173,8 +183,7 @@ PlanRecord RecordMaker::run() {
   record.cost = plan.cost;
   record.bound = plan.isOptimal ? plan.cost : plan.lowerBound;
   record.peak = plan.peak;
-  for (unsigned end : ArrayRef<unsigned>(plan.stageEnds).drop_back())
-    record.stages.push_back({describePlace(graph, extraction, end), ""});
+  addStages();
   for (const cost::CopyChange &change : plan.changes)
     addCopy(change);
   addWaits();
@@ -201,7 +210,8 @@ void tandem::plan::print(const PlanRecord &record, llvm::raw_ostream &os) {
     os << "bound " << printNumber(record.bound) << " s\n";
   os << "peak " << record.peak << " B\n";
   for (const auto &entry : record.stages)
-    os << "stage " << entry.place << "\n";
+    os << "stage " << entry.place << (entry.text.empty() ? "" : ": ")
+       << entry.text << "\n";
   for (const auto &entry : record.copies)
     os << "copy " << entry.place << ": " << entry.text << "\n";
   for (const auto &entry : record.waits)

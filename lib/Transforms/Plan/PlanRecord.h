@@ -15,10 +15,13 @@
 //   bound 0.12 s
 //   peak 1234567 B
 //   stage operator 17
+//   stage operator 24: in turn
 //   copy argument 3: 0 forward kept full, gather(0) -> full, full
 //   wait operator 55: 0 gather(0), full in 20/1 0.25, 21/0 1
 //
-// `stage` names what a stage begins with (the first one has no line). The texts
+// `stage` names what a stage begins with (the first one has no line); `in turn`
+// says that its collectives do not begin beside the computation of the stages
+// before (`sched.in_turn`), which follows from the memory limit. The texts
 // of `copy` and `wait` are those of `spmd.copies` and `spmd.waits` (Plan.h). A
 // copy that is made of the value itself by one change has no line. Where a
 // collective is sent (`in ...`) follows from prices, as cost and peak do; it is
@@ -33,6 +36,7 @@
 
 namespace tandem::plan {
 
+constexpr llvm::StringLiteral kInTurn = "in turn";
 constexpr llvm::StringLiteral kPassNames[] = {"forward", "backward", "update"};
 
 struct PlanRecord {

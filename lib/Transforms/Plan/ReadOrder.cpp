@@ -177,6 +177,9 @@ LogicalResult OrderReader::readStage(const Entry &entry) {
   auto place = parsePlace(entry);
   if (failed(place))
     return failure();
+  if (!entry.text.empty() && entry.text != kInTurn)
+    return emitError(entry) << "found '" << entry.text << "', expected '"
+                            << kInTurn << "' or nothing";
   using Kind = Extraction::Origin::Kind;
   Extraction::Origin origin{Kind::Group, place->second};
   if (place->first == "argument")
@@ -255,6 +258,9 @@ void OrderReader::numberStages() {
   unsigned stage = 0;
   for (bool isFirst : begins)
     order.stageOf.push_back(stage += isFirst);
+  for (auto [entry, index] : llvm::zip(record.stages, order.stages))
+    if (!entry.text.empty())
+      order.inTurn.push_back(order.stageOf[index]);
   auto update = llvm::find_if(groups.groups, [](const auto &group) {
     return group.pass == PassKind::Update;
   });

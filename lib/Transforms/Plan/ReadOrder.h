@@ -32,6 +32,8 @@ struct RecordedOrder {
   std::vector<unsigned> stages;
   /// By that index.
   std::vector<unsigned> stageOf;
+  /// Stages `in turn`, in the order of the lines.
+  std::vector<unsigned> inTurn;
   /// By line.
   std::vector<CopyText> copies, waits;
   /// Whether some collective waits of which no line says where it is sent.

@@ -38,6 +38,7 @@ static void writeTexts(StepGraph &graph, ArrayRef<PlanRecord::Entry> entries,
   });
 }
 
+/// Also of the stages in turn.
 static void writeStages(StepGraph &graph, const OperatorGroups &groups,
                         const RecordedOrder &order) {
   for (auto [index, group] : llvm::enumerate(groups.groups))
@@ -50,6 +51,9 @@ static void writeStages(StepGraph &graph, const OperatorGroups &groups,
     attrs.set(kStageAttrName,
               builder.getI64IntegerAttr(order.stageOf[firstResult + index]));
   });
+  SmallVector<int64_t> inTurn(order.inTurn.begin(), order.inTurn.end());
+  if (!inTurn.empty())
+    graph.step->setAttr(kInTurnAttrName, builder.getDenseI64ArrayAttr(inTurn));
 }
 
 LogicalResult tandem::plan::writeOrder(StepGraph &graph,
@@ -69,7 +73,8 @@ LogicalResult tandem::plan::writeOrder(StepGraph &graph,
 
 void tandem::plan::clearOrder(func::FuncOp step) {
   constexpr StringRef names[] = {kCopiesAttrName, kPlannedWaitsAttrName,
-                                 kStageAttrName, kSecondsAttrName};
+                                 kStageAttrName, kSecondsAttrName,
+                                 kInTurnAttrName};
   for (StringRef name : names) {
     auto attribute = StringAttr::get(step.getContext(), name);
     auto remove = [&](unsigned, NamedAttrList &attrs) {

@@ -13,8 +13,9 @@
 namespace tandem::plan {
 
 /// Writes what a search decided beside signatures into the IR: `spmd.copies`,
-/// `spmd.waits` and `sched.stage` (Plan.h, PlannedOrder.h). Stages only if the
-/// record is that of a search. Errors name the line of `file`.
+/// `spmd.waits`, `sched.stage` and `sched.in_turn` (Plan.h, PlannedOrder.h).
+/// Stages only if the record is that of a search. Errors name the line of
+/// `file`.
 mlir::LogicalResult writeOrder(StepGraph &graph, const PlanRecord &record,
                                llvm::StringRef file);
 

@@ -36,7 +36,13 @@ private:
   void fill(OpBuilder &builder, const Slot &slot, ArrayRef<Operation *> ops);
   void placeReturnedSources(Block &block);
 
+  bool isInTurn(const Slot &slot) const {
+    return slot.lane == Lane::Comm && slot.strand == 0 &&
+           inTurn.contains(slot.stage);
+  }
+
   std::map<Slot, SmallVector<Operation *>> bySlot;
+  llvm::DenseSet<int64_t> inTurn;
 };
 } // namespace
 
@@ -118,6 +124,8 @@ void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
                              ValueRange(values).getTypes(),
                              sched::EventType::get(builder.getContext()), queue,
                              slot.stage, slot.strand, ValueRange());
+  if (isInTurn(slot))
+    step->setAttr(kInTurnAttrName, builder.getUnitAttr());
   Block *body = builder.createBlock(&step.getBody());
   auto yield = sched::YieldOp::create(builder, step.getLoc(), values);
   for (Operation *op : ops) {
@@ -137,6 +145,10 @@ void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
 
 LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
   bySlot.clear();
+  inTurn.clear();
+  if (auto stages = step->getAttrOfType<DenseI64ArrayAttr>(kInTurnAttrName))
+    inTurn.insert_range(stages.asArrayRef());
+  step->removeAttr(kInTurnAttrName);
   Block &block = step.getBody().front();
   if (failed(collect(block)))
     return failure();

@@ -7,6 +7,7 @@
 
 #include "QueueClock.h"
 #include "Roles.h"
+#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 
@@ -60,6 +61,8 @@ int64_t PlaceEventsPass::getNeeded(StepOp step, sched::Queue other) const {
   for (StepOp maker : getReadSteps(step))
     if (maker.getQueue() == other)
       needed = std::max(needed, clock.getPosition(maker));
+  if (step->hasAttr(kInTurnAttrName))
+    return clock.getCount(other);
   if (step.getQueue() == sched::Queue::Comm)
     return followsComputation(step) ? needed : std::max(needed, getLockStep());
   auto maker = dyn_cast_or_null<StepOp>(loss);
@@ -77,6 +80,7 @@ LogicalResult PlaceEventsPass::runOnStep(func::FuncOp function) {
     int64_t needed = getNeeded(step, other);
     if (needed > clock.getStart(step)[static_cast<unsigned>(other)])
       step.getAfterMutable().append(clock.getStep(other, needed).getEvent());
+    step->removeAttr(kInTurnAttrName);
     clock.add(step);
   }
   return success();

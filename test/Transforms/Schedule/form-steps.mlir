@@ -24,6 +24,32 @@ module attributes {spmd.mesh = #mesh} {
 
 // -----
 
+// In turn are the collectives of the first strand of the stages that the plan
+// names, not what waits before them.
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // CHECK-LABEL: func.func @in_turn
+  // CHECK-NOT: array<i64
+  func.func @in_turn(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) attributes {sched.in_turn = array<i64: 2>} {
+    // CHECK: sched.step on comm stage 1 strand 0 {
+    // CHECK: } : tensor<4xf32>
+    // CHECK: sched.step on comm stage 2 strand 0 {
+    // CHECK: } : tensor<4xf32>
+    // CHECK: sched.step on comm stage 2 strand 0 {
+    // CHECK: } {sched.in_turn} : tensor<4xf32>
+    // CHECK: sched.step on comm stage 2 strand 1 {
+    // CHECK: } : tensor<4xf32>
+    %0 = spmd.all_reduce %x over ["data"] {sched.slot = array<i64: 1, 0, 0>} : tensor<4xf32> -> tensor<4xf32>
+    %1 = spmd.all_reduce %x over ["data"] {sched.slot = array<i64: 2, 0, -1>} : tensor<4xf32> -> tensor<4xf32>
+    %2 = spmd.all_reduce %x over ["data"] {sched.slot = array<i64: 2, 0, 0>} : tensor<4xf32> -> tensor<4xf32>
+    %3 = spmd.all_reduce %x over ["data"] {sched.slot = array<i64: 2, 1, 0>} : tensor<4xf32> -> tensor<4xf32>
+    return %0, %1, %2, %3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
 func.func @no_slot(%x: tensor<4xf32>) {
   // expected-error @+1 {{has no slot ('sched.slot': stage, strand, lane), expected one}}
   %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>

@@ -50,6 +50,34 @@ module attributes {spmd.mesh = #mesh} {
     return %h, %i : tensor<4xf32>, tensor<4xf32>
   }
 
+  // In turn: not beside the computation before it. Nor is what comes behind it.
+  // CHECK-LABEL: func.func @in_turn
+  func.func @in_turn(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    %a, %e0 = sched.step on compute stage 0 strand 0 {
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: %{{.*}}, %[[T1:.*]] = sched.step on compute stage 1 strand 0 {
+    %b, %e1 = sched.step on compute stage 1 strand 0 {
+      %0 = nn.neg %a : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: sched.step on comm stage 2 strand 0 after(%[[T1]]) {
+    // CHECK-NEXT: spmd.all_reduce %arg0
+    // CHECK-NEXT: sched.yield
+    // CHECK-NEXT: } : tensor<4xf32>
+    %c, %f0 = sched.step on comm stage 2 strand 0 {
+      %0 = spmd.all_reduce %x over ["data"] : tensor<4xf32> -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } {sched.in_turn} : tensor<4xf32>
+    // CHECK: sched.step on comm stage 2 strand 0 {
+    %d, %f1 = sched.step on comm stage 2 strand 0 {
+      %0 = spmd.all_reduce %a over ["data"] : tensor<4xf32> -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return %c, %d : tensor<4xf32>, tensor<4xf32>
+  }
+
   // An update waits for the loss, though it does not read it.
   // CHECK-LABEL: func.func @loss
   func.func @loss(%x: tensor<f32>, %w: tensor<f32>) -> (tensor<f32> {nn.role = "loss"}, tensor<f32> {nn.role = "parameter", nn.updates = 1}) {
