@@ -11,6 +11,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Emit/Emit.h"
+#include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Search/Watch.h"
 #include "llvm/ADT/StringExtras.h"
@@ -42,6 +43,7 @@ private:
   LogicalResult fail(const Twine &message);
   LogicalResult runPlan(const Stage &stage);
   void configurePlan(PlanOptions &plan);
+  void warnOfMemory();
   void keepIR(StringRef stage);
   void diagnose(Diagnostic &diagnostic);
 
@@ -50,6 +52,7 @@ private:
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   OwningOpRef<ModuleOp> module;
+  std::optional<int64_t> memoryLimit;
   std::string error;
 };
 
@@ -217,9 +220,23 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   result.explanation = std::move(report.explanation);
   result.explanationJson = std::move(report.explanationJson);
   result.comparison = std::move(report.comparison);
+  memoryLimit = report.memoryLimit;
   llvm::raw_string_ostream table(result.planTable);
   printPlanTable(*module, table);
   return success();
+}
+
+/// A plan counts what tensors hold, by stages; buffers are aligned, leave gaps
+/// and overlap stages.
+void Compilation::warnOfMemory() {
+  int64_t held = lower::countHeldBytes(*module);
+  if (!memoryLimit || held <= *memoryLimit)
+    return;
+  module->emitWarning() << "the Program holds " << held
+                        << " B on each device, its plan fits into the "
+                        << *memoryLimit
+                        << " B of the cluster: leave room with 'reserved' in "
+                           "the cluster file";
 }
 
 LogicalResult Compilation::runStage(const Stage &stage) {
@@ -236,6 +253,8 @@ LogicalResult Compilation::runStage(const Stage &stage) {
     if (failed(manager.run(*module)))
       return fail("stage " + stage.name + " failed");
   }
+  if (stage.name == "lower")
+    warnOfMemory();
   keepIR(stage.name);
   return success();
 }

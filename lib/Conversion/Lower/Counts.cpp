@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Counts.h"
+#include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 
 using namespace mlir;
@@ -26,6 +27,12 @@ int64_t countBytes(ValueRange buffers) {
   for (Value buffer : buffers)
     bytes += countBytes(buffer);
   return bytes;
+}
+
+int64_t countHeldBytes(ModuleOp module) {
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  auto arena = module->getAttrOfType<IntegerAttr>(kArenaAttrName);
+  return arena.getInt() + countBytes(step.getArguments());
 }
 
 int64_t countFlops(sched::MatmulOp op) {

@@ -331,6 +331,8 @@ PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
         << name << ": the plan holds " << plan.peak
         << " B at its peak, a device of '" << clusterName << "' has " << limit
         << " B; use --search tandem for a plan that fits";
+  else if (settings.questions.report && !settings.cluster.empty())
+    settings.questions.report->memoryLimit = limit;
   PlanRecord record = makeRecord(graph, *extraction, plan);
   record.cluster = clusterName;
   return record;

@@ -14,6 +14,7 @@
 #ifndef TANDEM_CONVERSION_LOWER_LOWER_H
 #define TANDEM_CONVERSION_LOWER_LOWER_H
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassOptions.h"
 
@@ -39,6 +40,10 @@ namespace lower {
 
 /// The module attribute that says how large the arena is, in bytes.
 inline constexpr llvm::StringLiteral kArenaAttrName = "sched.arena";
+
+/// Bytes that a rank of the lowered step in `module` holds: its arena and its
+/// arguments.
+int64_t countHeldBytes(mlir::ModuleOp module);
 
 } // namespace lower
 } // namespace tandem

@@ -20,7 +20,8 @@
 //    texts `RESULT FORMS [in STAGE/STRAND SHARE, ... [then ...]]`, the slots in
 //    which it is sent and the share that is done behind each; of several
 //    collectives in a row one list each;
-//  * `sched.stage`, and if asked for seconds and prices (PlannedOrder.h).
+//  * `sched.stage` and `sched.in_turn`, and if asked for seconds and prices
+//    (PlannedOrder.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,12 +38,15 @@ class OpPassManager;
 
 namespace tandem {
 
-/// What was asked about a plan.
+/// What was asked about a plan, and what a caller may check it against.
 struct PlanReport {
   /// Why it is as it is, for people and as JSON (tandem/Search/Explain.h).
   std::string explanation, explanationJson;
   /// Where it differs from another plan.
   std::string comparison;
+  /// Bytes of a device of the named cluster for tensors, if the plan fits into
+  /// them.
+  std::optional<int64_t> memoryLimit;
 };
 
 struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
