@@ -1,6 +1,7 @@
 """Plans that a search finds are as right as presets, and the options of a search."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import matrix
@@ -11,6 +12,7 @@ from tandem.__main__ import main
 from tandem.compile import compile_module
 from tandem.errors import CompileError
 from tandem.model_file import load_model_file
+from tandem.reference import find_tool
 from tandem.verify import make_subject
 
 # Of searches that would take longer; their plans are right whatever they cost.
@@ -59,6 +61,31 @@ def test_a_gated_recurrence_is_proven(root):
         stop_after="plan",
     )
     assert any(remark.endswith("optimal") for remark in found.remarks), found.remarks
+
+
+def test_a_bound_for_strands_is_half_of_both_sums(root, tmp_path):
+    """Computation alone, or collectives alone, says little of a layer that has much of both."""
+    file = load_model_file(
+        root / "examples" / "llama.py",
+        None,
+        "layers=1,width=1024,heads=16,batch=64,seq=512",
+        "float32",
+    )
+    model = file.make_model(meta=True)
+    module = tandem.export(model, file.loss, file.make_optimizer(model), file.batches(1)[0])
+    compile_module(
+        module,
+        mesh="data=8,model=8",
+        cluster=str(root / "examples" / "clusters" / "v100-8x8.yaml"),
+        micro=2,
+        search="presets",
+        stop_after="plan",
+        problem_out=str(tmp_path / "problem.txt"),
+    )
+    options = ["--gap", "1", "--search-time-limit", "60"]
+    command = [find_tool("tandem-plan"), tmp_path / "problem.txt", *options]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert float(re.search(r"^gap ([0-9.]+) %", text, re.M)[1]) <= 100, text
 
 
 def test_hidup_equals_eager():

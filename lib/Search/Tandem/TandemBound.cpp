@@ -33,6 +33,9 @@ constexpr unsigned kMaxSweeps = 80, kMaxWholeSweeps = 24;
 /// More of them if they take little.
 constexpr uint64_t kQuickWork = 100'000'000;
 constexpr unsigned kMaxQuickSweeps = 400;
+/// The larger of two sums is at least half of both: where plans cost so many
+/// times the bound of strands, the weights are at fault.
+constexpr double kFarGap = 2;
 /// Weights that are tried for the bound.
 constexpr unsigned kMaxBounds = 5;
 
@@ -284,7 +287,9 @@ void Driver::raiseBound() {
     } else {
       pool.offer(getSignatures(coarse.round()));
     }
-    if (i > 1 && !facts.isLarge() && lowerBound - before < kSlow * lowerBound)
+    bool isFar = facts.numStrands > 1 && pool.seconds > kFarGap * lowerBound;
+    if (i > 1 && !facts.isLarge() && !isFar &&
+        lowerBound - before < kSlow * lowerBound)
       return;
     Weights next = getBestWeights();
     bool isNew = next.once != weights.once || next.sums != weights.sums ||
