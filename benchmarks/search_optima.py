@@ -41,7 +41,7 @@ def search(problem, algorithm, plan, limit, *arguments):
         [BUILD / "bin/tandem-plan", problem, "--search", algorithm, "-o", plan, *arguments]
         + (["--search-time-limit", limit] if limit else [])
     )
-    found = dict(re.findall(r"^(cost|bound) (\S+) s$", plan.read_text(), re.M))
+    found = dict(re.findall(r"^(cost|bound) (\S+) s(?: |$)", plan.read_text(), re.M))
     cost, bound = float(found["cost"]), float(found["bound"])
     gaps = dict(
         re.findall(r"(?m)^gap with these stages( and strands)? (?:(\S+) %|unknown)", row["text"])

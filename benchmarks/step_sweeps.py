@@ -122,7 +122,7 @@ class StepPlan:
     def __init__(self, step, output):
         self.text = output[: output.index("stages ")] if "\nstages " in output else output
         self.cost = self.find(r"^cost (\S+) s$")
-        self.gap = self.cost / self.find(r"^bound (\S+) s$") - 1
+        self.gap = self.cost / self.find(r"^bound (\S+) s") - 1
         forms = dict(
             re.findall(rf"^  operator \d+ (\S+) {step.axis}='-> ([^']*)'", self.text, re.M)
         )

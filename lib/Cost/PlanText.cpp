@@ -41,7 +41,10 @@ static std::string printHeader(const SearchProblem &problem, const Plan &plan) {
       "accounting " + std::string(getAccountingName(plan.accounting)) + "\n";
   text += "cost " + printNumber(plan.cost) + " s\n";
   text += "peak " + std::to_string(plan.peak) + " B\n";
-  text += "bound " + printNumber(plan.lowerBound) + " s\n";
+  text += "bound " + printNumber(plan.lowerBound) + " s";
+  if (plan.lowerBound > 0)
+    text += " proof " + getProofHash(problem, plan.lowerBound);
+  text += "\n";
   text += std::string("optimal ") + (plan.isOptimal ? "yes" : "no") + "\n";
   for (const Copy &copy : plan.kept)
     text += "keep " + printCopy(problem, copy) + "\n";
@@ -88,6 +91,7 @@ private:
   bool parseLine();
   bool parseHeader();
   bool parseStage();
+  void dropUnproven();
   bool parseChange();
   bool parseOperator();
   std::optional<Copy> parseCopy(size_t place);
@@ -114,6 +118,8 @@ private:
   const SearchProblem &problem;
   LineReader reader;
   Plan plan;
+  /// Of the bound, as the text has it.
+  std::string proof;
 };
 } // namespace
 
@@ -133,8 +139,11 @@ bool PlanParser::parseHeader() {
   std::string_view word = getWord(0);
   if (word == "cost")
     return readNumber(plan.cost, "s");
-  if (word == "bound")
+  if (word == "bound") {
+    if (getWord(3) == "proof")
+      proof = getWord(4);
     return readNumber(plan.lowerBound, "s");
+  }
   if (word == "peak")
     return readNumber(plan.peak, "B");
   if (word == "hash") {
@@ -230,6 +239,14 @@ bool PlanParser::parseLine() {
                   "stage, change or operator");
 }
 
+/// What was proven of another problem, or never, is no claim of this plan.
+void PlanParser::dropUnproven() {
+  if (plan.lowerBound > 0 && proof == getProofHash(problem, plan.lowerBound))
+    return;
+  plan.lowerBound = 0;
+  plan.isOptimal = false;
+}
+
 std::optional<Plan> PlanParser::run() {
   if (!reader.next() || getWord(0) != "tandem-plan") {
     failWord(0, "'tandem-plan 2'");
@@ -248,6 +265,7 @@ std::optional<Plan> PlanParser::run() {
          std::to_string(problem.operators.size()));
     return std::nullopt;
   }
+  dropUnproven();
   return std::move(plan);
 }
 

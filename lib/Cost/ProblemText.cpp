@@ -127,6 +127,16 @@ std::string tandem::cost::getStructureHash(const SearchProblem &problem) {
   return buffer;
 }
 
+std::string tandem::cost::getProofHash(const SearchProblem &problem,
+                                       double bound) {
+  std::string text = print(problem) + "bound " + printNumber(bound) + "\n";
+  char buffer[17];
+  snprintf(
+      buffer, sizeof(buffer), "%016llx",
+      static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
+  return buffer;
+}
+
 //===----------------------------------------------------------------------===//
 // Parsing
 //===----------------------------------------------------------------------===//

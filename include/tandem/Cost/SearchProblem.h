@@ -190,6 +190,11 @@ std::string print(const SearchProblem &problem, const Layout &layout);
 /// hash: what a plan is bound to. Re-costing on another cluster keeps it.
 std::string getStructureHash(const SearchProblem &problem);
 
+/// XXH3, 64 bits in hex, of all of the problem's text and of a bound for its
+/// plans, in s: what a plan file says beside its bound. Where another problem
+/// has the same structure, or somebody changed the number, it is another one.
+std::string getProofHash(const SearchProblem &problem, double bound);
+
 } // namespace tandem::cost
 
 #endif // TANDEM_COST_SEARCHPROBLEM_H

@@ -182,6 +182,7 @@ void RecordMaker::addWaits() {
 PlanRecord RecordMaker::run() {
   record.cost = plan.cost;
   record.bound = plan.isOptimal ? plan.cost : plan.lowerBound;
+  record.proof = cost::getProofHash(problem, record.bound);
   record.peak = plan.peak;
   addStages();
   for (const cost::CopyChange &change : plan.changes)
@@ -207,7 +208,8 @@ void tandem::plan::print(const PlanRecord &record, llvm::raw_ostream &os) {
   os << "cluster " << record.cluster << "\ncost " << printNumber(record.cost)
      << " s\n";
   if (record.bound > 0)
-    os << "bound " << printNumber(record.bound) << " s\n";
+    os << "bound " << printNumber(record.bound) << " s proof " << record.proof
+       << "\n";
   os << "peak " << record.peak << " B\n";
   for (const auto &entry : record.stages)
     os << "stage " << entry.place << (entry.text.empty() ? "" : ": ")
@@ -216,6 +218,12 @@ void tandem::plan::print(const PlanRecord &record, llvm::raw_ostream &os) {
     os << "copy " << entry.place << ": " << entry.text << "\n";
   for (const auto &entry : record.waits)
     os << "wait " << entry.place << ": " << entry.text << "\n";
+}
+
+/// `0.12 s` and the hash behind it, if there is one.
+static std::pair<StringRef, std::string> splitProof(StringRef text) {
+  auto [bound, proof] = text.split(" proof ");
+  return {bound.trim(), proof.trim().str()};
 }
 
 std::optional<bool> tandem::plan::parseLine(StringRef line, unsigned number,
@@ -231,6 +239,8 @@ std::optional<bool> tandem::plan::parseLine(StringRef line, unsigned number,
     (word == "search" ? record.search : record.cluster) = rest.str();
     return !rest.empty();
   }
+  if (word == "bound")
+    std::tie(rest, record.proof) = splitProof(rest);
   if (word == "cost" || word == "bound") {
     double &seconds = word == "cost" ? record.cost : record.bound;
     return rest.consume_back(" s") && !rest.getAsDouble(seconds) &&

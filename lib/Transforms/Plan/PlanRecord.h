@@ -12,7 +12,7 @@
 //   search tandem
 //   cluster h100-8x8
 //   cost 0.123 s
-//   bound 0.12 s
+//   bound 0.12 s proof 8f14e45fceea167a
 //   peak 1234567 B
 //   stage operator 17
 //   stage operator 24: in turn
@@ -50,7 +50,9 @@ struct PlanRecord {
   /// The algorithm, empty for a preset; the cluster, empty without costs.
   std::string search, cluster;
   double cost = 0, bound = 0; // s
-  int64_t peak = 0;           // B
+  /// Of which problem the bound was proven (`cost::getProofHash`).
+  std::string proof;
+  int64_t peak = 0; // B
   std::vector<Entry> stages, copies, waits;
 
   /// Without stages, be it that somebody left them out to have them chosen.

@@ -433,6 +433,11 @@ FailureOr<cost::Plan> Planner::price(const PlanRecord &record, StringRef file,
                                  "'wait' to have them chosen anew");
   plan->lowerBound = 0;
   plan->isOptimal = false;
+  // What was proven of this very problem: the same pins, prices and memory.
+  if (record.proof == cost::getProofHash(extraction->problem, record.bound)) {
+    plan->lowerBound = std::min(record.bound, plan->cost);
+    plan->isOptimal = cost::isProven(plan->cost, record.bound);
+  }
   return plan;
 }
 
@@ -443,14 +448,6 @@ FailureOr<PlanRecord> Planner::costAgain(const PlanRecord &old, StringRef file,
     return failure();
   PlanRecord record = report(*plan, "plan " + file.str());
   record.search = old.search;
-  // What was proven of the plan holds where it costs the same; only said here,
-  // as the file may have been changed by hand.
-  if (old.cluster == clusterName &&
-      std::abs(old.cost - plan->cost) <= 1e-9 * plan->cost &&
-      old.bound <= plan->cost) {
-    plan->lowerBound = old.bound;
-    plan->isOptimal = plan->cost - old.bound <= 1e-9 * plan->cost;
-  }
   if (failed(ask(*plan)))
     return failure();
   if (settings.writesSeconds)
