@@ -203,7 +203,6 @@ bool IlpSearch::takeSolution(const IlpForms &forms, const IlpSolution &solution,
 // The program that knows of memory
 //===----------------------------------------------------------------------===//
 
-/// Whether plans with larger stages are no cheaper.
 bool IlpSearch::isWhole(const IlpForms &forms) const {
   if (onlyBounds)
     return true;
@@ -226,14 +225,14 @@ void IlpSearch::searchWithLimit(const IlpStages &stages) {
     IlpSolution solution = model->program.solve(getOptions());
     bool isOpen = takeSolution(model->forms, solution, root);
     bound = root.bound;
-    if (addsUp && round == 0)
+    if (coversAll && round == 0)
       boundOfAll = bound;
     if (solution.status == IlpSolution::Status::Infeasible) {
       // All plans that are left are dearer or too large.
       if (result.plan) {
         bound = result.plan->cost * (1 - options.gap);
       } else {
-        result.isInfeasible = addsUp && round == 0;
+        result.isInfeasible = coversAll && round == 0;
         explainInfeasible(stages);
       }
     }
@@ -277,10 +276,14 @@ void IlpSearch::explainInfeasible(const IlpStages &stages) {
                     std::to_string(memory.toBytes(solution.objective)) + " B";
 }
 
-/// The best plan's cost, if that is proven within the tolerance.
-double IlpSearch::getProven(double bound) const {
-  double cost = result.plan->cost;
-  return cost - bound <= kIlpTolerance * cost ? cost : bound;
+double tandem::search::getProven(const Plan &plan, double bound) {
+  return plan.cost - bound <= kIlpTolerance * plan.cost ? plan.cost : bound;
+}
+
+/// Keeps the larger of two bounds for all plans.
+static void raiseBound(Plan &plan, double bound) {
+  plan.lowerBound = getProven(plan, std::max(plan.lowerBound, bound));
+  plan.isOptimal = isProven(plan.cost, plan.lowerBound);
 }
 
 void IlpSearch::claim() {
@@ -290,10 +293,9 @@ void IlpSearch::claim() {
     result.error = error;
     return;
   }
-  Plan &plan = *result.plan;
-  result.stagesBound = getProven(bound);
-  plan.lowerBound = getProven(boundOfAll);
-  plan.isOptimal = isProven(plan.cost, plan.lowerBound);
+  result.stagesBound = getProven(*result.plan, bound);
+  result.plan->lowerBound = 0;
+  raiseBound(*result.plan, boundOfAll);
 }
 
 SearchResult IlpSearch::run() {
@@ -357,7 +359,8 @@ static double getBoundOfAll(SearchProblem problem,
 }
 
 /// Where stages matter, with those of the plan to begin with: which stages are
-/// best, no integer program says.
+/// best, no integer program says. Of the bounds for all plans, that of the plan
+/// to begin with among them, the largest is kept.
 static SearchResult searchWhole(const SearchProblem &problem,
                                 SearchOptions options) {
   SearchEnd end(options);
@@ -369,26 +372,28 @@ static SearchResult searchWhole(const SearchProblem &problem,
   double lowerBound = 0;
   if (options.starts.empty())
     lowerBound = addStart(problem, options);
-  setTime(1);
   bool isSum = addsUp(problem, allowAll(problem));
-  if (isSum && problem.pieceLatency == 0)
-    return IlpSearch(problem, options).run();
+  bool areFinest = isSum && problem.pieceLatency == 0;
   // With duplex the bound for all plans is that of the start.
-  if (isSum) {
+  if (isSum && !areFinest) {
     setTime(0.5);
-    lowerBound = getBoundOfAll(problem, options);
+    lowerBound = std::max(lowerBound, getBoundOfAll(problem, options));
   }
-  if (std::optional<Plan> given = findCheapest(problem, options.starts))
-    options.stageEnds = std::move(given->stageEnds);
+  if (!areFinest)
+    if (std::optional<Plan> given = findCheapest(problem, options.starts))
+      options.stageEnds = std::move(given->stageEnds);
   setTime(1);
   SearchResult result = IlpSearch(problem, options).run();
-  if (result.plan && lowerBound > 0) {
-    Plan &plan = *result.plan;
-    plan.lowerBound = lowerBound;
-    if (plan.cost - lowerBound <= kIlpTolerance * plan.cost)
-      plan.lowerBound = plan.cost;
-    plan.isOptimal = isProven(plan.cost, plan.lowerBound);
+  if (!result.plan)
+    return result;
+  Plan &plan = *result.plan;
+  // Larger stages may be cheaper where what waits has other sources.
+  if (areFinest && plan.lowerBound == 0 && !isProven(plan.cost, lowerBound)) {
+    setTime(1);
+    options.starts = {plan};
+    lowerBound = std::max(lowerBound, getBoundOfAll(problem, options));
   }
+  raiseBound(plan, lowerBound);
   return result;
 }
 

@@ -36,7 +36,7 @@ std::unique_ptr<IlpModel> IlpSearch::makeModel(const IlpStages &stages,
   for (const IlpCut &cut : cuts)
     model->time->addCut(cut);
   if (node.allowed == allowAll(problem))
-    addsUp = isWhole(model->forms);
+    coversAll = isWhole(model->forms);
   return model;
 }
 
@@ -192,12 +192,12 @@ bool IlpSearch::solve(IlpModel &model, IlpNode &node) {
     bool isInfeasible = solution.status == IlpSolution::Status::Infeasible;
     if (isInfeasible && result.plan)
       node.bound = result.plan->cost * (1 - options.gap);
-    if (addsUp && round == 0)
+    if (coversAll && round == 0)
       boundOfAll = node.bound;
     if (isInfeasible && !result.plan) {
-      result.isInfeasible = addsUp;
+      result.isInfeasible = coversAll;
       result.error = "no choice of signatures is legal";
-      if (!addsUp)
+      if (!coversAll)
         result.error += " with these stages";
     }
     if (!isOpen || isTooLarge)
@@ -230,7 +230,7 @@ bool IlpSearch::searchLeaves(const IlpStages &stages,
 
 bool IlpSearch::searchWithoutLimit(const IlpStages &stages, IlpNode &root) {
   std::unique_ptr<IlpModel> model = narrow(stages, root);
-  if (addsUp)
+  if (coversAll)
     boundOfAll = root.bound;
   if (!model || isClosed(root) || (result.plan && isStopped()))
     return true;
@@ -265,5 +265,5 @@ void IlpSearch::searchStrands(const IlpStages &stages) {
   hasGivenStrands = true;
   searchWithoutLimit(stages, root);
   hasGivenStrands = false;
-  result.strandsBound = getProven(root.bound);
+  result.strandsBound = getProven(*result.plan, root.bound);
 }

@@ -65,6 +65,10 @@ IlpChoices allowAll(const cost::SearchProblem &problem);
 std::optional<cost::Plan> findCheapest(const cost::SearchProblem &problem,
                                        const std::vector<cost::Plan> &plans);
 
+/// The plan's cost, if the bound proves it within the tolerance; else the
+/// bound.
+double getProven(const cost::Plan &plan, double bound);
+
 class IlpSearch {
 public:
   /// `onlyBounds`: of all plans, whatever their memory.
@@ -80,6 +84,7 @@ private:
   bool isStopped();
   void search(const IlpStages &stages);
   void searchWithLimit(const IlpStages &stages);
+  /// Whether plans with larger stages are no cheaper than those of the forms.
   bool isWhole(const IlpForms &forms) const;
   IlpFreedom getFreedom() const {
     return onlyBounds ? IlpFreedom::OfSources : IlpFreedom::OfMemory;
@@ -97,7 +102,6 @@ private:
               IntegerProgram &program) const;
   void explainInfeasible(const IlpStages &stages);
   void fallBack();
-  double getProven(double bound) const;
   void claim();
 
   //--- IlpBranch.cpp
@@ -134,9 +138,8 @@ private:
   /// For plans with the given stages, and the least of the nodes that are not
   /// at hand.
   double bound = 0, boundOfRest = kInfinity;
-  /// Costs add up over stages of one operator each: no plan with larger ones is
-  /// cheaper.
-  bool addsUp = false;
+  /// What bounds the plans with the given stages bounds all plans.
+  bool coversAll = false;
   /// For all plans. Forbidden solutions might be good with other stages.
   double boundOfAll = 0;
   bool failed = false;

@@ -349,6 +349,9 @@ TEST_F(IlpTest, EqualsExhaustiveWithoutDuplex) {
     SearchResult result = runIlp(*problem);
     ASSERT_TRUE(result.plan) << "seed " << seed << ": " << result.error;
     ASSERT_TRUE(result.stagesBound);
+    EXPECT_GT(result.plan->lowerBound, 0) << "seed " << seed;
+    EXPECT_LE(result.plan->lowerBound, best.cost * (1 + 1e-9))
+        << "seed " << seed;
     if (!result.plan->isOptimal)
       continue;
     ++numCompared;
@@ -362,6 +365,30 @@ TEST_F(IlpTest, EqualsExhaustiveWithoutDuplex) {
          numCompared, numLimited, numWaiting, numKept);
   EXPECT_GT(numLimited, 5u);
   EXPECT_GT(numWaiting, 5u);
+}
+
+/// Bounds of a plan to begin with are kept, of one that is given none is known:
+/// where what waits has several sources, larger stages might be cheaper.
+TEST_F(IlpTest, KeepsTheBestBoundForAllStages) {
+  unsigned numKept = 0;
+  for (uint64_t seed = 1; numKept < 10; ++seed) {
+    std::optional<SearchProblem> problem =
+        withoutDuplex(makeRandomProblem(seed, kOptions));
+    if (!problem || problem->getNumQueues() > 1)
+      continue;
+    problem->pieceLatency = 0;
+    SearchResult start = searchTandem(*problem, SearchOptions());
+    if (!start.plan || !start.plan->isOptimal)
+      continue;
+    SearchResult result = runIlp(*problem);
+    ASSERT_TRUE(result.plan) << "seed " << seed << ": " << result.error;
+    EXPECT_TRUE(result.plan->isOptimal) << "seed " << seed;
+    SearchResult again = runIlp(*problem, {}, {*start.plan});
+    ASSERT_TRUE(again.plan) << "seed " << seed << ": " << again.error;
+    EXPECT_GT(again.plan->lowerBound, 0) << "seed " << seed;
+    EXPECT_LE(again.plan->lowerBound, again.plan->cost) << "seed " << seed;
+    ++numKept;
+  }
 }
 
 /// Where further pieces cost something, which stages are best is not known: a
