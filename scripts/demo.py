@@ -154,7 +154,7 @@ def main():
     for name, what in {
         "step.mlir": "the captured training step",
         "step.safetensors": "its values and a few batches",
-        "plan.txt": "the plan; --plan takes it",
+        "plan.txt": "the plan: tandem-compile --plan-file, python -m tandem --plan",
         "why.json": "why it is as it is: forms, the next best ones, collectives, memory",
         "step.tdm": "the Program: tandem-run step.tdm --data step.safetensors --steps 3",
         "timeline.json": "every command of every rank: open in https://ui.perfetto.dev",

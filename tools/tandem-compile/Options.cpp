@@ -21,7 +21,8 @@ static constexpr llvm::StringLiteral kHelp =
     R"(usage: tandem-compile STEP.mlir [options]
   --mesh AXES          space axes: data=4,model=2; default: one device;
                        auto: the best for the devices of the cluster
-  --plan PRESET        data-parallel, zero, tensor-parallel, expert-parallel
+  --plan PRESET        replicate, data-parallel, zero, tensor-parallel or
+                       expert-parallel; --plan-file takes a file
   --pin GLOB:AXIS=FORM how a tensor is stored: 'layers.*.w1:model=gather(1)'
   --search ALGORITHM   finds a plan: tandem, hidup, ilp, exhaustive, or presets,
                        which takes the cheapest preset

@@ -7,6 +7,7 @@
 
 #include "Presets.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -52,7 +53,10 @@ tandem::plan::getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
     return emitError(step.getLoc())
            << "plan preset '" << name
            << "', expected replicate, data-parallel, zero, tensor-parallel or "
-              "expert-parallel";
+              "expert-parallel"
+           << (llvm::sys::fs::exists(name)
+                   ? "; it is a file, and --plan-file takes one"
+                   : "");
   SmallVector<AxisPreset> presets(mesh.getNumAxes(), AxisPreset::Replicate);
   for (unsigned axis = mesh.getNumSpaceAxes(); axis < mesh.getNumAxes(); ++axis)
     presets[axis] = AxisPreset::DataParallel;
