@@ -9,6 +9,7 @@
 #include "WriteOrder.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SHA256.h"
@@ -117,6 +118,17 @@ private:
 };
 } // namespace
 
+/// How a record's line of this first word is written.
+static StringRef getLineForm(StringRef word) {
+  return llvm::StringSwitch<StringRef>(word)
+      .Cases({"cost", "bound"}, "SECONDS s")
+      .Case("peak", "BYTES B")
+      .Case("search", "ALGORITHM")
+      .Case("cluster", "NAME")
+      .Case("stage", "operator NUMBER")
+      .Default("PLACE NUMBER: RESULT ...");
+}
+
 FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
                                                StringRef path, StringRef hash) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
@@ -148,10 +160,12 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
                << "plan file '" << path << "', line " << number + 1
                << ": micro is '" << line.trim() << "', expected a number";
     } else if (auto isRead = parseLine(line, number + 1, file.record)) {
+      StringRef word = line.take_until(llvm::isSpace);
       if (!*isRead)
         return emitError(step.getLoc())
                << "plan file '" << path << "', line " << number + 1
-               << ": cannot read '" << line.take_front(60) << "'";
+               << ": cannot read '" << line.take_front(60) << "', expected '"
+               << word << " " << getLineForm(word) << "'";
     } else
       file.lines.push_back({static_cast<unsigned>(number + 1), line.str()});
   }
