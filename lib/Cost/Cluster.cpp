@@ -92,6 +92,10 @@ static std::string describe(const TextNode &node) {
   return node.scalar.empty() ? "nothing" : "'" + node.scalar + "'";
 }
 
+static bool isEmpty(const TextNode &node) {
+  return node.items.empty() && node.scalar.empty();
+}
+
 static std::string join(Names names) {
   std::string text;
   for (const char *name : names)
@@ -321,7 +325,7 @@ std::optional<Link> Reader::readLink(const TextNode &links, const char *level) {
 
 void Reader::readLinks(const TextNode &root) {
   const TextNode *links = root.find("link");
-  if (links && isMapping(*links, "'node' and 'network'")) {
+  if (links && !isEmpty(*links) && isMapping(*links, "'node' and 'network'")) {
     checkKeys(*links, {"node", "network"});
     cluster.node = readLink(*links, "node");
     cluster.network = readLink(*links, "network");

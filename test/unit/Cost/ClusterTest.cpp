@@ -93,6 +93,20 @@ TEST(ClusterTest, ReadsEverything) {
             (MeasuredCollective{Change::AllToAll, true, 2, 1000000, 3e-3}));
 }
 
+TEST(ClusterTest, OneDeviceNeedsNoLinks) {
+  constexpr const char *text = R"(name: one
+kinds:
+  a:
+    rates: {f32: 1 TFLOP/s}
+    memory: {size: 1 GiB, bandwidth: 100 GB/s}
+    overhead: 1 us
+nodes:
+  - {count: 1, devices: {a: 1}}
+)";
+  for (const char *links : {"", "link:\n", "link: {}\n"})
+    EXPECT_TRUE(parse(text + std::string(links))) << links;
+}
+
 TEST(ClusterTest, PrintsAndReadsBack) {
   auto cluster = parse(kText);
   ASSERT_TRUE(cluster);
@@ -192,6 +206,12 @@ TEST(ClusterTest, MissingKeys) {
                      ""),
             "c.yaml:18: found no link 'network', expected one, as there are "
             "several nodes");
+  EXPECT_EQ(getError("  node: {latency: 5 us, bandwidth: 80 Gbit/s, per: "
+                     "device}\n  network: {latency: 20 us, bandwidth: 1 GB/s, "
+                     "per: node, queue: 1}\n",
+                     ""),
+            "c.yaml:17: found no link 'node', expected one, as nodes have "
+            "several devices");
   EXPECT_EQ(getError("{count: 1, devices: {slow: 2}}", "{count: 1}"),
             "c.yaml:15: found no 'devices', expected a number per kind, such "
             "as {V100: 8}");
