@@ -82,8 +82,10 @@ void TimeLine::addWork() {
   for (unsigned op = 0; op < problem.operators.size(); ++op)
     addOperator(op);
   for (const PlacedTensor &tensor : placement.tensors)
-    if (tensor.isSummed && tensor.stage != kBeforeAll)
+    if (tensor.isSummed && tensor.stage != kBeforeAll) {
       work[tensor.stage].sums += tensor.sumSeconds;
+      report.secondsOverTime += tensor.sumSeconds;
+    }
   for (unsigned i = 0; i < placement.copies.size(); ++i) {
     const PlacedCopy &copy = placement.copies[i];
     if (copy.waits) {
@@ -93,6 +95,7 @@ void TimeLine::addWork() {
     StageWork &stage = work[copy.stage];
     stage.joins |= copy.change.joins;
     stage.computationOnce += copy.change.local;
+    report.secondsOverTime += copy.change.local;
     for (unsigned q = 0; q < kMaxAxes; ++q) {
       stage.collectivePerStrand[q] += copy.change.collectivePerStrand[q];
       stage.collectiveOnce[q] += copy.change.collectiveOnce[q];

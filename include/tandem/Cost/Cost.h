@@ -104,6 +104,8 @@ struct CostReport {
   std::vector<Slot> slots;
   /// Waiting collectives that no slot took.
   double exposedWait = 0;
+  /// Of what the steps compute: sums and concatenations over time.
+  double secondsOverTime = 0;
   std::vector<CopyChange> changes;
   /// Bytes at the peak of each stage, and the strands it has.
   std::vector<int64_t> stageBytes;

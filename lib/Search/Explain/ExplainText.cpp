@@ -36,7 +36,7 @@ static std::string getPassSeconds(const PlanTime &time) {
       text += (text.empty() ? "" : ", ") +
               std::string(getPassText(static_cast<Pass>(pass))) + " " +
               formatSeconds(time.computation[pass]);
-  if (time.local > 1e-12 * time.seconds)
+  if (time.local > 0)
     text += ", sums over time " + formatSeconds(time.local);
   return text;
 }

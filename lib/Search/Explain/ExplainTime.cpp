@@ -72,13 +72,10 @@ double tandem::search::getComputeSeconds(const SearchProblem &problem,
 }
 
 void TimeAnalysis::addComputation() {
-  double all = 0;
-  for (const Step &step : report.steps)
-    all += step.computation;
   for (unsigned op = 0; op < problem.operators.size(); ++op)
     time.computation[static_cast<unsigned>(problem.operators[op].pass)] +=
         getComputeSeconds(problem, plan, op);
-  time.local = std::max(0.0, all - time.getComputation());
+  time.local = report.secondsOverTime;
 }
 
 void TimeAnalysis::addTransfers() {

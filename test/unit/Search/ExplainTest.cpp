@@ -99,6 +99,17 @@ TEST_F(ExplainTest, strandsThatJoinExpose) {
   expectExposed(e, Cause::AfterJoin, 2, 1);
 }
 
+TEST_F(ExplainTest, roundingIsNoSumOverTime) {
+  addTime();
+  unsigned x = input("x", ">00");
+  unsigned y = compute(kForward, {x}, "00>00", 0.1);
+  unsigned z = compute(kBackward, {y}, "00>00", 0.2);
+  compute(kBackward, {z}, "00>00", 0.3);
+  Explanation e = ask(plan({2, 3, 4}));
+  EXPECT_GT(e.time.seconds, 0);
+  EXPECT_EQ(e.time.local, 0);
+}
+
 TEST_F(ExplainTest, stagesThatAreNotSplitExpose) {
   addTime();
   unsigned x = input("x", ">00"), w = tensor("w");
