@@ -25,7 +25,6 @@ std::string printWord(std::string_view name);
 
 std::string_view getPassName(Pass pass);
 std::optional<Pass> parsePass(std::string_view text);
-std::string_view getAccountingName(Accounting accounting);
 std::optional<Accounting> parseAccounting(std::string_view text);
 
 template <typename T> std::optional<T> parseNumber(std::string_view text) {

@@ -25,6 +25,9 @@ namespace tandem::cost {
 /// Which definition of a plan's cost holds (docs/planner.md, *Accountings*).
 enum class Accounting : uint8_t { HidupSerial, HidupOverlapped, Tandem };
 
+/// As texts of problems and plans have it: `hidup-serial`.
+std::string_view getAccountingName(Accounting accounting);
+
 enum class Pass : uint8_t { Forward, Backward, Update };
 constexpr unsigned kNumPasses = 3;
 

@@ -15,13 +15,7 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-static std::string getAccountingText(Accounting accounting) {
-  constexpr const char *texts[] = {"hidup-serial", "hidup-overlapped",
-                                   "tandem"};
-  return texts[static_cast<unsigned>(accounting)];
-}
-
-static std::string getMeshText(const SearchProblem &problem) {
+static std::string printAxes(const SearchProblem &problem) {
   std::string text;
   for (const Axis &axis : problem.axes)
     text +=
@@ -180,8 +174,8 @@ tandem::search::explain(const SearchProblem &problem, const Plan &plan,
   if (!facts)
     return std::nullopt;
   Explanation result;
-  result.accounting = getAccountingText(problem.accounting);
-  result.mesh = getMeshText(problem);
+  result.accounting = getAccountingName(problem.accounting);
+  result.mesh = printAxes(problem);
   TimeAnalysis analysis(problem, plan, facts->report, facts->table);
   result.time = analysis.time;
   result.lowerBound = plan.lowerBound;

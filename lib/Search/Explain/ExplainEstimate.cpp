@@ -16,8 +16,6 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-/// Layers that are further from the ends than this many tensors are alike.
-constexpr unsigned kFoldDistance = 4;
 /// How often all may adapt to forms that are far from the plan's.
 constexpr unsigned kMaxRounds = 4;
 /// Forms of an entry, the best first, for which stages are chosen anew.

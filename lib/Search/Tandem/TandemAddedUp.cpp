@@ -134,7 +134,7 @@ std::vector<unsigned> Driver::getDivision() {
 }
 
 /// Cheaper forms for the best plan's stages.
-bool Driver::tryForms(uint64_t &work) {
+bool Driver::tryCheapestForms(uint64_t &work) {
   if (!addsUp)
     return tryUntimed();
   return hasExactForms() && tryStages(getDivision(), 1, 0, work);

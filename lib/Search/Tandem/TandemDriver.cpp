@@ -15,8 +15,8 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Layers that are further from the ends than this many tensors are alike.
-constexpr unsigned kFoldDistance = 4, kCoarseDistance = 1;
+/// As `kFoldDistance`, of the coarse folding.
+constexpr unsigned kCoarseDistance = 1;
 /// Folding that leaves a larger share of the variables saves little, and lets
 /// some that differ share their messages.
 constexpr double kWorthFolding = 0.75;

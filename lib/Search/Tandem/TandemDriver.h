@@ -147,7 +147,7 @@ private:
                  double worth, uint64_t &work);
   std::vector<unsigned> getDivision();
   bool joinStages(unsigned &op, uint64_t &work);
-  bool tryForms(uint64_t &work);
+  bool tryCheapestForms(uint64_t &work);
   //--- TandemDriver.cpp
   std::vector<unsigned> getValues(const cost::Plan &plan) const;
   std::vector<unsigned>

@@ -19,6 +19,9 @@
 
 namespace tandem::search {
 
+/// Layers that are further from the ends than this many tensors are alike.
+constexpr unsigned kFoldDistance = 4;
+
 /// Per variable the first one whose surroundings are equal within `distance`
 /// tensors.
 std::vector<unsigned> findRepeats(const FactorGraph &graph, unsigned distance);

@@ -354,7 +354,7 @@ void Driver::refine(uint64_t &work) {
   do {
     do
       pool.polish(mayGoOn);
-    while (mayGoOn() && (tryTies() || tryForms(work)));
+    while (mayGoOn() && (tryTies() || tryCheapestForms(work)));
   } while (mayGoOn() && joinStages(op, work));
 }
 
