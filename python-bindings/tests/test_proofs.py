@@ -18,7 +18,7 @@ def folder(tmp_path_factory):
     found = compile_step(
         folder, *MESH, "--search", "tandem", "--pin", "1.weight:data=gather(0)", "-o", "plan"
     )
-    assert found.endswith(", optimal\n")
+    assert found.endswith(", optimal under its pins\n")
     return folder
 
 
@@ -32,10 +32,22 @@ def compile_step(folder, *options, cluster=matrix.SLOW_CORES):
 
 def test_another_problem(folder):
     """Without the pin a cheaper plan is proven."""
-    assert compile_step(folder, "--replan", "plan").endswith(", without a proven bound\n")
+    assert compile_step(folder, "--replan", "plan").endswith(", optimal under its pins\n")
+    text = (folder / "plan").read_text()
+    lines = re.sub("(?m)^pins .*\n", "", text).splitlines()
+    (folder / "unpinned").write_text("\n".join([*lines[:-1], f"end {len(lines) - 2}", ""]))
+    assert compile_step(folder, "--replan", "unpinned").endswith(", without a proven bound\n")
     free = compile_step(folder, *MESH, "--search", "tandem", "-o", "free")
     assert free.endswith(", optimal\n")
     assert compile_step(folder, "--replan", "free").endswith(", optimal\n")
+
+
+def test_a_plan_that_obeys_its_pins_no_more(folder):
+    text = (folder / "plan").read_text()
+    changed = re.sub(r"(?m)^(argument \d+ \w+ \S*1\.weight: data=gather)\(0\)", r"\1(1)", text)
+    assert changed != text
+    (folder / "changed").write_text(changed)
+    assert compile_step(folder, "--replan", "changed").endswith(", without a proven bound\n")
 
 
 def test_other_memory_of_a_cluster_of_that_name(folder, tmp_path):

@@ -311,7 +311,8 @@ LogicalResult PlanReader::run() {
       return emitError() << "'" << StringRef(text).take_front(40)
                          << "', expected 'argument N ...', 'operator N ...', "
                             "'stage ...', 'copy ...', 'wait ...', 'end N', or "
-                            "one of graph, mesh, micro, search, cluster, cost, "
+                            "one of graph, mesh, micro, search, pins, cluster, "
+                            "cost, "
                             "bound and peak with its value";
     if (body.trim().empty())
       return emitError() << "'" << StringRef(text).take_front(40)

@@ -203,6 +203,8 @@ PlanRecord tandem::plan::makeRecord(const StepGraph &graph,
 void tandem::plan::print(const PlanRecord &record, llvm::raw_ostream &os) {
   if (!record.search.empty())
     os << "search " << record.search << "\n";
+  if (!record.pins.empty())
+    os << "pins " << record.pins << "\n";
   if (record.cluster.empty())
     return;
   os << "cluster " << record.cluster << "\ncost " << printNumber(record.cost)
@@ -237,6 +239,10 @@ std::optional<bool> tandem::plan::parseLine(StringRef line, unsigned number,
   };
   if (word == "search" || word == "cluster") {
     (word == "search" ? record.search : record.cluster) = rest.str();
+    return !rest.empty();
+  }
+  if (word == "pins") {
+    record.pins = rest.str();
     return !rest.empty();
   }
   if (word == "bound")

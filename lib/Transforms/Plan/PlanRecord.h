@@ -10,6 +10,7 @@
 // what the step itself has, so that it can be read and changed by hand:
 //
 //   search tandem
+//   pins layers.*.w1:model=gather(1)
 //   cluster h100-8x8
 //   cost 0.123 s
 //   bound 0.12 s proof 8f14e45fceea167a
@@ -49,6 +50,8 @@ struct PlanRecord {
 
   /// The algorithm, empty for a preset; the cluster, empty without costs.
   std::string search, cluster;
+  /// What the search had to obey, as `--pin` has it.
+  std::string pins;
   double cost = 0, bound = 0; // s
   /// Of which problem the bound was proven (`cost::getProofHash`).
   std::string proof;

@@ -67,6 +67,7 @@ private:
   LogicalResult decide(cost::Plan &plan);
   FailureOr<cost::Plan> convert(StringRef name);
   PlanRecord report(const cost::Plan &plan, StringRef name);
+  bool obeys(StringRef text) const;
   LogicalResult ask(const cost::Plan &plan) {
     return answer(graph, *extraction, plan, settings.questions);
   }
@@ -321,6 +322,8 @@ PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
          << " % above the best";
   else
     line << ", without a proven bound";
+  if (!pins.empty() && plan.lowerBound > 0)
+    line << " under its pins";
   if (numNearest > 0)
     line << "; groups that change forms inside, costed by their nearest "
             "signatures: "
@@ -335,7 +338,22 @@ PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
     settings.questions.report->memoryLimit = limit;
   PlanRecord record = makeRecord(graph, *extraction, plan);
   record.cluster = clusterName;
+  record.pins = pins.str();
   return record;
+}
+
+/// Whether the forms of `graph` are those that the pins ask for.
+bool Planner::obeys(StringRef text) const {
+  ScopedDiagnosticHandler silent(graph.step.getContext(),
+                                 [](Diagnostic &) { return success(); });
+  StepGraph pinned = graph;
+  PinFlags flags;
+  auto parsed = parsePins(pinned.step, pinned.mesh, text);
+  return succeeded(parsed) && succeeded(applyPins(pinned, *parsed, flags)) &&
+         llvm::equal(pinned.arguments, graph.arguments,
+                     [](const ArgumentNode &a, const ArgumentNode &b) {
+                       return a.forms == b.forms;
+                     });
 }
 
 /// The plan that `graph` holds, for its cost.
@@ -419,6 +437,9 @@ FailureOr<PlanRecord> Planner::run(StringRef hash) {
 /// `graph` has its signatures.
 FailureOr<cost::Plan> Planner::price(const PlanRecord &record, StringRef file,
                                      StringRef hash) {
+  // What was proven under pins is said under them.
+  if (!record.pins.empty() && obeys(record.pins))
+    pins = record.pins;
   if (failed(extract(hash)))
     return failure();
   FailureOr<cost::Plan> plan = readDecisions(graph, *extraction, record, file);
