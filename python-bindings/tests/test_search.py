@@ -46,14 +46,17 @@ def test_unrolled_recurrence_equals_eager():
     assert rows and all(row.passed for row in rows)
 
 
+def export_meta(path, sizes=""):
+    """The step of a model file whose parameters have no values."""
+    file = load_model_file(path, None, sizes, "float32")
+    model = file.make_model(meta=True)
+    return tandem.export(model, file.loss, file.make_optimizer(model), file.batches(1)[0])
+
+
 def test_a_gated_recurrence_is_proven(root):
     """Half of its forms suit only if all steps have them: a step after the other gains nothing."""
-    path = Path(__file__).parent / "models" / "gated.py"
-    file = load_model_file(path, None, "", "float32")
-    model = file.make_model(meta=True)
-    module = tandem.export(model, file.loss, file.make_optimizer(model), file.batches(1)[0])
     found = compile_module(
-        module,
+        export_meta(Path(__file__).parent / "models" / "gated.py"),
         mesh="data=8",
         cluster=str(root / "examples" / "clusters" / "v100-2x4.yaml"),
         micro=1,
@@ -65,16 +68,9 @@ def test_a_gated_recurrence_is_proven(root):
 
 def test_a_bound_for_strands_is_half_of_both_sums(root, tmp_path):
     """Computation alone, or collectives alone, says little of a layer that has much of both."""
-    file = load_model_file(
-        root / "examples" / "llama.py",
-        None,
-        "layers=1,width=1024,heads=16,batch=64,seq=512",
-        "float32",
-    )
-    model = file.make_model(meta=True)
-    module = tandem.export(model, file.loss, file.make_optimizer(model), file.batches(1)[0])
+    sizes = "layers=1,width=1024,heads=16,batch=64,seq=512"
     compile_module(
-        module,
+        export_meta(root / "examples" / "llama.py", sizes),
         mesh="data=8,model=8",
         cluster=str(root / "examples" / "clusters" / "v100-8x8.yaml"),
         micro=2,

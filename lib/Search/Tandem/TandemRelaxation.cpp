@@ -59,7 +59,7 @@ Relaxation::Slot Relaxation::getSlot(unsigned index, unsigned slot) const {
 /// Slots of one factor that share a message move together: each by its part
 /// only, so that the bound, being concave, does not fall.
 void Relaxation::addSlots(unsigned variable) {
-  std::array<unsigned, 2> numPartners = {1, 1};
+  std::array<unsigned, 2> numPartners;
   for (auto [factor, slot] : graph.variables[variable].slots) {
     Slot &added = slots[variable].emplace_back(getSlot(factor, slot));
     unsigned numTwins = 0;

@@ -182,7 +182,8 @@ void RecordMaker::addWaits() {
 PlanRecord RecordMaker::run() {
   record.cost = plan.cost;
   record.bound = plan.isOptimal ? plan.cost : plan.lowerBound;
-  record.proof = cost::getProofHash(problem, record.bound);
+  if (record.bound > 0)
+    record.proof = cost::getProofHash(problem, record.bound);
   record.peak = plan.peak;
   addStages();
   for (const cost::CopyChange &change : plan.changes)

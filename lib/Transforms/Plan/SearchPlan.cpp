@@ -455,7 +455,8 @@ FailureOr<cost::Plan> Planner::price(const PlanRecord &record, StringRef file,
   plan->lowerBound = 0;
   plan->isOptimal = false;
   // What was proven of this very problem: the same pins, prices and memory.
-  if (record.proof == cost::getProofHash(extraction->problem, record.bound)) {
+  if (record.bound > 0 &&
+      record.proof == cost::getProofHash(extraction->problem, record.bound)) {
     plan->lowerBound = std::min(record.bound, plan->cost);
     plan->isOptimal = cost::isProven(plan->cost, record.bound);
   }
