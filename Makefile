@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup build test demo verify bench bench-search bench-step docs check-gcc format lint clean
+.PHONY: help setup build test sanitizers mutants demo verify bench bench-search bench-step docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -18,6 +18,12 @@ build: setup ## Build the tools into build/bin and the Python package into .venv
 
 test: build ## All tests: formats, include rules, lit, gtest, pytest
 	@scripts/test $(BUILD) $(JOBS)
+
+sanitizers: setup ## The runtime's suite under ASan with UBSan, and under TSan
+	@scripts/sanitizers $(JOBS)
+
+mutants: setup ## Plant single mistakes; print which test catches each (an hour; docs/testing.md)
+	@scripts/mutants --jobs $(JOBS)
 
 demo: build ## Train a mixture-of-experts BERT on four ranks beside PyTorch
 	@scripts/demo

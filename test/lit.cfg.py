@@ -17,5 +17,9 @@ path = [
     os.environ.get("PATH", ""),
 ]
 config.environment["PATH"] = os.path.pathsep.join(path)
+# Where kernels are kept, and which mistake is planted (scripts/mutants).
+for name in ("TANDEM_CACHE_DIR", "TANDEM_MUTANT", "TANDEM_MUTANT_LOG"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%source", config.tandem_source_dir))

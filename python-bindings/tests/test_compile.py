@@ -1,6 +1,7 @@
 """`tandem.compile`: training steps as a user calls them."""
 
 import copy
+import json
 
 import pytest
 import tandem
@@ -261,14 +262,75 @@ def test_plan_text_compiles_again_and_not_for_another_graph(data, tmp_path):
         tandem.compile(model, loss_fn, optim, batches(1, size=16)[0], plan=str(path), **how)
 
 
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+
+
+def hidden_share_of(timeline):
+    """Of a written time line: nanoseconds with a collective of a rank and another command of its own, of those
+    with a collective; counted between any two neighbouring times.
+    """
+    hidden = everything = 0
+    slices = [event for event in timeline["traceEvents"] if event["ph"] == "X"]
+    for rank in {event["pid"] for event in slices}:
+        busy = {True: [], False: []}
+        for event in slices:
+            if event["pid"] == rank and event["cat"] != "wait":
+                begin, length = (round(event[key] * 1000) for key in ("ts", "dur"))
+                busy[event["cat"] in COLLECTIVES].append((begin, begin + length))
+        times = sorted({time for part in busy.values() for ends in part for time in ends})
+        for begin, end in zip(times, times[1:], strict=False):
+            sends, computes = (any(b <= begin < e for b, e in busy[kind]) for kind in (True, False))
+            everything += (end - begin) * sends
+            hidden += (end - begin) * (sends and computes)
+    return hidden / everything
+
+
 def test_timeline(data, tmp_path):
     model, optim = make()
     step = tandem.compile(model, loss_fn, optim, data[0], mesh="data=2", micro=2)
     with step.trace(tmp_path / "timeline.json"):
-        step(data[0])
-    assert (tmp_path / "timeline.json").stat().st_size > 1000
-    assert 0 <= step.hidden_share() <= 1
-    assert step.plan
+        for batch in data:
+            step(batch)
+    timeline = json.loads((tmp_path / "timeline.json").read_text())
+    commands = [
+        c for c in step.program.rank_programs[0].commands if c.kind not in ("record_event",)
+    ]
+    slices = [event for event in timeline["traceEvents"] if event["ph"] == "X"]
+    assert len(slices) == 2 * len(data) * len(commands)
+    assert {event["args"]["step"] for event in slices} == {1, 2, 3, 4}
+    assert step.hidden_share() == pytest.approx(hidden_share_of(timeline), rel=1e-6)
+    step(data[0])
+    assert step.hidden_share() == pytest.approx(hidden_share_of(timeline), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "plan,lines",
+    [
+        (
+            "data-parallel",
+            [
+                "1x parameter head.weight [5, 8]  full  320 B -> 320 B",
+                "1x input x [8, 8]  data: gather(0), micro: gather(0)  512 B -> 256 B",
+                "update  all-reduce  data  gradient  6x  1.0 KiB",
+            ],
+        ),
+        (
+            "zero",
+            [
+                "1x parameter head.weight [5, 8]  data: gather(1)  320 B -> 160 B",
+                "1x parameter head.bias [5]  full  40 B -> 40 B",
+                "whole on axis 'data' of size 2, since no dimension divides: head.bias [5]",
+                "update  reduce-scatter  data  gradient  5x  1.0 KiB",
+            ],
+        ),
+    ],
+)
+def test_plan_says_what_is_split_and_sent(data, plan, lines):
+    model, optim = make()
+    step = tandem.compile(model, loss_fn, optim, data[0], mesh="data=2", micro=2, plan=plan)
+    found = [line.strip() for line in step.plan.splitlines()]
+    assert found[0] == "Plan for the mesh data=2, micro=2"
+    assert not [line for line in lines if line not in found]
 
 
 def test_state_dict_must_be_whole(data):

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <thread>
 
 namespace tandem::rt::cts {
@@ -128,17 +129,25 @@ TEST_P(CommunicatorTest, AllReduceOfOtherTypes) {
     EXPECT_EQ(values, sumOf(integers));
 }
 
-/// 1 and many terms of 2^-9: rounded one by one, bf16 sums would stay at 1.
+/// 1 and many terms of 2^-9: rounded one by one, bf16 sums would stay at 1. The
+/// last place of 1 is 2^-7; halves of it go to even.
 TEST_P(CommunicatorTest, Bf16IsAddedInF32) {
-  std::vector<std::vector<uint16_t>> sources(
-      size_t(ranks()), {floatToBf16(0.001953125f), floatToBf16(1.5f)});
-  sources[0][0] = floatToBf16(1.0f);
-  float exact = 1.0f + 0.001953125f * float(ranks() - 1);
+  constexpr uint16_t kOne = 0x3f80, kTerm = 0x3b00, kOneAndHalf = 0x3fc0;
+  const std::map<int64_t, std::pair<uint16_t, uint16_t>> kSums = {
+      {1, {0x3f80, 0x3fc0}}, // 1 and 1.5
+      {2, {0x3f80, 0x4040}}, // 1 + 2^-9: down; 3
+      {3, {0x3f80, 0x4090}}, // 1 + 2^-8, a half: down, to even; 4.5
+      {4, {0x3f81, 0x40c0}}, // 1 + 3 2^-9: up; 6
+      {8, {0x3f82, 0x4140}}, // 1 + 7 2^-9: up; 12
+  };
+  std::vector<std::vector<uint16_t>> sources(size_t(ranks()),
+                                             {kTerm, kOneAndHalf});
+  sources[0][0] = kOne;
   for (const auto &values :
        run(collective(CollectiveKind::AllReduce, ElementType::BF16, {2}),
            sources)) {
-    EXPECT_EQ(values[0], floatToBf16(exact));
-    EXPECT_EQ(values[1], floatToBf16(1.5f * float(ranks())));
+    EXPECT_EQ(values[0], kSums.at(ranks()).first);
+    EXPECT_EQ(values[1], kSums.at(ranks()).second);
   }
 }
 

@@ -182,6 +182,26 @@ TEST(Philox, EqualsReference) {
     })");
 }
 
+/// Elements beyond 2^34 reach the upper half of the counter, beyond 2^33 the
+/// sign of its lower half. The interpreter is compared with eager there
+/// (test/Reference/check_operators.py), and eager with published answers.
+TEST(Philox, EqualsReferenceAtHighIndices) {
+  checkKernels(R"(
+    func.func @high(%i: tensor<100xi64> {test.low = 17179869184, test.high = 4611686018427387904}, %seed: tensor<i64> {test.low = 0, test.high = 1000000000000}, %step: tensor<i64> {test.low = 0}) -> tensor<100xi64> {
+      %0 = nn.philox %i, %seed, %step {ordinal = 3 : i64} : (tensor<100xi64>, tensor<i64>, tensor<i64>) -> tensor<100xi64>
+      return %0 : tensor<100xi64>
+    }
+    func.func @across(%seed: tensor<i64> {test.low = 0}, %step: tensor<i64> {test.low = 0}) -> tensor<3x32xi1> {
+      %i = nn.iota : tensor<32xi64>
+      %start = nn.constant dense<[[8589934576], [17179869168], [1099511627760]]> : tensor<3x1xi64> -> tensor<3x1xi64>
+      %at = nn.add %i, %start : (tensor<32xi64>, tensor<3x1xi64>) -> tensor<3x32xi64>
+      %0 = nn.philox %at, %seed, %step {ordinal = 1 : i64} : (tensor<3x32xi64>, tensor<i64>, tensor<i64>) -> tensor<3x32xi64>
+      %p = nn.constant dense<2147483648> : tensor<i64> -> tensor<i64>
+      %1 = nn.compare %0, %p {predicate = "lt"} : (tensor<3x32xi64>, tensor<i64>) -> tensor<3x32xi1>
+      return %1 : tensor<3x32xi1>
+    })");
+}
+
 //===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//

@@ -82,6 +82,59 @@ TEST(SpecialValues, RowsWithMinusInfinity) {
                {-kInfinity, -kInfinity, -kInfinity, -kInfinity});
 }
 
+/// Of bf16, whose last place at 1 is 2^-7: halves go to even. The interpreter
+/// and the kernels are held to numbers worked out by hand.
+TEST(SpecialValues, RoundingToBf16IsToNearestEven) {
+  const double unit = 0x1p-7;
+  const std::pair<double, double> kRoundings[] = {
+      {1, 1},
+      {1 + 0.5 * unit, 1},
+      {1 + 0.5 * unit + 0x1p-20, 1 + unit},
+      {1 + 1.5 * unit, 1 + 2 * unit},
+      {1 + 1.5 * unit - 0x1p-20, 1 + unit},
+      {1 + 0.75 * unit, 1 + unit},
+      {-1 - 0.75 * unit, -1 - unit},
+      {-1 - 0.5 * unit, -1},
+      {-1 - 1.5 * unit, -1 - 2 * unit},
+      {2 - 0.5 * unit, 2},
+      {0x1.fffffep127, kInfinity},
+      {-0x1.fffffep127, -kInfinity},
+      {0x1p-130 + 0x1p-140, 0x1p-130},
+      {0x1.8p-133, 0x1p-132},
+  };
+  const int64_t count = std::size(kRoundings);
+  auto context = makeContext();
+  auto module = parse(*context, R"(
+    func.func @convert(%x: tensor<14xf32>) -> tensor<14xbf16> {
+      %0 = nn.convert %x : (tensor<14xf32>) -> tensor<14xbf16>
+      return %0 : tensor<14xbf16>
+    }
+    func.func @copy_of_a_row(%x: tensor<14xf32>) -> tensor<2x14xbf16> {
+      %0 = nn.convert %x : (tensor<14xf32>) -> tensor<14xbf16>
+      %1 = nn.expand %0 : (tensor<14xbf16>) -> tensor<2x14xbf16>
+      return %1 : tensor<2x14xbf16>
+    })");
+  ASSERT_TRUE(module);
+  LoadedKernels kernels(*module, withoutCache());
+  ASSERT_EQ(kernels.getError(), "");
+  for (auto function : module->getOps<func::FuncOp>()) {
+    std::vector<Tensor> inputs = makeInputs(function, 1);
+    ASSERT_EQ(inputs[0].getNumElements(), count);
+    for (int64_t i = 0; i < count; ++i)
+      inputs[0].setDouble(i, kRoundings[i].first);
+    auto interpreted = reference::interpret(function, {}, inputs);
+    ASSERT_TRUE(succeeded(interpreted));
+    std::vector<Tensor> actual = kernels.run(function, inputs);
+    for (int64_t i = 0; i < actual[0].getNumElements(); ++i) {
+      auto [from, to] = kRoundings[i % count];
+      EXPECT_EQ(actual[0].getDouble(i), to)
+          << function.getName().str() << " of " << from;
+      EXPECT_EQ((*interpreted)[0].getDouble(i), to)
+          << function.getName().str() << " of " << from;
+    }
+  }
+}
+
 /// Their polynomials in f32, and the C library in f64: not e^x - 1, ln(1 + x).
 TEST(SpecialValues, SmallArguments) {
   const double small[] = {1e-3, -1e-6, 1e-12, 0.25};
