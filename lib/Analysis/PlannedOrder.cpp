@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Analysis/PlannedOrder.h"
+#include <charconv>
 
 using namespace tandem;
 using llvm::SmallVector;
@@ -46,4 +47,20 @@ std::optional<PlannedPieces> tandem::parsePieces(StringRef text) {
       return std::nullopt;
   }
   return pieces;
+}
+
+std::string tandem::printPieces(const PlannedPieces &pieces) {
+  std::string text;
+  for (const auto &collective : pieces) {
+    text += text.empty() ? "" : " then ";
+    for (const PlannedPiece &piece : collective) {
+      // The shortest share that reads back to the same number.
+      char share[32];
+      auto *end = std::to_chars(share, share + sizeof share, piece.end).ptr;
+      text += (&piece == &collective.front() ? "" : ", ") +
+              std::to_string(piece.stage) + "/" + std::to_string(piece.strand) +
+              " " + std::string(share, end);
+    }
+  }
+  return text;
 }

@@ -15,9 +15,6 @@
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Search/Watch.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include <chrono>
 
 using namespace mlir;
@@ -193,18 +190,9 @@ void Compilation::keepIR(StringRef stage) {
   result.ir.emplace_back(stage.str(), std::move(text));
 }
 
-/// Runs the plan stage, which writes its plan to a file.
 LogicalResult Compilation::runPlan(const Stage &stage) {
-  SmallString<128> path;
-  if (std::error_code code =
-          llvm::sys::fs::createTemporaryFile("tandem", "plan", path))
-    return fail("cannot make a temporary file: " + code.message());
-  llvm::FileRemover remover(path);
   PlanOptions plan;
   configurePlan(plan);
-  plan.output = path.str().str();
-  PlanReport report;
-  plan.report = &report;
   auto manager = PassManager::on<ModuleOp>(context.get(),
                                            OpPassManager::Nesting::Implicit);
   stage.build(manager, plan);
@@ -213,14 +201,12 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
     guard.emplace();
   if (failed(manager.run(*module)))
     return failure();
-  auto text = llvm::MemoryBuffer::getFile(path);
-  if (!text)
-    return fail("cannot read " + path + ": " + text.getError().message());
-  result.plan = (*text)->getBuffer().str();
-  result.explanation = std::move(report.explanation);
-  result.explanationJson = std::move(report.explanationJson);
-  result.comparison = std::move(report.comparison);
-  memoryLimit = report.memoryLimit;
+  PlanResult &found = *plan.result;
+  result.plan = std::move(found.text);
+  result.explanation = std::move(found.explanation);
+  result.explanationJson = std::move(found.explanationJson);
+  result.comparison = std::move(found.comparison);
+  memoryLimit = found.memoryLimit;
   llvm::raw_string_ostream table(result.planTable);
   printPlanTable(*module, table);
   return success();

@@ -70,6 +70,7 @@ constexpr llvm::StringLiteral kWaitGrammar =
 /// Reads `3/1 0.25, 4/0 1 then 4/0 1`. Nothing if it is something else, if the
 /// shares of a collective do not rise to 1, or if slots go back.
 std::optional<PlannedPieces> parsePieces(llvm::StringRef text);
+std::string printPieces(const PlannedPieces &pieces);
 
 /// The plan's stage of `op`; none if the plan says nothing.
 inline std::optional<int64_t> getPlannedStage(mlir::Operation *op) {

@@ -19,19 +19,19 @@ void tandem::plan::applyPlan(StepGraph &graph, const Extraction &extraction,
   unsigned numAxes = graph.mesh.getNumAxes();
   for (auto [index, origin] : llvm::enumerate(extraction.origins)) {
     unsigned chosen = plan.signatures[index];
-    if (origin.kind == Extraction::Origin::Kind::Argument) {
+    if (origin.kind == Part::Kind::Argument) {
       const cost::Layout &layout =
           problem.getSignatures(index)[chosen].results[0];
       for (unsigned axis = 0; axis < numAxes; ++axis)
         graph.arguments[origin.index].forms[axis] =
             AxisForm::fromCode(layout[axis]);
     }
-    if (origin.kind != Extraction::Origin::Kind::Group)
+    if (origin.kind != Part::Kind::Group)
       continue;
     unsigned set = problem.operators[index].signatureSet;
     const auto &choices = extraction.choices[set][chosen];
     for (auto [member, choice] :
-         llvm::zip(extraction.groups.groups[origin.index].members, choices))
+         llvm::zip(graph.getGroups().groups[origin.index].members, choices))
       for (unsigned axis = 0; axis < numAxes; ++axis)
         graph.ops[member].signatures[axis] =
             plan::getSignature(graph.ops[member].rule, choice[axis]);
@@ -47,7 +47,7 @@ namespace {
 /// it.
 class SourcePlacer {
 public:
-  SourcePlacer(StepGraph &graph, const OperatorGroups &groups);
+  explicit SourcePlacer(StepGraph &graph);
   void run();
 
 private:
@@ -68,13 +68,12 @@ private:
 
 static constexpr llvm::StringLiteral kId = nn::NNDialect::kIdAttrName;
 
-SourcePlacer::SourcePlacer(StepGraph &graph, const OperatorGroups &groups)
-    : graph(graph), groups(groups) {
+SourcePlacer::SourcePlacer(StepGraph &graph)
+    : graph(graph), groups(graph.getGroups()) {
   for (auto [index, op] : llvm::enumerate(graph.ops)) {
     if (groups.groupOf[index] >= 0)
       signatures[op.op] = op.signatures;
-    if (auto id = op.op->getAttrOfType<IntegerAttr>(kId))
-      nextId = std::max(nextId, id.getInt() + 1);
+    nextId = std::max(nextId, op.id + 1);
   }
 }
 
@@ -152,7 +151,4 @@ void SourcePlacer::run() {
       place(index);
 }
 
-void tandem::plan::placeSources(StepGraph &graph,
-                                const OperatorGroups &groups) {
-  SourcePlacer(graph, groups).run();
-}
+void tandem::plan::placeSources(StepGraph &graph) { SourcePlacer(graph).run(); }

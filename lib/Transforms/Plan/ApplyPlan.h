@@ -21,7 +21,7 @@ void applyPlan(StepGraph &graph, const Extraction &extraction,
 /// Gives each source the forms that its readers want. Where they want several,
 /// there is an operator for each of them, so that none is cut out of a larger
 /// one: the IR gets clones, with their signatures, which `graph` does not have.
-void placeSources(StepGraph &graph, const OperatorGroups &groups);
+void placeSources(StepGraph &graph);
 
 /// The plan whose decisions are those of `planned`, a graph with signatures (a
 /// preset's): of each group the signature that differs least, stages as few or

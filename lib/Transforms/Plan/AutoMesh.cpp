@@ -65,9 +65,10 @@ struct Trial {
 class MeshSearch {
 public:
   using Parse = llvm::function_ref<FailureOr<MeshAttr>(StringRef)>;
-  MeshSearch(func::FuncOp step, Parse parse, const SearchSettings &settings,
-             StringRef pins, StringRef hash)
-      : step(step), parse(parse), settings(settings), pins(pins), hash(hash) {
+  MeshSearch(const StepGraph &plain, Parse parse,
+             const SearchSettings &settings, StringRef pins, StringRef hash)
+      : plain(plain), step(plain.step), parse(parse), settings(settings),
+        pins(pins), hash(hash) {
     this->settings.problemOut.clear();
     this->settings.fitsAnyStart = true;
   }
@@ -80,6 +81,7 @@ private:
   void search(Trial &trial);
   void report(ArrayRef<Trial> trials, StringRef cluster, int64_t devices);
 
+  const StepGraph &plain;
   func::FuncOp step;
   Parse parse;
   SearchSettings settings;
@@ -116,7 +118,7 @@ void MeshSearch::search(Trial &trial) {
   FailureOr<MeshAttr> mesh = parse(trial.mesh);
   if (failed(mesh))
     return;
-  StepGraph graph(step, *mesh);
+  StepGraph graph = plain.onMesh(*mesh);
   FailureOr<cost::Plan> plan = findPlan(graph, settings, pins, hash);
   if (succeeded(plan))
     trial.plan = std::move(*plan);
@@ -202,7 +204,8 @@ FailureOr<MeshChoice> MeshSearch::run() {
 }
 
 FailureOr<MeshChoice> tandem::plan::chooseMesh(
-    func::FuncOp step, llvm::function_ref<FailureOr<MeshAttr>(StringRef)> parse,
+    const StepGraph &step,
+    llvm::function_ref<FailureOr<MeshAttr>(StringRef)> parse,
     const SearchSettings &settings, StringRef pins, StringRef hash) {
   return MeshSearch(step, parse, settings, pins, hash).run();
 }

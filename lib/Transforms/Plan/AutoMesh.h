@@ -32,7 +32,7 @@ std::vector<std::string> listMeshes(int64_t devices);
 /// one error if there is no cluster, or no mesh with a plan. Writes nothing
 /// into the IR.
 mlir::FailureOr<MeshChoice> chooseMesh(
-    mlir::func::FuncOp step,
+    const StepGraph &step,
     llvm::function_ref<mlir::FailureOr<spmd::MeshAttr>(llvm::StringRef)> parse,
     const SearchSettings &settings, llvm::StringRef pins, llvm::StringRef hash);
 

@@ -97,26 +97,26 @@ unsigned Converter::findNearest(const cost::SignatureSet &set,
 }
 
 unsigned Converter::findSignature(unsigned op) {
-  const Extraction::Origin &origin = extraction.origins[op];
+  const Part &origin = extraction.origins[op];
   SmallVector<cost::Layout> operands, results;
   switch (origin.kind) {
-  case Extraction::Origin::Kind::Argument:
+  case Part::Kind::Argument:
     results.push_back(getProduced(origin.index));
     break;
-  case Extraction::Origin::Kind::Result:
+  case Part::Kind::Result:
     operands.push_back(getLayout([&](unsigned axis) {
       return planned.getResultForm(origin.index, axis);
     }));
     break;
-  case Extraction::Origin::Kind::Group:
-    const OperatorGroup &group = extraction.groups.groups[origin.index];
+  case Part::Kind::Group:
+    const OperatorGroup &group = planned.getGroups().groups[origin.index];
     for (unsigned value : group.inputs)
       operands.push_back(getWanted(group, value));
     for (unsigned value : group.outputs)
       results.push_back(getProduced(value));
   }
   unsigned found = findNearest(problem.getSignatures(op), operands, results);
-  numNearest += origin.kind == Extraction::Origin::Kind::Group && !isExact;
+  numNearest += origin.kind == Part::Kind::Group && !isExact;
   return found;
 }
 

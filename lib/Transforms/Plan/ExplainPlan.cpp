@@ -16,10 +16,11 @@ using namespace tandem::plan;
 LogicalResult tandem::plan::answer(const StepGraph &graph,
                                    const Extraction &extraction,
                                    const cost::Plan &plan,
-                                   const Questions &questions) {
+                                   const Questions &questions,
+                                   PlanResult &result) {
   func::FuncOp step = graph.step;
   std::string error;
-  if (questions.explains && questions.report) {
+  if (questions.explains) {
     search::ExplainOptions options;
     options.timeLimit = questions.timeLimit;
     options.endsSearch = questions.endsSearch;
@@ -27,8 +28,8 @@ LogicalResult tandem::plan::answer(const StepGraph &graph,
         search::explain(extraction.problem, plan, options, error);
     if (!explanation)
       return emitError(step.getLoc()) << "the plan has no cost: " << error;
-    questions.report->explanation = search::printText(*explanation);
-    questions.report->explanationJson = search::printJson(*explanation);
+    result.explanation = search::printText(*explanation);
+    result.explanationJson = search::printJson(*explanation);
   }
   if (questions.failOnReplicate >= 0)
     error = search::findReplicated(extraction.problem, plan,

@@ -8,15 +8,13 @@
 #ifndef TANDEM_LIB_TRANSFORMS_PLAN_EXPLAINPLAN_H
 #define TANDEM_LIB_TRANSFORMS_PLAN_EXPLAINPLAN_H
 
-#include "PlanRecord.h"
+#include "ApplyPlan.h"
 #include "tandem/Transforms/Plan/Plan.h"
 
 namespace tandem::plan {
 
 /// What is asked about a plan beside its cost.
 struct Questions {
-  /// Where the explanation and the comparison go; null: nobody asks.
-  PlanReport *report = nullptr;
   bool explains = false;
   /// Seconds for what an explanation searches again; 0: no limit.
   double timeLimit = 0;
@@ -33,10 +31,11 @@ struct Questions {
   }
 };
 
-/// Answers what is asked about a plan that has been derived, but for the
-/// comparison. Fails with one error at the step.
+/// Answers in `result` what is asked about a plan that has been derived, but
+/// for the comparison. Fails with one error at the step.
 mlir::LogicalResult answer(const StepGraph &graph, const Extraction &extraction,
-                           const cost::Plan &plan, const Questions &questions);
+                           const cost::Plan &plan, const Questions &questions,
+                           PlanResult &result);
 
 } // namespace tandem::plan
 

@@ -22,7 +22,7 @@ public:
   Extractor(const StepGraph &graph, const PinFlags &isPinned,
             const cost::Cluster &cluster)
       : graph(graph), isPinned(isPinned), cluster(cluster),
-        result(std::make_unique<Extraction>(graph)), problem(result->problem) {}
+        result(std::make_unique<Extraction>()), problem(result->problem) {}
   FailureOr<std::unique_ptr<Extraction>> run(StringRef graphHash);
 
 private:
@@ -37,7 +37,7 @@ private:
   void joinQueues();
   unsigned addTensor(unsigned value, std::string name);
   unsigned addSet(cost::SignatureSet set);
-  cost::Operator &addOperator(Kind kind, Extraction::Origin origin);
+  cost::Operator &addOperator(Kind kind, Part origin);
 
   std::vector<cost::Layout> getStoredLayouts(unsigned argument) const;
   LogicalResult addArgument(unsigned argument);
@@ -84,9 +84,7 @@ static std::string getArgumentName(const StepGraph &graph, unsigned argument) {
 
 /// `nn.matmul#17`, and `nn.layer_norm#3:1` for a second result.
 static std::string getOperatorName(const OpNode &op) {
-  auto id = op.op->getAttrOfType<IntegerAttr>(nn::NNDialect::kIdAttrName);
-  return op.op->getName().getStringRef().str() + "#" +
-         std::to_string(id ? id.getInt() : -1);
+  return op.op->getName().getStringRef().str() + "#" + std::to_string(op.id);
 }
 
 static std::string getValueName(const StepGraph &graph, unsigned value) {
@@ -169,7 +167,7 @@ unsigned Extractor::addSet(cost::SignatureSet set) {
   return problem.signatureSets.size() - 1;
 }
 
-cost::Operator &Extractor::addOperator(Kind kind, Extraction::Origin origin) {
+cost::Operator &Extractor::addOperator(Kind kind, Part origin) {
   result->origins.push_back(origin);
   cost::Operator &op = problem.operators.emplace_back();
   op.kind = kind;
@@ -213,10 +211,11 @@ std::vector<cost::Layout> Extractor::getStoredLayouts(unsigned argument) const {
 
 /// Scalars of the step are in no operator's operands, but for masks of them.
 bool Extractor::isRead(unsigned argument) const {
-  return !result->groups.isSource[argument] ||
-         llvm::any_of(result->groups.groups, [&](const OperatorGroup &group) {
-           return llvm::is_contained(group.inputs, argument);
-         });
+  return !graph.getGroups().isSource[argument] ||
+         llvm::any_of(graph.getGroups().groups,
+                      [&](const OperatorGroup &group) {
+                        return llvm::is_contained(group.inputs, argument);
+                      });
 }
 
 LogicalResult Extractor::addArgument(unsigned argument) {
@@ -237,9 +236,8 @@ LogicalResult Extractor::addArgument(unsigned argument) {
   argumentOps[argument] = problem.operators.size();
   std::string name = getArgumentName(graph, argument);
   unsigned tensor = addTensor(argument, name);
-  cost::Operator &op =
-      addOperator(isInput ? Kind::Input : Kind::Resident,
-                  {Extraction::Origin::Kind::Argument, argument});
+  cost::Operator &op = addOperator(isInput ? Kind::Input : Kind::Resident,
+                                   {Part::Kind::Argument, argument});
   op.name = std::move(name);
   op.signatureSet = it->second;
   op.results = {tensor};
@@ -265,8 +263,7 @@ void Extractor::addResult(unsigned index) {
   if (isTied)
     problem.ties.push_back({argumentOps[node.argument],
                             static_cast<unsigned>(problem.operators.size())});
-  cost::Operator &op =
-      addOperator(Kind::Output, {Extraction::Origin::Kind::Result, index});
+  cost::Operator &op = addOperator(Kind::Output, {Part::Kind::Result, index});
   op.pass = cost::Pass::Update;
   func::FuncOp step = graph.step;
   auto name =
@@ -281,7 +278,7 @@ void Extractor::addResult(unsigned index) {
 //===----------------------------------------------------------------------===//
 
 void Extractor::addGroup(unsigned index, SignatureMaker &maker) {
-  const OperatorGroup &group = result->groups.groups[index];
+  const OperatorGroup &group = graph.getGroups().groups[index];
   unsigned made = maker.getSet(index);
   madeSets.resize(maker.sets.size(), -1);
   if (madeSets[made] < 0) {
@@ -294,8 +291,7 @@ void Extractor::addGroup(unsigned index, SignatureMaker &maker) {
   for (unsigned value : group.outputs)
     results.push_back(addTensor(value, getValueName(graph, value)));
   const OpNode &main = getMainMember(graph, group);
-  cost::Operator &op =
-      addOperator(Kind::Compute, {Extraction::Origin::Kind::Group, index});
+  cost::Operator &op = addOperator(Kind::Compute, {Part::Kind::Group, index});
   op.pass = static_cast<cost::Pass>(group.pass);
   op.name = getOperatorName(main);
   op.location = makeToken(getUserLocation(main.op->getLoc()));
@@ -381,8 +377,8 @@ FailureOr<std::unique_ptr<Extraction>> Extractor::run(StringRef graphHash) {
   for (unsigned argument = 0; argument < graph.arguments.size(); ++argument)
     if (isRead(argument) && failed(addArgument(argument)))
       return failure();
-  SignatureMaker maker(graph, result->groups, cluster);
-  for (unsigned group = 0; group < result->groups.groups.size(); ++group)
+  SignatureMaker maker(graph, cluster);
+  for (unsigned group = 0; group < graph.getGroups().groups.size(); ++group)
     addGroup(group, maker);
   for (unsigned index = 0; index < graph.results.size(); ++index)
     addResult(index);

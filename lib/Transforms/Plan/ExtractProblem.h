@@ -32,18 +32,9 @@ using PinFlags = std::vector<llvm::SmallVector<bool>>;
 
 /// A problem and what its parts stand for in the graph.
 struct Extraction {
-  /// What an operator of the problem is made from: the argument, the group or
-  /// the result of this number.
-  struct Origin {
-    enum class Kind : uint8_t { Argument, Group, Result } kind;
-    unsigned index;
-  };
-
-  explicit Extraction(const StepGraph &graph) : groups(graph) {}
-
   cost::SearchProblem problem;
-  OperatorGroups groups;
-  std::vector<Origin> origins;
+  /// What each operator of the problem stands for.
+  std::vector<Part> origins;
   /// The value of each tensor; the tensor of each value, or -1.
   std::vector<unsigned> values;
   std::vector<int> tensors;

@@ -21,9 +21,9 @@ static std::string getTypeName(Value value) {
   return text;
 }
 
-GroupCost::GroupCost(const StepGraph &graph, const OperatorGroups &groups,
-                     const OperatorGroup &group, const cost::Cluster &cluster)
-    : graph(graph), groups(groups), group(group), cluster(cluster) {
+GroupCost::GroupCost(const StepGraph &graph, const OperatorGroup &group,
+                     const cost::Cluster &cluster)
+    : graph(graph), groups(graph.getGroups()), group(group), cluster(cluster) {
   for (unsigned member = 0; member < group.members.size(); ++member)
     if (isa<nn::MatmulOp>(graph.ops[group.members[member]].op))
       addProduct(member);

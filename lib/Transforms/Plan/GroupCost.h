@@ -28,8 +28,8 @@ bool isReadByProductsOnly(mlir::Operation *op);
 
 class GroupCost {
 public:
-  GroupCost(const StepGraph &graph, const OperatorGroups &groups,
-            const OperatorGroup &group, const cost::Cluster &cluster);
+  GroupCost(const StepGraph &graph, const OperatorGroup &group,
+            const cost::Cluster &cluster);
 
   /// Seconds where one device does 1 / `shares[m]` of member m, and holds value
   /// v as `layoutOf(v)`. A measured time of a product and its shape replaces

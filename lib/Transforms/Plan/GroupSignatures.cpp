@@ -100,9 +100,9 @@ namespace {
 /// has as many leaves).
 class Enumeration {
 public:
-  Enumeration(const StepGraph &graph, const OperatorGroups &groups,
-              const OperatorGroup &group, const BatchMarks &marks,
-              const std::vector<uint8_t> &canReduce, const GroupCost &cost);
+  Enumeration(const StepGraph &graph, const OperatorGroup &group,
+              const BatchMarks &marks, const std::vector<uint8_t> &canReduce,
+              const GroupCost &cost);
   GroupSignatures run() &&;
 
 private:
@@ -160,11 +160,11 @@ private:
 };
 } // namespace
 
-Enumeration::Enumeration(const StepGraph &graph, const OperatorGroups &groups,
-                         const OperatorGroup &group, const BatchMarks &marks,
+Enumeration::Enumeration(const StepGraph &graph, const OperatorGroup &group,
+                         const BatchMarks &marks,
                          const std::vector<uint8_t> &canReduce,
                          const GroupCost &cost)
-    : graph(graph), groups(groups), group(group), marks(marks),
+    : graph(graph), groups(graph.getGroups()), group(group), marks(marks),
       canReduce(canReduce), cost(cost), order(graph.mesh.getLayoutOrder()),
       choices(group.members.size()) {
   for (unsigned op : group.members) {
@@ -402,9 +402,8 @@ GroupSignatures Enumeration::run() && {
 //===----------------------------------------------------------------------===//
 
 SignatureMaker::SignatureMaker(const StepGraph &graph,
-                               const OperatorGroups &groups,
                                const cost::Cluster &cluster)
-    : graph(graph), groups(groups), cluster(cluster), marks(graph),
+    : graph(graph), groups(graph.getGroups()), cluster(cluster), marks(graph),
       canReduce(graph.values.size()) {}
 
 static void append(std::string &key, int64_t number) {
@@ -486,9 +485,8 @@ unsigned SignatureMaker::getSet(unsigned index) {
   const OperatorGroup &group = groups.groups[index];
   auto [it, isNew] = known.try_emplace(getKey(group), sets.size());
   if (isNew) {
-    GroupCost cost(graph, groups, group, cluster);
-    sets.push_back(
-        Enumeration(graph, groups, group, marks, canReduce, cost).run());
+    GroupCost cost(graph, group, cluster);
+    sets.push_back(Enumeration(graph, group, marks, canReduce, cost).run());
   }
   noteSums(group, sets[it->second]);
   return it->second;

@@ -51,8 +51,7 @@ spmd::Signature getSignature(const spmd::Rule &rule,
 
 class SignatureMaker {
 public:
-  SignatureMaker(const StepGraph &graph, const OperatorGroups &groups,
-                 const cost::Cluster &cluster);
+  SignatureMaker(const StepGraph &graph, const cost::Cluster &cluster);
 
   /// Number of the set of the group's signatures; equal groups share one.
   /// Groups are asked for in their order.

@@ -138,7 +138,7 @@ tandem::plan::makeForwardProblem(const StepGraph &graph,
     return emitError(step.getLoc())
            << "search 'hidup' on the mesh " << graph.mesh
            << ", expected one axis and two microbatches: use the search tandem";
-  StepGraph timed(graph.step, graph.mesh);
+  StepGraph timed = graph.onMesh(graph.mesh);
   if (failed(planByPreset(timed, "replicate", "")))
     return failure();
   return ForwardMaker(extraction, timed).run();
@@ -167,7 +167,7 @@ static void planAround(StepGraph &graph, const Extraction &extraction) {
     policy.isFree.assign(graph.arguments.size(), true);
     policy.fixed.resize(graph.ops.size());
     for (auto [index, op] : llvm::enumerate(graph.ops))
-      if (op.pass == PassKind::Forward && extraction.groups.groupOf[index] >= 0)
+      if (op.pass == PassKind::Forward && graph.getGroups().groupOf[index] >= 0)
         policy.fixed[index] = op.signatures[axis];
     if (graph.mesh.getSize(axis) > 1)
       AxisPlanner(graph, axis, policy).run();

@@ -41,6 +41,14 @@ struct OperatorGroup {
   llvm::SmallVector<unsigned, 2> outputs;
 };
 
+/// What is one operator of a search problem, and what a stage can begin with.
+struct Part {
+  enum class Kind : uint8_t { Argument, Group, Result } kind;
+  /// Of the argument, the group or the result.
+  unsigned index;
+  auto operator<=>(const Part &) const = default;
+};
+
 struct OperatorGroups {
   explicit OperatorGroups(const StepGraph &graph);
 

@@ -4,9 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-
 //
-// A plan file is text, one line per argument that is not stored `full` and per
+// The stored form of each argument and the signature and strands of each
 // operator, keyed by `nn.id` and bound to its graph by a content hash:
 //
 //   tandem-plan 2
@@ -19,8 +18,8 @@
 //
 // An axis that a line does not name is `full` throughout; operators that are
 // `full` on all axes have no line. The last line counts those after the first
-// one, without comments and empty lines. Where a cluster priced the plan, lines
-// of a record (PlanRecord.h) stand behind `micro`. In the file of a search,
+// one, without comments and empty lines. Where a cluster priced the plan, its
+// decisions (Decisions.h) stand behind `micro`. In the file of a search,
 // sources (OperatorGroups.h) have no line: they are in the forms that their
 // readers want.
 //
@@ -29,17 +28,22 @@
 #ifndef TANDEM_LIB_TRANSFORMS_PLAN_PLANFILE_H
 #define TANDEM_LIB_TRANSFORMS_PLAN_PLANFILE_H
 
-#include "PlanRecord.h"
+#include "Decisions.h"
+#include "MeshText.h"
 
 namespace tandem::plan {
 
 struct PlanFile {
-  std::string mesh;
+  std::string path, mesh;
   int64_t micro = 1;
-  std::string path;
-  PlanRecord record;
-  /// The lines of arguments and operators, with their number in the file.
-  std::vector<std::pair<unsigned, std::string>> lines;
+  /// What was found; `readPlan` adds what is followed.
+  Decisions decisions;
+  /// All other lines: of arguments, operators, stages, copies and waits.
+  struct Line {
+    unsigned number;
+    std::string text;
+  };
+  std::vector<Line> lines;
 };
 
 /// `full, gather(0) -> reduce`, or none.
@@ -55,20 +59,14 @@ mlir::FailureOr<PlanFile> readPlanFile(mlir::func::FuncOp step,
                                        llvm::StringRef path,
                                        llvm::StringRef hash);
 
-/// `data=4,model=2`: the space axes, as a plan file writes them.
-std::string getMeshText(spmd::MeshAttr mesh);
+/// Reads the lines for `graph`, on the file's mesh: sets its forms and
+/// signatures, and the file's decisions. What is not legal is an error that
+/// names the line. Writes nothing into the IR.
+mlir::LogicalResult readPlan(StepGraph &graph, PlanFile &file);
 
-/// Sets forms and signatures of `graph`; writes nothing into the IR.
-mlir::LogicalResult readSignatures(StepGraph &graph, const PlanFile &file);
-
-/// Writes the copies of the record and clones of sources into the IR; `graph`
-/// has the forms and signatures of the file. What is not legal is an error that
-/// names the line.
-mlir::LogicalResult applyPlanFile(StepGraph &graph, const PlanFile &file);
-
-mlir::LogicalResult writePlanFile(const StepGraph &graph, llvm::StringRef path,
-                                  llvm::StringRef hash,
-                                  const PlanRecord &record);
+/// The text of a plan file.
+std::string printPlan(const StepGraph &graph, llvm::StringRef hash,
+                      const Decisions &decisions);
 
 } // namespace tandem::plan
 

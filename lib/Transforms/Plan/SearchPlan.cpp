@@ -10,7 +10,7 @@
 #include "Laptop.h"
 #include "PlanFile.h"
 #include "Presets.h"
-#include "WriteOrder.h"
+#include "WriteDecisions.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Search/Explain.h"
 #include "tandem/Search/Search.h"
@@ -40,12 +40,10 @@ public:
   Planner(StepGraph &graph, const SearchSettings &settings, StringRef preset,
           StringRef pins)
       : graph(graph), settings(settings), preset(preset), pins(pins) {}
-  FailureOr<PlanRecord> run(StringRef hash);
+  FailureOr<Decisions> run(StringRef hash);
   FailureOr<cost::Plan> find(StringRef hash);
-  FailureOr<PlanRecord> costAgain(const PlanRecord &record, StringRef file,
-                                  StringRef hash);
-  FailureOr<cost::Plan> price(const PlanRecord &record, StringRef file,
-                              StringRef hash);
+  FailureOr<Decisions> costAgain(const PlanFile &file, StringRef hash);
+  FailureOr<cost::Plan> price(const PlanFile &file, StringRef hash);
   const Extraction &getExtraction() const { return *extraction; }
 
 private:
@@ -61,15 +59,16 @@ private:
   LogicalResult addStart(StringRef hash);
   search::SearchResult takePreset(std::vector<cost::Plan> presets) const;
   LogicalResult findHidup(cost::Plan &plan);
-  FailureOr<PlanRecord> costPreset();
+  FailureOr<Decisions> costPreset();
   search::SearchOptions getOptions(search::Watch &watch) const;
   search::SearchResult search();
   LogicalResult decide(cost::Plan &plan);
   FailureOr<cost::Plan> convert(StringRef name);
-  PlanRecord report(const cost::Plan &plan, StringRef name);
+  Decisions report(const cost::Plan &plan, StringRef name);
   bool obeys(StringRef text) const;
   LogicalResult ask(const cost::Plan &plan) {
-    return answer(graph, *extraction, plan, settings.questions);
+    return answer(graph, *extraction, plan, settings.questions,
+                  *settings.result);
   }
 
   StepGraph &graph;
@@ -153,11 +152,11 @@ LogicalResult Planner::addStart(StringRef hash) {
                        << getMeshText(graph.mesh)
                        << " with micro=" << graph.mesh.getNumStrands();
   }
-  StepGraph planned(graph.step, graph.mesh);
-  if (failed(readSignatures(planned, *file)))
+  StepGraph planned = graph.onMesh(graph.mesh);
+  if (failed(readPlan(planned, *file)))
     return failure();
   FailureOr<cost::Plan> start =
-      readDecisions(planned, *extraction, file->record, settings.start);
+      makePlan(planned, *extraction, file->decisions, settings.start);
   if (failed(start))
     return failure();
   starts.push_back(std::move(*start));
@@ -167,7 +166,7 @@ LogicalResult Planner::addStart(StringRef hash) {
 /// What the presets decide, where they can be had.
 std::vector<cost::Plan> Planner::getPresets(bool isInOneStrand) {
   std::vector<cost::Plan> presets;
-  const StepGraph unplanned(graph.step, graph.mesh);
+  const StepGraph unplanned = graph.onMesh(graph.mesh);
   for (const char *name : kPresets) {
     ScopedDiagnosticHandler silent(graph.step.getContext(),
                                    [](Diagnostic &) { return success(); });
@@ -189,7 +188,7 @@ std::optional<cost::Plan> Planner::getHidup() {
   if (!pins.empty())
     return std::nullopt;
   FailureOr<ForwardProblem> forward = makeForwardProblem(graph, *extraction);
-  StepGraph planned(graph.step, graph.mesh);
+  StepGraph planned = graph.onMesh(graph.mesh);
   std::string error;
   if (failed(forward) ||
       failed(planByHidup(planned, *extraction, *forward, {})))
@@ -308,7 +307,7 @@ LogicalResult Planner::decide(cost::Plan &plan) {
 }
 
 /// One line: what the plan costs, and how far that may be from the best.
-PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
+Decisions Planner::report(const cost::Plan &plan, StringRef name) {
   auto line = mlir::emitRemark(graph.step.getLoc());
   line << name << ": cost " << cost::printSeconds(plan.cost) << ", peak "
        << plan.peak << " B on " << clusterName;
@@ -334,12 +333,12 @@ PlanRecord Planner::report(const cost::Plan &plan, StringRef name) {
         << name << ": the plan holds " << plan.peak
         << " B at its peak, a device of '" << clusterName << "' has " << limit
         << " B; use --search tandem for a plan that fits";
-  else if (settings.questions.report && !settings.cluster.empty())
-    settings.questions.report->memoryLimit = limit;
-  PlanRecord record = makeRecord(graph, *extraction, plan);
-  record.cluster = clusterName;
-  record.pins = pins.str();
-  return record;
+  else if (!settings.cluster.empty())
+    settings.result->memoryLimit = limit;
+  Decisions decisions = makeDecisions(*extraction, plan);
+  decisions.cluster = clusterName;
+  decisions.pins = pins.str();
+  return decisions;
 }
 
 /// Whether the forms of `graph` are those that the pins ask for.
@@ -398,23 +397,23 @@ LogicalResult Planner::findHidup(cost::Plan &plan) {
 
 /// Takes the preset as it is: signatures alone decide, `shard` and `schedule`
 /// do as always. Says what it costs.
-FailureOr<PlanRecord> Planner::costPreset() {
+FailureOr<Decisions> Planner::costPreset() {
   std::string name = "preset " + preset.str();
   if (failed(planByPreset(graph, preset, pins)))
     return failure();
   FailureOr<cost::Plan> plan = convert(name);
   if (failed(plan))
     return failure();
-  PlanRecord record = report(*plan, name);
+  Decisions decisions = report(*plan, name);
   if (failed(ask(*plan)))
     return failure();
-  record.copies.clear();
+  decisions.copies.clear();
   if (settings.writesSeconds)
     writeSeconds(graph, *extraction, *plan);
-  return record;
+  return decisions;
 }
 
-FailureOr<PlanRecord> Planner::run(StringRef hash) {
+FailureOr<Decisions> Planner::run(StringRef hash) {
   if (failed(extract(hash)) || failed(addStart(hash)))
     return failure();
   if (settings.algorithm.empty())
@@ -423,61 +422,59 @@ FailureOr<PlanRecord> Planner::run(StringRef hash) {
   if (failed(settings.algorithm == kHidup ? findHidup(plan) : decide(plan)))
     return failure();
   applyPlan(graph, *extraction, plan);
-  placeSources(graph, extraction->groups);
-  PlanRecord record = report(plan, "search " + settings.algorithm);
-  record.search = settings.algorithm;
-  if (failed(ask(plan)) || failed(writeOrder(graph, record, "")))
+  Decisions decisions = report(plan, "search " + settings.algorithm);
+  decisions.search = settings.algorithm;
+  if (failed(ask(plan)))
     return failure();
   if (settings.writesSeconds)
     writeSeconds(graph, *extraction, plan);
-  return record;
+  return decisions;
 }
 
 /// The plan of a file, costed, also where it does not fit, which `report` says;
 /// `graph` has its signatures.
-FailureOr<cost::Plan> Planner::price(const PlanRecord &record, StringRef file,
-                                     StringRef hash) {
+FailureOr<cost::Plan> Planner::price(const PlanFile &file, StringRef hash) {
+  const Decisions &old = file.decisions;
   // What was proven under pins is said under them.
-  if (!record.pins.empty() && obeys(record.pins))
-    pins = record.pins;
+  if (!old.pins.empty() && obeys(old.pins))
+    pins = old.pins;
   if (failed(extract(hash)))
     return failure();
-  FailureOr<cost::Plan> plan = readDecisions(graph, *extraction, record, file);
+  FailureOr<cost::Plan> plan = makePlan(graph, *extraction, old, file.path);
   if (failed(plan))
     return failure();
   std::string error;
   if (!cost::derive(extraction->problem, *plan, error, cost::LimitUse::Ignore))
-    return emitError() << "plan file '" << file << "': " << error
-                       << (record.isUnstaged()
+    return emitError() << "plan file '" << file.path << "': " << error
+                       << (old.isUnstaged()
                                ? ""
                                : "; leave out its lines 'stage', 'copy' and "
                                  "'wait' to have them chosen anew");
   plan->lowerBound = 0;
   plan->isOptimal = false;
   // What was proven of this very problem: the same pins, prices and memory.
-  if (record.bound > 0 &&
-      record.proof == cost::getProofHash(extraction->problem, record.bound)) {
-    plan->lowerBound = std::min(record.bound, plan->cost);
-    plan->isOptimal = cost::isProven(plan->cost, record.bound);
+  if (old.bound > 0 &&
+      old.proof == cost::getProofHash(extraction->problem, old.bound)) {
+    plan->lowerBound = std::min(old.bound, plan->cost);
+    plan->isOptimal = cost::isProven(plan->cost, old.bound);
   }
   return plan;
 }
 
-FailureOr<PlanRecord> Planner::costAgain(const PlanRecord &old, StringRef file,
-                                         StringRef hash) {
-  FailureOr<cost::Plan> plan = price(old, file, hash);
+FailureOr<Decisions> Planner::costAgain(const PlanFile &file, StringRef hash) {
+  FailureOr<cost::Plan> plan = price(file, hash);
   if (failed(plan))
     return failure();
-  PlanRecord record = report(*plan, "plan " + file.str());
-  record.search = old.search;
+  Decisions decisions = report(*plan, "plan " + file.path);
+  decisions.search = file.decisions.search;
   if (failed(ask(*plan)))
     return failure();
   if (settings.writesSeconds)
     writeSeconds(graph, *extraction, *plan);
-  return record;
+  return decisions;
 }
 
-FailureOr<PlanRecord>
+FailureOr<Decisions>
 tandem::plan::planBySearch(StepGraph &graph, const SearchSettings &settings,
                            StringRef preset, StringRef pins, StringRef hash) {
   return Planner(graph, settings, preset, pins).run(hash);
@@ -489,11 +486,11 @@ FailureOr<cost::Plan> tandem::plan::findPlan(StepGraph &graph,
   return Planner(graph, settings, "", pins).find(hash);
 }
 
-FailureOr<PlanRecord> tandem::plan::costAgain(StepGraph &graph,
-                                              const SearchSettings &settings,
-                                              const PlanRecord &record,
-                                              StringRef file, StringRef hash) {
-  return Planner(graph, settings, "", "").costAgain(record, file, hash);
+FailureOr<Decisions> tandem::plan::costAgain(StepGraph &graph,
+                                             const SearchSettings &settings,
+                                             const PlanFile &file,
+                                             StringRef hash) {
+  return Planner(graph, settings, "", "").costAgain(file, hash);
 }
 
 FailureOr<std::string>
@@ -501,11 +498,10 @@ tandem::plan::compareFiles(StepGraph &graph, const SearchSettings &settings,
                            const PlanFile &file, StepGraph &otherGraph,
                            const PlanFile &other, StringRef hash) {
   Planner first(graph, settings, "", ""), second(otherGraph, settings, "", "");
-  FailureOr<cost::Plan> plan = first.price(file.record, file.path, hash);
+  FailureOr<cost::Plan> plan = first.price(file, hash);
   if (failed(plan))
     return failure();
-  FailureOr<cost::Plan> otherPlan =
-      second.price(other.record, other.path, hash);
+  FailureOr<cost::Plan> otherPlan = second.price(other, hash);
   if (failed(otherPlan))
     return failure();
   std::string error;

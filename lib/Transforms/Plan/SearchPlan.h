@@ -34,9 +34,11 @@ struct SearchSettings {
   std::optional<cost::Plan> chosen = {};
   /// Say what the plan costs even if nothing else asks for it.
   bool costsPlan = false;
-  /// Write the plan's seconds into the IR (WriteOrder.h).
+  /// Write the plan's seconds into the IR (WriteDecisions.h).
   bool writesSeconds = false;
   Questions questions = {};
+  /// Where answers go.
+  std::shared_ptr<PlanResult> result = std::make_shared<PlanResult>();
   /// Asked while a search goes on: true ends it with the best plan so far.
   /// Empty: nobody asks.
   std::function<bool()> endsSearch = {};
@@ -48,13 +50,13 @@ struct SearchSettings {
 };
 
 /// Plans all axes of `graph`, by a search or the preset, says what the plan
-/// costs, and gives what a plan file says of it. Writes copies and clones of
-/// sources into the IR. Fails with one error at the step.
-mlir::FailureOr<PlanRecord> planBySearch(StepGraph &graph,
-                                         const SearchSettings &settings,
-                                         llvm::StringRef preset,
-                                         llvm::StringRef pins,
-                                         llvm::StringRef hash);
+/// costs, and gives its decisions. Writes nothing into the IR. Fails with one
+/// error at the step.
+mlir::FailureOr<Decisions> planBySearch(StepGraph &graph,
+                                        const SearchSettings &settings,
+                                        llvm::StringRef preset,
+                                        llvm::StringRef pins,
+                                        llvm::StringRef hash);
 
 /// The plan that `planBySearch` would take by a search. Writes nothing into the
 /// IR.
@@ -63,12 +65,13 @@ mlir::FailureOr<cost::Plan> findPlan(StepGraph &graph,
                                      llvm::StringRef pins,
                                      llvm::StringRef hash);
 
-/// Costs the plan of a file, whose signatures `graph` has; likewise.
-mlir::FailureOr<PlanRecord>
-costAgain(StepGraph &graph, const SearchSettings &settings,
-          const PlanRecord &record, llvm::StringRef file, llvm::StringRef hash);
+/// Costs the plan of a file, which `graph` has; likewise.
+mlir::FailureOr<Decisions> costAgain(StepGraph &graph,
+                                     const SearchSettings &settings,
+                                     const PlanFile &file,
+                                     llvm::StringRef hash);
 
-/// Says where the plan of a file, whose signatures `graph` has, differs from
+/// Says where the plan of a file, which `graph` has, differs from
 /// that of another file, which may be for another mesh; likewise.
 mlir::FailureOr<std::string>
 compareFiles(StepGraph &graph, const SearchSettings &settings,

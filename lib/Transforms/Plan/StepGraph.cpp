@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "StepGraph.h"
+#include "OperatorGroups.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/Parts.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -41,11 +41,32 @@ static bool isViewOp(Operation *op) {
   return isa<ReshapeOp, PermuteOp, ConvertOp, ExpandOp, SliceOp>(op);
 }
 
-StepGraph::StepGraph(func::FuncOp step, MeshAttr mesh)
-    : step(step), mesh(mesh) {
+StepGraph::StepGraph(func::FuncOp step)
+    : step(step), byId(std::make_shared<std::map<int64_t, unsigned>>()) {
   addArguments();
   addOperators();
   addResults();
+  groups = std::make_shared<const OperatorGroups>(*this);
+}
+
+StepGraph StepGraph::onMesh(MeshAttr ofGraph) const {
+  StepGraph graph = *this;
+  graph.mesh = ofGraph;
+  unsigned numAxes = ofGraph.getNumAxes();
+  for (ArgumentNode &node : graph.arguments)
+    node.forms.assign(numAxes, AxisForm::full());
+  for (OpNode &op : graph.ops) {
+    Signature full;
+    full.operands.assign(op.operands.size(), AxisForm::full());
+    full.results.assign(op.results.size(), AxisForm::full());
+    op.signatures.assign(numAxes, full);
+  }
+  return graph;
+}
+
+std::optional<unsigned> StepGraph::findOperator(int64_t id) const {
+  auto it = byId->find(id);
+  return it == byId->end() ? std::nullopt : std::optional(it->second);
 }
 
 /// The parameter that a state belongs to, by name: `exp_avg.<parameter>`.
@@ -72,7 +93,6 @@ void StepGraph::addArguments() {
     node.type = cast<RankedTensorType>(argument.getType());
     if (auto dim = step.getArgAttrOfType<IntegerAttr>(index, "nn.batch_dim"))
       node.batchDim = dim.getInt();
-    node.forms.assign(mesh.getNumAxes(), AxisForm::full());
     arguments.push_back(std::move(node));
     ValueNode &value = values.emplace_back();
     value.value = argument;
@@ -103,6 +123,10 @@ void StepGraph::addOperators() {
     }
     OpNode &node = ops.emplace_back();
     node.op = &op;
+    if (auto id = op.getAttrOfType<IntegerAttr>(NNDialect::kIdAttrName)) {
+      node.id = id.getInt();
+      (*byId)[node.id] = number;
+    }
     node.pass = getPass(&op);
     node.isView = isViewOp(&op);
     node.flops = getFlops(&op);
@@ -121,10 +145,6 @@ void StepGraph::addOperators() {
       if (node.isView)
         added.viewOf = values[node.operands[0]].viewOf;
     }
-    Signature full;
-    full.operands.assign(op.getNumOperands(), AxisForm::full());
-    full.results.assign(op.getNumResults(), AxisForm::full());
-    node.signatures.assign(mesh.getNumAxes(), full);
   }
 }
 
@@ -145,6 +165,13 @@ void StepGraph::addResults() {
       if (argument.role == Role::Parameter && argument.name == name.getValue())
         result.argument = number;
   }
+}
+
+std::string StepGraph::describeArgument(unsigned index) const {
+  func::FuncOp function = step;
+  auto role =
+      function.getArgAttrOfType<StringAttr>(index, NNDialect::kRoleAttrName);
+  return (role.getValue() + " " + arguments[index].name).str();
 }
 
 AxisForm StepGraph::getForm(unsigned value, unsigned axis) const {

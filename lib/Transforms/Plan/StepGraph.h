@@ -16,8 +16,12 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tandem/Dialect/NN/NN.h"
+#include <map>
+#include <memory>
 
 namespace tandem::plan {
+
+struct OperatorGroups;
 
 enum class PassKind : uint8_t { Forward, Backward, Update };
 
@@ -52,6 +56,8 @@ struct ValueNode {
 
 struct OpNode {
   mlir::Operation *op;
+  /// `nn.id`, -1 without one.
+  int64_t id = -1;
   PassKind pass;
   /// Whether it only rearranges or converts operand 0.
   bool isView;
@@ -85,7 +91,14 @@ struct ResultNode {
 
 class StepGraph {
 public:
-  StepGraph(mlir::func::FuncOp step, spmd::MeshAttr mesh);
+  /// On no mesh; groups the operators.
+  explicit StepGraph(mlir::func::FuncOp step);
+  StepGraph(mlir::func::FuncOp step, spmd::MeshAttr mesh)
+      : StepGraph(StepGraph(step).onMesh(mesh)) {}
+
+  /// The same step, of which no axis was committed, on a mesh: everything is
+  /// `full`.
+  StepGraph onMesh(spmd::MeshAttr mesh) const;
 
   mlir::func::FuncOp step;
   spmd::MeshAttr mesh;
@@ -94,6 +107,13 @@ public:
   std::vector<ValueNode> values;
   std::vector<ArgumentNode> arguments;
   std::vector<ResultNode> results;
+
+  /// Shared by all graphs of the step.
+  const OperatorGroups &getGroups() const { return *groups; }
+  /// Role and name of an argument: `parameter layers.0.w1`.
+  std::string describeArgument(unsigned index) const;
+  /// The operator with this `nn.id`.
+  std::optional<unsigned> findOperator(int64_t id) const;
 
   /// The form along `axis` of what `value`'s producer makes.
   spmd::AxisForm getForm(unsigned value, unsigned axis) const;
@@ -117,6 +137,9 @@ private:
   void addArguments();
   void addOperators();
   void addResults();
+
+  std::shared_ptr<const OperatorGroups> groups;
+  std::shared_ptr<std::map<int64_t, unsigned>> byId;
 };
 
 } // namespace tandem::plan

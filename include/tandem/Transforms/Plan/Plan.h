@@ -10,7 +10,7 @@
 // changes no operator and no type; it writes
 //
 //  * `spmd.mesh` on the module, with a time axis `micro` if there are several
-//    microbatches, and `spmd.plan_hash`, which binds the plan to the graph;
+//    microbatches;
 //  * `spmd.signature` on each operator: one string per axis, in mesh order;
 //  * `spmd.form` on arguments and results that are not `full` everywhere;
 //  * `spmd.copies` where a search says that a copy in other forms is kept for a
@@ -38,8 +38,10 @@ class OpPassManager;
 
 namespace tandem {
 
-/// What was asked about a plan, and what a caller may check it against.
-struct PlanReport {
+/// What the stage says beside the IR that it writes.
+struct PlanResult {
+  /// The plan as the text of a plan file.
+  std::string text;
   /// Why it is as it is, for people and as JSON (tandem/Search/Explain.h).
   std::string explanation, explanationJson;
   /// Where it differs from another plan.
@@ -118,8 +120,8 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
       *this, "compare-with",
       llvm::cl::desc("plan file to compare the plan of plan-file with"),
       llvm::cl::init("")};
-  /// Where an explanation and a comparison go; null: nobody asks for them.
-  PlanReport *report = nullptr;
+  /// Filled when the stage has run; whoever holds it may outlive the pass.
+  std::shared_ptr<PlanResult> result = std::make_shared<PlanResult>();
   /// Whether an explanation is asked for.
   bool explains = false;
   /// Asked while a search goes on: true ends it with the best plan so far.
@@ -131,7 +133,6 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
 
 /// Attributes that the stage writes, beside those of the spmd dialect.
 constexpr llvm::StringLiteral kFormAttrName = "spmd.form";
-constexpr llvm::StringLiteral kPlanHashAttrName = "spmd.plan_hash";
 constexpr llvm::StringLiteral kCopiesAttrName = "spmd.copies";
 constexpr llvm::StringLiteral kPlannedWaitsAttrName = "spmd.waits";
 

@@ -1,0 +1,330 @@
+//===- CheckDecisions.cpp - whether decisions can be followed -------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckDecisions.h"
+#include "CopyUses.h"
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+static constexpr llvm::StringLiteral kSlotAdvice =
+    "; leave out 'in ...' to have the slots chosen";
+
+namespace {
+class DecisionChecker {
+public:
+  DecisionChecker(const StepGraph &graph, const Decisions &decisions,
+                  StringRef file)
+      : graph(graph), decisions(decisions), file(file),
+        stages(graph, decisions.stages), uses(graph, decisions) {}
+  LogicalResult run();
+
+private:
+  template <typename T> InFlightDiagnostic emitError(const T &of) const {
+    return emitLineError(graph, file, of.line)
+           << "'" << describeMaker(graph, of.value) << "' ";
+  }
+  template <typename T>
+  LogicalResult emitOneStage(const T &of, StringRef what) const;
+  std::string print(const cost::Layout &layout) const {
+    return "'" + printForms(layout, graph.mesh.getNumAxes()) + "'";
+  }
+  Forms getForms(const cost::Layout &layout) const;
+  /// The stage that makes the value; none for an argument or a source.
+  std::optional<unsigned> getMadeIn(unsigned value) const;
+  std::optional<cost::Pass> findPassBefore(const PlannedCopy &copy) const;
+  bool isKept(const PlannedCopy &copy, const cost::Layout &forms,
+              unsigned before) const;
+  bool isThere(const PlannedCopy &copy, unsigned stage) const;
+  LogicalResult checkStages() const;
+  LogicalResult checkPlan(const PlannedCopy &copy) const;
+  LogicalResult checkPath(const PlannedCopy &copy) const;
+  LogicalResult checkUse(const PlannedCopy &copy) const;
+  LogicalResult checkKept(const PlannedCopy &copy) const;
+  LogicalResult checkCopies();
+  LogicalResult checkWait(const PlannedWait &wait) const;
+  LogicalResult checkPieces(const PlannedWait &wait, unsigned madeIn) const;
+
+  const StepGraph &graph;
+  const Decisions &decisions;
+  StringRef file;
+  StageNumbers stages;
+  CopyUses uses;
+  /// Copies of values, all and those that are kept.
+  std::set<cost::Copy> seen, kept;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+LogicalResult DecisionChecker::checkStages() const {
+  std::set<Part> begun;
+  for (const StageBegin &stage : decisions.stages)
+    if (!begun.insert(stage.part).second)
+      return emitLineError(graph, file, stage.line)
+             << "a stage begins with '" << describe(graph, stage.part)
+             << "' twice, expected it once";
+  return success();
+}
+
+template <typename T>
+LogicalResult DecisionChecker::emitOneStage(const T &of, StringRef what) const {
+  return emitError(of) << what
+                       << " in a plan of one stage, expected lines 'stage'; "
+                          "leave out those of 'copy' and 'wait', too, to have "
+                          "all chosen";
+}
+
+std::optional<unsigned> DecisionChecker::getMadeIn(unsigned value) const {
+  int producer = graph.values[value].producer;
+  int group = producer < 0 ? -1 : graph.getGroups().groupOf[producer];
+  return group < 0 ? std::nullopt : std::optional(stages.getOfGroup(group));
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+static cost::Copy getKey(const PlannedCopy &copy) {
+  return {copy.value, copy.path.back(), copy.pass};
+}
+
+Forms DecisionChecker::getForms(const cost::Layout &layout) const {
+  Forms forms;
+  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+    forms.push_back(AxisForm::fromCode(layout[axis]));
+  return forms;
+}
+
+/// The pass before the copy's that uses the value.
+std::optional<cost::Pass>
+DecisionChecker::findPassBefore(const PlannedCopy &copy) const {
+  for (unsigned pass = unsigned(copy.pass); pass-- > 0;)
+    if (uses.findStage(copy.value, cost::Pass(pass)))
+      return cost::Pass(pass);
+  return std::nullopt;
+}
+
+/// Whether an earlier pass keeps the value in `forms`, made before a stage.
+bool DecisionChecker::isKept(const PlannedCopy &copy, const cost::Layout &forms,
+                             unsigned before) const {
+  std::optional<cost::Pass> pass = findPassBefore(copy);
+  if (!pass || !kept.count({copy.value, forms, *pass}))
+    return false;
+  auto stage = uses.findStage(copy.value, *pass, forms);
+  return stage && *stage < before;
+}
+
+/// Whether something is there, before the stage, in the forms in which the
+/// copy's path begins.
+bool DecisionChecker::isThere(const PlannedCopy &copy, unsigned stage) const {
+  const cost::Layout &source = copy.path.front();
+  if (source == uses.getMade(copy.value, copy.pass, copy.path.back())) {
+    std::optional<unsigned> madeIn = getMadeIn(copy.value);
+    return !madeIn || *madeIn < stage;
+  }
+  std::optional<unsigned> made = uses.findStage(copy.value, copy.pass, source);
+  return (made && *made < stage) || isKept(copy, source, stage);
+}
+
+LogicalResult DecisionChecker::checkPlan(const PlannedCopy &copy) const {
+  if (decisions.search.empty())
+    return emitError(copy) << "is copied in a preset's plan, which makes its "
+                              "own copies, expected a line 'search'";
+  if (decisions.stages.empty())
+    return emitOneStage(copy, "is copied");
+  if (graph.getGroups().isSource[copy.value])
+    return emitError(copy) << "is made in all forms that are wanted, nothing "
+                              "copies it";
+  return success();
+}
+
+LogicalResult DecisionChecker::checkPath(const PlannedCopy &copy) const {
+  auto type = cast<RankedTensorType>(graph.values[copy.value].value.getType());
+  std::string reason;
+  for (const cost::Layout &layout : copy.path)
+    if (!canHaveForms(type, graph.mesh, getForms(layout), &reason))
+      return emitError(copy) << "cannot be " << print(layout) << ": " << reason;
+  for (auto [from, to] :
+       llvm::zip(copy.path, ArrayRef(copy.path).drop_front())) {
+    auto axis =
+        getReformedAxis(graph.mesh, getForms(from), getForms(to), &reason);
+    if (axis && to[*axis] == cost::kReduce)
+      reason = "makes 'reduce' of 'full', which no collective does";
+    else if (axis)
+      continue;
+    return emitError(copy) << "from " << print(from) << " to " << print(to)
+                           << " " << reason;
+  }
+  return success();
+}
+
+LogicalResult DecisionChecker::checkUse(const PlannedCopy &copy) const {
+  const cost::Layout &forms = copy.path.back();
+  cost::Layout made = uses.getMade(copy.value, copy.pass, forms);
+  auto stage = uses.findStage(copy.value, copy.pass, forms);
+  if (!stage)
+    return emitError(copy) << "is taken as " << print(forms)
+                           << " by nothing in the " << getPassName(copy.pass)
+                           << " pass, expected forms that one of its operators "
+                              "reads";
+  if (forms == made)
+    return emitError(copy) << "is made as " << print(forms)
+                           << " itself, expected a copy in other forms";
+  if (isKept(copy, forms, *stage + 1))
+    return emitError(copy)
+           << "is already kept as " << print(forms)
+           << " by the pass before, expected it to be made once";
+  if (!isThere(copy, *stage))
+    return emitError(copy) << "is not there as " << print(copy.path.front())
+                           << " before stage " << *stage
+                           << ", which takes the copy, expected " << print(made)
+                           << ", as it is made in an earlier stage, or the "
+                              "forms of another copy";
+  return success();
+}
+
+LogicalResult DecisionChecker::checkKept(const PlannedCopy &copy) const {
+  if (!copy.isKept)
+    return success();
+  for (unsigned pass = unsigned(copy.pass) + 1;
+       pass <= unsigned(cost::Pass::Update); ++pass)
+    if (uses.findStage(copy.value, cost::Pass(pass)))
+      return success();
+  return emitError(copy) << "is kept, expected a later pass that uses it; "
+                            "leave out 'kept'";
+}
+
+LogicalResult DecisionChecker::checkCopies() {
+  for (const PlannedCopy &copy : decisions.copies)
+    if (copy.isKept)
+      kept.insert(getKey(copy));
+  for (const PlannedCopy &copy : decisions.copies) {
+    if (failed(checkPlan(copy)) || failed(checkPath(copy)))
+      return failure();
+    if (!seen.insert(getKey(copy)).second)
+      return emitError(copy)
+             << "is copied to " << print(copy.path.back()) << " in the "
+             << getPassName(copy.pass) << " pass twice, expected one line";
+    if (failed(checkUse(copy)) || failed(checkKept(copy)))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// What waits
+//===----------------------------------------------------------------------===//
+
+/// A preset's plan has neither lines of copies nor, where a form changes inside
+/// a group, the forms of `graph`; nothing follows what it says of slots.
+LogicalResult DecisionChecker::checkWait(const PlannedWait &wait) const {
+  if (decisions.stages.empty())
+    return emitOneStage(wait, "waits");
+  int producer = graph.values[wait.value].producer;
+  std::optional<unsigned> madeIn = getMadeIn(wait.value);
+  if (!madeIn || graph.ops[producer].pass == PassKind::Update)
+    return emitError(wait) << "does not wait, expected a gradient, which is "
+                              "made before the updates";
+  if (decisions.search.empty())
+    return checkPieces(wait, *madeIn);
+  if (!uses.findStage(wait.value, cost::Pass::Update, wait.forms))
+    return emitLineError(graph, file, wait.line)
+           << "no update takes '" << describeMaker(graph, wait.value)
+           << "' in these forms, expected those of one that reads it";
+  unsigned count = uses.countCollectives(wait);
+  if (wait.pieces.empty() || wait.pieces.size() == count)
+    return checkPieces(wait, *madeIn);
+  return emitLineError(graph, file, wait.line)
+         << "found slots of " << wait.pieces.size()
+         << ", divided by 'then', expected those of " << count
+         << ", the collectives that lead to these forms" << kSlotAdvice;
+}
+
+LogicalResult DecisionChecker::checkPieces(const PlannedWait &wait,
+                                           unsigned madeIn) const {
+  unsigned numStrands = graph.mesh.getNumStrands();
+  unsigned last = stages.getFirstUpdate();
+  for (const auto &pieces : wait.pieces)
+    for (const PlannedPiece &piece : pieces) {
+      if (piece.stage <= madeIn || piece.stage > last)
+        return emitError(wait) << "is sent in stage " << piece.stage
+                               << ", expected one behind stage " << madeIn
+                               << ", which makes it, up to stage " << last
+                               << " of the first update" << kSlotAdvice;
+      unsigned limit = piece.stage == last ? 1 : numStrands;
+      if (piece.strand >= limit)
+        return emitError(wait)
+               << "is sent in strand " << piece.strand << " of stage "
+               << piece.stage << ", expected one below " << limit
+               << kSlotAdvice;
+    }
+  return success();
+}
+
+LogicalResult DecisionChecker::run() {
+  if (failed(checkStages()) || failed(checkCopies()))
+    return failure();
+  std::set<std::pair<unsigned, cost::Layout>> waiting;
+  for (const PlannedWait &wait : decisions.waits) {
+    if (!waiting.insert({wait.value, wait.forms}).second)
+      return emitError(wait) << "waits twice, expected one line";
+    if (failed(checkWait(wait)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult tandem::plan::checkDecisions(const StepGraph &graph,
+                                           const Decisions &decisions,
+                                           StringRef file) {
+  return DecisionChecker(graph, decisions, file).run();
+}
+
+bool tandem::plan::lacksPieces(const StepGraph &graph,
+                               const Decisions &decisions) {
+  CopyUses uses(graph, decisions);
+  return !decisions.search.empty() &&
+         llvm::any_of(decisions.waits, [&](const PlannedWait &wait) {
+           return wait.pieces.size() < uses.countCollectives(wait);
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// What prices move
+//===----------------------------------------------------------------------===//
+
+std::vector<MovedLine> tandem::plan::findMoved(const StepGraph &graph,
+                                               const Decisions &decisions,
+                                               const Decisions &costed) {
+  std::vector<MovedLine> moved;
+  CopyUses uses(graph, costed);
+  for (const PlannedCopy &copy : decisions.copies) {
+    auto path = uses.getPath(copy.value, copy.pass, copy.path.back());
+    if (path != copy.path)
+      moved.push_back(
+          {copy.line, describeMaker(graph, copy.value),
+           "is copied by " + printPath(path, graph.mesh.getNumAxes())});
+  }
+  std::map<std::pair<unsigned, cost::Layout>, const PlannedPieces *> pieces;
+  for (const PlannedWait &wait : costed.waits)
+    pieces[{wait.value, wait.forms}] = &wait.pieces;
+  for (const PlannedWait &wait : decisions.waits) {
+    auto it = pieces.find({wait.value, wait.forms});
+    if (it != pieces.end() && !wait.pieces.empty() &&
+        wait.pieces != *it->second)
+      moved.push_back({wait.line, describeMaker(graph, wait.value),
+                       "is sent in " + printPieces(*it->second)});
+  }
+  return moved;
+}

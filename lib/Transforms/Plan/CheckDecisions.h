@@ -1,0 +1,45 @@
+//===- CheckDecisions.h - whether decisions can be followed -----*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_PLAN_CHECKDECISIONS_H
+#define TANDEM_LIB_TRANSFORMS_PLAN_CHECKDECISIONS_H
+
+#include "Decisions.h"
+
+namespace tandem::plan {
+
+/// Checks decisions that were read from `file`, for `graph`, which has their
+/// signatures. Fails with an error that names the line
+///  * of a stage that begins where another one does;
+///  * of a copy that is not made for operators of its pass, once, from forms
+///    that are there before its stage, by changes that there are collectives
+///    for, or that is kept for no later pass;
+///  * of what waits and is no gradient that an update takes so, or is sent in a
+///    slot that does not lie between the two.
+mlir::LogicalResult checkDecisions(const StepGraph &graph,
+                                   const Decisions &decisions,
+                                   llvm::StringRef file);
+
+/// Whether some collective waits of which no slot is given.
+bool lacksPieces(const StepGraph &graph, const Decisions &decisions);
+
+/// A line `copy` or `wait` that is not followed where prices decide: what makes
+/// the value, and what happens to it, `is sent in 3/0 1`.
+struct MovedLine {
+  unsigned line;
+  std::string maker, costed;
+};
+
+/// The lines of `decisions` that say otherwise than `costed`, the same as
+/// prices have them.
+std::vector<MovedLine> findMoved(const StepGraph &graph,
+                                 const Decisions &decisions,
+                                 const Decisions &costed);
+
+} // namespace tandem::plan
+
+#endif // TANDEM_LIB_TRANSFORMS_PLAN_CHECKDECISIONS_H

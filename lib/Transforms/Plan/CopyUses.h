@@ -1,0 +1,49 @@
+//===- CopyUses.h - who takes a value in which forms ------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_PLAN_COPYUSES_H
+#define TANDEM_LIB_TRANSFORMS_PLAN_COPYUSES_H
+
+#include "Decisions.h"
+
+namespace tandem::plan {
+
+/// Who takes a value in which forms, by the signatures of a graph and the
+/// stages of decisions. Both must live as long.
+class CopyUses {
+public:
+  CopyUses(const StepGraph &graph, const Decisions &decisions)
+      : graph(graph), decisions(decisions), stages(graph, decisions.stages) {}
+
+  /// The stage of the first operator or result of `pass` that takes the value
+  /// in `forms`, or in any if there are none; nothing if none does.
+  std::optional<unsigned>
+  findStage(unsigned value, cost::Pass pass,
+            std::optional<cost::Layout> forms = std::nullopt) const;
+  /// In which the value is there for copies to `forms`: as it was made, but a
+  /// gradient as the sum over time.
+  cost::Layout getMade(unsigned value, cost::Pass pass,
+                       const cost::Layout &forms) const;
+  /// The forms that a copy has on the way: those of its decision, or one change
+  /// of what was made.
+  llvm::SmallVector<cost::Layout, 2> getPath(unsigned value, cost::Pass pass,
+                                             const cost::Layout &forms) const;
+  /// How many collectives lead from the gradient to the copy; a slice sends
+  /// nothing.
+  unsigned countCollectives(const PlannedWait &wait) const;
+
+private:
+  cost::Layout getWanted(const Use &use) const;
+
+  const StepGraph &graph;
+  const Decisions &decisions;
+  StageNumbers stages;
+};
+
+} // namespace tandem::plan
+
+#endif // TANDEM_LIB_TRANSFORMS_PLAN_COPYUSES_H

@@ -1,0 +1,243 @@
+//===- MakeDecisions.cpp - between decisions and a problem's plan ---------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ApplyPlan.h"
+#include "Decisions.h"
+#include "tandem/Cost/InTurn.h"
+#include "tandem/Cost/Pieces.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::plan;
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+unsigned StageNumbers::getNumber(Part part) const {
+  if (part.kind == Part::Kind::Argument)
+    return part.index;
+  if (part.kind == Part::Kind::Group)
+    return numArguments + part.index;
+  return numArguments + numGroups + part.index;
+}
+
+StageNumbers::StageNumbers(const StepGraph &graph, ArrayRef<StageBegin> begins)
+    : numArguments(graph.arguments.size()),
+      numGroups(graph.getGroups().groups.size()),
+      stages(numArguments + numGroups + graph.results.size()) {
+  for (const StageBegin &begin : begins)
+    stages[getNumber(begin.part)] = 1;
+  for (size_t number = 1; number < stages.size(); ++number)
+    stages[number] += stages[number - 1];
+  const auto &groups = graph.getGroups().groups;
+  unsigned update = llvm::find_if(groups,
+                                  [](const OperatorGroup &group) {
+                                    return group.pass == PassKind::Update;
+                                  }) -
+                    groups.begin();
+  if (numArguments + update < stages.size())
+    firstUpdate = stages[numArguments + update];
+}
+
+//===----------------------------------------------------------------------===//
+// From a plan
+//===----------------------------------------------------------------------===//
+
+namespace {
+class DecisionMaker {
+public:
+  DecisionMaker(const Extraction &extraction, const cost::Plan &plan)
+      : extraction(extraction), problem(extraction.problem), plan(plan),
+        table(problem), producers(problem.getProducers()) {}
+  Decisions run();
+
+private:
+  cost::Layout getMade(unsigned tensor) const;
+  void addStages();
+  void addCopy(const cost::CopyChange &change);
+  void addWaits();
+  std::vector<PlannedPieces> getPieces();
+
+  const Extraction &extraction;
+  const cost::SearchProblem &problem;
+  const cost::Plan &plan;
+  cost::ChangeTable table;
+  std::vector<unsigned> producers;
+  Decisions decisions;
+};
+} // namespace
+
+/// In which the producer leaves the tensor.
+cost::Layout DecisionMaker::getMade(unsigned tensor) const {
+  unsigned producer = producers[tensor];
+  const auto &results = problem.operators[producer].results;
+  return problem.getSignatures(producer)[plan.signatures[producer]]
+      .results[llvm::find(results, tensor) - results.begin()];
+}
+
+void DecisionMaker::addStages() {
+  for (unsigned end : ArrayRef<unsigned>(plan.stageEnds).drop_back())
+    decisions.stages.push_back({extraction.origins[end]});
+  // The first stage begins with nothing, and has nothing before it.
+  for (unsigned stage : cost::findInTurn(problem, plan, table))
+    decisions.stages[stage - 1].isInTurn = true;
+}
+
+void DecisionMaker::addCopy(const cost::CopyChange &change) {
+  const cost::Copy &copy = change.copy;
+  cost::Layout made = getMade(copy.tensor);
+  int time = problem.getTimeAxis();
+  // The sum over time of a gradient is no copy of its own.
+  if (copy.pass == cost::Pass::Update && time >= 0 &&
+      made[time] == cost::kReduce && copy.layout[time] == cost::kFull)
+    made[time] = cost::kFull;
+  bool isKept = std::binary_search(plan.kept.begin(), plan.kept.end(), copy);
+  auto sequence = table.getSequence(copy.tensor, change.from, copy.layout);
+  if (change.from == made && sequence.size() < 2 && !isKept)
+    return;
+  PlannedCopy planned{
+      extraction.values[copy.tensor], copy.pass, isKept, {change.from}};
+  for (const cost::AxisChange &next : sequence) {
+    cost::Layout layout = planned.path.back();
+    layout[next.axis] = next.to;
+    planned.path.push_back(layout);
+  }
+  decisions.copies.push_back(std::move(planned));
+}
+
+/// Where each waiting copy's collectives are sent.
+std::vector<PlannedPieces> DecisionMaker::getPieces() {
+  std::string error;
+  std::vector<PlannedPieces> pieces(plan.waiting.size());
+  std::vector<unsigned> last(plan.waiting.size(), 0);
+  auto report = cost::cost(problem, plan, table, error);
+  if (!report)
+    return pieces;
+  for (const auto &piece : cost::cutWaiting(problem, plan, table, *report)) {
+    PlannedPieces &ofCopy = pieces[piece.waiting];
+    const cost::Step &step = report->steps[piece.step];
+    if (ofCopy.empty() || last[piece.waiting] < piece.collective)
+      ofCopy.emplace_back();
+    last[piece.waiting] = piece.collective;
+    ofCopy.back().push_back({static_cast<unsigned>(step.stage),
+                             static_cast<unsigned>(step.strand), piece.end});
+  }
+  return pieces;
+}
+
+void DecisionMaker::addWaits() {
+  for (auto [copy, pieces] : llvm::zip(plan.waiting, getPieces()))
+    decisions.waits.push_back(
+        {extraction.values[copy.tensor], copy.layout, pieces});
+}
+
+Decisions DecisionMaker::run() {
+  decisions.cost = plan.cost;
+  decisions.bound = plan.isOptimal ? plan.cost : plan.lowerBound;
+  if (decisions.bound > 0)
+    decisions.proof = cost::getProofHash(problem, decisions.bound);
+  decisions.peak = plan.peak;
+  addStages();
+  for (const cost::CopyChange &change : plan.changes)
+    addCopy(change);
+  addWaits();
+  return std::move(decisions);
+}
+
+Decisions tandem::plan::makeDecisions(const Extraction &extraction,
+                                      const cost::Plan &plan) {
+  return DecisionMaker(extraction, plan).run();
+}
+
+//===----------------------------------------------------------------------===//
+// To a plan
+//===----------------------------------------------------------------------===//
+
+namespace {
+class PlanMaker {
+public:
+  PlanMaker(const StepGraph &graph, const Extraction &extraction,
+            const Decisions &decisions, StringRef file)
+      : graph(graph), extraction(extraction), decisions(decisions), file(file) {
+  }
+  FailureOr<cost::Plan> run();
+
+private:
+  LogicalResult setStages(cost::Plan &plan) const;
+  LogicalResult addCopy(unsigned value, const cost::Layout &forms,
+                        cost::Pass pass, unsigned line,
+                        std::vector<cost::Copy> &copies) const;
+
+  const StepGraph &graph;
+  const Extraction &extraction;
+  const Decisions &decisions;
+  StringRef file;
+};
+} // namespace
+
+/// Begins of stages as ends of those before them.
+LogicalResult PlanMaker::setStages(cost::Plan &plan) const {
+  std::map<Part, unsigned> opOf;
+  for (auto [op, part] : llvm::enumerate(extraction.origins))
+    opOf[part] = op;
+  for (const StageBegin &stage : decisions.stages) {
+    auto it = opOf.find(stage.part);
+    if (it == opOf.end())
+      return emitLineError(graph, file, stage.line)
+             << "no stage can begin with '" << describe(graph, stage.part)
+             << "'";
+    plan.stageEnds.push_back(it->second);
+  }
+  llvm::sort(plan.stageEnds);
+  return success();
+}
+
+LogicalResult PlanMaker::addCopy(unsigned value, const cost::Layout &forms,
+                                 cost::Pass pass, unsigned line,
+                                 std::vector<cost::Copy> &copies) const {
+  int tensor = extraction.tensors[value];
+  if (tensor < 0)
+    return emitLineError(graph, file, line)
+           << "'" << describeMaker(graph, value)
+           << "' is nothing that is copied";
+  copies.push_back({static_cast<unsigned>(tensor), forms, pass});
+  return success();
+}
+
+/// Of copies, those that say something else than prices do: that are kept.
+FailureOr<cost::Plan> PlanMaker::run() {
+  std::string error;
+  auto plan = convertPlan(graph, extraction, error);
+  if (!plan)
+    plan = convertSignatures(graph, extraction);
+  if (decisions.isUnstaged())
+    return *plan;
+  plan->waiting.clear();
+  plan->stageEnds = {static_cast<unsigned>(extraction.origins.size())};
+  if (failed(setStages(*plan)))
+    return failure();
+  std::vector<cost::Copy> others;
+  for (const PlannedCopy &copy : decisions.copies)
+    if (failed(addCopy(copy.value, copy.path.back(), copy.pass, copy.line,
+                       copy.isKept ? plan->kept : others)))
+      return failure();
+  for (const PlannedWait &wait : decisions.waits)
+    if (failed(addCopy(wait.value, wait.forms, cost::Pass::Update, wait.line,
+                       plan->waiting)))
+      return failure();
+  llvm::sort(plan->kept);
+  llvm::sort(plan->waiting);
+  return *plan;
+}
+
+FailureOr<cost::Plan> tandem::plan::makePlan(const StepGraph &graph,
+                                             const Extraction &extraction,
+                                             const Decisions &decisions,
+                                             StringRef file) {
+  return PlanMaker(graph, extraction, decisions, file).run();
+}

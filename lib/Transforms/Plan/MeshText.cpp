@@ -1,0 +1,57 @@
+//===- MeshText.cpp - a mesh as text --------------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "MeshText.h"
+
+using namespace mlir;
+using namespace tandem::spmd;
+
+std::string tandem::plan::getMeshText(MeshAttr mesh) {
+  std::string text;
+  for (unsigned axis = 0; axis < mesh.getNumSpaceAxes(); ++axis)
+    text += (axis ? "," : "") + mesh.getName(axis).str() + "=" +
+            std::to_string(mesh.getSize(axis));
+  return text;
+}
+
+FailureOr<MeshAttr> tandem::plan::parseMesh(func::FuncOp step, StringRef text,
+                                            int64_t micro, StringRef file) {
+  std::string place = file.empty() ? "" : "plan file '" + file.str() + "': ";
+  auto emitAtPlace = [&]() -> InFlightDiagnostic {
+    return emitError(step.getLoc()) << place;
+  };
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  SmallVector<StringAttr> names;
+  SmallVector<int64_t> sizes;
+  auto add = [&](StringRef name, int64_t size) {
+    names.push_back(StringAttr::get(step.getContext(), name));
+    sizes.push_back(size);
+  };
+  for (StringRef part : parts) {
+    auto [name, sizeText] = part.split('=');
+    int64_t size;
+    if (name.trim().empty() || sizeText.trim().getAsInteger(10, size) ||
+        size < 1)
+      return emitAtPlace()
+             << "mesh '" << text
+             << "': expected 'axis=size', a size of at least 1, found '"
+             << part.trim() << "'";
+    add(name.trim(), size);
+  }
+  // One device is a mesh of one point.
+  if (names.empty())
+    add("data", 1);
+  if (micro < 1)
+    return emitAtPlace() << "micro is " << micro << ", expected at least 1";
+  if (micro > 1)
+    add("micro", micro);
+  unsigned numTimeAxes = micro > 1 ? 1 : 0;
+  if (failed(MeshAttr::verify(emitAtPlace, names, sizes, numTimeAxes)))
+    return failure();
+  return MeshAttr::get(step.getContext(), names, sizes, numTimeAxes);
+}
