@@ -240,17 +240,8 @@ def all_suites():
             at = BUILD / "test" / folder.name
             at.mkdir(exist_ok=True)
             suites.append(Suite(f"lit {folder.name}", [*lit, str(at)], r"^FAIL: (.*?) \("))
-    pytest = [
-        python,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-rf",
-        "--show-capture=no",
-        "-p",
-        "no:cacheprovider",
-    ]
+    pytest = [python, "-m", "pytest", "-q", "-x", "-rf", "--show-capture=no"]
+    pytest += ["-p", "no:cacheprovider"]
     for path in sorted(TREE.glob("python-bindings/tests/test_*.py")):
         suites.append(Suite(path.name, [*pytest, str(path)], r"^(?:FAILED|ERROR) (\S+)"))
     return suites
@@ -357,9 +348,8 @@ def try_all(mutants, suites, jobs):
 def main():
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these mutants only")
-    parser.add_argument(
-        "--reuse", action="store_true", help="take what the last run noted of suites"
-    )
+    parser.add_argument("--suites", nargs="+", default=[""], metavar="PART", help="of these names")
+    parser.add_argument("--reuse", action="store_true", help="take what earlier runs noted")
     parser.add_argument("--check", action="store_true", help="only find the place of every mutant")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at once (default 1)")
     options = parser.parse_args()

@@ -8,8 +8,8 @@ times a scale; the rule names the scale:
   parameter  the larger of max |p| and learning rate times steps. With Adam, elements whose gradient was
              below that floor at some step are exempt, and counted: there rounding noise, divided by its
              own size, decides the update.
-  state      the larger of max |s| and that gradient floor; for second moments, which are squares,
-             twice the larger of max |s| and the floor's square. Where weight decay is part of the
+  state      the larger of max |s| and that gradient floor, for second moments, which are squares, the floor's
+             square. Where weight decay is part of the
              gradient (Adam's), an exempt element of a parameter is one of a state as well, by as much as
              it has moved apart, times that decay.
   buffer     the larger of max |b| and FLOOR times the largest buffer of the same module; integers are
@@ -315,13 +315,12 @@ def judge_parameters(found, expected, twins, gradients, drift, training):
 
 
 def _judge_state(values, floor, training):
-    """A second moment is a square: its relative error is twice the gradient's, its floor the square."""
-    second = values.name.startswith(_SECOND_MOMENTS)
-    factor, lowest = (2.0, floor**2) if second else (1.0, floor)
-    rule = ("2 " if second else "") + ("max|s|" if values.size > lowest else "gradient floor")
+    """A second moment is a square, and so is its floor."""
+    lowest = floor**2 if values.name.startswith(_SECOND_MOMENTS) else floor
+    rule = "max|s|" if values.size > lowest else "gradient floor"
     if isinstance(values.slack, torch.Tensor):
         rule += ", exempt elements apart"
-    return _row("state", values, training.tolerance, factor * max(values.size, lowest), rule)
+    return _row("state", values, training.tolerance, max(values.size, lowest), rule)
 
 
 def _state_slack(name, found, expected, gradients, floor, training):
