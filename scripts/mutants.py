@@ -1,6 +1,6 @@
 """Plants single mistakes, one at a time, and prints which test catches each; exit status 1 if one survives.
 
-usage: mutants [--only NAME ...] [--suites PART ...] [--reuse] [--check] [--jobs N]
+usage: mutants [--only NAME ...] [--suites PART ...] [--reuse] [--keep] [--check] [--jobs N]
 
 The mistakes are data: test/mutants/*.toml (docs/testing.md, *Mutants*). All of them are compiled at once into a copy
 of the repository, build-mutants/tree, each behind a question whether TANDEM_MUTANT names it; so a mistake costs
@@ -108,7 +108,7 @@ class Mutant:
             return f"(({self.new}) if is_mutant({self.number}) else ({old}))"
         question = f"::tandem_mutants::is({self.number})"
         if self.old.rstrip().endswith((";", "}")):
-            return f"if ({question}) {{ {self.new} }} else {{ {old} }}"
+            return f"{{ if ({question}) {{ {self.new} }} else {{ {old} }} }}"
         return f"({question} ? ({self.new}) : ({old}))"
 
 
@@ -350,6 +350,9 @@ def main():
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these mutants only")
     parser.add_argument("--suites", nargs="+", default=[""], metavar="PART", help="of these names")
     parser.add_argument("--reuse", action="store_true", help="take what earlier runs noted")
+    parser.add_argument(
+        "--keep", action="store_true", help="take the copy that an earlier run built"
+    )
     parser.add_argument("--check", action="store_true", help="only find the place of every mutant")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at once (default 1)")
     options = parser.parse_args()
@@ -361,9 +364,10 @@ def main():
         return 0
     if unknown := set(options.only) - {mutant.name for mutant in mutants}:
         raise MutantError(f"no mutant {', '.join(sorted(unknown))}")
-    make_tree(mutants)
-    make_environment()
-    build(os.cpu_count())
+    if not options.keep:
+        make_tree(mutants)
+        make_environment()
+        build(os.cpu_count())
     suites = [s for s in all_suites() if any(part in s.name for part in options.suites)]
     (recall if options.reuse else record)(suites)
     chosen = [m for m in mutants if not options.only or m.name in options.only]
