@@ -155,6 +155,52 @@ bool Nest::assignFree(const LoopOp &op, SmallVectorImpl<Factors> &loops,
   return true;
 }
 
+/// Takes whole factors, from the outermost or from the innermost one on; false
+/// if the loops are no product of such.
+bool Nest::takeWhole(const LoopOp &op, bool fromOuter,
+                     SmallVectorImpl<Factors> &loops) const {
+  int numLoops = op.sizes.size(), numFactors = order.size(), taken = 0;
+  for (int i = 0; i < numLoops; ++i) {
+    int loop = fromOuter ? i : numLoops - 1 - i;
+    Factors found;
+    for (int64_t rest = op.sizes[loop]; rest > 1; ++taken) {
+      if (taken == numFactors)
+        return false;
+      int factor = order[fromOuter ? taken : numFactors - 1 - taken];
+      if (rest % sizes[factor] != 0)
+        return false;
+      rest /= sizes[factor];
+      found.insert(fromOuter ? found.end() : found.begin(), factor);
+    }
+    loops[loop] = found;
+  }
+  return true;
+}
+
+/// An operator that reads nothing of the nest, such as the check of another
+/// embedding's indices, is one of its rows if its loops are the outer factors,
+/// and not, as that of a bias, the inner ones.
+bool Nest::alignRows(const LoopOp &op, SmallVectorImpl<Factors> &loops,
+                     ArrayRef<bool> assigned) const {
+  SmallVector<Factors> rows(op.sizes.size()), columns(op.sizes.size());
+  if (members.empty() || llvm::is_contained(assigned, true) ||
+      takeWhole(op, /*fromOuter=*/false, columns) ||
+      !takeWhole(op, /*fromOuter=*/true, rows))
+    return false;
+  loops.assign(rows);
+  return true;
+}
+
+/// Whether the last member runs again for each row of an axis that it does not
+/// depend on. One that does not make the nest grow runs at most once for each
+/// of its points; where each of several made it grow, that is a product.
+bool Nest::repeatsLast() const {
+  Factors domain = getDomain(members.size() - 1);
+  return llvm::any_of(order, [&](int factor) {
+    return !isColumn[factor] && !llvm::is_contained(domain, factor);
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Joining
 //===----------------------------------------------------------------------===//
@@ -230,9 +276,12 @@ bool Nest::add(const LoopOp &op) {
     for (int factor : loop)
       if (std::exchange(seen[factor], true))
         return false;
-  if (!assignFree(op, loops, assigned))
+  int64_t size = getSize(order);
+  if (!alignRows(op, loops, assigned) && !assignFree(op, loops, assigned))
     return false;
   members.push_back({op.op, loops});
+  if (getSize(order) > size && repeatsLast())
+    return false;
   for (int loop : op.whole)
     forceColumns(loops[loop]);
   return addOutputs(op, loops) && check();

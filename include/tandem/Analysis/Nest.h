@@ -99,6 +99,11 @@ private:
                   llvm::SmallVectorImpl<bool> &assigned);
   bool matchFree(int64_t size, int &position, const Factors &used,
                  Factors &result, llvm::SmallVectorImpl<Factors> &loops);
+  bool takeWhole(const LoopOp &op, bool fromOuter,
+                 llvm::SmallVectorImpl<Factors> &loops) const;
+  bool alignRows(const LoopOp &op, llvm::SmallVectorImpl<Factors> &loops,
+                 llvm::ArrayRef<bool> assigned) const;
+  bool repeatsLast() const;
   bool addOutputs(const LoopOp &op, llvm::ArrayRef<Factors> loops);
   /// Makes `factors` columns.
   void forceColumns(const Factors &factors);

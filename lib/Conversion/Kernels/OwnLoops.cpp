@@ -11,6 +11,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -54,6 +55,14 @@ public:
   Value isBefore(Value x, Value y, bool largest);
   Value isSame(Value x, Value y);
 
+  /// A row whose indices are sorted in the halves of `buffer`.
+  struct SortedRow {
+    Value buffer, base;
+    int64_t size, stride;
+    /// Where the half that is read begins, and the one that is written.
+    Value from, to;
+  };
+
   void cumsum(nn::CumsumOp op);
   void topk(nn::TopkOp op);
   void scatterAdd(nn::ScatterAddOp op);
@@ -77,6 +86,13 @@ private:
   /// Inserts into a branch that is taken where 0 <= index < size; elsewhere an
   /// error is reported.
   void beginChecked(Value index, int64_t size, int64_t code);
+  void selectFirst(nn::TopkOp op, const Around &from, Value base, Value to);
+  void sortFirst(nn::TopkOp op, const Around &from, Value base, Value to,
+                 Value buffer);
+  void sortIndices(nn::TopkOp op, SortedRow row, int64_t numPasses);
+  void mergeRuns(nn::TopkOp op, const SortedRow &row, Value begin, Value width);
+  Value isRightNext(nn::TopkOp op, const SortedRow &row, Value left, Value mid,
+                    Value right, Value end);
   std::pair<Value, Value> selectNext(Value input, Value base, int64_t size,
                                      int64_t stride, Value lastValue,
                                      Value lastIndex, bool largest);
@@ -159,17 +175,13 @@ std::pair<Value, Value> Writer::selectNext(Value input, Value base,
   return {loop.getResult(0), loop.getResult(1)};
 }
 
-void Writer::topk(nn::TopkOp op) {
-  Around from(op.getInput(), op.getDim());
-  int64_t count = op.getK();
-  OpBuilder::InsertionGuard guard(b);
-  Value outer = k.beginLoop(from.outer), inner = k.beginLoop(from.inner);
-  Value base = add(mul(outer, from.size * from.inner), inner);
-  Value to = add(mul(outer, count * from.inner), inner);
+/// One element after the other, each found by a pass over the row.
+void Writer::selectFirst(nn::TopkOp op, const Around &from, Value base,
+                         Value to) {
   Type type = getComputeType(getElementType(op.getInput()));
   Value start = constantScalar(b, loc, type, 0);
   auto loop =
-      scf::ForOp::create(b, loc, k.constant(0), k.constant(count),
+      scf::ForOp::create(b, loc, k.constant(0), k.constant(op.getK()),
                          k.constant(1), ValueRange{start, k.constant(-1)});
   b.setInsertionPointToStart(loop.getBody());
   auto [value, index] = selectNext(op.getInput(), base, from.size, from.inner,
@@ -179,6 +191,98 @@ void Writer::topk(nn::TopkOp op) {
   storeTo(op.getValues(), at, value);
   storeTo(op.getIndices(), at, index);
   scf::YieldOp::create(b, loc, ValueRange{value, index});
+}
+
+/// The next of two sorted runs of indices, `left` before `mid` and `right`
+/// before `end`; of equal elements the left one, which came first.
+Value Writer::isRightNext(nn::TopkOp op, const SortedRow &row, Value left,
+                          Value mid, Value right, Value end) {
+  auto less = arith::CmpIPredicate::slt;
+  Value hasLeft = compare(less, left, mid),
+        hasRight = compare(less, right, end);
+  auto valueAt = [&](Value has, Value at) {
+    Value safe = arith::SelectOp::create(b, loc, has, at, k.constant(0));
+    Value index = k.load(row.buffer, add(row.from, safe), b.getI64Type());
+    return load(op.getInput(), add(row.base, mul(index, row.stride)));
+  };
+  Value isSmaller = isBefore(valueAt(hasRight, right), valueAt(hasLeft, left),
+                             op.getLargest());
+  Value no = arith::ConstantIntOp::create(b, loc, b.getI1Type(), 0);
+  Value yes = arith::ConstantIntOp::create(b, loc, b.getI1Type(), 1);
+  Value beside = arith::SelectOp::create(b, loc, hasLeft, isSmaller, yes);
+  return arith::SelectOp::create(b, loc, hasRight, beside, no);
+}
+
+/// Merges the runs that begin at `begin` and, `width` further on, behind it.
+void Writer::mergeRuns(nn::TopkOp op, const SortedRow &row, Value begin,
+                       Value width) {
+  OpBuilder::InsertionGuard guard(b);
+  Value size = k.constant(row.size);
+  auto clamp = [&](Value at) -> Value {
+    return arith::MinSIOp::create(b, loc, at, size);
+  };
+  Value mid = clamp(add(begin, width)), end = clamp(add(mid, width));
+  auto loop = scf::ForOp::create(b, loc, begin, end, k.constant(1),
+                                 ValueRange{begin, mid});
+  b.setInsertionPointToStart(loop.getBody());
+  Value left = loop.getRegionIterArg(0), right = loop.getRegionIterArg(1);
+  Value isRight = isRightNext(op, row, left, mid, right, end);
+  Value at = arith::SelectOp::create(b, loc, isRight, right, left);
+  Value index = k.load(row.buffer, add(row.from, at), b.getI64Type());
+  k.store(row.buffer, add(row.to, loop.getInductionVar()), index);
+  Value step = arith::ExtUIOp::create(b, loc, b.getI64Type(), isRight);
+  Value other = arith::SubIOp::create(b, loc, k.constant(1), step);
+  scf::YieldOp::create(b, loc, ValueRange{add(left, other), add(right, step)});
+}
+
+/// All indices, in order, by merging runs of twice the width in each of
+/// log2(size) passes from one half of the buffer to the other.
+void Writer::sortIndices(nn::TopkOp op, SortedRow row, int64_t numPasses) {
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Value index = k.beginLoop(row.size);
+    k.store(row.buffer, index, index);
+  }
+  OpBuilder::InsertionGuard guard(b);
+  Value pass = k.beginLoop(numPasses);
+  Value width = arith::ShLIOp::create(b, loc, k.constant(1), pass);
+  Value parity = arith::AndIOp::create(b, loc, pass, k.constant(1));
+  row.from = mul(parity, row.size);
+  row.to = arith::SubIOp::create(b, loc, k.constant(row.size), row.from);
+  auto runs = scf::ForOp::create(b, loc, k.constant(0), k.constant(row.size),
+                                 add(width, width));
+  b.setInsertionPoint(runs.getBody()->getTerminator());
+  mergeRuns(op, row, runs.getInductionVar(), width);
+}
+
+void Writer::sortFirst(nn::TopkOp op, const Around &from, Value base, Value to,
+                       Value buffer) {
+  int64_t numPasses = llvm::Log2_64_Ceil(from.size);
+  sortIndices(op, {buffer, base, from.size, from.inner, {}, {}}, numPasses);
+  Value end = k.constant(numPasses % 2 * from.size);
+  Value place = k.beginLoop(op.getK());
+  Value index = k.load(buffer, add(end, place), b.getI64Type());
+  Value at = add(to, mul(place, from.inner));
+  storeTo(op.getValues(), at,
+          load(op.getInput(), add(base, mul(index, from.inner))));
+  storeTo(op.getIndices(), at, index);
+}
+
+void Writer::topk(nn::TopkOp op) {
+  Around from(op.getInput(), op.getDim());
+  // A step of merging costs about four of a pass that looks for one element.
+  int64_t numPasses = llvm::Log2_64_Ceil(from.size);
+  bool isSorted = static_cast<int64_t>(op.getK()) > 4 * (1 + numPasses);
+  Value buffer = isSorted ? k.allocate(2 * from.size, b.getI64Type()) : Value();
+  OpBuilder::InsertionGuard guard(b);
+  Value outer = k.beginLoop(from.outer), inner = k.beginLoop(from.inner);
+  Value base = add(mul(outer, from.size * from.inner), inner);
+  Value to =
+      add(mul(outer, static_cast<int64_t>(op.getK()) * from.inner), inner);
+  if (isSorted)
+    sortFirst(op, from, base, to, buffer);
+  else
+    selectFirst(op, from, base, to);
 }
 
 //===----------------------------------------------------------------------===//

@@ -60,3 +60,21 @@ func.func @columns(%x: tensor<4x64xf32>) -> tensor<64xf32> {
   %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<4x64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
 }
+
+// The check of each table's indices is one of the rows, not of the columns: the
+// nest of three tables at a constant index is that of one.
+// CHECK-LABEL: llvm.func internal @tables_kernel_body
+// CHECK-COUNT-2: scf.for
+// CHECK-NOT: scf.for
+// CHECK: llvm.return
+func.func @tables(%x: tensor<4x8x32xf32>, %a: tensor<64x32xf32>, %b: tensor<64x32xf32>, %c: tensor<64x32xf32>) -> tensor<4x8x32xf32> {
+  %z = nn.constant dense<0> : tensor<i64> -> tensor<i64>
+  %i = nn.expand %z : (tensor<i64>) -> tensor<4x8xi64>
+  %0 = nn.embedding %a, %i : (tensor<64x32xf32>, tensor<4x8xi64>) -> tensor<4x8x32xf32>
+  %1 = nn.add %x, %0 : (tensor<4x8x32xf32>, tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
+  %2 = nn.embedding %b, %i : (tensor<64x32xf32>, tensor<4x8xi64>) -> tensor<4x8x32xf32>
+  %3 = nn.add %1, %2 : (tensor<4x8x32xf32>, tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
+  %4 = nn.embedding %c, %i : (tensor<64x32xf32>, tensor<4x8xi64>) -> tensor<4x8x32xf32>
+  %5 = nn.add %3, %4 : (tensor<4x8x32xf32>, tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
+  return %5 : tensor<4x8x32xf32>
+}

@@ -276,6 +276,21 @@ TEST(Topk, StableBothWays) {
                {"f64", "f32", "bf16", "i64"});
 }
 
+/// Many of a row are sorted by merging, in a size that is no power of two.
+TEST(Topk, SortsRows) {
+  for (std::string largest : {"true", "false"})
+    checkTypes(substitute(R"(
+    func.func @$N(%x: tensor<2x301x3x$T> {test.low = 0, test.high = 40}) -> (tensor<2x200x3x$T>, tensor<2x200x3xi64>, tensor<2x301x3x$T>, tensor<2x301x3xi64>) {
+      %i = nn.convert %x : (tensor<2x301x3x$T>) -> tensor<2x301x3xi64>
+      %y = nn.convert %i : (tensor<2x301x3xi64>) -> tensor<2x301x3x$T>
+      %0, %1 = nn.topk %y {k = 200 : i64, dim = 1 : i64, largest = $L} : (tensor<2x301x3x$T>) -> (tensor<2x200x3x$T>, tensor<2x200x3xi64>)
+      %2, %3 = nn.topk %y {k = 301 : i64, dim = 1 : i64, largest = $L} : (tensor<2x301x3x$T>) -> (tensor<2x301x3x$T>, tensor<2x301x3xi64>)
+      return %0, %1, %2, %3 : tensor<2x200x3x$T>, tensor<2x200x3xi64>, tensor<2x301x3x$T>, tensor<2x301x3xi64>
+    })",
+                          {{"$L", largest}}),
+               {"f64", "f32", "bf16", "i64"});
+}
+
 TEST(Softmax, Backward) {
   for (std::string op : {"softmax_backward", "log_softmax_backward"})
     for (std::string dim : {"0", "2"})
