@@ -44,16 +44,60 @@ static LogicalResult checkType(Operation *op, Type type) {
   return success();
 }
 
+static Type getElementType(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+/// Kernels convert to and from float16; libraries and collectives do not know
+/// it.
+static bool isLibraryFloat(Type element) {
+  return element.isF64() || element.isF32() || element.isBF16();
+}
+
+static LogicalResult checkElements(Operation *op) {
+  if (isa<nn::MatmulOp>(op) &&
+      !isLibraryFloat(getElementType(op->getOperand(0))))
+    return op->emitError("matrix product of ")
+           << getElementType(op->getOperand(0))
+           << ", expected f64, f32 or bf16";
+  if (!isa<spmd::AllReduceOp, spmd::ReduceScatterOp>(op))
+    return success();
+  Type element = getElementType(op->getOperand(0));
+  if (isLibraryFloat(element) || (element.isInteger() && !element.isInteger(1)))
+    return success();
+  return op->emitError("collective '")
+         << op->getName() << "' sums " << element
+         << ", expected f64, f32, bf16, i64, i32 or i8";
+}
+
 static LogicalResult checkOp(Operation *op) {
   for (Type type : op->getResultTypes())
     if (failed(checkType(op, type)))
       return failure();
+  if (failed(checkElements(op)))
+    return failure();
   if (isa<sched::YieldOp>(op) || isa<nn::NNDialect>(op->getDialect()))
     return success();
   if (isa<spmd::SPMDDialect>(op->getDialect()) && !isa<spmd::ReformOp>(op))
     return success();
   return op->emitError("operator '")
          << op->getName() << "' has no kernel (see docs/adding-an-operator.md)";
+}
+
+/// The runtime asks whether a loss is finite.
+static LogicalResult checkLosses(func::FuncOp function) {
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
+    auto role = function.getResultAttrOfType<StringAttr>(
+        index, nn::NNDialect::kRoleAttrName);
+    Type element = getElementType(value);
+    if (!role || role.getValue() != "loss" || !isa<FloatType>(element) ||
+        isLibraryFloat(element))
+      continue;
+    return emitError(value.getLoc(), "loss has element type ")
+           << element << ", expected f64, f32 or bf16";
+  }
+  return success();
 }
 
 static LogicalResult checkBody(func::FuncOp function) {
@@ -70,7 +114,7 @@ static LogicalResult checkBody(func::FuncOp function) {
       if (failed(checkOp(&inner)))
         return failure();
   }
-  return success();
+  return checkLosses(function);
 }
 
 namespace {

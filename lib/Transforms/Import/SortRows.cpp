@@ -264,10 +264,15 @@ LogicalResult SumBeforeMerge::matchAndRewrite(SumOp op,
 }
 
 LogicalResult SortRowsPass::runOnStep(func::FuncOp step) {
-  // A product shows where the batch is in what follows it.
+  // A product shows where the batch is in what follows it, so each round that
+  // changes anything gets at least one operator further.
+  size_t maxRounds = 2 + step.getBody().front().getOperations().size();
   bool changed = true;
-  constexpr int kMaxRounds = 200;
-  for (int round = 0; changed && round < kMaxRounds; ++round) {
+  for (size_t round = 0; changed; ++round) {
+    if (round > maxRounds)
+      return emitError(step.getLoc())
+             << "rows of products are not in order after " << round
+             << " rounds, expected at most one for each operator";
     BatchDims batchDims = findBatchDims(step);
     Forget forget(batchDims);
     RewritePatternSet patterns(&getContext());

@@ -52,3 +52,40 @@ func.func @step(%x: tensor<8xf32>) -> tensor<8xf32> {
   } : tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+// Kernels convert to and from float16, but libraries do not know it.
+
+func.func @step(%x: tensor<8x8xf16>) -> tensor<8x8xf16> {
+  %0, %e = sched.step on compute stage 0 strand 0 {
+    // expected-error@+1 {{matrix product of 'f16', expected f64, f32 or bf16}}
+    %1 = nn.matmul %x, %x : (tensor<8x8xf16>, tensor<8x8xf16>) -> tensor<8x8xf16>
+    sched.yield %1 : tensor<8x8xf16>
+  } : tensor<8x8xf16>
+  return %0 : tensor<8x8xf16>
+}
+
+// -----
+
+module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
+  func.func @step(%x: tensor<8xf16>) -> tensor<8xf16> {
+    %0, %e = sched.step on comm stage 0 strand 0 {
+      // expected-error@+1 {{collective 'spmd.all_reduce' sums 'f16', expected f64, f32, bf16, i64, i32 or i8}}
+      %1 = spmd.all_reduce %x over ["data"] : tensor<8xf16> -> tensor<8xf16>
+      sched.yield %1 : tensor<8xf16>
+    } : tensor<8xf16>
+    return %0 : tensor<8xf16>
+  }
+}
+
+// -----
+
+func.func @step(%x: tensor<8xf16>) -> (tensor<f16> {nn.role = "loss", nn.name = "loss"}) {
+  // expected-error@+1 {{loss has element type 'f16', expected f64, f32 or bf16}}
+  %0, %e = sched.step on compute stage 0 strand 0 {
+    %1 = nn.sum %x {dims = array<i64: 0>} : (tensor<8xf16>) -> tensor<f16>
+    sched.yield %1 : tensor<f16>
+  } : tensor<f16>
+  return %0 : tensor<f16>
+}
