@@ -11,7 +11,8 @@ find_library(Highs_LIBRARY NAMES libhighs.so.1 highs
   HINTS "${Highs_FOLDER}" NO_DEFAULT_PATH)
 
 include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(Highs REQUIRED_VARS Highs_LIBRARY)
+find_package_handle_standard_args(Highs REQUIRED_VARS Highs_LIBRARY
+  REASON_FAILURE_MESSAGE "expected the Python package highspy, see scripts/setup")
 if(Highs_FOUND AND NOT TARGET Highs::Highs)
   add_library(Highs::Highs SHARED IMPORTED)
   set_target_properties(Highs::Highs PROPERTIES

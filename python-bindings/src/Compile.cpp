@@ -77,8 +77,7 @@ void bindCompile(nb::module_ &module) {
       .def_rw("recompute", &CompileOptions::recompute)
       .def_rw("print_after", &CompileOptions::printAfter)
       .def_rw("print_locations", &CompileOptions::printLocations)
-      .def_rw("stop_after", &CompileOptions::stopAfter)
-      .def_rw("cpu", &CompileOptions::cpu);
+      .def_rw("stop_after", &CompileOptions::stopAfter);
   nb::class_<CompiledProgram>(module, "CompiledProgram")
       .def_prop_ro("bytes", &bytesOf)
       .def_ro("plan_table", &CompiledProgram::planTable)

@@ -80,8 +80,6 @@ struct CompileOptions {
   /// Asked while a search goes on and between stages, by the thread that
   /// compiles; true ends the compilation with an error. Empty: nobody asks.
   std::function<bool()> isCancelled;
-  /// The CPU to generate code for, as LLVM names it. Empty: this machine's.
-  std::string cpu;
 };
 
 struct CompiledProgram {
@@ -102,7 +100,7 @@ struct CompiledProgram {
   std::vector<std::pair<std::string, double>> seconds;
 };
 
-/// Compiles the text (or bytecode) of a module with a training step,
+/// Compiles the text of a module with a training step,
 /// `func.func @step`. `name` is what errors call the text. On failure returns
 /// false and puts one line into `error`. Needs no lock; may be called from
 /// several threads.

@@ -178,9 +178,6 @@ bool IlpSearch::isClosed(const IlpNode &node) const {
 bool IlpSearch::takeSolution(const IlpForms &forms, const IlpSolution &solution,
                              IlpNode &node) {
   switch (solution.status) {
-  case IlpSolution::Status::NoSolver:
-    return fail("Tandem was built without HiGHS, expected the Python package "
-                "highspy for 'ilp'; run scripts/setup, or use another search");
   case IlpSolution::Status::Failed:
     return fail("the solver gave up, expected a solution or a proof that there "
                 "is none; use another search");

@@ -43,8 +43,6 @@ struct IlpSolution {
     /// empty.
     Stopped,
     Infeasible,
-    /// Tandem was built without a solver.
-    NoSolver,
     /// The solver gave up.
     Failed
   };

@@ -12,7 +12,6 @@
 
 using namespace tandem::search;
 
-#ifdef TANDEM_HAS_HIGHS
 //===----------------------------------------------------------------------===//
 // HiGHS' C interface (highs_c_api.h of HiGHS 1.15), as far as it is used
 //===----------------------------------------------------------------------===//
@@ -291,18 +290,3 @@ IlpSolution IntegerProgram::solve(const IlpOptions &options) const {
   dropDear(solution, options.most);
   return solution;
 }
-#else
-IlpRelaxer::~IlpRelaxer() = default;
-
-IlpRelaxation IlpRelaxer::solve(const IlpOptions &, const Expr &) {
-  IlpRelaxation relaxation;
-  relaxation.status = IlpSolution::Status::NoSolver;
-  return relaxation;
-}
-
-IlpSolution IntegerProgram::solve(const IlpOptions &) const {
-  IlpSolution solution;
-  solution.status = IlpSolution::Status::NoSolver;
-  return solution;
-}
-#endif

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Ilp/IlpProgram.h"
 #include "RandomProblem.h"
 #include "tandem/Search/Search.h"
 #include <cmath>
@@ -103,8 +102,6 @@ static void proveOwnDivision(const SearchProblem &problem, const Plan &plan,
 /// Two-layer problems of the HiDup paper, proven under the accounting that
 /// their text names; benchmarks/search_boundaries.py proves all of them.
 TEST(BoundaryTest, ofThePapersProblems) {
-  bool hasSolver =
-      IntegerProgram().solve({}).status != IlpSolution::Status::NoSolver;
   for (const char *name :
        {"bert-sgmoe-2layers-2ranks", "bert-sgmoe-2layers-8ranks",
         "vit-sgmoe-2layers-8ranks"})
@@ -122,7 +119,7 @@ TEST(BoundaryTest, ofThePapersProblems) {
       SearchResult result = searchTandem(*problem, {});
       ASSERT_TRUE(result.plan) << result.error;
       EXPECT_GT(checkDivisions(*problem, *result.plan, name), 5u);
-      if (!hasSolver || !isNamed)
+      if (!isNamed)
         continue;
       EXPECT_GT(proveDivisions(*problem, *result.plan, name), 150u);
       proveOwnDivision(*problem, *result.plan, name);
@@ -134,8 +131,6 @@ TEST(BoundaryTest, ofThePapersProblems) {
 TEST(BoundaryTest, ofAHundredRandomProblems) {
   RandomOptions options;
   options.maxPlans = 20'000;
-  bool hasSolver =
-      IntegerProgram().solve({}).status != IlpSolution::Status::NoSolver;
   unsigned numLegal = 0, numStrands = 0, numProven = 0;
   for (uint64_t seed = 3000; seed < 3100; ++seed) {
     std::string name = "seed " + std::to_string(seed);
@@ -148,8 +143,6 @@ TEST(BoundaryTest, ofAHundredRandomProblems) {
     std::string error;
     auto report = cost::cost(problem, plan, table, error);
     numStrands += report->steps.size() > plan.stageEnds.size();
-    if (!hasSolver)
-      continue;
     numProven += proveDivisions(problem, plan, name);
     if (seed % 4 == 0)
       proveOwnDivision(problem, plan, name);
@@ -157,7 +150,7 @@ TEST(BoundaryTest, ofAHundredRandomProblems) {
   printf("%u divisions legal with the plan's forms, %u proven no better with "
          "any\n",
          numLegal, numProven);
-  EXPECT_TRUE(!hasSolver || numProven > 1500u);
+  EXPECT_GT(numProven, 1500u);
   EXPECT_GT(numLegal, 1000u);
   EXPECT_GT(numStrands, 25u);
 }
@@ -228,8 +221,6 @@ static Campaign getCampaign() {
 /// For the division of a plan that is not proven, and for those beside it, the
 /// integer program finds nothing cheaper. TANDEM_PROBLEMS=0-400 looks at 400.
 TEST(BoundaryTest, ofProblemsPricedAtRandom) {
-  if (IntegerProgram().solve({}).status == IlpSolution::Status::NoSolver)
-    GTEST_SKIP() << "built without a solver";
   Campaign campaign = getCampaign();
   unsigned numProblems = 0, numOptimal = 0, numDivisions = 0;
   for (uint64_t seed : campaign.seeds) {

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Ilp/IlpProgram.h"
 #include "ProblemBuilder.h"
 #include "RandomProblem.h"
 #include "Tandem/TandemSumMean.h"
@@ -531,8 +530,6 @@ static void compareWithIlp(const SearchProblem &problem) {
   SearchResult tandem = searchTandem(problem, {});
   ASSERT_TRUE(tandem.plan) << tandem.error;
   EXPECT_TRUE(tandem.plan->isOptimal);
-  if (IntegerProgram().solve({}).status == IlpSolution::Status::NoSolver)
-    return;
   SearchResult ilp = searchIlp(problem, {});
   ASSERT_TRUE(ilp.plan) << ilp.error;
   EXPECT_TRUE(ilp.plan->isOptimal);

@@ -1,0 +1,54 @@
+"""scripts/check-includes finds what a room may not include."""
+
+import importlib.machinery
+import importlib.util
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def rules():
+    path = str(ROOT / "scripts" / "check-includes")
+    loader = importlib.machinery.SourceFileLoader("check_includes", path)
+    module = importlib.util.module_from_spec(
+        importlib.util.spec_from_loader("check_includes", loader)
+    )
+    loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "check,path,target,why",
+    [
+        ("compiler", "lib/Search/X.cpp", "mlir/IR/Value.h", "sees no IR"),
+        ("compiler", "lib/Support/X.cpp", "llvm/ADT/STLExtras.h", "sees no IR"),
+        ("compiler", "lib/Support/X.cpp", "tandem/Cost/Cost.h", "downwards only"),
+        ("compiler", "lib/Reference/X.cpp", "tandem/Support/TextFile.h", None),
+        ("compiler", "lib/Transforms/Plan/X.cpp", "tandem/Support/TextFile.h", None),
+        ("compiler", "lib/Transforms/Shard/X.cpp", "tandem/Cost/Cost.h", "only Transforms/Plan"),
+        ("compiler", "lib/Reference/X.cpp", "tandem_rt/program.h", "include the runtime"),
+        ("runtime", "runtime/comm/gloo/x.cpp", "comm/local/group.h", "another one"),
+        ("runtime", "runtime/comm/local/x.cpp", "comm/local/group.h", None),
+        ("runtime", "runtime/comm/local/x.cpp", "cpu/memory.h", "includes no backend"),
+        ("runtime", "runtime/core/x.cpp", "comm/local/group.h", "core header"),
+        ("tool", "tools/tandem-run/x.cpp", "tandem/Cost/Cost.h", "may not include Cost"),
+        ("tool", "tools/tandem-plan/x.cpp", "llvm/ADT/STLExtras.h", "no MLIR in its process"),
+        ("tool", "tools/tandem-opt/x.cpp", "tandem_rt/program.h", "does not include the runtime"),
+        ("tool", "tools/tandem-opt/x.cpp", "../tandem-run/values.h", "no other tool"),
+        ("tool", "tools/tandem-run/x.cpp", "../common/arguments.h", None),
+        ("tool", "tools/tandem-opt/x.cpp", "tandem/Pipelines/Pipelines.h", None),
+        ("bindings", "python-bindings/src/x.cpp", "mlir/IR/Value.h", "see no IR"),
+        ("bindings", "python-bindings/src/x.cpp", "tandem/Cost/Cost.h", "include Execution"),
+        ("bindings", "python-bindings/src/x.cpp", "tandem/Execution/Compile.h", None),
+    ],
+)
+def test_breaches_are_found(rules, check, path, target, why):
+    found = getattr(rules, f"check_{check}")(ROOT / path, target)
+    assert found is None if why is None else why in (found or "")
+
+
+def test_the_repository_has_none(rules):
+    assert rules.main() == 0
