@@ -7,13 +7,11 @@
 
 #include "ClusterMeasured.h"
 #include "ClusterText.h"
+#include "tandem/Support/TextFile.h"
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <initializer_list>
-#include <sstream>
 
 using namespace tandem::cost;
 
@@ -480,15 +478,13 @@ tandem::cost::parseCluster(std::string_view text, std::string_view name,
 std::optional<Cluster>
 tandem::cost::readCluster(const std::string &path, std::string &error,
                           std::span<const std::string> overrides) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    std::error_code ignored;
-    bool isEmpty = std::filesystem::is_regular_file(path, ignored) &&
-                   std::filesystem::is_empty(path, ignored);
-    error = path + ": found " + (isEmpty ? "an empty" : "no readable") +
-            " file, expected a cluster, such as examples/clusters/laptop.yaml";
-    return std::nullopt;
-  }
-  return parseCluster(text.str(), path, error, overrides);
+  // A file of ten thousand measured products is smaller.
+  constexpr size_t kMaxBytes = size_t(1) << 24;
+  std::string why;
+  std::optional<std::string> text = readTextFile(path, why, kMaxBytes);
+  if (text && !text->empty())
+    return parseCluster(*text, path, error, overrides);
+  error = path + ": " + (text ? "found an empty file" : why) +
+          ", expected a cluster, such as examples/clusters/laptop.yaml";
+  return std::nullopt;
 }

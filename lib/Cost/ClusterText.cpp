@@ -30,6 +30,9 @@ const TextNode *TextNode::find(std::string_view key) const {
 // From YAML
 //===----------------------------------------------------------------------===//
 
+/// What a cluster needs is four deep.
+static constexpr unsigned kMaxDepth = 32;
+
 namespace {
 /// Turns LLVM's nodes into ours. The first error stays.
 class TreeBuilder {
@@ -47,6 +50,7 @@ private:
   std::string getPlace(llvm::SMLoc location) const;
   bool fail(const std::string &place, std::string_view message);
   bool convert(yaml::Node *node, TextNode &result);
+  bool convertItems(yaml::Node *node, TextNode &result);
   bool convertMapping(yaml::MappingNode &mapping, TextNode &result);
   bool convertKey(yaml::KeyValueNode &entry, TextNode &result);
 
@@ -54,6 +58,8 @@ private:
   std::string &error;
   llvm::SourceMgr sources;
   yaml::Stream stream;
+  /// Of lists and mappings in one another.
+  unsigned depth = 0;
 };
 } // namespace
 
@@ -107,6 +113,23 @@ bool TreeBuilder::convertMapping(yaml::MappingNode &mapping, TextNode &result) {
   return true;
 }
 
+bool TreeBuilder::convertItems(yaml::Node *node, TextNode &result) {
+  if (++depth > kMaxDepth)
+    return fail(result.place, "found lists or mappings more than " +
+                                  std::to_string(kMaxDepth) +
+                                  " deep in one another, expected less");
+  bool isFine = true;
+  if (auto *mapping = llvm::dyn_cast<yaml::MappingNode>(node)) {
+    isFine = convertMapping(*mapping, result);
+  } else {
+    result.kind = TextNode::Kind::Sequence;
+    for (yaml::Node &item : *llvm::cast<yaml::SequenceNode>(node))
+      isFine = isFine && convert(&item, result.items.emplace_back());
+  }
+  --depth;
+  return isFine;
+}
+
 bool TreeBuilder::convert(yaml::Node *node, TextNode &result) {
   if (!node)
     return fail(name + ":1", "found no value, expected one");
@@ -119,19 +142,12 @@ bool TreeBuilder::convert(yaml::Node *node, TextNode &result) {
     result.scalar = scalar->getValue(storage).str();
     return true;
   }
-  if (auto *mapping = llvm::dyn_cast<yaml::MappingNode>(node))
-    return convertMapping(*mapping, result);
-  if (auto *sequence = llvm::dyn_cast<yaml::SequenceNode>(node)) {
-    result.kind = TextNode::Kind::Sequence;
-    for (yaml::Node &item : *sequence)
-      if (!convert(&item, result.items.emplace_back()))
-        return false;
-    return true;
-  }
   if (llvm::isa<yaml::NullNode>(node))
     return true; // an empty scalar: whoever reads it says what it wants
-  return fail(result.place,
-              "found an alias or a block of text, expected a plain value");
+  if (!llvm::isa<yaml::MappingNode, yaml::SequenceNode>(node))
+    return fail(result.place,
+                "found an alias or a block of text, expected a plain value");
+  return convertItems(node, result);
 }
 
 std::optional<TextNode> TreeBuilder::build() {

@@ -14,6 +14,7 @@
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Search/Watch.h"
+#include "tandem/Support/TextFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include <chrono>
 
@@ -142,6 +143,8 @@ LogicalResult Compilation::checkOptions() {
 
 LogicalResult Compilation::parse(std::string_view text, std::string_view name) {
   StageTimer timer(result, "parse");
+  if (!isParsable(text, name, error))
+    return failure();
   module = parseSourceString<ModuleOp>(StringRef(text), context.get(),
                                        StringRef(name));
   if (module)

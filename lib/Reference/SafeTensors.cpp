@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Reference/SafeTensors.h"
+#include "tandem/Support/TextFile.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
@@ -114,9 +115,20 @@ parseShape(const llvm::json::Object &entry) {
   return shape;
 }
 
+/// Bytes of the elements; none if they are more than 64 bits count.
+static std::optional<uint64_t> getBytes(ArrayRef<int64_t> shape, Type type) {
+  uint64_t bytes = getElementBytes(type);
+  for (int64_t size : shape)
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
+      return std::nullopt;
+  return bytes;
+}
+
+/// `unread` are the bytes of `data` that no entry has had yet.
 static llvm::Expected<Tensor> parseEntry(StringRef path, StringRef name,
                                          const llvm::json::Object &entry,
-                                         StringRef data, MLIRContext *context) {
+                                         StringRef data, uint64_t &unread,
+                                         MLIRContext *context) {
   Type type = parseElementType(entry.getString("dtype").value_or(""), context);
   auto shape = parseShape(entry);
   const llvm::json::Array *range = entry.getArray("data_offsets");
@@ -124,12 +136,17 @@ static llvm::Expected<Tensor> parseEntry(StringRef path, StringRef name,
     return makeError(path, "the entry '" + name + "' is malformed");
   size_t begin = (*range)[0].getAsUINT64().value_or(SIZE_MAX);
   size_t end = (*range)[1].getAsUINT64().value_or(0);
-  size_t expected = getNumElements(*shape) * getElementBytes(type);
-  if (begin > end || end > data.size() || end - begin != expected)
+  std::optional<uint64_t> expected = getBytes(*shape, type);
+  if (!expected || begin > end || end > data.size() || end - begin != *expected)
     return makeError(path, "the entry '" + name + "' lies at bytes " +
                                Twine(begin) + " to " + Twine(end) + " of " +
                                Twine(data.size()) + ", expected " +
-                               Twine(expected) + " bytes");
+                               (expected ? std::to_string(*expected)
+                                         : std::string("less than 2^64")) +
+                               " bytes");
+  if (*expected > unread)
+    return makeError(path, "the entry '" + name + "' overlaps another one");
+  unread -= *expected;
   Tensor tensor(*shape, type);
   data = data.slice(begin, end);
   for (int64_t i = 0; i < tensor.getNumElements(); ++i)
@@ -137,11 +154,30 @@ static llvm::Expected<Tensor> parseEntry(StringRef path, StringRef name,
   return tensor;
 }
 
-llvm::Expected<TensorMap> readSafeTensors(StringRef path,
-                                          MLIRContext *context) {
-  auto file = llvm::MemoryBuffer::getFile(path);
+/// Elements become eight bytes each, so there is a limit.
+static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+mapFile(StringRef path) {
+  constexpr uint64_t kMaxBytes = uint64_t(1) << 32;
+  llvm::sys::fs::file_status status;
+  if (std::error_code code = llvm::sys::fs::status(path, status))
+    return makeError(path, code.message());
+  if (!llvm::sys::fs::is_regular_file(status))
+    return makeError(path, "is no regular file, expected a safetensors file");
+  if (status.getSize() > kMaxBytes)
+    return makeError(path, "has " + Twine(status.getSize()) +
+                               " bytes, expected at most " + Twine(kMaxBytes));
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                          /*RequiresNullTerminator=*/false);
   if (!file)
     return makeError(path, file.getError().message());
+  return std::move(*file);
+}
+
+llvm::Expected<TensorMap> readSafeTensors(StringRef path,
+                                          MLIRContext *context) {
+  auto file = mapFile(path);
+  if (!file)
+    return file.takeError();
   StringRef text = (*file)->getBuffer();
   uint64_t length = text.size() < kLengthBytes
                         ? SIZE_MAX
@@ -149,6 +185,8 @@ llvm::Expected<TensorMap> readSafeTensors(StringRef path,
   if (length > text.size() - std::min(text.size(), kLengthBytes))
     return makeError(path, "is no safetensors file: it is shorter than its "
                            "header");
+  if (auto deep = findDeepNesting(text.substr(kLengthBytes, length)))
+    return makeError(path, "has a malformed header: " + deep->message);
   auto header = llvm::json::parse(text.substr(kLengthBytes, length));
   if (!header)
     return makeError(path, "has a malformed header: " +
@@ -156,11 +194,13 @@ llvm::Expected<TensorMap> readSafeTensors(StringRef path,
   if (!header->getAsObject())
     return makeError(path, "has a header that is no object");
   TensorMap tensors;
+  StringRef data = text.substr(kLengthBytes + length);
+  uint64_t unread = data.size();
   for (const auto &[name, value] : *header->getAsObject()) {
     if (StringRef(name) == "__metadata__" || !value.getAsObject())
       continue;
-    auto tensor = parseEntry(path, StringRef(name), *value.getAsObject(),
-                             text.substr(kLengthBytes + length), context);
+    auto tensor = parseEntry(path, StringRef(name), *value.getAsObject(), data,
+                             unread, context);
     if (!tensor)
       return tensor.takeError();
     tensors.emplace(name.str(), std::move(*tensor));

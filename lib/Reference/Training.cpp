@@ -16,6 +16,10 @@ using tandem::nn::NNDialect;
 
 namespace tandem::reference {
 
+/// Of a tensor, and of all arguments: two gigabytes.
+static constexpr int64_t kMaxElements = int64_t(1) << 28;
+static constexpr int64_t kMaxPoints = 1 << 14;
+
 static StringRef getString(DictionaryAttr attributes, StringRef name) {
   auto value = attributes ? attributes.getAs<StringAttr>(name) : StringAttr();
   return value ? value.getValue() : StringRef();
@@ -286,10 +290,62 @@ static FailureOr<func::FuncOp> findEntry(ModuleOp module, StringRef name) {
   return module.emitError("has no function '") << name << "'";
 }
 
+/// Elements of a tensor of this type, at most `kMaxElements` + 1.
+static int64_t countElements(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape() ||
+      llvm::is_contained(tensor.getShape(), 0))
+    return 0;
+  int64_t elements = 1;
+  for (int64_t size : tensor.getShape()) {
+    if (size > kMaxElements / elements)
+      return kMaxElements + 1;
+    elements *= size;
+  }
+  return elements;
+}
+
+/// All values are held in memory, eight bytes an element, on every point.
+static LogicalResult checkSizes(func::FuncOp function) {
+  auto check = [&](Location location, Type type) -> LogicalResult {
+    if (countElements(type) <= kMaxElements)
+      return success();
+    return emitError(location)
+           << "found a " << type << ", expected at most " << kMaxElements
+           << " elements, which the interpreter holds in memory";
+  };
+  if (auto mesh = spmd::getMesh(function);
+      mesh && mesh.getNumRanks() * mesh.getNumStrands() > kMaxPoints)
+    return function.emitError("is for ")
+           << mesh << ", expected at most " << kMaxPoints
+           << " points, which the interpreter runs one after the other";
+  int64_t total = 0;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    RankedTensorType type = getWholeType(getArgumentLayout(function, i),
+                                         function.getArgAttrDict(i));
+    if (failed(check(function.getLoc(), type)))
+      return failure();
+    total += countElements(type);
+    if (total > kMaxElements)
+      return function.emitError("has arguments of more than ")
+             << kMaxElements
+             << " elements, expected what the interpreter can hold in memory";
+  }
+  WalkResult walk = function.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (failed(check(op->getLoc(), type)))
+        return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 FailureOr<TrainingResult> train(ModuleOp module,
                                 const TrainingOptions &options) {
   auto function = findEntry(module, options.entry);
   if (failed(function))
+    return failure();
+  if (failed(checkSizes(*function)))
     return failure();
   Training training(*function, options);
   if (failed(training.load()))

@@ -29,6 +29,9 @@ constexpr size_t kLengthBytes = 8;
 /// As in the format's own library: no sane header is larger.
 constexpr uint64_t kMaxHeader = 100'000'000;
 
+/// The format itself needs three; printing a note takes stack for each.
+constexpr size_t kMaxDepth = 64;
+
 struct TypeName {
   ElementType type;
   const char *name;
@@ -130,8 +133,11 @@ Status EntryReader::place(const std::string &name, const json &offsets,
   if (begin > end || end > size)
     return errorOf("lies at [", begin, ", ", end, "), expected within ", size,
                    " bytes: the file is truncated or corrupt");
-  uint64_t bytes =
-      uint64_t(numElements(view.shape)) * uint64_t(elementBytes(view.type));
+  uint64_t bytes = uint64_t(elementBytes(view.type));
+  for (int64_t extent : view.shape)
+    if (__builtin_mul_overflow(bytes, uint64_t(extent), &bytes))
+      return errorOf("has the shape ", shapeText(view.shape),
+                     ", expected less than 2^64 bytes");
   if (end - begin != bytes)
     return errorOf("has ", end - begin, " bytes, expected ", bytes, " for ",
                    typeName(view.type, view.shape));
@@ -169,6 +175,23 @@ Status EntryReader::checkOverlaps() {
   return Status::success();
 }
 
+/// Whether brackets stand at most `kMaxDepth` deep in one another.
+bool isShallow(std::string_view text) {
+  size_t depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size() && depth <= kMaxDepth; ++i) {
+    if (text[i] == '"')
+      quoted = !quoted;
+    else if (quoted)
+      i += text[i] == '\\';
+    else if (text[i] == '[' || text[i] == '{')
+      ++depth;
+    else if (depth > 0 && (text[i] == ']' || text[i] == '}'))
+      --depth;
+  }
+  return depth <= kMaxDepth;
+}
+
 Expected<json> readHeader(const Mapping &mapping, uint64_t &length) {
   if (mapping.size < kLengthBytes)
     return errorOf("file has ", mapping.size, " bytes, expected at least ",
@@ -179,6 +202,9 @@ Expected<json> readHeader(const Mapping &mapping, uint64_t &length) {
                    std::min<uint64_t>(kMaxHeader, mapping.size - kLengthBytes),
                    ": the file is truncated or not a safetensors file");
   const uint8_t *begin = mapping.data() + kLengthBytes;
+  if (!isShallow({reinterpret_cast<const char *>(begin), size_t(length)}))
+    return errorOf("header has brackets more than ", kMaxDepth,
+                   " deep in one another, expected less");
   json header = json::parse(begin, begin + length, nullptr, false);
   if (!header.is_object())
     return errorOf("header is not a JSON object");

@@ -182,6 +182,13 @@ TEST(Safetensors, SaysWhatIsWrong) {
                    "\"data_offsets\":[3,7]}}",
                    8);
   expect("tensor 'w' overlaps 'v'");
+  file.writeHeader(entry("F32", "[281474976710656, 281474976710656]", "[0,8]"),
+                   8);
+  expect("tensor 'w' has the shape [281474976710656, 281474976710656], "
+         "expected less than 2^64 bytes");
+  std::string deep(100000, '['), closed(100000, ']');
+  file.writeHeader("{\"__metadata__\":{\"a\":" + deep + closed + "}}", 0);
+  expect("header has brackets more than 64 deep in one another");
   expectError(writeSafetensors("/no/such/folder/file", {}),
               "cannot write '/no/such/folder/file': No such file");
 }

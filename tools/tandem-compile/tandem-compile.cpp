@@ -7,8 +7,9 @@
 
 #include "Options.h"
 #include "tandem/Execution/Compile.h"
+#include "tandem/Support/TextFile.h"
+#include "llvm/ADT/Twine.h"
 #include "llvm/Support/Format.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 static int fail(const llvm::Twine &message) {
@@ -21,13 +22,12 @@ int main(int argc, char **argv) {
   std::string error;
   if (!tandem::parseOptions(argc, argv, tool, error))
     return error.empty() ? 0 : fail(error);
-  auto file = llvm::MemoryBuffer::getFileOrSTDIN(tool.input);
-  if (!file)
-    return fail(tool.input + ": " + file.getError().message());
+  std::optional<std::string> text = tandem::readTextFile(tool.input, error);
+  if (!text)
+    return fail(tool.input + ": " + error);
   tandem::CompiledProgram program;
   tool.compile.takesInterrupts = true;
-  if (!tandem::compile((*file)->getBuffer().str(), tool.input, tool.compile,
-                       program, error))
+  if (!tandem::compile(*text, tool.input, tool.compile, program, error))
     return fail(error);
   for (const std::string &remark : program.remarks)
     llvm::errs() << remark << "\n";

@@ -9,6 +9,7 @@
 #include "mlir/Parser/Parser.h"
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Reference/Compare.h"
+#include "tandem/Support/TextFile.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
@@ -38,9 +39,18 @@ static cl::opt<double> tolerance("tolerance",
 
 static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
                                            mlir::MLIRContext &context) {
+  std::string error;
+  auto text = tandem::readTextFile(path.str(), error);
+  if (!text)
+    error = path.str() + ": " + error;
+  if (!text || !tandem::isParsable(*text, path.str(), error)) {
+    llvm::errs() << "error: " << error << "\n";
+    return mlir::failure();
+  }
   llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(*text, path), {});
   mlir::SourceMgrDiagnosticHandler handler(sources, &context);
-  auto module = mlir::parseSourceFile<mlir::ModuleOp>(path, sources, &context);
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(sources, &context);
   if (!module)
     return mlir::failure();
   return train(*module, {data, seed, steps, entry});

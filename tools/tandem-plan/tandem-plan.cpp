@@ -9,13 +9,12 @@
 #include "tandem/Search/Explain.h"
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
+#include "tandem/Support/TextFile.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 
 using namespace tandem;
 using namespace tandem::cost;
@@ -33,13 +32,13 @@ static void printCost(const Plan &plan) {
 
 static bool readFile(const std::string &path, std::string &text,
                      std::string &error) {
-  std::ifstream file(path, std::ios::binary);
-  if (file && !std::filesystem::is_directory(path)) {
-    text.assign(std::istreambuf_iterator<char>(file), {});
-    return true;
-  }
-  error = path + ": cannot be read, expected a file";
-  return false;
+  std::string why;
+  std::optional<std::string> read = readTextFile(path, why);
+  if (read)
+    text = std::move(*read);
+  else
+    error = path + ": cannot be read: " + why;
+  return read.has_value();
 }
 
 static std::optional<Plan> readPlan(const SearchProblem &problem,

@@ -14,7 +14,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 namespace tandem::run {
@@ -24,12 +23,27 @@ using namespace tandem::rt;
 namespace {
 /// Steps without --data or --steps.
 constexpr int64_t kSeededSteps = 10;
+/// What the format's 32-bit offsets reach.
+constexpr uint64_t kMaxProgram = uint64_t(1) << 31;
 
 Expected<Bytes> readFile(const std::string &path) {
+  std::error_code code;
+  auto fail = [&](const std::string &reason) {
+    return Status::error("cannot read '" + path + "': " + reason);
+  };
+  auto kind = std::filesystem::status(path, code).type();
+  if (code)
+    return fail(code.message());
+  if (kind != std::filesystem::file_type::regular)
+    return fail("expected a regular file");
+  uint64_t size = std::filesystem::file_size(path, code);
+  if (code || size > kMaxProgram)
+    return fail("it has " + std::to_string(size) + " bytes, expected at most " +
+                std::to_string(kMaxProgram));
+  Bytes bytes(size);
   std::ifstream file(path, std::ios::binary);
-  Bytes bytes(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad())
-    return Status::error("cannot read '" + path + "': " + std::strerror(errno));
+  if (!file.read(reinterpret_cast<char *>(bytes.data()), std::streamsize(size)))
+    return fail(std::strerror(errno));
   return bytes;
 }
 

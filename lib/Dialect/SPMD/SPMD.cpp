@@ -90,6 +90,9 @@ void MeshAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
+/// Points are enumerated, and counted in 64 bits together with elements.
+static constexpr int64_t kMaxPoints = int64_t(1) << 24;
+
 LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<StringAttr> names,
                                ArrayRef<int64_t> sizes, unsigned numTimeAxes) {
@@ -97,6 +100,7 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "mesh has " << names.size() << " names and "
                        << sizes.size() << " sizes";
   llvm::StringSet<> seen;
+  int64_t points = 1;
   for (auto [name, size] : llvm::zip(names, sizes)) {
     if (size < 1)
       return emitError() << "mesh axis '" << name.getValue() << "' has size "
@@ -104,6 +108,11 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     if (!seen.insert(name.getValue()).second)
       return emitError() << "mesh axis '" << name.getValue()
                          << "' is declared twice";
+    if (size > kMaxPoints / points)
+      return emitError() << "mesh has more than " << kMaxPoints
+                         << " points with axis '" << name.getValue()
+                         << "' = " << size << ", expected less";
+    points *= size;
   }
   return success();
 }

@@ -46,10 +46,22 @@ private:
 };
 } // namespace
 
-/// A tensor of static shape, without forms.
-static bool isPlainTensor(Type type) {
+/// What a value of a step has to be and `type` is not; empty: it is. Later
+/// stages divide by sizes, and multiply them in 64 bits.
+static StringRef getWhatIsExpected(Type type) {
+  constexpr int64_t kMaxElements = int64_t(1) << 48;
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.hasStaticShape() && !tensor.getEncoding();
+  if (!tensor || !tensor.hasStaticShape() || tensor.getEncoding())
+    return "a tensor of static shape";
+  int64_t elements = 1;
+  for (int64_t size : tensor.getShape()) {
+    if (size == 0)
+      return "sizes of at least 1";
+    if (size > kMaxElements / elements)
+      return "at most 2^48 elements";
+    elements *= size;
+  }
+  return "";
 }
 
 static std::string join(ArrayRef<llvm::StringLiteral> names) {
@@ -78,9 +90,10 @@ LogicalResult VerifyStepPass::verifyArguments(func::FuncOp step) {
              << "argument " << i << " has the 'nn.part' "
              << attributes.get(tandem::nn::kPartAttrName)
              << ", expected name, shape, dim and offset in the whole";
-    if (Type type = step.getArgumentTypes()[i]; !isPlainTensor(type))
+    Type type = step.getArgumentTypes()[i];
+    if (StringRef expected = getWhatIsExpected(type); !expected.empty())
       return emitError(step.getLoc()) << "argument " << i << " is a " << type
-                                      << ", expected a tensor of static shape";
+                                      << ", expected " << expected;
   }
   return success();
 }
@@ -131,9 +144,9 @@ LogicalResult VerifyStepPass::verifyOperator(Operation *op) {
            << "operator '" << op->getName().getStringRef()
            << "' in a training step, expected operators of nn";
   for (Type type : op->getResultTypes())
-    if (!isPlainTensor(type))
+    if (StringRef expected = getWhatIsExpected(type); !expected.empty())
       return emitError(op->getLoc()) << op->getName() << " gives a " << type
-                                     << ", expected a tensor of static shape";
+                                     << ", expected " << expected;
   auto pass = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
   if (!pass || !llvm::is_contained(kPasses, pass.getValue()))
     return emitError(op->getLoc())

@@ -7,10 +7,10 @@
 
 #include "PlanFile.h"
 #include "WriteDecisions.h"
+#include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -158,11 +158,12 @@ FailureOr<PlanFile> FileReader::run(StringRef text, StringRef hash) {
 
 FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
                                                StringRef path, StringRef hash) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (buffer)
-    return FileReader(step, path).run((*buffer)->getBuffer(), hash);
-  return emitError(step.getLoc()) << "cannot read the plan file '" << path
-                                  << "': " << buffer.getError().message();
+  std::string why;
+  std::optional<std::string> text = readTextFile(path.str(), why);
+  if (text)
+    return FileReader(step, path).run(*text, hash);
+  return emitError(step.getLoc())
+         << "cannot read the plan file '" << path << "': " << why;
 }
 
 //===----------------------------------------------------------------------===//

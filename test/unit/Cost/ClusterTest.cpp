@@ -384,7 +384,7 @@ TEST(ClusterTest, TextThatIsNoCluster) {
             "c.yaml:1: found an anchor or a tag, expected the value itself");
   std::string error;
   EXPECT_FALSE(readCluster("/nowhere/c.yaml", error));
-  EXPECT_EQ(error, "/nowhere/c.yaml: found no readable file, expected a "
+  EXPECT_EQ(error, "/nowhere/c.yaml: No such file or directory, expected a "
                    "cluster, such as examples/clusters/laptop.yaml");
   std::string empty = testing::TempDir() + "empty.yaml";
   std::ofstream(empty).close();

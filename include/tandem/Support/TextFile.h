@@ -1,0 +1,58 @@
+//===- TextFile.h - texts of users, before they are parsed ------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Whatever is read of a user goes through here: an endless file ends at a
+// limit, a folder is no file, and brackets in brackets end before the stack of
+// a parser does. The lowest room: no MLIR and no LLVM.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_SUPPORT_TEXTFILE_H
+#define TANDEM_SUPPORT_TEXTFILE_H
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+/// Bytes: some million operators.
+inline constexpr size_t kMaxTextBytes = size_t(1) << 28;
+/// Brackets in brackets, and operators of an affine expression in a row: MLIR's
+/// parser calls itself for each. What we write has less than twenty.
+inline constexpr unsigned kMaxNesting = 256;
+
+/// The content of the file, of standard input for `-`. None, with the reason in
+/// `error` and without the path, if it cannot be read or is larger than
+/// `limit`.
+std::optional<std::string> readTextFile(const std::string &path,
+                                        std::string &error,
+                                        size_t limit = kMaxTextBytes);
+
+/// A place in a text where brackets stand deeper in one another than
+/// `kMaxNesting`.
+struct DeepPlace {
+  /// From 1.
+  unsigned line = 1;
+  /// What stands there, for people.
+  std::string message;
+};
+
+/// The first such place in MLIR or JSON, whose strings and comments are
+/// skipped. In MLIR an alias counts with what it names.
+std::optional<DeepPlace> findDeepNesting(std::string_view text);
+
+/// Whether a parser of MLIR may be given `text`, which came from `name`. Else
+/// false, with one line in `error`: bytecode, which cannot be looked at, and
+/// nesting that is too deep.
+bool isParsable(std::string_view text, std::string_view name,
+                std::string &error);
+
+} // namespace tandem
+
+#endif // TANDEM_SUPPORT_TEXTFILE_H
