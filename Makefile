@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup build test sanitizers mutants demo verify bench bench-search bench-step docs check-gcc format lint clean
+.PHONY: help setup build test sanitizers mutants fuzz demo verify bench bench-search bench-step docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -25,12 +25,16 @@ sanitizers: setup ## The runtime's suite under ASan with UBSan, and under TSan
 mutants: setup ## Plant single mistakes; print which test catches each (an hour; docs/testing.md)
 	@scripts/mutants --jobs $(JOBS)
 
-demo: build ## Train a mixture-of-experts BERT on four ranks beside PyTorch
+demo: setup ## Train a mixture-of-experts BERT on four ranks beside PyTorch (builds no tests)
+	@scripts/build $(BUILD) $(JOBS) --target tandem
 	@scripts/demo
 
 verify: build ## The whole matrix of models, plans, searches, ranks and microbatches
 	@scripts/verify-matrix
 	@scripts/verify-matrix --search
+
+fuzz: setup ## Give every reader mutated files for a minute each (SECONDS=60)
+	@scripts/fuzz $(JOBS) $(or $(SECONDS),60)
 
 bench-step: build ## One rank against PyTorch on the same core
 	@.venv/bin/python benchmarks/step.py

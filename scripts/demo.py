@@ -1,6 +1,7 @@
 """demo: trains a mixture-of-experts BERT on four ranks, and the same in PyTorch.
 
-Leaves the captured step, the plan, the Program and a timeline in demo/ (or in the folder given).
+Leaves the captured step, the plan with its explanation, the Program and a timeline in demo/ (or in the
+folder given), and prints twenty lines.
 """
 
 import re
@@ -81,7 +82,7 @@ def print_costs(module, plan):
         share = seconds / cost - 1
         print(f"  {name:16} {seconds:8.4f} s {share:+6.1%} {peak / 2**20:7.1f} MiB")
     gap = cost / number_in(plan, "bound") - 1
-    print(f"no plan is more than {gap:.1%} cheaper than what was found\n")
+    print(f"no plan is more than {gap:.1%} cheaper than what was found")
 
 
 def compile_step(folder, module):
@@ -91,14 +92,14 @@ def compile_step(folder, module):
     options = {"mesh": MESH, "micro": MICRO, "search": "tandem", "cluster": CLUSTER}
     compiled = compile_module(module, "step.mlir", **options)
     (folder / "plan.txt").write_text(compiled.plan)
+    (folder / "table.txt").write_text(compiled.plan_table)
     (folder / "step.tdm").write_bytes(compiled.bytes)
     seconds = time.perf_counter() - begin
     print(
         f"plan searched and step compiled for {MESH}, {MICRO} microbatches in {seconds:.1f} s"
-        f" (plan {dict(compiled.seconds)['plan']:.1f} s)\n"
+        f" (plan {dict(compiled.seconds)['plan']:.1f} s)"
     )
     print_costs(module, compiled.plan)
-    print(compiled.plan_table)
     return compiled
 
 
@@ -130,9 +131,8 @@ def make_step(folder, module, model, optimizer, compiled):
     from tandem import Step
 
     step = Step(module, compiled.bytes, model, optimizer, compiled, seed=SEED, cluster=CLUSTER)
-    print("Why: docs/planner.md says how to read this\n")
-    step.explain(folder / "why.json")
-    print()
+    with open(folder / "why.txt", "w") as text:
+        step.explain(folder / "why.json", file=text)
     return step
 
 
@@ -146,20 +146,19 @@ def main():
     expected = train_in_torch(file, model, optimizer, batches, module.random_calls)
     largest = max(abs(a - b) for a, b in zip(losses, expected, strict=True))
     print(
-        f"\nloss {losses[0]:.4f} -> {losses[-1]:.4f}; largest difference to PyTorch in {STEPS} steps: {largest:.1e}"
+        f"loss {losses[0]:.4f} -> {losses[-1]:.4f}; largest difference to PyTorch in {STEPS} steps: {largest:.1e}"
     )
-    print(f"{hidden:.0%} of the communication time lay beside computation of the same rank;")
-    print("  the four ranks share this machine's cores, so this is no claim of speed")
-    print(f"\nin {folder}:")
+    print(f"{hidden:.0%} of the communication time lay beside computation of the same rank")
+    print("  (no claim of speed: the four ranks share this machine's cores)")
+    print(f"in {folder}:")
     for name, what in {
-        "step.mlir": "the captured training step",
-        "step.safetensors": "its values and a few batches",
-        "plan.txt": "the plan: tandem-compile --plan-file, python -m tandem --plan",
-        "why.json": "why it is as it is: forms, the next best ones, collectives, memory",
+        "step.mlir": "the captured training step; its values and batches are in step.safetensors",
+        "plan.txt": "the plan, for tandem-compile --plan-file; table.txt says what is split how",
+        "why.txt": "why the plan is as it is (docs/planner.md says how to read it); also why.json",
         "step.tdm": "the Program: tandem-run step.tdm --data step.safetensors --steps 3",
         "timeline.json": "every command of every rank: open in https://ui.perfetto.dev",
     }.items():
-        print(f"  {name:17} {what}")
+        print(f"  {name:14} {what}")
     return 0
 
 
