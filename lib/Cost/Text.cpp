@@ -236,6 +236,7 @@ bool LineReader::next() {
 
 bool LineReader::fail(std::string message) {
   if (error.empty())
-    error = std::string(name) + ":" + std::to_string(line) + ": " + message;
+    error = std::string(name) + ":" + std::to_string(std::max(line, 1u)) +
+            ": " + message;
   return false;
 }

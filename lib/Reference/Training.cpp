@@ -285,7 +285,8 @@ static FailureOr<func::FuncOp> findEntry(ModuleOp module, StringRef name) {
   if (auto function = module.lookupSymbol<func::FuncOp>(name))
     return function;
   auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
-  if (functions.size() == 1 && !functions.front().isExternal())
+  bool isDefault = name == TrainingOptions().entry;
+  if (isDefault && functions.size() == 1 && !functions.front().isExternal())
     return functions.front();
   return module.emitError("has no function '") << name << "'";
 }

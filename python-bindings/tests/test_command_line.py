@@ -53,6 +53,12 @@ def test_export_without_values(root, tmp_path):
             ["export", "{examples}/mlp.py", "-o", "/no/such/folder/step.mlir"],
             "/no/such/folder/step.mlir: No such file",
         ),
+        (
+            ["export", "{examples}/mlp.py", "--batches", "-1"],
+            "--batches is -1, expected at least 1",
+        ),
+        (["export", "{examples}/mlp.py", "--seed", "9" * 30], "expected an integer of 64 bits"),
+        (["export", "/dev/zero"], "/dev/zero: no such model file"),
     ],
 )
 def test_errors_are_one_line(root, capsys, arguments, expected):

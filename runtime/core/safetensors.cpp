@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
@@ -273,6 +274,11 @@ std::string headerText(const std::map<std::string, TensorView> &tensors,
 Status writeSafetensors(const std::string &path,
                         const std::map<std::string, TensorView> &tensors,
                         const std::map<std::string, std::string> &metadata) {
+  // The new file takes the place of a regular one, never of a device.
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) &&
+      !std::filesystem::is_regular_file(path, ignored))
+    return errorOf("cannot write '", path, "': expected a regular file");
   std::string header = headerText(tensors, metadata);
   uint64_t length = header.size();
   std::string unfinished = path + ".part";

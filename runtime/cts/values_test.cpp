@@ -11,6 +11,7 @@
 #include "tandem_rt/safetensors.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <numeric>
@@ -191,6 +192,9 @@ TEST(Safetensors, SaysWhatIsWrong) {
   expect("header has brackets more than 64 deep in one another");
   expectError(writeSafetensors("/no/such/folder/file", {}),
               "cannot write '/no/such/folder/file': No such file");
+  expectError(writeSafetensors("/dev/null", {}),
+              "cannot write '/dev/null': expected a regular file");
+  EXPECT_FALSE(std::filesystem::is_regular_file("/dev/null"));
 }
 
 using Variables = std::map<std::string, const char *>;

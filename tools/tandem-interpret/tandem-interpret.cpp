@@ -81,6 +81,11 @@ static bool isAsExpected(const TrainingResult &result,
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::ParseCommandLineOptions(argc, argv, "Tandem's reference interpreter\n");
+  if (!(tolerance >= 0)) {
+    llvm::errs() << "error: --tolerance is " << tolerance
+                 << ", expected a number that is not negative\n";
+    return 1;
+  }
   mlir::DialectRegistry registry;
   tandem::registerDialects(registry);
   mlir::MLIRContext context(registry);

@@ -204,6 +204,10 @@ Status run(const Options &options) {
   for (const std::string &path : {options.save, options.trace})
     if (Status status = checkWritable(path); !status.ok())
       return status;
+  if (std::filesystem::exists(options.save) &&
+      !std::filesystem::is_regular_file(options.save))
+    return Status::error("cannot write '" + options.save +
+                         "': expected a regular file");
   auto session = Session::create(
       *bytes, {.threads = options.threads, .trace = !options.trace.empty()});
   if (!session.ok())

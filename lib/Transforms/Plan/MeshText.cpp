@@ -25,7 +25,8 @@ FailureOr<MeshAttr> tandem::plan::parseMesh(func::FuncOp step, StringRef text,
     return emitError(step.getLoc()) << place;
   };
   SmallVector<StringRef> parts;
-  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  if (!text.empty())
+    text.split(parts, ',');
   SmallVector<StringAttr> names;
   SmallVector<int64_t> sizes;
   auto add = [&](StringRef name, int64_t size) {

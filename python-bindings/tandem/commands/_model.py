@@ -1,5 +1,6 @@
 """Options that all commands on model files share."""
 
+from ..errors import ModelFileError
 from ..model_file import DTYPES, load_model_file
 
 
@@ -18,4 +19,6 @@ def add_model_arguments(parser, dtype):
 
 
 def load(options):
+    if not -(2**63) <= options.seed < 2**63:
+        raise ModelFileError(f"--seed is {options.seed}, expected an integer of 64 bits")
     return load_model_file(options.file, options.preset, options.sizes, options.dtype)

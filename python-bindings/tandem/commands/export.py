@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from ..errors import ModelFileError
 from ..export import export
 from ._model import add_model_arguments, load
 
@@ -46,6 +47,8 @@ def _is_too_large(file):
 
 
 def run(options):
+    if options.batches < 1:
+        raise ModelFileError(f"--batches is {options.batches}, expected at least 1")
     file = load(options)
     meta = options.meta
     if not meta:
@@ -56,7 +59,7 @@ def run(options):
                 file=sys.stderr,
             )
     model = file.make_model(options.seed, meta)
-    batches = file.batches(max(options.batches, 1))
+    batches = file.batches(options.batches)
     module = export(model, file.loss, file.make_optimizer(model), batches[0], options.gradients)
     output = Path(options.output)
     output.write_text(module.mlir)

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Ilp/IlpProgram.h"
 #include "ProblemBuilder.h"
 #include "RandomProblem.h"
 #include "Tandem/TandemSumMean.h"
