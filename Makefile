@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup build test sanitizers mutants fuzz demo verify bench bench-search bench-step docs check-gcc format lint clean
+.PHONY: help setup build test sanitizers mutants fuzz demo verify bench bench-search bench-step bench-compile docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,7 +42,10 @@ bench-step: build ## One rank against PyTorch on the same core
 bench-search: build ## Tables of the search: findings, times, gaps, optima (PROBLEMS=folder); also build/bench/search.json
 	@scripts/bench-search $(BUILD) $(PROBLEMS)
 
-bench: bench-step bench-search ## All benchmarks
+bench-compile: build ## Seconds of the compiler's stages against layers; also build/bench/compile.json
+	@.venv/bin/python benchmarks/compile.py --check --json $(BUILD)/bench/compile.json
+
+bench: bench-step bench-search bench-compile ## All benchmarks
 
 docs: build ## Reference documents of dialects and passes, from ODS
 	@scripts/docs $(BUILD)

@@ -224,9 +224,12 @@ void KernelEmitter::createBody(unsigned numScalars) {
                                   types),
       LLVM::Linkage::Internal);
   body.setPassthroughAttr(builder.getStrArrayAttr({"noinline", "nounwind"}));
-  for (unsigned i : llvm::seq(numBuffers))
-    body.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
-                    builder.getUnitAttr());
+  SmallVector<DictionaryAttr> attrs(
+      numBuffers,
+      builder.getDictionaryAttr(builder.getNamedAttr(
+          LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr())));
+  attrs.append(numScalars, builder.getDictionaryAttr({}));
+  body.setAllArgAttrs(attrs);
   body.addEntryBlock(builder);
 }
 

@@ -24,6 +24,7 @@
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Threading.h"
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -176,6 +177,16 @@ static void compileJob(Job &job, Worker &worker, const KernelCache &cache,
     job.error = "the kernel's code cannot be written to a file";
 }
 
+static size_t countThreads(const KernelOptions &options, size_t numJobs) {
+  size_t cores = options.threads;
+  if (cores == 0)
+    // Those of the process' affinity.
+    cores = llvm::hardware_concurrency().compute_thread_count();
+  return std::min(cores, numJobs);
+}
+
+/// Jobs have nothing in common, so that their results do not depend on who does
+/// which.
 static void compileJobs(std::vector<Job> &jobs, const KernelOptions &options) {
   KernelCache cache(options.cacheDir);
   std::atomic<size_t> next = 0;
@@ -185,7 +196,7 @@ static void compileJobs(std::vector<Job> &jobs, const KernelOptions &options) {
       compileJob(jobs[index], worker, cache, options.useCache);
   };
   std::vector<std::thread> threads;
-  for (unsigned i = 1; i < options.threads; ++i)
+  for (size_t i = 1, count = countThreads(options, jobs.size()); i < count; ++i)
     threads.emplace_back(work);
   work();
   for (std::thread &thread : threads)

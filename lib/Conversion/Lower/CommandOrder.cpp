@@ -43,24 +43,65 @@ LogicalResult verifyCommands(func::FuncOp function) {
   return success();
 }
 
-CommandOrder::CommandOrder(func::FuncOp function) {
-  std::array<Clock, 2> known{};
+static unsigned countQueues(func::FuncOp function) {
+  unsigned count = 1;
+  for (Operation &op : function.getBody().front())
+    if (auto command = dyn_cast<sched::CommandOpInterface>(op))
+      count = std::max(count, static_cast<unsigned>(command.getQueue()) + 1);
+    else if (auto record = dyn_cast<sched::RecordOp>(op))
+      count = std::max(count, static_cast<unsigned>(record.getQueue()) + 1);
+    else if (auto wait = dyn_cast<sched::WaitOp>(op))
+      count = std::max(count, static_cast<unsigned>(wait.getQueue()) + 1);
+  return count;
+}
+
+CommandOrder::CommandOrder(func::FuncOp function)
+    : queues(countQueues(function)) {
+  std::vector<Clock> known(queues.size(), Clock(queues.size(), 0));
   llvm::DenseMap<Value, Clock> events;
   for (Operation &op : function.getBody().front()) {
     if (auto record = dyn_cast<sched::RecordOp>(op)) {
       events[record.getEvent()] = known[static_cast<size_t>(record.getQueue())];
     } else if (auto wait = dyn_cast<sched::WaitOp>(op)) {
       Clock &mine = known[static_cast<size_t>(wait.getQueue())];
-      const Clock &other = events[wait.getEvent()];
-      for (size_t i = 0; i < mine.size(); ++i)
-        mine[i] = std::max(mine[i], other[i]);
+      for (auto [own, other] :
+           llvm::zip_equal(mine, events.at(wait.getEvent())))
+        own = std::max(own, other);
     } else if (auto command = dyn_cast<sched::CommandOpInterface>(op)) {
       unsigned queue = static_cast<unsigned>(command.getQueue());
       int64_t position = ++known[queue][queue];
       entries[&op] = {queue, position, known[queue]};
       commands.push_back(command);
+      queues[queue].push_back(&op);
     }
   }
+}
+
+std::vector<std::vector<Clock>> CommandOrder::getClocks() const {
+  std::vector<std::vector<Clock>> clocks(queues.size());
+  for (auto [queue, ops] : llvm::enumerate(queues))
+    for (Operation *op : ops)
+      clocks[queue].push_back(getKnown(op));
+  return clocks;
+}
+
+Lifetime getLifetime(ArrayRef<Access> uses, const CommandOrder &order) {
+  Clock none(order.getNumQueues(), 0);
+  Lifetime life = {order.getKnown(uses.front().command), none, none};
+  for (const Access &use : uses) {
+    unsigned own = order.getQueue(use.command);
+    int64_t position = order.getPosition(use.command);
+    life.first[own] =
+        life.first[own] ? std::min(life.first[own], position) : position;
+    life.death[own] = std::max(life.death[own], position);
+    // A buffer that is written in parts by commands of several queues begins
+    // with the earliest of them.
+    for (auto [queue, known] : llvm::enumerate(order.getKnown(use.command)))
+      // The command itself is not done when it begins.
+      life.birth[queue] =
+          std::min(life.birth[queue], known - (queue == own ? 1 : 0));
+  }
+  return life;
 }
 
 static int64_t getBytes(Value buffer) { return countBytes(ValueRange(buffer)); }

@@ -8,14 +8,12 @@
 #ifndef TANDEM_LIB_CONVERSION_LOWER_COMMANDORDER_H
 #define TANDEM_LIB_CONVERSION_LOWER_COMMANDORDER_H
 
+#include "Lifetime.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tandem/Dialect/Sched/Sched.h"
-#include <array>
+#include <vector>
 
 namespace tandem::lower {
-
-/// For each queue how many of its commands are done.
-using Clock = std::array<int64_t, 2>;
 
 /// Checks that `function` is a list of commands, events and buffers of static
 /// shape, as `tandem-bufferize` leaves it. Reports the first thing that is not.
@@ -41,18 +39,27 @@ public:
     return entries.at(op).position;
   }
   unsigned getQueue(mlir::Operation *op) const { return entries.at(op).queue; }
+  unsigned getNumQueues() const { return queues.size(); }
+  /// The command at a position, from 1, of a queue.
+  mlir::Operation *getCommand(unsigned queue, int64_t position) const {
+    return queues[queue][position - 1];
+  }
+  /// Of all queues, in the order of the text.
   llvm::ArrayRef<sched::CommandOpInterface> getCommands() const {
     return commands;
   }
+  /// What each command of a queue knows, in its order.
+  std::vector<std::vector<Clock>> getClocks() const;
 
 private:
   struct Entry {
     unsigned queue = 0;
     int64_t position = 0;
-    Clock known = {0, 0};
+    Clock known;
   };
   llvm::DenseMap<mlir::Operation *, Entry> entries;
   llvm::SmallVector<sched::CommandOpInterface> commands;
+  std::vector<std::vector<mlir::Operation *>> queues;
 };
 
 /// A range of the bytes of a root: an argument, a result or an alloc. A range
@@ -79,6 +86,10 @@ struct Access {
 /// All uses of each root, in the order of the text.
 llvm::DenseMap<mlir::Value, llvm::SmallVector<Access>>
 getAccesses(const CommandOrder &order);
+
+/// From the first of these uses to the last one on each queue. There is one at
+/// least.
+Lifetime getLifetime(llvm::ArrayRef<Access> uses, const CommandOrder &order);
 
 } // namespace tandem::lower
 

@@ -9,6 +9,9 @@
 #include "Counts.h"
 #include "Steps.h"
 #include "tandem/Conversion/Lower/Lower.h"
+#include <map>
+#include <queue>
+#include <set>
 
 using namespace mlir;
 
@@ -28,34 +31,116 @@ static LogicalResult verifyPlace(sched::AllocOp alloc, int64_t arena) {
   return success();
 }
 
-/// Two uses of the same bytes, one of them writing, must be ordered.
-static LogicalResult verifyOrdered(const Access &first, const Access &second,
-                                   const CommandOrder &order) {
-  if ((!first.isWrite && !second.isWrite) || first.command == second.command ||
-      order.happensBefore(first.command, second.command) ||
-      order.happensBefore(second.command, first.command))
-    return success();
-  InFlightDiagnostic diagnostic =
-      second.command->emitError("uses bytes of a buffer that another command "
-                                "uses at the same time: no event orders them");
-  diagnostic.attachNote(first.command->getLoc()) << "the other command";
-  return diagnostic;
+//===----------------------------------------------------------------------===//
+// Uses of one buffer
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The uses of one root so far, by ranges of its bytes. Two uses of the same
+/// bytes, one of them writing, must be ordered; uses come in the order of the
+/// text, which no event goes against.
+class UseMap {
+public:
+  explicit UseMap(const CommandOrder &order) : order(order) {
+    Clock none(order.getNumQueues(), 0);
+    pieces.insert({0, {none, none}});
+  }
+  LogicalResult add(const Access &access);
+
+private:
+  /// The last commands of each queue.
+  struct Uses {
+    Clock reads, writes;
+  };
+  using Pieces = std::map<int64_t, Uses>;
+  Pieces::iterator split(int64_t at);
+  LogicalResult verifyAfter(const Clock &uses, const Access &access);
+
+  const CommandOrder &order;
+  Pieces pieces; ///< by their first byte
+};
+} // namespace
+
+/// The piece that begins at this byte.
+UseMap::Pieces::iterator UseMap::split(int64_t at) {
+  auto piece = std::prev(pieces.upper_bound(at));
+  return piece->first == at ? piece : pieces.insert({at, piece->second}).first;
 }
 
-/// Between two uses of an alloc no other alloc's use may fall: the values would
-/// be lost.
-static LogicalResult verifyLifetimes(sched::AllocOp a, ArrayRef<Access> usesA,
-                                     sched::AllocOp b, ArrayRef<Access> usesB,
-                                     const CommandOrder &order) {
-  auto allBefore = [&](ArrayRef<Access> first, ArrayRef<Access> second) {
-    return llvm::all_of(first, [&](const Access &x) {
-      return llvm::all_of(second, [&](const Access &y) {
-        return order.happensBefore(x.command, y.command);
-      });
-    });
-  };
-  if (allBefore(usesA, usesB) || allBefore(usesB, usesA))
+LogicalResult UseMap::verifyAfter(const Clock &uses, const Access &access) {
+  const Clock &known = order.getKnown(access.command);
+  for (auto [queue, position] : llvm::enumerate(uses)) {
+    if (position <= known[queue])
+      continue;
+    InFlightDiagnostic diagnostic = access.command->emitError(
+        "uses bytes of a buffer that another command uses at the same time: no "
+        "event orders them");
+    diagnostic.attachNote(order.getCommand(queue, position)->getLoc())
+        << "the other command";
+    return diagnostic;
+  }
+  return success();
+}
+
+LogicalResult UseMap::add(const Access &access) {
+  if (access.range.begin >= access.range.end)
     return success();
+  unsigned queue = order.getQueue(access.command);
+  auto end = split(access.range.end);
+  for (auto piece = split(access.range.begin); piece != end; ++piece) {
+    auto &[reads, writes] = piece->second;
+    if (failed(verifyAfter(writes, access)) ||
+        (access.isWrite && failed(verifyAfter(reads, access))))
+      return failure();
+    (access.isWrite ? writes : reads)[queue] =
+        order.getPosition(access.command);
+  }
+  return success();
+}
+
+/// The uses of one root are ordered, and an alloc or result is written first.
+static LogicalResult verifyUses(ArrayRef<Access> uses,
+                                const CommandOrder &order) {
+  UseMap map(order);
+  for (const Access &use : uses)
+    if (failed(map.add(use)))
+      return failure();
+  if (isa<BlockArgument>(uses.front().range.root) || uses.front().isWrite)
+    return success();
+  return uses.front().command->emitError(
+      "reads a buffer that no command wrote before");
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers with bytes in common
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Placed {
+  sched::AllocOp alloc;
+  Lifetime life;
+  int64_t begin, end;
+  size_t firstUse; ///< in the order of the text
+};
+
+/// Goes over the arena from its first byte to its last one. The buffers that
+/// have a byte are used one after the other, so a buffer has to be compared
+/// with the two between which its turn is.
+class ArenaSweep {
+public:
+  explicit ArenaSweep(std::vector<Placed> buffers);
+  LogicalResult verify();
+
+private:
+  using Turn = std::pair<size_t, const Placed *>;
+  LogicalResult add(const Placed &buffer);
+
+  std::vector<Placed> buffers;
+  std::set<Turn> turns;
+};
+} // namespace
+
+static LogicalResult reportOverlap(sched::AllocOp a, sched::AllocOp b) {
   InFlightDiagnostic diagnostic = b->emitError("buffer at bytes ")
                                   << *b.getOffset()
                                   << " overlaps another one that is alive at "
@@ -65,46 +150,67 @@ static LogicalResult verifyLifetimes(sched::AllocOp a, ArrayRef<Access> usesA,
   return diagnostic;
 }
 
-static LogicalResult
-verifyArena(func::FuncOp function, const CommandOrder &order,
-            const llvm::DenseMap<Value, SmallVector<Access>> &accesses) {
-  SmallVector<sched::AllocOp> allocs(function.getOps<sched::AllocOp>());
-  llvm::sort(allocs, [](sched::AllocOp a, sched::AllocOp b) {
-    if (*a.getOffset() != *b.getOffset())
-      return *a.getOffset() < *b.getOffset();
-    return a->isBeforeInBlock(b);
+ArenaSweep::ArenaSweep(std::vector<Placed> placed)
+    : buffers(std::move(placed)) {
+  llvm::sort(buffers, [](const Placed &a, const Placed &b) {
+    return std::tie(a.begin, a.firstUse) < std::tie(b.begin, b.firstUse);
   });
-  auto getUses = [&](sched::AllocOp alloc) -> ArrayRef<Access> {
-    auto it = accesses.find(alloc.getBuffer());
-    return it == accesses.end() ? ArrayRef<Access>() : it->second;
+}
+
+LogicalResult ArenaSweep::add(const Placed &buffer) {
+  auto turn = turns.insert({buffer.firstUse, &buffer}).first;
+  if (turn != turns.begin())
+    if (const Placed *before = std::prev(turn)->second;
+        !before->life.diesBefore(buffer.life))
+      return reportOverlap(before->alloc, buffer.alloc);
+  if (std::next(turn) != turns.end())
+    if (const Placed *after = std::next(turn)->second;
+        !buffer.life.diesBefore(after->life))
+      return reportOverlap(after->alloc, buffer.alloc);
+  return success();
+}
+
+LogicalResult ArenaSweep::verify() {
+  auto endsLater = [](const Placed *a, const Placed *b) {
+    return a->end > b->end;
   };
-  for (size_t i = 0; i < allocs.size(); ++i) {
-    int64_t end =
-        *allocs[i].getOffset() + countBytes(ValueRange(allocs[i].getBuffer()));
-    for (size_t j = i + 1; j < allocs.size() &&
-                           static_cast<int64_t>(*allocs[j].getOffset()) < end;
-         ++j)
-      if (countBytes(ValueRange(allocs[j].getBuffer())) != 0 &&
-          failed(verifyLifetimes(allocs[i], getUses(allocs[i]), allocs[j],
-                                 getUses(allocs[j]), order)))
-        return failure();
+  std::priority_queue<const Placed *, std::vector<const Placed *>,
+                      decltype(endsLater)>
+      ends(endsLater);
+  for (const Placed &buffer : buffers) {
+    for (; !ends.empty() && ends.top()->end <= buffer.begin; ends.pop())
+      turns.erase({ends.top()->firstUse, ends.top()});
+    if (failed(add(buffer)))
+      return failure();
+    ends.push(&buffer);
   }
   return success();
 }
 
-/// The uses of one root are ordered, and an alloc or result is written first.
-static LogicalResult verifyUses(ArrayRef<Access> uses,
-                                const CommandOrder &order) {
-  for (size_t i = 0; i < uses.size(); ++i)
-    for (size_t j = i + 1; j < uses.size(); ++j)
-      if (uses[i].range.overlaps(uses[j].range) &&
-          failed(verifyOrdered(uses[i], uses[j], order)))
-        return failure();
-  if (isa<BlockArgument>(uses.front().range.root) || uses.front().isWrite)
-    return success();
-  return uses.front().command->emitError(
-      "reads a buffer that no command wrote before");
+/// Between two uses of an alloc no other alloc's use may fall: the values would
+/// be lost.
+static LogicalResult
+verifyArena(func::FuncOp function, const CommandOrder &order,
+            const llvm::DenseMap<Value, SmallVector<Access>> &accesses) {
+  llvm::DenseMap<Operation *, size_t> text;
+  for (auto [index, command] : llvm::enumerate(order.getCommands()))
+    text[command] = index;
+  std::vector<Placed> buffers;
+  for (auto alloc : function.getOps<sched::AllocOp>()) {
+    auto uses = accesses.find(alloc.getBuffer());
+    int64_t bytes = countBytes(alloc->getResults());
+    if (uses == accesses.end() || bytes == 0)
+      continue;
+    int64_t begin = *alloc.getOffset();
+    buffers.push_back({alloc, getLifetime(uses->second, order), begin,
+                       begin + bytes, text.at(uses->second.front().command)});
+  }
+  return ArenaSweep(std::move(buffers)).verify();
 }
+
+//===----------------------------------------------------------------------===//
+// The step
+//===----------------------------------------------------------------------===//
 
 static LogicalResult verify(func::FuncOp function, int64_t arena) {
   for (auto alloc : function.getOps<sched::AllocOp>())

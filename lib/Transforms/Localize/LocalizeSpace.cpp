@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Localize/Localize.h"
 #include "tandem/Transforms/StepPass.h"
@@ -59,13 +60,14 @@ SmallVector<Type> LocalizeSpacePass::localize(TypeRange types) const {
 
 /// Notes the global tensors before their shapes are lost.
 void LocalizeSpacePass::localizeArguments(func::FuncOp step) {
-  for (BlockArgument argument : step.getArguments()) {
-    step.setArgAttr(argument.getArgNumber(), kLayoutAttrName,
-                    TypeAttr::get(argument.getType()));
+  tandem::editArgAttrs(step, [&](unsigned index, NamedAttrList &attrs) {
+    attrs.set(kLayoutAttrName, TypeAttr::get(step.getArgumentTypes()[index]));
+  });
+  tandem::editResultAttrs(step, [&](unsigned index, NamedAttrList &attrs) {
+    attrs.set(kLayoutAttrName, TypeAttr::get(step.getResultTypes()[index]));
+  });
+  for (BlockArgument argument : step.getArguments())
     argument.setType(localize(argument.getType()));
-  }
-  for (auto [index, type] : llvm::enumerate(step.getResultTypes()))
-    step.setResultAttr(index, kLayoutAttrName, TypeAttr::get(type));
   step.setType(FunctionType::get(step.getContext(),
                                  step.getBody().getArgumentTypes(),
                                  localize(step.getResultTypes())));

@@ -7,8 +7,8 @@
 
 #include "WriteDecisions.h"
 #include "ApplyPlan.h"
-#include "StepAttrs.h"
 #include "tandem/Analysis/PlannedOrder.h"
+#include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Transforms/Plan/Plan.h"
 
 using namespace mlir;

@@ -7,6 +7,7 @@
 
 #include "PlannedCopies.h"
 #include "tandem/Analysis/PlannedOrder.h"
+#include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Shard/Shard.h"
 #include "tandem/Transforms/StepPass.h"
@@ -314,8 +315,9 @@ LogicalResult ApplySignaturesPass::applyToArguments(func::FuncOp step) {
       return failure();
     argument.setType(
         withForms(cast<RankedTensorType>(argument.getType()), mesh, *forms));
-    step.removeArgAttr(index, kFormAttrName);
   }
+  editArgAttrs(
+      step, [](unsigned, NamedAttrList &attrs) { attrs.erase(kFormAttrName); });
   return success();
 }
 

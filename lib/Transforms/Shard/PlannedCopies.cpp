@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlannedCopies.h"
+#include "tandem/Analysis/StepAttrs.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -127,9 +128,11 @@ LogicalResult PlannedCopies::read(func::FuncOp step, MeshAttr ofMesh) {
         failed(readWaits(step, step.getArgAttr(index, kPlannedWaitsAttrName),
                          {argument})))
       return failure();
-    step.removeArgAttr(index, kCopiesAttrName);
-    step.removeArgAttr(index, kPlannedWaitsAttrName);
   }
+  editArgAttrs(step, [](unsigned, NamedAttrList &attrs) {
+    attrs.erase(kCopiesAttrName);
+    attrs.erase(kPlannedWaitsAttrName);
+  });
   for (Operation &op : step.getBody().front()) {
     if (failed(readCopies(&op, op.getAttr(kCopiesAttrName), op.getResults())) ||
         failed(

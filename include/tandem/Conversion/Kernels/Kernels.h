@@ -35,8 +35,9 @@ struct KernelOptions {
   /// $TANDEM_CACHE_DIR, else $XDG_CACHE_HOME/tandem, else ~/.cache/tandem.
   std::string cacheDir;
   bool useCache = true;
-  /// Threads that compile.
-  unsigned threads = 1;
+  /// Threads that compile; 0: one for each core that the process may use. The
+  /// code does not depend on it.
+  unsigned threads = 0;
 };
 
 struct CompiledKernel {

@@ -10,12 +10,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_TRANSFORMS_PLAN_STEPATTRS_H
-#define TANDEM_LIB_TRANSFORMS_PLAN_STEPATTRS_H
+#ifndef TANDEM_ANALYSIS_STEPATTRS_H
+#define TANDEM_ANALYSIS_STEPATTRS_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace tandem::plan {
+namespace tandem {
 
 /// Changes the attributes of an argument or result.
 using AttrEdit =
@@ -25,6 +25,6 @@ using AttrEdit =
 void editArgAttrs(mlir::func::FuncOp step, AttrEdit edit);
 void editResultAttrs(mlir::func::FuncOp step, AttrEdit edit);
 
-} // namespace tandem::plan
+} // namespace tandem
 
-#endif // TANDEM_LIB_TRANSFORMS_PLAN_STEPATTRS_H
+#endif // TANDEM_ANALYSIS_STEPATTRS_H

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "StepAttrs.h"
+#include "tandem/Analysis/StepAttrs.h"
 
 using namespace mlir;
-using namespace tandem::plan;
+using namespace tandem;
 
 static void editAll(MutableArrayRef<DictionaryAttr> all, MLIRContext *context,
                     AttrEdit edit) {
@@ -19,14 +19,14 @@ static void editAll(MutableArrayRef<DictionaryAttr> all, MLIRContext *context,
   }
 }
 
-void tandem::plan::editArgAttrs(func::FuncOp step, AttrEdit edit) {
+void tandem::editArgAttrs(func::FuncOp step, AttrEdit edit) {
   SmallVector<DictionaryAttr> all;
   step.getAllArgAttrs(all);
   editAll(all, step.getContext(), edit);
   step.setAllArgAttrs(all);
 }
 
-void tandem::plan::editResultAttrs(func::FuncOp step, AttrEdit edit) {
+void tandem::editResultAttrs(func::FuncOp step, AttrEdit edit) {
   SmallVector<DictionaryAttr> all;
   step.getAllResultAttrs(all);
   editAll(all, step.getContext(), edit);

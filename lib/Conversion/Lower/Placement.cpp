@@ -1,0 +1,353 @@
+//===- Placement.cpp - where buffers lie in an arena ----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Pairs of buffers are not compared. A command is beside a buffer if it is
+// neither surely done when the buffer is first used, nor surely begins when it
+// was last used. On each queue the commands beside a buffer are a range. Two
+// buffers live together if and only if, on some queue, the first command to the
+// last one that uses the one are not all outside of what is beside the other.
+// Ranges of commands are looked up in a segment tree.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Placement.h"
+#include "llvm/ADT/Sequence.h"
+#include "llvm/Support/MathExtras.h"
+#include <numeric>
+
+using namespace llvm;
+using namespace tandem::lower;
+
+//===----------------------------------------------------------------------===//
+// Bytes in use
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Bytes of the arena: sorted ranges that do not touch.
+class ByteSet {
+public:
+  bool empty() const { return ranges.empty(); }
+  void add(int64_t begin, int64_t end);
+  /// The lowest offset from `offset` on at which `bytes` are free.
+  int64_t findFree(int64_t offset, int64_t bytes) const;
+
+private:
+  struct Range {
+    int64_t begin, end;
+  };
+  std::vector<Range> ranges;
+};
+
+/// Positions of commands in a queue, from 1; empty if `last` is below `first`.
+struct Span {
+  int64_t first, last;
+  bool empty() const { return last < first; }
+  bool operator==(const Span &) const = default;
+};
+
+/// Which bytes are in use beside the commands of one queue.
+class CommandTree {
+public:
+  explicit CommandTree(int64_t numCommands)
+      : size(numCommands), nodes(2 * PowerOf2Ceil(numCommands + 1)) {}
+  void add(Span span, int64_t begin, int64_t end) {
+    add(1, {1, size}, span, begin, end);
+  }
+  /// The sets of the bytes in use beside any command of `span`.
+  void collect(Span span, SmallVectorImpl<const ByteSet *> &sets) const {
+    collect(1, {1, size}, span, sets);
+  }
+
+private:
+  struct Node {
+    ByteSet beside; ///< beside any command of the node
+    ByteSet whole;  ///< beside all of them, and not of the node above
+  };
+  void add(size_t node, Span own, Span span, int64_t begin, int64_t end);
+  void collect(size_t node, Span own, Span span,
+               SmallVectorImpl<const ByteSet *> &sets) const;
+
+  int64_t size;
+  std::vector<Node> nodes;
+};
+
+} // namespace
+
+void ByteSet::add(int64_t begin, int64_t end) {
+  auto first = partition_point(ranges, [&](Range r) { return r.end < begin; });
+  auto last = first;
+  for (; last != ranges.end() && last->begin <= end; ++last) {
+    begin = std::min(begin, last->begin);
+    end = std::max(end, last->end);
+  }
+  if (first == last) {
+    ranges.insert(first, {begin, end});
+    return;
+  }
+  *first = {begin, end};
+  ranges.erase(first + 1, last);
+}
+
+int64_t ByteSet::findFree(int64_t offset, int64_t bytes) const {
+  auto range =
+      partition_point(ranges, [&](Range r) { return r.end <= offset; });
+  for (; range != ranges.end() && range->begin < offset + bytes; ++range)
+    offset = range->end;
+  return offset;
+}
+
+static bool isApart(Span a, Span b) {
+  return a.empty() || b.empty() || a.last < b.first || b.last < a.first;
+}
+
+static bool contains(Span outer, Span inner) {
+  return outer.first <= inner.first && inner.last <= outer.last;
+}
+
+void CommandTree::add(size_t node, Span own, Span span, int64_t begin,
+                      int64_t end) {
+  if (isApart(own, span))
+    return;
+  nodes[node].beside.add(begin, end);
+  if (contains(span, own))
+    return nodes[node].whole.add(begin, end);
+  int64_t middle = (own.first + own.last) / 2;
+  add(2 * node, {own.first, middle}, span, begin, end);
+  add(2 * node + 1, {middle + 1, own.last}, span, begin, end);
+}
+
+void CommandTree::collect(size_t node, Span own, Span span,
+                          SmallVectorImpl<const ByteSet *> &sets) const {
+  if (isApart(own, span) || nodes[node].beside.empty())
+    return;
+  if (contains(span, own))
+    return sets.push_back(&nodes[node].beside);
+  if (!nodes[node].whole.empty())
+    sets.push_back(&nodes[node].whole);
+  int64_t middle = (own.first + own.last) / 2;
+  collect(2 * node, {own.first, middle}, span, sets);
+  collect(2 * node + 1, {middle + 1, own.last}, span, sets);
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers on queues
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Per queue, the commands from the first to the last use of a buffer, and
+/// those that are beside it.
+struct Spans {
+  SmallVector<Span, 2> used, beside;
+};
+
+/// The buffers that have been placed, by the commands that they lie beside.
+class Arena {
+public:
+  explicit Arena(const QueueClocks &clocks);
+  /// The lowest offset at which the buffer meets none that lives with it.
+  int64_t findOffset(int64_t bytes, const Spans &spans) const;
+  void add(const Buffer &buffer, const Spans &spans);
+
+private:
+  std::vector<CommandTree> used;
+  /// What is there already by `used` is left out.
+  std::vector<CommandTree> beside;
+};
+
+} // namespace
+
+static Spans getSpans(const Lifetime &life, const QueueClocks &clocks) {
+  Spans spans;
+  for (size_t queue : seq(clocks.size())) {
+    spans.used.push_back(life.death[queue]
+                             ? Span{life.first[queue], life.death[queue]}
+                             : Span{1, 0});
+    auto after = partition_point(clocks[queue], [&](const Clock &known) {
+      return !isWithin(life.death, known);
+    });
+    // The last use itself knows that all uses are done.
+    spans.beside.push_back(
+        {life.birth[queue] + 1,
+         std::max<int64_t>(after - clocks[queue].begin(), life.death[queue])});
+  }
+  return spans;
+}
+
+Arena::Arena(const QueueClocks &clocks) {
+  for (const std::vector<Clock> &commands : clocks) {
+    used.emplace_back(commands.size());
+    beside.emplace_back(commands.size());
+  }
+}
+
+int64_t Arena::findOffset(int64_t bytes, const Spans &spans) const {
+  SmallVector<const ByteSet *, 64> sets;
+  for (size_t queue : seq(used.size())) {
+    used[queue].collect(spans.beside[queue], sets);
+    beside[queue].collect(spans.used[queue], sets);
+  }
+  int64_t offset = 0, before = -1;
+  while (before != offset) {
+    before = offset;
+    for (const ByteSet *set : sets)
+      offset = set->findFree(offset, bytes);
+  }
+  return offset;
+}
+
+void Arena::add(const Buffer &buffer, const Spans &spans) {
+  int64_t end = buffer.offset + buffer.bytes;
+  for (size_t queue : seq(used.size())) {
+    used[queue].add(spans.used[queue], buffer.offset, end);
+    if (spans.beside[queue] != spans.used[queue])
+      beside[queue].add(spans.beside[queue], buffer.offset, end);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// How much lives beside a buffer
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Bytes at a place in clocks, or a question: how many bytes are at places
+/// within this one?
+struct Mark {
+  Clock place;
+  int64_t bytes = 0;
+  int64_t *sum = nullptr;
+};
+} // namespace
+
+static void sumWithin(std::vector<const Mark *> marks, unsigned queue);
+
+/// `marks` are sorted by the component `queue`.
+static void divide(ArrayRef<const Mark *> marks, unsigned queue) {
+  if (marks.size() < 2)
+    return;
+  auto before = marks.take_front(marks.size() / 2);
+  auto after = marks.drop_front(before.size());
+  divide(before, queue);
+  divide(after, queue);
+  std::vector<const Mark *> across;
+  copy_if(before, std::back_inserter(across), [](auto *m) { return !m->sum; });
+  copy_if(after, std::back_inserter(across), [](auto *m) { return m->sum; });
+  sumWithin(std::move(across), queue - 1);
+}
+
+/// Adds to each question the bytes that are within by the components up to
+/// `queue`.
+static void sumWithin(std::vector<const Mark *> marks, unsigned queue) {
+  sort(marks, [&](const Mark *a, const Mark *b) {
+    // Of equal ones bytes come before questions.
+    return std::pair(a->place[queue], a->sum != nullptr) <
+           std::pair(b->place[queue], b->sum != nullptr);
+  });
+  if (queue > 0)
+    return divide(marks, queue);
+  int64_t bytes = 0;
+  for (const Mark *mark : marks) {
+    bytes += mark->bytes;
+    if (mark->sum)
+      *mark->sum += bytes;
+  }
+}
+
+static void sumWithin(ArrayRef<Mark> marks, unsigned numQueues) {
+  std::vector<const Mark *> pointers;
+  for (const Mark &mark : marks)
+    pointers.push_back(&mark);
+  sumWithin(std::move(pointers), numQueues - 1);
+}
+
+static Clock negate(Clock clock) {
+  for (int64_t &count : clock)
+    count = -count;
+  return clock;
+}
+
+/// Bytes of all buffers that live at some time of each buffer's life: all but
+/// those that die before it and those that are born behind it.
+static std::vector<int64_t> getCrowds(ArrayRef<Buffer> buffers,
+                                      unsigned numQueues) {
+  std::vector<int64_t> apart(buffers.size(), 0);
+  std::vector<Mark> before, behind;
+  int64_t all = 0;
+  for (auto [buffer, sum] : zip_equal(buffers, apart)) {
+    all += buffer.bytes;
+    before.push_back({buffer.life.death, buffer.bytes, nullptr});
+    before.push_back({buffer.life.birth, 0, &sum});
+    behind.push_back({negate(buffer.life.birth), buffer.bytes, nullptr});
+    behind.push_back({negate(buffer.life.death), 0, &sum});
+  }
+  sumWithin(before, numQueues);
+  sumWithin(behind, numQueues);
+  for (int64_t &bytes : apart)
+    bytes = all - bytes;
+  return apart;
+}
+
+//===----------------------------------------------------------------------===//
+// Orders
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Places {
+  std::vector<int64_t> offsets;
+  int64_t size = 0;
+};
+} // namespace
+
+static Places placeInOrder(ArrayRef<size_t> order, ArrayRef<Buffer> buffers,
+                           ArrayRef<Spans> spans, const QueueClocks &clocks) {
+  Arena arena(clocks);
+  Places places;
+  places.offsets.resize(buffers.size());
+  for (size_t index : order) {
+    Buffer buffer = buffers[index];
+    buffer.offset = arena.findOffset(buffer.bytes, spans[index]);
+    places.offsets[index] = buffer.offset;
+    places.size = std::max(places.size, buffer.offset + buffer.bytes);
+    if (buffer.bytes)
+      arena.add(buffer, spans[index]);
+  }
+  return places;
+}
+
+/// The indices by descending weight; equal ones as they are.
+template <typename WeightT>
+static std::vector<size_t> orderBy(size_t count, WeightT weight) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  sort(order, [&](size_t a, size_t b) {
+    auto x = weight(a), y = weight(b);
+    return x != y ? x > y : a < b;
+  });
+  return order;
+}
+
+int64_t tandem::lower::place(MutableArrayRef<Buffer> buffers,
+                             const QueueClocks &clocks) {
+  std::vector<int64_t> crowds = getCrowds(buffers, clocks.size());
+  std::vector<Spans> spans;
+  for (const Buffer &buffer : buffers)
+    spans.push_back(getSpans(buffer.life, clocks));
+  auto bySize =
+      orderBy(buffers.size(), [&](size_t i) { return buffers[i].bytes; });
+  auto byCrowd = orderBy(buffers.size(), [&](size_t i) {
+    return static_cast<double>(crowds[i]) *
+           static_cast<double>(buffers[i].bytes);
+  });
+  Places places = placeInOrder(bySize, buffers, spans, clocks);
+  Places crowded = placeInOrder(byCrowd, buffers, spans, clocks);
+  if (crowded.size < places.size)
+    places = std::move(crowded);
+  for (auto [buffer, offset] : zip_equal(buffers, places.offsets))
+    buffer.offset = offset;
+  return places.size;
+}
