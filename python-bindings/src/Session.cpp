@@ -50,11 +50,14 @@ rt::MutableTensorView viewOf(const HostArray &array) {
   return view;
 }
 
-std::unique_ptr<rt::Session> createSession(nb::bytes program, int threads) {
+std::unique_ptr<rt::Session>
+createSession(nb::bytes program, int threads,
+              std::shared_ptr<rt::ValueStore> store) {
   auto data = static_cast<const uint8_t *>(program.data());
   std::span<const uint8_t> bytes(data, program.size());
   rt::SessionOptions options;
   options.threads = threads;
+  options.store = std::move(store);
   auto create = [&] {
     nb::gil_scoped_release unlocked;
     return rt::Session::create(bytes, options);
@@ -71,11 +74,9 @@ void step(rt::Session &session) {
     nb::gil_scoped_release unlocked;
     status = session.step();
   }
-  if (status.ok())
-    return;
-  bool refused =
-      status.message().find("expected a finite value") != std::string::npos;
-  raise(refused ? "NonFiniteLossError" : "RunError", status.message());
+  if (!status.ok())
+    raise(status.isRefusal() ? "NonFiniteLossError" : "RunError",
+          status.message());
 }
 
 void setArgument(rt::Session &session, uint32_t index, const HostArray &array) {
@@ -85,7 +86,23 @@ void setArgument(rt::Session &session, uint32_t index, const HostArray &array) {
 }
 } // namespace
 
+static void bindStore(nb::module_ &module) {
+  nb::class_<rt::StoredTensor>(module, "StoredTensor")
+      .def_ro("role", &rt::StoredTensor::role)
+      .def_ro("name", &rt::StoredTensor::name)
+      .def_prop_ro("type",
+                   [](const rt::StoredTensor &tensor) {
+                     return std::string(rt::elementName(tensor.type));
+                   })
+      .def_ro("shape", &rt::StoredTensor::shape)
+      .def_ro("damaged", &rt::StoredTensor::damaged);
+  nb::class_<rt::ValueStore>(module, "ValueStore")
+      .def(nb::init<>())
+      .def_prop_ro("tensors", &rt::ValueStore::tensors);
+}
+
 void bindSession(nb::module_ &module) {
+  bindStore(module);
   nb::class_<rt::Whole>(module, "Whole")
       .def_ro("role", &rt::Whole::role)
       .def_ro("name", &rt::Whole::name)
@@ -96,7 +113,9 @@ void bindSession(nb::module_ &module) {
       .def_ro("shape", &rt::Whole::shape)
       .def_ro("members", &rt::Whole::members);
   nb::class_<rt::Session>(module, "Session")
-      .def(nb::new_(&createSession), nb::arg("program"), nb::arg("threads") = 1)
+      .def(nb::new_(&createSession), nb::arg("program"), nb::arg("threads") = 1,
+           nb::arg("store") = nb::none())
+      .def_prop_ro("store", &rt::Session::store)
       .def_prop_ro("program", &rt::Session::program,
                    nb::rv_policy::reference_internal)
       .def_prop_ro("arguments", &rt::Session::arguments)

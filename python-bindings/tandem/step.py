@@ -6,15 +6,17 @@ import numbers
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 
 import torch
 
 from .arguments import batch_constants, batch_tensors
-from .errors import BatchError, CompileError, StateError, TandemError
+from .errors import BatchError, CompileError, RunError, StateError, TandemError
 from .native import native
 from .optimizers import FunctionalOptimizer
 from .python_state import Flags
+from .watch import Watch, check_schedulers
 
 _DTYPES = {
     "f64": torch.float64,
@@ -99,11 +101,16 @@ def _expected_names(names):
 
 
 class Step:
-    """Call it with a batch to train one step. Not for several threads at once.
+    """Call it with a batch to train one step, from one thread at a time.
 
-    Values live in the step, split over the ranks by the plan; `state_dict` and `optimizer_state_dict`
-    put them together. After `NonFiniteLossError` they are as before the step; after another `RunError`
-    they can only be read.
+    Values live in `store`, split over the ranks by the plan; `state_dict` and `optimizer_state_dict`
+    put them together. After `NonFiniteLossError`, and after another `RunError` before the step's first
+    update, they are as before the step, and training can go on. After a later one those that may be half
+    updated are damaged (`store.tensors` says which): the next step is an error until `load_state_dict`
+    has given them new values.
+
+    Values that the torch model or optimizer are given after the step was made are not the step's: the next
+    call is an error that says so, unless they are what the step has (`watch.py` says what is seen).
     """
 
     def __init__(
@@ -117,9 +124,13 @@ class Step:
         seed=0,
         cluster=None,
         recompute=False,
+        store=None,
     ):
         """`module` is the captured step, `program` the bytes of a Program made of it; `cluster` is the file
-        that plans are priced for, `recompute` what the step was compiled with."""
+        that plans are priced for, `recompute` what the step was compiled with. `store` is that of another
+        step, whose values are used as they are: both train the same parameters.
+        """
+        held = {f"{t.role}/{t.name}" for t in store.tensors} if store is not None else ()
         self._cluster, self._recompute = cluster, recompute
         self.module, self.bytes = module, program
         self._model_keys = list(model.state_dict())
@@ -128,13 +139,23 @@ class Step:
         self._flags = Flags(model)
         self._captured = FunctionalOptimizer(optimizer, list(model.named_parameters()))
         self._compiled = compiled
-        self._session = native().Session(program, threads)
+        self._session = native().Session(program, threads, store)
+        self._running = threading.Lock()
         self._arguments = {a.key: a for a in module.arguments}
         # Of a model on the meta device: what has no value before `load_state_dict` gives one.
         self._missing = {}
         for argument in module.arguments:
-            self._start(argument)
-        self._set("seed/seed", torch.tensor(seed))
+            if argument.key not in held:
+                self._start(argument)
+        if "seed/seed" not in held:
+            self._set("seed/seed", torch.tensor(seed))
+        self._watch = Watch(model, optimizer)
+        self._rates_checked = False
+
+    @property
+    def store(self):
+        """Where the values are; `store.tensors` lists them."""
+        return self._session.store
 
     def _start(self, argument):
         if argument.value is not None:
@@ -153,16 +174,39 @@ class Step:
 
     def __call__(self, batch):
         """One training step; returns the loss, a rank-0 tensor."""
+        if not self._running.acquire(blocking=False):
+            raise RunError(
+                "step: called while another thread is in it, expected one call at a time"
+            )
+        try:
+            return self._run(batch)
+        finally:
+            self._running.release()
+
+    def _run(self, batch):
         self._check_values()
         inputs = self._check_batch(batch)
         self._captured.check_options()
         self._flags.check()
+        rates = [_rate(i, group["lr"]) for i, group in enumerate(self._optimizer.param_groups)]
+        self._check_changes(rates)
         for argument, tensor in inputs:
             self._set(argument.key, tensor)
-        for index, group in enumerate(self._optimizer.param_groups):
-            self._set(f"learning_rate/{index}", _rate(index, group["lr"]))
+        for index, rate in enumerate(rates):
+            self._set(f"learning_rate/{index}", rate)
         self._session.step()
         return self.result("loss", "loss")
+
+    def _check_changes(self, rates):
+        """That the torch model and optimizer have not been given values that the step has not."""
+        if not self._rates_checked:
+            check_schedulers(self._optimizer, [float(rate) for rate in rates])
+            self._rates_checked = True
+        if not self._watch.changed():
+            return
+        self._watch.check_model(self._by_name(), self.value)
+        self._watch.check_optimizer(self.optimizer_state_dict)
+        self._watch.begin()
 
     def _check_batch(self, batch):
         """[(argument, tensor)]: the inputs, like the example's."""
@@ -248,14 +292,18 @@ class Step:
         values = {a.key: self.value(a.key) for a in self.module.arguments if a.role in _STORED}
         return {name: values[argument.key] for name, argument in self._stored().items()}
 
-    def _stored(self):
-        """{name in the model's state dict: argument}, tied names too."""
-        named = {
+    def _by_name(self):
+        """{name in the model: argument} of parameters and buffers, tied names too."""
+        return {
             name: argument
             for argument in self.module.arguments
             if argument.role in _STORED
             for name in (argument.name, *argument.aliases)
         }
+
+    def _stored(self):
+        """{name in the model's state dict: argument}."""
+        named = self._by_name()
         return {name: named[name] for name in self._model_keys if name in named}
 
     def _parameters_in_order(self):
@@ -284,8 +332,9 @@ class Step:
 
     def load_state_dict(self, state, optimizer_state=None):
         """Takes over a model's state dict and, if given, an optimizer's (torch.optim's or a step's own),
-        whose hyperparameters must be those of the step; learning rates stay those of the optimizer object.
-        After a StateError nothing has changed.
+        whose hyperparameters must be those of the step and whose learning rates those of the optimizer
+        object, from which the step goes on reading them. After a StateError nothing has changed. Buffers
+        that a state dict does not have stay, or, if they are damaged, become the torch model's again.
         """
         _check_dict("state dict", state, ())
         missing = [name for name in self._stored() if name not in state]
@@ -304,9 +353,21 @@ class Step:
         values = {a.key: self._checked(a, state[a.name]) for a in stored}
         if optimizer_state is not None:
             values |= self._optimizer_values(optimizer_state)
-        for key, value in values.items():
+        for key, value in (self._beyond_dicts() | values).items():
             self._set(key, value)
             self._missing.pop(key, None)
+        self._watch.begin(with_optimizer=optimizer_state is not None)
+        self._rates_checked = False
+
+    def _beyond_dicts(self):
+        """{key: value to start from} of what is damaged and in no state dict."""
+        keys = [
+            f"{t.role}/{t.name}" for t in self.store.tensors if t.damaged and t.role == "buffer"
+        ]
+        lost = [self._arguments[key] for key in keys if key in self._arguments]
+        return {
+            a.key: a.value for a in lost if a.name not in self._model_keys and a.value is not None
+        }
 
     @staticmethod
     def _checked(argument, value):
@@ -327,6 +388,7 @@ class Step:
         _check_dict(what, optimizer_state, ("state", "param_groups"))
         _check_dict(f"{what}: 'state'", optimizer_state["state"])
         self._captured.check_options(optimizer_state["param_groups"], what)
+        self._check_rates(what, optimizer_state["param_groups"])
         values, counts = {}, set()
         for index, name in self._parameters_in_order():
             entries = optimizer_state["state"].get(index, {})
@@ -337,6 +399,20 @@ class Step:
                 value = torch.zeros(argument.shape) if value is None else value
                 values[argument.key] = self._checked(argument, value)
         return values | self._own_values(optimizer_state, counts)
+
+    def _check_rates(self, what, groups):
+        """A rate of a checkpoint that the optimizer object has not would be lost."""
+        for index, (saved, group) in enumerate(
+            zip(groups, self._optimizer.param_groups, strict=True)
+        ):
+            if "lr" in saved and float(_rate(index, saved["lr"])) != float(
+                _rate(index, group["lr"])
+            ):
+                raise StateError(
+                    f"{what} parameter group {index}: lr is {float(saved['lr'])}, expected"
+                    f" {float(group['lr'])} as in optimizer.param_groups, from which the step reads it; call"
+                    " optimizer.load_state_dict before step.load_state_dict, or set the rate there"
+                )
 
     @staticmethod
     def _own_values(optimizer_state, counts):

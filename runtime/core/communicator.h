@@ -1,4 +1,4 @@
-//===- communicator.h - collectives between ranks ---------------*- C++ -*-===//
+//===- communicator.h - what connects the ranks of a job --------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -30,28 +30,38 @@ public:
                      void *destination) = 0;
 };
 
-/// Connects the ranks of a job.
+/// Connects the ranks of a job, which may be of several processes.
 class Fabric {
 public:
   virtual ~Fabric() = default;
 
-  /// The place of `rank` in the group of `members` (ascending, `rank` among
-  /// them). Collectives of different channels do not see one another.
-  /// Thread-safe.
+  /// The place of `rank`, one of this process, in the group of `members`
+  /// (ascending, `rank` among them). Collectives of different channels do not
+  /// see one another. Thread-safe.
   virtual Expected<std::unique_ptr<Communicator>>
   connect(const std::vector<int64_t> &members, int64_t rank,
           unsigned channel) = 0;
 
-  /// Wakes every member of every group of this process, and makes collectives
-  /// fail until recover(). Thread-safe; returns at once.
-  virtual void abort() = 0;
+  /// Moves a slice of a value, between steps: every process calls it with the
+  /// same ranks and size, in the same order. `data` is read in the process of
+  /// rank `from` and written in that of rank `to`, or in all; where it is
+  /// neither it may be null. Blocks.
+  virtual Status move(int64_t from, std::optional<int64_t> to, void *data,
+                      size_t bytes) = 0;
 
-  /// After an abort, with no collective running: groups are as new.
-  virtual void recover() = 0;
+  /// Wakes every member of every group, in all processes, and makes collectives
+  /// fail until recover(). The first reason of a job counts. Thread-safe;
+  /// returns at once.
+  virtual void abort(const Status &why) = 0;
+
+  /// The reason of the abort, once collectives fail by one; else success.
+  /// Thread-safe.
+  virtual Status reason() const = 0;
+
+  /// After an abort, with no collective running: groups are as new. Every
+  /// process calls it; blocks until all have.
+  virtual Status recover() = 0;
 };
-
-/// Ranks are threads of this process.
-std::shared_ptr<Fabric> createLocalFabric();
 
 } // namespace tandem::rt
 

@@ -12,27 +12,29 @@
 #include "core/communicator.h"
 #include "tandem_rt/trace.h"
 
-#include <memory>
+#include <set>
 
 namespace tandem::rt {
+
+class Buffer;
+
+/// The slices of one tensor: a buffer per rank of this process.
+using RankBuffers = std::vector<std::shared_ptr<Buffer>>;
 
 struct ExecutorOptions {
   /// Cores of one rank's compute thread.
   int threads = 1;
 };
 
-/// How a step ended.
-enum class StepOutcome {
-  Done,
-  /// A CheckFinite said no: nothing that outlives the step was written.
-  Refused,
-  /// Arguments may be half updated.
-  Failed,
-};
-
-struct StepReport {
-  StepOutcome outcome = StepOutcome::Done;
-  Status status;
+/// What an executor is made from. `program` is verified, and outlives it.
+struct ExecutorContext {
+  const Program &program;
+  /// Those of this process, ascending.
+  std::vector<int64_t> ranks;
+  /// By argument, and by result; a result that lies in an argument has none.
+  std::vector<RankBuffers> arguments, results;
+  std::shared_ptr<Fabric> fabric;
+  ExecutorOptions options;
 };
 
 /// The ranks of one Program that live in this process, on one kind of device.
@@ -42,22 +44,16 @@ public:
   virtual ~Executor() = default;
 
   /// Runs all commands of all ranks once. Blocks. `number` is for messages.
-  virtual StepReport step(int64_t number) = 0;
+  /// After a step that was refused or has failed the next one starts as new.
+  virtual Status step(int64_t number) = 0;
 
-  /// Where a rank's range lies in memory of the host; valid between steps, for
-  /// the life of the executor. Devices with memory of their own copy instead
-  /// (a later interface).
-  virtual void *hostPointer(int64_t rank, const BufferRef &ref) = 0;
+  /// The arguments that the last step may have written on a rank of this
+  /// process, when it failed.
+  virtual std::set<uint32_t> writtenArguments() const = 0;
 
   /// Events are appended to `trace` while it is set; null stops.
   virtual void setTrace(Trace *trace) = 0;
 };
-
-/// Each rank has a thread that computes and one that communicates. `program`
-/// must be verified, and outlive the executor.
-Expected<std::unique_ptr<Executor>>
-createCpuExecutor(const Program &program, const ExecutorOptions &options,
-                  std::shared_ptr<Fabric> fabric);
 
 } // namespace tandem::rt
 

@@ -279,6 +279,7 @@ Program Decoder::decode(const fbs::Program &file) {
   Program program;
   program.target.triple = text(file.target()->triple());
   program.target.cpu = text(file.target()->cpu());
+  program.target.device = text(file.target()->device());
   if (const auto *features = file.target()->features())
     for (const auto *name : *features)
       program.target.features.push_back(name->str());

@@ -132,7 +132,8 @@ void Printer::header() {
   std::string features;
   for (const std::string &feature : program.target.features)
     features += " " + feature;
-  line("target ", program.target.triple, " ", program.target.cpu, features);
+  line("target ", program.target.device, " ", program.target.triple, " ",
+       program.target.cpu, features);
   std::string mesh;
   for (const Axis &axis : program.mesh)
     mesh += concat(" ", axis.name, "=", axis.size);

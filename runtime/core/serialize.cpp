@@ -93,7 +93,8 @@ Offset<fbs::Form> Encoder::form(const Form &value) {
 Offset<fbs::Target> Encoder::target(const Target &value) {
   auto features =
       list(value.features, [&](const std::string &name) { return text(name); });
-  return fbs::CreateTarget(b, text(value.triple), text(value.cpu), features);
+  return fbs::CreateTarget(b, text(value.triple), text(value.cpu), features,
+                           text(value.device));
 }
 
 Offset<fbs::Part> Encoder::part(const std::optional<Part> &value) {

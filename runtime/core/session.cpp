@@ -8,13 +8,10 @@
 
 #include "tandem_rt/session.h"
 #include "core/bootstrap.h"
-#include "core/executor.h"
-#include "core/reduce.h"
-#include "core/slices.h"
 #include "core/text.h"
+#include "core/value_store.h"
 
 #include <cstring>
-#include <map>
 
 namespace tandem::rt {
 
@@ -23,24 +20,32 @@ Tensor::Tensor(ElementType type, Shape shape)
       data(size_t(numElements(this->shape) * elementBytes(type))) {}
 
 struct Session::Impl {
-  // The executor refers to the program, and so must go first.
   Program program;
-  std::unique_ptr<Executor> executor;
+  std::shared_ptr<ValueStore> store;
   std::vector<Whole> arguments, results;
   using Index = std::map<std::pair<std::string, std::string>, int>;
   Index argumentIndex, resultIndex;
   std::vector<uint32_t> inputs;
+  /// By argument and result of the Program.
+  std::vector<RankBuffers> argumentBuffers, resultBuffers;
   Trace trace;
   int64_t steps = 0;
-  Status broken;
+  // Refers to all of the above, and so must go first.
+  std::unique_ptr<Executor> executor;
 
   Status index();
-  int64_t nextStep() const;
-  void scatter(uint32_t argument, const void *value);
+  Status allocate();
+  Status prepare(const SessionOptions &options);
+  const RankBuffers &buffersOf(uint32_t result) const;
+  Expected<int64_t> nextStep() const;
+  Status set(uint32_t index, const TensorView &value,
+             std::optional<int64_t> root);
   template <typename Entry>
-  void gather(const Entry &entry, const BufferRef &ref, void *value) const;
-  void sumTerms(const SliceLayout &layout, const BufferRef &ref, int64_t rank,
-                Bytes &sum) const;
+  Status get(const Entry &entry, const RankBuffers &buffers, void *value,
+             std::optional<int64_t> root) const;
+  void damage(const Status &failure);
+  Status step();
+  ValueStore::Impl &values() const { return store->getImpl(); }
 };
 
 namespace {
@@ -48,14 +53,38 @@ std::string nameOf(const char *kind, const Whole &whole) {
   return concat(kind, " '", whole.role, "/", whole.name, "'");
 }
 
-/// Whether there is such an argument or result, and `value` is of its type.
+/// The right to use the values of a store.
+class Use {
+public:
+  explicit Use(ValueStore::Impl &values) : lock(values.use, std::try_to_lock) {}
+  Status status() const {
+    return lock ? Status::success()
+                : errorOf("values are in use by another thread, expected one "
+                          "call at a time of all sessions of a store");
+  }
+
+private:
+  std::unique_lock<std::mutex> lock;
+};
+
+/// Does this process have, or get, the whole?
+bool isHere(const Place &place, std::optional<int64_t> root) {
+  return !root || place.find(*root);
+}
+
+/// Whether there is such an argument or result, `value` is of its type, and
+/// `root` a rank.
 template <typename View>
-Status check(const char *kind, const std::vector<Whole> &wholes, uint32_t index,
-             const View &value) {
+Status check(const Place &place, const char *kind,
+             const std::vector<Whole> &wholes, uint32_t index,
+             const View &value, std::optional<int64_t> root) {
+  if (root && (*root < 0 || *root >= place.job.worldSize))
+    return errorOf("root is rank ", *root, ", expected one below ",
+                   place.job.worldSize);
   if (index >= wholes.size())
     return errorOf(kind, " is ", index, ", expected less than ", wholes.size());
   const Whole &whole = wholes[index];
-  if (!value.data && numElements(whole.shape) != 0)
+  if (isHere(place, root) && !value.data && numElements(whole.shape) != 0)
     return errorOf(nameOf(kind, whole), " has no data");
   if (value.type == whole.type && value.shape == whole.shape)
     return Status::success();
@@ -63,9 +92,8 @@ Status check(const char *kind, const std::vector<Whole> &wholes, uint32_t index,
                  ", expected ", typeName(whole.type, whole.shape));
 }
 
-BufferRef argumentRef(const Argument &argument, uint32_t index) {
-  return {Space::Argument, index, 0,
-          numElements(argument.localShape) * elementBytes(argument.type)};
+template <typename Entry> int64_t localBytes(const Entry &entry) {
+  return numElements(entry.localShape) * elementBytes(entry.type);
 }
 } // namespace
 
@@ -114,12 +142,16 @@ std::optional<int64_t> readStep(const Argument &argument, const void *data) {
 
 /// Counted from 1; a Program that counts its steps goes on from there when
 /// training was resumed.
-int64_t Session::Impl::nextStep() const {
+Expected<int64_t> Session::Impl::nextStep() const {
   for (uint32_t i = 0; i < program.arguments.size(); ++i) {
     const Argument &argument = program.arguments[i];
-    if (argument.role != "step")
+    char data[sizeof(int64_t)] = {};
+    if (argument.role != "step" || numElements(argument.localShape) != 1)
       continue;
-    const void *data = executor->hostPointer(0, argumentRef(argument, i));
+    Status status = argumentBuffers[i].front()->copyOut(
+        0, data, size_t(elementBytes(argument.type)));
+    if (!status.ok())
+      return status;
     if (std::optional<int64_t> done = readStep(argument, data))
       return *done + 1;
   }
@@ -129,25 +161,82 @@ int64_t Session::Impl::nextStep() const {
 Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Session::~Session() = default;
 
-Expected<std::unique_ptr<Session>>
-Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {
+/// What is the session's own: the other arguments, and results.
+Status Session::Impl::allocate() {
+  for (uint32_t i = 0; i < program.arguments.size(); ++i) {
+    const Argument &argument = program.arguments[i];
+    if (isStored(argument.role))
+      continue;
+    auto made = allocateForRanks(values().place, localBytes(argument));
+    if (!made.ok())
+      return made.status();
+    argumentBuffers[i] = std::move(*made);
+  }
+  for (uint32_t i = 0; i < program.results.size(); ++i) {
+    const Result &result = program.results[i];
+    if (result.place.space != Space::Result)
+      continue;
+    auto made = allocateForRanks(values().place, localBytes(result));
+    if (!made.ok())
+      return made.status();
+    resultBuffers[i] = std::move(*made);
+  }
+  return Status::success();
+}
+
+Status Session::Impl::prepare(const SessionOptions &options) {
+  Use use(values());
+  if (Status status = use.status(); !status.ok())
+    return status;
+  if (Status status = values().settle(program, options.job); !status.ok())
+    return status;
+  argumentBuffers.resize(program.arguments.size());
+  resultBuffers.resize(program.results.size());
+  if (Status status = values().bind(program, arguments, argumentBuffers);
+      !status.ok())
+    return status;
+  if (Status status = allocate(); !status.ok())
+    return status;
+  const Place &place = values().place;
+  auto made = place.device->createExecutor({program,
+                                            place.job.ranks,
+                                            argumentBuffers,
+                                            resultBuffers,
+                                            place.fabric,
+                                            {options.threads}});
+  if (!made.ok())
+    return made.status();
+  executor = std::move(*made);
+  return Status::success();
+}
+
+namespace {
+/// Until processes find each other by it, a launcher's variables would only
+/// make each of them train alone.
+Status checkOneProcess(const Job &job) {
   Expected<Rendezvous> rendezvous = rendezvousFromEnvironment();
   if (!rendezvous.ok())
     return rendezvous.status();
-  if (rendezvous->worldSize > 1)
+  if (rendezvous->worldSize > 1 && job.ranks.empty())
     return errorOf("job has ", rendezvous->worldSize,
                    " processes, but this build runs all ranks in one");
+  return Status::success();
+}
+} // namespace
+
+Expected<std::unique_ptr<Session>>
+Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {
+  if (Status status = checkOneProcess(options.job); !status.ok())
+    return status;
   Expected<Program> program = loadProgram(bytes);
   if (!program.ok())
     return program.status();
   auto impl = std::make_unique<Impl>();
   impl->program = std::move(*program);
-  auto executor =
-      createCpuExecutor(impl->program, {options.threads}, createLocalFabric());
-  if (!executor.ok())
-    return executor.status();
-  impl->executor = std::move(*executor);
+  impl->store = options.store ? options.store : std::make_shared<ValueStore>();
   if (Status status = impl->index(); !status.ok())
+    return status;
+  if (Status status = impl->prepare(options); !status.ok())
     return status;
   auto session = std::unique_ptr<Session>(new Session(std::move(impl)));
   if (options.trace)
@@ -156,6 +245,9 @@ Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {
 }
 
 const Program &Session::program() const { return impl->program; }
+const std::shared_ptr<ValueStore> &Session::store() const {
+  return impl->store;
+}
 const std::vector<Whole> &Session::arguments() const { return impl->arguments; }
 const std::vector<Whole> &Session::results() const { return impl->results; }
 const std::vector<uint32_t> &Session::inputs() const { return impl->inputs; }
@@ -171,15 +263,6 @@ int Session::findResult(std::string_view role, std::string_view name) const {
   return it == impl->resultIndex.end() ? -1 : it->second;
 }
 
-void Session::Impl::scatter(uint32_t index, const void *value) {
-  const Argument &argument = program.arguments[index];
-  SliceLayout layout{program, argument.form, argument.globalShape,
-                     argument.type};
-  for (int64_t rank = 0; rank < program.numRanks(); ++rank)
-    scatterTo(layout, rank, value,
-              executor->hostPointer(rank, argumentRef(argument, index)));
-}
-
 namespace {
 /// Room for a part, contiguous.
 template <typename Entry> Bytes roomFor(const Entry &entry) {
@@ -188,76 +271,97 @@ template <typename Entry> Bytes roomFor(const Entry &entry) {
 }
 } // namespace
 
-Status Session::setArgument(uint32_t index, const TensorView &value) {
-  Status status = check("argument", impl->arguments, index, value);
+Status Session::Impl::set(uint32_t index, const TensorView &value,
+                          std::optional<int64_t> root) {
+  ValueStore::Impl &store = values();
+  Status status = check(store.place, "argument", arguments, index, value, root);
   if (!status.ok())
     return status;
-  for (uint32_t member : impl->arguments[index].members) {
-    const Argument &argument = impl->program.arguments[member];
-    if (!argument.part) {
-      impl->scatter(member, value.data);
-      continue;
+  for (uint32_t member : arguments[index].members) {
+    const Argument &argument = program.arguments[member];
+    SliceLayout layout{program, argument.form, argument.globalShape,
+                       argument.type};
+    const void *whole = value.data;
+    Bytes part;
+    if (argument.part && isHere(store.place, root)) {
+      part = roomFor(argument);
+      copyPart(*argument.part, argument.globalShape, argument.type, value.data,
+               part.data());
+      whole = part.data();
     }
-    Bytes part = roomFor(argument);
-    copyPart(*argument.part, argument.globalShape, argument.type, value.data,
-             part.data());
-    impl->scatter(member, part.data());
+    status = scatter(store.place, layout, argumentBuffers[member], whole, root);
+    if (!status.ok())
+      return status;
   }
+  std::lock_guard lock(store.listing);
+  store.damaged.erase({arguments[index].role, arguments[index].name});
   return Status::success();
 }
 
-/// Adds the terms of all points of the `reduce` axes, in their order.
-void Session::Impl::sumTerms(const SliceLayout &layout, const BufferRef &ref,
-                             int64_t rank, Bytes &sum) const {
-  std::vector<const char *> terms;
-  for (int64_t member : program.group(layout.form.reduce, rank))
-    terms.push_back(
-        static_cast<const char *>(executor->hostPointer(member, ref)));
-  sum.resize(size_t(ref.bytes));
-  char *destination = reinterpret_cast<char *>(sum.data());
-  sumInOrder(layout.type, ref.bytes / elementBytes(layout.type), terms,
-             std::span(&destination, 1));
+Status Session::setArgument(uint32_t index, const TensorView &value,
+                            std::optional<int64_t> root) {
+  Use use(impl->values());
+  Status status = use.status();
+  return status.ok() ? impl->set(index, value, root) : status;
 }
 
 template <typename Entry>
-void Session::Impl::gather(const Entry &entry, const BufferRef &ref,
-                           void *value) const {
+Status Session::Impl::get(const Entry &entry, const RankBuffers &buffers,
+                          void *value, std::optional<int64_t> root) const {
+  const Place &place = values().place;
   Bytes part;
-  if (entry.part)
+  bool isPart = entry.part && isHere(place, root);
+  if (isPart)
     part = roomFor(entry);
-  void *target = entry.part ? part.data() : value;
+  void *target = isPart ? part.data() : value;
   SliceLayout layout{program, entry.form, entry.globalShape, entry.type};
-  Bytes sum;
-  for (int64_t rank : owners(program, entry.form)) {
-    const void *local = executor->hostPointer(rank, ref);
-    if (!entry.form.reduce.empty()) {
-      sumTerms(layout, ref, rank, sum);
-      local = sum.data();
-    }
-    gatherFrom(layout, rank, local, target);
-  }
-  if (entry.part)
+  if (Status status = gather(place, layout, buffers, target, root);
+      !status.ok())
+    return status;
+  if (isPart)
     copyIntoWhole(*entry.part, entry.globalShape, entry.type, target, value);
+  return Status::success();
 }
 
-Status Session::getArgument(uint32_t index,
-                            const MutableTensorView &value) const {
-  Status status = check("argument", impl->arguments, index, value);
-  for (uint32_t member :
-       status.ok() ? impl->arguments[index].members : std::vector<uint32_t>()) {
-    const Argument &argument = impl->program.arguments[member];
-    impl->gather(argument, argumentRef(argument, member), value.data);
+/// A result that updates an argument lies in its buffers.
+const RankBuffers &Session::Impl::buffersOf(uint32_t result) const {
+  const BufferRef &place = program.results[result].place;
+  return place.space == Space::Argument ? argumentBuffers[place.index]
+                                        : resultBuffers[result];
+}
+
+Status Session::getArgument(uint32_t index, const MutableTensorView &value,
+                            std::optional<int64_t> root) const {
+  Use use(impl->values());
+  Status status = use.status();
+  if (status.ok())
+    status = check(impl->values().place, "argument", impl->arguments, index,
+                   value, root);
+  if (!status.ok())
+    return status;
+  for (uint32_t member : impl->arguments[index].members) {
+    status = impl->get(impl->program.arguments[member],
+                       impl->argumentBuffers[member], value.data, root);
+    if (!status.ok())
+      return status;
   }
   return status;
 }
 
-Status Session::getResult(uint32_t index,
-                          const MutableTensorView &value) const {
-  Status status = check("result", impl->results, index, value);
-  for (uint32_t member :
-       status.ok() ? impl->results[index].members : std::vector<uint32_t>()) {
-    const Result &result = impl->program.results[member];
-    impl->gather(result, result.place, value.data);
+Status Session::getResult(uint32_t index, const MutableTensorView &value,
+                          std::optional<int64_t> root) const {
+  Use use(impl->values());
+  Status status = use.status();
+  if (status.ok())
+    status = check(impl->values().place, "result", impl->results, index, value,
+                   root);
+  if (!status.ok())
+    return status;
+  for (uint32_t member : impl->results[index].members) {
+    status = impl->get(impl->program.results[member], impl->buffersOf(member),
+                       value.data, root);
+    if (!status.ok())
+      return status;
   }
   return status;
 }
@@ -288,26 +392,53 @@ Expected<Tensor> Session::getResult(uint32_t index) const {
       [&](const MutableTensorView &value) { return getResult(index, value); });
 }
 
-Status Session::step(std::span<const TensorView> values) {
-  if (values.size() != impl->inputs.size())
-    return errorOf("step got ", values.size(), " inputs, expected ",
+/// What the step may have begun to write. Of ranks in other processes nothing
+/// is known.
+void Session::Impl::damage(const Status &failure) {
+  ValueStore::Impl &store = values();
+  std::set<uint32_t> written = executor->writtenArguments();
+  std::lock_guard lock(store.listing);
+  for (const Whole &whole : arguments)
+    for (uint32_t member : whole.members) {
+      const Argument &argument = program.arguments[member];
+      bool unknown = !store.place.hasAll() && argument.updatedBy >= 0;
+      if (isStored(whole.role) && (unknown || written.contains(member)))
+        store.damaged.insert({whole.role, whole.name});
+    }
+  store.cause = failure.message();
+}
+
+Status Session::Impl::step() {
+  if (Status status = values().checkUndamaged(); !status.ok())
+    return status;
+  Expected<int64_t> number = nextStep();
+  if (!number.ok())
+    return number.status();
+  Status status = executor->step(*number);
+  if (status.ok())
+    ++steps;
+  else if (!status.isRefusal())
+    damage(status);
+  return status;
+}
+
+Status Session::step(std::span<const TensorView> given) {
+  Use use(impl->values());
+  if (Status status = use.status(); !status.ok())
+    return status;
+  if (given.size() != impl->inputs.size())
+    return errorOf("step got ", given.size(), " inputs, expected ",
                    impl->inputs.size());
-  for (size_t i = 0; i < values.size(); ++i)
-    if (Status status = setArgument(impl->inputs[i], values[i]); !status.ok())
+  for (size_t i = 0; i < given.size(); ++i)
+    if (Status status = impl->set(impl->inputs[i], given[i], {}); !status.ok())
       return status;
-  return step();
+  return impl->step();
 }
 
 Status Session::step() {
-  if (!impl->broken.ok())
-    return errorOf("session ended with an earlier error: ",
-                   impl->broken.message());
-  StepReport report = impl->executor->step(impl->nextStep());
-  if (report.outcome == StepOutcome::Failed)
-    impl->broken = report.status;
-  if (report.outcome == StepOutcome::Done)
-    ++impl->steps;
-  return report.status;
+  Use use(impl->values());
+  Status status = use.status();
+  return status.ok() ? impl->step() : status;
 }
 
 void Session::startTrace() {

@@ -51,6 +51,22 @@ bool isFirst(const Program &program, const std::vector<uint32_t> &axes,
 }
 } // namespace
 
+int64_t sliceBytes(const SliceLayout &layout) {
+  return numElements(blockOf(layout, 0).extents) * elementBytes(layout.type);
+}
+
+std::optional<int64_t> contiguousOffset(const SliceLayout &layout,
+                                        int64_t rank) {
+  if (!isFirst(layout.program, layout.form.reduce, rank))
+    return std::nullopt;
+  Block block = blockOf(layout, rank);
+  for (size_t dim = 0; dim < block.extents.size(); ++dim)
+    if (block.extents[dim] != 1 &&
+        block.globalStrides[dim] != block.localStrides[dim])
+      return std::nullopt;
+  return block.globalOffset * elementBytes(layout.type);
+}
+
 void scatterTo(const SliceLayout &layout, int64_t rank, const void *whole,
                void *local) {
   Block block = blockOf(layout, rank);

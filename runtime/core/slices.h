@@ -21,6 +21,14 @@ struct SliceLayout {
   ElementType type;
 };
 
+/// Bytes of each rank's slice.
+int64_t sliceBytes(const SliceLayout &layout);
+
+/// Where the slice of `rank` begins in the whole, in bytes, if it lies there in
+/// one piece and as it is.
+std::optional<int64_t> contiguousOffset(const SliceLayout &layout,
+                                        int64_t rank);
+
 /// Copies the slice of `rank` out of a whole tensor. Along `reduce` axes the
 /// first point gets the value and the others zero.
 void scatterTo(const SliceLayout &layout, int64_t rank, const void *whole,

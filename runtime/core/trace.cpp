@@ -32,6 +32,23 @@ bool isWaiting(const Command &command) {
          std::holds_alternative<WaitEvent>(command.operation);
 }
 
+/// Writes the elements of a list, each on its own: a timeline of millions of
+/// events need not be in memory as text.
+class ListWriter {
+public:
+  explicit ListWriter(std::ostream &out) : out(out) {}
+  void add(const json &element) {
+    // Names come from users' files; bytes that are not UTF-8 must not stop us.
+    out << (first ? "" : ",")
+        << element.dump(-1, ' ', false, json::error_handler_t::replace);
+    first = false;
+  }
+
+private:
+  std::ostream &out;
+  bool first = true;
+};
+
 json metadata(const char *what, int64_t rank, size_t queue,
               const std::string &name) {
   return {{"ph", "M"},
@@ -63,28 +80,29 @@ json slice(const Command &command, const TraceEvent &event) {
 }
 } // namespace
 
-std::string chromeTrace(const Program &program, const Trace &trace) {
-  json events = json::array();
+void writeChromeTrace(const Program &program, const Trace &trace,
+                      std::ostream &out) {
+  out << "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+  ListWriter events(out);
   for (int64_t rank = 0; rank < program.numRanks(); ++rank) {
-    events.push_back(metadata("process_name", rank, 0, concat("rank ", rank)));
-    events.push_back(metadata("thread_name", rank, 0, "compute"));
-    events.push_back(metadata("thread_name", rank, 1, "comm"));
+    events.add(metadata("process_name", rank, 0, concat("rank ", rank)));
+    events.add(metadata("thread_name", rank, 0, "compute"));
+    events.add(metadata("thread_name", rank, 1, "comm"));
   }
   for (const TraceEvent &event : trace.events) {
     const Command &command = commandOf(program, event);
     // A record takes no time worth a slice.
     if (!std::holds_alternative<RecordEvent>(command.operation))
-      events.push_back(slice(command, event));
+      events.add(slice(command, event));
   }
-  json file = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
-  // Names come from users' files; bytes that are not UTF-8 must not stop us.
-  return file.dump(-1, ' ', false, json::error_handler_t::replace);
+  out << "]}";
 }
 
 Status writeChromeTrace(const Program &program, const Trace &trace,
                         const std::string &path) {
   std::ofstream file(path, std::ios::binary);
-  file << chromeTrace(program, trace) << '\n';
+  writeChromeTrace(program, trace, file);
+  file << '\n';
   file.close();
   if (!file)
     return errorOf("cannot write '", path, "': ", std::strerror(errno));

@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/executor.h"
+#include "cpu/executor.h"
+#include "core/access.h"
 #include "core/text.h"
 #include "cpu/task.h"
 
@@ -38,31 +39,30 @@ struct Rank {
   RankMemory memory;
   EventBoard events;
   std::array<std::vector<QueueEntry>, kNumQueues> queues;
+  /// How many entries of a queue the last step has begun.
+  std::array<size_t, kNumQueues> begun = {};
   std::array<std::vector<TraceEvent>, kNumQueues> timeline;
 };
 
 class CpuExecutor final : public Executor {
 public:
-  CpuExecutor(const Program &program, const ExecutorOptions &options,
-              std::shared_ptr<Fabric> fabric)
-      : program(program), options(options), fabric(std::move(fabric)),
+  explicit CpuExecutor(const ExecutorContext &context)
+      : context(context), program(context.program), fabric(context.fabric),
         start(std::chrono::steady_clock::now()) {}
   ~CpuExecutor() override;
 
   Status prepare();
-  StepReport step(int64_t number) override;
-  void *hostPointer(int64_t rank, const BufferRef &ref) override {
-    return ranks[size_t(rank)]->memory.resolve(ref);
-  }
+  Status step(int64_t number) override;
+  std::set<uint32_t> writtenArguments() const override;
   void setTrace(Trace *target) override { trace = target; }
 
 private:
   Status checkTarget() const;
-  Status prepareRank(int64_t number);
+  Status prepareRank(size_t place);
   void threadMain(Rank &rank, Queue queue);
   void runQueue(Rank &rank, Queue queue);
   void fail(const Rank &rank, const QueueEntry &entry, const Status &status);
-  void resetAfterError();
+  Status resetAfterError();
   void collectTimeline();
   int64_t now() const {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -70,8 +70,8 @@ private:
         .count();
   }
 
+  const ExecutorContext context;
   const Program &program;
-  const ExecutorOptions options;
   const std::shared_ptr<Fabric> fabric;
   const std::chrono::steady_clock::time_point start;
   std::vector<std::unique_ptr<LoadedCode>> code;
@@ -90,7 +90,7 @@ private:
   /// The first error of a step; `stopped` ends the queues of all ranks.
   std::atomic<bool> stopped = false;
   std::mutex reportMutex;
-  StepReport report;
+  Status report;
 };
 
 Status CpuExecutor::checkTarget() const {
@@ -104,21 +104,27 @@ Status CpuExecutor::checkTarget() const {
   return errorOf("program needs CPU features that this machine lacks: ", names);
 }
 
-Status CpuExecutor::prepareRank(int64_t number) {
-  Expected<RankMemory> memory = RankMemory::allocate(program, number);
+Status CpuExecutor::prepareRank(size_t place) {
+  Expected<RankMemory> memory = RankMemory::allocate(context, place);
   if (!memory.ok())
     return memory.status();
+  int64_t number = context.ranks[place];
   const RankProgram &rankProgram =
       program.rankPrograms[program.rankToProgram[size_t(number)]];
   ranks.push_back(
       std::make_unique<Rank>(std::move(*memory), rankProgram.numEvents));
   Rank &rank = *ranks.back();
   rank.number = number;
-  cpu::TaskContext context{program, number,  rank.memory,
-                           code,    *fabric, rank.events};
+  cpu::TaskContext from{program,
+                        number,
+                        rank.memory,
+                        code,
+                        *fabric,
+                        rank.events,
+                        context.options.threads};
   for (uint32_t i = 0; i < rankProgram.commands.size(); ++i) {
     const Command &command = rankProgram.commands[i];
-    Expected<std::unique_ptr<Task>> task = cpu::makeTask(context, command);
+    Expected<std::unique_ptr<Task>> task = cpu::makeTask(from, command);
     if (!task.ok())
       return errorOf("rank ", number, ", ", commandText(command), ": ",
                      task.status().message());
@@ -137,8 +143,8 @@ Status CpuExecutor::prepare() {
       return loaded.status();
     code.push_back(std::move(*loaded));
   }
-  for (int64_t rank = 0; rank < program.numRanks(); ++rank)
-    if (Status status = prepareRank(rank); !status.ok())
+  for (size_t place = 0; place < context.ranks.size(); ++place)
+    if (Status status = prepareRank(place); !status.ok())
       return status;
   for (std::unique_ptr<Rank> &rank : ranks)
     for (Queue queue : {Queue::Compute, Queue::Comm})
@@ -163,7 +169,7 @@ void CpuExecutor::threadMain(Rank &rank, Queue queue) {
   // Names of threads have at most 15 characters.
   std::string name = concat("rank", rank.number, compute ? "" : " comm");
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-  cpu::setLibraryThreads(compute ? options.threads : 1);
+  cpu::setLibraryThreads(compute ? context.options.threads : 1);
   uint64_t seen = 0;
   std::unique_lock lock(mutex);
   while (true) {
@@ -183,6 +189,7 @@ void CpuExecutor::runQueue(Rank &rank, Queue queue) {
   for (const QueueEntry &entry : rank.queues[size_t(queue)]) {
     if (stopped.load(std::memory_order_relaxed))
       return;
+    ++rank.begun[size_t(queue)];
     int64_t begin = trace ? now() : 0;
     Status status = entry.task->run();
     if (trace)
@@ -201,24 +208,36 @@ void CpuExecutor::fail(const Rank &rank, const QueueEntry &entry,
       return; // what follows an error is no cause
     bool refused =
         std::holds_alternative<CheckFinite>(entry.command->operation);
-    report.outcome = refused ? StepOutcome::Refused : StepOutcome::Failed;
     // A refused value is the same on all ranks: naming the first one to see it
     // would make the message depend on time.
     std::string where = refused ? "" : concat(", rank ", rank.number);
-    report.status =
-        errorOf("step ", stepNumber, where, ", ", commandText(*entry.command),
-                ": ", status.message());
+    std::string text =
+        concat("step ", stepNumber, where, ", ", commandText(*entry.command),
+               ": ", status.message());
+    report = refused ? Status::refusal(text) : Status::error(text);
   }
-  fabric->abort();
+  fabric->abort(report);
   for (std::unique_ptr<Rank> &other : ranks)
     other->events.abort();
 }
 
-void CpuExecutor::resetAfterError() {
+Status CpuExecutor::resetAfterError() {
   if (!stopped.exchange(false))
-    return;
-  fabric->recover();
+    return Status::success();
   report = {};
+  return fabric->recover();
+}
+
+std::set<uint32_t> CpuExecutor::writtenArguments() const {
+  std::set<uint32_t> written;
+  for (const std::unique_ptr<Rank> &rank : ranks)
+    for (size_t queue = 0; queue < kNumQueues; ++queue)
+      for (size_t i = 0; i < rank->begun[queue]; ++i)
+        for (const Access &access :
+             accessesOf(rank->queues[queue][i].command->operation))
+          if (access.write && access.ref->space == Space::Argument)
+            written.insert(access.ref->index);
+  return written;
 }
 
 void CpuExecutor::collectTimeline() {
@@ -230,10 +249,13 @@ void CpuExecutor::collectTimeline() {
     }
 }
 
-StepReport CpuExecutor::step(int64_t number) {
-  resetAfterError();
-  for (std::unique_ptr<Rank> &rank : ranks)
+Status CpuExecutor::step(int64_t number) {
+  if (Status status = resetAfterError(); !status.ok())
+    return status;
+  for (std::unique_ptr<Rank> &rank : ranks) {
     rank->events.reset();
+    rank->begun = {};
+  }
   std::unique_lock lock(mutex);
   stepNumber = number;
   running = threads.size();
@@ -241,19 +263,18 @@ StepReport CpuExecutor::step(int64_t number) {
   wake.notify_all();
   done.wait(lock, [&] { return running == 0; });
   collectTimeline();
-  return report;
+  // What ended the step may be of another process.
+  return stopped ? fabric->reason() : report;
 }
 } // namespace
 
 Expected<std::unique_ptr<Executor>>
-createCpuExecutor(const Program &program, const ExecutorOptions &options,
-                  std::shared_ptr<Fabric> fabric) {
+cpu::createExecutor(const ExecutorContext &context) {
   constexpr int kMaxThreads = 4096;
-  if (options.threads < 1 || options.threads > kMaxThreads)
-    return errorOf("threads is ", options.threads, ", expected 1 to ",
-                   kMaxThreads);
-  auto executor =
-      std::make_unique<CpuExecutor>(program, options, std::move(fabric));
+  int threads = context.options.threads;
+  if (threads < 1 || threads > kMaxThreads)
+    return errorOf("threads is ", threads, ", expected 1 to ", kMaxThreads);
+  auto executor = std::make_unique<CpuExecutor>(context);
   if (Status status = executor->prepare(); !status.ok())
     return status;
   return std::unique_ptr<Executor>(std::move(executor));

@@ -8,6 +8,7 @@
 
 #include "core/strided_copy.h"
 #include "core/text.h"
+#include "cpu/blas_threads.h"
 #include "cpu/task.h"
 #include "tandem_rt/program_builder.h"
 
@@ -70,8 +71,8 @@ double activate(PostOp op, double x) {
 class BlasGemm final : public Task {
 public:
   BlasGemm(const TaskContext &context, const Gemm &gemm)
-      : gemm(gemm), a(pointer(context, gemm.a)), b(pointer(context, gemm.b)),
-        c(pointer(context, gemm.c)),
+      : gemm(gemm), threads(context.threads), a(pointer(context, gemm.a)),
+        b(pointer(context, gemm.b)), c(pointer(context, gemm.c)),
         bias(gemm.bias ? pointer(context, *gemm.bias) : nullptr),
         operandA(last(gemm.stridesA, gemm.m, gemm.k)),
         operandB(last(gemm.stridesB, gemm.k, gemm.n)),
@@ -85,6 +86,7 @@ public:
   }
 
   Status run() override {
+    BlasThreads hold(threads);
     Shape point(gemm.batch.size(), 0);
     for (int64_t i = 0, count = numElements(gemm.batch); i < count; ++i) {
       runOne(offset(gemm.stridesA, point), offset(gemm.stridesB, point),
@@ -136,6 +138,7 @@ private:
   void finish(double *out, int64_t leading);
 
   const Gemm &gemm;
+  const int threads;
   double *a, *b, *c, *bias;
   std::optional<Operand> operandA, operandB, operandC;
   std::vector<double> packedA, packedB, packedC;

@@ -12,7 +12,6 @@
 #include "cpu/task.h"
 #include "tandem_rt/program_builder.h"
 
-#include <cblas.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
 // oneDNN's OpenMP runtime; the header may be that of another one.
@@ -20,10 +19,7 @@ extern "C" void omp_set_num_threads(int);
 
 namespace tandem::rt::cpu {
 
-void setLibraryThreads(int threads) {
-  omp_set_num_threads(threads);
-  openblas_set_num_threads(threads);
-}
+void setLibraryThreads(int threads) { omp_set_num_threads(threads); }
 
 namespace {
 using dnnl::memory;

@@ -48,6 +48,19 @@ Memory::~Memory() {
     munmap(start, size);
 }
 
+Status HostBuffer::copyIn(int64_t offset, const void *source, size_t bytes) {
+  if (bytes) // memcpy takes no null, even for nothing
+    std::memcpy(memory.data() + offset, source, bytes);
+  return Status::success();
+}
+
+Status HostBuffer::copyOut(int64_t offset, void *destination,
+                           size_t bytes) const {
+  if (bytes)
+    std::memcpy(destination, memory.data() + offset, bytes);
+  return Status::success();
+}
+
 namespace {
 /// All or nothing, in `list`.
 Status allocateInto(std::vector<Memory> &list, int64_t bytes) {
@@ -58,29 +71,32 @@ Status allocateInto(std::vector<Memory> &list, int64_t bytes) {
   return Status::success();
 }
 
-template <typename Entry> int64_t localBytes(const Entry &entry) {
-  return numElements(entry.localShape) * elementBytes(entry.type);
+/// Where the slices of one rank lie; null where there are none.
+std::vector<char *> addresses(const std::vector<RankBuffers> &tensors,
+                              size_t place) {
+  std::vector<char *> list;
+  for (const RankBuffers &buffers : tensors)
+    list.push_back(buffers.empty()
+                       ? nullptr
+                       : static_cast<HostBuffer &>(*buffers[place]).data());
+  return list;
 }
 } // namespace
 
-Expected<RankMemory> RankMemory::allocate(const Program &program,
-                                          int64_t rank) {
+Expected<RankMemory> RankMemory::allocate(const ExecutorContext &context,
+                                          size_t place) {
+  const Program &program = context.program;
   RankMemory memory;
   memory.program = &program;
-  memory.rank = rank;
+  memory.rank = context.ranks[place];
+  memory.arguments = addresses(context.arguments, place);
+  memory.results = addresses(context.results, place);
   Status status;
-  auto &rankProgram = program.rankPrograms[program.rankToProgram[size_t(rank)]];
+  auto &rankProgram =
+      program.rankPrograms[program.rankToProgram[size_t(memory.rank)]];
   for (const Arena &arena : rankProgram.arenas)
     if (status.ok())
       status = allocateInto(memory.arenas, arena.bytes);
-  for (const Argument &argument : program.arguments)
-    if (status.ok())
-      status = allocateInto(memory.arguments, localBytes(argument));
-  for (const Result &result : program.results)
-    if (status.ok())
-      status = allocateInto(memory.results, result.place.space == Space::Result
-                                                ? localBytes(result)
-                                                : 0);
   for (const Bytes &constant : program.constants) {
     if (status.ok())
       status = allocateInto(memory.constants, int64_t(constant.size()));
@@ -89,7 +105,7 @@ Expected<RankMemory> RankMemory::allocate(const Program &program,
                   constant.size());
   }
   if (!status.ok())
-    return errorOf("rank ", rank, ": ", status.message());
+    return errorOf("rank ", memory.rank, ": ", status.message());
   return memory;
 }
 
@@ -99,9 +115,9 @@ char *RankMemory::resolve(const BufferRef &ref) const {
   case Space::Arena:
     return arenas[ref.index].data() + offset;
   case Space::Argument:
-    return arguments[ref.index].data() + offset;
+    return arguments[ref.index] + offset;
   case Space::Result:
-    return results[ref.index].data() + offset;
+    return results[ref.index] + offset;
   case Space::Constant:
     return constants[ref.index].data() + offset;
   }

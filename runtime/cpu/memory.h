@@ -9,7 +9,7 @@
 #ifndef TANDEM_RT_CPU_MEMORY_H
 #define TANDEM_RT_CPU_MEMORY_H
 
-#include "tandem_rt/program.h"
+#include "core/device.h"
 
 namespace tandem::rt::cpu {
 
@@ -29,18 +29,36 @@ private:
   size_t size = 0;
 };
 
-/// All buffers of one rank: arenas, arguments, results, and the constants,
-/// which the program does not hold at the alignment that kernels expect.
+/// Memory of the host as values see it.
+class HostBuffer final : public Buffer {
+public:
+  explicit HostBuffer(Memory memory) : memory(std::move(memory)) {}
+
+  Status copyIn(int64_t offset, const void *source, size_t bytes) override;
+  Status copyOut(int64_t offset, void *destination,
+                 size_t bytes) const override;
+  char *data() const { return memory.data(); }
+
+private:
+  Memory memory;
+};
+
+/// All buffers of one rank: those of values, arenas, and the constants, which
+/// the program does not hold at the alignment that kernels expect.
 class RankMemory {
 public:
-  static Expected<RankMemory> allocate(const Program &program, int64_t rank);
+  /// Of the rank with number `place` among those of the context. Its buffers
+  /// are host buffers, and outlive this.
+  static Expected<RankMemory> allocate(const ExecutorContext &context,
+                                       size_t place);
 
   char *resolve(const BufferRef &ref) const;
 
 private:
   const Program *program = nullptr;
   int64_t rank = 0;
-  std::vector<Memory> arenas, arguments, results, constants;
+  std::vector<Memory> arenas, constants;
+  std::vector<char *> arguments, results;
 };
 
 } // namespace tandem::rt::cpu

@@ -32,6 +32,7 @@ struct TaskContext {
   const std::vector<std::unique_ptr<LoadedCode>> &code;
   Fabric &fabric;
   EventBoard &events;
+  int threads; ///< Cores that libraries may use.
 };
 
 Expected<std::unique_ptr<Task>> makeTask(const TaskContext &context,
@@ -45,7 +46,7 @@ Expected<std::unique_ptr<Task>> makeDnnlGemm(const TaskContext &context,
 Expected<std::unique_ptr<Task>> makeBlasGemm(const TaskContext &context,
                                              const Gemm &gemm);
 
-/// Cores that libraries may use when the calling thread calls them.
+/// Cores that oneDNN may use when the calling thread calls it.
 void setLibraryThreads(int threads);
 
 } // namespace tandem::rt::cpu

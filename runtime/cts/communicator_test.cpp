@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "comm/local/communicator.h"
 #include "core/access.h"
-#include "core/communicator.h"
 #include "cts/support.h"
 
 #include <chrono>
@@ -292,14 +292,16 @@ TEST_P(CommunicatorTest, AbortWakesAllAndRecoverStartsAnew) {
   parallel([&](int64_t rank) {
     if (rank == ranks() - 1) { // never joins the others
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      return fabric->abort();
+      return fabric->abort(Status::error("rank is missing"));
     }
     float *data = buffers[size_t(rank)].data();
     expectError(communicators[size_t(rank)]->run(op, data, data),
                 "stopped by an error on another rank");
   });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
-  fabric->recover();
+  EXPECT_EQ(fabric->reason().message(), "rank is missing");
+  EXPECT_OK(fabric->recover());
+  EXPECT_OK(fabric->reason());
   auto sources = randomSources<float>({4});
   for (const auto &values : run(op, sources))
     EXPECT_EQ(values, sumOf(sources));

@@ -241,29 +241,5 @@ TEST(Bootstrap, SaysWhatIsWrong) {
   expectError(rendezvous({{"MASTER_PORT", "0"}}).status(), "MASTER_PORT");
 }
 
-TEST(Trace, HiddenShareCountsOverlapWithOwnComputation) {
-  ProgramBuilder b({{"data", 2}});
-  uint32_t x =
-      b.addArgument({"input", "x", ElementType::F32, {4}, {}, {}, -1, {}});
-  b.setArena(64);
-  b.add({.name = "compute"}, Copy{b.slice(b.argument(x), 0, 4), b.arena(0, 4)});
-  b.add({.name = "sum", .queue = Queue::Comm},
-        Collective{CollectiveKind::AllReduce,
-                   {0},
-                   ElementType::F32,
-                   {4},
-                   -1,
-                   -1,
-                   b.argument(x),
-                   b.arena(16, 16)});
-  Trace trace;
-  EXPECT_EQ(hiddenShare(b.get(), trace), 0);
-  trace.events = {{0, 0, 0, 0, 100},   // rank 0 computes until 100
-                  {0, 1, 0, 50, 150},  // and communicates from 50: half hidden
-                  {1, 0, 0, 0, 10},    // rank 1's computation hides nothing
-                  {1, 1, 0, 50, 150}}; // of its own communication
-  EXPECT_DOUBLE_EQ(hiddenShare(b.get(), trace), 0.25);
-}
-
 } // namespace
 } // namespace tandem::rt::cts

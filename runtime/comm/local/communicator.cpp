@@ -1,10 +1,4 @@
-//===- communicator.cpp - communicator.cpp - ranks are threads ------------===//
-//
-// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
-
+//===- communicator.cpp - ranks are threads -------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -12,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/communicator.h"
+#include "comm/local/communicator.h"
 #include "comm/local/group.h"
+#include "core/registry.h"
 #include "core/text.h"
 
 #include <algorithm>
@@ -56,11 +51,17 @@ public:
   Expected<std::unique_ptr<Communicator>>
   connect(const std::vector<int64_t> &members, int64_t rank,
           unsigned channel) override;
-  void abort() override;
-  void recover() override;
+  /// All ranks are here, with all slices.
+  Status move(int64_t, std::optional<int64_t>, void *, size_t) override {
+    return Status::success();
+  }
+  void abort(const Status &why) override;
+  Status reason() const override;
+  Status recover() override;
 
 private:
-  std::mutex mutex;
+  mutable std::mutex mutex;
+  Status why;
   std::map<std::pair<std::vector<int64_t>, unsigned>, std::shared_ptr<Group>>
       groups;
 };
@@ -79,21 +80,40 @@ LocalFabric::connect(const std::vector<int64_t> &members, int64_t rank,
       new LocalCommunicator(group, size_t(place - members.begin())));
 }
 
-void LocalFabric::abort() {
+void LocalFabric::abort(const Status &reason) {
   std::lock_guard lock(mutex);
+  if (why.ok())
+    why = reason;
   for (auto &[key, group] : groups)
     group->barrier.abort();
 }
 
-void LocalFabric::recover() {
+Status LocalFabric::reason() const {
   std::lock_guard lock(mutex);
+  return why;
+}
+
+Status LocalFabric::recover() {
+  std::lock_guard lock(mutex);
+  why = {};
   for (auto &[key, group] : groups)
     group->barrier.reset();
+  return Status::success();
 }
 } // namespace
 
 std::shared_ptr<Fabric> createLocalFabric() {
   return std::make_shared<LocalFabric>();
+}
+
+void registerLocal(Registry &registry) {
+  auto create = [](const Job &job) -> Expected<std::shared_ptr<Fabric>> {
+    if (int64_t(job.ranks.size()) != job.worldSize)
+      return errorOf("fabric 'local' connects ranks of one process, which has ",
+                     job.ranks.size(), ", expected all ", job.worldSize);
+    return createLocalFabric();
+  };
+  registry.fabrics.add("local", {[] { return Status::success(); }, create});
 }
 
 } // namespace tandem::rt

@@ -1,9 +1,4 @@
-//===- group.h - group.h - what the members of a group share ----*- C++ -*-===//
-//
-// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
+//===- group.h - what the members of a group share --------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,10 +1,4 @@
-//===- transfer.cpp - transfer.cpp - moves the data of collectives --------===//
-//
-// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-//===----------------------------------------------------------------------===//
-
+//===- transfer.cpp - moves the data of collectives -----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -51,6 +51,8 @@ struct Target {
   std::string triple = {};
   std::string cpu = {};
   std::vector<std::string> features = {};
+  /// The kind of device that runs it, as registered with the runtime.
+  std::string device = "cpu";
 };
 
 /// An ELF shared object.

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A loaded Program with its ranks, seen from outside as one device: values go
-// in and come out as whole tensors, and are sliced and put together by the
-// forms in the Program. tandem-run and the Python bindings use nothing else.
+// A loaded Program with the ranks of this process. Values go in and come out as
+// whole tensors, and are sliced and put together by the forms in the Program.
+// tandem-run and the Python bindings use nothing else.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +16,7 @@
 #define TANDEM_RT_SESSION_H
 
 #include "tandem_rt/program.h"
+#include "tandem_rt/store.h"
 #include "tandem_rt/tensor.h"
 #include "tandem_rt/trace.h"
 #include "tandem_rt/wholes.h"
@@ -30,18 +31,27 @@ struct SessionOptions {
   int threads = 1;
   /// Record a timeline from the start.
   bool trace = false;
+  /// All ranks of the Program by default.
+  Job job = {};
+  /// The values to run on; null: a store of its own.
+  std::shared_ptr<ValueStore> store = {};
 };
 
-/// All ranks of a Program in this process, each with its own threads, which
-/// sleep between steps. Calls on one session must not overlap in time.
+/// A Program on a store, with threads that sleep between steps. One call at a
+/// time on all sessions of a store: one that comes while another thread is in
+/// such a call is an error, and changes nothing.
+///
+/// In a job of several processes all make the same calls in the same order.
 class Session {
 public:
-  /// Loads, verifies and prepares; allocates every buffer. Arguments are zero.
+  /// Loads, verifies and prepares; allocates every buffer. What the store has
+  /// not yet, and arguments of the session's own, are zero.
   static Expected<std::unique_ptr<Session>>
   create(std::span<const uint8_t> program, const SessionOptions &options = {});
   ~Session();
 
   const Program &program() const;
+  const std::shared_ptr<ValueStore> &store() const;
 
   /// The tensors of the model: the Program's arguments and results, where parts
   /// of one tensor are one.
@@ -54,19 +64,29 @@ public:
   /// The arguments of role "input", in order.
   const std::vector<uint32_t> &inputs() const;
 
-  /// Copies a whole tensor into the ranks' slices. Type and shape must be the
-  /// argument's. Blocks until copied.
-  Status setArgument(uint32_t index, const TensorView &value);
-  /// Puts the ranks' slices together; `reduce` axes are summed.
-  Status getArgument(uint32_t index, const MutableTensorView &value) const;
-  Status getResult(uint32_t index, const MutableTensorView &value) const;
+  /// Copies a whole tensor into the slices of ranks. Type and shape must be the
+  /// argument's. Blocks until copied. Each process gives the whole, or, with
+  /// `root`, the process of that rank, and the others no data.
+  Status setArgument(uint32_t index, const TensorView &value,
+                     std::optional<int64_t> root = {});
+  /// Puts the ranks' slices together; `reduce` axes are summed. Each process
+  /// gets the whole, or, with `root`, the process of that rank alone.
+  Status getArgument(uint32_t index, const MutableTensorView &value,
+                     std::optional<int64_t> root = {}) const;
+  Status getResult(uint32_t index, const MutableTensorView &value,
+                   std::optional<int64_t> root = {}) const;
   Expected<Tensor> getArgument(uint32_t index) const;
   Expected<Tensor> getResult(uint32_t index) const;
 
-  /// Sets the inputs, in the order of inputs(), then runs one step on all
-  /// ranks and waits for it. After a step stopped by CheckFinite every argument
-  /// is as before and the session can go on; after any other error values can
-  /// only be read.
+  /// Sets the inputs, in the order of inputs(), then runs one step on the ranks
+  /// of this process and waits for it.
+  ///
+  /// The session can be used again after an error. After a check that refused
+  /// the step (Status::isRefusal), and after an error before the step's first
+  /// write to a stored value, all are as before. After any other error those
+  /// that the step may have begun to write are damaged (in a job of several
+  /// processes all that the Program updates): they can be read, and the next
+  /// step is an error until setArgument() has set each of them.
   Status step(std::span<const TensorView> inputs);
   /// One step with the inputs that are there.
   Status step();

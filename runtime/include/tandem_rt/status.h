@@ -32,7 +32,16 @@ public:
     return status;
   }
 
+  /// Of a check that stopped a step before anything that outlives it was
+  /// written: an error after which all is as before.
+  static Status refusal(std::string message) {
+    Status status = error(std::move(message));
+    status.refused = true;
+    return status;
+  }
+
   bool ok() const { return !text; }
+  bool isRefusal() const { return refused; }
   /// The error; empty on success.
   const std::string &message() const {
     static const std::string none;
@@ -41,6 +50,7 @@ public:
 
 private:
   std::optional<std::string> text;
+  bool refused = false;
 };
 
 /// A value, or the error that took its place.

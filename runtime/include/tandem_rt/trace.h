@@ -11,6 +11,7 @@
 
 #include "tandem_rt/program.h"
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,10 @@ struct Trace {
 
 /// Chrome's trace format: one process per rank, a thread per queue; each slice
 /// carries command id, bytes, FLOPs, stage, strand and source location. Events
-/// and waits are waiting time, drawn as such.
-std::string chromeTrace(const Program &program, const Trace &trace);
+/// and waits are waiting time, drawn as such. Written event by event: with the
+/// recording a session needs at most 200 bytes of memory per event.
+void writeChromeTrace(const Program &program, const Trace &trace,
+                      std::ostream &out);
 Status writeChromeTrace(const Program &program, const Trace &trace,
                         const std::string &path);
 

@@ -1,0 +1,153 @@
+"""Sees when the torch model or optimizer get values that the step, which has its own, would not use.
+
+Seen are: another tensor under a name of the model (`load_state_dict(assign=True)`, `to_empty`), a write to one
+(`load_state_dict`, `copy_`, `torch.optim`, a forward pass that counts), other memory (`p.data = ...`), another
+state of the optimizer (`optimizer.load_state_dict`) or a write to a tensor in it. Not seen are writes through
+`p.data.copy_(...)`, NumPy, or a pointer: PyTorch does not count them.
+"""
+
+import gc
+
+import torch
+from torch.optim.lr_scheduler import LRScheduler
+
+from .errors import StateError
+
+
+def _mark(tensor):
+    """Another one after a write. PyTorch does not count those to tensors made in inference mode."""
+    return (0 if tensor.is_inference() else tensor._version, tensor.data_ptr())
+
+
+class _Tensors:
+    """Tensors as they were."""
+
+    def __init__(self, tensors):
+        self._tensors = tensors
+        self._marks = [_mark(tensor) for tensor in tensors]
+
+    def changed(self):
+        """Indices of those that may have other values now."""
+        marks = zip(self._tensors, self._marks, strict=True)
+        return [i for i, (tensor, mark) in enumerate(marks) if _mark(tensor) != mark]
+
+
+def _places(model):
+    """[(name, dict of its module, key)] of parameters and buffers, also under their other names."""
+    return [
+        (f"{prefix}.{key}" if prefix else key, tensors, key)
+        for prefix, module in model.named_modules(remove_duplicate=False)
+        for tensors in (module._parameters, module._buffers)
+        for key, tensor in tensors.items()
+        if tensor is not None
+    ]
+
+
+def _equal(a, b):
+    """To the bit, so that a NaN is itself."""
+    if not isinstance(a, torch.Tensor) or a.is_meta or a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    a, b = (t.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for t in (a, b))
+    return torch.equal(a, b)
+
+
+class Watch:
+    def __init__(self, model, optimizer):
+        self._model, self._optimizer = model, optimizer
+        self.begin()
+
+    def begin(self, with_optimizer=True):
+        """What is there now is what the step has."""
+        self._places = _places(self._model)
+        self._held = [tensors[key] for _, tensors, key in self._places]
+        self._tensors = _Tensors(self._held)
+        if with_optimizer:
+            self._state = self._optimizer.state
+            self._entries = len(self._state)
+            self._state_tensors = _Tensors(
+                [t for e in self._state.values() for t in e.values() if isinstance(t, torch.Tensor)]
+            )
+
+    def _changed(self):
+        """The places where there may be other values now."""
+        places = [
+            place
+            for place, held in zip(self._places, self._held, strict=True)
+            if place[1].get(place[2]) is not held
+        ]
+        return places + [self._places[i] for i in self._tensors.changed()]
+
+    def _suspected(self):
+        """Those, and the buffers beside them: PyTorch counts the batches of a normalisation, not the
+        writes to its statistics.
+        """
+        changed = self._changed()
+        modules = {id(tensors) for _, tensors, _ in changed}
+        beside = [p for p in self._places if id(p[1]) in modules and p not in changed]
+        return changed + [p for p in beside if not isinstance(p[1].get(p[2]), torch.nn.Parameter)]
+
+    def _state_changed(self):
+        state = self._optimizer.state
+        return (
+            state is not self._state
+            or len(state) != self._entries
+            or bool(self._state_tensors.changed())
+        )
+
+    def changed(self):
+        """Whether anything may have other values now: takes a microsecond for some ten tensors."""
+        return bool(self._changed()) or self._state_changed()
+
+    def check_model(self, arguments, value_of):
+        """StateError unless what changed has the step's values. `arguments` are those of the step by name,
+        `value_of` gives the value of one by its key.
+        """
+        for name, tensors, key in self._suspected():
+            argument = arguments.get(name)
+            if argument is None or _equal(tensors.get(key), value_of(argument.key)):
+                continue
+            take_over = "expected step.load_state_dict(model.state_dict()) to take them over"
+            if name not in self._model.state_dict():
+                take_over = "and no state dict has them; expected another call of tandem.compile"
+            raise StateError(
+                f"model: the values of {name!r} were changed after tandem.compile, and the step has its own,"
+                f" {take_over}"
+            )
+
+    def check_optimizer(self, own_state):
+        """StateError unless the optimizer's state is the step's, which `own_state()` gives as a state dict."""
+        if self._state_changed() and not _same_state(self._optimizer.state_dict(), own_state()):
+            raise StateError(
+                "optimizer: its state was changed after tandem.compile, and the step has its own, expected"
+                " step.load_state_dict(model.state_dict(), optimizer.state_dict()) to take both over"
+            )
+
+
+def _same_state(found, own):
+    found, own = found["state"], own["state"]
+    return found.keys() == own.keys() and all(
+        found[i].keys() == own[i].keys() and all(_equal(found[i][k], own[i][k]) for k in own[i])
+        for i in own
+    )
+
+
+def _schedulers_of(optimizer):
+    """Those that are in use: of schedulers made of others the outer one."""
+    every = [o for o in gc.get_objects() if issubclass(type(o), LRScheduler)]
+    inner = {id(part) for o in every for part in getattr(o, "_schedulers", ())}
+    return [o for o in every if getattr(o, "optimizer", None) is optimizer and id(o) not in inner]
+
+
+def check_schedulers(optimizer, rates):
+    """StateError if a scheduler was restored, but not `rates`, those of the optimizer's groups, which PyTorch
+    keeps in the optimizer's state dict. Where there are several schedulers, the last one to step knows them.
+    """
+    schedulers = [o for o in _schedulers_of(optimizer) if getattr(o, "_last_lr", None)]
+    if not schedulers or any([float(r) for r in o._last_lr] == rates for o in schedulers):
+        return
+    scheduler = schedulers[-1]
+    raise StateError(
+        f"scheduler {type(scheduler).__name__}: its last rates are {[float(r) for r in scheduler._last_lr]},"
+        f" and optimizer.param_groups have {rates}, which the step reads; expected the same: call"
+        " optimizer.load_state_dict along with scheduler.load_state_dict, or set the rates there"
+    )

@@ -1,0 +1,368 @@
+"""Values of a step: its store, what becomes of them after an error, and values that come from elsewhere."""
+
+import copy
+import threading
+
+import pytest
+import tandem
+import torch
+import torch.nn.functional as F
+from tandem import _tandem
+from tandem.step import Step
+from torch import nn
+
+VOCABULARY = 7
+
+
+class Net(nn.Module):
+    """Looks tokens up, and has a buffer that each step changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(VOCABULARY, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.head = nn.Linear(8, VOCABULARY)
+
+    def forward(self, tokens):
+        return self.head(self.norm(self.table(tokens)))
+
+
+def loss_fn(model, batch):
+    return F.cross_entropy(model(batch["x"]), batch["y"]) + 0 * batch["extra"].sum()
+
+
+def batch_of(seed, size=8):
+    generator = torch.Generator().manual_seed(seed)
+    x, y, extra = torch.randint(VOCABULARY, (3, size), generator=generator)
+    return {"x": x, "y": y, "extra": extra}
+
+
+def adam(model):
+    return torch.optim.Adam(model.parameters(), lr=1e-2)
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
+
+
+class Pair:
+    """A compiled step, and the same model in eager."""
+
+    def __init__(self, optimizer=adam, **how):
+        torch.manual_seed(1)
+        self.model = Net().double()
+        self.optimizer = optimizer(self.model)
+        self.how = {"mesh": "data=2"} | how
+        self.twin = copy.deepcopy(self.model)
+        self.twin_optimizer = optimizer(self.twin)
+        self.step = self.compile(8)
+
+    def compile(self, size):
+        return tandem.compile(self.model, loss_fn, self.optimizer, batch_of(0, size), **self.how)
+
+    def train_twin(self, batch):
+        self.twin_optimizer.zero_grad()
+        loss = loss_fn(self.twin, batch)
+        loss.backward()
+        self.twin_optimizer.step()
+        return loss.detach()
+
+    def check(self, seed=3, step=None, size=8):
+        """One more step of both gives the same."""
+        batch = batch_of(seed, size)
+        loss = (step or self.step)(batch)
+        torch.testing.assert_close(loss, self.train_twin(batch), rtol=1e-9, atol=1e-9)
+        for name, value in self.twin.state_dict().items():
+            found = (step or self.step).state_dict()[name]
+            torch.testing.assert_close(found, value, rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.fixture
+def pair():
+    return Pair()
+
+
+# One store
+
+
+@pytest.mark.parametrize("plan,micro", [("data-parallel", 1), ("zero", 2)])
+def test_two_batch_sizes_train_on_one_store(plan, micro):
+    pair = Pair(plan=plan, micro=micro)
+    other = pair.compile(4)
+    small = Step(other.module, other.bytes, pair.model, pair.optimizer, store=pair.step.store)
+    for seed in range(3):
+        pair.check(2 * seed)
+        pair.check(2 * seed + 1, small, size=4)
+    assert int(small.optimizer_state_dict()["tandem"]["step"]) == 6
+
+
+def test_a_store_lists_what_it_holds(pair):
+    tensors = {f"{t.role}/{t.name}": t for t in pair.step.store.tensors}
+    assert tensors["parameter/head.weight"].shape == [VOCABULARY, 8]
+    assert tensors["parameter/head.weight"].type == "f64"
+    assert "buffer/norm.running_mean" in tensors and "state/exp_avg.head.weight" in tensors
+    assert not any(key.startswith(("input/", "learning_rate/")) for key in tensors)
+
+
+def test_other_forms_on_a_store_are_an_error(pair):
+    zero = tandem.compile(
+        pair.model, loss_fn, pair.optimizer, batch_of(0), mesh="data=2", plan="zero"
+    )
+    with pytest.raises(
+        tandem.ProgramError,
+        match=r"'\w+/\S+' is f64\[.*\] form .* in the store, expected f64\[.*\] form .*data.* as in",
+    ):
+        _tandem.Session(zero.bytes, 1, pair.step.store)
+    alone = tandem.compile(pair.model, loss_fn, pair.optimizer, batch_of(0))
+    with pytest.raises(tandem.ProgramError, match="expected the store's data=2"):
+        _tandem.Session(alone.bytes, 1, pair.step.store)
+
+
+# Errors of a step
+
+
+def test_training_goes_on_after_an_error_before_the_first_update(pair):
+    pair.check()
+    bad = batch_of(4)
+    bad["x"][3] = VOCABULARY
+    with pytest.raises(tandem.RunError, match="out of range"):
+        pair.step(bad)
+    assert not any(tensor.damaged for tensor in pair.step.store.tensors)
+    pair.check()
+
+
+def failing_at_the_end(step):
+    """The Program with one more lookup behind the updates, of the tokens `extra`."""
+    program = _tandem.Program.load(step.bytes)
+    numbers = {a.name: i for i, a in enumerate(program.arguments) if a.role == "input"}
+    commands = program.rank_programs[0].commands
+
+    def reads(command):
+        return command.kind == "launch" and any(
+            ref.space == _tandem.Space.argument and ref.index == numbers["x"]
+            for ref in command.operation.inputs
+        )
+
+    again = _tandem.Command(next(command for command in commands if reads(command)))
+    again.id = max(command.id for command in commands) + 1
+    for ref in again.operation.inputs:
+        if ref.space == _tandem.Space.argument and ref.index == numbers["x"]:
+            ref.index = numbers["extra"]
+    commands.append(again)
+    return program.serialize()
+
+
+def test_damaged_values_have_to_be_loaded_again():
+    pair = Pair(gradients=True)
+    pair.step = Step(pair.step.module, failing_at_the_end(pair.step), pair.model, pair.optimizer)
+    pair.check()
+    state, optimizer_state = pair.step.state_dict(), pair.step.optimizer_state_dict()
+    bad = batch_of(4)
+    bad["extra"][3] = VOCABULARY
+    with pytest.raises(tandem.RunError, match="out of range"):
+        pair.step(bad)
+    damaged = {f"{t.role}/{t.name}" for t in pair.step.store.tensors if t.damaged}
+    assert {"parameter/head.weight", "state/exp_avg.head.weight", "step/step"} <= damaged
+    with pytest.raises(
+        tandem.RunError, match=r"values are damaged: .* and \d+ more .*out of range"
+    ):
+        pair.step(batch_of(5))
+    pair.step.load_state_dict(state)
+    with pytest.raises(tandem.RunError, match="'state/exp_avg"):
+        pair.step(batch_of(5))
+    pair.step.load_state_dict(state, optimizer_state)
+    pair.check()
+
+
+def test_two_threads_in_one_step_are_an_error():
+    torch.manual_seed(1)
+    model = nn.Linear(256, 256)
+    batch = torch.randn(2048, 256)
+    step = tandem.compile(
+        model, lambda m, x: m(x).square().mean(), torch.optim.SGD(model.parameters(), lr=0.1), batch
+    )
+    errors, losses = [], []
+
+    def train():
+        for _ in range(50):
+            try:
+                losses.append(step(batch))
+            except tandem.RunError as error:
+                errors.append(str(error))
+
+    threads = [threading.Thread(target=train) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+    assert errors and len(errors) + len(losses) == 100
+    assert all("another thread" in error for error in errors)
+    assert int(step.optimizer_state_dict()["tandem"]["step"]) == len(losses)
+
+
+# Values from elsewhere
+
+
+def zero_state(model):
+    return {name: torch.zeros_like(value) for name, value in model.state_dict().items()}
+
+
+def write_in_place(model):
+    with torch.no_grad():
+        model.head.weight.mul_(2)
+
+
+def give_other_memory(model):
+    model.head.weight.data = torch.zeros_like(model.head.weight)
+
+
+CHANGES = {
+    "load_state_dict": lambda model: model.load_state_dict(zero_state(model)),
+    "assign": lambda model: model.load_state_dict(zero_state(model), assign=True),
+    "in place": write_in_place,
+    "other memory": give_other_memory,
+    "a buffer": lambda model: model.norm.running_mean.add_(1),
+    "eager": lambda model: model(batch_of(5)["x"]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_values_given_to_the_model_are_an_error_until_taken_over(pair, change):
+    pair.check()
+    CHANGES[change](pair.model)
+    before = pair.step.state_dict()
+    for _ in range(2):  # an error does not make it seen
+        with pytest.raises(
+            tandem.StateError,
+            match=r"model: the values of '\S+' were changed after tandem.compile.*"
+            r"step.load_state_dict\(model.state_dict\(\)\)",
+        ):
+            pair.step(batch_of(5))
+    assert all(torch.equal(a, before[n]) for n, a in pair.step.state_dict().items())
+    pair.step.load_state_dict(pair.model.state_dict())
+    pair.twin.load_state_dict(pair.model.state_dict())
+    pair.check()
+
+
+def test_the_steps_own_values_may_be_given_to_the_model(pair):
+    pair.check()
+    pair.model.load_state_dict(pair.step.state_dict())
+    pair.optimizer.load_state_dict(pair.step.optimizer_state_dict())
+    pair.check()
+    pair.check()
+
+
+@pytest.mark.parametrize("optimizer", [adam, sgd])
+def test_state_given_to_the_optimizer_is_an_error_until_taken_over(optimizer):
+    pair = Pair(optimizer)
+    pair.check()
+    pair.train_twin(batch_of(7))
+    state, optimizer_state = pair.twin.state_dict(), pair.twin_optimizer.state_dict()
+    pair.optimizer.load_state_dict(copy.deepcopy(optimizer_state))
+    with pytest.raises(
+        tandem.StateError,
+        match=r"optimizer: its state was changed.*"
+        r"step.load_state_dict\(model.state_dict\(\), optimizer.state_dict\(\)\)",
+    ):
+        pair.step(batch_of(5))
+    pair.model.load_state_dict(state)
+    pair.step.load_state_dict(pair.model.state_dict(), pair.optimizer.state_dict())
+    pair.check()
+    if optimizer is adam:
+        entry = next(iter(pair.optimizer.state.values()))
+        entry["exp_avg"].zero_()
+        with pytest.raises(tandem.StateError, match="optimizer: its state was changed"):
+            pair.step(batch_of(5))
+
+
+# Rates
+
+
+def halving(optimizer):
+    return torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+
+
+def trained_with_schedule():
+    """A checkpoint of three steps, each with half of the rate before: model, optimizer, scheduler, twin."""
+    pair = Pair()
+    schedulers = halving(pair.optimizer), halving(pair.twin_optimizer)
+    for seed in range(3):
+        pair.check(seed)
+        for scheduler in schedulers:
+            scheduler.step()
+    saved = (pair.step.state_dict(), pair.step.optimizer_state_dict(), schedulers[0].state_dict())
+    return pair, schedulers[1], copy.deepcopy(saved)
+
+
+def resumed(trained):
+    """A new step beside the twin of the old one, and its scheduler."""
+    pair = Pair()
+    pair.twin, pair.twin_optimizer = trained.twin, trained.twin_optimizer
+    return pair, halving(pair.optimizer)
+
+
+def test_a_checkpoint_with_another_rate_is_an_error():
+    trained, twin_scheduler, (state, optimizer_state, schedule) = trained_with_schedule()
+    pair, scheduler = resumed(trained)
+    before = pair.step.state_dict()
+    with pytest.raises(
+        tandem.StateError,
+        match="group 0: lr is 0.00125, expected 0.01 as in optimizer.param_groups.*"
+        "optimizer.load_state_dict before step.load_state_dict",
+    ):
+        pair.step.load_state_dict(state, optimizer_state)
+    assert all(torch.equal(a, before[n]) for n, a in pair.step.state_dict().items())
+    pair.optimizer.load_state_dict(optimizer_state)
+    scheduler.load_state_dict(schedule)
+    pair.step.load_state_dict(state, optimizer_state)
+    for seed in range(2):
+        pair.check(seed)
+        scheduler.step()
+        twin_scheduler.step()
+
+
+def test_a_restored_scheduler_without_its_rates_is_an_error():
+    trained, twin_scheduler, (state, _, schedule) = trained_with_schedule()
+    pair, scheduler = resumed(trained)
+    pair.step.load_state_dict(state)
+    scheduler.load_state_dict(schedule)
+    with pytest.raises(
+        tandem.StateError,
+        match=r"scheduler StepLR: its last rates are \[0.00125\], and optimizer.param_groups have \[0.01\]"
+        r".*optimizer.load_state_dict along with scheduler.load_state_dict",
+    ):
+        pair.step(batch_of(3))
+    pair.optimizer.param_groups[0]["lr"] = 0.00125
+    pair.step(batch_of(3))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda o: torch.optim.lr_scheduler.LinearLR(o, 0.1),
+        lambda o: torch.optim.lr_scheduler.SequentialLR(
+            o,
+            [
+                torch.optim.lr_scheduler.LinearLR(o, 0.1),
+                torch.optim.lr_scheduler.ExponentialLR(o, 0.9),
+            ],
+            [2],
+        ),
+        lambda o: (
+            torch.optim.lr_scheduler.ExponentialLR(o, 0.9),
+            torch.optim.lr_scheduler.LinearLR(o, 0.1),
+        ),
+        lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o),
+        lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 10),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_schedulers_that_were_not_restored_are_none(pair, make):
+    schedulers = make(pair.optimizer), make(pair.twin_optimizer)
+    for seed in range(3):
+        pair.check(seed)
+        for scheduler in schedulers:
+            for each in scheduler if isinstance(scheduler, tuple) else (scheduler,):
+                plateau = isinstance(each, torch.optim.lr_scheduler.ReduceLROnPlateau)
+                each.step(1.0) if plateau else each.step()

@@ -1,0 +1,49 @@
+//===- device.h - where values lie and ranks run ----------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CORE_DEVICE_H
+#define TANDEM_RT_CORE_DEVICE_H
+
+#include "core/executor.h"
+
+#include <string_view>
+
+namespace tandem::rt {
+
+/// A piece of a device's memory, freed with this.
+class Buffer {
+public:
+  virtual ~Buffer() = default;
+
+  /// Copy a range from and to memory of the host. Block. Not while a step uses
+  /// the buffer.
+  virtual Status copyIn(int64_t offset, const void *source, size_t bytes) = 0;
+  virtual Status copyOut(int64_t offset, void *destination,
+                         size_t bytes) const = 0;
+};
+
+/// One kind of device, with all that this process has of it.
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// The names of its memory spaces; values lie in the first.
+  virtual std::vector<std::string> memorySpaces() const = 0;
+
+  /// Zeroed, for a rank of this process, at kBufferAlignment.
+  virtual Expected<std::shared_ptr<Buffer>>
+  allocate(int64_t rank, std::string_view memorySpace, int64_t bytes) = 0;
+
+  /// Prepares the ranks of this process. Buffers are of this device.
+  virtual Expected<std::unique_ptr<Executor>>
+  createExecutor(const ExecutorContext &context) = 0;
+};
+
+} // namespace tandem::rt
+
+#endif // TANDEM_RT_CORE_DEVICE_H

@@ -1,0 +1,56 @@
+//===- registry.cpp - the devices and fabrics that there are --------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/registry.h"
+#include "core/text.h"
+
+namespace tandem::rt {
+
+template <typename Product>
+void Factories<Product>::add(const std::string &name,
+                             Factory<Product> factory) {
+  std::lock_guard lock(mutex);
+  factories[name] = std::move(factory);
+}
+
+template <typename Product> std::string Factories<Product>::list() const {
+  std::string text;
+  for (const auto &[name, factory] : factories) {
+    Status status = factory.probe();
+    text += concat(text.empty() ? "'" : ", '", name, "'",
+                   status.ok() ? "" : " (not here: " + status.message() + ")");
+  }
+  return text;
+}
+
+template <typename Product>
+Expected<std::shared_ptr<Product>>
+Factories<Product>::create(const std::string &name, const Job &job) const {
+  std::lock_guard lock(mutex);
+  auto it = factories.find(name);
+  if (it == factories.end())
+    return errorOf(kind, " '", name, "' is unknown, expected one of ", list());
+  if (Status status = it->second.probe(); !status.ok())
+    return errorOf(kind, " '", name, "' cannot be used: ", status.message(),
+                   "; there are ", list());
+  return it->second.create(job);
+}
+
+template class Factories<Device>;
+template class Factories<Fabric>;
+
+Registry &Registry::get() {
+  static Registry *registry = [] {
+    auto *made = new Registry; // lives as long as the process
+    registerBackends(*made);
+    return made;
+  }();
+  return *registry;
+}
+
+} // namespace tandem::rt

@@ -1,0 +1,66 @@
+//===- value_store.h - what a store holds -----------------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CORE_VALUE_STORE_H
+#define TANDEM_RT_CORE_VALUE_STORE_H
+
+#include "core/exchange.h"
+#include "tandem_rt/store.h"
+#include "tandem_rt/wholes.h"
+
+#include <map>
+#include <mutex>
+#include <set>
+
+namespace tandem::rt {
+
+/// An argument of a Program in the slices of this process's ranks.
+struct StoredPiece {
+  Argument argument;
+  RankBuffers buffers;
+};
+
+struct ValueStore::Impl {
+  using Key = std::pair<std::string, std::string>; ///< Role and name.
+  struct Entry {
+    ElementType type = ElementType::F32;
+    Shape shape = {};
+    std::vector<StoredPiece> pieces = {};
+  };
+
+  /// Chooses device and fabric for the first Program, and compares with them
+  /// for the others. Nothing changes on failure.
+  Status settle(const Program &program, const Job &job);
+
+  /// Sets `buffers`, by argument, of all stored ones. Those that the store has
+  /// must be of the same form; the others become zero.
+  Status bind(const Program &program, const std::vector<Whole> &wholes,
+              std::vector<RankBuffers> &buffers);
+
+  /// Fails while there are values that a failed step has begun to write.
+  Status checkUndamaged() const;
+
+  Place place = {};
+  std::string deviceName = {};
+  std::vector<Axis> mesh = {};
+  std::map<Key, Entry> entries;
+  std::set<Key> damaged;
+  std::string cause; ///< The error that damaged them.
+
+  /// Held by whoever uses the values.
+  std::mutex use;
+  /// Held for what tensors() reads.
+  mutable std::mutex listing;
+};
+
+/// A buffer per rank of this process, zeroed.
+Expected<RankBuffers> allocateForRanks(const Place &place, int64_t bytes);
+
+} // namespace tandem::rt
+
+#endif // TANDEM_RT_CORE_VALUE_STORE_H

@@ -1,0 +1,62 @@
+//===- threads_test.cpp - cores that libraries use ------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cpu/blas_threads.h"
+#include "cts/support.h"
+
+#include <atomic>
+#include <cblas.h>
+#include <thread>
+
+namespace tandem::rt::cts {
+namespace {
+
+/// A product in float64, beside a queue for collectives.
+std::unique_ptr<Session> productSession(int threads) {
+  ProgramBuilder b({});
+  uint32_t x =
+      b.addArgument({"input", "x", ElementType::F64, {2, 2}, {}, {}, -1, {}});
+  uint32_t y =
+      b.addResult({"output", "y", ElementType::F64, {2, 2}, {}, {}, {}});
+  uint32_t z =
+      b.addResult({"output", "z", ElementType::F64, {2, 2}, {}, {}, {}});
+  Gemm gemm = contiguousGemm(ElementType::F64, 2, 2, 2);
+  gemm.a = b.argument(x), gemm.b = b.argument(x), gemm.c = b.result(y);
+  b.add({.name = "product"}, gemm);
+  b.add({.name = "copy", .queue = Queue::Comm},
+        Copy{b.argument(x), b.result(z)});
+  return start(b, {.threads = threads});
+}
+
+TEST(Threads, AProductUsesThoseOfItsSession) {
+  auto two = productSession(2), one = productSession(1);
+  EXPECT_OK(two->step());
+  EXPECT_EQ(openblas_get_num_threads(), 2);
+  EXPECT_OK(one->step());
+  EXPECT_EQ(openblas_get_num_threads(), 1);
+  EXPECT_OK(two->step());
+  EXPECT_EQ(openblas_get_num_threads(), 2);
+}
+
+TEST(Threads, NobodyChangesTheNumberUnderAnother) {
+  Watchdog watchdog(60);
+  std::atomic<int> wrong = 0;
+  auto use = [&](int threads) {
+    for (int round = 0; round < 200; ++round) {
+      cpu::BlasThreads hold(threads);
+      std::this_thread::yield();
+      wrong += openblas_get_num_threads() != threads;
+    }
+  };
+  std::thread a(use, 1), b(use, 2), c(use, 1);
+  a.join(), b.join(), c.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+} // namespace
+} // namespace tandem::rt::cts
