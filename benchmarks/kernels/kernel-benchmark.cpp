@@ -34,16 +34,16 @@ using namespace tandem;
 static const char *kKernels = R"(
 func.func @bias_gelu(%x: tensor<4096x1024xf32>, %b: tensor<1024xf32>) -> tensor<4096x1024xf32> {
   %0 = nn.add %x, %b : (tensor<4096x1024xf32>, tensor<1024xf32>) -> tensor<4096x1024xf32>
-  %1 = nn.gelu %0 {approximate = "none"} : (tensor<4096x1024xf32>) -> tensor<4096x1024xf32>
+  %1 = nn.gelu none %0 : (tensor<4096x1024xf32>) -> tensor<4096x1024xf32>
   return %1 : tensor<4096x1024xf32>
 }
 func.func @bias_gelu_tanh(%x: tensor<4096x1024xf32>, %b: tensor<1024xf32>) -> tensor<4096x1024xf32> {
   %0 = nn.add %x, %b : (tensor<4096x1024xf32>, tensor<1024xf32>) -> tensor<4096x1024xf32>
-  %1 = nn.gelu %0 {approximate = "tanh"} : (tensor<4096x1024xf32>) -> tensor<4096x1024xf32>
+  %1 = nn.gelu tanh %0 : (tensor<4096x1024xf32>) -> tensor<4096x1024xf32>
   return %1 : tensor<4096x1024xf32>
 }
 func.func @gelu_backward_bias(%g: tensor<4096x1024xf32>, %x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>, tensor<1024xf32>) {
-  %0 = nn.gelu_backward %g, %x {approximate = "none"} : (tensor<4096x1024xf32>, tensor<4096x1024xf32>) -> tensor<4096x1024xf32>
+  %0 = nn.gelu_backward none %g, %x : (tensor<4096x1024xf32>, tensor<4096x1024xf32>) -> tensor<4096x1024xf32>
   %1 = nn.sum %0 {dims = array<i64: 0>} : (tensor<4096x1024xf32>) -> tensor<1024xf32>
   return %0, %1 : tensor<4096x1024xf32>, tensor<1024xf32>
 }
@@ -98,7 +98,7 @@ func.func @dropout(%x: tensor<4096x1024xf32>, %seed: tensor<i64>, %step: tensor<
   %k = nn.reshape %j : (tensor<4194304xi64>) -> tensor<4096x1024xi64>
   %p = nn.philox %k, %seed, %step {ordinal = 1 : i64} : (tensor<4096x1024xi64>, tensor<i64>, tensor<i64>) -> tensor<4096x1024xi64>
   %t = nn.constant dense<3865470566> : tensor<i64> -> tensor<i64>
-  %keep = nn.compare %p, %t {predicate = "lt"} : (tensor<4096x1024xi64>, tensor<i64>) -> tensor<4096x1024xi1>
+  %keep = nn.compare lt %p, %t : (tensor<4096x1024xi64>, tensor<i64>) -> tensor<4096x1024xi1>
   %z = nn.constant dense<0.0> : tensor<f32> -> tensor<f32>
   %s = nn.constant dense<1.25> : tensor<f32> -> tensor<f32>
   %y = nn.mul %x, %s : (tensor<4096x1024xf32>, tensor<f32>) -> tensor<4096x1024xf32>

@@ -105,12 +105,12 @@ void GroupBuilder::findSources() {
   for (Operation &op : block) {
     position[&op] = position.size();
     bool isCheap =
-        isCheapElementwise(&op) || isa<nn::ReshapeOp, nn::PermuteOp>(op);
+        op.hasTrait<nn::CostsALoad>() || op.hasTrait<nn::Rearrangement>();
     bool readsSources =
         isCheap && llvm::all_of(op.getOperands(), [&](Value operand) {
           return isSource(operand.getDefiningOp());
         });
-    if (isa<nn::ConstantOp, nn::IotaOp, spmd::CoordinateOp>(op) || readsSources)
+    if (spmd::isSource(&op) || readsSources)
       sources.insert(&op);
   }
 }

@@ -163,10 +163,3 @@ std::optional<LoopOp> tandem::getLoops(Operation *op) {
         return std::nullopt;
       });
 }
-
-bool tandem::isCheapElementwise(Operation *op) {
-  return isa<nn::AddOp, nn::SubOp, nn::MulOp, nn::NegOp, nn::AbsOp,
-             nn::MaximumOp, nn::MinimumOp, nn::CompareOp, nn::SelectOp,
-             nn::ConvertOp, nn::ExpandOp, nn::LogicalAndOp, nn::LogicalOrOp,
-             nn::LogicalXorOp, nn::LogicalNotOp>(op);
-}

@@ -75,8 +75,8 @@ static LogicalResult verifyForm(Operation *op, const Twine &what,
                                 spmd::FormAttr form, spmd::MeshAttr mesh) {
   if (!mesh)
     return op->emitError() << what << " has the form " << form
-                           << ", but the module has no '"
-                           << spmd::SPMDDialect::kMeshAttrName << "'";
+                           << ", but the module has no '" << spmd::kMeshAttrName
+                           << "'";
   if (form.getMesh() == mesh || form.getMesh() == mesh.getTimeOnly())
     return success();
   return op->emitError() << what << " has a form on the mesh " << form.getMesh()

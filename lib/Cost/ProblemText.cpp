@@ -188,6 +188,7 @@ private:
   LineReader reader;
   SearchProblem problem;
   std::vector<bool> isMade;
+  double totalBytes = 0;
 };
 } // namespace
 
@@ -335,6 +336,10 @@ bool ProblemParser::parseTensor() {
   // A product with the sizes of axes still fits.
   if (total > static_cast<double>(limit >> 8))
     return failWord(3, "a tensor of less than 2^52 bytes");
+  // So do their sums, with a copy for each pass.
+  totalBytes += total;
+  if (totalBytes > static_cast<double>(limit >> 4))
+    return failWord(3, "tensors of less than 2^56 bytes together");
   problem.tensors.push_back(std::move(tensor));
   isMade.push_back(false);
   return expectEnd(6);
@@ -358,6 +363,8 @@ bool ProblemParser::parseSignature() {
   auto workspace = seconds ? getBytes(numForms + 2) : std::nullopt;
   if (!workspace)
     return false;
+  if (*workspace > int64_t(1) << 52)
+    return failWord(numForms + 2, "a workspace of at most 2^52 bytes");
   signature->seconds = *seconds;
   signature->workspace = *workspace;
   for (const Signature &other : problem.signatureSets.back())

@@ -50,7 +50,13 @@ static void nest(OpPassManager &manager) {
 }
 
 static void addVerifyNumbered(OpPassManager &manager) {
-  manager.addPass(createVerifyStepPass(/*numbered=*/true));
+  manager.addPass(createVerifyStepPass({/*numbered=*/true}));
+}
+
+/// A plan can only be made for what is a step.
+static void addMakePlan(OpPassManager &manager) {
+  addVerifyNumbered(manager);
+  manager.addPass(createMakePlanPass());
 }
 
 /// A table can only be made of what is a step with a plan.
@@ -62,7 +68,7 @@ static void addPrintPlan(OpPassManager &manager) {
 
 void registerPipelines() {
   registerImport();
-  registerPlanPasses();
+  registerVerifyPlanPass();
   // Reads the plan's signatures as text, and takes nothing for granted.
   registerShard();
   registerLocalizePasses();
@@ -72,6 +78,10 @@ void registerPipelines() {
   registerKernelPasses();
   registerStage("tandem-plan", "Forms and signatures: the plan stage",
                 addVerifyNumbered, buildPlanPipeline);
+  static mlir::PassPipelineRegistration<> makePlan(
+      "tandem-make-plan",
+      "Chooses the forms of arguments and a signature per operator",
+      addMakePlan);
   static mlir::PassPipelineRegistration<> printPlan(
       "tandem-print-plan", "Prints the plan as a table to standard error",
       addPrintPlan);

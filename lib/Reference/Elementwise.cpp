@@ -96,7 +96,7 @@ static FloatUnary getFloatUnary(Operation *op) {
       .Case([](ReluOp) { return [](double x) { return x <= 0 ? 0.0 : x; }; })
       .Case([](SiluOp) { return [](double x) { return x * sigmoid(x); }; })
       .Case([](GeluOp gelu) {
-        bool isTanh = gelu.getApproximate() == "tanh";
+        bool isTanh = gelu.getApproximate() == Approximate::Tanh;
         return [=](double x) { return applyGelu(x, isTanh); };
       })
       .Default([](Operation *) { return nullptr; });
@@ -177,7 +177,7 @@ static FloatBinary getFloatBinary(Operation *op) {
         return [](double x, double y) { return std::atan2(x, y); };
       })
       .Case([](GeluBackwardOp gelu) {
-        bool isTanh = gelu.getApproximate() == "tanh";
+        bool isTanh = gelu.getApproximate() == Approximate::Tanh;
         return
             [=](double x, double y) { return applyGeluBackward(x, y, isTanh); };
       })
@@ -256,16 +256,22 @@ static IntegerBinary getIntegerBinary(Operation *op) {
       .Default([](Operation *) { return nullptr; });
 }
 
-template <typename T> static bool applyCompare(StringRef predicate, T x, T y) {
-  if (predicate == "eq")
+template <typename T> static bool applyCompare(Predicate predicate, T x, T y) {
+  switch (predicate) {
+  case Predicate::Eq:
     return x == y;
-  if (predicate == "ne")
+  case Predicate::Ne:
     return x != y;
-  if (predicate == "lt")
+  case Predicate::Lt:
     return x < y;
-  if (predicate == "le")
+  case Predicate::Le:
     return x <= y;
-  return predicate == "gt" ? x > y : x >= y;
+  case Predicate::Gt:
+    return x > y;
+  case Predicate::Ge:
+    return x >= y;
+  }
+  llvm_unreachable("unknown predicate");
 }
 
 /// Philox4x32-10 (Salmon et al., SC 2011), the lane `index` mod 4.
@@ -369,7 +375,7 @@ static LogicalResult runBinary(Operation *op, Call &call) {
 
 static LogicalResult runCompare(CompareOp op, Call &call) {
   Broadcast in(call);
-  StringRef predicate = op.getPredicate();
+  Predicate predicate = op.getPredicate();
   bool isFloat = call.operand(0).isFloat();
   for (int64_t i = 0; i < call.result().getNumElements(); ++i)
     call.result().setInteger(

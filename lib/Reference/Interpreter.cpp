@@ -18,33 +18,28 @@ using namespace tandem::spmd;
 
 namespace tandem::reference {
 
-static RankedTensorType getLayout(DictionaryAttr attributes, Type type) {
-  if (attributes)
-    if (auto layout = attributes.getAs<TypeAttr>(kLayoutAttrName))
-      return cast<RankedTensorType>(layout.getValue());
-  return cast<RankedTensorType>(type);
+static RankedTensorType getLayoutOr(DictionaryAttr attributes, Type type) {
+  RankedTensorType layout = getLayout(attributes);
+  return layout ? layout : cast<RankedTensorType>(type);
 }
 
 RankedTensorType getArgumentLayout(func::FuncOp function, unsigned index) {
-  return getLayout(function.getArgAttrDict(index),
-                   function.getArgumentTypes()[index]);
+  return getLayoutOr(function.getArgAttrDict(index),
+                     function.getArgumentTypes()[index]);
 }
 
 RankedTensorType getResultLayout(func::FuncOp function, unsigned index) {
-  return getLayout(function.getResultAttrDict(index),
-                   function.getResultTypes()[index]);
+  return getLayoutOr(function.getResultAttrDict(index),
+                     function.getResultTypes()[index]);
 }
 
 /// Whether `localize` has been here.
 static bool hasLayouts(func::FuncOp function) {
-  auto has = [](DictionaryAttr attributes) {
-    return attributes && attributes.contains(kLayoutAttrName);
-  };
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (has(function.getArgAttrDict(i)))
+    if (getLayout(function.getArgAttrDict(i)))
       return true;
   for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (has(function.getResultAttrDict(i)))
+    if (getLayout(function.getResultAttrDict(i)))
       return true;
   return false;
 }

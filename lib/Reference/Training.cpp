@@ -12,7 +12,7 @@
 #include <cmath>
 
 using namespace mlir;
-using tandem::nn::NNDialect;
+using tandem::nn::Role;
 
 namespace tandem::reference {
 
@@ -20,19 +20,14 @@ namespace tandem::reference {
 static constexpr int64_t kMaxElements = int64_t(1) << 28;
 static constexpr int64_t kMaxPoints = 1 << 14;
 
-static StringRef getString(DictionaryAttr attributes, StringRef name) {
-  auto value = attributes ? attributes.getAs<StringAttr>(name) : StringAttr();
-  return value ? value.getValue() : StringRef();
-}
-
 std::string getKey(DictionaryAttr attributes, StringRef otherwise,
                    unsigned index) {
-  StringRef role = getString(attributes, NNDialect::kRoleAttrName);
-  if (role.empty())
+  std::optional<Role> role = nn::getRole(attributes);
+  if (!role)
     return (otherwise + "/" + Twine(index)).str();
-  if (auto part = nn::getPart(attributes))
-    return (role + "/" + part->name).str();
-  return (role + "/" + getString(attributes, NNDialect::kNameAttrName)).str();
+  auto part = nn::getPart(attributes);
+  StringRef name = part ? part->name : nn::getTensorName(attributes);
+  return (stringifyRole(*role) + "/" + name).str();
 }
 
 /// The type of the whole of which an argument or result is a part.
@@ -103,35 +98,32 @@ static uint64_t hashKey(StringRef key) {
 
 /// Where floating-point values of a role lie. State is not negative, because
 /// optimizers take roots of it; buffers are not zero, because variances are.
-static Range getFloatRange(StringRef role) {
-  if (role == "learning_rate")
+static Range getFloatRange(std::optional<Role> role) {
+  if (role == Role::LearningRate)
     return {0.01, 0.01};
-  if (role == "step")
+  if (role == Role::Step)
     return {0, 0};
-  if (role == "state")
+  if (role == Role::State)
     return {0, 0.01};
-  if (role == "buffer")
+  if (role == Role::Buffer)
     return {0.5, 1.5};
-  return role == "parameter" ? Range{-0.25, 0.25} : Range{-1, 1};
+  return role == Role::Parameter ? Range{-0.25, 0.25} : Range{-1, 1};
 }
 
 static std::pair<int64_t, int64_t> getIntegerRange(DictionaryAttr attributes,
-                                                   StringRef role) {
-  auto range =
-      attributes ? attributes.getAs<ArrayAttr>("nn.range") : ArrayAttr();
-  if (range && range.size() == 2 && isa<IntegerAttr>(range[0]) &&
-      isa<IntegerAttr>(range[1])) {
-    int64_t low = cast<IntegerAttr>(range[0]).getInt();
-    return {low, std::max(low, cast<IntegerAttr>(range[1]).getInt())};
-  }
-  return role == "input" || role.empty() ? std::pair<int64_t, int64_t>{0, 1}
-                                         : std::pair<int64_t, int64_t>{0, 0};
+                                                   std::optional<Role> role) {
+  auto range = nn::getRange(attributes);
+  if (range && isa<IntegerAttr>(range->first))
+    return {cast<IntegerAttr>(range->first).getInt(),
+            cast<IntegerAttr>(range->second).getInt()};
+  return role == Role::Input || !role ? std::pair<int64_t, int64_t>{0, 1}
+                                      : std::pair<int64_t, int64_t>{0, 0};
 }
 
 Tensor makeValue(RankedTensorType type, DictionaryAttr attributes,
                  StringRef key, uint64_t seed) {
   Tensor tensor(type.getShape(), type.getElementType());
-  StringRef role = getString(attributes, NNDialect::kRoleAttrName);
+  std::optional<Role> role = nn::getRole(attributes);
   Random random(hashKey(key) ^ (seed * 0x9E3779B97F4A7C15));
   Range floats = getFloatRange(role);
   auto [low, high] = getIntegerRange(attributes, role);
@@ -139,8 +131,8 @@ Tensor makeValue(RankedTensorType type, DictionaryAttr attributes,
     if (tensor.isFloat())
       tensor.setDouble(i, random.uniform(floats.low, floats.high));
     else
-      tensor.setInteger(i, role == "seed" ? static_cast<int64_t>(seed)
-                                          : random.integer(low, high));
+      tensor.setInteger(i, role == Role::Seed ? static_cast<int64_t>(seed)
+                                              : random.integer(low, high));
   }
   return tensor;
 }
@@ -164,9 +156,7 @@ private:
     return function.getArgAttrDict(argument);
   }
   bool isInput(unsigned argument) {
-    StringRef role =
-        getString(getAttributes(argument), NNDialect::kRoleAttrName);
-    return role == "input";
+    return nn::getRole(getAttributes(argument)) == Role::Input;
   }
   std::string getBatchKey(unsigned argument, unsigned step);
   FailureOr<Tensor> getWhole(unsigned argument, unsigned step);
@@ -201,7 +191,7 @@ LogicalResult Training::load() {
 std::string Training::getBatchKey(unsigned argument, unsigned step) {
   unsigned batch = numBatches ? step % numBatches : step;
   return ("batch." + Twine(batch) + "/" +
-          getString(getAttributes(argument), NNDialect::kNameAttrName))
+          nn::getTensorName(getAttributes(argument)))
       .str();
 }
 
@@ -246,8 +236,7 @@ LogicalResult Training::takeResults(std::vector<Tensor> tensors,
   for (auto [index, tensor] : llvm::enumerate(tensors)) {
     DictionaryAttr attributes = function.getResultAttrDict(index);
     std::string key = getKey(attributes, "result", index);
-    if (getString(attributes, NNDialect::kRoleAttrName) == "loss" &&
-        tensor.getNumElements() == 1) {
+    if (nn::getRole(attributes) == Role::Loss && tensor.getNumElements() == 1) {
       double loss = tensor.getDouble(0);
       if (!std::isfinite(loss))
         return function.emitError("step ")
@@ -255,13 +244,9 @@ LogicalResult Training::takeResults(std::vector<Tensor> tensors,
                << ", expected a finite value";
       result.losses.back().emplace_back(key, loss);
     }
-    auto updates =
-        attributes ? attributes.getAs<IntegerAttr>(NNDialect::kUpdatesAttrName)
-                   : IntegerAttr();
-    if (updates)
-      put(result.values,
-          getKey(getAttributes(updates.getInt()), "argument", updates.getInt()),
-          getAttributes(updates.getInt()), tensor);
+    if (std::optional<int64_t> updated = nn::getUpdates(attributes))
+      put(result.values, getKey(getAttributes(*updated), "argument", *updated),
+          getAttributes(*updated), tensor);
     put(result.results, key, attributes, std::move(tensor));
   }
   return success();

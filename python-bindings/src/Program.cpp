@@ -50,7 +50,8 @@ void bindPlaces(nb::module_ &module) {
   nb::class_<Affine>(module, "Affine")
       .def(nb::init<int64_t>())
       .def_rw("base", &Affine::base)
-      .def_rw("terms", &Affine::terms);
+      .def_rw("terms", &Affine::terms)
+      .def_rw("per_iteration", &Affine::perIteration);
   nb::enum_<Space>(module, "Space")
       .value("arena", Space::Arena)
       .value("argument", Space::Argument)
@@ -132,9 +133,13 @@ void bindOperations(nb::module_ &module) {
       .def_rw("source", &Copy::source)
       .def_rw("destination", &Copy::destination);
   nb::class_<Fill>(module, "Fill").def_rw("destination", &Fill::destination);
-  nb::class_<CheckFinite>(module, "CheckFinite")
-      .def_rw("source", &CheckFinite::source)
-      .def_rw("what", &CheckFinite::what);
+  nb::class_<Check>(module, "Check")
+      .def_rw("axes", &Check::axes)
+      .def_rw("source", &Check::source)
+      .def_rw("message", &Check::message);
+  nb::class_<Repeat>(module, "Repeat")
+      .def_rw("count", &Repeat::count)
+      .def_rw("body", &Repeat::body);
   nb::class_<RecordEvent>(module, "RecordEvent")
       .def_rw("event", &RecordEvent::event);
   nb::class_<WaitEvent>(module, "WaitEvent").def_rw("event", &WaitEvent::event);
@@ -157,9 +162,13 @@ template <typename T> void bindList(nb::module_ &module, const char *name) {
 }
 
 void bindCommands(nb::module_ &module) {
-  nb::enum_<Queue>(module, "Queue")
-      .value("compute", Queue::Compute)
-      .value("comm", Queue::Comm);
+  nb::enum_<QueueRole>(module, "QueueRole")
+      .value("compute", QueueRole::Compute)
+      .value("communication", QueueRole::Communication)
+      .value("copy", QueueRole::Copy);
+  nb::class_<Queue>(module, "Queue")
+      .def_rw("role", &Queue::role)
+      .def_rw("name", &Queue::name);
   nb::class_<Command>(module, "Command")
       .def("__init__", [](Command *self,
                           const Command &other) { new (self) Command(other); })
@@ -207,6 +216,7 @@ void bindProgram(nb::module_ &module) {
            })
       .def("__str__", &printProgram)
       .def_rw("mesh", &Program::mesh)
+      .def_rw("queues", &Program::queues)
       .def_rw("micro", &Program::micro)
       .def_rw("arguments", &Program::arguments)
       .def_rw("results", &Program::results)

@@ -67,16 +67,26 @@ createSession(nb::bytes program, int threads,
   return std::move(*session);
 }
 
-/// A stopped step is told apart by its class: its values can still be used.
+/// A refused step is told apart by its class: its values are as before.
+const char *classOf(const rt::Status &status) {
+  switch (status.kind()) {
+  case rt::ErrorKind::General:
+    return "RunError";
+  case rt::ErrorKind::NotFinite:
+    return "NonFiniteLossError";
+  case rt::ErrorKind::NotTrue:
+    return "StepRefusedError";
+  }
+  return "RunError";
+}
+
 void step(rt::Session &session) {
   rt::Status status;
   {
     nb::gil_scoped_release unlocked;
     status = session.step();
   }
-  if (!status.ok())
-    raise(status.isRefusal() ? "NonFiniteLossError" : "RunError",
-          status.message());
+  check(status, classOf(status));
 }
 
 void setArgument(rt::Session &session, uint32_t index, const HostArray &array) {

@@ -12,6 +12,7 @@ from .errors import (
     ReplayError,
     RunError,
     StateError,
+    StepRefusedError,
     TandemError,
     UnsupportedOperatorError,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "StateError",
     "Step",
     "StepModule",
+    "StepRefusedError",
     "TandemError",
     "UnsupportedOperatorError",
     "compile",

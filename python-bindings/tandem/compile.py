@@ -27,6 +27,16 @@ def mesh_text(mesh):
     return ",".join(f"{axis}={size}" for axis, size in mesh.items())
 
 
+def _check_kind(name, value, kinds, expected):
+    if value is not None and not isinstance(value, kinds):
+        raise CompileError(f"{name} is {value!r}, expected {expected}")
+
+
+def _check_count(name, value, largest):
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
+        raise CompileError(f"{name} is {value!r}, expected an integer from 1 to {largest}")
+
+
 def make_options(
     mesh=None,
     plan=None,
@@ -53,9 +63,13 @@ def make_options(
     """
     options = native().CompileOptions()
     options.mesh = mesh_text(mesh)
-    if isinstance(micro, bool) or not isinstance(micro, int) or micro < 1:
-        raise CompileError(f"micro is {micro!r}, expected a positive integer")
+    _check_count("micro", micro, 2**24)
     options.micro = micro
+    _check_kind("search", search, str, "the name of an algorithm, such as 'tandem'")
+    path = (str, os.PathLike)
+    _check_kind("plan", plan, path, "a preset, such as 'zero', or the path of a plan file")
+    for name, value in {"cluster": cluster, "start": start, "problem_out": problem_out}.items():
+        _check_kind(name, value, path, "the path of a file")
     options.pins = [str(pin) for pin in pins]
     if plan and (os.sep in str(plan) or os.path.exists(plan)):
         options.plan_file = os.fspath(plan)
@@ -135,6 +149,7 @@ def compile(  # noqa: A001 - the name that torch users expect
     """
     if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise CompileError(f"seed is {seed!r}, expected an integer of 64 bits")
+    _check_count("threads", threads, 4096)
     module = export(model, loss_fn, optimizer, example_batch, gradients)
     compiled = compile_module(
         module,

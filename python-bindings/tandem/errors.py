@@ -46,8 +46,12 @@ class RunError(TandemError):
     """A step failed while it ran; values may be half updated."""
 
 
-class NonFiniteLossError(RunError):
-    """The loss is not finite. Parameters and state are those before the step, and training can go on."""
+class StepRefusedError(RunError):
+    """A check refused the step. Parameters and state are those before it, and training can go on."""
+
+
+class NonFiniteLossError(StepRefusedError):
+    """The loss is not finite."""
 
 
 class BatchError(TandemError):

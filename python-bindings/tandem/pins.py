@@ -10,7 +10,7 @@ _FORM = re.compile(r"full|reduce|gather\(\d+\)")
 
 @dataclass(frozen=True)
 class Pin:
-    """The forms in which the tensors that match `glob` are stored: {axis: form}."""
+    """The forms in which the tensors that match `glob` are stored, or made: {axis: form}."""
 
     glob: str
     forms: tuple[tuple[str, str], ...]
@@ -22,7 +22,9 @@ class Pin:
 def pin(glob, **forms):
     """`tandem.pin("layers.*.mlp.w1", model="gather(1)")`, for `compile(..., pins=[...])`.
 
-    A form is `full` or `gather(d)`; axes that are not named are left to the planner.
+    A form is `full` or `gather(d)`; axes that are not named are left to the planner. What an operator
+    makes is called by its number, `nn.softmax#17`, or by the line of the model, `nn.softmax@model.py:12`
+    (`*` stands for any text); it may be `reduce`, too: a sum over the axis that is not finished.
     """
     if not forms:
         raise CompileError(

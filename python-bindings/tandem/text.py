@@ -69,11 +69,14 @@ def attribute(value):
         return f"{value} : i64"
     if isinstance(value, float):
         return f"{_float(value)} : f64"
-    if isinstance(value, str):
-        return quote(value)
     if isinstance(value, torch.Tensor):
         return dense(value)
     return "array<i64" + (": " + ", ".join(map(str, value)) if value else "") + ">"
+
+
+def inherent_attribute(key, value):
+    """Strings are keywords of the enumeration that has the attribute's name."""
+    return f"#nn<{key} {value}>" if isinstance(value, str) else attribute(value)
 
 
 def _place(place):
@@ -91,7 +94,7 @@ def location(where):
 
 
 def _argument_attributes(argument):
-    parts = [f"nn.role = {quote(argument.role)}", f"nn.name = {quote(argument.name)}"]
+    parts = [f"nn.role = #nn.role<{argument.role}>", f"nn.name = {quote(argument.name)}"]
     if argument.aliases:
         parts.append("nn.aliases = [" + ", ".join(map(quote, argument.aliases)) + "]")
     if argument.of is not None:
@@ -104,7 +107,7 @@ def _argument_attributes(argument):
 
 
 def _result_attributes(result):
-    parts = [f"nn.role = {quote(result.role)}", f"nn.name = {quote(result.name)}"]
+    parts = [f"nn.role = #nn.role<{result.role}>", f"nn.name = {quote(result.name)}"]
     if result.updates is not None:
         parts.append(f"nn.updates = {result.updates} : i64")
     return "{" + ", ".join(parts) + "}"
@@ -126,7 +129,7 @@ def _operator(operator, names, number):
     """One line; `number` names its results."""
     operands = ", ".join(names[operand] for operand in operator.operands)
     inherent = ", ".join(
-        f"{key} = {attribute(value)}" for key, value in operator.attributes.items()
+        f"{key} = {inherent_attribute(key, value)}" for key, value in operator.attributes.items()
     )
     properties = f" <{{{inherent}}}>" if inherent else ""
     operand_types = ", ".join(str(operand.type) for operand in operator.operands)
@@ -139,7 +142,7 @@ def _operator(operator, names, number):
             names.define(result, f"%{number}#{i}")
     return (
         f'    {left} = "nn.{operator.name}"({operands}){properties}'
-        f" {{nn.pass = {quote(operator.phase)}}}"
+        f" {{nn.pass = #nn.pass<{operator.phase}>}}"
         f" : ({operand_types}) -> {right} {location(operator.location)}"
     )
 

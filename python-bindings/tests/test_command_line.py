@@ -18,7 +18,7 @@ def test_export(root, tmp_path, capsys):
         "4",
     ]
     assert main([*arguments, "--gradients", "--batches", "2", "-o", str(output)]) == 0
-    assert 'nn.role = "gradient", nn.name = "tokens.weight"' in output.read_text()
+    assert 'nn.role = #nn.role<gradient>, nn.name = "tokens.weight"' in output.read_text()
     values = load_file(tmp_path / "step.safetensors")
     assert values["parameter/tokens.weight"].shape == (256, 32)
     assert values["state/exp_avg.tokens.weight"].abs().max() == 0

@@ -413,3 +413,26 @@ def test_texts_that_ended_the_parser(text, expected):
 
     with pytest.raises(tandem.CompileError, match=expected):
         native().compile(text, "step.mlir", native().CompileOptions())
+
+
+@pytest.mark.parametrize(
+    "option,value,expected",
+    [
+        ("micro", 10**30, "micro is 10*, expected an integer from 1 to 16777216"),
+        ("micro", 2.5, "micro is 2.5, expected an integer from 1"),
+        ("threads", 10**10, "threads is 10*, expected an integer from 1 to 4096"),
+        ("threads", -1, "threads is -1, expected an integer from 1 to 4096"),
+        ("threads", 1.5, "threads is 1.5, expected"),
+        ("plan", 5, "plan is 5, expected a preset"),
+        ("search", 5, "search is 5, expected the name of an algorithm"),
+        ("cluster", 5, "cluster is 5, expected the path of a file"),
+        ("cluster", "/dev/zero", "/dev/zero: has more than 16777216 bytes"),
+        ("plan", "/dev/zero", "cannot read the plan file '/dev/zero': has more than"),
+    ],
+)
+def test_options_of_another_kind(option, value, expected):
+    model = nn.Linear(6, 1)
+    search = {"search": "tandem"} if option == "cluster" else {}
+    with pytest.raises(tandem.CompileError, match=expected) as caught:
+        tandem.compile(model, mse, sgd(model), BATCH, **{option: value}, **search)
+    assert "\n" not in str(caught.value)

@@ -334,6 +334,10 @@ ODD = {
     "roll": lambda x: x.roll(2, dims=1) * x.roll(3),
     "pad": lambda x: F.pad(x, (1, 2, 0, 1), value=0.5) ** 2,
     "triangles": lambda x: x[:6].tril(-1) @ x[:6].triu(1),
+    "diagonals of rectangles": lambda x: (
+        x.diagonal(-3).sum() * x[:, :4].diagonal(2) * x.t().diagonal(-2)[:2]
+    ),
+    "slices from behind": lambda x: x[:-2, -3:-1] * x[2:, :-4] * x[-7:-1, 1:3],
     "diagonal": lambda x: x[:6].diagonal() * torch.diag_embed(x)[0].diagonal(1).sum(),
     "repeat": lambda x: x.repeat(2, 3) * x.repeat_interleave(2, dim=0).repeat(1, 3),
     "unfold": lambda x: x.unfold(1, 3, 2) ** 2,

@@ -8,7 +8,7 @@ import pytest
 import tandem
 import torch
 import torch.nn.functional as F
-from tandem.text import attribute, dense, quote
+from tandem.text import attribute, dense, inherent_attribute, quote
 from torch import nn
 
 
@@ -49,16 +49,16 @@ def test_same_input_same_text():
 def test_arguments_and_results():
     found = text(gradients=True)
     for expected in (
-        '%arg0: tensor<4x6xf32> {nn.role = "parameter", nn.name = "w1.weight"}',
-        '{nn.role = "state", nn.name = "exp_avg_sq.norm.bias", nn.of = "norm.bias"}',
-        'tensor<i64> {nn.role = "step", nn.name = "step"}',
-        'tensor<i64> {nn.role = "seed", nn.name = "seed"}',
-        'tensor<f64> {nn.role = "learning_rate", nn.name = "0"}',
-        '{nn.role = "input", nn.name = "x", nn.batch_dim = 0 : i64}',
-        '{nn.role = "input", nn.name = "label", nn.batch_dim = 0 : i64, nn.range = [0, 3]}',
-        'tensor<f32> {nn.role = "loss", nn.name = "loss"}',
-        'tensor<4x6xf32> {nn.role = "parameter", nn.name = "w1.weight", nn.updates = 0 : i64}',
-        'tensor<4x6xf32> {nn.role = "gradient", nn.name = "w1.weight"}',
+        '%arg0: tensor<4x6xf32> {nn.role = #nn.role<parameter>, nn.name = "w1.weight"}',
+        '{nn.role = #nn.role<state>, nn.name = "exp_avg_sq.norm.bias", nn.of = "norm.bias"}',
+        'tensor<i64> {nn.role = #nn.role<step>, nn.name = "step"}',
+        'tensor<i64> {nn.role = #nn.role<seed>, nn.name = "seed"}',
+        'tensor<f64> {nn.role = #nn.role<learning_rate>, nn.name = "0"}',
+        '{nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64}',
+        '{nn.role = #nn.role<input>, nn.name = "label", nn.batch_dim = 0 : i64, nn.range = [0, 3]}',
+        'tensor<f32> {nn.role = #nn.role<loss>, nn.name = "loss"}',
+        'tensor<4x6xf32> {nn.role = #nn.role<parameter>, nn.name = "w1.weight", nn.updates = 0 : i64}',
+        'tensor<4x6xf32> {nn.role = #nn.role<gradient>, nn.name = "w1.weight"}',
     ):
         assert expected in found, expected
 
@@ -77,7 +77,7 @@ def test_arguments_and_results():
 def test_user_lines(operator, phase, marker):
     (line,) = [line for line in text().splitlines() if f'"nn.{operator}"' in line]
     (number,) = lines_of(marker)
-    assert f'nn.pass = "{phase}"' in line
+    assert f"nn.pass = #nn.pass<{phase}>" in line
     assert re.search(rf'loc\(".*test_text\.py":{number}:\d+\)$', line), line
 
 
@@ -89,7 +89,7 @@ def test_matmuls_have_the_line_of_the_linear_layer():
 
 
 def test_update_names_its_parameter():
-    updates = [line for line in text().splitlines() if 'nn.pass = "update"' in line]
+    updates = [line for line in text().splitlines() if "nn.pass = #nn.pass<update>" in line]
     assert any(line.endswith('loc("optimizer.w1.weight")') for line in updates)
     assert {match for line in updates for match in re.findall(r'loc\("(\w+)\.', line)} == {
         "optimizer"
@@ -113,7 +113,8 @@ def test_constants(tensor, expected):
 
 
 def test_attributes():
-    assert [attribute(v) for v in (True, 3, 0.5, "a", (1, 2), ())] == [
-        "true", "3 : i64", "0.5 : f64", '"a"', "array<i64: 1, 2>", "array<i64>",
+    assert [attribute(v) for v in (True, 3, 0.5, (1, 2), ())] == [
+        "true", "3 : i64", "0.5 : f64", "array<i64: 1, 2>", "array<i64>",
     ]  # fmt: skip
+    assert inherent_attribute("predicate", "le") == "#nn<predicate le>"
     assert quote('a"b\\c\né') == r'"a\"b\\c\0A\C3\A9"'

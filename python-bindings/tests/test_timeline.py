@@ -70,4 +70,4 @@ def test_says_nothing_without_being_asked():
         _module("mlp"), mesh="data=4", micro=2, search="tandem", stop_after="schedule"
     )
     assert not any("timeline" in text for text in compiled.remarks)
-    assert "sched.seconds" not in compiled.ir[0][1]
+    assert "seconds =" not in compiled.ir[0][1]

@@ -139,6 +139,41 @@ def test_a_scheduler_of_every_group():
     train_both(model, mse, optimizer, regression(4), before_step=advance, **HOW["zero"])
 
 
+# Views that products read in place, and write through; w is the weight, 8x8.
+PRODUCTS = {
+    "rows with a step": lambda x, w: x[1::2] @ w,
+    "rows from the third": lambda x, w: x[2:6] @ w[:, 1:5],
+    "rows of the weight with a step": lambda x, w: x[:, :3] @ w[2::2],
+    "columns with a step": lambda x, w: x @ w[:, 1::3],
+    "transposed": lambda x, w: x.t() @ w.t(),
+    "scaled left": lambda x, w: (x * 0.25) @ w,
+    "scaled right": lambda x, w: x @ (w * 0.25),
+    "scaled transposed": lambda x, w: x @ (w.t() * -3.0),
+    "scaled result": lambda x, w: (x @ w) * 0.5,
+    "heads": lambda x, w: (x.view(8, 2, 4).transpose(0, 1) @ w.view(2, 4, 8) * 0.5).transpose(0, 1),
+    "expanded": lambda x, w: x[:, None, :].expand(8, 3, 8) @ w,
+    "rows of a batch with a step": lambda x, w: x.view(2, 4, 8)[:, 1::2] @ w,
+}
+
+
+@pytest.mark.parametrize("how", ["one", "zero"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_views(name, how):
+    class Product(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(0.1 * normal(8, 8))
+            self.before = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return PRODUCTS[name](self.before(x), self.weight)
+
+    model = Product().double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    batches = [normal(8, 8) for _ in range(2)]
+    train_both(model, lambda m, x: m(x).exp().mean(), optimizer, batches, **HOW[how])
+
+
 def masked_tokens(model, batch):
     """Mean over the tokens that a mask keeps."""
     each = F.cross_entropy(model(batch["x"]).transpose(1, 2), batch["y"], reduction="none")

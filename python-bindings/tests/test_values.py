@@ -1,6 +1,9 @@
 """Values of a step: its store, what becomes of them after an error, and values that come from elsewhere."""
 
 import copy
+import inspect
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -366,3 +369,60 @@ def test_schedulers_that_were_not_restored_are_none(pair, make):
             for each in scheduler if isinstance(scheduler, tuple) else (scheduler,):
                 plateau = isinstance(each, torch.optim.lr_scheduler.ReduceLROnPlateau)
                 each.step(1.0) if plateau else each.step()
+
+
+class TwoTables(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.kinds = nn.Embedding(7, 8), nn.Embedding(3, 8)
+
+    def forward(self, words, kinds):
+        a = self.words(words)  # words
+        b = self.kinds(kinds)  # kinds
+        return (a + b).square().mean()
+
+
+def test_an_index_out_of_range_is_named_with_its_operator_line_and_bound():
+    """Also where one kernel does both lookups."""
+    model = TwoTables()
+    batch = {"words": torch.zeros(4, dtype=torch.int64), "kinds": torch.zeros(4, dtype=torch.int64)}
+    step = tandem.compile(
+        model, lambda m, b: m(**b), torch.optim.SGD(model.parameters(), lr=0.1), batch
+    )
+    lines, first = inspect.getsourcelines(TwoTables.forward)
+    for name, bad, last in [("words", 7, 6), ("kinds", -1, 2), ("kinds", 9, 2)]:
+        line = first + next(i for i, text in enumerate(lines) if text.endswith(f"# {name}\n"))
+        wrong = batch | {name: torch.tensor([0, 1, bad, 0])}
+        with pytest.raises(
+            tandem.RunError,
+            match=rf"command \d+ '.*: embedding \(.*test_values.py:{line}\): index {bad} is out of range,"
+            rf" expected 0 to {last}$",
+        ):
+            step(wrong)
+    step(batch)
+
+
+RECORDS = """
+import resource, sys, tandem, torch
+model = torch.nn.Linear(4, 4)
+batch = torch.randn(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+step = tandem.compile(model, lambda m, x: m(x).square().mean(), optimizer, batch, mesh="data=2")
+memory = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+with step.trace(sys.argv[1]):
+    step(batch)
+before = memory()
+with step.trace(sys.argv[1]):
+    for _ in range(4000):
+        step(batch)
+print(memory() - before)
+"""
+
+
+def test_a_timeline_takes_little_memory_per_event(tmp_path):
+    path = tmp_path / "timeline.json"
+    command = [sys.executable, "-c", RECORDS, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    events = path.read_text().count('"ph":"X"')
+    assert events > 50_000
+    assert int(done.stdout) <= 200 * events

@@ -31,7 +31,8 @@ struct Collector {
   void operator()(const Collective &op) { transfer(op); }
   void operator()(const Copy &op) { transfer(op); }
   void operator()(const Fill &op) { list = {{&op.destination, true}}; }
-  void operator()(const CheckFinite &op) { list = {{&op.source, false}}; }
+  void operator()(const Check &op) { list = {{&op.source, false}}; }
+  void operator()(const Repeat &) {}
   void operator()(const RecordEvent &) {}
   void operator()(const WaitEvent &) {}
 
@@ -41,23 +42,62 @@ struct Collector {
 };
 } // namespace
 
-std::vector<Access> accessesOf(const Operation &operation) {
+std::vector<Access> accessesOf(const Command &command) {
   Collector collector;
-  std::visit(collector, operation);
+  std::visit(collector, command.operation);
+  if (command.workspace)
+    collector.list.push_back({&*command.workspace, true});
   return std::move(collector.list);
 }
 
-int64_t gemmBytes(const Gemm &gemm, const Shape &strides, int64_t rows,
-                  int64_t columns, ElementType type) {
+const std::vector<uint32_t> &groupAxes(const Operation &operation) {
+  static const std::vector<uint32_t> none;
+  if (const auto *collective = std::get_if<Collective>(&operation))
+    return collective->axes;
+  if (const auto *check = std::get_if<Check>(&operation))
+    return check->axes;
+  return none;
+}
+
+std::optional<int64_t> gemmBytes(const Gemm &gemm, const Shape &strides,
+                                 int64_t rows, int64_t columns,
+                                 ElementType type) {
   Shape extents = gemm.batch;
   extents.insert(extents.end(), {rows, columns});
-  int64_t last = 0;
+  int64_t last = 0, step, bytes;
   for (size_t dim = 0; dim < extents.size(); ++dim) {
     if (extents[dim] == 0)
       return 0;
-    last += (extents[dim] - 1) * strides[dim];
+    if (__builtin_mul_overflow(extents[dim] - 1, strides[dim], &step) ||
+        __builtin_add_overflow(last, step, &last))
+      return std::nullopt;
   }
-  return (last + 1) * elementBytes(type);
+  if (__builtin_add_overflow(last, 1, &last) ||
+      __builtin_mul_overflow(last, elementBytes(type), &bytes))
+    return std::nullopt;
+  return bytes;
+}
+
+bool canBeWritten(const Program &program, const BufferRef &ref) {
+  if (ref.space == Space::Argument)
+    return program.arguments[ref.index].updatedBy >= 0;
+  return ref.space != Space::Constant;
+}
+
+std::optional<int64_t> evaluateChecked(const Affine &value,
+                                       std::span<const int64_t> point,
+                                       int64_t iteration) {
+  int64_t sum = value.base, step;
+  auto add = [&](int64_t coefficient, int64_t factor) {
+    return !__builtin_mul_overflow(coefficient, factor, &step) &&
+           !__builtin_add_overflow(sum, step, &sum);
+  };
+  if (!add(value.perIteration, iteration))
+    return std::nullopt;
+  for (const CoordinateTerm &term : value.terms)
+    if (!add(term.coefficient, point[term.axis]))
+      return std::nullopt;
+  return sum;
 }
 
 Shape destinationShape(const Collective &collective, int64_t n) {

@@ -11,6 +11,8 @@
 
 #include "tandem_rt/program.h"
 
+#include <span>
+
 namespace tandem::rt {
 
 struct Access {
@@ -18,12 +20,28 @@ struct Access {
   bool write;
 };
 
-/// Reads before writes, as a command does them.
-std::vector<Access> accessesOf(const Operation &operation);
+/// Reads before writes, as a command does them; the workspace is written. A
+/// Repeat touches nothing itself: its body does.
+std::vector<Access> accessesOf(const Command &command);
 
-/// Bytes that a Gemm operand spans, from its strides.
-int64_t gemmBytes(const Gemm &gemm, const Shape &strides, int64_t rows,
-                  int64_t columns, ElementType type);
+/// The axes of the group that does a collective or a combined check together;
+/// empty for every other command.
+const std::vector<uint32_t> &groupAxes(const Operation &operation);
+
+/// Bytes that a Gemm operand spans, from its strides; nothing if there are too
+/// many for 64 bits.
+std::optional<int64_t> gemmBytes(const Gemm &gemm, const Shape &strides,
+                                 int64_t rows, int64_t columns,
+                                 ElementType type);
+
+/// Whether a command may write there. What is only read has no hazards.
+bool canBeWritten(const Program &program, const BufferRef &ref);
+
+/// Program::evaluate() at `point`, the coordinates of a rank; nothing if 64
+/// bits do not hold it.
+std::optional<int64_t> evaluateChecked(const Affine &value,
+                                       std::span<const int64_t> point,
+                                       int64_t iteration);
 
 /// The local shape of a collective's destination for a group of n ranks.
 Shape destinationShape(const Collective &collective, int64_t n);

@@ -35,7 +35,7 @@ public:
   /// The names of its memory spaces; values lie in the first.
   virtual std::vector<std::string> memorySpaces() const = 0;
 
-  /// Zeroed, for a rank of this process, at kBufferAlignment.
+  /// Zeroed, for a rank of this process, at kMaxAlignment.
   virtual Expected<std::shared_ptr<Buffer>>
   allocate(int64_t rank, std::string_view memorySpace, int64_t bytes) = 0;
 

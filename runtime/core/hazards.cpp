@@ -5,28 +5,47 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// One pass over the commands in their listed order, with a vector clock per
+// queue and, per range of bytes, the last write and the last reads. The body of
+// a Repeat is passed twice: the second pass stands for every further iteration,
+// as events are those of one iteration and so all iterations are ordered alike.
+//
+//===----------------------------------------------------------------------===//
 
 #include "core/access.h"
 #include "core/text.h"
 #include "core/verify.h"
 
-#include <array>
+#include <algorithm>
+#include <cstdlib>
 #include <map>
-#include <optional>
 
 namespace tandem::rt {
 
 namespace {
-/// Per queue, how many of its commands are known to be done.
-using Clock = std::array<int64_t, kNumQueues>;
+/// Per queue, how many of its commands are known to be done. Missing queues
+/// are at 0.
+using Clock = std::vector<int64_t>;
 
-/// The last accesses to a range of bytes, per queue: 1 + the command's number
-/// in its queue, 0 if there is none. The last one is enough, as commands of a
-/// queue are ordered.
+int64_t at(const Clock &clock, uint32_t queue) {
+  return queue < clock.size() ? clock[queue] : 0;
+}
+
+void raise(Clock &clock, uint32_t queue, int64_t number) {
+  if (queue >= clock.size())
+    clock.resize(queue + 1);
+  clock[queue] = std::max(clock[queue], number);
+}
+
+/// The last accesses to a range of bytes, as 1 + the command's number in its
+/// queue, 0 if there is none. One write is enough, as it came after all that
+/// was before it; of reads the last of each queue.
 struct Range {
   int64_t end = 0;
-  Clock reads{};
-  Clock writes{};
+  int64_t write = 0;
+  uint32_t writer = 0; ///< The queue of the write.
+  Clock reads = {};
 };
 
 /// Disjoint ranges of one space, by their beginnings.
@@ -42,7 +61,7 @@ void cut(Ranges &ranges, int64_t at) {
     return;
   Range tail = it->second;
   it->second.end = at;
-  ranges.emplace(at, tail);
+  ranges.emplace(at, std::move(tail));
 }
 
 /// Makes ranges exist over [begin, end).
@@ -54,7 +73,7 @@ void cover(Ranges &ranges, int64_t begin, int64_t end) {
   while (at < end) {
     int64_t next = it == ranges.end() ? end : std::min(end, it->first);
     if (at < next)
-      ranges.emplace(at, Range{next, {}, {}});
+      ranges.emplace(at, Range{next});
     if (it == ranges.end() || it->first >= end)
       return;
     at = it->second.end;
@@ -62,116 +81,192 @@ void cover(Ranges &ranges, int64_t begin, int64_t end) {
   }
 }
 
-/// Walks the commands of a rank in their listed order, and keeps for each
-/// queue what it knows to be done.
+struct Event {
+  const Command *recorder = nullptr;
+  const Command *scope = nullptr; ///< The Repeat around it.
+  bool isRecorded = false;
+  Clock clock = {}; ///< What its queue knew.
+};
+
 class HazardVerifier {
 public:
   HazardVerifier(const Program &program, int64_t rank)
       : program(program), rank(rank),
         rankProgram(program.rankPrograms[program.rankToProgram[size_t(rank)]]),
-        recorded(rankProgram.numEvents) {}
+        known(program.queues.size()), queues(program.queues.size()),
+        events(rankProgram.numEvents) {}
 
   Status verify();
 
 private:
   Status visit(const Command &command);
+  Status visitRepeat(const Command &command, const Repeat &op);
+  Status record(const Command &command, uint32_t event);
+  Status wait(const Command &command, uint32_t event);
   Status touch(const Command &command, const Access &access);
+  Status touchBytes(const Command &command, const Access &access, int64_t begin,
+                    int64_t bytes);
   Status checkRange(const Command &command, const Access &access,
-                    const Range &range);
-  Status conflict(const Command &command, const Access &access, Queue queue,
-                  int64_t number, bool otherWrites);
+                    const Range &range) const;
+  Status conflict(const Command &command, const Access &access, uint32_t queue,
+                  int64_t number, bool otherWrites) const;
   Status checkResults();
-  Status checkUpdate(const Command &command, const Access &access);
-  bool startsUnwritten(Space space) const {
-    return space == Space::Arena || space == Space::Result;
-  }
+  Status checkUpdate(const Command &command, const Access &access) const;
+  void countChecks();
 
   const Program &program;
-  int64_t rank;
+  const int64_t rank;
   const RankProgram &rankProgram;
-  std::array<Clock, kNumQueues> known{};
-  std::array<std::vector<const Command *>, kNumQueues> queues;
-  std::vector<std::optional<Clock>> recorded;
-  /// Every CheckFinite: 1 + its number in its queue once it was visited.
-  std::map<const Command *, int64_t> checks;
+  std::vector<Clock> known;
+  std::vector<std::vector<const Command *>> queues;
+  std::vector<Event> events;
   std::map<std::pair<Space, uint32_t>, Ranges> spaces;
+
+  /// The Repeat around the command that is looked at, and its iteration.
+  const Command *scope = nullptr;
+  int64_t iterations = 1;
+  bool isFurther = false;
+  Clock iterationBegin; ///< Of each queue, where this pass began.
+  /// What moving references have been touched, over all iterations.
+  int64_t numSlices = 0;
+
+  /// How often each check has still to be passed, the sum, and on each queue
+  /// the last that was.
+  std::map<const Command *, int64_t> checksLeft;
+  int64_t numChecksLeft = 0;
+  Clock checked;
 };
 
+/// Two passes of a body stand for all.
+int64_t passesOf(const Repeat &op) { return std::min<int64_t>(op.count, 2); }
+
 Status HazardVerifier::conflict(const Command &command, const Access &access,
-                                Queue queue, int64_t number, bool otherWrites) {
-  const Command &other = *queues[size_t(queue)][size_t(number - 1)];
+                                uint32_t queue, int64_t number,
+                                bool otherWrites) const {
+  const Command &other = *queues[queue][size_t(number - 1)];
+  bool before = isFurther && number <= at(iterationBegin, queue);
   return errorOf(commandText(command), " of rank ", rank,
                  access.write ? " writes " : " reads ",
                  bufferText(program, *access.ref, rank), ", which ",
                  commandText(other), otherWrites ? " writes" : " reads",
-                 " on the other queue, with no event between them");
+                 " on queue '", program.queues[queue].name, "'",
+                 before ? " in the iteration before" : "",
+                 ", with no event between them");
 }
 
 Status HazardVerifier::checkRange(const Command &command, const Access &access,
-                                  const Range &range) {
-  size_t mine = size_t(command.queue), theirs = 1 - mine;
-  if (range.writes[theirs] > known[mine][theirs])
-    return conflict(command, access, Queue(theirs), range.writes[theirs], true);
-  if (access.write && range.reads[theirs] > known[mine][theirs])
-    return conflict(command, access, Queue(theirs), range.reads[theirs], false);
-  bool written = range.writes[0] || range.writes[1];
-  if (!access.write && !written && startsUnwritten(access.ref->space))
+                                  const Range &range) const {
+  const Clock &mine = known[command.queue];
+  if (range.write > at(mine, range.writer))
+    return conflict(command, access, range.writer, range.write, true);
+  if (access.write)
+    for (uint32_t queue = 0; queue < range.reads.size(); ++queue)
+      if (range.reads[queue] > at(mine, queue))
+        return conflict(command, access, queue, range.reads[queue], false);
+  Space space = access.ref->space;
+  bool startsUnwritten = space == Space::Arena || space == Space::Result;
+  if (!access.write && !range.write && startsUnwritten)
     return errorOf(commandText(command), " of rank ", rank, " reads ",
                    bufferText(program, *access.ref, rank),
                    ", which nothing wrote before");
   return Status::success();
 }
 
-Status HazardVerifier::touch(const Command &command, const Access &access) {
-  const BufferRef &ref = *access.ref;
-  if (ref.space == Space::Constant || ref.bytes == 0)
-    return Status::success();
-  int64_t begin = program.evaluate(ref.offset, rank), end = begin + ref.bytes;
-  Ranges &ranges = spaces[{ref.space, ref.index}];
+/// What moves is an iteration's own, so the first pass has compared it with all
+/// that there is to compare it with.
+Status HazardVerifier::touchBytes(const Command &command, const Access &access,
+                                  int64_t begin, int64_t bytes) {
+  int64_t end = begin + bytes;
+  Ranges &ranges = spaces[{access.ref->space, access.ref->index}];
   cover(ranges, begin, end);
-  size_t queue = size_t(command.queue);
+  bool isChecked = isFurther && access.ref->offset.perIteration;
+  int64_t number = int64_t(queues[command.queue].size());
   auto first = ranges.find(begin);
   for (auto it = first; it != ranges.end() && it->first < end; ++it) {
-    Range &range = it->second;
-    if (Status status = checkRange(command, access, range); !status.ok())
+    Status status;
+    if (!isChecked)
+      status = checkRange(command, access, it->second);
+    if (!status.ok())
       return status;
-    Clock &last = access.write ? range.writes : range.reads;
-    last[queue] = int64_t(queues[queue].size());
+    if (!access.write)
+      raise(it->second.reads, command.queue, number);
   }
   if (!access.write)
     return Status::success();
   // A write comes after all that was ordered before it: what was known of the
   // pieces is now one fact.
-  Range whole{end, {}, {}};
-  whole.writes[queue] = int64_t(queues[queue].size());
   ranges.erase(first, ranges.lower_bound(end));
-  ranges.emplace(begin, whole);
+  ranges.emplace(begin, Range{end, number, command.queue, {}});
+  return Status::success();
+}
+
+Status HazardVerifier::touch(const Command &command, const Access &access) {
+  constexpr int64_t kMaxSlices = int64_t(1) << 18;
+  const BufferRef &ref = *access.ref;
+  if (ref.bytes == 0 || !canBeWritten(program, ref))
+    return Status::success();
+  int64_t begin = program.evaluate(ref.offset, rank);
+  int64_t step = iterations > 1 ? ref.offset.perIteration : 0;
+  int64_t count = step ? iterations : 1;
+  if (std::abs(step) == ref.bytes) // the slices make one range
+    return touchBytes(command, access,
+                      std::min(begin, begin + step * (count - 1)),
+                      ref.bytes * count);
+  if ((numSlices += step ? count : 0) > kMaxSlices)
+    return errorOf(commandText(command), " of rank ", rank,
+                   ": repeats move more than ", kMaxSlices, " buffers");
+  for (int64_t i = 0; i < count; ++i)
+    if (Status status =
+            touchBytes(command, access, begin + i * step, ref.bytes);
+        !status.ok())
+      return status;
+  return Status::success();
+}
+
+Status HazardVerifier::record(const Command &command, uint32_t number) {
+  Event &event = events[number];
+  if (event.isRecorded)
+    return errorOf(commandText(command), " of rank ", rank, " records event ",
+                   number, " a second time");
+  event = {&command, scope, true, known[command.queue]};
+  return Status::success();
+}
+
+Status HazardVerifier::wait(const Command &command, uint32_t number) {
+  const Event &event = events[number];
+  auto fail = [&](const std::string &why) {
+    return errorOf(commandText(command), " of rank ", rank, " waits for event ",
+                   number, ", which ", why);
+  };
+  if (!event.isRecorded)
+    return fail("nothing recorded before");
+  if (event.scope != scope)
+    return fail(concat(commandText(*event.recorder), " records ",
+                       event.scope ? "in " : "outside of ",
+                       commandText(event.scope ? *event.scope : *scope),
+                       ": an event belongs to one iteration"));
+  Clock &mine = known[command.queue];
+  for (uint32_t queue = 0; queue < event.clock.size(); ++queue)
+    raise(mine, queue, event.clock[queue]);
   return Status::success();
 }
 
 Status HazardVerifier::visit(const Command &command) {
-  size_t queue = size_t(command.queue);
+  if (const auto *repeat = std::get_if<Repeat>(&command.operation))
+    return visitRepeat(command, *repeat);
+  uint32_t queue = command.queue;
   queues[queue].push_back(&command);
-  known[queue][queue] = int64_t(queues[queue].size());
-  if (const auto *record = std::get_if<RecordEvent>(&command.operation)) {
-    if (recorded[record->event])
-      return errorOf(commandText(command), " of rank ", rank, " records event ",
-                     record->event, " a second time");
-    recorded[record->event] = known[queue];
-    return Status::success();
+  int64_t number = int64_t(queues[queue].size());
+  raise(known[queue], queue, number);
+  if (const auto *record = std::get_if<RecordEvent>(&command.operation))
+    return this->record(command, record->event);
+  if (const auto *wait = std::get_if<WaitEvent>(&command.operation))
+    return this->wait(command, wait->event);
+  if (std::holds_alternative<Check>(command.operation)) {
+    --checksLeft[&command], --numChecksLeft;
+    raise(checked, queue, number);
   }
-  if (const auto *wait = std::get_if<WaitEvent>(&command.operation)) {
-    if (!recorded[wait->event])
-      return errorOf(commandText(command), " of rank ", rank,
-                     " waits for event ", wait->event,
-                     ", which nothing recorded before");
-    for (size_t q = 0; q < kNumQueues; ++q)
-      known[queue][q] = std::max(known[queue][q], (*recorded[wait->event])[q]);
-    return Status::success();
-  }
-  if (std::holds_alternative<CheckFinite>(command.operation))
-    checks[&command] = known[queue][queue];
-  for (const Access &access : accessesOf(command.operation)) {
+  for (const Access &access : accessesOf(command)) {
     Status status = touch(command, access);
     if (status.ok() && access.write && access.ref->space == Space::Argument)
       status = checkUpdate(command, access);
@@ -181,16 +276,43 @@ Status HazardVerifier::visit(const Command &command) {
   return Status::success();
 }
 
+Status HazardVerifier::visitRepeat(const Command &command, const Repeat &op) {
+  scope = &command;
+  iterations = op.count;
+  for (int64_t pass = 0; pass < passesOf(op); ++pass) {
+    isFurther = pass > 0;
+    for (uint32_t queue = 0; queue < queues.size(); ++queue)
+      raise(iterationBegin, queue, int64_t(queues[queue].size()));
+    for (const Command &inner : op.body)
+      if (const auto *record = std::get_if<RecordEvent>(&inner.operation);
+          record && events[record->event].recorder == &inner)
+        events[record->event].isRecorded = false;
+    for (const Command &inner : op.body)
+      if (Status status = visit(inner); !status.ok())
+        return status;
+  }
+  scope = nullptr;
+  iterations = 1;
+  isFurther = false;
+  return Status::success();
+}
+
 /// A step that a check refuses must leave no trace.
 Status HazardVerifier::checkUpdate(const Command &command,
-                                   const Access &access) {
-  for (const auto &[check, number] : checks)
-    if (number == 0 ||
-        number > known[size_t(command.queue)][size_t(check->queue)])
-      return errorOf(commandText(command), " of rank ", rank, " writes ",
-                     bufferText(program, *access.ref, rank), " before ",
-                     commandText(*check), " has checked the step");
-  return Status::success();
+                                   const Access &access) const {
+  const Command *missing = nullptr;
+  for (uint32_t queue = 0; queue < checked.size(); ++queue)
+    if (checked[queue] > at(known[command.queue], queue))
+      missing = queues[queue][size_t(checked[queue] - 1)];
+  if (numChecksLeft > 0)
+    missing = std::ranges::find_if(checksLeft, [](const auto &entry) {
+                return entry.second > 0;
+              })->first;
+  if (!missing)
+    return Status::success();
+  return errorOf(commandText(command), " of rank ", rank, " writes ",
+                 bufferText(program, *access.ref, rank), " before ",
+                 commandText(*missing), " has checked the step");
 }
 
 /// Every result that has a buffer of its own is written from end to end.
@@ -213,10 +335,23 @@ Status HazardVerifier::checkResults() {
   return Status::success();
 }
 
+void HazardVerifier::countChecks() {
+  auto count = [&](const Command &command, int64_t passes) {
+    if (!std::holds_alternative<Check>(command.operation))
+      return;
+    checksLeft[&command] = passes;
+    numChecksLeft += passes;
+  };
+  for (const Command &command : rankProgram.commands) {
+    count(command, 1);
+    if (const auto *repeat = std::get_if<Repeat>(&command.operation))
+      for (const Command &inner : repeat->body)
+        count(inner, passesOf(*repeat));
+  }
+}
+
 Status HazardVerifier::verify() {
-  for (const Command &command : rankProgram.commands)
-    if (std::holds_alternative<CheckFinite>(command.operation))
-      checks[&command] = 0;
+  countChecks();
   for (const Command &command : rankProgram.commands)
     if (Status status = visit(command); !status.ok())
       return status;

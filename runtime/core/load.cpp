@@ -11,14 +11,20 @@
 #include "program_generated.h"
 #include "tandem_rt/program.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tandem::rt {
 
 namespace {
-/// A file of some hundred thousand commands has some million tables.
 constexpr flatbuffers::uoffset_t kMaxDepth = 64;
-constexpr flatbuffers::uoffset_t kMaxTables = 1u << 30;
+/// A table has an offset to its vtable and one that leads to it. A file in
+/// which many offsets lead to one table could stand for far more than it holds.
+constexpr size_t kLeastTableBytes = 8;
+/// Strings are stored once and read many times: a name of this many times the
+/// length of a command is longer than any that people give.
+constexpr size_t kMostExpansion = 16;
+constexpr size_t kLeastRoom = size_t(1) << 20;
 
 /// The fields that are read before the file as a whole is known to be good.
 struct Envelope {
@@ -77,10 +83,21 @@ Status checkEnvelope(std::span<const uint8_t> bytes) {
 /// Turns tables into structs. The first value out of range is remembered.
 class Decoder {
 public:
+  explicit Decoder(size_t fileBytes)
+      : room(std::max(kLeastRoom, kMostExpansion * fileBytes)) {}
   Program decode(const fbs::Program &file);
   Status status;
 
 private:
+  /// Whether so many bytes may still be read.
+  bool take(size_t bytes) {
+    if (bytes > room && status.ok())
+      status = errorOf("program file is corrupt: its strings and lists are "
+                       "stored once and used too often");
+    bool fits = bytes <= room;
+    room -= fits ? bytes : room;
+    return fits;
+  }
   template <typename Enum>
   Enum enumeration(uint8_t value, unsigned count, const char *what) {
     if (value >= count && status.ok())
@@ -91,12 +108,13 @@ private:
     return enumeration<ElementType>(value, kNumElementTypes, "element type");
   }
   template <typename T>
-  static std::vector<T> values(const flatbuffers::Vector<T> *items) {
-    return items ? std::vector<T>(items->begin(), items->end())
-                 : std::vector<T>();
+  std::vector<T> values(const flatbuffers::Vector<T> *items) {
+    return items && take(items->size() * sizeof(T))
+               ? std::vector<T>(items->begin(), items->end())
+               : std::vector<T>();
   }
-  static std::string text(const flatbuffers::String *value) {
-    return value ? value->str() : std::string();
+  std::string text(const flatbuffers::String *value) {
+    return value && take(value->size()) ? value->str() : std::string();
   }
   template <typename Items, typename Read>
   auto list(const Items *items, Read read) {
@@ -109,7 +127,8 @@ private:
     return result;
   }
   Affine affine(int64_t base,
-                const flatbuffers::Vector<const fbs::CoordinateTerm *> *terms);
+                const flatbuffers::Vector<const fbs::CoordinateTerm *> *terms,
+                int64_t perIteration);
   BufferRef buffer(const fbs::BufferRef &ref);
   Form form(const fbs::Form &value);
   std::optional<Part> part(const fbs::Part *value);
@@ -122,14 +141,20 @@ private:
   Operation read(const fbs::Launch &op);
   Operation read(const fbs::Gemm &op);
   Operation read(const fbs::Collective &op);
-  Operation read(const fbs::CheckFinite &op);
+  Operation read(const fbs::Check &op);
+  Operation read(const fbs::Repeat &op);
+
+  size_t room; ///< For what one place of the file may give several times.
 };
 
 Affine
 Decoder::affine(int64_t base,
-                const flatbuffers::Vector<const fbs::CoordinateTerm *> *terms) {
-  Affine value(base);
-  for (size_t i = 0; terms && i < terms->size(); ++i)
+                const flatbuffers::Vector<const fbs::CoordinateTerm *> *terms,
+                int64_t perIteration) {
+  Affine value(base, {}, perIteration);
+  if (!terms || !take(terms->size() * sizeof(CoordinateTerm)))
+    return value;
+  for (size_t i = 0; i < terms->size(); ++i)
     value.terms.push_back(
         {terms->Get(i)->axis(), terms->Get(i)->coefficient()});
   return value;
@@ -137,12 +162,12 @@ Decoder::affine(int64_t base,
 
 BufferRef Decoder::buffer(const fbs::BufferRef &ref) {
   return {enumeration<Space>(ref.space(), 4, "buffer space"), ref.index(),
-          affine(ref.offset(), ref.terms()), ref.bytes()};
+          affine(ref.offset(), ref.terms(), ref.per_iteration()), ref.bytes()};
 }
 
 Form Decoder::form(const fbs::Form &value) {
   Form result;
-  result.dims = list(value.dims(), [](const fbs::DimForm &dim) {
+  result.dims = list(value.dims(), [&](const fbs::DimForm &dim) {
     return DimForm{dim.time_factor(), values(dim.axes())};
   });
   result.reduce = values(value.reduce());
@@ -168,6 +193,7 @@ Argument Decoder::argument(const fbs::Argument &value) {
   if (value.range())
     result.range = {value.range()->low(), value.range()->high()};
   result.part = part(value.part());
+  result.memorySpace = value.memory_space();
   return result;
 }
 
@@ -175,7 +201,8 @@ Result Decoder::result(const fbs::Result &value) {
   return {text(value.role()),          text(value.name()),
           type(value.type()),          values(value.global_shape()),
           values(value.local_shape()), form(*value.form()),
-          buffer(*value.place()),      part(value.part())};
+          buffer(*value.place()),      part(value.part()),
+          value.memory_space()};
 }
 
 Operation Decoder::read(const fbs::Launch &op) {
@@ -183,10 +210,18 @@ Operation Decoder::read(const fbs::Launch &op) {
     return list(items, [&](const fbs::BufferRef &r) { return buffer(r); });
   };
   auto scalars = list(op.scalars(), [&](const fbs::Affine &value) {
-    return affine(value.base(), value.terms());
+    return affine(value.base(), value.terms(), value.per_iteration());
   });
-  return Launch{op.code_object(), text(op.symbol()), buffers(op.inputs()),
-                buffers(op.outputs()), std::move(scalars)};
+  std::optional<Geometry> geometry;
+  if (const fbs::Geometry *g = op.geometry())
+    geometry = {{g->grid_x(), g->grid_y(), g->grid_z()},
+                {g->block_x(), g->block_y(), g->block_z()},
+                g->shared_bytes()};
+  Launch launch{op.code_object(),      text(op.symbol()),  buffers(op.inputs()),
+                buffers(op.outputs()), std::move(scalars), geometry};
+  for (size_t i = 0; op.sites() && i < op.sites()->size(); ++i)
+    launch.sites.push_back(op.sites()->Get(unsigned(i))->str());
+  return launch;
 }
 
 Operation Decoder::read(const fbs::Gemm &op) {
@@ -220,8 +255,17 @@ Operation Decoder::read(const fbs::Collective &op) {
                     buffer(*op.destination())};
 }
 
-Operation Decoder::read(const fbs::CheckFinite &op) {
-  return CheckFinite{type(op.type()), buffer(*op.source()), text(op.what())};
+Operation Decoder::read(const fbs::Check &op) {
+  return Check{enumeration<CheckKind>(op.kind(), kNumCheckKinds, "check"),
+               type(op.type()), buffer(*op.source()), text(op.message()),
+               values(op.axes())};
+}
+
+Operation Decoder::read(const fbs::Repeat &op) {
+  Repeat repeat(op.count());
+  repeat.body =
+      list(op.body(), [&](const fbs::Command &c) { return command(c); });
+  return repeat;
 }
 
 Operation Decoder::operation(const fbs::Command &value) {
@@ -238,8 +282,10 @@ Operation Decoder::operation(const fbs::Command &value) {
   case fbs::Operation::Fill:
     return Fill{buffer(*value.operation_as_Fill()->destination()),
                 values(value.operation_as_Fill()->pattern())};
-  case fbs::Operation::CheckFinite:
-    return read(*value.operation_as_CheckFinite());
+  case fbs::Operation::Check:
+    return read(*value.operation_as_Check());
+  case fbs::Operation::Repeat:
+    return read(*value.operation_as_Repeat());
   case fbs::Operation::RecordEvent:
     return RecordEvent{value.operation_as_RecordEvent()->event()};
   case fbs::Operation::WaitEvent:
@@ -256,18 +302,20 @@ Command Decoder::command(const fbs::Command &value) {
   return {value.id(),
           text(value.name()),
           text(value.location()),
-          enumeration<Queue>(value.queue(), kNumQueues, "queue"),
+          value.queue(),
           value.flops(),
           value.bytes(),
           value.stage(),
           value.strand(),
+          value.workspace() ? std::optional(buffer(*value.workspace()))
+                            : std::nullopt,
           operation(value)};
 }
 
 RankProgram Decoder::rankProgram(const fbs::RankProgram &value) {
   RankProgram result;
   result.arenas = list(value.arenas(), [](const fbs::Arena &arena) {
-    return Arena{text(arena.memory_space()), arena.bytes(), arena.alignment()};
+    return Arena{arena.bytes(), arena.memory_space()};
   });
   result.numEvents = value.num_events();
   result.commands =
@@ -282,17 +330,33 @@ Program Decoder::decode(const fbs::Program &file) {
   program.target.device = text(file.target()->device());
   if (const auto *features = file.target()->features())
     for (const auto *name : *features)
-      program.target.features.push_back(name->str());
-  program.mesh = list(file.mesh(), [](const fbs::Axis &axis) {
+      program.target.features.push_back(text(name));
+  program.mesh = list(file.mesh(), [&](const fbs::Axis &axis) {
     return Axis{text(axis.name()), axis.size()};
   });
   program.micro = file.micro();
-  program.codeObjects = list(file.code_objects(), [](const fbs::CodeObject &o) {
-    return CodeObject{text(o.name()), values(o.image())};
+  program.queues = list(file.queues(), [&](const fbs::Queue &queue) {
+    return Queue{
+        enumeration<QueueRole>(queue.role(), kNumQueueRoles, "queue role"),
+        text(queue.name())};
   });
-  program.constants = list(file.constants(), [](const fbs::Constant &constant) {
-    return values(constant.data());
-  });
+  program.memorySpaces =
+      list(file.memory_spaces(), [&](const fbs::MemorySpace &space) {
+        return MemorySpace{text(space.name()),
+                           enumeration<MemoryKind>(
+                               space.kind(), kNumMemoryKinds, "memory kind"),
+                           space.alignment()};
+      });
+  program.codeObjects =
+      list(file.code_objects(), [&](const fbs::CodeObject &o) {
+        return CodeObject{
+            text(o.name()), values(o.image()),
+            enumeration<CodeKind>(o.kind(), kNumCodeKinds, "code kind")};
+      });
+  program.constants =
+      list(file.constants(), [&](const fbs::Constant &constant) {
+        return Constant{values(constant.data()), constant.memory_space()};
+      });
   program.arguments = list(file.arguments(),
                            [&](const fbs::Argument &v) { return argument(v); });
   program.results =
@@ -309,11 +373,12 @@ Expected<Program> loadProgram(std::span<const uint8_t> bytes) {
   Status status = checkEnvelope(bytes);
   if (!status.ok())
     return status;
-  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), kMaxDepth,
-                                 kMaxTables);
+  flatbuffers::Verifier verifier(
+      bytes.data(), bytes.size(), kMaxDepth,
+      flatbuffers::uoffset_t(bytes.size() / kLeastTableBytes));
   if (!fbs::VerifyProgramBuffer(verifier))
     return errorOf("program file is corrupt: its tables do not verify");
-  Decoder decoder;
+  Decoder decoder(bytes.size());
   Program program = decoder.decode(*fbs::GetProgram(bytes.data()));
   if (!decoder.status.ok())
     return decoder.status;

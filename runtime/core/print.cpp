@@ -35,7 +35,10 @@ private:
   std::string body(const Collective &op) const;
   std::string body(const Copy &op) const;
   std::string body(const Fill &op) const;
-  std::string body(const CheckFinite &op) const;
+  std::string body(const Check &op) const;
+  std::string body(const Repeat &op) const {
+    return concat(op.count, " times");
+  }
   std::string body(const RecordEvent &op) const {
     return concat("event ", op.event);
   }
@@ -47,7 +50,10 @@ private:
   void argument(size_t index);
   void result(size_t index);
   void rankProgram(size_t index);
-  void command(const Command &command);
+  void command(const Command &command, const char *indent);
+  const std::string &memorySpace(uint32_t index) const {
+    return program.memorySpaces[index].name;
+  }
 
   const Program &program;
   std::string out;
@@ -57,6 +63,8 @@ std::string Printer::affine(const Affine &value) const {
   std::string text = std::to_string(value.base);
   for (const CoordinateTerm &term : value.terms)
     text += concat(" + ", term.coefficient, "*", program.mesh[term.axis].name);
+  if (value.perIteration)
+    text += concat(" + ", value.perIteration, "*iteration");
   return text;
 }
 
@@ -85,8 +93,15 @@ std::string Printer::body(const Launch &op) const {
   std::string scalars;
   for (const Affine &scalar : op.scalars)
     scalars += (scalars.empty() ? "" : ", ") + affine(scalar);
-  return concat(op.symbol, " of ", program.codeObjects[op.codeObject].name, " ",
-                buffers(op.inputs), " -> ", buffers(op.outputs),
+  std::string geometry;
+  if (op.geometry) {
+    const auto &[grid, block, shared] = *op.geometry;
+    geometry =
+        concat(" grid ", grid[0], "x", grid[1], "x", grid[2], " block ",
+               block[0], "x", block[1], "x", block[2], " shared ", shared);
+  }
+  return concat(op.symbol, " of ", program.codeObjects[op.codeObject].name,
+                geometry, " ", buffers(op.inputs), " -> ", buffers(op.outputs),
                 scalars.empty() ? "" : " scalars (" + scalars + ")");
 }
 
@@ -123,8 +138,9 @@ std::string Printer::body(const Fill &op) const {
   return concat("0x", pattern, " -> ", buffer(op.destination));
 }
 
-std::string Printer::body(const CheckFinite &op) const {
-  return concat(op.what, " ", elementName(op.type), " ", buffer(op.source));
+std::string Printer::body(const Check &op) const {
+  return concat(op.axes.empty() ? "" : axes(op.axes) + " ", op.message, " ",
+                elementName(op.type), " ", buffer(op.source));
 }
 
 void Printer::header() {
@@ -138,11 +154,23 @@ void Printer::header() {
   for (const Axis &axis : program.mesh)
     mesh += concat(" ", axis.name, "=", axis.size);
   line("mesh", mesh, ", ", program.numRanks(), " ranks, micro ", program.micro);
-  for (size_t i = 0; i < program.codeObjects.size(); ++i)
-    line("code object ", i, " ", program.codeObjects[i].name, " ",
-         program.codeObjects[i].image.size(), " bytes");
+  static constexpr const char *kRoles[] = {"compute", "communication", "copy"};
+  for (size_t i = 0; i < program.queues.size(); ++i)
+    line("queue ", i, " ", program.queues[i].name, " for ",
+         kRoles[size_t(program.queues[i].role)]);
+  for (size_t i = 0; i < program.memorySpaces.size(); ++i) {
+    const MemorySpace &space = program.memorySpaces[i];
+    line("memory space ", i, " ", space.name, " of kind ",
+         memoryKindName(space.kind), " aligned to ", space.alignment);
+  }
+  for (size_t i = 0; i < program.codeObjects.size(); ++i) {
+    const CodeObject &object = program.codeObjects[i];
+    line("code object ", i, " ", object.name, " ", codeKindName(object.kind),
+         " ", object.image.size(), " bytes");
+  }
   for (size_t i = 0; i < program.constants.size(); ++i)
-    line("constant ", i, " ", program.constants[i].size(), " bytes");
+    line("constant ", i, " in ", memorySpace(program.constants[i].memorySpace),
+         " ", program.constants[i].data.size(), " bytes");
 }
 
 static std::string partText(const std::optional<Part> &part) {
@@ -156,7 +184,7 @@ void Printer::argument(size_t index) {
   const Argument &a = program.arguments[index];
   line("argument ", index, " ", a.role, "/", a.name, " ",
        typeName(a.type, a.globalShape), " local ", shapeText(a.localShape),
-       " form ", formText(program, a.form),
+       " form ", formText(program, a.form), " in ", memorySpace(a.memorySpace),
        a.updatedBy >= 0 ? concat(" updated by result ", a.updatedBy) : "",
        partText(a.part));
 }
@@ -165,20 +193,25 @@ void Printer::result(size_t index) {
   const Result &r = program.results[index];
   line("result ", index, " ", r.role, "/", r.name, " ",
        typeName(r.type, r.globalShape), " local ", shapeText(r.localShape),
-       " form ", formText(program, r.form), " in ", buffer(r.place),
-       partText(r.part));
+       " form ", formText(program, r.form), " in ", memorySpace(r.memorySpace),
+       " at ", buffer(r.place), partText(r.part));
 }
 
-void Printer::command(const Command &c) {
+void Printer::command(const Command &c, const char *indent) {
   std::string body =
       std::visit([&](const auto &op) { return this->body(op); }, c.operation);
   std::string costs;
   if (c.flops || c.bytes)
     costs = concat(" flops ", c.flops, " bytes ", c.bytes);
-  line("  ", c.id, c.queue == Queue::Compute ? " compute " : " comm ",
+  const auto *repeat = std::get_if<Repeat>(&c.operation);
+  line(indent, c.id, " ", repeat ? "" : program.queues[c.queue].name + " ",
        Program::kindName(c.operation), " '", c.name, "' stage ", c.stage,
-       " strand ", c.strand, " ", body, costs,
+       " strand ", c.strand, " ", body,
+       c.workspace ? " workspace " + buffer(*c.workspace) : "", costs,
        c.location.empty() ? "" : " at " + c.location);
+  if (repeat)
+    for (const Command &inner : repeat->body)
+      command(inner, "    ");
 }
 
 void Printer::rankProgram(size_t index) {
@@ -188,14 +221,13 @@ void Printer::rankProgram(size_t index) {
     if (program.rankToProgram[rank] == index)
       ranks += concat(" ", rank);
   line("rank program ", index, " of ranks", ranks, ", ",
-       rankProgram.commands.size(), " commands, ", rankProgram.numEvents,
+       rankProgram.listing().size(), " commands, ", rankProgram.numEvents,
        " events");
   for (size_t i = 0; i < rankProgram.arenas.size(); ++i)
-    line("  arena ", i, " in ", rankProgram.arenas[i].memorySpace, " ",
-         rankProgram.arenas[i].bytes, " bytes aligned to ",
-         rankProgram.arenas[i].alignment);
+    line("  arena ", i, " in ", memorySpace(rankProgram.arenas[i].memorySpace),
+         " ", rankProgram.arenas[i].bytes, " bytes");
   for (const Command &entry : rankProgram.commands)
-    command(entry);
+    command(entry, "  ");
 }
 
 std::string Printer::print() {

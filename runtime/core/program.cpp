@@ -29,8 +29,21 @@ std::vector<int64_t> Program::coordinates(int64_t rank) const {
   return result;
 }
 
-int64_t Program::evaluate(const Affine &value, int64_t rank) const {
-  int64_t sum = value.base;
+std::vector<const Command *> RankProgram::listing() const {
+  std::vector<const Command *> list;
+  list.reserve(commands.size());
+  for (const Command &command : commands) {
+    list.push_back(&command);
+    if (const auto *repeat = std::get_if<Repeat>(&command.operation))
+      for (const Command &inner : repeat->body)
+        list.push_back(&inner);
+  }
+  return list;
+}
+
+int64_t Program::evaluate(const Affine &value, int64_t rank,
+                          int64_t iteration) const {
+  int64_t sum = value.base + value.perIteration * iteration;
   if (value.terms.empty())
     return sum;
   std::vector<int64_t> point = coordinates(rank);
@@ -41,15 +54,18 @@ int64_t Program::evaluate(const Affine &value, int64_t rank) const {
 
 std::vector<int64_t> Program::group(const std::vector<uint32_t> &axes,
                                     int64_t rank) const {
-  std::vector<int64_t> mine = coordinates(rank), members;
-  for (int64_t other = 0; other < numRanks(); ++other) {
-    std::vector<int64_t> point = coordinates(other);
-    bool same = true;
-    for (uint32_t axis = 0; axis < mesh.size(); ++axis)
-      same &= point[axis] == mine[axis] ||
-              std::find(axes.begin(), axes.end(), axis) != axes.end();
-    if (same)
-      members.push_back(other);
+  std::vector<int64_t> mine = coordinates(rank), members = {0};
+  int64_t stride = numRanks();
+  for (uint32_t axis = 0; axis < mesh.size(); ++axis) {
+    stride /= mesh[axis].size;
+    bool varies = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    int64_t begin = varies ? 0 : mine[axis];
+    int64_t end = varies ? mesh[axis].size : begin + 1;
+    std::vector<int64_t> next;
+    for (int64_t member : members)
+      for (int64_t point = begin; point < end; ++point)
+        next.push_back(member + point * stride);
+    members = std::move(next);
   }
   return members;
 }
@@ -57,11 +73,13 @@ std::vector<int64_t> Program::group(const std::vector<uint32_t> &axes,
 std::string_view Program::kindName(const Operation &operation) {
   static constexpr std::array<std::string_view, 4> kCollectives = {
       "all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
-  static constexpr std::array<std::string_view, 8> kKinds = {
-      "launch", "gemm",         "collective",   "copy",
-      "fill",   "check_finite", "record_event", "wait_event"};
+  static constexpr std::array<std::string_view, 9> kKinds = {
+      "launch", "gemm",   "collective",   "copy",      "fill",
+      "check",  "repeat", "record_event", "wait_event"};
   if (const auto *collective = std::get_if<Collective>(&operation))
     return kCollectives[size_t(collective->kind)];
+  if (const auto *check = std::get_if<Check>(&operation))
+    return check->kind == CheckKind::Finite ? "check_finite" : "check_truth";
   return kKinds[operation.index()];
 }
 
@@ -74,17 +92,22 @@ int64_t numElements(const Shape &shape) {
 }
 
 namespace {
+/// Microbatches; far above what anybody runs.
+constexpr int64_t kMaxTimeFactor = int64_t(1) << 20;
+
 Expected<int64_t> localExtent(const Program &program, const Shape &shape,
                               const Form &form, size_t dim) {
   int64_t parts = form.dims[dim].timeFactor;
-  if (parts < 1)
+  if (parts < 1 || parts > kMaxTimeFactor)
     return errorOf("time factor of dimension ", dim, " is ", parts,
-                   ", expected at least 1");
+                   ", expected 1 to ", kMaxTimeFactor);
   for (uint32_t axis : form.dims[dim].axes) {
     if (axis >= program.mesh.size())
       return errorOf("form names axis ", axis, " of a mesh with ",
                      program.mesh.size(), " axes");
-    parts *= program.mesh[axis].size;
+    if (__builtin_mul_overflow(parts, program.mesh[axis].size, &parts))
+      return errorOf("dimension ", dim, " of ", shapeText(shape),
+                     " is split into too many parts");
   }
   if (shape[dim] % parts != 0)
     return errorOf("dimension ", dim, " of ", shapeText(shape), " has extent ",

@@ -14,18 +14,31 @@ namespace tandem::rt {
 ProgramBuilder::ProgramBuilder(std::vector<Axis> mesh, int64_t micro) {
   program.mesh = std::move(mesh);
   program.micro = micro;
+  program.queues.emplace_back();
+  program.memorySpaces.emplace_back();
   program.rankPrograms.emplace_back();
   program.rankToProgram.assign(size_t(program.numRanks()), 0);
 }
 
-uint32_t ProgramBuilder::addCodeObject(std::string name, Bytes image) {
-  program.codeObjects.push_back({std::move(name), std::move(image)});
+uint32_t ProgramBuilder::addQueue(QueueRole role, std::string name) {
+  program.queues.push_back({role, std::move(name)});
+  return uint32_t(program.queues.size() - 1);
+}
+
+uint32_t ProgramBuilder::addMemorySpace(MemorySpace space) {
+  program.memorySpaces.push_back(std::move(space));
+  return uint32_t(program.memorySpaces.size() - 1);
+}
+
+uint32_t ProgramBuilder::addCodeObject(std::string name, Bytes image,
+                                       CodeKind kind) {
+  program.codeObjects.push_back({std::move(name), std::move(image), kind});
   return uint32_t(program.codeObjects.size() - 1);
 }
 
-BufferRef ProgramBuilder::addConstant(Bytes bytes) {
+BufferRef ProgramBuilder::addConstant(Bytes bytes, uint32_t memorySpace) {
   int64_t size = int64_t(bytes.size());
-  program.constants.push_back(std::move(bytes));
+  program.constants.push_back({std::move(bytes), memorySpace});
   return {Space::Constant, uint32_t(program.constants.size() - 1), 0, size};
 }
 
@@ -67,12 +80,14 @@ uint32_t ProgramBuilder::addUpdate(uint32_t argument) {
   updated.updatedBy = int32_t(program.results.size());
   return addResult({updated.role, updated.name, updated.type,
                     updated.globalShape, updated.localShape, updated.form,
-                    this->argument(argument), updated.part});
+                    this->argument(argument), updated.part,
+                    updated.memorySpace});
 }
 
 uint32_t ProgramBuilder::addRankProgram() {
   program.rankPrograms.emplace_back();
   currentProgram = uint32_t(program.rankPrograms.size() - 1);
+  inRepeat = false;
   return currentProgram;
 }
 
@@ -81,12 +96,19 @@ void ProgramBuilder::setRankProgram(int64_t rank, uint32_t rankProgram) {
 }
 
 void ProgramBuilder::setArena(int64_t bytes) {
-  current().arenas.resize(1);
+  if (current().arenas.empty())
+    current().arenas.emplace_back();
   current().arenas[0].bytes = bytes;
 }
 
-BufferRef ProgramBuilder::arena(Affine offset, int64_t bytes) const {
-  return {Space::Arena, 0, std::move(offset), bytes};
+uint32_t ProgramBuilder::addArena(int64_t bytes, uint32_t memorySpace) {
+  current().arenas.push_back({bytes, memorySpace});
+  return uint32_t(current().arenas.size() - 1);
+}
+
+BufferRef ProgramBuilder::arena(Affine offset, int64_t bytes,
+                                uint32_t index) const {
+  return {Space::Arena, index, std::move(offset), bytes};
 }
 
 BufferRef ProgramBuilder::argument(uint32_t index) const {
@@ -107,21 +129,39 @@ BufferRef ProgramBuilder::slice(BufferRef whole, int64_t offset,
 }
 
 uint32_t ProgramBuilder::add(CommandInfo info, Operation operation) {
-  uint32_t id = uint32_t(current().commands.size());
-  current().commands.push_back(
-      {id, std::move(info.name), std::move(info.location), info.queue,
-       info.flops, info.bytes, info.stage, info.strand, std::move(operation)});
+  std::vector<Command> &commands = current().commands;
+  auto nextAfter = [](const std::vector<Command> &list, uint32_t first) {
+    return list.empty() ? first : list.back().id + 1;
+  };
+  uint32_t id = nextAfter(commands, 0);
+  std::vector<Command> *target = &commands;
+  if (!commands.empty())
+    if (auto *repeat = std::get_if<Repeat>(&commands.back().operation)) {
+      id = nextAfter(repeat->body, id);
+      if (inRepeat)
+        target = &repeat->body;
+    }
+  target->push_back({id, std::move(info.name), std::move(info.location),
+                     info.queue, info.flops, info.bytes, info.stage,
+                     info.strand, std::move(info.workspace),
+                     std::move(operation)});
   return id;
 }
 
-uint32_t ProgramBuilder::recordEvent(Queue queue) {
+uint32_t ProgramBuilder::beginRepeat(CommandInfo info, int64_t count) {
+  uint32_t id = add(std::move(info), Repeat(count));
+  inRepeat = true;
+  return id;
+}
+
+uint32_t ProgramBuilder::recordEvent(uint32_t queue) {
   uint32_t event = current().numEvents++;
-  add({concat("event ", event), "", queue, 0, 0, 0, 0}, RecordEvent{event});
+  add({.name = concat("event ", event), .queue = queue}, RecordEvent{event});
   return event;
 }
 
-void ProgramBuilder::waitEvent(Queue queue, uint32_t event) {
-  add({concat("event ", event), "", queue, 0, 0, 0, 0}, WaitEvent{event});
+void ProgramBuilder::waitEvent(uint32_t queue, uint32_t event) {
+  add({.name = concat("event ", event), .queue = queue}, WaitEvent{event});
 }
 
 Expected<Bytes> ProgramBuilder::finish() const {
@@ -133,8 +173,8 @@ Expected<Bytes> ProgramBuilder::finish() const {
   int64_t bytes = 0;
   for (const CodeObject &object : program.codeObjects)
     bytes += int64_t(object.image.size());
-  for (const Bytes &constant : program.constants)
-    bytes += int64_t(constant.size());
+  for (const Constant &constant : program.constants)
+    bytes += int64_t(constant.data.size());
   if (bytes > kMaxBytes)
     return errorOf("program holds ", bytes,
                    " bytes of code and constants, expected at most ",

@@ -36,6 +36,9 @@ private:
   auto text(const std::string &value) { return b.CreateSharedString(value); }
   Vector<const fbs::CoordinateTerm *>
   terms(const std::vector<CoordinateTerm> &items);
+  Vector<Offset<fbs::Queue>> queues(const std::vector<Queue> &list);
+  Vector<Offset<fbs::MemorySpace>>
+  memorySpaces(const std::vector<MemorySpace> &list);
   Offset<fbs::Affine> affine(const Affine &value);
   Offset<fbs::BufferRef> buffer(const BufferRef &ref);
   Vector<Offset<fbs::BufferRef>> buffers(const std::vector<BufferRef> &refs);
@@ -52,7 +55,8 @@ private:
   Offset<void> write(const Collective &op);
   Offset<void> write(const Copy &op);
   Offset<void> write(const Fill &op);
-  Offset<void> write(const CheckFinite &op);
+  Offset<void> write(const Check &op);
+  Offset<void> write(const Repeat &op);
   Offset<void> write(const RecordEvent &op);
   Offset<void> write(const WaitEvent &op);
 
@@ -69,13 +73,29 @@ Encoder::terms(const std::vector<CoordinateTerm> &items) {
   return b.CreateVectorOfStructs(structs);
 }
 
+Vector<Offset<fbs::Queue>> Encoder::queues(const std::vector<Queue> &items) {
+  return list(items, [&](const Queue &queue) {
+    return fbs::CreateQueue(b, uint8_t(queue.role), text(queue.name));
+  });
+}
+
+Vector<Offset<fbs::MemorySpace>>
+Encoder::memorySpaces(const std::vector<MemorySpace> &items) {
+  return list(items, [&](const MemorySpace &space) {
+    return fbs::CreateMemorySpace(b, text(space.name), uint8_t(space.kind),
+                                  space.alignment);
+  });
+}
+
 Offset<fbs::Affine> Encoder::affine(const Affine &value) {
-  return fbs::CreateAffine(b, value.base, terms(value.terms));
+  return fbs::CreateAffine(b, value.base, terms(value.terms),
+                           value.perIteration);
 }
 
 Offset<fbs::BufferRef> Encoder::buffer(const BufferRef &ref) {
   return fbs::CreateBufferRef(b, uint8_t(ref.space), ref.index, ref.offset.base,
-                              terms(ref.offset.terms), ref.bytes);
+                              terms(ref.offset.terms), ref.offset.perIteration,
+                              ref.bytes);
 }
 
 Vector<Offset<fbs::BufferRef>>
@@ -112,22 +132,31 @@ Offset<fbs::Argument> Encoder::argument(const Argument &value) {
       b, text(value.role), text(value.name), uint8_t(value.type),
       b.CreateVector(value.globalShape), b.CreateVector(value.localShape),
       form(value.form), value.updatedBy, value.range ? &range : nullptr,
-      part(value.part));
+      part(value.part), value.memorySpace);
 }
 
 Offset<fbs::Result> Encoder::result(const Result &value) {
   return fbs::CreateResult(
       b, text(value.role), text(value.name), uint8_t(value.type),
       b.CreateVector(value.globalShape), b.CreateVector(value.localShape),
-      form(value.form), buffer(value.place), part(value.part));
+      form(value.form), buffer(value.place), part(value.part),
+      value.memorySpace);
 }
 
 Offset<void> Encoder::write(const Launch &op) {
   auto inputs = buffers(op.inputs);
   auto outputs = buffers(op.outputs);
   auto scalars = list(op.scalars, [&](const Affine &v) { return affine(v); });
+  Offset<fbs::Geometry> geometry = 0;
+  if (op.geometry) {
+    const auto &[grid, block, shared] = *op.geometry;
+    geometry = fbs::CreateGeometry(b, grid[0], grid[1], grid[2], block[0],
+                                   block[1], block[2], shared);
+  }
+  auto sites =
+      list(op.sites, [&](const std::string &site) { return text(site); });
   return fbs::CreateLaunch(b, op.codeObject, text(op.symbol), inputs, outputs,
-                           scalars)
+                           scalars, geometry, sites)
       .Union();
 }
 
@@ -159,10 +188,16 @@ Offset<void> Encoder::write(const Fill &op) {
       .Union();
 }
 
-Offset<void> Encoder::write(const CheckFinite &op) {
-  return fbs::CreateCheckFinite(b, uint8_t(op.type), buffer(op.source),
-                                text(op.what))
+Offset<void> Encoder::write(const Check &op) {
+  return fbs::CreateCheck(b, uint8_t(op.kind), uint8_t(op.type),
+                          buffer(op.source), text(op.message),
+                          b.CreateVector(op.axes))
       .Union();
+}
+
+Offset<void> Encoder::write(const Repeat &op) {
+  auto body = list(op.body, [&](const Command &c) { return command(c); });
+  return fbs::CreateRepeat(b, op.count, body).Union();
 }
 
 Offset<void> Encoder::write(const RecordEvent &op) {
@@ -179,15 +214,16 @@ Offset<fbs::Command> Encoder::command(const Command &value) {
   // The alternatives of the variant and of the union come in the same order;
   // the union's 0 is NONE.
   auto kind = fbs::Operation(value.operation.index() + 1);
+  Offset<fbs::BufferRef> workspace =
+      value.workspace ? buffer(*value.workspace) : 0;
   return fbs::CreateCommand(b, value.id, text(value.name), text(value.location),
-                            uint8_t(value.queue), value.flops, value.bytes,
-                            value.stage, value.strand, kind, operation);
+                            value.queue, value.flops, value.bytes, value.stage,
+                            value.strand, workspace, kind, operation);
 }
 
 Offset<fbs::RankProgram> Encoder::rankProgram(const RankProgram &value) {
   auto arenas = list(value.arenas, [&](const Arena &arena) {
-    return fbs::CreateArena(b, text(arena.memorySpace), arena.bytes,
-                            arena.alignment);
+    return fbs::CreateArena(b, arena.bytes, arena.memorySpace);
   });
   auto commands =
       list(value.commands, [&](const Command &c) { return command(c); });
@@ -199,11 +235,12 @@ Bytes Encoder::encode(const Program &program) {
     return fbs::CreateAxis(b, text(axis.name), axis.size);
   });
   auto objects = list(program.codeObjects, [&](const CodeObject &object) {
-    return fbs::CreateCodeObject(b, text(object.name),
+    return fbs::CreateCodeObject(b, text(object.name), uint8_t(object.kind),
                                  b.CreateVector(object.image));
   });
-  auto constants = list(program.constants, [&](const Bytes &bytes) {
-    return fbs::CreateConstant(b, b.CreateVector(bytes));
+  auto constants = list(program.constants, [&](const Constant &constant) {
+    return fbs::CreateConstant(b, constant.memorySpace,
+                               b.CreateVector(constant.data));
   });
   auto arguments =
       list(program.arguments, [&](const Argument &v) { return argument(v); });
@@ -214,7 +251,8 @@ Bytes Encoder::encode(const Program &program) {
   fbs::ContentHash none(0, 0);
   auto root = fbs::CreateProgram(
       b, kProgramVersion, &none, target(program.target), mesh, program.micro,
-      objects, constants, arguments, results, programs,
+      queues(program.queues), memorySpaces(program.memorySpaces), objects,
+      constants, arguments, results, programs,
       b.CreateVector(program.rankToProgram));
   fbs::FinishProgramBuffer(b, root);
 

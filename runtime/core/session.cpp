@@ -34,7 +34,7 @@ struct Session::Impl {
   std::unique_ptr<Executor> executor;
 
   Status index();
-  Status allocate();
+  Status allocate(const Place &place);
   Status prepare(const SessionOptions &options);
   const RankBuffers &buffersOf(uint32_t result) const;
   Expected<int64_t> nextStep() const;
@@ -162,12 +162,12 @@ Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Session::~Session() = default;
 
 /// What is the session's own: the other arguments, and results.
-Status Session::Impl::allocate() {
+Status Session::Impl::allocate(const Place &place) {
   for (uint32_t i = 0; i < program.arguments.size(); ++i) {
     const Argument &argument = program.arguments[i];
     if (isStored(argument.role))
       continue;
-    auto made = allocateForRanks(values().place, localBytes(argument));
+    auto made = allocateForRanks(place, localBytes(argument));
     if (!made.ok())
       return made.status();
     argumentBuffers[i] = std::move(*made);
@@ -176,7 +176,7 @@ Status Session::Impl::allocate() {
     const Result &result = program.results[i];
     if (result.place.space != Space::Result)
       continue;
-    auto made = allocateForRanks(values().place, localBytes(result));
+    auto made = allocateForRanks(place, localBytes(result));
     if (!made.ok())
       return made.status();
     resultBuffers[i] = std::move(*made);
@@ -184,29 +184,33 @@ Status Session::Impl::allocate() {
   return Status::success();
 }
 
+/// The store changes only when all has gone well.
 Status Session::Impl::prepare(const SessionOptions &options) {
   Use use(values());
   if (Status status = use.status(); !status.ok())
     return status;
-  if (Status status = values().settle(program, options.job); !status.ok())
-    return status;
+  Expected<Place> place = values().settle(program, options.job);
+  if (!place.ok())
+    return place.status();
   argumentBuffers.resize(program.arguments.size());
   resultBuffers.resize(program.results.size());
-  if (Status status = values().bind(program, arguments, argumentBuffers);
+  ValueStore::Impl::Entries fresh;
+  if (Status status =
+          values().bind(program, arguments, *place, argumentBuffers, fresh);
       !status.ok())
     return status;
-  if (Status status = allocate(); !status.ok())
+  if (Status status = allocate(*place); !status.ok())
     return status;
-  const Place &place = values().place;
-  auto made = place.device->createExecutor({program,
-                                            place.job.ranks,
-                                            argumentBuffers,
-                                            resultBuffers,
-                                            place.fabric,
-                                            {options.threads}});
+  auto made = place->device->createExecutor({program,
+                                             place->job.ranks,
+                                             argumentBuffers,
+                                             resultBuffers,
+                                             place->fabric,
+                                             {options.threads}});
   if (!made.ok())
     return made.status();
   executor = std::move(*made);
+  values().adopt(program, *place, std::move(fresh));
   return Status::success();
 }
 

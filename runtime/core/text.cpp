@@ -51,10 +51,11 @@ void addForm(std::string &text, const std::string &item) {
 } // namespace
 
 std::string bufferText(const Program &program, const BufferRef &ref,
-                       int64_t rank) {
-  int64_t begin = program.evaluate(ref.offset, rank);
-  return concat(spaceText(program, ref), " [", begin, ", ", begin + ref.bytes,
-                ")");
+                       int64_t rank, int64_t iteration) {
+  int64_t begin = program.evaluate(ref.offset, rank, iteration), end;
+  if (__builtin_add_overflow(begin, ref.bytes, &end))
+    return concat(spaceText(program, ref), " [", begin, ", +", ref.bytes, ")");
+  return concat(spaceText(program, ref), " [", begin, ", ", end, ")");
 }
 
 std::string commandText(const Command &command) {
@@ -62,6 +63,17 @@ std::string commandText(const Command &command) {
   if (!command.location.empty())
     text += concat(" (", command.location, ")");
   return text;
+}
+
+std::string_view memoryKindName(MemoryKind kind) {
+  static constexpr std::string_view kNames[] = {"host", "device", "pinned"};
+  return kNames[size_t(kind)];
+}
+
+std::string_view codeKindName(CodeKind kind) {
+  static constexpr std::string_view kNames[] = {"shared object", "ptx",
+                                                "cubin"};
+  return kNames[size_t(kind)];
 }
 
 std::string formText(const Program &program, const Form &form) {

@@ -43,9 +43,11 @@ template <typename... Pieces> Status errorOf(const Pieces &...pieces) {
 std::string shapeText(const Shape &shape);
 /// "arena 0 [128, 4224)", "argument 'parameter/w' [0, 64)".
 std::string bufferText(const Program &program, const BufferRef &ref,
-                       int64_t rank);
+                       int64_t rank, int64_t iteration = 0);
 /// "command 12 'gelu' (model.py:3)".
 std::string commandText(const Command &command);
+std::string_view memoryKindName(MemoryKind kind);
+std::string_view codeKindName(CodeKind kind);
 /// "data: gather(0), model: reduce, time(0): 2", or "full".
 std::string formText(const Program &program, const Form &form);
 

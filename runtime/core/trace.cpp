@@ -10,7 +10,6 @@
 #include "core/text.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -22,10 +21,21 @@ namespace tandem::rt {
 namespace {
 using nlohmann::json;
 
-const Command &commandOf(const Program &program, const TraceEvent &event) {
-  return program.rankPrograms[program.rankToProgram[size_t(event.rank)]]
-      .commands[event.command];
-}
+/// Finds the commands that events name.
+class Commands {
+public:
+  explicit Commands(const Program &program) : program(program) {
+    for (const RankProgram &rankProgram : program.rankPrograms)
+      listings.push_back(rankProgram.listing());
+  }
+  const Command &operator[](const TraceEvent &event) const {
+    return *listings[program.rankToProgram[size_t(event.rank)]][event.command];
+  }
+
+private:
+  const Program &program;
+  std::vector<std::vector<const Command *>> listings;
+};
 
 bool isWaiting(const Command &command) {
   return std::holds_alternative<RecordEvent>(command.operation) ||
@@ -72,6 +82,7 @@ json slice(const Command &command, const TraceEvent &event) {
            {{"id", command.id},
             {"kind", Program::kindName(command.operation)},
             {"step", event.step},
+            {"iteration", event.iteration},
             {"bytes", command.bytes},
             {"flops", command.flops},
             {"stage", command.stage},
@@ -86,11 +97,13 @@ void writeChromeTrace(const Program &program, const Trace &trace,
   ListWriter events(out);
   for (int64_t rank = 0; rank < program.numRanks(); ++rank) {
     events.add(metadata("process_name", rank, 0, concat("rank ", rank)));
-    events.add(metadata("thread_name", rank, 0, "compute"));
-    events.add(metadata("thread_name", rank, 1, "comm"));
+    for (size_t queue = 0; queue < program.queues.size(); ++queue)
+      events.add(
+          metadata("thread_name", rank, queue, program.queues[queue].name));
   }
+  Commands commands(program);
   for (const TraceEvent &event : trace.events) {
-    const Command &command = commandOf(program, event);
+    const Command &command = commands[event];
     // A record takes no time worth a slice.
     if (!std::holds_alternative<RecordEvent>(command.operation))
       events.add(slice(command, event));
@@ -150,8 +163,9 @@ double hiddenShare(const Program &program, const Trace &trace) {
     std::vector<Interval> computation, communication;
   };
   std::map<int64_t, Busy> ranks;
+  Commands commands(program);
   for (const TraceEvent &event : trace.events) {
-    const Command &command = commandOf(program, event);
+    const Command &command = commands[event];
     if (isWaiting(command))
       continue;
     bool collective = std::holds_alternative<Collective>(command.operation);

@@ -62,7 +62,8 @@ Expected<Job> resolve(Job job, int64_t ranks) {
 }
 } // namespace
 
-Status ValueStore::Impl::settle(const Program &program, const Job &asked) {
+Expected<Place> ValueStore::Impl::settle(const Program &program,
+                                         const Job &asked) const {
   Expected<Job> job = resolve(asked, program.numRanks());
   if (!job.ok())
     return job.status();
@@ -74,9 +75,7 @@ Status ValueStore::Impl::settle(const Program &program, const Job &asked) {
     auto fabric = Registry::get().fabrics.create(job->fabric, *job);
     if (!fabric.ok())
       return fabric.status();
-    place = {*job, *made, *fabric};
-    deviceName = device, mesh = program.mesh;
-    return Status::success();
+    return Place{*job, *made, *fabric};
   }
   if (device != deviceName)
     return errorOf("program is for device '", device,
@@ -88,7 +87,7 @@ Status ValueStore::Impl::settle(const Program &program, const Job &asked) {
     return errorOf("session has ", job->ranks.size(), " ranks on fabric '",
                    job->fabric, "', expected the store's ",
                    place.job.ranks.size(), " on '", place.job.fabric, "'");
-  return Status::success();
+  return place;
 }
 
 Expected<RankBuffers> allocateForRanks(const Place &place, int64_t bytes) {
@@ -153,9 +152,9 @@ Expected<Entry> makeEntry(const Program &program, const Whole &whole,
 } // namespace
 
 Status ValueStore::Impl::bind(const Program &program,
-                              const std::vector<Whole> &wholes,
-                              std::vector<RankBuffers> &buffers) {
-  std::map<Key, Entry> fresh;
+                              const std::vector<Whole> &wholes, const Place &at,
+                              std::vector<RankBuffers> &buffers,
+                              Entries &fresh) const {
   for (const Whole &whole : wholes) {
     if (!isStored(whole.role))
       continue;
@@ -165,7 +164,7 @@ Status ValueStore::Impl::bind(const Program &program,
       if (Status status = compare(program, whole, found->second); !status.ok())
         return status;
     } else {
-      Expected<Entry> made = makeEntry(program, whole, place);
+      Expected<Entry> made = makeEntry(program, whole, at);
       if (!made.ok())
         return made.status();
       fresh[key] = std::move(*made);
@@ -174,9 +173,15 @@ Status ValueStore::Impl::bind(const Program &program,
     for (size_t i = 0; i < whole.members.size(); ++i)
       buffers[whole.members[i]] = entry.pieces[i].buffers;
   }
-  std::lock_guard lock(listing);
-  entries.merge(fresh);
   return Status::success();
+}
+
+void ValueStore::Impl::adopt(const Program &program, const Place &at,
+                             Entries fresh) {
+  std::lock_guard lock(listing);
+  place = at;
+  deviceName = program.target.device, mesh = program.mesh;
+  entries.merge(fresh);
 }
 
 Status ValueStore::Impl::checkUndamaged() const {

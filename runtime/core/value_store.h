@@ -33,14 +33,19 @@ struct ValueStore::Impl {
     std::vector<StoredPiece> pieces = {};
   };
 
-  /// Chooses device and fabric for the first Program, and compares with them
-  /// for the others. Nothing changes on failure.
-  Status settle(const Program &program, const Job &job);
+  using Entries = std::map<Key, Entry>;
+
+  /// The store's place, or, where it is empty, device and fabric for `program`.
+  Expected<Place> settle(const Program &program, const Job &job) const;
 
   /// Sets `buffers`, by argument, of all stored ones. Those that the store has
-  /// must be of the same form; the others become zero.
+  /// must be of the same form; the others are zeros, and `fresh`.
   Status bind(const Program &program, const std::vector<Whole> &wholes,
-              std::vector<RankBuffers> &buffers);
+              const Place &at, std::vector<RankBuffers> &buffers,
+              Entries &fresh) const;
+
+  /// Takes over what a session of `program` has found, once nothing can fail.
+  void adopt(const Program &program, const Place &at, Entries fresh);
 
   /// Fails while there are values that a failed step has begun to write.
   Status checkUndamaged() const;
@@ -48,7 +53,7 @@ struct ValueStore::Impl {
   Place place = {};
   std::string deviceName = {};
   std::vector<Axis> mesh = {};
-  std::map<Key, Entry> entries;
+  Entries entries;
   std::set<Key> damaged;
   std::string cause; ///< The error that damaged them.
 

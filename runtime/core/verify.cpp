@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/verify.h"
+#include "core/access.h"
 #include "core/text.h"
 #include "tandem_rt/wholes.h"
 
@@ -16,10 +17,6 @@
 namespace tandem::rt {
 
 namespace {
-/// Bounds of what one process can hold; they keep products in 64 bits.
-constexpr int64_t kMaxRanks = 1 << 20;
-constexpr int64_t kMaxBytes = int64_t(1) << 50;
-
 Status verifyMesh(const Program &program) {
   std::set<std::string> names;
   int64_t ranks = 1;
@@ -43,17 +40,54 @@ Status verifyMesh(const Program &program) {
   return Status::success();
 }
 
+Status verifyQueues(const Program &program) {
+  std::set<std::string> names;
+  for (const Queue &queue : program.queues)
+    if (!names.insert(queue.name).second)
+      return errorOf("program has two queues named '", queue.name, "'");
+  return Status::success();
+}
+
+Status verifyMemorySpaces(const Program &program) {
+  std::set<std::string> names;
+  for (const MemorySpace &space : program.memorySpaces) {
+    int64_t a = space.alignment;
+    if (!names.insert(space.name).second)
+      return errorOf("program has two memory spaces named '", space.name, "'");
+    if (a < 1 || a > kMaxAlignment || (a & (a - 1)))
+      return errorOf("memory space '", space.name, "' has alignment ", a,
+                     ", expected a power of two up to ", kMaxAlignment);
+  }
+  return Status::success();
+}
+
+Status verifyMemorySpace(const Program &program, uint32_t index) {
+  if (index < program.memorySpaces.size())
+    return Status::success();
+  return errorOf("lies in memory space ", index, " of ",
+                 program.memorySpaces.size());
+}
+
 Status verifyArenas(const Program &program) {
   for (const RankProgram &rankProgram : program.rankPrograms)
     for (const Arena &arena : rankProgram.arenas) {
-      if (arena.bytes < 0 || arena.bytes > kMaxBytes)
-        return errorOf("arena in '", arena.memorySpace, "' has ", arena.bytes,
-                       " bytes, expected 0 to ", kMaxBytes);
-      int64_t a = arena.alignment;
-      if (a < 1 || a > 4096 || (a & (a - 1)))
-        return errorOf("arena in '", arena.memorySpace, "' has alignment ", a,
-                       ", expected a power of two up to 4096");
+      Status status = verifyMemorySpace(program, arena.memorySpace);
+      if (status.ok() && (arena.bytes < 0 || arena.bytes > kMaxBytes))
+        status =
+            errorOf("has ", arena.bytes, " bytes, expected 0 to ", kMaxBytes);
+      if (!status.ok())
+        return errorOf("arena ", &arena - rankProgram.arenas.data(), ": ",
+                       status.message());
     }
+  return Status::success();
+}
+
+Status verifyConstants(const Program &program) {
+  for (size_t i = 0; i < program.constants.size(); ++i)
+    if (Status status =
+            verifyMemorySpace(program, program.constants[i].memorySpace);
+        !status.ok())
+      return errorOf("constant ", i, ": ", status.message());
   return Status::success();
 }
 
@@ -83,12 +117,11 @@ Status verifyAxes(const Program &program, const Form &form) {
 
 template <typename Entry>
 Status verifyEntry(const Program &program, const Entry &entry) {
-  for (int64_t extent : entry.globalShape)
-    if (extent < 0)
-      return errorOf("shape is ", shapeText(entry.globalShape),
-                     ", expected no negative extent");
-  if (numElements(entry.globalShape) > kMaxBytes / 8)
-    return errorOf("shape ", shapeText(entry.globalShape), " is too large");
+  if (Status status = verifyMemorySpace(program, entry.memorySpace);
+      !status.ok())
+    return status;
+  if (Status status = verifyShape(entry.globalShape); !status.ok())
+    return status;
   if (Status status = verifyAxes(program, entry.form); !status.ok())
     return status;
   Expected<Shape> local = localShapeOf(program, entry.globalShape, entry.form);
@@ -137,6 +170,9 @@ Status verifyPlace(const Program &program, uint32_t index) {
                    "' of type ", elementName(argument.type),
                    shapeText(argument.localShape), ", expected ",
                    elementName(result.type), shapeText(result.localShape));
+  if (argument.memorySpace != result.memorySpace)
+    return errorOf("is in memory space ", result.memorySpace,
+                   " and lies in an argument in ", argument.memorySpace);
   return Status::success();
 }
 
@@ -159,11 +195,21 @@ Status verifyTable(const Program &program, const char *kind,
 }
 } // namespace
 
+Status verifyShape(const Shape &shape) {
+  for (int64_t extent : shape)
+    if (extent < 0 || extent > kMaxExtent)
+      return errorOf("shape is ", shapeText(shape),
+                     ", expected no extent below 0 or above ", kMaxExtent);
+  if (numElements(shape) > kMaxBytes / 8)
+    return errorOf("shape ", shapeText(shape), " is too large");
+  return Status::success();
+}
+
 Status verifyDeclarations(const Program &program) {
-  if (Status status = verifyMesh(program); !status.ok())
-    return status;
-  if (Status status = verifyArenas(program); !status.ok())
-    return status;
+  for (auto verify : {verifyMesh, verifyQueues, verifyMemorySpaces,
+                      verifyArenas, verifyConstants})
+    if (Status status = verify(program); !status.ok())
+      return status;
   Status status =
       verifyTable(program, "argument", program.arguments, verifyUpdate);
   if (!status.ok())
@@ -174,17 +220,61 @@ Status verifyDeclarations(const Program &program) {
   return status.ok() ? wholeResults(program).status() : status;
 }
 
+namespace {
+/// The axes that offsets of a rank program look at.
+std::set<uint32_t> usedAxes(const RankProgram &rankProgram) {
+  std::set<uint32_t> axes;
+  auto add = [&](const Affine &value) {
+    for (const CoordinateTerm &term : value.terms)
+      axes.insert(term.axis);
+  };
+  for (const Command *command : rankProgram.listing()) {
+    for (const Access &access : accessesOf(*command))
+      add(access.ref->offset);
+    if (const auto *launch = std::get_if<Launch>(&command->operation))
+      for (const Affine &scalar : launch->scalars)
+        add(scalar);
+  }
+  return axes;
+}
+
+/// Ranks of which each other one has the commands and, where they matter, the
+/// coordinates.
+std::vector<int64_t> differentRanks(const Program &program) {
+  std::vector<std::set<uint32_t>> axes;
+  for (const RankProgram &rankProgram : program.rankPrograms)
+    axes.push_back(usedAxes(rankProgram));
+  std::set<std::vector<int64_t>> seen;
+  std::vector<int64_t> ranks;
+  for (int64_t rank = 0; rank < program.numRanks(); ++rank) {
+    uint32_t own = program.rankToProgram[size_t(rank)];
+    std::vector<int64_t> point = program.coordinates(rank), key = {own};
+    for (uint32_t axis : axes[own])
+      if (axis < point.size()) // what is not, verifyCommands() refuses
+        key.push_back(point[axis]);
+    if (seen.insert(key).second)
+      ranks.push_back(rank);
+  }
+  return ranks;
+}
+} // namespace
+
 Status verifyProgram(const Program &program) {
   if (Status status = verifyDeclarations(program); !status.ok())
     return status;
-  for (int64_t rank = 0; rank < program.numRanks(); ++rank)
+  std::vector<int64_t> ranks = differentRanks(program);
+  for (int64_t rank : ranks)
     if (Status status = verifyCommands(program, rank); !status.ok())
       return status;
   if (Status status = verifyCollectiveOrder(program); !status.ok())
     return status;
-  for (int64_t rank = 0; rank < program.numRanks(); ++rank)
-    if (Status status = verifyHazards(program, rank); !status.ok())
+  for (int64_t rank : ranks) {
+    Status status = verifyMovement(program, rank);
+    if (status.ok())
+      status = verifyHazards(program, rank);
+    if (!status.ok())
       return status;
+  }
   return Status::success();
 }
 

@@ -13,17 +13,32 @@
 
 namespace tandem::rt {
 
-/// Mesh, forms, shapes, updates and places: what does not need commands.
+/// Bounds of what one process can hold; they keep products in 64 bits.
+inline constexpr int64_t kMaxRanks = int64_t(1) << 20;
+inline constexpr int64_t kMaxBytes = int64_t(1) << 50;
+inline constexpr int64_t kMaxExtent = int64_t(1) << 40;
+
+/// Mesh, queues, spaces, forms, shapes, updates and places: what does not need
+/// commands.
 Status verifyDeclarations(const Program &program);
+
+/// Every extent is 0 to kMaxExtent, and the whole at most kMaxBytes.
+Status verifyShape(const Shape &shape);
 
 /// Each command by itself, for the rank that runs it.
 Status verifyCommands(const Program &program, int64_t rank);
 
-/// Collectives come in one order, with one meaning, on all ranks.
+/// Collectives and combined checks come in one order, with one meaning, on all
+/// ranks.
 Status verifyCollectiveOrder(const Program &program);
 
-/// Events, hazards between queues, and reads before writes.
+/// Events, hazards between queues and between iterations, reads before writes,
+/// and checks before updates.
 Status verifyHazards(const Program &program, int64_t rank);
+
+/// In each body, what moves from one iteration to the next is an iteration's
+/// own.
+Status verifyMovement(const Program &program, int64_t rank);
 
 /// Bytes of the space that a reference points into; -1 if there is none.
 int64_t spaceBytes(const Program &program, const RankProgram &rankProgram,

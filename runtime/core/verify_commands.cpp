@@ -36,7 +36,7 @@ int64_t spaceBytes(const Program &program, const RankProgram &rankProgram,
                : -1;
   case Space::Constant:
     return ref.index < program.constants.size()
-               ? int64_t(program.constants[ref.index].size())
+               ? int64_t(program.constants[ref.index].data.size())
                : -1;
   }
   return -1;
@@ -47,12 +47,17 @@ class CommandVerifier {
 public:
   CommandVerifier(const Program &program, int64_t rank)
       : program(program), rank(rank),
-        rankProgram(program.rankPrograms[program.rankToProgram[size_t(rank)]]) {
-  }
+        rankProgram(program.rankPrograms[program.rankToProgram[size_t(rank)]]),
+        point(program.coordinates(rank)) {}
 
   Status verify();
 
 private:
+  Status verifyNumbers();
+  Status verifyCommand(const Command &command);
+  Status verifyWorkspace(const Command &command);
+  Status verifyBody(const Repeat &op);
+  /// The coordinates and iterations that it names exist, and 64 bits hold it.
   Status verifyAffine(const Affine &value);
   Status verifyBuffer(const Access &access);
   Status expectBytes(const char *what, const BufferRef &ref, int64_t bytes);
@@ -62,7 +67,8 @@ private:
   Status check(const Collective &op);
   Status check(const Copy &op);
   Status check(const Fill &op);
-  Status check(const CheckFinite &op);
+  Status check(const Check &op);
+  Status check(const Repeat &op);
   Status check(const RecordEvent &op) { return checkEvent(op.event); }
   Status check(const WaitEvent &op) { return checkEvent(op.event); }
   Status checkEvent(uint32_t event);
@@ -72,11 +78,20 @@ private:
                       const Shape &strides, int64_t rows, int64_t columns,
                       ElementType type);
   Status checkDims(const Collective &op, int64_t n);
+  Status checkAxes(const std::vector<uint32_t> &axes);
+  int64_t begin(const BufferRef &ref, int64_t iteration) const {
+    return *evaluateChecked(ref.offset, point, iteration);
+  }
   bool overlap(const BufferRef &a, const BufferRef &b) const;
 
   const Program &program;
   int64_t rank;
   const RankProgram &rankProgram;
+  const std::vector<int64_t> point; ///< The rank's coordinates.
+  /// Of the Repeat around the command, 1 outside.
+  int64_t iterations = 1;
+  bool inRepeat = false;
+  std::set<uint32_t> ids;
 };
 
 Status CommandVerifier::verifyAffine(const Affine &value) {
@@ -84,6 +99,13 @@ Status CommandVerifier::verifyAffine(const Affine &value) {
     if (term.axis >= program.mesh.size())
       return errorOf("a coordinate names axis ", term.axis, " of a mesh with ",
                      program.mesh.size(), " axes");
+  if (value.perIteration && !inRepeat)
+    return errorOf("an offset or scalar moves by ", value.perIteration,
+                   " per iteration outside of a repeat");
+  for (int64_t iteration : {int64_t(0), iterations - 1})
+    if (!evaluateChecked(value, point, iteration))
+      return errorOf("an offset or scalar of ", value.base,
+                     " and its terms is too large for 64 bits");
   return Status::success();
 }
 
@@ -95,11 +117,14 @@ Status CommandVerifier::verifyBuffer(const Access &access) {
   if (size < 0)
     return errorOf("buffer names a space that does not exist: ",
                    bufferText(program, ref, rank));
-  int64_t begin = program.evaluate(ref.offset, rank), end;
-  if (begin < 0 || ref.bytes < 0 ||
-      __builtin_add_overflow(begin, ref.bytes, &end) || end > size)
-    return errorOf("buffer is ", bufferText(program, ref, rank),
-                   ", expected to lie within ", size, " bytes");
+  // What moves by a constant lies between its two ends.
+  for (int64_t iteration : {int64_t(0), iterations - 1}) {
+    int64_t at = begin(ref, iteration);
+    if (at < 0 || at > size || ref.bytes < 0 || ref.bytes > size - at)
+      return errorOf("buffer is ", bufferText(program, ref, rank, iteration),
+                     iteration ? concat(" in iteration ", iteration) : "",
+                     ", expected to lie within ", size, " bytes");
+  }
   if (!access.write)
     return Status::success();
   if (ref.space == Space::Constant)
@@ -119,21 +144,41 @@ Status CommandVerifier::expectBytes(const char *what, const BufferRef &ref,
   return errorOf(what, " has ", ref.bytes, " bytes, expected ", bytes);
 }
 
+/// In any iteration. The distance of the two changes by a constant: looked at
+/// is the first iteration in which it is no longer too far on the one side.
 bool CommandVerifier::overlap(const BufferRef &a, const BufferRef &b) const {
-  if (a.space != b.space || a.index != b.index)
+  if (a.space != b.space || a.index != b.index || !a.bytes || !b.bytes)
     return false;
-  int64_t beginA = program.evaluate(a.offset, rank);
-  int64_t beginB = program.evaluate(b.offset, rank);
-  return beginA < beginB + b.bytes && beginB < beginA + a.bytes;
+  int64_t distance = begin(a, 0) - begin(b, 0);
+  int64_t step =
+      iterations == 1 ? 0 : a.offset.perIteration - b.offset.perIteration;
+  if (step < 0)
+    return overlap(b, a);
+  int64_t iteration = 0;
+  if (distance <= -a.bytes)
+    iteration = step ? (-a.bytes - distance) / step + 1 : iterations;
+  return iteration < iterations && distance + step * iteration < b.bytes;
 }
 
 Status CommandVerifier::check(const Launch &op) {
   if (op.codeObject >= program.codeObjects.size())
     return errorOf("launches from code object ", op.codeObject, " of ",
                    program.codeObjects.size());
+  if (op.outputs.empty())
+    return errorOf("launch writes nothing, expected at least one output");
   for (const Affine &scalar : op.scalars)
     if (Status status = verifyAffine(scalar); !status.ok())
       return status;
+  const CodeObject &object = program.codeObjects[op.codeObject];
+  if (!op.geometry && object.kind != CodeKind::SharedObject)
+    return errorOf("launch from a ", codeKindName(object.kind),
+                   " has no geometry");
+  if (op.geometry)
+    for (const auto &extents : {op.geometry->grid, op.geometry->block})
+      for (uint32_t extent : extents)
+        if (extent == 0)
+          return errorOf("launch has a geometry with extent 0, expected none "
+                         "below 1");
   return Status::success();
 }
 
@@ -146,9 +191,10 @@ Status CommandVerifier::checkGemmTypes(const Gemm &op) {
   if (!known)
     return errorOf("gemm from ", elementName(in), " to ", elementName(out),
                    ", expected f64 to f64, f32 to f32, or bf16 to bf16 or f32");
-  if (op.m < 1 || op.n < 1 || op.k < 1)
-    return errorOf("gemm has m ", op.m, ", n ", op.n, ", k ", op.k,
-                   ", expected none below 1");
+  for (int64_t extent : {op.m, op.n, op.k})
+    if (extent < 1 || extent > kMaxExtent)
+      return errorOf("gemm has m ", op.m, ", n ", op.n, ", k ", op.k,
+                     ", expected none below 1 or above ", kMaxExtent);
   constexpr size_t kMaxBatchDims = 8;
   if (op.batch.size() > kMaxBatchDims)
     return errorOf("gemm has ", op.batch.size(),
@@ -164,13 +210,16 @@ Status CommandVerifier::checkOperand(const Gemm &op, const char *what,
     return errorOf("gemm operand ", what, " has ", strides.size(),
                    " strides, expected ", op.batch.size() + 2);
   for (int64_t stride : strides)
-    if (stride < 0 || stride > (int64_t(1) << 40))
+    if (stride < 0 || stride > kMaxExtent)
       return errorOf("gemm operand ", what, " has stride ", stride,
                      ", expected 0 to 2^40");
-  int64_t needed = gemmBytes(op, strides, rows, columns, type);
-  if (ref.bytes < needed)
+  std::optional<int64_t> needed = gemmBytes(op, strides, rows, columns, type);
+  if (!needed)
+    return errorOf("gemm operand ", what,
+                   " spans more bytes than 64 bits can count");
+  if (ref.bytes < *needed)
     return errorOf("gemm operand ", what, " has ", ref.bytes,
-                   " bytes, expected at least ", needed);
+                   " bytes, expected at least ", *needed);
   return Status::success();
 }
 
@@ -178,9 +227,9 @@ Status CommandVerifier::check(const Gemm &op) {
   if (Status status = checkGemmTypes(op); !status.ok())
     return status;
   for (int64_t extent : op.batch)
-    if (extent < 1)
+    if (extent < 1 || extent > kMaxExtent)
       return errorOf("gemm has batch ", shapeText(op.batch),
-                     ", expected no extent below 1");
+                     ", expected no extent below 1 or above ", kMaxExtent);
   Status status =
       checkOperand(op, "a", op.a, op.stridesA, op.m, op.k, op.inputType);
   if (status.ok())
@@ -235,14 +284,12 @@ bool sums(CollectiveKind kind) {
 }
 
 Status CommandVerifier::check(const Collective &op) {
-  if (op.axes.empty() ||
-      std::adjacent_find(op.axes.begin(), op.axes.end(),
-                         std::greater_equal<>()) != op.axes.end())
-    return errorOf("collective's axes are not a set in mesh order");
-  for (uint32_t axis : op.axes)
-    if (axis >= program.mesh.size())
-      return errorOf("collective names axis ", axis, " of a mesh with ",
-                     program.mesh.size(), " axes");
+  if (op.axes.empty())
+    return errorOf("collective has no axes");
+  if (Status status = checkAxes(op.axes); !status.ok())
+    return status;
+  if (Status status = verifyShape(op.shape); !status.ok())
+    return status;
   if (sums(op.kind) &&
       (op.type == ElementType::I1 || op.type == ElementType::F16))
     return errorOf("collective sums ", elementName(op.type),
@@ -260,9 +307,10 @@ Status CommandVerifier::check(const Collective &op) {
                          numElements(destinationShape(op, n)) * width);
   if (!status.ok() || !overlap(op.source, op.destination))
     return status;
-  bool inPlace = op.kind == CollectiveKind::AllReduce &&
-                 program.evaluate(op.source.offset, rank) ==
-                     program.evaluate(op.destination.offset, rank);
+  bool inPlace =
+      op.kind == CollectiveKind::AllReduce &&
+      op.source.offset.perIteration == op.destination.offset.perIteration &&
+      begin(op.source, 0) == begin(op.destination, 0);
   if (!inPlace)
     return errorOf("collective's source and destination overlap at ",
                    bufferText(program, op.destination, rank));
@@ -284,13 +332,38 @@ Status CommandVerifier::check(const Fill &op) {
   return Status::success();
 }
 
-Status CommandVerifier::check(const CheckFinite &op) {
-  if (!isFloat(op.type) || op.type == ElementType::F16)
-    return errorOf("check of ", elementName(op.type),
-                   ", expected f64, f32 or bf16");
+Status CommandVerifier::checkAxes(const std::vector<uint32_t> &axes) {
+  if (std::adjacent_find(axes.begin(), axes.end(), std::greater_equal<>()) !=
+      axes.end())
+    return errorOf("axes of a group are not a set in mesh order");
+  for (uint32_t axis : axes)
+    if (axis >= program.mesh.size())
+      return errorOf("a group names axis ", axis, " of a mesh with ",
+                     program.mesh.size(), " axes");
+  return Status::success();
+}
+
+Status CommandVerifier::check(const Check &op) {
+  bool finite = op.kind == CheckKind::Finite;
+  bool fits = finite ? isFloat(op.type) && op.type != ElementType::F16
+                     : op.type == ElementType::I1;
+  if (!fits)
+    return errorOf("check of ", elementName(op.type), ", expected ",
+                   finite ? "f64, f32 or bf16" : "i1");
   if (op.source.bytes % elementBytes(op.type) != 0)
     return errorOf("check of ", op.source.bytes, " bytes of ",
                    elementName(op.type));
+  return checkAxes(op.axes);
+}
+
+Status CommandVerifier::check(const Repeat &op) {
+  if (inRepeat)
+    return errorOf("repeat within a repeat: repeats do not nest");
+  if (op.count < 1 || op.count > kMaxIterations)
+    return errorOf("repeats ", op.count, " times, expected 1 to ",
+                   kMaxIterations);
+  if (op.body.empty())
+    return errorOf("repeat has no body");
   return Status::success();
 }
 
@@ -301,23 +374,80 @@ Status CommandVerifier::checkEvent(uint32_t event) {
   return Status::success();
 }
 
-Status CommandVerifier::verify() {
-  std::set<uint32_t> ids;
-  for (const Command &command : rankProgram.commands) {
-    Status status;
-    if (!ids.insert(command.id).second)
-      status = errorOf("id is taken by another command");
-    for (const Access &access : accessesOf(command.operation))
-      if (status.ok())
-        status = verifyBuffer(access);
-    if (status.ok())
-      status = std::visit([&](const auto &op) { return check(op); },
-                          command.operation);
-    if (!status.ok())
-      return errorOf(commandText(command), " of rank ", rank, ": ",
-                     status.message());
-  }
+/// It is the command's own: no operand has a byte of it.
+Status CommandVerifier::verifyWorkspace(const Command &command) {
+  if (!command.workspace)
+    return Status::success();
+  const BufferRef &own = *command.workspace;
+  const Operation &op = command.operation;
+  if (own.space != Space::Arena)
+    return errorOf("workspace is ", bufferText(program, own, rank),
+                   ", expected a range of an arena");
+  if (std::holds_alternative<Repeat>(op) ||
+      std::holds_alternative<RecordEvent>(op) ||
+      std::holds_alternative<WaitEvent>(op))
+    return errorOf(Program::kindName(op), " has a workspace, expected none");
+  for (const Access &access : accessesOf(command))
+    if (access.ref != &own && overlap(*access.ref, own))
+      return errorOf("workspace overlaps an operand at ",
+                     bufferText(program, own, rank));
   return Status::success();
+}
+
+/// The Repeat itself was found right.
+Status CommandVerifier::verifyBody(const Repeat &op) {
+  inRepeat = true;
+  iterations = op.count;
+  Status status;
+  for (const Command &inner : op.body)
+    if (status.ok())
+      status = verifyCommand(inner);
+  inRepeat = false;
+  iterations = 1;
+  return status;
+}
+
+Status CommandVerifier::verifyCommand(const Command &command) {
+  const auto *repeat = std::get_if<Repeat>(&command.operation);
+  Status status;
+  if (!ids.insert(command.id).second)
+    status = errorOf("id is taken by another command");
+  else if (command.queue >= program.queues.size())
+    status =
+        errorOf("is on queue ", command.queue, " of ", program.queues.size());
+  else if (repeat && command.queue != 0)
+    status = errorOf("is on queue ", command.queue,
+                     ", expected 0: a repeat is on the queues of its body");
+  for (const Access &access : accessesOf(command))
+    if (status.ok())
+      status = verifyBuffer(access);
+  if (status.ok())
+    status = verifyWorkspace(command);
+  if (status.ok())
+    status = std::visit([&](const auto &op) { return check(op); },
+                        command.operation);
+  if (!status.ok())
+    return errorOf(commandText(command), " of rank ", rank, ": ",
+                   status.message());
+  return repeat ? verifyBody(*repeat) : status;
+}
+
+/// Numbers that later on size what is kept per command.
+Status CommandVerifier::verifyNumbers() {
+  size_t commands = rankProgram.listing().size();
+  if (rankProgram.numEvents > commands)
+    return errorOf("rank program has ", rankProgram.numEvents,
+                   " events, expected at most one for each of its ", commands,
+                   " commands");
+  return Status::success();
+}
+
+Status CommandVerifier::verify() {
+  Status status = verifyNumbers();
+  for (const Command &command : rankProgram.commands)
+    if (status.ok())
+      status = verifyCommand(command);
+  return status;
 }
 } // namespace
 

@@ -6,35 +6,59 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "core/access.h"
 #include "core/text.h"
 #include "core/verify.h"
+
+#include <algorithm>
 
 namespace tandem::rt {
 
 namespace {
-std::vector<const Command *> collectivesOf(const RankProgram &rankProgram) {
+/// Collectives and combined checks, and the Repeats that hold some: what all
+/// ranks must come to together.
+bool isShared(const Command &command) {
+  if (const auto *repeat = std::get_if<Repeat>(&command.operation))
+    return std::any_of(repeat->body.begin(), repeat->body.end(), isShared);
+  return !groupAxes(command.operation).empty();
+}
+
+std::vector<const Command *> meetingsOf(const RankProgram &rankProgram) {
   std::vector<const Command *> list;
-  for (const Command &command : rankProgram.commands)
-    if (std::holds_alternative<Collective>(command.operation))
-      list.push_back(&command);
+  for (const Command *command : rankProgram.listing())
+    if (isShared(*command))
+      list.push_back(command);
   return list;
 }
 
-bool agree(const Command &one, const Command &other) {
-  const auto &a = std::get<Collective>(one.operation);
-  const auto &b = std::get<Collective>(other.operation);
-  return one.queue == other.queue && a.kind == b.kind && a.axes == b.axes &&
-         a.type == b.type && a.shape == b.shape && a.splitDim == b.splitDim &&
-         a.concatDim == b.concatDim;
-}
+struct Agree {
+  bool operator()(const Collective &a, const Collective &b) const {
+    return a.kind == b.kind && a.axes == b.axes && a.type == b.type &&
+           a.shape == b.shape && a.splitDim == b.splitDim &&
+           a.concatDim == b.concatDim;
+  }
+  bool operator()(const Check &a, const Check &b) const {
+    return a.kind == b.kind && a.axes == b.axes && a.message == b.message;
+  }
+  bool operator()(const Repeat &a, const Repeat &b) const {
+    return a.count == b.count &&
+           std::count_if(a.body.begin(), a.body.end(), isShared) ==
+               std::count_if(b.body.begin(), b.body.end(), isShared);
+  }
+  template <typename A, typename B>
+  bool operator()(const A &, const B &) const {
+    return false;
+  }
+};
 
-/// The order is that of the listing, over both queues: as both queues of
-/// every rank can follow it, no two ranks can wait for each other in a circle.
+/// The order is that of the listing, over all queues: as all queues of every
+/// rank can follow it, no two ranks can wait for each other in a circle.
 Status compare(const Program &program, uint32_t first, uint32_t other) {
-  auto a = collectivesOf(program.rankPrograms[first]);
-  auto b = collectivesOf(program.rankPrograms[other]);
+  auto a = meetingsOf(program.rankPrograms[first]);
+  auto b = meetingsOf(program.rankPrograms[other]);
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    if (!agree(*a[i], *b[i]))
+    if (a[i]->queue != b[i]->queue ||
+        !std::visit(Agree(), a[i]->operation, b[i]->operation))
       return errorOf("collective ", i, " of rank program ", other, " is ",
                      Program::kindName(b[i]->operation), " of ",
                      commandText(*b[i]), ", expected ",

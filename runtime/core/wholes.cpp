@@ -30,7 +30,7 @@ template <typename Entry> bool fits(const Entry &entry) {
   Shape other = part.shape;
   other[part.dim] = entry.globalShape[part.dim];
   return other == entry.globalShape &&
-         part.offset + entry.globalShape[part.dim] <= part.shape[part.dim];
+         part.offset <= part.shape[part.dim] - entry.globalShape[part.dim];
 }
 
 template <typename Entry>

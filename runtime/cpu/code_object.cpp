@@ -15,28 +15,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace {
-thread_local bool kernelFailed = false;
-thread_local char kernelMessage[256];
-} // namespace
-
-extern "C" void tandem_rt_report_error(const char *message) {
-  if (kernelFailed)
-    return; // the first one is the cause
-  kernelFailed = true;
-  std::strncpy(kernelMessage, message, sizeof kernelMessage - 1);
-}
-
 namespace tandem::rt::cpu {
 
-void clearKernelError() { kernelFailed = false; }
+namespace {
+thread_local std::optional<BadIndex> badIndex;
 
-Status takeKernelError() {
-  if (!kernelFailed)
-    return Status::success();
-  kernelFailed = false;
-  return Status::error(kernelMessage);
+void reportIndex(int64_t site, int64_t index, int64_t bound) {
+  if (!badIndex) // the first one is the cause
+    badIndex = BadIndex{site, index, bound};
 }
+} // namespace
+
+void clearBadIndex() { badIndex.reset(); }
+std::optional<BadIndex> getBadIndex() { return badIndex; }
 
 namespace {
 Status writeAll(int file, const Bytes &bytes) {
@@ -64,15 +55,18 @@ int createFile(const std::string &name) {
   return file;
 }
 
-void setErrorHook(void *handle) {
-  using Hook = void (*)(const char *);
-  if (void *hook = dlsym(handle, TANDEM_RT_ERROR_HOOK))
-    *static_cast<Hook *>(hook) = tandem_rt_report_error;
+void setIndexHook(void *handle) {
+  if (void *hook = dlsym(handle, TANDEM_RT_INDEX_HOOK))
+    *static_cast<tandem_rt_index_hook *>(hook) = reportIndex;
 }
 } // namespace
 
 Expected<std::unique_ptr<LoadedCode>>
 LoadedCode::load(const CodeObject &object) {
+  if (object.kind != CodeKind::SharedObject)
+    return errorOf("code object '", object.name, "' is a ",
+                   codeKindName(object.kind),
+                   ", expected a shared object, which the CPU runs");
   int file = createFile(object.name);
   if (file < 0)
     return errorOf("code object '", object.name,
@@ -89,7 +83,7 @@ LoadedCode::load(const CodeObject &object) {
     return errorOf("code object '", object.name,
                    "' does not load: ", reason ? reason : "unknown error");
   }
-  setErrorHook(handle);
+  setIndexHook(handle);
   // The file stays open: were its number used again, the loader would take the
   // next object of this name for this one.
   return std::unique_ptr<LoadedCode>(new LoadedCode(object.name, file, handle));

@@ -35,10 +35,15 @@ private:
   void *handle;
 };
 
+/// What a kernel reports.
+struct BadIndex {
+  int64_t site, index, bound;
+};
+
 /// Forgets what the calling thread's kernels reported.
-void clearKernelError();
-/// What they reported since; success if nothing.
-Status takeKernelError();
+void clearBadIndex();
+/// The first that they reported since.
+std::optional<BadIndex> getBadIndex();
 
 } // namespace tandem::rt::cpu
 

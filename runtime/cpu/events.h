@@ -9,6 +9,7 @@
 #ifndef TANDEM_RT_CPU_EVENTS_H
 #define TANDEM_RT_CPU_EVENTS_H
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -16,22 +17,26 @@
 
 namespace tandem::rt::cpu {
 
-/// The events of one rank. Waiting sleeps.
+/// The events of one rank. Waiting sleeps. As one queue records an event in all
+/// iterations, one after the other, an event is the number of those that did.
 class EventBoard {
 public:
-  explicit EventBoard(size_t count) : recorded(count, 0) {}
+  explicit EventBoard(size_t count) : recorded(count) {}
 
-  void record(uint32_t event) {
+  void record(uint32_t event, int64_t iteration) {
     std::lock_guard lock(mutex);
-    recorded[event] = 1;
+    recorded[event].store(iteration + 1, std::memory_order_release);
     condition.notify_all();
   }
 
   /// False if the step was aborted before the event was recorded.
-  bool wait(uint32_t event) {
+  bool wait(uint32_t event, int64_t iteration) {
+    if (isRecorded(event, iteration))
+      return true; // without the lock
     std::unique_lock lock(mutex);
-    condition.wait(lock, [&] { return aborted || recorded[event]; });
-    return recorded[event];
+    condition.wait(lock,
+                   [&] { return aborted || isRecorded(event, iteration); });
+    return isRecorded(event, iteration);
   }
 
   void abort() {
@@ -44,13 +49,18 @@ public:
   void reset() {
     std::lock_guard lock(mutex);
     aborted = false;
-    std::fill(recorded.begin(), recorded.end(), 0);
+    for (std::atomic<int64_t> &count : recorded)
+      count.store(0, std::memory_order_relaxed);
   }
 
 private:
+  bool isRecorded(uint32_t event, int64_t iteration) const {
+    return recorded[event].load(std::memory_order_acquire) > iteration;
+  }
+
   std::mutex mutex;
   std::condition_variable condition;
-  std::vector<uint8_t> recorded;
+  std::vector<std::atomic<int64_t>> recorded;
   bool aborted = false;
 };
 

@@ -11,10 +11,10 @@
 #include "core/text.h"
 #include "cpu/task.h"
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <pthread.h>
+#include <system_error>
 #include <thread>
 
 namespace tandem::rt {
@@ -27,21 +27,32 @@ using cpu::Task;
 
 struct QueueEntry {
   const Command *command;
-  uint32_t index; ///< In the commands of the rank program.
+  uint32_t index; ///< In the listing of the rank program.
   std::unique_ptr<Task> task;
 };
 
-struct Rank {
-  Rank(RankMemory memory, size_t numEvents)
-      : memory(std::move(memory)), events(numEvents) {}
+/// The part of one queue in a Repeat, or what lies between two of them.
+struct Segment {
+  int64_t count = 1;
+  std::vector<QueueEntry> entries = {};
+};
 
-  int64_t number = 0;
+struct QueueState {
+  std::vector<Segment> segments = {};
+  /// How many commands the last step has begun, each iteration counted.
+  int64_t begun = 0;
+  std::vector<TraceEvent> timeline = {};
+};
+
+struct Rank {
+  Rank(int64_t number, RankMemory memory, size_t numEvents, size_t numQueues)
+      : number(number), memory(std::move(memory)), events(numEvents),
+        queues(numQueues) {}
+
+  const int64_t number;
   RankMemory memory;
   EventBoard events;
-  std::array<std::vector<QueueEntry>, kNumQueues> queues;
-  /// How many entries of a queue the last step has begun.
-  std::array<size_t, kNumQueues> begun = {};
-  std::array<std::vector<TraceEvent>, kNumQueues> timeline;
+  std::vector<QueueState> queues;
 };
 
 class CpuExecutor final : public Executor {
@@ -58,9 +69,13 @@ public:
 
 private:
   Status checkTarget() const;
+  Status checkMemorySpaces() const;
   Status prepareRank(size_t place);
-  void threadMain(Rank &rank, Queue queue);
-  void runQueue(Rank &rank, Queue queue);
+  Status startThreads();
+  void threadMain(Rank &rank, size_t queue);
+  void runQueue(Rank &rank, QueueState &queue);
+  bool runEntry(Rank &rank, QueueState &queue, const QueueEntry &entry,
+                int64_t iteration);
   void fail(const Rank &rank, const QueueEntry &entry, const Status &status);
   Status resetAfterError();
   void collectTimeline();
@@ -104,6 +119,62 @@ Status CpuExecutor::checkTarget() const {
   return errorOf("program needs CPU features that this machine lacks: ", names);
 }
 
+Status CpuExecutor::checkMemorySpaces() const {
+  for (const MemorySpace &space : program.memorySpaces)
+    if (space.kind != MemoryKind::Host)
+      return errorOf("memory space '", space.name, "' is of kind ",
+                     memoryKindName(space.kind),
+                     ", expected host, which the CPU has");
+  return Status::success();
+}
+
+/// Takes the commands of a rank, in the order of their listing, apart into
+/// queues.
+class QueueMaker {
+public:
+  QueueMaker(const cpu::TaskContext &context, std::vector<QueueState> &queues)
+      : context(context), queues(queues), beginsSegment(queues.size(), true) {}
+
+  Status add(const Command &command) {
+    const auto *repeat = std::get_if<Repeat>(&command.operation);
+    if (!repeat)
+      return addTask(command);
+    ++index;
+    beginSegments(repeat->count);
+    Status status;
+    for (const Command &inner : repeat->body)
+      if (status.ok())
+        status = addTask(inner);
+    beginSegments(1);
+    return status;
+  }
+
+private:
+  void beginSegments(int64_t newCount) {
+    count = newCount;
+    beginsSegment.assign(queues.size(), true);
+  }
+
+  Status addTask(const Command &command) {
+    Expected<std::unique_ptr<Task>> task = cpu::makeTask(context, command);
+    if (!task.ok())
+      return errorOf("rank ", context.rank, ", ", commandText(command), ": ",
+                     task.status().message());
+    std::vector<Segment> &segments = queues[command.queue].segments;
+    if (beginsSegment[command.queue])
+      segments.push_back({count, {}});
+    beginsSegment[command.queue] = false;
+    segments.back().entries.push_back({&command, index++, std::move(*task)});
+    return Status::success();
+  }
+
+  const cpu::TaskContext &context;
+  std::vector<QueueState> &queues;
+  uint32_t index = 0;
+  int64_t count = 1;               ///< Of the segments that begin.
+  std::vector<bool> beginsSegment; ///< Per queue: with its next command.
+};
+
 Status CpuExecutor::prepareRank(size_t place) {
   Expected<RankMemory> memory = RankMemory::allocate(context, place);
   if (!memory.ok())
@@ -111,10 +182,10 @@ Status CpuExecutor::prepareRank(size_t place) {
   int64_t number = context.ranks[place];
   const RankProgram &rankProgram =
       program.rankPrograms[program.rankToProgram[size_t(number)]];
-  ranks.push_back(
-      std::make_unique<Rank>(std::move(*memory), rankProgram.numEvents));
+  ranks.push_back(std::make_unique<Rank>(number, std::move(*memory),
+                                         rankProgram.numEvents,
+                                         program.queues.size()));
   Rank &rank = *ranks.back();
-  rank.number = number;
   cpu::TaskContext from{program,
                         number,
                         rank.memory,
@@ -122,20 +193,32 @@ Status CpuExecutor::prepareRank(size_t place) {
                         *fabric,
                         rank.events,
                         context.options.threads};
-  for (uint32_t i = 0; i < rankProgram.commands.size(); ++i) {
-    const Command &command = rankProgram.commands[i];
-    Expected<std::unique_ptr<Task>> task = cpu::makeTask(from, command);
-    if (!task.ok())
-      return errorOf("rank ", number, ", ", commandText(command), ": ",
-                     task.status().message());
-    rank.queues[size_t(command.queue)].push_back(
-        {&command, i, std::move(*task)});
+  QueueMaker maker(from, rank.queues);
+  for (const Command &command : rankProgram.commands)
+    if (Status status = maker.add(command); !status.ok())
+      return status;
+  return Status::success();
+}
+
+Status CpuExecutor::startThreads() {
+  try {
+    for (std::unique_ptr<Rank> &rank : ranks)
+      for (size_t queue = 0; queue < rank->queues.size(); ++queue)
+        if (!rank->queues[queue].segments.empty())
+          threads.emplace_back(
+              [this, &rank, queue] { threadMain(*rank, queue); });
+  } catch (const std::system_error &error) {
+    return errorOf("cannot start thread ", threads.size() + 1, " for ",
+                   ranks.size(), " ranks: ", error.what());
   }
   return Status::success();
 }
 
 Status CpuExecutor::prepare() {
-  if (Status status = checkTarget(); !status.ok())
+  Status status = checkTarget();
+  if (status.ok())
+    status = checkMemorySpaces();
+  if (!status.ok())
     return status;
   for (const CodeObject &object : program.codeObjects) {
     Expected<std::unique_ptr<LoadedCode>> loaded = LoadedCode::load(object);
@@ -144,14 +227,9 @@ Status CpuExecutor::prepare() {
     code.push_back(std::move(*loaded));
   }
   for (size_t place = 0; place < context.ranks.size(); ++place)
-    if (Status status = prepareRank(place); !status.ok())
+    if (status = prepareRank(place); !status.ok())
       return status;
-  for (std::unique_ptr<Rank> &rank : ranks)
-    for (Queue queue : {Queue::Compute, Queue::Comm})
-      if (!rank->queues[size_t(queue)].empty())
-        threads.emplace_back(
-            [this, &rank, queue] { threadMain(*rank, queue); });
-  return Status::success();
+  return startThreads();
 }
 
 CpuExecutor::~CpuExecutor() {
@@ -164,11 +242,12 @@ CpuExecutor::~CpuExecutor() {
     thread.join();
 }
 
-void CpuExecutor::threadMain(Rank &rank, Queue queue) {
-  bool compute = queue == Queue::Compute;
+void CpuExecutor::threadMain(Rank &rank, size_t queue) {
+  const Queue &own = program.queues[queue];
   // Names of threads have at most 15 characters.
-  std::string name = concat("rank", rank.number, compute ? "" : " comm");
+  std::string name = concat("rank", rank.number, " ", own.name);
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+  bool compute = own.role == QueueRole::Compute;
   cpu::setLibraryThreads(compute ? context.options.threads : 1);
   uint64_t seen = 0;
   std::unique_lock lock(mutex);
@@ -178,26 +257,34 @@ void CpuExecutor::threadMain(Rank &rank, Queue queue) {
       return;
     seen = generation;
     lock.unlock();
-    runQueue(rank, queue);
+    runQueue(rank, rank.queues[queue]);
     lock.lock();
     if (--running == 0)
       done.notify_all();
   }
 }
 
-void CpuExecutor::runQueue(Rank &rank, Queue queue) {
-  for (const QueueEntry &entry : rank.queues[size_t(queue)]) {
-    if (stopped.load(std::memory_order_relaxed))
-      return;
-    ++rank.begun[size_t(queue)];
-    int64_t begin = trace ? now() : 0;
-    Status status = entry.task->run();
-    if (trace)
-      rank.timeline[size_t(queue)].push_back(
-          {rank.number, entry.index, stepNumber, begin, now()});
-    if (!status.ok())
-      return fail(rank, entry, status);
-  }
+bool CpuExecutor::runEntry(Rank &rank, QueueState &queue,
+                           const QueueEntry &entry, int64_t iteration) {
+  if (stopped.load(std::memory_order_relaxed))
+    return false;
+  ++queue.begun;
+  int64_t begin = trace ? now() : 0;
+  Status status = entry.task->run(iteration);
+  if (trace)
+    queue.timeline.push_back({rank.number, entry.index, uint32_t(iteration),
+                              stepNumber, begin, now()});
+  if (!status.ok())
+    fail(rank, entry, status);
+  return status.ok();
+}
+
+void CpuExecutor::runQueue(Rank &rank, QueueState &queue) {
+  for (const Segment &segment : queue.segments)
+    for (int64_t iteration = 0; iteration < segment.count; ++iteration)
+      for (const QueueEntry &entry : segment.entries)
+        if (!runEntry(rank, queue, entry, iteration))
+          return;
 }
 
 void CpuExecutor::fail(const Rank &rank, const QueueEntry &entry,
@@ -206,15 +293,14 @@ void CpuExecutor::fail(const Rank &rank, const QueueEntry &entry,
     std::lock_guard lock(reportMutex);
     if (stopped.exchange(true))
       return; // what follows an error is no cause
-    bool refused =
-        std::holds_alternative<CheckFinite>(entry.command->operation);
     // A refused value is the same on all ranks: naming the first one to see it
     // would make the message depend on time.
-    std::string where = refused ? "" : concat(", rank ", rank.number);
-    std::string text =
-        concat("step ", stepNumber, where, ", ", commandText(*entry.command),
-               ": ", status.message());
-    report = refused ? Status::refusal(text) : Status::error(text);
+    std::string where =
+        status.isRefusal() ? "" : concat(", rank ", rank.number);
+    report = Status::error(concat("step ", stepNumber, where, ", ",
+                                  commandText(*entry.command), ": ",
+                                  status.message()),
+                           status.kind());
   }
   fabric->abort(report);
   for (std::unique_ptr<Rank> &other : ranks)
@@ -228,24 +314,38 @@ Status CpuExecutor::resetAfterError() {
   return fabric->recover();
 }
 
+/// Calls `visit` with the commands of a queue that were begun.
+template <typename Visit>
+void forEachBegun(const QueueState &queue, Visit visit) {
+  int64_t left = queue.begun;
+  for (const Segment &segment : queue.segments) {
+    int64_t size = int64_t(segment.entries.size());
+    // The first iteration has begun all that later ones have.
+    for (int64_t i = 0; i < std::min(left, size); ++i)
+      visit(*segment.entries[size_t(i)].command);
+    left -= std::min(left, size * segment.count);
+  }
+}
+
 std::set<uint32_t> CpuExecutor::writtenArguments() const {
   std::set<uint32_t> written;
   for (const std::unique_ptr<Rank> &rank : ranks)
-    for (size_t queue = 0; queue < kNumQueues; ++queue)
-      for (size_t i = 0; i < rank->begun[queue]; ++i)
-        for (const Access &access :
-             accessesOf(rank->queues[queue][i].command->operation))
+    for (const QueueState &queue : rank->queues)
+      forEachBegun(queue, [&](const Command &command) {
+        for (const Access &access : accessesOf(command))
           if (access.write && access.ref->space == Space::Argument)
             written.insert(access.ref->index);
+      });
   return written;
 }
 
 void CpuExecutor::collectTimeline() {
   for (std::unique_ptr<Rank> &rank : ranks)
-    for (std::vector<TraceEvent> &events : rank->timeline) {
+    for (QueueState &queue : rank->queues) {
       if (trace)
-        trace->events.insert(trace->events.end(), events.begin(), events.end());
-      events.clear();
+        trace->events.insert(trace->events.end(), queue.timeline.begin(),
+                             queue.timeline.end());
+      queue.timeline.clear();
     }
 }
 
@@ -254,7 +354,8 @@ Status CpuExecutor::step(int64_t number) {
     return status;
   for (std::unique_ptr<Rank> &rank : ranks) {
     rank->events.reset();
-    rank->begun = {};
+    for (QueueState &queue : rank->queues)
+      queue.begun = 0;
   }
   std::unique_lock lock(mutex);
   stepNumber = number;

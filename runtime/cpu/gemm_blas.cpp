@@ -71,9 +71,11 @@ double activate(PostOp op, double x) {
 class BlasGemm final : public Task {
 public:
   BlasGemm(const TaskContext &context, const Gemm &gemm)
-      : gemm(gemm), threads(context.threads), a(pointer(context, gemm.a)),
-        b(pointer(context, gemm.b)), c(pointer(context, gemm.c)),
-        bias(gemm.bias ? pointer(context, *gemm.bias) : nullptr),
+      : gemm(gemm), threads(context.threads),
+        placeA(context.memory.address(gemm.a)),
+        placeB(context.memory.address(gemm.b)),
+        placeC(context.memory.address(gemm.c)),
+        placeBias(gemm.bias ? context.memory.address(*gemm.bias) : Address()),
         operandA(last(gemm.stridesA, gemm.m, gemm.k)),
         operandB(last(gemm.stridesB, gemm.k, gemm.n)),
         operandC(last(gemm.stridesC, gemm.m, gemm.n)) {
@@ -85,8 +87,10 @@ public:
       packedC.resize(size_t(gemm.m * gemm.n));
   }
 
-  Status run() override {
+  Status run(int64_t iteration) override {
     BlasThreads hold(threads);
+    a = pointer(placeA, iteration), b = pointer(placeB, iteration);
+    c = pointer(placeC, iteration), bias = pointer(placeBias, iteration);
     Shape point(gemm.batch.size(), 0);
     for (int64_t i = 0, count = numElements(gemm.batch); i < count; ++i) {
       runOne(offset(gemm.stridesA, point), offset(gemm.stridesB, point),
@@ -101,8 +105,8 @@ public:
   }
 
 private:
-  static double *pointer(const TaskContext &context, const BufferRef &ref) {
-    return reinterpret_cast<double *>(context.memory.resolve(ref));
+  static double *pointer(const Address &place, int64_t iteration) {
+    return reinterpret_cast<double *>(place.at(iteration));
   }
   static std::optional<Operand> last(const Shape &strides, int64_t rows,
                                      int64_t columns) {
@@ -139,7 +143,8 @@ private:
 
   const Gemm &gemm;
   const int threads;
-  double *a, *b, *c, *bias;
+  const Address placeA, placeB, placeC, placeBias;
+  double *a = nullptr, *b = nullptr, *c = nullptr, *bias = nullptr;
   std::optional<Operand> operandA, operandB, operandC;
   std::vector<double> packedA, packedB, packedC;
 };

@@ -101,13 +101,13 @@ bool isReference(const dnnl::matmul::primitive_desc &desc) {
 
 /// An operand, and its contiguous copy if oneDNN has no fast way with it.
 struct Operand {
-  char *data = nullptr;
+  Address place;
+  char *data = nullptr; ///< Of the iteration.
   int64_t width = 0;
   Shape extents, strides, packedStrides;
   Bytes packed;
 
   bool isPacked() const { return !packed.empty(); }
-  void *address() { return isPacked() ? packed.data() : (void *)data; }
   void pack() {
     if (isPacked())
       copyStrided(extents, width, data, strides, packed.data(), packedStrides);
@@ -120,9 +120,10 @@ struct Operand {
 
 class DnnlGemm final : public Task {
 public:
-  DnnlGemm(const TaskContext &context, const Gemm &gemm);
+  DnnlGemm(const TaskContext &context, const Gemm &gemm,
+           const std::optional<BufferRef> &workspace);
 
-  Status run() override;
+  Status run(int64_t iteration) override;
 
 private:
   dnnl::matmul::primitive_desc choose();
@@ -130,7 +131,10 @@ private:
   bool repeats() const;
   bool hasUnitStride(size_t index) const;
   void bind(const TaskContext &context,
-            const dnnl::matmul::primitive_desc &desc);
+            const dnnl::matmul::primitive_desc &desc,
+            const std::optional<BufferRef> &workspace);
+  void bindAt(int key, const memory::desc &type, const Address &place);
+  void moveTo(int64_t iteration);
 
   const Gemm &gemm;
   GemmShape shape;
@@ -138,19 +142,23 @@ private:
   dnnl::matmul primitive;
   dnnl::stream stream;
   std::unordered_map<int, memory> arguments;
+  /// What an iteration changes; mostly nothing.
+  std::vector<std::pair<int, Address>> movingArguments;
 };
 
-DnnlGemm::DnnlGemm(const TaskContext &context, const Gemm &gemm)
+DnnlGemm::DnnlGemm(const TaskContext &context, const Gemm &gemm,
+                   const std::optional<BufferRef> &workspace)
     : gemm(gemm), shape(gemm), stream(cpuEngine()) {
   shape.simplify();
   const BufferRef *refs[] = {&gemm.a, &gemm.b, &gemm.c};
   for (size_t i = 0; i < 3; ++i) {
-    operands[i].data = context.memory.resolve(*refs[i]);
+    operands[i].place = context.memory.address(*refs[i]);
+    operands[i].data = operands[i].place.base;
     operands[i].width = elementBytes(i == 2 ? gemm.outputType : gemm.inputType);
   }
   dnnl::matmul::primitive_desc desc = choose();
   primitive = dnnl::matmul(desc);
-  bind(context, desc);
+  bind(context, desc, workspace);
 }
 
 bool DnnlGemm::hasUnitStride(size_t index) const {
@@ -182,6 +190,10 @@ bool DnnlGemm::repeats() const {
 dnnl::matmul::primitive_desc DnnlGemm::choose() {
   if (repeats())
     packOperand(0);
+  // Its kernels find the element of a bias by the distance from the begin of c:
+  // they end by a signal where c has gaps or is transposed.
+  if (gemm.bias && shape.strides[2] != contiguousStrides(shape.extents(2)))
+    packOperand(2);
   dnnl::matmul::primitive_desc desc = describe(gemm, shape);
   if (!isReference(desc))
     return desc;
@@ -197,26 +209,47 @@ dnnl::matmul::primitive_desc DnnlGemm::choose() {
   return describe(gemm, shape);
 }
 
-void DnnlGemm::bind(const TaskContext &context,
-                    const dnnl::matmul::primitive_desc &desc) {
-  auto add = [&](int key, const memory::desc &type, void *data) {
-    arguments.emplace(key, memory(type, cpuEngine(), data));
-  };
-  add(DNNL_ARG_SRC, desc.src_desc(), operands[0].address());
-  add(DNNL_ARG_WEIGHTS, desc.weights_desc(), operands[1].address());
-  add(DNNL_ARG_DST, desc.dst_desc(), operands[2].address());
-  if (gemm.bias)
-    add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(gemm.accumulate ? 1 : 0) |
-            DNNL_ARG_SRC_1,
-        rowDescriptor(shape, gemm.outputType),
-        context.memory.resolve(*gemm.bias));
-  // Owned by the task: tasks of several ranks run at the same time.
-  arguments.emplace(DNNL_ARG_SCRATCHPAD,
-                    memory(desc.scratchpad_desc(), cpuEngine()));
+void DnnlGemm::bindAt(int key, const memory::desc &type, const Address &place) {
+  arguments.emplace(key, memory(type, cpuEngine(), place.base));
+  if (place.step)
+    movingArguments.push_back({key, place});
 }
 
-Status DnnlGemm::run() {
+void DnnlGemm::bind(const TaskContext &context,
+                    const dnnl::matmul::primitive_desc &desc,
+                    const std::optional<BufferRef> &workspace) {
+  const int keys[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+  const memory::desc types[] = {desc.src_desc(), desc.weights_desc(),
+                                desc.dst_desc()};
+  for (size_t i = 0; i < 3; ++i)
+    if (Operand &operand = operands[i]; operand.isPacked())
+      arguments.emplace(keys[i],
+                        memory(types[i], cpuEngine(), operand.packed.data()));
+    else
+      bindAt(keys[i], types[i], operand.place);
+  if (gemm.bias)
+    bindAt(DNNL_ARG_ATTR_MULTIPLE_POST_OP(gemm.accumulate ? 1 : 0) |
+               DNNL_ARG_SRC_1,
+           rowDescriptor(shape, gemm.outputType),
+           context.memory.address(*gemm.bias));
+  // Else owned by the task: tasks of several ranks run at the same time.
+  memory::desc scratchpad = desc.scratchpad_desc();
+  if (workspace && workspace->bytes >= int64_t(scratchpad.get_size()))
+    bindAt(DNNL_ARG_SCRATCHPAD, scratchpad, context.memory.address(*workspace));
+  else
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(scratchpad, cpuEngine()));
+}
+
+void DnnlGemm::moveTo(int64_t iteration) {
+  for (Operand &operand : operands)
+    operand.data = operand.place.at(iteration);
+  for (const auto &[key, place] : movingArguments)
+    arguments.at(key).set_data_handle(place.at(iteration));
+}
+
+Status DnnlGemm::run(int64_t iteration) {
   try {
+    moveTo(iteration);
     operands[0].pack();
     operands[1].pack();
     if (gemm.accumulate)
@@ -230,10 +263,12 @@ Status DnnlGemm::run() {
 }
 } // namespace
 
-Expected<std::unique_ptr<Task>> makeDnnlGemm(const TaskContext &context,
-                                             const Gemm &gemm) {
+Expected<std::unique_ptr<Task>>
+makeDnnlGemm(const TaskContext &context, const Gemm &gemm,
+             const std::optional<BufferRef> &workspace) {
   try {
-    return std::unique_ptr<Task>(std::make_unique<DnnlGemm>(context, gemm));
+    return std::unique_ptr<Task>(
+        std::make_unique<DnnlGemm>(context, gemm, workspace));
   } catch (const dnnl::error &error) {
     return errorOf("oneDNN matmul: ", error.what());
   }

@@ -97,12 +97,12 @@ Expected<RankMemory> RankMemory::allocate(const ExecutorContext &context,
   for (const Arena &arena : rankProgram.arenas)
     if (status.ok())
       status = allocateInto(memory.arenas, arena.bytes);
-  for (const Bytes &constant : program.constants) {
+  for (const Constant &constant : program.constants) {
+    const Bytes &data = constant.data;
     if (status.ok())
-      status = allocateInto(memory.constants, int64_t(constant.size()));
-    if (status.ok() && !constant.empty())
-      std::memcpy(memory.constants.back().data(), constant.data(),
-                  constant.size());
+      status = allocateInto(memory.constants, int64_t(data.size()));
+    if (status.ok() && !data.empty())
+      std::memcpy(memory.constants.back().data(), data.data(), data.size());
   }
   if (!status.ok())
     return errorOf("rank ", memory.rank, ": ", status.message());

@@ -29,6 +29,14 @@ private:
   size_t size = 0;
 };
 
+/// Where a reference leads to in each iteration of the Repeat around it.
+struct Address {
+  char *base = nullptr;
+  int64_t step = 0; ///< Bytes; 0 outside of a Repeat.
+
+  char *at(int64_t iteration) const { return base + step * iteration; }
+};
+
 /// Memory of the host as values see it.
 class HostBuffer final : public Buffer {
 public:
@@ -52,7 +60,11 @@ public:
   static Expected<RankMemory> allocate(const ExecutorContext &context,
                                        size_t place);
 
+  /// The address in iteration 0.
   char *resolve(const BufferRef &ref) const;
+  Address address(const BufferRef &ref) const {
+    return {resolve(ref), ref.offset.perIteration};
+  }
 
 private:
   const Program *program = nullptr;

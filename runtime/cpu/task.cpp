@@ -9,7 +9,6 @@
 #include "cpu/task.h"
 #include "core/text.h"
 
-#include <cmath>
 #include <cstring>
 
 namespace tandem::rt::cpu {
@@ -17,27 +16,55 @@ namespace tandem::rt::cpu {
 namespace {
 class LaunchTask final : public Task {
 public:
-  LaunchTask(const TaskContext &context, const Launch &op,
+  LaunchTask(const TaskContext &context, const Command &command,
              tandem_rt_kernel kernel)
-      : kernel(kernel) {
+      : op(std::get<Launch>(command.operation)), kernel(kernel) {
     for (const BufferRef &ref : op.inputs)
-      buffers.push_back(context.memory.resolve(ref));
+      addBuffer(context.memory.address(ref));
     for (const BufferRef &ref : op.outputs)
-      buffers.push_back(context.memory.resolve(ref));
-    for (const Affine &scalar : op.scalars)
+      addBuffer(context.memory.address(ref));
+    if (command.workspace)
+      addBuffer(context.memory.address(*command.workspace));
+    for (const Affine &scalar : op.scalars) {
+      if (scalar.perIteration)
+        movingScalars.push_back({scalars.size(), scalar.perIteration});
       scalars.push_back(context.program.evaluate(scalar, context.rank));
+    }
+    first = scalars;
   }
 
-  Status run() override {
-    clearKernelError();
+  Status run(int64_t iteration) override {
+    for (const auto &[index, place] : movingBuffers)
+      buffers[index] = place.at(iteration);
+    for (const auto &[index, step] : movingScalars)
+      scalars[index] = first[index] + step * iteration;
+    clearBadIndex();
     kernel(buffers.data(), scalars.data());
-    return takeKernelError();
+    std::optional<BadIndex> bad = getBadIndex();
+    return bad ? describe(*bad) : Status::success();
   }
 
 private:
+  void addBuffer(const Address &place) {
+    if (place.step)
+      movingBuffers.push_back({buffers.size(), place});
+    buffers.push_back(place.base);
+  }
+
+  Status describe(const BadIndex &bad) const {
+    bool isKnown = uint64_t(bad.site) < op.sites.size();
+    return errorOf(isKnown ? op.sites[size_t(bad.site)] + ": " : "", "index ",
+                   bad.index, " is out of range, expected 0 to ",
+                   bad.bound - 1);
+  }
+
+  const Launch &op;
   tandem_rt_kernel kernel;
   std::vector<void *> buffers;
-  std::vector<int64_t> scalars;
+  std::vector<int64_t> scalars, first;
+  /// What an iteration changes; mostly nothing.
+  std::vector<std::pair<size_t, Address>> movingBuffers;
+  std::vector<std::pair<size_t, int64_t>> movingScalars;
 };
 
 class CollectiveTask final : public Task {
@@ -45,97 +72,67 @@ public:
   CollectiveTask(const TaskContext &context, const Collective &op,
                  std::unique_ptr<Communicator> communicator)
       : op(op), communicator(std::move(communicator)),
-        source(context.memory.resolve(op.source)),
-        destination(context.memory.resolve(op.destination)) {}
+        source(context.memory.address(op.source)),
+        destination(context.memory.address(op.destination)) {}
 
-  Status run() override { return communicator->run(op, source, destination); }
+  Status run(int64_t iteration) override {
+    return communicator->run(op, source.at(iteration),
+                             destination.at(iteration));
+  }
 
 private:
   const Collective &op;
   std::unique_ptr<Communicator> communicator;
-  const void *source;
-  void *destination;
+  Address source, destination;
 };
 
 class CopyTask final : public Task {
 public:
   CopyTask(const TaskContext &context, const Copy &op)
-      : source(context.memory.resolve(op.source)),
-        destination(context.memory.resolve(op.destination)),
+      : source(context.memory.address(op.source)),
+        destination(context.memory.address(op.destination)),
         bytes(size_t(op.source.bytes)) {}
 
-  Status run() override {
-    std::memmove(destination, source, bytes);
+  Status run(int64_t iteration) override {
+    std::memmove(destination.at(iteration), source.at(iteration), bytes);
     return Status::success();
   }
 
 private:
-  const void *source;
-  void *destination;
+  Address source, destination;
   size_t bytes;
 };
 
 class FillTask final : public Task {
 public:
   FillTask(const TaskContext &context, const Fill &op)
-      : destination(context.memory.resolve(op.destination)),
+      : destination(context.memory.address(op.destination)),
         bytes(op.destination.bytes) {
     for (size_t i = 0; i < sizeof word; ++i)
       word[i] = char(op.pattern[i % op.pattern.size()]);
   }
 
-  Status run() override {
+  Status run(int64_t iteration) override {
+    char *start = destination.at(iteration);
     int64_t at = 0;
     for (; at + int64_t(sizeof word) <= bytes; at += int64_t(sizeof word))
-      std::memcpy(destination + at, word, sizeof word);
-    std::memcpy(destination + at, word, size_t(bytes - at));
+      std::memcpy(start + at, word, sizeof word);
+    std::memcpy(start + at, word, size_t(bytes - at));
     return Status::success();
   }
 
 private:
-  char *destination;
+  Address destination;
   int64_t bytes;
   char word[8];
-};
-
-class CheckFiniteTask final : public Task {
-public:
-  CheckFiniteTask(const TaskContext &context, const CheckFinite &op)
-      : op(op), source(context.memory.resolve(op.source)) {}
-
-  Status run() override {
-    int64_t count = op.source.bytes / elementBytes(op.type);
-    for (int64_t i = 0; i < count; ++i)
-      if (double value = element(i); !std::isfinite(value))
-        return errorOf(op.what, " is ", std::isnan(value) ? "nan" : "inf",
-                       ", expected a finite value");
-    return Status::success();
-  }
-
-private:
-  double element(int64_t index) const {
-    if (op.type == ElementType::F64)
-      return load<double>(index);
-    if (op.type == ElementType::F32)
-      return load<float>(index);
-    return bf16ToFloat(load<uint16_t>(index));
-  }
-  template <typename T> T load(int64_t index) const {
-    T value;
-    std::memcpy(&value, source + size_t(index) * sizeof(T), sizeof(T));
-    return value;
-  }
-
-  const CheckFinite &op;
-  const char *source;
 };
 
 class RecordTask final : public Task {
 public:
   RecordTask(EventBoard &events, uint32_t event)
       : events(events), event(event) {}
-  Status run() override {
-    events.record(event);
+  Status run(int64_t iteration) override {
+    events.record(event, iteration);
     return Status::success();
   }
 
@@ -147,8 +144,8 @@ private:
 class WaitTask final : public Task {
 public:
   WaitTask(EventBoard &events, uint32_t event) : events(events), event(event) {}
-  Status run() override {
-    if (events.wait(event))
+  Status run(int64_t iteration) override {
+    if (events.wait(event, iteration))
       return Status::success();
     return Status::error("stopped by an error of the same rank");
   }
@@ -162,7 +159,7 @@ private:
 struct Maker {
   using Made = Expected<std::unique_ptr<Task>>;
   const TaskContext &context;
-  Queue queue;
+  const Command &command;
 
   template <typename T, typename... Arguments>
   static Made make(Arguments &&...arguments) {
@@ -171,26 +168,41 @@ struct Maker {
   }
 
   Made operator()(const Launch &op) const {
+    if (op.geometry)
+      return errorOf("launch has a geometry, which the CPU does not have");
     auto kernel = context.code[op.codeObject]->find(op.symbol);
     if (!kernel.ok())
       return kernel.status();
-    return make<LaunchTask>(context, op, *kernel);
+    return make<LaunchTask>(context, command, *kernel);
   }
-  Made operator()(const Gemm &op) const { return makeGemm(context, op); }
+  Made operator()(const Gemm &op) const {
+    return makeGemm(context, op, command.workspace);
+  }
+  /// Each queue has channels of its own, as the order of collectives is one per
+  /// queue.
+  Expected<std::unique_ptr<Communicator>>
+  connect(const std::vector<uint32_t> &axes) const {
+    return context.fabric.connect(context.program.group(axes, context.rank),
+                                  context.rank, command.queue);
+  }
   Made operator()(const Collective &op) const {
-    // Each queue has channels of its own, as the order of collectives is one
-    // per queue.
-    auto communicator =
-        context.fabric.connect(context.program.group(op.axes, context.rank),
-                               context.rank, unsigned(queue));
+    auto communicator = connect(op.axes);
     if (!communicator.ok())
       return communicator.status();
     return make<CollectiveTask>(context, op, std::move(*communicator));
   }
   Made operator()(const Copy &op) const { return make<CopyTask>(context, op); }
   Made operator()(const Fill &op) const { return make<FillTask>(context, op); }
-  Made operator()(const CheckFinite &op) const {
-    return make<CheckFiniteTask>(context, op);
+  Made operator()(const Check &op) const {
+    Expected<std::unique_ptr<Communicator>> communicator(nullptr);
+    if (!op.axes.empty())
+      communicator = connect(op.axes);
+    if (!communicator.ok())
+      return communicator.status();
+    return makeCheck(context, op, std::move(*communicator));
+  }
+  Made operator()(const Repeat &) const {
+    return Status::error("internal error: a repeat is no task");
   }
   Made operator()(const RecordEvent &op) const {
     return make<RecordTask>(context.events, op.event);
@@ -203,14 +215,15 @@ struct Maker {
 
 Expected<std::unique_ptr<Task>> makeTask(const TaskContext &context,
                                          const Command &command) {
-  return std::visit(Maker{context, command.queue}, command.operation);
+  return std::visit(Maker{context, command}, command.operation);
 }
 
-Expected<std::unique_ptr<Task>> makeGemm(const TaskContext &context,
-                                         const Gemm &gemm) {
+Expected<std::unique_ptr<Task>>
+makeGemm(const TaskContext &context, const Gemm &gemm,
+         const std::optional<BufferRef> &workspace) {
   if (gemm.inputType == ElementType::F64)
     return makeBlasGemm(context, gemm);
-  return makeDnnlGemm(context, gemm);
+  return makeDnnlGemm(context, gemm, workspace);
 }
 
 } // namespace tandem::rt::cpu

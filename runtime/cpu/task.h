@@ -21,7 +21,8 @@ namespace tandem::rt::cpu {
 class Task {
 public:
   virtual ~Task() = default;
-  virtual Status run() = 0;
+  /// Of the Repeat around the command; 0 outside.
+  virtual Status run(int64_t iteration) = 0;
 };
 
 /// What tasks are made from; all of it outlives them.
@@ -38,13 +39,21 @@ struct TaskContext {
 Expected<std::unique_ptr<Task>> makeTask(const TaskContext &context,
                                          const Command &command);
 
-/// f32 and bf16 by oneDNN, f64 by CBLAS.
-Expected<std::unique_ptr<Task>> makeGemm(const TaskContext &context,
-                                         const Gemm &gemm);
-Expected<std::unique_ptr<Task>> makeDnnlGemm(const TaskContext &context,
-                                             const Gemm &gemm);
+/// f32 and bf16 by oneDNN, f64 by CBLAS. oneDNN takes its scratchpad from the
+/// workspace where it is large enough, else it has one of its own.
+Expected<std::unique_ptr<Task>>
+makeGemm(const TaskContext &context, const Gemm &gemm,
+         const std::optional<BufferRef> &workspace);
+Expected<std::unique_ptr<Task>>
+makeDnnlGemm(const TaskContext &context, const Gemm &gemm,
+             const std::optional<BufferRef> &workspace);
 Expected<std::unique_ptr<Task>> makeBlasGemm(const TaskContext &context,
                                              const Gemm &gemm);
+
+/// A check; `communicator` is that of its group, null if it is not combined.
+Expected<std::unique_ptr<Task>>
+makeCheck(const TaskContext &context, const Check &check,
+          std::unique_ptr<Communicator> communicator);
 
 /// Cores that oneDNN may use when the calling thread calls it.
 void setLibraryThreads(int threads);

@@ -86,7 +86,7 @@ std::vector<F> run(CollectiveKind kind, const Axes &axes,
                                            .concatDim = concat,
                                            .source = b.argument(x),
                                            .destination = b.result(y)});
-  auto session = start(b);
+  auto session = startTwin(b);
   F flat;
   for (const F &part : values)
     flat.insert(flat.end(), part.begin(), part.end());

@@ -50,7 +50,7 @@ class ExecutorTest : public testing::TestWithParam<int64_t> {
 
 TEST_P(ExecutorTest, TrainsAsOneDeviceDoes) {
   TrainingStep model(GetParam());
-  auto session = start(model.b);
+  auto session = startTwin(model.b);
   ASSERT_TRUE(session);
   F w = randomValues<float>(12, 1);
   std::vector<double> expected(w.begin(), w.end());
@@ -74,7 +74,7 @@ TEST_P(ExecutorTest, TrainsAsOneDeviceDoes) {
 
 TEST_P(ExecutorTest, RefusesALossThatIsNotFiniteAndGoesOn) {
   TrainingStep model(GetParam());
-  auto session = start(model.b);
+  auto session = startTwin(model.b);
   ASSERT_TRUE(session);
   F w = randomValues<float>(12, 1);
   set(*session, "parameter", "w", tensorOf({4, 3}, w));
@@ -102,8 +102,14 @@ TEST_P(ExecutorTest, AnErrorOfOneRankStopsAll) {
   uint32_t x = b.addArgument(
       {"input", "x", ElementType::F32, {ranks}, {}, split(1, 0, 0), -1, {}});
   uint32_t y = b.addResult({"output", "y", ElementType::F32, {}, {}, {}, {}});
-  b.launch({.name = "lookup", .location = "model.py:7"}, code, "failAt",
-           {b.argument(x)}, {}, {ranks - 1});
+  b.setArena(4);
+  b.add({.name = "lookup+add", .location = "model.py:8"},
+        Launch{.codeObject = code,
+               .symbol = "failAt",
+               .inputs = {b.argument(x)},
+               .outputs = {b.arena(0, 4)},
+               .scalars = {ranks - 1},
+               .sites = {"lookup (model.py:7)"}});
   b.add({.name = "sum"}, Collective{CollectiveKind::AllReduce,
                                     {0},
                                     ElementType::F32,
@@ -112,7 +118,7 @@ TEST_P(ExecutorTest, AnErrorOfOneRankStopsAll) {
                                     -1,
                                     b.argument(x),
                                     b.result(y)});
-  auto session = start(b);
+  auto session = startTwin(b);
   ASSERT_TRUE(session);
   F values;
   for (int64_t rank = 0; rank < ranks; ++rank)
@@ -122,9 +128,10 @@ TEST_P(ExecutorTest, AnErrorOfOneRankStopsAll) {
   Status status = session->step();
   auto took = std::chrono::steady_clock::now() - begin;
   EXPECT_LT(took, std::chrono::seconds(5));
-  expectError(status, "index 7 out of range, expected less than 4");
   expectError(status, "step 1, rank " + std::to_string(ranks - 1) +
-                          ", command 0 'lookup' (model.py:7)");
+                          ", command 0 'lookup+add' (model.py:8): lookup "
+                          "(model.py:7): index 7 is out of range, expected 0 "
+                          "to 3");
   EXPECT_FALSE(status.isRefusal());
   EXPECT_EQ(valuesOf<float>(argument(*session, "input", "x")), values);
   // Nothing was stored: the next step starts as new.
@@ -147,7 +154,7 @@ TEST_P(ExecutorTest, ScalarsAndOffsetsFollowTheCoordinate) {
   mine.bytes = 8;
   b.launch({.name = "local slice"}, code, "affine", {mine}, {b.result(y)},
            {2, 1, Affine(100, {{0, 10}})});
-  auto session = start(b);
+  auto session = startTwin(b);
   ASSERT_TRUE(session);
   F values, expected;
   for (int64_t i = 0; i < 2 * ranks; ++i) {
@@ -169,7 +176,7 @@ TEST_P(ExecutorTest, CopiesAndFills) {
   b.add({.name = "copy"}, Copy{c, b.slice(b.result(y), 0, 12)});
   b.add({.name = "fill"},
         Fill{b.slice(b.result(y), 12, 8), {0, 0, 0x80, 0x3f}});
-  auto session = start(b);
+  auto session = startTwin(b);
   ASSERT_TRUE(session);
   EXPECT_OK(session->step());
   EXPECT_EQ(valuesOf<float>(result(*session, "output", "y")),
@@ -181,7 +188,7 @@ TEST_P(ExecutorTest, CopiesAndFills) {
 void expectInOrder(const Session &session) {
   const std::vector<Command> &commands =
       session.program().rankPrograms[0].commands;
-  std::map<std::pair<int64_t, Queue>, TraceEvent> last;
+  std::map<std::pair<int64_t, uint32_t>, TraceEvent> last;
   std::map<std::tuple<int64_t, int64_t, uint32_t>, int64_t> recorded;
   for (const TraceEvent &event : session.trace().events)
     if (auto *op = std::get_if<RecordEvent>(&commands[event.command].operation))
@@ -202,21 +209,24 @@ void expectInOrder(const Session &session) {
 
 TEST_P(ExecutorTest, TracesEveryCommandOfEveryRank) {
   TrainingStep model(GetParam());
-  auto session = start(model.b, {.threads = 1, .trace = true});
+  auto session = startTwin(model.b, {.threads = 1, .trace = true});
   ASSERT_TRUE(session);
   EXPECT_OK(session->step());
   EXPECT_OK(session->step());
-  size_t commands = session->program().rankPrograms[0].commands.size();
-  EXPECT_EQ(session->trace().events.size(), 2 * size_t(GetParam()) * commands);
-  expectInOrder(*session);
+  const Program &program = session->plain().program();
+  const Trace &trace = session->plain().trace();
+  size_t commands = program.rankPrograms[0].commands.size();
+  EXPECT_EQ(trace.events.size(), 2 * size_t(GetParam()) * commands);
+  expectInOrder(session->plain());
   std::ostringstream text;
-  writeChromeTrace(session->program(), session->trace(), text);
+  writeChromeTrace(program, trace, text);
   std::string json = text.str();
   EXPECT_NE(json.find("\"all_reduce dw\""), std::string::npos);
   EXPECT_NE(json.find("\"source\":\"model.py:3\""), std::string::npos);
-  session->stopTrace();
+  session->plain().stopTrace();
   EXPECT_OK(session->step());
-  EXPECT_EQ(session->trace().events.size(), 2 * size_t(GetParam()) * commands);
+  EXPECT_EQ(session->plain().trace().events.size(),
+            2 * size_t(GetParam()) * commands);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, ExecutorTest, testing::Values(1, 2, 4),
@@ -224,7 +234,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, ExecutorTest, testing::Values(1, 2, 4),
 
 TEST(Session, SaysWhatIsWrongWithValues) {
   TrainingStep model(2);
-  auto session = start(model.b);
+  auto session = startTwin(model.b);
   ASSERT_TRUE(session);
   Tensor wrong(ElementType::F64, {8, 4});
   std::vector<TensorView> inputs = {wrong.view()};
@@ -232,7 +242,7 @@ TEST(Session, SaysWhatIsWrongWithValues) {
               "argument 'input/x' is f64[8, 4], expected f32[8, 4]");
   inputs.clear();
   expectError(session->step(inputs), "step got 0 inputs, expected 1");
-  EXPECT_EQ(session->findArgument("input", "y"), -1);
+  EXPECT_EQ(session->plain().findArgument("input", "y"), -1);
 }
 
 TEST(Session, NamesMissingCpuFeatures) {
@@ -247,7 +257,8 @@ TEST(Session, NamesMissingCpuFeatures) {
 TEST(Session, NamesWhatCodeObjectsLack) {
   ProgramBuilder b({});
   uint32_t good = b.addCodeObject("kernels", kernelImage());
-  b.launch({.name = "x"}, good, "no_such_kernel", {}, {});
+  b.setArena(4);
+  b.launch({.name = "x"}, good, "no_such_kernel", {}, {b.arena(0, 4)});
   Expected<Bytes> bytes = b.finish();
   ASSERT_TRUE(bytes.ok());
   expectError(Session::create(*bytes).status(),

@@ -116,7 +116,7 @@ void check(Gemm g) {
   if (g.bias)
     g.bias = biasRef;
   p.add({.name = "gemm"}, g);
-  auto session = start(p);
+  auto session = startTwin(p);
   ASSERT_TRUE(session);
   set(*session, "parameter", "a", a);
   set(*session, "parameter", "b", b);
@@ -247,6 +247,23 @@ TEST_P(GemmTest, ScaledBiasedAccumulatedActivated) {
       g.postOp = op;
       check(g);
     }
+}
+
+/// What comes behind the product knows the strides of the output, too.
+TEST_P(GemmTest, BiasedAndActivatedBetweenStrides) {
+  for (Shape strides : {Shape{16, 1}, Shape{1, 9}, Shape{40, 5}})
+    for (bool accumulate : {false, true}) {
+      Gemm g = gemm(9, 6, 12);
+      g.stridesC = strides;
+      g.accumulate = accumulate;
+      g.bias = BufferRef();
+      g.postOp = PostOp::GeluErf;
+      check(g);
+    }
+  Gemm heads = gemm(8, 4, 8, {2, 3});
+  heads.stridesC = {96, 4, 12, 1};
+  heads.bias = BufferRef();
+  check(heads);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -126,7 +126,9 @@ TEST_P(JobTest, AnErrorOfOnePartyIsThatOfBoth) {
       b.addArgument({"parameter", "w", ElementType::F32, {1}, {}, {}, -1, {}});
   uint32_t y = b.addResult({"output", "y", ElementType::F32, {1}, {}, {}, {}});
   b.addUpdate(w);
-  b.launch({.name = "lookup"}, code, "failAt", {b.argument(x)}, {}, {n - 1});
+  b.setArena(4);
+  b.launch({.name = "lookup"}, code, "failAt", {b.argument(x)}, {b.arena(0, 4)},
+           {n - 1});
   b.add({.name = "sum"}, Collective{CollectiveKind::AllReduce,
                                     {0},
                                     ElementType::F32,
@@ -146,7 +148,7 @@ TEST_P(JobTest, AnErrorOfOnePartyIsThatOfBoth) {
     set(session, "input", "x", tensorOf({n}, bad));
     Status status = session.step();
     expectError(status, "step 1, rank " + std::to_string(n - 1) +
-                            ", command 0 'lookup': index 7 out of");
+                            ", command 0 'lookup': index 7 is out of");
     EXPECT_FALSE(status.isRefusal());
     // What ranks of the other party have written is not known.
     EXPECT_TRUE(session.store()->tensors()[0].damaged);

@@ -14,7 +14,7 @@
 #include <cstdint>
 
 extern "C" {
-void (*tandem_rt_report_error_hook)(const char *) = nullptr;
+void (*tandem_rt_report_index_hook)(int64_t, int64_t, int64_t) = nullptr;
 
 /// out[i] = in[i] * scalars[1] + scalars[2], over scalars[0] f32.
 void affine(void *const *buffers, const int64_t *scalars) {
@@ -42,6 +42,46 @@ void loss(void *const *buffers, const int64_t *scalars) {
   *static_cast<float *>(buffers[1]) = sum / 2;
 }
 
+/// out = a + b, over scalars[0] f32.
+void add(void *const *buffers, const int64_t *scalars) {
+  const float *a = static_cast<const float *>(buffers[0]);
+  const float *b = static_cast<const float *>(buffers[1]);
+  float *out = static_cast<float *>(buffers[2]);
+  for (int64_t i = 0; i < scalars[0]; ++i)
+    out[i] = a[i] + b[i];
+}
+
+/// out = (3·a + b + scalars[1]) mod 17 over scalars[0] whole numbers in f32:
+/// small whatever comes in, and exact.
+void mix(void *const *buffers, const int64_t *scalars) {
+  const float *a = static_cast<const float *>(buffers[0]);
+  const float *b = static_cast<const float *>(buffers[1]);
+  float *out = static_cast<float *>(buffers[2]);
+  for (int64_t i = 0; i < scalars[0]; ++i)
+    out[i] = float((3 * int64_t(a[i]) + int64_t(b[i]) + scalars[1]) % 17);
+}
+
+/// Turns scalars[0] f32 around by way of the workspace, which comes last.
+void reverse(void *const *buffers, const int64_t *scalars) {
+  const float *in = static_cast<const float *>(buffers[0]);
+  float *out = static_cast<float *>(buffers[1]);
+  float *space = static_cast<float *>(buffers[2]);
+  for (int64_t i = 0; i < scalars[0]; ++i)
+    space[i] = in[i];
+  for (int64_t i = 0; i < scalars[0]; ++i)
+    out[i] = space[scalars[0] - 1 - i];
+}
+
+/// Whether all buffers lie at multiples of scalars[1]; the last of scalars[0]
+/// takes the answer.
+void isAligned(void *const *buffers, const int64_t *scalars) {
+  float aligned = 1;
+  for (int64_t i = 0; i < scalars[0]; ++i)
+    if (reinterpret_cast<uintptr_t>(buffers[i]) % uintptr_t(scalars[1]) != 0)
+      aligned = 0;
+  *static_cast<float *>(buffers[scalars[0] - 1]) = aligned;
+}
+
 void increment(void *const *buffers, const int64_t *) {
   *static_cast<int64_t *>(buffers[1]) = *static_cast<int64_t *>(buffers[0]) + 1;
 }
@@ -49,7 +89,7 @@ void increment(void *const *buffers, const int64_t *) {
 /// Fails on the rank whose coordinate is the input's first element.
 void failAt(void *const *buffers, const int64_t *scalars) {
   if (*static_cast<const float *>(buffers[0]) == float(scalars[0]))
-    tandem_rt_report_error_hook("index 7 out of range, expected less than 4");
+    tandem_rt_report_index_hook(0, 7, 4);
 }
 
 /// Takes a while, in a way that no compiler removes.

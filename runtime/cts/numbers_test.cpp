@@ -108,7 +108,7 @@ TEST(Bf16, CollectivesRound) {
                                     .shape = {1, kCount},
                                     .source = b.argument(x),
                                     .destination = b.result(y)});
-  auto session = start(b);
+  auto session = startTwin(b);
   Tensor values(ElementType::BF16, {2, kCount});
   auto *bits = reinterpret_cast<uint16_t *>(values.data.data());
   for (int64_t i = 0; i < kCount; ++i)
@@ -132,7 +132,7 @@ protected:
   static constexpr int64_t kCount = 5;
 
   /// Two ranks with `kCount` numbers each; the step counts only if they pass.
-  std::unique_ptr<Session> checked(ElementType type) {
+  std::unique_ptr<TwinSession> checked(ElementType type) {
     ProgramBuilder b({{"data", 2}});
     Form split;
     split.dims.push_back({1, {0}});
@@ -145,10 +145,11 @@ protected:
         {.role = "step", .name = "step", .type = ElementType::I64});
     b.addUpdate(count);
     uint32_t code = b.addCodeObject("kernels", kernelImage());
-    b.add({.name = "check"}, CheckFinite{type, b.argument(x), "loss"});
+    b.add({.name = "check"},
+          Check{CheckKind::Finite, type, b.argument(x), "loss", {0}});
     b.launch({.name = "count"}, code, "increment", {b.argument(count)},
              {b.argument(count)});
-    return start(b);
+    return startTwin(b);
   }
 
   static void store(Tensor &tensor, int64_t at, double value) {

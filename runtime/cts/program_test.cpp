@@ -23,6 +23,7 @@ Form split(size_t rank, size_t dim, std::vector<uint32_t> axes,
 /// compute copies the sum to a result.
 struct HandOver {
   HandOver() : b({{"data", 2}, {"model", 2}}) {
+    addCommQueue(b);
     x = b.addArgument({"input",
                        "x",
                        ElementType::F32,
@@ -35,9 +36,9 @@ struct HandOver {
     b.setArena(256);
     local = b.arena(0, 16), sum = b.arena(64, 16);
     b.add({.name = "produce"}, Copy{b.slice(b.argument(x), 0, 16), local});
-    produced = b.recordEvent(Queue::Compute);
-    b.waitEvent(Queue::Comm, produced);
-    b.add({.name = "sum", .location = "model.py:9", .queue = Queue::Comm},
+    produced = b.recordEvent(kCompute);
+    b.waitEvent(kComm, produced);
+    b.add({.name = "sum", .location = "model.py:9", .queue = kComm},
           Collective{CollectiveKind::AllReduce,
                      {0},
                      ElementType::F32,
@@ -46,8 +47,8 @@ struct HandOver {
                      -1,
                      local,
                      sum});
-    summed = b.recordEvent(Queue::Comm);
-    b.waitEvent(Queue::Compute, summed);
+    summed = b.recordEvent(kComm);
+    b.waitEvent(kCompute, summed);
     b.add({.name = "consume"}, Copy{sum, b.result(y)});
   }
   std::vector<Command> &commands() {
@@ -77,7 +78,7 @@ TEST(Verify, AMissingWaitIsAHazard) {
   HandOver p;
   p.commands().erase(p.commands().begin() + kWait);
   p.expect("command 3 'sum' (model.py:9) of rank 0 reads arena 0 [0, 16), "
-           "which command 0 'produce' writes on the other queue, with no "
+           "which command 0 'produce' writes on queue 'compute', with no "
            "event between them");
 }
 
@@ -85,7 +86,7 @@ TEST(Verify, AMissingWaitOnTheWayBackIsAHazard) {
   HandOver p;
   p.commands().erase(p.commands().begin() + kWaitSum);
   p.expect("command 6 'consume' of rank 0 reads arena 0 [64, 80), which "
-           "command 3 'sum' (model.py:9) writes on the other queue");
+           "command 3 'sum' (model.py:9) writes on queue 'comm'");
 }
 
 TEST(Verify, ABufferReusedTooEarlyIsAHazard) {
@@ -94,7 +95,7 @@ TEST(Verify, ABufferReusedTooEarlyIsAHazard) {
   early.id = 100;
   p.commands().insert(p.commands().begin() + kWaitSum, early);
   p.expect("command 100 'produce' of rank 0 writes arena 0 [0, 16), which "
-           "command 3 'sum' (model.py:9) reads on the other queue");
+           "command 3 'sum' (model.py:9) reads on queue 'comm'");
 }
 
 TEST(Verify, AnOverlapOfOneByteIsAHazard) {
@@ -177,7 +178,7 @@ TEST(Verify, ChecksComeBeforeUpdates) {
   b.addUpdate(w);
   b.add({.name = "update"}, Copy{b.argument(l), b.argument(w)});
   b.add({.name = "check"},
-        CheckFinite{ElementType::F32, b.argument(l), "loss"});
+        Check{CheckKind::Finite, ElementType::F32, b.argument(l), "loss", {}});
   expectError(verifyProgram(b.get()),
               "command 0 'update' of rank 0 writes argument 'parameter/w' [0, "
               "4) before command 1 'check' has checked the step");
@@ -186,10 +187,10 @@ TEST(Verify, ChecksComeBeforeUpdates) {
 TEST(Verify, Collectives) {
   HandOver p;
   p.op<Collective>(kSum).axes = {1, 0};
-  p.expect("collective's axes are not a set in mesh order");
+  p.expect("axes of a group are not a set in mesh order");
   HandOver q;
   q.op<Collective>(kSum).axes = {5};
-  q.expect("collective names axis 5 of a mesh with 2 axes");
+  q.expect("a group names axis 5 of a mesh with 2 axes");
   HandOver r;
   r.op<Collective>(kSum).shape = {5};
   r.expect("collective's source has 16 bytes, expected 20");
@@ -273,8 +274,8 @@ TEST(Verify, Declarations) {
   v.commands()[1].id = 0;
   v.expect("id is taken by another command");
   HandOver w;
-  w.b.mutableProgram().rankPrograms[0].arenas[0].alignment = 48;
-  w.expect("alignment 48, expected a power of two");
+  w.b.mutableProgram().memorySpaces[0].alignment = 48;
+  w.expect("memory space 'host' has alignment 48, expected a power of two");
 }
 
 TEST(Verify, GemmsAndFills) {
@@ -286,7 +287,7 @@ TEST(Verify, GemmsAndFills) {
   g.m = 3;
   p.expect("gemm operand a has 16 bytes, expected at least 24");
   g.m = 0;
-  p.expect("gemm has m 0, n 2, k 2, expected none below 1");
+  p.expect("gemm has m 0, n 2, k 2, expected none below 1 or above");
   g.m = 2, g.outputType = ElementType::F64;
   p.expect("gemm from f32 to f64, expected");
   g.outputType = ElementType::F32, g.stridesB = {1};
@@ -345,9 +346,9 @@ TEST(Load, ReadsWhatWasWritten) {
   for (const char *line :
        {"mesh data=2 model=2, 4 ranks, micro 1",
         "argument 0 input/x f32[8, 4] local [4, 4] form time(0): 2, data: "
-        "gather(0)",
+        "gather(0) in host",
         "argument 1 parameter/w bf16[4, 2] local [4, 1] form model: gather(1) "
-        "updated by result 1",
+        "in host updated by result 1",
         "3 comm all_reduce 'sum' stage 0 strand 0 {data} f32[4] arena[0][0, "
         "+16] -> arena[0][64, +16] at model.py:9",
         "scalars (5, 1 + 2*data + 3*model)", "gelu_tanh"})
@@ -383,9 +384,9 @@ TEST(Load, SaysWhatIsWrong) {
   size_t root = load(bytes, 0, uint32_t());
   size_t vtable = size_t(int64_t(root) - load(bytes, root, int32_t()));
   Bytes newer = bytes;
-  newer[root + load(bytes, vtable + 4, uint16_t())] = 2;
+  newer[root + load(bytes, vtable + 4, uint16_t())] = 3;
   expectError(loadProgram(newer).status(),
-              "program has version 2, this runtime reads version 1");
+              "program has version 3, this runtime reads version 2");
   Bytes flipped = bytes;
   flipped[flipped.size() - 3] ^= 4;
   expectError(loadProgram(flipped).status(), "content hash is ");

@@ -113,6 +113,22 @@ TEST(Store, NamesTheFirstTensorThatDiffers) {
   EXPECT_EQ(store->tensors().size(), 1u);
 }
 
+TEST(Store, IsAsBeforeWhereNoSessionCanBeMade) {
+  auto store = std::make_shared<ValueStore>();
+  auto broken =
+      holder({{"data", 2}}, {"parameter", "w", ElementType::F32, {2}});
+  uint32_t code = broken->addCodeObject("kernels", kernelImage());
+  broken->setArena(4);
+  broken->launch({.name = "x"}, code, "no_such_kernel", {},
+                 {broken->arena(0, 4)});
+  expectError(attach(*broken, store), "has no symbol 'no_such_kernel'");
+  EXPECT_TRUE(store->tensors().empty());
+  EXPECT_OK(
+      attach(*holder({{"data", 4}}, {"parameter", "v", ElementType::F32, {2}}),
+             store));
+  EXPECT_EQ(store->tensors().size(), 1u);
+}
+
 /// w = 2 w, then a lookup that fails where the input says so, then v = 2 v.
 struct FailingStep {
   FailingStep(int64_t ranks, bool writesFirst) : b({{"data", ranks}}) {
@@ -122,13 +138,14 @@ struct FailingStep {
         {"parameter", "w", ElementType::F32, {2}, {}, {}, -1, {}});
     v = b.addArgument({"state", "v", ElementType::F32, {2}, {}, {}, -1, {}});
     b.addUpdate(w), b.addUpdate(v);
+    b.setArena(4);
     auto twice = [&](uint32_t value) {
       b.launch({.name = "twice"}, code, "affine", {b.argument(value)},
                {b.argument(value)}, {2, 2, 0});
     };
     auto lookup = [&] {
       b.launch({.name = "lookup", .location = "model.py:7"}, code, "failAt",
-               {b.argument(x)}, {}, {7});
+               {b.argument(x)}, {b.arena(0, 4)}, {7});
     };
     if (!writesFirst)
       lookup();
@@ -165,7 +182,7 @@ protected:
 
 TEST_P(FailureTest, BeforeTheFirstWriteValuesAreAsBefore) {
   begin(/*writesFirst=*/false);
-  expectError(step(7), "index 7 out of range");
+  expectError(step(7), "index 7 is out of range");
   for (const StoredTensor &tensor : session->store()->tensors())
     EXPECT_FALSE(tensor.damaged) << tensor.name;
   EXPECT_OK(step(0));
@@ -175,7 +192,7 @@ TEST_P(FailureTest, BeforeTheFirstWriteValuesAreAsBefore) {
 
 TEST_P(FailureTest, AfterItTheValuesHaveToBeLoadedAgain) {
   begin(/*writesFirst=*/true);
-  expectError(step(7), "index 7 out of range");
+  expectError(step(7), "index 7 is out of range");
   std::vector<StoredTensor> tensors = session->store()->tensors();
   EXPECT_TRUE(tensors[0].damaged) << tensors[0].name;
   EXPECT_FALSE(tensors[1].damaged) << "not begun: " << tensors[1].name;

@@ -8,17 +8,113 @@
 
 #include "cts/support.h"
 
+#include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <unistd.h>
 
 namespace tandem::rt::cts {
 
+void addCommQueue(ProgramBuilder &builder) {
+  ASSERT_EQ(builder.addQueue(QueueRole::Communication, "comm"), kComm);
+}
+
 Bytes kernelImage() {
   std::ifstream file(TANDEM_RT_TEST_KERNELS, std::ios::binary);
   EXPECT_TRUE(file) << "no " << TANDEM_RT_TEST_KERNELS;
   return Bytes(std::istreambuf_iterator<char>(file), {});
+}
+
+//===----------------------------------------------------------------------===//
+// The session and its twin
+//===----------------------------------------------------------------------===//
+
+TwinSession::TwinSession(std::unique_ptr<Session> session)
+    : session(std::move(session)), twin(this->session->program()) {}
+
+Status TwinSession::setArgument(uint32_t index, const TensorView &value) {
+  Status status = session->setArgument(index, value);
+  if (status.ok())
+    for (uint32_t member : session->arguments()[index].members)
+      twin.setArgument(member, value.data);
+  return status;
+}
+
+Status TwinSession::step(std::span<const TensorView> inputs) {
+  const std::vector<uint32_t> &indices = session->inputs();
+  for (size_t i = 0; i < std::min(indices.size(), inputs.size()); ++i)
+    if (Status status = setArgument(indices[i], inputs[i]); !status.ok())
+      return status;
+  return inputs.size() == indices.size() ? step() : session->step(inputs);
+}
+
+Status TwinSession::step() {
+  Status status = session->step(), expected = twin.step();
+  EXPECT_EQ(status.ok(), expected.ok())
+      << status.message() << " / " << expected.message();
+  EXPECT_EQ(status.kind(), expected.kind());
+  // The session says where as well.
+  EXPECT_NE(status.message().find(expected.message()), std::string::npos)
+      << status.message() << " / " << expected.message();
+  if (status.ok() || status.isRefusal())
+    compare(status.isRefusal());
+  return status;
+}
+
+namespace {
+/// Sums of other orders differ by roundings; what is only moved does not.
+double toleranceOf(ElementType type) {
+  switch (type) {
+  case ElementType::F64:
+    return 1e-12;
+  case ElementType::F32:
+    return 1e-4;
+  case ElementType::BF16:
+    return 3e-2;
+  default:
+    return 0;
+  }
+}
+
+void expectSame(const std::string &what, const Tensor &found,
+                const Tensor &expected) {
+  for (int64_t i = 0; i < numElements(found.shape); ++i) {
+    double a = loadNumber(found.type, found.data.data(), i);
+    double b = loadNumber(found.type, expected.data.data(), i);
+    bool same =
+        a == b || (a != a && b != b) ||
+        std::fabs(a - b) <= toleranceOf(found.type) * (1 + std::fabs(b));
+    ASSERT_TRUE(same) << what << " at " << i << " is " << a
+                      << ", by the interpreter " << b;
+  }
+}
+} // namespace
+
+void TwinSession::compare(bool refused) const {
+  auto compareAll = [&](const char *kind, const auto &wholes, auto read,
+                        auto readTwin) {
+    for (uint32_t i = 0; i < wholes.size(); ++i) {
+      Expected<Tensor> found = read(i);
+      ASSERT_TRUE(found.ok()) << found.status().message();
+      Tensor expected(wholes[i].type, wholes[i].shape);
+      for (uint32_t member : wholes[i].members)
+        readTwin(member, expected.data.data());
+      expectSame(std::string(kind) + " " + wholes[i].role + "/" +
+                     wholes[i].name,
+                 *found, expected);
+    }
+  };
+  compareAll(
+      "argument", session->arguments(),
+      [&](uint32_t i) { return session->getArgument(i); },
+      [&](uint32_t i, void *to) { twin.getArgument(i, to); });
+  if (!refused) // else results are half of this step and half of the last
+    compareAll(
+        "result", session->results(),
+        [&](uint32_t i) { return session->getResult(i); },
+        [&](uint32_t i, void *to) { twin.getResult(i, to); });
 }
 
 std::unique_ptr<Session> start(const ProgramBuilder &builder,
@@ -36,9 +132,22 @@ std::unique_ptr<Session> start(const ProgramBuilder &builder,
   return std::move(*session);
 }
 
+std::unique_ptr<TwinSession> startTwin(const ProgramBuilder &builder,
+                                       const SessionOptions &options) {
+  auto session = start(builder, options);
+  return session ? std::make_unique<TwinSession>(std::move(session)) : nullptr;
+}
+
 void set(Session &session, const char *role, const char *name,
          const Tensor &value) {
   int index = session.findArgument(role, name);
+  ASSERT_GE(index, 0) << role << "/" << name;
+  EXPECT_OK(session.setArgument(uint32_t(index), value.view()));
+}
+
+void set(TwinSession &session, const char *role, const char *name,
+         const Tensor &value) {
+  int index = session.plain().findArgument(role, name);
   ASSERT_GE(index, 0) << role << "/" << name;
   EXPECT_OK(session.setArgument(uint32_t(index), value.view()));
 }
@@ -58,6 +167,14 @@ Tensor argument(const Session &session, const char *role, const char *name) {
 
 Tensor result(const Session &session, const char *role, const char *name) {
   return take(session.getResult(uint32_t(session.findResult(role, name))));
+}
+
+Tensor argument(TwinSession &session, const char *role, const char *name) {
+  return argument(session.plain(), role, name);
+}
+
+Tensor result(TwinSession &session, const char *role, const char *name) {
+  return result(session.plain(), role, name);
 }
 
 void expectError(const Status &status, const std::string &text) {

@@ -9,6 +9,7 @@
 #ifndef TANDEM_RT_CTS_SUPPORT_H
 #define TANDEM_RT_CTS_SUPPORT_H
 
+#include "cts/interpreter.h"
 #include "tandem_rt/program_builder.h"
 #include "tandem_rt/session.h"
 
@@ -17,6 +18,10 @@
 #include <random>
 
 namespace tandem::rt::cts {
+
+/// The queue that every builder has, and the first that addCommQueue() adds.
+inline constexpr uint32_t kCompute = 0, kComm = 1;
+void addCommQueue(ProgramBuilder &builder);
 
 /// The shared object of kernels.cpp.
 Bytes kernelImage();
@@ -62,14 +67,40 @@ std::vector<T> randomValues(int64_t count, unsigned seed) {
   return values;
 }
 
-/// A session, or a failed test.
+/// A session beside its twin, the interpreter: after each step all values of
+/// the two are compared, and whether and why they were refused. Of all ranks,
+/// and from zeros on.
+class TwinSession {
+public:
+  explicit TwinSession(std::unique_ptr<Session> session);
+
+  Status setArgument(uint32_t index, const TensorView &value);
+  Status step(std::span<const TensorView> inputs);
+  Status step();
+  Session &plain() { return *session; }
+
+private:
+  void compare(bool refused) const;
+
+  std::unique_ptr<Session> session;
+  Interpreter twin;
+};
+
+/// A session, or a failed test; alone, and beside its twin.
 std::unique_ptr<Session> start(const ProgramBuilder &builder,
                                const SessionOptions &options = {});
+std::unique_ptr<TwinSession> startTwin(const ProgramBuilder &builder,
+                                       const SessionOptions &options = {});
 
 void set(Session &session, const char *role, const char *name,
          const Tensor &value);
 Tensor argument(const Session &session, const char *role, const char *name);
 Tensor result(const Session &session, const char *role, const char *name);
+
+void set(TwinSession &session, const char *role, const char *name,
+         const Tensor &value);
+Tensor argument(TwinSession &session, const char *role, const char *name);
+Tensor result(TwinSession &session, const char *role, const char *name);
 
 #define EXPECT_OK(expression)                                                  \
   do {                                                                         \

@@ -71,7 +71,7 @@ Bytes program() {
                                          b.arena(0, 4),
                                          b.result(loss)});
   b.add({.name = "check loss"},
-        CheckFinite{ElementType::F32, b.result(loss), "loss"});
+        Check{CheckKind::Finite, ElementType::F32, b.result(loss), "loss", {}});
   b.launch({.name = "sgd"}, code, "sgd",
            {b.argument(w), b.argument(x), b.argument(lr)}, {b.argument(w)},
            {2});

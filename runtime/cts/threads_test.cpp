@@ -21,6 +21,7 @@ std::unique_ptr<Session> productSession(int threads) {
   ProgramBuilder b({});
   uint32_t x =
       b.addArgument({"input", "x", ElementType::F64, {2, 2}, {}, {}, -1, {}});
+  addCommQueue(b);
   uint32_t y =
       b.addResult({"output", "y", ElementType::F64, {2, 2}, {}, {}, {}});
   uint32_t z =
@@ -28,8 +29,7 @@ std::unique_ptr<Session> productSession(int threads) {
   Gemm gemm = contiguousGemm(ElementType::F64, 2, 2, 2);
   gemm.a = b.argument(x), gemm.b = b.argument(x), gemm.c = b.result(y);
   b.add({.name = "product"}, gemm);
-  b.add({.name = "copy", .queue = Queue::Comm},
-        Copy{b.argument(x), b.result(z)});
+  b.add({.name = "copy", .queue = kComm}, Copy{b.argument(x), b.result(z)});
   return start(b, {.threads = threads});
 }
 

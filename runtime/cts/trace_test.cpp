@@ -9,6 +9,7 @@
 #include "cts/support.h"
 
 #include <algorithm>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,24 +21,30 @@ TEST(Trace, HiddenShareCountsOverlapWithOwnComputation) {
   ProgramBuilder b({{"data", 2}});
   uint32_t x =
       b.addArgument({"input", "x", ElementType::F32, {4}, {}, {}, -1, {}});
+  addCommQueue(b);
   b.setArena(64);
   b.add({.name = "compute"}, Copy{b.slice(b.argument(x), 0, 4), b.arena(0, 4)});
-  b.add({.name = "sum", .queue = Queue::Comm},
-        Collective{CollectiveKind::AllReduce,
-                   {0},
-                   ElementType::F32,
-                   {4},
-                   -1,
-                   -1,
-                   b.argument(x),
-                   b.arena(16, 16)});
+  b.add({.name = "sum", .queue = kComm}, Collective{CollectiveKind::AllReduce,
+                                                    {0},
+                                                    ElementType::F32,
+                                                    {4},
+                                                    -1,
+                                                    -1,
+                                                    b.argument(x),
+                                                    b.arena(16, 16)});
   Trace trace;
   EXPECT_EQ(hiddenShare(b.get(), trace), 0);
-  trace.events = {{0, 0, 0, 0, 100},   // rank 0 computes until 100
-                  {0, 1, 0, 50, 150},  // and communicates from 50: half hidden
-                  {1, 0, 0, 0, 10},    // rank 1's computation hides nothing
-                  {1, 1, 0, 50, 150}}; // of its own communication
+  // Rank 0 computes until 100 and communicates from 50: half is hidden.
+  // Rank 1's computation hides nothing of its own communication.
+  trace.events = {{0, 0, 0, 0, 0, 100},
+                  {0, 1, 0, 0, 50, 150},
+                  {1, 0, 0, 0, 0, 10},
+                  {1, 1, 0, 0, 50, 150}};
   EXPECT_DOUBLE_EQ(hiddenShare(b.get(), trace), 0.25);
+  // Computation that begins and ends within the communication, twice.
+  trace.events = {
+      {0, 1, 0, 0, 100, 200}, {0, 0, 0, 0, 120, 130}, {0, 0, 0, 0, 150, 180}};
+  EXPECT_DOUBLE_EQ(hiddenShare(b.get(), trace), 0.4);
 }
 
 /// Most memory that this process ever had, in bytes.
@@ -52,7 +59,7 @@ int64_t bytesPerEvent(const Program &program, int64_t count) {
   int64_t before = peakMemory();
   Trace trace;
   for (int64_t i = 0; i < count; ++i)
-    trace.events.push_back({0, 0, i, i, i + 1});
+    trace.events.push_back({0, 0, 0, i, i, i + 1});
   if (!writeChromeTrace(program, trace, "/dev/null").ok())
     return -1;
   return (peakMemory() - before) / count;
@@ -64,6 +71,7 @@ TEST(Trace, TakesLittleMemoryPerEvent) {
   b.add({.name = "a command of a name that is long enough"},
         Fill{b.arena(0, 4), {0}});
   // In a process of its own, whose peak is not that of the tests before.
+  malloc_trim(0); // what they have freed would be used again
   pid_t child = fork();
   if (child == 0)
     _exit(int(std::clamp<int64_t>(bytesPerEvent(b.get(), 200000), 0, 255)));

@@ -30,6 +30,7 @@ public:
   explicit TrainingStep(int64_t ranks, int64_t batch = kBatch)
       : b({{"data", ranks}}) {
     int64_t rows = batch / ranks;
+    addCommQueue(b);
     code = b.addCodeObject("kernels", kernelImage());
     x = b.addArgument({"input",
                        "x",
@@ -62,14 +63,15 @@ public:
     backward.stridesA = {1, kIn};
     backward.a = b.argument(x), backward.b = y, backward.c = grad;
     b.add({.name = "x^T @ y"}, backward);
-    uint32_t ready = b.recordEvent(Queue::Compute);
-    b.waitEvent(Queue::Comm, ready);
+    uint32_t ready = b.recordEvent(kCompute);
+    b.waitEvent(kComm, ready);
     reduce("all_reduce loss", {}, part, b.result(loss));
     reduce("all_reduce dw", {kIn, kOut}, grad, b.result(dw));
-    uint32_t reduced = b.recordEvent(Queue::Comm);
-    b.waitEvent(Queue::Compute, reduced);
-    b.add({.name = "check loss"},
-          CheckFinite{ElementType::F32, b.result(loss), "loss"});
+    uint32_t reduced = b.recordEvent(kComm);
+    b.waitEvent(kCompute, reduced);
+    b.add(
+        {.name = "check loss"},
+        Check{CheckKind::Finite, ElementType::F32, b.result(loss), "loss", {}});
     b.launch({.name = "sgd"}, code, "sgd",
              {b.argument(w), b.result(dw), b.argument(lr)}, {b.argument(w)},
              {kIn * kOut});
@@ -78,15 +80,14 @@ public:
   }
 
   void reduce(const char *name, Shape shape, BufferRef from, BufferRef to) {
-    b.add({.name = name, .queue = Queue::Comm},
-          Collective{CollectiveKind::AllReduce,
-                     {0},
-                     ElementType::F32,
-                     std::move(shape),
-                     -1,
-                     -1,
-                     from,
-                     to});
+    b.add({.name = name, .queue = kComm}, Collective{CollectiveKind::AllReduce,
+                                                     {0},
+                                                     ElementType::F32,
+                                                     std::move(shape),
+                                                     -1,
+                                                     -1,
+                                                     from,
+                                                     to});
   }
 
   ProgramBuilder b;

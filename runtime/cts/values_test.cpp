@@ -44,7 +44,7 @@ struct Mirror {
         {"output", "slices", ElementType::F32, all, {}, stacked, {}});
     b.add({.name = "copy"}, Copy{b.argument(x), b.result(y)});
     b.add({.name = "show"}, Copy{b.argument(x), b.result(z)});
-    session = start(b);
+    session = startTwin(b);
     Tensor value = iota(shape);
     set(*session, "input", "x", value);
     EXPECT_OK(session->step());
@@ -55,7 +55,7 @@ struct Mirror {
               valuesOf<float>(value));
   }
   ProgramBuilder b;
-  std::unique_ptr<Session> session;
+  std::unique_ptr<TwinSession> session;
   std::vector<float> slices;
 };
 

@@ -15,6 +15,7 @@ from pathlib import Path
 STEPS = [
     "tandem-import",
     "tandem-plan=mesh=data=2,model=2 micro=2 preset=zero",
+    "tandem-place-sources",
     "tandem-apply-signatures",
     "tandem-split-reforms",
     "tandem-localize-space",
@@ -63,7 +64,7 @@ EDITED = {
 }""",
     "no-text": """module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
   func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
-    %0 = nn.exp %x {spmd.signature = [1 : i64]} : (tensor<4xf32>) -> tensor<4xf32>
+    %0 = nn.exp %x {spmd.plan = [1 : i64]} : (tensor<4xf32>) -> tensor<4xf32>
     return %0 : tensor<4xf32>
   }
 }""",

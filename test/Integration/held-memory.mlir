@@ -14,12 +14,12 @@
 // NONE: warning: preset data-parallel: the plan holds 84 B at its peak, a device of 'laptop' has 83 B
 // NONE-NOT: the Program holds
 func.func @step(
-    %x: tensor<2x2xf32> {nn.role = "input", nn.name = "x", nn.batch_dim = 0 : i64},
-    %w: tensor<2x2xf32> {nn.role = "parameter", nn.name = "w"})
-    -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
-  %0 = nn.matmul %x, %w {nn.pass = "forward", nn.id = 0 : i64} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
-  %1 = nn.matmul %0, %w {nn.pass = "forward", nn.id = 1 : i64} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
-  %2 = nn.matmul %0, %1 {nn.pass = "forward", nn.id = 2 : i64} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
-  %loss = nn.sum %2 {dims = array<i64: 0, 1>, nn.pass = "forward", nn.id = 3 : i64} : (tensor<2x2xf32>) -> tensor<f32>
+    %x: tensor<2x2xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+    %w: tensor<2x2xf32> {nn.role = #nn.role<parameter>, nn.name = "w"})
+    -> (tensor<f32> {nn.role = #nn.role<loss>, nn.name = "loss"}) {
+  %0 = nn.matmul %x, %w {nn.pass = #nn.pass<forward>, nn.id = 0 : i64} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %1 = nn.matmul %0, %w {nn.pass = #nn.pass<forward>, nn.id = 1 : i64} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %2 = nn.matmul %0, %1 {nn.pass = #nn.pass<forward>, nn.id = 2 : i64} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %loss = nn.sum %2 {dims = array<i64: 0, 1>, nn.pass = #nn.pass<forward>, nn.id = 3 : i64} : (tensor<2x2xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }

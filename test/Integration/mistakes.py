@@ -26,12 +26,12 @@ def modules():
 def steps():
     yield "large", step("1099511627776x1099511627776", "")
     yield "memory", step("100000000000", "")
-    body = '%0 = nn.matmul %a, %b {nn.pass = "forward"} : (tensor<0x4xf32>, tensor<4x4xf32>) -> tensor<0x4xf32>'
-    yield "zero", step("0x4", body, ', %b: tensor<4x4xf32> {nn.role = "input", nn.name = "b"}')
+    body = '%0 = nn.matmul %a, %b {nn.pass = #nn.pass<forward>} : (tensor<0x4xf32>, tensor<4x4xf32>) -> tensor<0x4xf32>'
+    yield "zero", step("0x4", body, ', %b: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name = "b"}')
 
 
 def step(shape, body, more=""):
-    argument = f'%a: tensor<{shape}xf32> {{nn.role = "input", nn.name = "a"}}'
+    argument = f'%a: tensor<{shape}xf32> {{nn.role = #nn.role<input>, nn.name = "a"}}'
     return f"func.func @step({argument}{more}) {{\n  {body}\n  return\n}}\n"
 
 

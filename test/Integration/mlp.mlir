@@ -33,23 +33,23 @@
 // TWO: check_finite
 
 module {
-  func.func @step(%w: tensor<4x16xf32> {nn.role = "parameter", nn.name = "w"},
-                  %lr: tensor<f32> {nn.role = "learning_rate", nn.name = "0"},
-                  %x: tensor<8x16xf32> {nn.role = "input", nn.name = "x", nn.batch_dim = 0 : i64},
-                  %y: tensor<8x4xf32> {nn.role = "input", nn.name = "y", nn.batch_dim = 0 : i64})
-      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"},
-          tensor<4x16xf32> {nn.role = "parameter", nn.name = "w", nn.updates = 0 : i64}) {
-    %0 = nn.permute %w {permutation = array<i64: 1, 0>, nn.pass = "forward"} : (tensor<4x16xf32>) -> tensor<16x4xf32>
-    %1 = nn.matmul %x, %0 {nn.pass = "forward"} : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-    %2 = nn.sub %1, %y {nn.pass = "forward"} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
-    %3 = nn.mul %2, %2 {nn.pass = "forward"} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
-    %4 = nn.sum %3 {dims = array<i64: 0, 1>, nn.pass = "forward"} : (tensor<8x4xf32>) -> tensor<f32>
-    %5 = nn.constant dense<2.0> : tensor<f32> {nn.pass = "backward"} -> tensor<f32>
-    %6 = nn.mul %2, %5 {nn.pass = "backward"} : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
-    %7 = nn.permute %6 {permutation = array<i64: 1, 0>, nn.pass = "backward"} : (tensor<8x4xf32>) -> tensor<4x8xf32>
-    %8 = nn.matmul %7, %x {nn.pass = "backward"} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
-    %9 = nn.mul %8, %lr {nn.pass = "update"} : (tensor<4x16xf32>, tensor<f32>) -> tensor<4x16xf32>
-    %10 = nn.sub %w, %9 {nn.pass = "update"} : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  func.func @step(%w: tensor<4x16xf32> {nn.role = #nn.role<parameter>, nn.name = "w"},
+                  %lr: tensor<f32> {nn.role = #nn.role<learning_rate>, nn.name = "0"},
+                  %x: tensor<8x16xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+                  %y: tensor<8x4xf32> {nn.role = #nn.role<input>, nn.name = "y", nn.batch_dim = 0 : i64})
+      -> (tensor<f32> {nn.role = #nn.role<loss>, nn.name = "loss"},
+          tensor<4x16xf32> {nn.role = #nn.role<parameter>, nn.name = "w", nn.updates = 0 : i64}) {
+    %0 = nn.permute %w {permutation = array<i64: 1, 0>, nn.pass = #nn.pass<forward>} : (tensor<4x16xf32>) -> tensor<16x4xf32>
+    %1 = nn.matmul %x, %0 {nn.pass = #nn.pass<forward>} : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+    %2 = nn.sub %1, %y {nn.pass = #nn.pass<forward>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    %3 = nn.mul %2, %2 {nn.pass = #nn.pass<forward>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    %4 = nn.sum %3 {dims = array<i64: 0, 1>, nn.pass = #nn.pass<forward>} : (tensor<8x4xf32>) -> tensor<f32>
+    %5 = nn.constant dense<2.0> : tensor<f32> {nn.pass = #nn.pass<backward>} -> tensor<f32>
+    %6 = nn.mul %2, %5 {nn.pass = #nn.pass<backward>} : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+    %7 = nn.permute %6 {permutation = array<i64: 1, 0>, nn.pass = #nn.pass<backward>} : (tensor<8x4xf32>) -> tensor<4x8xf32>
+    %8 = nn.matmul %7, %x {nn.pass = #nn.pass<backward>} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+    %9 = nn.mul %8, %lr {nn.pass = #nn.pass<update>} : (tensor<4x16xf32>, tensor<f32>) -> tensor<4x16xf32>
+    %10 = nn.sub %w, %9 {nn.pass = #nn.pass<update>} : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
     return %4, %10 : tensor<f32>, tensor<4x16xf32>
   }
 }

@@ -37,11 +37,11 @@ def type_of(tensor):
     return "tensor<" + "".join(f"{size}x" for size in tensor.shape) + names[tensor.dtype] + ">"
 
 
-CASES = []  # name, attributes, operands, function
+CASES = []  # name, keyword, attributes, operands, function
 
 
-def case(name, function, *operands, attributes=""):
-    CASES.append((name, attributes, list(operands), function))
+def case(name, function, *operands, keyword="", attributes=""):
+    CASES.append((name, keyword, attributes, list(operands), function))
 
 
 def add_elementwise_cases():
@@ -73,14 +73,13 @@ def add_elementwise_cases():
     case("silu", F.silu, x)
     case("logical_not", torch.logical_not, x > 0)
     for form in ("none", "tanh"):
-        attributes = f'{{approximate = "{form}"}}'
-        case("gelu", lambda x, form=form: F.gelu(x, approximate=form), x, attributes=attributes)
+        case("gelu", lambda x, form=form: F.gelu(x, approximate=form), x, keyword=form)
         case(
             "gelu_backward",
             lambda g, x, form=form: torch.ops.aten.gelu_backward(g, x, approximate=form),
             draw((4, 5)),
             x,
-            attributes=attributes,
+            keyword=form,
         )
     case("silu_backward", torch.ops.aten.silu_backward, draw((4, 5)), x)
     y = draw((5,))
@@ -119,7 +118,7 @@ def add_elementwise_cases():
             getattr(torch, predicate),
             a,
             integers((4, 5), -3, 3) + a % 2,
-            attributes=f'{{predicate = "{predicate}"}}',
+            keyword=predicate,
         )
     case("select", torch.where, x > 0, x, y)
     nan = torch.tensor([float("nan"), 1.0, 2.0], dtype=torch.float64)
@@ -346,9 +345,9 @@ def results_of(function, operands):
 
 def print_module(expected):
     arguments, lines, values, types = [], [], [], []
-    for i, (name, attributes, operands, _) in enumerate(CASES):
+    for i, (name, keyword, attributes, operands, _) in enumerate(CASES):
         arguments += [
-            f'%a{i}_{j}: {type_of(operand)} {{nn.role = "parameter", nn.name = "{i}.{j}"}}'
+            f'%a{i}_{j}: {type_of(operand)} {{nn.role = #nn.role<parameter>, nn.name = "{i}.{j}"}}'
             for j, operand in enumerate(operands)
         ]
         names = ", ".join(f"%a{i}_{j}" for j in range(len(operands)))
@@ -358,7 +357,7 @@ def print_module(expected):
         signature = {"constant": f"-> {outs[0]}", "iota": f": {outs[0]}"}.get(
             name, f": {ins} -> " + (outs[0] if len(outs) == 1 else "(" + ", ".join(outs) + ")")
         )
-        lines.append(f"  {left} = nn.{name} {names} {attributes} {signature}")
+        lines.append(f"  {left} = nn.{name} {keyword} {names} {attributes} {signature}")
         values += [f"%r{i}#{j}" if len(outs) > 1 else f"%r{i}" for j in range(len(outs))]
         types += outs
     return (
@@ -401,12 +400,12 @@ def main(folder, operators):
         add_product_cases,
     ):
         add()
-    expected = [results_of(function, operands) for _, _, operands, function in CASES]
+    expected = [results_of(function, operands) for *_, operands, function in CASES]
     (folder / "operators.mlir").write_text(print_module(expected))
     save_file(
         {
             f"parameter/{i}.{j}": operand.contiguous().clone()
-            for i, (_, _, operands, _) in enumerate(CASES)
+            for i, (*_, operands, _) in enumerate(CASES)
             for j, operand in enumerate(operands)
         },
         folder / "operators.safetensors",
@@ -424,11 +423,11 @@ def main(folder, operators):
     )
     found = load_file(folder / "results.safetensors")
     wrong, number = [], 0
-    for (name, attributes, _, _), results in zip(CASES, expected, strict=False):
+    for (name, keyword, attributes, _, _), results in zip(CASES, expected, strict=False):
         for result in results:
             if not is_close(result, found[f"result/{number}"]):
                 wrong.append(
-                    f"nn.{name} {attributes}: {found[f'result/{number}']}, expected {result}"
+                    f"nn.{name} {keyword}{attributes}: {found[f'result/{number}']}, expected {result}"
                 )
             number += 1
     missing = set(operators) - {name for name, *_ in CASES}

@@ -45,7 +45,7 @@ module attributes {spmd.mesh = #mesh} {
   }
 
   // LOSS: error: step 0: 'loss/loss' is {{-?nan|-?inf}}, expected a finite value
-  func.func @loss() -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+  func.func @loss() -> (tensor<f32> {nn.role = #nn.role<loss>, nn.name = "loss"}) {
     %0 = nn.constant dense<-1.0> : tensor<f32> -> tensor<f32>
     %1 = nn.log %0 : (tensor<f32>) -> tensor<f32>
     return %1 : tensor<f32>

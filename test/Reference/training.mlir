@@ -10,10 +10,10 @@
 // CHECK: step 2 loss/loss 6
 // RESUMED: step 0 loss/loss 9
 // DIFFERENT: error: 'step/step' differs most at element 0: 3.1{{[0-9]*}}, expected 3
-func.func @step(%s: tensor<i64> {nn.role = "state", nn.name = "count"},
-                %x: tensor<f64> {nn.role = "step", nn.name = "step"})
-    -> (tensor<f64> {nn.role = "loss", nn.name = "loss"},
-        tensor<f64> {nn.role = "step", nn.name = "step", nn.updates = 1 : i64}) {
+func.func @step(%s: tensor<i64> {nn.role = #nn.role<state>, nn.name = "count"},
+                %x: tensor<f64> {nn.role = #nn.role<step>, nn.name = "step"})
+    -> (tensor<f64> {nn.role = #nn.role<loss>, nn.name = "loss"},
+        tensor<f64> {nn.role = #nn.role<step>, nn.name = "step", nn.updates = 1 : i64}) {
   %0 = nn.constant dense<3.0> : tensor<f64> -> tensor<f64>
   %1 = nn.add %x, %0 : (tensor<f64>, tensor<f64>) -> tensor<f64>
   return %x, %1 : tensor<f64>, tensor<f64>

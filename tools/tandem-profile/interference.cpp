@@ -62,6 +62,7 @@ static int64_t getCount(double seconds, double one) {
 Expected<Beside> timeBeside(const Effort &effort, int64_t size, int64_t bytes,
                             Beside alone) {
   ProgramBuilder builder({{"all", effort.ranks}});
+  addCommQueue(builder);
   // A few commands are cut off at both ends.
   double seconds = 4 * effort.stepSeconds;
   addGemms(ElementType::F32, size, size,
@@ -86,8 +87,8 @@ Expected<Beside> timeBeside(const Effort &effort, int64_t size, int64_t bytes,
   auto getMean = [](const Sum &sum, double fallback) {
     return sum.count ? sum.seconds / static_cast<double>(sum.count) : fallback;
   };
-  return Beside{getMean(sums[size_t(Queue::Compute)], alone.computation),
-                getMean(sums[size_t(Queue::Comm)], alone.collective)};
+  return Beside{getMean(sums[kCompute], alone.computation),
+                getMean(sums[kComm], alone.collective)};
 }
 
 } // namespace tandem::profile

@@ -13,12 +13,16 @@ namespace tandem::profile {
 
 using namespace rt;
 
+void addCommQueue(ProgramBuilder &builder) {
+  builder.addQueue(QueueRole::Communication, "comm");
+}
+
 /// Ones, as zeros might lie on one shared page and be read from a cache.
-BufferRef addBuffer(ProgramBuilder &builder, int64_t bytes, Queue queue) {
+BufferRef addBuffer(ProgramBuilder &builder, int64_t bytes, uint32_t queue) {
   RankProgram &ranks = builder.mutableProgram().rankPrograms[0];
   int64_t begin = ranks.arenas.empty() ? 0 : ranks.arenas[0].bytes;
   int64_t padded =
-      (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+      (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
   builder.setArena(begin + padded);
   BufferRef buffer = builder.arena(begin, bytes);
   float one = 1;
@@ -32,9 +36,9 @@ AddCommands addGemms(ElementType type, int64_t m, int64_t n, int64_t k) {
   return [=](ProgramBuilder &builder, int64_t count) {
     int64_t width = elementBytes(type);
     Gemm gemm = contiguousGemm(type, m, n, k);
-    gemm.a = addBuffer(builder, m * k * width, Queue::Compute);
-    gemm.b = addBuffer(builder, k * n * width, Queue::Compute);
-    gemm.c = addBuffer(builder, m * n * width, Queue::Compute);
+    gemm.a = addBuffer(builder, m * k * width, kCompute);
+    gemm.b = addBuffer(builder, k * n * width, kCompute);
+    gemm.c = addBuffer(builder, m * n * width, kCompute);
     for (int64_t i = 0; i < count; ++i)
       builder.add({.name = kTimed}, gemm);
   };
@@ -42,8 +46,8 @@ AddCommands addGemms(ElementType type, int64_t m, int64_t n, int64_t k) {
 
 AddCommands addCopies(int64_t bytes) {
   return [=](ProgramBuilder &builder, int64_t count) {
-    Copy copy{addBuffer(builder, bytes, Queue::Compute),
-              addBuffer(builder, bytes, Queue::Compute)};
+    Copy copy{addBuffer(builder, bytes, kCompute),
+              addBuffer(builder, bytes, kCompute)};
     for (int64_t i = 0; i < count; ++i)
       builder.add({.name = kTimed}, copy);
   };
@@ -66,11 +70,10 @@ AddCommands addCollectives(CollectiveKind kind, uint32_t axis, int64_t n,
       op.concatDim = 1;
     bool becomesWhole =
         kind == CollectiveKind::AllReduce || kind == CollectiveKind::AllGather;
-    op.source = addBuffer(builder, isWhole ? bytes : part, Queue::Comm);
-    op.destination =
-        addBuffer(builder, becomesWhole ? bytes : part, Queue::Comm);
+    op.source = addBuffer(builder, isWhole ? bytes : part, kComm);
+    op.destination = addBuffer(builder, becomesWhole ? bytes : part, kComm);
     for (int64_t i = 0; i < count; ++i)
-      builder.add({.name = kTimed, .queue = Queue::Comm}, op);
+      builder.add({.name = kTimed, .queue = kComm}, op);
   };
 }
 
@@ -109,6 +112,7 @@ static Expected<double> timeSteps(const Effort &effort,
                                   const AddCommands &add, int64_t count,
                                   int numSteps) {
   ProgramBuilder builder(mesh);
+  addCommQueue(builder);
   add(builder, count);
   Expected<Bytes> bytes = builder.finish();
   if (!bytes.ok())

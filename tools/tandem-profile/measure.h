@@ -61,7 +61,11 @@ rt::Expected<Beside> timeBeside(const Effort &effort, int64_t size,
 
 /// Reserves a range of the arena, filled with ones.
 rt::BufferRef addBuffer(rt::ProgramBuilder &builder, int64_t bytes,
-                        rt::Queue queue);
+                        uint32_t queue);
+
+/// The queues of the Programs made here: that of the builder, and one more.
+constexpr uint32_t kCompute = 0, kComm = 1;
+void addCommQueue(rt::ProgramBuilder &builder);
 
 } // namespace tandem::profile
 

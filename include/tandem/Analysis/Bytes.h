@@ -19,9 +19,10 @@ int64_t getElementBytes(mlir::Type elementType);
 /// Bytes of the tensor `type` by its shape, whatever its forms are.
 int64_t getBytes(mlir::Type type);
 
-/// Floating-point operations of `op` by the shapes in its types: two per
-/// multiply-add of a product, else a few per element that it reads or writes.
-/// Views, constants and copies have none.
+/// Operations of `op` by the shapes in its types, those on integers too: two
+/// per multiply-add of a product, else what the definition says per element of
+/// its largest operand or result (`nn::WorkOpInterface`). The plan's costs and
+/// a command's FLOPs are both this. What only moves elements has none.
 double getFlops(mlir::Operation *op);
 
 /// Bytes that `op` reads and writes by the shapes in its types.

@@ -19,10 +19,6 @@ namespace tandem {
 /// for constants, iota and coordinate, which need no loop.
 std::optional<LoopOp> getLoops(mlir::Operation *op);
 
-/// Whether the operator is elementwise and costs no more than a load: it has no
-/// function such as exp, and draws no random numbers.
-bool isCheapElementwise(mlir::Operation *op);
-
 } // namespace tandem
 
 #endif // TANDEM_ANALYSIS_LOOPS_H

@@ -20,10 +20,6 @@
 
 namespace tandem::reference {
 
-/// Name of the attribute of arguments and results (a TypeAttr) that `localize`
-/// leaves: the global shape and the forms on all axes.
-inline constexpr llvm::StringLiteral kLayoutAttrName = "spmd.layout";
-
 /// The type of the whole tensor that argument (result) `index` of `function`
 /// is a part of: shape and element type, with its forms as encoding.
 mlir::RankedTensorType getArgumentLayout(mlir::func::FuncOp function,

@@ -17,9 +17,12 @@ namespace tandem {
 /// A pass on a function that is straight code on tensors (`verifyStepBody`).
 /// IR can be edited by hand between any two passes, so each looks again; what
 /// is not so is an error, and the pass does not run. Kernels are left alone.
-template <typename PassT>
-class StepPass
-    : public mlir::PassWrapper<PassT, mlir::OperationPass<mlir::func::FuncOp>> {
+///
+/// `BaseT` is the class that ODS makes of the pass' definition.
+template <typename BaseT> class StepPass : public BaseT {
+public:
+  using BaseT::BaseT;
+
 protected:
   /// Fails after reporting an error.
   virtual mlir::LogicalResult runOnStep(mlir::func::FuncOp step) = 0;

@@ -55,11 +55,6 @@ static rt::Form getForm(RankedTensorType layout, spmd::MeshAttr mesh) {
   return form;
 }
 
-static std::string getText(DictionaryAttr attributes, StringRef key) {
-  auto attr = attributes.getAs<StringAttr>(key);
-  return attr ? attr.getValue().str() : "";
-}
-
 static DictionaryAttr orEmpty(DictionaryAttr attributes, MLIRContext *context) {
   return attributes ? attributes : DictionaryAttr::get(context);
 }
@@ -73,14 +68,15 @@ static LogicalResult describe(func::FuncOp step, Type type,
   auto element = getElementType(step, buffer.getElementType());
   if (!element)
     return failure();
-  declaration.role = getText(attributes, nn::NNDialect::kRoleAttrName);
-  declaration.name = getText(attributes, nn::NNDialect::kNameAttrName);
+  if (auto role = nn::getRole(attributes))
+    declaration.role = stringifyRole(*role).str();
+  declaration.name = nn::getTensorName(attributes).str();
   declaration.type = *element;
   declaration.localShape = buffer.getShape().vec();
   auto layout =
       RankedTensorType::get(buffer.getShape(), buffer.getElementType());
-  if (auto attr = attributes.getAs<TypeAttr>("spmd.layout"))
-    layout = cast<RankedTensorType>(attr.getValue());
+  if (RankedTensorType whole = spmd::getLayout(attributes))
+    layout = whole;
   declaration.globalShape = layout.getShape().vec();
   declaration.form = getForm(layout, mesh);
   if (auto part = nn::getPart(attributes))
@@ -92,17 +88,16 @@ static LogicalResult describe(func::FuncOp step, Type type,
 static double toDouble(Attribute number) {
   if (auto real = dyn_cast<FloatAttr>(number))
     return real.getValueAsDouble();
-  auto integer = dyn_cast<IntegerAttr>(number);
-  return integer ? static_cast<double>(integer.getInt()) : 0;
+  return static_cast<double>(cast<IntegerAttr>(number).getInt());
 }
 
 /// The range of values that capture recorded, if it did.
 static std::optional<std::pair<double, double>>
 getRange(DictionaryAttr attributes) {
-  auto range = attributes.getAs<ArrayAttr>("nn.range");
-  if (!range || range.size() != 2)
+  auto range = nn::getRange(attributes);
+  if (!range)
     return std::nullopt;
-  return std::pair(toDouble(range[0]), toDouble(range[1]));
+  return std::pair(toDouble(range->first), toDouble(range->second));
 }
 
 static LogicalResult declareArgument(func::FuncOp step, unsigned index,
@@ -124,13 +119,12 @@ static LogicalResult declareResult(func::FuncOp step, unsigned index,
                                    rt::ProgramBuilder &builder) {
   DictionaryAttr attributes =
       orEmpty(step.getResultAttrDict(index), step.getContext());
-  if (auto updates =
-          attributes.getAs<IntegerAttr>(nn::NNDialect::kUpdatesAttrName)) {
-    if (builder.get().arguments[updates.getInt()].updatedBy >= 0)
+  if (std::optional<int64_t> updated = nn::getUpdates(attributes)) {
+    if (builder.get().arguments[*updated].updatedBy >= 0)
       return step.emitError("result ")
-             << index << " updates argument " << updates.getInt()
+             << index << " updates argument " << *updated
              << ", which another result updates as well";
-    builder.addUpdate(updates.getInt());
+    builder.addUpdate(*updated);
     return success();
   }
   rt::Result result;

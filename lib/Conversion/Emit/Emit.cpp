@@ -7,6 +7,7 @@
 
 #include "tandem/Conversion/Emit/Emit.h"
 #include "Declarations.h"
+#include "tandem/Analysis/Lookups.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/Sched/Sched.h"
@@ -50,7 +51,7 @@ template <typename OpT> static rt::CommandInfo getInfo(OpT op) {
   rt::CommandInfo info;
   info.name = op.getLabel().str();
   info.location = getUserLocation(op.getLoc());
-  info.queue = static_cast<rt::Queue>(op.getQueue());
+  info.queue = static_cast<uint32_t>(op.getQueue());
   info.flops = op.getFlops();
   info.bytes = op.getBytes();
   info.stage = op.getStage();
@@ -100,16 +101,10 @@ void Emitter::emit(sched::LaunchOp op) {
   std::vector<rt::Affine> scalars;
   for (const std::string &axis : kernel.axes)
     scalars.push_back(rt::Affine::coordinate(getAxisNumber(mesh, axis)));
-  builder.launch(getInfo(op), object, kernel.symbol, getBuffers(op.getInputs()),
-                 getBuffers(op.getOutputs()), std::move(scalars));
-}
-
-static rt::PostOp getPostOp(StringRef name) {
-  return llvm::StringSwitch<rt::PostOp>(name)
-      .Case("gelu_erf", rt::PostOp::GeluErf)
-      .Case("gelu_tanh", rt::PostOp::GeluTanh)
-      .Case("relu", rt::PostOp::Relu)
-      .Default(rt::PostOp::None);
+  builder.add(getInfo(op),
+              rt::Launch{object, kernel.symbol, getBuffers(op.getInputs()),
+                         getBuffers(op.getOutputs()), std::move(scalars),
+                         /*geometry=*/std::nullopt, getSites(op.getLoc())});
 }
 
 LogicalResult Emitter::emit(sched::GemmOp op) {
@@ -135,14 +130,25 @@ LogicalResult Emitter::emit(sched::GemmOp op) {
   gemm.stridesB = toShape(op.getStridesB());
   gemm.stridesC = toShape(op.getStridesC());
   gemm.alpha = op.getAlpha().convertToDouble();
-  gemm.postOp = getPostOp(op.getPostOp());
   gemm.a = getBuffer(op.getLhs());
   gemm.b = getBuffer(op.getRhs());
   gemm.c = getBuffer(op.getDestination());
-  if (Value bias = op.getBias())
-    gemm.bias = getBuffer(bias);
   builder.add(getInfo(op), std::move(gemm));
   return success();
+}
+
+static rt::CollectiveKind getKind(sched::CollectiveKind kind) {
+  switch (kind) {
+  case sched::CollectiveKind::AllReduce:
+    return rt::CollectiveKind::AllReduce;
+  case sched::CollectiveKind::AllGather:
+    return rt::CollectiveKind::AllGather;
+  case sched::CollectiveKind::ReduceScatter:
+    return rt::CollectiveKind::ReduceScatter;
+  case sched::CollectiveKind::AllToAll:
+    return rt::CollectiveKind::AllToAll;
+  }
+  llvm_unreachable("unknown collective");
 }
 
 LogicalResult Emitter::emit(sched::CollectiveOp op) {
@@ -151,12 +157,7 @@ LogicalResult Emitter::emit(sched::CollectiveOp op) {
   if (!type)
     return failure();
   rt::Collective collective;
-  collective.kind =
-      llvm::StringSwitch<rt::CollectiveKind>(op.getKind())
-          .Case("all_gather", rt::CollectiveKind::AllGather)
-          .Case("reduce_scatter", rt::CollectiveKind::ReduceScatter)
-          .Case("all_to_all", rt::CollectiveKind::AllToAll)
-          .Default(rt::CollectiveKind::AllReduce);
+  collective.kind = getKind(op.getKind());
   for (Attribute axis : op.getAxes())
     collective.axes.push_back(
         getAxisNumber(mesh, cast<StringAttr>(axis).getValue()));
@@ -176,8 +177,9 @@ LogicalResult Emitter::emit(sched::CheckFiniteOp op) {
       op, cast<ShapedType>(op.getSource().getType()).getElementType());
   if (!type)
     return failure();
-  builder.add(getInfo(op), rt::CheckFinite{*type, getBuffer(op.getSource()),
-                                           op.getWhat().str()});
+  builder.add(getInfo(op), rt::Check{.type = *type,
+                                     .source = getBuffer(op.getSource()),
+                                     .message = op.getWhat().str()});
   return success();
 }
 
@@ -189,11 +191,11 @@ LogicalResult Emitter::emit(Operation *op) {
       })
       .Case([&](sched::RecordOp record) {
         events[record.getEvent()] =
-            builder.recordEvent(static_cast<rt::Queue>(record.getQueue()));
+            builder.recordEvent(static_cast<uint32_t>(record.getQueue()));
         return success();
       })
       .Case([&](sched::WaitOp wait) {
-        builder.waitEvent(static_cast<rt::Queue>(wait.getQueue()),
+        builder.waitEvent(static_cast<uint32_t>(wait.getQueue()),
                           events.lookup(wait.getEvent()));
         return success();
       })
@@ -258,18 +260,18 @@ static rt::Target getTarget(const CompiledKernels &kernels) {
 FailureOr<std::string> emitProgram(ModuleOp module,
                                    const EmitOptions &options) {
   auto step = module.lookupSymbol<func::FuncOp>("step");
-  auto arena = module->getAttrOfType<IntegerAttr>(lower::kArenaAttrName);
+  auto arena = module->getAttrOfType<IntegerAttr>(sched::kArenaAttrName);
   if (!step || !arena)
     return module.emitError("module holds no lowered step; was --tandem-lower "
                             "run?");
   FailureOr<CompiledKernels> kernels = compile(module, options.kernels);
   if (failed(kernels))
     return failure();
-  auto mesh =
-      module->getAttrOfType<spmd::MeshAttr>(spmd::SPMDDialect::kMeshAttrName);
+  auto mesh = module->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);
   rt::ProgramBuilder builder(getSpaceAxes(mesh),
                              mesh ? mesh.getNumStrands() : 1);
   builder.setTarget(getTarget(*kernels));
+  builder.addQueue(rt::QueueRole::Communication, "comm");
   builder.setArena(arena.getInt());
   if (failed(declare(step, mesh, builder)) ||
       failed(Emitter(step, mesh, builder, *kernels).emit()))

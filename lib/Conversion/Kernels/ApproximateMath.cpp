@@ -16,6 +16,11 @@
 #include "llvm/ADT/StringSet.h"
 #include <numbers>
 
+namespace tandem {
+#define GEN_PASS_DEF_APPROXIMATEMATHPASS
+#include "tandem/Conversion/Kernels/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 
@@ -172,12 +177,7 @@ LogicalResult tandem::approximateMath(ModuleOp module) {
 
 namespace {
 struct ApproximateMathPass
-    : PassWrapper<ApproximateMathPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ApproximateMathPass)
-  StringRef getArgument() const final { return "tandem-approximate-math"; }
-  StringRef getDescription() const final {
-    return "exp, log, tanh and erf on f32 become polynomials";
-  }
+    : tandem::impl::ApproximateMathPassBase<ApproximateMathPass> {
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<arith::ArithDialect, math::MathDialect,
                     vector::VectorDialect>();
@@ -188,7 +188,3 @@ struct ApproximateMathPass
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> tandem::createApproximateMathPass() {
-  return std::make_unique<ApproximateMathPass>();
-}

@@ -9,6 +9,11 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_FASTMATHPASS
+#include "tandem/Conversion/Kernels/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 
@@ -27,19 +32,10 @@ void tandem::setFastMath(ModuleOp module) {
 }
 
 namespace {
-struct FastMathPass : PassWrapper<FastMathPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FastMathPass)
-  StringRef getArgument() const final { return "tandem-fast-math"; }
-  StringRef getDescription() const final {
-    return "lets arithmetic be reassociated and contracted";
-  }
+struct FastMathPass : tandem::impl::FastMathPassBase<FastMathPass> {
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<arith::ArithDialect>();
   }
   void runOnOperation() override { setFastMath(getOperation()); }
 };
 } // namespace
-
-std::unique_ptr<Pass> tandem::createFastMathPass() {
-  return std::make_unique<FastMathPass>();
-}

@@ -19,12 +19,6 @@ using namespace tandem;
 /// Buffers of at most this many bytes lie on the stack.
 constexpr int64_t kMaxStackBytes = 1 << 16;
 constexpr llvm::StringLiteral kReportName = "tandem_report";
-/// By the code that a kernel reports.
-constexpr llvm::StringLiteral kMessages[] = {
-    "embedding index is out of range", "gather index is out of range",
-    "scatter_add index is out of range",
-    "index of an embedding's gradient is out of range"};
-
 Type tandem::getStoredType(Type type) {
   return type.isInteger(1) ? IntegerType::get(type.getContext(), 8) : type;
 }
@@ -133,42 +127,32 @@ void KernelEmitter::fill(Value memory, int64_t count, Value value) {
   store(memory, index, value);
 }
 
-void KernelEmitter::reportError(Value code) {
-  auto report =
-      declare(kReportName, LLVM::LLVMVoidType::get(builder.getContext()),
-              builder.getI64Type());
-  LLVM::CallOp::create(builder, loc, report, code);
+void KernelEmitter::reportIndex(Value site, Value index, Value bound) {
+  SmallVector<Type> numbers(3, builder.getI64Type());
+  auto report = declare(kReportName,
+                        LLVM::LLVMVoidType::get(builder.getContext()), numbers);
+  LLVM::CallOp::create(builder, loc, report, ValueRange{site, index, bound});
 }
 
 //===----------------------------------------------------------------------===//
 // Functions
 //===----------------------------------------------------------------------===//
 
-static LLVM::GlobalOp createString(OpBuilder &b, Location loc, StringRef name,
-                                   StringRef text) {
-  std::string terminated = text.str();
-  terminated.push_back('\0');
-  auto type = LLVM::LLVMArrayType::get(b.getI8Type(), terminated.size());
-  return LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true,
-                                LLVM::Linkage::Internal, name,
-                                b.getStringAttr(terminated));
-}
-
 /// The hook is weak: all kernels of a code object share one.
 LLVM::GlobalOp KernelEmitter::createHook() {
-  if (auto known = target.lookupSymbol<LLVM::GlobalOp>(kErrorHookName))
+  if (auto known = target.lookupSymbol<LLVM::GlobalOp>(kIndexHookName))
     return known;
   OpBuilder b = OpBuilder::atBlockEnd(target.getBody());
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   auto hook = LLVM::GlobalOp::create(b, loc, pointer, /*isConstant=*/false,
-                                     LLVM::Linkage::WeakODR, kErrorHookName,
+                                     LLVM::Linkage::WeakODR, kIndexHookName,
                                      Attribute());
   b.createBlock(&hook.getInitializerRegion());
   LLVM::ReturnOp::create(b, loc, LLVM::ZeroOp::create(b, loc, pointer));
   return hook;
 }
 
-/// The function that reports a code, if a kernel calls it.
+/// The function that reports an index, if a kernel calls it.
 void KernelEmitter::createReport() {
   LLVM::GlobalOp hook = createHook();
   auto report = target.lookupSymbol<LLVM::LLVMFuncOp>(kReportName);
@@ -176,22 +160,10 @@ void KernelEmitter::createReport() {
     return;
   OpBuilder b = OpBuilder::atBlockEnd(target.getBody());
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  SmallVector<LLVM::GlobalOp> texts;
-  for (auto [code, message] : llvm::enumerate(kMessages))
-    texts.push_back(
-        createString(b, loc, ("tandem_message_" + Twine(code)).str(), message));
   report.setLinkage(LLVM::Linkage::Internal);
   report.setPassthroughAttr(b.getStrArrayAttr({"noinline", "cold"}));
   Block *entry = report.addEntryBlock(b);
   b.setInsertionPointToStart(entry);
-  Value text = LLVM::AddressOfOp::create(b, loc, texts[0]);
-  for (size_t code = 1; code < texts.size(); ++code) {
-    Value number = LLVM::ConstantOp::create(b, loc, b.getI64Type(), code);
-    Value is = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::eq,
-                                    entry->getArgument(0), number);
-    Value other = LLVM::AddressOfOp::create(b, loc, texts[code]);
-    text = LLVM::SelectOp::create(b, loc, is, other, text);
-  }
   Value address = LLVM::AddressOfOp::create(b, loc, hook);
   Value function = LLVM::LoadOp::create(b, loc, pointer, address);
   Block *call = b.createBlock(&report.getBody());
@@ -202,9 +174,9 @@ void KernelEmitter::createReport() {
       LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, function, null);
   LLVM::CondBrOp::create(b, loc, isSet, call, exit);
   b.setInsertionPointToEnd(call);
-  auto type = LLVM::LLVMFunctionType::get(
-      LLVM::LLVMVoidType::get(b.getContext()), pointer);
-  LLVM::CallOp::create(b, loc, type, ValueRange{function, text});
+  SmallVector<Value> operands = {function};
+  llvm::append_range(operands, entry->getArguments());
+  LLVM::CallOp::create(b, loc, report.getFunctionType(), operands);
   LLVM::BrOp::create(b, loc, exit);
   b.setInsertionPointToEnd(exit);
   LLVM::ReturnOp::create(b, loc, ValueRange{});

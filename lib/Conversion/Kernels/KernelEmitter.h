@@ -46,7 +46,8 @@ public:
   mlir::Value allocate(int64_t count, mlir::Type type);
   /// Sets `count` elements to `value`.
   void fill(mlir::Value memory, int64_t count, mlir::Value value);
-  void reportError(mlir::Value code);
+  /// Tells that the index at a site is not within its bound; all are i64.
+  void reportIndex(mlir::Value site, mlir::Value index, mlir::Value bound);
   /// A loop from 0 to `count`; the insertion point moves into it.
   mlir::Value beginLoop(int64_t count);
 
@@ -78,7 +79,7 @@ mlir::Type getStoredType(mlir::Type type);
 
 /// Name of the pointer that a code object exports, and of the function in it
 /// that calls through it.
-constexpr llvm::StringLiteral kErrorHookName = "tandem_rt_report_error_hook";
+constexpr llvm::StringLiteral kIndexHookName = "tandem_rt_report_index_hook";
 
 } // namespace tandem
 

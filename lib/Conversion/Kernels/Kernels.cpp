@@ -68,7 +68,7 @@ static std::string getText(func::FuncOp kernel) {
   MLIRContext *context = kernel.getContext();
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
   auto parent = kernel->getParentOfType<ModuleOp>();
-  StringRef mesh = spmd::SPMDDialect::kMeshAttrName;
+  StringRef mesh = spmd::kMeshAttrName;
   if (Attribute attr = parent ? parent->getAttr(mesh) : Attribute())
     if (!getKernelAxes(kernel).empty())
       (*module)->setAttr(mesh, attr);
@@ -231,7 +231,7 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
       continue;
     Job job;
     job.function = function;
-    job.text = getText(function);
+    job.text = ::getText(function);
     job.symbol = "tandem_" +
                  hashText({job.text, host.cpu, host.features, kKernelVersion});
     result.kernels[function.getName()] = {job.symbol, getKernelAxes(function)};

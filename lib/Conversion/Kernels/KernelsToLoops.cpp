@@ -14,6 +14,11 @@
 #include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_KERNELSTOLOOPSPASS
+#include "tandem/Conversion/Kernels/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 
@@ -53,12 +58,7 @@ static LogicalResult verifyKernel(func::FuncOp kernel) {
 
 namespace {
 struct KernelsToLoopsPass
-    : PassWrapper<KernelsToLoopsPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KernelsToLoopsPass)
-  StringRef getArgument() const final { return "tandem-kernels-to-loops"; }
-  StringRef getDescription() const final {
-    return "functions of linalg become nests of loops on pointers";
-  }
+    : tandem::impl::KernelsToLoopsPassBase<KernelsToLoopsPass> {
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<arith::ArithDialect, LLVM::LLVMDialect, math::MathDialect,
                     scf::SCFDialect>();
@@ -79,10 +79,6 @@ struct KernelsToLoopsPass
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> tandem::createKernelsToLoopsPass() {
-  return std::make_unique<KernelsToLoopsPass>();
-}
 
 void tandem::registerKernelPasses() {
   registerNNToLinalg();

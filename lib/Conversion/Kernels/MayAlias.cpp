@@ -16,9 +16,8 @@ using namespace tandem;
 /// Whether every element of the result needs at most the element of the same
 /// row-major index of an operand of `shape`'s size.
 static bool isElementwise(Operation *op) {
-  return op->hasTrait<nn::Broadcasting>() ||
-         isa<nn::ReshapeOp, nn::ConstantOp, nn::IotaOp, spmd::CoordinateOp,
-             spmd::KeepFirstOp>(op);
+  return op->hasTrait<nn::Broadcasting>() || spmd::isSource(op) ||
+         isa<nn::ReshapeOp, spmd::KeepFirstOp>(op);
 }
 
 static int64_t getSize(Value value) {

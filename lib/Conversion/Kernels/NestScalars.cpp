@@ -301,7 +301,9 @@ void NestEmitter::cloneInto(Operation *op, IRMapping &mapping,
     return;
   }
   if (auto call = dyn_cast<func::CallOp>(op)) {
-    kernel.reportError(mapping.lookupOrDefault(call.getOperand(0)));
+    kernel.reportIndex(mapping.lookupOrDefault(call.getOperand(0)),
+                       mapping.lookupOrDefault(call.getOperand(1)),
+                       mapping.lookupOrDefault(call.getOperand(2)));
     return;
   }
   if (op->getNumRegions() > 0)

@@ -9,6 +9,7 @@
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -85,7 +86,7 @@ private:
   void endSum(Value result, Value sum);
   /// Inserts into a branch that is taken where 0 <= index < size; elsewhere an
   /// error is reported.
-  void beginChecked(Value index, int64_t size, int64_t code);
+  void beginChecked(Operation *op, Value index, int64_t size);
   void selectFirst(nn::TopkOp op, const Around &from, Value base, Value to);
   void sortFirst(nn::TopkOp op, const Around &from, Value base, Value to,
                  Value buffer);
@@ -308,12 +309,13 @@ void Writer::endSum(Value result, Value sum) {
   storeTo(result, at, k.load(sum, at, getComputeType(type.getElementType())));
 }
 
-void Writer::beginChecked(Value index, int64_t size, int64_t code) {
-  Value valid = compare(arith::CmpIPredicate::ult, index, k.constant(size));
+void Writer::beginChecked(Operation *op, Value index, int64_t size) {
+  Value bound = k.constant(size);
+  Value valid = compare(arith::CmpIPredicate::ult, index, bound);
   auto choice = scf::IfOp::create(b, loc, TypeRange{}, valid,
                                   /*withElseRegion=*/true);
   b.setInsertionPoint(choice.elseBlock()->getTerminator());
-  k.reportError(k.constant(code));
+  k.reportIndex(k.constant(getSite(op)), index, bound);
   b.setInsertionPoint(choice.thenBlock()->getTerminator());
 }
 
@@ -327,7 +329,7 @@ void Writer::scatterAdd(nn::ScatterAddOp op) {
     Value inner = k.beginLoop(from.inner);
     Value at = add(mul(add(mul(outer, from.size), place), from.inner), inner);
     Value index = k.load(k.getMemory(op.getIndex()), at, b.getI64Type());
-    beginChecked(index, to.size, /*code=*/2);
+    beginChecked(op, index, to.size);
     Value target = add(mul(add(mul(outer, to.size), index), to.inner), inner);
     Value next = plus(k.load(sum, target, computed), load(op.getSrc(), at));
     k.store(sum, target, next);
@@ -345,7 +347,7 @@ void Writer::embeddingBackward(nn::EmbeddingBackwardOp op) {
     OpBuilder::InsertionGuard guard(b);
     Value row = k.beginLoop(rows);
     Value index = k.load(k.getMemory(op.getIndices()), row, b.getI64Type());
-    beginChecked(index, to.size, /*code=*/3);
+    beginChecked(op, index, to.size);
     Value inner = k.beginLoop(to.inner);
     Value target = add(mul(index, to.inner), inner);
     Value gradient = load(op.getGrad(), add(mul(row, to.inner), inner));

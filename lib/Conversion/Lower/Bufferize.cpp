@@ -97,8 +97,8 @@ void Bufferizer::bufferize(func::CallOp call, Place place) {
   sched::LaunchOp::create(
       builder, call.getLoc(), call.getCalleeAttr().getAttr(), inputs, outputs,
       place.queue, place.stage, place.strand,
-      call->getAttrOfType<StringAttr>("sched.label"), countFlops(kernel),
-      countBytes(inputs) + countBytes(outputs));
+      call->getAttrOfType<StringAttr>(sched::kLabelAttrName),
+      countFlops(kernel), countBytes(inputs) + countBytes(outputs));
 }
 
 /// The elements that the strides of an operand reach, from `offset` on.
@@ -117,14 +117,13 @@ void Bufferizer::bufferize(sched::MatmulOp op, Place place) {
   Location loc = op.getLoc();
   Value lhs = getOperand(builder, loc, getBuffer(op.getLhs()), op.getOffsetA());
   Value rhs = getOperand(builder, loc, getBuffer(op.getRhs()), op.getOffsetB());
-  Value bias = op.getBias() ? getBuffer(op.getBias()) : Value();
   Value result = allocate(op.getResult());
   SmallVector<Value> used = {lhs, rhs, result};
   sched::GemmOp::create(
-      builder, loc, lhs, rhs, bias, result, op.getBatch(), op.getM(), op.getN(),
+      builder, loc, lhs, rhs, result, op.getBatch(), op.getM(), op.getN(),
       op.getK(), op.getStridesA(), op.getStridesB(), op.getStridesC(),
-      op.getAlphaAttr().getValue(), op.getPostOp(), place.queue, place.stage,
-      place.strand, "matmul", countFlops(op), countBytes(used));
+      op.getAlphaAttr().getValue(), place.queue, place.stage, place.strand,
+      "matmul", countFlops(op), countBytes(used));
 }
 
 void Bufferizer::bufferizeCollective(Operation *op, Place place) {
@@ -138,16 +137,16 @@ void Bufferizer::bufferizeCollective(Operation *op, Place place) {
     concat = all.getConcatDim();
   }
   Value source = getBuffer(op->getOperand(0));
-  StringRef kind = op->getName().stripDialect();
+  StringRef label = op->getName().stripDialect();
   sched::CollectiveOp::create(
-      builder, op->getLoc(), kind, source, allocate(op->getResult(0)),
-      op->getAttrOfType<ArrayAttr>("axes"), split, concat, place.queue,
-      place.stage, place.strand, kind, 0, countSentBytes(op));
+      builder, op->getLoc(), *sched::symbolizeCollectiveKind(label), source,
+      allocate(op->getResult(0)), op->getAttrOfType<ArrayAttr>("axes"), split,
+      concat, place.queue, place.stage, place.strand, label, 0,
+      countSentBytes(op));
 }
 
 void Bufferizer::bufferize(Operation *op, Place place) {
-  if (auto strand = op->getAttrOfType<IntegerAttr>("nn.strand"))
-    place.strand = strand.getInt();
+  place.strand = nn::getStrand(op).value_or(place.strand);
   if (auto call = dyn_cast<func::CallOp>(op))
     return bufferize(call, place);
   if (auto matmul = dyn_cast<sched::MatmulOp>(op))
@@ -162,18 +161,14 @@ void Bufferizer::bufferize(Operation *op, Place place) {
 
 bool Bufferizer::isUpdate(sched::StepOp step) {
   return llvm::any_of(step.getBody().front(), [](Operation &op) {
-    auto pass = op.getAttrOfType<StringAttr>("nn.pass");
-    return pass && pass.getValue() == "update";
+    return nn::getPass(&op) == nn::PassKind::Update;
   });
 }
 
 std::optional<unsigned> Bufferizer::getLoss() {
-  for (unsigned i = 0, e = function.getNumResults(); i < e; ++i) {
-    auto role = function.getResultAttrOfType<StringAttr>(
-        i, nn::NNDialect::kRoleAttrName);
-    if (role && role.getValue() == "loss")
+  for (unsigned i = 0, e = function.getNumResults(); i < e; ++i)
+    if (nn::getRole(function.getResultAttrDict(i)) == nn::Role::Loss)
       return i;
-  }
   return std::nullopt;
 }
 
@@ -192,10 +187,9 @@ void Bufferizer::checkLoss(Place place) {
   if (auto step = loss.getDefiningOp<sched::StepOp>();
       step && step.getQueue() != place.queue)
     waitFor(place.queue, events.lookup(step.getEvent()));
-  auto name = function.getResultAttrOfType<StringAttr>(
-      *index, nn::NNDialect::kNameAttrName);
-  if (!name) // edited by hand: the role says it as well
-    name = builder.getStringAttr("loss");
+  StringRef name = nn::getTensorName(function.getResultAttrDict(*index));
+  if (name.empty()) // edited by hand: the role says it as well
+    name = stringifyRole(nn::Role::Loss);
   sched::CheckFiniteOp::create(builder, loss.getLoc(), buffer, name,
                                place.queue, place.stage, place.strand,
                                "check_finite", 0, countBytes(buffer));
@@ -236,14 +230,11 @@ void Bufferizer::join(Place place) {
 
 /// The place of result `index`, and the copy of its value into it.
 Value Bufferizer::store(unsigned index, Value buffer, Location loc) {
-  auto name = function.getResultAttrOfType<StringAttr>(
-      index, nn::NNDialect::kNameAttrName);
-  std::string label = ("store " + (name ? name.getValue() : "")).str();
-  auto updates = function.getResultAttrOfType<IntegerAttr>(
-      index, nn::NNDialect::kUpdatesAttrName);
+  DictionaryAttr attributes = function.getResultAttrDict(index);
+  std::string label = ("store " + nn::getTensorName(attributes)).str();
   Value place;
-  if (updates)
-    place = builder.getBlock()->getArgument(updates.getInt());
+  if (std::optional<int64_t> updated = nn::getUpdates(attributes))
+    place = builder.getBlock()->getArgument(*updated);
   else
     place = sched::ResultOp::create(builder, loc, buffer.getType(), index);
   if (place != buffer)
@@ -258,10 +249,9 @@ void Bufferizer::storeResults(Operation *terminator) {
     Value buffer = getBuffer(tensor), root = buffer;
     while (auto view = root.getDefiningOp<sched::ViewOp>())
       root = view.getSource();
-    auto updates = function.getResultAttrOfType<IntegerAttr>(
-        index, nn::NNDialect::kUpdatesAttrName);
+    auto updated = nn::getUpdates(function.getResultAttrDict(index));
     auto argument = dyn_cast<BlockArgument>(root);
-    if (argument && updates && updates.getInt() != argument.getArgNumber()) {
+    if (argument && updated && *updated != argument.getArgNumber()) {
       Value saved = sched::AllocOp::create(builder, tensor.getLoc(),
                                            cast<MemRefType>(buffer.getType()),
                                            IntegerAttr());
@@ -274,7 +264,7 @@ void Bufferizer::storeResults(Operation *terminator) {
   places.resize(values.size());
   for (bool updates : {false, true})
     for (auto [index, value] : llvm::enumerate(values))
-      if (!!function.getResultAttr(index, nn::NNDialect::kUpdatesAttrName) ==
+      if (nn::getUpdates(function.getResultAttrDict(index)).has_value() ==
           updates)
         places[index] =
             store(index, value, terminator->getOperand(index).getLoc());

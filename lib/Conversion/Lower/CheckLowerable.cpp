@@ -88,10 +88,10 @@ static LogicalResult checkOp(Operation *op) {
 static LogicalResult checkLosses(func::FuncOp function) {
   Operation *terminator = function.getBody().front().getTerminator();
   for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
-    auto role = function.getResultAttrOfType<StringAttr>(
-        index, nn::NNDialect::kRoleAttrName);
+    std::optional<nn::Role> role =
+        nn::getRole(function.getResultAttrDict(index));
     Type element = getElementType(value);
-    if (!role || role.getValue() != "loss" || !isa<FloatType>(element) ||
+    if (role != nn::Role::Loss || !isa<FloatType>(element) ||
         isLibraryFloat(element))
       continue;
     return emitError(value.getLoc(), "loss has element type ")

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Counts.h"
+#include "tandem/Analysis/Bytes.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 
@@ -31,7 +32,7 @@ int64_t countBytes(ValueRange buffers) {
 
 int64_t countHeldBytes(ModuleOp module) {
   auto step = module.lookupSymbol<func::FuncOp>("step");
-  auto arena = module->getAttrOfType<IntegerAttr>(kArenaAttrName);
+  auto arena = module->getAttrOfType<IntegerAttr>(sched::kArenaAttrName);
   return arena.getInt() + countBytes(step.getArguments());
 }
 
@@ -42,25 +43,11 @@ int64_t countFlops(sched::MatmulOp op) {
   return flops;
 }
 
-static int64_t countElements(TypeRange types) {
-  int64_t most = 0;
-  for (Type type : types)
-    if (auto shaped = dyn_cast<ShapedType>(type);
-        shaped && isa<FloatType>(shaped.getElementType()))
-      most = std::max(most, shaped.getNumElements());
-  return most;
-}
-
 int64_t countFlops(func::FuncOp kernel) {
-  int64_t flops = 0;
-  for (Operation &op : kernel.getBody().front().without_terminator()) {
-    if (isa<nn::ConstantOp, nn::ReshapeOp, nn::PermuteOp, nn::ExpandOp,
-            nn::SliceOp, nn::PadOp, nn::CatOp, nn::FlipOp>(op))
-      continue;
-    flops += std::max(countElements(op.getOperandTypes()),
-                      countElements(op.getResultTypes()));
-  }
-  return flops;
+  double flops = 0;
+  for (Operation &op : kernel.getBody().front().without_terminator())
+    flops += getFlops(&op);
+  return static_cast<int64_t>(flops);
 }
 
 int64_t countSentBytes(Operation *op) {

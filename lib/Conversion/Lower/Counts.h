@@ -22,8 +22,7 @@ int64_t countBytes(mlir::ValueRange buffers);
 /// Two per multiplication and addition.
 int64_t countFlops(sched::MatmulOp op);
 
-/// One per element that an operator with floating-point results computes or
-/// sums.
+/// The sum over the operators (`getFlops`).
 int64_t countFlops(mlir::func::FuncOp kernel);
 
 /// Bytes that one rank sends in a collective, by the ring algorithms.

@@ -47,7 +47,7 @@ bool Forwarder::mayShare(const Access &source, const Access &destination) {
   if (!source.isWrite || destination.isWrite)
     return false;
   if (auto collective = dyn_cast<sched::CollectiveOp>(source.command))
-    return collective.getKind() == "all_reduce";
+    return collective.getKind() == sched::CollectiveKind::AllReduce;
   auto launch = dyn_cast<sched::LaunchOp>(source.command);
   if (!launch)
     return false;

@@ -9,6 +9,7 @@
 #include "Views.h"
 #include "mlir/IR/IRMapping.h"
 #include "tandem/Analysis/Fusion.h"
+#include "tandem/Analysis/Lookups.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/SetVector.h"
@@ -74,17 +75,13 @@ func::FuncOp Outliner::share(func::FuncOp kernel) {
   return it->second;
 }
 
-static bool isSource(Operation *op) {
-  return isa<nn::ConstantOp, nn::IotaOp, spmd::CoordinateOp>(op);
-}
-
 /// `gelu`, or `mul+sum+add` for several operators in the order in which they
 /// first come.
 static std::string getLabel(const FusionGroup &group) {
   constexpr unsigned kMost = 6;
   llvm::SmallSetVector<StringRef, 8> names;
   for (Operation *op : group.ops)
-    if (!isSource(op))
+    if (!spmd::isSource(op))
       names.insert(op->getName().stripDialect());
   if (names.empty())
     names.insert(group.ops.front()->getName().stripDialect());
@@ -113,10 +110,10 @@ static void createCall(Operation *before, const FusionGroup &group,
   for (Value input : outlined.inputs)
     inputs.push_back(results.lookup_or(input, input));
   Operation *last = group.ops.back();
-  auto call =
-      func::CallOp::create(builder, last->getLoc(), outlined.kernel, inputs);
+  auto call = func::CallOp::create(builder, addSites(last->getLoc(), group.ops),
+                                   outlined.kernel, inputs);
   call->setDiscardableAttrs(last->getDiscardableAttrDictionary());
-  call->setAttr("sched.label", builder.getStringAttr(outlined.label));
+  call->setAttr(sched::kLabelAttrName, builder.getStringAttr(outlined.label));
   for (auto [output, result] :
        llvm::zip_equal(outlined.outputs, call.getResults()))
     results[output] = result;

@@ -48,7 +48,8 @@ struct PlaceBuffersPass : impl::PlaceBuffersBase<PlaceBuffersPass> {
     for (auto [alloc, buffer] : llvm::zip_equal(allocs, buffers))
       alloc.setOffset(buffer.offset);
     Builder builder(&getContext());
-    getOperation()->setAttr(kArenaAttrName, builder.getI64IntegerAttr(size));
+    getOperation()->setAttr(sched::kArenaAttrName,
+                            builder.getI64IntegerAttr(size));
   }
 };
 } // namespace

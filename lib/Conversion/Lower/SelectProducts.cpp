@@ -132,10 +132,10 @@ static void replace(nn::MatmulOp matmul, Choice choice) {
     std::swap(choice.a, choice.b);
   auto product = sched::MatmulOp::create(
       builder, matmul.getLoc(), choice.c.source.getType(), choice.a.source,
-      choice.b.source, /*bias=*/Value(), p.batch, p.m, p.n, p.k, p.stridesA,
-      p.stridesB, p.stridesC,
+      choice.b.source, p.batch, p.m, p.n, p.k, p.stridesA, p.stridesB,
+      p.stridesC,
       llvm::APFloat(choice.a.scale * choice.b.scale * choice.c.scale),
-      choice.a.offset, choice.b.offset, "none");
+      choice.a.offset, choice.b.offset);
   product->setDiscardableAttrs(matmul->getDiscardableAttrDictionary());
   choice.c.source.replaceAllUsesWith(product.getResult());
 }

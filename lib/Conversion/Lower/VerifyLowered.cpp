@@ -237,11 +237,13 @@ namespace {
 struct VerifyLoweredPass : impl::VerifyLoweredBase<VerifyLoweredPass> {
   void runOnOperation() override {
     func::FuncOp function = getStepFunction(getOperation());
-    auto arena = getOperation()->getAttrOfType<IntegerAttr>(kArenaAttrName);
+    auto arena =
+        getOperation()->getAttrOfType<IntegerAttr>(sched::kArenaAttrName);
     if (!function || failed(verifyCommands(function)))
       return signalPassFailure();
     if (!arena)
-      getOperation().emitError("module has no attribute ") << kArenaAttrName;
+      getOperation().emitError("module has no attribute ")
+          << sched::kArenaAttrName;
     if (!arena || failed(verify(function, arena.getInt())))
       signalPassFailure();
   }

@@ -11,6 +11,11 @@
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_DECOMPOSENNPASS
+#include "tandem/Conversion/NNToLinalg/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 
@@ -59,7 +64,7 @@ public:
   Value replaceEqual(Value value, double special, double other) {
     auto type = getType(value).clone(builder.getI1Type());
     Value equal = nn::CompareOp::create(builder, loc, type, value,
-                                        constant(special), "eq");
+                                        constant(special), nn::Predicate::Eq);
     return nn::SelectOp::create(builder, loc, value.getType(), equal,
                                 constant(other), value);
   }
@@ -231,14 +236,7 @@ void tandem::decomposeNN(func::FuncOp function) {
 }
 
 namespace {
-struct DecomposeNNPass
-    : PassWrapper<DecomposeNNPass, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DecomposeNNPass)
-  StringRef getArgument() const final { return "tandem-decompose-nn"; }
-  StringRef getDescription() const final {
-    return "softmax, layer_norm and their gradients become reductions and "
-           "elementwise operators";
-  }
+struct DecomposeNNPass : tandem::impl::DecomposeNNPassBase<DecomposeNNPass> {
   void runOnOperation() override {
     if (failed(verifyStepBody(getOperation())))
       return signalPassFailure();
@@ -246,7 +244,3 @@ struct DecomposeNNPass
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> tandem::createDecomposeNNPass() {
-  return std::make_unique<DecomposeNNPass>();
-}

@@ -63,8 +63,8 @@ private:
   /// the module does not say the sizes.
   mlir::Value getCoordinate(mlir::Operation *op, mlir::ArrayAttr axes);
   /// `indices` with an error reported, and 0, for those outside [0, size).
-  mlir::Value checkIndices(mlir::Location loc, mlir::Value indices,
-                           int64_t size, int64_t code);
+  mlir::Value checkIndices(mlir::Operation *op, mlir::Value indices,
+                           int64_t size);
   mlir::LogicalResult replace(mlir::Operation *op, mlir::Value value);
 
   mlir::LogicalResult convertElementwise(mlir::Operation *op);

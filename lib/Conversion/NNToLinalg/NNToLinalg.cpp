@@ -13,8 +13,14 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "tandem/Analysis/Lookups.h"
 #include "tandem/Analysis/StepBody.h"
 #include "llvm/ADT/TypeSwitch.h"
+
+namespace tandem {
+#define GEN_PASS_DEF_NNTOLINALGPASS
+#include "tandem/Conversion/NNToLinalg/Passes.h.inc"
+} // namespace tandem
 
 using namespace mlir;
 using namespace tandem;
@@ -246,19 +252,32 @@ LogicalResult Generics::convert(Operation *op) {
 /// The function that bodies call where an index is out of range.
 static void declareReport(func::FuncOp function) {
   auto module = function->getParentOfType<ModuleOp>();
-  if (module.lookupSymbol(kReportErrorName))
+  if (module.lookupSymbol(kReportIndexName))
     return;
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-  auto type = builder.getFunctionType(builder.getI64Type(), {});
+  SmallVector<Type> numbers(3, builder.getI64Type());
+  auto type = builder.getFunctionType(numbers, {});
   auto report =
-      func::FuncOp::create(builder, function.getLoc(), kReportErrorName, type);
+      func::FuncOp::create(builder, function.getLoc(), kReportIndexName, type);
   report.setPrivate();
+}
+
+int64_t tandem::getSite(Operation *op) {
+  return op->getAttrOfType<IntegerAttr>(kSiteAttrName).getInt();
+}
+
+static void numberSites(ArrayRef<Operation *> ops) {
+  int64_t next = 0;
+  for (Operation *op : ops)
+    if (readsIndices(op))
+      op->setAttr(kSiteAttrName, Builder(op).getI64IntegerAttr(next++));
 }
 
 LogicalResult tandem::convertNNToLinalg(func::FuncOp function) {
   SmallVector<Operation *> ops;
   for (Operation &op : function.front())
     ops.push_back(&op);
+  numberSites(ops);
   if (llvm::any_of(ops, llvm::IsaPred<nn::EmbeddingOp, nn::GatherOp>))
     declareReport(function);
   Generics generics(function);
@@ -273,12 +292,7 @@ LogicalResult tandem::convertNNToLinalg(func::FuncOp function) {
 }
 
 namespace {
-struct NNToLinalgPass : PassWrapper<NNToLinalgPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NNToLinalgPass)
-  StringRef getArgument() const final { return "tandem-nn-to-linalg"; }
-  StringRef getDescription() const final {
-    return "each nn operator of a kernel becomes a linalg.generic";
-  }
+struct NNToLinalgPass : tandem::impl::NNToLinalgPassBase<NNToLinalgPass> {
   void getDependentDialects(DialectRegistry &registry) const override {
     registry
         .insert<arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
@@ -292,10 +306,6 @@ struct NNToLinalgPass : PassWrapper<NNToLinalgPass, OperationPass<ModuleOp>> {
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> tandem::createNNToLinalgPass() {
-  return std::make_unique<NNToLinalgPass>();
-}
 
 void tandem::registerNNToLinalg() {
   registerPass(createDecomposeNNPass);

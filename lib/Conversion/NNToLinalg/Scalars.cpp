@@ -126,7 +126,7 @@ public:
   Value select(Value c, Value x, Value y) {
     return arith::SelectOp::create(b, loc, c, x, y);
   }
-  Value compare(StringRef predicate, Value x, Value y);
+  Value compare(nn::Predicate predicate, Value x, Value y);
   Value div(Value x, Value y);
   Value remainder(Value x, Value y);
   Value floorDivide(Value x, Value y);
@@ -152,37 +152,34 @@ private:
 
 } // namespace
 
-Value Scalar::compare(StringRef predicate, Value x, Value y) {
-  // Ordered, but for `ne`, which holds where one is NaN.
+/// Ordered, but for `ne`, which holds where one is NaN.
+static arith::CmpFPredicate getFloatPredicate(nn::Predicate predicate) {
   using F = arith::CmpFPredicate;
+  constexpr F predicates[] = {F::OEQ, F::UNE, F::OLT, F::OLE, F::OGT, F::OGE};
+  return predicates[static_cast<unsigned>(predicate)];
+}
+
+static arith::CmpIPredicate getIntegerPredicate(nn::Predicate predicate,
+                                                bool isSigned) {
   using I = arith::CmpIPredicate;
-  if (isFloat()) {
-    auto kind = llvm::StringSwitch<F>(predicate)
-                    .Case("eq", F::OEQ)
-                    .Case("ne", F::UNE)
-                    .Case("lt", F::OLT)
-                    .Case("le", F::OLE)
-                    .Case("gt", F::OGT)
-                    .Default(F::OGE);
-    return arith::CmpFOp::create(b, loc, kind, x, y);
-  }
-  bool isSigned = !isBool();
-  auto kind = llvm::StringSwitch<I>(predicate)
-                  .Case("eq", I::eq)
-                  .Case("ne", I::ne)
-                  .Case("lt", isSigned ? I::slt : I::ult)
-                  .Case("le", isSigned ? I::sle : I::ule)
-                  .Case("gt", isSigned ? I::sgt : I::ugt)
-                  .Default(isSigned ? I::sge : I::uge);
-  return arith::CmpIOp::create(b, loc, kind, x, y);
+  constexpr I ofSigned[] = {I::eq, I::ne, I::slt, I::sle, I::sgt, I::sge};
+  constexpr I ofUnsigned[] = {I::eq, I::ne, I::ult, I::ule, I::ugt, I::uge};
+  return (isSigned ? ofSigned : ofUnsigned)[static_cast<unsigned>(predicate)];
+}
+
+Value Scalar::compare(nn::Predicate predicate, Value x, Value y) {
+  if (isFloat())
+    return arith::CmpFOp::create(b, loc, getFloatPredicate(predicate), x, y);
+  return arith::CmpIOp::create(
+      b, loc, getIntegerPredicate(predicate, /*isSigned=*/!isBool()), x, y);
 }
 
 /// A processor traps on x / 0 and on INT_MIN / -1, a kernel must not: the one
 /// gives 0 (remainder x), the other wraps.
 Value Scalar::divideIntegers(Value x, Value y, bool remainder) {
   Value zero = constant(0), one = constant(1);
-  Value isZero = compare("eq", y, zero);
-  Value isMinusOne = compare("eq", y, constant(-1));
+  Value isZero = compare(nn::Predicate::Eq, y, zero);
+  Value isMinusOne = compare(nn::Predicate::Eq, y, constant(-1));
   Value safe = select(isZero, one, select(isMinusOne, one, y));
   if (remainder) {
     Value rest = arith::RemSIOp::create(b, loc, x, safe);
@@ -200,9 +197,11 @@ Value Scalar::div(Value x, Value y) {
 
 Value Scalar::isAboveFloor(Value rest, Value y) {
   Value zero = constant(0);
-  Value differs = arith::XOrIOp::create(b, loc, compare("lt", rest, zero),
-                                        compare("lt", y, zero));
-  return arith::AndIOp::create(b, loc, differs, compare("ne", rest, zero));
+  Value differs =
+      arith::XOrIOp::create(b, loc, compare(nn::Predicate::Lt, rest, zero),
+                            compare(nn::Predicate::Lt, y, zero));
+  return arith::AndIOp::create(b, loc, differs,
+                               compare(nn::Predicate::Ne, rest, zero));
 }
 
 Value Scalar::remainder(Value x, Value y) {
@@ -226,7 +225,7 @@ Value Scalar::floorDivide(Value x, Value y) {
       select(isAboveFloor(rest, y), sub(quotient, constant(1)), quotient);
   if (!isFloat())
     return floor;
-  return select(compare("eq", y, constant(0)), div(x, y), floor);
+  return select(compare(nn::Predicate::Eq, y, constant(0)), div(x, y), floor);
 }
 
 /// By squaring, over the bits of the exponent. A negative exponent gives 1 / x,
@@ -243,8 +242,9 @@ Value Scalar::powerOfInteger(Value x, Value y) {
     b.setInsertionPointToStart(loop.getBody());
     Value product = loop.getRegionIterArg(0), base = loop.getRegionIterArg(1);
     Value rest = loop.getRegionIterArg(2);
-    Value odd = compare("ne", arith::AndIOp::create(b, loc, rest, constant(1)),
-                        constant(0));
+    Value odd =
+        compare(nn::Predicate::Ne,
+                arith::AndIOp::create(b, loc, rest, constant(1)), constant(0));
     scf::YieldOp::create(
         b, loc,
         ValueRange{select(odd, mul(product, base), product), mul(base, base),
@@ -252,12 +252,14 @@ Value Scalar::powerOfInteger(Value x, Value y) {
   }
   // 1 / x is 0 but for x = 1 and x = -1, where it is x to the power of -y.
   Value parity =
-      compare("ne", arith::AndIOp::create(b, loc, y, constant(1)), constant(0));
-  Value isOne = compare("eq", x, constant(1));
-  Value isMinusOne = compare("eq", x, constant(-1));
+      compare(nn::Predicate::Ne, arith::AndIOp::create(b, loc, y, constant(1)),
+              constant(0));
+  Value isOne = compare(nn::Predicate::Eq, x, constant(1));
+  Value isMinusOne = compare(nn::Predicate::Eq, x, constant(-1));
   Value inverse = select(isMinusOne, select(parity, constant(-1), constant(1)),
                          select(isOne, constant(1), constant(0)));
-  return select(compare("lt", y, constant(0)), inverse, loop.getResult(0));
+  return select(compare(nn::Predicate::Lt, y, constant(0)), inverse,
+                loop.getResult(0));
 }
 
 Value Scalar::power(Value x, Value y) {
@@ -320,8 +322,9 @@ Value Scalar::geluBackward(Value dy, Value x, bool tanh) {
 
 static Value emitSign(Scalar &s, OpBuilder &b, Location loc, Value x) {
   Value zero = s.constant(0), one = s.constant(1);
-  Value positive = s.select(s.compare("gt", x, zero), one, zero);
-  return s.select(s.compare("lt", x, zero), s.constant(-1), positive);
+  Value positive = s.select(s.compare(nn::Predicate::Gt, x, zero), one, zero);
+  return s.select(s.compare(nn::Predicate::Lt, x, zero), s.constant(-1),
+                  positive);
 }
 
 /// Operators on floating-point numbers only.
@@ -362,10 +365,11 @@ static Value emitFloat(Scalar &s, OpBuilder &b, Operation *op,
         return s.div(x, s.add(one, s.exp(negated)));
       })
       .Case([&](nn::GeluOp gelu) {
-        return s.gelu(x, gelu.getApproximate() == "tanh");
+        return s.gelu(x, gelu.getApproximate() == nn::Approximate::Tanh);
       })
       .Case([&](nn::GeluBackwardOp gelu) {
-        return s.geluBackward(x, args[1], gelu.getApproximate() == "tanh");
+        return s.geluBackward(x, args[1],
+                              gelu.getApproximate() == nn::Approximate::Tanh);
       })
       .Case([&](nn::SiluBackwardOp) {
         Value sigmoid = s.sigmoid(args[1]);

@@ -165,8 +165,8 @@ LogicalResult Generics::convertCat(nn::CatOp op) {
 
 /// In an operator of its own, over the shape of the indices: it is checked once
 /// per row, and the loop over the row has no call in it.
-Value Generics::checkIndices(Location loc, Value indices, int64_t size,
-                             int64_t code) {
+Value Generics::checkIndices(Operation *op, Value indices, int64_t size) {
+  Location loc = op->getLoc();
   auto type = cast<RankedTensorType>(indices.getType());
   AffineMap map = builder.getMultiDimIdentityMap(type.getRank());
   return generic(loc, indices, map, type, [&](OpBuilder &b, ValueRange args) {
@@ -178,8 +178,9 @@ Value Generics::checkIndices(Location loc, Value indices, int64_t size,
         b, loc, valid,
         [&](OpBuilder &b, Location loc) { yield(b, loc, args[0]); },
         [&](OpBuilder &b, Location loc) {
-          Value what = constantScalar(b, loc, b.getI64Type(), code);
-          func::CallOp::create(b, loc, kReportErrorName, TypeRange{}, what);
+          Value site = constantScalar(b, loc, b.getI64Type(), getSite(op));
+          func::CallOp::create(b, loc, kReportIndexName, TypeRange{},
+                               ValueRange{site, args[0], limit});
           yield(b, loc, zero);
         });
     return choice.getResult(0);
@@ -195,7 +196,7 @@ LogicalResult Generics::convertEmbedding(nn::EmbeddingOp op) {
   auto type = op.getResult().getType();
   int64_t indexRank = getShape(op.getIndices()).size();
   Value indices =
-      checkIndices(loc, op.getIndices(), getShape(op.getWeight())[0], 0);
+      checkIndices(op, op.getIndices(), getShape(op.getWeight())[0]);
   SmallVector<AffineExpr> lead = getDims(builder, indexRank);
   auto map = AffineMap::get(type.getRank(), 0, lead, builder.getContext());
   auto body = [&](OpBuilder &b, ValueRange args) {
@@ -211,8 +212,7 @@ LogicalResult Generics::convertGather(nn::GatherOp op) {
   Location loc = op.getLoc();
   auto type = op.getResult().getType();
   int64_t dim = op.getDim();
-  Value indices =
-      checkIndices(loc, op.getIndex(), getShape(op.getInput())[dim], 1);
+  Value indices = checkIndices(op, op.getIndex(), getShape(op.getInput())[dim]);
   AffineMap map = builder.getMultiDimIdentityMap(type.getRank());
   auto body = [&](OpBuilder &b, ValueRange args) {
     SmallVector<Value> at = getPositions(b, loc, type.getRank());
@@ -231,7 +231,7 @@ Value Generics::getCoordinate(Operation *op, ArrayAttr axes) {
   auto type = RankedTensorType::get({}, builder.getI64Type());
   auto mesh =
       function->getParentOfType<ModuleOp>()->getAttrOfType<spmd::MeshAttr>(
-          spmd::SPMDDialect::kMeshAttrName);
+          spmd::kMeshAttrName);
   Value linear;
   for (auto axis : axes.getAsRange<StringAttr>()) {
     Value coordinate = spmd::CoordinateOp::create(builder, loc, type, axis);

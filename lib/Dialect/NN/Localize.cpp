@@ -34,7 +34,7 @@ struct Positions {
   template <typename OpTy> Value join(Value lhs, Value rhs) {
     return OpTy::create(builder, loc, lhs.getType(), lhs, rhs);
   }
-  Value compare(Value value, StringRef predicate, int64_t number) {
+  Value compare(Value value, Predicate predicate, int64_t number) {
     return CompareOp::create(builder, loc, like(value, builder.getI1Type()),
                              value, constant(number), predicate);
   }
@@ -133,8 +133,9 @@ static ShardRows findRows(Positions &positions, Value indices,
   Value begin = positions.constant(0);
   Value local = positions.join<SubOp>(row, positions.addOffset(begin, offset));
   auto inside = [&](Value value, int64_t end) {
-    return positions.join<LogicalAndOp>(positions.compare(value, "ge", 0),
-                                        positions.compare(value, "lt", end));
+    return positions.join<LogicalAndOp>(
+        positions.compare(value, Predicate::Ge, 0),
+        positions.compare(value, Predicate::Lt, end));
   };
   Value held = inside(local, split.block);
   if (point)

@@ -7,67 +7,28 @@
 
 #include "tandem/Dialect/NN/NN.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace tandem::nn;
 
 #include "tandem/Dialect/NN/NNDialect.cpp.inc"
+#include "tandem/Dialect/NN/NNEnums.cpp.inc"
+
+#include "tandem/Dialect/NN/NNInterfaces.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "tandem/Dialect/NN/NNAttrs.cpp.inc"
 
 void NNDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "tandem/Dialect/NN/NNAttrs.cpp.inc"
+      >();
   addOperations<
 #define GET_OP_LIST
 #include "tandem/Dialect/NN/NNOps.cpp.inc"
       >();
-}
-
-static LogicalResult verifyAttribute(Location loc, NamedAttribute attribute) {
-  StringRef name = attribute.getName();
-  Attribute value = attribute.getValue();
-  bool isString = name == NNDialect::kRoleAttrName ||
-                  name == NNDialect::kNameAttrName ||
-                  name == NNDialect::kPassAttrName;
-  bool isInteger =
-      name == NNDialect::kUpdatesAttrName || name == NNDialect::kIdAttrName;
-  if (isString && !isa<StringAttr>(value))
-    return emitError(loc) << "'" << name << "' is " << value
-                          << ", expected a string";
-  if (isInteger && !isa<IntegerAttr>(value))
-    return emitError(loc) << "'" << name << "' is " << value
-                          << ", expected an integer";
-  return success();
-}
-
-LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
-                                                  NamedAttribute attribute) {
-  return verifyAttribute(op->getLoc(), attribute);
-}
-
-LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
-                                                  unsigned,
-                                                  NamedAttribute attribute) {
-  return verifyAttribute(op->getLoc(), attribute);
-}
-
-LogicalResult NNDialect::verifyRegionResultAttribute(Operation *op, unsigned,
-                                                     unsigned resultIndex,
-                                                     NamedAttribute attribute) {
-  if (failed(verifyAttribute(op->getLoc(), attribute)))
-    return failure();
-  auto function = dyn_cast<FunctionOpInterface>(op);
-  if (!function || attribute.getName() != kUpdatesAttrName)
-    return success();
-  int64_t argument = cast<IntegerAttr>(attribute.getValue()).getInt();
-  if (argument < 0 || argument >= function.getNumArguments())
-    return op->emitError() << "result " << resultIndex << " updates argument "
-                           << argument << ", but there are "
-                           << function.getNumArguments();
-  Type from = function.getArgumentTypes()[argument];
-  Type to = function.getResultTypes()[resultIndex];
-  if (from != to)
-    return op->emitError() << "result " << resultIndex << " of type " << to
-                           << " updates argument " << argument << " of type "
-                           << from;
-  return success();
 }

@@ -53,6 +53,12 @@ static LogicalResult expectType(Operation *op, StringRef what, Value value,
                                << ", expected " << expected;
 }
 
+static LogicalResult expectLike(Operation *op, StringRef what, Value value,
+                                Type type, ArrayRef<int64_t> shape) {
+  return success(succeeded(expectShape(op, what, value, shape)) &&
+                 succeeded(expectType(op, what, value, type)));
+}
+
 static LogicalResult expectDim(Operation *op, int64_t dim, Value value) {
   int64_t rank = getShape(value).size();
   if (dim >= 0 && dim < rank)
@@ -73,15 +79,6 @@ static LogicalResult expectDims(Operation *op, ArrayRef<int64_t> dims,
   return success();
 }
 
-static LogicalResult expectOneOf(Operation *op, StringRef what, StringRef value,
-                                 ArrayRef<StringRef> allowed) {
-  if (llvm::is_contained(allowed, value))
-    return success();
-  auto diagnostic = op->emitOpError(what) << " is '" << value << "', expected ";
-  llvm::interleaveComma(allowed, diagnostic);
-  return diagnostic;
-}
-
 static SmallVector<int64_t> dropDims(ArrayRef<int64_t> shape,
                                      ArrayRef<int64_t> dims, bool keep) {
   SmallVector<int64_t> result;
@@ -99,8 +96,11 @@ static SmallVector<int64_t> dropDims(ArrayRef<int64_t> shape,
 //===----------------------------------------------------------------------===//
 
 static LogicalResult verifyElementTypes(Operation *op) {
-  if (isa<ConvertOp, PhiloxOp>(op))
+  if (isa<ConvertOp>(op))
     return success();
+  if (isa<PhiloxOp>(op))
+    return expectType(op, "result", op->getResult(0),
+                      IntegerType::get(op->getContext(), 64));
   Type i1 = IntegerType::get(op->getContext(), 1);
   auto operands = op->getOperands();
   if (isa<SelectOp>(op)) {
@@ -117,18 +117,6 @@ static LogicalResult verifyElementTypes(Operation *op) {
 }
 
 LogicalResult tandem::nn::detail::verifyBroadcasting(Operation *op) {
-  if (auto gelu = dyn_cast<GeluOp>(op))
-    if (failed(expectOneOf(op, "approximate", gelu.getApproximate(),
-                           {"none", "tanh"})))
-      return failure();
-  if (auto gelu = dyn_cast<GeluBackwardOp>(op))
-    if (failed(expectOneOf(op, "approximate", gelu.getApproximate(),
-                           {"none", "tanh"})))
-      return failure();
-  if (auto compare = dyn_cast<CompareOp>(op))
-    if (failed(expectOneOf(op, "predicate", compare.getPredicate(),
-                           {"eq", "ne", "lt", "le", "gt", "ge"})))
-      return failure();
   if (failed(verifyElementTypes(op)))
     return failure();
   ArrayRef<int64_t> result = getShape(op->getResult(0));
@@ -187,9 +175,7 @@ LogicalResult ArgmaxOp::verify() {
 static LogicalResult verifySame(Operation *op) {
   Value first = op->getOperand(0);
   auto check = [&](StringRef what, Value value) {
-    return success(
-        succeeded(expectShape(op, what, value, getShape(first))) &&
-        succeeded(expectType(op, what, value, getElementType(first))));
+    return expectLike(op, what, value, getElementType(first), getShape(first));
   };
   for (Value operand : op->getOperands())
     if (failed(check("operand", operand)))
@@ -228,11 +214,9 @@ LogicalResult TopkOp::verify() {
     return emitOpError("k is ") << getK() << ", but dimension " << dim
                                 << " has " << shape[dim] << " elements";
   shape[dim] = getK();
-  return success(
-      succeeded(expectShape(*this, "values", getValues(), shape)) &&
-      succeeded(expectShape(*this, "indices", getIndices(), shape)) &&
-      succeeded(expectType(*this, "values", getValues(),
-                           getElementType(getInput()))));
+  return success(succeeded(expectLike(*this, "values", getValues(),
+                                      getElementType(getInput()), shape)) &&
+                 succeeded(expectShape(*this, "indices", getIndices(), shape)));
 }
 
 /// Shapes of the normalised dimensions, and of the statistics.
@@ -250,6 +234,16 @@ static LogicalResult getNormalized(Operation *op, Value input,
   return success();
 }
 
+/// Statistics have the type of the input, or f32 if that is shorter.
+static LogicalResult expectStatistic(Operation *op, StringRef what, Value value,
+                                     Value input, ArrayRef<int64_t> shape) {
+  Type type = getElementType(input), own = getElementType(value);
+  bool isWider = own.isF32() && isa<BFloat16Type, Float16Type>(type);
+  if (failed(expectShape(op, what, value, shape)))
+    return failure();
+  return isWider ? success() : expectType(op, what, value, type);
+}
+
 LogicalResult LayerNormOp::verify() {
   SmallVector<int64_t> affine, statistic;
   if (failed(getNormalized(*this, getInput(), getNormalizedRank(), affine,
@@ -258,32 +252,40 @@ LogicalResult LayerNormOp::verify() {
   if (getAffine().size() > 2)
     return emitOpError("has ")
            << getAffine().size() << " affine operands, expected at most 2";
+  Type type = getElementType(getInput());
   for (Value value : getAffine())
-    if (failed(expectShape(*this, "affine operand", value, affine)))
+    if (failed(expectLike(*this, "affine operand", value, type, affine)))
       return failure();
-  return success(succeeded(expectShape(*this, "result", getResult(),
-                                       getShape(getInput()))) &&
-                 succeeded(expectShape(*this, "mean", getMean(), statistic)) &&
-                 succeeded(expectShape(*this, "rstd", getRstd(), statistic)));
+  return success(succeeded(expectLike(*this, "result", getResult(), type,
+                                      getShape(getInput()))) &&
+                 succeeded(expectStatistic(*this, "mean", getMean(), getInput(),
+                                           statistic)) &&
+                 succeeded(expectStatistic(*this, "rstd", getRstd(), getInput(),
+                                           statistic)));
 }
 
 LogicalResult LayerNormBackwardOp::verify() {
   SmallVector<int64_t> affine, statistic;
   if (failed(getNormalized(*this, getInput(), getNormalizedRank(), affine,
                            statistic)) ||
-      failed(expectShape(*this, "gradient", getGrad(), getShape(getInput()))) ||
-      failed(expectShape(*this, "mean", getMean(), statistic)) ||
-      failed(expectShape(*this, "rstd", getRstd(), statistic)))
+      failed(expectLike(*this, "gradient", getGrad(),
+                        getElementType(getInput()), getShape(getInput()))) ||
+      failed(
+          expectStatistic(*this, "mean", getMean(), getInput(), statistic)) ||
+      failed(expectStatistic(*this, "rstd", getRstd(), getInput(), statistic)))
     return failure();
   size_t expected = getWeight().empty() ? 1 : 3;
   if (getWeight().size() > 1 || getGradients().size() != expected)
     return emitOpError("has ")
            << getWeight().size() << " weights and " << getGradients().size()
            << " results, expected 0 and 1, or 1 and 3";
+  for (Value weight : getWeight())
+    if (failed(expectShape(*this, "weight", weight, affine)))
+      return failure();
   for (auto [index, value] : llvm::enumerate(getGradients()))
-    if (failed(expectShape(*this, "result", value,
-                           index == 0 ? getShape(getInput())
-                                      : ArrayRef<int64_t>(affine))))
+    if (Value like = index == 0 ? getInput() : getWeight().front();
+        failed(expectLike(*this, "result", value, getElementType(like),
+                          getShape(like))))
       return failure();
   return success();
 }
@@ -325,7 +327,8 @@ LogicalResult PermuteOp::verify() {
   SmallVector<int64_t> shape;
   for (int64_t dim : getPermutation())
     shape.push_back(from[dim]);
-  return expectShape(*this, "result", getResult(), shape);
+  return expectLike(*this, "result", getResult(), getElementType(getInput()),
+                    shape);
 }
 
 LogicalResult SliceOp::verify() {
@@ -339,7 +342,8 @@ LogicalResult SliceOp::verify() {
            << start << ", " << stop << ") by step " << step
            << " of a dimension of size " << shape[dim];
   shape[dim] = (stop - start + step - 1) / step;
-  return expectShape(*this, "result", getResult(), shape);
+  return expectLike(*this, "result", getResult(), getElementType(getInput()),
+                    shape);
 }
 
 LogicalResult PadOp::verify() {
@@ -351,7 +355,8 @@ LogicalResult PadOp::verify() {
            << low << " and " << high << " with step " << step;
   SmallVector<int64_t> shape(getShape(getInput()));
   shape[dim] = low + high + (shape[dim] - 1) * step + 1;
-  return expectShape(*this, "result", getResult(), shape);
+  return expectLike(*this, "result", getResult(), getElementType(getInput()),
+                    shape);
 }
 
 LogicalResult CatOp::verify() {
@@ -360,6 +365,7 @@ LogicalResult CatOp::verify() {
   int64_t dim = getDim();
   if (failed(expectDim(*this, dim, getInputs().front())))
     return failure();
+  Type type = getElementType(getInputs().front());
   SmallVector<int64_t> shape(getShape(getInputs().front()));
   int64_t size = 0;
   for (Value input : getInputs()) {
@@ -368,11 +374,11 @@ LogicalResult CatOp::verify() {
     size += getShape(input)[dim];
     SmallVector<int64_t> expected(shape);
     expected[dim] = getShape(input)[dim];
-    if (failed(expectShape(*this, "operand", input, expected)))
+    if (failed(expectLike(*this, "operand", input, type, expected)))
       return failure();
   }
   shape[dim] = size;
-  return expectShape(*this, "result", getResult(), shape);
+  return expectLike(*this, "result", getResult(), type, shape);
 }
 
 //===----------------------------------------------------------------------===//
@@ -385,12 +391,14 @@ LogicalResult MatmulOp::verify() {
       lhs.drop_back(2) != rhs.drop_back(2) || lhs.back() != rhs[rhs.size() - 2])
     return emitOpError("cannot multiply ")
            << toString(lhs) << " by " << toString(rhs);
-  if (failed(expectType(*this, "right operand", getRhs(),
-                        getElementType(getLhs()))))
+  Type type = getElementType(getLhs());
+  if (failed(expectType(*this, "right operand", getRhs(), type)))
     return failure();
   SmallVector<int64_t> shape(lhs);
   shape.back() = rhs.back();
-  return expectShape(*this, "result", getResult(), shape);
+  bool isWider = type.isBF16() && getElementType(getResult()).isF32();
+  return expectLike(*this, "result", getResult(),
+                    isWider ? Float32Type::get(getContext()) : type, shape);
 }
 
 static SmallVector<int64_t> joinShapes(ArrayRef<int64_t> first,
@@ -404,16 +412,16 @@ LogicalResult EmbeddingOp::verify() {
   ArrayRef<int64_t> weight = getShape(getWeight());
   if (weight.empty())
     return emitOpError("takes rows of a scalar");
-  return expectShape(*this, "result", getResult(),
-                     joinShapes(getShape(getIndices()), weight.drop_front()));
+  return expectLike(*this, "result", getResult(), getElementType(getWeight()),
+                    joinShapes(getShape(getIndices()), weight.drop_front()));
 }
 
 LogicalResult EmbeddingBackwardOp::verify() {
   ArrayRef<int64_t> weight = getShape(getResult());
   if (weight.empty())
     return emitOpError("gives rows of a scalar");
-  return expectShape(*this, "gradient", getGrad(),
-                     joinShapes(getShape(getIndices()), weight.drop_front()));
+  return expectLike(*this, "gradient", getGrad(), getElementType(getResult()),
+                    joinShapes(getShape(getIndices()), weight.drop_front()));
 }
 
 LogicalResult GatherOp::verify() {
@@ -424,7 +432,8 @@ LogicalResult GatherOp::verify() {
   SmallVector<int64_t> shape(getShape(getInput()));
   shape[dim] = getShape(getIndex())[dim];
   return success(succeeded(expectShape(*this, "index", getIndex(), shape)) &&
-                 succeeded(expectShape(*this, "result", getResult(), shape)));
+                 succeeded(expectLike(*this, "result", getResult(),
+                                      getElementType(getInput()), shape)));
 }
 
 LogicalResult ScatterAddOp::verify() {
@@ -435,5 +444,6 @@ LogicalResult ScatterAddOp::verify() {
     return failure();
   SmallVector<int64_t> shape(getShape(getSrc()));
   shape[dim] = getShape(getResult())[dim];
-  return expectShape(*this, "result", getResult(), shape);
+  return expectLike(*this, "result", getResult(), getElementType(getSrc()),
+                    shape);
 }

@@ -7,6 +7,7 @@
 
 #include "tandem/Dialect/NN/Parts.h"
 #include "mlir/IR/Builders.h"
+#include "tandem/Dialect/NN/NN.h"
 
 using namespace mlir;
 
@@ -15,8 +16,10 @@ namespace tandem::nn {
 std::optional<PartOf> getPart(DictionaryAttr attributes) {
   auto part = attributes ? attributes.getAs<DictionaryAttr>(kPartAttrName)
                          : DictionaryAttr();
-  if (!part)
-    return std::nullopt;
+  return part ? parsePart(part) : std::nullopt;
+}
+
+std::optional<PartOf> parsePart(DictionaryAttr part) {
   auto name = part.getAs<StringAttr>("name");
   auto shape = part.getAs<DenseI64ArrayAttr>("shape");
   auto dim = part.getAs<IntegerAttr>("dim");

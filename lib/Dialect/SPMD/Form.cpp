@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace tandem::spmd;
@@ -33,12 +34,29 @@ std::optional<AxisForm> parseAxisForm(StringRef text) {
   return AxisForm::gather(dim);
 }
 
+std::string printForms(ArrayRef<AxisForm> forms) {
+  return llvm::join(llvm::map_range(forms, std::mem_fn(&AxisForm::str)), ", ");
+}
+
+std::optional<Forms> parseForms(StringRef text) {
+  SmallVector<StringRef> parts;
+  if (!text.trim().empty())
+    text.split(parts, ',');
+  Forms forms;
+  for (StringRef part : parts) {
+    std::optional<AxisForm> form = parseAxisForm(part);
+    if (!form)
+      return std::nullopt;
+    forms.push_back(*form);
+  }
+  return forms;
+}
+
 MeshAttr getMesh(Operation *op) {
   auto module = dyn_cast<ModuleOp>(op);
   if (!module)
     module = op->getParentOfType<ModuleOp>();
-  return module ? module->getAttrOfType<MeshAttr>(SPMDDialect::kMeshAttrName)
-                : MeshAttr();
+  return module ? module->getAttrOfType<MeshAttr>(kMeshAttrName) : MeshAttr();
 }
 
 Forms getForms(Type type, MeshAttr mesh) {

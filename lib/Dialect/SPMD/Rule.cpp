@@ -15,17 +15,24 @@ using namespace tandem::spmd;
 
 namespace tandem::spmd {
 
-static void appendForms(std::string &text, ArrayRef<AxisForm> forms) {
-  text += llvm::join(
-      llvm::map_range(forms, [](AxisForm form) { return form.str(); }), ", ");
+std::string Signature::str() const {
+  std::string text = printForms(operands);
+  text += operands.empty() ? "-> " : " -> ";
+  return text + printForms(results);
 }
 
-std::string Signature::str() const {
-  std::string text;
-  appendForms(text, operands);
-  text += operands.empty() ? "-> " : " -> ";
-  appendForms(text, results);
-  return text;
+std::optional<Signature> parseSignature(StringRef text) {
+  size_t arrow = text.find("->");
+  if (arrow == StringRef::npos)
+    return std::nullopt;
+  auto operands = parseForms(text.take_front(arrow));
+  auto results = parseForms(text.drop_front(arrow + 2));
+  if (!operands || !results)
+    return std::nullopt;
+  Signature signature;
+  signature.operands.assign(*operands);
+  signature.results.assign(*results);
+  return signature;
 }
 
 //===----------------------------------------------------------------------===//

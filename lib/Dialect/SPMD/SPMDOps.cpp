@@ -34,7 +34,8 @@ LogicalResult ReformOp::verify() {
   return success();
 }
 
-/// Size of the group that `axes` span; fails on an unknown or time axis.
+/// Size of the group that `axes` span; fails on an unknown or time axis, and if
+/// axes do not come in the order of the mesh.
 static FailureOr<int64_t> getGroupSize(Operation *op, ArrayAttr axes) {
   MeshAttr mesh = getMesh(op);
   if (!mesh)
@@ -42,37 +43,45 @@ static FailureOr<int64_t> getGroupSize(Operation *op, ArrayAttr axes) {
   if (axes.empty())
     return op->emitOpError("names no axis");
   int64_t size = 1;
+  std::optional<unsigned> last;
   for (auto name : axes.getAsRange<StringAttr>()) {
     std::optional<unsigned> axis = mesh.lookup(name.getValue());
     if (!axis || mesh.isTime(*axis))
       return op->emitOpError("the mesh ")
              << mesh << " has no space axis " << name;
+    if (last && *axis <= *last)
+      return op->emitOpError("names the axes ")
+             << axes << ", expected each once and in the order of " << mesh;
+    last = axis;
     size *= mesh.getSize(*axis);
   }
   return size;
 }
 
-/// Checks that the result is the input with `shrunk` divided and `grown`
-/// multiplied by the size of the group (-1: none).
+/// Checks that the result is the input with the dimension `shrunk` divided and
+/// `grown` multiplied by the size of the group.
 static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
-                                      int64_t shrunk, int64_t grown) {
+                                      std::optional<int64_t> shrunk,
+                                      std::optional<int64_t> grown) {
   FailureOr<int64_t> size = getGroupSize(op, axes);
   if (failed(size))
     return failure();
   auto from = cast<RankedTensorType>(op->getOperand(0).getType());
   auto to = cast<RankedTensorType>(op->getResult(0).getType());
-  if (shrunk >= from.getRank() || grown >= from.getRank())
-    return op->emitOpError("dimension ")
-           << std::max(shrunk, grown) << " does not exist in " << from;
-  SmallVector<int64_t> shape(from.getShape());
-  if (grown >= 0)
-    shape[grown] *= *size;
-  if (shrunk >= 0) {
-    if (shape[shrunk] % *size != 0)
+  for (std::optional<int64_t> dim : {shrunk, grown})
+    if (dim && (*dim < 0 || *dim >= from.getRank()))
       return op->emitOpError("dimension ")
-             << shrunk << " of size " << shape[shrunk] << " cannot be cut for "
+             << *dim << " does not exist in " << from;
+  SmallVector<int64_t> shape(from.getShape());
+  if (grown)
+    shape[*grown] *= *size;
+  if (shrunk) {
+    int64_t &whole = shape[*shrunk];
+    if (whole % *size != 0)
+      return op->emitOpError("dimension ")
+             << *shrunk << " of size " << whole << " cannot be cut for "
              << *size << " members";
-    shape[shrunk] /= *size;
+    whole /= *size;
   }
   auto expected =
       RankedTensorType::get(shape, from.getElementType(), from.getEncoding());
@@ -82,19 +91,19 @@ static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
 }
 
 LogicalResult AllReduceOp::verify() {
-  return verifyCollective(*this, getAxes(), -1, -1);
+  return verifyCollective(*this, getAxes(), {}, {});
 }
 LogicalResult KeepFirstOp::verify() {
-  return verifyCollective(*this, getAxes(), -1, -1);
+  return verifyCollective(*this, getAxes(), {}, {});
 }
 LogicalResult AllGatherOp::verify() {
-  return verifyCollective(*this, getAxes(), -1, getDim());
+  return verifyCollective(*this, getAxes(), {}, getDim());
 }
 LogicalResult ReduceScatterOp::verify() {
-  return verifyCollective(*this, getAxes(), getDim(), -1);
+  return verifyCollective(*this, getAxes(), getDim(), {});
 }
 LogicalResult LocalSliceOp::verify() {
-  return verifyCollective(*this, getAxes(), getDim(), -1);
+  return verifyCollective(*this, getAxes(), getDim(), {});
 }
 LogicalResult AllToAllOp::verify() {
   if (getSplitDim() == getConcatDim())

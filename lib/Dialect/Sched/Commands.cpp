@@ -65,14 +65,6 @@ static LogicalResult verifyProduct(OpT op, Value c, int64_t offsetA,
   if (written != elements)
     return op.emitOpError("writes ")
            << written << " elements, expected " << elements;
-  if (Value bias = op.getBias())
-    if (int64_t size = cast<ShapedType>(bias.getType()).getNumElements();
-        size != n)
-      return op.emitOpError("bias has ") << size << " elements, expected " << n;
-  if (!llvm::is_contained({"none", "gelu_erf", "gelu_tanh", "relu"},
-                          op.getPostOp()))
-    return op.emitOpError("post_op is '")
-           << op.getPostOp() << "', expected none, gelu_erf, gelu_tanh or relu";
   return success();
 }
 
@@ -113,16 +105,6 @@ LogicalResult CopyOp::verify() {
   return emitOpError("copies ") << source << " into " << destination;
 }
 
-LogicalResult CollectiveOp::verify() {
-  if (llvm::is_contained(
-          {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"},
-          getKind()))
-    return success();
-  return emitOpError("kind is '")
-         << getKind()
-         << "', expected all_reduce, all_gather, reduce_scatter or all_to_all";
-}
-
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto kernel =
       symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
@@ -150,12 +132,7 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 SmallVector<Value> LaunchOp::getReads() { return getInputs(); }
 SmallVector<Value> LaunchOp::getWrites() { return getOutputs(); }
 
-SmallVector<Value> GemmOp::getReads() {
-  SmallVector<Value> reads = {getLhs(), getRhs()};
-  if (Value bias = getBias())
-    reads.push_back(bias);
-  return reads;
-}
+SmallVector<Value> GemmOp::getReads() { return {getLhs(), getRhs()}; }
 SmallVector<Value> GemmOp::getWrites() { return {getDestination()}; }
 
 SmallVector<Value> CollectiveOp::getReads() { return {getSource()}; }

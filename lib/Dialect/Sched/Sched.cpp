@@ -16,6 +16,9 @@ using namespace tandem::sched;
 #include "tandem/Dialect/Sched/SchedDialect.cpp.inc"
 #include "tandem/Dialect/Sched/SchedEnums.cpp.inc"
 
+#define GET_ATTRDEF_CLASSES
+#include "tandem/Dialect/Sched/SchedAttrs.cpp.inc"
+
 #define GET_TYPEDEF_CLASSES
 #include "tandem/Dialect/Sched/SchedTypes.cpp.inc"
 
@@ -23,6 +26,10 @@ using namespace tandem::sched;
 #include "tandem/Dialect/Sched/SchedOps.cpp.inc"
 
 void SchedDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "tandem/Dialect/Sched/SchedAttrs.cpp.inc"
+      >();
   addTypes<
 #define GET_TYPEDEF_LIST
 #include "tandem/Dialect/Sched/SchedTypes.cpp.inc"

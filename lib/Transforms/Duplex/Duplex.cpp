@@ -19,14 +19,8 @@ void buildDuplexPipeline(OpPassManager &manager, const DuplexOptions &options) {
   };
   add(createSplitStrandsPass());
   // Whether a sum joins strands is known only when its users are there.
-  add(createMarkJoinsPass(options.reportJoins));
+  add(createMarkJoinsPass({options.reportJoins}));
   add(createVerifyDuplexedPass());
-}
-
-void registerDuplexPasses() {
-  registerPass(createSplitStrandsPass);
-  registerPass([] { return createMarkJoinsPass(); });
-  registerPass(createVerifyDuplexedPass);
 }
 
 } // namespace tandem

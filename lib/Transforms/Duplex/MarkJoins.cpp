@@ -10,23 +10,18 @@
 #include "tandem/Transforms/StepPass.h"
 #include "llvm/ADT/DenseSet.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_MARKJOINSPASS
+#include "tandem/Transforms/Duplex/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 
 namespace {
-struct MarkJoinsPass : tandem::StepPass<MarkJoinsPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MarkJoinsPass)
-  MarkJoinsPass() = default;
-  MarkJoinsPass(const MarkJoinsPass &other) : StepPass(other) {}
-  explicit MarkJoinsPass(bool isReporting) { report = isReporting; }
-
-  StringRef getArgument() const override { return "tandem-mark-joins"; }
-  StringRef getDescription() const override {
-    return "Leaves nn.join only on operators that some strand's work needs";
-  }
+struct MarkJoinsPass
+    : tandem::StepPass<tandem::impl::MarkJoinsPassBase<MarkJoinsPass>> {
+  using StepPass::StepPass;
   LogicalResult runOnStep(func::FuncOp step) override;
-
-  Option<bool> report{*this, "report", llvm::cl::desc("Remark on every join"),
-                      llvm::cl::init(false)};
 };
 } // namespace
 
@@ -36,21 +31,17 @@ LogicalResult MarkJoinsPass::runOnStep(func::FuncOp step) {
   Block &block = step.getBody().front();
   for (Operation &op : llvm::reverse(block)) {
     bool isNeeded = llvm::any_of(op.getUsers(), [&](Operation *user) {
-      return user->hasAttr("nn.strand") || needed.contains(user);
+      return tandem::nn::getStrand(user) || needed.contains(user);
     });
     if (isNeeded)
       needed.insert(&op);
     else
-      op.removeAttr("nn.join");
+      op.removeAttr(tandem::nn::kJoinAttrName);
   }
   if (!report)
     return success();
   for (Operation &op : block)
-    if (auto form = op.getAttrOfType<StringAttr>("nn.join"))
+    if (auto form = op.getAttrOfType<StringAttr>(tandem::nn::kJoinAttrName))
       op.emitRemark() << "strands join here: " << form.getValue();
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createMarkJoinsPass(bool report) {
-  return std::make_unique<MarkJoinsPass>(report);
 }

@@ -5,10 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Duplex/Duplex.h"
 #include "tandem/Transforms/StepPass.h"
+
+namespace tandem {
+#define GEN_PASS_DEF_SPLITSTRANDSPASS
+#include "tandem/Transforms/Duplex/Passes.h.inc"
+} // namespace tandem
 
 using namespace mlir;
 using namespace tandem;
@@ -26,13 +30,10 @@ struct Copies {
   llvm::SmallDenseMap<int64_t, Value, 4> byStrand;
 };
 
-class SplitStrandsPass : public StepPass<SplitStrandsPass> {
+class SplitStrandsPass
+    : public tandem::StepPass<
+          tandem::impl::SplitStrandsPassBase<SplitStrandsPass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplitStrandsPass)
-  StringRef getArgument() const override { return "tandem-split-strands"; }
-  StringRef getDescription() const override {
-    return "Takes time axes off the forms: one copy of an operator per strand";
-  }
   LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
@@ -70,9 +71,8 @@ struct MarkStrand : OpBuilder::Listener {
       : attributes(attributes), strand(strand) {}
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     op->setDiscardableAttrs(attributes);
-    auto i64 = IntegerType::get(op->getContext(), 64);
     if (strand)
-      op->setAttr("nn.strand", IntegerAttr::get(i64, *strand));
+      setInteger(op, nn::kStrandAttrName, *strand);
   }
   DictionaryAttr attributes;
   std::optional<int64_t> strand;
@@ -248,7 +248,7 @@ Value SplitStrandsPass::join(OpBuilder &builder, ReformOp reform, unsigned axis,
     for (Value term : ArrayRef(parts).drop_front()) {
       // The plan counts the sum once.
       if (Operation *sum = whole.getDefiningOp(); sum && whole != parts.front())
-        sum->removeAttr(kSecondsAttrName);
+        editPlanned(sum, [](Planned &planned) { planned.seconds = 0; });
       whole = nn::AddOp::create(builder, reform.getLoc(), type, whole, term);
     }
   } else if (parts.size() > 1) {
@@ -261,7 +261,7 @@ Value SplitStrandsPass::join(OpBuilder &builder, ReformOp reform, unsigned axis,
   }
   if (parts.size() > 1)
     whole.getDefiningOp()->setAttr(
-        "nn.join",
+        nn::kJoinAttrName,
         builder.getStringAttr(form.str() + " -> " +
                               getForms(reform.getType(), mesh)[axis].str()));
   return whole;
@@ -277,11 +277,13 @@ LogicalResult SplitStrandsPass::splitReform(ReformOp reform) {
            << "reform is no single local operation: " << reason;
   SmallVector<unsigned> others = getAxes(reform.getType());
   llvm::erase(others, *axis);
-  DictionaryAttr attributes = reform->getDiscardableAttrDictionary();
+  DictionaryAttr attributes = nn::getPartAttributes(reform);
   // What the plan counts is the join; slices are free.
   NamedAttrList uncounted(attributes);
-  uncounted.erase(kSecondsAttrName);
-  uncounted.erase(kJoinsAttrName);
+  Planned planned = getPlanned(reform);
+  planned.seconds = 0;
+  planned.joins = false;
+  setPlanned(uncounted, planned, reform.getContext());
   DictionaryAttr sliced = uncounted.getDictionary(reform.getContext());
   forEachPoint(others, [&](Point point) {
     std::optional<int64_t> strand;
@@ -345,9 +347,10 @@ void SplitStrandsPass::finish(func::FuncOp step) {
   for (OpOperand &operand : ret->getOpOperands()) {
     Operation *producer = operand.get().getDefiningOp();
     NamedAttrList attributes;
+    attributes.set(kChangeAttrName, UnitAttr::get(step.getContext()));
     if (Attribute pass =
-            producer ? producer->getAttr(NNDialect::kPassAttrName) : nullptr)
-      attributes.set(NNDialect::kPassAttrName, pass);
+            producer ? producer->getAttr(nn::kPassAttrName) : nullptr)
+      attributes.set(nn::kPassAttrName, pass);
     MarkStrand listener(attributes.getDictionary(step.getContext()), {});
     OpBuilder builder(ret, &listener);
     Point origin(mesh ? mesh.getNumAxes() : 0, 0);
@@ -361,8 +364,7 @@ LogicalResult SplitStrandsPass::runOnStep(func::FuncOp step) {
   MeshAttr whole = getMesh(step);
   if (!whole)
     return step.emitError()
-           << "the module has no '" << SPMDDialect::kMeshAttrName
-           << "', expected a mesh";
+           << "the module has no '" << kMeshAttrName << "', expected a mesh";
   mesh = whole.getTimeOnly();
   if (failed(verifyFormsOn(step, mesh)) || failed(verifyUnscheduled(step)) ||
       failed(verifyResults(step)))
@@ -390,8 +392,4 @@ LogicalResult SplitStrandsPass::runOnStep(func::FuncOp step) {
   step.setType(FunctionType::get(step.getContext(), block.getArgumentTypes(),
                                  block.getTerminator()->getOperandTypes()));
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createSplitStrandsPass() {
-  return std::make_unique<SplitStrandsPass>();
 }

@@ -9,18 +9,19 @@
 #include "tandem/Transforms/Duplex/Duplex.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_VERIFYDUPLEXEDPASS
+#include "tandem/Transforms/Duplex/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem::spmd;
 
 namespace {
-class VerifyDuplexedPass : public tandem::StepPass<VerifyDuplexedPass> {
+class VerifyDuplexedPass
+    : public tandem::StepPass<
+          tandem::impl::VerifyDuplexedPassBase<VerifyDuplexedPass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyDuplexedPass)
-  StringRef getArgument() const override { return "tandem-verify-duplexed"; }
-  StringRef getDescription() const override {
-    return "Checks the exit of the duplex stage: plain tensors, strands of the "
-           "mesh, updates once";
-  }
   LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
@@ -36,16 +37,13 @@ LogicalResult VerifyDuplexedPass::verifyOperator(Operation *op) {
                            << "and concatenations";
   if (failed(tandem::verifyUnscheduled(op)))
     return failure();
-  if (op->hasAttr(SPMDDialect::kSignatureAttrName))
-    return op->emitError() << "has '" << SPMDDialect::kSignatureAttrName
+  if (Planned planned = getPlanned(op); planned.signatures || planned.asWanted)
+    return op->emitError() << "has signatures in '" << kPlanAttrName
                            << "', expected none: run the stages shard, "
                            << "localize and duplex first";
-  Attribute attribute = op->getAttr("nn.strand");
-  if (!attribute)
-    return success();
-  auto strand = dyn_cast<IntegerAttr>(attribute);
-  if (!strand || strand.getInt() < 0 || strand.getInt() >= strands)
-    return op->emitError() << "has the strand " << attribute
+  if (std::optional<int64_t> strand = tandem::nn::getStrand(op);
+      strand && *strand >= strands)
+    return op->emitError() << "has the strand " << *strand
                            << ", expected one of " << strands << " from 0 on";
   return success();
 }
@@ -59,8 +57,4 @@ LogicalResult VerifyDuplexedPass::runOnStep(func::FuncOp step) {
     if (failed(verifyOperator(&op)))
       return failure();
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createVerifyDuplexedPass() {
-  return std::make_unique<VerifyDuplexedPass>();
 }

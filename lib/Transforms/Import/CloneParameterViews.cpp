@@ -9,6 +9,11 @@
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_CLONEPARAMETERVIEWSPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem::nn;
 
@@ -16,22 +21,14 @@ namespace {
 /// A transposed weight of the forward pass that the backward pass uses as well
 /// would keep a gathered parameter alive from one to the other. A view costs
 /// nothing, so each pass makes its own.
-struct CloneParameterViewsPass : tandem::StepPass<CloneParameterViewsPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CloneParameterViewsPass)
-  StringRef getArgument() const override {
-    return "tandem-clone-parameter-views";
-  }
-  StringRef getDescription() const override {
-    return "Makes a view of a parameter in each pass that uses it";
-  }
+struct CloneParameterViewsPass
+    : tandem::StepPass<
+          tandem::impl::CloneParameterViewsPassBase<CloneParameterViewsPass>> {
   LogicalResult runOnStep(func::FuncOp step) override;
 };
 } // namespace
 
-static bool isView(Operation *op) {
-  return isa_and_nonnull<ReshapeOp, PermuteOp, ExpandOp, SliceOp, ConvertOp>(
-      op);
-}
+static bool isView(Operation *op) { return op && op->hasTrait<View>(); }
 
 /// Whether `op` is a view, through other views, of a parameter.
 static bool isParameterView(func::FuncOp function, Operation *op) {
@@ -43,25 +40,23 @@ static bool isParameterView(func::FuncOp function, Operation *op) {
   auto argument = dyn_cast<BlockArgument>(source);
   if (!argument)
     return false;
-  auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                    NNDialect::kRoleAttrName);
-  return role && role.getValue() == "parameter";
+  return getRole(function.getArgAttrDict(argument.getArgNumber())) ==
+         Role::Parameter;
 }
 
 static void clonePerPass(Operation *op) {
-  Attribute own = op->getAttr(NNDialect::kPassAttrName);
-  llvm::SmallMapVector<Attribute, SmallVector<OpOperand *>, 2> uses;
+  std::optional<PassKind> own = getPass(op);
+  llvm::SmallMapVector<PassKind, SmallVector<OpOperand *>, 2> uses;
   for (OpOperand &use : op->getUses())
-    if (Attribute pass = use.getOwner()->getAttr(NNDialect::kPassAttrName);
-        pass && pass != own)
-      uses[pass].push_back(&use);
+    if (auto pass = getPass(use.getOwner()); pass && pass != own)
+      uses[*pass].push_back(&use);
   for (auto &[pass, operands] : uses) {
     Operation *first = operands.front()->getOwner();
     for (OpOperand *operand : operands)
       if (operand->getOwner()->isBeforeInBlock(first))
         first = operand->getOwner();
     Operation *clone = OpBuilder(first).clone(*op);
-    clone->setAttr(NNDialect::kPassAttrName, pass);
+    setPass(clone, pass);
     for (OpOperand *operand : operands)
       operand->set(clone->getResult(0));
   }
@@ -80,8 +75,4 @@ LogicalResult CloneParameterViewsPass::runOnStep(func::FuncOp step) {
     if (op->use_empty())
       op->erase();
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createCloneParameterViewsPass() {
-  return std::make_unique<CloneParameterViewsPass>();
 }

@@ -37,22 +37,11 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   if (options.recompute)
     manager.addPass(createRecomputeCheapPass());
   manager.addPass(createNumberOperatorsPass());
-  manager.addPass(createVerifyStepPass(/*numbered=*/true));
+  manager.addPass(createVerifyStepPass({/*numbered=*/true}));
 }
 
 void registerImport() {
-  registerPass([] { return createVerifyStepPass(); });
-  registerPass([] { return createTakeApartParametersPass(); });
-  registerPass([] { return createSimplifyViewsPass(); });
-  registerPass([] { return createSortRowsPass(); });
-  registerPass([] { return createUnfoldProductsPass(); });
-  registerPass([] { return createMergeEqualPass(); });
-  registerPass([] { return createRemoveNeutralPass(); });
-  registerPass([] { return createOrderSumsPass(); });
-  registerPass([] { return createReuseViewsPass(); });
-  registerPass([] { return createCloneParameterViewsPass(); });
-  registerPass([] { return createRecomputeCheapPass(); });
-  registerPass([] { return createNumberOperatorsPass(); });
+  registerImportPasses();
   static PassPipelineRegistration<ImportOptions> pipeline(
       "tandem-import", "Canonical nn: the import stage", buildImportPipeline);
 }

@@ -11,6 +11,11 @@
 #include "tandem/Transforms/StepPass.h"
 #include "llvm/ADT/DenseSet.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_MERGEEQUALPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 
 namespace {
@@ -35,12 +40,8 @@ struct EqualOperators : llvm::DenseMapInfo<Operation *> {
   }
 };
 
-struct MergeEqualPass : tandem::StepPass<MergeEqualPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MergeEqualPass)
-  StringRef getArgument() const override { return "tandem-merge-equal"; }
-  StringRef getDescription() const override {
-    return "Merges operators that are equal within a pass; removes dead ones";
-  }
+struct MergeEqualPass
+    : tandem::StepPass<tandem::impl::MergeEqualPassBase<MergeEqualPass>> {
   LogicalResult runOnStep(func::FuncOp step) override {
     Block &block = step.getBody().front();
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
@@ -59,7 +60,3 @@ struct MergeEqualPass : tandem::StepPass<MergeEqualPass> {
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> tandem::createMergeEqualPass() {
-  return std::make_unique<MergeEqualPass>();
-}

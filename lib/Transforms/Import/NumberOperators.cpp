@@ -9,26 +9,23 @@
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_NUMBEROPERATORSPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using tandem::nn::NNDialect;
 
 namespace {
-struct NumberOperatorsPass : tandem::StepPass<NumberOperatorsPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NumberOperatorsPass)
-  StringRef getArgument() const override { return "tandem-number-operators"; }
-  StringRef getDescription() const override {
-    return "Gives each operator an nn.id, in the order of the text";
-  }
+struct NumberOperatorsPass
+    : tandem::StepPass<
+          tandem::impl::NumberOperatorsPassBase<NumberOperatorsPass>> {
   LogicalResult runOnStep(func::FuncOp step) override {
-    Builder builder(&getContext());
     int64_t next = 0;
     for (Operation &op : step.getBody().front().without_terminator())
-      op.setAttr(NNDialect::kIdAttrName, builder.getI64IntegerAttr(next++));
+      tandem::setInteger(&op, tandem::nn::kIdAttrName, next++);
     return success();
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> tandem::createNumberOperatorsPass() {
-  return std::make_unique<NumberOperatorsPass>();
-}

@@ -9,6 +9,11 @@
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_ORDERSUMSPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::nn;
@@ -17,12 +22,8 @@ namespace {
 /// In `((residual + a b) + c d) + e f`, as autograd accumulates gradients, each
 /// product (or other contraction) may be a partial sum that has to be reduced
 /// before it is added to the residual. With them first they are reduced once.
-struct OrderSumsPass : StepPass<OrderSumsPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OrderSumsPass)
-  StringRef getArgument() const override { return "tandem-order-sums"; }
-  StringRef getDescription() const override {
-    return "Adds products before other terms in sums of three terms or more";
-  }
+struct OrderSumsPass
+    : tandem::StepPass<tandem::impl::OrderSumsPassBase<OrderSumsPass>> {
   LogicalResult runOnStep(func::FuncOp step) override;
 };
 } // namespace
@@ -31,8 +32,7 @@ struct OrderSumsPass : StepPass<OrderSumsPass> {
 static AddOp getInnerSum(Value value, AddOp outer) {
   auto inner = value.getDefiningOp<AddOp>();
   if (!inner || !inner->hasOneUse() || inner.getType() != outer.getType() ||
-      inner->getAttr(NNDialect::kPassAttrName) !=
-          outer->getAttr(NNDialect::kPassAttrName))
+      getPass(inner) != getPass(outer))
     return {};
   return inner;
 }
@@ -91,8 +91,4 @@ LogicalResult OrderSumsPass::runOnStep(func::FuncOp step) {
     if (isOpTriviallyDead(&op))
       op.erase();
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createOrderSumsPass() {
-  return std::make_unique<OrderSumsPass>();
 }

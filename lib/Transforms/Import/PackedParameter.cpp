@@ -113,10 +113,10 @@ bool Walk::visitReshape(ReshapeOp op, PackedDim place) {
 /// New values of the parameter and of its states are taken apart; nothing else.
 bool Walk::visitReturn(OpOperand &operand, PackedDim place) {
   auto step = cast<func::FuncOp>(operand.getOwner()->getParentOp());
-  auto updates = step.getResultAttrOfType<IntegerAttr>(
-      operand.getOperandNumber(), NNDialect::kUpdatesAttrName);
+  std::optional<int64_t> updates =
+      getUpdates(step.getResultAttrDict(operand.getOperandNumber()));
   if (place != PackedDim{packing.dim} || !updates ||
-      !places.contains(step.getArgument(updates.getInt())))
+      !places.contains(step.getArgument(*updates)))
     return false;
   packing.ends.push_back({&operand, place});
   return true;
@@ -137,8 +137,7 @@ bool Walk::visit(OpOperand &operand, PackedDim place) {
   }
   // The gradient of what all parts are computed from is a sum over them; in the
   // forward pass a sum over them means that they are one.
-  auto pass = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
-  if (!isa<MatmulOp>(op) || !pass || pass.getValue() != "backward")
+  if (!isa<MatmulOp>(op) || getPass(op) != PassKind::Backward)
     return false;
   packing.ends.push_back({&operand, place});
   return true;

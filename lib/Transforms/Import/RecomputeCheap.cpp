@@ -10,6 +10,11 @@
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_RECOMPUTECHEAPPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::nn;
@@ -29,12 +34,9 @@ namespace {
 /// (which follow from seed, step and position) are made again instead: in the
 /// kernels that read them, which read no more than before. So are softmax and
 /// products much larger than their operands.
-struct RecomputeCheapPass : StepPass<RecomputeCheapPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RecomputeCheapPass)
-  StringRef getArgument() const override { return "tandem-recompute-cheap"; }
-  StringRef getDescription() const override {
-    return "Makes again in the backward pass what follows from what it holds";
-  }
+struct RecomputeCheapPass
+    : tandem::StepPass<
+          tandem::impl::RecomputeCheapPassBase<RecomputeCheapPass>> {
   LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
@@ -46,12 +48,9 @@ private:
 };
 } // namespace
 
-static StringRef getPass(Operation *op) {
-  auto pass = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
-  return pass ? pass.getValue() : "";
+static bool isBackward(Operation *op) {
+  return getPass(op) == PassKind::Backward;
 }
-
-static bool isBackward(Operation *op) { return getPass(op) == "backward"; }
 
 /// Whether a product is much larger than what it is made of.
 static bool isOuter(Operation *op) {
@@ -62,13 +61,9 @@ static bool isOuter(Operation *op) {
          });
 }
 
-/// Views, elementwise operators, draws of random numbers, softmax, and products
-/// that are much larger than their operands.
+/// Also products that are much larger than their operands.
 static bool isCheap(Operation *op) {
-  return op->hasTrait<Broadcasting>() ||
-         isa<ReshapeOp, PermuteOp, ExpandOp, ConvertOp, PhiloxOp, SoftmaxOp>(
-             op) ||
-         isOuter(op);
+  return op->hasTrait<MadeAgain>() || isOuter(op);
 }
 
 /// Whether the backward pass reads the value itself.
@@ -109,8 +104,7 @@ static void cloneBackward(Operation *op) {
   if (!first)
     return;
   Operation *clone = OpBuilder(first).clone(*op);
-  clone->setAttr(NNDialect::kPassAttrName,
-                 first->getAttr(NNDialect::kPassAttrName));
+  copyPass(first, clone);
   for (OpOperand *use : uses)
     use->set(clone->getResult(0));
 }
@@ -125,7 +119,7 @@ LogicalResult RecomputeCheapPass::runOnStep(func::FuncOp step) {
     });
     if (isPure && !op.hasTrait<OpTrait::IsTerminator>())
       pure.insert(&op);
-    else if (getPass(&op) == "forward")
+    else if (getPass(&op) == PassKind::Forward)
       forward.push_back(&op);
   }
   // Users first: what a value is made again of becomes a use of that.
@@ -136,8 +130,4 @@ LogicalResult RecomputeCheapPass::runOnStep(func::FuncOp step) {
     if (isOpTriviallyDead(op))
       op->erase();
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createRecomputeCheapPass() {
-  return std::make_unique<RecomputeCheapPass>();
 }

@@ -9,18 +9,19 @@
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_REMOVENEUTRALPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem::nn;
 
 namespace {
 /// Adding a constant is not linear, so that `total = 0; total += term`, as
 /// models write it, would end a sum over strands or ranks too early.
-struct RemoveNeutralPass : tandem::StepPass<RemoveNeutralPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RemoveNeutralPass)
-  StringRef getArgument() const override { return "tandem-remove-neutral"; }
-  StringRef getDescription() const override {
-    return "Removes additions of zero and multiplications by one";
-  }
+struct RemoveNeutralPass
+    : tandem::StepPass<tandem::impl::RemoveNeutralPassBase<RemoveNeutralPass>> {
   LogicalResult runOnStep(func::FuncOp step) override;
 };
 } // namespace
@@ -65,8 +66,4 @@ LogicalResult RemoveNeutralPass::runOnStep(func::FuncOp step) {
       op.erase();
     }
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createRemoveNeutralPass() {
-  return std::make_unique<RemoveNeutralPass>();
 }

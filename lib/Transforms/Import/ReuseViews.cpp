@@ -11,6 +11,11 @@
 #include "tandem/Transforms/StepPass.h"
 #include "llvm/ADT/SetVector.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_REUSEVIEWSPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::nn;
@@ -22,12 +27,8 @@ namespace {
 /// pass does not ask for a second one. What the backward pass uses without a
 /// view it gets from a forward view that only reshapes, so that it keeps one
 /// tensor, not two that share a buffer.
-struct ReuseViewsPass : StepPass<ReuseViewsPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ReuseViewsPass)
-  StringRef getArgument() const override { return "tandem-reuse-views"; }
-  StringRef getDescription() const override {
-    return "Makes backward views of activations start at the forward view";
-  }
+struct ReuseViewsPass
+    : tandem::StepPass<tandem::impl::ReuseViewsPassBase<ReuseViewsPass>> {
   LogicalResult runOnStep(func::FuncOp step) override;
 };
 
@@ -157,12 +158,7 @@ Value AtomTracker::create(RewriterBase &rewriter, Operation *root, Value value,
 //===----------------------------------------------------------------------===//
 
 static bool isRearrangement(Operation *op) {
-  return isa_and_nonnull<ReshapeOp, PermuteOp>(op);
-}
-
-static StringRef getPass(Operation *op) {
-  auto pass = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
-  return pass ? pass.getValue() : "";
+  return op && op->hasTrait<Rearrangement>();
 }
 
 /// The operators between `source` and `value`, in order.
@@ -181,8 +177,7 @@ static Value getSource(Value value) {
 }
 
 /// Views of `value` that operators of the pass use which are no views.
-static void findEnds(Value value, StringRef pass,
-                     llvm::SetVector<Value> &ends) {
+static void findEnds(Value value, PassKind pass, llvm::SetVector<Value> &ends) {
   for (Operation *user : value.getUsers()) {
     if (getPass(user) != pass)
       continue;
@@ -228,10 +223,10 @@ static void reroot(Value source, Value end, Value view) {
 /// value and made by the forward pass.
 static Value findOnlyEnd(Value source) {
   Operation *producer = source.getDefiningOp();
-  if (!producer || getPass(producer) != "forward")
+  if (!producer || getPass(producer) != PassKind::Forward)
     return {};
   llvm::SetVector<Value> ends;
-  findEnds(source, "forward", ends);
+  findEnds(source, PassKind::Forward, ends);
   return ends.size() == 1 && ends.front() != source ? ends.front() : Value();
 }
 
@@ -243,7 +238,7 @@ static void reuseReshape(Value source) {
     return;
   for (OpOperand &use : llvm::make_early_inc_range(source.getUses())) {
     Operation *user = use.getOwner();
-    if (getPass(user) != "backward" || isRearrangement(user))
+    if (getPass(user) != PassKind::Backward || isRearrangement(user))
       continue;
     IRRewriter rewriter(user);
     use.set(createReshape(rewriter, user, end, getShape(source)));
@@ -255,7 +250,7 @@ LogicalResult ReuseViewsPass::runOnStep(func::FuncOp step) {
   SmallVector<Value> views;
   for (Operation &op : block) {
     auto isOtherUser = [](Operation *user) { return !isRearrangement(user); };
-    if (isRearrangement(&op) && getPass(&op) == "backward" &&
+    if (isRearrangement(&op) && getPass(&op) == PassKind::Backward &&
         llvm::any_of(op.getUsers(), isOtherUser))
       views.push_back(op.getResult(0));
   }
@@ -271,8 +266,4 @@ LogicalResult ReuseViewsPass::runOnStep(func::FuncOp step) {
     if (isOpTriviallyDead(&op))
       op.erase();
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createReuseViewsPass() {
-  return std::make_unique<ReuseViewsPass>();
 }

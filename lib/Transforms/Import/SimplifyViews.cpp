@@ -10,6 +10,11 @@
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_SIMPLIFYVIEWSPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::nn;
@@ -102,12 +107,8 @@ struct MoveElementwiseBeforeMerge : RewritePattern {
                                 PatternRewriter &rewriter) const override;
 };
 
-struct SimplifyViewsPass : StepPass<SimplifyViewsPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SimplifyViewsPass)
-  StringRef getArgument() const override { return "tandem-simplify-views"; }
-  StringRef getDescription() const override {
-    return "Removes and joins views; moves merges of dimensions to their users";
-  }
+struct SimplifyViewsPass
+    : tandem::StepPass<tandem::impl::SimplifyViewsPassBase<SimplifyViewsPass>> {
   LogicalResult runOnStep(func::FuncOp step) override;
 };
 } // namespace
@@ -149,8 +150,7 @@ MoveElementwiseBeforeMerge::matchAndRewrite(Operation *op,
   if (!isBroadcasting(op))
     return failure();
   // An update works on the shape of its parameter, with all uses of a gradient.
-  auto pass = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
-  if (pass && pass.getValue() == "update")
+  if (getPass(op) == PassKind::Update)
     return failure();
   ArrayRef<int64_t> shape = getShape(op->getResult(0));
   Value source;
@@ -193,8 +193,4 @@ LogicalResult SimplifyViewsPass::runOnStep(func::FuncOp step) {
   RewritePatternSet patterns(&getContext());
   populateSimplifyViewsPatterns(patterns);
   return applyPatternsGreedily(step, std::move(patterns), getRewriteConfig());
-}
-
-std::unique_ptr<Pass> tandem::createSimplifyViewsPass() {
-  return std::make_unique<SimplifyViewsPass>();
 }

@@ -10,6 +10,11 @@
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_SORTROWSPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::nn;
@@ -67,12 +72,8 @@ struct Forget : RewriterBase::Listener {
   BatchDims &batchDims;
 };
 
-struct SortRowsPass : StepPass<SortRowsPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SortRowsPass)
-  StringRef getArgument() const override { return "tandem-sort-rows"; }
-  StringRef getDescription() const override {
-    return "Puts the batch first among merged rows of products";
-  }
+struct SortRowsPass
+    : tandem::StepPass<tandem::impl::SortRowsPassBase<SortRowsPass>> {
   LogicalResult runOnStep(func::FuncOp step) override;
 };
 } // namespace
@@ -115,10 +116,9 @@ static void followBatch(Operation &op, BatchDims &batchDims) {
 static BatchDims findBatchDims(func::FuncOp function) {
   BatchDims batchDims;
   for (BlockArgument argument : function.getArguments())
-    if (auto dim = function.getArgAttrOfType<IntegerAttr>(
-            argument.getArgNumber(), "nn.batch_dim"))
-      if (dim.getInt() >= 0)
-        batchDims[argument] = dim.getInt();
+    if (auto dim =
+            getBatchDim(function.getArgAttrDict(argument.getArgNumber())))
+      batchDims[argument] = *dim;
   for (Operation &op : function.getBody().front())
     followBatch(op, batchDims);
   return batchDims;
@@ -286,8 +286,4 @@ LogicalResult SortRowsPass::runOnStep(func::FuncOp step) {
       return failure();
   }
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createSortRowsPass() {
-  return std::make_unique<SortRowsPass>();
 }

@@ -12,6 +12,11 @@
 #include "tandem/Transforms/StepPass.h"
 #include "llvm/ADT/StringSet.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_TAKEAPARTPARAMETERSPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::nn;
@@ -20,14 +25,9 @@ namespace {
 /// One weight that makes query, key and value, as most code writes it, has rows
 /// of the query only on the first of two devices: no split of it is Megatron's.
 /// Its parts are parameters of their own, with their own gradients and states.
-struct TakeApartParametersPass : StepPass<TakeApartParametersPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TakeApartParametersPass)
-  StringRef getArgument() const override {
-    return "tandem-take-apart-parameters";
-  }
-  StringRef getDescription() const override {
-    return "Takes parameters apart that hold several, with gradient and state";
-  }
+struct TakeApartParametersPass
+    : tandem::StepPass<
+          tandem::impl::TakeApartParametersPassBase<TakeApartParametersPass>> {
   LogicalResult runOnStep(func::FuncOp step) override;
 };
 
@@ -69,11 +69,6 @@ private:
 };
 } // namespace
 
-static std::string getString(DictionaryAttr attributes, StringRef name) {
-  auto value = attributes ? attributes.getAs<StringAttr>(name) : StringAttr();
-  return value ? value.getValue().str() : "";
-}
-
 static std::string getPartName(StringRef whole, unsigned part) {
   return (whole + ".part" + Twine(part)).str();
 }
@@ -87,16 +82,16 @@ DictionaryAttr Surgeon::describePart(DictionaryAttr whole,
                                      ArrayRef<int64_t> shape, unsigned number,
                                      const Part &part) {
   Builder builder(step.getContext());
-  std::string name = getString(whole, NNDialect::kNameAttrName);
+  StringRef name = getTensorName(whole);
   NamedAttrList attributes(whole);
-  attributes.set(NNDialect::kNameAttrName,
+  attributes.set(kNameAttrName,
                  builder.getStringAttr(getPartName(name, number)));
   attributes.set(kPartAttrName, makePart(step.getContext(),
                                          {name, shape, part.dim, part.begin}));
-  if (std::string of = getString(whole, "nn.of"); !of.empty())
-    attributes.set("nn.of", builder.getStringAttr(getPartName(of, number)));
+  if (StringRef of = getText(whole, kOfAttrName); !of.empty())
+    attributes.set(kOfAttrName, builder.getStringAttr(getPartName(of, number)));
   // Tied names are the whole's.
-  attributes.erase("nn.aliases");
+  attributes.erase(kAliasesAttrName);
   return attributes.getDictionary(step.getContext());
 }
 
@@ -188,10 +183,8 @@ void Surgeon::rewrite(const PackedUse &end, ArrayRef<int64_t> cuts) {
 
 void Surgeon::noteUpdates() {
   for (unsigned i = 0; i < step.getNumResults(); ++i) {
-    auto updates =
-        step.getResultAttrOfType<IntegerAttr>(i, NNDialect::kUpdatesAttrName);
-    updated.push_back(updates ? step.getArgument(updates.getInt())
-                              : BlockArgument());
+    std::optional<int64_t> updates = getUpdates(step.getResultAttrDict(i));
+    updated.push_back(updates ? step.getArgument(*updates) : BlockArgument());
   }
 }
 
@@ -199,7 +192,7 @@ void Surgeon::setUpdates() {
   Builder builder(step.getContext());
   for (auto [index, argument] : llvm::enumerate(updated))
     if (argument)
-      step.setResultAttr(index, NNDialect::kUpdatesAttrName,
+      step.setResultAttr(index, kUpdatesAttrName,
                          builder.getI64IntegerAttr(argument.getArgNumber()));
 }
 
@@ -208,12 +201,11 @@ BlockArgument Surgeon::findWhole(unsigned result, ArrayRef<Packed> packed) {
   if (updated[result])
     return parts.contains(updated[result]) ? updated[result] : BlockArgument();
   DictionaryAttr attributes = step.getResultAttrDict(result);
-  if (getString(attributes, NNDialect::kRoleAttrName) != "gradient")
+  if (getRole(attributes) != Role::Gradient)
     return {};
   for (const Packed &one : packed)
-    if (getString(step.getArgAttrDict(one.wholes.front().getArgNumber()),
-                  NNDialect::kNameAttrName) ==
-        getString(attributes, NNDialect::kNameAttrName))
+    if (getTensorName(step.getArgAttrDict(one.wholes.front().getArgNumber())) ==
+        getTensorName(attributes))
       return one.wholes.front();
   return {};
 }
@@ -273,17 +265,16 @@ static SmallVector<SmallVector<BlockArgument>> getFamilies(func::FuncOp step) {
   llvm::StringMap<SmallVector<BlockArgument>> states;
   for (BlockArgument argument : step.getArguments()) {
     DictionaryAttr attributes = step.getArgAttrDict(argument.getArgNumber());
-    if (std::string of = getString(attributes, "nn.of"); !of.empty())
+    if (StringRef of = getText(attributes, kOfAttrName); !of.empty())
       states[of].push_back(argument);
   }
   SmallVector<SmallVector<BlockArgument>> families;
   for (BlockArgument argument : step.getArguments()) {
     DictionaryAttr attributes = step.getArgAttrDict(argument.getArgNumber());
-    if (getString(attributes, NNDialect::kRoleAttrName) != "parameter")
+    if (getRole(attributes) != Role::Parameter)
       continue;
     auto &family = families.emplace_back(1, argument);
-    llvm::append_range(
-        family, states.lookup(getString(attributes, NNDialect::kNameAttrName)));
+    llvm::append_range(family, states.lookup(getTensorName(attributes)));
   }
   return families;
 }
@@ -292,8 +283,8 @@ static SmallVector<SmallVector<BlockArgument>> getFamilies(func::FuncOp step) {
 static bool canBeTakenApart(func::FuncOp step, ArrayRef<BlockArgument> family,
                             const llvm::StringSet<> &names) {
   return llvm::all_of(family, [&](BlockArgument argument) {
-    auto name = getString(step.getArgAttrDict(argument.getArgNumber()),
-                          NNDialect::kNameAttrName);
+    StringRef name =
+        getTensorName(step.getArgAttrDict(argument.getArgNumber()));
     return getShape(argument) == getShape(family.front()) &&
            !names.contains(getPartName(name, 0));
   });
@@ -302,7 +293,7 @@ static bool canBeTakenApart(func::FuncOp step, ArrayRef<BlockArgument> family,
 LogicalResult TakeApartParametersPass::runOnStep(func::FuncOp step) {
   llvm::StringSet<> names;
   for (unsigned i = 0; i < step.getNumArguments(); ++i)
-    names.insert(getString(step.getArgAttrDict(i), NNDialect::kNameAttrName));
+    names.insert(getTensorName(step.getArgAttrDict(i)));
   SmallVector<Packed> packed;
   for (auto &family : getFamilies(step))
     if (canBeTakenApart(step, family, names))
@@ -311,8 +302,4 @@ LogicalResult TakeApartParametersPass::runOnStep(func::FuncOp step) {
   if (!packed.empty())
     Surgeon(step).run(packed);
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createTakeApartParametersPass() {
-  return std::make_unique<TakeApartParametersPass>();
 }

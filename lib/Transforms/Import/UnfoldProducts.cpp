@@ -10,6 +10,11 @@
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_UNFOLDPRODUCTSPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::nn;
@@ -87,12 +92,9 @@ struct DropUnitDims : OpRewritePattern<MatmulOp> {
   }
 };
 
-struct UnfoldProductsPass : StepPass<UnfoldProductsPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(UnfoldProductsPass)
-  StringRef getArgument() const override { return "tandem-unfold-products"; }
-  StringRef getDescription() const override {
-    return "Unmerges the leading dimensions of products";
-  }
+struct UnfoldProductsPass
+    : tandem::StepPass<
+          tandem::impl::UnfoldProductsPassBase<UnfoldProductsPass>> {
   LogicalResult runOnStep(func::FuncOp step) override {
     RewritePatternSet patterns(&getContext());
     patterns.add<UnfoldMergedDims, DropUnitDims, JoinReshapes>(&getContext());
@@ -100,7 +102,3 @@ struct UnfoldProductsPass : StepPass<UnfoldProductsPass> {
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> tandem::createUnfoldProductsPass() {
-  return std::make_unique<UnfoldProductsPass>();
-}

@@ -10,30 +10,18 @@
 #include "tandem/Transforms/Import/Import.h"
 #include "llvm/ADT/DenseMap.h"
 
-using namespace mlir;
-using tandem::nn::NNDialect;
+namespace tandem {
+#define GEN_PASS_DEF_VERIFYSTEPPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
 
-static constexpr llvm::StringLiteral kArgumentRoles[] = {
-    "parameter", "state", "buffer", "step", "seed", "learning_rate", "input"};
-static constexpr llvm::StringLiteral kPasses[] = {"forward", "backward",
-                                                  "update"};
+using namespace mlir;
+using namespace tandem::nn;
 
 namespace {
-struct VerifyStepPass : PassWrapper<VerifyStepPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyStepPass)
-  VerifyStepPass() = default;
-  VerifyStepPass(const VerifyStepPass &other) : PassWrapper(other) {}
-  explicit VerifyStepPass(bool isNumbered) { numbered = isNumbered; }
-
-  StringRef getArgument() const override { return "tandem-verify-step"; }
-  StringRef getDescription() const override {
-    return "Checks that the module holds a training step";
-  }
+struct VerifyStepPass : tandem::impl::VerifyStepPassBase<VerifyStepPass> {
+  using VerifyStepPassBase::VerifyStepPassBase;
   void runOnOperation() override;
-
-  Option<bool> numbered{*this, "numbered",
-                        llvm::cl::desc("every operator has its own nn.id"),
-                        llvm::cl::init(false)};
 
 private:
   LogicalResult verifyArguments(func::FuncOp step);
@@ -64,32 +52,17 @@ static StringRef getWhatIsExpected(Type type) {
   return "";
 }
 
-static std::string join(ArrayRef<llvm::StringLiteral> names) {
-  std::string text;
-  for (StringRef name : names)
-    text += (text.empty() ? "" : ", ") + name.str();
-  return text;
-}
-
 LogicalResult VerifyStepPass::verifyArguments(func::FuncOp step) {
   for (unsigned i = 0; i < step.getNumArguments(); ++i) {
-    auto role = step.getArgAttrOfType<StringAttr>(i, NNDialect::kRoleAttrName);
-    if (!role || !llvm::is_contained(kArgumentRoles, role.getValue()))
-      return emitError(step.getLoc())
-             << "argument " << i << " has the role '"
-             << (role ? role.getValue() : StringRef(""))
-             << "', expected one of " << join(kArgumentRoles);
-    if (!step.getArgAttrOfType<StringAttr>(i, NNDialect::kNameAttrName))
-      return emitError(step.getLoc())
-             << "argument " << i << ", a " << role.getValue()
-             << ", has no 'nn.name'";
     DictionaryAttr attributes = step.getArgAttrDict(i);
-    if (attributes.contains(tandem::nn::kPartAttrName) &&
-        !tandem::nn::getPart(attributes))
+    std::optional<Role> role = getRole(attributes);
+    if (!role)
       return emitError(step.getLoc())
-             << "argument " << i << " has the 'nn.part' "
-             << attributes.get(tandem::nn::kPartAttrName)
-             << ", expected name, shape, dim and offset in the whole";
+             << "argument " << i << " has no '" << kRoleAttrName << "'";
+    if (!attributes.contains(kNameAttrName))
+      return emitError(step.getLoc())
+             << "argument " << i << ", a " << stringifyRole(*role)
+             << ", has no '" << kNameAttrName << "'";
     Type type = step.getArgumentTypes()[i];
     if (StringRef expected = getWhatIsExpected(type); !expected.empty())
       return emitError(step.getLoc()) << "argument " << i << " is a " << type
@@ -101,40 +74,37 @@ LogicalResult VerifyStepPass::verifyArguments(func::FuncOp step) {
 LogicalResult VerifyStepPass::verifyResults(func::FuncOp step) {
   llvm::DenseMap<int64_t, unsigned> updaters;
   for (unsigned i = 0; i < step.getNumResults(); ++i) {
-    auto role =
-        step.getResultAttrOfType<StringAttr>(i, NNDialect::kRoleAttrName);
+    std::optional<Role> role = getRole(step.getResultAttrDict(i));
     if (!role)
-      return emitError(step.getLoc()) << "result " << i << " has no 'nn.role'";
-    bool isOutput = role.getValue() == "loss" ||
-                    role.getValue() == "gradient" ||
-                    role.getValue() == "output";
-    auto updates =
-        step.getResultAttrOfType<IntegerAttr>(i, NNDialect::kUpdatesAttrName);
-    if (!isOutput && !updates)
       return emitError(step.getLoc())
-             << "result " << i << ", a " << role.getValue()
-             << ", has no 'nn.updates': the argument whose new value it is";
+             << "result " << i << " has no '" << kRoleAttrName << "'";
+    std::optional<int64_t> updates = getUpdates(step.getResultAttrDict(i));
+    if (!isOutput(*role) && !updates)
+      return emitError(step.getLoc())
+             << "result " << i << ", a " << stringifyRole(*role) << ", has no '"
+             << kUpdatesAttrName << "': the argument whose new value it is";
     if (!updates)
       continue;
-    auto [other, isNew] = updaters.try_emplace(updates.getInt(), i);
+    auto [other, isNew] = updaters.try_emplace(*updates, i);
     if (!isNew)
-      return emitError(step.getLoc()) << "results " << other->second << " and "
-                                      << i << " both update argument "
-                                      << updates.getInt() << ", expected one";
+      return emitError(step.getLoc())
+             << "results " << other->second << " and " << i
+             << " both update argument " << *updates << ", expected one";
   }
   return success();
 }
 
 LogicalResult VerifyStepPass::verifyId(Operation *op) {
-  auto id = op->getAttrOfType<IntegerAttr>(NNDialect::kIdAttrName);
+  std::optional<int64_t> id = getId(op);
   if (!id)
     return emitError(op->getLoc())
-           << op->getName() << " has no 'nn.id': run the import stage first";
-  auto [it, isNew] = byId.try_emplace(id.getInt(), op);
+           << op->getName() << " has no '" << kIdAttrName
+           << "': run the import stage first";
+  auto [it, isNew] = byId.try_emplace(*id, op);
   if (isNew)
     return success();
   return emitError(op->getLoc())
-         << op->getName() << " has the 'nn.id' " << id.getInt()
+         << op->getName() << " has the '" << kIdAttrName << "' " << *id
          << " of another operator, " << it->second->getName().getStringRef();
 }
 
@@ -147,12 +117,9 @@ LogicalResult VerifyStepPass::verifyOperator(Operation *op) {
     if (StringRef expected = getWhatIsExpected(type); !expected.empty())
       return emitError(op->getLoc()) << op->getName() << " gives a " << type
                                      << ", expected " << expected;
-  auto pass = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
-  if (!pass || !llvm::is_contained(kPasses, pass.getValue()))
+  if (!getPass(op))
     return emitError(op->getLoc())
-           << op->getName() << " has the pass '"
-           << (pass ? pass.getValue() : StringRef(""))
-           << "' ('nn.pass'), expected one of " << join(kPasses);
+           << op->getName() << " has no '" << kPassAttrName << "'";
   return numbered ? verifyId(op) : success();
 }
 
@@ -178,8 +145,4 @@ void VerifyStepPass::runOnOperation() {
   if (failed(verifyBody(step)) || failed(verifyArguments(step)) ||
       failed(verifyResults(step)))
     signalPassFailure();
-}
-
-std::unique_ptr<Pass> tandem::createVerifyStepPass(bool numbered) {
-  return std::make_unique<VerifyStepPass>(numbered);
 }

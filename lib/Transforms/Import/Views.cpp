@@ -12,10 +12,7 @@ using namespace tandem::nn;
 
 namespace tandem {
 
-void inheritPass(Operation *op, Operation *root) {
-  if (Attribute pass = root->getAttr(NNDialect::kPassAttrName))
-    op->setAttr(NNDialect::kPassAttrName, pass);
-}
+void inheritPass(Operation *op, Operation *root) { copyPass(root, op); }
 
 static RankedTensorType getType(Value value, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(

@@ -23,10 +23,4 @@ void buildLocalizePipeline(OpPassManager &manager, const LocalizeOptions &) {
   add(createVerifyLocalizedPass());
 }
 
-void registerLocalizePasses() {
-  registerPass(createLocalizeSpacePass);
-  registerPass(createMergeCollectivesPass);
-  registerPass(createVerifyLocalizedPass);
-}
-
 } // namespace tandem

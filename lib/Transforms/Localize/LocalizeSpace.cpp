@@ -10,19 +10,19 @@
 #include "tandem/Transforms/Localize/Localize.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_LOCALIZESPACEPASS
+#include "tandem/Transforms/Localize/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem::spmd;
 
-static constexpr llvm::StringLiteral kLayoutAttrName = "spmd.layout";
-
 namespace {
-class LocalizeSpacePass : public tandem::StepPass<LocalizeSpacePass> {
+class LocalizeSpacePass
+    : public tandem::StepPass<
+          tandem::impl::LocalizeSpacePassBase<LocalizeSpacePass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LocalizeSpacePass)
-  StringRef getArgument() const override { return "tandem-localize-space"; }
-  StringRef getDescription() const override {
-    return "Takes space axes off the forms: per-device shapes, collectives";
-  }
   LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
@@ -116,7 +116,7 @@ LogicalResult LocalizeSpacePass::localizeReform(ReformOp reform,
     result = buildCollective(builder, reform, before[*axis], after[*axis],
                              builder.getStrArrayAttr(mesh.getName(*axis)));
     result.getDefiningOp()->setDiscardableAttrs(
-        reform->getDiscardableAttrDictionary());
+        tandem::nn::getPartAttributes(reform));
   }
   reform.replaceAllUsesWith(result);
   reform.erase();
@@ -154,8 +154,7 @@ LogicalResult LocalizeSpacePass::runOnStep(func::FuncOp step) {
   mesh = getMesh(step);
   if (!mesh)
     return step.emitError()
-           << "the module has no '" << SPMDDialect::kMeshAttrName
-           << "', expected a mesh";
+           << "the module has no '" << kMeshAttrName << "', expected a mesh";
   if (failed(tandem::verifyFormsOn(step, mesh)) ||
       failed(tandem::verifyUnscheduled(step)))
     return failure();
@@ -180,8 +179,4 @@ LogicalResult LocalizeSpacePass::runOnStep(func::FuncOp step) {
     }
   }
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createLocalizeSpacePass() {
-  return std::make_unique<LocalizeSpacePass>();
 }

@@ -5,22 +5,23 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Transforms/Localize/Localize.h"
 #include "tandem/Transforms/StepPass.h"
+
+namespace tandem {
+#define GEN_PASS_DEF_MERGECOLLECTIVESPASS
+#include "tandem/Transforms/Localize/Passes.h.inc"
+} // namespace tandem
 
 using namespace mlir;
 using namespace tandem::spmd;
 
 namespace {
-class MergeCollectivesPass : public tandem::StepPass<MergeCollectivesPass> {
+class MergeCollectivesPass
+    : public tandem::StepPass<
+          tandem::impl::MergeCollectivesPassBase<MergeCollectivesPass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MergeCollectivesPass)
-  StringRef getArgument() const override { return "tandem-merge-collectives"; }
-  StringRef getDescription() const override {
-    return "Makes one collective over two axes of two collectives in a row";
-  }
   LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
@@ -32,7 +33,9 @@ private:
 /// The attributes apart from the axes.
 static DictionaryAttr getDims(Operation *op) {
   NamedAttrList attributes(op->getDiscardableAttrDictionary());
-  attributes.erase(tandem::kSecondsAttrName);
+  Planned planned = getPlanned(op);
+  planned.seconds = 0;
+  setPlanned(attributes, planned, op->getContext());
   for (StringRef name : {"dim", "split_dim", "concat_dim"})
     if (Attribute value = op->getAttr(name))
       attributes.set(name, value);
@@ -71,15 +74,14 @@ void MergeCollectivesPass::merge(Operation *outer) {
       getDims(inner) != getDims(outer))
     return;
   // A plan that lets them wait says for each when it is sent.
-  if (outer->hasAttr(tandem::kWaitsAttrName))
+  if (isWaiting(outer))
     return;
   std::optional<ArrayAttr> axes = joinAxes(outer, inner);
   if (!axes)
     return;
   outer->setAttr("axes", *axes);
-  if (double seconds = tandem::getPlannedSeconds(inner))
-    tandem::setPlannedSeconds(outer,
-                              seconds + tandem::getPlannedSeconds(outer));
+  double seconds = getPlanned(inner).seconds;
+  editPlanned(outer, [&](Planned &planned) { planned.seconds += seconds; });
   outer->setOperand(0, inner->getOperand(0));
   inner->erase();
 }
@@ -89,8 +91,4 @@ LogicalResult MergeCollectivesPass::runOnStep(func::FuncOp step) {
     if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp>(op))
       merge(&op);
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createMergeCollectivesPass() {
-  return std::make_unique<MergeCollectivesPass>();
 }

@@ -9,18 +9,19 @@
 #include "tandem/Transforms/Localize/Localize.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_VERIFYLOCALIZEDPASS
+#include "tandem/Transforms/Localize/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem::spmd;
 
 namespace {
-class VerifyLocalizedPass : public tandem::StepPass<VerifyLocalizedPass> {
+class VerifyLocalizedPass
+    : public tandem::StepPass<
+          tandem::impl::VerifyLocalizedPassBase<VerifyLocalizedPass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyLocalizedPass)
-  StringRef getArgument() const override { return "tandem-verify-localized"; }
-  StringRef getDescription() const override {
-    return "Checks the exit of the localize stage: forms on time axes only, "
-           "layouts that give the per-device shapes";
-  }
   LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
@@ -62,11 +63,11 @@ LogicalResult VerifyLocalizedPass::verifyLayout(func::FuncOp step,
 LogicalResult VerifyLocalizedPass::verifySignature(func::FuncOp step) {
   for (auto [index, type] : llvm::enumerate(step.getArgumentTypes()))
     if (failed(verifyLayout(step, "argument " + Twine(index),
-                            step.getArgAttr(index, "spmd.layout"), type)))
+                            step.getArgAttr(index, kLayoutAttrName), type)))
       return failure();
   for (auto [index, type] : llvm::enumerate(step.getResultTypes()))
     if (failed(verifyLayout(step, "result " + Twine(index),
-                            step.getResultAttr(index, "spmd.layout"), type)))
+                            step.getResultAttr(index, kLayoutAttrName), type)))
       return failure();
   return success();
 }
@@ -76,14 +77,9 @@ LogicalResult VerifyLocalizedPass::runOnStep(func::FuncOp step) {
   timeMesh = mesh ? mesh.getTimeOnly() : MeshAttr();
   if (!mesh)
     return step.emitError()
-           << "the module has no '" << SPMDDialect::kMeshAttrName
-           << "', expected a mesh";
+           << "the module has no '" << kMeshAttrName << "', expected a mesh";
   if (failed(tandem::verifyFormsOn(step, timeMesh)) ||
       failed(verifySignature(step)))
     return failure();
   return tandem::verifyUnscheduled(step);
-}
-
-std::unique_ptr<Pass> tandem::createVerifyLocalizedPass() {
-  return std::make_unique<VerifyLocalizedPass>();
 }

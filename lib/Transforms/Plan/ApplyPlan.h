@@ -14,14 +14,9 @@
 namespace tandem::plan {
 
 /// Writes the forms of arguments and the signatures of all operators in groups
-/// into `graph`. Sources are left: see `placeSources`.
+/// into `graph`. Sources are left: `shard` makes them as they are wanted.
 void applyPlan(StepGraph &graph, const Extraction &extraction,
                const cost::Plan &plan);
-
-/// Gives each source the forms that its readers want. Where they want several,
-/// there is an operator for each of them, so that none is cut out of a larger
-/// one: the IR gets clones, with their signatures, which `graph` does not have.
-void placeSources(StepGraph &graph);
 
 /// The plan whose decisions are those of `planned`, a graph with signatures (a
 /// preset's): of each group the signature that differs least, stages as few or

@@ -52,6 +52,9 @@ public:
 private:
   using Form = spmd::AxisForm;
 
+  /// The cost of what cannot be.
+  static constexpr double kImpossible = 1e30;
+
   /// Who wants a form: a pass, or an update (or result) for which the sum of a
   /// gradient is due whatever the plan.
   enum class Wanter : uint8_t { Forward, Backward, DueEarly, Update, Due };

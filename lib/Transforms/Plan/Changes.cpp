@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Changes.h"
-#include "PlanFile.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Transforms/Plan/Plan.h"
 
@@ -16,13 +15,10 @@ using namespace tandem::spmd;
 using namespace tandem::plan;
 
 static void readForms(StepGraph &graph) {
-  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
-    auto form = graph.step.getArgAttrOfType<FormAttr>(index, kFormAttrName);
-    if (!form)
-      continue;
-    for (auto [axis, code] : llvm::enumerate(form.getCodes()))
-      node.forms[axis] = AxisForm::fromCode(code);
-  }
+  for (auto [index, node] : llvm::enumerate(graph.arguments))
+    if (FormAttr form = getPlannedArg(graph.step, index).form)
+      for (auto [axis, code] : llvm::enumerate(form.getCodes()))
+        node.forms[axis] = AxisForm::fromCode(code);
 }
 
 FailureOr<StepGraph> tandem::plan::readPlannedGraph(ModuleOp module) {
@@ -34,15 +30,16 @@ FailureOr<StepGraph> tandem::plan::readPlannedGraph(ModuleOp module) {
   StepGraph graph(step, mesh);
   readForms(graph);
   for (OpNode &op : graph.ops) {
-    auto texts =
-        op.op->getAttrOfType<ArrayAttr>(SPMDDialect::kSignatureAttrName);
-    if (!texts || texts.size() != mesh.getNumAxes())
+    Planned planned = getPlanned(op.op);
+    if (planned.asWanted)
+      continue;
+    if (!planned.signatures ||
+        planned.signatures.getNumAxes() != mesh.getNumAxes())
       return emitError(op.op->getLoc())
-             << op.op->getName() << " has no '"
-             << SPMDDialect::kSignatureAttrName << "': run the plan stage";
-    for (auto [axis, text] : llvm::enumerate(texts))
-      if (auto signature = parseSignature(cast<StringAttr>(text).getValue()))
-        op.signatures[axis] = *signature;
+             << op.op->getName() << " has no signatures in '" << kPlanAttrName
+             << "': run the plan stage";
+    for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+      op.signatures[axis] = planned.signatures.getSignature(axis);
   }
   return graph;
 }

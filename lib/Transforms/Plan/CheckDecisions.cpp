@@ -34,14 +34,13 @@ private:
   }
   template <typename T>
   LogicalResult emitOneStage(const T &of, StringRef what) const;
-  std::string print(const cost::Layout &layout) const {
-    return "'" + printForms(layout, graph.mesh.getNumAxes()) + "'";
+  std::string print(const Forms &forms) const {
+    return "'" + printForms(forms) + "'";
   }
-  Forms getForms(const cost::Layout &layout) const;
   /// The stage that makes the value; none for an argument or a source.
   std::optional<unsigned> getMadeIn(unsigned value) const;
   std::optional<cost::Pass> findPassBefore(const PlannedCopy &copy) const;
-  bool isKept(const PlannedCopy &copy, const cost::Layout &forms,
+  bool isKept(const PlannedCopy &copy, const Forms &forms,
               unsigned before) const;
   bool isThere(const PlannedCopy &copy, unsigned stage) const;
   LogicalResult checkStages() const;
@@ -58,8 +57,12 @@ private:
   StringRef file;
   StageNumbers stages;
   CopyUses uses;
+  using Key = std::tuple<unsigned, Forms, cost::Pass>;
+  static Key getKey(const PlannedCopy &copy) {
+    return {copy.value, copy.path.back(), copy.pass};
+  }
   /// Copies of values, all and those that are kept.
-  std::set<cost::Copy> seen, kept;
+  std::set<Key> seen, kept;
 };
 } // namespace
 
@@ -95,17 +98,6 @@ std::optional<unsigned> DecisionChecker::getMadeIn(unsigned value) const {
 // Copies
 //===----------------------------------------------------------------------===//
 
-static cost::Copy getKey(const PlannedCopy &copy) {
-  return {copy.value, copy.path.back(), copy.pass};
-}
-
-Forms DecisionChecker::getForms(const cost::Layout &layout) const {
-  Forms forms;
-  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-    forms.push_back(AxisForm::fromCode(layout[axis]));
-  return forms;
-}
-
 /// The pass before the copy's that uses the value.
 std::optional<cost::Pass>
 DecisionChecker::findPassBefore(const PlannedCopy &copy) const {
@@ -116,24 +108,24 @@ DecisionChecker::findPassBefore(const PlannedCopy &copy) const {
 }
 
 /// Whether an earlier pass keeps the value in `forms`, made before a stage.
-bool DecisionChecker::isKept(const PlannedCopy &copy, const cost::Layout &forms,
+bool DecisionChecker::isKept(const PlannedCopy &copy, const Forms &forms,
                              unsigned before) const {
   std::optional<cost::Pass> pass = findPassBefore(copy);
   if (!pass || !kept.count({copy.value, forms, *pass}))
     return false;
-  auto stage = uses.findStage(copy.value, *pass, forms);
+  auto stage = uses.findStage(copy.value, *pass, &forms);
   return stage && *stage < before;
 }
 
 /// Whether something is there, before the stage, in the forms in which the
 /// copy's path begins.
 bool DecisionChecker::isThere(const PlannedCopy &copy, unsigned stage) const {
-  const cost::Layout &source = copy.path.front();
+  const Forms &source = copy.path.front();
   if (source == uses.getMade(copy.value, copy.pass, copy.path.back())) {
     std::optional<unsigned> madeIn = getMadeIn(copy.value);
     return !madeIn || *madeIn < stage;
   }
-  std::optional<unsigned> made = uses.findStage(copy.value, copy.pass, source);
+  std::optional<unsigned> made = uses.findStage(copy.value, copy.pass, &source);
   return (made && *made < stage) || isKept(copy, source, stage);
 }
 
@@ -152,14 +144,13 @@ LogicalResult DecisionChecker::checkPlan(const PlannedCopy &copy) const {
 LogicalResult DecisionChecker::checkPath(const PlannedCopy &copy) const {
   auto type = cast<RankedTensorType>(graph.values[copy.value].value.getType());
   std::string reason;
-  for (const cost::Layout &layout : copy.path)
-    if (!canHaveForms(type, graph.mesh, getForms(layout), &reason))
-      return emitError(copy) << "cannot be " << print(layout) << ": " << reason;
+  for (const Forms &forms : copy.path)
+    if (!canHaveForms(type, graph.mesh, forms, &reason))
+      return emitError(copy) << "cannot be " << print(forms) << ": " << reason;
   for (auto [from, to] :
        llvm::zip(copy.path, ArrayRef(copy.path).drop_front())) {
-    auto axis =
-        getReformedAxis(graph.mesh, getForms(from), getForms(to), &reason);
-    if (axis && to[*axis] == cost::kReduce)
+    auto axis = getReformedAxis(graph.mesh, from, to, &reason);
+    if (axis && to[*axis].isReduce())
       reason = "makes 'reduce' of 'full', which no collective does";
     else if (axis)
       continue;
@@ -170,9 +161,9 @@ LogicalResult DecisionChecker::checkPath(const PlannedCopy &copy) const {
 }
 
 LogicalResult DecisionChecker::checkUse(const PlannedCopy &copy) const {
-  const cost::Layout &forms = copy.path.back();
-  cost::Layout made = uses.getMade(copy.value, copy.pass, forms);
-  auto stage = uses.findStage(copy.value, copy.pass, forms);
+  const Forms &forms = copy.path.back();
+  Forms made = uses.getMade(copy.value, copy.pass, forms);
+  auto stage = uses.findStage(copy.value, copy.pass, &forms);
   if (!stage)
     return emitError(copy) << "is taken as " << print(forms)
                            << " by nothing in the " << getPassName(copy.pass)
@@ -238,7 +229,7 @@ LogicalResult DecisionChecker::checkWait(const PlannedWait &wait) const {
                               "made before the updates";
   if (decisions.search.empty())
     return checkPieces(wait, *madeIn);
-  if (!uses.findStage(wait.value, cost::Pass::Update, wait.forms))
+  if (!uses.findStage(wait.value, cost::Pass::Update, &wait.forms))
     return emitLineError(graph, file, wait.line)
            << "no update takes '" << describeMaker(graph, wait.value)
            << "' in these forms, expected those of one that reads it";
@@ -256,7 +247,7 @@ LogicalResult DecisionChecker::checkPieces(const PlannedWait &wait,
   unsigned numStrands = graph.mesh.getNumStrands();
   unsigned last = stages.getFirstUpdate();
   for (const auto &pieces : wait.pieces)
-    for (const PlannedPiece &piece : pieces) {
+    for (const Piece &piece : pieces) {
       if (piece.stage <= madeIn || piece.stage > last)
         return emitError(wait) << "is sent in stage " << piece.stage
                                << ", expected one behind stage " << madeIn
@@ -275,7 +266,7 @@ LogicalResult DecisionChecker::checkPieces(const PlannedWait &wait,
 LogicalResult DecisionChecker::run() {
   if (failed(checkStages()) || failed(checkCopies()))
     return failure();
-  std::set<std::pair<unsigned, cost::Layout>> waiting;
+  std::set<std::pair<unsigned, Forms>> waiting;
   for (const PlannedWait &wait : decisions.waits) {
     if (!waiting.insert({wait.value, wait.forms}).second)
       return emitError(wait) << "waits twice, expected one line";
@@ -312,11 +303,10 @@ std::vector<MovedLine> tandem::plan::findMoved(const StepGraph &graph,
   for (const PlannedCopy &copy : decisions.copies) {
     auto path = uses.getPath(copy.value, copy.pass, copy.path.back());
     if (path != copy.path)
-      moved.push_back(
-          {copy.line, describeMaker(graph, copy.value),
-           "is copied by " + printPath(path, graph.mesh.getNumAxes())});
+      moved.push_back({copy.line, describeMaker(graph, copy.value),
+                       "is copied by " + printPath(path)});
   }
-  std::map<std::pair<unsigned, cost::Layout>, const PlannedPieces *> pieces;
+  std::map<std::pair<unsigned, Forms>, const Pieces *> pieces;
   for (const PlannedWait &wait : costed.waits)
     pieces[{wait.value, wait.forms}] = &wait.pieces;
   for (const PlannedWait &wait : decisions.waits) {

@@ -12,21 +12,18 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-cost::Layout CopyUses::getWanted(const Use &use) const {
-  cost::Layout wanted;
-  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis) {
-    AxisForm form =
+Forms CopyUses::getWanted(const Use &use) const {
+  Forms wanted;
+  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+    wanted.push_back(
         use.op == graph.ops.size()
             ? graph.getResultForm(use.operand, axis)
-            : graph.ops[use.op].signatures[axis].operands[use.operand];
-    wanted[axis] = form.getCode();
-  }
+            : graph.ops[use.op].signatures[axis].operands[use.operand]);
   return wanted;
 }
 
-std::optional<unsigned>
-CopyUses::findStage(unsigned value, cost::Pass pass,
-                    std::optional<cost::Layout> forms) const {
+std::optional<unsigned> CopyUses::findStage(unsigned value, cost::Pass pass,
+                                            const Forms *forms) const {
   std::optional<unsigned> first;
   const OperatorGroups &groups = graph.getGroups();
   for (const Use &use : graph.values[value].uses) {
@@ -46,21 +43,20 @@ CopyUses::findStage(unsigned value, cost::Pass pass,
   return first;
 }
 
-cost::Layout CopyUses::getMade(unsigned value, cost::Pass pass,
-                               const cost::Layout &forms) const {
-  cost::Layout made;
+Forms CopyUses::getMade(unsigned value, cost::Pass pass,
+                        const Forms &forms) const {
+  Forms made;
   for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis) {
     AxisForm form = graph.getForm(value, axis);
     bool isSummed = pass == cost::Pass::Update && graph.mesh.isTime(axis) &&
-                    form.isReduce() && forms[axis] == cost::kFull;
-    made[axis] = isSummed ? cost::kFull : form.getCode();
+                    form.isReduce() && forms[axis].isFull();
+    made.push_back(isSummed ? AxisForm::full() : form);
   }
   return made;
 }
 
-SmallVector<cost::Layout, 2>
-CopyUses::getPath(unsigned value, cost::Pass pass,
-                  const cost::Layout &forms) const {
+SmallVector<Forms, 2> CopyUses::getPath(unsigned value, cost::Pass pass,
+                                        const Forms &forms) const {
   for (const PlannedCopy &copy : decisions.copies)
     if (copy.value == value && copy.pass == pass && copy.path.back() == forms)
       return copy.path;
@@ -73,6 +69,6 @@ unsigned CopyUses::countCollectives(const PlannedWait &wait) const {
   for (auto [from, to] : llvm::zip(path, ArrayRef(path).drop_front()))
     for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
       count += !graph.mesh.isTime(axis) && from[axis] != to[axis] &&
-               from[axis] != cost::kFull;
+               !from[axis].isFull();
   return count;
 }

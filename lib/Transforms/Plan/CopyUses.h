@@ -21,23 +21,22 @@ public:
 
   /// The stage of the first operator or result of `pass` that takes the value
   /// in `forms`, or in any if there are none; nothing if none does.
-  std::optional<unsigned>
-  findStage(unsigned value, cost::Pass pass,
-            std::optional<cost::Layout> forms = std::nullopt) const;
+  std::optional<unsigned> findStage(unsigned value, cost::Pass pass,
+                                    const spmd::Forms *forms = nullptr) const;
   /// In which the value is there for copies to `forms`: as it was made, but a
   /// gradient as the sum over time.
-  cost::Layout getMade(unsigned value, cost::Pass pass,
-                       const cost::Layout &forms) const;
+  spmd::Forms getMade(unsigned value, cost::Pass pass,
+                      const spmd::Forms &forms) const;
   /// The forms that a copy has on the way: those of its decision, or one change
   /// of what was made.
-  llvm::SmallVector<cost::Layout, 2> getPath(unsigned value, cost::Pass pass,
-                                             const cost::Layout &forms) const;
+  llvm::SmallVector<spmd::Forms, 2> getPath(unsigned value, cost::Pass pass,
+                                            const spmd::Forms &forms) const;
   /// How many collectives lead from the gradient to the copy; a slice sends
   /// nothing.
   unsigned countCollectives(const PlannedWait &wait) const;
 
 private:
-  cost::Layout getWanted(const Use &use) const;
+  spmd::Forms getWanted(const Use &use) const;
 
   const StepGraph &graph;
   const Decisions &decisions;

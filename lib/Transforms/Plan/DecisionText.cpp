@@ -7,7 +7,6 @@
 
 #include "Decisions.h"
 #include "PlanFile.h"
-#include <charconv>
 #include <cmath>
 
 using namespace mlir;
@@ -16,8 +15,6 @@ using namespace tandem::spmd;
 using namespace tandem::plan;
 
 static constexpr llvm::StringLiteral kInTurn = "in turn";
-static constexpr llvm::StringLiteral kCopyGrammar =
-    "RESULT PASS [kept] FORMS -> ... -> FORMS";
 static constexpr llvm::StringLiteral kPassNames[] = {"forward", "backward",
                                                      "update"};
 
@@ -49,31 +46,8 @@ std::string tandem::plan::describeMaker(const StepGraph &graph,
   return "operator " + std::to_string(graph.ops[node.producer].id);
 }
 
-std::string tandem::plan::printForms(const cost::Layout &layout,
-                                     unsigned numAxes) {
-  std::string text;
-  for (unsigned axis = 0; axis < numAxes; ++axis)
-    text += (axis ? ", " : "") + cost::getFormName(layout[axis]);
-  return text;
-}
-
-std::string tandem::plan::printPath(ArrayRef<cost::Layout> path,
-                                    unsigned numAxes) {
-  std::string text;
-  for (const cost::Layout &layout : path)
-    text += (text.empty() ? "" : " -> ") + printForms(layout, numAxes);
-  return text;
-}
-
 StringRef tandem::plan::getPassName(cost::Pass pass) {
   return kPassNames[static_cast<unsigned>(pass)];
-}
-
-/// The shortest text that reads back to the same number.
-static std::string printNumber(double value) {
-  char text[32];
-  auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  return std::string(text, end);
 }
 
 /// The number of the result that a value is.
@@ -82,21 +56,12 @@ static std::string printResult(const StepGraph &graph, unsigned value) {
   return std::to_string(node.producer < 0 ? 0 : node.index);
 }
 
-std::string tandem::plan::print(const StepGraph &graph,
-                                const PlannedCopy &copy) {
-  std::string text = printResult(graph, copy.value) + " " +
-                     getPassName(copy.pass).str() +
-                     (copy.isKept ? " kept " : " ");
-  return text + printPath(copy.path, graph.mesh.getNumAxes());
+Copy tandem::plan::getCopy(const PlannedCopy &copy) {
+  return {getPassName(copy.pass).str(), copy.isKept, copy.path};
 }
 
-std::string tandem::plan::print(const StepGraph &graph,
-                                const PlannedWait &wait) {
-  std::string text = printResult(graph, wait.value) + " " +
-                     printForms(wait.forms, graph.mesh.getNumAxes());
-  if (!wait.pieces.empty())
-    text += " in " + printPieces(wait.pieces);
-  return text;
+Wait tandem::plan::getWait(const PlannedWait &wait) {
+  return {wait.forms, wait.pieces};
 }
 
 void tandem::plan::print(const StepGraph &graph, const Decisions &decisions,
@@ -118,10 +83,10 @@ void tandem::plan::print(const StepGraph &graph, const Decisions &decisions,
        << (stage.isInTurn ? ": " + kInTurn.str() : "") << "\n";
   for (const PlannedCopy &copy : decisions.copies)
     os << "copy " << describeMaker(graph, copy.value) << ": "
-       << print(graph, copy) << "\n";
+       << printResult(graph, copy.value) << " " << print(getCopy(copy)) << "\n";
   for (const PlannedWait &wait : decisions.waits)
     os << "wait " << describeMaker(graph, wait.value) << ": "
-       << print(graph, wait) << "\n";
+       << printResult(graph, wait.value) << " " << print(getWait(wait)) << "\n";
 }
 
 //===----------------------------------------------------------------------===//
@@ -185,8 +150,6 @@ private:
   LogicalResult emitExpected(StringRef expected) const;
   FailureOr<std::pair<StringRef, unsigned>> parsePlace() const;
   FailureOr<unsigned> parseValue() const;
-  std::optional<cost::Layout> parseLayout(StringRef forms) const;
-  bool parsePath(StringRef forms, SmallVectorImpl<cost::Layout> &path) const;
 
   const StepGraph &graph;
   unsigned line;
@@ -235,35 +198,6 @@ FailureOr<unsigned> DecisionParser::parseValue() const {
   return emitError() << "'" << place << "' has no result '" << number << "'";
 }
 
-std::optional<cost::Layout> DecisionParser::parseLayout(StringRef forms) const {
-  SmallVector<StringRef> parts;
-  forms.split(parts, ',');
-  cost::Layout layout;
-  if (parts.size() != graph.mesh.getNumAxes() || parts.size() > cost::kMaxAxes)
-    return std::nullopt;
-  for (auto [axis, part] : llvm::enumerate(parts)) {
-    auto form = cost::parseForm(std::string_view(part.trim()));
-    if (!form || *form == cost::kReplicate)
-      return std::nullopt;
-    layout[axis] = *form;
-  }
-  return layout;
-}
-
-/// `FORMS -> ... -> FORMS`, with a form per axis.
-bool DecisionParser::parsePath(StringRef forms,
-                               SmallVectorImpl<cost::Layout> &path) const {
-  SmallVector<StringRef> parts;
-  forms.split(parts, "->");
-  for (StringRef part : parts) {
-    auto layout = parseLayout(part);
-    if (!layout)
-      return false;
-    path.push_back(*layout);
-  }
-  return true;
-}
-
 FailureOr<StageBegin> DecisionParser::parseStage() const {
   auto found = parsePlace();
   if (failed(found))
@@ -287,37 +221,29 @@ FailureOr<PlannedCopy> DecisionParser::parseCopy() const {
   auto value = parseValue();
   if (failed(value))
     return failure();
-  PlannedCopy copy{*value, {}, false, {}, line};
-  auto [name, forms] = text.split(' ').second.split(' ');
-  copy.isKept = forms.consume_front("kept ");
-  const auto *pass = llvm::find(kPassNames, name);
-  if (pass == std::end(kPassNames) || !parsePath(forms, copy.path) ||
-      copy.path.size() < 2)
+  auto copy = spmd::parseCopy(text.split(' ').second);
+  if (!copy || copy->path.front().size() != graph.mesh.getNumAxes())
     return emitExpected(kCopyGrammar);
-  copy.pass = static_cast<cost::Pass>(pass - kPassNames);
-  return copy;
+  const auto *pass = llvm::find(kPassNames, copy->pass);
+  return PlannedCopy{*value, static_cast<cost::Pass>(pass - kPassNames),
+                     copy->isKept, copy->path, line};
 }
 
 FailureOr<PlannedWait> DecisionParser::parseWait() const {
   auto value = parseValue();
   if (failed(value))
     return failure();
-  auto [forms, slots] = text.split(' ').second.split(" in ");
-  auto layout = parseLayout(forms);
-  if (!layout)
-    return emitExpected(kWaitGrammar);
-  PlannedWait wait{*value, *layout, {}, line};
-  if (slots.empty())
-    return wait;
-  std::optional<PlannedPieces> pieces = parsePieces(slots);
-  if (!pieces)
+  StringRef wrong;
+  auto wait = spmd::parseWait(text.split(' ').second, &wrong);
+  if (!wrong.empty())
     return emitError()
-           << "found 'in " << slots
+           << "found 'in " << wrong
            << "', expected 'in STAGE/STRAND SHARE, ... [then STAGE/STRAND "
               "SHARE, ...]' with shares that rise to 1 and slots that do not "
               "go back; leave out 'in ...' to have the slots chosen";
-  wait.pieces = std::move(*pieces);
-  return wait;
+  if (!wait || wait->forms.size() != graph.mesh.getNumAxes())
+    return emitExpected(kWaitGrammar);
+  return PlannedWait{*value, wait->forms, wait->pieces, line};
 }
 
 template <typename T>

@@ -31,7 +31,6 @@
 #define TANDEM_LIB_TRANSFORMS_PLAN_DECISIONS_H
 
 #include "OperatorGroups.h"
-#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Cost/Plan.h"
 
 namespace tandem::plan {
@@ -40,7 +39,7 @@ namespace tandem::plan {
 struct StageBegin {
   Part part;
   /// Its collectives do not begin beside the computation of the stages before
-  /// (`sched.in_turn`), which follows from the memory limit.
+  /// (`in_turn`), which follows from the memory limit.
   bool isInTurn = false;
   /// Of the plan file, 0 where none was read; likewise below.
   unsigned line = 0;
@@ -53,16 +52,16 @@ struct PlannedCopy {
   /// The next pass that uses the value takes the same copy.
   bool isKept = false;
   /// The forms on the way, at least two, one change each.
-  llvm::SmallVector<cost::Layout, 2> path;
+  llvm::SmallVector<spmd::Forms, 2> path;
   unsigned line = 0;
 };
 
 /// A gradient's copy for updates whose collectives wait.
 struct PlannedWait {
   unsigned value = 0;
-  cost::Layout forms;
+  spmd::Forms forms;
   /// Empty if the slots are to be chosen.
-  PlannedPieces pieces;
+  spmd::Pieces pieces;
   unsigned line = 0;
 };
 
@@ -132,14 +131,10 @@ mlir::FailureOr<cost::Plan> makePlan(const StepGraph &graph,
 std::string describe(const StepGraph &graph, Part part);
 std::string describeMaker(const StepGraph &graph, unsigned value);
 
-/// The forms on the first axes: `full, gather(0)`.
-std::string printForms(const cost::Layout &layout, unsigned numAxes);
-std::string printPath(llvm::ArrayRef<cost::Layout> path, unsigned numAxes);
 llvm::StringRef getPassName(cost::Pass pass);
-/// `0 forward kept FORMS -> ... -> FORMS`
-std::string print(const StepGraph &graph, const PlannedCopy &copy);
-/// `0 FORMS in STAGE/STRAND SHARE, ... then ...`
-std::string print(const StepGraph &graph, const PlannedWait &wait);
+/// As in IR and in lines, but for the number of the result.
+spmd::Copy getCopy(const PlannedCopy &copy);
+spmd::Wait getWait(const PlannedWait &wait);
 void print(const StepGraph &graph, const Decisions &decisions,
            llvm::raw_ostream &os);
 

@@ -37,6 +37,10 @@ mlir::LogicalResult answer(const StepGraph &graph, const Extraction &extraction,
                            const cost::Plan &plan, const Questions &questions,
                            PlanResult &result);
 
+/// What would make a plan fit, by what takes most memory in every plan: what
+/// the backward pass reads of the forward pass, or parameters and states.
+std::string suggestMemory(const cost::SearchProblem &problem, bool recomputes);
+
 } // namespace tandem::plan
 
 #endif // TANDEM_LIB_TRANSFORMS_PLAN_EXPLAINPLAN_H

@@ -41,7 +41,8 @@ private:
 
   std::vector<cost::Layout> getStoredLayouts(unsigned argument) const;
   LogicalResult addArgument(unsigned argument);
-  void addGroup(unsigned group, SignatureMaker &maker);
+  FailureOr<unsigned> getSet(unsigned group, SignatureMaker &maker);
+  LogicalResult addGroup(unsigned group, SignatureMaker &maker);
   void addResult(unsigned index);
   bool isRead(unsigned argument) const;
 
@@ -80,19 +81,6 @@ static std::string getArgumentName(const StepGraph &graph, unsigned argument) {
   bool isOwn = node.role == Role::Parameter || node.role == Role::State ||
                node.role == Role::Buffer;
   return makeToken((isOwn ? "" : "input:") + node.name.str());
-}
-
-/// `nn.matmul#17`, and `nn.layer_norm#3:1` for a second result.
-static std::string getOperatorName(const OpNode &op) {
-  return op.op->getName().getStringRef().str() + "#" + std::to_string(op.id);
-}
-
-static std::string getValueName(const StepGraph &graph, unsigned value) {
-  const ValueNode &node = graph.values[value];
-  if (node.producer < 0)
-    return getArgumentName(graph, node.index);
-  std::string name = getOperatorName(graph.ops[node.producer]);
-  return node.index ? name + ":" + std::to_string(node.index) : name;
 }
 
 /// The member that a group is named after: the one that does most.
@@ -266,9 +254,8 @@ void Extractor::addResult(unsigned index) {
   cost::Operator &op = addOperator(Kind::Output, {Part::Kind::Result, index});
   op.pass = cost::Pass::Update;
   func::FuncOp step = graph.step;
-  auto name =
-      step.getResultAttrOfType<StringAttr>(index, nn::NNDialect::kNameAttrName);
-  op.name = makeToken(name ? name.getValue() : "result");
+  StringRef name = nn::getTensorName(step.getResultAttrDict(index));
+  op.name = makeToken(name.empty() ? "result" : name);
   op.signatureSet = it->second;
   op.operands = {static_cast<unsigned>(tensor)};
 }
@@ -277,28 +264,73 @@ void Extractor::addResult(unsigned index) {
 // Groups
 //===----------------------------------------------------------------------===//
 
-void Extractor::addGroup(unsigned index, SignatureMaker &maker) {
+/// Whether the members' choices make what pins ask for.
+static bool obeysPins(const StepGraph &graph, const OperatorGroup &group,
+                      ArrayRef<GroupSignatures::MemberChoices> choices) {
+  for (auto [member, choice] : llvm::zip(group.members, choices)) {
+    const OpNode &op = graph.ops[member];
+    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+      if (!graph.obeysPins(op, plan::getSignature(op.rule, choice[axis]), axis))
+        return false;
+  }
+  return true;
+}
+
+/// The signatures of a group; of one with pins those that obey them.
+FailureOr<unsigned> Extractor::getSet(unsigned index, SignatureMaker &maker) {
   const OperatorGroup &group = graph.getGroups().groups[index];
   unsigned made = maker.getSet(index);
-  madeSets.resize(maker.sets.size(), -1);
-  if (madeSets[made] < 0) {
-    madeSets[made] = addSet(maker.sets[made].signatures);
-    result->choices.back() = maker.sets[made].members;
+  const GroupSignatures &all = maker.sets[made];
+  const unsigned *pinned = llvm::find_if(group.members, [&](unsigned member) {
+    return llvm::any_of(graph.ops[member].results, [&](unsigned value) {
+      return !graph.values[value].pinned.empty();
+    });
+  });
+  if (pinned == group.members.end()) {
+    madeSets.resize(maker.sets.size(), -1);
+    if (madeSets[made] < 0) {
+      madeSets[made] = addSet(all.signatures);
+      result->choices.back() = all.members;
+    }
+    return madeSets[made];
   }
+  GroupSignatures left;
+  for (auto [signature, choices] : llvm::zip(all.signatures, all.members))
+    if (obeysPins(graph, group, choices)) {
+      left.signatures.push_back(signature);
+      left.members.push_back(choices);
+    }
+  if (left.signatures.empty())
+    return emitError() << "the pins of '"
+                       << graph.getMadeName(graph.ops[*pinned].results.front())
+                       << "' leave no signature of the kernel that makes it, "
+                          "expected forms that its operators, "
+                       << group.members.size() << " in all, can have together";
+  unsigned set = addSet(std::move(left.signatures));
+  result->choices.back() = std::move(left.members);
+  return set;
+}
+
+LogicalResult Extractor::addGroup(unsigned index, SignatureMaker &maker) {
+  const OperatorGroup &group = graph.getGroups().groups[index];
+  FailureOr<unsigned> set = getSet(index, maker);
+  if (failed(set))
+    return failure();
   std::vector<unsigned> operands, results;
   for (unsigned value : group.inputs)
     operands.push_back(result->tensors[value]);
   for (unsigned value : group.outputs)
-    results.push_back(addTensor(value, getValueName(graph, value)));
+    results.push_back(addTensor(value, graph.getMadeName(value)));
   const OpNode &main = getMainMember(graph, group);
   cost::Operator &op = addOperator(Kind::Compute, {Part::Kind::Group, index});
   op.pass = static_cast<cost::Pass>(group.pass);
-  op.name = getOperatorName(main);
+  op.name = graph.getMadeName(main.results.front());
   op.location = makeToken(getUserLocation(main.op->getLoc()));
-  op.signatureSet = madeSets[made];
+  op.signatureSet = *set;
   op.operands = std::move(operands);
   op.results = std::move(results);
   addLocations(group, op);
+  return success();
 }
 
 /// A line of its own for each value that is read or made, if they differ.
@@ -379,7 +411,8 @@ FailureOr<std::unique_ptr<Extraction>> Extractor::run(StringRef graphHash) {
       return failure();
   SignatureMaker maker(graph, cluster);
   for (unsigned group = 0; group < graph.getGroups().groups.size(); ++group)
-    addGroup(group, maker);
+    if (failed(addGroup(group, maker)))
+      return failure();
   for (unsigned index = 0; index < graph.results.size(); ++index)
     addResult(index);
   attach();

@@ -24,11 +24,9 @@
 #define TANDEM_LIB_TRANSFORMS_PLAN_EXTRACTPROBLEM_H
 
 #include "GroupSignatures.h"
+#include "Presets.h"
 
 namespace tandem::plan {
-
-/// Per argument and axis, whether a pin says the form that the graph holds.
-using PinFlags = std::vector<llvm::SmallVector<bool>>;
 
 /// A problem and what its parts stand for in the graph.
 struct Extraction {
@@ -42,7 +40,7 @@ struct Extraction {
   std::vector<std::vector<std::vector<GroupSignatures::MemberChoices>>> choices;
 };
 
-/// The problem of `graph`, whose arguments hold the pinned forms, priced for
+/// The problem of `graph`, which holds the pinned forms, priced for
 /// `cluster`. Fails with one error at the step if the mesh has more axes than a
 /// problem can have, does not fit the cluster, or if a pin leaves no form.
 mlir::FailureOr<std::unique_ptr<Extraction>>

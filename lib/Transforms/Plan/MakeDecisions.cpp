@@ -12,6 +12,7 @@
 
 using namespace mlir;
 using namespace tandem;
+using namespace tandem::spmd;
 using namespace tandem::plan;
 
 //===----------------------------------------------------------------------===//
@@ -57,11 +58,12 @@ public:
   Decisions run();
 
 private:
+  Forms getForms(const cost::Layout &layout) const;
   cost::Layout getMade(unsigned tensor) const;
   void addStages();
   void addCopy(const cost::CopyChange &change);
   void addWaits();
-  std::vector<PlannedPieces> getPieces();
+  std::vector<Pieces> getPieces();
 
   const Extraction &extraction;
   const cost::SearchProblem &problem;
@@ -71,6 +73,13 @@ private:
   Decisions decisions;
 };
 } // namespace
+
+Forms DecisionMaker::getForms(const cost::Layout &layout) const {
+  Forms forms;
+  for (unsigned axis = 0; axis < problem.axes.size(); ++axis)
+    forms.push_back(AxisForm::fromCode(layout[axis]));
+  return forms;
+}
 
 /// In which the producer leaves the tensor.
 cost::Layout DecisionMaker::getMade(unsigned tensor) const {
@@ -100,26 +109,26 @@ void DecisionMaker::addCopy(const cost::CopyChange &change) {
   auto sequence = table.getSequence(copy.tensor, change.from, copy.layout);
   if (change.from == made && sequence.size() < 2 && !isKept)
     return;
-  PlannedCopy planned{
-      extraction.values[copy.tensor], copy.pass, isKept, {change.from}};
+  PlannedCopy planned{extraction.values[copy.tensor], copy.pass, isKept, {}};
+  cost::Layout layout = change.from;
+  planned.path.push_back(getForms(layout));
   for (const cost::AxisChange &next : sequence) {
-    cost::Layout layout = planned.path.back();
     layout[next.axis] = next.to;
-    planned.path.push_back(layout);
+    planned.path.push_back(getForms(layout));
   }
   decisions.copies.push_back(std::move(planned));
 }
 
 /// Where each waiting copy's collectives are sent.
-std::vector<PlannedPieces> DecisionMaker::getPieces() {
+std::vector<Pieces> DecisionMaker::getPieces() {
   std::string error;
-  std::vector<PlannedPieces> pieces(plan.waiting.size());
+  std::vector<Pieces> pieces(plan.waiting.size());
   std::vector<unsigned> last(plan.waiting.size(), 0);
   auto report = cost::cost(problem, plan, table, error);
   if (!report)
     return pieces;
   for (const auto &piece : cost::cutWaiting(problem, plan, table, *report)) {
-    PlannedPieces &ofCopy = pieces[piece.waiting];
+    Pieces &ofCopy = pieces[piece.waiting];
     const cost::Step &step = report->steps[piece.step];
     if (ofCopy.empty() || last[piece.waiting] < piece.collective)
       ofCopy.emplace_back();
@@ -133,7 +142,7 @@ std::vector<PlannedPieces> DecisionMaker::getPieces() {
 void DecisionMaker::addWaits() {
   for (auto [copy, pieces] : llvm::zip(plan.waiting, getPieces()))
     decisions.waits.push_back(
-        {extraction.values[copy.tensor], copy.layout, pieces});
+        {extraction.values[copy.tensor], getForms(copy.layout), pieces});
 }
 
 Decisions DecisionMaker::run() {
@@ -169,9 +178,8 @@ public:
 
 private:
   LogicalResult setStages(cost::Plan &plan) const;
-  LogicalResult addCopy(unsigned value, const cost::Layout &forms,
-                        cost::Pass pass, unsigned line,
-                        std::vector<cost::Copy> &copies) const;
+  LogicalResult addCopy(unsigned value, const Forms &forms, cost::Pass pass,
+                        unsigned line, std::vector<cost::Copy> &copies) const;
 
   const StepGraph &graph;
   const Extraction &extraction;
@@ -197,7 +205,7 @@ LogicalResult PlanMaker::setStages(cost::Plan &plan) const {
   return success();
 }
 
-LogicalResult PlanMaker::addCopy(unsigned value, const cost::Layout &forms,
+LogicalResult PlanMaker::addCopy(unsigned value, const Forms &forms,
                                  cost::Pass pass, unsigned line,
                                  std::vector<cost::Copy> &copies) const {
   int tensor = extraction.tensors[value];
@@ -205,7 +213,10 @@ LogicalResult PlanMaker::addCopy(unsigned value, const cost::Layout &forms,
     return emitLineError(graph, file, line)
            << "'" << describeMaker(graph, value)
            << "' is nothing that is copied";
-  copies.push_back({static_cast<unsigned>(tensor), forms, pass});
+  cost::Layout layout;
+  for (auto [axis, form] : llvm::enumerate(forms))
+    layout[axis] = form.getCode();
+  copies.push_back({static_cast<unsigned>(tensor), layout, pass});
   return success();
 }
 

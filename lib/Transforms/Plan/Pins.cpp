@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "OperatorGroups.h"
 #include "Presets.h"
+#include "tandem/Analysis/UserLocation.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
@@ -33,11 +35,12 @@ static LogicalResult parseAxis(func::FuncOp step, MeshAttr mesh, StringRef text,
            << "pin '" << pin.glob << "' names the axis '" << name.trim()
            << "', but the mesh is " << mesh;
   std::optional<AxisForm> form = parseAxisForm(formText);
-  if (!form || form->isReduce())
+  if (!form || (form->isReduce() && !pin.isOfMade()))
     return emitError(step.getLoc())
            << "pin '" << pin.glob << "' asks for '" << formText.trim()
            << "' on axis '" << name.trim()
-           << "', expected 'full' or 'gather(d)'";
+           << "', expected 'full' or 'gather(d)'"
+           << (pin.isOfMade() ? " or 'reduce'" : "");
   pin.forms.push_back({*axis, *form});
   return success();
 }
@@ -115,9 +118,189 @@ static LogicalResult pinArgument(StepGraph &graph, unsigned argument,
                     << getLegalForms(graph, argument, axis);
 }
 
-LogicalResult
-tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
-                        std::vector<SmallVector<bool>> &isPinned) {
+namespace {
+/// Applies one pin.
+class PinApplier {
+public:
+  PinApplier(StepGraph &graph, const Pin &pin, const llvm::GlobPattern &pattern,
+             PinFlags &isPinned)
+      : graph(graph), pin(pin), pattern(pattern), isPinned(isPinned) {}
+  LogicalResult run() { return pin.isOfMade() ? pinMade() : pinStored(); }
+
+private:
+  InFlightDiagnostic emitError() const {
+    return mlir::emitError(graph.step.getLoc()) << "pin '" << pin.glob << "'";
+  }
+  bool matches(const ArgumentNode &node) const;
+  bool matchesMade(unsigned value) const;
+  LogicalResult pinStored();
+  LogicalResult pinMade();
+  FailureOr<SmallVector<unsigned>> findMade() const;
+  LogicalResult pinMade(unsigned value, unsigned axis, AxisForm form);
+
+  StepGraph &graph;
+  const Pin &pin;
+  const llvm::GlobPattern &pattern;
+  PinFlags &isPinned;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Stored tensors
+//===----------------------------------------------------------------------===//
+
+bool PinApplier::matches(const ArgumentNode &node) const {
+  if (node.role != Role::Parameter && node.role != Role::Input &&
+      node.role != Role::Buffer && node.role != Role::State)
+    return false;
+  // A pin on what was taken apart is one on all its parts. Inputs may be
+  // called as plans and explanations call them.
+  return pattern.match(node.name) || pattern.match(node.whole) ||
+         (node.role == Role::Input &&
+          pattern.match("input:" + node.name.str()));
+}
+
+LogicalResult PinApplier::pinStored() {
+  bool matched = false;
+  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
+    if (!matches(node))
+      continue;
+    matched = true;
+    for (auto entry : pin.forms) {
+      auto [axis, form] = entry;
+      if (isPinned[index][axis] && node.forms[axis] != form)
+        return emitError() << " asks for '" << node.name << "' as "
+                           << form.str() << " on axis '"
+                           << graph.mesh.getName(axis)
+                           << "', but a pin before it as "
+                           << node.forms[axis].str() << ": remove one of them";
+      if (failed(pinArgument(graph, index, pin, entry)))
+        return failure();
+      isPinned[index][axis] = true;
+    }
+  }
+  if (matched)
+    return success();
+  return emitError() << " matches no parameter, buffer or input; close names "
+                        "are "
+                     << getCloseNames(graph, pin.glob)
+                     << "; what operators make is called as in "
+                        "'nn.softmax#17' or 'nn.softmax@model.py:12'";
+}
+
+//===----------------------------------------------------------------------===//
+// What operators make
+//===----------------------------------------------------------------------===//
+
+/// `nn.softmax@model.py:12`, as the forward pass makes it; or empty.
+static std::string getLineName(const StepGraph &graph, unsigned value) {
+  const ValueNode &node = graph.values[value];
+  const OpNode &op = graph.ops[node.producer];
+  std::string line = getUserLocation(op.op->getLoc());
+  if (line.empty() || op.pass != PassKind::Forward)
+    return "";
+  std::string name = op.op->getName().getStringRef().str() + "@" + line;
+  return node.index ? name + ":" + std::to_string(node.index) : name;
+}
+
+bool PinApplier::matchesMade(unsigned value) const {
+  return graph.values[value].producer >= 0 &&
+         (pattern.match(graph.getMadeName(value)) ||
+          pattern.match(getLineName(graph, value)));
+}
+
+/// Up to three names of what is made that are closest to `glob`.
+static std::string getCloseMade(const StepGraph &graph, StringRef glob) {
+  SmallVector<std::pair<unsigned, std::string>> names;
+  for (unsigned value = graph.arguments.size(); value < graph.values.size();
+       ++value)
+    for (const std::string &name :
+         {graph.getMadeName(value), getLineName(graph, value)})
+      if (!name.empty())
+        names.push_back({StringRef(name).edit_distance(glob), name});
+  llvm::sort(names);
+  names.erase(llvm::unique(names), names.end());
+  names.truncate(std::min<size_t>(names.size(), 3));
+  std::string text;
+  for (auto &[distance, name] : names)
+    text += (text.empty() ? "'" : ", '") + name + "'";
+  return text;
+}
+
+/// The tensors of the pin, which operators of one kind make.
+FailureOr<SmallVector<unsigned>> PinApplier::findMade() const {
+  SmallVector<unsigned> found;
+  for (unsigned value = 0; value < graph.values.size(); ++value)
+    if (matchesMade(value))
+      found.push_back(value);
+  if (found.empty())
+    return emitError() << " matches nothing that an operator makes; close "
+                          "names are "
+                       << getCloseMade(graph, pin.glob);
+  auto getKind = [&](unsigned value) {
+    return graph.values[value].value.getDefiningOp()->getName();
+  };
+  const unsigned *other = llvm::find_if(found, [&](unsigned value) {
+    return getKind(value) != getKind(found.front());
+  });
+  if (other != found.end())
+    return emitError() << " matches tensors of several kinds, '"
+                       << graph.getMadeName(found.front()) << "' and '"
+                       << graph.getMadeName(*other)
+                       << "', expected one kind: name the operator";
+  for (const ArgumentNode &node : graph.arguments)
+    if (matches(node))
+      return emitError() << " matches tensors of several kinds, '" << node.name
+                         << "', which is stored, and '"
+                         << graph.getMadeName(found.front())
+                         << "', expected one kind";
+  return found;
+}
+
+LogicalResult PinApplier::pinMade(unsigned value, unsigned axis,
+                                  AxisForm form) {
+  ValueNode &node = graph.values[value];
+  if (graph.getGroups().isSource[value])
+    return emitError() << " names '" << graph.getMadeName(value)
+                       << "', which is made in every form that is wanted, "
+                          "expected what depends on tensors of the step";
+  node.pinned.resize(graph.mesh.getNumAxes());
+  if (node.pinned[axis] && *node.pinned[axis] != form)
+    return emitError() << " asks for '" << graph.getMadeName(value) << "' as "
+                       << form.str() << " on axis '" << graph.mesh.getName(axis)
+                       << "', but a pin before it as "
+                       << node.pinned[axis]->str() << ": remove one of them";
+  SmallVector<AxisForm> legal;
+  for (const Signature &signature :
+       graph.ops[node.producer].rule.enumerate(graph.mesh.getSize(axis)))
+    if (!llvm::is_contained(legal, signature.results[node.index]))
+      legal.push_back(signature.results[node.index]);
+  node.pinned[axis] = form;
+  if (llvm::is_contained(legal, form))
+    return success();
+  return emitError() << ": '" << graph.getMadeName(value) << "' of type "
+                     << node.value.getType() << " cannot be made as "
+                     << form.str() << " on axis '" << graph.mesh.getName(axis)
+                     << "'; expected one of: " << printForms(legal);
+}
+
+LogicalResult PinApplier::pinMade() {
+  FailureOr<SmallVector<unsigned>> found = findMade();
+  if (failed(found))
+    return failure();
+  for (unsigned value : *found)
+    for (auto [axis, form] : pin.forms)
+      if (failed(pinMade(value, axis, form)))
+        return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// All pins
+//===----------------------------------------------------------------------===//
+
+LogicalResult tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
+                                      PinFlags &isPinned) {
   isPinned.assign(graph.arguments.size(),
                   SmallVector<bool>(graph.mesh.getNumAxes(), false));
   for (const Pin &pin : pins) {
@@ -127,36 +310,26 @@ tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
       return emitError(graph.step.getLoc())
              << "pin '" << pin.glob << "' is no glob pattern";
     }
-    bool matched = false;
-    for (auto [index, node] : llvm::enumerate(graph.arguments)) {
-      if (node.role != Role::Parameter && node.role != Role::Input &&
-          node.role != Role::Buffer && node.role != Role::State)
-        continue;
-      // A pin on what was taken apart is one on all its parts. Inputs may be
-      // called as plans and explanations call them.
-      if (!pattern->match(node.name) && !pattern->match(node.whole) &&
-          !(node.role == Role::Input &&
-            pattern->match("input:" + node.name.str())))
-        continue;
-      matched = true;
-      for (auto entry : pin.forms) {
-        auto [axis, form] = entry;
-        if (isPinned[index][axis] && node.forms[axis] != form)
-          return emitError(graph.step.getLoc())
-                 << "pin '" << pin.glob << "' asks for '" << node.name
-                 << "' as " << form.str() << " on axis '"
-                 << graph.mesh.getName(axis) << "', but a pin before it as "
-                 << node.forms[axis].str() << ": remove one of them";
-        if (failed(pinArgument(graph, index, pin, entry)))
-          return failure();
-        isPinned[index][entry.first] = true;
-      }
-    }
-    if (!matched)
-      return emitError(graph.step.getLoc())
-             << "pin '" << pin.glob
-             << "' matches no parameter, buffer or input; close names are "
-             << getCloseNames(graph, pin.glob);
+    if (failed(PinApplier(graph, pin, *pattern, isPinned).run()))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult tandem::plan::checkMadePins(const StepGraph &graph,
+                                          unsigned axis) {
+  for (auto [value, node] : llvm::enumerate(graph.values)) {
+    if (node.pinned.empty() || !node.pinned[axis] ||
+        *node.pinned[axis] == graph.getForm(value, axis))
+      continue;
+    func::FuncOp step = graph.step;
+    return emitError(step.getLoc())
+           << "the pin of '" << graph.getMadeName(value) << "' asks for "
+           << node.pinned[axis]->str() << " on axis '"
+           << graph.mesh.getName(axis)
+           << "', which the forms on the axes before it leave no signature "
+              "for: it is "
+           << graph.getForm(value, axis).str();
   }
   return success();
 }

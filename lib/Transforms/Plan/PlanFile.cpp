@@ -11,6 +11,7 @@
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/Regex.h"
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -26,14 +27,29 @@ static constexpr llvm::StringLiteral kHeader = "tandem-plan 2";
 // Reading
 //===----------------------------------------------------------------------===//
 
+/// `#nn.pass<forward>` and `#nn<predicate le>` as the strings that they were
+/// when the first plan files were written: these stay bound to their graphs.
+static std::string quoteKeywords(StringRef text) {
+  static const llvm::Regex keyword("#nn[.<][a-z]+[< ]([a-z_]+)>");
+  std::string quoted;
+  SmallVector<StringRef> matches;
+  while (keyword.match(text, &matches)) {
+    size_t begin = matches[0].data() - text.data();
+    (quoted += text.take_front(begin)) += ("\"" + matches[1] + "\"").str();
+    text = text.drop_front(begin + matches[0].size());
+  }
+  return quoted + text.str();
+}
+
 std::string tandem::plan::hashGraph(ModuleOp module) {
   OwningOpRef<ModuleOp> copy = module.clone();
-  copy.get()->setAttrs(DictionaryAttr::get(module.getContext()));
   clearDecisions(*copy);
+  copy.get()->setAttrs(DictionaryAttr::get(module.getContext()));
   std::string text;
   llvm::raw_string_ostream os(text);
   copy->print(os,
               OpPrintingFlags().printGenericOpForm().enableDebugInfo(false));
+  text = quoteKeywords(text);
   auto digest = llvm::SHA256::hash(llvm::arrayRefFromStringRef(text));
   return llvm::toHex(digest, /*LowerCase=*/true);
 }

@@ -46,9 +46,6 @@ struct PlanFile {
   std::vector<Line> lines;
 };
 
-/// `full, gather(0) -> reduce`, or none.
-std::optional<spmd::Signature> parseSignature(llvm::StringRef text);
-
 /// SHA-256 of the module's text without locations and without what plan
 /// writes, in hexadecimal.
 std::string hashGraph(mlir::ModuleOp module);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Changes.h"
+#include "OperatorGroups.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Transforms/Plan/Plan.h"
@@ -59,12 +60,6 @@ static std::string formatShape(RankedTensorType type) {
   llvm::interleaveComma(type.getShape(), os);
   os << "]";
   return text;
-}
-
-static StringRef getPassName(PassKind pass) {
-  if (pass == PassKind::Forward)
-    return "forward";
-  return pass == PassKind::Backward ? "backward" : "update";
 }
 
 /// `layers.3.w1` -> `layers.*.w1`: equal layers share a line.
@@ -125,10 +120,9 @@ void PlanTable::printArguments() {
   for (const ArgumentNode &node : graph.arguments) {
     if (node.type.getRank() == 0)
       continue;
-    std::string role = node.role == Role::Parameter ? "parameter"
-                       : node.role == Role::State   ? "state"
-                       : node.role == Role::Input   ? "input"
-                                                    : "buffer";
+    bool isNamed = node.role == Role::Parameter || node.role == Role::State ||
+                   node.role == Role::Input;
+    std::string role = stringifyRole(isNamed ? node.role : Role::Buffer).str();
     Sum &sum =
         lines[role + " " + getPattern(node.name) + " " +
               formatShape(node.type) + "  " + formatForms(mesh, node.forms)];
@@ -169,14 +163,15 @@ void PlanTable::printActivations() {
   title("Activations and gradients: tensors made, by form");
   Lines lines;
   for (auto [index, node] : llvm::enumerate(graph.values)) {
-    if (node.producer < 0 || graph.ops[node.producer].isView ||
+    if (node.producer < 0 || graph.getGroups().isSource[index] ||
+        graph.ops[node.producer].isView ||
         graph.ops[node.producer].pass == PassKind::Update)
       continue;
     Forms forms;
     for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
       forms.push_back(graph.getForm(index, axis));
-    Sum &sum = lines[getPassName(graph.ops[node.producer].pass).str() + "  " +
-                     formatForms(mesh, forms)];
+    Sum &sum = lines[stringifyPassKind(graph.ops[node.producer].pass).str() +
+                     "  " + formatForms(mesh, forms)];
     sum.count += 1;
     sum.bytes += getBytes(node.value.getType());
   }
@@ -207,7 +202,7 @@ void PlanTable::printCollectives() {
       continue;
     for (Sum *sum :
          {&total,
-          &lines[getPassName(change.pass).str() + "  " +
+          &lines[stringifyPassKind(change.pass).str() + "  " +
                  getChangeName(change).str() + "  " +
                  mesh.getName(change.axis).str() + "  " + getKind(change)]}) {
       sum->count += change.count;
@@ -246,7 +241,7 @@ void PlanTable::printWhole(unsigned axis) {
       if (llvm::any_of(op.signatures[other].operands,
                        [](AxisForm form) { return form.isGather(); }))
         flops /= mesh.getSize(other);
-    Sum &sum = groups[getPassName(op.pass).str() + "  " +
+    Sum &sum = groups[stringifyPassKind(op.pass).str() + "  " +
                       op.op->getName().getStringRef().str() + "  " +
                       getUserLocation(op.op->getLoc())];
     sum.count += 1;
@@ -269,8 +264,8 @@ std::string PlanTable::getUser(const Change &change) const {
     return "the results of the step";
   Operation *op = graph.ops[change.user].op;
   std::string text = op->getName().getStringRef().str();
-  if (auto id = op->getAttrOfType<IntegerAttr>(nn::NNDialect::kIdAttrName))
-    text += " " + std::to_string(id.getInt());
+  if (std::optional<int64_t> id = nn::getId(op))
+    text += " " + std::to_string(*id);
   return text + "  " + getUserLocation(op->getLoc());
 }
 
@@ -280,7 +275,7 @@ void PlanTable::printJoins() {
   title("Operators where the strands join");
   for (const Change &change : changes)
     if (change.isJoin(mesh))
-      os << "  " << getPassName(change.pass) << "  " << change.from.str()
+      os << "  " << stringifyPassKind(change.pass) << "  " << change.from.str()
          << " -> " << change.to.str() << "  "
          << formatShape(cast<RankedTensorType>(
                 graph.values[change.value].value.getType()))
@@ -307,22 +302,4 @@ void tandem::printPlanTable(ModuleOp module, llvm::raw_ostream &os) {
   FailureOr<StepGraph> graph = readPlannedGraph(module);
   if (succeeded(graph))
     PlanTable(*graph, os).print();
-}
-
-namespace {
-struct PrintPlanPass : PassWrapper<PrintPlanPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PrintPlanPass)
-  StringRef getArgument() const override { return "tandem-print-plan"; }
-  StringRef getDescription() const override {
-    return "Prints the plan as a table to standard error";
-  }
-  void runOnOperation() override {
-    printPlanTable(getOperation(), llvm::errs());
-    markAllAnalysesPreserved();
-  }
-};
-} // namespace
-
-std::unique_ptr<Pass> tandem::createPrintPlanPass() {
-  return std::make_unique<PrintPlanPass>();
 }

@@ -102,8 +102,8 @@ static LogicalResult emitIndivisible(StepGraph &graph, unsigned argument,
          << ")";
 }
 
-LogicalResult tandem::plan::checkMicrobatches(
-    StepGraph &graph, const std::vector<SmallVector<bool>> &isPinned) {
+LogicalResult tandem::plan::checkMicrobatches(StepGraph &graph,
+                                              const PinFlags &isPinned) {
   for (unsigned axis = graph.mesh.getNumSpaceAxes();
        axis < graph.mesh.getNumAxes(); ++axis)
     for (auto [index, node] : llvm::enumerate(graph.arguments))
@@ -114,9 +114,9 @@ LogicalResult tandem::plan::checkMicrobatches(
   return success();
 }
 
-LogicalResult
-tandem::plan::splitBatch(StepGraph &graph, ArrayRef<AxisPreset> presets,
-                         const std::vector<SmallVector<bool>> &isPinned) {
+LogicalResult tandem::plan::splitBatch(StepGraph &graph,
+                                       ArrayRef<AxisPreset> presets,
+                                       const PinFlags &isPinned) {
   for (unsigned axis : graph.mesh.getLayoutOrder()) {
     if (!splitsBatch(presets[axis]) || graph.mesh.getSize(axis) == 1)
       continue;
@@ -188,7 +188,7 @@ LogicalResult tandem::plan::planByPreset(StepGraph &graph, StringRef preset,
                                          bool isInOneStrand) {
   auto presets = getAxisPresets(graph.step, graph.mesh, preset);
   auto pins = parsePins(graph.step, graph.mesh, pinText);
-  std::vector<SmallVector<bool>> isPinned;
+  PinFlags isPinned;
   if (failed(presets) || failed(pins))
     return failure();
   if (isInOneStrand)
@@ -208,6 +208,8 @@ LogicalResult tandem::plan::planByPreset(StepGraph &graph, StringRef preset,
       pinned.push_back(flags[axis]);
     AxisPolicy policy = applyPreset(graph, axis, (*presets)[axis], pinned);
     AxisPlanner(graph, axis, policy).run();
+    if (failed(checkMadePins(graph, axis)))
+      return failure();
     graph.commitAxis(axis);
   }
   return success();

@@ -28,31 +28,40 @@ mlir::FailureOr<llvm::SmallVector<AxisPreset>>
 getAxisPresets(mlir::func::FuncOp step, spmd::MeshAttr mesh,
                llvm::StringRef preset);
 
-/// A pin of the user: the stored forms of arguments whose name matches.
+/// A pin of the user: the forms in which arguments whose name matches are
+/// stored; or, if the name is that of an operator (`nn.softmax#17`,
+/// `nn.softmax@model.py:12`), in which operators make it.
 struct Pin {
   std::string glob;
   llvm::SmallVector<std::pair<unsigned, spmd::AxisForm>> forms;
+
+  bool isOfMade() const { return glob.find_first_of("#@") != glob.npos; }
 };
+
+/// Per argument and axis, whether a pin says the form that the graph holds.
+using PinFlags = std::vector<llvm::SmallVector<bool>>;
 
 /// Parses `glob:axis=form[,axis=form];...`.
 mlir::FailureOr<llvm::SmallVector<Pin>>
 parsePins(mlir::func::FuncOp step, spmd::MeshAttr mesh, llvm::StringRef text);
 
-/// Writes the pinned forms into the arguments; `isPinned` gets, per argument
-/// and axis, whether a pin says it. Errors name the tensor and what is legal.
+/// Writes the pinned forms into the arguments and values of the graph. Errors
+/// name the tensor and what is legal.
 mlir::LogicalResult applyPins(StepGraph &graph, llvm::ArrayRef<Pin> pins,
-                              std::vector<llvm::SmallVector<bool>> &isPinned);
+                              PinFlags &isPinned);
+
+/// Fails where the signatures of `axis` make something else than pins ask for.
+mlir::LogicalResult checkMadePins(const StepGraph &graph, unsigned axis);
 
 /// Splits inputs over the batch on every axis that asks for it.
-mlir::LogicalResult
-splitBatch(StepGraph &graph, llvm::ArrayRef<AxisPreset> presets,
-           const std::vector<llvm::SmallVector<bool>> &pins);
+mlir::LogicalResult splitBatch(StepGraph &graph,
+                               llvm::ArrayRef<AxisPreset> presets,
+                               const PinFlags &pins);
 
 /// Fails where an input does not divide into the microbatches that were asked
 /// for, unless a pin says how it is split: a search could only leave it whole.
-mlir::LogicalResult
-checkMicrobatches(StepGraph &graph,
-                  const std::vector<llvm::SmallVector<bool>> &isPinned);
+mlir::LogicalResult checkMicrobatches(StepGraph &graph,
+                                      const PinFlags &isPinned);
 
 /// Plans all axes of `graph` by a preset: forms of arguments and signatures of
 /// operators. `pins` is text as `parsePins` reads it. In one strand nothing but

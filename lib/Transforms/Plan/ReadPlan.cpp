@@ -14,29 +14,6 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-static bool parseForms(StringRef text, SmallVectorImpl<AxisForm> &forms) {
-  SmallVector<StringRef> parts;
-  if (!text.trim().empty())
-    text.split(parts, ',');
-  for (StringRef part : parts) {
-    auto form = parseAxisForm(part);
-    if (!form)
-      return false;
-    forms.push_back(*form);
-  }
-  return true;
-}
-
-std::optional<Signature> tandem::plan::parseSignature(StringRef text) {
-  size_t arrow = text.find("->");
-  Signature signature;
-  if (arrow == StringRef::npos ||
-      !parseForms(text.take_front(arrow), signature.operands) ||
-      !parseForms(text.drop_front(arrow + 2), signature.results))
-    return std::nullopt;
-  return signature;
-}
-
 namespace {
 /// Reads the lines of a file, one after the other.
 class PlanReader {

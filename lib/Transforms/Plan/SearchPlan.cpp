@@ -247,40 +247,6 @@ search::SearchResult Planner::search() {
                                                    options);
 }
 
-/// In the smallest form that its producer can give it.
-static int64_t getLeastBytes(const cost::SearchProblem &problem,
-                             unsigned producer, unsigned result) {
-  unsigned tensor = problem.operators[producer].results[result];
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const cost::Signature &signature : problem.getSignatures(producer))
-    least =
-        std::min(least, problem.getBytes(tensor, signature.results[result]));
-  return least;
-}
-
-/// What would make a plan fit, by what takes most memory in every plan: what
-/// the backward pass reads of the forward pass, or parameters and states.
-static std::string suggestMemory(const cost::SearchProblem &problem,
-                                 bool recomputes) {
-  std::vector<bool> isSaved(problem.tensors.size());
-  for (const cost::Operator &op : problem.operators)
-    for (unsigned tensor : op.operands)
-      isSaved[tensor] = isSaved[tensor] || op.pass == cost::Pass::Backward;
-  int64_t saved = 0, stored = 0;
-  for (auto [index, op] : llvm::enumerate(problem.operators))
-    for (auto [result, tensor] : llvm::enumerate(op.results)) {
-      if (op.kind == cost::Operator::Kind::Resident)
-        stored += getLeastBytes(problem, index, result);
-      else if (op.pass == cost::Pass::Forward && isSaved[tensor])
-        saved += getLeastBytes(problem, index, result);
-    }
-  if (saved <= stored)
-    return "; parameters and states take most: try more devices";
-  return std::string("; what is saved for the backward pass takes most: try ") +
-         (recomputes ? "" : "--recompute, ") +
-         "a smaller batch or more devices";
-}
-
 LogicalResult Planner::decide(cost::Plan &plan) {
   if (settings.chosen) {
     plan = *settings.chosen;
@@ -348,8 +314,12 @@ bool Planner::obeys(StringRef text) const {
   StepGraph pinned = graph;
   PinFlags flags;
   auto parsed = parsePins(pinned.step, pinned.mesh, text);
-  return succeeded(parsed) && succeeded(applyPins(pinned, *parsed, flags)) &&
-         llvm::equal(pinned.arguments, graph.arguments,
+  if (failed(parsed) || failed(applyPins(pinned, *parsed, flags)))
+    return false;
+  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+    if (failed(checkMadePins(pinned, axis)))
+      return false;
+  return llvm::equal(pinned.arguments, graph.arguments,
                      [](const ArgumentNode &a, const ArgumentNode &b) {
                        return a.forms == b.forms;
                      });
@@ -384,6 +354,9 @@ FailureOr<cost::Plan> Planner::find(StringRef hash) {
 LogicalResult Planner::findHidup(cost::Plan &plan) {
   if (failed(planHidup()))
     return failure();
+  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+    if (failed(checkMadePins(graph, axis)))
+      return failure();
   FailureOr<cost::Plan> converted = convert("search hidup");
   if (failed(converted))
     return failure();

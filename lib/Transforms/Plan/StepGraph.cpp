@@ -8,38 +8,12 @@
 #include "OperatorGroups.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/Parts.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::nn;
 using namespace tandem::spmd;
 using namespace tandem::plan;
-
-static PassKind getPass(Operation *op) {
-  auto name = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
-  return llvm::StringSwitch<PassKind>(name ? name.getValue() : "")
-      .Case("backward", PassKind::Backward)
-      .Case("update", PassKind::Update)
-      .Default(PassKind::Forward);
-}
-
-static Role getRole(func::FuncOp step, unsigned index) {
-  auto name =
-      step.getArgAttrOfType<StringAttr>(index, NNDialect::kRoleAttrName);
-  return llvm::StringSwitch<Role>(name.getValue())
-      .Case("parameter", Role::Parameter)
-      .Case("state", Role::State)
-      .Case("buffer", Role::Buffer)
-      .Case("step", Role::Step)
-      .Case("seed", Role::Seed)
-      .Case("learning_rate", Role::LearningRate)
-      .Default(Role::Input);
-}
-
-static bool isViewOp(Operation *op) {
-  return isa<ReshapeOp, PermuteOp, ConvertOp, ExpandOp, SliceOp>(op);
-}
 
 StepGraph::StepGraph(func::FuncOp step)
     : step(step), byId(std::make_shared<std::map<int64_t, unsigned>>()) {
@@ -55,6 +29,8 @@ StepGraph StepGraph::onMesh(MeshAttr ofGraph) const {
   unsigned numAxes = ofGraph.getNumAxes();
   for (ArgumentNode &node : graph.arguments)
     node.forms.assign(numAxes, AxisForm::full());
+  for (ValueNode &value : graph.values)
+    value.pinned.clear();
   for (OpNode &op : graph.ops) {
     Signature full;
     full.operands.assign(op.operands.size(), AxisForm::full());
@@ -84,15 +60,14 @@ void StepGraph::addArguments() {
   for (BlockArgument argument : step.getArguments()) {
     unsigned index = argument.getArgNumber();
     ArgumentNode node;
-    node.role = getRole(step, index);
-    node.name =
-        step.getArgAttrOfType<StringAttr>(index, NNDialect::kNameAttrName)
-            .getValue();
-    auto part = getPart(step.getArgAttrDict(index));
+    DictionaryAttr attributes = step.getArgAttrDict(index);
+    node.role = getRole(attributes).value_or(Role::Input);
+    node.name = getTensorName(attributes);
+    auto part = getPart(attributes);
     node.whole = part ? part->name : node.name;
     node.type = cast<RankedTensorType>(argument.getType());
-    if (auto dim = step.getArgAttrOfType<IntegerAttr>(index, "nn.batch_dim"))
-      node.batchDim = dim.getInt();
+    if (std::optional<int64_t> dim = getBatchDim(attributes))
+      node.batchDim = *dim;
     arguments.push_back(std::move(node));
     ValueNode &value = values.emplace_back();
     value.value = argument;
@@ -123,12 +98,12 @@ void StepGraph::addOperators() {
     }
     OpNode &node = ops.emplace_back();
     node.op = &op;
-    if (auto id = op.getAttrOfType<IntegerAttr>(NNDialect::kIdAttrName)) {
-      node.id = id.getInt();
+    if (std::optional<int64_t> id = getId(&op)) {
+      node.id = *id;
       (*byId)[node.id] = number;
     }
-    node.pass = getPass(&op);
-    node.isView = isViewOp(&op);
+    node.pass = getPass(&op).value_or(PassKind::Forward);
+    node.isView = op.hasTrait<View>();
     node.flops = getFlops(&op);
     node.rule = cast<SignatureOpInterface>(op).getRule();
     for (Value operand : op.getOperands())
@@ -150,28 +125,41 @@ void StepGraph::addOperators() {
 
 void StepGraph::addResults() {
   for (auto [index, result] : llvm::enumerate(results)) {
-    if (auto updates = step.getResultAttrOfType<IntegerAttr>(
-            index, NNDialect::kUpdatesAttrName)) {
-      result.argument = updates.getInt();
+    DictionaryAttr attributes = step.getResultAttrDict(index);
+    if (std::optional<int64_t> updates = getUpdates(attributes)) {
+      result.argument = *updates;
       continue;
     }
-    auto role =
-        step.getResultAttrOfType<StringAttr>(index, NNDialect::kRoleAttrName);
-    auto name =
-        step.getResultAttrOfType<StringAttr>(index, NNDialect::kNameAttrName);
-    if (!role || !name || role.getValue() != "gradient")
+    StringRef name = getTensorName(attributes);
+    if (getRole(attributes) != Role::Gradient || name.empty())
       continue;
     for (auto [number, argument] : llvm::enumerate(arguments))
-      if (argument.role == Role::Parameter && argument.name == name.getValue())
+      if (argument.role == Role::Parameter && argument.name == name)
         result.argument = number;
   }
 }
 
+std::string StepGraph::getMadeName(unsigned value) const {
+  const ValueNode &node = values[value];
+  const OpNode &op = ops[node.producer];
+  std::string name =
+      op.op->getName().getStringRef().str() + "#" + std::to_string(op.id);
+  return node.index ? name + ":" + std::to_string(node.index) : name;
+}
+
+bool StepGraph::obeysPins(const OpNode &op, const Signature &signature,
+                          unsigned axis) const {
+  for (auto [value, form] : llvm::zip(op.results, signature.results)) {
+    const auto &pinned = values[value].pinned;
+    if (!pinned.empty() && pinned[axis] && *pinned[axis] != form)
+      return false;
+  }
+  return true;
+}
+
 std::string StepGraph::describeArgument(unsigned index) const {
-  func::FuncOp function = step;
-  auto role =
-      function.getArgAttrOfType<StringAttr>(index, NNDialect::kRoleAttrName);
-  return (role.getValue() + " " + arguments[index].name).str();
+  const ArgumentNode &node = arguments[index];
+  return (stringifyRole(node.role) + " " + node.name).str();
 }
 
 AxisForm StepGraph::getForm(unsigned value, unsigned axis) const {

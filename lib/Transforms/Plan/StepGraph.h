@@ -23,17 +23,8 @@ namespace tandem::plan {
 
 struct OperatorGroups;
 
-enum class PassKind : uint8_t { Forward, Backward, Update };
-
-enum class Role : uint8_t {
-  Parameter,
-  State,
-  Buffer,
-  Step,
-  Seed,
-  LearningRate,
-  Input
-};
+using nn::PassKind;
+using nn::Role;
 
 /// Operand `operand` of operator `op`; operator `ops.size()` is the return.
 struct Use {
@@ -52,6 +43,9 @@ struct ValueNode {
   double bytes = 0;
   /// Argument of which this is a view, through other views; -1 if none.
   int viewOf = -1;
+  /// Of what an operator makes, per axis: the form that a pin asks for. Empty
+  /// without pins.
+  llvm::SmallVector<std::optional<spmd::AxisForm>, 0> pinned;
 };
 
 struct OpNode {
@@ -110,6 +104,12 @@ public:
 
   /// Shared by all graphs of the step.
   const OperatorGroups &getGroups() const { return *groups; }
+  /// `nn.matmul#17`, and `nn.layer_norm#3:1` for a second result: what
+  /// problems, explanations and pins call what an operator makes.
+  std::string getMadeName(unsigned value) const;
+  /// Whether what is made has the forms that pins ask for on the axis.
+  bool obeysPins(const OpNode &op, const spmd::Signature &signature,
+                 unsigned axis) const;
   /// Role and name of an argument: `parameter layers.0.w1`.
   std::string describeArgument(unsigned index) const;
   /// The operator with this `nn.id`.

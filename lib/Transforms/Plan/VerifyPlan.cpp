@@ -5,60 +5,66 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "PlanFile.h"
-#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Analysis/StepBody.h"
+#include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Plan/Plan.h"
+
+namespace tandem {
+#define GEN_PASS_DEF_VERIFYPLANPASS
+#include "tandem/Transforms/Plan/Passes.h.inc"
+} // namespace tandem
 
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
-using namespace tandem::plan;
 
 namespace {
-struct VerifyPlanPass : PassWrapper<VerifyPlanPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyPlanPass)
-  StringRef getArgument() const override { return "tandem-verify-plan"; }
-  StringRef getDescription() const override {
-    return "Checks that each operator's signatures come from its rule";
-  }
+struct VerifyPlanPass : tandem::impl::VerifyPlanPassBase<VerifyPlanPass> {
   void runOnOperation() override;
 };
 } // namespace
 
-static FailureOr<Signature> parseSignature(Operation *op, StringRef text) {
-  auto signature = plan::parseSignature(text);
-  if (signature && signature->operands.size() == op->getNumOperands() &&
-      signature->results.size() == op->getNumResults())
-    return *signature;
-  return emitError(op->getLoc())
-         << op->getName() << " has the signature '" << text << "', expected "
-         << op->getNumOperands() << " operands and " << op->getNumResults()
-         << " results";
+/// What is made as wanted depends on no tensor that is stored or given.
+static LogicalResult verifyWanted(Operation &op) {
+  auto isScalar = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getRank() == 0;
+  };
+  bool isSource =
+      op.getNumResults() == 1 &&
+      llvm::all_of(op.getOperands(), [&](Value operand) {
+        Operation *producer = operand.getDefiningOp();
+        return producer ? getPlanned(producer).asWanted : isScalar(operand);
+      });
+  if (isSource)
+    return success();
+  return emitError(op.getLoc())
+         << op.getName() << " is planned 'as_wanted', expected signatures, "
+         << "since it depends on tensors of the step";
 }
 
 static LogicalResult verifyOperator(Operation &op, MeshAttr mesh) {
-  auto texts = op.getAttrOfType<ArrayAttr>(SPMDDialect::kSignatureAttrName);
-  if (!texts || texts.size() != mesh.getNumAxes())
-    return emitError(op.getLoc())
-           << op.getName() << " has " << (texts ? texts.size() : 0)
-           << " signatures, expected one per axis of " << mesh;
   auto interface = dyn_cast<SignatureOpInterface>(op);
   if (!interface)
     return emitError(op.getLoc())
            << op.getName() << " has no rule, expected an operator of nn";
+  Planned planned = getPlanned(&op);
+  if (planned.asWanted)
+    return verifyWanted(op);
+  SignaturesAttr signatures = planned.signatures;
+  unsigned numAxes = signatures ? signatures.getNumAxes() : 0;
+  if (numAxes != mesh.getNumAxes())
+    return emitError(op.getLoc())
+           << op.getName() << " has " << numAxes
+           << " signatures, expected one per axis of " << mesh;
   Rule rule = interface.getRule();
   for (unsigned axis : mesh.getLayoutOrder()) {
-    auto string = dyn_cast<StringAttr>(texts[axis]);
-    StringRef text = string ? string.getValue() : "";
-    FailureOr<Signature> signature = parseSignature(&op, text);
-    if (failed(signature))
-      return failure();
-    if (succeeded(rule.split(*signature, mesh.getSize(axis))))
+    Signature signature = signatures.getSignature(axis);
+    if (succeeded(rule.split(signature, mesh.getSize(axis))))
       continue;
     return emitError(op.getLoc())
-           << op.getName() << " has no signature '" << text << "' on axis '"
-           << mesh.getName(axis) << "' of size " << mesh.getSize(axis);
+           << op.getName() << " has no signature '" << signature.str()
+           << "' on axis '" << mesh.getName(axis) << "' of size "
+           << mesh.getSize(axis);
   }
   return success();
 }
@@ -81,14 +87,13 @@ static LogicalResult verifyStage(Operation &op) {
   return success();
 }
 
-static LogicalResult verifyForm(func::FuncOp step, Attribute attribute,
-                                Type type, MeshAttr mesh, const Twine &what) {
-  if (!attribute)
+static LogicalResult verifyForm(func::FuncOp step, FormAttr form, Type type,
+                                MeshAttr mesh, const Twine &what) {
+  if (!form)
     return success();
-  auto form = dyn_cast<FormAttr>(attribute);
-  if (!form || form.getMesh() != mesh)
-    return emitError(step.getLoc()) << what << " has the form " << attribute
-                                    << ", expected one on " << mesh;
+  if (form.getMesh() != mesh)
+    return emitError(step.getLoc())
+           << what << " has the form " << form << ", expected one on " << mesh;
   Forms forms;
   for (int64_t code : form.getCodes())
     forms.push_back(AxisForm::fromCode(code));
@@ -102,12 +107,12 @@ static LogicalResult verifyStep(func::FuncOp step, MeshAttr mesh) {
   if (failed(verifyStepBody(step)) || failed(verifyUnscheduled(step)))
     return failure();
   for (unsigned i = 0; i < step.getNumArguments(); ++i)
-    if (failed(verifyForm(step, step.getArgAttr(i, kFormAttrName),
+    if (failed(verifyForm(step, getPlannedArg(step, i).form,
                           step.getArgumentTypes()[i], mesh,
                           "argument " + Twine(i))))
       return failure();
   for (unsigned i = 0; i < step.getNumResults(); ++i)
-    if (failed(verifyForm(step, step.getResultAttr(i, kFormAttrName),
+    if (failed(verifyForm(step, getPlannedResult(step, i).form,
                           step.getResultTypes()[i], mesh,
                           "result " + Twine(i))))
       return failure();
@@ -128,8 +133,4 @@ void VerifyPlanPass::runOnOperation() {
   }
   if (failed(verifyStep(step, mesh)))
     signalPassFailure();
-}
-
-std::unique_ptr<Pass> tandem::createVerifyPlanPass() {
-  return std::make_unique<VerifyPlanPass>();
 }

@@ -7,7 +7,6 @@
 
 #include "WriteDecisions.h"
 #include "ApplyPlan.h"
-#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Transforms/Plan/Plan.h"
 
@@ -16,123 +15,135 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-//===----------------------------------------------------------------------===//
-// Forms and signatures
-//===----------------------------------------------------------------------===//
+namespace {
+/// What is decided of each part of the step, before it is written.
+class Writer {
+public:
+  Writer(const StepGraph &graph, const Decisions &decisions)
+      : graph(graph), decisions(decisions), context(graph.mesh.getContext()),
+        operators(graph.ops.size()), arguments(graph.arguments.size()),
+        results(graph.results.size()) {}
+  void run();
 
-static Attribute getFormAttr(MeshAttr mesh, ArrayRef<AxisForm> forms) {
+private:
+  FormAttr getForm(ArrayRef<AxisForm> forms) const;
+  Planned &getMaker(unsigned value);
+  unsigned getResult(unsigned value) const;
+  void addForms();
+  void addCopies();
+  void addStages();
+  void write();
+
+  const StepGraph &graph;
+  const Decisions &decisions;
+  MLIRContext *context;
+  std::vector<Planned> operators, arguments, results;
+  Planned function;
+};
+} // namespace
+
+FormAttr Writer::getForm(ArrayRef<AxisForm> forms) const {
   if (llvm::all_of(forms, [](AxisForm form) { return form.isFull(); }))
     return {};
-  SmallVector<int64_t> codes;
-  for (AxisForm form : forms)
-    codes.push_back(form.getCode());
-  return FormAttr::get(mesh.getContext(), mesh, codes);
+  SmallVector<int64_t> codes(
+      llvm::map_range(forms, [](AxisForm form) { return form.getCode(); }));
+  return FormAttr::get(context, graph.mesh, codes);
 }
 
-static void writeForms(const StepGraph &graph) {
-  Builder builder(graph.mesh.getContext());
-  for (const OpNode &op : graph.ops) {
-    SmallVector<std::string> texts;
-    for (const Signature &signature : op.signatures)
-      texts.push_back(signature.str());
-    SmallVector<StringRef> refs(texts.begin(), texts.end());
-    op.op->setAttr(SPMDDialect::kSignatureAttrName,
-                   builder.getStrArrayAttr(refs));
+/// A search leaves sources to `shard`, which makes them as they are wanted.
+void Writer::addForms() {
+  bool isSearched = !decisions.search.empty();
+  for (auto [index, op] : llvm::enumerate(graph.ops)) {
+    operators[index].asWanted =
+        isSearched && graph.getGroups().groupOf[index] < 0;
+    if (!operators[index].asWanted)
+      operators[index].signatures = SignaturesAttr::get(context, op.signatures);
   }
-  auto setForm = [&](NamedAttrList &attrs, const Forms &forms) {
-    attrs.erase(kFormAttrName);
-    if (Attribute form = getFormAttr(graph.mesh, forms))
-      attrs.set(kFormAttrName, form);
-  };
-  editArgAttrs(graph.step, [&](unsigned index, NamedAttrList &attrs) {
-    setForm(attrs, graph.arguments[index].forms);
-  });
-  editResultAttrs(graph.step, [&](unsigned index, NamedAttrList &attrs) {
+  for (auto [index, node] : llvm::enumerate(graph.arguments))
+    arguments[index].form = getForm(node.forms);
+  for (unsigned index = 0; index < results.size(); ++index) {
     Forms forms;
     for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
       forms.push_back(graph.getResultForm(index, axis));
-    setForm(attrs, forms);
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// Stages and copies
-//===----------------------------------------------------------------------===//
-
-/// What was decided of each value, as one attribute on what makes it.
-template <typename T>
-static void writeTexts(const StepGraph &graph, const std::vector<T> &all,
-                       StringRef name) {
-  Builder builder(graph.mesh.getContext());
-  llvm::MapVector<Operation *, SmallVector<Attribute>> byOperator;
-  llvm::MapVector<unsigned, SmallVector<Attribute>> byArgument;
-  for (const T &one : all) {
-    const ValueNode &node = graph.values[one.value];
-    auto &texts = node.producer < 0 ? byArgument[node.index]
-                                    : byOperator[graph.ops[node.producer].op];
-    texts.push_back(builder.getStringAttr(print(graph, one)));
+    results[index].form = getForm(forms);
   }
-  for (auto &[op, texts] : byOperator)
-    op->setAttr(name, builder.getArrayAttr(texts));
-  editArgAttrs(graph.step, [&](unsigned index, NamedAttrList &attrs) {
-    if (auto *it = byArgument.find(index); it != byArgument.end())
-      attrs.set(name, builder.getArrayAttr(it->second));
-  });
 }
 
-/// Also of the stages in turn.
-static void writeStages(const StepGraph &graph, const Decisions &decisions) {
+Planned &Writer::getMaker(unsigned value) {
+  const ValueNode &node = graph.values[value];
+  return node.producer < 0 ? arguments[node.index] : operators[node.producer];
+}
+
+unsigned Writer::getResult(unsigned value) const {
+  const ValueNode &node = graph.values[value];
+  return node.producer < 0 ? 0 : node.index;
+}
+
+void Writer::addCopies() {
+  for (const PlannedCopy &copy : decisions.copies)
+    getMaker(copy.value)
+        .copies.push_back(
+            CopyAttr::get(context, getResult(copy.value), plan::getCopy(copy)));
+  for (const PlannedWait &wait : decisions.waits)
+    getMaker(wait.value)
+        .waits.push_back(
+            WaitAttr::get(context, getResult(wait.value), plan::getWait(wait)));
+}
+
+void Writer::addStages() {
   StageNumbers stages(graph, decisions.stages);
   for (auto [index, group] : llvm::enumerate(graph.getGroups().groups))
     for (unsigned member : group.members)
-      setPlannedStage(graph.ops[member].op, stages.getOfGroup(index));
-  Builder builder(graph.mesh.getContext());
-  editResultAttrs(graph.step, [&](unsigned index, NamedAttrList &attrs) {
-    attrs.set(kStageAttrName, builder.getI64IntegerAttr(
-                                  stages.get({Part::Kind::Result, index})));
-  });
-  SmallVector<int64_t> inTurn;
+      operators[member].stage = stages.getOfGroup(index);
+  for (unsigned index = 0; index < results.size(); ++index)
+    results[index].stage = stages.get({Part::Kind::Result, index});
   for (const StageBegin &stage : decisions.stages)
     if (stage.isInTurn)
-      inTurn.push_back(stages.get(stage.part));
+      function.inTurn.push_back(stages.get(stage.part));
+}
+
+/// The attributes of a function's arguments are one list, set at once.
+void Writer::write() {
   func::FuncOp step = graph.step;
-  if (!inTurn.empty())
-    step->setAttr(kInTurnAttrName, builder.getDenseI64ArrayAttr(inTurn));
+  setPlanned(step, function);
+  for (auto [op, planned] : llvm::zip(graph.ops, operators)) {
+    planned.seconds = getPlanned(op.op).seconds;
+    setPlanned(op.op, planned);
+  }
+  editArgAttrs(step, [&](unsigned index, NamedAttrList &attributes) {
+    setPlanned(attributes, arguments[index], context);
+  });
+  editResultAttrs(step, [&](unsigned index, NamedAttrList &attributes) {
+    setPlanned(attributes, results[index], context);
+  });
+}
+
+void Writer::run() {
+  func::FuncOp step = graph.step;
+  step->getParentOfType<ModuleOp>()->setAttr(kMeshAttrName, graph.mesh);
+  addForms();
+  if (!decisions.search.empty()) {
+    addCopies();
+    addStages();
+  }
+  write();
 }
 
 void tandem::plan::writeDecisions(const StepGraph &graph,
                                   const Decisions &decisions) {
-  func::FuncOp step = graph.step;
-  step->getParentOfType<ModuleOp>()->setAttr(SPMDDialect::kMeshAttrName,
-                                             graph.mesh);
-  writeForms(graph);
-  if (decisions.search.empty())
-    return;
-  writeTexts(graph, decisions.copies, kCopiesAttrName);
-  writeTexts(graph, decisions.waits, kPlannedWaitsAttrName);
-  writeStages(graph, decisions);
+  Writer(graph, decisions).run();
 }
 
 void tandem::plan::clearDecisions(ModuleOp module) {
-  constexpr StringRef names[] = {SPMDDialect::kMeshAttrName,
-                                 kPricesAttrName,
-                                 SPMDDialect::kSignatureAttrName,
-                                 kFormAttrName,
-                                 kCopiesAttrName,
-                                 kPlannedWaitsAttrName,
-                                 kStageAttrName,
-                                 kSecondsAttrName,
-                                 kInTurnAttrName};
-  for (StringRef name : names) {
-    auto attribute = StringAttr::get(module.getContext(), name);
-    auto remove = [&](unsigned, NamedAttrList &attrs) {
-      attrs.erase(attribute);
-    };
-    module.walk([&](Operation *op) { op->removeDiscardableAttr(attribute); });
-    for (auto function : module.getOps<func::FuncOp>()) {
-      editArgAttrs(function, remove);
-      editResultAttrs(function, remove);
-    }
+  module->removeAttr(kMeshAttrName);
+  auto name = StringAttr::get(module.getContext(), kPlanAttrName);
+  auto remove = [&](unsigned, NamedAttrList &attributes) {
+    attributes.erase(name);
+  };
+  module.walk([&](Operation *op) { op->removeDiscardableAttr(name); });
+  for (auto function : module.getOps<func::FuncOp>()) {
+    editArgAttrs(function, remove);
+    editResultAttrs(function, remove);
   }
 }
 
@@ -155,38 +166,37 @@ static unsigned findCounted(const StepGraph &graph,
   return it == group.members.end() ? group.members.front() : *it;
 }
 
-static DictionaryAttr makePrices(const cost::SearchProblem &problem,
-                                 double seconds, Builder &builder) {
-  NamedAttrList prices;
-  prices.set("cost", builder.getF64FloatAttr(seconds));
-  prices.set("compute_slowdown",
-             builder.getF64FloatAttr(problem.computeSlowdown));
-  prices.set("collective_slowdown",
-             builder.getF64FloatAttr(problem.collectiveSlowdown));
-  NamedAttrList axes;
+static PricesAttr makePrices(const cost::SearchProblem &problem, double seconds,
+                             MLIRContext *context) {
+  Builder builder(context);
+  NamedAttrList rates;
   for (const cost::Axis &axis : problem.axes) {
-    SmallVector<double> rates;
+    SmallVector<double> numbers;
     for (const cost::ChangeRate &rate : axis.rates)
-      llvm::append_values(rates, rate.latency, rate.secondsPerByte);
-    axes.set(axis.name, builder.getDenseF64ArrayAttr(rates));
+      llvm::append_values(numbers, rate.latency, rate.secondsPerByte);
+    rates.set(axis.name, builder.getDenseF64ArrayAttr(numbers));
   }
-  prices.set("axes", axes.getDictionary(builder.getContext()));
-  return prices.getDictionary(builder.getContext());
+  return PricesAttr::get(context, builder.getF64FloatAttr(seconds),
+                         builder.getF64FloatAttr(problem.computeSlowdown),
+                         builder.getF64FloatAttr(problem.collectiveSlowdown),
+                         rates.getDictionary(context));
 }
 
 void tandem::plan::writeSeconds(const StepGraph &graph,
                                 const Extraction &extraction,
                                 const cost::Plan &plan) {
-  Builder builder(graph.mesh.getContext());
   const cost::SearchProblem &problem = extraction.problem;
   for (auto [index, origin] : llvm::enumerate(extraction.origins)) {
     if (origin.kind != Part::Kind::Group)
       continue;
     unsigned op = findCounted(graph, graph.getGroups().groups[origin.index]);
-    setPlannedSeconds(
-        graph.ops[op].op,
-        problem.getSignatures(index)[plan.signatures[index]].seconds);
+    editPlanned(graph.ops[op].op, [&, number = index](Planned &planned) {
+      planned.seconds =
+          problem.getSignatures(number)[plan.signatures[number]].seconds;
+    });
   }
-  graph.step->getParentOfType<ModuleOp>()->setAttr(
-      kPricesAttrName, makePrices(problem, plan.cost, builder));
+  func::FuncOp step = graph.step;
+  editPlanned(step->getParentOfType<ModuleOp>(), [&](Planned &planned) {
+    planned.prices = makePrices(problem, plan.cost, step.getContext());
+  });
 }

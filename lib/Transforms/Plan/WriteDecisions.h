@@ -20,7 +20,7 @@ void writeDecisions(const StepGraph &graph, const Decisions &decisions);
 void clearDecisions(mlir::ModuleOp module);
 
 /// Writes what the plan counts for each operator, and the prices of changes
-/// (`sched.seconds`, `sched.prices`), so that a schedule can be laid out on a
+/// (`seconds`, `prices`), so that a schedule can be laid out on a
 /// time line.
 void writeSeconds(const StepGraph &graph, const Extraction &extraction,
                   const cost::Plan &plan);

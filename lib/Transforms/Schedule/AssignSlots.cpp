@@ -10,6 +10,12 @@
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
+#include <map>
+
+namespace tandem {
+#define GEN_PASS_DEF_ASSIGNSLOTSPASS
+#include "tandem/Transforms/Schedule/Passes.h.inc"
+} // namespace tandem
 
 using namespace mlir;
 using namespace tandem;
@@ -56,26 +62,15 @@ private:
   llvm::DenseMap<Operation *, int64_t> arrivals;
 };
 
-struct AssignSlotsPass : StepPass<AssignSlotsPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(AssignSlotsPass)
-  AssignSlotsPass() = default;
-  AssignSlotsPass(const AssignSlotsPass &other) : StepPass(other) {}
-  explicit AssignSlotsPass(unsigned count) { pieces = count; }
-
-  StringRef getArgument() const override { return "tandem-assign-slots"; }
-  StringRef getDescription() const override {
-    return "Gives each operator its stage, strand and queue";
-  }
+struct AssignSlotsPass
+    : tandem::StepPass<tandem::impl::AssignSlotsPassBase<AssignSlotsPass>> {
+  using StepPass::StepPass;
   LogicalResult runOnStep(func::FuncOp step) override {
     if (isPlanned(step))
       return success();
     SlotAssigner(step, std::max(1u, pieces.getValue())).run();
     return success();
   }
-
-  Option<unsigned> pieces{*this, "pieces",
-                          llvm::cl::desc("Stages per pass, at most"),
-                          llvm::cl::init(16)};
 };
 } // namespace
 
@@ -87,12 +82,11 @@ SlotAssigner::SlotAssigner(func::FuncOp step, unsigned pieces)
 }
 
 void SlotAssigner::limitPieces(unsigned pieces) {
-  llvm::StringMap<int64_t> byPass;
+  std::map<std::optional<nn::PassKind>, int64_t> byPass;
   int64_t gradients = 0;
   for (Operation &op : block.without_terminator()) {
-    auto pass = op.getAttrOfType<StringAttr>(nn::NNDialect::kPassAttrName);
     if (roles.ahead.contains(&op) && isCollective(&op))
-      byPass[pass ? pass.getValue() : ""] += getBytes(op.getResult(0));
+      byPass[nn::getPass(&op)] += getBytes(op.getResult(0));
     if (roles.waiting.contains(&op))
       gradients += getBytes(op.getOperand(0));
   }
@@ -233,9 +227,13 @@ int64_t SlotAssigner::getArrival(Operation *op) const {
     else if (roles.waiting.contains(needed))
       arrival = std::max(arrival, slots.lookup(needed).stage);
   };
-  // Nothing is updated before the loss is known.
+  // Nothing is updated before the loss is known: where a collective of late
+  // operators' results makes it, behind these.
   if (loss)
     include(loss);
+  if (auto it = arrivals.find(loss);
+      it != arrivals.end() && isUpdate(op) && isCollective(loss))
+    arrival = std::max(arrival, it->second + 1);
   for (Value operand : op->getOperands())
     include(operand.getDefiningOp());
   return arrival;
@@ -294,8 +292,4 @@ void SlotAssigner::run() {
   for (Operation &op : block.without_terminator())
     if (auto it = slots.find(&op); it != slots.end())
       setSlot(&op, it->second);
-}
-
-std::unique_ptr<Pass> tandem::createAssignSlotsPass(unsigned pieces) {
-  return std::make_unique<AssignSlotsPass>(pieces);
 }

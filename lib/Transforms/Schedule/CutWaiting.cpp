@@ -5,12 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 #include <cmath>
 #include <numeric>
+
+namespace tandem {
+#define GEN_PASS_DEF_CUTWAITINGPASS
+#include "tandem/Transforms/Schedule/Passes.h.inc"
+} // namespace tandem
 
 using namespace mlir;
 using namespace tandem;
@@ -34,28 +38,21 @@ struct Cut {
 
 /// A part of a collective: its slot (stage, strand), and from which to which
 /// index.
-struct Piece {
-  ArrayRef<double> slot;
+struct Part {
+  Piece slot;
   int64_t begin, end;
 };
 
-class CutWaitingPass : public StepPass<CutWaitingPass> {
+class CutWaitingPass : public tandem::StepPass<
+                           tandem::impl::CutWaitingPassBase<CutWaitingPass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CutWaitingPass)
-  StringRef getArgument() const override { return "tandem-cut-waiting"; }
-  StringRef getDescription() const override {
-    return "Cuts waiting collectives into the pieces that the plan names";
-  }
   LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
-  LogicalResult cut(Operation *op, ArrayRef<double> pieces) const;
-  double getLatency(Operation *op) const;
-  void markPiece(Operation *piece, Operation *whole, ArrayRef<double> slot,
-                 double share) const;
-
-  /// By axis; null if the plan was not priced.
-  DictionaryAttr rates;
+  void cut(Operation *op, ArrayRef<Piece> pieces) const;
+  double getLatency(Operation *op, double seconds) const;
+  void markPart(Operation *part, Operation *whole, Piece slot,
+                double share) const;
 };
 } // namespace
 
@@ -152,74 +149,82 @@ static Operation *buildPiece(OpBuilder &builder, const Cut &cut, Value source,
 }
 
 /// The latency of the collective, which each of its pieces pays.
-double CutWaitingPass::getLatency(Operation *op) const {
+double CutWaitingPass::getLatency(Operation *op, double seconds) const {
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  if (!rates || !axes || axes.empty())
+  if (!axes || axes.empty())
     return 0;
-  auto prices = rates.getAs<DenseF64ArrayAttr>(cast<StringAttr>(axes[0]));
-  if (!prices || prices.size() != 8)
-    return 0;
-  unsigned kind = isa<AllGatherOp>(op)       ? 0
-                  : isa<ReduceScatterOp>(op) ? 1
-                  : isa<AllReduceOp>(op)     ? 2
-                                             : 3;
-  return std::min(prices[2 * kind], getPlannedSeconds(op));
+  ChangeKind kind = isa<AllGatherOp>(op)       ? ChangeKind::AllGather
+                    : isa<ReduceScatterOp>(op) ? ChangeKind::ReduceScatter
+                    : isa<AllReduceOp>(op)     ? ChangeKind::AllReduce
+                                               : ChangeKind::AllToAll;
+  std::optional<ChangePrice> price =
+      getPrice(op, cast<StringAttr>(axes[0]).getValue(), kind);
+  return price ? std::min(price->latency, seconds) : 0;
 }
 
-/// `slot` is stage and strand; `share` is what of the collective the piece is.
-void CutWaitingPass::markPiece(Operation *piece, Operation *whole,
-                               ArrayRef<double> slot, double share) const {
-  piece->setDiscardableAttrs(whole->getDiscardableAttrDictionary());
-  Builder builder(piece->getContext());
-  piece->setAttr(kWaitsAttrName,
-                 builder.getDenseF64ArrayAttr({slot[0], slot[1], 1}));
-  double seconds = getPlannedSeconds(whole), latency = getLatency(whole);
-  if (seconds == 0)
-    return;
-  setPlannedSeconds(piece, latency + (seconds - latency) * share);
-  if (latency > 0)
-    piece->setAttr(kLatencyAttrName, builder.getF64FloatAttr(latency));
+/// All of it is sent in one slot.
+static PiecesAttr getWhole(MLIRContext *context, Piece slot) {
+  slot.end = 1;
+  return PiecesAttr::get(context, slot);
 }
 
-/// The pieces that hold something.
-static SmallVector<Piece> getPieces(const Cut &cut, ArrayRef<double> numbers) {
-  SmallVector<Piece> pieces;
+/// `share` is what of the collective the part is.
+void CutWaitingPass::markPart(Operation *part, Operation *whole, Piece slot,
+                              double share) const {
+  part->setDiscardableAttrs(whole->getDiscardableAttrDictionary());
+  editPlanned(part, [&](Planned &planned) {
+    planned.pieces = getWhole(part->getContext(), slot);
+    if (planned.seconds == 0)
+      return;
+    double seconds = planned.seconds;
+    planned.latency = getLatency(whole, seconds);
+    planned.seconds = planned.latency + (seconds - planned.latency) * share;
+  });
+}
+
+namespace {
+/// What a collective is cut by belongs to its change of form.
+struct MarkChange : OpBuilder::Listener {
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+    op->setAttr(kChangeAttrName, UnitAttr::get(op->getContext()));
+  }
+};
+} // namespace
+
+/// The parts that hold something.
+static SmallVector<Part> getParts(const Cut &cut, ArrayRef<Piece> pieces) {
+  SmallVector<Part> parts;
   int64_t extent = cut.getExtent(), begin = 0;
-  for (size_t i = 0; i < numbers.size(); i += 3) {
-    bool isLast = i + 3 == numbers.size();
-    int64_t end = isLast ? extent : std::llround(numbers[i + 2] * extent);
+  for (const Piece &piece : pieces) {
+    bool isLast = &piece == &pieces.back();
+    int64_t end = isLast ? extent : std::llround(piece.end * extent);
     if (end <= begin)
       continue;
-    pieces.push_back({numbers.slice(i, 2), begin, end});
+    parts.push_back({piece, begin, end});
     begin = end;
   }
-  return pieces;
+  return parts;
 }
 
-LogicalResult CutWaitingPass::cut(Operation *op,
-                                  ArrayRef<double> numbers) const {
+void CutWaitingPass::cut(Operation *op, ArrayRef<Piece> pieces) const {
   std::optional<Cut> cut = getCut(op);
-  if (numbers.size() % 3 != 0)
-    return op->emitError() << "has " << numbers.size() << " numbers in '"
-                           << kWaitsAttrName
-                           << "', expected stage, strand and share per piece";
-  if (!cut || numbers.size() <= 3)
-    return success();
-  SmallVector<Piece> pieces = getPieces(*cut, numbers);
-  Builder attributes(op->getContext());
-  if (pieces.size() < 2) {
-    ArrayRef<double> slot = pieces.empty() ? numbers : pieces.front().slot;
-    op->setAttr(kWaitsAttrName,
-                attributes.getDenseF64ArrayAttr({slot[0], slot[1], 1}));
-    return success();
+  if (!cut || pieces.size() < 2)
+    return;
+  SmallVector<Part> parts = getParts(*cut, pieces);
+  if (parts.size() < 2) {
+    Piece slot = parts.empty() ? pieces.front() : parts.front().slot;
+    return editPlanned(op, [&](Planned &planned) {
+      planned.pieces = getWhole(op->getContext(), slot);
+    });
   }
-  OpBuilder builder(op);
+  MarkChange listener;
+  OpBuilder builder(op, &listener);
   Value source = reshape(builder, op->getOperand(0), cut->source);
   SmallVector<Value> results;
-  for (auto [slot, begin, end] : pieces) {
-    Operation *piece = buildPiece(builder, *cut, source, begin, end);
-    markPiece(piece, op, slot, double(end - begin) / cut->getExtent());
-    results.push_back(piece->getResult(0));
+  for (auto [slot, begin, end] : parts) {
+    Operation *part = buildPiece(builder, *cut, source, begin, end);
+    markPart(part, op, slot, double(end - begin) / cut->getExtent());
+    results.push_back(part->getResult(0));
   }
   auto type =
       RankedTensorType::get(cut->result, getType(source).getElementType());
@@ -230,23 +235,12 @@ LogicalResult CutWaitingPass::cut(Operation *op,
   op->replaceAllUsesWith(ValueRange(
       reshape(builder, whole, getType(op->getResult(0)).getShape())));
   op->erase();
-  return success();
 }
 
 LogicalResult CutWaitingPass::runOnStep(func::FuncOp step) {
-  rates = {};
-  if (auto prices =
-          step->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(
-              kPricesAttrName))
-    rates = prices.getAs<DictionaryAttr>("axes");
   for (Operation &op :
        llvm::make_early_inc_range(step.getBody().front().without_terminator()))
-    if (auto waits = op.getAttrOfType<DenseF64ArrayAttr>(kWaitsAttrName))
-      if (failed(cut(&op, waits)))
-        return failure();
+    if (PiecesAttr pieces = getPlanned(&op).pieces)
+      cut(&op, pieces.getPieces());
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createCutWaitingPass() {
-  return std::make_unique<CutWaitingPass>();
 }

@@ -7,12 +7,17 @@
 
 #include "Roles.h"
 #include "Slot.h"
-#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_FOLLOWPLANPASS
+#include "tandem/Transforms/Schedule/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
+using namespace tandem::spmd;
 
 namespace {
 /// What the slots of a plan follow from: stages on operators, and for each
@@ -31,7 +36,7 @@ private:
   std::optional<Slot> getPlanned(Operation *op) const;
   std::optional<Slot> getSource(Value value) const;
   bool isReady(const Slot &source, int64_t stage, int64_t strand) const;
-  Slot getWaiting(Operation *op, ArrayRef<double> pieces) const;
+  Slot getWaiting(Operation *op, const Planned &planned) const;
   std::optional<Slot> getFirstReader(Operation *op, bool &isComm) const;
   void placeUnplanned();
   LogicalResult verify(Operation *op) const;
@@ -44,13 +49,8 @@ private:
   llvm::DenseMap<Operation *, Slot> slots;
 };
 
-struct FollowPlanPass : StepPass<FollowPlanPass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FollowPlanPass)
-  StringRef getArgument() const override { return "tandem-follow-plan"; }
-  StringRef getDescription() const override {
-    return "Gives each operator the slot of its stage in the plan, if the plan "
-           "has stages";
-  }
+struct FollowPlanPass
+    : tandem::StepPass<tandem::impl::FollowPlanPassBase<FollowPlanPass>> {
   LogicalResult runOnStep(func::FuncOp step) override {
     return isPlanned(step) ? PlanFollower(step).run() : success();
   }
@@ -59,12 +59,12 @@ struct FollowPlanPass : StepPass<FollowPlanPass> {
 
 bool tandem::isPlanned(func::FuncOp step) {
   return llvm::any_of(step.getBody().front(),
-                      [](Operation &op) { return op.hasAttr(kStageAttrName); });
+                      [](Operation &op) { return getPlannedStage(&op); });
 }
 
-/// Whether `op` only changes how a tensor lies: a part of a change of form.
-static bool isPartOfChange(Operation *op) {
-  return !op->hasAttr("nn.id") && isMove(op);
+/// Whether `op` is what a change of form does on a device.
+static bool isLocalChange(Operation *op) {
+  return spmd::isPartOfChange(op) && isMove(op);
 }
 
 PlanFollower::PlanFollower(func::FuncOp step)
@@ -78,13 +78,13 @@ PlanFollower::PlanFollower(func::FuncOp step)
 void PlanFollower::findStrands() {
   llvm::DenseSet<int64_t> joined;
   for (Operation &op : block.without_terminator()) {
-    std::optional<int64_t> stage = getPlannedStage(&op);
-    if (!stage)
+    Planned planned = spmd::getPlanned(&op);
+    if (!planned.stage)
       continue;
-    if (op.hasAttr(kJoinsAttrName))
-      joined.insert(*stage);
+    if (planned.joins)
+      joined.insert(*planned.stage);
     else if (getStrand(&op))
-      hasStrands.insert(*stage);
+      hasStrands.insert(*planned.stage);
   }
   for (int64_t stage : joined)
     hasStrands.erase(stage);
@@ -96,12 +96,12 @@ void PlanFollower::hurryLoss() {
   std::optional<int64_t> first;
   for (Operation &op : block.without_terminator())
     if (std::optional<int64_t> stage = getPlannedStage(&op);
-        stage && isUpdate(&op) && !isCollective(&op) && !isPartOfChange(&op))
+        stage && isUpdate(&op) && !isCollective(&op) && !isLocalChange(&op))
       first = std::min(first.value_or(*stage), *stage);
   for (Operation *op = findLoss(step); op && first;
        op = op->getOperand(0).getDefiningOp()) {
     std::optional<int64_t> stage = getPlannedStage(op);
-    if (!(isCollective(op) || isPartOfChange(op)) || !stage || *stage <= *first)
+    if (!(isCollective(op) || isLocalChange(op)) || !stage || *stage <= *first)
       return;
     setPlannedStage(op, *first);
   }
@@ -126,7 +126,7 @@ int64_t PlanFollower::getStrandOf(Operation *op, int64_t stage) const {
 /// The last slot that makes something of `value`, behind moves.
 std::optional<Slot> PlanFollower::getSource(Value value) const {
   Operation *producer = value.getDefiningOp();
-  if (!producer || !isPartOfChange(producer)) {
+  if (!producer || !isLocalChange(producer)) {
     auto it = slots.find(producer);
     return it == slots.end() ? std::nullopt : std::optional(it->second);
   }
@@ -153,24 +153,26 @@ bool PlanFollower::isReady(const Slot &source, int64_t stage,
 /// The slot of a waiting piece; where the plan names none, that behind its
 /// operand's. What the computation beside a serial slot makes goes behind the
 /// slot's own collectives, which wait for that computation as well.
-Slot PlanFollower::getWaiting(Operation *op, ArrayRef<double> pieces) const {
+Slot PlanFollower::getWaiting(Operation *op, const Planned &planned) const {
   std::optional<Slot> source = getSource(op->getOperand(0));
-  if (pieces.size() < 3)
-    return {source ? source->stage + 1 : getPlannedStage(op).value_or(0), 0,
+  ArrayRef<Piece> pieces = planned.pieces.getPieces();
+  if (pieces.empty())
+    return {source ? source->stage + 1 : planned.stage.value_or(0), 0,
             Lane::Waiting};
-  int64_t stage = pieces[0], strand = isOneStrand(stage) ? 0 : pieces[1];
+  int64_t stage = pieces[0].stage,
+          strand = isOneStrand(stage) ? 0 : pieces[0].strand;
   bool isEarly =
       isSerial(stage, strand) && (!source || isReady(*source, stage, strand));
   return {stage, strand, isEarly ? Lane::Early : Lane::Waiting};
 }
 
 std::optional<Slot> PlanFollower::getPlanned(Operation *op) const {
-  if (auto pieces = op->getAttrOfType<DenseF64ArrayAttr>(kWaitsAttrName))
-    return getWaiting(op, pieces);
-  std::optional<int64_t> stage = getPlannedStage(op);
-  if (!stage)
+  Planned planned = spmd::getPlanned(op);
+  if (planned.pieces)
+    return getWaiting(op, planned);
+  if (!planned.stage)
     return std::nullopt;
-  return Slot{*stage, getStrandOf(op, *stage),
+  return Slot{*planned.stage, getStrandOf(op, *planned.stage),
               isCollective(op) ? Lane::Comm : Lane::Compute};
 }
 
@@ -199,7 +201,7 @@ void PlanFollower::placeUnplanned() {
   for (Operation &op : llvm::reverse(block.without_terminator())) {
     if (isSource(&op))
       continue;
-    bool isPart = isPartOfChange(&op), isComm = false;
+    bool isPart = isLocalChange(&op), isComm = false;
     std::optional<Slot> reader = getFirstReader(&op, isComm);
     auto own = slots.find(&op);
     if (own != slots.end()) {
@@ -247,8 +249,4 @@ LogicalResult PlanFollower::run() {
       setSlot(&op, it->second);
   }
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createFollowPlanPass() {
-  return std::make_unique<FollowPlanPass>();
 }

@@ -8,24 +8,25 @@
 #include "Roles.h"
 #include "Slot.h"
 #include "mlir/IR/IRMapping.h"
-#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 #include <map>
 
+namespace tandem {
+#define GEN_PASS_DEF_FORMSTEPSPASS
+#include "tandem/Transforms/Schedule/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
+using namespace tandem::spmd;
 using sched::StepOp;
 
 namespace {
-class FormStepsPass : public StepPass<FormStepsPass> {
+class FormStepsPass
+    : public tandem::StepPass<tandem::impl::FormStepsPassBase<FormStepsPass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FormStepsPass)
-  StringRef getArgument() const override { return "tandem-form-steps"; }
-  StringRef getDescription() const override {
-    return "Puts the operators of each slot into steps of the queues";
-  }
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<sched::SchedDialect>();
   }
@@ -106,13 +107,21 @@ static SmallVector<Value> getReadOutside(ArrayRef<Operation *> ops) {
 static size_t getStepSize(const Slot &slot, ArrayRef<Operation *> ops) {
   if (slot.lane == Lane::Compute)
     return ops.size();
-  bool waits = ops.front()->hasAttr(kWaitsAttrName);
+  bool waits = isWaiting(ops.front());
   bool communicates = isCollective(ops.front());
   size_t size = 1;
-  while (size < ops.size() && !waits && !ops[size]->hasAttr(kWaitsAttrName) &&
+  while (size < ops.size() && !waits && !isWaiting(ops[size]) &&
          isCollective(ops[size]) == communicates)
     ++size;
   return size;
+}
+
+/// What a step says from here on; what predictions count is left.
+static void takeOrder(Operation *op) {
+  Planned planned = getPlanned(op), counted;
+  counted.seconds = planned.seconds;
+  counted.latency = planned.latency;
+  setPlanned(op, counted);
 }
 
 void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
@@ -125,14 +134,12 @@ void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
                              sched::EventType::get(builder.getContext()), queue,
                              slot.stage, slot.strand, ValueRange());
   if (isInTurn(slot))
-    step->setAttr(kInTurnAttrName, builder.getUnitAttr());
+    editPlanned(step, [&](Planned &planned) { planned.inTurn = {slot.stage}; });
   Block *body = builder.createBlock(&step.getBody());
   auto yield = sched::YieldOp::create(builder, step.getLoc(), values);
   for (Operation *op : ops) {
-    for (StringRef name :
-         {StringRef(kSlotAttrName), StringRef(kStageAttrName),
-          StringRef(kWaitsAttrName), StringRef(kJoinsAttrName)})
-      op->removeAttr(name);
+    op->removeAttr(kSlotAttrName);
+    takeOrder(op);
     op->moveBefore(yield);
   }
   for (auto [value, result] : llvm::zip_equal(values, step.getValues()))
@@ -146,9 +153,8 @@ void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
 LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
   bySlot.clear();
   inTurn.clear();
-  if (auto stages = step->getAttrOfType<DenseI64ArrayAttr>(kInTurnAttrName))
-    inTurn.insert_range(stages.asArrayRef());
-  step->removeAttr(kInTurnAttrName);
+  inTurn.insert_range(getPlanned(step).inTurn);
+  step->removeAttr(kPlanAttrName);
   Block &block = step.getBody().front();
   if (failed(collect(block)))
     return failure();
@@ -164,8 +170,4 @@ LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
     if (isSource(&op) && op.use_empty())
       op.erase();
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createFormStepsPass() {
-  return std::make_unique<FormStepsPass>();
 }

@@ -7,22 +7,23 @@
 
 #include "QueueClock.h"
 #include "Roles.h"
-#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
+
+namespace tandem {
+#define GEN_PASS_DEF_PLACEEVENTSPASS
+#include "tandem/Transforms/Schedule/Passes.h.inc"
+} // namespace tandem
 
 using namespace mlir;
 using namespace tandem;
 using sched::StepOp;
 
 namespace {
-class PlaceEventsPass : public StepPass<PlaceEventsPass> {
+class PlaceEventsPass
+    : public tandem::StepPass<
+          tandem::impl::PlaceEventsPassBase<PlaceEventsPass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlaceEventsPass)
-  StringRef getArgument() const override { return "tandem-place-events"; }
-  StringRef getDescription() const override {
-    return "Lets steps wait for the steps of the other queue that they need";
-  }
   LogicalResult runOnStep(func::FuncOp function) override;
 
 private:
@@ -61,7 +62,7 @@ int64_t PlaceEventsPass::getNeeded(StepOp step, sched::Queue other) const {
   for (StepOp maker : getReadSteps(step))
     if (maker.getQueue() == other)
       needed = std::max(needed, clock.getPosition(maker));
-  if (step->hasAttr(kInTurnAttrName))
+  if (!spmd::getPlanned(step).inTurn.empty())
     return clock.getCount(other);
   if (step.getQueue() == sched::Queue::Comm)
     return followsComputation(step) ? needed : std::max(needed, getLockStep());
@@ -80,12 +81,8 @@ LogicalResult PlaceEventsPass::runOnStep(func::FuncOp function) {
     int64_t needed = getNeeded(step, other);
     if (needed > clock.getStart(step)[static_cast<unsigned>(other)])
       step.getAfterMutable().append(clock.getStep(other, needed).getEvent());
-    step->removeAttr(kInTurnAttrName);
+    step->removeAttr(spmd::kPlanAttrName);
     clock.add(step);
   }
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createPlaceEventsPass() {
-  return std::make_unique<PlaceEventsPass>();
 }

@@ -10,7 +10,6 @@
 
 using namespace mlir;
 using namespace tandem::spmd;
-using tandem::nn::NNDialect;
 
 namespace tandem {
 
@@ -20,24 +19,12 @@ bool isCollective(Operation *op) {
 
 bool isMove(Operation *op) {
   if (isa<nn::AddOp>(op))
-    return !op->hasAttr(NNDialect::kIdAttrName);
+    return isPartOfChange(op);
   return isa<nn::SliceOp, nn::CatOp, nn::ReshapeOp, LocalSliceOp, KeepFirstOp>(
       op);
 }
 
-bool isSource(Operation *op) {
-  return isa<nn::ConstantOp, nn::IotaOp, CoordinateOp>(op);
-}
-
-bool isUpdate(Operation *op) {
-  auto pass = op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName);
-  return pass && pass.getValue() == "update";
-}
-
-std::optional<int64_t> getStrand(Operation *op) {
-  auto strand = op->getAttrOfType<IntegerAttr>("nn.strand");
-  return strand ? std::optional(strand.getInt()) : std::nullopt;
-}
+bool isUpdate(Operation *op) { return nn::getPass(op) == nn::PassKind::Update; }
 
 int64_t getBytes(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -47,12 +34,9 @@ int64_t getBytes(Value value) {
 
 Operation *findLoss(func::FuncOp step) {
   Operation *ret = step.getBody().front().getTerminator();
-  for (unsigned i = 0; i < ret->getNumOperands(); ++i) {
-    auto role =
-        step.getResultAttrOfType<StringAttr>(i, NNDialect::kRoleAttrName);
-    if (role && role.getValue() == "loss")
+  for (unsigned i = 0; i < ret->getNumOperands(); ++i)
+    if (nn::getRole(step.getResultAttrDict(i)) == nn::Role::Loss)
       return ret->getOperand(i).getDefiningOp();
-  }
   return nullptr;
 }
 
@@ -66,7 +50,7 @@ static bool passesOn(Operation *op) {
     return true;
   if (isa<nn::MulOp, nn::DivOp>(op))
     return cast<RankedTensorType>(op->getOperand(1).getType()).getRank() == 0;
-  return isa<nn::AddOp, nn::CatOp>(op) && !op->hasAttr(NNDialect::kIdAttrName);
+  return isa<nn::AddOp, nn::CatOp>(op) && isPartOfChange(op);
 }
 
 Roles::Roles(func::FuncOp step) {

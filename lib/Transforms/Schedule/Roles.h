@@ -9,6 +9,7 @@
 #define TANDEM_TRANSFORMS_SCHEDULE_ROLES_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -21,12 +22,10 @@ bool isCollective(mlir::Operation *op);
 bool isMove(mlir::Operation *op);
 /// Whether a plan says in which stage operators of `step` run.
 bool isPlanned(mlir::func::FuncOp step);
-/// Whether `op` has no operands: it is made again in each step that reads it.
-bool isSource(mlir::Operation *op);
+using spmd::isSource;
 /// Whether `op` belongs to the pass `update`.
 bool isUpdate(mlir::Operation *op);
-/// The strand of `op` (`nn.strand`); none if strands share it.
-std::optional<int64_t> getStrand(mlir::Operation *op);
+using nn::getStrand;
 /// Bytes of `value` on one device.
 int64_t getBytes(mlir::Value value);
 /// The operator that makes the loss; null if there is none.

@@ -22,23 +22,13 @@ void buildSchedulePipeline(OpPassManager &manager,
   add(createCutWaitingPass());
   add(createFollowPlanPass());
   // Else a choice, written as attributes; what follows only carries it out.
-  add(createAssignSlotsPass(options.pieces));
+  add(createAssignSlotsPass({options.pieces}));
   add(createFormStepsPass());
   // Last, since which reads cross queues is known only when steps are there.
   add(createPlaceEventsPass());
   add(createVerifyScheduledPass());
   // Says how long the step takes, if the plan was priced for it.
   add(createTimelinePass());
-}
-
-void registerSchedulePasses() {
-  registerPass([] { return createAssignSlotsPass(); });
-  registerPass(createCutWaitingPass);
-  registerPass(createFollowPlanPass);
-  registerPass(createFormStepsPass);
-  registerPass(createPlaceEventsPass);
-  registerPass(createVerifyScheduledPass);
-  registerPass(createTimelinePass);
 }
 
 } // namespace tandem

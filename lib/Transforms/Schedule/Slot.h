@@ -8,8 +8,7 @@
 #ifndef TANDEM_TRANSFORMS_SCHEDULE_SLOT_H
 #define TANDEM_TRANSFORMS_SCHEDULE_SLOT_H
 
-#include "mlir/IR/BuiltinAttributes.h"
-#include "mlir/IR/Operation.h"
+#include "tandem/Dialect/Sched/Sched.h"
 #include "llvm/ADT/DenseMap.h"
 #include <tuple>
 
@@ -31,7 +30,7 @@ struct Slot {
   }
 };
 
-inline constexpr llvm::StringLiteral kSlotAttrName = "sched.slot";
+using sched::kSlotAttrName;
 
 inline void setSlot(mlir::Operation *op, const Slot &slot) {
   op->setAttr(kSlotAttrName,

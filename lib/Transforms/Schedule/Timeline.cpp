@@ -16,13 +16,18 @@
 
 #include "QueueClock.h"
 #include "Roles.h"
-#include "tandem/Analysis/PlannedOrder.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 #include "llvm/Support/Format.h"
 #include <cmath>
 #include <deque>
 #include <set>
+
+namespace tandem {
+#define GEN_PASS_DEF_TIMELINEPASS
+#include "tandem/Transforms/Schedule/Passes.h.inc"
+} // namespace tandem
 
 using namespace mlir;
 using namespace tandem;
@@ -59,30 +64,20 @@ private:
   double now = 0;
 };
 
-struct TimelinePass : StepPass<TimelinePass> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TimelinePass)
-  StringRef getArgument() const override { return "tandem-timeline"; }
-  StringRef getDescription() const override {
-    return "Says how long the steps take, by the durations of the plan";
-  }
+struct TimelinePass
+    : tandem::StepPass<tandem::impl::TimelinePassBase<TimelinePass>> {
   LogicalResult runOnStep(func::FuncOp function) override;
 };
 } // namespace
 
 static std::optional<Prices> readPrices(func::FuncOp function) {
-  auto dictionary =
-      function->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(
-          kPricesAttrName);
-  if (!dictionary)
+  auto module = function->getParentOfType<ModuleOp>();
+  spmd::PricesAttr found = spmd::getPlanned(module).prices;
+  if (!found)
     return std::nullopt;
-  auto get = [&](StringRef name, double otherwise) {
-    auto number = dictionary.getAs<FloatAttr>(name);
-    return number ? number.getValueAsDouble() : otherwise;
-  };
-  Prices prices;
-  prices.cost = get("cost", 0);
-  prices.computeSlowdown = std::max(1.0, get("compute_slowdown", 1));
-  prices.collectiveSlowdown = std::max(1.0, get("collective_slowdown", 1));
+  Prices prices{found.getCost().getValueAsDouble(),
+                found.getComputeSlowdown().getValueAsDouble(),
+                found.getCollectiveSlowdown().getValueAsDouble()};
   // Slower together than apart: half of the time for each.
   if (1 / prices.computeSlowdown + 1 / prices.collectiveSlowdown <= 1)
     prices.computeSlowdown = prices.collectiveSlowdown = 2;
@@ -92,18 +87,14 @@ static std::optional<Prices> readPrices(func::FuncOp function) {
 void TimelineBuilder::addStep(StepOp step) {
   Work work{step, 0, 0};
   for (Operation &op : step.getBody().front()) {
-    double seconds = getPlannedSeconds(&op);
-    if (seconds == 0)
+    spmd::Planned planned = spmd::getPlanned(&op);
+    if (planned.seconds == 0)
       continue;
-    auto id = op.getAttrOfType<IntegerAttr>("nn.id");
-    if (id &&
-        !counted.insert({id.getInt(), getStrand(&op).value_or(-1)}).second)
+    std::optional<int64_t> id = nn::getId(&op);
+    if (id && !counted.insert({*id, getStrand(&op).value_or(-1)}).second)
       continue;
-    if (auto latency = op.getAttrOfType<FloatAttr>(kLatencyAttrName)) {
-      work.latency += latency.getValueAsDouble();
-      seconds -= latency.getValueAsDouble();
-    }
-    work.seconds += seconds;
+    work.latency += planned.latency;
+    work.seconds += planned.seconds - planned.latency;
   }
   queues[getIndex(step)].push_back(work);
 }
@@ -186,8 +177,4 @@ LogicalResult TimelinePass::runOnStep(func::FuncOp function) {
   function.emitRemark() << "timeline " << printSeconds(seconds)
                         << ", cost of the plan " << printSeconds(prices->cost);
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createTimelinePass() {
-  return std::make_unique<TimelinePass>();
 }

@@ -11,19 +11,20 @@
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_VERIFYSCHEDULEDPASS
+#include "tandem/Transforms/Schedule/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 using sched::StepOp;
 
 namespace {
-class VerifyScheduledPass : public StepPass<VerifyScheduledPass> {
+class VerifyScheduledPass
+    : public tandem::StepPass<
+          tandem::impl::VerifyScheduledPassBase<VerifyScheduledPass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyScheduledPass)
-  StringRef getArgument() const override { return "tandem-verify-scheduled"; }
-  StringRef getDescription() const override {
-    return "Checks the exit of the schedule stage: steps only, collectives on "
-           "the comm queue, every read of the other queue awaited";
-  }
   LogicalResult runOnStep(func::FuncOp function) override;
 
 private:
@@ -125,8 +126,4 @@ LogicalResult VerifyScheduledPass::runOnStep(func::FuncOp function) {
       return failure();
   }
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createVerifyScheduledPass() {
-  return std::make_unique<VerifyScheduledPass>();
 }

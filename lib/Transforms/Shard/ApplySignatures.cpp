@@ -6,18 +6,21 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlannedCopies.h"
-#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Shard/Shard.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_APPLYSIGNATURESPASS
+#include "tandem/Transforms/Shard/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
-using tandem::nn::NNDialect;
-
-static constexpr llvm::StringLiteral kFormAttrName = "spmd.form";
+using tandem::nn::getPass;
+using tandem::nn::PassKind;
 
 namespace {
 /// The forms that a plan gives to an operator, on all axes.
@@ -28,37 +31,34 @@ struct PlannedForms {
 /// Who wants a value in other forms.
 struct Reader {
   Operation *op;
-  StringRef pass;
+  std::optional<PassKind> pass;
   /// The plan's stage, if it has stages.
   std::optional<int64_t> stage;
 };
 
-class ApplySignaturesPass : public tandem::StepPass<ApplySignaturesPass> {
+class ApplySignaturesPass
+    : public tandem::StepPass<
+          tandem::impl::ApplySignaturesPassBase<ApplySignaturesPass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ApplySignaturesPass)
-  StringRef getArgument() const override { return "tandem-apply-signatures"; }
-  StringRef getDescription() const override {
-    return "Puts the forms of the plan's signatures into types, with reforms "
-           "where producer and consumer differ";
-  }
   LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
   LogicalResult applyToArguments(func::FuncOp step);
   LogicalResult applyToOperator(Operation *op);
   LogicalResult applyToResults(func::FuncOp step);
-  Value findMade(Value value, const Forms &forms, StringRef pass) const;
+  Value findMade(Value value, const Forms &forms,
+                 std::optional<PassKind> pass) const;
   Value findKept(Value value, const Forms &forms) const;
-  Value getSource(Value value, const PlannedCopy *copy, const Reader &reader);
+  Value getSource(Value value, const Copy *copy, const Reader &reader);
   Value sumOverTime(Value value, const Forms &forms);
-  Value build(Value value, Value source, const Forms &forms, StringRef pass,
-              const Reader &reader, bool early);
-  void markWaits(ArrayRef<ReformOp> chain, const PlannedWait *wait) const;
+  Value build(Value value, Value source, const Forms &forms,
+              std::optional<PassKind> pass, const Reader &reader, bool early);
+  void markWaits(ArrayRef<ReformOp> chain, const Wait *wait) const;
   /// `value` in the forms `forms`.
   Value reform(Value value, const Forms &forms, const Reader &reader);
 
   MeshAttr mesh;
-  using Key = std::pair<Type, StringRef>;
+  using Key = std::pair<Type, std::optional<PassKind>>;
   llvm::DenseMap<Value, SmallVector<std::pair<Key, Value>, 1>> made;
   PlannedCopies copies;
   unsigned depth = 0;
@@ -69,49 +69,25 @@ private:
 // Reading what the plan says
 //===----------------------------------------------------------------------===//
 
-static LogicalResult parseForms(Operation *op, StringRef text, StringRef what,
-                                unsigned count, unsigned axis,
-                                MutableArrayRef<Forms> forms) {
-  SmallVector<StringRef> parts;
-  if (!(text = text.trim()).empty())
-    text.split(parts, ',');
-  if (parts.size() != count)
-    return op->emitError() << "the signature names " << parts.size() << " "
-                           << what << ", expected " << count;
-  for (auto [part, form] : llvm::zip(parts, forms)) {
-    std::optional<AxisForm> parsed = parseAxisForm(part);
-    if (!parsed)
-      return op->emitError() << "the signature has the form '" << part.trim()
-                             << "', expected full, reduce or gather(d)";
-    form[axis] = *parsed;
-  }
-  return success();
-}
-
-/// Reads `spmd.signature`: one text per axis, in the order of the mesh.
-static FailureOr<PlannedForms> parseSignatures(Operation *op, MeshAttr mesh) {
-  auto texts = op->getAttrOfType<ArrayAttr>(SPMDDialect::kSignatureAttrName);
-  if (!texts)
+/// The forms of the operator's signatures.
+static FailureOr<PlannedForms> readSignatures(Operation *op, MeshAttr mesh) {
+  SignaturesAttr signatures = getPlanned(op).signatures;
+  if (!signatures)
     return op->emitError()
-           << "has no '" << SPMDDialect::kSignatureAttrName
-           << "', expected one text per axis: run the plan stage first";
-  if (texts.size() != mesh.getNumAxes())
-    return op->emitError() << "has " << texts.size()
+           << "has no signatures in '" << kPlanAttrName
+           << "', expected one per axis: run the plan stage first";
+  if (signatures.getNumAxes() != mesh.getNumAxes())
+    return op->emitError() << "has " << signatures.getNumAxes()
                            << " signatures, expected one per axis of " << mesh;
   PlannedForms planned;
   planned.operands.assign(op->getNumOperands(), Forms(mesh.getNumAxes()));
   planned.results.assign(op->getNumResults(), Forms(mesh.getNumAxes()));
-  for (auto [axis, text] : llvm::enumerate(texts)) {
-    auto string = dyn_cast<StringAttr>(text);
-    if (!string || !string.getValue().contains("->"))
-      return op->emitError() << "has the signature " << text
-                             << ", expected 'operands -> results'";
-    auto [operands, results] = string.getValue().split("->");
-    if (failed(parseForms(op, operands, "operands", op->getNumOperands(), axis,
-                          planned.operands)) ||
-        failed(parseForms(op, results, "results", op->getNumResults(), axis,
-                          planned.results)))
-      return failure();
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
+    Signature signature = signatures.getSignature(axis);
+    for (auto [form, forms] : llvm::zip(signature.operands, planned.operands))
+      forms[axis] = form;
+    for (auto [form, forms] : llvm::zip(signature.results, planned.results))
+      forms[axis] = form;
   }
   return planned;
 }
@@ -125,16 +101,15 @@ static LogicalResult checkForms(Operation *op, const Twine &what, Type type,
   return op->emitError() << what << ": " << reason;
 }
 
-/// The form that `dictionary` names, all `full` without one.
-static FailureOr<Forms> getPlannedForm(Operation *op, const Twine &what,
-                                       Attribute attribute, Type type,
-                                       MeshAttr mesh) {
+/// The forms that `form` names, all `full` without one.
+static FailureOr<Forms> getPlannedForms(Operation *op, const Twine &what,
+                                        FormAttr form, Type type,
+                                        MeshAttr mesh) {
   Forms forms(mesh.getNumAxes());
-  if (!attribute)
+  if (!form)
     return forms;
-  auto form = dyn_cast<FormAttr>(attribute);
-  if (!form || form.getMesh() != mesh)
-    return op->emitError() << what << " has the form " << attribute
+  if (form.getMesh() != mesh)
+    return op->emitError() << what << " has the form " << form
                            << ", expected a form on the mesh " << mesh;
   for (auto [axis, code] : llvm::enumerate(form.getCodes()))
     forms[axis] = AxisForm::fromCode(code);
@@ -147,15 +122,9 @@ static FailureOr<Forms> getPlannedForm(Operation *op, const Twine &what,
 // Reforms
 //===----------------------------------------------------------------------===//
 
-static StringRef getPass(Operation *op) {
-  auto pass = op ? op->getAttrOfType<StringAttr>(NNDialect::kPassAttrName)
-                 : StringAttr();
-  return pass ? pass.getValue() : "";
-}
-
 /// What was made of `value` for `pass`; null if nothing was.
 Value ApplySignaturesPass::findMade(Value value, const Forms &forms,
-                                    StringRef pass) const {
+                                    std::optional<PassKind> pass) const {
   auto it = made.find(value);
   if (it != made.end())
     for (auto &[key, reformed] : it->second)
@@ -166,9 +135,9 @@ Value ApplySignaturesPass::findMade(Value value, const Forms &forms,
 
 /// The copy that an earlier pass made and keeps.
 Value ApplySignaturesPass::findKept(Value value, const Forms &forms) const {
-  for (const PlannedCopy &copy : copies.getCopies(value))
+  for (const Copy &copy : copies.getCopies(value))
     if (copy.isKept && copy.path.back() == forms)
-      if (Value kept = findMade(value, forms, copy.pass))
+      if (Value kept = findMade(value, forms, nn::symbolizePassKind(copy.pass)))
         return kept;
   return {};
 }
@@ -184,7 +153,7 @@ Value ApplySignaturesPass::sumOverTime(Value value, const Forms &forms) {
       isSum = true;
     }
   Operation *producer = value.getDefiningOp();
-  StringRef pass = getPass(producer);
+  std::optional<PassKind> pass = getPass(producer);
   if (!isSum)
     return value;
   if (Value known = findMade(value, summed, pass))
@@ -195,7 +164,7 @@ Value ApplySignaturesPass::sumOverTime(Value value, const Forms &forms) {
 
 /// What the plan makes the copy from: another copy, which may not be there yet
 /// as stages do not follow the text, or the value itself.
-Value ApplySignaturesPass::getSource(Value value, const PlannedCopy *copy,
+Value ApplySignaturesPass::getSource(Value value, const Copy *copy,
                                      const Reader &reader) {
   const Forms own = getForms(value.getType(), mesh);
   if (!copy || copy->path.front() == own)
@@ -225,7 +194,7 @@ static void lowerStage(Value value, std::optional<int64_t> stage) {
 }
 
 void ApplySignaturesPass::markWaits(ArrayRef<ReformOp> chain,
-                                    const PlannedWait *wait) const {
+                                    const Wait *wait) const {
   if (!wait)
     return;
   unsigned number = 0;
@@ -235,22 +204,21 @@ void ApplySignaturesPass::markWaits(ArrayRef<ReformOp> chain,
     std::optional<unsigned> axis = getReformedAxis(mesh, from, to);
     if (!axis || mesh.isTime(*axis) || from[*axis].isFull())
       continue;
-    SmallVector<double> pieces;
+    ArrayRef<Piece> pieces;
     if (number < wait->pieces.size())
-      for (const PlannedPiece &piece : wait->pieces[number++])
-        llvm::append_values(pieces, double(piece.stage), double(piece.strand),
-                            piece.end);
-    op->setAttr(kWaitsAttrName,
-                DenseF64ArrayAttr::get(op.getContext(), pieces));
+      pieces = wait->pieces[number++];
+    editPlanned(op, [&](Planned &planned) {
+      planned.pieces = PiecesAttr::get(op.getContext(), pieces);
+    });
   }
 }
 
 /// Makes `source`, which is `value` or was made of it, into `forms` on the way
 /// that the plan names; behind `source` if it is `early`.
 Value ApplySignaturesPass::build(Value value, Value source, const Forms &forms,
-                                 StringRef pass, const Reader &reader,
-                                 bool early) {
-  const PlannedCopy *copy = copies.find(value, forms, reader.pass);
+                                 std::optional<PassKind> pass,
+                                 const Reader &reader, bool early) {
+  const Copy *copy = copies.find(value, forms, reader.pass);
   SmallVector<Forms> path{forms};
   if (copy && copy->path.front() == getForms(source.getType(), mesh))
     path.assign(copy->path.begin() + 1, copy->path.end());
@@ -262,14 +230,14 @@ Value ApplySignaturesPass::build(Value value, Value source, const Forms &forms,
   for (const Forms &next : path) {
     auto type = withForms(cast<RankedTensorType>(value.getType()), mesh, next);
     auto reform = ReformOp::create(builder, loc, type, source);
-    if (!pass.empty())
-      reform->setAttr(NNDialect::kPassAttrName, builder.getStringAttr(pass));
+    if (pass)
+      nn::setPass(reform, *pass);
     if (reader.stage)
       setPlannedStage(reform, *reader.stage);
     chain.push_back(reform);
     source = reform;
   }
-  if (reader.stage && reader.pass == "update")
+  if (reader.stage && reader.pass == PassKind::Update)
     markWaits(chain, copies.findWait(value, forms));
   made[value].push_back({Key(source.getType(), pass), source});
   return source;
@@ -280,15 +248,15 @@ Value ApplySignaturesPass::reform(Value value, const Forms &forms,
   if (getForms(value.getType(), mesh) == forms)
     return value;
   Operation *producer = value.getDefiningOp();
-  bool early = producer && reader.pass == "update";
-  StringRef pass = early ? getPass(producer) : reader.pass;
+  bool early = producer && reader.pass == PassKind::Update;
+  std::optional<PassKind> pass = early ? getPass(producer) : reader.pass;
   if (Value known = findMade(value, forms, pass)) {
     lowerStage(known, reader.stage);
     return known;
   }
   if (Value kept = findKept(value, forms))
     return kept;
-  const PlannedCopy *copy = copies.find(value, forms, reader.pass);
+  const Copy *copy = copies.find(value, forms, reader.pass);
   Value source = value;
   if (early && reader.stage)
     source = sumOverTime(value, forms);
@@ -308,21 +276,21 @@ Value ApplySignaturesPass::reform(Value value, const Forms &forms,
 LogicalResult ApplySignaturesPass::applyToArguments(func::FuncOp step) {
   for (BlockArgument argument : step.getArguments()) {
     unsigned index = argument.getArgNumber();
-    FailureOr<Forms> forms = getPlannedForm(
-        step, "argument " + Twine(index), step.getArgAttr(index, kFormAttrName),
-        argument.getType(), mesh);
+    FailureOr<Forms> forms = getPlannedForms(step, "argument " + Twine(index),
+                                             getPlannedArg(step, index).form,
+                                             argument.getType(), mesh);
     if (failed(forms))
       return failure();
     argument.setType(
         withForms(cast<RankedTensorType>(argument.getType()), mesh, *forms));
   }
   editArgAttrs(
-      step, [](unsigned, NamedAttrList &attrs) { attrs.erase(kFormAttrName); });
+      step, [](unsigned, NamedAttrList &attrs) { attrs.erase(kPlanAttrName); });
   return success();
 }
 
 LogicalResult ApplySignaturesPass::applyToOperator(Operation *op) {
-  FailureOr<PlannedForms> planned = parseSignatures(op, mesh);
+  FailureOr<PlannedForms> planned = readSignatures(op, mesh);
   if (failed(planned))
     return failure();
   for (auto [index, operand] : llvm::enumerate(op->getOpOperands())) {
@@ -341,7 +309,11 @@ LogicalResult ApplySignaturesPass::applyToOperator(Operation *op) {
     result.setType(
         withForms(cast<RankedTensorType>(result.getType()), mesh, forms));
   }
-  op->removeAttr(SPMDDialect::kSignatureAttrName);
+  editPlanned(op, [](Planned &planned) {
+    planned.signatures = {};
+    planned.copies.clear();
+    planned.waits.clear();
+  });
   return success();
 }
 
@@ -349,21 +321,16 @@ LogicalResult ApplySignaturesPass::applyToResults(func::FuncOp step) {
   Operation *ret = step.getBody().front().getTerminator();
   for (OpOperand &operand : ret->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
+    Planned planned = getPlannedResult(step, index);
     FailureOr<Forms> forms =
-        getPlannedForm(step, "result " + Twine(index),
-                       step.getResultAttr(index, kFormAttrName),
-                       operand.get().getType(), mesh);
+        getPlannedForms(step, "result " + Twine(index), planned.form,
+                        operand.get().getType(), mesh);
     if (failed(forms))
       return failure();
-    std::optional<int64_t> stage;
-    if (auto planned =
-            step.getResultAttrOfType<IntegerAttr>(index, kStageAttrName))
-      stage = planned.getInt();
-    operand.set(reform(operand.get(), *forms, {ret, "update", stage}));
+    operand.set(
+        reform(operand.get(), *forms, {ret, PassKind::Update, planned.stage}));
     step.removeResultAttr(index,
-                          StringAttr::get(step.getContext(), kStageAttrName));
-    step.removeResultAttr(index,
-                          StringAttr::get(step.getContext(), kFormAttrName));
+                          StringAttr::get(step.getContext(), kPlanAttrName));
   }
   step.setType(FunctionType::get(step.getContext(),
                                  step.getBody().getArgumentTypes(),
@@ -375,9 +342,8 @@ LogicalResult ApplySignaturesPass::runOnStep(func::FuncOp step) {
   made.clear();
   mesh = getMesh(step);
   if (!mesh)
-    return step.emitError()
-           << "the module has no '" << SPMDDialect::kMeshAttrName
-           << "', expected a mesh: run the plan stage first";
+    return step.emitError() << "the module has no '" << kMeshAttrName
+                            << "', expected a mesh: run the plan stage first";
   if (failed(copies.read(step, mesh)) || failed(applyToArguments(step)))
     return failure();
   for (Operation &op :
@@ -385,8 +351,4 @@ LogicalResult ApplySignaturesPass::runOnStep(func::FuncOp step) {
     if (failed(applyToOperator(&op)))
       return failure();
   return applyToResults(step);
-}
-
-std::unique_ptr<Pass> tandem::createApplySignaturesPass() {
-  return std::make_unique<ApplySignaturesPass>();
 }

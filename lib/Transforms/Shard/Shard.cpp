@@ -17,6 +17,8 @@ void buildShardPipeline(OpPassManager &manager, const ShardOptions &) {
   auto add = [&](std::unique_ptr<Pass> pass) {
     manager.addNestedPass<func::FuncOp>(std::move(pass));
   };
+  // Before signatures are applied: what is made as wanted gets its own here.
+  add(createPlaceSourcesPass());
   add(createApplySignaturesPass());
   // Apart from the first pass, since a sequence of reforms is a choice by cost
   // and the forms are not.
@@ -25,9 +27,7 @@ void buildShardPipeline(OpPassManager &manager, const ShardOptions &) {
 }
 
 void registerShard() {
-  registerPass(createApplySignaturesPass);
-  registerPass(createSplitReformsPass);
-  registerPass(createVerifyShardedPass);
+  registerShardPasses();
   static PassPipelineRegistration<ShardOptions> pipeline(
       "tandem-shard", "Forms into types, reforms between them: the shard stage",
       buildShardPipeline);

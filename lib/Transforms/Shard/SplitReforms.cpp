@@ -7,10 +7,14 @@
 
 #include "ReformPath.h"
 #include "tandem/Analysis/Bytes.h"
-#include "tandem/Analysis/PlannedOrder.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Shard/Shard.h"
 #include "tandem/Transforms/StepPass.h"
+
+namespace tandem {
+#define GEN_PASS_DEF_SPLITREFORMSPASS
+#include "tandem/Transforms/Shard/Passes.h.inc"
+} // namespace tandem
 
 using namespace mlir;
 using namespace tandem;
@@ -18,14 +22,10 @@ using namespace tandem::spmd;
 using tandem::nn::NNDialect;
 
 namespace {
-class SplitReformsPass : public StepPass<SplitReformsPass> {
+class SplitReformsPass
+    : public tandem::StepPass<
+          tandem::impl::SplitReformsPassBase<SplitReformsPass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplitReformsPass)
-  StringRef getArgument() const override { return "tandem-split-reforms"; }
-  StringRef getDescription() const override {
-    return "Takes reforms apart into cheapest sequences of legal reforms of "
-           "one axis";
-  }
   LogicalResult runOnStep(func::FuncOp step) override;
 
 private:
@@ -54,25 +54,23 @@ SplitReformsPass::find(RankedTensorType from, RankedTensorType to) {
 /// The price of a change along `axis` (Cost/SearchProblem.h, `ChangeRate`):
 /// bytes are those of one device and strand if the axis were `full`.
 double SplitReformsPass::getSeconds(ReformOp step, unsigned axis) const {
-  auto prices =
-      step->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(
-          kPricesAttrName);
-  auto axes = prices ? prices.getAs<DictionaryAttr>("axes") : DictionaryAttr();
   Forms from = getForms(step.getInput().getType(), mesh);
   Forms to = getForms(step.getType(), mesh);
-  if (!axes || from[axis].isFull())
+  if (from[axis].isFull())
     return 0;
-  auto rates = axes.getAs<DenseF64ArrayAttr>(mesh.getName(axis));
-  if (!rates || rates.size() != 8)
+  ChangeKind kind =
+      to[axis].isFull() ? ChangeKind::AllGather : ChangeKind::AllToAll;
+  if (from[axis].isReduce())
+    kind =
+        to[axis].isFull() ? ChangeKind::AllReduce : ChangeKind::ReduceScatter;
+  std::optional<ChangePrice> price = getPrice(step, mesh.getName(axis), kind);
+  if (!price)
     return 0;
   double bytes = getBytes(step.getType());
   for (unsigned other = 0; other < mesh.getNumAxes(); ++other)
     if (other != axis && from[other].isGather())
       bytes /= mesh.getSize(other);
-  // All-gather, reduce-scatter, all-reduce, all-to-all.
-  unsigned kind = from[axis].isReduce() ? (to[axis].isFull() ? 2 : 1)
-                                        : (to[axis].isFull() ? 0 : 3);
-  return rates[2 * kind] + bytes * rates[2 * kind + 1];
+  return price->latency + bytes * price->secondsPerByte;
 }
 
 /// Notes where strands join, and what the plan counts for the change. The sum
@@ -87,10 +85,10 @@ void SplitReformsPass::markPlanned(ReformOp step) const {
   Operation *producer = step.getInput().getDefiningOp();
   bool isSum = producer && !isa<ReformOp>(producer) &&
                getPlannedStage(producer) == stage;
-  if (stage && mesh.isTime(*axis) && !isSlice && !isSum)
-    step->setAttr(kJoinsAttrName, UnitAttr::get(step.getContext()));
-  if (double seconds = getSeconds(step, *axis))
-    setPlannedSeconds(step, seconds);
+  editPlanned(step, [&](Planned &planned) {
+    planned.joins |= stage && mesh.isTime(*axis) && !isSlice && !isSum;
+    planned.seconds = getSeconds(step, *axis);
+  });
 }
 
 LogicalResult SplitReformsPass::split(ReformOp reform) {
@@ -107,11 +105,10 @@ LogicalResult SplitReformsPass::split(ReformOp reform) {
            << "no sequence of reforms changes " << reform.getInput().getType()
            << " into " << reform.getType();
   Value value = reform.getInput();
-  Attribute pass = reform->getAttr(NNDialect::kPassAttrName);
+  std::optional<nn::PassKind> pass = nn::getPass(reform);
   for (RankedTensorType type : *path) {
     ReformOp *known = llvm::find_if(made[value], [&](ReformOp step) {
-      return step.getType() == type &&
-             step->getAttr(NNDialect::kPassAttrName) == pass;
+      return step.getType() == type && nn::getPass(step) == pass;
     });
     if (known != made[value].end()) {
       value = *known;
@@ -120,7 +117,7 @@ LogicalResult SplitReformsPass::split(ReformOp reform) {
     OpBuilder builder(reform);
     auto step = ReformOp::create(builder, reform.getLoc(), type, value);
     if (pass)
-      step->setAttr(NNDialect::kPassAttrName, pass);
+      nn::setPass(step, *pass);
     if (std::optional<int64_t> stage = getPlannedStage(reform))
       setPlannedStage(step, *stage);
     markPlanned(step);
@@ -141,8 +138,4 @@ LogicalResult SplitReformsPass::runOnStep(func::FuncOp step) {
     if (failed(split(reform)))
       return failure();
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createSplitReformsPass() {
-  return std::make_unique<SplitReformsPass>();
 }

@@ -9,26 +9,26 @@
 #include "tandem/Transforms/Shard/Shard.h"
 #include "tandem/Transforms/StepPass.h"
 
+namespace tandem {
+#define GEN_PASS_DEF_VERIFYSHARDEDPASS
+#include "tandem/Transforms/Shard/Passes.h.inc"
+} // namespace tandem
+
 using namespace mlir;
 using namespace tandem::spmd;
-using tandem::nn::NNDialect;
+using namespace tandem::nn;
 
 namespace {
 /// Operators check their forms themselves; this checks what no operator sees.
-class VerifyShardedPass : public tandem::StepPass<VerifyShardedPass> {
+class VerifyShardedPass
+    : public tandem::StepPass<
+          tandem::impl::VerifyShardedPassBase<VerifyShardedPass>> {
 public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyShardedPass)
-  StringRef getArgument() const override { return "tandem-verify-sharded"; }
-  StringRef getDescription() const override {
-    return "Checks the exit of the shard stage: one mesh, legal reforms of one "
-           "axis, states that are full over time";
-  }
   LogicalResult runOnStep(func::FuncOp step) override {
     mesh = getMesh(step);
     if (!mesh)
       return step.emitError()
-             << "the module has no '" << SPMDDialect::kMeshAttrName
-             << "', expected a mesh";
+             << "the module has no '" << kMeshAttrName << "', expected a mesh";
     if (failed(tandem::verifyFormsOn(step, mesh)) ||
         failed(verifyArguments(step)) || failed(verifyResults(step)))
       return failure();
@@ -43,16 +43,16 @@ private:
   LogicalResult verifyArguments(func::FuncOp step);
   LogicalResult verifyResults(func::FuncOp step);
   LogicalResult verifyStored(func::FuncOp step, const Twine &what,
-                             StringRef role, Type type);
+                             std::optional<Role> role, Type type);
 
   MeshAttr mesh;
 };
 } // namespace
 
 LogicalResult VerifyShardedPass::verifyOperator(Operation *op) {
-  if (op->hasAttr(SPMDDialect::kSignatureAttrName))
-    return op->emitError() << "still has '" << SPMDDialect::kSignatureAttrName
-                           << "', expected it in the types";
+  if (Planned planned = getPlanned(op); planned.signatures || planned.asWanted)
+    return op->emitError() << "still has signatures in '" << kPlanAttrName
+                           << "', expected them in the types";
   auto reform = dyn_cast<ReformOp>(op);
   if (!reform)
     return isa<SignatureOpInterface>(op)
@@ -69,7 +69,8 @@ LogicalResult VerifyShardedPass::verifyOperator(Operation *op) {
 
 /// What is stored between steps is whole over time: an update happens once.
 LogicalResult VerifyShardedPass::verifyStored(func::FuncOp step,
-                                              const Twine &what, StringRef role,
+                                              const Twine &what,
+                                              std::optional<Role> role,
                                               Type type) {
   Forms forms = getForms(type, mesh);
   for (auto [axis, form] : llvm::enumerate(forms)) {
@@ -77,28 +78,21 @@ LogicalResult VerifyShardedPass::verifyStored(func::FuncOp step,
       return step.emitError()
              << what << " is 'reduce' on axis '" << mesh.getName(axis)
              << "', expected full or gather";
-    bool isOnce = role != "input" && role != "loss" && role != "gradient" &&
-                  role != "output";
+    bool isOnce = role && *role < Role::Input;
     if (isOnce && mesh.isTime(axis) && !form.isFull())
       return step.emitError()
-             << what << ", a " << role << ", is '" << form.str()
+             << what << ", a " << stringifyRole(*role) << ", is '" << form.str()
              << "' on the time axis '" << mesh.getName(axis)
              << "', expected full: an update happens once per step";
   }
   return success();
 }
 
-static StringRef getString(Attribute attribute) {
-  auto string = dyn_cast_or_null<StringAttr>(attribute);
-  return string ? string.getValue() : "";
-}
-
 LogicalResult VerifyShardedPass::verifyArguments(func::FuncOp step) {
   for (BlockArgument argument : step.getArguments()) {
     unsigned index = argument.getArgNumber();
-    StringRef role =
-        getString(step.getArgAttr(index, NNDialect::kRoleAttrName));
-    if (failed(verifyStored(step, "argument " + Twine(index), role,
+    if (failed(verifyStored(step, "argument " + Twine(index),
+                            getRole(step.getArgAttrDict(index)),
                             argument.getType())))
       return failure();
   }
@@ -107,14 +101,9 @@ LogicalResult VerifyShardedPass::verifyArguments(func::FuncOp step) {
 
 LogicalResult VerifyShardedPass::verifyResults(func::FuncOp step) {
   for (auto [index, type] : llvm::enumerate(step.getResultTypes())) {
-    StringRef role =
-        getString(step.getResultAttr(index, NNDialect::kRoleAttrName));
-    if (failed(verifyStored(step, "result " + Twine(index), role, type)))
+    if (failed(verifyStored(step, "result " + Twine(index),
+                            getRole(step.getResultAttrDict(index)), type)))
       return failure();
   }
   return success();
-}
-
-std::unique_ptr<Pass> tandem::createVerifyShardedPass() {
-  return std::make_unique<VerifyShardedPass>();
 }

@@ -7,17 +7,21 @@
 //===----------------------------------------------------------------------===//
 //
 // A kernel is `extern "C" void name(void *const *buffers,
-// const int64_t *scalars)`. To report an error it calls through a pointer that
-// its own code object exports and the loader sets:
+// const int64_t *scalars)`. It can fail in one way: an index that it reads is
+// out of range. Then it calls through a pointer that its own code object
+// exports and the loader sets:
 //
-//   extern "C" void (*tandem_rt_report_error_hook)(const char *) = nullptr;
-//   if (index >= size) { tandem_rt_report_error_hook("index out of range"); }
+//   extern "C" tandem_rt_index_hook tandem_rt_report_index_hook = nullptr;
+//   if (index < 0 || index >= bound)
+//     tandem_rt_report_index_hook(site, index, bound);
 //
-// The pointer, and not the function's own name, because a code object that is
-// loaded into Python does not see the symbols of an extension module. The
-// first report of a launch ends the step on all ranks when the kernel returns;
-// the kernel must still return in the normal way, without touching memory that
-// is not its own.
+// `site` is the place in the kernel, which Launch::sites names for people.
+// Three numbers, not a text: equal kernels of different lines are one, and a
+// device without a host's functions can write them to memory. The pointer, and
+// not the function's own name, because a code object that is loaded into Python
+// does not see the symbols of an extension module. The first report of a launch
+// ends the step on all ranks when the kernel returns; the kernel must still
+// return in the normal way, without touching memory that is not its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +30,7 @@
 
 #include <stdint.h>
 
-#define TANDEM_RT_ERROR_HOOK "tandem_rt_report_error_hook"
+#define TANDEM_RT_INDEX_HOOK "tandem_rt_report_index_hook"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,8 +38,9 @@ extern "C" {
 
 typedef void (*tandem_rt_kernel)(void *const *buffers, const int64_t *scalars);
 
-/// Remembers the message for the calling thread's current launch.
-void tandem_rt_report_error(const char *message);
+/// `index` was read at `site`, expected 0 <= index < `bound`.
+typedef void (*tandem_rt_index_hook)(int64_t site, int64_t index,
+                                     int64_t bound);
 
 #ifdef __cplusplus
 }

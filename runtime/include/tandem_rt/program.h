@@ -21,6 +21,7 @@
 #include "tandem_rt/element_type.h"
 #include "tandem_rt/status.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,9 +33,11 @@
 namespace tandem::rt {
 
 /// Readers accept exactly this version of the format.
-inline constexpr uint32_t kProgramVersion = 1;
-/// Every buffer that an executor allocates starts at this alignment, in bytes.
-inline constexpr int64_t kBufferAlignment = 64;
+inline constexpr uint32_t kProgramVersion = 2;
+/// Of memory of the host, in bytes: a cache line, and the widest vector.
+inline constexpr int64_t kHostAlignment = 64;
+/// No memory space has a larger one.
+inline constexpr int64_t kMaxAlignment = 4096;
 
 using Shape = std::vector<int64_t>;
 using Bytes = std::vector<uint8_t>;
@@ -55,10 +58,45 @@ struct Target {
   std::string device = "cpu";
 };
 
-/// An ELF shared object.
+/// What a queue is for. A device chooses by it what runs the queue: a thread
+/// and its cores, a stream and its priority, a copy engine.
+enum class QueueRole : uint8_t { Compute = 0, Communication = 1, Copy = 2 };
+inline constexpr unsigned kNumQueueRoles = 3;
+
+/// Commands of one queue run one after the other; queues of a rank wait for
+/// each other only through events.
+struct Queue {
+  QueueRole role = QueueRole::Compute;
+  std::string name = "compute"; ///< Unique.
+};
+
+enum class MemoryKind : uint8_t {
+  Host = 0,
+  Device = 1,
+  Pinned = 2 ///< Of the host, and a device copies from it by itself.
+};
+inline constexpr unsigned kNumMemoryKinds = 3;
+
+/// Where buffers lie. Arenas, arguments, results and constants of a space begin
+/// at multiples of its alignment, a power of two up to kMaxAlignment.
+struct MemorySpace {
+  std::string name = "host"; ///< Unique.
+  MemoryKind kind = MemoryKind::Host;
+  int64_t alignment = kHostAlignment; ///< Bytes.
+};
+
+enum class CodeKind : uint8_t { SharedObject = 0, Ptx = 1, Cubin = 2 };
+inline constexpr unsigned kNumCodeKinds = 3;
+
 struct CodeObject {
   std::string name = {};
   Bytes image = {};
+  CodeKind kind = CodeKind::SharedObject; ///< SharedObject: ELF.
+};
+
+struct Constant {
+  Bytes data = {};
+  uint32_t memorySpace = 0;
 };
 
 /// How one dimension of a whole tensor is laid out over time and space. With
@@ -83,16 +121,21 @@ struct CoordinateTerm {
   int64_t coefficient = 0;
 };
 
-/// An integer that may depend on where the rank is: base + sum of terms.
+/// An integer that may depend on where the rank is, and inside of a Repeat on
+/// the iteration: base + sum of terms + perIteration * iteration.
 struct Affine {
   int64_t base = 0;
   std::vector<CoordinateTerm> terms = {};
+  int64_t perIteration = 0; ///< Zero outside of a Repeat.
 
   Affine(int64_t base = 0) : base(base) {}
-  Affine(int64_t base, std::vector<CoordinateTerm> terms)
-      : base(base), terms(std::move(terms)) {}
+  Affine(int64_t base, std::vector<CoordinateTerm> terms,
+         int64_t perIteration = 0)
+      : base(base), terms(std::move(terms)), perIteration(perIteration) {}
   /// The coordinate on an axis itself.
   static Affine coordinate(uint32_t axis) { return Affine(0, {{axis, 1}}); }
+  /// base, base + step, base + 2 * step, ... in the iterations of a Repeat.
+  static Affine moving(int64_t base, int64_t step) { return {base, {}, step}; }
 };
 
 enum class Space : uint8_t {
@@ -136,6 +179,7 @@ struct Argument {
   std::optional<std::pair<double, double>> range = {};
   /// Parts of one whole have its role, and cover it.
   std::optional<Part> part = {};
+  uint32_t memorySpace = 0;
 };
 
 /// A tensor that can be read after a step.
@@ -151,22 +195,30 @@ struct Result {
   /// Result and the result's own index, a buffer of its own.
   BufferRef place = {};
   std::optional<Part> part = {};
+  uint32_t memorySpace = 0; ///< An update has its argument's.
 };
 
-/// Commands of one queue run one after the other; queues wait for each other
-/// only through events.
-enum class Queue : uint8_t { Compute = 0, Comm = 1 };
-inline constexpr unsigned kNumQueues = 2;
+/// How many threads run a kernel, where a device runs one by many.
+struct Geometry {
+  std::array<uint32_t, 3> grid = {1, 1, 1};
+  std::array<uint32_t, 3> block = {1, 1, 1};
+  uint32_t sharedBytes = 0; ///< Dynamic shared memory of a block.
+};
 
 /// Calls `extern "C" void symbol(void *const *buffers, const int64_t *scalars)`
-/// with the inputs, then the outputs. A buffer that is read and written stands
-/// in both lists.
+/// with the inputs, then the outputs, then the command's workspace if there is
+/// one. A buffer that is read and written stands in both lists. PTX and cubins
+/// need a geometry.
 struct Launch {
   uint32_t codeObject = 0;
   std::string symbol = {};
   std::vector<BufferRef> inputs = {};
-  std::vector<BufferRef> outputs = {};
+  std::vector<BufferRef> outputs = {}; ///< At least one.
   std::vector<Affine> scalars = {};
+  std::optional<Geometry> geometry = {};
+  /// What the kernel's places are called that report an index which is out of
+  /// range: "embedding (model.py:7)".
+  std::vector<std::string> sites = {};
 };
 
 enum class PostOp : uint8_t { None = 0, GeluErf = 1, GeluTanh = 2, Relu = 3 };
@@ -224,17 +276,59 @@ struct Fill {
   Bytes pattern = {};
 };
 
-/// Stops the step if an element is not finite. The value must be `full`, so
-/// that all ranks see the same; nothing that the step keeps may be written
-/// before, so that the step can be taken back.
-struct CheckFinite {
+enum class CheckKind : uint8_t {
+  Finite = 0, ///< Every element is finite: f64, f32 or bf16.
+  Truth = 1   ///< Every element is true: i1.
+};
+inline constexpr unsigned kNumCheckKinds = 2;
+
+/// Refuses the step if a value is not as it should be. No value that outlives
+/// the step (an argument) may be written before every check is known to be
+/// done, so that a refused step is taken back by doing nothing.
+///
+/// All ranks must refuse together. Where `axes` is empty the value is equal on
+/// all ranks; else the verdicts of the group over `axes`, a collective of that
+/// group, are combined: one refusal, and all refuse with the error of the first
+/// member that did. Over the axes not named the value is equal.
+struct Check {
+  CheckKind kind = CheckKind::Finite;
   ElementType type = ElementType::F32;
   BufferRef source = {};
-  std::string what = {}; ///< For the error: "loss".
+  /// Finite: what is looked at ("loss" gives "loss is nan, expected a finite
+  /// value"). Truth: the whole error.
+  std::string message = {};
+  std::vector<uint32_t> axes = {}; ///< Ascending.
 };
 
-/// Events connect the two queues of one rank: recorded once, waited for any
-/// number of times, within one step.
+struct Command;
+
+/// Runs a body `count` times. It stands on every queue that its body uses: each
+/// of these queues runs its part of the body again and again, after what comes
+/// before the Repeat and before what comes behind it on that queue. There is no
+/// barrier, neither at its ends nor between iterations.
+///
+/// Events belong to one iteration: recorded once in the body and waited for in
+/// the same iteration. What other queues need from before or from behind the
+/// body goes by events outside of it. Bytes that a moving reference
+/// (Affine::perIteration) touches, one of the body writing them, belong to one
+/// iteration. Repeats do not nest: an iteration is one number in offsets,
+/// events and traces.
+struct Repeat {
+  int64_t count = 1; ///< 1 to kMaxIterations.
+  std::vector<Command> body;
+
+  // Defined where a Command is complete.
+  explicit Repeat(int64_t count = 1);
+  Repeat(const Repeat &);
+  Repeat(Repeat &&) noexcept;
+  Repeat &operator=(const Repeat &);
+  Repeat &operator=(Repeat &&) noexcept;
+  ~Repeat();
+};
+inline constexpr int64_t kMaxIterations = int64_t(1) << 20;
+
+/// Events connect the queues of one rank: recorded once, waited for any number
+/// of times, within one step, or within one iteration.
 struct RecordEvent {
   uint32_t event = 0;
 };
@@ -242,41 +336,59 @@ struct WaitEvent {
   uint32_t event = 0;
 };
 
-using Operation = std::variant<Launch, Gemm, Collective, Copy, Fill,
-                               CheckFinite, RecordEvent, WaitEvent>;
+using Operation = std::variant<Launch, Gemm, Collective, Copy, Fill, Check,
+                               Repeat, RecordEvent, WaitEvent>;
 
+/// What every operation has; those of libraries differ in nothing else than
+/// their operands.
 struct Command {
   uint32_t id = 0;           ///< Unique in its rank program; stable.
   std::string name = {};     ///< What the user would call it.
   std::string location = {}; ///< "file.py:12".
-  Queue queue = Queue::Compute;
+  uint32_t queue = 0;        ///< Index into the queues; of a Repeat: 0.
   int64_t flops = 0;
   int64_t bytes = 0; ///< Read and written; of a collective: sent by one rank.
   int32_t stage = 0;
   int32_t strand = 0; ///< -1: shared by all strands.
+  /// A range of an arena that is the command's own while it runs; it finds and
+  /// leaves anything there.
+  std::optional<BufferRef> workspace = {};
   Operation operation = {};
 };
 
+inline Repeat::Repeat(int64_t count) : count(count) {}
+inline Repeat::Repeat(const Repeat &) = default;
+inline Repeat::Repeat(Repeat &&) noexcept = default;
+inline Repeat &Repeat::operator=(const Repeat &) = default;
+inline Repeat &Repeat::operator=(Repeat &&) noexcept = default;
+inline Repeat::~Repeat() = default;
+
 struct Arena {
-  std::string memorySpace = "host";
   int64_t bytes = 0;
-  int64_t alignment = kBufferAlignment;
+  uint32_t memorySpace = 0;
 };
 
-/// `commands` holds both queues in one order in which they could be enqueued:
-/// an event is recorded before it is waited for.
+/// `commands` holds all queues in one order in which they could be enqueued: an
+/// event is recorded before it is waited for. A body stands for its iterations,
+/// one after the other.
 struct RankProgram {
   std::vector<Arena> arenas = {};
   uint32_t numEvents = 0;
   std::vector<Command> commands = {};
+
+  /// All commands, the body of a Repeat behind it. A place in this list is how
+  /// a trace names a command. Valid until `commands` changes.
+  std::vector<const Command *> listing() const;
 };
 
 struct Program {
   Target target = {};
   std::vector<Axis> mesh = {};
   int64_t micro = 1; ///< Number of strands; informational.
+  std::vector<Queue> queues = {};
+  std::vector<MemorySpace> memorySpaces = {};
   std::vector<CodeObject> codeObjects = {};
-  std::vector<Bytes> constants = {};
+  std::vector<Constant> constants = {};
   std::vector<Argument> arguments = {};
   std::vector<Result> results = {};
   std::vector<RankProgram> rankPrograms = {};
@@ -285,11 +397,13 @@ struct Program {
   int64_t numRanks() const;
   /// Coordinates of a rank, one per axis.
   std::vector<int64_t> coordinates(int64_t rank) const;
-  int64_t evaluate(const Affine &value, int64_t rank) const;
+  int64_t evaluate(const Affine &value, int64_t rank,
+                   int64_t iteration = 0) const;
   /// The ranks of the group of `rank` over `axes`, in group order.
   std::vector<int64_t> group(const std::vector<uint32_t> &axes,
                              int64_t rank) const;
-  /// The name of a command's kind: "launch", "gemm", "all_reduce", ...
+  /// The name of a command's kind: "launch", "gemm", "all_reduce",
+  /// "check_finite", ...
   static std::string_view kindName(const Operation &operation);
 };
 
@@ -301,13 +415,18 @@ Expected<Shape> localShapeOf(const Program &program, const Shape &globalShape,
                              const Form &form);
 
 /// Everything that can be known without running:
-///  * forms, shapes, updates, ranks, symbols' objects and axes are consistent;
-///  * every buffer lies in its space, for every rank;
-///  * every event is recorded, once, before it is waited for;
-///  * collectives come in the same order, and agree, on all members of a group;
+///  * forms, shapes, updates, ranks, spaces, queues, symbols' objects and axes
+///    are consistent, and no number is too large for 64 bits;
+///  * every buffer lies in its space, for every rank and iteration;
+///  * every event is recorded, once, before it is waited for, in its iteration;
+///  * collectives and combined checks come in the same order, and agree, on all
+///    members of a group;
 ///  * commands of different queues that touch the same bytes, one of them
-///    writing, are ordered by events;
-///  * nothing is read from an arena or from a result before it was written.
+///    writing, are ordered by events, in one iteration and from one to the
+///    next;
+///  * nothing is read from an arena or from a result before it was written;
+///  * no argument is written before all checks are done.
+/// Takes time in proportion to the commands, not to their pairs or iterations.
 Status verifyProgram(const Program &program);
 
 /// The bytes of a .tdm file. Deterministic.

@@ -15,9 +15,12 @@
 //   b.setArena(1 << 20);
 //   b.launch({.name = "gelu"}, object, "gelu_0", {b.argument(x)},
 //            {b.arena(0, 4096)});
-//   uint32_t ready = b.recordEvent(Queue::Compute);
-//   b.waitEvent(Queue::Comm, ready);
-//   ...
+//   uint32_t comm = b.addQueue(QueueRole::Communication, "comm");
+//   uint32_t ready = b.recordEvent(0);
+//   b.waitEvent(comm, ready);
+//   b.beginRepeat({.name = "microbatches"}, 4);
+//   ...                                  // commands of the body
+//   b.endRepeat();
 //   Expected<Bytes> file = b.finish();   // verifies, then serializes
 //
 //===----------------------------------------------------------------------===//
@@ -35,14 +38,17 @@ namespace tandem::rt {
 struct CommandInfo {
   std::string name = {};
   std::string location = {};
-  Queue queue = Queue::Compute;
+  uint32_t queue = 0;
   int64_t flops = 0;
   int64_t bytes = 0;
   int32_t stage = 0;
   int32_t strand = 0;
+  std::optional<BufferRef> workspace = {};
 };
 
-/// Builds one Program. Command ids count up from 0 in each rank program.
+/// Builds one Program. Command ids count up from 0 in each rank program, those
+/// of a body behind that of its Repeat. Queue 0 computes and memory space 0 is
+/// the host's, unless the caller sets others.
 class ProgramBuilder {
 public:
   /// Starts with one rank program, which every rank runs.
@@ -50,9 +56,12 @@ public:
 
   void setTarget(Target target) { program.target = std::move(target); }
 
-  uint32_t addCodeObject(std::string name, Bytes image);
+  uint32_t addQueue(QueueRole role, std::string name);
+  uint32_t addMemorySpace(MemorySpace space);
+  uint32_t addCodeObject(std::string name, Bytes image,
+                         CodeKind kind = CodeKind::SharedObject);
   /// The whole of a new constant.
-  BufferRef addConstant(Bytes bytes);
+  BufferRef addConstant(Bytes bytes, uint32_t memorySpace = 0);
   /// An empty local shape is computed from the form; empty `form.dims` of a
   /// tensor with dimensions mean full.
   uint32_t addArgument(Argument argument);
@@ -68,15 +77,18 @@ public:
   void setRankProgram(int64_t rank, uint32_t rankProgram);
   /// Sets the size of arena 0 of the current rank program.
   void setArena(int64_t bytes);
+  /// One more arena of the current rank program.
+  uint32_t addArena(int64_t bytes, uint32_t memorySpace);
 
-  BufferRef arena(Affine offset, int64_t bytes) const;
+  BufferRef arena(Affine offset, int64_t bytes, uint32_t index = 0) const;
   /// The whole buffer.
   BufferRef argument(uint32_t index) const;
   BufferRef result(uint32_t index) const;
   /// A range of bytes within `whole`.
   static BufferRef slice(BufferRef whole, int64_t offset, int64_t bytes);
 
-  /// Appends to the current rank program; returns the command's id.
+  /// Appends to the current rank program, or to the Repeat that was begun and
+  /// not ended; returns the command's id.
   uint32_t add(CommandInfo info, Operation operation);
 
   uint32_t launch(CommandInfo info, uint32_t codeObject, std::string symbol,
@@ -87,8 +99,12 @@ public:
                       std::move(outputs), std::move(scalars)});
   }
   /// Records a new event on a queue; returns the event.
-  uint32_t recordEvent(Queue queue);
-  void waitEvent(Queue queue, uint32_t event);
+  uint32_t recordEvent(uint32_t queue);
+  void waitEvent(uint32_t queue, uint32_t event);
+
+  /// What is added between the two is the body.
+  uint32_t beginRepeat(CommandInfo info, int64_t count);
+  void endRepeat() { inRepeat = false; }
 
   const Program &get() const { return program; }
   /// For tests that plant mistakes.
@@ -102,6 +118,7 @@ private:
 
   Program program;
   uint32_t currentProgram = 0;
+  bool inRepeat = false; ///< The last command of the current rank program.
 };
 
 /// Row-major strides of a shape, in elements.

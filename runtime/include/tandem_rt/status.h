@@ -21,27 +21,33 @@
 
 namespace tandem::rt {
 
+/// What a caller may want to tell apart.
+enum class ErrorKind {
+  General,
+  /// A check refused the step, before it wrote anything that outlives it: a
+  /// value is not finite,
+  NotFinite,
+  /// or not true.
+  NotTrue,
+};
+
 /// Success, or one line that says what was wrong.
 class [[nodiscard]] Status {
 public:
   Status() = default;
   static Status success() { return Status(); }
-  static Status error(std::string message) {
+  static Status error(std::string message,
+                      ErrorKind kind = ErrorKind::General) {
     Status status;
     status.text = std::move(message);
-    return status;
-  }
-
-  /// Of a check that stopped a step before anything that outlives it was
-  /// written: an error after which all is as before.
-  static Status refusal(std::string message) {
-    Status status = error(std::move(message));
-    status.refused = true;
+    status.errorKind = kind;
     return status;
   }
 
   bool ok() const { return !text; }
-  bool isRefusal() const { return refused; }
+  /// Of an error.
+  ErrorKind kind() const { return errorKind; }
+  bool isRefusal() const { return errorKind != ErrorKind::General; }
   /// The error; empty on success.
   const std::string &message() const {
     static const std::string none;
@@ -50,7 +56,7 @@ public:
 
 private:
   std::optional<std::string> text;
-  bool refused = false;
+  ErrorKind errorKind = ErrorKind::General;
 };
 
 /// A value, or the error that took its place.

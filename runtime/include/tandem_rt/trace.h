@@ -20,7 +20,8 @@ namespace tandem::rt {
 /// When one command ran. Times are nanoseconds since the session began.
 struct TraceEvent {
   int64_t rank = 0;
-  uint32_t command = 0; ///< Index into the commands of the rank's program.
+  uint32_t command = 0;   ///< Place in the listing() of the rank's program.
+  uint32_t iteration = 0; ///< Of the Repeat around the command.
   int64_t step = 0;
   int64_t begin = 0;
   int64_t end = 0;

@@ -1,7 +1,7 @@
 // RUN: tandem-opt %s --tandem-nn-to-linalg --tandem-kernels-to-loops --tandem-kernels-to-llvm | FileCheck %s
 
 // The hook for errors is in every kernel, and one in a code object.
-// CHECK-DAG: llvm.mlir.global weak_odr @tandem_rt_report_error_hook
+// CHECK-DAG: llvm.mlir.global weak_odr @tandem_rt_report_index_hook
 // CHECK-DAG: llvm.func internal @add_kernel_body
 // CHECK-DAG: llvm.func @add_kernel(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
 // CHECK-DAG: llvm.fadd

@@ -12,7 +12,7 @@
 // CHECK: %[[E:.*]] = sched.record compute
 // CHECK: sched.wait comm for %[[E]]
 // CHECK: %[[L:.*]] = sched.alloc : memref<f32>
-// CHECK: sched.collective "all_reduce" %[[S]] into %[[L]] over ["data"] on comm stage 1 strand 0
+// CHECK: sched.collective all_reduce %[[S]] into %[[L]] over ["data"] on comm stage 1 strand 0
 // CHECK: %[[F:.*]] = sched.record comm
 // CHECK: sched.wait compute for %[[F]]
 // CHECK: sched.check_finite "loss" %[[L]] on compute stage 2
@@ -23,8 +23,8 @@
 // CHECK: sched.copy %[[U]] into %[[W]]
 // CHECK: return %[[R]], %[[W]]
 module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
-  func.func @step(%w: tensor<4x4xf32> {nn.role = "parameter", nn.name = "w"}, %x: tensor<2x4xf32>)
-      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}, tensor<4x4xf32> {nn.role = "parameter", nn.name = "w", nn.updates = 0 : i64}) {
+  func.func @step(%w: tensor<4x4xf32> {nn.role = #nn.role<parameter>, nn.name = "w"}, %x: tensor<2x4xf32>)
+      -> (tensor<f32> {nn.role = #nn.role<loss>, nn.name = "loss"}, tensor<4x4xf32> {nn.role = #nn.role<parameter>, nn.name = "w", nn.updates = 0 : i64}) {
     %l, %e = sched.step on compute stage 0 strand 1 {
       %0 = nn.slice %x {dim = 0 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<2x4xf32>) -> tensor<1x4xf32>
       %1 = sched.matmul %0, %w {batch = array<i64>, m = 1, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>} : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32>
@@ -36,7 +36,7 @@ module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
       sched.yield %3 : tensor<f32>
     } : tensor<f32>
     %u, %g = sched.step on compute stage 2 strand 0 {
-      %4 = func.call @double(%w) {sched.label = "add", nn.pass = "update"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %4 = func.call @double(%w) {sched.label = "add", nn.pass = #nn.pass<update>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
       sched.yield %4 : tensor<4x4xf32>
     } : tensor<4x4xf32>
     return %r, %u : tensor<f32>, tensor<4x4xf32>

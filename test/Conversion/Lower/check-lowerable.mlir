@@ -81,7 +81,7 @@ module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
 
 // -----
 
-func.func @step(%x: tensor<8xf16>) -> (tensor<f16> {nn.role = "loss", nn.name = "loss"}) {
+func.func @step(%x: tensor<8xf16>) -> (tensor<f16> {nn.role = #nn.role<loss>, nn.name = "loss"}) {
   // expected-error@+1 {{loss has element type 'f16', expected f64, f32 or bf16}}
   %0, %e = sched.step on compute stage 0 strand 0 {
     %1 = nn.sum %x {dims = array<i64: 0>} : (tensor<8xf16>) -> tensor<f16>

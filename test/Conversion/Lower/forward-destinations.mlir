@@ -53,7 +53,7 @@ func.func @step(%w: memref<8xf32>, %v: memref<8xf32>, %g: memref<8xf32>) -> (mem
   sched.launch @sub(%w, %g) into(%0) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>, memref<8xf32>) -> memref<8xf32>
   sched.launch @sub(%w, %g) into(%1) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>, memref<8xf32>) -> memref<8xf32>
   sched.launch @sub(%v, %g) into(%2) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>, memref<8xf32>) -> memref<8xf32>
-  sched.collective "all_reduce" %v into %3 over ["data"] on comm stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<8xf32> -> memref<8xf32>
+  sched.collective all_reduce %v into %3 over ["data"] on comm stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<8xf32> -> memref<8xf32>
   %e = sched.record comm
   sched.wait compute for %e
   sched.copy %0 into %w on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<8xf32> -> memref<8xf32>

@@ -33,7 +33,7 @@ module {
 // -----
 
 module {
-  func.func @step(%a: tensor<4xf32>) -> (tensor<f32> {nn.role = "loss"}) {
+  func.func @step(%a: tensor<4xf32>) -> (tensor<f32> {nn.role = #nn.role<loss>}) {
     // expected-error @+1 {{operator 'nn.sum' outside of a step, expected steps only}}
     %0 = nn.sum %a {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
     return %0 : tensor<f32>
@@ -44,7 +44,7 @@ module {
 
 // A loss without a name is checked all the same.
 module {
-  func.func @step(%a: tensor<4xf32>) -> (tensor<f32> {nn.role = "loss"}) {
+  func.func @step(%a: tensor<4xf32>) -> (tensor<f32> {nn.role = #nn.role<loss>}) {
     %v, %e = sched.step on compute stage 0 strand 0 {
       %0 = nn.sum %a {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
       sched.yield %0 : tensor<f32>

@@ -12,15 +12,15 @@
 // CHECK: sched.step on comm
 // CHECK: spmd.all_reduce
 // CHECK: func.func private @kernel_0(%{{.*}}: tensor<2x4xf32>) -> tensor<2x4xf32> attributes {sched.kernel}
-// CHECK: nn.gelu %{{.*}} {approximate = "none"} :
+// CHECK: nn.gelu none %{{.*}} :
 // CHECK-NOT: func.func
 module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
   func.func @step(%x: tensor<2x4xf32>, %y: tensor<2x4xf32>, %w: tensor<8x1xf32>) -> (tensor<1xf32>, tensor<1x1xf32>) {
     %p, %q, %e = sched.step on compute stage 0 strand 0 {
-      %0 = nn.gelu %x {approximate = "none", nn.id = 1 : i64, nn.strand = 0 : i64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+      %0 = nn.gelu none %x {nn.id = 1 : i64, nn.strand = 0 : i64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
       %1 = sched.matmul %0, %w {batch = array<i64>, m = 1, n = 1, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 1, 1>, strides_c = array<i64: 1, 1>} : (tensor<2x4xf32>, tensor<8x1xf32>) -> tensor<1x1xf32>
       %2 = nn.reshape %1 : (tensor<1x1xf32>) -> tensor<1xf32>
-      %3 = nn.gelu %y {approximate = "none", nn.id = 1 : i64, nn.strand = 1 : i64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+      %3 = nn.gelu none %y {nn.id = 1 : i64, nn.strand = 1 : i64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
       %5 = sched.matmul %3, %w {batch = array<i64>, m = 1, n = 1, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 1, 1>, strides_c = array<i64: 1, 1>} : (tensor<2x4xf32>, tensor<8x1xf32>) -> tensor<1x1xf32>
       sched.yield %2, %5 : tensor<1xf32>, tensor<1x1xf32>
     } : tensor<1xf32>, tensor<1x1xf32>

@@ -39,7 +39,7 @@ func.func @step(%x: memref<16xf32>) -> memref<16xf32> {
   sched.launch @exp(%x) into(%a) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<16xf32>) -> memref<16xf32>
   %e = sched.record compute
   sched.wait comm for %e
-  sched.collective "all_reduce" %a into %b over ["data"] on comm stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<16xf32> -> memref<16xf32>
+  sched.collective all_reduce %a into %b over ["data"] on comm stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<16xf32> -> memref<16xf32>
   %f = sched.record comm
   sched.launch @exp(%x) into(%c) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<16xf32>) -> memref<16xf32>
   sched.wait compute for %f

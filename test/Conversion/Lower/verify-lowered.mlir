@@ -25,7 +25,7 @@ module attributes {sched.arena = 128 : i64} {
     // expected-note@+1 {{the other command}}
     sched.copy %x into %a on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<16xf32> -> memref<16xf32>
     // expected-error@+1 {{uses bytes of a buffer that another command uses at the same time: no event orders them}}
-    sched.collective "all_reduce" %a into %b over ["data"] on comm stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<16xf32> -> memref<16xf32>
+    sched.collective all_reduce %a into %b over ["data"] on comm stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<16xf32> -> memref<16xf32>
     return
   }
 }

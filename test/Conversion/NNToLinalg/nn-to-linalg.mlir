@@ -37,7 +37,7 @@ func.func @sum(%x: tensor<4x8xbf16>) -> tensor<4xbf16> {
 // CHECK-LABEL: func.func @embedding
 // CHECK: linalg.generic {{.*}} ins(%arg1 : tensor<3xi64>)
 // CHECK: scf.if
-// CHECK: func.call @tandem_rt_report_error_at
+// CHECK: func.call @tandem_report_index(%{{.*}}, %{{.*}}, %{{.*}})
 // CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<3x8xf32>)
 // CHECK-NOT: call
 // CHECK: tensor.extract %arg0

@@ -193,3 +193,43 @@ module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
     return
   }
 }
+
+// -----
+
+module attributes {spmd.mesh = #spmd.mesh<data = 2, model = 2>} {
+  func.func @order_of_axes(%x: tensor<8x4xf32>) {
+    // expected-error @+1 {{names the axes ["model", "data"], expected each once and in the order of #spmd.mesh<data = 2, model = 2>}}
+    %0 = spmd.all_reduce %x over ["model", "data"] : tensor<8x4xf32> -> tensor<8x4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {spmd.mesh = #spmd.mesh<data = 2, model = 2>} {
+  func.func @double_axis(%x: tensor<8x4xf32>) {
+    // expected-error @+1 {{names the axes ["data", "data"], expected each once and in the order of #spmd.mesh<data = 2, model = 2>}}
+    %0 = spmd.all_gather %x over ["data", "data"] dim 0 : tensor<8x4xf32> -> tensor<32x4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {spmd.mesh = #spmd.mesh<data = 2, model = 2>} {
+  func.func @negative_dim(%x: tensor<8x4xf32>) {
+    // expected-error @+1 {{'spmd.reduce_scatter' op dimension -1 does not exist in 'tensor<8x4xf32>'}}
+    %0 = spmd.reduce_scatter %x over ["data"] dim -1 : tensor<8x4xf32> -> tensor<8x4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {spmd.mesh = #spmd.mesh<data = 2, model = 2>} {
+  func.func @negative_concat(%x: tensor<8x4xf32>) {
+    // expected-error @+1 {{'spmd.all_to_all' op dimension -2 does not exist in 'tensor<8x4xf32>'}}
+    %0 = spmd.all_to_all %x over ["data"] split 0 concat -2 : tensor<8x4xf32> -> tensor<4x4xf32>
+    return
+  }
+}

@@ -17,3 +17,4 @@ func.func @yield(%x: tensor<8xf32>) {
   } : tensor<4xf32>
   return
 }
+

@@ -24,7 +24,7 @@ module attributes {spmd.mesh = #mesh} {
 #mesh = #spmd.mesh<time micro = 2>
 module attributes {spmd.mesh = #mesh} {
   func.func @strand(%x: tensor<8xf32>) {
-    // expected-error @+1 {{has the strand 2 : i64, expected one of 2 from 0 on}}
+    // expected-error @+1 {{has the strand 2, expected one of 2 from 0 on}}
     %0 = nn.neg %x {nn.strand = 2 : i64} : (tensor<8xf32>) -> tensor<8xf32>
     return
   }

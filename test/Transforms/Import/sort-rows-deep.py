@@ -6,7 +6,7 @@ layers = int(sys.argv[1])
 lines = [
     "func.func @f(%x0: tensor<6x16x4xf32> {nn.batch_dim = 1}, %w: tensor<4x4xf32>) -> tensor<6x16x4xf32> {"
 ]
-at = ' {nn.pass = "forward"} : '
+at = ' {nn.pass = #nn.pass<forward>} : '
 for i in range(layers):
     lines += [
         f"  %a{i} = nn.reshape %x{i}{at}(tensor<6x16x4xf32>) -> tensor<96x4xf32>",

@@ -10,9 +10,9 @@
 // CHECK: nn.permute %[[U]] {{.*}}permutation = array<i64: 1, 0, 2>
 // CHECK: return
 func.func @rows(%x: tensor<6x16x16xf32> {nn.batch_dim = 1}, %w: tensor<16x4xf32>) -> tensor<6x16x4xf32> {
-  %0 = nn.reshape %x {nn.pass = "forward"} : (tensor<6x16x16xf32>) -> tensor<96x16xf32>
-  %1 = nn.matmul %0, %w {nn.pass = "forward"} : (tensor<96x16xf32>, tensor<16x4xf32>) -> tensor<96x4xf32>
-  %2 = nn.reshape %1 {nn.pass = "forward"} : (tensor<96x4xf32>) -> tensor<6x16x4xf32>
+  %0 = nn.reshape %x {nn.pass = #nn.pass<forward>} : (tensor<6x16x16xf32>) -> tensor<96x16xf32>
+  %1 = nn.matmul %0, %w {nn.pass = #nn.pass<forward>} : (tensor<96x16xf32>, tensor<16x4xf32>) -> tensor<96x4xf32>
+  %2 = nn.reshape %1 {nn.pass = #nn.pass<forward>} : (tensor<96x4xf32>) -> tensor<6x16x4xf32>
   return %2 : tensor<6x16x4xf32>
 }
 
@@ -21,18 +21,18 @@ func.func @rows(%x: tensor<6x16x16xf32> {nn.batch_dim = 1}, %w: tensor<16x4xf32>
 // CHECK: nn.permute %arg1 {{.*}}permutation = array<i64: 1, 0, 2>
 // CHECK: nn.matmul
 func.func @contraction(%g: tensor<6x16x4xf32> {nn.batch_dim = 1}, %x: tensor<6x16x8xf32> {nn.batch_dim = 1}) -> tensor<4x8xf32> {
-  %0 = nn.permute %g {permutation = array<i64: 2, 0, 1>, nn.pass = "backward"} : (tensor<6x16x4xf32>) -> tensor<4x6x16xf32>
-  %1 = nn.reshape %0 {nn.pass = "backward"} : (tensor<4x6x16xf32>) -> tensor<4x96xf32>
-  %2 = nn.reshape %x {nn.pass = "backward"} : (tensor<6x16x8xf32>) -> tensor<96x8xf32>
-  %3 = nn.matmul %1, %2 {nn.pass = "backward"} : (tensor<4x96xf32>, tensor<96x8xf32>) -> tensor<4x8xf32>
+  %0 = nn.permute %g {permutation = array<i64: 2, 0, 1>, nn.pass = #nn.pass<backward>} : (tensor<6x16x4xf32>) -> tensor<4x6x16xf32>
+  %1 = nn.reshape %0 {nn.pass = #nn.pass<backward>} : (tensor<4x6x16xf32>) -> tensor<4x96xf32>
+  %2 = nn.reshape %x {nn.pass = #nn.pass<backward>} : (tensor<6x16x8xf32>) -> tensor<96x8xf32>
+  %3 = nn.matmul %1, %2 {nn.pass = #nn.pass<backward>} : (tensor<4x96xf32>, tensor<96x8xf32>) -> tensor<4x8xf32>
   return %3 : tensor<4x8xf32>
 }
 
 // CHECK-LABEL: @sum
 // CHECK-NEXT: nn.sum %arg0 {dims = array<i64: 0, 1>
 func.func @sum(%g: tensor<6x16x4xf32>) -> tensor<4xf32> {
-  %0 = nn.reshape %g {nn.pass = "backward"} : (tensor<6x16x4xf32>) -> tensor<96x4xf32>
-  %1 = nn.sum %0 {dims = array<i64: 0>, nn.pass = "backward"} : (tensor<96x4xf32>) -> tensor<4xf32>
+  %0 = nn.reshape %g {nn.pass = #nn.pass<backward>} : (tensor<6x16x4xf32>) -> tensor<96x4xf32>
+  %1 = nn.sum %0 {dims = array<i64: 0>, nn.pass = #nn.pass<backward>} : (tensor<96x4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
 
@@ -42,7 +42,7 @@ func.func @sum(%g: tensor<6x16x4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT: nn.matmul
 // CHECK-NEXT: return
 func.func @sorted(%x: tensor<16x6x16xf32> {nn.batch_dim = 0}, %w: tensor<16x4xf32>) -> tensor<96x4xf32> {
-  %0 = nn.reshape %x {nn.pass = "forward"} : (tensor<16x6x16xf32>) -> tensor<96x16xf32>
-  %1 = nn.matmul %0, %w {nn.pass = "forward"} : (tensor<96x16xf32>, tensor<16x4xf32>) -> tensor<96x4xf32>
+  %0 = nn.reshape %x {nn.pass = #nn.pass<forward>} : (tensor<16x6x16xf32>) -> tensor<96x16xf32>
+  %1 = nn.matmul %0, %w {nn.pass = #nn.pass<forward>} : (tensor<96x16xf32>, tensor<16x4xf32>) -> tensor<96x4xf32>
   return %1 : tensor<96x4xf32>
 }

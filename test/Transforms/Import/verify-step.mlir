@@ -5,33 +5,33 @@ module {}
 
 // -----
 
-// expected-error @+1 {{argument 0 has the role 'weight', expected one of parameter, state, buffer, step, seed, learning_rate, input}}
-func.func @step(%x: tensor<4xf32> {nn.role = "weight", nn.name = "x"}) { return }
+// expected-error @+1 {{argument 0 has no 'nn.role'}}
+func.func @step(%x: tensor<4xf32> {nn.name = "x"}) { return }
 
 // -----
 
 // expected-error @+1 {{argument 0, a input, has no 'nn.name'}}
-func.func @step(%x: tensor<4xf32> {nn.role = "input"}) { return }
+func.func @step(%x: tensor<4xf32> {nn.role = #nn.role<input>}) { return }
 
 // -----
 
 // expected-error @+1 {{argument 0 is a 'tensor<?xf32>', expected a tensor of static shape}}
-func.func @step(%x: tensor<?xf32> {nn.role = "input", nn.name = "x"}) { return }
+func.func @step(%x: tensor<?xf32> {nn.role = #nn.role<input>, nn.name = "x"}) { return }
 
 // -----
 
 // expected-error @+1 {{result 0 has no 'nn.role'}}
-func.func @step(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}) -> tensor<4xf32> { return %x : tensor<4xf32> }
+func.func @step(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"}) -> tensor<4xf32> { return %x : tensor<4xf32> }
 
 // -----
 
 // expected-error @+1 {{result 0, a parameter, has no 'nn.updates': the argument whose new value it is}}
-func.func @step(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}) -> (tensor<4xf32> {nn.role = "parameter"}) { return %x : tensor<4xf32> }
+func.func @step(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"}) -> (tensor<4xf32> {nn.role = #nn.role<parameter>}) { return %x : tensor<4xf32> }
 
 // -----
 
-func.func @step(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}) -> (tensor<4xf32> {nn.role = "loss"}) {
-  // expected-error @+1 {{has the pass '' ('nn.pass'), expected one of forward, backward, update}}
+func.func @step(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"}) -> (tensor<4xf32> {nn.role = #nn.role<loss>}) {
+  // expected-error @+1 {{nn.exp has no 'nn.pass'}}
   %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -39,7 +39,7 @@ func.func @step(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}) -> (tensor
 // -----
 
 func.func private @other(tensor<4xf32>) -> tensor<4xf32>
-func.func @step(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}) -> (tensor<4xf32> {nn.role = "loss"}) {
+func.func @step(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"}) -> (tensor<4xf32> {nn.role = #nn.role<loss>}) {
   // expected-error @+1 {{operator 'func.call' in a training step, expected operators of nn}}
   %0 = func.call @other(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>

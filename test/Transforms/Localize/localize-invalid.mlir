@@ -57,8 +57,8 @@ module attributes {spmd.mesh = #mesh} {
 #mesh = #spmd.mesh<data = 2, time micro = 2>
 module attributes {spmd.mesh = #mesh} {
   func.func @signature(%a: tensor<4xf32>) {
-    // expected-error @+1 {{still has 'spmd.signature', expected it in the types}}
-    %0 = nn.neg %a {spmd.signature = ["full -> full", "full -> full"]} : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{still has signatures in 'spmd.plan', expected them in the types}}
+    %0 = nn.neg %a {spmd.plan = #spmd.plan<signatures = <"full -> full", "full -> full">>} : (tensor<4xf32>) -> tensor<4xf32>
     return
   }
 }

@@ -17,13 +17,13 @@ module attributes {spmd.mesh = #mesh} {
   // CHECK-LABEL: func.func @collectives(
   // CHECK-SAME: %arg0: tensor<8x8xf64, #spmd.form<#mesh1, micro: gather(0)>> {{{.*}}spmd.layout = tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>>}
   // CHECK-SAME: -> (tensor<8x4xf64, #spmd.form<#mesh1, micro: gather(0)>> {spmd.layout = tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), model: gather(1), micro: gather(0)>>}
-  func.func @collectives(%x: tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>> {nn.role = "input", nn.name = "x"})
+  func.func @collectives(%x: tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>> {nn.role = #nn.role<input>, nn.name = "x"})
       -> (tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), model: gather(1), micro: gather(0)>>, tensor<8xf64>, tensor<8xf64, #spmd.form<#mesh, data: gather(0)>>, tensor<16x8xf64, #spmd.form<#mesh, micro: gather(0)>>) {
-    // CHECK: spmd.local_slice %arg0 over ["model"] dim 1 : tensor<8x8xf64, #spmd.form<#mesh1, micro: gather(0)>> -> tensor<8x4xf64
+    // CHECK: spmd.local_slice %arg0 over ["model"] dim 1 {spmd.change} : tensor<8x8xf64, #spmd.form<#mesh1, micro: gather(0)>> -> tensor<8x4xf64
     %0 = spmd.reform %x : tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>> -> tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), model: gather(1), micro: gather(0)>>
-    // CHECK: spmd.all_gather %arg0 over ["data"] dim 0 : tensor<8x8xf64, {{.*}} -> tensor<16x8xf64
+    // CHECK: spmd.all_gather %arg0 over ["data"] dim 0 {spmd.change} : tensor<8x8xf64, {{.*}} -> tensor<16x8xf64
     %1 = spmd.reform %x : tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>> -> tensor<16x8xf64, #spmd.form<#mesh, micro: gather(0)>>
-    // CHECK: %[[T:.*]] = spmd.all_to_all %arg0 over ["data"] split 1 concat 0 : tensor<8x8xf64, {{.*}} -> tensor<16x4xf64
+    // CHECK: %[[T:.*]] = spmd.all_to_all %arg0 over ["data"] split 1 concat 0 {spmd.change} : tensor<8x8xf64, {{.*}} -> tensor<16x4xf64
     // CHECK-NOT: spmd.reform %[[T]]
     %2 = spmd.reform %x : tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>> -> tensor<16x8xf64, #spmd.form<#mesh, data: gather(1), micro: gather(0)>>
     %3 = spmd.reform %2 : tensor<16x8xf64, #spmd.form<#mesh, data: gather(1), micro: gather(0)>> -> tensor<16x8xf64, #spmd.form<#mesh, data: gather(1), one: gather(1), micro: gather(0)>>
@@ -32,9 +32,9 @@ module attributes {spmd.mesh = #mesh} {
     %5 = nn.sum %4 {dims = array<i64: 0>} : (tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>>) -> tensor<8xf64, #spmd.form<#mesh, data: reduce, micro: reduce>>
     // CHECK: spmd.reform %{{.*}} : tensor<8xf64, #spmd.form<#mesh1, micro: reduce>> -> tensor<8xf64>
     %6 = spmd.reform %5 : tensor<8xf64, #spmd.form<#mesh, data: reduce, micro: reduce>> -> tensor<8xf64, #spmd.form<#mesh, data: reduce>>
-    // CHECK: spmd.reduce_scatter %{{.*}} over ["data"] dim 0 : tensor<8xf64> -> tensor<4xf64>
+    // CHECK: spmd.reduce_scatter %{{.*}} over ["data"] dim 0 {spmd.change} : tensor<8xf64> -> tensor<4xf64>
     %7 = spmd.reform %6 : tensor<8xf64, #spmd.form<#mesh, data: reduce>> -> tensor<8xf64, #spmd.form<#mesh, data: gather(0)>>
-    // CHECK: %[[R:.*]] = spmd.all_reduce %{{.*}} over ["data"] : tensor<8xf64> -> tensor<8xf64>
+    // CHECK: %[[R:.*]] = spmd.all_reduce %{{.*}} over ["data"] {spmd.change} : tensor<8xf64> -> tensor<8xf64>
     %8 = spmd.reform %6 : tensor<8xf64, #spmd.form<#mesh, data: reduce>> -> tensor<8xf64>
     // CHECK: spmd.keep_first %[[R]] over ["model"]
     %9 = spmd.reform %8 : tensor<8xf64> -> tensor<8xf64, #spmd.form<#mesh, model: reduce>>
@@ -88,7 +88,7 @@ module attributes {spmd.mesh = #mesh} {
   }
 
   // CHECK-LABEL: func.func @rows_backward
-  func.func @rows_backward(%g: tensor<8x4xf64, #spmd.form<#mesh, micro: gather(0)>> {nn.role = "input", nn.name = "g"}, %h: tensor<8x4xf64>)
+  func.func @rows_backward(%g: tensor<8x4xf64, #spmd.form<#mesh, micro: gather(0)>> {nn.role = #nn.role<input>, nn.name = "g"}, %h: tensor<8x4xf64>)
       -> (tensor<16x4xf64, #spmd.form<#mesh, data: gather(0)>>, tensor<16x4xf64, #spmd.form<#mesh, model: gather(0), micro: gather(0)>>) {
     %p = nn.iota : tensor<8xi64>
     %c = nn.constant dense<5> : tensor<i64> -> tensor<i64>

@@ -4,11 +4,11 @@
 module attributes {spmd.mesh = #mesh} {
   // A sum has no order; the axes come in the order of the mesh.
   // CHECK-LABEL: func.func @sum
-  // CHECK-NEXT: spmd.all_reduce %arg0 over ["data", "model"] {nn.pass = "backward"}
+  // CHECK-NEXT: spmd.all_reduce %arg0 over ["data", "model"] {nn.pass = #nn.pass<backward>}
   // CHECK-NEXT: return
   func.func @sum(%x: tensor<8xf32>) -> tensor<8xf32> {
-    %0 = spmd.all_reduce %x over ["model"] {nn.pass = "backward"} : tensor<8xf32> -> tensor<8xf32>
-    %1 = spmd.all_reduce %0 over ["data"] {nn.pass = "backward"} : tensor<8xf32> -> tensor<8xf32>
+    %0 = spmd.all_reduce %x over ["model"] {nn.pass = #nn.pass<backward>} : tensor<8xf32> -> tensor<8xf32>
+    %1 = spmd.all_reduce %0 over ["data"] {nn.pass = #nn.pass<backward>} : tensor<8xf32> -> tensor<8xf32>
     return %1 : tensor<8xf32>
   }
 
@@ -42,8 +42,8 @@ module attributes {spmd.mesh = #mesh} {
     %3 = spmd.all_gather %2 over ["data"] dim 1 : tensor<4x2xf32> -> tensor<4x4xf32>
     %4 = spmd.all_reduce %x over ["data"] : tensor<2x2xf32> -> tensor<2x2xf32>
     %5 = spmd.all_reduce %4 over ["model"] : tensor<2x2xf32> -> tensor<2x2xf32>
-    %6 = spmd.all_reduce %x over ["data"] {nn.pass = "forward"} : tensor<2x2xf32> -> tensor<2x2xf32>
-    %7 = spmd.all_reduce %6 over ["model"] {nn.pass = "backward"} : tensor<2x2xf32> -> tensor<2x2xf32>
+    %6 = spmd.all_reduce %x over ["data"] {nn.pass = #nn.pass<forward>} : tensor<2x2xf32> -> tensor<2x2xf32>
+    %7 = spmd.all_reduce %6 over ["model"] {nn.pass = #nn.pass<backward>} : tensor<2x2xf32> -> tensor<2x2xf32>
     return %1, %3, %4, %5, %7 : tensor<8x2xf32>, tensor<4x4xf32>, tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
   }
 }

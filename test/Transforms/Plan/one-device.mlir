@@ -4,13 +4,13 @@
 // time.
 
 // CHECK: #mesh = #spmd.mesh<data = 1, time micro = 2>
-// CHECK: func.func @step(%{{.*}}: tensor<8x4xf32> {{{.*}}spmd.form = #spmd.form<#mesh, micro: gather(0)>}
+// CHECK: func.func @step(%{{.*}}: tensor<8x4xf32> {{{.*}}spmd.plan = #spmd.plan<form = <#mesh, micro: gather(0)>>}
 func.func @step(
-    %x: tensor<8x4xf32> {nn.role = "input", nn.name = "x", nn.batch_dim = 0 : i64},
-    %w: tensor<4x4xf32> {nn.role = "parameter", nn.name = "w"})
-    -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
-  // CHECK: nn.matmul {{.*}}spmd.signature = ["full, full -> full", "gather(0), full -> gather(0)"]
-  %h = nn.matmul %x, %w {nn.pass = "forward", nn.id = 0 : i64} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
-  %loss = nn.sum %h {dims = array<i64: 0, 1>, nn.pass = "forward", nn.id = 1 : i64} : (tensor<8x4xf32>) -> tensor<f32>
+    %x: tensor<8x4xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+    %w: tensor<4x4xf32> {nn.role = #nn.role<parameter>, nn.name = "w"})
+    -> (tensor<f32> {nn.role = #nn.role<loss>, nn.name = "loss"}) {
+  // CHECK: nn.matmul {{.*}}spmd.plan = #spmd.plan<signatures = <"full, full -> full", "gather(0), full -> gather(0)">>
+  %h = nn.matmul %x, %w {nn.pass = #nn.pass<forward>, nn.id = 0 : i64} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %loss = nn.sum %h {dims = array<i64: 0, 1>, nn.pass = #nn.pass<forward>, nn.id = 1 : i64} : (tensor<8x4xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }

@@ -9,7 +9,7 @@ module attributes {spmd.mesh = #mesh} {
   // that only the update waits for, 2 a computation.
   // CHECK-LABEL: func.func @ahead
   // ONE-LABEL: func.func @ahead
-  func.func @ahead(%x: tensor<8x8xf32> {nn.role = "input", nn.name = "x"}, %v: tensor<4x8xf32>, %w: tensor<4x8xf64>) -> tensor<8x8xf32> {
+  func.func @ahead(%x: tensor<8x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %v: tensor<4x8xf32>, %w: tensor<4x8xf64>) -> tensor<8x8xf32> {
     // CHECK: spmd.all_gather %arg1 {{.*}}sched.slot = array<i64: 0, 0, 0>
     // CHECK: nn.convert %arg2 {{.*}}sched.slot = array<i64: 0, 0, 2>
     // CHECK: spmd.all_gather {{.*}}sched.slot = array<i64: 1, 0, 0>
@@ -18,11 +18,11 @@ module attributes {spmd.mesh = #mesh} {
     // ONE: spmd.all_gather {{.*}}sched.slot = array<i64: 0, 0, 0>
     // ONE: nn.matmul {{.*}}sched.slot = array<i64: 0, 0, 2>
     // ONE: nn.matmul {{.*}}sched.slot = array<i64: 1, 0, 2>
-    %v1 = spmd.all_gather %v over ["data"] dim 0 {nn.pass = "forward"} : tensor<4x8xf32> -> tensor<8x8xf32>
-    %w0 = nn.convert %w {nn.pass = "forward"} : (tensor<4x8xf64>) -> tensor<4x8xf32>
-    %w1 = spmd.all_gather %w0 over ["data"] dim 0 {nn.pass = "forward"} : tensor<4x8xf32> -> tensor<8x8xf32>
-    %0 = nn.matmul %x, %v1 {nn.pass = "forward"} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-    %1 = nn.matmul %0, %w1 {nn.pass = "forward"} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %v1 = spmd.all_gather %v over ["data"] dim 0 {nn.pass = #nn.pass<forward>, spmd.change} : tensor<4x8xf32> -> tensor<8x8xf32>
+    %w0 = nn.convert %w {nn.pass = #nn.pass<forward>} : (tensor<4x8xf64>) -> tensor<4x8xf32>
+    %w1 = spmd.all_gather %w0 over ["data"] dim 0 {nn.pass = #nn.pass<forward>, spmd.change} : tensor<4x8xf32> -> tensor<8x8xf32>
+    %0 = nn.matmul %x, %v1 {nn.pass = #nn.pass<forward>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = nn.matmul %0, %w1 {nn.pass = #nn.pass<forward>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
     return %1 : tensor<8x8xf32>
   }
 
@@ -30,7 +30,7 @@ module attributes {spmd.mesh = #mesh} {
   // of the backward pass; in one piece they come at its end.
   // CHECK-LABEL: func.func @gradients
   // ONE-LABEL: func.func @gradients
-  func.func @gradients(%x: tensor<8x8xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<8x8xf32>, %v: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  func.func @gradients(%x: tensor<8x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %w: tensor<8x8xf32>, %v: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
     // CHECK: nn.matmul {{.*}}sched.slot = array<i64: 0, 0, 2>
     // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 1, 0, 1>
     // CHECK: nn.matmul {{.*}}sched.slot = array<i64: 1, 0, 2>
@@ -41,28 +41,28 @@ module attributes {spmd.mesh = #mesh} {
     // ONE: nn.matmul {{.*}}sched.slot = array<i64: 0, 0, 2>
     // ONE: nn.sub {{.*}}sched.slot = array<i64: 2, 0, 2>
     // ONE: nn.sub {{.*}}sched.slot = array<i64: 2, 0, 2>
-    %g = nn.matmul %x, %x {nn.pass = "backward"} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-    %gr = spmd.all_reduce %g over ["data"] {nn.pass = "backward"} : tensor<8x8xf32> -> tensor<8x8xf32>
-    %h = nn.matmul %x, %w {nn.pass = "backward"} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-    %hr = spmd.all_reduce %h over ["data"] {nn.pass = "backward"} : tensor<8x8xf32> -> tensor<8x8xf32>
-    %0 = nn.sub %w, %gr {nn.pass = "update"} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-    %1 = nn.sub %v, %hr {nn.pass = "update"} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %g = nn.matmul %x, %x {nn.pass = #nn.pass<backward>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %gr = spmd.all_reduce %g over ["data"] {nn.pass = #nn.pass<backward>, spmd.change} : tensor<8x8xf32> -> tensor<8x8xf32>
+    %h = nn.matmul %x, %w {nn.pass = #nn.pass<backward>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %hr = spmd.all_reduce %h over ["data"] {nn.pass = #nn.pass<backward>, spmd.change} : tensor<8x8xf32> -> tensor<8x8xf32>
+    %0 = nn.sub %w, %gr {nn.pass = #nn.pass<update>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = nn.sub %v, %hr {nn.pass = #nn.pass<update>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
     return %0, %1 : tensor<8x8xf32>, tensor<8x8xf32>
   }
 
   // Where strands join, the next stage begins; it has the joined value.
   // CHECK-LABEL: func.func @join
-  func.func @join(%x: tensor<8xf32> {nn.role = "input", nn.name = "x"}) -> (tensor<8xf32>, tensor<8xf32>) {
+  func.func @join(%x: tensor<8xf32> {nn.role = #nn.role<input>, nn.name = "x"}) -> (tensor<8xf32>, tensor<8xf32>) {
     // CHECK: nn.exp {{.*}}sched.slot = array<i64: 0, 0, 2>
     // CHECK: nn.exp {{.*}}sched.slot = array<i64: 0, 1, 2>
     // CHECK: nn.add {{.*}}sched.slot = array<i64: 0, 1, 2>
     // CHECK: nn.mul {{.*}}sched.slot = array<i64: 1, 0, 2>
     // CHECK: nn.mul {{.*}}sched.slot = array<i64: 1, 1, 2>
-    %a = nn.exp %x {nn.pass = "forward", nn.strand = 0 : i64} : (tensor<8xf32>) -> tensor<8xf32>
-    %b = nn.exp %x {nn.pass = "forward", nn.strand = 1 : i64} : (tensor<8xf32>) -> tensor<8xf32>
-    %c = nn.add %a, %b {nn.pass = "forward"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-    %0 = nn.mul %a, %c {nn.pass = "forward", nn.strand = 0 : i64} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-    %1 = nn.mul %b, %c {nn.pass = "forward", nn.strand = 1 : i64} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %a = nn.exp %x {nn.pass = #nn.pass<forward>, nn.strand = 0 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+    %b = nn.exp %x {nn.pass = #nn.pass<forward>, nn.strand = 1 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+    %c = nn.add %a, %b {nn.pass = #nn.pass<forward>, spmd.change} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %0 = nn.mul %a, %c {nn.pass = #nn.pass<forward>, nn.strand = 0 : i64} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %1 = nn.mul %b, %c {nn.pass = #nn.pass<forward>, nn.strand = 1 : i64} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     return %0, %1 : tensor<8xf32>, tensor<8xf32>
   }
 }

@@ -30,14 +30,13 @@ module attributes {spmd.mesh = #mesh} {
 #mesh = #spmd.mesh<data = 2>
 module attributes {spmd.mesh = #mesh} {
   // CHECK-LABEL: func.func @in_turn
-  // CHECK-NOT: array<i64
-  func.func @in_turn(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) attributes {sched.in_turn = array<i64: 2>} {
+  func.func @in_turn(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) attributes {spmd.plan = #spmd.plan<in_turn = [2]>} {
     // CHECK: sched.step on comm stage 1 strand 0 {
     // CHECK: } : tensor<4xf32>
     // CHECK: sched.step on comm stage 2 strand 0 {
     // CHECK: } : tensor<4xf32>
     // CHECK: sched.step on comm stage 2 strand 0 {
-    // CHECK: } {sched.in_turn} : tensor<4xf32>
+    // CHECK: } {spmd.plan = #spmd.plan<in_turn = [2]>} : tensor<4xf32>
     // CHECK: sched.step on comm stage 2 strand 1 {
     // CHECK: } : tensor<4xf32>
     %0 = spmd.all_reduce %x over ["data"] {sched.slot = array<i64: 1, 0, 0>} : tensor<4xf32> -> tensor<4xf32>

@@ -69,7 +69,7 @@ module attributes {spmd.mesh = #mesh} {
     %c, %f0 = sched.step on comm stage 2 strand 0 {
       %0 = spmd.all_reduce %x over ["data"] : tensor<4xf32> -> tensor<4xf32>
       sched.yield %0 : tensor<4xf32>
-    } {sched.in_turn} : tensor<4xf32>
+    } {spmd.plan = #spmd.plan<in_turn = [2]>} : tensor<4xf32>
     // CHECK: sched.step on comm stage 2 strand 0 {
     %d, %f1 = sched.step on comm stage 2 strand 0 {
       %0 = spmd.all_reduce %a over ["data"] : tensor<4xf32> -> tensor<4xf32>
@@ -80,7 +80,7 @@ module attributes {spmd.mesh = #mesh} {
 
   // An update waits for the loss, though it does not read it.
   // CHECK-LABEL: func.func @loss
-  func.func @loss(%x: tensor<f32>, %w: tensor<f32>) -> (tensor<f32> {nn.role = "loss"}, tensor<f32> {nn.role = "parameter", nn.updates = 1}) {
+  func.func @loss(%x: tensor<f32>, %w: tensor<f32>) -> (tensor<f32> {nn.role = #nn.role<loss>}, tensor<f32> {nn.role = #nn.role<parameter>, nn.updates = 1}) {
     // CHECK: %{{.*}}, %[[L:.*]] = sched.step on comm stage 0 strand 0 {
     %a, %e0 = sched.step on comm stage 0 strand 0 {
       %0 = spmd.all_reduce %x over ["data"] : tensor<f32> -> tensor<f32>
@@ -88,7 +88,7 @@ module attributes {spmd.mesh = #mesh} {
     } : tensor<f32>
     // CHECK: sched.step on compute stage 1 strand 0 after(%[[L]])
     %b, %e1 = sched.step on compute stage 1 strand 0 {
-      %0 = nn.neg %w {nn.pass = "update"} : (tensor<f32>) -> tensor<f32>
+      %0 = nn.neg %w {nn.pass = #nn.pass<update>} : (tensor<f32>) -> tensor<f32>
       sched.yield %0 : tensor<f32>
     } : tensor<f32>
     return %a, %b : tensor<f32>, tensor<f32>

@@ -34,8 +34,8 @@ module attributes {spmd.mesh = #mesh} {
 #mesh = #spmd.mesh<data = 2, time micro = 2>
 module attributes {spmd.mesh = #mesh} {
   func.func @strand(%a: tensor<4xf32>) {
-    // expected-error @+1 {{has the strand "x", expected one of 2 from 0 on}}
-    %0 = nn.neg %a {nn.strand = "x"} : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{has the strand 2, expected one of 2 from 0 on}}
+    %0 = nn.neg %a {nn.strand = 2 : i64} : (tensor<4xf32>) -> tensor<4xf32>
     return
   }
 }

@@ -67,14 +67,14 @@ func.func @order(%x: tensor<4xf32>) {
 
 // -----
 
-func.func @update(%x: tensor<f32>, %w: tensor<f32>) -> (tensor<f32> {nn.role = "loss"}, tensor<f32> {nn.role = "parameter", nn.updates = 1}) {
+func.func @update(%x: tensor<f32>, %w: tensor<f32>) -> (tensor<f32> {nn.role = #nn.role<loss>}, tensor<f32> {nn.role = #nn.role<parameter>, nn.updates = 1}) {
   // expected-error @+1 {{the step of stage 0 updates before the loss, which is made in stage 1, is known}}
   %b, %f = sched.step on compute stage 0 strand 0 {
-    %0 = nn.exp %w {nn.pass = "update"} : (tensor<f32>) -> tensor<f32>
+    %0 = nn.exp %w {nn.pass = #nn.pass<update>} : (tensor<f32>) -> tensor<f32>
     sched.yield %0 : tensor<f32>
   } : tensor<f32>
   %a, %e = sched.step on compute stage 1 strand 0 {
-    %0 = nn.exp %x {nn.pass = "forward"} : (tensor<f32>) -> tensor<f32>
+    %0 = nn.exp %x {nn.pass = #nn.pass<forward>} : (tensor<f32>) -> tensor<f32>
     sched.yield %0 : tensor<f32>
   } : tensor<f32>
   return %a, %b : tensor<f32>, tensor<f32>

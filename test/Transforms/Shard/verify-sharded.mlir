@@ -57,8 +57,8 @@ module attributes {spmd.mesh = #mesh} {
 #mesh = #spmd.mesh<data = 2>
 module attributes {spmd.mesh = #mesh} {
   func.func @left(%x: tensor<8xf32>) {
-    // expected-error @+1 {{still has 'spmd.signature', expected it in the types}}
-    %0 = nn.neg %x {spmd.signature = ["full -> full"]} : (tensor<8xf32>) -> tensor<8xf32>
+    // expected-error @+1 {{still has signatures in 'spmd.plan', expected them in the types}}
+    %0 = nn.neg %x {spmd.plan = #spmd.plan<signatures = <"full -> full">>} : (tensor<8xf32>) -> tensor<8xf32>
     return
   }
 }
@@ -83,7 +83,7 @@ module attributes {spmd.mesh = #mesh} {
 #mesh = #spmd.mesh<data = 2, time micro = 2>
 module attributes {spmd.mesh = #mesh} {
   // expected-error @+1 {{argument 0, a state, is 'gather(0)' on the time axis 'micro', expected full: an update happens once per step}}
-  func.func @state(%x: tensor<8xf32, #spmd.form<#mesh, micro: gather(0)>> {nn.role = "state", nn.name = "m"}) {
+  func.func @state(%x: tensor<8xf32, #spmd.form<#mesh, micro: gather(0)>> {nn.role = #nn.role<state>, nn.name = "m"}) {
     return
   }
 }
@@ -93,7 +93,7 @@ module attributes {spmd.mesh = #mesh} {
 #mesh = #spmd.mesh<data = 2, time micro = 2>
 module attributes {spmd.mesh = #mesh} {
   // expected-error @+1 {{result 0 is 'reduce' on axis 'data', expected full or gather}}
-  func.func @loss(%x: tensor<8xf32, #spmd.form<#mesh, data: gather(0)>> {nn.role = "input", nn.name = "x"}) -> (tensor<f32, #spmd.form<#mesh, data: reduce>> {nn.role = "loss"}) {
+  func.func @loss(%x: tensor<8xf32, #spmd.form<#mesh, data: gather(0)>> {nn.role = #nn.role<input>, nn.name = "x"}) -> (tensor<f32, #spmd.form<#mesh, data: reduce>> {nn.role = #nn.role<loss>}) {
     %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<8xf32, #spmd.form<#mesh, data: gather(0)>>) -> tensor<f32, #spmd.form<#mesh, data: reduce>>
     return %0 : tensor<f32, #spmd.form<#mesh, data: reduce>>
   }

@@ -99,7 +99,7 @@ TEST(Fusion, BiasAndGeluAreOneKernelBehindAProduct) {
       %0 = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x10xf32>) -> tensor<6x10xf32>
       %1 = nn.reshape %0 : (tensor<6x10xf32>) -> tensor<2x3x10xf32>
       %2 = nn.add %1, %b : (tensor<2x3x10xf32>, tensor<10xf32>) -> tensor<2x3x10xf32>
-      %3 = nn.gelu %2 {approximate = "none"} : (tensor<2x3x10xf32>) -> tensor<2x3x10xf32>
+      %3 = nn.gelu none %2 : (tensor<2x3x10xf32>) -> tensor<2x3x10xf32>
       %4 = nn.reshape %3 : (tensor<2x3x10xf32>) -> tensor<6x10xf32>
       return %4 : tensor<6x10xf32>
     })");
@@ -112,7 +112,7 @@ TEST(Fusion, BiasAndGeluAreOneKernelBehindAProduct) {
 TEST(Fusion, GeluBackwardAndBiasGradientAreOneKernel) {
   Fused fused(R"(
     func.func @f(%dy: tensor<2x3x10xf32>, %x: tensor<2x3x10xf32>) -> (tensor<6x10xf32>, tensor<10xf32>) {
-      %0 = nn.gelu_backward %dy, %x {approximate = "none"} : (tensor<2x3x10xf32>, tensor<2x3x10xf32>) -> tensor<2x3x10xf32>
+      %0 = nn.gelu_backward none %dy, %x : (tensor<2x3x10xf32>, tensor<2x3x10xf32>) -> tensor<2x3x10xf32>
       %1 = nn.reshape %0 : (tensor<2x3x10xf32>) -> tensor<6x10xf32>
       %2 = nn.sum %1 {dims = array<i64: 0>} : (tensor<6x10xf32>) -> tensor<10xf32>
       return %1, %2 : tensor<6x10xf32>, tensor<10xf32>
@@ -144,7 +144,7 @@ TEST(Fusion, MaskedSoftmaxWithDropoutIsOneKernel) {
     func.func @f(%x: tensor<2x2x8x8xf32>, %seed: tensor<i64>, %step: tensor<i64>) -> (tensor<2x2x8x8xf32>, tensor<2x2x8x8xi1>) {
       %i = nn.iota : tensor<8xi64>
       %r = nn.reshape %i : (tensor<8xi64>) -> tensor<8x1xi64>
-      %m = nn.compare %i, %r {predicate = "le"} : (tensor<8xi64>, tensor<8x1xi64>) -> tensor<8x8xi1>
+      %m = nn.compare le %i, %r : (tensor<8xi64>, tensor<8x1xi64>) -> tensor<8x8xi1>
       %n = nn.constant dense<0xFF800000> : tensor<f32> -> tensor<f32>
       %0 = nn.select %m, %x, %n : (tensor<8x8xi1>, tensor<2x2x8x8xf32>, tensor<f32>) -> tensor<2x2x8x8xf32>
       %1 = nn.softmax %0 {dim = 3 : i64} : (tensor<2x2x8x8xf32>) -> tensor<2x2x8x8xf32>
@@ -152,7 +152,7 @@ TEST(Fusion, MaskedSoftmaxWithDropoutIsOneKernel) {
       %k = nn.reshape %j : (tensor<256xi64>) -> tensor<2x2x8x8xi64>
       %p = nn.philox %k, %seed, %step {ordinal = 1 : i64} : (tensor<2x2x8x8xi64>, tensor<i64>, tensor<i64>) -> tensor<2x2x8x8xi64>
       %t = nn.constant dense<3865470566> : tensor<i64> -> tensor<i64>
-      %keep = nn.compare %p, %t {predicate = "lt"} : (tensor<2x2x8x8xi64>, tensor<i64>) -> tensor<2x2x8x8xi1>
+      %keep = nn.compare lt %p, %t : (tensor<2x2x8x8xi64>, tensor<i64>) -> tensor<2x2x8x8xi1>
       %z = nn.constant dense<0.0> : tensor<f32> -> tensor<f32>
       %2 = nn.select %keep, %1, %z : (tensor<2x2x8x8xi1>, tensor<2x2x8x8xf32>, tensor<f32>) -> tensor<2x2x8x8xf32>
       return %2, %keep : tensor<2x2x8x8xf32>, tensor<2x2x8x8xi1>
@@ -262,7 +262,7 @@ TEST(Fusion, CrossEntropyWithMaskedMean) {
       %2 = nn.reshape %t : (tensor<4x6xi64>) -> tensor<24x1xi64>
       %3 = nn.gather %1, %2 {dim = 1 : i64} : (tensor<24x11xf32>, tensor<24x1xi64>) -> tensor<24x1xf32>
       %ig = nn.constant dense<3> : tensor<i64> -> tensor<i64>
-      %4 = nn.compare %2, %ig {predicate = "ne"} : (tensor<24x1xi64>, tensor<i64>) -> tensor<24x1xi1>
+      %4 = nn.compare ne %2, %ig : (tensor<24x1xi64>, tensor<i64>) -> tensor<24x1xi1>
       %z = nn.constant dense<0.0> : tensor<f32> -> tensor<f32>
       %5 = nn.select %4, %3, %z : (tensor<24x1xi1>, tensor<24x1xf32>, tensor<f32>) -> tensor<24x1xf32>
       %6 = nn.sum %5 {dims = array<i64: 0, 1>} : (tensor<24x1xf32>) -> tensor<f32>
@@ -271,7 +271,7 @@ TEST(Fusion, CrossEntropyWithMaskedMean) {
       %9 = nn.div %6, %8 : (tensor<f32>, tensor<f32>) -> tensor<f32>
       %10 = nn.neg %9 : (tensor<f32>) -> tensor<f32>
       %11 = nn.iota : tensor<11xi64>
-      %12 = nn.compare %2, %11 {predicate = "eq"} : (tensor<24x1xi64>, tensor<11xi64>) -> tensor<24x11xi1>
+      %12 = nn.compare eq %2, %11 : (tensor<24x1xi64>, tensor<11xi64>) -> tensor<24x11xi1>
       %13 = nn.convert %12 : (tensor<24x11xi1>) -> tensor<24x11xf32>
       %14 = nn.div %13, %8 : (tensor<24x11xf32>, tensor<f32>) -> tensor<24x11xf32>
       %15 = nn.log_softmax_backward %14, %1 {dim = 1 : i64} : (tensor<24x11xf32>, tensor<24x11xf32>) -> tensor<24x11xf32>
@@ -311,12 +311,12 @@ TEST(Fusion, GateOfAMixtureOfExperts) {
       %0 = nn.softmax %x {dim = 2 : i64} : (tensor<2x6x4xf32>) -> tensor<2x6x4xf32>
       %v, %i = nn.topk %0 {k = 1 : i64, dim = 2 : i64} : (tensor<2x6x4xf32>) -> (tensor<2x6x1xf32>, tensor<2x6x1xi64>)
       %e = nn.iota : tensor<4xi64>
-      %1 = nn.compare %i, %e {predicate = "eq"} : (tensor<2x6x1xi64>, tensor<4xi64>) -> tensor<2x6x4xi1>
+      %1 = nn.compare eq %i, %e : (tensor<2x6x1xi64>, tensor<4xi64>) -> tensor<2x6x4xi1>
       %2 = nn.convert %1 : (tensor<2x6x4xi1>) -> tensor<2x6x4xi64>
       %3 = nn.cumsum %2 {dim = 1 : i64} : (tensor<2x6x4xi64>) -> tensor<2x6x4xi64>
       %4 = nn.mul %3, %2 : (tensor<2x6x4xi64>, tensor<2x6x4xi64>) -> tensor<2x6x4xi64>
       %cap = nn.constant dense<3> : tensor<i64> -> tensor<i64>
-      %5 = nn.compare %4, %cap {predicate = "lt"} : (tensor<2x6x4xi64>, tensor<i64>) -> tensor<2x6x4xi1>
+      %5 = nn.compare lt %4, %cap : (tensor<2x6x4xi64>, tensor<i64>) -> tensor<2x6x4xi1>
       %6 = nn.logical_and %1, %5 : (tensor<2x6x4xi1>, tensor<2x6x4xi1>) -> tensor<2x6x4xi1>
       %7 = nn.convert %6 : (tensor<2x6x4xi1>) -> tensor<2x6x4xf32>
       %8 = nn.mul %7, %v : (tensor<2x6x4xf32>, tensor<2x6x1xf32>) -> tensor<2x6x4xf32>

@@ -29,8 +29,10 @@ using namespace tandem::test;
 
 std::string LoadedKernels::lastReport;
 
-static void recordReport(const char *message) {
-  LoadedKernels::lastReport = message;
+static void recordReport(int64_t site, int64_t index, int64_t bound) {
+  LoadedKernels::lastReport = "site " + std::to_string(site) + ": " +
+                              std::to_string(index) + " of " +
+                              std::to_string(bound);
 }
 
 LoadedKernels::LoadedKernels(ModuleOp module, KernelOptions options) {
@@ -56,8 +58,8 @@ LoadedKernels::LoadedKernels(ModuleOp module, KernelOptions options) {
     return;
   }
   llvm::sys::fs::remove(path);
-  auto hook = static_cast<void (**)(const char *)>(
-      dlsym(handle, "tandem_rt_report_error_hook"));
+  auto hook = static_cast<void (**)(int64_t, int64_t, int64_t)>(
+      dlsym(handle, "tandem_rt_report_index_hook"));
   if (hook)
     *hook = recordReport;
   else

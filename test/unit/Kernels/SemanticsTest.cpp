@@ -62,7 +62,7 @@ TEST(SpecialValues, RowsWithMinusInfinity) {
     func.func @all(%x: tensor<3x40xf32>) -> tensor<3x40xf32> {
       %i = nn.iota : tensor<3xi64>
       %z = nn.constant dense<0> : tensor<i64> -> tensor<i64>
-      %c = nn.compare %i, %z {predicate = "eq"} : (tensor<3xi64>, tensor<i64>) -> tensor<3xi1>
+      %c = nn.compare eq %i, %z : (tensor<3xi64>, tensor<i64>) -> tensor<3xi1>
       %r = nn.reshape %c : (tensor<3xi1>) -> tensor<3x1xi1>
       %n = nn.constant dense<0xFF800000> : tensor<f32> -> tensor<f32>
       %m = nn.select %r, %n, %x : (tensor<3x1xi1>, tensor<f32>, tensor<3x40xf32>) -> tensor<3x40xf32>
@@ -72,7 +72,7 @@ TEST(SpecialValues, RowsWithMinusInfinity) {
     func.func @safe(%x: tensor<3x40xf32>) -> tensor<3x40xf32> {
       %i = nn.iota : tensor<3xi64>
       %z = nn.constant dense<0> : tensor<i64> -> tensor<i64>
-      %c = nn.compare %i, %z {predicate = "eq"} : (tensor<3xi64>, tensor<i64>) -> tensor<3xi1>
+      %c = nn.compare eq %i, %z : (tensor<3xi64>, tensor<i64>) -> tensor<3xi1>
       %r = nn.reshape %c : (tensor<3xi1>) -> tensor<3x1xi1>
       %n = nn.constant dense<0xFF800000> : tensor<f32> -> tensor<f32>
       %m = nn.select %r, %n, %x : (tensor<3x1xi1>, tensor<f32>, tensor<3x40xf32>) -> tensor<3x40xf32>
@@ -227,6 +227,21 @@ TEST(SpecialValues, NaNPropagates) {
             " %x {dims = array<i64: 1>} : (tensor<4x64xf32>) -> tensor<4xf32>\n"
             "  return %0 : tensor<4xf32>\n}\n";
   checkSpecial(text, {kNaN, 1.0, kNaN, 0.5, kNaN});
+}
+
+/// A NaN is unequal to everything, itself too, and in no order.
+TEST(SpecialValues, ComparisonsWithNaN) {
+  for (std::string element : {"f64", "f32"}) {
+    std::string type = "tensor<64x" + element + ">", text;
+    std::string types = " : (" + type + ", " + type + ") -> tensor<64xi1>\n";
+    for (std::string predicate : {"eq", "ne", "lt", "le", "gt", "ge"})
+      text += "func.func @" + predicate + "(%x: " + type + ", %y: " + type +
+              ") -> (tensor<64xi1>, tensor<64xi1>) {\n  %0 = nn.compare " +
+              predicate + " %x, %y" + types + "  %1 = nn.compare " + predicate +
+              " %x, %x" + types +
+              "  return %0, %1 : tensor<64xi1>, tensor<64xi1>\n}\n";
+    checkSpecial(text, {kNaN, kInfinity, kNaN, -kInfinity, kNaN});
+  }
 }
 
 TEST(SpecialValues, Infinities) {

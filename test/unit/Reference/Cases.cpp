@@ -68,9 +68,9 @@ static std::vector<Case> makeElementwiseCases() {
       UNARY("silu"),
       {"nn.logical_not %0 : (tensor<{a}x{b}xi1>) -> tensor<{a}x{b}xi1>"},
       {"nn.neg %0 : (tensor<{a}x3xi64>) -> tensor<{a}x3xi64>", {kWide}},
-      {"nn.gelu %0 {approximate = \"none\"} : (tensor<{a}x{b}xf64>) -> "
+      {"nn.gelu none %0 : (tensor<{a}x{b}xf64>) -> "
        "tensor<{a}x{b}xf64>"},
-      {"nn.gelu %0 {approximate = \"tanh\"} : (tensor<{a}x{b}xf64>) -> "
+      {"nn.gelu tanh %0 : (tensor<{a}x{b}xf64>) -> "
        "tensor<{a}x{b}xf64>"},
       {"nn.convert %0 : (tensor<{a}x{b}xf64>) -> tensor<{a}x{b}xi64>", {kWide}},
       {"nn.convert %0 : (tensor<{a}x{b}xi64>) -> tensor<{a}x{b}xf64>", {kWide}},
@@ -108,11 +108,11 @@ static std::vector<Case> makeElementwiseCases() {
        "tensor<{a}x3x{b}xf64>"},
       {"nn.sub %0, %1 : (tensor<{a}x1xf64>, tensor<1x{b}xf64>) -> "
        "tensor<{a}x{b}xf64>"},
-      {"nn.gelu_backward %0, %1 {approximate = \"none\"} : "
+      {"nn.gelu_backward none %0, %1 : "
        "(tensor<{a}x{b}xf64>, tensor<{a}x{b}xf64>) -> tensor<{a}x{b}xf64>"},
-      {"nn.gelu_backward %0, %1 {approximate = \"tanh\"} : "
+      {"nn.gelu_backward tanh %0, %1 : "
        "(tensor<{a}x{b}xf64>, tensor<{a}x{b}xf64>) -> tensor<{a}x{b}xf64>"},
-      {"nn.compare %0, %1 {predicate = \"lt\"} : (tensor<{a}x{b}xf64>, "
+      {"nn.compare lt %0, %1 : (tensor<{a}x{b}xf64>, "
        "tensor<{b}xf64>) -> tensor<{a}x{b}xi1>"},
       {"nn.select %0, %1, %2 : (tensor<{a}x{b}xi1>, tensor<{a}x{b}xf64>, "
        "tensor<{b}xf64>) -> tensor<{a}x{b}xf64>"},

@@ -112,7 +112,7 @@ static OwningOpRef<ModuleOp> wrap(Operation *op, MeshAttr mesh,
                                   TypeRange operands, TypeRange results) {
   OpBuilder builder(op->getContext());
   OwningOpRef<ModuleOp> module = ModuleOp::create(op->getLoc());
-  (*module)->setAttr(spmd::SPMDDialect::kMeshAttrName, mesh);
+  (*module)->setAttr(spmd::kMeshAttrName, mesh);
   builder.setInsertionPointToEnd(module->getBody());
   SmallVector<Type> in, out;
   for (Type type : operands)

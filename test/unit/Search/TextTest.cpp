@@ -117,6 +117,23 @@ static std::string getError(std::string text, const std::string &from,
   return error;
 }
 
+/// Sums of bytes stay below 2^63.
+TEST(Text, BytesHaveLimits) {
+  std::string error =
+      getError(kProblem, "3 s 16 B", "3 s 9223372036854775807 B");
+  EXPECT_NE(error.find("found '9223372036854775807', expected a workspace of "
+                       "at most 2^52 bytes"),
+            std::string::npos)
+      << error;
+  std::string tensors = "tensor 3 new 4x4 4 B\n";
+  for (int i = 4; i < 24; ++i)
+    tensors += "tensor " + std::to_string(i) + " t 4503599627370496 1 B\n";
+  error = getError(kProblem, "tensor 3 new 4x4 4 B\n", tensors);
+  EXPECT_NE(error.find("expected tensors of less than 2^56 bytes together"),
+            std::string::npos)
+      << error;
+}
+
 TEST(Text, BadProblemsAreOneLine) {
   std::string text = kProblem;
   EXPECT_EQ(getError(text, "tandem-problem 1", "tandem-problem 2"),

@@ -23,10 +23,8 @@
 
 namespace tandem {
 
-std::unique_ptr<mlir::Pass> createKernelsToLoopsPass();
-std::unique_ptr<mlir::Pass> createFastMathPass();
-std::unique_ptr<mlir::Pass> createApproximateMathPass();
-std::unique_ptr<mlir::Pass> createKernelsToLLVMPass();
+#define GEN_PASS_DECL
+#include "tandem/Conversion/Kernels/Passes.h.inc"
 
 /// The dialects that these passes read and write, beside nn, spmd and func.
 void registerKernelDialects(mlir::DialectRegistry &registry);

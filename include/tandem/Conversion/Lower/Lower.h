@@ -38,9 +38,6 @@ namespace lower {
 #define GEN_PASS_DECL
 #include "tandem/Conversion/Lower/Passes.h.inc"
 
-/// The module attribute that says how large the arena is, in bytes.
-inline constexpr llvm::StringLiteral kArenaAttrName = "sched.arena";
-
 /// Bytes that a rank of the lowered step in `module` holds: its arena and its
 /// arguments.
 int64_t countHeldBytes(mlir::ModuleOp module);

@@ -33,16 +33,22 @@ void decomposeNN(mlir::func::FuncOp function);
 ///    `embedding_backward`,
 ///  - `spmd.coordinate`.
 /// Narrow floating-point types are computed in f32 and rounded where a value is
-/// stored. An index that is out of range calls `@tandem_rt_report_error_at`
-/// with 0 (embedding) or 1 (gather), and reads element 0 instead.
+/// stored. An index that is out of range calls `@tandem_report_index` with the
+/// operator's number among those that read indices, the index and its bound,
+/// and element 0 is read instead. Operators that remain carry their number as
+/// attribute `site`.
 /// Fails, with an error at the operator, where there is no kernel for it.
 mlir::LogicalResult convertNNToLinalg(mlir::func::FuncOp function);
 
 /// Name of the function that a body calls where an index is out of range.
-constexpr llvm::StringLiteral kReportErrorName = "tandem_rt_report_error_at";
+constexpr llvm::StringLiteral kReportIndexName = "tandem_report_index";
+/// The number of an operator that reads indices.
+constexpr llvm::StringLiteral kSiteAttrName = "site";
+int64_t getSite(mlir::Operation *op);
 
-std::unique_ptr<mlir::Pass> createDecomposeNNPass();
-std::unique_ptr<mlir::Pass> createNNToLinalgPass();
+#define GEN_PASS_DECL
+#include "tandem/Conversion/NNToLinalg/Passes.h.inc"
+
 /// Registers both with `tandem-opt`.
 void registerNNToLinalg();
 

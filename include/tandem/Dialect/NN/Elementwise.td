@@ -6,43 +6,50 @@
 //===----------------------------------------------------------------------===//
 
 /// Broadcasts its operands as NumPy does. Its verifier is the trait's.
-def NN_Broadcasting : NativeOpTrait<"Broadcasting"> {
-  let cppNamespace = "::tandem::nn";
-}
+def NN_Broadcasting : NN_Trait<"Broadcasting">;
 
 class NN_ElementwiseOp<string mnemonic, string linear = "",
-                       string builder = "Elementwise">
-    : NN_BuilderRuleOp<mnemonic, builder, linear, [NN_Broadcasting]> {
+                       string builder = "Elementwise", list<Trait> traits = []>
+    : NN_BuilderRuleOp<mnemonic, builder, linear,
+                       traits # [NN_Broadcasting, NN_MadeAgain]> {
   let hasVerifier = 0;
 }
 
-class NN_UnaryOp<string mnemonic, string linear = "">
-    : NN_ElementwiseOp<mnemonic, linear> {
+class NN_UnaryOp<string mnemonic, string linear = "", list<Trait> traits = []>
+    : NN_ElementwiseOp<mnemonic, linear, "Elementwise", traits> {
   let arguments = (ins AnyRankedTensor:$input);
 }
 
-class NN_BinaryOp<string mnemonic, string linear = "">
-    : NN_ElementwiseOp<mnemonic, linear> {
+class NN_BinaryOp<string mnemonic, string linear = "", list<Trait> traits = []>
+    : NN_ElementwiseOp<mnemonic, linear, "Elementwise", traits> {
   let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
 }
+
+/// Costs no more than a load: no function such as exp, no division.
+class NN_CheapUnaryOp<string mnemonic, string linear = "">
+    : NN_UnaryOp<mnemonic, linear, [NN_CostsALoad]>;
+class NN_CheapBinaryOp<string mnemonic, string linear = "">
+    : NN_BinaryOp<mnemonic, linear, [NN_CostsALoad]>;
 
 //===----------------------------------------------------------------------===//
 // One operand
 //===----------------------------------------------------------------------===//
 
-def NN_NegOp : NN_UnaryOp<"neg", "0"> {
+def NN_NegOp : NN_CheapUnaryOp<"neg", "0"> {
   let summary = "-x";
 }
 
-def NN_AbsOp : NN_UnaryOp<"abs"> {
+def NN_AbsOp : NN_CheapUnaryOp<"abs"> {
   let summary = "|x|";
 }
 
 def NN_ExpOp : NN_UnaryOp<"exp"> {
+  let flops = 10;
   let summary = "e^x";
 }
 
 def NN_LogOp : NN_UnaryOp<"log"> {
+  let flops = 10;
   let summary = "natural logarithm";
 }
 
@@ -87,18 +94,22 @@ def NN_CosOp : NN_UnaryOp<"cos"> {
 }
 
 def NN_TanhOp : NN_UnaryOp<"tanh"> {
+  let flops = 10;
   let summary = "hyperbolic tangent";
 }
 
 def NN_SigmoidOp : NN_UnaryOp<"sigmoid"> {
+  let flops = 10;
   let summary = "1 / (1 + e^-x)";
 }
 
 def NN_ErfOp : NN_UnaryOp<"erf"> {
+  let flops = 10;
   let summary = "error function";
 }
 
 def NN_ErfcOp : NN_UnaryOp<"erfc"> {
+  let flops = 10;
   let summary = "1 - erf(x), exact where that is tiny";
 }
 
@@ -118,7 +129,7 @@ def NN_RoundOp : NN_UnaryOp<"round"> {
   let summary = "nearest integer, ties to even";
 }
 
-def NN_LogicalNotOp : NN_UnaryOp<"logical_not"> {
+def NN_LogicalNotOp : NN_CheapUnaryOp<"logical_not"> {
   let summary = "true where x is false (i1)";
 }
 
@@ -127,15 +138,22 @@ def NN_ReluOp : NN_UnaryOp<"relu"> {
 }
 
 def NN_SiluOp : NN_UnaryOp<"silu"> {
+  let flops = 10;
   let summary = "x * sigmoid(x)";
 }
 
 def NN_GeluOp : NN_UnaryOp<"gelu"> {
+  let flops = 10;
   let summary = "x * Phi(x), exact (`none`) or by `tanh`";
-  let arguments = (ins AnyRankedTensor:$input, StrAttr:$approximate);
+  let arguments = (ins AnyRankedTensor:$input, NN_ApproximateAttr:$approximate);
+  let assemblyFormat = [{
+    $approximate operands attr-dict `:` functional-type(operands, results)
+  }];
 }
 
-def NN_ConvertOp : NN_ElementwiseOp<"convert", "0", "Convert"> {
+def NN_ConvertOp : NN_ElementwiseOp<"convert", "0", "Convert",
+                                    [NN_CostsALoad, NN_View]> {
+  let flops = 0;
   let summary = "changes the element type";
   let description = [{
     Float to integer truncates towards zero; anything to i1 is `x != 0`. It passes
@@ -149,15 +167,15 @@ def NN_ConvertOp : NN_ElementwiseOp<"convert", "0", "Convert"> {
 // Two and three operands
 //===----------------------------------------------------------------------===//
 
-def NN_AddOp : NN_BinaryOp<"add", "0 1"> {
+def NN_AddOp : NN_CheapBinaryOp<"add", "0 1"> {
   let summary = "lhs + rhs";
 }
 
-def NN_SubOp : NN_BinaryOp<"sub", "0 1"> {
+def NN_SubOp : NN_CheapBinaryOp<"sub", "0 1"> {
   let summary = "lhs - rhs";
 }
 
-def NN_MulOp : NN_BinaryOp<"mul", "0 | 1"> {
+def NN_MulOp : NN_CheapBinaryOp<"mul", "0 | 1"> {
   let summary = "lhs * rhs";
 }
 
@@ -167,14 +185,15 @@ def NN_DivOp : NN_ElementwiseOp<"div", "0", "Div"> {
 }
 
 def NN_PowOp : NN_BinaryOp<"pow"> {
+  let flops = 10;
   let summary = "lhs to the power of rhs";
 }
 
-def NN_MaximumOp : NN_BinaryOp<"maximum"> {
+def NN_MaximumOp : NN_CheapBinaryOp<"maximum"> {
   let summary = "the larger one; NaN wins";
 }
 
-def NN_MinimumOp : NN_BinaryOp<"minimum"> {
+def NN_MinimumOp : NN_CheapBinaryOp<"minimum"> {
   let summary = "the smaller one; NaN wins";
 }
 
@@ -190,41 +209,53 @@ def NN_Atan2Op : NN_BinaryOp<"atan2"> {
   let summary = "angle of (rhs, lhs)";
 }
 
-def NN_LogicalAndOp : NN_BinaryOp<"logical_and"> {
+def NN_LogicalAndOp : NN_CheapBinaryOp<"logical_and"> {
   let summary = "and (i1, or bitwise on integers)";
 }
 
-def NN_LogicalOrOp : NN_BinaryOp<"logical_or"> {
+def NN_LogicalOrOp : NN_CheapBinaryOp<"logical_or"> {
   let summary = "or (i1, or bitwise on integers)";
 }
 
-def NN_LogicalXorOp : NN_BinaryOp<"logical_xor"> {
+def NN_LogicalXorOp : NN_CheapBinaryOp<"logical_xor"> {
   let summary = "exclusive or (i1, or bitwise on integers)";
 }
 
 def NN_GeluBackwardOp : NN_BinaryOp<"gelu_backward", "0"> {
+  let flops = 10;
   let summary = "gradient of gelu: `lhs` is the gradient of the result, `rhs` the input";
   let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
-                       StrAttr:$approximate);
+                       NN_ApproximateAttr:$approximate);
+  let assemblyFormat = [{
+    $approximate operands attr-dict `:` functional-type(operands, results)
+  }];
 }
 
 def NN_SiluBackwardOp : NN_BinaryOp<"silu_backward", "0"> {
+  let flops = 10;
   let summary = "gradient of silu: `lhs` is the gradient of the result, `rhs` the input";
 }
 
-def NN_CompareOp : NN_ElementwiseOp<"compare"> {
+def NN_CompareOp
+    : NN_ElementwiseOp<"compare", "", "Elementwise", [NN_CostsALoad]> {
   let summary = "compares by `predicate`: eq, ne, lt, le, gt or ge; gives i1";
   let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
-                       StrAttr:$predicate);
+                       NN_PredicateAttr:$predicate);
+  let assemblyFormat = [{
+    $predicate operands attr-dict `:` functional-type(operands, results)
+  }];
 }
 
-def NN_SelectOp : NN_ElementwiseOp<"select", "1 2"> {
+def NN_SelectOp
+    : NN_ElementwiseOp<"select", "1 2", "Elementwise", [NN_CostsALoad]> {
   let summary = "`lhs` where `condition` (i1) holds, else `rhs`";
   let arguments = (ins AnyRankedTensor:$condition, AnyRankedTensor:$lhs,
                        AnyRankedTensor:$rhs);
 }
 
 def NN_PhiloxOp : NN_ElementwiseOp<"philox"> {
+  // Ten rounds of two multiplications per four lanes.
+  let flops = 20;
   let summary = "the random 32 bits of an element, as i64 in [0, 2^32)";
   let description = [{
     Philox4x32-10. Key: `seed` (low 32 bits first). Counter: (`index` / 4 as 64

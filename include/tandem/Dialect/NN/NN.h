@@ -11,7 +11,14 @@
 #include "tandem/Dialect/NN/Rules.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
+#include "tandem/Dialect/NN/NNEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "tandem/Dialect/NN/NNAttrs.h.inc"
+
 #include "tandem/Dialect/NN/NNDialect.h.inc"
+
+#include "tandem/Dialect/NN/Facts.h"
 
 namespace tandem::nn {
 
@@ -30,7 +37,28 @@ public:
   }
 };
 
+/// Each element of the result is one of operand 0, at most converted: reshape,
+/// permute, expand, slice, convert.
+template <typename ConcreteOp>
+class View : public mlir::OpTrait::TraitBase<ConcreteOp, View> {};
+
+/// The elements of operand 0, each once, in another order.
+template <typename ConcreteOp>
+class Rearrangement
+    : public mlir::OpTrait::TraitBase<ConcreteOp, Rearrangement> {};
+
+/// Elementwise, and costs no more than a load: no function such as exp, no
+/// random numbers.
+template <typename ConcreteOp>
+class CostsALoad : public mlir::OpTrait::TraitBase<ConcreteOp, CostsALoad> {};
+
+/// Costs less to compute again in the backward pass than to keep.
+template <typename ConcreteOp>
+class MadeAgain : public mlir::OpTrait::TraitBase<ConcreteOp, MadeAgain> {};
+
 } // namespace tandem::nn
+
+#include "tandem/Dialect/NN/NNInterfaces.h.inc"
 
 #define GET_OP_CLASSES
 #include "tandem/Dialect/NN/NNOps.h.inc"

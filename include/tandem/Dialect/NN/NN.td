@@ -8,6 +8,8 @@
 #ifndef TANDEM_DIALECT_NN_TD
 #define TANDEM_DIALECT_NN_TD
 
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "tandem/Dialect/SPMD/SPMDInterfaces.td"
@@ -27,35 +29,117 @@ def NN_Dialect : Dialect {
     (`Rule.h`), as text, or the name of a builder where the rule depends on
     types or attributes. All sharding signatures come from it.
 
-    A training step is a `func.func` whose arguments carry `nn.role`
-    (`parameter`, `state`, `buffer`, `step`, `seed`, `learning_rate`, `input`)
-    and `nn.name`; its results carry `nn.role` (`loss`, `gradient`, or the role
-    of what they update), `nn.name`, and `nn.updates`, the index of the argument
-    whose new value they are. Operators carry `nn.pass`: `forward`, `backward`
-    or `update`; the import stage gives each an `nn.id`.
+    A training step is a `func.func`. Facts about it are declared attributes
+    (`Facts.h`); any other name that begins with `nn.` is an error.
+
+    | attribute | of | says |
+    | --- | --- | --- |
+    | `nn.role` | arguments, results | `#nn.role<parameter>`, ...: what it is to training |
+    | `nn.name` | arguments, results | the model's name for it |
+    | `nn.aliases` | arguments | further names of a tied parameter |
+    | `nn.of` | arguments | of a state: the parameter that it belongs to |
+    | `nn.part` | arguments, results | where it lies in a tensor of the model (`Parts.h`) |
+    | `nn.batch_dim` | arguments | the dimension that counts the sequences of a batch |
+    | `nn.range` | arguments | smallest and largest value that capture saw |
+    | `nn.updates` | results | the argument whose new value it is |
+    | `nn.pass` | operators | `#nn.pass<forward>`, ...: the pass that it belongs to |
+    | `nn.id` | operators | its number, from the import stage on |
+    | `nn.strand` | operators | its strand, from the duplex stage on; none if strands share it |
+    | `nn.join` | operators | the change of form by which strands join here |
   }];
   let dependentDialects = ["::tandem::spmd::SPMDDialect"];
+  let useDefaultAttributePrinterParser = 1;
+  let discardableAttrs = (ins "::tandem::nn::RoleAttr":$role,
+                              "::mlir::StringAttr":$name,
+                              "::mlir::ArrayAttr":$aliases,
+                              "::mlir::StringAttr":$of,
+                              "::mlir::DictionaryAttr":$part,
+                              "::mlir::IntegerAttr":$batch_dim,
+                              "::mlir::ArrayAttr":$range,
+                              "::mlir::IntegerAttr":$updates,
+                              "::tandem::nn::PassKindAttr":$pass,
+                              "::mlir::IntegerAttr":$id,
+                              "::mlir::IntegerAttr":$strand,
+                              "::mlir::StringAttr":$join);
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
-  let extraClassDeclaration = [{
-    static constexpr ::llvm::StringLiteral kRoleAttrName = "nn.role";
-    static constexpr ::llvm::StringLiteral kNameAttrName = "nn.name";
-    static constexpr ::llvm::StringLiteral kUpdatesAttrName = "nn.updates";
-    static constexpr ::llvm::StringLiteral kPassAttrName = "nn.pass";
-    static constexpr ::llvm::StringLiteral kIdAttrName = "nn.id";
-  }];
 }
+
+//===----------------------------------------------------------------------===//
+// Enumerations
+//===----------------------------------------------------------------------===//
+
+class NN_Enum<string name, string summary, list<string> symbols,
+              list<string> keywords>
+    : I32EnumAttr<name, summary, !foreach(i, !range(symbols),
+                      I32EnumAttrCase<symbols[i], i, keywords[i]>)> {
+  let cppNamespace = "::tandem::nn";
+  let genSpecializedAttr = 0;
+}
+
+/// Stands in the list of attributes: `#nn.pass<forward>`.
+class NN_FactAttr<EnumInfo enum, string name>
+    : EnumAttr<NN_Dialect, enum, name> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def NN_PassKind : NN_Enum<"PassKind", "a pass of a training step",
+    ["Forward", "Backward", "Update"], ["forward", "backward", "update"]>;
+def NN_PassKindAttr : NN_FactAttr<NN_PassKind, "pass">;
+
+/// The roles of arguments come first; the last three are results that update
+/// nothing.
+def NN_Role : NN_Enum<"Role", "what an argument or a result is to training",
+    ["Parameter", "State", "Buffer", "Step", "Seed", "LearningRate", "Input",
+     "Loss", "Gradient", "Output"],
+    ["parameter", "state", "buffer", "step", "seed", "learning_rate", "input",
+     "loss", "gradient", "output"]>;
+def NN_RoleAttr : NN_FactAttr<NN_Role, "role">;
+
+def NN_Predicate : NN_Enum<"Predicate", "how two numbers compare",
+    ["Eq", "Ne", "Lt", "Le", "Gt", "Ge"], ["eq", "ne", "lt", "le", "gt", "ge"]>;
+def NN_PredicateAttr : EnumAttr<NN_Dialect, NN_Predicate, "predicate">;
+
+def NN_Approximate : NN_Enum<"Approximate", "how gelu is computed",
+    ["None", "Tanh"], ["none", "tanh"]>;
+def NN_ApproximateAttr : EnumAttr<NN_Dialect, NN_Approximate, "approximate">;
 
 //===----------------------------------------------------------------------===//
 // Classes of operators
 //===----------------------------------------------------------------------===//
 
+/// What passes ask of an operator (`NN.h`).
+class NN_Trait<string name> : NativeOpTrait<name> {
+  let cppNamespace = "::tandem::nn";
+}
+def NN_View : NN_Trait<"View">;
+def NN_Rearrangement : NN_Trait<"Rearrangement">;
+def NN_CostsALoad : NN_Trait<"CostsALoad">;
+def NN_MadeAgain : NN_Trait<"MadeAgain">;
+
+def NN_WorkOpInterface : OpInterface<"WorkOpInterface"> {
+  let cppNamespace = "::tandem::nn";
+  let description = "An operator that says how much it computes.";
+  let methods = [
+    InterfaceMethod<[{
+      Floating-point operations per element of its largest operand or result, as
+      its usual implementation does them; 0 if it only moves elements. Those of
+      a product are counted by its shape (`getFlops`).
+      }], "int64_t", "getFlopsPerElement">,
+  ];
+}
+
+class NN_Op<string mnemonic, list<Trait> traits>
+    : Op<NN_Dialect, mnemonic,
+         traits # [Pure, SignatureOpInterface, NN_WorkOpInterface]> {
+  int flops = 1;
+}
+
 /// An operator whose rule is a text. Groups of operands in which it is linear:
 /// `0 1` together, `0 | 1` separately.
 class NN_TextRuleOp<string mnemonic, string rule, string linear = "",
-                    list<Trait> traits = []>
-    : Op<NN_Dialect, mnemonic, traits # [Pure, SignatureOpInterface]> {
+                    list<Trait> traits = []> : NN_Op<mnemonic, traits> {
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat =
       "operands attr-dict `:` functional-type(operands, results)";
@@ -68,14 +152,14 @@ class NN_TextRuleOp<string mnemonic, string rule, string linear = "",
           ::tandem::spmd::parseRule(getOperation(), getRuleText(), "}]
       # linear # [{"));
     }
+    int64_t getFlopsPerElement() { return }] # flops # [{; }
   }];
 }
 
 /// An operator whose rule is made by the function `builder` of `Rules.h`, which
 /// gets the operation and the groups of operands in which it is linear.
 class NN_BuilderRuleOp<string mnemonic, string builder, string linear = "",
-                       list<Trait> traits = []>
-    : Op<NN_Dialect, mnemonic, traits # [Pure, SignatureOpInterface]> {
+                       list<Trait> traits = []> : NN_Op<mnemonic, traits> {
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat =
       "operands attr-dict `:` functional-type(operands, results)";
@@ -87,6 +171,7 @@ class NN_BuilderRuleOp<string mnemonic, string builder, string linear = "",
           ::tandem::nn::build}] # builder # [{Rule(getOperation(), "}]
       # linear # [{"));
     }
+    int64_t getFlopsPerElement() { return }] # flops # [{; }
   }];
 }
 

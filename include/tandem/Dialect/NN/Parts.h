@@ -25,8 +25,6 @@
 
 namespace tandem::nn {
 
-inline constexpr llvm::StringLiteral kPartAttrName = "nn.part";
-
 /// Where a part lies: elements `offset` and following of dimension `dim` of the
 /// tensor called `name`, which has the shape `shape`.
 struct PartOf {
@@ -35,8 +33,11 @@ struct PartOf {
   int64_t dim, offset;
 };
 
+/// What the value of `nn.part` says; none if it is not as above.
+std::optional<PartOf> parsePart(mlir::DictionaryAttr part);
+
 /// What `nn.part` among the attributes of an argument or result says; none if
-/// it is not there or not as above.
+/// it is not there.
 std::optional<PartOf> getPart(mlir::DictionaryAttr attributes);
 
 /// The attribute.

@@ -19,6 +19,7 @@ def NN_MatmulOp
 def NN_EmbeddingOp
     : NN_BuilderRuleOp<"embedding", "Embedding", "0",
                        [DeclareOpInterfaceMethods<LocalizeOpInterface>]> {
+  let flops = 0;
   let summary = "rows of `weight` (v, d...) by `indices`: (i..., d...)";
   let description = [{
     Where the rows are split, a shard gives zero for indices that it does not
@@ -37,6 +38,7 @@ def NN_EmbeddingBackwardOp
 }
 
 def NN_GatherOp : NN_BuilderRuleOp<"gather", "Gather", "0"> {
+  let flops = 0;
   let summary = "result[.., i, ..] = input[.., index[.., i, ..], ..] on `dim`";
   let description = [{
     As `torch.gather`, but all dimensions other than `dim` are equal in input

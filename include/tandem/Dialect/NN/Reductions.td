@@ -41,12 +41,14 @@ def NN_ArgmaxOp : NN_BuilderRuleOp<"argmax", "Argmax"> {
 // One dimension stays whole
 //===----------------------------------------------------------------------===//
 
-class NN_AlongDimOp<string mnemonic, string linear = "">
-    : NN_BuilderRuleOp<mnemonic, "AlongDim", linear> {
+class NN_AlongDimOp<string mnemonic, string linear = "",
+                    list<Trait> traits = []>
+    : NN_BuilderRuleOp<mnemonic, "AlongDim", linear, traits> {
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim);
 }
 
-def NN_SoftmaxOp : NN_AlongDimOp<"softmax"> {
+def NN_SoftmaxOp : NN_AlongDimOp<"softmax", "", [NN_MadeAgain]> {
+  let flops = 8;
   let summary = "e^x / sum(e^x) along `dim`";
   let description = [{
     A slice that is all -inf gives NaN (`aten._softmax`), with `safe` zeros
@@ -57,6 +59,7 @@ def NN_SoftmaxOp : NN_AlongDimOp<"softmax"> {
 }
 
 def NN_LogSoftmaxOp : NN_AlongDimOp<"log_softmax"> {
+  let flops = 8;
   let summary = "x - logsumexp(x) along `dim`";
 }
 
@@ -67,10 +70,12 @@ class NN_AlongDimBackwardOp<string mnemonic>
 }
 
 def NN_SoftmaxBackwardOp : NN_AlongDimBackwardOp<"softmax_backward"> {
+  let flops = 4;
   let summary = "y * (dy - sum(dy * y)) along `dim`, y being the output";
 }
 
 def NN_LogSoftmaxBackwardOp : NN_AlongDimBackwardOp<"log_softmax_backward"> {
+  let flops = 4;
   let summary = "dy - e^y * sum(dy) along `dim`, y being the output";
 }
 
@@ -79,6 +84,7 @@ def NN_CumsumOp : NN_AlongDimOp<"cumsum", "0"> {
 }
 
 def NN_FlipOp : NN_BuilderRuleOp<"flip", "Flip", "0"> {
+  let flops = 0;
   let summary = "reverses `dims`";
   let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$dims);
 }
@@ -99,6 +105,7 @@ def NN_TopkOp : NN_BuilderRuleOp<"topk", "AlongDim"> {
 //===----------------------------------------------------------------------===//
 
 def NN_LayerNormOp : NN_BuilderRuleOp<"layer_norm", "LayerNorm"> {
+  let flops = 8;
   let summary = "normalises the last `normalized_rank` dimensions";
   let description = [{
     Results: (x - mean) * rstd * weight + bias, mean, and rstd = 1 / sqrt(var +
@@ -115,6 +122,7 @@ def NN_LayerNormOp : NN_BuilderRuleOp<"layer_norm", "LayerNorm"> {
 
 def NN_LayerNormBackwardOp
     : NN_BuilderRuleOp<"layer_norm_backward", "LayerNorm", "0"> {
+  let flops = 8;
   let summary = "gradients of layer_norm's input, weight and bias";
   let description = [{
     `weight` may be absent; then there is one result. With it, results are the

@@ -11,7 +11,9 @@
 
 def NN_ConstantOp
     : NN_BuilderRuleOp<"constant", "Constant", "",
-                       [DeclareOpInterfaceMethods<LocalizeOpInterface>]> {
+                       [SPMD_Source,
+                        DeclareOpInterfaceMethods<LocalizeOpInterface>]> {
+  let flops = 0;
   let summary = "a constant tensor";
   let arguments = (ins ElementsAttr:$value);
   let assemblyFormat = "$value attr-dict `->` type($result)";
@@ -19,7 +21,9 @@ def NN_ConstantOp
 
 def NN_IotaOp
     : NN_TextRuleOp<"iota", "-> (n)", "",
-                    [DeclareOpInterfaceMethods<LocalizeOpInterface>]> {
+                    [SPMD_Source,
+                        DeclareOpInterfaceMethods<LocalizeOpInterface>]> {
+  let flops = 0;
   let summary = "0, 1, 2, ... (i64); on a shard, that part of it";
   let arguments = (ins);
   let results = (outs 1DTensorOf<[I64]>:$result);
@@ -30,18 +34,24 @@ def NN_IotaOp
 // Views. The shape is that of the result type.
 //===----------------------------------------------------------------------===//
 
-def NN_ReshapeOp : NN_BuilderRuleOp<"reshape", "Reshape", "0"> {
+def NN_ReshapeOp : NN_BuilderRuleOp<"reshape", "Reshape", "0",
+    [NN_View, NN_Rearrangement, NN_MadeAgain]> {
+  let flops = 0;
   let summary = "the same elements in row-major order, in another shape";
   let arguments = (ins AnyRankedTensor:$input);
 }
 
-def NN_PermuteOp : NN_BuilderRuleOp<"permute", "Permute", "0"> {
+def NN_PermuteOp : NN_BuilderRuleOp<"permute", "Permute", "0",
+    [NN_View, NN_Rearrangement, NN_MadeAgain]> {
+  let flops = 0;
   let summary = "result dimension i is input dimension permutation[i]";
   let arguments = (ins AnyRankedTensor:$input,
                        DenseI64ArrayAttr:$permutation);
 }
 
-def NN_ExpandOp : NN_BuilderRuleOp<"expand", "Elementwise", "0"> {
+def NN_ExpandOp : NN_BuilderRuleOp<"expand", "Elementwise", "0",
+    [NN_View, NN_MadeAgain, NN_CostsALoad]> {
+  let flops = 0;
   let summary = "repeats dimensions of size 1 and adds leading ones";
   let arguments = (ins AnyRankedTensor:$input);
 }
@@ -50,13 +60,15 @@ def NN_ExpandOp : NN_BuilderRuleOp<"expand", "Elementwise", "0"> {
 // Pieces
 //===----------------------------------------------------------------------===//
 
-def NN_SliceOp : NN_BuilderRuleOp<"slice", "AlongDim", "0"> {
+def NN_SliceOp : NN_BuilderRuleOp<"slice", "AlongDim", "0", [NN_View]> {
+  let flops = 0;
   let summary = "elements start, start + step, ... below stop of `dim`";
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim, I64Attr:$start,
                        I64Attr:$stop, DefaultValuedAttr<I64Attr, "1">:$step);
 }
 
 def NN_PadOp : NN_BuilderRuleOp<"pad", "Pad", "0"> {
+  let flops = 0;
   let summary = "adds `low` zeros before and `high` after along `dim`";
   let description = [{
     With `step` > 1, step - 1 zeros also stand between the elements: the
@@ -67,6 +79,7 @@ def NN_PadOp : NN_BuilderRuleOp<"pad", "Pad", "0"> {
 }
 
 def NN_CatOp : NN_BuilderRuleOp<"cat", "Cat"> {
+  let flops = 0;
   let summary = "joins tensors along `dim`";
   let arguments = (ins Variadic<AnyRankedTensor>:$inputs, I64Attr:$dim);
 }

@@ -56,6 +56,10 @@ std::optional<AxisForm> parseAxisForm(llvm::StringRef text);
 /// One form per axis of a mesh, in the order of the mesh.
 using Forms = llvm::SmallVector<AxisForm, 4>;
 
+/// `full, gather(0)`; no form is no text.
+std::string printForms(llvm::ArrayRef<AxisForm> forms);
+std::optional<Forms> parseForms(llvm::StringRef text);
+
 /// The mesh that the module around `op` declares in `spmd.mesh`; null if none.
 MeshAttr getMesh(mlir::Operation *op);
 

@@ -35,6 +35,9 @@ struct Signature {
   std::string str() const;
 };
 
+/// Reads what `Signature::str` prints.
+std::optional<Signature> parseSignature(llvm::StringRef text);
+
 struct Rule {
   struct Factor {
     int64_t size = 1;

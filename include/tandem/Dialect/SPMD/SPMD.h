@@ -16,16 +16,34 @@
 #include "mlir/IR/TensorEncoding.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "tandem/Dialect/SPMD/Form.h"
+#include "tandem/Dialect/SPMD/PlanText.h"
 #include "tandem/Dialect/SPMD/Rule.h"
-
-#include "tandem/Dialect/SPMD/SPMDDialect.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "tandem/Dialect/SPMD/SPMDAttrs.h.inc"
 
+#include "tandem/Dialect/SPMD/SPMDDialect.h.inc"
+
+#include "tandem/Dialect/SPMD/Facts.h"
+#include "tandem/Dialect/SPMD/Planned.h"
 #include "tandem/Dialect/SPMD/Shard.h"
 
 #include "tandem/Dialect/SPMD/SPMDInterfaces.h.inc"
+
+namespace tandem::spmd {
+
+/// An operator without operands, which is made again wherever it is read.
+template <typename ConcreteOp>
+class Source : public mlir::OpTrait::TraitBase<ConcreteOp, Source> {
+public:
+  static mlir::LogicalResult verifyTrait(mlir::Operation *op) {
+    return mlir::OpTrait::impl::verifyZeroOperands(op);
+  }
+};
+
+inline bool isSource(mlir::Operation *op) { return op->hasTrait<Source>(); }
+
+} // namespace tandem::spmd
 
 #define GET_OP_CLASSES
 #include "tandem/Dialect/SPMD/SPMDOps.h.inc"

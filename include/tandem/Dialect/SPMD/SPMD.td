@@ -26,17 +26,24 @@ def SPMD_Dialect : Dialect {
     `full`, `gather(d)` or `reduce`. Forms stand in tensor types, as encoding,
     so that a program that forgot a collective does not verify.
 
-    A module says its mesh in the attribute `spmd.mesh`.
+    Facts are declared attributes (`Facts.h`); any other name that begins with
+    `spmd.` is an error.
+
+    | attribute | of | says |
+    | --- | --- | --- |
+    | `spmd.mesh` | modules | the mesh |
+    | `spmd.plan` | all | what a plan decided about it (`Planned.h`), until the pass that takes it out |
+    | `spmd.layout` | arguments, results | from `localize` on: the whole tensor and its forms |
+    | `spmd.change` | operators | it is a part of a change of form, as `localize` and `duplex` take reforms apart |
   }];
   let useDefaultAttributePrinterParser = 1;
-  let extraClassDeclaration = [{
-    /// Name of the module attribute that holds the mesh.
-    static constexpr ::llvm::StringLiteral kMeshAttrName = "spmd.mesh";
-    /// Operator attribute that the plan stage writes and the shard stage
-    /// consumes: one signature per axis.
-    static constexpr ::llvm::StringLiteral kSignatureAttrName =
-        "spmd.signature";
-  }];
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
+  let discardableAttrs = (ins "::tandem::spmd::MeshAttr":$mesh,
+                              "::tandem::spmd::PlanAttr":$plan,
+                              "::mlir::TypeAttr":$layout,
+                              "::mlir::UnitAttr":$change);
 }
 
 //===----------------------------------------------------------------------===//
@@ -101,6 +108,134 @@ def SPMD_FormAttr : SPMD_Attr<"Form", "form", [
   // One entry per axis: `AxisForm::getCode()`.
   let parameters = (ins "::tandem::spmd::MeshAttr":$mesh,
                         ArrayRefParameter<"int64_t">:$codes);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// What a plan decided
+//===----------------------------------------------------------------------===//
+
+def SPMD_SignaturesAttr : SPMD_Attr<"Signatures", "signatures"> {
+  let summary = "the signature of an operator on every axis of a mesh";
+  let description = [{
+    ```mlir
+    #spmd.signatures<"gather(0), full -> gather(0)", "full, full -> full">
+    ```
+    in the order of the mesh.
+  }];
+  // Per axis the codes (`AxisForm::getCode()`) of operands, then results.
+  let parameters = (ins "unsigned":$numOperands, "unsigned":$numResults,
+                        ArrayRefParameter<"int64_t">:$codes);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    static SignaturesAttr get(::mlir::MLIRContext *context,
+                              ::llvm::ArrayRef<Signature> signatures);
+    unsigned getNumAxes() const;
+    Signature getSignature(unsigned axis) const;
+  }];
+}
+
+def SPMD_CopyAttr : SPMD_Attr<"Copy", "copy"> {
+  let summary = "how operators of a pass get a value in other forms";
+  let description = [{
+    ```mlir
+    #spmd.copy<"0 forward kept full, gather(0) -> full, full">
+    ```
+    The number of the result (0 of an argument), the pass, whether a later pass
+    takes the same copy, and the forms on the way, one per axis and one change
+    each. It begins with the forms in which the value is made, or with those of
+    another copy.
+  }];
+  let parameters = (ins "unsigned":$result, "::mlir::StringAttr":$pass,
+                        "bool":$isKept, "unsigned":$numAxes,
+                        ArrayRefParameter<"int64_t">:$codes);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    static CopyAttr get(::mlir::MLIRContext *context, unsigned result,
+                        const Copy &copy);
+    Copy getCopy() const;
+  }];
+}
+
+def SPMD_WaitAttr : SPMD_Attr<"Wait", "wait"> {
+  let summary = "a gradient's copy whose collectives wait";
+  let description = [{
+    ```mlir
+    #spmd.wait<"0 gather(0), full in 20/1 0.25, 21/0 1 then 21/0 1">
+    ```
+    The number of the result, its forms, and for each of the collectives that
+    lead to them the slots (stage and strand) in which its pieces are sent, with
+    the share of it that is done behind each. Slots that are not given are
+    chosen by the schedule.
+  }];
+  let parameters = (ins "unsigned":$result, ArrayRefParameter<"int64_t">:$codes,
+                        ArrayRefParameter<"::tandem::spmd::PiecesAttr">:$pieces);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    static WaitAttr get(::mlir::MLIRContext *context, unsigned result,
+                        const Wait &wait);
+    Wait getWait() const;
+  }];
+}
+
+def SPMD_PiecesAttr : SPMD_Attr<"Pieces", "pieces"> {
+  let summary = "the slots in which a waiting collective is sent";
+  let description = [{
+    ```mlir
+    #spmd.pieces<"20/1 0.25, 21/0 1">
+    ```
+    as in `#spmd.wait`; empty where no slot is given.
+  }];
+  let parameters = (ins ArrayRefParameter<"::tandem::spmd::Piece">:$pieces);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def SPMD_PricesAttr : SPMD_Attr<"Prices", "prices"> {
+  let summary = "what a plan was priced by, and what it costs";
+  let description = [{
+    ```mlir
+    #spmd.prices<cost = 1.5e-03 : f64, compute_slowdown = 1.0 : f64,
+                 collective_slowdown = 1.25 : f64,
+                 rates = {data = array<f64: 1.0e-05, 1.0e-10, ...>}>
+    ```
+    Seconds, slow-downs of computation beside a collective and the other way
+    round, and per axis latency (s) and time (s/B) of an all-gather, a
+    reduce-scatter, an all-reduce and an all-to-all (Cost/SearchProblem.h).
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$cost,
+                        "::mlir::FloatAttr":$compute_slowdown,
+                        "::mlir::FloatAttr":$collective_slowdown,
+                        "::mlir::DictionaryAttr":$rates);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def SPMD_PlanAttr : SPMD_Attr<"Plan", "plan"> {
+  let summary = "what a plan decided about an operator, argument or result";
+  let description = [{
+    ```mlir
+    spmd.plan = #spmd.plan<["gather(0), full -> gather(0)"], stage = 3,
+                           copies = ["0 update reduce -> full"]>
+    ```
+    The plan stage writes it, `shard` takes signatures, forms and copies out of
+    it and gives what it makes the rest, `schedule` takes stages and slots, and
+    seconds are there for predictions. `Planned.h` says what the parts mean, and
+    is how they are read and written.
+  }];
+  let parameters = (ins
+      OptionalParameter<"::tandem::spmd::SignaturesAttr">:$signatures,
+      "bool":$asWanted,
+      OptionalParameter<"::tandem::spmd::FormAttr">:$form,
+      OptionalArrayRefParameter<"::tandem::spmd::CopyAttr">:$copies,
+      OptionalArrayRefParameter<"::tandem::spmd::WaitAttr">:$waits,
+      OptionalParameter<"::mlir::IntegerAttr">:$stage,
+      "bool":$joins,
+      OptionalParameter<"::tandem::spmd::PiecesAttr">:$pieces,
+      OptionalParameter<"::mlir::FloatAttr">:$seconds,
+      OptionalParameter<"::mlir::FloatAttr">:$latency,
+      OptionalArrayRefParameter<"int64_t">:$inTurn,
+      OptionalParameter<"::tandem::spmd::PricesAttr">:$prices);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
@@ -199,7 +334,7 @@ def SPMD_KeepFirstOp : SPMD_CollectiveOp<"keep_first"> {
   }];
 }
 
-def SPMD_CoordinateOp : SPMD_Op<"coordinate"> {
+def SPMD_CoordinateOp : SPMD_Op<"coordinate", [SPMD_Source]> {
   let summary = "this rank's coordinate on a space axis";
   let description = [{
     Lives from `localize` on: operators that must know where they are use it

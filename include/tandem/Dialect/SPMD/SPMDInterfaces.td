@@ -26,6 +26,12 @@ def SignatureOpInterface : OpInterface<"SignatureOpInterface"> {
   let verify = [{ return ::tandem::spmd::verifySignature($_op); }];
 }
 
+/// Makes its result of nothing: it may be made again wherever it is read. Its
+/// verifier is the trait's.
+def SPMD_Source : NativeOpTrait<"Source"> {
+  let cppNamespace = "::tandem::spmd";
+}
+
 def LocalizeOpInterface : OpInterface<"LocalizeOpInterface"> {
   let cppNamespace = "::tandem::spmd";
   let description = [{

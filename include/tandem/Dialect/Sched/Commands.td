@@ -26,7 +26,7 @@ def Sched_MatmulOp : Op<Sched_Dialect, "matmul", [Pure]> {
   let summary = "a matrix product that reads and writes by strides";
   let description = [{
     Lives within `lower`, between tensors and buffers. For each point of
-    `batch`: c = post_op(alpha a b + bias), where element (i, j) of an operand lies at
+    `batch`: c = alpha a b, where element (i, j) of an operand lies at
     offset + the sum over the batch of index * stride + i * s + j * t in the row-major
     elements of the tensor; s and t are the last two strides. So a transposed, permuted,
     sliced or expanded operand is read where it lies, and the result is written in the
@@ -35,15 +35,12 @@ def Sched_MatmulOp : Op<Sched_Dialect, "matmul", [Pure]> {
     result is written.
   }];
   let arguments = !con(
-    (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
-         Optional<AnyRankedTensor>:$bias),
-    strides_ins,
+    (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs), strides_ins,
     (ins DefaultValuedAttr<I64Attr, "0">:$offset_a,
-         DefaultValuedAttr<I64Attr, "0">:$offset_b,
-         DefaultValuedAttr<StrAttr, "\"none\"">:$post_op));
+         DefaultValuedAttr<I64Attr, "0">:$offset_b));
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    $lhs `,` $rhs (`bias` $bias^)? attr-dict `:`
+    $lhs `,` $rhs attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
@@ -116,11 +113,9 @@ def Sched_LaunchOp : Sched_Command<"launch",
 }
 
 def Sched_GemmOp : Sched_Command<"gemm",
-    "$lhs `,` $rhs (`bias` $bias^)? `into` $destination",
-    "type($lhs) `,` type($rhs) (`,` type($bias)^)? `into` type($destination)", !con((ins
-      AnyMemRef:$lhs, AnyMemRef:$rhs, Optional<AnyMemRef>:$bias,
-      AnyMemRef:$destination), strides_ins,
-      (ins DefaultValuedAttr<StrAttr, "\"none\"">:$post_op))> {
+    "$lhs `,` $rhs `into` $destination",
+    "type($lhs) `,` type($rhs) `into` type($destination)", !con((ins
+      AnyMemRef:$lhs, AnyMemRef:$rhs, AnyMemRef:$destination), strides_ins)> {
   let summary = "`sched.matmul` on buffers, in the library";
   let hasVerifier = 1;
 }
@@ -128,11 +123,10 @@ def Sched_GemmOp : Sched_Command<"gemm",
 def Sched_CollectiveOp : Sched_Command<"collective",
     "$kind $source `into` $destination `over` $axes",
     "type($source) `->` type($destination)", (ins
-      StrAttr:$kind, AnyMemRef:$source, AnyMemRef:$destination,
+      Sched_CollectiveKindAttr:$kind, AnyMemRef:$source, AnyMemRef:$destination,
       StrArrayAttr:$axes, DefaultValuedAttr<I64Attr, "-1">:$split_dim,
       DefaultValuedAttr<I64Attr, "-1">:$concat_dim)> {
   let summary = "an all_reduce, all_gather, reduce_scatter or all_to_all";
-  let hasVerifier = 1;
 }
 
 def Sched_CopyOp : Sched_Command<"copy",

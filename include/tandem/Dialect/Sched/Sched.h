@@ -17,8 +17,14 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
-#include "tandem/Dialect/Sched/SchedDialect.h.inc"
 #include "tandem/Dialect/Sched/SchedEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "tandem/Dialect/Sched/SchedAttrs.h.inc"
+
+#include "tandem/Dialect/Sched/SchedDialect.h.inc"
+
+#include "tandem/Dialect/Sched/Facts.h"
 
 #define GET_TYPEDEF_CLASSES
 #include "tandem/Dialect/Sched/SchedTypes.h.inc"
@@ -27,12 +33,5 @@
 
 #define GET_OP_CLASSES
 #include "tandem/Dialect/Sched/SchedOps.h.inc"
-
-namespace tandem::sched {
-
-/// Marks the functions that are kernels of the step.
-inline constexpr llvm::StringLiteral kKernelAttrName = "sched.kernel";
-
-} // namespace tandem::sched
 
 #endif // TANDEM_DIALECT_SCHED_SCHED_H

@@ -25,8 +25,26 @@ def Sched_Dialect : Dialect {
     and gives an event of its own. A stage is a communication step followed by a
     computation step (HiDup, section 4.1); a strand is one point of a time axis,
     that is, one microbatch.
+
+    Facts are declared attributes (`Facts.h`); any other name that begins with
+    `sched.` is an error.
+
+    | attribute | of | says |
+    | --- | --- | --- |
+    | `sched.slot` | operators | stage, strand and lane, within `schedule` |
+    | `sched.kernel` | functions | it is a kernel of the step, from `lower` on |
+    | `sched.label` | operators | what a user would call it, within `lower` |
+    | `sched.arena` | modules | bytes of the arena, at the end of `lower` |
   }];
   let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
+  let discardableAttrs = (ins "::mlir::DenseI64ArrayAttr":$slot,
+                              "::mlir::UnitAttr":$kernel,
+                              "::mlir::StringAttr":$label,
+                              "::mlir::IntegerAttr":$arena);
 }
 
 def Sched_EventType : TypeDef<Sched_Dialect, "Event"> {
@@ -72,6 +90,21 @@ def Sched_YieldOp : Op<Sched_Dialect, "yield", [
   let builders = [OpBuilder<(ins), [{ /* no values */ }]>];
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
+
+//===----------------------------------------------------------------------===//
+// Enumerations
+//===----------------------------------------------------------------------===//
+
+def Sched_CollectiveKind : I32EnumAttr<"CollectiveKind", "what a collective does", [
+    I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
+    I32EnumAttrCase<"AllGather", 1, "all_gather">,
+    I32EnumAttrCase<"ReduceScatter", 2, "reduce_scatter">,
+    I32EnumAttrCase<"AllToAll", 3, "all_to_all">]> {
+  let cppNamespace = "::tandem::sched";
+  let genSpecializedAttr = 0;
+}
+def Sched_CollectiveKindAttr
+    : EnumAttr<Sched_Dialect, Sched_CollectiveKind, "collective">;
 
 include "tandem/Dialect/Sched/Commands.td"
 

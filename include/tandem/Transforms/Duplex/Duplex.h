@@ -41,18 +41,12 @@ struct DuplexOptions : mlir::PassPipelineOptions<DuplexOptions> {
       llvm::cl::init(false)};
 };
 
-/// One copy of an operator per strand.
-std::unique_ptr<mlir::Pass> createSplitStrandsPass();
-/// Leaves `nn.join` only where a strand needs what is joined; remarks on it if
-/// `report` is set.
-std::unique_ptr<mlir::Pass> createMarkJoinsPass(bool report = false);
-/// The exit of the stage.
-std::unique_ptr<mlir::Pass> createVerifyDuplexedPass();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "tandem/Transforms/Duplex/Passes.h.inc"
 
 void buildDuplexPipeline(mlir::OpPassManager &manager,
                          const DuplexOptions &options);
-
-void registerDuplexPasses();
 
 } // namespace tandem
 

@@ -38,17 +38,12 @@ namespace tandem {
 
 struct LocalizeOptions : mlir::PassPipelineOptions<LocalizeOptions> {};
 
-/// Per-device shapes and collectives.
-std::unique_ptr<mlir::Pass> createLocalizeSpacePass();
-/// One collective over two axes for two collectives, one on each.
-std::unique_ptr<mlir::Pass> createMergeCollectivesPass();
-/// The exit of the stage.
-std::unique_ptr<mlir::Pass> createVerifyLocalizedPass();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "tandem/Transforms/Localize/Passes.h.inc"
 
 void buildLocalizePipeline(mlir::OpPassManager &manager,
                            const LocalizeOptions &options);
-
-void registerLocalizePasses();
 
 } // namespace tandem
 

@@ -11,17 +11,10 @@
 //
 //  * `spmd.mesh` on the module, with a time axis `micro` if there are several
 //    microbatches;
-//  * `spmd.signature` on each operator: one string per axis, in mesh order;
-//  * `spmd.form` on arguments and results that are not `full` everywhere;
-//  * `spmd.copies` where a search says that a copy in other forms is kept for a
-//    later pass, made of another copy, or made by several changes: texts
-//    `RESULT PASS [kept] FORMS -> ... -> FORMS`;
-//  * `spmd.waits` where the collectives between a gradient and its update wait:
-//    texts `RESULT FORMS [in STAGE/STRAND SHARE, ... [then ...]]`, the slots in
-//    which it is sent and the share that is done behind each; of several
-//    collectives in a row one list each;
-//  * `sched.stage` and `sched.in_turn`, and if asked for seconds and prices
-//    (PlannedOrder.h).
+//  * `spmd.plan` (Planned.h) on each operator with one signature per axis, in
+//    mesh order, or `as_wanted`; on arguments and results that are not `full`
+//    everywhere; of a search also stages, copies and what waits; if asked for
+//    seconds and, on the module, prices.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,7 +61,10 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
       llvm::cl::init("data-parallel")};
   Option<std::string> pins{
       *this, "pins",
-      llvm::cl::desc("stored forms by name: 'layers.*.w1:model=gather(1);...'"),
+      llvm::cl::desc(
+          "forms by name: 'layers.*.w1:model=gather(1);...', of what "
+          "is stored, or of what an operator makes, as "
+          "'nn.softmax#17' or 'nn.softmax@model.py:12'"),
       llvm::cl::init("")};
   Option<std::string> planFile{*this, "plan-file",
                                llvm::cl::desc("take the plan from this file"),
@@ -131,25 +127,17 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
                              llvm::cl::init("")};
 };
 
-/// Attributes that the stage writes, beside those of the spmd dialect.
-constexpr llvm::StringLiteral kFormAttrName = "spmd.form";
-constexpr llvm::StringLiteral kCopiesAttrName = "spmd.copies";
-constexpr llvm::StringLiteral kPlannedWaitsAttrName = "spmd.waits";
-
 /// Plans by the options. A plan file brings its own mesh and number of
 /// microbatches; naming another mesh beside it is an error.
 std::unique_ptr<mlir::Pass> createPlanPass(const PlanOptions &options);
-/// Fails unless every operator has a signature per axis that its rule gives,
-/// and arguments and results have forms that divide their shapes.
-std::unique_ptr<mlir::Pass> createVerifyPlanPass();
-/// Prints the plan as a table to standard error (`printPlanTable`). On a
-/// command line it is a pipeline, which verifies step and plan first.
-std::unique_ptr<mlir::Pass> createPrintPlanPass();
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "tandem/Transforms/Plan/Passes.h.inc"
 
 /// The stage: plans, then verifies.
 void buildPlanPipeline(mlir::OpPassManager &manager,
                        const PlanOptions &options);
-void registerPlanPasses();
 
 /// Prints how a planned module (after `plan`, before `shard`) is split:
 /// parameters and activations by form, collectives by kind with bytes,

@@ -26,7 +26,7 @@
 // the stage after the one that made their operand. Updates come last, in the
 // order in which their gradients arrive, and never before the loss is known.
 //
-// A search says more (Analysis/PlannedOrder.h): the stage of each operator, the
+// A search says more (Dialect/SPMD/Planned.h): the stage of each operator, the
 // stages whose strands run apart, and the slots in which pieces of waiting
 // collectives are sent. Then slots are the plan's (Cost/Cost.h, *Slots*), and
 // the time line of the steps, with the durations of the plan, is no longer than
@@ -56,29 +56,12 @@ struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
       llvm::cl::init(16)};
 };
 
-/// Cuts collectives that wait (`sched.waits`) into the pieces that the plan
-/// names, each with its slot.
-std::unique_ptr<mlir::Pass> createCutWaitingPass();
-/// Gives each operator the slot of its stage, if the plan has stages. Fails
-/// with an error at an operator that reads what a later slot makes.
-std::unique_ptr<mlir::Pass> createFollowPlanPass();
-/// Gives each operator a slot, as attribute `sched.slot`, if it has no stage.
-std::unique_ptr<mlir::Pass> createAssignSlotsPass(unsigned pieces = 16);
-/// Makes steps of the operators of each slot.
-std::unique_ptr<mlir::Pass> createFormStepsPass();
-/// Lets steps wait for those of the other queue that they need.
-std::unique_ptr<mlir::Pass> createPlaceEventsPass();
-/// The exit of the stage.
-std::unique_ptr<mlir::Pass> createVerifyScheduledPass();
-
-/// Says how long the steps take with the plan's durations (`sched.seconds`),
-/// and what the plan costs; nothing without `sched.prices`.
-std::unique_ptr<mlir::Pass> createTimelinePass();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "tandem/Transforms/Schedule/Passes.h.inc"
 
 void buildSchedulePipeline(mlir::OpPassManager &manager,
                            const ScheduleOptions &options);
-
-void registerSchedulePasses();
 
 } // namespace tandem
 

@@ -7,12 +7,11 @@
 //
 // Shard puts forms into all types and reforms where they differ:
 //
-//  * before: nn on plain tensors with `spmd.signature` on each operator (one
-//    text per axis of the mesh) and `spmd.form` on arguments and results that
-//    are not `full`;
+//  * before: nn on plain tensors with `spmd.plan` on each operator (signatures,
+//    or `as_wanted`), and on arguments and results that are not `full`;
 //  * after: a form in every type that is not `full`, and `spmd.reform`s that
 //    change one axis each, in a way that is one plain collective or local
-//    operation (`getReformedAxis`). No `spmd.signature`, no `spmd.form`.
+//    operation (`getReformedAxis`). Of `spmd.plan` only what schedule reads.
 //
 // A reform is made once per value, target and pass (`nn.pass`): before its
 // first consumer, with the pass of the consumer; but where a pass before the
@@ -35,12 +34,9 @@ namespace tandem {
 
 struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {};
 
-/// Forms into types; `spmd.reform`s that may change several axes at once.
-std::unique_ptr<mlir::Pass> createApplySignaturesPass();
-/// Takes reforms apart into cheapest sequences of legal reforms of one axis.
-std::unique_ptr<mlir::Pass> createSplitReformsPass();
-/// The exit of the stage.
-std::unique_ptr<mlir::Pass> createVerifyShardedPass();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "tandem/Transforms/Shard/Passes.h.inc"
 
 void buildShardPipeline(mlir::OpPassManager &manager,
                         const ShardOptions &options);

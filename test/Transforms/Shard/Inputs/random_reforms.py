@@ -55,10 +55,10 @@ def main(seed):
         ends = [random_forms(rng, axes, False) for _ in range(2)]
         chains.append([to_type(forms, axes) for forms in [ends[0], *inner, ends[1]]])
     arguments = ", ".join(
-        f'%x{i}: {chain[0]} {{nn.role = "input", nn.name = "x{i}"}}'
+        f'%x{i}: {chain[0]} {{nn.role = #nn.role<input>, nn.name = "x{i}"}}'
         for i, chain in enumerate(chains)
     )
-    results = ", ".join(f'{chain[-1]} {{nn.role = "gradient"}}' for chain in chains)
+    results = ", ".join(f'{chain[-1]} {{nn.role = #nn.role<gradient>}}' for chain in chains)
     print(f"#mesh = #spmd.mesh<{', '.join(mesh)}>")
     print("module attributes {spmd.mesh = #mesh} {")
     print(f"  func.func @step({arguments}) -> ({results}) {{")

@@ -1,4 +1,5 @@
-//===- LowerToLLVM.cpp - loops and scalars to the llvm dialect ------------===//
+//===- KernelsToLLVM.cpp - loops and scalars to the llvm dialect
+//------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,6 +21,11 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "tandem/Conversion/Kernels/Passes.h"
+
+namespace tandem {
+#define GEN_PASS_DEF_KERNELSTOLLVMPASS
+#include "tandem/Conversion/Kernels/Passes.h.inc"
+} // namespace tandem
 
 using namespace mlir;
 using namespace tandem;
@@ -56,12 +62,7 @@ LogicalResult tandem::lowerToLLVM(ModuleOp module) {
 
 namespace {
 struct KernelsToLLVMPass
-    : PassWrapper<KernelsToLLVMPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KernelsToLLVMPass)
-  StringRef getArgument() const final { return "tandem-kernels-to-llvm"; }
-  StringRef getDescription() const final {
-    return "loops on pointers become the llvm dialect";
-  }
+    : tandem::impl::KernelsToLLVMPassBase<KernelsToLLVMPass> {
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<cf::ControlFlowDialect, LLVM::LLVMDialect>();
   }
@@ -71,7 +72,3 @@ struct KernelsToLLVMPass
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> tandem::createKernelsToLLVMPass() {
-  return std::make_unique<KernelsToLLVMPass>();
-}

@@ -1,0 +1,30 @@
+//===- Facts.h - attributes of a step that is scheduled --------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What each says stands with the dialect (`Sched.td`). Included by `Sched.h`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_DIALECT_SCHED_FACTS_H
+#define TANDEM_DIALECT_SCHED_FACTS_H
+
+#include "tandem/Dialect/Facts.h"
+
+namespace tandem::sched {
+
+inline constexpr llvm::StringLiteral kSlotAttrName =
+    SchedDialect::SlotAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kKernelAttrName =
+    SchedDialect::KernelAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kLabelAttrName =
+    SchedDialect::LabelAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kArenaAttrName =
+    SchedDialect::ArenaAttrHelper::getNameStr();
+
+} // namespace tandem::sched
+
+#endif // TANDEM_DIALECT_SCHED_FACTS_H

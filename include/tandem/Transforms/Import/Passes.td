@@ -1,0 +1,113 @@
+//===- Passes.td - passes of Import -------------*- tablegen -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_IMPORT_PASSES_TD
+#define TANDEM_TRANSFORMS_IMPORT_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def CloneParameterViewsPass : Pass<"tandem-clone-parameter-views", "::mlir::func::FuncOp"> {
+  let summary = "Makes a view of a parameter in each pass that uses it";
+  let description = [{
+    A view of a parameter that several passes use is made in each of them.
+  }];
+}
+
+def MergeEqualPass : Pass<"tandem-merge-equal", "::mlir::func::FuncOp"> {
+  let summary = "Merges operators that are equal within a pass; removes dead ones";
+  let description = [{
+    Operators that are equal in all but their location become one, per
+    pass.
+  }];
+}
+
+def NumberOperatorsPass : Pass<"tandem-number-operators", "::mlir::func::FuncOp"> {
+  let summary = "Gives each operator an nn.id, in the order of the text";
+  let description = [{
+    Gives each operator an `nn.id`, in the order of the text.
+  }];
+}
+
+def OrderSumsPass : Pass<"tandem-order-sums", "::mlir::func::FuncOp"> {
+  let summary = "Adds products before other terms in sums of three terms or more";
+  let description = [{
+    In a sum of three terms or more, products come first (another
+    rounding).
+  }];
+}
+
+def RecomputeCheapPass : Pass<"tandem-recompute-cheap", "::mlir::func::FuncOp"> {
+  let summary = "Makes again in the backward pass what follows from what it holds";
+  let description = [{
+    Views, elementwise functions and random masks that follow from what
+    the backward pass holds anyway are made again in it, and not held.
+  }];
+}
+
+def RemoveNeutralPass : Pass<"tandem-remove-neutral", "::mlir::func::FuncOp"> {
+  let summary = "Removes additions of zero and multiplications by one";
+  let description = [{
+    Removes additions of zero and multiplications by one.
+  }];
+}
+
+def ReuseViewsPass : Pass<"tandem-reuse-views", "::mlir::func::FuncOp"> {
+  let summary = "Makes backward views of activations start at the forward view";
+  let description = [{
+    Backward views of an activation that forward uses through one view
+    only start at that view.
+  }];
+}
+
+def SimplifyViewsPass : Pass<"tandem-simplify-views", "::mlir::func::FuncOp"> {
+  let summary = "Removes and joins views; moves merges of dimensions to their users";
+  let description = [{
+    Removes and joins views; moves merges of dimensions towards their
+    users.
+  }];
+}
+
+def SortRowsPass : Pass<"tandem-sort-rows", "::mlir::func::FuncOp"> {
+  let summary = "Puts the batch first among merged rows of products";
+  let description = [{
+    Rows of products are merged with the batch first, so that it can be
+    split; permutations move to the users.
+  }];
+}
+
+def TakeApartParametersPass : Pass<"tandem-take-apart-parameters", "::mlir::func::FuncOp"> {
+  let summary = "Takes parameters apart that hold several, with gradient and state";
+  let description = [{
+    A parameter that holds several side by side (query, key and value;
+    gate and up), told by the slices that are taken of what is computed
+    with it, becomes as many parameters, with their own states, gradients
+    and new values. `nn.part` says where each lies in the whole.
+  }];
+}
+
+def UnfoldProductsPass : Pass<"tandem-unfold-products", "::mlir::func::FuncOp"> {
+  let summary = "Unmerges the leading dimensions of products";
+  let description = [{
+    Products over merged leading dimensions become products over separate
+    ones.
+  }];
+}
+
+def VerifyStepPass : Pass<"tandem-verify-step", "::mlir::ModuleOp"> {
+  let summary = "Checks that the module holds a training step";
+  let description = [{
+    Fails, with one error, unless the module holds a training step as the
+    nn dialect describes it. With `numbered`, every operator has its own
+    `nn.id`.
+  }];
+  let options = [
+    Option<"numbered", "numbered", "bool", "false",
+           "every operator has a number of its own">,
+  ];
+}
+
+#endif // TANDEM_TRANSFORMS_IMPORT_PASSES_TD

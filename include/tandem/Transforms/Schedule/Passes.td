@@ -1,0 +1,71 @@
+//===- Passes.td - passes of Schedule -------------*- tablegen -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_SCHEDULE_PASSES_TD
+#define TANDEM_TRANSFORMS_SCHEDULE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AssignSlotsPass : Pass<"tandem-assign-slots", "::mlir::func::FuncOp"> {
+  let summary = "Gives each operator its stage, strand and queue";
+  let description = [{
+    Gives each operator a slot, as attribute `sched.slot`, if it has no
+    stage.
+  }];
+  let options = [
+    Option<"pieces", "pieces", "unsigned", "16",
+           "Stages per pass, at most">,
+  ];
+}
+
+def CutWaitingPass : Pass<"tandem-cut-waiting", "::mlir::func::FuncOp"> {
+  let summary = "Cuts waiting collectives into the pieces that the plan names";
+  let description = [{
+    Cuts collectives that wait (`slots`) into the pieces that the
+    plan names, each with its slot.
+  }];
+}
+
+def FollowPlanPass : Pass<"tandem-follow-plan", "::mlir::func::FuncOp"> {
+  let summary = "Gives each operator the slot of its stage in the plan, if the plan has stages";
+  let description = [{
+    Gives each operator the slot of its stage, if the plan has stages.
+    Fails with an error at an operator that reads what a later slot makes.
+  }];
+}
+
+def FormStepsPass : Pass<"tandem-form-steps", "::mlir::func::FuncOp"> {
+  let summary = "Puts the operators of each slot into steps of the queues";
+  let description = [{
+    Makes steps of the operators of each slot.
+  }];
+}
+
+def PlaceEventsPass : Pass<"tandem-place-events", "::mlir::func::FuncOp"> {
+  let summary = "Lets steps wait for the steps of the other queue that they need";
+  let description = [{
+    Lets steps wait for those of the other queue that they need.
+  }];
+}
+
+def TimelinePass : Pass<"tandem-timeline", "::mlir::func::FuncOp"> {
+  let summary = "Says how long the steps take, by the durations of the plan";
+  let description = [{
+    Says how long the steps take with the plan's durations
+    (`seconds`), and what the plan costs; nothing without
+    `prices`.
+  }];
+}
+
+def VerifyScheduledPass : Pass<"tandem-verify-scheduled", "::mlir::func::FuncOp"> {
+  let summary = "Checks the exit of the schedule stage: steps only, collectives on the comm queue, every read of the other queue awaited";
+  let description = [{
+    The exit of the stage.
+  }];
+}
+
+#endif // TANDEM_TRANSFORMS_SCHEDULE_PASSES_TD

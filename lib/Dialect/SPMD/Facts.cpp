@@ -1,0 +1,67 @@
+//===- Facts.cpp - attributes of a step that is split ---------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/IR/Builders.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+
+using namespace mlir;
+
+namespace tandem::spmd {
+
+static bool isLayout(Attribute value) {
+  auto type = dyn_cast<TypeAttr>(value);
+  return type && isa<RankedTensorType>(type.getValue());
+}
+
+static constexpr Fact kFacts[] = {
+    {kMeshAttrName, OnModule, isOf<MeshAttr>,
+     "a mesh such as #spmd.mesh<data = 2>"},
+    {kPlanAttrName, OnOperator | OnFunction | OnModule | OnArgument | OnResult,
+     isOf<PlanAttr>, "a plan such as #spmd.plan<stage = 3>"},
+    {kLayoutAttrName, OnArgument | OnResult, isLayout, "the type of a tensor"},
+    {kChangeAttrName, OnOperator, isUnit, "no value"},
+};
+
+/// A signature has a form for each operand and each result.
+static LogicalResult verifyPlan(Operation *op, PlanAttr plan) {
+  SignaturesAttr signatures = plan.getSignatures();
+  if (!signatures || (signatures.getNumOperands() == op->getNumOperands() &&
+                      signatures.getNumResults() == op->getNumResults()))
+    return success();
+  return op->emitError() << "has signatures of " << signatures.getNumOperands()
+                         << " operands and " << signatures.getNumResults()
+                         << " results, expected " << op->getNumOperands()
+                         << " and " << op->getNumResults();
+}
+
+LogicalResult SPMDDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attribute) {
+  if (failed(verifyFact(kFacts, op, attribute)))
+    return failure();
+  auto plan = dyn_cast<PlanAttr>(attribute.getValue());
+  return plan ? verifyPlan(op, plan) : success();
+}
+
+LogicalResult SPMDDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                    unsigned index,
+                                                    NamedAttribute attribute) {
+  return verifyFact(kFacts, op, attribute, OnArgument, index);
+}
+
+LogicalResult SPMDDialect::verifyRegionResultAttribute(
+    Operation *op, unsigned, unsigned index, NamedAttribute attribute) {
+  return verifyFact(kFacts, op, attribute, OnResult, index);
+}
+
+RankedTensorType getLayout(DictionaryAttr attributes) {
+  auto layout =
+      attributes ? attributes.getAs<TypeAttr>(kLayoutAttrName) : TypeAttr();
+  return layout ? cast<RankedTensorType>(layout.getValue())
+                : RankedTensorType();
+}
+
+} // namespace tandem::spmd

@@ -1,0 +1,43 @@
+//===- Facts.cpp - attributes of a step that is scheduled -----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Dialect/Sched/Sched.h"
+
+using namespace mlir;
+
+namespace tandem::sched {
+
+/// Stages on a function, `unit` on a step.
+static bool isSlot(Attribute value) {
+  auto slot = dyn_cast<DenseI64ArrayAttr>(value);
+  return slot && slot.size() == 3;
+}
+
+static constexpr Fact kFacts[] = {
+    {kSlotAttrName, OnOperator, isSlot, "stage, strand and lane"},
+    {kKernelAttrName, OnFunction, isUnit, "no value"},
+    {kLabelAttrName, OnOperator, isString, "a string"},
+    {kArenaAttrName, OnModule, isIndex, "an i64 from 0 on"},
+};
+
+LogicalResult SchedDialect::verifyOperationAttribute(Operation *op,
+                                                     NamedAttribute attribute) {
+  return verifyFact(kFacts, op, attribute);
+}
+
+LogicalResult SchedDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                     unsigned index,
+                                                     NamedAttribute attribute) {
+  return verifyFact(kFacts, op, attribute, OnArgument, index);
+}
+
+LogicalResult SchedDialect::verifyRegionResultAttribute(
+    Operation *op, unsigned, unsigned index, NamedAttribute attribute) {
+  return verifyFact(kFacts, op, attribute, OnResult, index);
+}
+
+} // namespace tandem::sched

@@ -1,0 +1,248 @@
+//===- MakePlan.cpp - the plan stage
+//------------------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "AutoMesh.h"
+#include "CheckDecisions.h"
+#include "PlanFile.h"
+#include "Presets.h"
+#include "SearchPlan.h"
+#include "WriteDecisions.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "tandem/Transforms/Plan/Plan.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace tandem {
+#define GEN_PASS_DEF_MAKEPLANPASS
+#include "tandem/Transforms/Plan/Passes.h.inc"
+} // namespace tandem
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+namespace {
+struct MakePlanPass : tandem::impl::MakePlanPassBase<MakePlanPass> {
+  MakePlanPass(const MakePlanPass &other)
+      : MakePlanPassBase(other), mesh(other.mesh), preset(other.preset),
+        pins(other.pins), planFile(other.planFile), output(other.output),
+        micro(other.micro), search(other.search) {}
+  MakePlanPass() : MakePlanPass(PlanOptions()) {}
+  explicit MakePlanPass(const PlanOptions &options)
+      : mesh(options.mesh), preset(options.preset), pins(options.pins),
+        planFile(options.planFile), output(options.output),
+        micro(options.micro),
+        search({options.search, options.cluster, options.problemOut,
+                options.timeLimit, options.start}) {
+    search.usesPresets = !options.noPresets;
+    search.recomputes = options.recompute;
+    search.costsPlan = options.costsPlan;
+    search.questions = {options.explains, options.timeLimit,
+                        options.failOnReplicate, options.compareWith,
+                        options.endsSearch};
+    search.result = options.result;
+    search.writesSeconds = options.seconds;
+    search.endsSearch = options.endsSearch;
+  }
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<SPMDDialect>();
+  }
+  void runOnOperation() override {
+    if (failed(run()))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult run();
+  LogicalResult findMesh();
+  FailureOr<std::optional<PlanFile>> readFile();
+  FailureOr<Decisions> plan(StepGraph &graph);
+  FailureOr<Decisions> apply(StepGraph &graph, PlanFile &file);
+  LogicalResult compare(StepGraph &graph, const PlanFile &file);
+  LogicalResult write(const StepGraph &graph, const Decisions &decisions);
+
+  std::string mesh, preset, pins, planFile, output;
+  int64_t micro = 1;
+  SearchSettings search;
+  /// The step on no mesh, and the hash of its graph.
+  std::optional<StepGraph> step;
+  std::string hash;
+};
+} // namespace
+
+FailureOr<Decisions> MakePlanPass::plan(StepGraph &graph) {
+  if (search.isWanted()) {
+    auto decisions = planBySearch(graph, search, preset, pins, hash);
+    if (succeeded(decisions) && !search.algorithm.empty())
+      listUndivided(graph);
+    return decisions;
+  }
+  if (failed(planByPreset(graph, preset, pins)))
+    return failure();
+  warnOfUnsplit(graph, preset);
+  return Decisions();
+}
+
+//===----------------------------------------------------------------------===//
+// Plan files
+//===----------------------------------------------------------------------===//
+
+/// Says which lines of a file are not followed, as the plan of the same cluster
+/// that was costed has it otherwise.
+static void reportMoved(const StepGraph &graph, const PlanFile &file,
+                        const Decisions &costed) {
+  if (file.decisions.cluster != costed.cluster)
+    return;
+  auto moved = findMoved(graph, file.decisions, costed);
+  if (moved.empty())
+    return;
+  const MovedLine &first = moved.front();
+  func::FuncOp step = graph.step;
+  auto remark = emitRemark(step.getLoc());
+  remark << "plan file '" << file.path << "', line " << first.line << ": '"
+         << first.maker << "' " << first.costed
+         << ", as its cost counts it, and not as the line says";
+  if (moved.size() > 1)
+    remark << "; nor are " << moved.size() - 1 << " others";
+}
+
+/// A search's plan that was costed is followed as its prices have it.
+FailureOr<Decisions> MakePlanPass::apply(StepGraph &graph, PlanFile &file) {
+  if (failed(readPlan(graph, file)))
+    return failure();
+  Decisions decisions = file.decisions;
+  bool isSearched = !decisions.search.empty();
+  bool isOpen = decisions.isUnstaged() || lacksPieces(graph, decisions);
+  if ((isSearched && isOpen) || search.isWanted()) {
+    auto again = costAgain(graph, search, file, hash);
+    if (failed(again))
+      return failure();
+    decisions = *again;
+    if (isSearched) {
+      reportMoved(graph, file, decisions);
+      file.decisions = decisions;
+    }
+  }
+  if (failed(compare(graph, file)))
+    return failure();
+  return decisions;
+}
+
+/// Compares the plan of a file with that of another one.
+LogicalResult MakePlanPass::compare(StepGraph &graph, const PlanFile &file) {
+  const Questions &questions = search.questions;
+  if (questions.compareWith.empty())
+    return success();
+  auto other = readPlanFile(graph.step, questions.compareWith, hash);
+  if (failed(other))
+    return failure();
+  FailureOr<MeshAttr> axes =
+      parseMesh(graph.step, other->mesh, other->micro, other->path);
+  if (failed(axes))
+    return failure();
+  StepGraph otherGraph = step->onMesh(*axes);
+  if (failed(readPlan(otherGraph, *other)))
+    return failure();
+  auto text = compareFiles(graph, search, file, otherGraph, *other, hash);
+  if (failed(text))
+    return failure();
+  search.result->comparison = *text;
+  return success();
+}
+
+/// None without an option; its mesh takes the place of the options'.
+FailureOr<std::optional<PlanFile>> MakePlanPass::readFile() {
+  std::optional<PlanFile> none;
+  if (planFile.empty())
+    return none;
+  auto file = readPlanFile(step->step, planFile, hash);
+  if (failed(file))
+    return failure();
+  if (!mesh.empty() && mesh != file->mesh)
+    return emitError(step->step.getLoc())
+           << "plan file '" << planFile << "' is for the mesh " << file->mesh
+           << " with micro=" << file->micro << ", but mesh=" << mesh;
+  if (micro != 1 && micro != file->micro)
+    return emitError(step->step.getLoc())
+           << "plan file '" << planFile << "' is for micro=" << file->micro
+           << ", but micro=" << micro;
+  mesh = file->mesh;
+  micro = file->micro;
+  return std::optional(std::move(*file));
+}
+
+//===----------------------------------------------------------------------===//
+// The stage
+//===----------------------------------------------------------------------===//
+
+/// Sets the mesh, and the plan that was found on it.
+LogicalResult MakePlanPass::findMesh() {
+  if (mesh != kAutoMesh)
+    return success();
+  if (search.algorithm.empty())
+    search.algorithm = "tandem";
+  auto choice = chooseMesh(
+      *step,
+      [&](StringRef text) { return parseMesh(step->step, text, micro, ""); },
+      search, pins, hash);
+  if (failed(choice))
+    return failure();
+  mesh = choice->mesh;
+  search.chosen = std::move(choice->plan);
+  search.start.clear();
+  return success();
+}
+
+LogicalResult MakePlanPass::write(const StepGraph &graph,
+                                  const Decisions &decisions) {
+  writeDecisions(graph, decisions);
+  std::string &text = search.result->text;
+  text = printPlan(graph, hash, decisions);
+  if (output.empty())
+    return success();
+  std::error_code error;
+  llvm::raw_fd_ostream os(output, error, llvm::sys::fs::OF_Text);
+  os << text;
+  if (!error)
+    return success();
+  return emitError(step->step.getLoc()) << "cannot write the plan file '"
+                                        << output << "': " << error.message();
+}
+
+LogicalResult MakePlanPass::run() {
+  ModuleOp module = getOperation();
+  auto function = module.lookupSymbol<func::FuncOp>("step");
+  if (!function)
+    return emitError(module.getLoc())
+           << "the module has no function @step, expected a training step";
+  clearDecisions(module);
+  hash = hashGraph(module);
+  step.emplace(function);
+  auto file = readFile();
+  if (failed(file) || failed(findMesh()))
+    return failure();
+  FailureOr<MeshAttr> axes = parseMesh(function, mesh, micro, planFile);
+  if (failed(axes))
+    return failure();
+  StepGraph graph = step->onMesh(*axes);
+  if (!search.questions.compareWith.empty() && !*file)
+    return emitError(function.getLoc())
+           << "found one plan to compare, '" << search.questions.compareWith
+           << "', expected a plan file beside it";
+  auto decisions = *file ? apply(graph, **file) : plan(graph);
+  if (failed(decisions))
+    return failure();
+  return write(graph, *decisions);
+}
+
+std::unique_ptr<Pass> tandem::createPlanPass(const PlanOptions &options) {
+  return std::make_unique<MakePlanPass>(options);
+}

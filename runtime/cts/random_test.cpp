@@ -1,0 +1,106 @@
+//===- random_test.cpp - random Programs, and what mutations make of them -===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cts/oracle.h"
+#include "cts/random_program.h"
+#include "cts/support.h"
+
+namespace tandem::rt::cts {
+namespace {
+
+/// What the oracle looks at, too. Other errors are those of one command.
+bool isDisorder(const std::string &message) {
+  for (const char *text :
+       {"with no event between them", "which nothing wrote before",
+        "is not written from byte", "has checked the step", "waits for event",
+        "records event"})
+    if (message.find(text) != std::string::npos)
+      return true;
+  return false;
+}
+
+Tensor numbers(int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(float(random() % 17));
+  return tensorOf({count}, values);
+}
+
+/// Three steps, the second of which a flag of one rank refuses if there is a
+/// check; the session is compared with its twin after each.
+void run(const ProgramBuilder &program, unsigned seed) {
+  auto session = startTwin(program);
+  ASSERT_TRUE(session);
+  int64_t ranks = program.get().numRanks();
+  set(*session, "parameter", "w", numbers(16 * ranks, seed));
+  bool checks = false;
+  for (const Command *command : program.get().rankPrograms[0].listing())
+    if (const auto *check = std::get_if<Check>(&command->operation))
+      checks |= check->kind == CheckKind::Truth;
+  for (unsigned step = 0; step < 3; ++step) {
+    set(*session, "input", "x", numbers(64 * ranks, seed + step));
+    Tensor flags(ElementType::I1, {ranks});
+    flags.data.assign(size_t(ranks), 1);
+    if (step == 1)
+      flags.data[seed % size_t(ranks)] = 0;
+    set(*session, "input", "flags", flags);
+    Status status = session->step();
+    EXPECT_EQ(status.ok(), step != 1 || !checks) << status.message();
+  }
+}
+
+TEST(Random, ProgramsRunAsTheyRead) {
+  Watchdog watchdog(240);
+  for (unsigned seed = 0; seed < 120; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ProgramBuilder program = randomProgram(seed);
+    ASSERT_EQ(findDisorder(program.get()), "");
+    run(program, seed);
+    if (testing::Test::HasFailure())
+      return;
+  }
+}
+
+/// The verifier, which passes over the commands once, says what comparing all
+/// pairs of commands of all iterations says.
+TEST(Random, MutationsAreRefusedIfTheyBreakTheOrder) {
+  Watchdog watchdog(240);
+  int refused = 0, fine = 0, moved = 0;
+  for (unsigned seed = 0; seed < 150; ++seed) {
+    ProgramBuilder whole = randomProgram(seed);
+    std::mt19937 random(seed);
+    for (int mutation = 0; mutation < 12; ++mutation) {
+      ProgramBuilder changed = whole;
+      std::string what = mutate(changed.mutableProgram(), random);
+      SCOPED_TRACE("seed " + std::to_string(seed) + ": " + what);
+      Status status = verifyProgram(changed.get());
+      if (!status.ok() && !isDisorder(status.message())) {
+        ++moved;
+        continue;
+      }
+      std::string disorder = findDisorder(changed.get());
+      ASSERT_EQ(status.ok(), disorder.empty())
+          << "verifier: " << status.message() << "\noracle: " << disorder
+          << "\n"
+          << printProgram(changed.get());
+      ++(status.ok() ? fine : refused);
+      // What is still in order runs as it reads.
+      if (status.ok() && mutation == 0)
+        run(changed, seed);
+    }
+  }
+  EXPECT_GT(refused, 300);
+  EXPECT_GT(fine, 300);
+  std::printf("%d mutations refused, %d in order, %d refused for what one "
+              "command is\n",
+              refused, fine, moved);
+}
+
+} // namespace
+} // namespace tandem::rt::cts
