@@ -164,20 +164,6 @@ TEST_P(CommunicatorTest, AllReduceWorksInPlace) {
     EXPECT_EQ(values, expected);
 }
 
-/// The reference: element `index` of a row-major tensor.
-std::vector<int64_t> unflatten(int64_t flat, const Shape &shape) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t dim = shape.size(); dim-- > 0; flat /= shape[dim])
-    index[dim] = flat % shape[dim];
-  return index;
-}
-int64_t flatten(const std::vector<int64_t> &index, const Shape &shape) {
-  int64_t flat = 0;
-  for (size_t dim = 0; dim < shape.size(); ++dim)
-    flat = flat * shape[dim] + index[dim];
-  return flat;
-}
-
 TEST_P(CommunicatorTest, AllGatherAlongEveryDimension) {
   // The second shape is too large for what communicators do with small ones.
   for (Shape shape : {Shape{2, 3, 5}, Shape{2, 3, 5003}}) {

@@ -25,6 +25,20 @@ namespace tandem::rt::cts {
 // Numbers and places
 //===----------------------------------------------------------------------===//
 
+std::vector<int64_t> unflatten(int64_t flat, const Shape &shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t dim = shape.size(); dim-- > 0; flat /= shape[dim])
+    index[dim] = flat % shape[dim];
+  return index;
+}
+
+int64_t flatten(const std::vector<int64_t> &index, const Shape &shape) {
+  int64_t flat = 0;
+  for (size_t dim = 0; dim < shape.size(); ++dim)
+    flat = flat * shape[dim] + index[dim];
+  return flat;
+}
+
 namespace {
 template <typename T> double load(const void *data, int64_t index) {
   T value;
@@ -57,20 +71,6 @@ float fromBf16(uint16_t bits) {
   float value;
   std::memcpy(&value, &wide, sizeof value);
   return value;
-}
-
-std::vector<int64_t> unflatten(int64_t flat, const Shape &shape) {
-  std::vector<int64_t> index(shape.size());
-  for (size_t dim = shape.size(); dim-- > 0; flat /= shape[dim])
-    index[dim] = flat % shape[dim];
-  return index;
-}
-
-int64_t flatten(const std::vector<int64_t> &index, const Shape &shape) {
-  int64_t flat = 0;
-  for (size_t dim = 0; dim < shape.size(); ++dim)
-    flat = flat * shape[dim] + index[dim];
-  return flat;
 }
 
 Shape sizesOf(const std::vector<Axis> &mesh) {

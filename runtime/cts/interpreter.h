@@ -21,6 +21,11 @@
 
 namespace tandem::rt::cts {
 
+/// The index of element `flat` of a row-major tensor, and back: what plain
+/// references of commands are written with.
+std::vector<int64_t> unflatten(int64_t flat, const Shape &shape);
+int64_t flatten(const std::vector<int64_t> &index, const Shape &shape);
+
 /// All ranks of a Program. Arguments begin as zero.
 class Interpreter {
 public:
