@@ -11,8 +11,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Reference/SafeTensors.h"
-#include "tandem/Support/TextFile.h"
 #include "mlir/IR/Builders.h"
+#include "tandem/Support/TextFile.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"

@@ -113,8 +113,15 @@ private:
                ? std::vector<T>(items->begin(), items->end())
                : std::vector<T>();
   }
+  /// Errors and listings quote texts, each on one line.
   std::string text(const flatbuffers::String *value) {
-    return value && take(value->size()) ? value->str() : std::string();
+    if (!value || !take(value->size()))
+      return {};
+    std::string result = value->str();
+    if (result.find_first_of("\r\n") != std::string::npos && status.ok())
+      status = errorOf("program file is corrupt: a text of it has ",
+                       "several lines, expected one line");
+    return result;
   }
   template <typename Items, typename Read>
   auto list(const Items *items, Read read) {

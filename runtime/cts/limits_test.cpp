@@ -189,6 +189,15 @@ TEST(Limits, WhatIsStoredOnceIsNotUsedForEver) {
               "and used too often");
 }
 
+/// Errors quote names, each on one line.
+TEST(Limits, TextsHaveOneLine) {
+  Small s;
+  s.b.add({.name = "fill\nthe arena"}, Fill{s.b.arena(0, 64), {0}});
+  expectError(loadProgram(serializeProgram(s.b.get())).status(),
+              "program file is corrupt: a text of it has several lines, "
+              "expected one line");
+}
+
 /// Two queues, an event each way per layer, buffers used again and again.
 Program manyCommands(int64_t layers) {
   ProgramBuilder b({{"data", 4}});
