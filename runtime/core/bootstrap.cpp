@@ -20,16 +20,19 @@ namespace {
 /// One launcher's names for the same things.
 struct Launcher {
   const char *rank, *worldSize, *localRank;
+  /// Processes on this host, and a list of hosts; null where there is none.
+  const char *localSize, *hosts;
 };
 
 constexpr Launcher kLaunchers[] = {
-    {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", nullptr},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr},
     // A Slurm batch script has these as well, with one task: srun sets the
     // step's.
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr,
+     "SLURM_STEP_NODELIST"},
 };
 
 class Reader {
@@ -47,9 +50,49 @@ public:
                        "', expected a number from ", low, " to ", high);
   }
 
+  /// As decimal seconds, from a millisecond to a day.
+  void readSeconds(const char *name, std::chrono::milliseconds &value) {
+    const char *text = environment(name);
+    if (!text || !status.ok())
+      return;
+    constexpr double kDay = 24 * 60 * 60;
+    char *end = nullptr;
+    double seconds = std::strtod(text, &end);
+    if (end == text || *end || !(seconds >= 1e-3 && seconds <= kDay))
+      status = errorOf("environment variable ", name, " is '", text,
+                       "', expected seconds from 0.001 to 86400");
+    else
+      value = std::chrono::milliseconds(int64_t(seconds * 1000));
+  }
+
+  /// Where process 0 is, if nobody says.
+  void findMaster(const Launcher &launcher, Rendezvous &result) {
+    const char *hosts = launcher.hosts ? environment(launcher.hosts) : nullptr;
+    if (hosts)
+      result.masterAddress = firstHost(hosts);
+    int64_t here = result.worldSize;
+    if (launcher.localSize)
+      read(launcher.localSize, 1, result.worldSize, here);
+    if (!hosts && here != result.worldSize && status.ok())
+      status = errorOf("environment variable ", launcher.localSize, " is ",
+                       here, " of ", result.worldSize,
+                       " processes, expected MASTER_ADDR with the host of "
+                       "process 0");
+  }
+
   Status status;
 
 private:
+  /// Of "node[03-07,9],other": node03.
+  static std::string firstHost(std::string_view hosts) {
+    size_t end = hosts.find_first_of(",[");
+    std::string name(hosts.substr(0, end));
+    if (end == hosts.npos || hosts[end] == ',')
+      return name;
+    std::string_view rest = hosts.substr(end + 1);
+    return name.append(rest.substr(0, rest.find_first_of("-,]")));
+  }
+
   const Environment &environment;
 };
 } // namespace
@@ -64,11 +107,18 @@ Expected<Rendezvous> rendezvousFrom(const Environment &environment) {
     reader.read(launcher.worldSize, 1, kMax, result.worldSize);
     reader.read(launcher.rank, 0, result.worldSize - 1, result.rank);
     reader.read(launcher.localRank, 0, kMax, result.localRank);
+    if (!environment("MASTER_ADDR"))
+      reader.findMaster(launcher, result);
     break;
   }
   if (const char *address = environment("MASTER_ADDR"))
     result.masterAddress = address;
   reader.read("MASTER_PORT", 1, 65535, result.masterPort);
+  const char *agent = environment("TORCHELASTIC_USE_AGENT_STORE");
+  result.portIsTaken =
+      agent && agent == std::string_view("True") && !environment("TANDEM_PORT");
+  reader.read("TANDEM_PORT", 1, 65535, result.masterPort);
+  reader.readSeconds("TANDEM_TIMEOUT", result.timeout);
   if (!reader.status.ok())
     return reader.status;
   return result;

@@ -11,6 +11,7 @@
 
 #include "tandem_rt/status.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -18,20 +19,28 @@
 namespace tandem::rt {
 
 /// As torchrun says it: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT.
-/// Without any of them: one process.
+/// Without any of them: one process. Here a rank is that of a process, which
+/// may have several ranks of a mesh.
 struct Rendezvous {
   int64_t rank = 0;
   int64_t worldSize = 1;
   int64_t localRank = 0;
   std::string masterAddress = "127.0.0.1";
   int64_t masterPort = 29500;
+  /// The port belongs to a store of the launcher's.
+  bool portIsTaken = false;
+  /// How long a process waits for another: TANDEM_TIMEOUT, in seconds.
+  std::chrono::milliseconds timeout = std::chrono::seconds(30);
 };
 
 /// Null for a variable that is not set, as getenv().
 using Environment = std::function<const char *(const char *)>;
 
 /// Takes torchrun's variables; without them those of Open MPI, of PMI
-/// (MPICH, Intel MPI) or of Slurm with more than one task.
+/// (MPICH, Intel MPI) or of Slurm with more than one task. TANDEM_PORT goes
+/// before MASTER_PORT, which torchrun's own store may listen on. Without
+/// MASTER_ADDR it is the first host of Slurm's list, or this host, if all
+/// processes are here.
 Expected<Rendezvous> rendezvousFrom(const Environment &environment);
 Expected<Rendezvous> rendezvousFromEnvironment();
 

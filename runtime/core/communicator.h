@@ -49,18 +49,29 @@ public:
   virtual Status move(int64_t from, std::optional<int64_t> to, void *data,
                       size_t bytes) = 0;
 
+  /// Whether all processes have the same, such as a Program's hash; an error
+  /// that is the same on all of them if not. Every process calls it, in the
+  /// same order. Blocks until all have.
+  virtual Status agree(const std::string &what, const std::string &text) = 0;
+
   /// Wakes every member of every group, in all processes, and makes collectives
   /// fail until recover(). The first reason of a job counts. Thread-safe;
   /// returns at once.
   virtual void abort(const Status &why) = 0;
 
-  /// The reason of the abort, once collectives fail by one; else success.
-  /// Thread-safe.
+  /// The reason of the abort, once collectives fail by one; else success. One
+  /// for all processes: waits until they have it. Thread-safe.
   virtual Status reason() const = 0;
+  /// Whether somebody in this process was given the reason.
+  virtual bool isReasonKnown() const = 0;
 
   /// After an abort, with no collective running: groups are as new. Every
-  /// process calls it; blocks until all have.
+  /// process calls it; blocks until all have. Does nothing where nothing has
+  /// failed.
   virtual Status recover() = 0;
+
+  /// Bytes of values that this process has given to others so far.
+  virtual int64_t bytesSent() const = 0;
 };
 
 } // namespace tandem::rt

@@ -31,14 +31,21 @@ template <typename Product> std::string Factories<Product>::list() const {
 template <typename Product>
 Expected<std::shared_ptr<Product>>
 Factories<Product>::create(const std::string &name, const Job &job) const {
-  std::lock_guard lock(mutex);
-  auto it = factories.find(name);
-  if (it == factories.end())
-    return errorOf(kind, " '", name, "' is unknown, expected one of ", list());
-  if (Status status = it->second.probe(); !status.ok())
+  // One may make others, and take its time: not under the lock.
+  std::optional<Factory<Product>> factory;
+  std::string known;
+  {
+    std::lock_guard lock(mutex);
+    known = list();
+    if (auto it = factories.find(name); it != factories.end())
+      factory = it->second;
+  }
+  if (!factory)
+    return errorOf(kind, " '", name, "' is unknown, expected one of ", known);
+  if (Status status = factory->probe(); !status.ok())
     return errorOf(kind, " '", name, "' cannot be used: ", status.message(),
-                   "; there are ", list());
-  return it->second.create(job);
+                   "; there are ", known);
+  return factory->create(job);
 }
 
 template class Factories<Device>;

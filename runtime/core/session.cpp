@@ -8,10 +8,12 @@
 
 #include "tandem_rt/session.h"
 #include "core/bootstrap.h"
+#include "core/hash.h"
 #include "core/text.h"
 #include "core/value_store.h"
 
 #include <cstring>
+#include <numeric>
 
 namespace tandem::rt {
 
@@ -35,7 +37,7 @@ struct Session::Impl {
 
   Status index();
   Status allocate(const Place &place);
-  Status prepare(const SessionOptions &options);
+  Status prepare(const Job &job, int threads, const std::string &hash);
   const RankBuffers &buffersOf(uint32_t result) const;
   Expected<int64_t> nextStep() const;
   Status set(uint32_t index, const TensorView &value,
@@ -185,13 +187,16 @@ Status Session::Impl::allocate(const Place &place) {
 }
 
 /// The store changes only when all has gone well.
-Status Session::Impl::prepare(const SessionOptions &options) {
+Status Session::Impl::prepare(const Job &job, int threads,
+                              const std::string &hash) {
   Use use(values());
   if (Status status = use.status(); !status.ok())
     return status;
-  Expected<Place> place = values().settle(program, options.job);
+  Expected<Place> place = values().settle(program, job);
   if (!place.ok())
     return place.status();
+  if (Status status = place->fabric->agree("program", hash); !status.ok())
+    return status;
   argumentBuffers.resize(program.arguments.size());
   resultBuffers.resize(program.results.size());
   ValueStore::Impl::Entries fresh;
@@ -206,7 +211,7 @@ Status Session::Impl::prepare(const SessionOptions &options) {
                                              argumentBuffers,
                                              resultBuffers,
                                              place->fabric,
-                                             {options.threads}});
+                                             {threads}});
   if (!made.ok())
     return made.status();
   executor = std::move(*made);
@@ -215,32 +220,40 @@ Status Session::Impl::prepare(const SessionOptions &options) {
 }
 
 namespace {
-/// Until processes find each other by it, a launcher's variables would only
-/// make each of them train alone.
-Status checkOneProcess(const Job &job) {
+/// Of a job whose processes were started by a launcher: neighbouring ranks,
+/// alike many for each process.
+Expected<Job> jobOfProcess(const Job &given, int64_t ranks) {
   Expected<Rendezvous> rendezvous = rendezvousFromEnvironment();
   if (!rendezvous.ok())
     return rendezvous.status();
-  if (rendezvous->worldSize > 1 && job.ranks.empty())
-    return errorOf("job has ", rendezvous->worldSize,
-                   " processes, but this build runs all ranks in one");
-  return Status::success();
+  int64_t processes = rendezvous->worldSize;
+  if (processes == 1 || !given.ranks.empty())
+    return given;
+  if (ranks % processes)
+    return errorOf("program has ", ranks, " ranks, expected a multiple of the ",
+                   processes, " processes of the job");
+  Job job{ranks, std::vector<int64_t>(size_t(ranks / processes)), "gloo"};
+  std::iota(job.ranks.begin(), job.ranks.end(),
+            rendezvous->rank * (ranks / processes));
+  return job;
 }
 } // namespace
 
 Expected<std::unique_ptr<Session>>
 Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {
-  if (Status status = checkOneProcess(options.job); !status.ok())
-    return status;
   Expected<Program> program = loadProgram(bytes);
   if (!program.ok())
     return program.status();
+  Expected<Job> job = jobOfProcess(options.job, program->numRanks());
+  if (!job.ok())
+    return job.status();
   auto impl = std::make_unique<Impl>();
   impl->program = std::move(*program);
   impl->store = options.store ? options.store : std::make_shared<ValueStore>();
   if (Status status = impl->index(); !status.ok())
     return status;
-  if (Status status = impl->prepare(options); !status.ok())
+  std::string hash = hashText(contentHash(bytes));
+  if (Status status = impl->prepare(*job, options.threads, hash); !status.ok())
     return status;
   auto session = std::unique_ptr<Session>(new Session(std::move(impl)));
   if (options.trace)
@@ -252,6 +265,7 @@ const Program &Session::program() const { return impl->program; }
 const std::shared_ptr<ValueStore> &Session::store() const {
   return impl->store;
 }
+const Job &Session::job() const { return impl->values().place.job; }
 const std::vector<Whole> &Session::arguments() const { return impl->arguments; }
 const std::vector<Whole> &Session::results() const { return impl->results; }
 const std::vector<uint32_t> &Session::inputs() const { return impl->inputs; }

@@ -78,6 +78,7 @@ private:
                 int64_t iteration);
   void fail(const Rank &rank, const QueueEntry &entry, const Status &status);
   Status resetAfterError();
+  Status checkOthers();
   void collectTimeline();
   int64_t now() const {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -308,7 +309,8 @@ void CpuExecutor::fail(const Rank &rank, const QueueEntry &entry,
 }
 
 Status CpuExecutor::resetAfterError() {
-  if (!stopped.exchange(false))
+  // The failure may have been that of another session on the same values.
+  if (!stopped.exchange(false) && !fabric->isReasonKnown())
     return Status::success();
   report = {};
   return fabric->recover();
@@ -349,6 +351,15 @@ void CpuExecutor::collectTimeline() {
     }
 }
 
+/// Whether another process has failed, which may have been after this one's
+/// part of a step.
+Status CpuExecutor::checkOthers() {
+  Status status = fabric->reason();
+  if (!status.ok())
+    stopped = true;
+  return status;
+}
+
 Status CpuExecutor::step(int64_t number) {
   if (Status status = resetAfterError(); !status.ok())
     return status;
@@ -357,6 +368,8 @@ Status CpuExecutor::step(int64_t number) {
     for (QueueState &queue : rank->queues)
       queue.begun = 0;
   }
+  if (Status status = checkOthers(); !status.ok())
+    return status;
   std::unique_lock lock(mutex);
   stepNumber = number;
   running = threads.size();
@@ -365,7 +378,7 @@ Status CpuExecutor::step(int64_t number) {
   done.wait(lock, [&] { return running == 0; });
   collectTimeline();
   // What ended the step may be of another process.
-  return stopped ? fabric->reason() : report;
+  return checkOthers();
 }
 } // namespace
 

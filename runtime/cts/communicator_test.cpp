@@ -6,19 +6,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A backend adds itself to kBackends: a function that makes a Fabric whose
-// ranks are threads of this process.
+// A backend adds itself to kBackends: a function that makes the fabric of each
+// rank. Ranks are threads of this process; those with one fabric stand for
+// ranks of one process.
 //
 //===----------------------------------------------------------------------===//
 
-#include "comm/local/communicator.h"
 #include "core/access.h"
+#include "cts/fabrics.h"
 #include "cts/support.h"
 
 #include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 #include <thread>
 
 namespace tandem::rt::cts {
@@ -26,9 +28,18 @@ namespace {
 
 struct Backend {
   const char *name;
-  std::function<std::shared_ptr<Fabric>()> create;
+  std::function<Fabrics(int64_t ranks)> create;
 };
-const Backend kBackends[] = {{"local", createLocalFabric}};
+const Backend kBackends[] = {
+    {"local",
+     [](int64_t ranks) { return Fabrics(size_t(ranks), createLocalFabric()); }},
+#ifdef TANDEM_GLOO
+    // A process per rank; two with every second rank; two with neighbours.
+    {"gloo", [](int64_t ranks) { return glooFabrics(ranks, ranks, false); }},
+    {"gloo_mixed", [](int64_t ranks) { return glooFabrics(ranks, 2, false); }},
+    {"gloo_hosts", [](int64_t ranks) { return glooFabrics(ranks, 2, true); }},
+#endif
+};
 
 using Case = std::tuple<size_t, int64_t>; ///< Backend, number of ranks.
 
@@ -40,11 +51,12 @@ std::string caseName(const testing::TestParamInfo<Case> &info) {
 class CommunicatorTest : public testing::TestWithParam<Case> {
 protected:
   void SetUp() override {
-    fabric = kBackends[std::get<0>(GetParam())].create();
+    fabrics = kBackends[std::get<0>(GetParam())].create(ranks());
+    ASSERT_EQ(fabrics.size(), size_t(ranks()));
     for (int64_t rank = 0; rank < ranks(); ++rank)
       members.push_back(rank);
     for (int64_t rank = 0; rank < ranks(); ++rank) {
-      auto communicator = fabric->connect(members, rank, 0);
+      auto communicator = fabrics[size_t(rank)]->connect(members, rank, 0);
       ASSERT_TRUE(communicator.ok()) << communicator.status().message();
       communicators.push_back(std::move(*communicator));
     }
@@ -83,7 +95,7 @@ protected:
   }
 
   Watchdog watchdog{60};
-  std::shared_ptr<Fabric> fabric;
+  Fabrics fabrics; ///< By rank.
   std::vector<int64_t> members;
   std::vector<std::unique_ptr<Communicator>> communicators;
 };
@@ -104,7 +116,7 @@ std::vector<T> sumOf(const std::vector<std::vector<T>> &sources) {
 }
 
 TEST_P(CommunicatorTest, AllReduceAddsInTheOrderOfRanks) {
-  for (int64_t count : {1, 3, 63, 64, 1000, 70001}) {
+  for (int64_t count : {1, 3, 63, 64, 1000, 70001, 1500007}) {
     Collective op =
         collective(CollectiveKind::AllReduce, ElementType::F32, {count});
     auto sources = randomSources<float>({count});
@@ -278,16 +290,25 @@ TEST_P(CommunicatorTest, AbortWakesAllAndRecoverStartsAnew) {
   parallel([&](int64_t rank) {
     if (rank == ranks() - 1) { // never joins the others
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      return fabric->abort(Status::error("rank is missing"));
+      return fabrics[size_t(rank)]->abort(Status::error("rank is missing"));
     }
     float *data = buffers[size_t(rank)].data();
     expectError(communicators[size_t(rank)]->run(op, data, data),
                 "stopped by an error on another rank");
   });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
-  EXPECT_EQ(fabric->reason().message(), "rank is missing");
-  EXPECT_OK(fabric->recover());
-  EXPECT_OK(fabric->reason());
+  std::set<Fabric *> processes;
+  for (const std::shared_ptr<Fabric> &fabric : fabrics)
+    processes.insert(fabric.get());
+  std::vector<std::thread> threads;
+  for (Fabric *fabric : processes)
+    threads.emplace_back([fabric] {
+      EXPECT_EQ(fabric->reason().message(), "rank is missing");
+      EXPECT_OK(fabric->recover());
+      EXPECT_OK(fabric->reason());
+    });
+  for (std::thread &thread : threads)
+    thread.join();
   auto sources = randomSources<float>({4});
   for (const auto &values : run(op, sources))
     EXPECT_EQ(values, sumOf(sources));
@@ -310,8 +331,8 @@ TEST_P(CommunicatorTest, ManyInARow) {
 TEST_P(CommunicatorTest, ChannelsAndGroupsAreApart) {
   std::vector<std::unique_ptr<Communicator>> alone, other;
   for (int64_t rank = 0; rank < ranks(); ++rank) {
-    auto self = fabric->connect({rank}, rank, 0);
-    auto second = fabric->connect(members, rank, 1);
+    auto self = fabrics[size_t(rank)]->connect({rank}, rank, 0);
+    auto second = fabrics[size_t(rank)]->connect(members, rank, 1);
     ASSERT_TRUE(self.ok() && second.ok());
     alone.push_back(std::move(*self));
     other.push_back(std::move(*second));
@@ -335,7 +356,7 @@ TEST_P(CommunicatorTest, ChannelsAndGroupsAreApart) {
 }
 
 TEST_P(CommunicatorTest, RefusesARankThatIsNoMember) {
-  expectError(fabric->connect(members, ranks(), 0).status(),
+  expectError(fabrics[0]->connect(members, ranks(), 0).status(),
               "is not a member of its group");
 }
 

@@ -7,8 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/registry.h"
+#include "cts/fabrics.h"
 #include "cts/paired_fabric.h"
 #include "cts/training_step.h"
+
+#ifdef TANDEM_GLOO
+#include "comm/gloo/communicator.h"
+#endif
 
 #include <cmath>
 #include <functional>
@@ -19,33 +24,45 @@ namespace {
 
 using F = std::vector<float>;
 
-/// Two parties with half of the ranks each, which meet in a fabric only.
-class JobTest : public testing::TestWithParam<int64_t> {
+using Made = Expected<std::shared_ptr<Fabric>>;
+
+/// Two parties with half of the ranks each, which meet in a fabric only; a rank
+/// below 2 is the first of each.
+class JobTest
+    : public testing::TestWithParam<std::tuple<std::string, int64_t>> {
 protected:
   void SetUp() override {
-    auto link = std::make_shared<Link>();
+    std::function<Made(const Job &)> create;
+    if (fabric() == "paired")
+      create = [link = std::make_shared<Link>()](const Job &job) {
+        return Made(std::make_shared<PairedFabric>(link, job.ranks));
+      };
+#ifdef TANDEM_GLOO
+    if (fabric() == "sockets")
+      create = [controls = joinAll(2)](const Job &job) {
+        return createGlooFabric(controls[size_t(job.ranks.front())], job.ranks,
+                                job.worldSize);
+      };
+#endif
     Registry::get().fabrics.add(
-        "paired", {[] { return Status::success(); },
-                   [link](const Job &job) {
-                     return Expected<std::shared_ptr<Fabric>>(
-                         std::make_shared<PairedFabric>(link, job.ranks));
-                   }});
+        fabric(), {[] { return Status::success(); }, std::move(create)});
   }
-  int64_t ranks() const { return GetParam(); }
+  std::string fabric() const { return std::get<0>(GetParam()); }
+  int64_t ranks() const { return std::get<1>(GetParam()); }
 
   /// The ranks of a party; ranks need not be neighbours.
   Job job(int64_t party) const {
-    Job job{ranks(), {}, "paired"};
+    Job job{ranks(), {}, fabric()};
     for (int64_t rank = party; rank < ranks(); rank += 2)
       job.ranks.push_back(rank);
     return job;
   }
 
   void create(const ProgramBuilder &b) {
-    for (int64_t party : {0, 1}) {
+    inProcesses(2, [&](int64_t party) {
       sessions[party] = start(b, {.job = job(party)});
-      ASSERT_TRUE(sessions[party]);
-    }
+    });
+    ASSERT_TRUE(sessions[0] && sessions[1]);
   }
 
   /// Both parties do the same at the same time.
@@ -180,8 +197,19 @@ TEST_P(JobTest, ARefusalIsThatOfBothAndKeepsValues) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Paired, JobTest, testing::Values(2, 4),
-                         testing::PrintToStringParamName());
+#ifdef TANDEM_GLOO
+const std::string kFabrics[] = {"paired", "sockets"};
+#else
+const std::string kFabrics[] = {"paired"};
+#endif
+INSTANTIATE_TEST_SUITE_P(All, JobTest,
+                         testing::Combine(testing::ValuesIn(kFabrics),
+                                          testing::Values(int64_t(2),
+                                                          int64_t(4))),
+                         [](const auto &info) {
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
 
 TEST(Job, SaysWhatIsWrong) {
   TrainingStep model(4);

@@ -51,8 +51,13 @@ public:
     return Status::success();
   }
 
+  Status agree(const std::string &, const std::string &) override {
+    return Status::success();
+  }
+  int64_t bytesSent() const override { return 0; }
   void abort(const Status &why) override { link->local->abort(why); }
   Status reason() const override { return link->local->reason(); }
+  bool isReasonKnown() const override { return link->local->isReasonKnown(); }
   Status recover() override {
     link->meeting.arrive_and_wait();
     Status status = has(0) ? link->local->recover() : Status::success();

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "cts/small_step.h"
 #include "cts/support.h"
 #include "tandem_rt/safetensors.h"
 
@@ -36,56 +37,12 @@ Outcome execute(const std::string &arguments) {
   return {WEXITSTATUS(pclose(pipe)), text};
 }
 
-/// loss = sum(x²)/2 over both ranks; w -= lr·x summed over ranks; step += 1.
-Bytes program() {
-  ProgramBuilder b({{"data", 2}});
-  uint32_t code = b.addCodeObject("kernels", kernelImage());
-  Form rows{{{1, {0}}}, {}};
-  uint32_t x =
-      b.addArgument({"input", "x", ElementType::F32, {4}, {}, rows, -1, {}});
-  uint32_t w = b.addArgument({"parameter",
-                              "w",
-                              ElementType::F32,
-                              {4},
-                              {},
-                              rows,
-                              -1,
-                              std::pair(-1.0, 1.0)});
-  uint32_t lr = b.addArgument(
-      {"learning_rate", "0", ElementType::F32, {}, {}, {}, -1, {}});
-  uint32_t step =
-      b.addArgument({"step", "step", ElementType::I64, {}, {}, {}, -1, {}});
-  uint32_t loss =
-      b.addResult({"loss", "loss", ElementType::F32, {}, {}, {}, {}});
-  b.addUpdate(w);
-  b.addUpdate(step);
-  b.setArena(64);
-  b.launch({.name = "loss"}, code, "loss", {b.argument(x)}, {b.arena(0, 4)},
-           {2});
-  b.add({.name = "sum loss"}, Collective{CollectiveKind::AllReduce,
-                                         {0},
-                                         ElementType::F32,
-                                         {},
-                                         -1,
-                                         -1,
-                                         b.arena(0, 4),
-                                         b.result(loss)});
-  b.add({.name = "check loss"},
-        Check{CheckKind::Finite, ElementType::F32, b.result(loss), "loss", {}});
-  b.launch({.name = "sgd"}, code, "sgd",
-           {b.argument(w), b.argument(x), b.argument(lr)}, {b.argument(w)},
-           {2});
-  b.launch({.name = "count"}, code, "increment", {b.argument(step)},
-           {b.argument(step)});
-  return *b.finish();
-}
-
 class TandemRunTest : public testing::Test {
 protected:
   void SetUp() override {
     folder = testing::TempDir() + "tandem-run-" + std::to_string(getpid());
     std::filesystem::create_directory(folder);
-    Bytes bytes = program();
+    Bytes bytes = *smallStep(2).finish();
     std::ofstream(at("p.tdm"), std::ios::binary)
         .write(reinterpret_cast<const char *>(bytes.data()),
                std::streamsize(bytes.size()));

@@ -224,12 +224,29 @@ TEST(Bootstrap, KnowsTheLaunchers) {
   for (const Variables &variables :
        {Variables{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}},
         Variables{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}},
-        Variables{{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}}) {
+        Variables{{"SLURM_PROCID", "1"},
+                  {"SLURM_STEP_NUM_TASKS", "2"},
+                  {"SLURM_STEP_NODELIST", "n[07-09,11],m"}}}) {
     auto found = rendezvous(variables);
     ASSERT_TRUE(found.ok());
     EXPECT_EQ(found->rank, 1);
     EXPECT_EQ(found->worldSize, 2);
+    EXPECT_EQ(found->masterAddress,
+              variables.contains("SLURM_PROCID") ? "n07" : "127.0.0.1");
   }
+}
+
+TEST(Bootstrap, KnowsPortsAndTimes) {
+  auto agent = rendezvous(
+      {{"MASTER_PORT", "1"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  EXPECT_TRUE(agent->portIsTaken);
+  auto told = rendezvous({{"MASTER_PORT", "1"},
+                          {"TANDEM_PORT", "2"},
+                          {"TANDEM_TIMEOUT", "2.5"},
+                          {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  EXPECT_FALSE(told->portIsTaken);
+  EXPECT_EQ(told->masterPort, 2);
+  EXPECT_EQ(told->timeout, std::chrono::milliseconds(2500));
 }
 
 TEST(Bootstrap, SaysWhatIsWrong) {
@@ -239,6 +256,15 @@ TEST(Bootstrap, SaysWhatIsWrong) {
   expectError(rendezvous({{"RANK", "0"}, {"WORLD_SIZE", "two"}}).status(),
               "environment variable WORLD_SIZE is 'two'");
   expectError(rendezvous({{"MASTER_PORT", "0"}}).status(), "MASTER_PORT");
+  for (const char *text : {"0", "soon", "1s", "1e9", "nan"})
+    expectError(rendezvous({{"TANDEM_TIMEOUT", text}}).status(),
+                "expected seconds from 0.001 to 86400");
+  expectError(rendezvous({{"OMPI_COMM_WORLD_RANK", "1"},
+                          {"OMPI_COMM_WORLD_SIZE", "2"},
+                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}})
+                  .status(),
+              "OMPI_COMM_WORLD_LOCAL_SIZE is 1 of 2 processes, expected "
+              "MASTER_ADDR with the host of process 0");
 }
 
 } // namespace

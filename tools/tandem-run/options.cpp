@@ -20,8 +20,10 @@ using rt::Status;
 const char *usage() {
   return R"(usage: tandem-run PROGRAM.tdm [options]
 
-Runs a compiled training step on all of its ranks, in this process, and prints
-the loss of each step.
+Runs a compiled training step and prints the loss of each step. All ranks are in
+this process; started by torchrun, srun or mpirun, each process has its part of
+them, and the one with rank 0 prints and saves. A process waits TANDEM_TIMEOUT
+seconds (30) for another.
 
   --data FILE      parameters, state and batches, as export writes them. Batches
                    are taken in turn, beginning at the step count modulo their
@@ -29,7 +31,8 @@ the loss of each step.
   --steps N        number of steps (one pass over the batches; 10 without data)
   --save FILE      write parameters and state afterwards, whole, with the
                    batches: usable as --data to go on
-  --trace FILE     write a timeline for chrome://tracing or Perfetto
+  --trace FILE     write a timeline for chrome://tracing or Perfetto; of several
+                   processes each its own, with its first rank in the name
   --threads N      cores per rank (1)
   --print          list the program as text and run nothing
   --help           this text

@@ -60,6 +60,7 @@ private:
   Status step(int64_t number);
   Status printLosses(int64_t number);
   Status finish();
+  Status writeTrace();
   int64_t stepCount() const;
 
   const Options &options;
@@ -90,6 +91,15 @@ double scalarOf(const Tensor &tensor) {
   }
 }
 
+/// "t.json" is "t.4.json" in the process whose first rank is 4.
+std::string traceOfProcess(const std::string &path, const Session &session) {
+  if (isFirst(session))
+    return path;
+  std::filesystem::path name(path);
+  std::string rank = std::to_string(session.job().ranks.front());
+  return name.replace_extension("." + rank + name.extension().string());
+}
+
 int64_t Runner::stepCount() const {
   const std::vector<Whole> &arguments = session.arguments();
   for (uint32_t i = 0; i < arguments.size(); ++i)
@@ -101,7 +111,8 @@ int64_t Runner::stepCount() const {
 
 Status Runner::prepare() {
   if (options.data.empty()) {
-    std::puts("no --data: values are seeded");
+    if (isFirst(session))
+      std::puts("no --data: values are seeded");
     return setSeeded(session);
   }
   Expected<SafetensorsFile> opened = SafetensorsFile::open(options.data);
@@ -117,23 +128,28 @@ Status Runner::prepare() {
         "'" + options.data + "' has no batch: no tensor '" +
         batchKey(0, session.arguments()[session.inputs().front()]) + "'");
   Status status = setFromFile(session, *file);
-  if (status.ok())
+  if (status.ok() && isFirst(session))
     printUnused(session, *file);
   return status;
 }
 
+/// Every process takes part; the first one prints.
 Status Runner::printLosses(int64_t number) {
-  std::printf("step %lld", (long long)number);
+  std::string line = "step " + std::to_string(number);
   const std::vector<Whole> &results = session.results();
   for (uint32_t i = 0; i < results.size(); ++i) {
     if (results[i].role != "loss")
       continue;
-    Expected<Tensor> value = session.getResult(i);
-    if (!value.ok())
-      return value.status();
-    std::printf(" %s %.10g", results[i].name.c_str(), scalarOf(*value));
+    Tensor value(results[i].type, results[i].shape);
+    if (Status status = session.getResult(i, value.mutableView(), 0);
+        !status.ok())
+      return status;
+    char number[32];
+    std::snprintf(number, sizeof number, "%.10g", scalarOf(value));
+    line += " " + results[i].name + " " + number;
   }
-  std::printf("\n");
+  if (isFirst(session))
+    std::puts(line.c_str());
   std::fflush(stdout);
   return Status::success();
 }
@@ -148,18 +164,25 @@ Status Runner::step(int64_t number) {
   return printLosses(number + 1);
 }
 
-Status Runner::finish() {
-  if (!options.trace.empty()) {
-    Status status =
-        writeChromeTrace(session.program(), session.trace(), options.trace);
-    if (!status.ok())
-      return status;
-    int64_t cores = std::thread::hardware_concurrency();
-    bool shared = cores < session.program().numRanks() * options.threads;
+/// Each process has the timeline of its own ranks.
+Status Runner::writeTrace() {
+  Status status = writeChromeTrace(session.program(), session.trace(),
+                                   traceOfProcess(options.trace, session));
+  if (!status.ok())
+    return status;
+  int64_t cores = std::thread::hardware_concurrency();
+  bool shared = cores < int64_t(session.job().ranks.size()) * options.threads;
+  if (isFirst(session))
     std::printf("communication hidden behind computation: %.1f %%%s\n",
                 100 * hiddenShare(session.program(), session.trace()),
                 shared ? " (ranks share cores: no claim of speed)" : "");
-  }
+  return status;
+}
+
+Status Runner::finish() {
+  if (!options.trace.empty())
+    if (Status status = writeTrace(); !status.ok())
+      return status;
   if (options.save.empty())
     return Status::success();
   return saveValues(session, file ? &*file : nullptr, options.save);

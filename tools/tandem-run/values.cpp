@@ -27,6 +27,10 @@ std::string batchKey(int64_t batch, const Whole &input) {
   return "batch." + std::to_string(batch) + "/" + input.name;
 }
 
+bool isFirst(const Session &session) {
+  return session.job().ranks.front() == 0;
+}
+
 namespace {
 bool isStored(const std::string &name) {
   return name.starts_with("parameter/") || name.starts_with("buffer/") ||
@@ -226,12 +230,18 @@ Status saveValues(const Session &session, const SafetensorsFile *file,
   for (uint32_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].role == "input")
       continue;
-    Expected<Tensor> whole = session.getArgument(i);
-    if (!whole.ok())
-      return whole.status();
-    owned.push_back(std::move(*whole));
+    Tensor whole;
+    if (isFirst(session))
+      whole = Tensor(arguments[i].type, arguments[i].shape);
+    MutableTensorView view{arguments[i].type, arguments[i].shape,
+                           whole.data.data()};
+    if (Status status = session.getArgument(i, view, 0); !status.ok())
+      return status;
+    owned.push_back(std::move(whole));
     tensors[keyOf(arguments[i])] = owned.back().view();
   }
+  if (!isFirst(session))
+    return Status::success();
   if (file)
     for (const auto &[name, view] : file->tensors())
       if (name.rfind("batch.", 0) == 0)

@@ -35,12 +35,16 @@ rt::Status setFromFile(rt::Session &session, const rt::SafetensorsFile &file);
 rt::Status setBatch(rt::Session &session, const rt::SafetensorsFile &file,
                     int64_t batch);
 
+/// Whether this process has rank 0: it prints and saves, for all.
+bool isFirst(const rt::Session &session);
+
 /// Sets all arguments, inputs too, from a fixed seed and their names: uniform
 /// in the range that was recorded; without one parameters and inputs are small
 /// numbers, learning rates 0.001 and the rest zero. Step counts start at zero.
 rt::Status setSeeded(rt::Session &session);
 
 /// Writes every argument but the inputs, whole, and the batches of `file`.
+/// Every process takes part, the first one writes.
 rt::Status saveValues(const rt::Session &session,
                       const rt::SafetensorsFile *file, const std::string &path);
 

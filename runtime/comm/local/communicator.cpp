@@ -55,12 +55,21 @@ public:
   Status move(int64_t, std::optional<int64_t>, void *, size_t) override {
     return Status::success();
   }
+  Status agree(const std::string &, const std::string &) override {
+    return Status::success();
+  }
   void abort(const Status &why) override;
   Status reason() const override;
+  bool isReasonKnown() const override {
+    std::lock_guard lock(mutex);
+    return known;
+  }
   Status recover() override;
+  int64_t bytesSent() const override { return 0; }
 
 private:
   mutable std::mutex mutex;
+  mutable bool known = false;
   Status why;
   std::map<std::pair<std::vector<int64_t>, unsigned>, std::shared_ptr<Group>>
       groups;
@@ -90,12 +99,13 @@ void LocalFabric::abort(const Status &reason) {
 
 Status LocalFabric::reason() const {
   std::lock_guard lock(mutex);
+  known = !why.ok();
   return why;
 }
 
 Status LocalFabric::recover() {
   std::lock_guard lock(mutex);
-  why = {};
+  why = {}, known = false;
   for (auto &[key, group] : groups)
     group->barrier.reset();
   return Status::success();

@@ -9,7 +9,7 @@
 #ifndef TANDEM_RT_COMM_LOCAL_GROUP_H
 #define TANDEM_RT_COMM_LOCAL_GROUP_H
 
-#include "tandem_rt/program.h"
+#include "core/collective.h"
 
 #include <condition_variable>
 #include <mutex>
@@ -64,15 +64,6 @@ private:
   size_t generation = 0;
   bool aborted = false;
 };
-
-/// What one member brings to a collective.
-struct Post {
-  const Collective *op = nullptr;
-  const char *source = nullptr;
-  char *destination = nullptr;
-};
-
-using Posts = std::vector<Post>;
 
 /// Posts are written before the first barrier of a collective and read until
 /// the last one.

@@ -8,9 +8,9 @@
 
 #include "comm/local/group.h"
 #include "core/access.h"
+#include "core/collective.h"
 #include "core/reduce.h"
 #include "core/strided_copy.h"
-#include "core/text.h"
 #include "tandem_rt/program_builder.h"
 
 #include <algorithm>
@@ -18,16 +18,6 @@
 namespace tandem::rt::local {
 
 namespace {
-bool agree(const Collective &a, const Collective &b) {
-  return a.kind == b.kind && a.type == b.type && a.shape == b.shape &&
-         a.splitDim == b.splitDim && a.concatDim == b.concatDim;
-}
-
-std::string describe(const Collective &op) {
-  return concat(Program::kindName(op), " of ", elementName(op.type),
-                shapeText(op.shape));
-}
-
 /// Each member adds up its share of the elements and hands it to all.
 void allReduce(const Posts &posts, size_t member) {
   const Collective &op = *posts[member].op;
@@ -114,10 +104,8 @@ void Group::meet() {
   agreement = Status::success();
   finished = false;
   for (size_t other = 1; other < posts.size(); ++other)
-    if (!agree(op, *posts[other].op)) {
-      agreement =
-          errorOf("member 0 of the group runs ", describe(op), ", but member ",
-                  other, " runs ", describe(*posts[other].op));
+    if (!isSame(op, *posts[other].op)) {
+      agreement = disagreement(op, other, *posts[other].op);
       return;
     }
   int64_t bytes = numElements(op.shape) * elementBytes(op.type);

@@ -31,7 +31,8 @@ struct SessionOptions {
   int threads = 1;
   /// Record a timeline from the start.
   bool trace = false;
-  /// All ranks of the Program by default.
+  /// All ranks of the Program by default; where a launcher has started several
+  /// processes, this one's part of them on fabric 'gloo'.
   Job job = {};
   /// The values to run on; null: a store of its own.
   std::shared_ptr<ValueStore> store = {};
@@ -44,14 +45,17 @@ struct SessionOptions {
 /// In a job of several processes all make the same calls in the same order.
 class Session {
 public:
-  /// Loads, verifies and prepares; allocates every buffer. What the store has
-  /// not yet, and arguments of the session's own, are zero.
+  /// Blocks until all processes have the same Program, and fails on all of them
+  /// if they have not. Loads, verifies and prepares; allocates every buffer.
+  /// What the store has not yet, and arguments of the session's own, are zero.
   static Expected<std::unique_ptr<Session>>
   create(std::span<const uint8_t> program, const SessionOptions &options = {});
   ~Session();
 
   const Program &program() const;
   const std::shared_ptr<ValueStore> &store() const;
+  /// Which ranks are here.
+  const Job &job() const;
 
   /// The tensors of the model: the Program's arguments and results, where parts
   /// of one tensor are one.

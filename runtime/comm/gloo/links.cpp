@@ -1,0 +1,229 @@
+//===- links.cpp - connections with all other processes -------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "comm/gloo/links.h"
+#include "core/text.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <gloo/rendezvous/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+namespace tandem::rt::gloo {
+
+namespace {
+sigset_t pipeSignal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGPIPE);
+  return set;
+}
+} // namespace
+
+WithoutPipeSignal::WithoutPipeSignal() {
+  sigset_t pipe = pipeSignal(), before;
+  pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  wasBlocked = sigismember(&before, SIGPIPE);
+}
+
+WithoutPipeSignal::~WithoutPipeSignal() {
+  if (wasBlocked)
+    return;
+  sigset_t pipe = pipeSignal();
+  timespec now = {};
+  while (sigtimedwait(&pipe, nullptr, &now) > 0)
+    ;
+  pthread_sigmask(SIG_UNBLOCK, &pipe, nullptr);
+}
+
+//===----------------------------------------------------------------------===//
+// Links
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Gloo's rendezvous on the control connection.
+class Store final : public ::gloo::rendezvous::Store {
+public:
+  Store(Control &control, std::string name)
+      : control(control), name(std::move(name)) {}
+
+  void set(const std::string &key, const std::vector<char> &data) override {
+    control.set(name + key, std::string(data.begin(), data.end()));
+  }
+  std::vector<char> get(const std::string &key) override {
+    Expected<std::string> value = control.get(name + key);
+    if (!value.ok())
+      throw Failure{value.status(), {}};
+    return std::vector<char>(value->begin(), value->end());
+  }
+  void wait(const std::vector<std::string> &keys) override {
+    for (const std::string &key : keys)
+      get(key);
+  }
+  void wait(const std::vector<std::string> &keys,
+            const std::chrono::milliseconds &) override {
+    wait(keys);
+  }
+
+private:
+  Control &control;
+  const std::string name;
+};
+} // namespace
+
+struct Links::Impl {
+  explicit Impl(Control &control)
+      : control(control), timeout(control.timeout()) {}
+
+  Control &control;
+  const std::chrono::milliseconds timeout;
+  std::shared_ptr<::gloo::transport::Device> device;
+  std::shared_ptr<::gloo::rendezvous::Context> context;
+
+  bool isStopped() {
+    std::lock_guard lock(mutex);
+    return stopped;
+  }
+
+  std::mutex mutex;
+  std::set<Message::Impl *> messages;
+  bool stopped = false;
+  bool closed = false;
+};
+
+Links::Links(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+Links::~Links() { close(); }
+
+std::shared_ptr<Links> Links::connect(Control &control,
+                                      const std::string &name) {
+  WithoutPipeSignal guard; // for Gloo's thread as well, which is made here
+  auto impl = std::make_unique<Impl>(control);
+  ::gloo::transport::tcp::attr where(control.address().c_str());
+  if (const char *interface = std::getenv("GLOO_SOCKET_IFNAME"))
+    where = {}, where.iface = interface;
+  Store store(control, name + "/");
+  try {
+    impl->device = ::gloo::transport::tcp::CreateDevice(where);
+    impl->context = std::make_shared<::gloo::rendezvous::Context>(
+        int(control.process()), int(control.numProcesses()));
+    // Gloo waits five times as long for a connection.
+    impl->context->setTimeout(control.timeout() / 5);
+    impl->context->connectFullMesh(store, impl->device);
+  } catch (const std::exception &error) {
+    throw Failure{errorOf("process ", control.process(),
+                          " cannot connect with the others: ", error.what()),
+                  {}};
+  }
+  return std::shared_ptr<Links>(new Links(std::move(impl)));
+}
+
+void Links::close() {
+  {
+    std::lock_guard lock(impl->mutex);
+    if (std::exchange(impl->closed, true))
+      return;
+  }
+  WithoutPipeSignal guard;
+  impl->context->closeConnections();
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+struct Message::Impl {
+  Impl(Links &links, int64_t peer, bool isSend, void *memory, size_t bytes)
+      : links(links), peer(peer), isSend(isSend),
+        buffer(links.impl->context->createUnboundBuffer(memory, bytes)) {
+    std::lock_guard lock(links.impl->mutex);
+    links.impl->messages.insert(this);
+  }
+  ~Impl() {
+    std::lock_guard lock(links.impl->mutex);
+    links.impl->messages.erase(this);
+  }
+
+  void stop() {
+    buffer->abortWaitSend();
+    buffer->abortWaitRecv();
+  }
+
+  template <typename Call> void call(Call call);
+
+  Links &links;
+  const int64_t peer;
+  const bool isSend;
+  std::unique_ptr<::gloo::transport::UnboundBuffer> buffer;
+};
+
+void Links::stop() {
+  std::lock_guard lock(impl->mutex);
+  impl->stopped = true;
+  for (Message::Impl *message : impl->messages)
+    message->stop();
+}
+
+/// Gloo's errors as ours. Gloo closes all connections when one wait takes too
+/// long, which is told by its words only; others who wait are not the cause.
+template <typename Call> void Message::Impl::call(Call call) {
+  Clock::time_point begin = Clock::now();
+  Links::Impl &from = *links.impl;
+  bool follows = false;
+  try {
+    if (!from.isStopped() && call())
+      return;
+  } catch (const std::exception &error) {
+    follows = std::strstr(error.what(), "Application timeout");
+  }
+  if (from.control.isLost(peer))
+    throw Failure{Status::error("is not there any more"), peer};
+  if (from.isStopped() || follows)
+    throw Failure{Status::error("stopped by an error on another rank"), {}};
+  if (Clock::now() - begin >= from.timeout)
+    throw Failure{errorOf("did not come within ", from.timeout.count(), " ms"),
+                  peer};
+  throw Failure{Status::error("is not there any more"), peer};
+}
+
+Message::Message(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+Message::Message(Message &&) noexcept = default;
+Message &Message::operator=(Message &&) noexcept = default;
+Message::~Message() = default;
+
+Message Message::send(Links &links, int64_t peer, uint64_t slot,
+                      const void *memory, size_t bytes) {
+  auto made = std::make_unique<Impl>(links, peer, true,
+                                     const_cast<void *>(memory), bytes);
+  made->call([&] {
+    made->buffer->send(int(peer), slot, 0, bytes);
+    return true;
+  });
+  links.sent += int64_t(bytes);
+  return Message(std::move(made));
+}
+
+Message Message::receive(Links &links, int64_t peer, uint64_t slot,
+                         void *memory, size_t bytes) {
+  auto made = std::make_unique<Impl>(links, peer, false, memory, bytes);
+  made->call([&] {
+    made->buffer->recv(int(peer), slot, 0, bytes);
+    return true;
+  });
+  return Message(std::move(made));
+}
+
+void Message::await() {
+  impl->call([&] {
+    return impl->isSend ? impl->buffer->waitSend(impl->links.impl->timeout)
+                        : impl->buffer->waitRecv(impl->links.impl->timeout);
+  });
+}
+
+} // namespace tandem::rt::gloo

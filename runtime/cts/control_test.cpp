@@ -1,0 +1,153 @@
+//===- control_test.cpp - processes that find and lose each other ---------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cts/fabrics.h"
+#include "cts/support.h"
+
+#include <thread>
+
+namespace tandem::rt::cts {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ControlTest : public testing::Test {
+protected:
+  Watchdog watchdog{60};
+};
+
+Status join(int64_t process, int64_t processes, int64_t port,
+            std::chrono::milliseconds timeout = 500ms, Socket listener = {}) {
+  return Control::connect({.rank = process,
+                           .worldSize = processes,
+                           .masterPort = port,
+                           .timeout = timeout},
+                          std::move(listener))
+      .status();
+}
+
+TEST_F(ControlTest, ValuesAreForAll) {
+  Controls controls = joinAll(3);
+  inProcesses(3, [&](int64_t process) {
+    Control &own = *controls[size_t(process)];
+    EXPECT_EQ(own.process(), process);
+    EXPECT_EQ(own.address(), "127.0.0.1");
+    if (process == 2) {
+      std::this_thread::sleep_for(20ms);
+      own.set("key", std::string(100000, 'x'));
+    }
+    EXPECT_EQ(*own.get("key"), std::string(100000, 'x'));
+    EXPECT_EQ(*own.exchange("number", std::to_string(process)),
+              (std::vector<std::string>{"0", "1", "2"}));
+    EXPECT_EQ(*own.broadcast(process ? "" : std::string(300000, 'y')),
+              std::string(300000, 'y'));
+    EXPECT_EQ(*own.broadcast(""), "");
+    EXPECT_OK(own.agree("hash", "same"));
+    expectError(own.agree("hash", process == 1 ? "a" : "b"),
+                "process 1 has hash a, expected b as process 0");
+  });
+}
+
+TEST_F(ControlTest, AProcessThatNeverComesIsNamedByAll) {
+  Expected<Socket> listener = Socket::listen(0);
+  int64_t port = listener->port();
+  auto begin = Clock::now();
+  inProcesses(2, [&](int64_t process) {
+    expectError(join(process * 2, 3, port, 500ms,
+                     process ? Socket() : std::move(*listener)),
+                "2 of 3 processes came within 500 ms, missing: 1");
+  });
+  EXPECT_LT(Clock::now() - begin, 2s);
+}
+
+TEST_F(ControlTest, OtherWorldSizesAreOneErrorForAll) {
+  Expected<Socket> listener = Socket::listen(0);
+  int64_t port = listener->port();
+  inProcesses(2, [&](int64_t process) {
+    expectError(join(process, 2 + process, port, 500ms,
+                     process ? Socket() : std::move(*listener)),
+                "has world size 3, expected 2 as process 0");
+  });
+}
+
+TEST_F(ControlTest, TwoProcessesOfOneNumberAreAnError) {
+  Expected<Socket> listener = Socket::listen(0);
+  int64_t port = listener->port();
+  inProcesses(3, [&](int64_t process) {
+    expectError(join(std::min<int64_t>(process, 1), 3, port, 500ms,
+                     process ? Socket() : std::move(*listener)),
+                "there are two processes 1, expected one of each number");
+  });
+}
+
+TEST_F(ControlTest, APortThatIsTakenIsSaid) {
+  Expected<Socket> other = Socket::listen(0);
+  int64_t port = other->port();
+  inProcesses(2, [&](int64_t process) {
+    expectError(join(process, 2, port), process
+                                            ? "is no process 0 of this job"
+                                            : "is taken, expected a free one");
+  });
+  expectError(join(1, 2, 1), "does not find process 0: cannot reach");
+}
+
+/// The first reason counts, and recovery makes all as new, again and again.
+TEST_F(ControlTest, TheFirstCauseIsThatOfAll) {
+  Controls controls = joinAll(3);
+  std::vector<uint64_t> scopes;
+  for (auto &control : controls)
+    scopes.push_back(control->open([] {}));
+  for (int round = 0; round < 3; ++round) {
+    controls[2]->report(scopes[2], Status::error("first", ErrorKind::NotTrue));
+    inProcesses(3, [&](int64_t process) {
+      Control &own = *controls[size_t(process)];
+      while (!own.isStopped(0))
+        std::this_thread::sleep_for(1ms);
+      if (process != 2)
+        own.report(0, Status::error("second"));
+      EXPECT_EQ(own.verdict(0).message(), "first");
+      EXPECT_TRUE(own.verdict(0).isRefusal());
+      EXPECT_EQ(*own.recover(0), uint64_t(round + 1));
+      EXPECT_FALSE(own.isStopped(0));
+      EXPECT_OK(own.verdict(0));
+    });
+  }
+}
+
+TEST_F(ControlTest, WhoWasMissedButLivesGivesTheReport) {
+  Controls controls = joinAll(2, 3s);
+  for (auto &control : controls)
+    control->open([] {});
+  controls[0]->report(0, Status::error("rank 1 is late"), 1);
+  for (auto &control : controls) {
+    while (!control->isStopped(0))
+      std::this_thread::sleep_for(1ms);
+    EXPECT_EQ(control->verdict(0).message(), "rank 1 is late");
+  }
+}
+
+TEST_F(ControlTest, WhoLeavesHasNotDied) {
+  Controls controls = joinAll(3, 3s);
+  for (auto &control : controls)
+    control->open([] {});
+  controls[2]->leave();
+  std::this_thread::sleep_for(500ms);
+  EXPECT_FALSE(controls[0]->isStopped(0));
+  EXPECT_FALSE(controls[0]->isLost(2));
+  controls[0]->report(0, Status::error("rank 2 is missing"), 2);
+  while (!controls[1]->isStopped(0))
+    std::this_thread::sleep_for(1ms);
+  std::string text = controls[1]->verdict(0).message();
+  EXPECT_EQ(text.find("process 2 (pid "), 0u) << text;
+  EXPECT_NE(text.find(" has left the job; missed in rank 2 is missing"),
+            std::string::npos)
+      << text;
+}
+
+} // namespace
+} // namespace tandem::rt::cts

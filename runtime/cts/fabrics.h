@@ -1,0 +1,35 @@
+//===- fabrics.h - what connects the ranks of a test ------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CTS_FABRICS_H
+#define TANDEM_RT_CTS_FABRICS_H
+
+#include "comm/local/communicator.h"
+#include "core/control.h"
+
+namespace tandem::rt::cts {
+
+using Fabrics = std::vector<std::shared_ptr<Fabric>>;
+using Controls = std::vector<std::shared_ptr<Control>>;
+
+/// Calls `body` for each process, in a thread each, as they wait for another.
+void inProcesses(int64_t count, const std::function<void(int64_t)> &body);
+
+/// The control connections of a job whose processes are threads of this one.
+Controls joinAll(int64_t processes,
+                 std::chrono::milliseconds timeout = std::chrono::seconds(30));
+
+#ifdef TANDEM_GLOO
+/// By rank; ranks of one process have one fabric. Processes have neighbouring
+/// ranks, or take turns.
+Fabrics glooFabrics(int64_t ranks, int64_t processes, bool neighbours);
+#endif
+
+} // namespace tandem::rt::cts
+
+#endif // TANDEM_RT_CTS_FABRICS_H
