@@ -7,6 +7,7 @@
 
 #include "Bindings.h"
 
+#include "tandem_rt/processes.h"
 #include "tandem_rt/session.h"
 
 namespace tandem::python {
@@ -89,12 +90,79 @@ void step(rt::Session &session) {
   check(status, classOf(status));
 }
 
-void setArgument(rt::Session &session, uint32_t index, const HostArray &array) {
+/// Others of the job may be waited for, while Python goes on.
+template <typename Call> void checkUnlocked(Call call) {
+  rt::Status status;
+  {
+    nb::gil_scoped_release unlocked;
+    status = call();
+  }
+  check(status, "RunError");
+}
+
+void setArgument(rt::Session &session, uint32_t index, const HostArray &array,
+                 std::optional<int64_t> root) {
   rt::MutableTensorView view = viewOf(array);
-  check(session.setArgument(index, {view.type, view.shape, view.data}),
-        "RunError");
+  checkUnlocked([&] {
+    return session.setArgument(index, {view.type, view.shape, view.data}, root);
+  });
+}
+
+void getArgument(rt::Session &session, uint32_t index, const HostArray &array,
+                 std::optional<int64_t> root) {
+  rt::MutableTensorView view = viewOf(array);
+  checkUnlocked([&] { return session.getArgument(index, view, root); });
+}
+
+void getResult(rt::Session &session, uint32_t index, const HostArray &array,
+               std::optional<int64_t> root) {
+  rt::MutableTensorView view = viewOf(array);
+  checkUnlocked([&] { return session.getResult(index, view, root); });
+}
+
+template <typename T> T take(rt::Expected<T> value) {
+  check(value.status(), "JobError");
+  return std::move(*value);
+}
+
+rt::Processes joinProcesses() {
+  auto join = [] {
+    nb::gil_scoped_release unlocked;
+    return rt::Processes::join();
+  };
+  return take(join());
+}
+
+void agree(rt::Processes &processes, const std::string &what,
+           const std::string &text) {
+  auto call = [&] {
+    nb::gil_scoped_release unlocked;
+    return processes.agree(what, text);
+  };
+  check(call(), "JobError");
+}
+
+nb::bytes broadcast(rt::Processes &processes, nb::bytes value) {
+  std::string own(value.c_str(), value.size());
+  auto call = [&] {
+    nb::gil_scoped_release unlocked;
+    return processes.broadcast(own);
+  };
+  std::string all = take(call());
+  return nb::bytes(all.data(), all.size());
 }
 } // namespace
+
+static void bindProcesses(nb::module_ &module) {
+  module.def("num_processes", [] { return take(rt::numProcesses()); });
+  module.def("listen_for_processes",
+             [] { return take(rt::listenForProcesses()); });
+  nb::class_<rt::Processes>(module, "Processes")
+      .def_static("join", &joinProcesses)
+      .def_prop_ro("process", &rt::Processes::process)
+      .def("agree", &agree)
+      .def("broadcast", &broadcast);
+}
 
 static void bindStore(nb::module_ &module) {
   nb::class_<rt::StoredTensor>(module, "StoredTensor")
@@ -113,6 +181,7 @@ static void bindStore(nb::module_ &module) {
 
 void bindSession(nb::module_ &module) {
   bindStore(module);
+  bindProcesses(module);
   nb::class_<rt::Whole>(module, "Whole")
       .def_ro("role", &rt::Whole::role)
       .def_ro("name", &rt::Whole::name)
@@ -132,15 +201,15 @@ void bindSession(nb::module_ &module) {
       .def_prop_ro("results", &rt::Session::results)
       .def("find_argument", &rt::Session::findArgument)
       .def("find_result", &rt::Session::findResult)
-      .def("set_argument", &setArgument)
-      .def("get_argument",
-           [](rt::Session &session, uint32_t index, const HostArray &array) {
-             check(session.getArgument(index, viewOf(array)), "RunError");
-           })
-      .def("get_result",
-           [](rt::Session &session, uint32_t index, const HostArray &array) {
-             check(session.getResult(index, viewOf(array)), "RunError");
-           })
+      .def_prop_ro(
+          "ranks",
+          [](const rt::Session &session) { return session.job().ranks; })
+      .def("set_argument", &setArgument, nb::arg("index"), nb::arg("value"),
+           nb::arg("root") = nb::none())
+      .def("get_argument", &getArgument, nb::arg("index"), nb::arg("value"),
+           nb::arg("root") = nb::none())
+      .def("get_result", &getResult, nb::arg("index"), nb::arg("value"),
+           nb::arg("root") = nb::none())
       .def("step", &step)
       .def("start_trace", &rt::Session::startTrace)
       .def("stop_trace", &rt::Session::stopTrace)

@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Mapping
 
+from . import job as jobs
 from .errors import CompileError
 from .export import export
 from .native import native
@@ -131,7 +132,9 @@ def compile(  # noqa: A001 - the name that torch users expect
     """Captures and compiles one training step; returns a `Step`, to be called with batches.
 
     `mesh` names the space axes and their sizes, `{"data": 4}`; each point is a rank, which runs as
-    threads of this process; `"auto"` takes the best mesh for the devices of `cluster`. `plan` is a preset (`data-parallel`, which is the default, `zero`,
+    threads of this process. Started by torchrun, srun or mpirun, every process calls this with the same
+    arguments and has its part of the ranks; process 0 compiles, and its values count (docs/hosts.md).
+    `"auto"` takes the best mesh for the devices of `cluster`. `plan` is a preset (`data-parallel`, which is the default, `zero`,
     `tensor-parallel`, `expert-parallel`) or the path of a plan file; `micro` the number of microbatches;
     `pins` what `tandem.pin` returns. `search` finds a plan instead (`tandem`, `hidup`, `ilp` or
     `exhaustive`), priced for the file `cluster` (a laptop without one), and takes the best so far after
@@ -150,9 +153,11 @@ def compile(  # noqa: A001 - the name that torch users expect
     if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise CompileError(f"seed is {seed!r}, expected an integer of 64 bits")
     _check_count("threads", threads, 4096)
+    job = jobs.join()
+    if job:
+        job.agree("mesh", mesh_text(mesh) or "of one rank")
     module = export(model, loss_fn, optimizer, example_batch, gradients)
-    compiled = compile_module(
-        module,
+    options = dict(
         mesh=mesh,
         plan=plan,
         micro=micro,
@@ -166,6 +171,11 @@ def compile(  # noqa: A001 - the name that torch users expect
         problem_out=problem_out,
         fail_on_replicate=fail_on_replicate,
     )
+    if job:
+        jobs.check_module(job, module)
+        compiled = jobs.compile_once(job, lambda: compile_module(module, **options))
+    else:
+        compiled = compile_module(module, **options)
     for remark in compiled.remarks:
         if "warning: " in remark:
             warnings.warn(remark, stacklevel=2)

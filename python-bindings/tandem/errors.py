@@ -38,6 +38,10 @@ class CompileError(TandemError):
     """The compiler cannot make a Program of this step, mesh and plan."""
 
 
+class JobError(TandemError):
+    """The processes of a job do not find each other, or do not do the same."""
+
+
 class ProgramError(TandemError):
     """A Program is corrupt, of another version, or not for this machine."""
 

@@ -140,6 +140,8 @@ class Step:
         self._captured = FunctionalOptimizer(optimizer, list(model.named_parameters()))
         self._compiled = compiled
         self._session = native().Session(program, threads, store)
+        # Of several processes the values of the first one count.
+        self._root = 0 if len(self._session.ranks) < self._session.program.num_ranks else None
         self._running = threading.Lock()
         self._arguments = {a.key: a for a in module.arguments}
         # Of a model on the meta device: what has no value before `load_state_dict` gives one.
@@ -148,7 +150,7 @@ class Step:
             if argument.key not in held:
                 self._start(argument)
         if "seed/seed" not in held:
-            self._set("seed/seed", torch.tensor(seed))
+            self._set("seed/seed", torch.tensor(seed), self._root)
         self._watch = Watch(model, optimizer)
         self._rates_checked = False
 
@@ -159,9 +161,9 @@ class Step:
 
     def _start(self, argument):
         if argument.value is not None:
-            self._set(argument.key, argument.value)
+            self._set(argument.key, argument.value, self._root)
         elif argument.role == "state":
-            self._set(argument.key, torch.zeros(argument.shape, dtype=argument.dtype))
+            self._set(argument.key, torch.zeros(argument.shape, dtype=argument.dtype), self._root)
         elif argument.role in _STORED and self._index(argument.key) >= 0:
             self._missing[argument.key] = argument
 
@@ -249,19 +251,19 @@ class Step:
         role, _, name = key.partition("/")
         return self._session.find_argument(role, name)
 
-    def _set(self, key, value):
+    def _set(self, key, value, root=None):
         index = self._index(key)
         if index >= 0:  # An argument that the step does not use is not in the Program.
-            self._session.set_argument(index, value.detach().cpu().contiguous())
+            self._session.set_argument(index, value.detach().cpu().contiguous(), root)
 
-    def value(self, key):
-        """The whole tensor of an argument, as it will be at the next step."""
+    def value(self, key, rank=None):
+        """The whole tensor of an argument, as it will be at the next step; with `rank` only in its process."""
         index = self._index(key)
         if key in self._missing:
             self._check_values()
         if index < 0:
             return self._arguments[key].value
-        return self._read(self._session.arguments[index], self._session.get_argument, index)
+        return self._read(self._session.arguments[index], self._session.get_argument, index, rank)
 
     def result(self, role, name):
         """A result of the last step as a whole tensor."""
@@ -271,9 +273,9 @@ class Step:
         return self._read(self._session.results[index], self._session.get_result, index)
 
     @staticmethod
-    def _read(whole, get, index):
+    def _read(whole, get, index, rank=None):
         tensor = torch.empty(tuple(whole.shape), dtype=_DTYPES[whole.type])
-        get(index, tensor)
+        get(index, tensor, rank)
         return tensor
 
     def gradients(self):
@@ -287,10 +289,19 @@ class Step:
 
     # State dicts
 
-    def state_dict(self):
-        """Whole tensors under the model's own names, tied ones too: for `model.load_state_dict`."""
-        values = {a.key: self.value(a.key) for a in self.module.arguments if a.role in _STORED}
+    def state_dict(self, rank=None):
+        """Whole tensors under the model's own names, tied ones too: for `model.load_state_dict`. All
+        processes of a job call it; with `rank` only the one that has it gets them, and the others {}.
+        """
+        values = {
+            a.key: self.value(a.key, rank) for a in self.module.arguments if a.role in _STORED
+        }
+        if not self._has(rank):
+            return {}
         return {name: values[argument.key] for name, argument in self._stored().items()}
+
+    def _has(self, rank):
+        return rank is None or rank in self._session.ranks
 
     def _by_name(self):
         """{name in the model: argument} of parameters and buffers, tied names too."""
@@ -316,25 +327,32 @@ class Step:
         states = [a for a in self.module.arguments if a.role == "state" and a.of == parameter]
         return [(a.name.removesuffix(f".{parameter}"), a) for a in states]
 
-    def optimizer_state_dict(self):
-        """For `optimizer.load_state_dict` of torch.optim, and for `load_state_dict` of a step."""
+    def optimizer_state_dict(self, rank=None):
+        """For `optimizer.load_state_dict` of torch.optim, and for `load_state_dict` of a step. `rank` as
+        in `state_dict`.
+        """
         count = self.value("step/step")
         state = {}
         for index, name in self._parameters_in_order() if count else ():
-            entries = {state_name: self.value(a.key) for state_name, a in self._states_of(name)}
+            entries = {
+                state_name: self.value(a.key, rank) for state_name, a in self._states_of(name)
+            }
             if entries and not isinstance(self._optimizer, torch.optim.SGD):
                 entries = {"step": count.to(torch.get_default_dtype()), **entries}
             if entries:
                 state[index] = entries
         groups = self._optimizer.state_dict()["param_groups"]
         own = {"step": int(count), "seed": int(self.value("seed/seed"))}
+        if not self._has(rank):
+            return {}
         return {"state": state, "param_groups": groups, _OWN_STATE: own}
 
     def load_state_dict(self, state, optimizer_state=None):
         """Takes over a model's state dict and, if given, an optimizer's (torch.optim's or a step's own),
         whose hyperparameters must be those of the step and whose learning rates those of the optimizer
         object, from which the step goes on reading them. After a StateError nothing has changed. Buffers
-        that a state dict does not have stay, or, if they are damaged, become the torch model's again.
+        that a state dict does not have stay, or, if they are damaged, become the torch model's again. All
+        processes of a job call it; the values of the one with rank 0 count.
         """
         _check_dict("state dict", state, ())
         missing = [name for name in self._stored() if name not in state]
@@ -354,7 +372,7 @@ class Step:
         if optimizer_state is not None:
             values |= self._optimizer_values(optimizer_state)
         for key, value in (self._beyond_dicts() | values).items():
-            self._set(key, value)
+            self._set(key, value, self._root)
             self._missing.pop(key, None)
         self._watch.begin(with_optimizer=optimizer_state is not None)
         self._rates_checked = False

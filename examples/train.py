@@ -1,0 +1,59 @@
+"""Trains an example: alone, or in several processes on any number of hosts.
+
+python examples/train.py --mesh data=2
+torchrun --nproc-per-node=2 examples/train.py
+torchrun --nnodes=2 --nproc-per-node=2 --rdzv-endpoint=HOST:29400 examples/train.py --model gpt
+"""
+
+import argparse
+import importlib
+import itertools
+import os
+
+import tandem
+import torch
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", default="mlp", help="an example: mlp, gpt, bert_moe, ...")
+    parser.add_argument("--preset", default="tiny", help="its size")
+    parser.add_argument("--mesh", help="such as data=4; default: one rank per process")
+    parser.add_argument("--plan", default="data-parallel")
+    parser.add_argument("--micro", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--save", help="where rank 0 writes the trained model")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    example = importlib.import_module(options.model)
+    preset = example.PRESETS[options.preset]
+    torch.manual_seed(0)
+    model = example.model(**preset)
+    optimizer = example.optimizer(model)
+    batches = list(itertools.islice(example.batches(**preset), options.steps))
+    mesh = options.mesh or f"data={os.environ.get('WORLD_SIZE', 1)}"
+    step = tandem.compile(
+        model,
+        example.loss,
+        optimizer,
+        batches[0],
+        mesh=mesh,
+        plan=options.plan,
+        micro=options.micro,
+    )
+    is_first = os.environ.get("RANK", "0") == "0"
+    for number, batch in enumerate(itertools.islice(itertools.cycle(batches), options.steps), 1):
+        loss = step(batch)
+        if is_first:
+            print(f"step {number} loss {loss.item():.10g}", flush=True)
+    if options.save:
+        state = step.state_dict(rank=0)
+        if is_first:
+            torch.save(state, options.save)
+
+
+if __name__ == "__main__":
+    main()
