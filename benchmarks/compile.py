@@ -76,7 +76,7 @@ def measure_growth(runs, folder):
 
 def measure_many(runs, folder):
     step = export_layers(48, folder, f"batch={MANY_BATCH}")
-    options = [*MANY, "--emit-stage", "lower", "-o", os.devnull]
+    options = [*MANY, "--stop-after", "lower", "-o", os.devnull]
     return take_least([compile_step(step, *options) for _ in range(runs)])
 
 

@@ -21,5 +21,9 @@ config.environment["PATH"] = os.path.pathsep.join(path)
 for name in ("TANDEM_CACHE_DIR", "TANDEM_MUTANT", "TANDEM_MUTANT_LOG"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+# Tests of passes hold a line per operator, without locations; `%opt` is the tool as users call it.
+TOOL = r"(?<![-/.\w])tandem-opt(?![-.\w])"
+config.substitutions.append((TOOL, "tandem-opt --mlir-print-debuginfo=false --width=0"))
+config.substitutions.append(("%opt", "tandem-opt"))
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%source", config.tandem_source_dir))

@@ -137,7 +137,8 @@ static void *loadObject(const std::string &object) {
 }
 
 /// Best of several runs after one to warm up.
-static void measure(func::FuncOp function, void *entry) {
+static void measure(func::FuncOp function, void *entry,
+                    ArrayRef<int64_t> scalars) {
   std::vector<std::vector<float>> buffers;
   std::vector<void *> pointers;
   int64_t bytes = 0;
@@ -154,11 +155,11 @@ static void measure(func::FuncOp function, void *entry) {
   for (auto &buffer : buffers)
     pointers.push_back(buffer.data());
   auto run = reinterpret_cast<void (*)(void *const *, const int64_t *)>(entry);
-  run(pointers.data(), nullptr);
+  run(pointers.data(), scalars.data());
   double best = 1e9;
   for (int i = 0; i < 7; ++i) {
     double start = getThreadSeconds();
-    run(pointers.data(), nullptr);
+    run(pointers.data(), scalars.data());
     best = std::min(best, getThreadSeconds() - start);
   }
   llvm::outs() << llvm::format("%-22s %8.2f ms %7.1f GB/s\n",
@@ -178,10 +179,10 @@ static int measureKernels(MLIRContext &context) {
                                compiled->numCompiled, getSeconds(start) * 1e3,
                                compiled->cpu.c_str());
   void *handle = loadObject(compiled->object);
-  for (auto function : module->getOps<func::FuncOp>())
-    measure(
-        function,
-        dlsym(handle, compiled->kernels[function.getName()].symbol.c_str()));
+  for (auto function : module->getOps<func::FuncOp>()) {
+    const CompiledKernel &kernel = compiled->kernels[function.getName()];
+    measure(function, dlsym(handle, kernel.symbol.c_str()), kernel.ordinals);
+  }
   return 0;
 }
 
@@ -190,11 +191,12 @@ static int compileStep(MLIRContext &context, StringRef path, bool print) {
   if (!module)
     return 1;
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module->getLoc());
-  if (Attribute mesh = module.get()->getAttr(spmd::SPMDDialect::kMeshAttrName))
-    kernels.get()->setAttr(spmd::SPMDDialect::kMeshAttrName, mesh);
+  if (Attribute mesh = module.get()->getAttr(spmd::kMeshAttrName))
+    kernels.get()->setAttr(spmd::kMeshAttrName, mesh);
   auto function = *module->getOps<func::FuncOp>().begin();
   auto start = Clock::now();
-  SmallVector<FusionGroup> groups = formFusionGroups(function.front());
+  SmallVector<FusionGroup> groups =
+      formFusionGroups(function.front(), findDevice(kDefaultDevice)->fusion);
   double forming = getSeconds(start);
   unsigned count[3] = {0, 0, 0}, ops = 0;
   for (auto [index, group] : llvm::enumerate(groups)) {

@@ -25,12 +25,12 @@ static double countElements(Type type) {
 }
 
 double tandem::getFlops(Operation *op) {
+  if (auto library = dyn_cast<nn::LibraryOpInterface>(op))
+    return library.getFlops();
   auto work = dyn_cast<nn::WorkOpInterface>(op);
   if (!work || op->getNumResults() == 0 || op->getNumOperands() == 0)
     return 0;
   double elements = countElements(op->getResult(0).getType());
-  if (auto matmul = dyn_cast<nn::MatmulOp>(op))
-    return 2 * elements * matmul.getLhs().getType().getShape().back();
   for (Type type : op->getOperandTypes())
     elements = std::max(elements, countElements(type));
   return work.getFlopsPerElement() * elements;

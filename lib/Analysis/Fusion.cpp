@@ -13,7 +13,7 @@
 
 #include "tandem/Analysis/Fusion.h"
 #include "mlir/IR/IRMapping.h"
-#include "tandem/Analysis/Loops.h"
+#include "tandem/Analysis/Nest.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
@@ -25,20 +25,17 @@
 using namespace mlir;
 using namespace tandem;
 
-/// Larger kernels spill registers and take long to compile.
-constexpr size_t kMaxGroupSize = 64;
-
 //===----------------------------------------------------------------------===//
 // Kinds of operators
 //===----------------------------------------------------------------------===//
 
-/// The product of nn, and the one by strides that `lower` makes of it.
-static bool isProduct(Operation *op) {
-  return isa<nn::MatmulOp, sched::MatmulOp>(op);
+/// Of nn, or the call that `lower` has chosen for it.
+static bool isLibraryCall(Operation *op) {
+  return isa<nn::LibraryOpInterface, sched::LibraryCallOpInterface>(op);
 }
 
 static bool isGrouped(Operation *op) {
-  return isa<nn::NNDialect>(op->getDialect()) || isProduct(op) ||
+  return isa<nn::NNDialect>(op->getDialect()) || isLibraryCall(op) ||
          isa<spmd::LocalSliceOp, spmd::KeepFirstOp, spmd::CoordinateOp>(op);
 }
 
@@ -46,14 +43,25 @@ static int64_t getSize(Value value) {
   return cast<RankedTensorType>(value.getType()).getNumElements();
 }
 
-/// Whether nothing but products read the value: they can read it by strides.
-static bool feedsOnlyProducts(Operation *op) {
-  return llvm::all_of(op->getUsers(), isProduct);
+/// Whether all that reads the result is in a library, which reads by strides.
+bool tandem::isReadByStrides(Operation *op) {
+  return llvm::all_of(op->getUses(), [](OpOperand &use) {
+    auto library = dyn_cast<nn::LibraryOpInterface>(use.getOwner());
+    return library ? library.readsByStrides(use.getOperandNumber())
+                   : isa<sched::LibraryCallOpInterface>(use.getOwner());
+  });
+}
+
+/// Stays alone, for the library to follow.
+static bool isStride(Operation *op) {
+  return isa<nn::PermuteOp>(op) && isReadByStrides(op);
 }
 
 namespace {
 
 struct Group {
+  explicit Group(const FusionLimits &limits) : nest(limits.maxColumns) {}
+
   FusionGroup::Kind kind = FusionGroup::Kind::Kernel;
   SmallVector<Operation *> ops;
   Nest nest;
@@ -67,7 +75,8 @@ struct Group {
 
 class GroupBuilder {
 public:
-  explicit GroupBuilder(Block &block) : block(block) {}
+  GroupBuilder(Block &block, const FusionLimits &limits)
+      : block(block), limits(limits) {}
   SmallVector<FusionGroup> build();
 
 private:
@@ -81,7 +90,8 @@ private:
   void tryMerge(int group, int other);
   bool isBetween(int first, int last) const;
   bool addToNest(Nest &nest, Operation *op) const;
-  void addDependences(int group, ArrayRef<int> producers);
+  bool addProducers(int group, ArrayRef<int> producers);
+  void delayReaders(int group);
   SmallVector<int> getProducers(Operation *op) const;
   void collectSources(Operation *op, llvm::SetVector<Operation *> &found) const;
   void separateViews();
@@ -89,6 +99,7 @@ private:
   FusionGroup finish(const Group &group) const;
 
   Block &block;
+  const FusionLimits &limits;
   llvm::DenseSet<Operation *> sources;
   DenseMap<Operation *, int> groupOf;
   DenseMap<Operation *, int> position;
@@ -117,7 +128,8 @@ void GroupBuilder::findSources() {
 
 bool GroupBuilder::needsOwnGroup(Operation *source) const {
   return llvm::any_of(source->getUsers(), [&](Operation *user) {
-    return user->getBlock() != &block || !isGrouped(user) || isProduct(user);
+    return user->getBlock() != &block || !isGrouped(user) ||
+           isLibraryCall(user);
   });
 }
 
@@ -150,17 +162,24 @@ bool GroupBuilder::canJoin(int group, ArrayRef<int> producers) const {
   });
 }
 
-void GroupBuilder::addDependences(int group, ArrayRef<int> producers) {
+/// Whether the group has to wait for more than before.
+bool GroupBuilder::addProducers(int group, ArrayRef<int> producers) {
   llvm::BitVector &before = groups[group].before;
+  unsigned known = before.count();
   for (int producer : producers) {
     if (producer == group)
       continue;
     before |= groups[producer].before;
     before.set(producer);
   }
+  return before.count() != known;
+}
+
+/// Those that wait for the group wait for its producers, too.
+void GroupBuilder::delayReaders(int group) {
   for (Group &other : groups)
     if (other.isAlive && other.before.test(group))
-      other.before |= before;
+      other.before |= groups[group].before;
 }
 
 /// Whether a third group must run after `first` and before `last`.
@@ -178,7 +197,8 @@ bool GroupBuilder::isBetween(int first, int last) const {
 bool GroupBuilder::addToNest(Nest &nest, Operation *op) const {
   if (isa<nn::ReshapeOp>(op))
     return nest.tryAddReshape(op, op->getOperand(0), op->getResult(0));
-  std::optional<LoopOp> loops = getLoops(op);
+  auto looped = dyn_cast<spmd::LoopOpInterface>(op);
+  std::optional<LoopOp> loops = looped ? looped.getLoops() : std::nullopt;
   if (!loops)
     return false;
   // Sources are evaluated at any index.
@@ -187,17 +207,17 @@ bool GroupBuilder::addToNest(Nest &nest, Operation *op) const {
 
 int GroupBuilder::addGroup(Operation *op, ArrayRef<int> producers) {
   int index = groups.size();
-  Group &group = groups.emplace_back();
+  Group &group = groups.emplace_back(limits);
   group.before.resize(position.size());
   group.ops.push_back(op);
-  if (isProduct(op))
+  if (isLibraryCall(op))
     group.kind = FusionGroup::Kind::Library;
   else if (isa<nn::ReshapeOp>(op))
     group.kind = FusionGroup::Kind::View;
-  else if (!(isa<nn::PermuteOp>(op) && feedsOnlyProducts(op)))
+  else if (!isStride(op))
     group.isOpen = addToNest(group.nest, op);
   groupOf[op] = index;
-  addDependences(index, producers);
+  addProducers(index, producers);
   return index;
 }
 
@@ -205,20 +225,21 @@ bool GroupBuilder::join(int index, Operation *op, ArrayRef<int> producers) {
   Group &group = groups[index];
   bool isScalar =
       getSize(op->getOperand(0)) == 1 && getSize(op->getResult(0)) == 1;
-  if (!group.isOpen || group.ops.size() >= kMaxGroupSize ||
+  if (!group.isOpen || group.ops.size() >= limits.maxOperators ||
       (group.isScalar() && !isScalar) || !canJoin(index, producers) ||
       !addToNest(group.nest, op))
     return false;
   group.ops.push_back(op);
   groupOf[op] = index;
-  addDependences(index, producers);
+  if (addProducers(index, producers))
+    delayReaders(index);
   return true;
 }
 
 void GroupBuilder::tryMerge(int index, int otherIndex) {
   Group &group = groups[index], &other = groups[otherIndex];
   if (!group.isOpen || !other.isOpen || group.isScalar() != other.isScalar() ||
-      group.ops.size() + other.ops.size() > kMaxGroupSize ||
+      group.ops.size() + other.ops.size() > limits.maxOperators ||
       isBetween(index, otherIndex) || isBetween(otherIndex, index))
     return;
   SmallVector<Operation *> ops(group.ops);
@@ -226,7 +247,7 @@ void GroupBuilder::tryMerge(int index, int otherIndex) {
   llvm::sort(ops, [&](Operation *a, Operation *b) {
     return position.lookup(a) < position.lookup(b);
   });
-  Nest nest;
+  Nest nest(limits.maxColumns);
   for (Operation *op : ops)
     if (!addToNest(nest, op))
       return;
@@ -253,9 +274,7 @@ void GroupBuilder::tryMerge(int index, int otherIndex) {
 void GroupBuilder::add(Operation *op) {
   SmallVector<int> producers = getProducers(op);
   int joined = -1;
-  bool mayJoin =
-      !isProduct(op) && !(isa<nn::PermuteOp>(op) && feedsOnlyProducts(op));
-  if (mayJoin)
+  if (!isLibraryCall(op) && !isStride(op))
     for (int producer : llvm::reverse(producers))
       if (join(producer, op, producers)) {
         joined = producer;
@@ -293,7 +312,7 @@ void GroupBuilder::separateViews() {
     for (Operation *op : views) {
       llvm::erase(groups[index].ops, op);
       groupOf[op] = groups.size();
-      Group &view = groups.emplace_back();
+      Group &view = groups.emplace_back(limits);
       view.ops.push_back(op);
       view.kind = FusionGroup::Kind::View;
     }
@@ -354,7 +373,7 @@ SmallVector<FusionGroup> GroupBuilder::build() {
   for (Operation &op : block) {
     if (!isSource(&op) || !needsOwnGroup(&op))
       continue;
-    Group alone;
+    Group alone(limits);
     alone.ops.push_back(&op);
     result.push_back(finish(alone));
   }
@@ -363,8 +382,9 @@ SmallVector<FusionGroup> GroupBuilder::build() {
   return result;
 }
 
-SmallVector<FusionGroup> tandem::formFusionGroups(Block &block) {
-  return GroupBuilder(block).build();
+SmallVector<FusionGroup> tandem::formFusionGroups(Block &block,
+                                                  const FusionLimits &limits) {
+  return GroupBuilder(block, limits).build();
 }
 
 //===----------------------------------------------------------------------===//

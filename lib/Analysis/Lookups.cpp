@@ -13,8 +13,7 @@
 using namespace mlir;
 
 bool tandem::readsIndices(Operation *op) {
-  return isa<nn::EmbeddingOp, nn::GatherOp, nn::ScatterAddOp,
-             nn::EmbeddingBackwardOp>(op);
+  return op->hasTrait<nn::ReadsIndices>();
 }
 
 Location tandem::addSites(Location location, ArrayRef<Operation *> ops) {

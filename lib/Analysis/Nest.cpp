@@ -241,7 +241,7 @@ bool Nest::check() const {
     if (isColumn[factor])
       columns *= sizes[factor];
   }
-  if (members.size() > 1 && (columns > kMaxColumns || !isInner))
+  if (members.size() > 1 && (columns > maxColumns || !isInner))
     return false;
   for (const auto &[value, info] : made) {
     if (info.reduced.empty())

@@ -128,3 +128,81 @@ LogicalResult tandem::verifyFormsOn(func::FuncOp step, spmd::MeshAttr mesh) {
   };
   return checkTypes(step, check);
 }
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An argument or result of a step.
+struct Declared {
+  std::string name;
+  Type type;
+  DictionaryAttr attributes;
+};
+} // namespace
+
+static SmallVector<Declared> getDeclared(func::FuncOp step) {
+  SmallVector<Declared> all;
+  for (auto [index, type] : llvm::enumerate(step.getArgumentTypes()))
+    all.push_back(
+        {("argument " + Twine(index)).str(), type, step.getArgAttrDict(index)});
+  for (auto [index, type] : llvm::enumerate(step.getResultTypes()))
+    all.push_back({("result " + Twine(index)).str(), type,
+                   step.getResultAttrDict(index)});
+  return all;
+}
+
+/// Whether `type` is what a device holds of `layout`.
+static bool isLocal(Type type, RankedTensorType layout, spmd::MeshAttr mesh,
+                    spmd::MeshAttr timeMesh) {
+  auto local = dyn_cast<ShapedType>(type);
+  if (!local || !mesh)
+    return local && local.getShape() == layout.getShape();
+  spmd::Forms forms = spmd::getForms(layout, mesh);
+  if (local.getShape() !=
+      ArrayRef(spmd::getLocalShape(layout.getShape(), mesh, forms,
+                                   spmd::AxisKind::Space)))
+    return false;
+  return !timeMesh ||
+         spmd::getForms(type, timeMesh) ==
+             spmd::Forms(ArrayRef(forms).drop_front(mesh.getNumSpaceAxes()));
+}
+
+static LogicalResult verifyLayout(func::FuncOp step, const Declared &declared,
+                                  RankedTensorType layout, spmd::MeshAttr mesh,
+                                  spmd::MeshAttr timeMesh) {
+  auto form = dyn_cast_or_null<spmd::FormAttr>(layout.getEncoding());
+  if (form && form.getMesh() != mesh)
+    return step.emitError() << declared.name << " has the layout " << layout
+                            << ", expected a form on the mesh " << mesh;
+  if (isLocal(declared.type, layout, mesh, timeMesh))
+    return success();
+  return step.emitError() << declared.name << " has the type " << declared.type
+                          << ", which is no device's part of its layout "
+                          << layout;
+}
+
+LogicalResult tandem::verifyLayouts(func::FuncOp step, spmd::MeshAttr mesh,
+                                    spmd::MeshAttr timeMesh, bool ofAll) {
+  bool isDeclared = step.getName() == "step";
+  for (const Declared &declared : getDeclared(step)) {
+    RankedTensorType layout = spmd::getLayout(declared.attributes);
+    if (layout && failed(verifyLayout(step, declared, layout, mesh, timeMesh)))
+      return failure();
+    if (!layout && (ofAll || (isDeclared && nn::getRole(declared.attributes))))
+      return step.emitError()
+             << declared.name << " has no '" << spmd::kLayoutAttrName
+             << "', expected the type of the global tensor";
+  }
+  return success();
+}
+
+LogicalResult tandem::verifyNoLayouts(func::FuncOp step) {
+  for (const Declared &declared : getDeclared(step))
+    if (spmd::getLayout(declared.attributes))
+      return step.emitError()
+             << declared.name << " has the '" << spmd::kLayoutAttrName
+             << "' that localize writes, expected none";
+  return success();
+}

@@ -8,7 +8,6 @@
 #include "ClusterMeasured.h"
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 using namespace tandem::cost;
 
@@ -96,9 +95,9 @@ public:
   AxisTraffic getTraffic(int64_t size, int64_t stride) const;
 
 private:
-  /// Members in each node of each group of an axis.
   struct Groups {
-    std::vector<std::map<unsigned, int64_t>> members;
+    /// Of each group, its nodes in order and the members there.
+    std::vector<std::vector<std::pair<unsigned, int64_t>>> members;
     /// By node: groups that leave it; devices whose group has another there.
     std::vector<int64_t> crossing, talking;
   };
@@ -126,8 +125,11 @@ Placement::Groups Placement::getGroups(int64_t size, int64_t stride) const {
   groups.talking.resize(numNodes);
   groups.members.resize(nodes.size() / size);
   for (size_t device = 0; device < nodes.size(); ++device) {
-    size_t group = device / (size * stride) * stride + device % stride;
-    ++groups.members[group][nodes[device]];
+    auto &group =
+        groups.members[device / (size * stride) * stride + device % stride];
+    if (group.empty() || group.back().first != nodes[device])
+      group.emplace_back(nodes[device], 0);
+    ++group.back().second;
   }
   for (const auto &group : groups.members)
     for (auto [node, members] : group) {

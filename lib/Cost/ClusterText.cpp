@@ -49,6 +49,7 @@ private:
   static void takeDiagnostic(const llvm::SMDiagnostic &diagnostic, void *self);
   std::string getPlace(llvm::SMLoc location) const;
   bool fail(const std::string &place, std::string_view message);
+  bool checkLines(const std::string &text, const std::string &place);
   bool convert(yaml::Node *node, TextNode &result);
   bool convertItems(yaml::Node *node, TextNode &result);
   bool convertMapping(yaml::MappingNode &mapping, TextNode &result);
@@ -82,6 +83,13 @@ bool TreeBuilder::fail(const std::string &place, std::string_view message) {
   return false;
 }
 
+/// Diagnostics quote what they found, on one line.
+bool TreeBuilder::checkLines(const std::string &text,
+                             const std::string &place) {
+  return text.find_first_of("\r\n") == std::string::npos ||
+         fail(place, "found a text of several lines, expected one line");
+}
+
 bool TreeBuilder::convertKey(yaml::KeyValueNode &entry, TextNode &result) {
   auto *key = llvm::dyn_cast_or_null<yaml::ScalarNode>(entry.getKey());
   if (!key)
@@ -90,6 +98,8 @@ bool TreeBuilder::convertKey(yaml::KeyValueNode &entry, TextNode &result) {
   llvm::SmallString<32> storage;
   std::string text = key->getValue(storage).str();
   std::string place = getPlace(key->getSourceRange().Start);
+  if (!checkLines(text, place))
+    return false;
   if (result.find(text))
     return fail(place, "found key '" + text + "' again, expected it once");
   result.keys.push_back(text);
@@ -140,7 +150,7 @@ bool TreeBuilder::convert(yaml::Node *node, TextNode &result) {
   if (auto *scalar = llvm::dyn_cast<yaml::ScalarNode>(node)) {
     llvm::SmallString<32> storage;
     result.scalar = scalar->getValue(storage).str();
-    return true;
+    return checkLines(result.scalar, result.place);
   }
   if (llvm::isa<yaml::NullNode>(node))
     return true; // an empty scalar: whoever reads it says what it wants

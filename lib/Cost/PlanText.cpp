@@ -252,7 +252,10 @@ std::optional<Plan> PlanParser::run() {
     failWord(0, "'tandem-plan 2'");
     return std::nullopt;
   }
-  if (getWord(1) != "2") {
+  // Plans for steps, which `parseLine` refuses, count versions for themselves.
+  LineReader ahead = reader;
+  bool isOfStep = ahead.next() && ahead.getWords().front() == "graph";
+  if (getWord(1) != "2" && !isOfStep) {
     failWord(1, "version 2 of a plan");
     return std::nullopt;
   }

@@ -7,13 +7,17 @@
 
 #include "tandem/Execution/Compile.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Emit/Emit.h"
 #include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Search/Watch.h"
+#include "tandem/Support/FoldLines.h"
 #include "tandem/Support/TextFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include <chrono>
@@ -35,10 +39,16 @@ private:
   bool isCancelled() const {
     return options.isCancelled && options.isCancelled();
   }
+  LogicalResult checkStages();
   LogicalResult parse(std::string_view text, std::string_view name);
+  LogicalResult enter();
+  LogicalResult verifyExit(const Stage &stage);
+  const Stage *findLeft();
+  bool mayHidePlan(const Stage *from) const;
   LogicalResult runStage(const Stage &stage);
   LogicalResult emit();
   LogicalResult fail(const Twine &message);
+  LogicalResult runPasses(const Stage &stage, const PlanOptions &plan);
   LogicalResult runPlan(const Stage &stage);
   void configurePlan(PlanOptions &plan);
   void warnOfMemory();
@@ -50,7 +60,6 @@ private:
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   OwningOpRef<ModuleOp> module;
-  std::optional<int64_t> memoryLimit;
   std::string error;
 };
 
@@ -83,9 +92,16 @@ Compilation::Compilation(const CompileOptions &options, CompiledProgram &result)
       [this](Diagnostic &diagnostic) { diagnose(diagnostic); });
 }
 
+/// The user's line, or else the name of what has none: `optimizer.w`.
+static std::string getPlace(Location location) {
+  std::string place = getUserLocation(location);
+  auto name = dyn_cast<NameLoc>(location);
+  return place.empty() && name ? name.getName().str() : place;
+}
+
 /// The first error is the cause; what follows is a consequence.
 void Compilation::diagnose(Diagnostic &diagnostic) {
-  std::string place = getUserLocation(diagnostic.getLocation());
+  std::string place = getPlace(diagnostic.getLocation());
   std::string line = place.empty() ? "" : place + ": ";
   if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
     if (error.empty())
@@ -103,19 +119,39 @@ LogicalResult Compilation::fail(const Twine &message) {
   return failure();
 }
 
-static bool isStage(StringRef name) {
-  return llvm::is_contained(kStages, std::string_view(name));
+std::vector<std::string> getStageNames() {
+  std::vector<std::string> names;
+  for (const Stage &stage : getStages())
+    names.push_back(stage.name.str());
+  return names;
+}
+
+/// Every stage that is named is there, and those that are to be seen run.
+LogicalResult Compilation::checkStages() {
+  std::vector<std::string> names = getStageNames();
+  SmallVector<std::string> given(options.printAfter.begin(),
+                                 options.printAfter.end());
+  given.append({options.from, options.stopAfter});
+  auto from = llvm::find(names, options.from);
+  for (const std::string &name : given) {
+    auto stage = llvm::find(names, name);
+    if (!name.empty() && stage == names.end())
+      return fail("unknown stage '" + Twine(name) + "', expected one of " +
+                  llvm::join(names, ", "));
+    if (!name.empty() && name != options.from && from != names.end() &&
+        stage < from)
+      return fail("stage '" + Twine(name) + "' does not run behind '" +
+                  options.from + "', expected a later one");
+  }
+  if (!options.from.empty() && options.stopAfter == options.from)
+    return fail("stage '" + Twine(options.from) +
+                "' is left already, expected a later one to stop after");
+  return success();
 }
 
 LogicalResult Compilation::checkOptions() {
-  SmallVector<std::string> names(options.printAfter.begin(),
-                                 options.printAfter.end());
-  if (!options.stopAfter.empty())
-    names.push_back(options.stopAfter);
-  for (const std::string &name : names)
-    if (!isStage(name))
-      return fail("unknown stage '" + Twine(name) + "', expected one of " +
-                  llvm::join(std::begin(kStages), std::end(kStages), ", "));
+  if (failed(checkStages()))
+    return failure();
   const std::string &given =
       options.preset.empty() ? options.planFile : options.preset;
   if (!options.search.empty() && !given.empty())
@@ -148,12 +184,65 @@ LogicalResult Compilation::parse(std::string_view text, std::string_view name) {
   module = parseSourceString<ModuleOp>(StringRef(text), context.get(),
                                        StringRef(name));
   if (module)
-    return success();
+    return options.device.empty() ? success()
+                                  : sched::setDevice(*module, options.device);
   error += (error.empty() ? std::string(name) : "") +
            ": found no module, expected a step as `python -m tandem export` "
            "writes it";
   return failure();
 }
+
+//===----------------------------------------------------------------------===//
+// Entering
+//===----------------------------------------------------------------------===//
+
+LogicalResult Compilation::verifyExit(const Stage &stage) {
+  auto manager = PassManager::on<ModuleOp>(context.get(),
+                                           OpPassManager::Nesting::Implicit);
+  stage.verify(manager);
+  return manager.run(*module);
+}
+
+/// The last stage that can have left the module as it is; null: none.
+const Stage *Compilation::findLeft() {
+  ScopedDiagnosticHandler quiet(context.get(), [](Diagnostic &) {});
+  for (const Stage &stage : llvm::reverse(getStages()))
+    if (succeeded(verifyExit(stage)))
+      return &stage;
+  return nullptr;
+}
+
+/// A plan is no more than attributes, so a step that has one can be taken for
+/// one without: it would be made again without a word.
+bool Compilation::mayHidePlan(const Stage *from) const {
+  if (!(*module)->hasAttr(spmd::kMeshAttrName))
+    return false;
+  if (from)
+    return from->name == "import";
+  return options.mesh.empty() && options.preset.empty() &&
+         options.planFile.empty() && options.search.empty();
+}
+
+/// The module is behind the stage that the options name, or else a step.
+LogicalResult Compilation::enter() {
+  const Stage *from = findStage(options.from);
+  bool isRefused = from && failed(verifyExit(*from));
+  if (!isRefused && !mayHidePlan(from))
+    return success();
+  const Stage *left = findLeft();
+  if (!isRefused && !left)
+    return success();
+  if (!isRefused)
+    error = "the module has left the stage " + left->name.str();
+  error +=
+      left ? ": compile it with --from " + left->name.str()
+           : ": expected IR as --stop-after " + from->name.str() + " prints it";
+  return failure();
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
 
 void Compilation::configurePlan(PlanOptions &plan) {
   plan.mesh = options.mesh;
@@ -186,30 +275,36 @@ void Compilation::keepIR(StringRef stage) {
     return;
   std::string text;
   llvm::raw_string_ostream os(text);
-  OpPrintingFlags flags;
-  if (options.printLocations)
-    flags.enableDebugInfo();
-  module->print(os, flags);
-  result.ir.emplace_back(stage.str(), std::move(text));
+  module->print(os, OpPrintingFlags().enableDebugInfo(options.printLocations));
+  result.ir.emplace_back(stage.str(), foldLines(text));
+}
+
+/// Runs a stage's passes. The verifier of IR runs once, behind the last one:
+/// behind each, as in `tandem-opt`, it took half of what all stages take.
+LogicalResult Compilation::runPasses(const Stage &stage,
+                                     const PlanOptions &plan) {
+  auto manager = PassManager::on<ModuleOp>(context.get(),
+                                           OpPassManager::Nesting::Implicit);
+  manager.enableVerifier(false);
+  addStage(manager, stage, plan);
+  if (failed(manager.run(*module)))
+    return failure();
+  return verify(*module);
 }
 
 LogicalResult Compilation::runPlan(const Stage &stage) {
   PlanOptions plan;
   configurePlan(plan);
-  auto manager = PassManager::on<ModuleOp>(context.get(),
-                                           OpPassManager::Nesting::Implicit);
-  stage.build(manager, plan);
   std::optional<search::InterruptGuard> guard;
   if (options.takesInterrupts)
     guard.emplace();
-  if (failed(manager.run(*module)))
+  if (failed(runPasses(stage, plan)))
     return failure();
   PlanResult &found = *plan.result;
   result.plan = std::move(found.text);
   result.explanation = std::move(found.explanation);
   result.explanationJson = std::move(found.explanationJson);
   result.comparison = std::move(found.comparison);
-  memoryLimit = found.memoryLimit;
   llvm::raw_string_ostream table(result.planTable);
   printPlanTable(*module, table);
   return success();
@@ -219,11 +314,12 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
 /// and overlap stages.
 void Compilation::warnOfMemory() {
   int64_t held = lower::countHeldBytes(*module);
-  if (!memoryLimit || held <= *memoryLimit)
+  auto limit = getInteger(*module, spmd::kMemoryAttrName);
+  if (!limit || held <= *limit)
     return;
   module->emitWarning() << "the Program holds " << held
                         << " B on each device, its plan fits into the "
-                        << *memoryLimit
+                        << *limit
                         << " B of the cluster: leave room with 'reserved' in "
                            "the cluster file";
 }
@@ -234,12 +330,9 @@ LogicalResult Compilation::runStage(const Stage &stage) {
     if (failed(runPlan(stage)))
       return fail("stage plan failed");
   } else {
-    auto manager = PassManager::on<ModuleOp>(context.get(),
-                                             OpPassManager::Nesting::Implicit);
     PlanOptions plan;
     plan.recompute = options.recompute;
-    stage.build(manager, plan);
-    if (failed(manager.run(*module)))
+    if (failed(runPasses(stage, plan)))
       return fail("stage " + stage.name + " failed");
   }
   if (stage.name == "lower")
@@ -259,9 +352,12 @@ LogicalResult Compilation::emit() {
 }
 
 bool Compilation::run(std::string_view text, std::string_view name) {
-  if (failed(checkOptions()) || failed(parse(text, name)))
+  if (failed(checkOptions()) || failed(parse(text, name)) || failed(enter()))
     return false;
+  const Stage *from = findStage(options.from);
   for (const Stage &stage : getStages()) {
+    if (from && &stage <= from)
+      continue;
     if (isCancelled())
       return succeeded(fail("interrupted before stage " + Twine(stage.name)));
     if (failed(runStage(stage)))

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "tandem/Conversion/Emit/Emit.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -29,19 +30,9 @@ void registerDialects(mlir::DialectRegistry &registry) {
                   sched::SchedDialect>();
 }
 
-/// The pipeline of a stage on a command line. What it is given may have been
-/// edited by hand, so the verifier at the exit of the stage before, `entry`,
-/// looks at it first.
-template <typename OptionsT>
-static void registerStage(llvm::StringRef flag, llvm::StringRef description,
-                          void (*entry)(OpPassManager &),
-                          void (*build)(OpPassManager &, const OptionsT &)) {
-  static mlir::PassPipelineRegistration<OptionsT> pipeline(
-      flag, description, [=](OpPassManager &manager, const OptionsT &options) {
-        entry(manager);
-        build(manager, options);
-      });
-}
+//===----------------------------------------------------------------------===//
+// What stands in the table
+//===----------------------------------------------------------------------===//
 
 /// Adds a verifier of functions.
 template <std::unique_ptr<mlir::Pass> (*create)()>
@@ -49,9 +40,114 @@ static void nest(OpPassManager &manager) {
   manager.addNestedPass<mlir::func::FuncOp>(create());
 }
 
+/// Adds a verifier of modules.
+template <std::unique_ptr<mlir::Pass> (*create)()>
+static void add(OpPassManager &manager) {
+  manager.addPass(create());
+}
+
 static void addVerifyNumbered(OpPassManager &manager) {
   manager.addPass(createVerifyStepPass({/*numbered=*/true}));
 }
+
+static void setOptions(ImportOptions &own, const PlanOptions &options) {
+  own.recompute = options.recompute;
+}
+template <typename OptionsT>
+static void setOptions(OptionsT &, const PlanOptions &) {}
+
+/// Builds a stage whose own options are OptionsT.
+template <typename OptionsT,
+          void (*buildPipeline)(OpPassManager &, const OptionsT &)>
+static void build(OpPassManager &manager, const PlanOptions &options) {
+  if constexpr (std::is_same_v<OptionsT, PlanOptions>) {
+    buildPipeline(manager, options);
+  } else {
+    OptionsT own;
+    setOptions(own, options);
+    buildPipeline(manager, own);
+  }
+}
+
+/// A stage on a command line has options of its own.
+template <typename OptionsT,
+          void (*buildPipeline)(OpPassManager &, const OptionsT &)>
+static void registerFlag(const Stage &stage, void (*enter)(OpPassManager &)) {
+  static mlir::PassPipelineRegistration<OptionsT> pipeline(
+      ("tandem-" + stage.name).str(), stage.summary,
+      [enter, verify = stage.verify](OpPassManager &manager,
+                                     const OptionsT &options) {
+        enter(manager);
+        buildPipeline(manager, options);
+        verify(manager);
+      });
+}
+
+/// A row of the table.
+template <typename OptionsT,
+          void (*buildPipeline)(OpPassManager &, const OptionsT &)>
+static constexpr Stage makeStage(llvm::StringLiteral name,
+                                 llvm::StringLiteral summary,
+                                 void (*verify)(OpPassManager &)) {
+  return {name, summary, build<OptionsT, buildPipeline>, verify,
+          registerFlag<OptionsT, buildPipeline>};
+}
+
+//===----------------------------------------------------------------------===//
+// The stages. Each verifies at its exit what the next one relies on.
+//===----------------------------------------------------------------------===//
+
+static constexpr Stage kStageTable[] = {
+    // What is computed, in one way of writing it: equal programs get equal
+    // plans.
+    makeStage<ImportOptions, buildImportPipeline>(
+        "import", "Canonical nn: the import stage", addVerifyNumbered),
+    // Which signature each operator has on each axis. Changes nothing else.
+    makeStage<PlanOptions, buildPlanPipeline>(
+        "plan", "Forms and signatures: the plan stage",
+        add<createVerifyPlanPass>),
+    // Forms go into types; where producer and consumer differ, a reform. From
+    // here to duplex a missing change of form is a verifier's error.
+    makeStage<ShardOptions, buildShardPipeline>(
+        "shard", "Forms into types, reforms between them: the shard stage",
+        nest<createVerifyShardedPass>),
+    // Space axes leave first: per-device shapes and collectives, still one
+    // strand.
+    makeStage<LocalizeOptions, buildLocalizePipeline>(
+        "localize", "Per-device shapes and collectives: the localize stage",
+        nest<createVerifyLocalizedPass>),
+    // Time axes leave: one strand per microbatch. No form is left afterwards.
+    makeStage<DuplexOptions, buildDuplexPipeline>(
+        "duplex", "One strand per point of a time axis: the duplex stage",
+        nest<createVerifyDuplexedPass>),
+    // When each strand computes and communicates.
+    makeStage<ScheduleOptions, buildSchedulePipeline>(
+        "schedule", "Steps on queues with events: the schedule stage",
+        nest<createVerifyScheduledPass>),
+    // Kernels, library calls and memory: all that is left is to write it down.
+    makeStage<LowerOptions, buildLowerPipeline>(
+        "lower",
+        "Commands on buffers in an arena, and kernels: the lower stage",
+        add<lower::createVerifyLowered>),
+};
+
+llvm::ArrayRef<Stage> getStages() { return kStageTable; }
+
+const Stage *findStage(llvm::StringRef name) {
+  const Stage *stage = llvm::find_if(
+      kStageTable, [&](const Stage &each) { return each.name == name; });
+  return stage == std::end(kStageTable) ? nullptr : stage;
+}
+
+void addStage(OpPassManager &manager, const Stage &stage,
+              const PlanOptions &options) {
+  stage.build(manager, options);
+  stage.verify(manager);
+}
+
+//===----------------------------------------------------------------------===//
+// Command lines
+//===----------------------------------------------------------------------===//
 
 /// A plan can only be made for what is a step.
 static void addMakePlan(OpPassManager &manager) {
@@ -66,18 +162,33 @@ static void addPrintPlan(OpPassManager &manager) {
   manager.addPass(createPrintPlanPass());
 }
 
+/// Emit takes for granted what lower verifies.
+static void addEmit(OpPassManager &manager,
+                    const EmitPipelineOptions &options) {
+  kStageTable[std::size(kStageTable) - 1].verify(manager);
+  manager.addPass(createEmitPass({options.output}));
+}
+
+/// What is given may have been edited by hand, so the verifier at the exit of
+/// the stage before looks at it first. Import looks itself.
+static void registerStages() {
+  void (*enter)(OpPassManager &) = [](OpPassManager &) {};
+  for (const Stage &stage : kStageTable) {
+    stage.registerFlag(stage, enter);
+    enter = stage.verify;
+  }
+}
+
 void registerPipelines() {
-  registerImport();
+  registerImportPasses();
   registerVerifyPlanPass();
-  // Reads the plan's signatures as text, and takes nothing for granted.
-  registerShard();
+  registerShardPasses();
   registerLocalizePasses();
   registerDuplexPasses();
   registerSchedulePasses();
   registerLowerPasses();
   registerKernelPasses();
-  registerStage("tandem-plan", "Forms and signatures: the plan stage",
-                addVerifyNumbered, buildPlanPipeline);
+  registerStages();
   static mlir::PassPipelineRegistration<> makePlan(
       "tandem-make-plan",
       "Chooses the forms of arguments and a signature per operator",
@@ -85,67 +196,8 @@ void registerPipelines() {
   static mlir::PassPipelineRegistration<> printPlan(
       "tandem-print-plan", "Prints the plan as a table to standard error",
       addPrintPlan);
-  registerStage("tandem-localize",
-                "Per-device shapes and collectives: the localize stage",
-                nest<createVerifyShardedPass>, buildLocalizePipeline);
-  registerStage("tandem-duplex",
-                "One strand per point of a time axis: the duplex stage",
-                nest<createVerifyLocalizedPass>, buildDuplexPipeline);
-  registerStage("tandem-schedule",
-                "Steps on queues with events: the schedule stage",
-                nest<createVerifyDuplexedPass>, buildSchedulePipeline);
-  registerStage("tandem-lower", "commands on buffers in an arena, and kernels",
-                nest<createVerifyScheduledPass>, buildLowerPipeline);
-}
-
-//===----------------------------------------------------------------------===//
-// The stages. Each verifies at its exit what the next one relies on.
-//===----------------------------------------------------------------------===//
-
-/// What is computed, in one way of writing it: equal programs get equal plans.
-static void import(OpPassManager &manager, const PlanOptions &options) {
-  ImportOptions own;
-  own.recompute = options.recompute;
-  buildImportPipeline(manager, own);
-}
-
-/// Which signature each operator has on each axis. Changes nothing else.
-static void plan(OpPassManager &manager, const PlanOptions &options) {
-  buildPlanPipeline(manager, options);
-}
-
-/// Forms go into types; where producer and consumer differ, a reform. From here
-/// to duplex a missing change of form is a verifier's error.
-static void shard(OpPassManager &manager, const PlanOptions &) {
-  buildShardPipeline(manager, ShardOptions());
-}
-
-/// Space axes leave first: per-device shapes and collectives, still one strand.
-static void localize(OpPassManager &manager, const PlanOptions &) {
-  buildLocalizePipeline(manager, LocalizeOptions());
-}
-
-/// Time axes leave: one strand per microbatch. No form is left afterwards.
-static void duplex(OpPassManager &manager, const PlanOptions &) {
-  buildDuplexPipeline(manager, DuplexOptions());
-}
-
-/// When each strand computes and communicates.
-static void schedule(OpPassManager &manager, const PlanOptions &) {
-  buildSchedulePipeline(manager, ScheduleOptions());
-}
-
-/// Kernels, library calls and memory: all that is left is to write it down.
-static void lowerSteps(OpPassManager &manager, const PlanOptions &) {
-  buildLowerPipeline(manager, LowerOptions());
-}
-
-llvm::ArrayRef<Stage> getStages() {
-  static const Stage stages[] = {{"import", import},   {"plan", plan},
-                                 {"shard", shard},     {"localize", localize},
-                                 {"duplex", duplex},   {"schedule", schedule},
-                                 {"lower", lowerSteps}};
-  return stages;
+  static mlir::PassPipelineRegistration<EmitPipelineOptions> emit(
+      "tandem-emit", "Writes the Program of lowered IR to a file", addEmit);
 }
 
 } // namespace tandem

@@ -176,6 +176,9 @@ static FloatBinary getFloatBinary(Operation *op) {
       .Case([](Atan2Op) {
         return [](double x, double y) { return std::atan2(x, y); };
       })
+      .Case([](CopysignOp) {
+        return [](double x, double y) { return std::copysign(x, y); };
+      })
       .Case([](GeluBackwardOp gelu) {
         bool isTanh = gelu.getApproximate() == Approximate::Tanh;
         return

@@ -58,6 +58,7 @@ LogicalResult run(nn::SliceOp op, Call &call);
 LogicalResult run(nn::PadOp op, Call &call);
 LogicalResult run(nn::CatOp op, Call &call);
 LogicalResult run(nn::FlipOp op, Call &call);
+LogicalResult run(nn::RollOp op, Call &call);
 
 // Products.cpp
 LogicalResult run(nn::MatmulOp op, Call &call);

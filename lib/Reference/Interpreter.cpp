@@ -53,7 +53,7 @@ class Interpreter {
 public:
   Interpreter(func::FuncOp function, MeshAttr mesh)
       : function(function), mesh(mesh), points(mesh),
-        isLocalized(hasLayouts(function)) {}
+        isLocalized(hasLayouts(function)), order(function) {}
 
   FailureOr<std::vector<Tensor>> run(ArrayRef<Tensor> arguments);
 
@@ -324,6 +324,8 @@ FailureOr<std::vector<Tensor>> interpret(func::FuncOp function, MeshAttr mesh,
   if (!function.getBody().hasOneBlock())
     return function.emitError("has ") << function.getBody().getBlocks().size()
                                       << " blocks, expected a body of one";
+  if (failed(sched::verifyQueues(function)))
+    return failure();
   return Interpreter(function, mesh).run(arguments);
 }
 

@@ -113,4 +113,19 @@ LogicalResult run(FlipOp op, Call &call) {
   return success();
 }
 
+LogicalResult run(RollOp op, Call &call) {
+  const Tensor &input = call.operand(0);
+  auto strides = getStrides(input.getShape());
+  forEachIndex(input.getShape(), [&](ArrayRef<int64_t> index, int64_t linear) {
+    SmallVector<int64_t> moved(index);
+    for (auto [dim, shift] : llvm::zip(op.getDims(), op.getShifts()))
+      moved[dim] = (moved[dim] + shift) % input.getShape()[dim];
+    int64_t target = 0;
+    for (auto [position, stride] : llvm::zip(moved, strides))
+      target += position * stride;
+    call.result().copyElement(target, input, linear);
+  });
+  return success();
+}
+
 } // namespace tandem::reference

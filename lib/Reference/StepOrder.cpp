@@ -13,7 +13,7 @@ using namespace tandem::sched;
 namespace tandem::reference {
 
 StepOrder::Clock StepOrder::getStart(StepOp step) const {
-  Clock start = last[static_cast<unsigned>(step.getQueue())];
+  Clock start = last[queues.getNumber(step.getQueue())];
   for (Value event : step.getAfter()) {
     auto it = steps.find(event.getDefiningOp());
     if (it == steps.end())
@@ -32,7 +32,7 @@ LogicalResult StepOrder::checkReads(StepOp step, const Clock &start) const {
         continue;
       return WalkResult(reader->emitError("reads a value of a step of stage ")
                         << cast<StepOp>(it->first).getStage() << " on "
-                        << stringifyQueue(static_cast<Queue>(it->second.queue))
+                        << str(queues[it->second.queue])
                         << ", but no awaited event says that it is done");
     }
     return WalkResult::advance();
@@ -41,7 +41,7 @@ LogicalResult StepOrder::checkReads(StepOp step, const Clock &start) const {
 }
 
 LogicalResult StepOrder::addStep(StepOp step) {
-  unsigned queue = static_cast<unsigned>(step.getQueue());
+  unsigned queue = queues.getNumber(step.getQueue());
   Clock clock = getStart(step);
   if (failed(checkReads(step, clock)))
     return failure();

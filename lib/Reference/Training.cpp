@@ -7,7 +7,6 @@
 
 #include "tandem/Reference/Training.h"
 #include "tandem/Dialect/NN/NN.h"
-#include "tandem/Dialect/NN/Parts.h"
 #include "llvm/Support/Format.h"
 #include <cmath>
 
@@ -26,7 +25,7 @@ std::string getKey(DictionaryAttr attributes, StringRef otherwise,
   if (!role)
     return (otherwise + "/" + Twine(index)).str();
   auto part = nn::getPart(attributes);
-  StringRef name = part ? part->name : nn::getTensorName(attributes);
+  StringRef name = part ? part.getName() : nn::getTensorName(attributes);
   return (stringifyRole(*role) + "/" + name).str();
 }
 
@@ -34,13 +33,13 @@ std::string getKey(DictionaryAttr attributes, StringRef otherwise,
 static RankedTensorType getWholeType(RankedTensorType type,
                                      DictionaryAttr attributes) {
   auto part = nn::getPart(attributes);
-  return part ? RankedTensorType::get(part->shape, type.getElementType())
+  return part ? RankedTensorType::get(part.getShape(), type.getElementType())
               : type;
 }
 
-static SmallVector<int64_t> getOffsets(const nn::PartOf &part) {
-  SmallVector<int64_t> offsets(part.shape.size(), 0);
-  offsets[part.dim] = part.offset;
+static SmallVector<int64_t> getOffsets(nn::PartAttr part) {
+  SmallVector<int64_t> offsets(part.getShape().size(), 0);
+  offsets[part.getDim()] = part.getOffset();
   return offsets;
 }
 
@@ -52,9 +51,10 @@ static void put(TensorMap &wholes, const std::string &key,
     wholes[key] = std::move(tensor);
     return;
   }
-  Tensor &whole = wholes.try_emplace(key, part->shape, tensor.getElementType())
-                      .first->second;
-  insertBlock(whole, tensor, getOffsets(*part));
+  Tensor &whole =
+      wholes.try_emplace(key, part.getShape(), tensor.getElementType())
+          .first->second;
+  insertBlock(whole, tensor, getOffsets(part));
 }
 
 //===----------------------------------------------------------------------===//
@@ -222,11 +222,11 @@ FailureOr<Tensor> Training::getArgument(unsigned argument, unsigned step) {
         getKey(getAttributes(argument), "argument", argument), *whole);
   if (failed(whole) || !part)
     return whole;
-  if (whole->getShape() != part->shape)
+  if (whole->getShape() != part.getShape())
     return function.emitError("argument ")
-           << argument << " is a part of '" << part->name
+           << argument << " is a part of '" << part.getName()
            << "', which has not the shape that 'nn.part' says";
-  return extractBlock(*whole, getOffsets(*part),
+  return extractBlock(*whole, getOffsets(part),
                       getArgumentLayout(function, argument).getShape());
 }
 

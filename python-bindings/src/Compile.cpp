@@ -60,6 +60,7 @@ nb::bytes bytesOf(const CompiledProgram &program) {
 void bindCompile(nb::module_ &module) {
   nb::class_<CompileOptions>(module, "CompileOptions")
       .def(nb::init<>())
+      .def_rw("from_stage", &CompileOptions::from)
       .def_rw("mesh", &CompileOptions::mesh)
       .def_rw("micro", &CompileOptions::micro)
       .def_rw("preset", &CompileOptions::preset)

@@ -54,13 +54,15 @@ def make_options(
     fail_on_replicate=None,
     timeline=False,
     *,
+    from_stage="",
     print_after=(),
     stop_after="",
 ):
     """`plan` is the name of a preset, or the path of a plan file; `search` an algorithm in its place, which
     is no worse than the plan file `start` and than the presets, unless `presets` is false. With `recompute`
     the backward pass makes cheap values again. `problem_out` is where the search problem is written;
-    `timeline` adds a remark that says how long the schedule takes with the plan's durations.
+    `timeline` adds a remark that says how long the schedule takes with the plan's durations. Of IR that has left
+    the stage `from_stage`, the stages behind it are run.
     """
     options = native().CompileOptions()
     options.mesh = mesh_text(mesh)
@@ -90,6 +92,7 @@ def make_options(
             )
         options.fail_on_replicate = fail_on_replicate
     options.timeline = bool(timeline)
+    options.from_stage = from_stage
     options.print_after, options.stop_after = list(print_after), stop_after
     return options
 

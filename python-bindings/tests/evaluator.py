@@ -9,19 +9,6 @@ import torch
 import torch.nn.functional as F
 from tandem.random import philox
 
-_FUNCTIONS = (torch.neg, torch.abs, torch.exp, torch.log, torch.log1p, torch.expm1, torch.sqrt)
-_FUNCTIONS += (torch.rsqrt, torch.reciprocal, torch.sin, torch.cos, torch.tanh, torch.sigmoid)
-_FUNCTIONS += (torch.erfc, torch.exp2, torch.log2, torch.log10)
-_FUNCTIONS += (torch.erf, torch.sign, torch.floor, torch.ceil, torch.round, torch.logical_not)
-_FUNCTIONS += (torch.relu, torch.add, torch.sub, torch.mul, torch.pow, torch.maximum)
-_FUNCTIONS += (torch.minimum, torch.remainder, torch.floor_divide, torch.atan2, torch.matmul)
-_BY_NAME = {f.__name__: f for f in _FUNCTIONS} | {
-    "silu": F.silu,
-    "logical_and": torch.bitwise_and,
-    "logical_or": torch.bitwise_or,
-    "logical_xor": torch.bitwise_xor,
-}
-
 
 def _div(x, y):
     return torch.div(x, y, rounding_mode=None if x.dtype.is_floating_point else "trunc")
@@ -86,11 +73,13 @@ def _philox(index, seed, step, ordinal):
 def evaluate(operator, inputs):
     """Results of one operator."""
     name, a, out = operator.name, operator.attributes, operator.results[0].type
-    if name in _BY_NAME:
-        return _BY_NAME[name](*inputs)
     if name in ("sum", "max", "min", "prod"):
         return _reduce(name, inputs[0], a["dims"], a["keepdim"])
-    return {
+    special = {
+        "silu": lambda: F.silu(*inputs),
+        "logical_and": lambda: torch.bitwise_and(*inputs),
+        "logical_or": lambda: torch.bitwise_or(*inputs),
+        "logical_xor": lambda: torch.bitwise_xor(*inputs),
         "div": lambda: _div(*inputs),
         "constant": lambda: a["value"],
         "iota": lambda: torch.arange(out.shape[0]),
@@ -113,7 +102,6 @@ def evaluate(operator, inputs):
             *inputs, a["dim"], inputs[0].dtype
         ),
         "cumsum": lambda: inputs[0].cumsum(a["dim"], dtype=inputs[0].dtype),
-        "flip": lambda: inputs[0].flip(a["dims"]),
         "topk": lambda: _topk(inputs[0], a["k"], a["dim"], a["largest"]),
         "layer_norm": lambda: _layer_norm(inputs[0], inputs[1:], a["normalized_rank"], a["eps"]),
         "layer_norm_backward": lambda: _layer_norm_backward(
@@ -133,7 +121,9 @@ def evaluate(operator, inputs):
         ],
         "pad": lambda: _pad(inputs[0], a["dim"], a["low"], a["high"], a["step"]),
         "cat": lambda: torch.cat(inputs, a["dim"]),
-    }[name]()
+    }
+    # All others have torch's name, meaning and attributes.
+    return special[name]() if name in special else getattr(torch, name)(*inputs, **a)
 
 
 def run_step(step, tensors):

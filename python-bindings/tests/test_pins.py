@@ -6,6 +6,7 @@ import re
 import pytest
 import tandem
 import torch
+from printed import operators_of
 from tandem.compile import compile_module
 from test_models import mse, normal
 from test_training import train_both
@@ -45,7 +46,7 @@ def planned(module, pins, **how):
     """The lines of operators in the IR of the plan stage."""
     options = {"mesh": "data=2,model=2", "stop_after": "plan", "pins": pins} | how
     ((_, text),) = compile_module(module, **options).ir
-    return [line for line in text.splitlines() if " nn." in line]
+    return operators_of(text)
 
 
 def results_of(lines, kind):

@@ -11,8 +11,6 @@
 
 #include "core/executor.h"
 
-#include <string_view>
-
 namespace tandem::rt {
 
 /// A piece of a device's memory, freed with this.
@@ -32,12 +30,10 @@ class Device {
 public:
   virtual ~Device() = default;
 
-  /// The names of its memory spaces; values lie in the first.
-  virtual std::vector<std::string> memorySpaces() const = 0;
-
-  /// Zeroed, for a rank of this process, at kMaxAlignment.
+  /// Zeroed, for a rank of this process, at kMaxAlignment, in a memory space of
+  /// a Program; a kind of memory that the device lacks is an error.
   virtual Expected<std::shared_ptr<Buffer>>
-  allocate(int64_t rank, std::string_view memorySpace, int64_t bytes) = 0;
+  allocate(int64_t rank, const MemorySpace &space, int64_t bytes) = 0;
 
   /// Prepares the ranks of this process. Buffers are of this device.
   virtual Expected<std::unique_ptr<Executor>>

@@ -169,7 +169,8 @@ Status Session::Impl::allocate(const Place &place) {
     const Argument &argument = program.arguments[i];
     if (isStored(argument.role))
       continue;
-    auto made = allocateForRanks(place, localBytes(argument));
+    auto made = allocateForRanks(place, program, argument.memorySpace,
+                                 localBytes(argument));
     if (!made.ok())
       return made.status();
     argumentBuffers[i] = std::move(*made);
@@ -178,7 +179,8 @@ Status Session::Impl::allocate(const Place &place) {
     const Result &result = program.results[i];
     if (result.place.space != Space::Result)
       continue;
-    auto made = allocateForRanks(place, localBytes(result));
+    auto made = allocateForRanks(place, program, result.memorySpace,
+                                 localBytes(result));
     if (!made.ok())
       return made.status();
     resultBuffers[i] = std::move(*made);

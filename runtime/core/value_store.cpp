@@ -90,9 +90,11 @@ Expected<Place> ValueStore::Impl::settle(const Program &program,
   return place;
 }
 
-Expected<RankBuffers> allocateForRanks(const Place &place, int64_t bytes) {
+Expected<RankBuffers> allocateForRanks(const Place &place,
+                                       const Program &program,
+                                       uint32_t memorySpace, int64_t bytes) {
   RankBuffers buffers;
-  std::string space = place.device->memorySpaces().front();
+  const MemorySpace &space = program.memorySpaces[memorySpace];
   for (int64_t rank : place.job.ranks) {
     auto buffer = place.device->allocate(rank, space, bytes);
     if (!buffer.ok())
@@ -104,13 +106,19 @@ Expected<RankBuffers> allocateForRanks(const Place &place, int64_t bytes) {
 
 namespace {
 /// What has to be equal, as text.
-std::string storedForm(const Program &program, const Argument &argument) {
+std::string storedForm(const Program &program, const Argument &argument,
+                       const std::string &memorySpace) {
   std::string part;
   if (argument.part)
     part = concat(" at ", argument.part->offset, " of dimension ",
                   argument.part->dim);
   return concat(elementName(argument.type), shapeText(argument.globalShape),
-                part, " form ", formText(program, argument.form));
+                part, " form ", formText(program, argument.form), " in ",
+                memorySpace);
+}
+
+const std::string &spaceOf(const Program &program, const Argument &argument) {
+  return program.memorySpaces[argument.memorySpace].name;
 }
 
 using Entry = ValueStore::Impl::Entry;
@@ -127,9 +135,11 @@ Status compare(const Program &program, const Whole &whole, const Entry &entry) {
     return fail(concat("in ", entry.pieces.size(), " parts"),
                 concat(whole.members.size()));
   for (size_t i = 0; i < entry.pieces.size(); ++i) {
-    std::string found = storedForm(program, entry.pieces[i].argument);
+    const StoredPiece &piece = entry.pieces[i];
+    const Argument &argument = program.arguments[whole.members[i]];
+    std::string found = storedForm(program, piece.argument, piece.memorySpace);
     std::string expected =
-        storedForm(program, program.arguments[whole.members[i]]);
+        storedForm(program, argument, spaceOf(program, argument));
     if (found != expected)
       return fail(found, expected);
   }
@@ -141,11 +151,13 @@ Expected<Entry> makeEntry(const Program &program, const Whole &whole,
   Entry entry{whole.type, whole.shape, {}};
   for (uint32_t member : whole.members) {
     const Argument &argument = program.arguments[member];
-    auto buffers = allocateForRanks(place, numElements(argument.localShape) *
-                                               elementBytes(argument.type));
+    auto buffers = allocateForRanks(place, program, argument.memorySpace,
+                                    numElements(argument.localShape) *
+                                        elementBytes(argument.type));
     if (!buffers.ok())
       return buffers.status();
-    entry.pieces.push_back({argument, std::move(*buffers)});
+    entry.pieces.push_back(
+        {argument, spaceOf(program, argument), std::move(*buffers)});
   }
   return entry;
 }

@@ -22,7 +22,8 @@ namespace tandem::rt {
 /// An argument of a Program in the slices of this process's ranks.
 struct StoredPiece {
   Argument argument;
-  RankBuffers buffers;
+  std::string memorySpace = {}; ///< Its name, as numbers are a Program's own.
+  RankBuffers buffers = {};
 };
 
 struct ValueStore::Impl {
@@ -63,8 +64,10 @@ struct ValueStore::Impl {
   mutable std::mutex listing;
 };
 
-/// A buffer per rank of this process, zeroed.
-Expected<RankBuffers> allocateForRanks(const Place &place, int64_t bytes);
+/// A buffer per rank of this process in a memory space of `program`, zeroed.
+Expected<RankBuffers> allocateForRanks(const Place &place,
+                                       const Program &program,
+                                       uint32_t memorySpace, int64_t bytes);
 
 } // namespace tandem::rt
 

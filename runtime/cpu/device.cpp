@@ -16,13 +16,12 @@ namespace tandem::rt {
 namespace {
 class CpuDevice final : public Device {
 public:
-  std::vector<std::string> memorySpaces() const override { return {"host"}; }
-
-  Expected<std::shared_ptr<Buffer>> allocate(int64_t, std::string_view space,
+  Expected<std::shared_ptr<Buffer>> allocate(int64_t, const MemorySpace &space,
                                              int64_t bytes) override {
-    if (space != memorySpaces().front())
-      return errorOf("device 'cpu' has no memory space '", space,
-                     "', expected 'host'");
+    if (space.kind != MemoryKind::Host)
+      return errorOf("memory space '", space.name, "' is of kind ",
+                     memoryKindName(space.kind),
+                     ", device 'cpu' has host only");
     Expected<cpu::Memory> memory = cpu::Memory::allocate(bytes);
     if (!memory.ok())
       return memory.status();

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/registry.h"
+#include "core/text.h"
 #include "cts/training_step.h"
 
 #include <atomic>
@@ -259,6 +260,67 @@ TEST(Registry, SaysWhatThereIs) {
           .status();
   expectError(unknown, "fabric 'pigeon' is unknown, expected one of '");
   expectError(unknown, "'local'"); // and others that were built
+}
+
+/// A CPU with two memory spaces, which notes for which one it is asked.
+class TwoSpaces final : public Device {
+public:
+  explicit TwoSpaces(std::shared_ptr<Device> cpu) : cpu(std::move(cpu)) {}
+
+  Expected<std::shared_ptr<Buffer>>
+  allocate(int64_t rank, const MemorySpace &space, int64_t bytes) override {
+    asked.push_back(concat(space.name, " ", bytes));
+    return cpu->allocate(rank, space, bytes);
+  }
+  Expected<std::unique_ptr<Executor>>
+  createExecutor(const ExecutorContext &context) override {
+    return cpu->createExecutor(context);
+  }
+
+  static inline std::vector<std::string> asked;
+
+private:
+  std::shared_ptr<Device> cpu;
+};
+
+TEST(Spaces, HoldWhatTheProgramPutsThere) {
+  auto cpu = Registry::get().devices.create("cpu", {});
+  ASSERT_TRUE(cpu.ok());
+  Registry::get().devices.add("two-spaces",
+                              {[] { return Status::success(); },
+                               [cpu = *cpu](const Job &) {
+                                 return Expected<std::shared_ptr<Device>>(
+                                     std::make_shared<TwoSpaces>(cpu));
+                               }});
+  auto make = [](uint32_t stored, uint32_t input, uint32_t result) {
+    ProgramBuilder b({});
+    b.setTarget({.device = "two-spaces"});
+    b.setMemorySpaces({{"far"}, {"host"}});
+    b.addArgument({.role = "parameter",
+                   .name = "w",
+                   .globalShape = {4},
+                   .memorySpace = stored});
+    b.addArgument({.role = "input",
+                   .name = "x",
+                   .globalShape = {8},
+                   .memorySpace = input});
+    uint32_t y = b.addResult({.role = "output",
+                              .name = "y",
+                              .globalShape = {16},
+                              .memorySpace = result});
+    b.add({.name = "fill"}, Fill{b.result(y), Bytes(4, 0)});
+    return b;
+  };
+  using Asked = std::vector<std::string>;
+  auto store = std::make_shared<ValueStore>();
+  EXPECT_OK(attach(make(1, 0, 1), store));
+  EXPECT_EQ(TwoSpaces::asked, (Asked{"host 16", "far 32", "host 64"}));
+  TwoSpaces::asked.clear();
+  EXPECT_OK(attach(make(1, 1, 0), store));
+  EXPECT_EQ(TwoSpaces::asked, (Asked{"host 32", "far 64"}));
+  expectError(attach(make(0, 0, 0), store),
+              "'parameter/w' is f32[4] form full in host in the store, "
+              "expected f32[4] form full in far as in the program");
 }
 
 } // namespace

@@ -94,7 +94,8 @@ def write_stages(folder, source, flags):
     for number, flag in enumerate(flags):
         name = flag.partition("=")[0].removeprefix("tandem-")
         target = folder / f"{source.stem}.{number:02}.{name}.mlir"
-        done = run(files[-1], f"--{flag}", "-o", target)
+        # An error then names a line of what is joined.
+        done = run(files[-1], f"--{flag}", "--mlir-print-debuginfo=false", "-o", target)
         if done.returncode:
             sys.exit(f"{flag} on {files[-1].name}: {done.stderr}")
         files.append(target)

@@ -43,7 +43,7 @@ def wrong_groups(lines):
 def scaled_gradients(lines):
     for i, line in enumerate(lines):
         match = COLLECTIVE.match(line)
-        if not match or 'nn.pass = #nn.pass<backward>' not in line:
+        if not match or 'nn.pass = #backward' not in line:
             continue
         kind = match[4]
         planted = [
@@ -57,7 +57,7 @@ def scaled_gradients(lines):
 def double_updates(lines):
     for i, line in enumerate(lines):
         match = UPDATE.match(line)
-        if not match or 'nn.pass = #nn.pass<update>' not in line:
+        if not match or 'nn.pass = #update' not in line:
             continue
         planted = f"    %twice = nn.sub {match[1]}, {match[3]} : {match[4]}"
         rest = rename(lines[i + 1 :], match[1], "%twice")

@@ -91,10 +91,13 @@ def add_elementwise_cases():
         "maximum",
         "minimum",
         "atan2",
+        "copysign",
         "remainder",
         "floor_divide",
     ]:
         case(name, getattr(torch, name), x, y)
+    zeros = torch.tensor([0.0, -0.0, 1.0, -torch.inf], dtype=torch.float64)
+    case("copysign", torch.copysign, zeros, zeros.flip(0))
     exact = torch.tensor(
         [-1.5, 1.5, 0.6, -0.9, 1.0, torch.inf, -5.0, 1e17, -1e-300, 3.0, 0.0]
     ).double()
@@ -192,6 +195,12 @@ def add_reduction_cases():
             attributes="{dim = 1 : i64}",
         )
     case("flip", lambda x: x.flip((0, 2)), x, attributes=dims)
+    case(
+        "roll",
+        lambda x: x.roll((1, -2), (0, 2)),
+        x,
+        attributes=f"{{dims = array<i64: 0, 2>, shifts = array<i64: 1, {x.shape[2] - 2}>}}",
+    )
     case("topk", lambda x: tuple(torch.topk(x, 3, 1)), x, attributes="{k = 3 : i64, dim = 1 : i64}")
     case(
         "topk",

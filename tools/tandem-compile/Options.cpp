@@ -30,6 +30,7 @@ static constexpr llvm::StringLiteral kHelp =
   --search-time-limit S  takes the best plan after S seconds
   --start PLAN         starts the search from a plan, and is no worse
   --no-presets         does not start the search from the presets as well
+  --device NAME        what to compile for: cpu, which is the default
   --recompute          lets the backward pass make cheap values again (views,
                        elementwise, random masks, scores of attention) instead
                        of holding them
@@ -47,16 +48,19 @@ static constexpr llvm::StringLiteral kHelp =
   --plan-file FILE     a plan to apply
   --save-plan FILE     writes the plan
   --print-plan         prints the plan as a table
-  --print-after STAGES prints the IR after stages: import, plan, shard,
-                       localize, duplex, schedule, lower
-  --emit-stage STAGE   prints the IR after a stage and stops
-  --locations          prints IR with source lines
+  --print-after STAGES prints the IR after stages
+  --stop-after STAGE   prints the IR after a stage and stops
+  --from STAGE         takes IR that has left a stage, as --stop-after prints it,
+                       edited by hand or not, and goes on behind it
+  --no-locations       prints IR without the user's lines
   --times              prints the seconds of each stage
-)";
+stages: )";
 
 namespace {
 struct Flag {
   llvm::StringLiteral name;
+  /// The stage that reads it; behind it the flag says nothing. Empty: none.
+  llvm::StringLiteral reader;
   bool takesValue;
   std::function<bool(llvm::StringRef value)> set;
   /// `--flag`, `--flag=VALUE` or `--flag FILE.json`.
@@ -85,63 +89,70 @@ static auto list(std::vector<std::string> &target, char separator) {
   };
 }
 
+static constexpr llvm::StringLiteral kAny = "", kImport = "import",
+                                     kPlan = "plan";
+
 static std::vector<Flag> getFlags(ToolOptions &tool) {
   CompileOptions &compile = tool.compile;
   return {
-      {"--mesh", true, text(compile.mesh)},
-      {"--plan", true, text(compile.preset)},
-      {"--pin", true, list(compile.pins, ';')},
-      {"--micro", true,
+      {"--mesh", kPlan, true, text(compile.mesh)},
+      {"--plan", kPlan, true, text(compile.preset)},
+      {"--pin", kPlan, true, list(compile.pins, ';')},
+      {"--micro", kPlan, true,
        [&](llvm::StringRef v) { return !v.getAsInteger(10, compile.micro); },
        false, "a whole number"},
-      {"--search", true, text(compile.search)},
-      {"--cluster", true, text(compile.cluster)},
-      {"--search-time-limit", true,
+      {"--search", kPlan, true, text(compile.search)},
+      {"--cluster", kPlan, true, text(compile.cluster)},
+      {"--search-time-limit", kPlan, true,
        [&](llvm::StringRef v) {
          return !v.getAsDouble(compile.searchTimeLimit) &&
                 compile.searchTimeLimit >= 0 &&
                 std::isfinite(compile.searchTimeLimit);
        },
        false, "seconds, or 0 for no limit"},
-      {"--start", true, text(compile.start)},
-      {"--no-presets", false,
+      {"--start", kPlan, true, text(compile.start)},
+      {"--no-presets", kPlan, false,
        [&](llvm::StringRef) { return !(compile.usesPresets = false); }},
-      {"--recompute", false, on(compile.recompute)},
-      {"--problem-out", true, text(compile.problemOut)},
-      {"--timeline", false, on(compile.timeline)},
-      {"--plan-only", false, on(tool.planOnly)},
-      {"--replan", true, text(tool.replan)},
-      {"--explain", false,
+      {"--device", kAny, true, text(compile.device)},
+      {"--recompute", kImport, false, on(compile.recompute)},
+      {"--problem-out", kPlan, true, text(compile.problemOut)},
+      {"--timeline", kPlan, false, on(compile.timeline)},
+      {"--plan-only", kPlan, false, on(tool.planOnly)},
+      {"--replan", kPlan, true, text(tool.replan)},
+      {"--explain", kPlan, false,
        [&](llvm::StringRef v) {
          tool.explainFile = v.str();
          return tool.compile.explains = true;
        },
        true},
-      {"--fail-on-replicate", true,
+      {"--fail-on-replicate", kPlan, true,
        [&](llvm::StringRef v) {
          return !v.getAsInteger(10, compile.failOnReplicate) &&
                 compile.failOnReplicate >= 0;
        },
        false, "a whole number of bytes"},
-      {"-o", true, text(tool.output)},
-      {"--plan-file", true, text(compile.planFile)},
-      {"--save-plan", true, text(tool.savePlan)},
-      {"--print-plan", false, on(tool.printPlan)},
-      {"--print-after", true, list(compile.printAfter, ',')},
-      {"--emit-stage", true, text(compile.stopAfter)},
-      {"--locations", false, on(compile.printLocations)},
-      {"--times", false, on(tool.printTimes)},
+      {"-o", kAny, true, text(tool.output)},
+      {"--plan-file", kPlan, true, text(compile.planFile)},
+      {"--save-plan", kPlan, true, text(tool.savePlan)},
+      {"--print-plan", kPlan, false, on(tool.printPlan)},
+      {"--print-after", kAny, true, list(compile.printAfter, ',')},
+      {"--stop-after", kAny, true, text(compile.stopAfter)},
+      {"--from", kAny, true, text(compile.from)},
+      {"--no-locations", kAny, false,
+       [&](llvm::StringRef) { return !(compile.printLocations = false); }},
+      {"--times", kAny, false, on(tool.printTimes)},
   };
 }
 
 /// Sets the flag of `argument`, whose value may follow `=` or be the next one.
 static std::string parseFlag(llvm::ArrayRef<Flag> flags, int argc, char **argv,
-                             int &index) {
+                             int &index, std::vector<const Flag *> &given) {
   auto [name, value] = llvm::StringRef(argv[index]).split('=');
   bool joined = llvm::StringRef(argv[index]).contains('=');
   for (const Flag &flag : flags) {
     if (flag.name != name)
       continue;
+    given.push_back(&flag);
     if (flag.takesValue && !joined) {
       if (index + 1 == argc)
         return "option " + name.str() + " needs a value, expected " +
@@ -192,7 +203,7 @@ static std::string settlePlan(ToolOptions &tool) {
   if (!tool.planOnly)
     return "";
   if (!tool.compile.stopAfter.empty())
-    return "options --plan-only and --emit-stage exclude each other";
+    return "options --plan-only and --stop-after exclude each other";
   // How long the schedule takes is known behind its stage.
   tool.compile.stopAfter = tool.compile.timeline ? "schedule" : "plan";
   if (!tool.output.empty())
@@ -200,19 +211,35 @@ static std::string settlePlan(ToolOptions &tool) {
   return "";
 }
 
+/// What a stage reads that does not run would be left out without a word.
+static std::string checkReaders(const ToolOptions &tool,
+                                llvm::ArrayRef<const Flag *> given) {
+  std::vector<std::string> stages = getStageNames();
+  auto from = llvm::find(stages, tool.compile.from);
+  if (from == stages.end())
+    return "";
+  for (const Flag *flag : given)
+    if (!flag->reader.empty() && llvm::find(stages, flag->reader) <= from)
+      return "option " + flag->name.str() + " is for the stage " +
+             flag->reader.str() + ", which does not run with --from " +
+             tool.compile.from;
+  return "";
+}
+
 bool parseOptions(int argc, char **argv, ToolOptions &tool,
                   std::string &error) {
   std::vector<Flag> flags = getFlags(tool);
+  std::vector<const Flag *> given;
   for (int i = 1; i < argc && error.empty(); ++i) {
     llvm::StringRef argument = argv[i];
     if (argument == "--help" || argument == "-h") {
-      llvm::outs() << kHelp;
+      llvm::outs() << kHelp << llvm::join(getStageNames(), ", ") << "\n";
       return false;
     }
     if (argument == "--compare")
       error = parseCompare(tool, argc, argv, i);
     else if (argument.starts_with("-") && argument != "-")
-      error = parseFlag(flags, argc, argv, i);
+      error = parseFlag(flags, argc, argv, i, given);
     else if (tool.input.empty())
       tool.input = argument.str();
     else
@@ -220,6 +247,8 @@ bool parseOptions(int argc, char **argv, ToolOptions &tool,
   }
   if (error.empty() && tool.input.empty())
     error = "no input; see --help";
+  if (error.empty())
+    error = checkReaders(tool, given);
   if (error.empty())
     error = settlePlan(tool);
   llvm::SmallString<128> path(tool.input == "-" ? "step.mlir" : tool.input);

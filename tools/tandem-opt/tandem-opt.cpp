@@ -9,22 +9,32 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Pipelines/Pipelines.h"
+#include "tandem/Support/FoldLines.h"
 #include "tandem/Support/TextFile.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
+#include <vector>
 
-/// An error names its place; the operation behind it may be a whole step.
-static constexpr char kPrintOperation[] = "--mlir-print-op-on-diagnostic";
+/// MLIR's flags that have another default here. An error names its place; the
+/// operation behind it may be a whole step. A stage that is given what another
+/// one printed still knows the user's lines.
+static constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral>
+    kDefaults[] = {{"--mlir-print-op-on-diagnostic", "false"},
+                   {"--mlir-print-debuginfo", "true"}};
+
+static llvm::cl::opt<unsigned>
+    width("width", llvm::cl::init(tandem::kScreenWidth),
+          llvm::cl::desc("columns of the IR's lines; 0 breaks none"));
 
 /// Those of LLVM's backends, hundreds of them, would bury the passes in the
 /// help.
 /// --help-hidden lists them.
 static void hideOptionsOfLibraries() {
   for (auto &entry : llvm::cl::getRegisteredOptions())
-    if (entry.first != "help")
+    if (entry.first != "help" && entry.second != &width)
       entry.second->setHiddenFlag(llvm::cl::Hidden);
 }
 
@@ -33,7 +43,8 @@ static mlir::LogicalResult fail(const llvm::Twine &message) {
   return mlir::failure();
 }
 
-/// What MLIR's own driver does, but its parser gets no text that would end it.
+/// What MLIR's own driver does, but its parser gets no text that would end it,
+/// and lines fit on a screen.
 static mlir::LogicalResult run(int argc, char **argv, const std::string &input,
                                const std::string &output,
                                mlir::DialectRegistry &registry) {
@@ -47,21 +58,38 @@ static mlir::LogicalResult run(int argc, char **argv, const std::string &input,
   if (!tandem::isParsable(*text, input, error))
     return fail(error);
   auto file = mlir::openOutputFile(output, &error);
-  if (!file || failed(mlir::MlirOptMain(
-                   file->os(), llvm::MemoryBuffer::getMemBuffer(*text, input),
-                   registry, config)))
-    return file ? mlir::failure() : fail(error);
-  file->keep();
-  return mlir::success();
+  if (!file)
+    return fail(error);
+  // The linker of kernels forgets all options of the command line.
+  unsigned columns = config.shouldEmitBytecode() ? 0 : width.getValue();
+  std::string printed;
+  llvm::raw_string_ostream os(printed);
+  auto done = mlir::MlirOptMain(
+      os, llvm::MemoryBuffer::getMemBuffer(*text, input), registry, config);
+  file->os() << (columns ? tandem::foldLines(printed, columns) : printed);
+  if (succeeded(done))
+    file->keep();
+  return done;
+}
+
+/// Our defaults of flags that are not given.
+static std::vector<std::string>
+getDefaults(llvm::ArrayRef<llvm::StringRef> given) {
+  std::vector<std::string> arguments;
+  for (auto [flag, value] : kDefaults)
+    if (llvm::none_of(given, [&](llvm::StringRef argument) {
+          return argument.split('=').first == flag;
+        }))
+      arguments.push_back((flag + "=" + value).str());
+  return arguments;
 }
 
 int main(int argc, char **argv) {
-  std::string quiet = std::string(kPrintOperation) + "=false";
+  std::vector<std::string> defaults =
+      getDefaults(llvm::SmallVector<llvm::StringRef>(argv, argv + argc));
   llvm::SmallVector<char *> arguments(argv, argv + argc);
-  if (llvm::none_of(arguments, [](llvm::StringRef argument) {
-        return argument.starts_with(kPrintOperation);
-      }))
-    arguments.insert(arguments.begin() + 1, quiet.data());
+  for (std::string &argument : defaults)
+    arguments.insert(arguments.begin() + 1, argument.data());
   hideOptionsOfLibraries();
   mlir::DialectRegistry registry;
   tandem::registerDialects(registry);

@@ -17,13 +17,14 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Block.h"
+#include "tandem/Device/Device.h"
 
 namespace tandem {
 
 struct FusionGroup {
   enum class Kind {
     Kernel,  ///< generated code
-    Library, ///< one `nn.matmul`
+    Library, ///< one operator that a library computes
     View     ///< one `nn.reshape`: the same bytes under another type
   };
   Kind kind = Kind::Kernel;
@@ -41,7 +42,12 @@ struct FusionGroup {
 /// `iota`, `coordinate`, and cheap operators on nothing but sources): these are
 /// in each group that reads them, and in one of their own only where a library
 /// group, another operator or the terminator reads them.
-llvm::SmallVector<FusionGroup> formFusionGroups(mlir::Block &block);
+llvm::SmallVector<FusionGroup> formFusionGroups(mlir::Block &block,
+                                                const FusionLimits &limits);
+
+/// Whether all that reads the results of `op` is in libraries that read them by
+/// strides: a permutation there costs nothing.
+bool isReadByStrides(mlir::Operation *op);
 
 /// What a group reads from outside (each value once, in order of first use),
 /// and which of its results are read outside.

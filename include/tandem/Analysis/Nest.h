@@ -23,37 +23,22 @@
 
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
+#include "tandem/Dialect/SPMD/Loops.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace tandem {
 
-/// How an operator reads or writes a value.
-struct LoopAccess {
-  /// For a dimension: the loop that is its index, or one of these.
-  enum {
-    kUniform = -1,  ///< always 0
-    kElsewhere = -2 ///< any other index
-  };
-  mlir::Value value;
-  llvm::SmallVector<int> dims;
-};
-
-/// An operator as loops.
-struct LoopOp {
-  mlir::Operation *op = nullptr;
-  llvm::SmallVector<int64_t> sizes;
-  llvm::SmallVector<LoopAccess> inputs;
-  /// A loop that does not occur in an output is reduced.
-  llvm::SmallVector<LoopAccess> outputs;
-  /// Loops that are run over several times.
-  llvm::SmallVector<int> whole;
-};
+using spmd::LoopAccess;
+using spmd::LoopOp;
 
 class Nest {
 public:
   /// Factors, from major to minor.
   using Factors = llvm::SmallVector<int>;
+
+  /// `maxColumns`: the device's, of a row that several members work on.
+  explicit Nest(int64_t maxColumns) : maxColumns(maxColumns) {}
 
   struct Member {
     mlir::Operation *op;
@@ -77,9 +62,6 @@ public:
     return made.find(value)->second;
   }
 
-  /// Largest number of columns of a row: buffers of a row stay in a cache.
-  static constexpr int64_t kMaxColumns = 1 << 16;
-
   llvm::SmallVector<int64_t> sizes; ///< by factor
   Factors order;                    ///< from outer to inner
   llvm::SmallVector<bool> isColumn; ///< by factor; what members force
@@ -91,6 +73,8 @@ public:
   int64_t getSize(const Factors &factors) const;
 
 private:
+  int64_t maxColumns;
+
   bool add(const LoopOp &op);
   bool addReshape(mlir::Operation *op, mlir::Value from, mlir::Value to);
   bool assignRead(const LoopOp &op, llvm::SmallVectorImpl<Factors> &loops,

@@ -23,6 +23,18 @@ mlir::LogicalResult verifyStepBody(mlir::func::FuncOp step);
 /// that there is none if `mesh` is null. Reports the first one that is not.
 mlir::LogicalResult verifyFormsOn(mlir::func::FuncOp step, spmd::MeshAttr mesh);
 
+/// Checks `spmd.layout`, behind `localize`: the whole tensor with its forms on
+/// the module's mesh, of which the argument or result is what one device holds.
+/// Without `timeMesh` that is all strands, else it has the layout's forms on
+/// it. All that has a role in `@step` needs one, as a Program declares it; with
+/// `ofAll`, everything. Without a mesh it is the type itself.
+mlir::LogicalResult verifyLayouts(mlir::func::FuncOp step, spmd::MeshAttr mesh,
+                                  spmd::MeshAttr timeMesh = {},
+                                  bool ofAll = false);
+
+/// Checks that there is no `spmd.layout` yet: types are those of whole tensors.
+mlir::LogicalResult verifyNoLayouts(mlir::func::FuncOp step);
+
 /// Checks that `op` is of nn or spmd; for a function, every operator of its
 /// straight body: nothing is scheduled yet, and every value is a tensor.
 mlir::LogicalResult verifyUnscheduled(mlir::Operation *op);

@@ -22,12 +22,15 @@
 
 namespace tandem {
 
-/// The stages, in order. A text in which IR is printed or at which compilation
-/// stops is the name of one of them.
-inline constexpr std::string_view kStages[] = {
-    "import", "plan", "shard", "localize", "duplex", "schedule", "lower"};
+/// The names of the stages, in order: `import` to `lower`.
+std::vector<std::string> getStageNames();
 
 struct CompileOptions {
+  /// The stage that the text has left, as `stopAfter` gives it, edited by hand
+  /// or not: the verifier of its exit looks at it, and the stages behind it
+  /// run. What stages up to it read of these options is not read then. Empty:
+  /// the text is a step as `python -m tandem export` writes it.
+  std::string from;
   /// Space axes: `data=4,model=2`. Empty: one device. `auto`: the best for the
   /// devices of the cluster.
   std::string mesh;
@@ -52,6 +55,8 @@ struct CompileOptions {
   std::string start;
   /// A search is no worse than any preset; without, it knows none of them.
   bool usesPresets = true;
+  /// What to compile for: `cpu`. Empty: what the module names, else a CPU.
+  std::string device;
   /// Let the backward pass make cheap values again instead of holding them.
   bool recompute = false;
   /// Where the search problem is written. Empty: nowhere.
@@ -69,9 +74,10 @@ struct CompileOptions {
   bool timeline = false;
   /// Stages after which the IR is kept in `CompiledProgram::ir`.
   std::vector<std::string> printAfter;
-  /// Keep source locations in printed IR.
-  bool printLocations = false;
-  /// The last stage to run; empty: all of them and emit.
+  /// Keep source locations in printed IR. An error behind a stage that is
+  /// entered by text without them names a line of that text.
+  bool printLocations = true;
+  /// The last stage to run, behind `from`; empty: all of them and emit.
   std::string stopAfter;
   /// The first Ctrl-C ends a search with the best plan so far, and what an
   /// explanation searches, the second one the process. For tools: the handler

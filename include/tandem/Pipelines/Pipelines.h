@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The way of the data, import to lower. Each stage is a pipeline
-// `--tandem-<stage>` of `tandem-opt`, with a verifier at its exit.
+// `--tandem-<stage>` of `tandem-opt`, with a verifier at its exit. IR can be
+// printed between any two stages, edited by hand, and given to the next one:
+// the verifier of the stage that it has left looks at it first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +23,34 @@ namespace tandem {
 /// Every dialect that a stage reads or writes.
 void registerDialects(mlir::DialectRegistry &registry);
 
-/// Every pass, and the pipeline of every stage, for command lines.
+/// Every pass, the pipeline of every stage and `--tandem-emit`, for command
+/// lines.
 void registerPipelines();
 
-/// A stage: its name, and how it is put into a pass manager.
+/// A stage of the compiler.
 struct Stage {
+  /// Its flag is `--tandem-<name>`.
   llvm::StringLiteral name;
-  void (*build)(mlir::OpPassManager &manager, const PlanOptions &plan);
+  llvm::StringLiteral summary;
+  /// Adds what it does. A compilation has one set of options, those of `plan`.
+  void (*build)(mlir::OpPassManager &manager, const PlanOptions &options);
+  /// Adds the verifier of its exit: all that the stages behind it rely on. It
+  /// refuses IR that has not been through the stage, and IR of a later one.
+  void (*verify)(mlir::OpPassManager &manager);
+  /// Registers the flag; `enter` adds the verifier of what it is given.
+  void (*registerFlag)(const Stage &stage,
+                       void (*enter)(mlir::OpPassManager &));
 };
+
+/// Adds the passes of a stage, and the verifier of its exit.
+void addStage(mlir::OpPassManager &manager, const Stage &stage,
+              const PlanOptions &options);
 
 /// All stages up to `lower`, in order.
 llvm::ArrayRef<Stage> getStages();
+
+/// The stage of this name; null if there is none.
+const Stage *findStage(llvm::StringRef name);
 
 } // namespace tandem
 

@@ -33,7 +33,7 @@ mlir::RankedTensorType getResultLayout(mlir::func::FuncOp function,
 /// Fails, with one error at the place, if an argument has the wrong type, an
 /// operator fails at run time, copies of one value differ between the points of
 /// an axis on which it is `full`, or a step of `sched` reads a value of the
-/// other queue whose event nothing awaited.
+/// another queue whose event nothing awaited.
 mlir::FailureOr<std::vector<Tensor>>
 interpret(mlir::func::FuncOp function, spmd::MeshAttr mesh,
           llvm::ArrayRef<Tensor> arguments);

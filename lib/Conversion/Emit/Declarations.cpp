@@ -7,7 +7,6 @@
 
 #include "Declarations.h"
 #include "tandem/Dialect/NN/NN.h"
-#include "tandem/Dialect/NN/Parts.h"
 
 using namespace mlir;
 
@@ -80,8 +79,8 @@ static LogicalResult describe(func::FuncOp step, Type type,
   declaration.globalShape = layout.getShape().vec();
   declaration.form = getForm(layout, mesh);
   if (auto part = nn::getPart(attributes))
-    declaration.part = {part->name.str(), part->shape.vec(),
-                        static_cast<uint32_t>(part->dim), part->offset};
+    declaration.part = {part.getName().str(), part.getShape().vec(),
+                        static_cast<uint32_t>(part.getDim()), part.getOffset()};
   return success();
 }
 

@@ -12,11 +12,15 @@
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
 
 namespace tandem {
+
+#define GEN_PASS_DEF_EMITPASS
+#include "tandem/Conversion/Emit/Passes.h.inc"
 
 namespace {
 /// Lists the commands of one function.
@@ -24,7 +28,8 @@ class Emitter {
 public:
   Emitter(func::FuncOp step, spmd::MeshAttr mesh, rt::ProgramBuilder &builder,
           const CompiledKernels &kernels)
-      : step(step), mesh(mesh), builder(builder), kernels(kernels) {}
+      : step(step), queues(step), mesh(mesh), builder(builder),
+        kernels(kernels) {}
   LogicalResult emit();
 
 private:
@@ -38,6 +43,7 @@ private:
   std::vector<rt::BufferRef> getBuffers(ValueRange values);
 
   func::FuncOp step;
+  sched::Queues queues;
   spmd::MeshAttr mesh;
   rt::ProgramBuilder &builder;
   const CompiledKernels &kernels;
@@ -47,11 +53,12 @@ private:
 };
 } // namespace
 
-template <typename OpT> static rt::CommandInfo getInfo(OpT op) {
+template <typename OpT>
+static rt::CommandInfo getInfo(OpT op, const sched::Queues &queues) {
   rt::CommandInfo info;
   info.name = op.getLabel().str();
   info.location = getUserLocation(op.getLoc());
-  info.queue = static_cast<uint32_t>(op.getQueue());
+  info.queue = queues.getNumber(op.getQueue());
   info.flops = op.getFlops();
   info.bytes = op.getBytes();
   info.stage = op.getStage();
@@ -101,7 +108,8 @@ void Emitter::emit(sched::LaunchOp op) {
   std::vector<rt::Affine> scalars;
   for (const std::string &axis : kernel.axes)
     scalars.push_back(rt::Affine::coordinate(getAxisNumber(mesh, axis)));
-  builder.add(getInfo(op),
+  scalars.insert(scalars.end(), kernel.ordinals.begin(), kernel.ordinals.end());
+  builder.add(getInfo(op, queues),
               rt::Launch{object, kernel.symbol, getBuffers(op.getInputs()),
                          getBuffers(op.getOutputs()), std::move(scalars),
                          /*geometry=*/std::nullopt, getSites(op.getLoc())});
@@ -133,7 +141,11 @@ LogicalResult Emitter::emit(sched::GemmOp op) {
   gemm.a = getBuffer(op.getLhs());
   gemm.b = getBuffer(op.getRhs());
   gemm.c = getBuffer(op.getDestination());
-  builder.add(getInfo(op), std::move(gemm));
+  gemm.accumulate = op.getAccumulate();
+  rt::CommandInfo info = getInfo(op, queues);
+  if (Value workspace = op.getWorkspace())
+    info.workspace = getBuffer(workspace);
+  builder.add(std::move(info), std::move(gemm));
   return success();
 }
 
@@ -168,7 +180,7 @@ LogicalResult Emitter::emit(sched::CollectiveOp op) {
   collective.concatDim = static_cast<int64_t>(op.getConcatDim());
   collective.source = getBuffer(op.getSource());
   collective.destination = getBuffer(op.getDestination());
-  builder.add(getInfo(op), std::move(collective));
+  builder.add(getInfo(op, queues), std::move(collective));
   return success();
 }
 
@@ -177,9 +189,10 @@ LogicalResult Emitter::emit(sched::CheckFiniteOp op) {
       op, cast<ShapedType>(op.getSource().getType()).getElementType());
   if (!type)
     return failure();
-  builder.add(getInfo(op), rt::Check{.type = *type,
-                                     .source = getBuffer(op.getSource()),
-                                     .message = op.getWhat().str()});
+  builder.add(getInfo(op, queues),
+              rt::Check{.type = *type,
+                        .source = getBuffer(op.getSource()),
+                        .message = op.getWhat().str()});
   return success();
 }
 
@@ -191,11 +204,11 @@ LogicalResult Emitter::emit(Operation *op) {
       })
       .Case([&](sched::RecordOp record) {
         events[record.getEvent()] =
-            builder.recordEvent(static_cast<uint32_t>(record.getQueue()));
+            builder.recordEvent(queues.getNumber(record.getQueue()));
         return success();
       })
       .Case([&](sched::WaitOp wait) {
-        builder.waitEvent(static_cast<uint32_t>(wait.getQueue()),
+        builder.waitEvent(queues.getNumber(wait.getQueue()),
                           events.lookup(wait.getEvent()));
         return success();
       })
@@ -204,8 +217,9 @@ LogicalResult Emitter::emit(Operation *op) {
         return success();
       })
       .Case([&](sched::CopyOp copy) {
-        builder.add(getInfo(copy), rt::Copy{getBuffer(copy.getSource()),
-                                            getBuffer(copy.getDestination())});
+        builder.add(getInfo(copy, queues),
+                    rt::Copy{getBuffer(copy.getSource()),
+                             getBuffer(copy.getDestination())});
         return success();
       })
       .Case<sched::GemmOp, sched::CollectiveOp, sched::CheckFiniteOp>(
@@ -245,8 +259,10 @@ static FailureOr<CompiledKernels> compile(ModuleOp module,
   return compileKernels(*kernels, options);
 }
 
-static rt::Target getTarget(const CompiledKernels &kernels) {
+static rt::Target getTarget(const CompiledKernels &kernels,
+                            const Device &device) {
   rt::Target target;
+  target.device = device.name;
   target.triple = llvm::sys::getProcessTriple();
   target.cpu = kernels.cpu;
   SmallVector<StringRef> features;
@@ -255,6 +271,15 @@ static rt::Target getTarget(const CompiledKernels &kernels) {
     if (feature.consume_front("+"))
       target.features.push_back(feature.str());
   return target;
+}
+
+static std::vector<rt::Queue> getQueues(func::FuncOp step) {
+  sched::Queues queues(step);
+  std::vector<rt::Queue> list;
+  for (unsigned i = 0; i < queues.size(); ++i)
+    list.push_back({static_cast<rt::QueueRole>(queues[i].getRole()),
+                    sched::str(queues[i])});
+  return list;
 }
 
 FailureOr<std::string> emitProgram(ModuleOp module,
@@ -270,8 +295,10 @@ FailureOr<std::string> emitProgram(ModuleOp module,
   auto mesh = module->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);
   rt::ProgramBuilder builder(getSpaceAxes(mesh),
                              mesh ? mesh.getNumStrands() : 1);
-  builder.setTarget(getTarget(*kernels));
-  builder.addQueue(rt::QueueRole::Communication, "comm");
+  const Device &device = sched::getDevice(module);
+  builder.setTarget(getTarget(*kernels, device));
+  builder.setQueues(getQueues(step));
+  builder.setMemorySpaces(device.memorySpaces);
   builder.setArena(arena.getInt());
   if (failed(declare(step, mesh, builder)) ||
       failed(Emitter(step, mesh, builder, *kernels).emit()))
@@ -281,6 +308,39 @@ FailureOr<std::string> emitProgram(ModuleOp module,
     return module.emitError("program is not valid: ")
            << bytes.status().message();
   return std::string(bytes->begin(), bytes->end());
+}
+
+namespace {
+struct EmitPass : impl::EmitPassBase<EmitPass> {
+  using EmitPassBase::EmitPassBase;
+  void runOnOperation() override {
+    if (failed(run()))
+      signalPassFailure();
+  }
+  LogicalResult run();
+};
+} // namespace
+
+LogicalResult EmitPass::run() {
+  ModuleOp module = getOperation();
+  if (output.empty())
+    return emitError(module.getLoc(), "no file is named for the Program, "
+                                      "expected --tandem-emit=output=FILE");
+  FailureOr<std::string> bytes = emitProgram(module, EmitOptions());
+  if (failed(bytes))
+    return failure();
+  std::error_code error;
+  llvm::raw_fd_ostream file(output, error, llvm::sys::fs::OF_None);
+  if (!error) {
+    file << *bytes;
+    file.close();
+    error = file.error();
+    file.clear_error();
+  }
+  if (!error)
+    return success();
+  return emitError(module.getLoc())
+         << "cannot write the Program '" << output << "': " << error.message();
 }
 
 } // namespace tandem

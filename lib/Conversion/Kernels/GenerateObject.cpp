@@ -96,6 +96,7 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
 }
 
 std::optional<std::string> tandem::generateObject(ModuleOp module,
+                                                  unsigned vectorBits,
                                                   std::string &error) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code =
@@ -114,7 +115,7 @@ std::optional<std::string> tandem::generateObject(ModuleOp module,
     function.addFnAttr("target-cpu", getBaseline(machine->getTargetTriple()));
     function.addFnAttr("tune-cpu", host.cpu);
     function.addFnAttr("target-features", host.features);
-    function.addFnAttr("prefer-vector-width", "512");
+    function.addFnAttr("prefer-vector-width", std::to_string(vectorBits));
   }
   optimize(*code, *machine);
   llvm::SmallVector<char, 0> bytes;

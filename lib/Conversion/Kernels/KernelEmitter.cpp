@@ -9,7 +9,9 @@
 #include "NestEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
+#include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
@@ -17,7 +19,6 @@ using namespace mlir;
 using namespace tandem;
 
 /// Buffers of at most this many bytes lie on the stack.
-constexpr int64_t kMaxStackBytes = 1 << 16;
 constexpr llvm::StringLiteral kReportName = "tandem_report";
 Type tandem::getStoredType(Type type) {
   return type.isInteger(1) ? IntegerType::get(type.getContext(), 8) : type;
@@ -27,10 +28,27 @@ static int64_t getBytes(Type type) {
   return (getStoredType(type).getIntOrFloatBitWidth() + 7) / 8;
 }
 
+int64_t tandem::getOrdinalNumber(func::CallOp call) {
+  APInt number;
+  if (call.getCallee() != kLaunchOrdinalName ||
+      !matchPattern(call.getOperand(0), m_ConstantInt(&number)))
+    return -1;
+  return number.getSExtValue();
+}
+
+static unsigned countOrdinals(func::FuncOp kernel) {
+  int64_t count = 0;
+  kernel.walk([&](func::CallOp call) {
+    count = std::max(count, getOrdinalNumber(call) + 1);
+  });
+  return count;
+}
+
 KernelEmitter::KernelEmitter(func::FuncOp kernel, ModuleOp target,
                              StringRef symbol)
     : builder(kernel.getContext()), loc(builder.getUnknownLoc()), plan(kernel),
-      kernel(kernel), target(target), symbol(symbol) {}
+      kernel(kernel), target(target), symbol(symbol),
+      numOrdinals(countOrdinals(kernel)) {}
 
 //===----------------------------------------------------------------------===//
 // What the emitters of steps use
@@ -62,6 +80,11 @@ bool KernelEmitter::hasMemory(Value value) const {
 
 Value KernelEmitter::getCoordinate(StringRef axis) const {
   return coordinates.lookup(axis);
+}
+
+/// Ordinals are the last scalars.
+Value KernelEmitter::getOrdinal(int64_t number) {
+  return body.getArgument(body.getNumArguments() - numOrdinals + number);
 }
 
 static Value getElement(OpBuilder &b, Location loc, Value memory, Value index,
@@ -104,9 +127,11 @@ Value KernelEmitter::allocate(int64_t count, Type type) {
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   Type stored = getStoredType(type);
   int64_t bytes = std::max<int64_t>(count, 1) * getBytes(type);
-  if (bytes <= kMaxStackBytes)
+  const Device &device = plan.device;
+  if (bytes <= device.kernels.maxStackBytes)
     return LLVM::AllocaOp::create(builder, loc, pointer, stored,
-                                  constant(count), /*alignment=*/64);
+                                  constant(count),
+                                  device.getValueSpace().alignment);
   auto malloc = declare("malloc", pointer, builder.getI64Type());
   Value memory =
       LLVM::CallOp::create(builder, loc, malloc, constant(bytes)).getResult();
@@ -286,7 +311,8 @@ void KernelEmitter::copyRepeatedResults() {
 
 void KernelEmitter::emit() {
   std::vector<std::string> axes = getKernelAxes(kernel);
-  createBody(axes.size());
+  unsigned numScalars = axes.size() + numOrdinals;
+  createBody(numScalars);
   builder.setInsertionPointToStart(&body.getBody().front());
   unsigned first = kernel.getNumArguments();
   for (auto [index, argument] : llvm::enumerate(kernel.getArguments()))
@@ -315,6 +341,6 @@ void KernelEmitter::emit() {
                          buffer);
   }
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
-  createEntry(axes.size());
+  createEntry(numScalars);
   createReport();
 }

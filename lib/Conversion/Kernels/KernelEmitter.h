@@ -40,6 +40,8 @@ public:
   bool hasMemory(mlir::Value value) const;
   /// This rank's coordinate on an axis.
   mlir::Value getCoordinate(llvm::StringRef axis) const;
+  /// The launch's ordinal with a number.
+  mlir::Value getOrdinal(int64_t number);
   mlir::Value load(mlir::Value memory, mlir::Value index, mlir::Type type);
   void store(mlir::Value memory, mlir::Value index, mlir::Value value);
   /// A buffer of the body's own, on the stack where it is small.
@@ -68,8 +70,12 @@ private:
   mlir::LLVM::LLVMFuncOp body;
   llvm::DenseMap<mlir::Value, mlir::Value> memory;
   llvm::StringMap<mlir::Value> coordinates;
+  unsigned numOrdinals;
   llvm::SmallVector<mlir::Value> toFree;
 };
+
+/// The number of the ordinal that a body asks for; -1 for another call.
+int64_t getOrdinalNumber(mlir::func::CallOp call);
 
 /// Emits an operator with a loop of its own.
 void emitOwnLoop(KernelEmitter &kernel, mlir::Operation *op);

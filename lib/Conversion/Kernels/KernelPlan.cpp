@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Dialect/Sched/Sched.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -19,21 +20,12 @@ using namespace tandem;
 // Kinds of operators
 //===----------------------------------------------------------------------===//
 
-bool tandem::hasOwnLoop(Operation *op) {
-  return isa<nn::CumsumOp, nn::TopkOp, nn::ScatterAddOp,
-             nn::EmbeddingBackwardOp>(op);
-}
+bool tandem::hasOwnLoop(Operation *op) { return op->hasTrait<nn::OwnLoops>(); }
 
 bool tandem::hasReduction(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
   return generic && generic.getNumReductionLoops() > 0;
 }
-
-/// More operators in a body than this are worth a load and a store.
-constexpr int kExpensiveBody = 24;
-/// Operators, counted once per use, that may be evaluated again at another
-/// index.
-constexpr int kMaxFloatingCost = 64;
 
 bool tandem::isExpensive(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
@@ -48,7 +40,7 @@ bool tandem::isExpensive(Operation *op) {
                        math::RoundEvenOp, math::SqrtOp>(inner);
     expensive |= isMath || isa<func::CallOp, arith::RemFOp>(inner);
   });
-  return expensive || size > kExpensiveBody;
+  return expensive || size > sched::getDevice(op).kernels.maxCheapBody;
 }
 
 static SmallVector<Value> getTensorOperands(Operation *op) {
@@ -174,7 +166,7 @@ void KernelPlan::addToNest(const LoopOp &op, int first) {
   while (step < end && (steps[step].op || !steps[step].nest.tryAdd(op)))
     ++step;
   if (step == end) {
-    steps.emplace_back();
+    steps.emplace_back(device.fusion.maxColumns);
     bool added = steps.back().nest.tryAdd(op);
     assert(added && "an operator fits into an empty nest");
     (void)added;
@@ -214,7 +206,7 @@ void KernelPlan::placeOwnLoop(Operation *op) {
     requireMemory(value);
     stepOf[value] = steps.size();
   }
-  steps.emplace_back();
+  steps.emplace_back(device.fusion.maxColumns);
   steps.back().op = op;
 }
 
@@ -223,7 +215,7 @@ void KernelPlan::placeGeneric(linalg::GenericOp op) {
     int cost = 1;
     for (Value value : getTensorOperands(op))
       cost += floatingCost.lookup(value);
-    if (cost <= kMaxFloatingCost) {
+    if (cost <= device.kernels.maxFloatingCost) {
       floating.insert(op.getResult(0));
       floatingCost[op.getResult(0)] = cost;
       return;
@@ -241,7 +233,8 @@ void KernelPlan::place(Operation *op) {
     placeOwnLoop(op);
 }
 
-KernelPlan::KernelPlan(func::FuncOp function) : function(function) {
+KernelPlan::KernelPlan(func::FuncOp function)
+    : function(function), device(sched::getDevice(function)) {
   Operation *terminator = function.front().getTerminator();
   for (Operation &op : function.front())
     if (hasOwnLoop(&op) || &op == terminator)

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "tandem/Analysis/Nest.h"
+#include "tandem/Device/Device.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -30,6 +31,8 @@ bool hasReduction(mlir::Operation *op);
 
 struct KernelPlan {
   struct Step {
+    explicit Step(int64_t maxColumns) : nest(maxColumns) {}
+
     Nest nest;
     /// Set for an operator with a loop of its own.
     mlir::Operation *op = nullptr;
@@ -44,6 +47,7 @@ struct KernelPlan {
   mlir::Value resolve(mlir::Value value) const;
 
   mlir::func::FuncOp function;
+  const Device &device;
   std::vector<Step> steps;
   /// Values that must lie in memory, arguments excluded.
   llvm::SetVector<mlir::Value> inMemory;

@@ -23,6 +23,7 @@
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Dialect/Sched/Sched.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Threading.h"
 #include <atomic>
@@ -63,19 +64,25 @@ void tandem::registerKernelDialects(DialectRegistry &registry) {
 //===----------------------------------------------------------------------===//
 
 /// What decides a kernel's code, one operator per line: the function without
-/// name, locations and discardable attributes, in a module with the mesh.
-static std::string getText(func::FuncOp kernel) {
+/// name, locations and discardable attributes, in a module with the mesh. Takes
+/// out the ordinals, so that kernels that draw alike have the same text.
+static std::string getText(func::FuncOp kernel,
+                           std::vector<int64_t> &ordinals) {
   MLIRContext *context = kernel.getContext();
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
   auto parent = kernel->getParentOfType<ModuleOp>();
-  StringRef mesh = spmd::kMeshAttrName;
-  if (Attribute attr = parent ? parent->getAttr(mesh) : Attribute())
-    if (!getKernelAxes(kernel).empty())
-      (*module)->setAttr(mesh, attr);
+  auto inherit = [&](StringRef name) {
+    if (Attribute attr = parent ? parent->getAttr(name) : Attribute())
+      (*module)->setAttr(name, attr);
+  };
+  inherit(sched::kDeviceAttrName);
+  if (!getKernelAxes(kernel).empty())
+    inherit(spmd::kMeshAttrName);
   auto clone = cast<func::FuncOp>(kernel->clone());
   module->push_back(clone);
   clone.setName("kernel");
   clone.setPublic();
+  ordinals = numberOrdinals(clone);
   clone->setDiscardableAttrs(ArrayRef<NamedAttribute>());
   clone.removeArgAttrsAttr();
   clone.removeResAttrsAttr();
@@ -83,7 +90,9 @@ static std::string getText(func::FuncOp kernel) {
     op.setDiscardableAttrs(ArrayRef<NamedAttribute>());
   std::string text;
   llvm::raw_string_ostream stream(text);
-  module->print(stream, OpPrintingFlags().elideLargeElementsAttrs(INT64_MAX));
+  module->print(
+      stream, OpPrintingFlags().enableDebugInfo(false).elideLargeElementsAttrs(
+                  INT64_MAX));
   return text;
 }
 
@@ -121,14 +130,16 @@ public:
     setFastMath(*target);
     if (failed(approximateMath(*target)) || failed(lowerToLLVM(*target)))
       return std::nullopt;
-    return generateObject(*target, error);
+    return generateObject(*target, sched::getDevice(kernel).kernels.vectorBits,
+                          error);
   }
 
 private:
   static DialectRegistry getRegistry() {
     DialectRegistry registry;
     registerKernelDialects(registry);
-    registry.insert<func::FuncDialect, nn::NNDialect, spmd::SPMDDialect>();
+    registry.insert<func::FuncDialect, nn::NNDialect, spmd::SPMDDialect,
+                    sched::SchedDialect>();
     registerBuiltinDialectTranslation(registry);
     registerLLVMDialectTranslation(registry);
     return registry;
@@ -231,10 +242,13 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
       continue;
     Job job;
     job.function = function;
-    job.text = ::getText(function);
+    CompiledKernel kernel;
+    job.text = ::getText(function, kernel.ordinals);
     job.symbol = "tandem_" +
                  hashText({job.text, host.cpu, host.features, kKernelVersion});
-    result.kernels[function.getName()] = {job.symbol, getKernelAxes(function)};
+    kernel.symbol = job.symbol;
+    kernel.axes = getKernelAxes(function);
+    result.kernels[function.getName()] = std::move(kernel);
     if (known.try_emplace(job.symbol, jobs.size()).second)
       jobs.push_back(std::move(job));
   }

@@ -35,9 +35,9 @@ struct HostTarget {
   static const HostTarget &get();
 };
 
-/// An ELF object of a module in the llvm dialect.
-std::optional<std::string> generateObject(mlir::ModuleOp module,
-                                          std::string &error);
+/// An ELF object of a module in the llvm dialect, with vectors of so many bits.
+std::optional<std::string>
+generateObject(mlir::ModuleOp module, unsigned vectorBits, std::string &error);
 
 /// Links objects (paths) into a shared object.
 std::optional<std::string> linkObjects(llvm::ArrayRef<std::string> objects,

@@ -301,6 +301,9 @@ void NestEmitter::cloneInto(Operation *op, IRMapping &mapping,
     return;
   }
   if (auto call = dyn_cast<func::CallOp>(op)) {
+    int64_t number = getOrdinalNumber(call);
+    if (number >= 0)
+      return mapping.map(call.getResult(0), kernel.getOrdinal(number));
     kernel.reportIndex(mapping.lookupOrDefault(call.getOperand(0)),
                        mapping.lookupOrDefault(call.getOperand(1)),
                        mapping.lookupOrDefault(call.getOperand(2)));

@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../NNToLinalg/Scalars.h"
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Scalar.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 

@@ -18,20 +18,17 @@ namespace tandem::lower {
 #define GEN_PASS_DEF_BUFFERIZE
 #include "tandem/Conversion/Lower/Passes.h.inc"
 
-using sched::Queue;
+using sched::Place;
+using sched::QueueAttr;
+using sched::QueueRole;
 
 namespace {
-/// Where in the schedule a command stands.
-struct Place {
-  Queue queue;
-  int64_t stage, strand;
-};
-
 /// Rewrites @step from the top, beside the old body.
 class Bufferizer {
 public:
   explicit Bufferizer(func::FuncOp function)
-      : function(function), builder(function.getContext()) {}
+      : function(function), builder(function.getContext()), queues(function),
+        last{queues.getFirst(QueueRole::Compute)} {}
   void run();
 
 private:
@@ -39,10 +36,11 @@ private:
   void bufferize(sched::StepOp step);
   void bufferize(Operation *op, Place place);
   void bufferize(func::CallOp call, Place place);
-  void bufferize(sched::MatmulOp matmul, Place place);
+  void bufferize(sched::LibraryCallOpInterface call, Place place);
+  Value getDestination(sched::LibraryCallOpInterface call);
   void bufferizeCollective(Operation *op, Place place);
-  void waitFor(Queue queue, Value event);
-  void join(Place place);
+  void waitFor(QueueAttr queue, Value event);
+  void join();
   void checkLoss(Place place);
   void storeResults(Operation *terminator);
   Value store(unsigned index, Value buffer, Location loc);
@@ -53,12 +51,15 @@ private:
   std::optional<unsigned> getLoss();
 
   func::FuncOp function;
+  SymbolTableCollection symbols;
   OpBuilder builder;
+  sched::Queues queues;
   DenseMap<Value, Value> buffers;
   DenseMap<Value, Value> events;
   /// Events, and the queues that have waited for them.
-  llvm::DenseSet<std::pair<Value, unsigned>> awaited;
-  Place last = {Queue::Compute, 0, 0};
+  llvm::DenseSet<std::pair<Value, Attribute>> awaited;
+  /// The first queue that computes, in the slot of the last step.
+  Place last;
   bool lossChecked = false;
 };
 } // namespace
@@ -80,8 +81,8 @@ void Bufferizer::bufferizeArguments() {
   builder.setInsertionPointToStart(body);
 }
 
-void Bufferizer::waitFor(Queue queue, Value event) {
-  if (!awaited.insert({event, static_cast<unsigned>(queue)}).second)
+void Bufferizer::waitFor(QueueAttr queue, Value event) {
+  if (!awaited.insert({event, queue}).second)
     return;
   sched::WaitOp::create(builder, event.getLoc(), queue, event);
 }
@@ -92,8 +93,8 @@ void Bufferizer::bufferize(func::CallOp call, Place place) {
     inputs.push_back(getBuffer(operand));
   for (Value result : call.getResults())
     outputs.push_back(allocate(result));
-  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-      call, call.getCalleeAttr());
+  auto kernel =
+      symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
   sched::LaunchOp::create(
       builder, call.getLoc(), call.getCalleeAttr().getAttr(), inputs, outputs,
       place.queue, place.stage, place.strand,
@@ -101,29 +102,25 @@ void Bufferizer::bufferize(func::CallOp call, Place place) {
       countFlops(kernel), countBytes(inputs) + countBytes(outputs));
 }
 
-/// The elements that the strides of an operand reach, from `offset` on.
-static Value getOperand(OpBuilder &builder, Location loc, Value buffer,
-                        int64_t offset) {
-  if (offset == 0)
-    return buffer;
-  auto type = cast<MemRefType>(buffer.getType());
-  auto part =
-      MemRefType::get({type.getNumElements() - offset}, type.getElementType());
-  return sched::ViewOp::create(builder, loc, part, buffer, offset,
-                               builder.getArrayAttr({}), ArrayRef<int64_t>());
+/// The buffer of the result: a new one, or that of the operand which it
+/// overwrites.
+Value Bufferizer::getDestination(sched::LibraryCallOpInterface call) {
+  Value result = call->getResult(0);
+  if (OpOperand *overwritten = call.getOverwritten())
+    return buffers[result] = getBuffer(overwritten->get());
+  return allocate(result);
 }
 
-void Bufferizer::bufferize(sched::MatmulOp op, Place place) {
-  Location loc = op.getLoc();
-  Value lhs = getOperand(builder, loc, getBuffer(op.getLhs()), op.getOffsetA());
-  Value rhs = getOperand(builder, loc, getBuffer(op.getRhs()), op.getOffsetB());
-  Value result = allocate(op.getResult());
-  SmallVector<Value> used = {lhs, rhs, result};
-  sched::GemmOp::create(
-      builder, loc, lhs, rhs, result, op.getBatch(), op.getM(), op.getN(),
-      op.getK(), op.getStridesA(), op.getStridesB(), op.getStridesC(),
-      op.getAlphaAttr().getValue(), place.queue, place.stage, place.strand,
-      "matmul", countFlops(op), countBytes(used));
+void Bufferizer::bufferize(sched::LibraryCallOpInterface call, Place place) {
+  SmallVector<Value> operands;
+  for (Value operand : call->getOperands())
+    operands.push_back(getBuffer(operand));
+  Value workspace;
+  if (int64_t bytes = call.getWorkspaceBytes())
+    workspace = sched::AllocOp::create(
+        builder, call->getLoc(), MemRefType::get({bytes}, builder.getI8Type()),
+        IntegerAttr());
+  call.buildCommand(builder, operands, getDestination(call), workspace, place);
 }
 
 void Bufferizer::bufferizeCollective(Operation *op, Place place) {
@@ -149,8 +146,8 @@ void Bufferizer::bufferize(Operation *op, Place place) {
   place.strand = nn::getStrand(op).value_or(place.strand);
   if (auto call = dyn_cast<func::CallOp>(op))
     return bufferize(call, place);
-  if (auto matmul = dyn_cast<sched::MatmulOp>(op))
-    return bufferize(matmul, place);
+  if (auto library = dyn_cast<sched::LibraryCallOpInterface>(op))
+    return bufferize(library, place);
   if (isFreeView(op)) {
     buffers[op->getResult(0)] =
         createView(builder, op, getBuffer(op->getOperand(0)));
@@ -198,10 +195,11 @@ void Bufferizer::checkLoss(Place place) {
 void Bufferizer::bufferize(sched::StepOp step) {
   Place place = {step.getQueue(), static_cast<int64_t>(step.getStage()),
                  static_cast<int64_t>(step.getStrand())};
-  last = place;
+  last.stage = place.stage;
+  last.strand = place.strand;
   for (Value event : step.getAfter())
     waitFor(place.queue, events.lookup(event));
-  if (place.queue == Queue::Compute && isUpdate(step))
+  if (place.queue.getRole() == QueueRole::Compute && isUpdate(step))
     checkLoss(place);
   for (Operation &op : step.getBody().front().without_terminator())
     bufferize(&op, place);
@@ -215,17 +213,18 @@ void Bufferizer::bufferize(sched::StepOp step) {
 
 void Bufferizer::copy(Value source, Value destination, Location loc,
                       StringRef label) {
-  sched::CopyOp::create(builder, loc, source, destination, Queue::Compute,
+  sched::CopyOp::create(builder, loc, source, destination, last.queue,
                         last.stage, last.strand, label, 0,
                         2 * countBytes(source));
 }
 
-/// Everything before the copies at the end is done, on both queues.
-void Bufferizer::join(Place place) {
-  Value event = sched::RecordOp::create(
-      builder, function.getLoc(), sched::EventType::get(builder.getContext()),
-      Queue::Comm);
-  waitFor(Queue::Compute, event);
+/// Everything before the copies at the end is done, on all queues.
+void Bufferizer::join() {
+  auto type = sched::EventType::get(builder.getContext());
+  for (unsigned i = 0; i < queues.size(); ++i)
+    if (queues[i] != last.queue)
+      waitFor(last.queue, sched::RecordOp::create(builder, function.getLoc(),
+                                                  type, queues[i]));
 }
 
 /// The place of result `index`, and the copy of its value into it.
@@ -272,8 +271,9 @@ void Bufferizer::storeResults(Operation *terminator) {
 }
 
 /// Whether `bufferize` knows the operator.
-static LogicalResult verifyOperator(Operation *op) {
-  if (isa<sched::MatmulOp, spmd::AllReduceOp, spmd::AllGatherOp,
+static LogicalResult verifyOperator(Operation *op,
+                                    SymbolTableCollection &symbols) {
+  if (isa<sched::LibraryCallOpInterface, spmd::AllReduceOp, spmd::AllGatherOp,
           spmd::ReduceScatterOp, spmd::AllToAllOp>(op) ||
       isFreeView(op))
     return success();
@@ -282,8 +282,8 @@ static LogicalResult verifyOperator(Operation *op) {
     return op->emitError("operator '")
            << op->getName()
            << "' is not in a kernel (see --tandem-outline-kernels)";
-  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-      call, call.getCalleeAttr());
+  auto kernel =
+      symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
   if (!kernel.isExternal())
     return success();
   return op->emitError("calls @")
@@ -291,9 +291,10 @@ static LogicalResult verifyOperator(Operation *op) {
 }
 
 static LogicalResult verifyOperators(func::FuncOp function) {
+  SymbolTableCollection symbols;
   for (auto step : function.getOps<sched::StepOp>())
     for (Operation &op : step.getBody().front().without_terminator())
-      if (failed(verifyOperator(&op)))
+      if (failed(verifyOperator(&op, symbols)))
         return failure();
   return success();
 }
@@ -303,9 +304,8 @@ void Bufferizer::run() {
   Block &old = function.getBody().front();
   for (auto step : old.getOps<sched::StepOp>())
     bufferize(step);
-  Place end = {Queue::Compute, last.stage, last.strand};
-  join(end);
-  checkLoss(end);
+  join();
+  checkLoss(last);
   storeResults(old.getTerminator());
   Block &body = function.getBody().back();
   FunctionType type = builder.getFunctionType(

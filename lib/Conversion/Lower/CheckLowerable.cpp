@@ -55,11 +55,8 @@ static bool isLibraryFloat(Type element) {
 }
 
 static LogicalResult checkElements(Operation *op) {
-  if (isa<nn::MatmulOp>(op) &&
-      !isLibraryFloat(getElementType(op->getOperand(0))))
-    return op->emitError("matrix product of ")
-           << getElementType(op->getOperand(0))
-           << ", expected f64, f32 or bf16";
+  if (auto library = dyn_cast<nn::LibraryOpInterface>(op))
+    return library.verifyLibraryTypes();
   if (!isa<spmd::AllReduceOp, spmd::ReduceScatterOp>(op))
     return success();
   Type element = getElementType(op->getOperand(0));

@@ -40,37 +40,27 @@ LogicalResult verifyCommands(func::FuncOp function) {
     if (failed(verifyBuffers(&op, op.getResultTypes())))
       return failure();
   }
-  return success();
+  return sched::verifyQueues(function);
 }
 
-static unsigned countQueues(func::FuncOp function) {
-  unsigned count = 1;
-  for (Operation &op : function.getBody().front())
-    if (auto command = dyn_cast<sched::CommandOpInterface>(op))
-      count = std::max(count, static_cast<unsigned>(command.getQueue()) + 1);
-    else if (auto record = dyn_cast<sched::RecordOp>(op))
-      count = std::max(count, static_cast<unsigned>(record.getQueue()) + 1);
-    else if (auto wait = dyn_cast<sched::WaitOp>(op))
-      count = std::max(count, static_cast<unsigned>(wait.getQueue()) + 1);
-  return count;
-}
-
-CommandOrder::CommandOrder(func::FuncOp function)
-    : queues(countQueues(function)) {
-  std::vector<Clock> known(queues.size(), Clock(queues.size(), 0));
+CommandOrder::CommandOrder(func::FuncOp function) {
+  sched::Queues known(function);
+  queues.resize(known.size());
+  // What each queue knows.
+  std::vector<Clock> clocks(known.size(), Clock(known.size(), 0));
   llvm::DenseMap<Value, Clock> events;
   for (Operation &op : function.getBody().front()) {
     if (auto record = dyn_cast<sched::RecordOp>(op)) {
-      events[record.getEvent()] = known[static_cast<size_t>(record.getQueue())];
+      events[record.getEvent()] = clocks[known.getNumber(record.getQueue())];
     } else if (auto wait = dyn_cast<sched::WaitOp>(op)) {
-      Clock &mine = known[static_cast<size_t>(wait.getQueue())];
+      Clock &mine = clocks[known.getNumber(wait.getQueue())];
       for (auto [own, other] :
            llvm::zip_equal(mine, events.at(wait.getEvent())))
         own = std::max(own, other);
     } else if (auto command = dyn_cast<sched::CommandOpInterface>(op)) {
-      unsigned queue = static_cast<unsigned>(command.getQueue());
-      int64_t position = ++known[queue][queue];
-      entries[&op] = {queue, position, known[queue]};
+      unsigned queue = known.getNumber(command.getQueue());
+      int64_t position = ++clocks[queue][queue];
+      entries[&op] = {queue, position, clocks[queue]};
       commands.push_back(command);
       queues[queue].push_back(&op);
     }

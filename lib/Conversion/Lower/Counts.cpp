@@ -14,33 +14,10 @@ using namespace mlir;
 
 namespace tandem::lower {
 
-int64_t getElementBytes(Type type) {
-  return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
-}
-
-static int64_t countBytes(Value value) {
-  auto type = cast<ShapedType>(value.getType());
-  return type.getNumElements() * getElementBytes(type.getElementType());
-}
-
-int64_t countBytes(ValueRange buffers) {
-  int64_t bytes = 0;
-  for (Value buffer : buffers)
-    bytes += countBytes(buffer);
-  return bytes;
-}
-
 int64_t countHeldBytes(ModuleOp module) {
   auto step = module.lookupSymbol<func::FuncOp>("step");
   auto arena = module->getAttrOfType<IntegerAttr>(sched::kArenaAttrName);
   return arena.getInt() + countBytes(step.getArguments());
-}
-
-int64_t countFlops(sched::MatmulOp op) {
-  int64_t flops = 2 * op.getM() * op.getN() * op.getK();
-  for (int64_t size : op.getBatch())
-    flops *= size;
-  return flops;
 }
 
 int64_t countFlops(func::FuncOp kernel) {

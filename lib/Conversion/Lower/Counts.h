@@ -13,14 +13,8 @@
 
 namespace tandem::lower {
 
-/// Bytes of one element in memory: i1 takes one.
-int64_t getElementBytes(mlir::Type type);
-
-/// Bytes of the buffers.
-int64_t countBytes(mlir::ValueRange buffers);
-
-/// Two per multiplication and addition.
-int64_t countFlops(sched::MatmulOp op);
+using sched::countBytes;
+using sched::getElementBytes;
 
 /// The sum over the operators (`getFlops`).
 int64_t countFlops(mlir::func::FuncOp kernel);

@@ -38,6 +38,7 @@ private:
   CommandOrder order;
   llvm::DenseMap<Value, SmallVector<Access>> accesses;
   SmallVector<sched::CheckFiniteOp> checks;
+  SymbolTableCollection symbols;
 };
 } // namespace
 
@@ -51,7 +52,7 @@ bool Forwarder::mayShare(const Access &source, const Access &destination) {
   auto launch = dyn_cast<sched::LaunchOp>(source.command);
   if (!launch)
     return false;
-  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+  auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(
       launch, launch.getKernelAttr());
   for (auto [i, input] : llvm::enumerate(launch.getInputs()))
     for (auto [j, output] : llvm::enumerate(launch.getOutputs()))

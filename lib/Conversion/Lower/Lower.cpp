@@ -16,19 +16,23 @@ namespace lower {
 #include "tandem/Conversion/Lower/Passes.h.inc"
 } // namespace lower
 
-void buildLowerPipeline(mlir::OpPassManager &manager, const LowerOptions &) {
+void buildLowerPipeline(mlir::OpPassManager &manager,
+                        const LowerOptions &options) {
+  // What follows asks for what the device can do.
+  manager.addPass(lower::createNameDevice({options.device}));
   // Forms that are left, or operators without kernel: an error of the user.
   manager.addPass(lower::createCheckLowerable());
   // Before fusion, so that no kernel is made for a transposition that the
   // library does on the way.
   manager.addPass(lower::createSelectProducts());
+  // Before fusion as well: a sum that a product makes is no kernel.
+  manager.addPass(lower::createAccumulateProducts());
   manager.addPass(lower::createOutlineKernels());
   // From here on memory: first a buffer per value and plain copies, then
   // without the copies, then places that lifetimes allow.
   manager.addPass(lower::createBufferize());
   manager.addPass(lower::createForwardDestinations());
   manager.addPass(lower::createPlaceBuffers());
-  manager.addPass(lower::createVerifyLowered());
 }
 
 void registerLowerPasses() { lower::registerLowerPasses(); }

@@ -66,7 +66,7 @@ func::FuncOp Outliner::share(func::FuncOp kernel) {
   kernel->setAttr(sched::kKernelAttrName, UnitAttr::get(kernel.getContext()));
   std::string text;
   llvm::raw_string_ostream os(text);
-  kernel.print(os, OpPrintingFlags().useLocalScope());
+  kernel.print(os, OpPrintingFlags().enableDebugInfo(false).useLocalScope());
   auto [it, isNew] = kernels.try_emplace(text, kernel);
   if (isNew)
     kernel.setName("kernel_" + std::to_string(kernels.size() - 1));
@@ -126,7 +126,8 @@ static bool isKernel(const FusionGroup &group) {
 
 void Outliner::outline(sched::StepOp step) {
   Operation *yield = step.getBody().front().getTerminator();
-  SmallVector<FusionGroup> groups = formFusionGroups(step.getBody().front());
+  SmallVector<FusionGroup> groups =
+      formFusionGroups(step.getBody().front(), sched::getDevice(step).fusion);
   // All kernels first: afterwards groups read the results of calls.
   SmallVector<Outlined> outlined(groups.size());
   for (auto [group, result] : llvm::zip_equal(groups, outlined))

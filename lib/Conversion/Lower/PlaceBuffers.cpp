@@ -19,14 +19,13 @@ namespace tandem::lower {
 #include "tandem/Conversion/Lower/Passes.h.inc"
 
 /// Buffers begin at a cache line, which is also the widest vector, in bytes.
-static constexpr int64_t kAlignment = 64;
-
 namespace {
 struct PlaceBuffersPass : impl::PlaceBuffersBase<PlaceBuffersPass> {
   void runOnOperation() override {
     func::FuncOp function = getStepFunction(getOperation());
     if (!function || failed(verifyCommands(function)))
       return signalPassFailure();
+    int64_t alignment = sched::getDevice(function).getValueSpace().alignment;
     CommandOrder order(function);
     auto accesses = getAccesses(order);
     SmallVector<sched::AllocOp> allocs;
@@ -38,7 +37,7 @@ struct PlaceBuffersPass : impl::PlaceBuffersBase<PlaceBuffersPass> {
         allocs.push_back(alloc);
         int64_t bytes = countBytes(alloc->getResults());
         buffers.push_back(
-            {static_cast<int64_t>(llvm::alignTo(bytes, kAlignment)),
+            {static_cast<int64_t>(llvm::alignTo(bytes, alignment)),
              getLifetime(it->second, order), 0});
       } else if (alloc->use_empty()) {
         alloc.erase();

@@ -33,14 +33,26 @@ class ByteSet {
 public:
   bool empty() const { return ranges.empty(); }
   void add(int64_t begin, int64_t end);
-  /// The lowest offset from `offset` on at which `bytes` are free.
-  int64_t findFree(int64_t offset, int64_t bytes) const;
 
 private:
+  friend class Gaps;
   struct Range {
     int64_t begin, end;
   };
   std::vector<Range> ranges;
+};
+
+/// What is free in a set, asked for at rising offsets.
+class Gaps {
+public:
+  explicit Gaps(const ByteSet &set) : ranges(set.ranges) {}
+  /// The lowest offset from `offset` on at which `bytes` are free.
+  int64_t find(int64_t offset, int64_t bytes);
+  /// Whether all is free from the last answer on.
+  bool isBehindAll() const { return ranges.empty(); }
+
+private:
+  ArrayRef<ByteSet::Range> ranges; ///< those that end behind the last answer
 };
 
 /// Positions of commands in a queue, from 1; empty if `last` is below `first`.
@@ -93,11 +105,19 @@ void ByteSet::add(int64_t begin, int64_t end) {
   ranges.erase(first + 1, last);
 }
 
-int64_t ByteSet::findFree(int64_t offset, int64_t bytes) const {
-  auto range =
-      partition_point(ranges, [&](Range r) { return r.end <= offset; });
-  for (; range != ranges.end() && range->begin < offset + bytes; ++range)
-    offset = range->end;
+int64_t Gaps::find(int64_t offset, int64_t bytes) {
+  // Steps that double: most answers are near the one before.
+  size_t step = 1;
+  while (step <= ranges.size() && ranges[step - 1].end <= offset) {
+    ranges = ranges.drop_front(step);
+    step *= 2;
+  }
+  auto isBefore = [&](ByteSet::Range r) { return r.end <= offset; };
+  ranges = ranges.drop_front(
+      partition_point(ranges.take_front(step), isBefore) - ranges.begin());
+  for (; !ranges.empty() && ranges.front().begin < offset + bytes;
+       ranges = ranges.drop_front())
+    offset = ranges.front().end;
   return offset;
 }
 
@@ -192,11 +212,15 @@ int64_t Arena::findOffset(int64_t bytes, const Spans &spans) const {
     used[queue].collect(spans.beside[queue], sets);
     beside[queue].collect(spans.used[queue], sets);
   }
+  SmallVector<Gaps, 64> gaps;
+  for (const ByteSet *set : sets)
+    gaps.emplace_back(*set);
   int64_t offset = 0, before = -1;
   while (before != offset) {
     before = offset;
-    for (const ByteSet *set : sets)
-      offset = set->findFree(offset, bytes);
+    for (Gaps &of : gaps)
+      offset = of.find(offset, bytes);
+    erase_if(gaps, [](const Gaps &of) { return of.isBehindAll(); });
   }
   return offset;
 }

@@ -90,6 +90,13 @@ static bool keepsRows(nn::PermuteOp permute) {
   return permute.getPermutation().back() >= rank - 2;
 }
 
+/// Whether `a` comes before `b` in the text; both are in steps.
+static bool isBefore(Operation *a, Operation *b) {
+  if (a->getBlock() == b->getBlock())
+    return a->isBeforeInBlock(b);
+  return a->getParentOp()->isBeforeInBlock(b->getParentOp());
+}
+
 /// Where several permutations of a product are all that is used of it, makes
 /// one of them the product and the others permutations of that one: the
 /// gradient of an attention head is used as it is and transposed, in the layout
@@ -105,9 +112,10 @@ static void choosePermutation(nn::MatmulOp matmul) {
     users.push_back(dyn_cast<nn::PermuteOp>(user));
   if (users.size() < 2 || llvm::is_contained(users, nullptr))
     return;
-  // The last user in the list is the first in the text.
-  auto chosen = llvm::find_if(llvm::reverse(users), keepsRows);
-  if (chosen == users.rend())
+  // The list's own order is another one where the IR was printed and read.
+  llvm::sort(users, isBefore);
+  auto chosen = llvm::find_if(users, keepsRows);
+  if (chosen == users.end())
     return;
   nn::PermuteOp first = *chosen;
   SmallVector<int64_t> place(first.getPermutation().size());
@@ -132,8 +140,8 @@ static void replace(nn::MatmulOp matmul, Choice choice) {
     std::swap(choice.a, choice.b);
   auto product = sched::MatmulOp::create(
       builder, matmul.getLoc(), choice.c.source.getType(), choice.a.source,
-      choice.b.source, p.batch, p.m, p.n, p.k, p.stridesA, p.stridesB,
-      p.stridesC,
+      choice.b.source, /*sum=*/Value(), p.batch, p.m, p.n, p.k, p.stridesA,
+      p.stridesB, p.stridesC,
       llvm::APFloat(choice.a.scale * choice.b.scale * choice.c.scale),
       choice.a.offset, choice.b.offset);
   product->setDiscardableAttrs(matmul->getDiscardableAttrDictionary());

@@ -29,7 +29,7 @@ LogicalResult verifySteps(func::FuncOp function) {
       return op.emitError("operator '")
              << op.getName()
              << "' stands outside of a sched.step (see --tandem-schedule)";
-  return success();
+  return sched::verifyQueues(function);
 }
 
 void openSteps(func::FuncOp function) {

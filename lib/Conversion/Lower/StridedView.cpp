@@ -7,7 +7,6 @@
 
 #include "StridedView.h"
 #include "tandem/Dialect/NN/NN.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -15,64 +14,6 @@ namespace tandem::lower {
 
 static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-Sizes getContiguousStrides(ArrayRef<int64_t> shape) {
-  Sizes strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * shape[i];
-  return strides;
-}
-
-/// Splits `strides` of the block [begin, end) of `from` over `to`, if the block
-/// is one run of equally spaced elements.
-static bool reshapeBlock(ArrayRef<int64_t> from, ArrayRef<int64_t> strides,
-                         ArrayRef<int64_t> to,
-                         MutableArrayRef<int64_t> result) {
-  int64_t stride = 0, expected = -1;
-  for (size_t i = from.size(); i-- > 0;) {
-    if (from[i] == 1)
-      continue;
-    if (expected < 0)
-      stride = strides[i];
-    else if (strides[i] != expected)
-      return false;
-    expected = strides[i] * from[i];
-  }
-  for (size_t i = to.size(); i-- > 0;) {
-    result[i] = stride;
-    stride *= to[i];
-  }
-  return true;
-}
-
-std::optional<Sizes> reshapeStrides(ArrayRef<int64_t> from,
-                                    ArrayRef<int64_t> strides,
-                                    ArrayRef<int64_t> to) {
-  Sizes result(to.size(), 0);
-  size_t i = 0, j = 0;
-  while (i < from.size() || j < to.size()) {
-    size_t beginFrom = i, beginTo = j;
-    int64_t left = 1, right = 1;
-    // The smallest blocks of dimensions that hold the same elements.
-    do {
-      if ((left <= right && i < from.size()) || j == to.size())
-        left *= from[i++];
-      else
-        right *= to[j++];
-    } while (left != right && (i < from.size() || j < to.size()));
-    while (i < from.size() && from[i] == 1)
-      ++i;
-    while (j < to.size() && to[j] == 1)
-      ++j;
-    if (left != right || !reshapeBlock(from.slice(beginFrom, i - beginFrom),
-                                       strides.slice(beginFrom, i - beginFrom),
-                                       to.slice(beginTo, j - beginTo),
-                                       MutableArrayRef<int64_t>(result).slice(
-                                           beginTo, j - beginTo)))
-      return std::nullopt;
-  }
-  return result;
 }
 
 std::optional<double> getScale(Operation *op, unsigned operand) {
@@ -91,8 +32,7 @@ std::optional<double> getScale(Operation *op, unsigned operand) {
 
 /// The operand that `op` is a view of; none if it is no view.
 static std::optional<unsigned> getViewedOperand(Operation *op) {
-  if (isa_and_nonnull<nn::PermuteOp, nn::ReshapeOp, nn::ExpandOp, nn::SliceOp>(
-          op))
+  if (isa_and_nonnull<nn::StridedOpInterface>(op))
     return 0;
   for (unsigned operand = 0; isa_and_nonnull<nn::MulOp>(op) && operand < 2;
        ++operand)
@@ -101,45 +41,12 @@ static std::optional<unsigned> getViewedOperand(Operation *op) {
   return std::nullopt;
 }
 
-/// `view` is one of `op`'s input; makes it one of its result.
-static std::optional<StridedView> pushThrough(Operation *op, StridedView view) {
-  return TypeSwitch<Operation *, std::optional<StridedView>>(op)
-      .Case([&](nn::PermuteOp permute) {
-        Sizes strides;
-        for (int64_t dim : permute.getPermutation())
-          strides.push_back(view.strides[dim]);
-        view.strides = strides;
-        return view;
-      })
-      .Case([&](nn::ReshapeOp reshape) -> std::optional<StridedView> {
-        auto strides =
-            reshapeStrides(getShape(reshape.getInput()), view.strides,
-                           getShape(reshape.getResult()));
-        if (!strides)
-          return std::nullopt;
-        view.strides = *strides;
-        return view;
-      })
-      .Case([&](nn::ExpandOp expand) {
-        ArrayRef<int64_t> from = getShape(expand.getInput());
-        size_t added = getShape(expand.getResult()).size() - from.size();
-        Sizes strides(added, 0);
-        for (auto [size, stride] : llvm::zip_equal(from, view.strides))
-          strides.push_back(size == 1 ? 0 : stride);
-        view.strides = strides;
-        return view;
-      })
-      .Case([&](nn::SliceOp slice) {
-        int64_t &stride = view.strides[slice.getDim()];
-        view.offset += stride * static_cast<int64_t>(slice.getStart());
-        stride *= static_cast<int64_t>(slice.getStep());
-        return view;
-      })
-      .Case([&](nn::MulOp mul) {
-        view.scale *= *getScale(mul, *getViewedOperand(mul));
-        return view;
-      })
-      .Default([](Operation *) { return std::nullopt; });
+/// `view` is one of `op`'s operand `viewed`; makes it one of its result.
+static bool pushThrough(Operation *op, unsigned viewed, StridedView &view) {
+  if (auto strided = dyn_cast<nn::StridedOpInterface>(op))
+    return strided.moveStrides(view.strides, view.offset);
+  view.scale *= *getScale(op, viewed);
+  return true;
 }
 
 SmallVector<StridedView> getViews(Value value) {
@@ -150,10 +57,9 @@ SmallVector<StridedView> getViews(Value value) {
   if (!viewed)
     return views;
   for (StridedView view : getViews(op->getOperand(*viewed))) {
-    auto pushed = pushThrough(op, std::move(view));
-    if (!pushed)
+    if (!pushThrough(op, *viewed, view))
       break;
-    views.push_back(std::move(*pushed));
+    views.push_back(std::move(view));
   }
   return views;
 }

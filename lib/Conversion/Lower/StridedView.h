@@ -9,12 +9,9 @@
 #define TANDEM_LIB_CONVERSION_LOWER_STRIDEDVIEW_H
 
 #include "mlir/IR/Value.h"
-#include "mlir/Support/LLVM.h"
-#include "llvm/ADT/SmallVector.h"
+#include "tandem/Dialect/NN/Strides.h"
 
 namespace tandem::lower {
-
-using Sizes = llvm::SmallVector<int64_t, 6>;
 
 /// A tensor as elements of another one: element (i, j, ...) is element
 /// offset + i * strides[0] + j * strides[1] + ... of `source`, row-major, times
@@ -25,15 +22,6 @@ struct StridedView {
   Sizes strides;
   double scale = 1.0;
 };
-
-/// Row-major strides.
-Sizes getContiguousStrides(llvm::ArrayRef<int64_t> shape);
-
-/// The strides, for the elements in the order of `from`, of the same elements
-/// in the shape `to`; none if they cannot be reached by strides.
-std::optional<Sizes> reshapeStrides(llvm::ArrayRef<int64_t> from,
-                                    llvm::ArrayRef<int64_t> strides,
-                                    llvm::ArrayRef<int64_t> to);
 
 /// The constant by which `op` multiplies its operand number `operand`, if that
 /// is all that it does.

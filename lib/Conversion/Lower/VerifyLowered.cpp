@@ -8,6 +8,7 @@
 #include "CommandOrder.h"
 #include "Counts.h"
 #include "Steps.h"
+#include "tandem/Analysis/StepBody.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include <map>
 #include <queue>
@@ -244,7 +245,8 @@ struct VerifyLoweredPass : impl::VerifyLoweredBase<VerifyLoweredPass> {
     if (!arena)
       getOperation().emitError("module has no attribute ")
           << sched::kArenaAttrName;
-    if (!arena || failed(verify(function, arena.getInt())))
+    if (!arena || failed(verify(function, arena.getInt())) ||
+        failed(verifyLayouts(function, spmd::getMesh(function))))
       signalPassFailure();
   }
 };

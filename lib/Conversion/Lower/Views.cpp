@@ -24,29 +24,24 @@ static bool isMajor(Value value, int64_t dim) {
                       [](int64_t size) { return size == 1; });
 }
 
-/// Whether only dimensions of size 1 change their place.
-static bool keepsOrder(nn::PermuteOp permute) {
-  int64_t last = -1;
-  for (int64_t dim : permute.getPermutation()) {
-    if (getShape(permute.getInput())[dim] == 1)
-      continue;
-    if (dim < last)
-      return false;
-    last = dim;
-  }
-  return true;
+/// Where the result of a view of a row-major tensor begins in it, if it is one
+/// run of elements.
+static std::optional<int64_t> getOffset(nn::StridedOpInterface view) {
+  int64_t offset = 0;
+  Sizes strides = getContiguousStrides(getShape(view->getOperand(0)));
+  if (!view.moveStrides(strides, offset))
+    return std::nullopt;
+  ArrayRef<int64_t> shape = getShape(view->getResult(0));
+  for (auto [size, found, expected] :
+       llvm::zip(shape, strides, getContiguousStrides(shape)))
+    if (size != 1 && found != expected)
+      return std::nullopt;
+  return offset;
 }
 
 bool isFreeView(Operation *op) {
-  if (isa<nn::ReshapeOp>(op))
-    return true;
-  if (auto permute = dyn_cast<nn::PermuteOp>(op))
-    return keepsOrder(permute);
-  if (auto expand = dyn_cast<nn::ExpandOp>(op))
-    return expand.getInput().getType().getNumElements() ==
-           expand.getResult().getType().getNumElements();
-  if (auto slice = dyn_cast<nn::SliceOp>(op))
-    return slice.getStep() == 1 && isMajor(slice.getInput(), slice.getDim());
+  if (auto view = dyn_cast<nn::StridedOpInterface>(op))
+    return getOffset(view).has_value();
   if (auto slice = dyn_cast<spmd::LocalSliceOp>(op))
     return isMajor(slice.getInput(), slice.getDim());
   return false;
@@ -74,9 +69,8 @@ Value createView(OpBuilder &builder, Operation *op, Value buffer) {
   int64_t offset = 0;
   ArrayAttr axes = builder.getArrayAttr({});
   SmallVector<int64_t> coefficients;
-  if (auto slice = dyn_cast<nn::SliceOp>(op)) {
-    offset = static_cast<int64_t>(slice.getStart()) *
-             getContiguousStrides(getShape(slice.getInput()))[slice.getDim()];
+  if (auto view = dyn_cast<nn::StridedOpInterface>(op)) {
+    offset = *getOffset(view);
   } else if (auto slice = dyn_cast<spmd::LocalSliceOp>(op)) {
     axes = slice.getAxes();
     for (int64_t stride : getMemberStrides(slice))

@@ -8,9 +8,9 @@
 #ifndef TANDEM_LIB_CONVERSION_NNTOLINALG_GENERICS_H
 #define TANDEM_LIB_CONVERSION_NNTOLINALG_GENERICS_H
 
-#include "Scalars.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Scalar.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
 namespace tandem {
@@ -75,8 +75,7 @@ private:
   mlir::LogicalResult convertArgmax(nn::ArgmaxOp op);
   mlir::LogicalResult convertIota(nn::IotaOp op);
   mlir::LogicalResult convertPermute(nn::PermuteOp op);
-  mlir::LogicalResult convertSlice(nn::SliceOp op);
-  mlir::LogicalResult convertFlip(nn::FlipOp op);
+  mlir::LogicalResult convertPiece(nn::PieceOpInterface op);
   mlir::LogicalResult convertPad(nn::PadOp op);
   mlir::LogicalResult convertCat(nn::CatOp op);
   mlir::LogicalResult convertEmbedding(nn::EmbeddingOp op);

@@ -39,6 +39,18 @@ static TypedAttr getSplat(Value value) {
                : TypedAttr();
 }
 
+namespace {
+/// Arithmetic in a kernel, which is told ordinals with each launch.
+struct KernelScalar : nn::Scalar {
+  using Scalar::Scalar;
+  Value getOrdinal(int64_t ordinal) override {
+    return func::CallOp::create(b, loc, kLaunchOrdinalName, b.getI64Type(),
+                                Scalar::getOrdinal(ordinal))
+        .getResult(0);
+  }
+};
+} // namespace
+
 LogicalResult Generics::convertElementwise(Operation *op) {
   // A splat is written where it is used, for later folding.
   SmallVector<Value> inputs;
@@ -58,7 +70,8 @@ LogicalResult Generics::convertElementwise(Operation *op) {
         args = args.drop_front();
       all.push_back(splat ? widen(b, op->getLoc(), value) : value);
     }
-    Value scalar = emitScalar(b, op, all);
+    KernelScalar scalars(b, op->getLoc(), all.back().getType());
+    Value scalar = cast<nn::ScalarOpInterface>(op).emitScalar(scalars, all);
     known = scalar != nullptr;
     // Something must be yielded until the operator is rejected.
     Type type =
@@ -88,8 +101,7 @@ LogicalResult Generics::convertConstant(nn::ConstantOp op) {
     return widen(b, op.getLoc(), value);
   });
   op.getResult().replaceUsesWithIf(result, [](OpOperand &use) {
-    return !use.getOwner()->hasTrait<nn::Broadcasting>() ||
-           isa<nn::ExpandOp>(use.getOwner());
+    return !use.getOwner()->hasTrait<nn::Broadcasting>();
   });
   return success();
 }
@@ -223,8 +235,7 @@ LogicalResult Generics::convertArgmax(nn::ArgmaxOp op) {
 LogicalResult Generics::convert(Operation *op) {
   builder.setInsertionPoint(op);
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<nn::ReshapeOp, nn::CumsumOp, nn::TopkOp, nn::ScatterAddOp,
-            nn::EmbeddingBackwardOp, spmd::CoordinateOp, func::ReturnOp>(
+      .Case<nn::ReshapeOp, spmd::CoordinateOp, func::ReturnOp>(
           [](auto) { return success(); })
       .Case([&](nn::ConstantOp constant) { return convertConstant(constant); })
       .Case([&](nn::ExpandOp expand) { return convertExpand(expand); })
@@ -234,32 +245,33 @@ LogicalResult Generics::convert(Operation *op) {
       .Case([&](nn::ArgmaxOp argmax) { return convertArgmax(argmax); })
       .Case([&](nn::IotaOp iota) { return convertIota(iota); })
       .Case([&](nn::PermuteOp permute) { return convertPermute(permute); })
-      .Case([&](nn::SliceOp slice) { return convertSlice(slice); })
-      .Case([&](nn::FlipOp flip) { return convertFlip(flip); })
+      .Case([&](nn::PieceOpInterface piece) { return convertPiece(piece); })
+      .Case([&](nn::ScalarOpInterface) { return convertElementwise(op); })
       .Case([&](nn::PadOp pad) { return convertPad(pad); })
       .Case([&](nn::CatOp cat) { return convertCat(cat); })
       .Case([&](nn::EmbeddingOp lookup) { return convertEmbedding(lookup); })
       .Case([&](nn::GatherOp gather) { return convertGather(gather); })
       .Case([&](spmd::LocalSliceOp slice) { return convertLocalSlice(slice); })
       .Case([&](spmd::KeepFirstOp keep) { return convertKeepFirst(keep); })
-      .Default([&](Operation *other) -> LogicalResult {
-        if (other->hasTrait<nn::Broadcasting>())
-          return convertElementwise(other);
+      .Default([](Operation *other) -> LogicalResult {
+        if (other->hasTrait<nn::OwnLoops>())
+          return success();
         return other->emitOpError("has no kernel");
       });
 }
 
-/// The function that bodies call where an index is out of range.
-static void declareReport(func::FuncOp function) {
+/// A function that bodies call, of numbers.
+static void declare(func::FuncOp function, StringRef name, unsigned numInputs,
+                    unsigned numResults) {
   auto module = function->getParentOfType<ModuleOp>();
-  if (module.lookupSymbol(kReportIndexName))
+  if (module.lookupSymbol(name))
     return;
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-  SmallVector<Type> numbers(3, builder.getI64Type());
-  auto type = builder.getFunctionType(numbers, {});
-  auto report =
-      func::FuncOp::create(builder, function.getLoc(), kReportIndexName, type);
-  report.setPrivate();
+  SmallVector<Type> inputs(numInputs, builder.getI64Type());
+  SmallVector<Type> results(numResults, builder.getI64Type());
+  func::FuncOp::create(builder, function.getLoc(), name,
+                       builder.getFunctionType(inputs, results))
+      .setPrivate();
 }
 
 int64_t tandem::getSite(Operation *op) {
@@ -273,13 +285,28 @@ static void numberSites(ArrayRef<Operation *> ops) {
       op->setAttr(kSiteAttrName, Builder(op).getI64IntegerAttr(next++));
 }
 
+std::vector<int64_t> tandem::numberOrdinals(func::FuncOp function) {
+  std::vector<int64_t> ordinals;
+  function.walk([&](nn::PhiloxOp op) {
+    int64_t ordinal = op.getOrdinal();
+    auto place = llvm::find(ordinals, ordinal);
+    op.setOrdinal(place - ordinals.begin());
+    if (place == ordinals.end())
+      ordinals.push_back(ordinal);
+  });
+  return ordinals;
+}
+
 LogicalResult tandem::convertNNToLinalg(func::FuncOp function) {
   SmallVector<Operation *> ops;
   for (Operation &op : function.front())
     ops.push_back(&op);
   numberSites(ops);
+  numberOrdinals(function);
   if (llvm::any_of(ops, llvm::IsaPred<nn::EmbeddingOp, nn::GatherOp>))
-    declareReport(function);
+    declare(function, kReportIndexName, 3, 0);
+  if (llvm::any_of(ops, llvm::IsaPred<nn::PhiloxOp>))
+    declare(function, kLaunchOrdinalName, 1, 1);
   Generics generics(function);
   for (Operation *op : ops)
     if (failed(generics.convert(op)))

@@ -42,14 +42,6 @@ LogicalResult Generics::convertPermute(nn::PermuteOp op) {
   return view(op, indices);
 }
 
-LogicalResult Generics::convertFlip(nn::FlipOp op) {
-  ArrayRef<int64_t> shape = getShape(op.getInput());
-  SmallVector<AffineExpr> indices = getDims(builder, shape.size());
-  for (int64_t dim : op.getDims())
-    indices[dim] = shape[dim] - 1 - indices[dim];
-  return view(op, indices);
-}
-
 LogicalResult Generics::convertIota(nn::IotaOp op) {
   Value result = generic(
       op.getLoc(), {}, {}, op.getResult().getType(),
@@ -79,17 +71,14 @@ static void yield(OpBuilder &b, Location loc, Value value) {
 
 /// In the body, since linalg takes the range of a loop from the first operand
 /// that it indexes: that of a slice from 0 would be the whole dimension.
-LogicalResult Generics::convertSlice(nn::SliceOp op) {
+LogicalResult Generics::convertPiece(nn::PieceOpInterface op) {
   Location loc = op.getLoc();
-  int64_t dim = op.getDim();
-  auto type = op.getResult().getType();
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
   auto body = [&](OpBuilder &b, ValueRange) {
     SmallVector<Value> at = getPositions(b, loc, type.getRank());
-    Value step = arith::ConstantIndexOp::create(b, loc, op.getStep());
-    Value start = arith::ConstantIndexOp::create(b, loc, op.getStart());
-    at[dim] = arith::AddIOp::create(
-        b, loc, arith::MulIOp::create(b, loc, at[dim], step), start);
-    return extract(b, loc, op.getInput(), at);
+    nn::Scalar scalar(b, loc, b.getIndexType());
+    op.emitSource(scalar, at);
+    return extract(b, loc, op->getOperand(0), at);
   };
   return replace(op, generic(loc, {}, {}, type, body));
 }

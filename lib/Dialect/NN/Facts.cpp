@@ -7,7 +7,6 @@
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "tandem/Dialect/NN/NN.h"
-#include "tandem/Dialect/NN/Parts.h"
 
 using namespace mlir;
 
@@ -34,19 +33,14 @@ static bool isRange(Attribute value) {
          toDouble(range[0]) <= toDouble(range[1]);
 }
 
-static bool isPart(Attribute value) {
-  auto dictionary = dyn_cast<DictionaryAttr>(value);
-  return dictionary && parsePart(dictionary);
-}
-
 static constexpr Fact kFacts[] = {
     {kRoleAttrName, OnArgument | OnResult, isOf<RoleAttr>,
      "a role such as #nn.role<parameter>"},
     {kNameAttrName, OnArgument | OnResult, isString, "a string"},
     {kAliasesAttrName, OnArgument, isStringList, "a list of strings"},
     {kOfAttrName, OnArgument, isString, "a string"},
-    {kPartAttrName, OnArgument | OnResult, isPart,
-     "name, shape, dim and offset in the whole"},
+    {kPartAttrName, OnArgument | OnResult, isOf<PartAttr>,
+     "a place such as #nn.part<\"w\" [8, 4], dim = 0, offset = 2>"},
     {kBatchDimAttrName, OnArgument, isIndex, "an i64 from 0 on"},
     {kRangeAttrName, OnArgument, isRange, "two numbers in ascending order"},
     {kUpdatesAttrName, OnResult, isIndex, "an i64 from 0 on"},

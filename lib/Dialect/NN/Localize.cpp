@@ -38,10 +38,9 @@ struct Positions {
     return CompareOp::create(builder, loc, like(value, builder.getI1Type()),
                              value, constant(number), predicate);
   }
-  /// `condition ? lhs : number`.
-  Value select(Value condition, Value lhs, int64_t number) {
-    return SelectOp::create(builder, loc, lhs.getType(), condition, lhs,
-                            constant(number));
+  /// `condition ? lhs : rhs`.
+  Value select(Value condition, Value lhs, Value rhs) {
+    return SelectOp::create(builder, loc, lhs.getType(), condition, lhs, rhs);
   }
   Value addOffset(Value value, const Shard::Offset &offset);
 };
@@ -114,8 +113,8 @@ SmallVector<Value> IotaOp::buildShard(OpBuilder &builder, const Shard &shard) {
 namespace {
 /// Where the rows that indices name are in a shard of the rows.
 struct ShardRows {
-  /// The row in the shard; 0 where it is elsewhere; -1, which is an error at
-  /// run time, where the whole has no such row.
+  /// The row in the shard; 0 where it is elsewhere; the user's own index, which
+  /// is in no shard and an error at run time, where the whole has no such row.
   Value indices;
   /// Whether the row is in this shard.
   Value held;
@@ -142,8 +141,8 @@ static ShardRows findRows(Positions &positions, Value indices,
     local =
         positions.join<AddOp>(local, positions.with<MulOp>(point, split.block));
   Value exists = inside(indices, split.size);
-  Value safe = positions.select(held, local, 0);
-  return {positions.select(exists, safe, -1), held};
+  Value safe = positions.select(held, local, positions.constant(0));
+  return {positions.select(exists, safe, indices), held};
 }
 
 /// Zero as a scalar that combines with `like` by `nn.select`: `reduce` on the

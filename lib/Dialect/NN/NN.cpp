@@ -22,7 +22,35 @@ using namespace tandem::nn;
 #define GET_ATTRDEF_CLASSES
 #include "tandem/Dialect/NN/NNAttrs.cpp.inc"
 
+LogicalResult PartAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               StringRef name, ArrayRef<int64_t> shape,
+                               int64_t dim, int64_t offset) {
+  int64_t rank = shape.size();
+  if (dim < 0 || dim >= rank)
+    return emitError() << "part of '" << name << "' lies on dimension " << dim
+                       << ", expected one below the rank " << rank;
+  if (offset < 0 || offset >= shape[dim])
+    return emitError() << "part of '" << name << "' begins at " << offset
+                       << ", expected a number in [0, " << shape[dim] << ")";
+  return success();
+}
+
+namespace {
+/// Prints the pass of an operator as `#forward`.
+struct Aliases : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attribute, raw_ostream &os) const override {
+    auto pass = dyn_cast<PassKindAttr>(attribute);
+    if (!pass)
+      return AliasResult::NoAlias;
+    os << stringifyPassKind(pass.getValue());
+    return AliasResult::FinalAlias;
+  }
+};
+} // namespace
+
 void NNDialect::initialize() {
+  addInterfaces<Aliases>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "tandem/Dialect/NN/NNAttrs.cpp.inc"

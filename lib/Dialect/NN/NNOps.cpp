@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
-#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Scalar.h"
 
 using namespace mlir;
 using namespace tandem::nn;
@@ -201,6 +203,20 @@ LogicalResult CumsumOp::verify() { return verifyAlongDim(*this); }
 LogicalResult FlipOp::verify() {
   if (failed(expectDims(*this, getDims(), getInput())))
     return failure();
+  return verifySame(*this);
+}
+
+LogicalResult RollOp::verify() {
+  if (failed(expectDims(*this, getDims(), getInput())))
+    return failure();
+  if (getShifts().size() != getDims().size())
+    return emitOpError("has ") << getShifts().size() << " shifts for "
+                               << getDims().size() << " dimensions";
+  for (auto [dim, shift] : llvm::zip(getDims(), getShifts()))
+    if (int64_t size = getShape(getInput())[dim]; shift < 0 || shift >= size)
+      return emitOpError("shifts dimension ")
+             << dim << " by " << shift << ", expected a number in [0, " << size
+             << ")";
   return verifySame(*this);
 }
 

@@ -20,6 +20,7 @@ static bool isLayout(Attribute value) {
 static constexpr Fact kFacts[] = {
     {kMeshAttrName, OnModule, isOf<MeshAttr>,
      "a mesh such as #spmd.mesh<data = 2>"},
+    {kMemoryAttrName, OnModule, isIndex, "an i64 from 0 on"},
     {kPlanAttrName, OnOperator | OnFunction | OnModule | OnArgument | OnResult,
      isOf<PlanAttr>, "a plan such as #spmd.plan<stage = 3>"},
     {kLayoutAttrName, OnArgument | OnResult, isLayout, "the type of a tensor"},

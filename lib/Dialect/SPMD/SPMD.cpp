@@ -8,6 +8,7 @@
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -22,20 +23,67 @@ using namespace tandem::spmd;
 #include "tandem/Dialect/SPMD/SPMDInterfaces.cpp.inc"
 
 namespace {
-/// Prints the mesh as `#mesh`, since it stands in nearly every type.
-struct MeshAlias : OpAsmDialectInterface {
+/// Names that say what they stand for: the mesh is `#mesh`, a form
+/// `#gather0_data`, a plan `#stage3_g0_f_to_g0_plan`.
+struct Aliases : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
   AliasResult getAlias(Attribute attribute, raw_ostream &os) const override {
-    if (!isa<MeshAttr>(attribute))
+    auto plan = dyn_cast<PlanAttr>(attribute);
+    if (auto form = dyn_cast<FormAttr>(attribute))
+      print(form, os);
+    else if (plan && plan.getSignatures())
+      print(plan, os);
+    else if (isa<MeshAttr>(attribute))
+      os << "mesh";
+    else
       return AliasResult::NoAlias;
-    os << "mesh";
     return AliasResult::FinalAlias;
+  }
+
+private:
+  /// Of operands, then results: `g0_f_to_r_`.
+  static std::string print(const Signature &signature) {
+    std::string text;
+    auto add = [&](AxisForm form) {
+      text += form.isFull() ? "f" : form.isReduce() ? "r" : "g";
+      text += (form.isGather() ? std::to_string(form.getDim()) : "") + "_";
+    };
+    llvm::for_each(signature.operands, add);
+    text += "to_";
+    llvm::for_each(signature.results, add);
+    return text;
+  }
+  /// The signature of all axes, or one after the other. Plans that differ in
+  /// something else are told apart by a number.
+  static void print(PlanAttr plan, raw_ostream &os) {
+    if (plan.getStage())
+      os << "stage" << plan.getStage().getInt() << "_";
+    SmallVector<std::string> texts;
+    for (unsigned axis = 0; axis < plan.getSignatures().getNumAxes(); ++axis)
+      texts.push_back(print(plan.getSignatures().getSignature(axis)));
+    if (llvm::all_equal(texts))
+      texts.resize(std::min<size_t>(texts.size(), 1));
+    os << llvm::join(texts, "and_") << "plan";
+  }
+  /// `gather0_data_reduce_model`.
+  static void print(FormAttr form, raw_ostream &os) {
+    StringRef separator;
+    for (auto [axis, code] : llvm::enumerate(form.getCodes())) {
+      AxisForm own = AxisForm::fromCode(code);
+      if (own.isFull())
+        continue;
+      os << separator << (own.isReduce() ? "reduce" : "gather");
+      if (own.isGather())
+        os << own.getDim();
+      os << "_" << form.getMesh().getName(axis);
+      separator = "_";
+    }
   }
 };
 } // namespace
 
 void SPMDDialect::initialize() {
-  addInterfaces<MeshAlias>();
+  addInterfaces<Aliases>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "tandem/Dialect/SPMD/SPMDAttrs.cpp.inc"

@@ -110,3 +110,12 @@ LogicalResult AllToAllOp::verify() {
     return emitOpError("splits and concatenates the same dimension");
   return verifyCollective(*this, getAxes(), getSplitDim(), getConcatDim());
 }
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+std::optional<LoopOp> KeepFirstOp::getLoops() { return buildPieceLoops(*this); }
+std::optional<LoopOp> LocalSliceOp::getLoops() {
+  return buildPieceLoops(*this);
+}

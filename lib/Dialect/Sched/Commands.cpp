@@ -14,71 +14,25 @@ using namespace tandem::sched;
 #include "tandem/Dialect/Sched/SchedInterfaces.cpp.inc"
 
 //===----------------------------------------------------------------------===//
-// Helpers
+// Bytes
 //===----------------------------------------------------------------------===//
 
-/// One past the last element that strides reach; 0 if there is no element.
-static int64_t getExtent(ArrayRef<int64_t> batch, int64_t rows, int64_t columns,
-                         ArrayRef<int64_t> strides) {
-  SmallVector<int64_t> sizes(batch);
-  sizes.append({rows, columns});
-  int64_t last = 0;
-  for (auto [size, stride] : llvm::zip_equal(sizes, strides)) {
-    if (size == 0)
-      return 0;
-    last += (size - 1) * stride;
+int64_t tandem::sched::getElementBytes(Type type) {
+  return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
+}
+
+int64_t tandem::sched::countBytes(ValueRange values) {
+  int64_t bytes = 0;
+  for (Type type : values.getTypes()) {
+    auto shaped = cast<ShapedType>(type);
+    bytes += shaped.getNumElements() * getElementBytes(shaped.getElementType());
   }
-  return last + 1;
-}
-
-static LogicalResult verifyOperand(Operation *op, StringRef what, Value value,
-                                   int64_t offset, ArrayRef<int64_t> batch,
-                                   int64_t rows, int64_t columns,
-                                   ArrayRef<int64_t> strides) {
-  if (strides.size() != batch.size() + 2)
-    return op->emitOpError("operand ")
-           << what << " has " << strides.size() << " strides, expected "
-           << batch.size() + 2;
-  int64_t elements = cast<ShapedType>(value.getType()).getNumElements();
-  int64_t extent = offset + getExtent(batch, rows, columns, strides);
-  if (extent > elements || offset < 0)
-    return op->emitOpError("operand ") << what << " reaches element " << extent
-                                       << ", expected at most " << elements;
-  return success();
-}
-
-template <typename OpT>
-static LogicalResult verifyProduct(OpT op, Value c, int64_t offsetA,
-                                   int64_t offsetB) {
-  ArrayRef<int64_t> batch = op.getBatch();
-  int64_t m = op.getM(), n = op.getN(), k = op.getK();
-  if (failed(verifyOperand(op, "a", op.getLhs(), offsetA, batch, m, k,
-                           op.getStridesA())) ||
-      failed(verifyOperand(op, "b", op.getRhs(), offsetB, batch, k, n,
-                           op.getStridesB())) ||
-      failed(verifyOperand(op, "c", c, 0, batch, m, n, op.getStridesC())))
-    return failure();
-  int64_t written = m * n;
-  for (int64_t size : batch)
-    written *= size;
-  int64_t elements = cast<ShapedType>(c.getType()).getNumElements();
-  if (written != elements)
-    return op.emitOpError("writes ")
-           << written << " elements, expected " << elements;
-  return success();
+  return bytes;
 }
 
 //===----------------------------------------------------------------------===//
 // Verifiers
 //===----------------------------------------------------------------------===//
-
-LogicalResult MatmulOp::verify() {
-  return verifyProduct(*this, getResult(), getOffsetA(), getOffsetB());
-}
-
-LogicalResult GemmOp::verify() {
-  return verifyProduct(*this, getDestination(), 0, 0);
-}
 
 LogicalResult ViewOp::verify() {
   if (getAxes().size() != getCoefficients().size())
@@ -131,9 +85,6 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 SmallVector<Value> LaunchOp::getReads() { return getInputs(); }
 SmallVector<Value> LaunchOp::getWrites() { return getOutputs(); }
-
-SmallVector<Value> GemmOp::getReads() { return {getLhs(), getRhs()}; }
-SmallVector<Value> GemmOp::getWrites() { return {getDestination()}; }
 
 SmallVector<Value> CollectiveOp::getReads() { return {getSource()}; }
 SmallVector<Value> CollectiveOp::getWrites() { return {getDestination()}; }

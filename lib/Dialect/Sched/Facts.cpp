@@ -17,11 +17,28 @@ static bool isSlot(Attribute value) {
   return slot && slot.size() == 3;
 }
 
+/// The queues of each role by their numbers, from 0 on.
+static bool isQueueList(Attribute value) {
+  auto list = dyn_cast<ArrayAttr>(value);
+  llvm::SmallVector<unsigned> next(getMaxEnumValForQueueRole() + 1, 0);
+  bool isNumbered =
+      list && llvm::all_of(list, [&](Attribute entry) {
+        auto queue = dyn_cast<QueueAttr>(entry);
+        return queue && queue.getNumber() ==
+                            next[static_cast<size_t>(queue.getRole())]++;
+      });
+  return isNumbered && next[static_cast<size_t>(QueueRole::Compute)] > 0;
+}
+
 static constexpr Fact kFacts[] = {
     {kSlotAttrName, OnOperator, isSlot, "stage, strand and lane"},
     {kKernelAttrName, OnFunction, isUnit, "no value"},
     {kLabelAttrName, OnOperator, isString, "a string"},
     {kArenaAttrName, OnModule, isIndex, "an i64 from 0 on"},
+    {kDeviceAttrName, OnModule, isOf<DeviceAttr>, "#sched.device<NAME>"},
+    {kQueuesAttrName, OnModule, isQueueList,
+     "a list of #sched.queue<...>, those of a role numbered from 0 on, and "
+     "one that computes"},
 };
 
 LogicalResult SchedDialect::verifyOperationAttribute(Operation *op,

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Dialect/Sched/Sched.h"
+#include "QueueText.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -41,23 +41,16 @@ void SchedDialect::initialize() {
 }
 
 ParseResult StepOp::parse(OpAsmParser &parser, OperationState &state) {
-  StringRef queueName;
+  QueueAttr queue;
   IntegerAttr stage, strand;
   Type i64 = parser.getBuilder().getI64Type();
-  SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseKeyword("on"))
-    return failure();
-  loc = parser.getCurrentLocation();
-  if (parser.parseKeyword(&queueName) || parser.parseKeyword("stage") ||
+  if (parser.parseKeyword("on") || parseQueue(parser, queue) ||
+      parser.parseKeyword("stage") ||
       parser.parseAttribute(stage, i64, "stage", state.attributes) ||
       parser.parseKeyword("strand") ||
       parser.parseAttribute(strand, i64, "strand", state.attributes))
     return failure();
-  std::optional<Queue> queue = symbolizeQueue(queueName);
-  if (!queue)
-    return parser.emitError(loc, "expected 'compute' or 'comm'");
-  state.addAttribute("queue", IntegerAttr::get(parser.getBuilder().getI32Type(),
-                                               static_cast<int32_t>(*queue)));
+  state.addAttribute("queue", queue);
   SmallVector<OpAsmParser::UnresolvedOperand> events;
   Type event = EventType::get(parser.getContext());
   if (succeeded(parser.parseOptionalKeyword("after")))
@@ -78,8 +71,8 @@ ParseResult StepOp::parse(OpAsmParser &parser, OperationState &state) {
 }
 
 void StepOp::print(OpAsmPrinter &printer) {
-  printer << " on " << stringifyQueue(getQueue()) << " stage " << getStage()
-          << " strand " << getStrand();
+  printer << " on " << str(getQueue()) << " stage " << getStage() << " strand "
+          << getStrand();
   if (!getAfter().empty())
     printer << " after(" << getAfter() << ")";
   printer << " ";

@@ -7,7 +7,6 @@
 
 #include "tandem/Transforms/Duplex/Duplex.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 
 using namespace mlir;
 
@@ -20,7 +19,6 @@ void buildDuplexPipeline(OpPassManager &manager, const DuplexOptions &options) {
   add(createSplitStrandsPass());
   // Whether a sum joins strands is known only when its users are there.
   add(createMarkJoinsPass({options.reportJoins}));
-  add(createVerifyDuplexedPass());
 }
 
 } // namespace tandem

@@ -56,5 +56,5 @@ LogicalResult VerifyDuplexedPass::runOnStep(func::FuncOp step) {
   for (Operation &op : step.getBody().front().without_terminator())
     if (failed(verifyOperator(&op)))
       return failure();
-  return success();
+  return tandem::verifyLayouts(step, mesh);
 }

@@ -7,7 +7,6 @@
 
 #include "tandem/Transforms/Import/Import.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 
 using namespace mlir;
 
@@ -37,13 +36,6 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   if (options.recompute)
     manager.addPass(createRecomputeCheapPass());
   manager.addPass(createNumberOperatorsPass());
-  manager.addPass(createVerifyStepPass({/*numbered=*/true}));
-}
-
-void registerImport() {
-  registerImportPasses();
-  static PassPipelineRegistration<ImportOptions> pipeline(
-      "tandem-import", "Canonical nn: the import stage", buildImportPipeline);
 }
 
 } // namespace tandem

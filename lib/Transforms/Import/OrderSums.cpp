@@ -46,14 +46,31 @@ static void collectTerms(AddOp op, AddOp root, SmallVectorImpl<Value> &terms) {
   }
 }
 
-/// Whether `value` sums over a dimension that may be split, or is a view of
-/// what does.
+/// Whether splitting a dimension makes `value` a sum. A lookup gives each
+/// element once, wherever its table is split.
+static bool sumsUp(const spmd::Rule &rule, OpResult value) {
+  if (value.getOwner()->hasTrait<Lookup>())
+    return false;
+  for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
+    if (rule.canSplit(factor, 1) && rule.getSplitSignature(factor)
+                                        .results[value.getResultNumber()]
+                                        .isReduce())
+      return true;
+  return false;
+}
+
+/// Whether `value` sums over a dimension that may be split, or is made of what
+/// does by an operator that is linear in it.
 static bool isContraction(Value value) {
-  Operation *op = value.getDefiningOp();
-  while (isa_and_nonnull<ReshapeOp, PermuteOp, PadOp, ConvertOp>(op))
-    op = op->getOperand(0).getDefiningOp();
-  return isa_and_nonnull<MatmulOp, SumOp, EmbeddingBackwardOp, ScatterAddOp>(
-      op);
+  while (auto op = value.getDefiningOp<spmd::SignatureOpInterface>()) {
+    spmd::Rule rule = op.getRule();
+    if (sumsUp(rule, cast<OpResult>(value)))
+      return true;
+    if (op->getNumOperands() != 1 || rule.linear.empty())
+      return false;
+    value = op->getOperand(0);
+  }
+  return false;
 }
 
 static void orderSum(AddOp root) {

@@ -85,9 +85,9 @@ bool Walk::visitSlice(SliceOp op, OpOperand &operand, PackedDim place) {
     return push(op.getResult(), inner);
   // What is a view of the parameter alone is no projection of several.
   Value source = op.getInput();
-  while (isa_and_nonnull<ReshapeOp, PermuteOp, SliceOp, ConvertOp>(
-      source.getDefiningOp()))
-    source = source.getDefiningOp()->getOperand(0);
+  for (Operation *view = source.getDefiningOp(); view && view->hasTrait<View>();
+       view = source.getDefiningOp())
+    source = view->getOperand(0);
   if (isa<BlockArgument>(source))
     return false;
   packing.ends.push_back({&operand, place});
@@ -137,7 +137,9 @@ bool Walk::visit(OpOperand &operand, PackedDim place) {
   }
   // The gradient of what all parts are computed from is a sum over them; in the
   // forward pass a sum over them means that they are one.
-  if (!isa<MatmulOp>(op) || getPass(op) != PassKind::Backward)
+  auto library = dyn_cast<LibraryOpInterface>(op);
+  if (!library || getPass(op) != PassKind::Backward ||
+      library.getSummedDim(operand.getOperandNumber()) != place.dim)
     return false;
   packing.ends.push_back({&operand, place});
   return true;

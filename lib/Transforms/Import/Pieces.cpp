@@ -45,49 +45,20 @@ std::optional<Range> tandem::mapThroughReshape(ArrayRef<int64_t> from,
 // Which dimensions are computed slice by slice
 //===----------------------------------------------------------------------===//
 
-/// Broadcasting aligns trailing dimensions; one of size 1 is not the result's.
-static std::optional<int64_t> getBroadcastDim(Operation *op, unsigned number,
-                                              int64_t dim) {
-  ArrayRef<int64_t> operand = getShape(op->getOperand(number));
-  ArrayRef<int64_t> result = getShape(op->getResult(0));
-  int64_t moved = dim + static_cast<int64_t>(result.size() - operand.size());
-  return operand[dim] == result[moved] ? std::optional(moved) : std::nullopt;
-}
-
-static std::optional<int64_t> getMatmulDim(MatmulOp op, unsigned number,
-                                           int64_t dim) {
-  int64_t rank = op.getType().getRank();
-  bool isSummed = dim == (number == 0 ? rank - 1 : rank - 2);
-  return isSummed ? std::nullopt : std::optional(dim);
-}
-
-static std::optional<int64_t> getSumDim(SumOp op, int64_t dim) {
-  if (llvm::is_contained(op.getDims(), dim))
-    return std::nullopt;
-  int64_t dropped =
-      llvm::count_if(op.getDims(), [&](int64_t d) { return d < dim; });
-  return op.getKeepdim() ? dim : dim - dropped;
-}
-
 std::optional<int64_t> tandem::getParallelDim(Operation *op, unsigned number,
                                               int64_t dim) {
-  // A random number depends on its place in the whole.
-  if (isa<PhiloxOp>(op))
+  auto rules = dyn_cast<spmd::SignatureOpInterface>(op);
+  if (!rules || op->getNumResults() != 1)
     return std::nullopt;
-  if (isBroadcasting(op) || isa<ExpandOp>(op))
-    return getBroadcastDim(op, number, dim);
-  if (auto matmul = dyn_cast<MatmulOp>(op))
-    return getMatmulDim(matmul, number, dim);
-  if (auto sum = dyn_cast<SumOp>(op))
-    return getSumDim(sum, dim);
-  if (auto permute = dyn_cast<PermuteOp>(op))
-    return llvm::find(permute.getPermutation(), dim) -
-           permute.getPermutation().begin();
-  if (auto slice = dyn_cast<SliceOp>(op))
-    return int64_t(slice.getDim()) == dim ? std::nullopt : std::optional(dim);
-  if (auto cat = dyn_cast<CatOp>(op))
-    return int64_t(cat.getDim()) == dim ? std::nullopt : std::optional(dim);
-  return std::nullopt;
+  spmd::Rule rule = rules.getRule();
+  const spmd::Rule::Dim &factors = rule.operands[number][dim];
+  auto isSplittable = [&](unsigned f) { return rule.factors[f].splittable; };
+  if (factors.empty() || !llvm::all_of(factors, isSplittable))
+    return std::nullopt;
+  const auto *found = llvm::find(rule.results[0], factors);
+  if (found == rule.results[0].end())
+    return std::nullopt;
+  return found - rule.results[0].begin();
 }
 
 //===----------------------------------------------------------------------===//

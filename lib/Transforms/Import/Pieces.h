@@ -24,12 +24,9 @@ struct Range {
 std::optional<Range> mapThroughReshape(llvm::ArrayRef<int64_t> from,
                                        llvm::ArrayRef<int64_t> to, Range range);
 
-/// The dimension of `op`'s result that dimension `dim` of operand `number`
-/// becomes, for an operator that computes each slice of it from that slice
-/// alone: elementwise operators, expansions, products (rows, columns, leading
-/// dimensions), sums over other dimensions, permutations, and slices and
-/// concatenations along other dimensions. None for reshapes, contractions and
-/// all others.
+/// The dimension of `op`'s one result that dimension `dim` of operand `number`
+/// becomes, if each slice of it is computed from that slice alone: by the rule,
+/// where both are the same factors, which may be split.
 std::optional<int64_t> getParallelDim(mlir::Operation *op, unsigned number,
                                       int64_t dim);
 

@@ -52,10 +52,10 @@ static bool isBackward(Operation *op) {
   return getPass(op) == PassKind::Backward;
 }
 
-/// Whether a product is much larger than what it is made of.
+/// Whether a library makes much more than what it reads, as outer products are.
 static bool isOuter(Operation *op) {
   int64_t bytes = getBytes(op->getResult(0).getType());
-  return isa<MatmulOp>(op) &&
+  return isa<LibraryOpInterface>(op) &&
          llvm::all_of(op->getOperandTypes(), [&](Type operand) {
            return getBytes(operand) * kSmall <= bytes;
          });

@@ -7,7 +7,7 @@
 
 #include "PackedParameter.h"
 #include "Pieces.h"
-#include "tandem/Dialect/NN/Parts.h"
+#include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 #include "llvm/ADT/StringSet.h"
@@ -56,7 +56,9 @@ private:
   DictionaryAttr describePart(DictionaryAttr whole, ArrayRef<int64_t> shape,
                               unsigned number, const Part &part);
   void rewrite(const PackedUse &end, ArrayRef<int64_t> cuts);
-  void sumOverParts(MatmulOp op, const PackedUse &end, ArrayRef<int64_t> cuts);
+  void sumOverParts(LibraryOpInterface op, const PackedUse &end,
+                    ArrayRef<int64_t> cuts);
+  Value createPart(LibraryOpInterface op, int64_t from, int64_t to);
   BlockArgument findWhole(unsigned result, ArrayRef<Packed> packed);
   void splitResult(unsigned result, BlockArgument whole);
   void eraseWhole(BlockArgument whole);
@@ -86,8 +88,8 @@ DictionaryAttr Surgeon::describePart(DictionaryAttr whole,
   NamedAttrList attributes(whole);
   attributes.set(kNameAttrName,
                  builder.getStringAttr(getPartName(name, number)));
-  attributes.set(kPartAttrName, makePart(step.getContext(),
-                                         {name, shape, part.dim, part.begin}));
+  attributes.set(kPartAttrName, PartAttr::get(step.getContext(), name, shape,
+                                              part.dim, part.begin));
   if (StringRef of = getText(whole, kOfAttrName); !of.empty())
     attributes.set(kOfAttrName, builder.getStringAttr(getPartName(of, number)));
   // Tied names are the whole's.
@@ -136,11 +138,25 @@ void Surgeon::eraseWhole(BlockArgument whole) {
 // Operators
 //===----------------------------------------------------------------------===//
 
-/// The product over each part, added up.
-void Surgeon::sumOverParts(MatmulOp op, const PackedUse &end,
+/// The operator on a range of what it sums over.
+Value Surgeon::createPart(LibraryOpInterface op, int64_t from, int64_t to) {
+  OperationState state(op.getLoc(), op->getName());
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto dim = op.getSummedDim(operand.getOperandNumber());
+    state.operands.push_back(
+        dim ? pieces.get(operand.get(), {*dim, from, to}, op) : operand.get());
+  }
+  state.addTypes(op->getResultTypes());
+  state.propertiesAttr = op->getPropertiesAsAttribute();
+  Operation *part = OpBuilder(op).create(state);
+  inheritPass(part, op);
+  return part->getResult(0);
+}
+
+/// The operator on each part, added up.
+void Surgeon::sumOverParts(LibraryOpInterface op, const PackedUse &end,
                            ArrayRef<int64_t> cuts) {
-  int64_t rank = op.getType().getRank();
-  int64_t size = getShape(op.getLhs())[rank - 1];
+  int64_t size = getShape(end.operand->get())[end.place.dim];
   OpBuilder builder(op);
   Value sum;
   for (auto [begin, behind] : llvm::zip(cuts.drop_back(), cuts.drop_front())) {
@@ -149,18 +165,14 @@ void Surgeon::sumOverParts(MatmulOp op, const PackedUse &end,
     // The operand may hold some of the parts only.
     if (from < 0 || to > size)
       continue;
-    Value lhs = pieces.get(op.getLhs(), {rank - 1, from, to}, op);
-    Value rhs = pieces.get(op.getRhs(), {rank - 2, from, to}, op);
-    Value product =
-        MatmulOp::create(builder, op.getLoc(), op.getType(), lhs, rhs);
-    inheritPass(product.getDefiningOp(), op);
+    Value part = createPart(op, from, to);
     if (sum) {
-      product = AddOp::create(builder, op.getLoc(), op.getType(), sum, product);
-      inheritPass(product.getDefiningOp(), op);
+      part = AddOp::create(builder, op.getLoc(), part.getType(), sum, part);
+      inheritPass(part.getDefiningOp(), op);
     }
-    sum = product;
+    sum = part;
   }
-  op.replaceAllUsesWith(sum);
+  op->getResult(0).replaceAllUsesWith(sum);
 }
 
 void Surgeon::rewrite(const PackedUse &end, ArrayRef<int64_t> cuts) {
@@ -168,8 +180,8 @@ void Surgeon::rewrite(const PackedUse &end, ArrayRef<int64_t> cuts) {
   // A weight and its bias end at the same slices.
   if (op->use_empty())
     return;
-  if (auto matmul = dyn_cast<MatmulOp>(op))
-    return sumOverParts(matmul, end, cuts);
+  if (auto library = dyn_cast<LibraryOpInterface>(op))
+    return sumOverParts(library, end, cuts);
   auto slice = cast<SliceOp>(op);
   slice.replaceAllUsesWith(pieces.get(
       slice.getInput(),

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Dialect/NN/NN.h"
-#include "tandem/Dialect/NN/Parts.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "llvm/ADT/DenseMap.h"
 

@@ -82,8 +82,7 @@ std::optional<SmallVector<SmallVector<int64_t, 2>>> matchMerge(Value value,
 
 bool isBroadcasting(Operation *op) {
   return isa_and_nonnull<NNDialect>(op->getDialect()) &&
-         op->getNumOperands() > 0 && op->hasTrait<Broadcasting>() &&
-         !isa<ExpandOp>(op);
+         op->getNumOperands() > 0 && op->hasTrait<Broadcasting>();
 }
 
 LogicalResult JoinReshapes::matchAndRewrite(ReshapeOp op,

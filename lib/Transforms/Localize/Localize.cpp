@@ -7,7 +7,6 @@
 
 #include "tandem/Transforms/Localize/Localize.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 
 using namespace mlir;
 
@@ -20,7 +19,6 @@ void buildLocalizePipeline(OpPassManager &manager, const LocalizeOptions &) {
   add(createLocalizeSpacePass());
   // One message instead of two: latency is paid once.
   add(createMergeCollectivesPass());
-  add(createVerifyLocalizedPass());
 }
 
 } // namespace tandem

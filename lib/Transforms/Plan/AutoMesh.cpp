@@ -66,9 +66,9 @@ class MeshSearch {
 public:
   using Parse = llvm::function_ref<FailureOr<MeshAttr>(StringRef)>;
   MeshSearch(const StepGraph &plain, Parse parse,
-             const SearchSettings &settings, StringRef pins, StringRef hash)
+             const SearchSettings &settings, StringRef pins)
       : plain(plain), step(plain.step), parse(parse), settings(settings),
-        pins(pins), hash(hash) {
+        pins(pins) {
     this->settings.problemOut.clear();
     this->settings.fitsAnyStart = true;
   }
@@ -85,7 +85,7 @@ private:
   func::FuncOp step;
   Parse parse;
   SearchSettings settings;
-  StringRef pins, hash;
+  StringRef pins;
   Clock::time_point begin = Clock::now();
 };
 } // namespace
@@ -119,7 +119,7 @@ void MeshSearch::search(Trial &trial) {
   if (failed(mesh))
     return;
   StepGraph graph = plain.onMesh(*mesh);
-  FailureOr<cost::Plan> plan = findPlan(graph, settings, pins, hash);
+  FailureOr<cost::Plan> plan = findPlan(graph, settings, pins);
   if (succeeded(plan))
     trial.plan = std::move(*plan);
 }
@@ -154,13 +154,8 @@ void MeshSearch::report(ArrayRef<Trial> trials, StringRef cluster,
     }
     const cost::Plan &plan = *trial.plan;
     line << "cost " << cost::printSeconds(plan.cost) << ", peak " << plan.peak
-         << " B";
-    if (plan.isOptimal)
-      line << ", optimal";
-    else if (plan.lowerBound > 0)
-      line << llvm::formatv(", at most {0:f2} % above the best of this mesh",
-                            100 * cost::getGap(plan.cost, plan.lowerBound))
-                  .str();
+         << " B" << printGap(plan)
+         << (plan.isOptimal || plan.lowerBound <= 0 ? "" : " of this mesh");
   }
 }
 
@@ -206,6 +201,6 @@ FailureOr<MeshChoice> MeshSearch::run() {
 FailureOr<MeshChoice> tandem::plan::chooseMesh(
     const StepGraph &step,
     llvm::function_ref<FailureOr<MeshAttr>(StringRef)> parse,
-    const SearchSettings &settings, StringRef pins, StringRef hash) {
-  return MeshSearch(step, parse, settings, pins, hash).run();
+    const SearchSettings &settings, StringRef pins) {
+  return MeshSearch(step, parse, settings, pins).run();
 }

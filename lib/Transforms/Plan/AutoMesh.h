@@ -34,7 +34,7 @@ std::vector<std::string> listMeshes(int64_t devices);
 mlir::FailureOr<MeshChoice> chooseMesh(
     const StepGraph &step,
     llvm::function_ref<mlir::FailureOr<spmd::MeshAttr>(llvm::StringRef)> parse,
-    const SearchSettings &settings, llvm::StringRef pins, llvm::StringRef hash);
+    const SearchSettings &settings, llvm::StringRef pins);
 
 } // namespace tandem::plan
 

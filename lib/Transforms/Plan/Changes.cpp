@@ -80,12 +80,8 @@ SmallVector<Demand> ChangeFinder::getDemands(unsigned value) const {
   SmallVector<Demand> demands;
   for (Use use : graph.values[value].uses) {
     bool isReturn = use.op == graph.ops.size();
-    Demand demand{
-        isReturn ? PassKind::Update : graph.ops[use.op].pass, use.op, {}};
-    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-      demand.forms.push_back(
-          isReturn ? graph.getResultForm(use.operand, axis)
-                   : graph.ops[use.op].signatures[axis].operands[use.operand]);
+    Demand demand{isReturn ? PassKind::Update : graph.ops[use.op].pass, use.op,
+                  graph.getWanted(use)};
     auto isSame = [&](const Demand &other) {
       return other.pass == demand.pass && other.forms == demand.forms;
     };
@@ -114,9 +110,7 @@ int64_t ChangeFinder::countStrands(ArrayRef<AxisForm> forms) const {
 
 /// Time first, since gradients are summed over strands before the collective.
 void ChangeFinder::addChanges(unsigned value, const Demand &demand) {
-  Forms forms;
-  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-    forms.push_back(graph.getForm(value, axis));
+  Forms forms = graph.getForms(value);
   for (unsigned axis : graph.mesh.getLayoutOrder()) {
     AxisForm from = forms[axis], to = demand.forms[axis];
     if (from == to)

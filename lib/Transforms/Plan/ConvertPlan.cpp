@@ -6,8 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ApplyPlan.h"
-#include "tandem/Cost/Cost.h"
-#include <set>
+#include "tandem/Search/Natural.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -18,7 +17,6 @@ class Converter {
 public:
   Converter(const StepGraph &planned, const Extraction &extraction)
       : planned(planned), extraction(extraction), problem(extraction.problem) {}
-  std::optional<cost::Plan> run(std::string &error);
   cost::Plan convert();
 
   /// Groups whose plan is none of their signatures.
@@ -35,8 +33,6 @@ private:
   unsigned findNearest(const cost::SignatureSet &set,
                        ArrayRef<cost::Layout> operands,
                        ArrayRef<cost::Layout> results);
-  std::vector<unsigned> cutStages(const cost::Plan &plan, bool isFine) const;
-  std::vector<cost::Copy> findGradientCopies(const cost::Plan &plan) const;
 
   const StepGraph &planned;
   const Extraction &extraction;
@@ -120,69 +116,6 @@ unsigned Converter::findSignature(unsigned op) {
   return found;
 }
 
-/// A cut before every operator, or only where an operator takes a copy of what
-/// its stage has made, and before the updates.
-std::vector<unsigned> Converter::cutStages(const cost::Plan &plan,
-                                           bool isFine) const {
-  std::vector<unsigned> ends;
-  std::vector<int> madeIn(problem.tensors.size(), -1);
-  std::vector<cost::Layout> produced(problem.tensors.size());
-  std::set<cost::Copy> copies;
-  cost::Pass last = cost::Pass::Forward;
-  for (auto [index, op] : llvm::enumerate(problem.operators)) {
-    const cost::Signature &signature =
-        problem.getSignatures(index)[plan.signatures[index]];
-    int stage = ends.size();
-    bool cuts =
-        isFine && !op.isArgument() && op.kind != cost::Operator::Kind::Output;
-    cuts |= op.pass == cost::Pass::Update && last != cost::Pass::Update;
-    for (auto [tensor, layout] : llvm::zip(op.operands, signature.operands))
-      cuts |= layout != produced[tensor] &&
-              copies.insert({tensor, layout, op.pass}).second &&
-              madeIn[tensor] == stage;
-    if (cuts && index > 0)
-      ends.push_back(index);
-    last = op.pass;
-    for (auto [tensor, layout] : llvm::zip(op.results, signature.results)) {
-      madeIn[tensor] = op.isArgument() ? -1 : int(ends.size());
-      produced[tensor] = layout;
-    }
-  }
-  ends.push_back(problem.operators.size());
-  return ends;
-}
-
-/// Copies of what the backward pass made, for the updates: all of them wait.
-std::vector<cost::Copy>
-Converter::findGradientCopies(const cost::Plan &plan) const {
-  std::set<cost::Copy> copies;
-  std::vector<unsigned> producers = problem.getProducers();
-  cost::ChangeTable table(problem);
-  int time = problem.getTimeAxis();
-  for (auto [index, op] : llvm::enumerate(problem.operators)) {
-    const cost::Signature &signature =
-        problem.getSignatures(index)[plan.signatures[index]];
-    for (auto [tensor, layout] : llvm::zip(op.operands, signature.operands)) {
-      unsigned producer = producers[tensor];
-      const cost::Operator &from = problem.operators[producer];
-      if (op.pass != cost::Pass::Update || from.pass == cost::Pass::Update ||
-          from.kind != cost::Operator::Kind::Compute)
-        continue;
-      const auto &made =
-          problem.getSignatures(producer)[plan.signatures[producer]].results;
-      cost::Layout base =
-          made[llvm::find(from.results, tensor) - from.results.begin()];
-      if (time >= 0 && base[time] == cost::kReduce &&
-          layout[time] == cost::kFull)
-        base[time] = cost::kFull;
-      const cost::ChangeCost &change = table.getCost(tensor, base, layout);
-      if (layout != base && change.isPossible && !change.joins)
-        copies.insert({tensor, layout, cost::Pass::Update});
-    }
-  }
-  return {copies.begin(), copies.end()};
-}
-
 cost::Plan Converter::convert() {
   cost::Plan plan;
   for (unsigned op = 0; op < problem.operators.size(); ++op)
@@ -193,31 +126,13 @@ cost::Plan Converter::convert() {
   return plan;
 }
 
-std::optional<cost::Plan> Converter::run(std::string &error) {
-  cost::Plan plan = convert();
-  std::vector<cost::Copy> gradients = findGradientCopies(plan);
-  std::optional<cost::Plan> best;
-  cost::ChangeTable table(problem);
-  for (bool isFine : {false, true})
-    for (bool waits : {true, false}) {
-      plan.stageEnds = cutStages(plan, isFine);
-      plan.waiting = waits ? gradients : std::vector<cost::Copy>();
-      auto report = cost::cost(problem, plan, table, error);
-      if (!report || (best && best->cost <= report->seconds))
-        continue;
-      best = plan;
-      best->cost = report->seconds;
-      best->peak = report->peak;
-    }
-  return best;
-}
-
 std::optional<cost::Plan>
 tandem::plan::convertPlan(const StepGraph &planned,
                           const Extraction &extraction, std::string &error,
                           unsigned *numNearest) {
   Converter converter(planned, extraction);
-  std::optional<cost::Plan> plan = converter.run(error);
+  std::optional<cost::Plan> plan =
+      search::completePlan(extraction.problem, converter.convert(), error);
   if (numNearest)
     *numNearest = converter.numNearest;
   return plan;

@@ -12,16 +12,6 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-Forms CopyUses::getWanted(const Use &use) const {
-  Forms wanted;
-  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-    wanted.push_back(
-        use.op == graph.ops.size()
-            ? graph.getResultForm(use.operand, axis)
-            : graph.ops[use.op].signatures[axis].operands[use.operand]);
-  return wanted;
-}
-
 std::optional<unsigned> CopyUses::findStage(unsigned value, cost::Pass pass,
                                             const Forms *forms) const {
   std::optional<unsigned> first;
@@ -35,7 +25,7 @@ std::optional<unsigned> CopyUses::findStage(unsigned value, cost::Pass pass,
       part = {Part::Kind::Group, unsigned(groups.groupOf[use.op])};
       ofUse = cost::Pass(groups.groups[part.index].pass);
     }
-    if (ofUse != pass || (forms && getWanted(use) != *forms))
+    if (ofUse != pass || (forms && graph.getWanted(use) != *forms))
       continue;
     unsigned stage = stages.get(part);
     first = std::min(first.value_or(stage), stage);
@@ -45,13 +35,11 @@ std::optional<unsigned> CopyUses::findStage(unsigned value, cost::Pass pass,
 
 Forms CopyUses::getMade(unsigned value, cost::Pass pass,
                         const Forms &forms) const {
-  Forms made;
-  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis) {
-    AxisForm form = graph.getForm(value, axis);
-    bool isSummed = pass == cost::Pass::Update && graph.mesh.isTime(axis) &&
-                    form.isReduce() && forms[axis].isFull();
-    made.push_back(isSummed ? AxisForm::full() : form);
-  }
+  Forms made = graph.getForms(value);
+  for (auto [axis, form] : llvm::enumerate(made))
+    if (pass == cost::Pass::Update && graph.mesh.isTime(axis) &&
+        form.isReduce() && forms[axis].isFull())
+      form = AxisForm::full();
   return made;
 }
 

@@ -36,8 +36,6 @@ public:
   unsigned countCollectives(const PlannedWait &wait) const;
 
 private:
-  spmd::Forms getWanted(const Use &use) const;
-
   const StepGraph &graph;
   const Decisions &decisions;
   StageNumbers stages;

@@ -20,8 +20,7 @@ static constexpr llvm::StringLiteral kPassNames[] = {"forward", "backward",
 
 InFlightDiagnostic tandem::plan::emitLineError(const StepGraph &graph,
                                                StringRef file, unsigned line) {
-  func::FuncOp step = graph.step;
-  return mlir::emitError(step.getLoc())
+  return mlir::emitError(graph.getLoc())
          << "plan file '" << file << "', line " << line << ": ";
 }
 

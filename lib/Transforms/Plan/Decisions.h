@@ -73,6 +73,9 @@ struct Decisions {
   /// Of which problem the bound was proven (`cost::getProofHash`).
   std::string proof;
   int64_t peak = 0; // B
+  /// Bytes of a device of the named cluster for tensors, if the plan fits into
+  /// them.
+  std::optional<int64_t> memoryLimit;
 
   //--- What is followed.
   std::vector<StageBegin> stages;

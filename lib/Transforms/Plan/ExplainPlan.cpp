@@ -18,7 +18,6 @@ LogicalResult tandem::plan::answer(const StepGraph &graph,
                                    const cost::Plan &plan,
                                    const Questions &questions,
                                    PlanResult &result) {
-  func::FuncOp step = graph.step;
   std::string error;
   if (questions.explains) {
     search::ExplainOptions options;
@@ -27,14 +26,14 @@ LogicalResult tandem::plan::answer(const StepGraph &graph,
     auto explanation =
         search::explain(extraction.problem, plan, options, error);
     if (!explanation)
-      return emitError(step.getLoc()) << "the plan has no cost: " << error;
+      return emitError(graph.getLoc()) << "the plan has no cost: " << error;
     result.explanation = search::printText(*explanation);
     result.explanationJson = search::printJson(*explanation);
   }
   if (questions.failOnReplicate >= 0)
     error = search::findReplicated(extraction.problem, plan,
                                    questions.failOnReplicate);
-  return error.empty() ? success() : emitError(step.getLoc()) << error;
+  return error.empty() ? success() : emitError(graph.getLoc()) << error;
 }
 
 /// In the smallest form that its producer can give it.

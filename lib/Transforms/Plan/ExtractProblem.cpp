@@ -9,6 +9,7 @@
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Cost/Pieces.h"
+#include "tandem/Search/Natural.h"
 #include <map>
 
 using namespace mlir;
@@ -23,14 +24,13 @@ public:
             const cost::Cluster &cluster)
       : graph(graph), isPinned(isPinned), cluster(cluster),
         result(std::make_unique<Extraction>()), problem(result->problem) {}
-  FailureOr<std::unique_ptr<Extraction>> run(StringRef graphHash);
+  FailureOr<std::unique_ptr<Extraction>> run();
 
 private:
   using Kind = cost::Operator::Kind;
 
   InFlightDiagnostic emitError() const {
-    func::FuncOp step = graph.step;
-    return mlir::emitError(step.getLoc());
+    return mlir::emitError(graph.getLoc());
   }
 
   LogicalResult addAxes();
@@ -46,11 +46,7 @@ private:
   void addResult(unsigned index);
   bool isRead(unsigned argument) const;
 
-  int findForwardReader(const cost::Operator &op,
-                        const std::vector<std::vector<unsigned>> &readers,
-                        const std::vector<unsigned> &producers) const;
   void addLocations(const OperatorGroup &group, cost::Operator &op);
-  void attach();
 
   const StepGraph &graph;
   const PinFlags &isPinned;
@@ -129,7 +125,7 @@ void Extractor::joinQueues() {
       other = &axis;
   }
   if (other)
-    mlir::emitRemark(func::FuncOp(graph.step).getLoc())
+    mlir::emitRemark(graph.getLoc())
         << "cluster '" << cluster.name << "' gives axis '" << first->name
         << "' communication queue " << first->queue << " and axis '"
         << other->name << "' queue " << other->queue
@@ -354,56 +350,10 @@ void Extractor::addLocations(const OperatorGroup &group, cost::Operator &op) {
       lines->clear();
 }
 
-//===----------------------------------------------------------------------===//
-// Which forward operator a backward operator belongs to
-//===----------------------------------------------------------------------===//
-
-/// The last forward operator that reads or makes what `op` reads.
-int Extractor::findForwardReader(
-    const cost::Operator &op, const std::vector<std::vector<unsigned>> &readers,
-    const std::vector<unsigned> &producers) const {
-  int last = -1;
-  auto include = [&](unsigned other) {
-    const cost::Operator &candidate = problem.operators[other];
-    if (candidate.kind == Kind::Compute &&
-        candidate.pass == cost::Pass::Forward)
-      last = std::max(last, int(other));
-  };
-  for (unsigned tensor : op.operands) {
-    include(producers[tensor]);
-    for (unsigned reader : readers[tensor])
-      include(reader);
-  }
-  return last;
-}
-
-/// Backward operators follow the forward ones in reverse: none is attached to a
-/// later operator than what it reads of the backward pass.
-void Extractor::attach() {
-  std::vector<std::vector<unsigned>> readers(problem.tensors.size());
-  for (auto [index, op] : llvm::enumerate(problem.operators))
-    for (unsigned tensor : op.operands)
-      readers[tensor].push_back(index);
-  std::vector<unsigned> producers = problem.getProducers();
-  for (cost::Operator &op : problem.operators) {
-    if (op.kind != Kind::Compute || op.pass == cost::Pass::Forward)
-      continue;
-    int attached = findForwardReader(op, readers, producers);
-    for (unsigned tensor : op.operands) {
-      const cost::Operator &producer = problem.operators[producers[tensor]];
-      if (producer.pass != cost::Pass::Backward || producer.attachedTo < 0)
-        continue;
-      attached = attached < 0 ? producer.attachedTo
-                              : std::min(attached, producer.attachedTo);
-    }
-    op.attachedTo = attached;
-  }
-}
-
-FailureOr<std::unique_ptr<Extraction>> Extractor::run(StringRef graphHash) {
+FailureOr<std::unique_ptr<Extraction>> Extractor::run() {
   if (failed(addAxes()))
     return failure();
-  problem.graphHash = graphHash.str();
+  problem.graphHash = graph.hash;
   result->tensors.assign(graph.values.size(), -1);
   argumentOps.assign(graph.arguments.size(), -1);
   for (unsigned argument = 0; argument < graph.arguments.size(); ++argument)
@@ -415,7 +365,7 @@ FailureOr<std::unique_ptr<Extraction>> Extractor::run(StringRef graphHash) {
       return failure();
   for (unsigned index = 0; index < graph.results.size(); ++index)
     addResult(index);
-  attach();
+  search::attachBackward(problem);
   // What `cost` takes from the waiting queue, the schedule can send.
   problem.pieceLatency =
       std::max(problem.pieceLatency, cost::getLeastPieceLatency(problem));
@@ -424,7 +374,6 @@ FailureOr<std::unique_ptr<Extraction>> Extractor::run(StringRef graphHash) {
 
 FailureOr<std::unique_ptr<Extraction>>
 tandem::plan::extractProblem(const StepGraph &graph, const PinFlags &isPinned,
-                             const cost::Cluster &cluster,
-                             StringRef graphHash) {
-  return Extractor(graph, isPinned, cluster).run(graphHash);
+                             const cost::Cluster &cluster) {
+  return Extractor(graph, isPinned, cluster).run();
 }

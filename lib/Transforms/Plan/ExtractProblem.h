@@ -8,14 +8,12 @@
 // Operators of the problem, in its order:
 //
 //  * the arguments that are tensors: inputs (kind Input), parameters, states
-//  and
-//    buffers (Resident), whose signatures are the forms that they may be stored
-//    in: any that divides, `full` over time unless it is a batch, and as
+//    and buffers (Resident), whose signatures are the forms that they may be
+//    stored in: any that divides, `full` over time unless it is a batch, and as
 //    pinned;
 //  * the groups of the step's operators (OperatorGroups.h);
 //  * the step's results (Output, pass Update). A new value of an argument, and
-//  a
-//    gradient, is tied to the form that the argument is stored in; everything
+//    a gradient, is tied to the form that the argument is stored in; everything
 //    else is returned `full`.
 //
 //===----------------------------------------------------------------------===//
@@ -45,7 +43,7 @@ struct Extraction {
 /// problem can have, does not fit the cluster, or if a pin leaves no form.
 mlir::FailureOr<std::unique_ptr<Extraction>>
 extractProblem(const StepGraph &graph, const PinFlags &isPinned,
-               const cost::Cluster &cluster, llvm::StringRef graphHash);
+               const cost::Cluster &cluster);
 
 } // namespace tandem::plan
 

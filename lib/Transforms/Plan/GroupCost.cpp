@@ -8,6 +8,7 @@
 #include "GroupCost.h"
 #include "mlir/IR/IRMapping.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Dialect/Sched/Sched.h"
 #include <cmath>
 
 using namespace mlir;
@@ -23,24 +24,20 @@ static std::string getTypeName(Value value) {
 
 GroupCost::GroupCost(const StepGraph &graph, const OperatorGroup &group,
                      const cost::Cluster &cluster)
-    : graph(graph), groups(graph.getGroups()), group(group), cluster(cluster) {
+    : graph(graph), groups(graph.getGroups()), group(group), cluster(cluster),
+      device(sched::getDevice(graph.step)) {
   for (unsigned member = 0; member < group.members.size(); ++member)
-    if (isa<nn::MatmulOp>(graph.ops[group.members[member]].op))
-      addProduct(member);
+    if (isa<nn::LibraryOpInterface>(graph.ops[group.members[member]].op))
+      addLibraryCall(member);
   addKernels();
 }
 
-bool tandem::plan::isReadByProductsOnly(Operation *op) {
-  return llvm::all_of(op->getUsers(),
-                      [](Operation *user) { return isa<nn::MatmulOp>(user); });
-}
-
-/// The same bytes under another type, or strides for a product.
+/// The same bytes under another type, or strides for a library.
 bool GroupCost::isFree(unsigned member) const {
   const OpNode &op = graph.ops[group.members[member]];
   if (isa<nn::ReshapeOp>(op.op))
     return true;
-  return isa<nn::PermuteOp>(op.op) && isReadByProductsOnly(op.op);
+  return isa<nn::PermuteOp>(op.op) && isReadByStrides(op.op);
 }
 
 /// What `value` is a free view of, in this group.
@@ -58,15 +55,16 @@ void GroupCost::addTraffic(Work &work, unsigned value) {
     work.traffic.push_back(value);
 }
 
-void GroupCost::addProduct(unsigned member) {
+void GroupCost::addLibraryCall(unsigned member) {
   const OpNode &op = graph.ops[group.members[member]];
   Work &work = works.emplace_back();
   work.members.push_back(member);
   work.op = op.op->getName().getStringRef().str();
   work.type = getTypeName(op.op->getOperand(0));
-  for (unsigned value : {op.operands[0], op.operands[1], op.results[0]})
+  for (unsigned value : op.operands)
     addTraffic(work, value);
-  work.isProduct = true;
+  addTraffic(work, op.results[0]);
+  work.isLibraryCall = true;
 }
 
 /// A copy of the members in a block of their own, returning what others read,
@@ -107,7 +105,7 @@ void GroupCost::addKernel(const FusionGroup &fused, ArrayRef<FusionGroup> all,
   for (unsigned member : work.members) {
     const OpNode &op = graph.ops[group.members[member]];
     // Of a table only the rows that are asked for are read.
-    if (isa<nn::EmbeddingOp>(op.op)) {
+    if (op.op->hasTrait<nn::Lookup>()) {
       tables.insert(op.operands[0]);
       addTraffic(work, op.results[0]);
     }
@@ -128,7 +126,7 @@ void GroupCost::addKernels() {
   Block block;
   CloneMap clones;
   cloneMembers(block, clones);
-  SmallVector<FusionGroup> groups = formFusionGroups(block);
+  SmallVector<FusionGroup> groups = formFusionGroups(block, device.fusion);
   for (const FusionGroup &fused : groups)
     if (fused.kind == FusionGroup::Kind::Kernel)
       addKernel(fused, groups, clones);
@@ -173,7 +171,7 @@ GroupCost::getSeconds(ArrayRef<int64_t> shares,
     for (unsigned value : work.traffic)
       bytes += graph.values[value].bytes / getParts(layoutOf(value));
     SmallVector<int64_t, 4> loops;
-    if (work.isProduct) {
+    if (work.isLibraryCall) {
       unsigned member = work.members.front();
       const OpNode &op = graph.ops[group.members[member]];
       loops = getLoops(member, flops, layoutOf(op.results[0]));

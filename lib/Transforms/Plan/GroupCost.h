@@ -9,7 +9,7 @@
 // everything else, formed by the grouping that `lower` uses
 // (Analysis/Fusion.h). A kernel reads and writes memory only where a value
 // comes from or goes to something outside of it. Reshapes, and permutations
-// that only products read, cost nothing. Kernels that `lower` makes of several
+// that only libraries read, cost nothing. Kernels that `lower` makes of several
 // groups count for each.
 //
 //===----------------------------------------------------------------------===//
@@ -22,9 +22,6 @@
 #include "tandem/Cost/Cluster.h"
 
 namespace tandem::plan {
-
-/// Whether products alone read the results of `op`: they read by strides.
-bool isReadByProductsOnly(mlir::Operation *op);
 
 class GroupCost {
 public:
@@ -45,7 +42,7 @@ private:
     /// Values that it reads or writes in memory.
     llvm::SmallVector<unsigned, 6> traffic;
     std::string op, type;
-    bool isProduct = false;
+    bool isLibraryCall = false;
   };
   /// What copies of members and values stand for.
   struct CloneMap {
@@ -55,7 +52,7 @@ private:
 
   bool isFree(unsigned member) const;
   unsigned getRoot(unsigned value) const;
-  void addProduct(unsigned member);
+  void addLibraryCall(unsigned member);
   void cloneMembers(mlir::Block &block, CloneMap &clones) const;
   void addKernel(const FusionGroup &fused, llvm::ArrayRef<FusionGroup> all,
                  const CloneMap &clones);
@@ -69,6 +66,7 @@ private:
   const OperatorGroups &groups;
   const OperatorGroup &group;
   const cost::Cluster &cluster;
+  const Device &device;
   std::vector<Work> works;
 };
 

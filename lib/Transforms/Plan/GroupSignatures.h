@@ -24,6 +24,8 @@
 
 namespace tandem::plan {
 
+class GroupCost;
+
 /// Which factors of each operator, and which dimensions of each value, come
 /// from the batch dimension of an input.
 struct BatchMarks {
@@ -48,6 +50,14 @@ struct GroupSignatures {
 /// The signature that `choice` stands for.
 spmd::Signature getSignature(const spmd::Rule &rule,
                              GroupSignatures::Choice choice);
+
+/// The signatures of one group (EnumerateSignatures.cpp). Bit a of
+/// `canReduce[value]`: the value can come as `reduce` on axis a.
+GroupSignatures enumerateSignatures(const StepGraph &graph,
+                                    const OperatorGroup &group,
+                                    const BatchMarks &marks,
+                                    const std::vector<uint8_t> &canReduce,
+                                    const GroupCost &cost);
 
 class SignatureMaker {
 public:

@@ -133,9 +133,8 @@ ForwardProblem ForwardMaker::run() {
 FailureOr<ForwardProblem>
 tandem::plan::makeForwardProblem(const StepGraph &graph,
                                  const Extraction &extraction) {
-  func::FuncOp step = graph.step;
   if (graph.mesh.getNumSpaceAxes() != 1 || graph.mesh.getNumStrands() != 2)
-    return emitError(step.getLoc())
+    return emitError(graph.getLoc())
            << "search 'hidup' on the mesh " << graph.mesh
            << ", expected one axis and two microbatches: use the search tandem";
   StepGraph timed = graph.onMesh(graph.mesh);

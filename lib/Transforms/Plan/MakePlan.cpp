@@ -1,5 +1,4 @@
-//===- MakePlan.cpp - the plan stage
-//------------------------------------------===//
+//===- MakePlan.cpp - the plan stage --------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -72,15 +71,14 @@ private:
   std::string mesh, preset, pins, planFile, output;
   int64_t micro = 1;
   SearchSettings search;
-  /// The step on no mesh, and the hash of its graph.
+  /// The step on no mesh.
   std::optional<StepGraph> step;
-  std::string hash;
 };
 } // namespace
 
 FailureOr<Decisions> MakePlanPass::plan(StepGraph &graph) {
   if (search.isWanted()) {
-    auto decisions = planBySearch(graph, search, preset, pins, hash);
+    auto decisions = planBySearch(graph, search, preset, pins);
     if (succeeded(decisions) && !search.algorithm.empty())
       listUndivided(graph);
     return decisions;
@@ -105,8 +103,7 @@ static void reportMoved(const StepGraph &graph, const PlanFile &file,
   if (moved.empty())
     return;
   const MovedLine &first = moved.front();
-  func::FuncOp step = graph.step;
-  auto remark = emitRemark(step.getLoc());
+  auto remark = emitRemark(graph.getLoc());
   remark << "plan file '" << file.path << "', line " << first.line << ": '"
          << first.maker << "' " << first.costed
          << ", as its cost counts it, and not as the line says";
@@ -122,7 +119,7 @@ FailureOr<Decisions> MakePlanPass::apply(StepGraph &graph, PlanFile &file) {
   bool isSearched = !decisions.search.empty();
   bool isOpen = decisions.isUnstaged() || lacksPieces(graph, decisions);
   if ((isSearched && isOpen) || search.isWanted()) {
-    auto again = costAgain(graph, search, file, hash);
+    auto again = costAgain(graph, search, file);
     if (failed(again))
       return failure();
     decisions = *again;
@@ -141,17 +138,17 @@ LogicalResult MakePlanPass::compare(StepGraph &graph, const PlanFile &file) {
   const Questions &questions = search.questions;
   if (questions.compareWith.empty())
     return success();
-  auto other = readPlanFile(graph.step, questions.compareWith, hash);
+  auto other = readPlanFile(graph, questions.compareWith);
   if (failed(other))
     return failure();
   FailureOr<MeshAttr> axes =
-      parseMesh(graph.step, other->mesh, other->micro, other->path);
+      parseMesh(graph.getLoc(), other->mesh, other->micro, other->path);
   if (failed(axes))
     return failure();
   StepGraph otherGraph = step->onMesh(*axes);
   if (failed(readPlan(otherGraph, *other)))
     return failure();
-  auto text = compareFiles(graph, search, file, otherGraph, *other, hash);
+  auto text = compareFiles(graph, search, file, otherGraph, *other);
   if (failed(text))
     return failure();
   search.result->comparison = *text;
@@ -163,7 +160,7 @@ FailureOr<std::optional<PlanFile>> MakePlanPass::readFile() {
   std::optional<PlanFile> none;
   if (planFile.empty())
     return none;
-  auto file = readPlanFile(step->step, planFile, hash);
+  auto file = readPlanFile(*step, planFile);
   if (failed(file))
     return failure();
   if (!mesh.empty() && mesh != file->mesh)
@@ -191,8 +188,10 @@ LogicalResult MakePlanPass::findMesh() {
     search.algorithm = "tandem";
   auto choice = chooseMesh(
       *step,
-      [&](StringRef text) { return parseMesh(step->step, text, micro, ""); },
-      search, pins, hash);
+      [&](StringRef text) {
+        return parseMesh(step->getLoc(), text, micro, "");
+      },
+      search, pins);
   if (failed(choice))
     return failure();
   mesh = choice->mesh;
@@ -205,7 +204,7 @@ LogicalResult MakePlanPass::write(const StepGraph &graph,
                                   const Decisions &decisions) {
   writeDecisions(graph, decisions);
   std::string &text = search.result->text;
-  text = printPlan(graph, hash, decisions);
+  text = printPlan(graph, decisions);
   if (output.empty())
     return success();
   std::error_code error;
@@ -224,12 +223,12 @@ LogicalResult MakePlanPass::run() {
     return emitError(module.getLoc())
            << "the module has no function @step, expected a training step";
   clearDecisions(module);
-  hash = hashGraph(module);
   step.emplace(function);
   auto file = readFile();
   if (failed(file) || failed(findMesh()))
     return failure();
-  FailureOr<MeshAttr> axes = parseMesh(function, mesh, micro, planFile);
+  FailureOr<MeshAttr> axes =
+      parseMesh(function.getLoc(), mesh, micro, planFile);
   if (failed(axes))
     return failure();
   StepGraph graph = step->onMesh(*axes);

@@ -7,10 +7,10 @@
 
 #include "OperatorGroups.h"
 #include "tandem/Analysis/Bytes.h"
-#include <queue>
 
 using namespace mlir;
 using namespace tandem;
+using namespace tandem::spmd;
 using namespace tandem::plan;
 
 /// An operand this many times smaller than the result has no weight: a bias, a
@@ -47,7 +47,6 @@ private:
   void joinGroups();
   void collect();
   void findBoundary(OperatorGroup &group, unsigned number);
-  void sort();
 
   const StepGraph &graph;
   OperatorGroups &result;
@@ -103,16 +102,19 @@ void Grouping::findSources() {
 
 /// Elementwise operators and views: forms pass them, dimension by dimension.
 static bool isChainOp(const OpNode &op) {
-  return op.isView || op.op->hasTrait<nn::Broadcasting>() ||
-         isa<nn::ConvertOp>(op.op);
+  return op.isView || op.op->hasTrait<nn::Broadcasting>();
 }
 
-/// Operators that `lower` makes one kernel of, with what they read.
+/// Operators that `lower` makes one kernel of, with what they read: it is read
+/// where it is made.
 static bool isKernelOp(const OpNode &op) {
-  return isChainOp(op) ||
-         isa<nn::SumOp, nn::MaxOp, nn::MinOp, nn::SoftmaxOp, nn::LogSoftmaxOp,
-             nn::SoftmaxBackwardOp, nn::LogSoftmaxBackwardOp, nn::LayerNormOp,
-             nn::LayerNormBackwardOp>(op.op);
+  if (isChainOp(op))
+    return true;
+  auto looped = dyn_cast<LoopOpInterface>(op.op);
+  std::optional<LoopOp> loops = looped ? looped.getLoops() : std::nullopt;
+  return loops && llvm::none_of(loops->inputs, [](const LoopAccess &access) {
+           return llvm::is_contained(access.dims, LoopAccess::kElsewhere);
+         });
 }
 
 /// Whether a change of form of this operand would cost something: it is not
@@ -346,47 +348,6 @@ void Grouping::joinGroups() {
   }
 }
 
-/// Kahn's algorithm; among those that can run, the first by pass and by last
-/// member. Joining makes no cycles: all readers of what joins them, and the
-/// only operand of what joins its producer, are in the group.
-void Grouping::sort() {
-  unsigned count = result.groups.size();
-  std::vector<SmallVector<unsigned, 4>> readers(count);
-  std::vector<unsigned> numMissing(count);
-  auto getRank = [&](unsigned number) {
-    const OperatorGroup &group = result.groups[number];
-    return std::make_tuple(group.pass, group.members.back(), number);
-  };
-  std::priority_queue<std::tuple<PassKind, unsigned, unsigned>,
-                      std::vector<std::tuple<PassKind, unsigned, unsigned>>,
-                      std::greater<>>
-      ready;
-  for (auto [number, group] : llvm::enumerate(result.groups)) {
-    for (unsigned value : group.inputs)
-      if (int producer = graph.values[value].producer; producer >= 0) {
-        readers[result.groupOf[producer]].push_back(number);
-        ++numMissing[number];
-      }
-    if (numMissing[number] == 0)
-      ready.push(getRank(number));
-  }
-  std::vector<OperatorGroup> sorted;
-  std::vector<int> newNumbers(count, -1);
-  while (!ready.empty()) {
-    unsigned number = std::get<2>(ready.top());
-    ready.pop();
-    newNumbers[number] = sorted.size();
-    sorted.push_back(std::move(result.groups[number]));
-    for (unsigned reader : readers[number])
-      if (--numMissing[reader] == 0)
-        ready.push(getRank(reader));
-  }
-  result.groups = std::move(sorted);
-  for (int &group : result.groupOf)
-    if (group >= 0)
-      group = newNumbers[group];
-}
-
 void Grouping::run() {
   result.groupOf.resize(graph.ops.size());
   for (unsigned index = 0; index < graph.ops.size(); ++index)
@@ -398,7 +359,7 @@ void Grouping::run() {
   collect();
   joinGroups();
   collect();
-  sort();
+  sortGroups(graph, result);
 }
 
 OperatorGroups::OperatorGroups(const StepGraph &graph) {

@@ -61,6 +61,9 @@ struct OperatorGroups {
   std::vector<bool> isSource;
 };
 
+/// Brings groups that are in any order into theirs.
+void sortGroups(const StepGraph &graph, OperatorGroups &groups);
+
 } // namespace tandem::plan
 
 #endif // TANDEM_LIB_TRANSFORMS_PLAN_OPERATORGROUPS_H

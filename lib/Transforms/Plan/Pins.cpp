@@ -8,7 +8,9 @@
 #include "OperatorGroups.h"
 #include "Presets.h"
 #include "tandem/Analysis/UserLocation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
+#include <set>
 
 using namespace mlir;
 using namespace tandem;
@@ -18,13 +20,6 @@ using namespace tandem::plan;
 //===----------------------------------------------------------------------===//
 // Text
 //===----------------------------------------------------------------------===//
-
-/// Splits at commas outside of parentheses.
-static SmallVector<StringRef> splitForms(StringRef text) {
-  SmallVector<StringRef> parts;
-  text.split(parts, ',', -1, /*KeepEmpty=*/false);
-  return parts;
-}
 
 static LogicalResult parseAxis(func::FuncOp step, MeshAttr mesh, StringRef text,
                                Pin &pin) {
@@ -60,7 +55,7 @@ tandem::plan::parsePins(func::FuncOp step, MeshAttr mesh, StringRef text) {
       return emitError(step.getLoc())
              << "pin '" << entry.trim()
              << "', expected 'name:axis=form[,axis=form]'";
-    for (StringRef part : splitForms(forms))
+    for (StringRef part : llvm::split(forms, ','))
       if (failed(parseAxis(step, mesh, part, pin)))
         return failure();
   }
@@ -71,20 +66,25 @@ tandem::plan::parsePins(func::FuncOp step, MeshAttr mesh, StringRef text) {
 // Application
 //===----------------------------------------------------------------------===//
 
-/// Up to three names of arguments that are closest to `glob`.
+/// Up to three of `names`, each once, that are closest to `glob`.
+static std::string getClosest(ArrayRef<std::string> names, StringRef glob) {
+  std::set<std::pair<unsigned, StringRef>> sorted;
+  for (StringRef name : names)
+    sorted.insert({name.edit_distance(glob), name});
+  std::string text;
+  for (auto [index, name] : llvm::enumerate(sorted))
+    if (index < 3)
+      text += (index ? ", '" : "'") + name.second.str() + "'";
+  return text;
+}
+
 static std::string getCloseNames(const StepGraph &graph, StringRef glob) {
-  SmallVector<std::pair<unsigned, StringRef>> names;
+  std::vector<std::string> names;
   for (const ArgumentNode &node : graph.arguments)
     if (node.role == Role::Parameter || node.role == Role::Input ||
         node.role == Role::Buffer)
-      names.push_back({node.name.edit_distance(glob), node.name});
-  llvm::sort(names);
-  names.erase(llvm::unique(names), names.end());
-  names.truncate(std::min<size_t>(names.size(), 3));
-  std::string text;
-  for (auto &[distance, name] : names)
-    text += (text.empty() ? "'" : ", '") + name.str() + "'";
-  return text;
+      names.push_back(node.name.str());
+  return getClosest(names, glob);
 }
 
 static std::string getLegalForms(const StepGraph &graph, unsigned argument,
@@ -131,6 +131,8 @@ private:
   InFlightDiagnostic emitError() const {
     return mlir::emitError(graph.step.getLoc()) << "pin '" << pin.glob << "'";
   }
+  LogicalResult emitTwice(StringRef name, std::pair<unsigned, AxisForm> entry,
+                          AxisForm before) const;
   bool matches(const ArgumentNode &node) const;
   bool matchesMade(unsigned value) const;
   LogicalResult pinStored();
@@ -144,6 +146,16 @@ private:
   PinFlags &isPinned;
 };
 } // namespace
+
+LogicalResult PinApplier::emitTwice(StringRef name,
+                                    std::pair<unsigned, AxisForm> entry,
+                                    AxisForm before) const {
+  auto [axis, form] = entry;
+  return emitError() << " asks for '" << name << "' as " << form.str()
+                     << " on axis '" << graph.mesh.getName(axis)
+                     << "', but a pin before it as " << before.str()
+                     << ": remove one of them";
+}
 
 //===----------------------------------------------------------------------===//
 // Stored tensors
@@ -169,11 +181,7 @@ LogicalResult PinApplier::pinStored() {
     for (auto entry : pin.forms) {
       auto [axis, form] = entry;
       if (isPinned[index][axis] && node.forms[axis] != form)
-        return emitError() << " asks for '" << node.name << "' as "
-                           << form.str() << " on axis '"
-                           << graph.mesh.getName(axis)
-                           << "', but a pin before it as "
-                           << node.forms[axis].str() << ": remove one of them";
+        return emitTwice(node.name, entry, node.forms[axis]);
       if (failed(pinArgument(graph, index, pin, entry)))
         return failure();
       isPinned[index][axis] = true;
@@ -209,22 +217,15 @@ bool PinApplier::matchesMade(unsigned value) const {
           pattern.match(getLineName(graph, value)));
 }
 
-/// Up to three names of what is made that are closest to `glob`.
 static std::string getCloseMade(const StepGraph &graph, StringRef glob) {
-  SmallVector<std::pair<unsigned, std::string>> names;
+  std::vector<std::string> names;
   for (unsigned value = graph.arguments.size(); value < graph.values.size();
        ++value)
-    for (const std::string &name :
+    for (std::string name :
          {graph.getMadeName(value), getLineName(graph, value)})
       if (!name.empty())
-        names.push_back({StringRef(name).edit_distance(glob), name});
-  llvm::sort(names);
-  names.erase(llvm::unique(names), names.end());
-  names.truncate(std::min<size_t>(names.size(), 3));
-  std::string text;
-  for (auto &[distance, name] : names)
-    text += (text.empty() ? "'" : ", '") + name + "'";
-  return text;
+        names.push_back(std::move(name));
+  return getClosest(names, glob);
 }
 
 /// The tensors of the pin, which operators of one kind make.
@@ -266,10 +267,8 @@ LogicalResult PinApplier::pinMade(unsigned value, unsigned axis,
                           "expected what depends on tensors of the step";
   node.pinned.resize(graph.mesh.getNumAxes());
   if (node.pinned[axis] && *node.pinned[axis] != form)
-    return emitError() << " asks for '" << graph.getMadeName(value) << "' as "
-                       << form.str() << " on axis '" << graph.mesh.getName(axis)
-                       << "', but a pin before it as "
-                       << node.pinned[axis]->str() << ": remove one of them";
+    return emitTwice(graph.getMadeName(value), {axis, form},
+                     *node.pinned[axis]);
   SmallVector<AxisForm> legal;
   for (const Signature &signature :
        graph.ops[node.producer].rule.enumerate(graph.mesh.getSize(axis)))
@@ -322,8 +321,7 @@ LogicalResult tandem::plan::checkMadePins(const StepGraph &graph,
     if (node.pinned.empty() || !node.pinned[axis] ||
         *node.pinned[axis] == graph.getForm(value, axis))
       continue;
-    func::FuncOp step = graph.step;
-    return emitError(step.getLoc())
+    return emitError(graph.getLoc())
            << "the pin of '" << graph.getMadeName(value) << "' asks for "
            << node.pinned[axis]->str() << " on axis '"
            << graph.mesh.getName(axis)

@@ -14,7 +14,6 @@ namespace tandem {
 
 void buildPlanPipeline(OpPassManager &manager, const PlanOptions &options) {
   manager.addPass(createPlanPass(options));
-  manager.addPass(createVerifyPlanPass());
 }
 
 } // namespace tandem

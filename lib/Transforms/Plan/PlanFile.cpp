@@ -6,13 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanFile.h"
-#include "WriteDecisions.h"
 #include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Plan/Plan.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
-#include "llvm/Support/Regex.h"
-#include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -21,38 +17,11 @@ using namespace tandem::nn;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-static constexpr llvm::StringLiteral kHeader = "tandem-plan 2";
+static constexpr llvm::StringLiteral kHeader = "tandem-plan 3";
 
 //===----------------------------------------------------------------------===//
 // Reading
 //===----------------------------------------------------------------------===//
-
-/// `#nn.pass<forward>` and `#nn<predicate le>` as the strings that they were
-/// when the first plan files were written: these stay bound to their graphs.
-static std::string quoteKeywords(StringRef text) {
-  static const llvm::Regex keyword("#nn[.<][a-z]+[< ]([a-z_]+)>");
-  std::string quoted;
-  SmallVector<StringRef> matches;
-  while (keyword.match(text, &matches)) {
-    size_t begin = matches[0].data() - text.data();
-    (quoted += text.take_front(begin)) += ("\"" + matches[1] + "\"").str();
-    text = text.drop_front(begin + matches[0].size());
-  }
-  return quoted + text.str();
-}
-
-std::string tandem::plan::hashGraph(ModuleOp module) {
-  OwningOpRef<ModuleOp> copy = module.clone();
-  clearDecisions(*copy);
-  copy.get()->setAttrs(DictionaryAttr::get(module.getContext()));
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  copy->print(os,
-              OpPrintingFlags().printGenericOpForm().enableDebugInfo(false));
-  text = quoteKeywords(text);
-  auto digest = llvm::SHA256::hash(llvm::arrayRefFromStringRef(text));
-  return llvm::toHex(digest, /*LowerCase=*/true);
-}
 
 namespace {
 /// Finds the last line, `end N`: without it a file that was cut off would be a
@@ -106,20 +75,20 @@ static StringRef getLineForm(StringRef word) {
 namespace {
 class FileReader {
 public:
-  FileReader(func::FuncOp step, StringRef path) : step(step) {
+  FileReader(const StepGraph &graph, StringRef path) : graph(graph) {
     file.path = path.str();
   }
-  FailureOr<PlanFile> run(StringRef text, StringRef hash);
+  FailureOr<PlanFile> run(StringRef text);
 
 private:
   InFlightDiagnostic emitError() {
-    return mlir::emitError(step.getLoc()) << "plan file '" << file.path << "'";
+    return mlir::emitError(graph.getLoc()) << "plan file '" << file.path << "'";
   }
   LogicalResult readLine(StringRef line, unsigned number);
 
-  func::FuncOp step;
+  const StepGraph &graph;
   PlanFile file;
-  std::string graph;
+  std::string hash;
 };
 } // namespace
 
@@ -127,7 +96,7 @@ LogicalResult FileReader::readLine(StringRef line, unsigned number) {
   auto [word, rest] = line.split(' ');
   rest = rest.trim();
   if (word == "graph" || word == "mesh") {
-    (word == "graph" ? graph : file.mesh) = rest.str();
+    (word == "graph" ? hash : file.mesh) = rest.str();
     return success();
   }
   if (word == "micro") {
@@ -146,13 +115,15 @@ LogicalResult FileReader::readLine(StringRef line, unsigned number) {
                      << getLineForm(word) << "'";
 }
 
-FailureOr<PlanFile> FileReader::run(StringRef text, StringRef hash) {
+FailureOr<PlanFile> FileReader::run(StringRef text) {
   SmallVector<StringRef> lines;
   text.split(lines, '\n');
   if (lines.front().trim() != kHeader)
     return emitError() << " begins with '"
                        << lines.front().trim().take_front(40) << "', expected '"
-                       << kHeader << "'; save the plan again";
+                       << kHeader
+                       << "', which names its graph by another hash; make the "
+                          "plan again";
   EndOfFile end;
   for (auto [number, raw] : llvm::enumerate(lines)) {
     StringRef line = raw.trim();
@@ -163,22 +134,22 @@ FailureOr<PlanFile> FileReader::run(StringRef text, StringRef hash) {
   }
   if (std::string error = end.check(); !error.empty())
     return emitError() << " " << error;
-  if (graph != hash)
+  if (hash != graph.hash)
     return emitError() << " was made for the graph "
-                       << StringRef(graph).take_front(16)
-                       << ", but this one is " << hash.take_front(16)
+                       << StringRef(hash).take_front(16) << ", but this one is "
+                       << StringRef(graph.hash).take_front(16)
                        << ": make the plan again, or compile with --recompute "
                           "as it was made";
   return std::move(file);
 }
 
-FailureOr<PlanFile> tandem::plan::readPlanFile(func::FuncOp step,
-                                               StringRef path, StringRef hash) {
+FailureOr<PlanFile> tandem::plan::readPlanFile(const StepGraph &graph,
+                                               StringRef path) {
   std::string why;
   std::optional<std::string> text = readTextFile(path.str(), why);
   if (text)
-    return FileReader(step, path).run(*text, hash);
-  return emitError(step.getLoc())
+    return FileReader(graph, path).run(*text);
+  return emitError(graph.getLoc())
          << "cannot read the plan file '" << path << "': " << why;
 }
 
@@ -220,11 +191,11 @@ static void writeOperators(const StepGraph &graph, bool hasSources,
   }
 }
 
-std::string tandem::plan::printPlan(const StepGraph &graph, StringRef hash,
+std::string tandem::plan::printPlan(const StepGraph &graph,
                                     const Decisions &decisions) {
   std::string text;
   llvm::raw_string_ostream lines(text);
-  lines << "graph " << hash << "\n";
+  lines << "graph " << graph.hash << "\n";
   lines << "mesh " << getMeshText(graph.mesh) << "\nmicro "
         << graph.mesh.getNumStrands() << "\n";
   print(graph, decisions, lines);

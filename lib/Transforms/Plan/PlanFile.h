@@ -8,7 +8,7 @@
 // The stored form of each argument and the signature and strands of each
 // operator, keyed by `nn.id` and bound to its graph by a content hash:
 //
-//   tandem-plan 2
+//   tandem-plan 3
 //   graph 4e1f...
 //   mesh data=4,model=2
 //   micro 2
@@ -29,7 +29,7 @@
 #define TANDEM_LIB_TRANSFORMS_PLAN_PLANFILE_H
 
 #include "Decisions.h"
-#include "MeshText.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 
 namespace tandem::plan {
 
@@ -46,15 +46,10 @@ struct PlanFile {
   std::vector<Line> lines;
 };
 
-/// SHA-256 of the module's text without locations and without what plan
-/// writes, in hexadecimal.
-std::string hashGraph(mlir::ModuleOp module);
-
 /// Reads the file; fails with an error at `step` if it cannot be read, has
-/// another version, was made for another graph than `hash`, or is cut off.
-mlir::FailureOr<PlanFile> readPlanFile(mlir::func::FuncOp step,
-                                       llvm::StringRef path,
-                                       llvm::StringRef hash);
+/// another version, was made for another graph, or is cut off.
+mlir::FailureOr<PlanFile> readPlanFile(const StepGraph &graph,
+                                       llvm::StringRef path);
 
 /// Reads the lines for `graph`, on the file's mesh: sets its forms and
 /// signatures, and the file's decisions. What is not legal is an error that
@@ -62,8 +57,7 @@ mlir::FailureOr<PlanFile> readPlanFile(mlir::func::FuncOp step,
 mlir::LogicalResult readPlan(StepGraph &graph, PlanFile &file);
 
 /// The text of a plan file.
-std::string printPlan(const StepGraph &graph, llvm::StringRef hash,
-                      const Decisions &decisions);
+std::string printPlan(const StepGraph &graph, const Decisions &decisions);
 
 } // namespace tandem::plan
 

@@ -53,15 +53,6 @@ static std::string formatForms(MeshAttr mesh, ArrayRef<AxisForm> forms) {
   return text.empty() ? "full" : text;
 }
 
-static std::string formatShape(RankedTensorType type) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << "[";
-  llvm::interleaveComma(type.getShape(), os);
-  os << "]";
-  return text;
-}
-
 /// `layers.3.w1` -> `layers.*.w1`: equal layers share a line.
 static std::string getPattern(StringRef name) {
   SmallVector<StringRef> parts;
@@ -124,8 +115,8 @@ void PlanTable::printArguments() {
                    node.role == Role::Input;
     std::string role = stringifyRole(isNamed ? node.role : Role::Buffer).str();
     Sum &sum =
-        lines[role + " " + getPattern(node.name) + " " +
-              formatShape(node.type) + "  " + formatForms(mesh, node.forms)];
+        lines[role + " " + getPattern(node.name) + " " + printShape(node.type) +
+              "  " + formatForms(mesh, node.forms)];
     double parts = 1;
     for (unsigned axis = 0; axis < mesh.getNumSpaceAxes(); ++axis)
       parts *= node.forms[axis].isGather() ? mesh.getSize(axis) : 1;
@@ -154,7 +145,7 @@ void PlanTable::printUndivided() {
         os << "  whole on axis '" << mesh.getName(axis) << "' of size "
            << mesh.getSize(axis)
            << ", since no dimension divides: " << node.name << " "
-           << formatShape(node.type) << "\n";
+           << printShape(node.type) << "\n";
     }
   }
 }
@@ -167,11 +158,8 @@ void PlanTable::printActivations() {
         graph.ops[node.producer].isView ||
         graph.ops[node.producer].pass == PassKind::Update)
       continue;
-    Forms forms;
-    for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
-      forms.push_back(graph.getForm(index, axis));
     Sum &sum = lines[stringifyPassKind(graph.ops[node.producer].pass).str() +
-                     "  " + formatForms(mesh, forms)];
+                     "  " + formatForms(mesh, graph.getForms(index))];
     sum.count += 1;
     sum.bytes += getBytes(node.value.getType());
   }
@@ -217,8 +205,7 @@ void PlanTable::printCollectives() {
 
 bool PlanTable::couldBeSplit(const OpNode &op, unsigned axis) const {
   auto isGather = [](AxisForm form) { return form.isGather(); };
-  if (llvm::any_of(op.signatures[axis].operands, isGather) ||
-      llvm::any_of(op.signatures[axis].results, isGather))
+  if (isSplit(op.signatures[axis]))
     return false;
   Rule rule = op.rule;
   for (unsigned other : mesh.getLayoutOrder())
@@ -277,7 +264,7 @@ void PlanTable::printJoins() {
     if (change.isJoin(mesh))
       os << "  " << stringifyPassKind(change.pass) << "  " << change.from.str()
          << " -> " << change.to.str() << "  "
-         << formatShape(cast<RankedTensorType>(
+         << printShape(cast<RankedTensorType>(
                 graph.values[change.value].value.getType()))
          << "  before " << getUser(change) << "\n";
 }

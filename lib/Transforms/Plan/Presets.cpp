@@ -250,7 +250,6 @@ void tandem::plan::warnOfUnsplit(const StepGraph &graph, StringRef preset) {
   auto presets = getAxisPresets(graph.step, graph.mesh, preset);
   if (failed(presets) || parsePreset(preset) == AxisPreset::Replicate)
     return;
-  func::FuncOp step = graph.step;
   for (unsigned axis = 0; axis < graph.mesh.getNumSpaceAxes(); ++axis) {
     int64_t size = graph.mesh.getSize(axis);
     StringRef name = graph.mesh.getName(axis),
@@ -258,10 +257,11 @@ void tandem::plan::warnOfUnsplit(const StepGraph &graph, StringRef preset) {
     if (size == 1)
       continue;
     if (!wanted.empty() && !splitsParameters(graph, axis))
-      emitWarning(step.getLoc()) << "plan preset '" << preset << "' finds no "
-                                 << wanted << " on axis '" << name << "'";
+      emitWarning(graph.getLoc()) << "plan preset '" << preset << "' finds no "
+                                  << wanted << " on axis '" << name << "'";
     if (isIdle(graph, axis))
-      emitWarning(step.getLoc()) << "axis '" << name << "' splits nothing: its "
-                                 << size << " points compute the same";
+      emitWarning(graph.getLoc())
+          << "axis '" << name << "' splits nothing: its " << size
+          << " points compute the same";
   }
 }

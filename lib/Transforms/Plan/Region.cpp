@@ -28,7 +28,7 @@ bool SplitRegion::isParameterView(unsigned value) const {
 
 std::optional<WeightedProduct> SplitRegion::matchProduct(unsigned index) const {
   const OpNode &op = graph.ops[index];
-  if (!isa<nn::MatmulOp>(op.op))
+  if (!isa<nn::LibraryOpInterface>(op.op) || op.operands.size() != 2)
     return std::nullopt;
   bool left = isParameterView(op.operands[0]);
   if (left == isParameterView(op.operands[1]))

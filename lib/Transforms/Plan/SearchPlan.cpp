@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "SearchPlan.h"
 #include "HidupPlan.h"
 #include "Laptop.h"
 #include "PlanFile.h"
 #include "Presets.h"
+#include "StartPlans.h"
 #include "WriteDecisions.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Search/Explain.h"
@@ -21,9 +21,6 @@ using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
-
-static constexpr const char *kPresets[] = {
-    "replicate", "data-parallel", "zero", "tensor-parallel", "expert-parallel"};
 
 /// Not a search: takes the cheapest preset.
 static constexpr llvm::StringLiteral kPresetSearch = "presets";
@@ -40,24 +37,18 @@ public:
   Planner(StepGraph &graph, const SearchSettings &settings, StringRef preset,
           StringRef pins)
       : graph(graph), settings(settings), preset(preset), pins(pins) {}
-  FailureOr<Decisions> run(StringRef hash);
-  FailureOr<cost::Plan> find(StringRef hash);
-  FailureOr<Decisions> costAgain(const PlanFile &file, StringRef hash);
-  FailureOr<cost::Plan> price(const PlanFile &file, StringRef hash);
+  FailureOr<Decisions> run();
+  FailureOr<cost::Plan> find();
+  FailureOr<Decisions> costAgain(const PlanFile &file);
+  FailureOr<cost::Plan> price(const PlanFile &file);
   const Extraction &getExtraction() const { return *extraction; }
 
 private:
-  InFlightDiagnostic emitError() {
-    return mlir::emitError(graph.step.getLoc());
-  }
+  InFlightDiagnostic emitError() { return mlir::emitError(graph.getLoc()); }
   FailureOr<cost::Cluster> getCluster();
-  LogicalResult extract(StringRef hash);
+  LogicalResult extract();
   LogicalResult writeProblem(const cost::SearchProblem &problem);
   LogicalResult planHidup();
-  std::vector<cost::Plan> getPresets(bool isInOneStrand = false);
-  std::optional<cost::Plan> getHidup();
-  LogicalResult addStart(StringRef hash);
-  search::SearchResult takePreset(std::vector<cost::Plan> presets) const;
   LogicalResult findHidup(cost::Plan &plan);
   FailureOr<Decisions> costPreset();
   search::SearchOptions getOptions(search::Watch &watch) const;
@@ -99,7 +90,7 @@ FailureOr<cost::Cluster> Planner::getCluster() {
   return *cluster;
 }
 
-LogicalResult Planner::extract(StringRef hash) {
+LogicalResult Planner::extract() {
   auto parsed = parsePins(graph.step, graph.mesh, pins);
   if (failed(parsed) || failed(applyPins(graph, *parsed, isPinned)))
     return failure();
@@ -109,7 +100,7 @@ LogicalResult Planner::extract(StringRef hash) {
   if (failed(cluster))
     return failure();
   clusterName = cluster->name;
-  auto extracted = extractProblem(graph, isPinned, *cluster, hash);
+  auto extracted = extractProblem(graph, isPinned, *cluster);
   if (failed(extracted))
     return failure();
   extraction = std::move(*extracted);
@@ -129,96 +120,6 @@ LogicalResult Planner::writeProblem(const cost::SearchProblem &problem) {
   return success();
 }
 
-/// The decisions of a plan file for this step and mesh, on this cluster.
-LogicalResult Planner::addStart(StringRef hash) {
-  if (settings.start.empty())
-    return success();
-  if (settings.algorithm != "tandem" && settings.algorithm != "ilp")
-    return emitError() << "start '" << settings.start << "' with "
-                       << (settings.algorithm.empty()
-                               ? "no search"
-                               : "the search '" + settings.algorithm + "'")
-                       << ", expected tandem or ilp, which begin with plans";
-  FailureOr<PlanFile> file = readPlanFile(graph.step, settings.start, hash);
-  if (failed(file))
-    return failure();
-  if (file->mesh != getMeshText(graph.mesh) ||
-      file->micro != graph.mesh.getNumStrands()) {
-    if (settings.fitsAnyStart)
-      return success();
-    return emitError() << "plan file '" << settings.start
-                       << "' is for the mesh " << file->mesh
-                       << " with micro=" << file->micro << ", but the mesh is "
-                       << getMeshText(graph.mesh)
-                       << " with micro=" << graph.mesh.getNumStrands();
-  }
-  StepGraph planned = graph.onMesh(graph.mesh);
-  if (failed(readPlan(planned, *file)))
-    return failure();
-  FailureOr<cost::Plan> start =
-      makePlan(planned, *extraction, file->decisions, settings.start);
-  if (failed(start))
-    return failure();
-  starts.push_back(std::move(*start));
-  return success();
-}
-
-/// What the presets decide, where they can be had.
-std::vector<cost::Plan> Planner::getPresets(bool isInOneStrand) {
-  std::vector<cost::Plan> presets;
-  const StepGraph unplanned = graph.onMesh(graph.mesh);
-  for (const char *name : kPresets) {
-    ScopedDiagnosticHandler silent(graph.step.getContext(),
-                                   [](Diagnostic &) { return success(); });
-    StepGraph planned = unplanned;
-    std::string error;
-    if (failed(planByPreset(planned, name, pins, isInOneStrand)))
-      continue;
-    if (auto start = convertPlan(planned, *extraction, error))
-      presets.push_back(std::move(*start));
-  }
-  return presets;
-}
-
-/// The plan of the search `hidup`, where it makes one.
-std::optional<cost::Plan> Planner::getHidup() {
-  ScopedDiagnosticHandler silent(graph.step.getContext(),
-                                 [](Diagnostic &) { return success(); });
-  // It knows no pins.
-  if (!pins.empty())
-    return std::nullopt;
-  FailureOr<ForwardProblem> forward = makeForwardProblem(graph, *extraction);
-  StepGraph planned = graph.onMesh(graph.mesh);
-  std::string error;
-  if (failed(forward) ||
-      failed(planByHidup(planned, *extraction, *forward, {})))
-    return std::nullopt;
-  return convertPlan(planned, *extraction, error);
-}
-
-/// The cheapest of the presets that fit in memory.
-search::SearchResult
-Planner::takePreset(std::vector<cost::Plan> presets) const {
-  search::SearchResult result;
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const cost::Plan &start : presets)
-    least = std::min(least, start.peak);
-  int64_t limit = extraction->problem.memoryLimit;
-  result.error = "no preset fits into " + std::to_string(limit) + " bytes" +
-                 (presets.empty() ? ""
-                                  : "; the smallest one exceeds them by " +
-                                        std::to_string(least - limit)) +
-                 ": use --search tandem for a plan that fits";
-  for (cost::Plan &start : presets) {
-    ++result.numVisited;
-    std::string error;
-    if ((!result.plan || start.cost < result.plan->cost) &&
-        cost::derive(extraction->problem, start, error))
-      result.plan = std::move(start);
-  }
-  return result;
-}
-
 search::SearchOptions Planner::getOptions(search::Watch &watch) const {
   search::SearchOptions options;
   options.timeLimit = settings.timeLimit;
@@ -230,15 +131,17 @@ search::SearchOptions Planner::getOptions(search::Watch &watch) const {
 
 search::SearchResult Planner::search() {
   if (settings.algorithm == kPresetSearch)
-    return takePreset(getPresets());
+    return takeCheapest(extraction->problem,
+                        findPresetPlans(graph, *extraction, pins));
   if (settings.usesPresets)
-    llvm::append_range(starts, getPresets());
+    llvm::append_range(starts, findPresetPlans(graph, *extraction, pins));
   // Plans that are no worse than with one microbatch, and than of `hidup`.
   if (settings.usesPresets && graph.mesh.getNumStrands() > 1 &&
       extraction->problem.operators.size() <= kMaxInOneStrand)
-    llvm::append_range(starts, getPresets(/*isInOneStrand=*/true));
+    llvm::append_range(starts, findPresetPlans(graph, *extraction, pins,
+                                               /*isInOneStrand=*/true));
   if (settings.usesPresets && settings.algorithm == "tandem")
-    if (std::optional<cost::Plan> hidup = getHidup())
+    if (auto hidup = findHidupPlan(graph, *extraction, pins))
       starts.push_back(std::move(*hidup));
   search::Watch watch(settings.endsSearch);
   search::SearchOptions options = getOptions(watch);
@@ -272,21 +175,23 @@ LogicalResult Planner::decide(cost::Plan &plan) {
   return success();
 }
 
+std::string tandem::plan::printGap(const cost::Plan &plan) {
+  if (plan.isOptimal)
+    return ", optimal";
+  if (plan.lowerBound <= 0)
+    return "";
+  return llvm::formatv(", at most {0:f2} % above the best",
+                       100 * cost::getGap(plan.cost, plan.lowerBound))
+      .str();
+}
+
 /// One line: what the plan costs, and how far that may be from the best.
 Decisions Planner::report(const cost::Plan &plan, StringRef name) {
   auto line = mlir::emitRemark(graph.step.getLoc());
   line << name << ": cost " << cost::printSeconds(plan.cost) << ", peak "
        << plan.peak << " B on " << clusterName;
-  if (plan.isOptimal)
-    line << ", optimal";
-  else if (plan.lowerBound > 0)
-    line << ", at most "
-         << llvm::formatv("{0:f2}",
-                          100 * cost::getGap(plan.cost, plan.lowerBound))
-                .str()
-         << " % above the best";
-  else
-    line << ", without a proven bound";
+  std::string gap = printGap(plan);
+  line << (gap.empty() ? ", without a proven bound" : gap);
   if (!pins.empty() && plan.lowerBound > 0)
     line << " under its pins";
   if (numNearest > 0)
@@ -299,9 +204,9 @@ Decisions Planner::report(const cost::Plan &plan, StringRef name) {
         << name << ": the plan holds " << plan.peak
         << " B at its peak, a device of '" << clusterName << "' has " << limit
         << " B; use --search tandem for a plan that fits";
-  else if (!settings.cluster.empty())
-    settings.result->memoryLimit = limit;
   Decisions decisions = makeDecisions(*extraction, plan);
+  if (plan.peak <= limit && !settings.cluster.empty())
+    decisions.memoryLimit = limit;
   decisions.cluster = clusterName;
   decisions.pins = pins.str();
   return decisions;
@@ -342,9 +247,11 @@ LogicalResult Planner::planHidup() {
   return planByHidup(graph, *extraction, *forward, getOptions(watch));
 }
 
-FailureOr<cost::Plan> Planner::find(StringRef hash) {
+FailureOr<cost::Plan> Planner::find() {
   cost::Plan plan;
-  if (failed(extract(hash)) || failed(addStart(hash)) || failed(decide(plan)))
+  if (failed(extract()) ||
+      failed(addStart(graph, *extraction, settings, starts)) ||
+      failed(decide(plan)))
     return failure();
   return plan;
 }
@@ -386,8 +293,9 @@ FailureOr<Decisions> Planner::costPreset() {
   return decisions;
 }
 
-FailureOr<Decisions> Planner::run(StringRef hash) {
-  if (failed(extract(hash)) || failed(addStart(hash)))
+FailureOr<Decisions> Planner::run() {
+  if (failed(extract()) ||
+      failed(addStart(graph, *extraction, settings, starts)))
     return failure();
   if (settings.algorithm.empty())
     return costPreset();
@@ -406,12 +314,12 @@ FailureOr<Decisions> Planner::run(StringRef hash) {
 
 /// The plan of a file, costed, also where it does not fit, which `report` says;
 /// `graph` has its signatures.
-FailureOr<cost::Plan> Planner::price(const PlanFile &file, StringRef hash) {
+FailureOr<cost::Plan> Planner::price(const PlanFile &file) {
   const Decisions &old = file.decisions;
   // What was proven under pins is said under them.
   if (!old.pins.empty() && obeys(old.pins))
     pins = old.pins;
-  if (failed(extract(hash)))
+  if (failed(extract()))
     return failure();
   FailureOr<cost::Plan> plan = makePlan(graph, *extraction, old, file.path);
   if (failed(plan))
@@ -434,8 +342,8 @@ FailureOr<cost::Plan> Planner::price(const PlanFile &file, StringRef hash) {
   return plan;
 }
 
-FailureOr<Decisions> Planner::costAgain(const PlanFile &file, StringRef hash) {
-  FailureOr<cost::Plan> plan = price(file, hash);
+FailureOr<Decisions> Planner::costAgain(const PlanFile &file) {
+  FailureOr<cost::Plan> plan = price(file);
   if (failed(plan))
     return failure();
   Decisions decisions = report(*plan, "plan " + file.path);
@@ -447,34 +355,34 @@ FailureOr<Decisions> Planner::costAgain(const PlanFile &file, StringRef hash) {
   return decisions;
 }
 
-FailureOr<Decisions>
-tandem::plan::planBySearch(StepGraph &graph, const SearchSettings &settings,
-                           StringRef preset, StringRef pins, StringRef hash) {
-  return Planner(graph, settings, preset, pins).run(hash);
+FailureOr<Decisions> tandem::plan::planBySearch(StepGraph &graph,
+                                                const SearchSettings &settings,
+                                                StringRef preset,
+                                                StringRef pins) {
+  return Planner(graph, settings, preset, pins).run();
 }
 
 FailureOr<cost::Plan> tandem::plan::findPlan(StepGraph &graph,
                                              const SearchSettings &settings,
-                                             StringRef pins, StringRef hash) {
-  return Planner(graph, settings, "", pins).find(hash);
+                                             StringRef pins) {
+  return Planner(graph, settings, "", pins).find();
 }
 
 FailureOr<Decisions> tandem::plan::costAgain(StepGraph &graph,
                                              const SearchSettings &settings,
-                                             const PlanFile &file,
-                                             StringRef hash) {
-  return Planner(graph, settings, "", "").costAgain(file, hash);
+                                             const PlanFile &file) {
+  return Planner(graph, settings, "", "").costAgain(file);
 }
 
 FailureOr<std::string>
 tandem::plan::compareFiles(StepGraph &graph, const SearchSettings &settings,
                            const PlanFile &file, StepGraph &otherGraph,
-                           const PlanFile &other, StringRef hash) {
+                           const PlanFile &other) {
   Planner first(graph, settings, "", ""), second(otherGraph, settings, "", "");
-  FailureOr<cost::Plan> plan = first.price(file, hash);
+  FailureOr<cost::Plan> plan = first.price(file);
   if (failed(plan))
     return failure();
-  FailureOr<cost::Plan> otherPlan = second.price(other, hash);
+  FailureOr<cost::Plan> otherPlan = second.price(other);
   if (failed(otherPlan))
     return failure();
   std::string error;

@@ -49,34 +49,36 @@ struct SearchSettings {
   }
 };
 
+/// `, optimal`, or how far the plan may be from the best; empty if nothing was
+/// proven.
+std::string printGap(const cost::Plan &plan);
+
 /// Plans all axes of `graph`, by a search or the preset, says what the plan
 /// costs, and gives its decisions. Writes nothing into the IR. Fails with one
 /// error at the step.
 mlir::FailureOr<Decisions> planBySearch(StepGraph &graph,
                                         const SearchSettings &settings,
                                         llvm::StringRef preset,
-                                        llvm::StringRef pins,
-                                        llvm::StringRef hash);
+                                        llvm::StringRef pins);
 
 /// The plan that `planBySearch` would take by a search. Writes nothing into the
 /// IR.
 mlir::FailureOr<cost::Plan> findPlan(StepGraph &graph,
                                      const SearchSettings &settings,
-                                     llvm::StringRef pins,
-                                     llvm::StringRef hash);
+                                     llvm::StringRef pins);
 
 /// Costs the plan of a file, which `graph` has; likewise.
 mlir::FailureOr<Decisions> costAgain(StepGraph &graph,
                                      const SearchSettings &settings,
-                                     const PlanFile &file,
-                                     llvm::StringRef hash);
+                                     const PlanFile &file);
 
 /// Says where the plan of a file, which `graph` has, differs from
 /// that of another file, which may be for another mesh; likewise.
-mlir::FailureOr<std::string>
-compareFiles(StepGraph &graph, const SearchSettings &settings,
-             const PlanFile &file, StepGraph &otherGraph, const PlanFile &other,
-             llvm::StringRef hash);
+mlir::FailureOr<std::string> compareFiles(StepGraph &graph,
+                                          const SearchSettings &settings,
+                                          const PlanFile &file,
+                                          StepGraph &otherGraph,
+                                          const PlanFile &other);
 
 } // namespace tandem::plan
 

@@ -7,7 +7,9 @@
 
 #include "OperatorGroups.h"
 #include "tandem/Analysis/Bytes.h"
-#include "tandem/Dialect/NN/Parts.h"
+#include "tandem/Analysis/HashStep.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -16,7 +18,8 @@ using namespace tandem::spmd;
 using namespace tandem::plan;
 
 StepGraph::StepGraph(func::FuncOp step)
-    : step(step), byId(std::make_shared<std::map<int64_t, unsigned>>()) {
+    : step(step), hash(hashStep(step)),
+      byId(std::make_shared<std::map<int64_t, unsigned>>()) {
   addArguments();
   addOperators();
   addResults();
@@ -45,15 +48,18 @@ std::optional<unsigned> StepGraph::findOperator(int64_t id) const {
   return it == byId->end() ? std::nullopt : std::optional(it->second);
 }
 
-/// The parameter that a state belongs to, by name: `exp_avg.<parameter>`.
-static int findParameter(ArrayRef<ArgumentNode> arguments,
-                         const ArgumentNode &state) {
-  StringRef name = state.name.split('.').second;
+/// Finds the parameter of each state, by name: `exp_avg.<parameter>`.
+static void findParameters(MutableArrayRef<ArgumentNode> arguments) {
+  llvm::StringMap<unsigned> parameters;
   for (auto [index, argument] : llvm::enumerate(arguments))
-    if (argument.role == Role::Parameter && argument.name == name &&
-        argument.type.getShape() == state.type.getShape())
-      return index;
-  return -1;
+    if (argument.role == Role::Parameter)
+      parameters.try_emplace(argument.name, index);
+  for (ArgumentNode &state : arguments) {
+    auto it = parameters.find(state.name.split('.').second);
+    if (state.role == Role::State && it != parameters.end() &&
+        arguments[it->second].type.getShape() == state.type.getShape())
+      state.parameter = it->second;
+  }
 }
 
 void StepGraph::addArguments() {
@@ -64,7 +70,7 @@ void StepGraph::addArguments() {
     node.role = getRole(attributes).value_or(Role::Input);
     node.name = getTensorName(attributes);
     auto part = getPart(attributes);
-    node.whole = part ? part->name : node.name;
+    node.whole = part ? part.getName() : node.name;
     node.type = cast<RankedTensorType>(argument.getType());
     if (std::optional<int64_t> dim = getBatchDim(attributes))
       node.batchDim = *dim;
@@ -75,9 +81,7 @@ void StepGraph::addArguments() {
     value.bytes = getBytes(argument.getType());
     value.viewOf = index;
   }
-  for (ArgumentNode &node : arguments)
-    if (node.role == Role::State)
-      node.parameter = findParameter(arguments, node);
+  findParameters(arguments);
 }
 
 void StepGraph::addOperators() {
@@ -169,6 +173,22 @@ AxisForm StepGraph::getForm(unsigned value, unsigned axis) const {
   return ops[node.producer].signatures[axis].results[node.index];
 }
 
+Forms StepGraph::getForms(unsigned value) const {
+  Forms forms;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    forms.push_back(getForm(value, axis));
+  return forms;
+}
+
+Forms StepGraph::getWanted(const Use &use) const {
+  Forms forms;
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+    forms.push_back(use.op == ops.size()
+                        ? getResultForm(use.operand, axis)
+                        : ops[use.op].signatures[axis].operands[use.operand]);
+  return forms;
+}
+
 AxisForm StepGraph::getResultForm(unsigned index, unsigned axis) const {
   int argument = results[index].argument;
   return argument < 0 ? AxisForm::full() : arguments[argument].forms[axis];
@@ -202,6 +222,19 @@ std::optional<AxisForm> StepGraph::getStoredForm(unsigned value,
   return std::nullopt;
 }
 
+bool tandem::plan::isSplit(const Signature &signature) {
+  auto isGather = [](AxisForm form) { return form.isGather(); };
+  return llvm::any_of(signature.operands, isGather) ||
+         llvm::any_of(signature.results, isGather);
+}
+
+std::string tandem::plan::printShape(RankedTensorType type) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::interleaveComma(type.getShape(), os << "[");
+  return text + "]";
+}
+
 void StepGraph::commitAxis(unsigned axis) {
   int64_t size = mesh.getSize(axis);
   for (auto [index, value] : llvm::enumerate(values))
@@ -209,9 +242,7 @@ void StepGraph::commitAxis(unsigned axis) {
       value.bytes /= size;
   for (OpNode &op : ops) {
     const Signature &signature = op.signatures[axis];
-    auto isGather = [](AxisForm form) { return form.isGather(); };
-    if (llvm::any_of(signature.operands, isGather) ||
-        llvm::any_of(signature.results, isGather))
+    if (isSplit(signature))
       op.flops /= size;
     LogicalResult legal = op.rule.split(signature, size);
     assert(succeeded(legal) && "signatures come from the rule");

@@ -83,6 +83,12 @@ struct ResultNode {
   int argument = -1;
 };
 
+/// Whether an operand or a result is split on the signature's axis.
+bool isSplit(const spmd::Signature &signature);
+
+/// `[8, 16]`.
+std::string printShape(mlir::RankedTensorType type);
+
 class StepGraph {
 public:
   /// On no mesh; groups the operators.
@@ -95,6 +101,8 @@ public:
   StepGraph onMesh(spmd::MeshAttr mesh) const;
 
   mlir::func::FuncOp step;
+  /// Of what the step computes (Analysis/HashStep.h).
+  std::string hash;
   spmd::MeshAttr mesh;
   std::vector<OpNode> ops;
   /// Arguments come first: value i is argument i.
@@ -112,11 +120,15 @@ public:
                  unsigned axis) const;
   /// Role and name of an argument: `parameter layers.0.w1`.
   std::string describeArgument(unsigned index) const;
+  mlir::Location getLoc() const { return mlir::func::FuncOp(step).getLoc(); }
   /// The operator with this `nn.id`.
   std::optional<unsigned> findOperator(int64_t id) const;
 
   /// The form along `axis` of what `value`'s producer makes.
   spmd::AxisForm getForm(unsigned value, unsigned axis) const;
+  spmd::Forms getForms(unsigned value) const;
+  /// The forms in which a use takes its value.
+  spmd::Forms getWanted(const Use &use) const;
   /// The form in which result `index` of the step is returned.
   spmd::AxisForm getResultForm(unsigned index, unsigned axis) const;
   /// The form of the view `value` if its argument is stored as `stored` and no

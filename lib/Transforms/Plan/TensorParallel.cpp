@@ -90,7 +90,7 @@ void TensorRegion::visitEnd(unsigned, const Origins &origins) {
 void TensorRegion::decide() {
   // A table that is indexed is wanted whole there.
   for (const OpNode &op : graph.ops)
-    if (isa<nn::EmbeddingOp>(op.op) && isParameterView(op.operands[0]))
+    if (op.op->hasTrait<nn::Lookup>() && isParameterView(op.operands[0]))
       rejected.insert(graph.values[op.operands[0]].viewOf);
   // Rejections only grow, so this ends.
   size_t before;

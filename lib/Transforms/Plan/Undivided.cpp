@@ -20,9 +20,8 @@ static std::string describe(const StepGraph &graph, ArrayRef<unsigned> found) {
   llvm::raw_string_ostream os(text);
   for (unsigned index : found.take_front(kMaxNames)) {
     const ArgumentNode &node = graph.arguments[index];
-    os << (text.empty() ? "'" : ", '") << node.name << "' [";
-    llvm::interleaveComma(node.type.getShape(), os);
-    os << "]";
+    os << (text.empty() ? "'" : ", '") << node.name << "' "
+       << printShape(node.type);
   }
   if (found.size() > kMaxNames)
     os << " and " << found.size() - kMaxNames << " more";
@@ -37,9 +36,8 @@ static void warnOfBatch(const StepGraph &graph, unsigned axis) {
     if (node.role == Role::Input && node.batchDim >= 0 &&
         node.type.getDimSize(node.batchDim) % size)
       found.push_back(index);
-  func::FuncOp step = graph.step;
   if (!found.empty())
-    emitWarning(step.getLoc())
+    emitWarning(graph.getLoc())
         << "axis '" << graph.mesh.getName(axis) << "' of size " << size
         << " does not divide the batch, which is kept whole there: "
         << describe(graph, found);
@@ -61,9 +59,8 @@ void tandem::plan::listUndivided(const StepGraph &graph) {
     if (node.role == Role::Parameter && node.type.getRank() > 0 &&
         !isDivided(graph, node))
       found.push_back(index);
-  func::FuncOp step = graph.step;
   if (!found.empty())
-    emitRemark(step.getLoc())
+    emitRemark(graph.getLoc())
         << "kept whole, since no axis divides a dimension: "
         << describe(graph, found);
 }

@@ -104,7 +104,8 @@ static LogicalResult verifyForm(func::FuncOp step, FormAttr form, Type type,
 }
 
 static LogicalResult verifyStep(func::FuncOp step, MeshAttr mesh) {
-  if (failed(verifyStepBody(step)) || failed(verifyUnscheduled(step)))
+  if (failed(verifyStepBody(step)) || failed(verifyUnscheduled(step)) ||
+      failed(verifyNoLayouts(step)))
     return failure();
   for (unsigned i = 0; i < step.getNumArguments(); ++i)
     if (failed(verifyForm(step, getPlannedArg(step, i).form,

@@ -61,12 +61,9 @@ void Writer::addForms() {
   }
   for (auto [index, node] : llvm::enumerate(graph.arguments))
     arguments[index].form = getForm(node.forms);
-  for (unsigned index = 0; index < results.size(); ++index) {
-    Forms forms;
-    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-      forms.push_back(graph.getResultForm(index, axis));
-    results[index].form = getForm(forms);
-  }
+  for (unsigned index = 0; index < results.size(); ++index)
+    results[index].form =
+        getForm(graph.getWanted({unsigned(graph.ops.size()), index}));
 }
 
 Planned &Writer::getMaker(unsigned value) {
@@ -120,7 +117,10 @@ void Writer::write() {
 
 void Writer::run() {
   func::FuncOp step = graph.step;
-  step->getParentOfType<ModuleOp>()->setAttr(kMeshAttrName, graph.mesh);
+  auto module = step->getParentOfType<ModuleOp>();
+  module->setAttr(kMeshAttrName, graph.mesh);
+  if (decisions.memoryLimit)
+    setInteger(module, kMemoryAttrName, *decisions.memoryLimit);
   addForms();
   if (!decisions.search.empty()) {
     addCopies();
@@ -136,6 +136,7 @@ void tandem::plan::writeDecisions(const StepGraph &graph,
 
 void tandem::plan::clearDecisions(ModuleOp module) {
   module->removeAttr(kMeshAttrName);
+  module->removeAttr(kMemoryAttrName);
   auto name = StringAttr::get(module.getContext(), kPlanAttrName);
   auto remove = [&](unsigned, NamedAttrList &attributes) {
     attributes.erase(name);

@@ -58,7 +58,8 @@ private:
   int64_t gatheredLimit = 1, readyLimit = 1;
   llvm::DenseMap<Operation *, Slot> slots;
   /// Stage of the last waiting collective that a late operator needs, or, if
-  /// later, that its first reader needs.
+  /// later, that its first reader needs; a late collective that reads a
+  /// computation arrives a stage behind it.
   llvm::DenseMap<Operation *, int64_t> arrivals;
 };
 
@@ -219,23 +220,27 @@ void SlotAssigner::assign(Operation *op) {
 // Late operators
 //===----------------------------------------------------------------------===//
 
+/// What a collective reads is computed a stage before it.
+static bool isStageBehind(Operation *op, Operation *needed) {
+  return isCollective(op) && !isCollective(needed);
+}
+
 int64_t SlotAssigner::getArrival(Operation *op) const {
   int64_t arrival = -1;
-  auto include = [&](Operation *needed) {
+  auto include = [&](Operation *needed, int64_t behind) {
+    int64_t stage = -1;
     if (auto it = arrivals.find(needed); it != arrivals.end())
-      arrival = std::max(arrival, it->second);
+      stage = it->second;
     else if (roles.waiting.contains(needed))
-      arrival = std::max(arrival, slots.lookup(needed).stage);
+      stage = slots.lookup(needed).stage;
+    arrival = std::max(arrival, stage + behind);
   };
-  // Nothing is updated before the loss is known: where a collective of late
-  // operators' results makes it, behind these.
+  // Nothing is updated before the loss is known.
   if (loss)
-    include(loss);
-  if (auto it = arrivals.find(loss);
-      it != arrivals.end() && isUpdate(op) && isCollective(loss))
-    arrival = std::max(arrival, it->second + 1);
+    include(loss, 0);
   for (Value operand : op->getOperands())
-    include(operand.getDefiningOp());
+    if (Operation *needed = operand.getDefiningOp())
+      include(needed, isStageBehind(op, needed));
   return arrival;
 }
 
@@ -251,7 +256,8 @@ void SlotAssigner::findArrivals() {
     std::optional<int64_t> first;
     for (Operation *user : op.getUsers())
       if (auto it = arrivals.find(user); it != arrivals.end())
-        first = std::min(first.value_or(it->second), it->second);
+        first = std::min(first.value_or(INT64_MAX),
+                         it->second - isStageBehind(user, &op));
     arrivals[&op] = std::max(arrivals[&op], first.value_or(0));
   }
 }

@@ -127,12 +127,13 @@ static void takeOrder(Operation *op) {
 void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
                          ArrayRef<Operation *> ops) {
   SmallVector<Value> values = getReadOutside(ops);
-  auto queue =
-      slot.lane == Lane::Compute ? sched::Queue::Compute : sched::Queue::Comm;
-  auto step = StepOp::create(builder, ops.front()->getLoc(),
-                             ValueRange(values).getTypes(),
-                             sched::EventType::get(builder.getContext()), queue,
-                             slot.stage, slot.strand, ValueRange());
+  auto role = slot.lane == Lane::Compute ? sched::QueueRole::Compute
+                                         : sched::QueueRole::Communication;
+  auto step = StepOp::create(
+      builder, ops.front()->getLoc(), ValueRange(values).getTypes(),
+      sched::EventType::get(builder.getContext()),
+      sched::QueueAttr::get(builder.getContext(), role, 0), slot.stage,
+      slot.strand, ValueRange());
   if (isInTurn(slot))
     editPlanned(step, [&](Planned &planned) { planned.inTurn = {slot.stage}; });
   Block *body = builder.createBlock(&step.getBody());

@@ -17,30 +17,46 @@ namespace tandem {
 
 using namespace mlir;
 using namespace tandem;
+using sched::QueueRole;
 using sched::StepOp;
 
 namespace {
-class PlaceEventsPass
-    : public tandem::StepPass<
-          tandem::impl::PlaceEventsPassBase<PlaceEventsPass>> {
+/// Walks the steps in the order of the text.
+class EventPlacer {
 public:
-  LogicalResult runOnStep(func::FuncOp function) override;
+  explicit EventPlacer(func::FuncOp function)
+      : function(function), clock(function), loss(findLoss(function)) {}
+  void run();
 
 private:
-  int64_t getNeeded(StepOp step, sched::Queue other) const;
-  int64_t getLockStep() const;
+  void place(StepOp step);
+  int64_t getNeeded(StepOp step, unsigned other) const;
+  int64_t getLockStep(unsigned queue) const;
 
+  func::FuncOp function;
   QueueClock clock;
-  Operation *loss = nullptr;
+  Operation *loss;
+};
+
+struct PlaceEventsPass
+    : tandem::StepPass<tandem::impl::PlaceEventsPassBase<PlaceEventsPass>> {
+  LogicalResult runOnStep(func::FuncOp function) override {
+    EventPlacer(function).run();
+    return success();
+  }
 };
 } // namespace
+
+static bool isOn(StepOp step, QueueRole role) {
+  return step.getQueue().getRole() == role;
+}
 
 /// Whether `step` reads what was computed, and nothing else that was made: such
 /// a collective comes when its operand is there, and nothing piles up.
 static bool followsComputation(StepOp step) {
   SmallVector<StepOp> read = getReadSteps(step);
   return !read.empty() && llvm::all_of(read, [](StepOp maker) {
-    return maker.getQueue() == sched::Queue::Compute;
+    return isOn(maker, QueueRole::Compute);
   });
 }
 
@@ -50,39 +66,46 @@ static bool hasUpdate(StepOp step) {
 }
 
 /// The compute step two slots before the one of the next comm step, as a
-/// position; 0 if there is none. While a comm step runs, the compute step of
-/// the slot before it does.
-int64_t PlaceEventsPass::getLockStep() const {
-  return std::max<int64_t>(0, clock.getCount(sched::Queue::Compute) - 1);
+/// position in its queue; 0 if there is none. While a comm step runs, the
+/// compute step of the slot before it does.
+int64_t EventPlacer::getLockStep(unsigned queue) const {
+  return std::max<int64_t>(0, clock.getCount(queue) - 1);
 }
 
 /// How many steps of the queue `other` must be done before `step`.
-int64_t PlaceEventsPass::getNeeded(StepOp step, sched::Queue other) const {
+int64_t EventPlacer::getNeeded(StepOp step, unsigned other) const {
   int64_t needed = 0;
   for (StepOp maker : getReadSteps(step))
-    if (maker.getQueue() == other)
+    if (clock.getQueue(maker) == other)
       needed = std::max(needed, clock.getPosition(maker));
-  if (!spmd::getPlanned(step).inTurn.empty())
+  bool computes = clock.getQueues()[other].getRole() == QueueRole::Compute;
+  if (computes && !spmd::getPlanned(step).inTurn.empty())
     return clock.getCount(other);
-  if (step.getQueue() == sched::Queue::Comm)
-    return followsComputation(step) ? needed : std::max(needed, getLockStep());
+  if (isOn(step, QueueRole::Communication)) {
+    bool locks = computes && !followsComputation(step);
+    return locks ? std::max(needed, getLockStep(other)) : needed;
+  }
   auto maker = dyn_cast_or_null<StepOp>(loss);
-  if (maker && maker.getQueue() == other && hasUpdate(step))
+  if (maker && clock.getQueue(maker) == other && hasUpdate(step))
     needed = std::max(needed, clock.getPosition(maker));
   return needed;
 }
 
-LogicalResult PlaceEventsPass::runOnStep(func::FuncOp function) {
-  clock = QueueClock();
-  loss = findLoss(function);
-  for (auto step : function.getBody().front().getOps<StepOp>()) {
-    auto other = step.getQueue() == sched::Queue::Comm ? sched::Queue::Compute
-                                                       : sched::Queue::Comm;
+/// Queues are first in, first out: of each other one an event is enough, and
+/// none if what is waited for already knows of it.
+void EventPlacer::place(StepOp step) {
+  for (unsigned other = 0; other < clock.getQueues().size(); ++other) {
+    if (other == clock.getQueue(step))
+      continue;
     int64_t needed = getNeeded(step, other);
-    if (needed > clock.getStart(step)[static_cast<unsigned>(other)])
+    if (needed > clock.getStart(step)[other])
       step.getAfterMutable().append(clock.getStep(other, needed).getEvent());
-    step->removeAttr(spmd::kPlanAttrName);
-    clock.add(step);
   }
-  return success();
+  step->removeAttr(spmd::kPlanAttrName);
+  clock.add(step);
+}
+
+void EventPlacer::run() {
+  for (auto step : function.getBody().front().getOps<StepOp>())
+    place(step);
 }

@@ -11,8 +11,12 @@ using namespace mlir;
 using namespace tandem;
 using sched::StepOp;
 
+QueueClock::QueueClock(func::FuncOp function)
+    : queues(function), steps(queues.size()),
+      known(queues.size(), Counts(queues.size(), 0)) {}
+
 QueueClock::Counts QueueClock::getStart(StepOp step) const {
-  Counts start = known[getIndex(step)];
+  Counts start = known[getQueue(step)];
   for (Value event : step.getAfter()) {
     auto it = done.find(event.getDefiningOp());
     if (it == done.end())
@@ -24,7 +28,7 @@ QueueClock::Counts QueueClock::getStart(StepOp step) const {
 }
 
 void QueueClock::add(StepOp step) {
-  unsigned queue = getIndex(step);
+  unsigned queue = getQueue(step);
   Counts clock = getStart(step);
   steps[queue].push_back(step);
   clock[queue] = steps[queue].size();
@@ -36,8 +40,8 @@ int64_t QueueClock::getPosition(StepOp step) const {
   return done.lookup(step).first;
 }
 
-StepOp QueueClock::getStep(sched::Queue queue, int64_t position) const {
-  return steps[static_cast<unsigned>(queue)][position - 1];
+StepOp QueueClock::getStep(unsigned queue, int64_t position) const {
+  return steps[queue][position - 1];
 }
 
 SmallVector<StepOp> tandem::getReadSteps(StepOp step) {

@@ -10,7 +10,7 @@
 
 #include "tandem/Dialect/Sched/Sched.h"
 #include "llvm/ADT/DenseMap.h"
-#include <array>
+#include <vector>
 
 namespace tandem {
 
@@ -18,8 +18,16 @@ namespace tandem {
 /// so a number says which.
 class QueueClock {
 public:
-  using Counts = std::array<int64_t, 2>;
+  using Counts = llvm::SmallVector<int64_t, 3>;
 
+  /// Of the queues of the module that holds `function`.
+  explicit QueueClock(mlir::func::FuncOp function);
+
+  const sched::Queues &getQueues() const { return queues; }
+  /// The number of the queue of `step`.
+  unsigned getQueue(sched::StepOp step) const {
+    return queues.getNumber(step.getQueue());
+  }
   /// What is done when `step`, the next of its queue, begins: what the step
   /// before it knew, that step itself, and what the awaited steps knew.
   Counts getStart(sched::StepOp step) const;
@@ -28,20 +36,15 @@ public:
   /// Which one of its queue `step` is, from 1; 0 if it was not added.
   int64_t getPosition(sched::StepOp step) const;
   /// The step number `position`, from 1, of `queue`.
-  sched::StepOp getStep(sched::Queue queue, int64_t position) const;
-  int64_t getCount(sched::Queue queue) const {
-    return steps[static_cast<unsigned>(queue)].size();
-  }
+  sched::StepOp getStep(unsigned queue, int64_t position) const;
+  int64_t getCount(unsigned queue) const { return steps[queue].size(); }
 
 private:
-  std::array<llvm::SmallVector<sched::StepOp>, 2> steps;
+  sched::Queues queues;
+  std::vector<llvm::SmallVector<sched::StepOp>> steps;
   llvm::DenseMap<mlir::Operation *, std::pair<int64_t, Counts>> done;
-  std::array<Counts, 2> known = {};
+  std::vector<Counts> known;
 };
-
-inline unsigned getIndex(sched::StepOp step) {
-  return static_cast<unsigned>(step.getQueue());
-}
 
 /// The step that makes `value`; null if it is an argument.
 inline sched::StepOp getMaker(mlir::Value value) {

@@ -40,17 +40,26 @@ Operation *findLoss(func::FuncOp step) {
   return nullptr;
 }
 
-/// Whether `op` only passes a tensor on: views, pieces, conversions, scaling,
-/// and the sums of strands. Such an operator moves with the collective beside
-/// it.
+/// Whether `op` multiplies operand 0 by scalars: it is linear in it alone.
+static bool isScaling(Operation *op) {
+  auto isScalar = [](Type type) {
+    return cast<RankedTensorType>(type).getRank() == 0;
+  };
+  return op->hasTrait<nn::Broadcasting>() &&
+         llvm::all_of(llvm::drop_begin(op->getOperandTypes()), isScalar) &&
+         llvm::is_contained(cast<SignatureOpInterface>(op).getRule().linear,
+                            SmallVector<unsigned, 2>{0});
+}
+
+/// Whether `op` only passes a tensor on: views, pieces, scaling, and the sums
+/// of strands. Such an operator moves with the collective beside it.
 static bool passesOn(Operation *op) {
-  if (isCollective(op) ||
-      isa<nn::ReshapeOp, nn::PermuteOp, nn::ConvertOp, nn::SliceOp, nn::NegOp,
-          LocalSliceOp, KeepFirstOp>(op))
+  if (isCollective(op) || op->hasTrait<nn::View>() ||
+      isa<LocalSliceOp, KeepFirstOp>(op))
     return true;
-  if (isa<nn::MulOp, nn::DivOp>(op))
-    return cast<RankedTensorType>(op->getOperand(1).getType()).getRank() == 0;
-  return isa<nn::AddOp, nn::CatOp>(op) && isPartOfChange(op);
+  if (isa<nn::AddOp, nn::CatOp>(op))
+    return isPartOfChange(op);
+  return isScaling(op);
 }
 
 Roles::Roles(func::FuncOp step) {

@@ -7,7 +7,6 @@
 
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 
 using namespace mlir;
 
@@ -26,7 +25,6 @@ void buildSchedulePipeline(OpPassManager &manager,
   add(createFormStepsPass());
   // Last, since which reads cross queues is known only when steps are there.
   add(createPlaceEventsPass());
-  add(createVerifyScheduledPass());
   // Says how long the step takes, if the plan was priced for it.
   add(createTimelinePass());
 }

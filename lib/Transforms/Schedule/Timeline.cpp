@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Two queues work off their steps in order; a step begins when the events that
-// it awaits have happened. While both work, computation runs at 1 / a of its
-// speed and communication at 1 / b (a, b: the slow-downs of the problem), which
-// gives the slots of Cost/Slots.h: max(p + beta c, c + gamma p). Where that
-// would be slower than one after the other, it is one after the other. The
-// latency of a piece of a collective disturbs nothing.
+// Queues work off their steps in order; a step begins when the events that it
+// awaits have happened. While some compute and some communicate, computation
+// runs at 1 / a of its speed and communication at 1 / b (a, b: the slow-downs
+// of the problem), which gives the slots of Cost/Slots.h: max(p + beta c, c +
+// gamma p). Where that would be slower than one after the other, it is one
+// after the other. The latency of a piece of a collective disturbs nothing, nor
+// do queues of one role each other: prices know of no contention between them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,17 +47,21 @@ struct Prices {
 
 class TimelineBuilder {
 public:
-  explicit TimelineBuilder(Prices prices) : prices(prices) {}
+  TimelineBuilder(Prices prices, func::FuncOp function)
+      : prices(prices), numbers(function), queues(numbers.size()) {}
   double run(func::FuncOp function);
 
 private:
   void addStep(StepOp step);
   Work *getRunning(unsigned queue);
+  SmallVector<Work *, 2> getRunning();
   bool isReady(const Work &work) const;
-  void advance(Work *compute, Work *comm);
+  double getSpeed(const Work &work, ArrayRef<Work *> running) const;
+  void advance(ArrayRef<Work *> running);
 
   Prices prices;
-  std::array<std::deque<Work>, 2> queues;
+  sched::Queues numbers;
+  std::vector<std::deque<Work>> queues;
   llvm::DenseSet<Value> happened;
   /// What was counted: a group's seconds stand on one operator, which may have
   /// been taken apart.
@@ -96,7 +101,7 @@ void TimelineBuilder::addStep(StepOp step) {
     work.latency += planned.latency;
     work.seconds += planned.seconds - planned.latency;
   }
-  queues[getIndex(step)].push_back(work);
+  queues[numbers.getNumber(step.getQueue())].push_back(work);
 }
 
 bool TimelineBuilder::isReady(const Work &work) const {
@@ -118,25 +123,56 @@ Work *TimelineBuilder::getRunning(unsigned queue) {
   return nullptr;
 }
 
+/// What all queues work on. An end on one queue may begin something on another.
+SmallVector<Work *, 2> TimelineBuilder::getRunning() {
+  while (true) {
+    size_t known = happened.size();
+    SmallVector<Work *, 2> running;
+    for (unsigned queue = 0; queue < queues.size(); ++queue)
+      if (Work *work = getRunning(queue))
+        running.push_back(work);
+    if (known == happened.size())
+      return running;
+  }
+}
+
+static bool computes(const Work &work) {
+  StepOp step = work.step;
+  return step.getQueue().getRole() == sched::QueueRole::Compute;
+}
+
+/// Whether it needs the links, or the cores.
+static bool isBusy(const Work &work) {
+  return computes(work) || work.latency == 0;
+}
+
+double TimelineBuilder::getSpeed(const Work &work,
+                                 ArrayRef<Work *> running) const {
+  bool isSlowed = isBusy(work) && llvm::any_of(running, [&](Work *other) {
+                    return computes(*other) != computes(work) && isBusy(*other);
+                  });
+  if (!isSlowed)
+    return 1;
+  return 1 /
+         (computes(work) ? prices.computeSlowdown : prices.collectiveSlowdown);
+}
+
 /// Up to the next end of a step, or of a latency.
-void TimelineBuilder::advance(Work *compute, Work *comm) {
-  bool overlaps = compute && comm && comm->latency == 0;
-  double computeSpeed = overlaps ? 1 / prices.computeSlowdown : 1;
-  double commSpeed = overlaps ? 1 / prices.collectiveSlowdown : 1;
+void TimelineBuilder::advance(ArrayRef<Work *> running) {
+  SmallVector<double, 2> speeds;
   double span = std::numeric_limits<double>::infinity();
-  if (compute)
-    span = compute->seconds / computeSpeed;
-  if (comm)
-    span = std::min(span, comm->latency > 0 ? comm->latency
-                                            : comm->seconds / commSpeed);
-  auto spend = [&](double &left, double speed) {
+  auto getLeft = [](Work *work) -> double & {
+    return work->latency > 0 ? work->latency : work->seconds;
+  };
+  for (Work *work : running) {
+    speeds.push_back(getSpeed(*work, running));
+    span = std::min(span, getLeft(work) / speeds.back());
+  }
+  for (auto [work, speed] : llvm::zip_equal(running, speeds)) {
+    double &left = getLeft(work);
     // What ends now ends, whatever the rounding.
     left = left / speed <= span ? 0 : left - span * speed;
-  };
-  if (compute)
-    spend(compute->seconds, computeSpeed);
-  if (comm)
-    spend(comm->latency > 0 ? comm->latency : comm->seconds, commSpeed);
+  }
   now += span;
 }
 
@@ -144,17 +180,10 @@ double TimelineBuilder::run(func::FuncOp function) {
   for (auto step : function.getBody().front().getOps<StepOp>())
     addStep(step);
   while (true) {
-    // An end on one queue may begin something on the other.
-    Work *compute = nullptr, *comm = nullptr;
-    size_t known;
-    do {
-      known = happened.size();
-      compute = getRunning(static_cast<unsigned>(sched::Queue::Compute));
-      comm = getRunning(static_cast<unsigned>(sched::Queue::Comm));
-    } while (known != happened.size());
-    if (!compute && !comm)
+    SmallVector<Work *, 2> running = getRunning();
+    if (running.empty())
       return now;
-    advance(compute, comm);
+    advance(running);
   }
 }
 
@@ -173,7 +202,7 @@ LogicalResult TimelinePass::runOnStep(func::FuncOp function) {
   std::optional<Prices> prices = readPrices(function);
   if (!prices)
     return success();
-  double seconds = TimelineBuilder(*prices).run(function);
+  double seconds = TimelineBuilder(*prices, function).run(function);
   function.emitRemark() << "timeline " << printSeconds(seconds)
                         << ", cost of the plan " << printSeconds(prices->cost);
   return success();

@@ -18,14 +18,16 @@ namespace tandem {
 
 using namespace mlir;
 using namespace tandem;
+using sched::QueueRole;
 using sched::StepOp;
 
 namespace {
-class VerifyScheduledPass
-    : public tandem::StepPass<
-          tandem::impl::VerifyScheduledPassBase<VerifyScheduledPass>> {
+class ScheduleVerifier {
 public:
-  LogicalResult runOnStep(func::FuncOp function) override;
+  explicit ScheduleVerifier(func::FuncOp function)
+      : function(function), clock(function),
+        loss(dyn_cast_or_null<StepOp>(findLoss(function))) {}
+  LogicalResult run();
 
 private:
   LogicalResult verifyStep(StepOp step);
@@ -34,51 +36,63 @@ private:
   LogicalResult verifyOrder(StepOp step);
   LogicalResult verifyUpdate(StepOp step);
 
+  func::FuncOp function;
   QueueClock clock;
   StepOp loss;
+};
+
+struct VerifyScheduledPass
+    : tandem::StepPass<
+          tandem::impl::VerifyScheduledPassBase<VerifyScheduledPass>> {
+  LogicalResult runOnStep(func::FuncOp function) override {
+    return ScheduleVerifier(function).run();
+  }
 };
 } // namespace
 
 /// All ranks run this one program. They meet their collectives in the same
-/// order, since all of these are on one queue and none is conditional.
-LogicalResult VerifyScheduledPass::verifyBody(StepOp step) {
-  bool isComm = step.getQueue() == sched::Queue::Comm;
+/// order on each queue, since none is conditional.
+LogicalResult ScheduleVerifier::verifyBody(StepOp step) {
+  QueueRole role = step.getQueue().getRole();
   Block &body = step.getBody().front();
   // What a plan prepares for a collective is beside the computation as well.
-  bool moves = isComm && !body.without_terminator().empty() &&
-               llvm::all_of(body.without_terminator(), [](Operation &op) {
-                 return isMove(&op) || isSource(&op);
-               });
+  bool moves =
+      role != QueueRole::Compute && !body.without_terminator().empty() &&
+      llvm::all_of(body.without_terminator(),
+                   [](Operation &op) { return isMove(&op) || isSource(&op); });
   for (Operation &op : body.without_terminator()) {
     if (failed(verifyUnscheduled(&op)))
       return failure();
-    if (!moves && isCollective(&op) != isComm)
+    QueueRole own =
+        isCollective(&op) ? QueueRole::Communication : QueueRole::Compute;
+    if (!moves && own != role)
       return op.emitError()
              << "operator '" << op.getName().getStringRef()
-             << "' is on the queue '" << stringifyQueue(step.getQueue())
-             << "', expected '" << (isComm ? "compute" : "comm") << "'";
+             << "' is on the queue '" << sched::str(step.getQueue())
+             << "', expected '" << stringifyQueueRole(own) << "'";
   }
   return success();
 }
 
-LogicalResult VerifyScheduledPass::verifyReads(StepOp step) {
+LogicalResult ScheduleVerifier::verifyReads(StepOp step) {
   QueueClock::Counts start = clock.getStart(step);
   for (StepOp maker : getReadSteps(step))
-    if (clock.getPosition(maker) > start[getIndex(maker)])
+    if (clock.getPosition(maker) > start[clock.getQueue(maker)])
       return step.emitError()
              << "the step of stage " << step.getStage() << ", strand "
-             << step.getStrand() << " on '" << stringifyQueue(step.getQueue())
+             << step.getStrand() << " on '" << sched::str(step.getQueue())
              << "' reads a value of stage " << maker.getStage() << ", strand "
-             << maker.getStrand() << " on '" << stringifyQueue(maker.getQueue())
+             << maker.getStrand() << " on '" << sched::str(maker.getQueue())
              << "', but no awaited event says that it is done";
   return success();
 }
 
-LogicalResult VerifyScheduledPass::verifyOrder(StepOp step) {
-  int64_t before = clock.getCount(step.getQueue());
+LogicalResult ScheduleVerifier::verifyOrder(StepOp step) {
+  unsigned queue = clock.getQueue(step);
+  int64_t before = clock.getCount(queue);
   if (before == 0)
     return success();
-  StepOp last = clock.getStep(step.getQueue(), before);
+  StepOp last = clock.getStep(queue, before);
   if (std::pair(last.getStage(), last.getStrand()) <=
       std::pair(step.getStage(), step.getStrand()))
     return success();
@@ -90,21 +104,21 @@ LogicalResult VerifyScheduledPass::verifyOrder(StepOp step) {
 }
 
 /// A loss that is not finite must be seen before anything is updated.
-LogicalResult VerifyScheduledPass::verifyUpdate(StepOp step) {
+LogicalResult ScheduleVerifier::verifyUpdate(StepOp step) {
   bool updates = llvm::any_of(step.getBody().front(), [](Operation &op) {
     return isUpdate(&op) && !isCollective(&op);
   });
   if (!loss || !updates || step == loss)
     return success();
   if (clock.getPosition(loss) > 0 &&
-      clock.getPosition(loss) <= clock.getStart(step)[getIndex(loss)])
+      clock.getPosition(loss) <= clock.getStart(step)[clock.getQueue(loss)])
     return success();
   return step.emitError() << "the step of stage " << step.getStage()
                           << " updates before the loss, which is made in stage "
                           << loss.getStage() << ", is known";
 }
 
-LogicalResult VerifyScheduledPass::verifyStep(StepOp step) {
+LogicalResult ScheduleVerifier::verifyStep(StepOp step) {
   if (failed(verifyBody(step)) || failed(verifyReads(step)) ||
       failed(verifyOrder(step)) || failed(verifyUpdate(step)))
     return failure();
@@ -112,18 +126,17 @@ LogicalResult VerifyScheduledPass::verifyStep(StepOp step) {
   return success();
 }
 
-LogicalResult VerifyScheduledPass::runOnStep(func::FuncOp function) {
-  clock = QueueClock();
+LogicalResult ScheduleVerifier::run() {
   if (failed(verifyFormsOn(function, spmd::MeshAttr())))
     return failure();
-  loss = dyn_cast_or_null<StepOp>(findLoss(function));
-  for (Operation &op : function.getBody().front().without_terminator()) {
-    auto step = dyn_cast<StepOp>(op);
-    if (!step)
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (!isa<StepOp>(op))
       return op.emitError() << "operator '" << op.getName().getStringRef()
                             << "' outside of a step, expected steps only";
+  if (failed(sched::verifyQueues(function)))
+    return failure();
+  for (auto step : function.getBody().front().getOps<StepOp>())
     if (failed(verifyStep(step)))
       return failure();
-  }
-  return success();
+  return verifyLayouts(function, spmd::getMesh(function));
 }

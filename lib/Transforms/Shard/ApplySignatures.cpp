@@ -329,9 +329,9 @@ LogicalResult ApplySignaturesPass::applyToResults(func::FuncOp step) {
       return failure();
     operand.set(
         reform(operand.get(), *forms, {ret, PassKind::Update, planned.stage}));
-    step.removeResultAttr(index,
-                          StringAttr::get(step.getContext(), kPlanAttrName));
   }
+  editResultAttrs(
+      step, [](unsigned, NamedAttrList &attrs) { attrs.erase(kPlanAttrName); });
   step.setType(FunctionType::get(step.getContext(),
                                  step.getBody().getArgumentTypes(),
                                  ret->getOperandTypes()));

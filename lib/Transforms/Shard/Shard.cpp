@@ -7,7 +7,6 @@
 
 #include "tandem/Transforms/Shard/Shard.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 
 using namespace mlir;
 
@@ -23,14 +22,6 @@ void buildShardPipeline(OpPassManager &manager, const ShardOptions &) {
   // Apart from the first pass, since a sequence of reforms is a choice by cost
   // and the forms are not.
   add(createSplitReformsPass());
-  add(createVerifyShardedPass());
-}
-
-void registerShard() {
-  registerShardPasses();
-  static PassPipelineRegistration<ShardOptions> pipeline(
-      "tandem-shard", "Forms into types, reforms between them: the shard stage",
-      buildShardPipeline);
 }
 
 } // namespace tandem

@@ -30,6 +30,7 @@ public:
       return step.emitError()
              << "the module has no '" << kMeshAttrName << "', expected a mesh";
     if (failed(tandem::verifyFormsOn(step, mesh)) ||
+        failed(tandem::verifyNoLayouts(step)) ||
         failed(verifyArguments(step)) || failed(verifyResults(step)))
       return failure();
     for (Operation &op : step.getBody().front().without_terminator())

@@ -268,6 +268,11 @@ def _atan2(b, x, y):
     return b.binary("atan2", x, y, b.out.dtype)
 
 
+@lowers("copysign")
+def _copysign(b, x, y):
+    return b.binary("copysign", x, y, b.out.dtype)
+
+
 @lowers("clamp", "clip")
 def _clamp(b, x, min=None, max=None):
     x = b.convert(x, b.out.dtype)

@@ -227,12 +227,14 @@ def _roll(b, x, shifts, dims=()):
     if not dims:
         flat = b.reshape(x, (_elements(x.shape),))
         return b.reshape(_roll(b, flat, shifts, [0]), x.shape)
+    by_dim = {}
     for shift, dim in zip(shifts, dims, strict=False):
         dim = normalize_dim(dim, len(x.shape))
-        cut = -shift % x.shape[dim]
-        if cut:
-            x = b.cat([b.slice(x, dim, cut, x.shape[dim]), b.slice(x, dim, 0, cut)], dim)
-    return x
+        by_dim[dim] = (by_dim.get(dim, 0) + shift) % max(x.shape[dim], 1)
+    moved = {dim: shift for dim, shift in sorted(by_dim.items()) if shift}
+    if not moved:
+        return x
+    return b.emit("roll", [x], x.type, dims=tuple(moved), shifts=tuple(moved.values()))
 
 
 @lowers("diagonal")

@@ -56,6 +56,13 @@ public:
 
   void setTarget(Target target) { program.target = std::move(target); }
 
+  /// In place of the first ones.
+  void setQueues(std::vector<Queue> queues) {
+    program.queues = std::move(queues);
+  }
+  void setMemorySpaces(std::vector<MemorySpace> spaces) {
+    program.memorySpaces = std::move(spaces);
+  }
   uint32_t addQueue(QueueRole role, std::string name);
   uint32_t addMemorySpace(MemorySpace space);
   uint32_t addCodeObject(std::string name, Bytes image,

@@ -55,3 +55,22 @@ func.func private @add(%a: tensor<16xf32>, %b: tensor<16xf32>) -> tensor<16xf32>
   %0 = nn.add %a, %b : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   return %0 : tensor<16xf32>
 }
+
+// -----
+
+// A workspace is the command's own while it runs, and anybody's before and
+// behind it: %a lies where it was.
+// CHECK: module attributes {sched.arena = 192 : i64}
+// CHECK: %[[W:.*]] = sched.alloc at 0 : memref<100xi8>
+// CHECK: %[[C:.*]] = sched.alloc at 128 : memref<4x4xf32>
+// CHECK: %[[A:.*]] = sched.alloc at 0 : memref<4x4xf32>
+func.func @step(%x: memref<4x4xf32>) -> memref<4x4xf32> {
+  %r = sched.result 0 : memref<4x4xf32>
+  %w = sched.alloc : memref<100xi8>
+  %c = sched.alloc : memref<4x4xf32>
+  sched.gemm %x, %x into %c workspace %w on compute stage 0 strand 0 {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, label = "", flops = 0, bytes = 0} : memref<4x4xf32>, memref<4x4xf32> into memref<4x4xf32> workspace memref<100xi8>
+  %a = sched.alloc : memref<4x4xf32>
+  sched.gemm %c, %c into %a on compute stage 0 strand 0 {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, label = "", flops = 0, bytes = 0} : memref<4x4xf32>, memref<4x4xf32> into memref<4x4xf32>
+  sched.copy %a into %r on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<4x4xf32> -> memref<4x4xf32>
+  return %r : memref<4x4xf32>
+}

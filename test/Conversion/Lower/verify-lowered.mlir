@@ -69,3 +69,17 @@ module {
     return
   }
 }
+
+// -----
+
+// A product that adds to its destination reads it.
+module attributes {sched.arena = 64 : i64} {
+  func.func @step(%x: memref<4x4xf32>) -> memref<4x4xf32> {
+    %r = sched.result 0 : memref<4x4xf32>
+    %a = sched.alloc at 0 : memref<4x4xf32>
+    // expected-error @+1 {{reads a buffer that no command wrote before}}
+    sched.gemm %x, %x into %a on compute stage 0 strand 0 {accumulate, batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, label = "", flops = 0, bytes = 0} : memref<4x4xf32>, memref<4x4xf32> into memref<4x4xf32>
+    sched.copy %a into %r on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<4x4xf32> -> memref<4x4xf32>
+    return %r : memref<4x4xf32>
+  }
+}

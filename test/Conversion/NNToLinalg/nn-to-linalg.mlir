@@ -48,6 +48,23 @@ func.func @embedding(%w: tensor<5x8xf32>, %i: tensor<3xi64>) -> tensor<3x8xf32> 
 
 // -----
 
+// Operators with one ordinal have one number; the ordinals are the launch's.
+// CHECK-LABEL: func @random
+// CHECK: %[[FIRST:.*]] = arith.constant 0 : i64
+// CHECK: call @tandem_launch_ordinal(%[[FIRST]]) : (i64) -> i64
+// CHECK: %[[SECOND:.*]] = arith.constant 1 : i64
+// CHECK: call @tandem_launch_ordinal(%[[SECOND]]) : (i64) -> i64
+// CHECK: %[[AGAIN:.*]] = arith.constant 0 : i64
+// CHECK: call @tandem_launch_ordinal(%[[AGAIN]]) : (i64) -> i64
+func.func @random(%i: tensor<4xi64>, %s: tensor<i64>, %t: tensor<i64>) -> (tensor<4xi64>, tensor<4xi64>, tensor<4xi64>) {
+  %0 = nn.philox %i, %s, %t {ordinal = 7 : i64} : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  %1 = nn.philox %i, %s, %t {ordinal = 3 : i64} : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  %2 = nn.philox %0, %s, %t {ordinal = 7 : i64} : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  return %0, %1, %2 : tensor<4xi64>, tensor<4xi64>, tensor<4xi64>
+}
+
+// -----
+
 func.func @product(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   // expected-error @+1 {{'nn.matmul' op has no kernel}}
   %0 = nn.matmul %x, %x : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>

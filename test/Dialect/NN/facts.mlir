@@ -143,8 +143,22 @@ func.func @case18(%x: tensor<4xf32> {nn.of = 1 : i64}) {
 
 // -----
 
-// expected-error @+1 {{argument 0 has the 'nn.part' {dim = 1 : i64, name = "w", offset = 0 : i64, shape = array<i64: 8>}, expected name, shape, dim and offset in the whole}}
-func.func @case19(%x: tensor<4xf32> {nn.part = {name = "w", shape = array<i64: 8>, dim = 1 : i64, offset = 0 : i64}}) {
+// expected-error @+1 {{argument 0 has the 'nn.part' "w", expected a place such as #nn.part<"w" [8, 4], dim = 0, offset = 2>}}
+func.func @case19(%x: tensor<4xf32> {nn.part = "w"}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{part of 'w' lies on dimension 1, expected one below the rank 1}}
+func.func @case19a(%x: tensor<4xf32> {nn.part = #nn.part<"w" [8], dim = 1, offset = 0>}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{part of 'w' begins at 8, expected a number in [0, 8)}}
+func.func @case19b(%x: tensor<4xf32> {nn.part = #nn.part<"w" [8], dim = 0, offset = 8>}) {
   return
 }
 

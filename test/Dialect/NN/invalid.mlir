@@ -595,3 +595,19 @@ func.func @scatter_add_type(%x: tensor<2xf32>, %i: tensor<2xi64>) {
   %0 = nn.scatter_add %x, %i {dim = 0 : i64} : (tensor<2xf32>, tensor<2xi64>) -> tensor<4xi64>
   return
 }
+
+// -----
+
+func.func @roll_shifts(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{has 1 shifts for 2 dimensions}}
+  %0 = nn.roll %x {dims = array<i64: 0, 1>, shifts = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @roll_range(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{shifts dimension 1 by 8, expected a number in [0, 8)}}
+  %0 = nn.roll %x {dims = array<i64: 1>, shifts = array<i64: 8>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}

@@ -4,7 +4,7 @@
 // CHECK: #mesh = #spmd.mesh<data = 4, model = 2, time micro = 2>
 // CHECK: spmd.mesh = #mesh
 module attributes {spmd.mesh = #mesh} {
-  // CHECK: data: gather(0), micro: gather(0)
+  // CHECK: #gather0_data_gather0_micro
   func.func @f(%x: tensor<16x8xf32, #spmd.form<#mesh, data: gather(0), micro: gather(0)>>,
                %g: tensor<8x4xf32, #spmd.form<#mesh, data: reduce>>) {
     // CHECK: spmd.reform

@@ -1,8 +1,8 @@
 // RUN: tandem-opt %s --split-input-file --verify-diagnostics
 
 func.func @queue(%x: tensor<8xf32>) {
-  // expected-error @+1 {{expected 'compute' or 'comm'}}
-  %e = sched.step on copy stage 0 strand 0 {
+  // expected-error @+1 {{found queue 'disk', expected 'compute', 'comm' or 'copy'}}
+  %e = sched.step on disk stage 0 strand 0 {
     sched.yield
   }
   return
@@ -18,3 +18,28 @@ func.func @yield(%x: tensor<8xf32>) {
   return
 }
 
+// -----
+
+// expected-error @+1 {{unknown device 'abacus', expected one of cpu}}
+module attributes {sched.device = #sched.device<abacus>} {
+}
+
+// -----
+
+// expected-error @+1 {{'builtin.module' has the 'sched.queues' [#sched.queue<comm>, #sched.queue<comm[1]>], expected a list of #sched.queue<...>, those of a role numbered from 0 on, and one that computes}}
+module attributes {sched.queues = [#sched.queue<comm>, #sched.queue<comm[1]>]} {
+}
+
+// -----
+
+// expected-error @+1 {{'builtin.module' has the 'sched.queues' [#sched.queue<compute>, #sched.queue<comm[1]>], expected a list of #sched.queue<...>, those of a role numbered from 0 on, and one that computes}}
+module attributes {sched.queues = [#sched.queue<compute>, #sched.queue<comm[1]>]} {
+}
+
+// -----
+
+func.func @sum(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>, %y: tensor<20xf32>) {
+  // expected-error @+1 {{'sched.matmul' op adds to 'tensor<20xf32>', expected 'tensor<4x5xf32>'}}
+  %a = sched.matmul %x, %g onto %y {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>} : (tensor<4x8xf32>, tensor<8x5xf32>, tensor<20xf32>) -> tensor<4x5xf32>
+  return
+}

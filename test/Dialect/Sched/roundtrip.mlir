@@ -17,3 +17,18 @@ func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
   }
   return %0 : tensor<8xf32>
 }
+
+// A queue is its role and its number among those of the role.
+// CHECK: module attributes {sched.device = #sched.device<cpu>, sched.queues = [#sched.queue<compute>, #sched.queue<comm>, #sched.queue<comm[1]>, #sched.queue<copy>]}
+module attributes {sched.device = #sched.device<cpu>, sched.queues = [#sched.queue<compute>, #sched.queue<comm[0]>, #sched.queue<comm[1]>, #sched.queue<copy>]} {
+  func.func @queues(%a: memref<4x4xf32>, %b: memref<64xi8>) {
+    // CHECK: sched.step on comm[1] stage 0 strand 0 {
+    %e = sched.step on comm[1] stage 0 strand 0 {
+    }
+    // CHECK: sched.wait copy for
+    sched.wait copy for %e
+    // CHECK: sched.gemm %{{.*}}, %{{.*}} into %{{.*}} workspace %{{.*}} on compute stage 0 strand 0 {accumulate,
+    sched.gemm %a, %a into %a workspace %b on compute stage 0 strand 0 {accumulate, batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, label = "", flops = 0, bytes = 0} : memref<4x4xf32>, memref<4x4xf32> into memref<4x4xf32> workspace memref<64xi8>
+    return
+  }
+}

@@ -3,8 +3,8 @@
 // CHECK-LABEL: @gradients
 // CHECK: %[[A:.*]] = nn.matmul %arg1
 // CHECK: %[[B:.*]] = nn.matmul %arg2
-// CHECK: %[[AB:.*]] = nn.add %[[A]], %[[B]] {nn.pass = #nn.pass<backward>}
-// CHECK: nn.add %[[AB]], %arg0 {nn.pass = #nn.pass<backward>}
+// CHECK: %[[AB:.*]] = nn.add %[[A]], %[[B]] {nn.pass = #backward}
+// CHECK: nn.add %[[AB]], %arg0 {nn.pass = #backward}
 func.func @gradients(%r: tensor<4x4xf32>, %a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = nn.matmul %a, %a {nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %1 = nn.add %r, %0 {nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>

@@ -3,16 +3,16 @@
 // The activation is held for its own gradient: what follows from it is made
 // again, a mask is drawn again from the same numbers, and neither is held.
 // CHECK-LABEL: @activation
-// CHECK: nn.matmul {{.*}}nn.pass = #nn.pass<forward>
-// CHECK: %[[HELD:.*]] = nn.matmul {{.*}}nn.pass = #nn.pass<forward>
-// CHECK: nn.gelu {{.*}}nn.pass = #nn.pass<forward>
-// CHECK: nn.philox {{.*}}nn.pass = #nn.pass<forward>, ordinal = 3
-// CHECK-DAG: %[[G:.*]] = nn.gelu none %[[HELD]] {{.*}}nn.pass = #nn.pass<backward>
-// CHECK-DAG: %[[R:.*]] = nn.philox {{.*}}nn.pass = #nn.pass<backward>, ordinal = 3
-// CHECK-DAG: %[[L:.*]] = nn.compare lt %[[R]], {{.*}}nn.pass = #nn.pass<backward>
-// CHECK-DAG: %[[M:.*]] = nn.convert %[[L]] {{.*}}nn.pass = #nn.pass<backward>
-// CHECK: %[[P:.*]] = nn.mul %[[G]], %[[M]] {{.*}}nn.pass = #nn.pass<backward>
-// CHECK: nn.matmul %[[P]], {{.*}}nn.pass = #nn.pass<backward>
+// CHECK: nn.matmul {{.*}}nn.pass = #forward
+// CHECK: %[[HELD:.*]] = nn.matmul {{.*}}nn.pass = #forward
+// CHECK: nn.gelu {{.*}}nn.pass = #forward
+// CHECK: nn.philox {{.*}}nn.pass = #forward, ordinal = 3
+// CHECK-DAG: %[[G:.*]] = nn.gelu none %[[HELD]] {{.*}}nn.pass = #backward
+// CHECK-DAG: %[[R:.*]] = nn.philox {{.*}}nn.pass = #backward, ordinal = 3
+// CHECK-DAG: %[[L:.*]] = nn.compare lt %[[R]], {{.*}}nn.pass = #backward
+// CHECK-DAG: %[[M:.*]] = nn.convert %[[L]] {{.*}}nn.pass = #backward
+// CHECK: %[[P:.*]] = nn.mul %[[G]], %[[M]] {{.*}}nn.pass = #backward
+// CHECK: nn.matmul %[[P]], {{.*}}nn.pass = #backward
 // CHECK: nn.gelu_backward {{.*}}%[[HELD]]
 func.func @activation(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %g: tensor<4x4xf32>, %seed: tensor<i64>, %step: tensor<i64>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
   %i = nn.iota {nn.pass = #nn.pass<forward>} : tensor<16xi64>
@@ -33,7 +33,7 @@ func.func @activation(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %g: tensor<4x4xf
 
 // What is held nowhere is not made of anything else: it stays as it is.
 // CHECK-LABEL: @product
-// CHECK: nn.exp {{.*}}nn.pass = #nn.pass<forward>
+// CHECK: nn.exp {{.*}}nn.pass = #forward
 // CHECK-NOT: nn.exp
 func.func @product(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %g: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %a = nn.matmul %x, %w {nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -47,8 +47,8 @@ func.func @product(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %g: tensor<4x4xf32>
 // their own gradients: they and their softmax are made again.
 // CHECK-LABEL: @scores
 // CHECK-SAME: %[[Q:.*]]: tensor<64x2xf32>, %[[K:.*]]: tensor<2x64xf32>, %[[V:.*]]: tensor<64x2xf32>
-// CHECK-DAG: %[[S:.*]] = nn.matmul {{.*}}nn.pass = #nn.pass<backward>{{.*}} -> tensor<64x64xf32>
-// CHECK-DAG: %[[P:.*]] = nn.softmax %[[S]] {{.*}}nn.pass = #nn.pass<backward>
+// CHECK-DAG: %[[S:.*]] = nn.matmul {{.*}}nn.pass = #backward{{.*}} -> tensor<64x64xf32>
+// CHECK-DAG: %[[P:.*]] = nn.softmax %[[S]] {{.*}}nn.pass = #backward
 // CHECK: nn.softmax_backward {{.*}}%[[P]]
 func.func @scores(%q: tensor<64x2xf32>, %k: tensor<2x64xf32>, %v: tensor<64x2xf32>, %g: tensor<64x64xf32>) -> (tensor<64x2xf32>, tensor<64x64xf32>) {
   %s = nn.matmul %q, %k {nn.pass = #nn.pass<forward>} : (tensor<64x2xf32>, tensor<2x64xf32>) -> tensor<64x64xf32>

@@ -3,7 +3,7 @@
 // Forward uses the activation through one view: backward transposes that.
 // CHECK-LABEL: @tokens
 // CHECK: %[[T:.*]] = nn.reshape %{{.*}} -> tensor<4x64x8xf32>
-// CHECK: nn.permute %[[T]] {nn.pass = #nn.pass<backward>, permutation = array<i64: 0, 2, 1>} : (tensor<4x64x8xf32>) -> tensor<4x8x64xf32>
+// CHECK: nn.permute %[[T]] {nn.pass = #backward, permutation = array<i64: 0, 2, 1>} : (tensor<4x64x8xf32>) -> tensor<4x8x64xf32>
 // CHECK-NOT: nn.permute
 func.func @tokens(%x: tensor<32x4x2x8xf32>, %w: tensor<4x8x16xf32>, %g: tensor<4x64x16xf32>) -> (tensor<4x64x16xf32>, tensor<4x8x16xf32>) {
   %a = nn.exp %x {nn.pass = #nn.pass<forward>} : (tensor<32x4x2x8xf32>) -> tensor<32x4x2x8xf32>
@@ -19,7 +19,7 @@ func.func @tokens(%x: tensor<32x4x2x8xf32>, %w: tensor<4x8x16xf32>, %g: tensor<4
 // The activation itself is used too: views stay as they are.
 // CHECK-LABEL: @direct
 // CHECK: %[[A:.*]] = nn.exp
-// CHECK: nn.permute %[[A]] {nn.pass = #nn.pass<backward>
+// CHECK: nn.permute %[[A]] {nn.pass = #backward
 func.func @direct(%x: tensor<4x8xf32>) -> (tensor<8x4xf32>, tensor<4x8xf32>, tensor<8x4xf32>) {
   %a = nn.exp %x {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %f = nn.permute %a {permutation = array<i64: 1, 0>, nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
@@ -33,10 +33,10 @@ func.func @direct(%x: tensor<4x8xf32>) -> (tensor<8x4xf32>, tensor<4x8xf32>, ten
 // The backward pass keeps the reshape alone, and reshapes it back.
 // CHECK-LABEL: @kept
 // CHECK: %[[E:.*]] = nn.exp
-// CHECK: %[[F:.*]] = nn.reshape %[[E]] {nn.pass = #nn.pass<forward>}
+// CHECK: %[[F:.*]] = nn.reshape %[[E]] {nn.pass = #forward}
 // CHECK: nn.log %[[F]]
-// CHECK: %[[B:.*]] = nn.reshape %[[F]] {nn.pass = #nn.pass<backward>} : (tensor<32xf32>) -> tensor<4x8xf32>
-// CHECK: nn.mul %[[B]], %{{.*}} {nn.pass = #nn.pass<backward>}
+// CHECK: %[[B:.*]] = nn.reshape %[[F]] {nn.pass = #backward} : (tensor<32xf32>) -> tensor<4x8xf32>
+// CHECK: nn.mul %[[B]], %{{.*}} {nn.pass = #backward}
 func.func @kept(%x: tensor<4x8xf32>, %g: tensor<4x8xf32>) -> (tensor<32xf32>, tensor<4x8xf32>) {
   %a = nn.exp %x {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %f = nn.reshape %a {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<32xf32>
@@ -48,7 +48,7 @@ func.func @kept(%x: tensor<4x8xf32>, %g: tensor<4x8xf32>) -> (tensor<32xf32>, te
 // A permutation is another buffer: what is used stays.
 // CHECK-LABEL: @permuted
 // CHECK: %[[E:.*]] = nn.exp
-// CHECK: nn.mul %[[E]], %{{.*}} {nn.pass = #nn.pass<backward>}
+// CHECK: nn.mul %[[E]], %{{.*}} {nn.pass = #backward}
 func.func @permuted(%x: tensor<4x8xf32>, %g: tensor<4x8xf32>) -> (tensor<8x4xf32>, tensor<4x8xf32>) {
   %a = nn.exp %x {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %f = nn.permute %a {permutation = array<i64: 1, 0>, nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<8x4xf32>

@@ -13,7 +13,7 @@ func.func @identity(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 }
 
 // CHECK-LABEL: @joined
-// CHECK-NEXT: nn.reshape %arg0 {nn.pass = #nn.pass<backward>} : (tensor<4x8xf32>) -> tensor<2x2x8xf32>
+// CHECK-NEXT: nn.reshape %arg0 {nn.pass = #backward} : (tensor<4x8xf32>) -> tensor<2x2x8xf32>
 // CHECK-NEXT: return
 func.func @joined(%x: tensor<4x8xf32>) -> tensor<2x2x8xf32> {
   %0 = nn.reshape %x {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<32xf32>

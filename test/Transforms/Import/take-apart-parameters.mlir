@@ -8,28 +8,28 @@
 // weight, bias, momentum, gradient and new value.
 
 // CHECK-LABEL: @packed
-// CHECK-SAME: %[[W0:[a-z0-9]+]]: tensor<4x3xf64> {nn.name = "w.part0", nn.part = {dim = 0 : i64, name = "w", offset = 0 : i64, shape = array<i64: 6, 3>}, nn.role = #nn.role<parameter>}
-// CHECK-SAME: %[[W1:[a-z0-9]+]]: tensor<2x3xf64> {nn.name = "w.part1", nn.part = {dim = 0 : i64, name = "w", offset = 4 : i64, shape = array<i64: 6, 3>}, nn.role = #nn.role<parameter>}
-// CHECK-SAME: %[[M0:[a-z0-9]+]]: tensor<4x3xf64> {nn.name = "m.w.part0", nn.of = "w.part0", nn.part = {dim = 0 : i64, name = "m.w"
+// CHECK-SAME: %[[W0:[a-z0-9]+]]: tensor<4x3xf64> {nn.name = "w.part0", nn.part = #nn.part<"w" [6, 3], dim = 0, offset = 0>, nn.role = #nn.role<parameter>}
+// CHECK-SAME: %[[W1:[a-z0-9]+]]: tensor<2x3xf64> {nn.name = "w.part1", nn.part = #nn.part<"w" [6, 3], dim = 0, offset = 4>, nn.role = #nn.role<parameter>}
+// CHECK-SAME: %[[M0:[a-z0-9]+]]: tensor<4x3xf64> {nn.name = "m.w.part0", nn.of = "w.part0", nn.part = #nn.part<"m.w" [6, 3], dim = 0
 // CHECK-SAME: %[[M1:[a-z0-9]+]]: tensor<2x3xf64> {nn.name = "m.w.part1", nn.of = "w.part1"
 // CHECK-SAME: %[[B0:[a-z0-9]+]]: tensor<4xf64> {nn.name = "b.part0"
 // CHECK-SAME: %[[B1:[a-z0-9]+]]: tensor<2xf64> {nn.name = "b.part1"
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<5x3xf64> {{.*}}nn.role = #nn.role<input>
-// CHECK-SAME: tensor<4x3xf64> {nn.name = "w.part0", nn.part = {dim = 0 : i64, name = "w", offset = 0 : i64, shape = array<i64: 6, 3>}, nn.role = #nn.role<parameter>, nn.updates = 0 : i64}
-// CHECK-SAME: tensor<2x3xf64> {nn.name = "w.part1", nn.part = {dim = 0 : i64, name = "w", offset = 4 : i64, shape = array<i64: 6, 3>}, nn.role = #nn.role<parameter>, nn.updates = 1 : i64}
+// CHECK-SAME: tensor<4x3xf64> {nn.name = "w.part0", nn.part = #nn.part<"w" [6, 3], dim = 0, offset = 0>, nn.role = #nn.role<parameter>, nn.updates = 0 : i64}
+// CHECK-SAME: tensor<2x3xf64> {nn.name = "w.part1", nn.part = #nn.part<"w" [6, 3], dim = 0, offset = 4>, nn.role = #nn.role<parameter>, nn.updates = 1 : i64}
 // CHECK-SAME: nn.role = #nn.role<state>, nn.updates = 2 : i64}
 // CHECK-SAME: nn.role = #nn.role<state>, nn.updates = 3 : i64}
-// CHECK-SAME: tensor<4x3xf64> {nn.name = "w.part0", nn.part = {dim = 0 : i64, name = "w", offset = 0 : i64, shape = array<i64: 6, 3>}, nn.role = #nn.role<gradient>}
-// CHECK-SAME: tensor<2x3xf64> {nn.name = "w.part1", nn.part = {dim = 0 : i64, name = "w", offset = 4 : i64, shape = array<i64: 6, 3>}, nn.role = #nn.role<gradient>}
+// CHECK-SAME: tensor<4x3xf64> {nn.name = "w.part0", nn.part = #nn.part<"w" [6, 3], dim = 0, offset = 0>, nn.role = #nn.role<gradient>}
+// CHECK-SAME: tensor<2x3xf64> {nn.name = "w.part1", nn.part = #nn.part<"w" [6, 3], dim = 0, offset = 4>, nn.role = #nn.role<gradient>}
 // CHECK-NOT: nn.slice
 // CHECK-NOT: nn.cat
 // CHECK: %[[T0:.*]] = nn.permute %[[W0]]
 // CHECK: %[[P0:.*]] = nn.matmul %[[X]], %[[T0]] {{.*}} -> tensor<5x4xf64>
 // CHECK: nn.add %[[P0]], %[[B0]]
 // The gradient of what all parts are computed from is a sum over them.
-// CHECK: %[[G0:.*]] = nn.matmul %{{.*}}, %[[W0]] {nn.pass = #nn.pass<backward>}
-// CHECK: %[[G1:.*]] = nn.matmul %{{.*}}, %[[W1]] {nn.pass = #nn.pass<backward>}
-// CHECK: nn.add %[[G0]], %[[G1]] {nn.pass = #nn.pass<backward>}
+// CHECK: %[[G0:.*]] = nn.matmul %{{.*}}, %[[W0]] {nn.pass = #backward}
+// CHECK: %[[G1:.*]] = nn.matmul %{{.*}}, %[[W1]] {nn.pass = #backward}
+// CHECK: nn.add %[[G0]], %[[G1]] {nn.pass = #backward}
 // CHECK: return
 func.func @packed(
     %w: tensor<6x3xf64> {nn.role = #nn.role<parameter>, nn.name = "w"},

@@ -2,7 +2,7 @@
 
 // Attention as ATen decomposes it: batch and heads are merged for `bmm`.
 // CHECK-LABEL: @scores
-// CHECK-NEXT: nn.matmul %arg0, %arg1 {nn.pass = #nn.pass<forward>} : (tensor<2x4x5x16xf32>, tensor<2x4x16x5xf32>) -> tensor<2x4x5x5xf32>
+// CHECK-NEXT: nn.matmul %arg0, %arg1 {nn.pass = #forward} : (tensor<2x4x5x16xf32>, tensor<2x4x16x5xf32>) -> tensor<2x4x5x5xf32>
 // CHECK-NEXT: nn.softmax
 // CHECK-NEXT: return
 func.func @scores(%q: tensor<2x4x5x16xf32>, %k: tensor<2x4x16x5xf32>) -> tensor<2x4x5x5xf32> {

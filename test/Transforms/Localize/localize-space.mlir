@@ -15,11 +15,11 @@ module attributes {spmd.mesh = #mesh} {
   // Every change of form over space; each with its time form, in which it
   // happens per microbatch. Nothing happens on an axis of one point.
   // CHECK-LABEL: func.func @collectives(
-  // CHECK-SAME: %arg0: tensor<8x8xf64, #spmd.form<#mesh1, micro: gather(0)>> {{{.*}}spmd.layout = tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>>}
-  // CHECK-SAME: -> (tensor<8x4xf64, #spmd.form<#mesh1, micro: gather(0)>> {spmd.layout = tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), model: gather(1), micro: gather(0)>>}
+  // CHECK-SAME: %arg0: tensor<8x8xf64, #gather0_micro> {{{.*}}spmd.layout = tensor<16x8xf64, #gather0_data_gather0_micro>}
+  // CHECK-SAME: -> (tensor<8x4xf64, #gather0_micro> {spmd.layout = tensor<16x8xf64, #gather0_data_gather1_model_gather0_micro>}
   func.func @collectives(%x: tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>> {nn.role = #nn.role<input>, nn.name = "x"})
       -> (tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), model: gather(1), micro: gather(0)>>, tensor<8xf64>, tensor<8xf64, #spmd.form<#mesh, data: gather(0)>>, tensor<16x8xf64, #spmd.form<#mesh, micro: gather(0)>>) {
-    // CHECK: spmd.local_slice %arg0 over ["model"] dim 1 {spmd.change} : tensor<8x8xf64, #spmd.form<#mesh1, micro: gather(0)>> -> tensor<8x4xf64
+    // CHECK: spmd.local_slice %arg0 over ["model"] dim 1 {spmd.change} : tensor<8x8xf64, #gather0_micro> -> tensor<8x4xf64
     %0 = spmd.reform %x : tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>> -> tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), model: gather(1), micro: gather(0)>>
     // CHECK: spmd.all_gather %arg0 over ["data"] dim 0 {spmd.change} : tensor<8x8xf64, {{.*}} -> tensor<16x8xf64
     %1 = spmd.reform %x : tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>> -> tensor<16x8xf64, #spmd.form<#mesh, micro: gather(0)>>
@@ -30,7 +30,7 @@ module attributes {spmd.mesh = #mesh} {
     // CHECK: spmd.all_to_all %[[T]] over ["data"] split 0 concat 1
     %4 = spmd.reform %2 : tensor<16x8xf64, #spmd.form<#mesh, data: gather(1), micro: gather(0)>> -> tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>>
     %5 = nn.sum %4 {dims = array<i64: 0>} : (tensor<16x8xf64, #spmd.form<#mesh, data: gather(0), micro: gather(0)>>) -> tensor<8xf64, #spmd.form<#mesh, data: reduce, micro: reduce>>
-    // CHECK: spmd.reform %{{.*}} : tensor<8xf64, #spmd.form<#mesh1, micro: reduce>> -> tensor<8xf64>
+    // CHECK: spmd.reform %{{.*}} : tensor<8xf64, #reduce_micro> -> tensor<8xf64>
     %6 = spmd.reform %5 : tensor<8xf64, #spmd.form<#mesh, data: reduce, micro: reduce>> -> tensor<8xf64, #spmd.form<#mesh, data: reduce>>
     // CHECK: spmd.reduce_scatter %{{.*}} over ["data"] dim 0 {spmd.change} : tensor<8xf64> -> tensor<4xf64>
     %7 = spmd.reform %6 : tensor<8xf64, #spmd.form<#mesh, data: reduce>> -> tensor<8xf64, #spmd.form<#mesh, data: gather(0)>>
@@ -45,24 +45,24 @@ module attributes {spmd.mesh = #mesh} {
   // Positions: a device has a block of every microbatch.
   // CHECK-LABEL: func.func @positions
   func.func @positions() -> (tensor<16xi64, #spmd.form<#mesh, data: gather(0), model: gather(0), micro: gather(0)>>, tensor<8xi64, #spmd.form<#mesh, model: gather(0)>>, tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>, tensor<4x2xf32, #spmd.form<#mesh, data: gather(0), micro: gather(0)>>) {
-    // CHECK: %[[P:.*]] = nn.iota : tensor<2xi64, #spmd.form<#mesh1, micro: gather(0)>>
+    // CHECK: %[[P:.*]] = nn.iota : tensor<2xi64, #gather0_micro>
     // CHECK: %[[B:.*]] = nn.iota : tensor<2xi64>
     // CHECK: spmd.coordinate "data"
     // CHECK: spmd.coordinate "model"
-    // CHECK: nn.reshape %{{.*}} -> tensor<4xi64, #spmd.form<#mesh1, micro: gather(0)>>
+    // CHECK: nn.reshape %{{.*}} -> tensor<4xi64, #gather0_micro>
     %0 = nn.iota : tensor<16xi64, #spmd.form<#mesh, data: gather(0), model: gather(0), micro: gather(0)>>
     // CHECK: nn.iota : tensor<4xi64>
     // CHECK-NEXT: spmd.coordinate "model"
     %1 = nn.iota : tensor<8xi64, #spmd.form<#mesh, model: gather(0)>>
-    // CHECK: nn.iota : tensor<4xi64, #spmd.form<#mesh1, micro: gather(0)>>
+    // CHECK: nn.iota : tensor<4xi64, #gather0_micro>
     %2 = nn.iota : tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>
-    // CHECK: nn.constant dense<2.500000e+00> : tensor<2x2xf32> -> tensor<2x2xf32, #spmd.form<#mesh1, micro: gather(0)>>
+    // CHECK: nn.constant dense<2.500000e+00> : tensor<2x2xf32> -> tensor<2x2xf32, #gather0_micro>
     %3 = nn.constant dense<2.5> : tensor<4x2xf32> -> tensor<4x2xf32, #spmd.form<#mesh, data: gather(0), micro: gather(0)>>
     return %0, %1, %2, %3 : tensor<16xi64, #spmd.form<#mesh, data: gather(0), model: gather(0), micro: gather(0)>>, tensor<8xi64, #spmd.form<#mesh, model: gather(0)>>, tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>, tensor<4x2xf32, #spmd.form<#mesh, data: gather(0), micro: gather(0)>>
   }
 
-  // Split rows: a shard gives zeros for what it does not hold, and asks for row
-  // -1, an error at run time, where no shard holds it.
+  // Split rows: a shard gives zeros for what it does not hold, and asks for the
+  // index itself, an error at run time, where no shard holds it.
   // CHECK-LABEL: func.func @rows
   func.func @rows(%w: tensor<16x4xf64, #spmd.form<#mesh, data: gather(0), model: gather(0)>>, %v: tensor<16x4xf64, #spmd.form<#mesh, model: gather(0), micro: gather(0)>>)
       -> (tensor<8x4xf64>, tensor<8x4xf64>) {
@@ -72,15 +72,14 @@ module attributes {spmd.mesh = #mesh} {
     %m = nn.mul %p, %c : (tensor<8xi64>, tensor<i64>) -> tensor<8xi64>
     %i = nn.remainder %m, %n : (tensor<8xi64>, tensor<i64>) -> tensor<8xi64>
     // CHECK: %[[SAFE:.*]] = nn.select
-    // CHECK: nn.constant dense<-1>
-    // CHECK: %[[I:.*]] = nn.select %{{.*}}, %[[SAFE]]
+    // CHECK-NEXT: %[[I:.*]] = nn.select %{{.*}}, %[[SAFE]]
     // CHECK-NEXT: nn.embedding %arg0, %[[I]] : (tensor<4x4xf64>, tensor<8xi64>) -> tensor<8x4xf64>
     %0 = nn.embedding %w, %i : (tensor<16x4xf64, #spmd.form<#mesh, data: gather(0), model: gather(0)>>, tensor<8xi64>) -> tensor<8x4xf64, #spmd.form<#mesh, data: reduce, model: reduce>>
     %1 = spmd.reform %0 : tensor<8x4xf64, #spmd.form<#mesh, data: reduce, model: reduce>> -> tensor<8x4xf64, #spmd.form<#mesh, model: reduce>>
     %2 = spmd.reform %1 : tensor<8x4xf64, #spmd.form<#mesh, model: reduce>> -> tensor<8x4xf64>
     // With time: each microbatch has its own rows on this device.
     // CHECK: nn.floor_divide
-    // CHECK: nn.embedding %arg1, %{{.*}} -> tensor<8x4xf64, #spmd.form<#mesh1, micro: reduce>>
+    // CHECK: nn.embedding %arg1, %{{.*}} -> tensor<8x4xf64, #reduce_micro>
     %3 = nn.embedding %v, %i : (tensor<16x4xf64, #spmd.form<#mesh, model: gather(0), micro: gather(0)>>, tensor<8xi64>) -> tensor<8x4xf64, #spmd.form<#mesh, model: reduce, micro: reduce>>
     %4 = spmd.reform %3 : tensor<8x4xf64, #spmd.form<#mesh, model: reduce, micro: reduce>> -> tensor<8x4xf64, #spmd.form<#mesh, model: reduce>>
     %5 = spmd.reform %4 : tensor<8x4xf64, #spmd.form<#mesh, model: reduce>> -> tensor<8x4xf64>
@@ -96,7 +95,7 @@ module attributes {spmd.mesh = #mesh} {
     %m = nn.mul %p, %c : (tensor<8xi64>, tensor<i64>) -> tensor<8xi64>
     %i = nn.remainder %m, %n : (tensor<8xi64>, tensor<i64>) -> tensor<8xi64>
     %j = spmd.reform %i : tensor<8xi64> -> tensor<8xi64, #spmd.form<#mesh, micro: gather(0)>>
-    // CHECK: nn.embedding_backward %{{.*}} -> tensor<8x4xf64, #spmd.form<#mesh1, micro: reduce>>
+    // CHECK: nn.embedding_backward %{{.*}} -> tensor<8x4xf64, #reduce_micro>
     %0 = nn.embedding_backward %g, %j : (tensor<8x4xf64, #spmd.form<#mesh, micro: gather(0)>>, tensor<8xi64, #spmd.form<#mesh, micro: gather(0)>>) -> tensor<16x4xf64, #spmd.form<#mesh, micro: reduce>>
     %1 = nn.embedding_backward %g, %j : (tensor<8x4xf64, #spmd.form<#mesh, micro: gather(0)>>, tensor<8xi64, #spmd.form<#mesh, micro: gather(0)>>) -> tensor<16x4xf64, #spmd.form<#mesh, data: gather(0), micro: reduce>>
     %2 = spmd.reform %1 : tensor<16x4xf64, #spmd.form<#mesh, data: gather(0), micro: reduce>> -> tensor<16x4xf64, #spmd.form<#mesh, data: gather(0)>>

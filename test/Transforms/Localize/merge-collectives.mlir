@@ -4,7 +4,7 @@
 module attributes {spmd.mesh = #mesh} {
   // A sum has no order; the axes come in the order of the mesh.
   // CHECK-LABEL: func.func @sum
-  // CHECK-NEXT: spmd.all_reduce %arg0 over ["data", "model"] {nn.pass = #nn.pass<backward>}
+  // CHECK-NEXT: spmd.all_reduce %arg0 over ["data", "model"] {nn.pass = #backward}
   // CHECK-NEXT: return
   func.func @sum(%x: tensor<8xf32>) -> tensor<8xf32> {
     %0 = spmd.all_reduce %x over ["model"] {nn.pass = #nn.pass<backward>} : tensor<8xf32> -> tensor<8xf32>

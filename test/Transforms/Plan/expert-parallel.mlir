@@ -6,10 +6,10 @@
 // One matrix per expert, split by experts; tokens are split by batch before and
 // after: two all-to-alls per pass and strand.
 
-// CHECK: tensor<4x8x16xf32> {nn.name = "w", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = <#mesh, data: gather(0)>>}
-// CHECK-SAME: tensor<4x1x16xf32> {nn.name = "b", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = <#mesh, data: gather(0)>>}
+// CHECK: tensor<4x8x16xf32> {nn.name = "w", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = #gather0_data>}
+// CHECK-SAME: tensor<4x1x16xf32> {nn.name = "b", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = #gather0_data>}
 // CHECK-SAME: spmd.plan = #spmd.plan<form = <#mesh, data: gather(0), micro: gather(0)>>
-// TWO: tensor<4x8x16xf32> {nn.name = "w", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = <#mesh, expert: gather(0)>>}
+// TWO: tensor<4x8x16xf32> {nn.name = "w", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = #gather0_expert>}
 // TWO-SAME: spmd.plan = #spmd.plan<form = <#mesh, data: gather(0), expert: gather(0)>>
 // Four experts do not divide over eight ranks: they stay whole.
 // MANY: tensor<4x8x16xf32> {nn.name = "w", nn.role = #nn.role<parameter>}
@@ -30,14 +30,14 @@ module {
     %a = nn.mul %x, %g {nn.id = 0, nn.pass = #nn.pass<forward>} : (tensor<32x4x2x8xf32>, tensor<8xf32>) -> tensor<32x4x2x8xf32>
     %p = nn.permute %a {permutation = array<i64: 1, 0, 2, 3>, nn.id = 1, nn.pass = #nn.pass<forward>} : (tensor<32x4x2x8xf32>) -> tensor<4x32x2x8xf32>
     %t = nn.reshape %p {nn.id = 2, nn.pass = #nn.pass<forward>} : (tensor<4x32x2x8xf32>) -> tensor<4x64x8xf32>
-    // CHECK: nn.matmul {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(0), gather(0) -> gather(0)", "gather(1), full -> gather(1)">>
+    // CHECK: nn.matmul {{.*}}spmd.plan = #g0_g0_to_g0_and_g1_f_to_g1_plan
     %h = nn.matmul %t, %w {nn.id = 3, nn.pass = #nn.pass<forward>} : (tensor<4x64x8xf32>, tensor<4x8x16xf32>) -> tensor<4x64x16xf32>
-    // CHECK: nn.add {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(0), gather(0) -> gather(0)", "gather(1), full -> gather(1)">>
+    // CHECK: nn.add {{.*}}spmd.plan = #g0_g0_to_g0_and_g1_f_to_g1_plan
     %hb = nn.add %h, %b {nn.id = 4, nn.pass = #nn.pass<forward>} : (tensor<4x64x16xf32>, tensor<4x1x16xf32>) -> tensor<4x64x16xf32>
     %r = nn.reshape %hb {nn.id = 5, nn.pass = #nn.pass<forward>} : (tensor<4x64x16xf32>) -> tensor<4x32x2x16xf32>
     %q = nn.permute %r {permutation = array<i64: 1, 0, 2, 3>, nn.id = 6, nn.pass = #nn.pass<forward>} : (tensor<4x32x2x16xf32>) -> tensor<32x4x2x16xf32>
     // Mixing experts is along a dimension that stays whole.
-    // CHECK: nn.softmax {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(0) -> gather(0)", "gather(0) -> gather(0)">>
+    // CHECK: nn.softmax {{.*}}spmd.plan = #g0_to_g0_plan
     %s = nn.softmax %q {dim = 1, nn.id = 7, nn.pass = #nn.pass<forward>} : (tensor<32x4x2x16xf32>) -> tensor<32x4x2x16xf32>
     %l = nn.mul %s, %s {nn.id = 8, nn.pass = #nn.pass<forward>} : (tensor<32x4x2x16xf32>, tensor<32x4x2x16xf32>) -> tensor<32x4x2x16xf32>
     %loss = nn.sum %l {dims = array<i64: 0, 1, 2, 3>, nn.id = 9, nn.pass = #nn.pass<forward>} : (tensor<32x4x2x16xf32>) -> tensor<f32>
@@ -46,7 +46,7 @@ module {
     %dr = nn.permute %dq {permutation = array<i64: 1, 0, 2, 3>, nn.id = 12, nn.pass = #nn.pass<backward>} : (tensor<32x4x2x16xf32>) -> tensor<4x32x2x16xf32>
     %dh = nn.reshape %dr {nn.id = 13, nn.pass = #nn.pass<backward>} : (tensor<4x32x2x16xf32>) -> tensor<4x64x16xf32>
     %tt = nn.permute %t {permutation = array<i64: 0, 2, 1>, nn.id = 14, nn.pass = #nn.pass<backward>} : (tensor<4x64x8xf32>) -> tensor<4x8x64xf32>
-    // CHECK: nn.matmul {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(0), gather(0) -> gather(0)", "gather(2), gather(1) -> reduce">>
+    // CHECK: nn.matmul {{.*}}spmd.plan = #g0_g0_to_g0_and_g2_g1_to_r_plan
     %dw = nn.matmul %tt, %dh {nn.id = 15, nn.pass = #nn.pass<backward>} : (tensor<4x8x64xf32>, tensor<4x64x16xf32>) -> tensor<4x8x16xf32>
     %db = nn.sum %dh {dims = array<i64: 1>, keepdim = true, nn.id = 16, nn.pass = #nn.pass<backward>} : (tensor<4x64x16xf32>) -> tensor<4x1x16xf32>
     %wt = nn.permute %w {permutation = array<i64: 0, 2, 1>, nn.id = 21, nn.pass = #nn.pass<backward>} : (tensor<4x8x16xf32>) -> tensor<4x16x8xf32>
@@ -55,7 +55,7 @@ module {
     %da = nn.permute %dp {permutation = array<i64: 1, 0, 2, 3>, nn.id = 24, nn.pass = #nn.pass<backward>} : (tensor<4x32x2x8xf32>) -> tensor<32x4x2x8xf32>
     %xda = nn.mul %x, %da {nn.id = 25, nn.pass = #nn.pass<backward>} : (tensor<32x4x2x8xf32>, tensor<32x4x2x8xf32>) -> tensor<32x4x2x8xf32>
     %dg = nn.sum %xda {dims = array<i64: 0, 1, 2>, nn.id = 26, nn.pass = #nn.pass<backward>} : (tensor<32x4x2x8xf32>) -> tensor<8xf32>
-    // CHECK: nn.mul {{.*}}nn.pass = #nn.pass<update>, spmd.plan = #spmd.plan<signatures = <"full, gather(0) -> gather(0)", "full, full -> full">>
+    // CHECK: nn.mul {{.*}}nn.pass = #update, spmd.plan = #f_g0_to_g0_and_f_f_to_f_plan
     %uw = nn.mul %lr, %dw {nn.id = 17, nn.pass = #nn.pass<update>} : (tensor<f32>, tensor<4x8x16xf32>) -> tensor<4x8x16xf32>
     %nw = nn.sub %w, %uw {nn.id = 18, nn.pass = #nn.pass<update>} : (tensor<4x8x16xf32>, tensor<4x8x16xf32>) -> tensor<4x8x16xf32>
     %ub = nn.mul %lr, %db {nn.id = 19, nn.pass = #nn.pass<update>} : (tensor<f32>, tensor<4x1x16xf32>) -> tensor<4x1x16xf32>

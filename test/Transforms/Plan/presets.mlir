@@ -11,15 +11,15 @@
 // DATA: #mesh = #spmd.mesh<data = 4, time micro = 2>
 // DATA: func.func @step(%{{.*}}: tensor<8x16xf32> {nn.name = "w1", nn.role = #nn.role<parameter>}
 // DATA-SAME: tensor<32x8xf32> {nn.batch_dim = 0 : i64, nn.name = "x", nn.role = #nn.role<input>, spmd.plan = #spmd.plan<form = <#mesh, data: gather(0), micro: gather(0)>>}
-// ZERO: tensor<8x16xf32> {nn.name = "w1", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = <#mesh, data: gather(0)>>}
+// ZERO: tensor<8x16xf32> {nn.name = "w1", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = #gather0_data>}
 // ZERO-SAME: tensor<6xf32> {nn.name = "odd", nn.role = #nn.role<parameter>}
-// TENSOR: tensor<8x16xf32> {nn.name = "w1", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = <#mesh, model: gather(1)>>}
-// TENSOR-SAME: tensor<16xf32> {nn.name = "b1", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = <#mesh, model: gather(0)>>}
-// TENSOR-SAME: tensor<16x6xf32> {nn.name = "w2", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = <#mesh, model: gather(0)>>}
+// TENSOR: tensor<8x16xf32> {nn.name = "w1", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = #gather1_model>}
+// TENSOR-SAME: tensor<16xf32> {nn.name = "b1", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = #gather0_model>}
+// TENSOR-SAME: tensor<16x6xf32> {nn.name = "w2", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = #gather0_model>}
 // TENSOR-SAME: tensor<6xf32> {nn.name = "odd", nn.role = #nn.role<parameter>}
 // WHOLE-NOT: gather
 // ONE-NOT: gather
-// PIN: tensor<16xf32> {nn.name = "b1", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = <#mesh, model: gather(0)>>}
+// PIN: tensor<16xf32> {nn.name = "b1", nn.role = #nn.role<parameter>, spmd.plan = #spmd.plan<form = #gather0_model>}
 
 // TABLE: Plan for the mesh data=4, micro=2
 // TABLE: 1x parameter w1 [8, 16]  data: gather(0)  512 B -> 128 B
@@ -47,26 +47,26 @@ module {
           tensor<16xf32> {nn.role = #nn.role<parameter>, nn.name = "b1", nn.updates = 1},
           tensor<16x6xf32> {nn.role = #nn.role<parameter>, nn.name = "w2", nn.updates = 2},
           tensor<6xf32> {nn.role = #nn.role<parameter>, nn.name = "odd", nn.updates = 3}) {
-    // DATA: nn.matmul {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(0), full -> gather(0)", "gather(0), full -> gather(0)">>
-    // ZERO: nn.matmul {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(0), full -> gather(0)">>
-    // TENSOR: nn.matmul {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(0), full -> gather(0)", "full, gather(1) -> gather(1)">>
+    // DATA: nn.matmul {{.*}}spmd.plan = #g0_f_to_g0_plan
+    // ZERO: nn.matmul {{.*}}spmd.plan = #g0_f_to_g0_plan
+    // TENSOR: nn.matmul {{.*}}spmd.plan = #g0_f_to_g0_and_f_g1_to_g1_plan
     %0 = nn.matmul %x, %w1 {nn.id = 0, nn.pass = #nn.pass<forward>} : (tensor<32x8xf32>, tensor<8x16xf32>) -> tensor<32x16xf32>
-    // TENSOR: nn.add {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(0), full -> gather(0)", "gather(1), gather(0) -> gather(1)">>
+    // TENSOR: nn.add {{.*}}spmd.plan = #g0_f_to_g0_and_g1_g0_to_g1_plan
     %1 = nn.add %0, %b1 {nn.id = 1, nn.pass = #nn.pass<forward>} : (tensor<32x16xf32>, tensor<16xf32>) -> tensor<32x16xf32>
     %2 = nn.relu %1 {nn.id = 2, nn.pass = #nn.pass<forward>} : (tensor<32x16xf32>) -> tensor<32x16xf32>
-    // TENSOR: nn.matmul {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(0), full -> gather(0)", "gather(1), gather(0) -> reduce">>
+    // TENSOR: nn.matmul {{.*}}spmd.plan = #g0_f_to_g0_and_g1_g0_to_r_plan
     %3 = nn.matmul %2, %w2 {nn.id = 3, nn.pass = #nn.pass<forward>} : (tensor<32x16xf32>, tensor<16x6xf32>) -> tensor<32x6xf32>
-    // TENSOR: nn.add {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(0), full -> gather(0)", "full, full -> full">>
+    // TENSOR: nn.add {{.*}}spmd.plan = #g0_f_to_g0_and_f_f_to_f_plan
     %4 = nn.add %3, %odd {nn.id = 4, nn.pass = #nn.pass<forward>} : (tensor<32x6xf32>, tensor<6xf32>) -> tensor<32x6xf32>
     %5 = nn.mul %4, %4 {nn.id = 5, nn.pass = #nn.pass<forward>} : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<32x6xf32>
-    // DATA: nn.sum {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(0) -> reduce", "gather(0) -> reduce">>
+    // DATA: nn.sum {{.*}}spmd.plan = #g0_to_r_plan
     %loss = nn.sum %5 {dims = array<i64: 0, 1>, nn.id = 6, nn.pass = #nn.pass<forward>} : (tensor<32x6xf32>) -> tensor<f32>
     %dy = nn.add %4, %4 {nn.id = 7, nn.pass = #nn.pass<backward>} : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<32x6xf32>
     %w2t = nn.permute %w2 {permutation = array<i64: 1, 0>, nn.id = 8, nn.pass = #nn.pass<backward>} : (tensor<16x6xf32>) -> tensor<6x16xf32>
     %dh = nn.matmul %dy, %w2t {nn.id = 9, nn.pass = #nn.pass<backward>} : (tensor<32x6xf32>, tensor<6x16xf32>) -> tensor<32x16xf32>
     %ht = nn.permute %2 {permutation = array<i64: 1, 0>, nn.id = 10, nn.pass = #nn.pass<backward>} : (tensor<32x16xf32>) -> tensor<16x32xf32>
-    // DATA: nn.matmul {{.*}}spmd.plan = #spmd.plan<signatures = <"gather(1), gather(0) -> reduce", "gather(1), gather(0) -> reduce">>
-    // TENSOR: spmd.plan = #spmd.plan<signatures = <"gather(1), gather(0) -> reduce", "gather(0), full -> gather(0)">>
+    // DATA: nn.matmul {{.*}}spmd.plan = #g1_g0_to_r_plan
+    // TENSOR: spmd.plan = #g1_g0_to_r_and_g0_f_to_g0_plan
     %dw2 = nn.matmul %ht, %dy {nn.id = 11, nn.pass = #nn.pass<backward>} : (tensor<16x32xf32>, tensor<32x6xf32>) -> tensor<16x6xf32>
     %zero = nn.constant dense<0.0> : tensor<f32> {nn.id = 12, nn.pass = #nn.pass<backward>} -> tensor<f32>
     %mask = nn.compare gt %1, %zero {nn.id = 13, nn.pass = #nn.pass<backward>} : (tensor<32x16xf32>, tensor<f32>) -> tensor<32x16xi1>
@@ -76,9 +76,9 @@ module {
     %db1 = nn.sum %da {dims = array<i64: 0>, nn.id = 17, nn.pass = #nn.pass<backward>} : (tensor<32x16xf32>) -> tensor<16xf32>
     %dodd = nn.sum %dy {dims = array<i64: 0>, nn.id = 18, nn.pass = #nn.pass<backward>} : (tensor<32x6xf32>) -> tensor<6xf32>
     // Updates see the finished gradient, on what is stored.
-    // DATA: nn.mul {{.*}}nn.pass = #nn.pass<update>, spmd.plan = #spmd.plan<signatures = <"full, full -> full", "full, full -> full">>
-    // ZERO: nn.mul {{.*}}nn.pass = #nn.pass<update>, spmd.plan = #spmd.plan<signatures = <"full, gather(0) -> gather(0)">>
-    // TENSOR: nn.mul {{.*}}nn.pass = #nn.pass<update>, spmd.plan = #spmd.plan<signatures = <"full, full -> full", "full, gather(1) -> gather(1)">>
+    // DATA: nn.mul {{.*}}nn.pass = #update, spmd.plan = #f_f_to_f_plan
+    // ZERO: nn.mul {{.*}}nn.pass = #update, spmd.plan = #f_g0_to_g0_plan
+    // TENSOR: nn.mul {{.*}}nn.pass = #update, spmd.plan = #f_f_to_f_and_f_g1_to_g1_plan
     %u1 = nn.mul %lr, %dw1 {nn.id = 19, nn.pass = #nn.pass<update>} : (tensor<f32>, tensor<8x16xf32>) -> tensor<8x16xf32>
     %n1 = nn.sub %w1, %u1 {nn.id = 20, nn.pass = #nn.pass<update>} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
     %u2 = nn.mul %lr, %db1 {nn.id = 21, nn.pass = #nn.pass<update>} : (tensor<f32>, tensor<16xf32>) -> tensor<16xf32>

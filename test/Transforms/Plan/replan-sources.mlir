@@ -1,12 +1,12 @@
 // A plan costs again what the search said of it. The constant is read in two
 // forms: the plan stage leaves it as it is, and shard clones it.
 // RUN: tandem-compile %s --mesh model=2 --search tandem --pin w1:model=gather(1) --pin w2:model=gather(0) --plan-only -o %t.plan
-// RUN: tandem-compile %s --mesh model=2 --plan-file %t.plan --emit-stage plan > %t.mlir
+// RUN: tandem-compile %s --mesh model=2 --plan-file %t.plan --stop-after plan > %t.mlir
 // RUN: FileCheck %s --input-file=%t.mlir
 // CHECK: nn.constant {{.*}} spmd.plan = #spmd.plan<as_wanted>
 // CHECK-NOT: nn.constant
 // RUN: tandem-opt %t.mlir --tandem-shard | FileCheck %s --check-prefix=SHARD
-// SHARD-DAG: nn.constant {{.*}} -> tensor<4096xf32, #spmd.form<#mesh, model: gather(0)>>
+// SHARD-DAG: nn.constant {{.*}} -> tensor<4096xf32, #gather0_model>
 // SHARD-DAG: nn.constant {{.*}} -> tensor<4096xf32>
 // RUN: tandem-compile %s --mesh model=2 --replan %t.plan --plan-only -o %t.again
 // RUN: grep "^cost\|^peak" %t.plan > %t.cost && grep "^cost\|^peak" %t.again | diff %t.cost -

@@ -65,4 +65,40 @@ module attributes {spmd.mesh = #mesh} {
     %1 = nn.mul %b, %c {nn.pass = #nn.pass<forward>, nn.strand = 1 : i64} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     return %0, %1 : tensor<8xf32>, tensor<8xf32>
   }
+
+  // A late collective, which reads what a waiting one brought, comes a stage
+  // behind what it reads: so do updates where it makes the loss, also those that
+  // read nothing of it.
+  // CHECK-LABEL: func.func @late_loss
+  func.func @late_loss(%x: tensor<8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %w: tensor<8xf32>, %s: tensor<f32>) -> (tensor<f32> {nn.role = #nn.role<loss>, nn.name = "loss"}, tensor<8xf32>) {
+    // CHECK: nn.sum {{.*}}sched.slot = array<i64: 0, 0, 2>
+    // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 1, 0, 1>
+    // CHECK: nn.mul {{.*}}sched.slot = array<i64: 2, 0, 2>
+    // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 3, 0, 0>
+    // CHECK: nn.sub {{.*}}sched.slot = array<i64: 3, 0, 2>
+    %l = nn.sum %x {dims = array<i64: 0>, nn.pass = #nn.pass<forward>} : (tensor<8xf32>) -> tensor<f32>
+    %lr = spmd.all_reduce %l over ["data"] {nn.pass = #nn.pass<forward>, spmd.change} : tensor<f32> -> tensor<f32>
+    %m = nn.mul %lr, %s {nn.pass = #nn.pass<forward>} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %loss = spmd.all_reduce %m over ["data"] {nn.pass = #nn.pass<forward>, spmd.change} : tensor<f32> -> tensor<f32>
+    %0 = nn.sub %w, %x {nn.pass = #nn.pass<update>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    return %loss, %0 : tensor<f32>, tensor<8xf32>
+  }
+
+  // CHECK-LABEL: func.func @late_norm
+  func.func @late_norm(%x: tensor<8x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %w: tensor<8x8xf32>, %v: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+    // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 1, 0, 1>
+    // CHECK: nn.sum {{.*}}sched.slot = array<i64: 2, 0, 2>
+    // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 3, 0, 0>
+    // CHECK: nn.mul {{.*}}sched.slot = array<i64: 3, 0, 2>
+    // CHECK: nn.sub {{.*}}sched.slot = array<i64: 3, 0, 2>
+    // CHECK: nn.sub {{.*}}sched.slot = array<i64: 2, 0, 2>
+    %g = nn.matmul %x, %x {nn.pass = #nn.pass<backward>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %gr = spmd.all_reduce %g over ["data"] {nn.pass = #nn.pass<backward>, spmd.change} : tensor<8x8xf32> -> tensor<8x8xf32>
+    %n = nn.sum %gr {dims = array<i64: 0, 1>, nn.pass = #nn.pass<update>} : (tensor<8x8xf32>) -> tensor<f32>
+    %norm = spmd.all_reduce %n over ["data"] {nn.pass = #nn.pass<update>, spmd.change} : tensor<f32> -> tensor<f32>
+    %u = nn.mul %gr, %norm {nn.pass = #nn.pass<update>} : (tensor<8x8xf32>, tensor<f32>) -> tensor<8x8xf32>
+    %0 = nn.sub %w, %u {nn.pass = #nn.pass<update>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = nn.sub %v, %gr {nn.pass = #nn.pass<update>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %0, %1 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
 }

@@ -107,3 +107,36 @@ func.func @region(%x: tensor<4xf32>) {
   } : tensor<4xf32>
   return
 }
+
+// -----
+
+// A CPU has two queues; a module may have its own.
+func.func @unknown_queue(%x: tensor<4xf32>) {
+  // expected-error @+1 {{is on the queue 'compute[1]', expected one of the module's: 'compute', 'comm'}}
+  %e = sched.step on compute[1] stage 0 strand 0 {
+  }
+  return
+}
+
+// -----
+
+// What two queues compute is awaited by a third one.
+module attributes {sched.queues = [#sched.queue<compute>, #sched.queue<compute[1]>, #sched.queue<compute[2]>]} {
+  func.func @three(%x: tensor<4xf32>) {
+    %a, %e = sched.step on compute stage 0 strand 0 {
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    %b, %f = sched.step on compute[1] stage 0 strand 0 {
+      %0 = nn.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // expected-error @+1 {{the step of stage 1, strand 0 on 'compute[2]' reads a value of stage 0, strand 0 on 'compute[1]', but no awaited event says that it is done}}
+    %c, %g = sched.step on compute[2] stage 1 strand 0 after(%e) {
+      %0 = nn.add %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return
+  }
+}
+

@@ -6,11 +6,11 @@
 #mesh = #spmd.mesh<data = 2, model = 2>
 module attributes {spmd.mesh = #mesh} {
   // CHECK-LABEL: func.func @kept(
-  // CHECK-SAME: %[[X:.*]]: tensor<4x4xf32>, %[[W:.*]]: tensor<4x4xf32, #spmd.form<#mesh, data: gather(0)>>)
+  // CHECK-SAME: %[[X:.*]]: tensor<4x4xf32>, %[[W:.*]]: tensor<4x4xf32, #gather0_data>)
   func.func @kept(%x: tensor<4x4xf32>,
                   %w: tensor<4x4xf32> {spmd.plan = #spmd.plan<form = <#mesh, data: gather(0)>, copies = [<"0 forward kept gather(0), full -> full, full">]>})
       -> tensor<4x4xf32> {
-    // CHECK-NEXT: %[[F:.*]] = spmd.reform %[[W]] {nn.pass = #nn.pass<forward>}
+    // CHECK-NEXT: %[[F:.*]] = spmd.reform %[[W]] {nn.pass = #forward}
     // CHECK-NEXT: nn.mul %[[X]], %[[F]]
     // CHECK-NEXT: nn.sub %{{.*}}, %[[F]]
     // CHECK-NEXT: return
@@ -23,9 +23,9 @@ module attributes {spmd.mesh = #mesh} {
   // CHECK-SAME: %[[X:.*]]: tensor<4x4xf32>)
   func.func @derived(%x: tensor<4x4xf32>) -> (tensor<4x4xf32> {spmd.plan = #spmd.plan<form = <#mesh, data: gather(1)>>}) {
     // CHECK: %[[Y:.*]] = nn.neg
-    // CHECK: %[[F:.*]] = spmd.reform %[[Y]] {nn.pass = #nn.pass<forward>} : tensor<4x4xf32, #spmd.form<#mesh, data: gather(0)>> -> tensor<4x4xf32>
+    // CHECK: %[[F:.*]] = spmd.reform %[[Y]] {nn.pass = #forward} : tensor<4x4xf32, #gather0_data> -> tensor<4x4xf32>
     // CHECK: nn.abs %[[F]]
-    // CHECK-NEXT: %[[G:.*]] = spmd.reform %[[F]] {nn.pass = #nn.pass<forward>} : tensor<4x4xf32> -> tensor<4x4xf32, #spmd.form<#mesh, data: gather(1)>>
+    // CHECK-NEXT: %[[G:.*]] = spmd.reform %[[F]] {nn.pass = #forward} : tensor<4x4xf32> -> tensor<4x4xf32, #gather1_data>
     // CHECK-NEXT: nn.exp %[[G]]
     %y = nn.neg %x {nn.pass = #nn.pass<forward>, spmd.plan = #spmd.plan<signatures = <"gather(0) -> gather(0)", "full -> full">, copies = [<"0 forward full, full -> gather(1), full">]>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %0 = nn.abs %y {nn.pass = #nn.pass<forward>, spmd.plan = #spmd.plan<signatures = <"full -> full", "full -> full">>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -57,15 +57,15 @@ module attributes {spmd.mesh = #mesh} {
   func.func @planned(%x: tensor<4x4xf32> {spmd.plan = #spmd.plan<form = <#mesh, data: gather(0)>>},
                      %w: tensor<4x4xf32>)
       -> (tensor<4x4xf32> {spmd.plan = #spmd.plan<stage = 5>}) {
-    // CHECK: %[[F:.*]] = spmd.reform %arg0 {nn.pass = #nn.pass<forward>, spmd.plan = #spmd.plan<stage = 1>}
+    // CHECK: %[[F:.*]] = spmd.reform %arg0 {nn.pass = #forward, spmd.plan = #spmd.plan<stage = 1>}
     // CHECK-NEXT: nn.neg %[[F]]
     %0 = nn.neg %x {nn.pass = #nn.pass<forward>, spmd.plan = #spmd.plan<signatures = <"full -> full", "full -> full">, stage = 3>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // CHECK-NEXT: nn.exp %[[F]]
     %1 = nn.exp %x {nn.pass = #nn.pass<forward>, spmd.plan = #spmd.plan<signatures = <"full -> full", "full -> full">, stage = 1>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // CHECK: %[[G:.*]] = nn.matmul
-    // CHECK-NEXT: %[[S:.*]] = spmd.reform %[[G]] {nn.pass = #nn.pass<backward>, spmd.plan = #spmd.plan<stage = 4>} : {{.*}}data: reduce, micro: reduce{{.*}} -> tensor<4x4xf32, #spmd.form<#mesh, data: reduce>>
-    // CHECK-NEXT: %[[R:.*]] = spmd.reform %[[S]] {nn.pass = #nn.pass<backward>, spmd.plan = #spmd.plan<stage = 5, slots = <"4/1 0.5, 5/0 1">>} : {{.*}} -> tensor<4x4xf32, #spmd.form<#mesh, data: gather(1)>>
-    // CHECK-NEXT: %[[A:.*]] = spmd.reform %[[R]] {nn.pass = #nn.pass<backward>, spmd.plan = #spmd.plan<stage = 5, slots = <"5/0 1">>} : {{.*}} -> tensor<4x4xf32>
+    // CHECK-NEXT: %[[S:.*]] = spmd.reform %[[G]] {nn.pass = #backward, spmd.plan = #spmd.plan<stage = 4>} : {{.*}}#reduce_data_reduce_micro>  -> tensor<4x4xf32, #reduce_data>
+    // CHECK-NEXT: %[[R:.*]] = spmd.reform %[[S]] {nn.pass = #backward, spmd.plan = #spmd.plan<stage = 5, slots = <"4/1 0.5, 5/0 1">>} : {{.*}} -> tensor<4x4xf32, #gather1_data>
+    // CHECK-NEXT: %[[A:.*]] = spmd.reform %[[R]] {nn.pass = #backward, spmd.plan = #spmd.plan<stage = 5, slots = <"5/0 1">>} : {{.*}} -> tensor<4x4xf32>
     // CHECK-NEXT: nn.add %arg1, %[[A]]
     %2 = nn.matmul %0, %1 {nn.pass = #nn.pass<backward>, spmd.plan = #spmd.plan<signatures = <"gather(1), gather(0) -> reduce", "gather(1), gather(0) -> reduce">, copies = [<"0 update reduce, full -> gather(1), full -> full, full">], waits = [<"0 full, full in 4/1 0.5, 5/0 1 then 5/0 1">], stage = 4>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %3 = nn.add %w, %2 {nn.pass = #nn.pass<update>, spmd.plan = #spmd.plan<signatures = <"full, full -> full", "full, full -> full">, stage = 5>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>

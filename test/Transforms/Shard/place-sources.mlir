@@ -6,11 +6,11 @@
 module attributes {spmd.mesh = #mesh} {
   // CHECK-LABEL: func.func @step
   func.func @step(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-    // CHECK: %[[C0:.*]] = nn.constant {{.*}}{nn.id = 0 : i64, spmd.plan = #spmd.plan<signatures = <"-> full">>}
-    // CHECK: %[[C1:.*]] = nn.constant {{.*}}{nn.id = 5 : i64, spmd.plan = #spmd.plan<signatures = <"-> gather(0)">>}
+    // CHECK: %[[C0:.*]] = nn.constant {{.*}}{nn.id = 0 : i64, spmd.plan = #to_f_plan}
+    // CHECK: %[[C1:.*]] = nn.constant {{.*}}{nn.id = 5 : i64, spmd.plan = #to_g0_plan}
     %c = nn.constant dense<0.5> : tensor<4xf32> {nn.id = 0 : i64, spmd.plan = #spmd.plan<as_wanted>} -> tensor<4xf32>
-    // CHECK: %[[N0:.*]] = nn.neg %[[C0]] {nn.id = 1 : i64, spmd.plan = #spmd.plan<signatures = <"full -> full">>}
-    // CHECK: %[[N1:.*]] = nn.neg %[[C1]] {nn.id = 4 : i64, spmd.plan = #spmd.plan<signatures = <"gather(0) -> gather(0)">>}
+    // CHECK: %[[N0:.*]] = nn.neg %[[C0]] {nn.id = 1 : i64, spmd.plan = #f_to_f_plan}
+    // CHECK: %[[N1:.*]] = nn.neg %[[C1]] {nn.id = 4 : i64, spmd.plan = #g0_to_g0_plan}
     %n = nn.neg %c {nn.id = 1 : i64, spmd.plan = #spmd.plan<as_wanted>} : (tensor<4xf32>) -> tensor<4xf32>
     // CHECK: nn.mul %{{.*}}, %[[N1]]
     %0 = nn.mul %x, %n {nn.id = 2 : i64, spmd.plan = #spmd.plan<signatures = <"gather(0), gather(0) -> gather(0)">>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

@@ -382,6 +382,10 @@ TEST(ClusterTest, TextThatIsNoCluster) {
             "'nodes', 'link'");
   EXPECT_EQ(of("name: &a x\nkinds: *a\n"),
             "c.yaml:1: found an anchor or a tag, expected the value itself");
+  for (const char *text : {"name: 'a\n\n  b'\n", "kinds:\n  \"a\\rb\": 1\n"})
+    EXPECT_NE(of(text).find("found a text of several lines, expected one line"),
+              std::string::npos)
+        << text;
   std::string error;
   EXPECT_FALSE(readCluster("/nowhere/c.yaml", error));
   EXPECT_EQ(error, "/nowhere/c.yaml: No such file or directory, expected a "

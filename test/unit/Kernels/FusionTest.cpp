@@ -26,7 +26,8 @@ public:
     if (!source)
       return;
     function = *source->getOps<func::FuncOp>().begin();
-    groups = formFusionGroups(function.front());
+    groups =
+        formFusionGroups(function.front(), findDevice(kDefaultDevice)->fusion);
   }
 
   unsigned count(FusionGroup::Kind kind) const {

@@ -113,7 +113,9 @@ std::vector<Tensor> LoadedKernels::run(func::FuncOp function,
   std::vector<void *> pointers;
   for (auto &buffer : buffers)
     pointers.push_back(buffer.data() + kGuardBytes);
-  lookup(function.getName())(pointers.data(), scalars.data());
+  std::vector<int64_t> all = scalars.vec();
+  llvm::append_range(all, compiled.kernels[function.getName()].ordinals);
+  lookup(function.getName())(pointers.data(), all.data());
   for (size_t i = 0; i < inputs.size(); ++i)
     EXPECT_EQ(buffers[i], before[i]) << "input " << i << " was written";
   std::vector<Tensor> results;
@@ -277,12 +279,19 @@ void tandem::test::checkKernels(StringRef text, double tolerance) {
   std::unique_ptr<MLIRContext> context = makeContext();
   OwningOpRef<ModuleOp> module = parse(*context, text);
   ASSERT_TRUE(module) << text.str();
+  checkKernels(
+      *module, [](func::FuncOp function) { return makeInputs(function, 7); },
+      tolerance);
+}
+
+void tandem::test::checkKernels(ModuleOp module, InputMaker makeInputs,
+                                double tolerance) {
   KernelOptions options;
   options.useCache = false;
-  LoadedKernels kernels(*module, options);
-  ASSERT_EQ(kernels.getError(), "") << text.str();
-  for (auto function : module->getOps<func::FuncOp>()) {
-    std::vector<Tensor> inputs = makeInputs(function, 7);
+  LoadedKernels kernels(module, options);
+  ASSERT_EQ(kernels.getError(), "");
+  for (auto function : module.getOps<func::FuncOp>()) {
+    std::vector<Tensor> inputs = makeInputs(function);
     auto expected = reference::interpret(function, {}, inputs);
     ASSERT_TRUE(succeeded(expected)) << function.getName().str();
     std::vector<Tensor> actual = kernels.run(function, inputs);

@@ -65,6 +65,11 @@ double compare(const Tensor &actual, const Tensor &expected);
 /// expectations.
 void checkKernels(llvm::StringRef text, double tolerance = 0);
 
+/// The same for a module, on inputs that the caller makes.
+using InputMaker = llvm::function_ref<std::vector<Tensor>(mlir::func::FuncOp)>;
+void checkKernels(mlir::ModuleOp module, InputMaker makeInputs,
+                  double tolerance = 0);
+
 } // namespace tandem::test
 
 #endif // TANDEM_TEST_UNIT_KERNELS_KERNELRUNNER_H

@@ -202,6 +202,36 @@ TEST(Philox, EqualsReferenceAtHighIndices) {
     })");
 }
 
+/// Two dropouts differ in their ordinals alone: one kernel, of which launches
+/// say which ordinals it draws with.
+TEST(Philox, OrdinalsAreScalars) {
+  std::string text;
+  for (auto [name, first, second] :
+       {std::tuple("f", 3, 5), std::tuple("g", 7, 2), std::tuple("h", 4, 4)})
+    text += substitute(R"(
+    func.func @$N(%i: tensor<100xi64>, %seed: tensor<i64>, %step: tensor<i64>) -> (tensor<100xi64>, tensor<100xi64>) {
+      %0 = nn.philox %i, %seed, %step {ordinal = $A : i64} : (tensor<100xi64>, tensor<i64>, tensor<i64>) -> tensor<100xi64>
+      %1 = nn.philox %i, %seed, %step {ordinal = $B : i64} : (tensor<100xi64>, tensor<i64>, tensor<i64>) -> tensor<100xi64>
+      return %0, %1 : tensor<100xi64>, tensor<100xi64>
+    })",
+                       {{"$N", name},
+                        {"$A", std::to_string(first)},
+                        {"$B", std::to_string(second)}});
+  auto context = makeContext();
+  auto module = parse(*context, text);
+  ASSERT_TRUE(module);
+  tandem::KernelOptions options;
+  options.useCache = false;
+  LoadedKernels kernels(*module, options);
+  ASSERT_EQ(kernels.getError(), "");
+  const auto &compiled = kernels.getCompiled().kernels;
+  EXPECT_EQ(compiled.lookup("f").symbol, compiled.lookup("g").symbol);
+  EXPECT_NE(compiled.lookup("f").symbol, compiled.lookup("h").symbol);
+  EXPECT_EQ(compiled.lookup("g").ordinals, (std::vector<int64_t>{7, 2}));
+  EXPECT_EQ(compiled.lookup("h").ordinals, (std::vector<int64_t>{4}));
+  checkKernels(text);
+}
+
 //===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//

@@ -89,6 +89,7 @@ static std::vector<Case> makeElementwiseCases() {
       BINARY("remainder", kWide, kPositive),
       BINARY("floor_divide", kWide, kPositive),
       BINARY("atan2"),
+      BINARY("copysign"),
       BINARY("silu_backward"),
       INTEGERS("add", kWide, kWide),
       INTEGERS("mul", kWide, kWide),
@@ -168,6 +169,8 @@ static std::vector<Case> makeReductionCases() {
       ALONG("cumsum", "1"),
       ALONG_BACKWARD("softmax_backward", "1"),
       ALONG_BACKWARD("log_softmax_backward", "0"),
+      {"nn.roll %0 {dims = array<i64: 0>, shifts = array<i64: 1>} : "
+       "(tensor<{a}x{b}xf64>) -> tensor<{a}x{b}xf64>"},
       {"nn.flip %0 {dims = array<i64: 0, 2>} : (tensor<{a}x{b}x{c}xf64>) -> "
        "tensor<{a}x{b}x{c}xf64>"},
       {"nn.topk %0 {k = 2 : i64, dim = 1 : i64} : (tensor<{a}x{b}x{c}xf64>) -> "

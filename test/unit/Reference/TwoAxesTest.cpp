@@ -19,11 +19,11 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Reference/Compare.h"
 #include "tandem/Reference/Interpreter.h"
 #include "tandem/Reference/Layout.h"
 #include "tandem/Reference/Operators.h"
-#include "tandem/Transforms/Duplex/Duplex.h"
 #include "tandem/Transforms/Localize/Localize.h"
 #include <gtest/gtest.h>
 
@@ -169,8 +169,8 @@ static void expectEqual(ArrayRef<Tensor> expected, ArrayRef<Tensor> found) {
 static void checkStages(ModuleOp module, MeshAttr mesh,
                         ArrayRef<Tensor> operands, ArrayRef<Tensor> expected) {
   PassManager localize(module.getContext()), duplex(module.getContext());
-  buildLocalizePipeline(localize, LocalizeOptions());
-  buildDuplexPipeline(duplex, DuplexOptions());
+  addStage(localize, *findStage("localize"), PlanOptions());
+  addStage(duplex, *findStage("duplex"), PlanOptions());
   for (PassManager *stage : {&localize, &duplex}) {
     SCOPED_TRACE(stage == &localize ? "after localize" : "after duplex");
     ASSERT_TRUE(succeeded(stage->run(module)));

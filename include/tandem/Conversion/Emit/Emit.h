@@ -15,6 +15,8 @@
 #define TANDEM_CONVERSION_EMIT_EMIT_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include <string>
 
@@ -29,6 +31,16 @@ struct EmitOptions {
 /// of the module.
 mlir::FailureOr<std::string> emitProgram(mlir::ModuleOp module,
                                          const EmitOptions &options);
+
+/// The options of `--tandem-emit`.
+struct EmitPipelineOptions : mlir::PassPipelineOptions<EmitPipelineOptions> {
+  Option<std::string> output{*this, "output",
+                             llvm::cl::desc("The file of the Program"),
+                             llvm::cl::init("")};
+};
+
+#define GEN_PASS_DECL
+#include "tandem/Conversion/Emit/Passes.h.inc"
 
 } // namespace tandem
 

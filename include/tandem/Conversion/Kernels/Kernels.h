@@ -13,9 +13,10 @@
 //
 // `buffers` are the inputs, then the outputs: contiguous, row-major, of
 // distinct memory unless `mayAlias` allows it; i1 takes one byte, 0 or 1.
-// `scalars` are this rank's coordinates on `CompiledKernel::axes`. A kernel
-// uses no other state, and may run on several threads at once. It reports an
-// index out of range as `tandem_rt/kernel.h` says.
+// `scalars` are this rank's coordinates on `CompiledKernel::axes`, then
+// `CompiledKernel::ordinals`. A kernel uses no other state, and may run on
+// several threads at once. It reports an index out of range as
+// `tandem_rt/kernel.h` says.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,10 +42,12 @@ struct KernelOptions {
 };
 
 struct CompiledKernel {
-  /// Kernels with the same text share one symbol.
+  /// Kernels with the same text but for ordinals share one symbol.
   std::string symbol;
   /// Space axes whose coordinates the kernel takes, in order.
   std::vector<std::string> axes;
+  /// Of the function's random operators, in the order of scalars.
+  std::vector<int64_t> ordinals;
 };
 
 struct CompiledKernels {

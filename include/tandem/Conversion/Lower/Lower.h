@@ -24,7 +24,12 @@ class OpPassManager;
 
 namespace tandem {
 
-struct LowerOptions : mlir::PassPipelineOptions<LowerOptions> {};
+struct LowerOptions : mlir::PassPipelineOptions<LowerOptions> {
+  Option<std::string> device{
+      *this, "device",
+      llvm::cl::desc("What to compile for; default: what the module names, "
+                     "else a CPU")};
+};
 
 /// From scheduled IR (`sched.step`s on plain tensors) to lowered IR: one
 /// function of commands on buffers with offsets, and one function per kernel.

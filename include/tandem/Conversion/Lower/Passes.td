@@ -15,6 +15,19 @@ class Lower_Pass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
                            "::tandem::sched::SchedDialect"];
 }
 
+def NameDevice : Lower_Pass<"tandem-name-device"> {
+  let summary = "lets the module say what it is compiled for";
+  let description = [{
+    Before: a module that may name its device. After: it names it, as
+    `sched.device`. Fails for a device that nobody knows, and for another one
+    than the module names.
+  }];
+  let options = [
+    Option<"device", "device", "std::string", "",
+           "The device; default: what the module names, else a CPU">,
+  ];
+}
+
 def CheckLowerable : Lower_Pass<"tandem-check-lowerable"> {
   let summary = "refuses what has no kernel, and forms that are left";
   let description = [{
@@ -31,6 +44,17 @@ def SelectProducts : Lower_Pass<"tandem-select-products"> {
     or sliced by operators of their own. After: `sched.matmul`, with those
     views in its strides where the library can read them, also across steps,
     and without the operators that nobody else needs.
+  }];
+}
+
+def AccumulateProducts : Lower_Pass<"tandem-accumulate-products"> {
+  let summary = "products add to what is there already";
+  let description = [{
+    Before: `nn.add` of a `sched.matmul` that nothing else reads, and of a term
+    that lies in memory when the product begins and that nothing else reads: the
+    gradients of two strands. After: a product onto that term, whose buffer it
+    takes, where both are made on one queue. Sums are the same in exact
+    arithmetic; a library may round once less, or add in another order.
   }];
 }
 

@@ -37,11 +37,19 @@ void decomposeNN(mlir::func::FuncOp function);
 /// operator's number among those that read indices, the index and its bound,
 /// and element 0 is read instead. Operators that remain carry their number as
 /// attribute `site`.
-/// Fails, with an error at the operator, where there is no kernel for it.
+/// A random operator asks `@tandem_launch_ordinal` for the ordinal with a
+/// number (see `numberOrdinals`), which the launch of the kernel gives. Fails,
+/// with an error at the operator, where there is no kernel for it.
 mlir::LogicalResult convertNNToLinalg(mlir::func::FuncOp function);
+
+/// Puts their numbers, from 0 on as they first come, in the place of the
+/// ordinals of the function's random operators, and returns the ordinals.
+std::vector<int64_t> numberOrdinals(mlir::func::FuncOp function);
 
 /// Name of the function that a body calls where an index is out of range.
 constexpr llvm::StringLiteral kReportIndexName = "tandem_report_index";
+/// Name of the function by which a body gets an ordinal of its launch.
+constexpr llvm::StringLiteral kLaunchOrdinalName = "tandem_launch_ordinal";
 /// The number of an operator that reads indices.
 constexpr llvm::StringLiteral kSiteAttrName = "site";
 int64_t getSite(mlir::Operation *op);

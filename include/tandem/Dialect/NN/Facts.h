@@ -77,6 +77,11 @@ inline bool isOutput(Role role) { return role >= Role::Loss; }
 
 std::optional<Role> getRole(mlir::DictionaryAttr attributes);
 
+/// `nn.part`, or null.
+inline PartAttr getPart(mlir::DictionaryAttr attributes) {
+  return attributes ? attributes.getAs<PartAttr>(kPartAttrName) : PartAttr();
+}
+
 /// `nn.name`.
 inline llvm::StringRef getTensorName(mlir::DictionaryAttr attributes) {
   return getText(attributes, kNameAttrName);

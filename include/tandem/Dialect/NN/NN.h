@@ -8,6 +8,7 @@
 #ifndef TANDEM_DIALECT_NN_NN_H
 #define TANDEM_DIALECT_NN_NN_H
 
+#include "tandem/Dialect/NN/Loops.h"
 #include "tandem/Dialect/NN/Rules.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
@@ -21,6 +22,8 @@
 #include "tandem/Dialect/NN/Facts.h"
 
 namespace tandem::nn {
+
+class Scalar;
 
 namespace detail {
 /// Checks that the operands broadcast to the shape of the result, and the
@@ -55,6 +58,19 @@ class CostsALoad : public mlir::OpTrait::TraitBase<ConcreteOp, CostsALoad> {};
 /// Costs less to compute again in the backward pass than to keep.
 template <typename ConcreteOp>
 class MadeAgain : public mlir::OpTrait::TraitBase<ConcreteOp, MadeAgain> {};
+
+/// Its kernel is a loop of its own (`lib/Conversion/Kernels/OwnLoops.cpp`).
+template <typename ConcreteOp>
+class OwnLoops : public mlir::OpTrait::TraitBase<ConcreteOp, OwnLoops> {};
+
+/// Operand 1 holds indices, of which one may be out of range at run time.
+template <typename ConcreteOp>
+class ReadsIndices : public mlir::OpTrait::TraitBase<ConcreteOp, ReadsIndices> {
+};
+
+/// Operand 0 is a table, of which only the rows that are asked for are read.
+template <typename ConcreteOp>
+class Lookup : public mlir::OpTrait::TraitBase<ConcreteOp, Lookup> {};
 
 } // namespace tandem::nn
 

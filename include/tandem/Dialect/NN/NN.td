@@ -38,7 +38,7 @@ def NN_Dialect : Dialect {
     | `nn.name` | arguments, results | the model's name for it |
     | `nn.aliases` | arguments | further names of a tied parameter |
     | `nn.of` | arguments | of a state: the parameter that it belongs to |
-    | `nn.part` | arguments, results | where it lies in a tensor of the model (`Parts.h`) |
+    | `nn.part` | arguments, results | `#nn.part<...>`: where it lies in a tensor of the model |
     | `nn.batch_dim` | arguments | the dimension that counts the sequences of a batch |
     | `nn.range` | arguments | smallest and largest value that capture saw |
     | `nn.updates` | results | the argument whose new value it is |
@@ -53,7 +53,7 @@ def NN_Dialect : Dialect {
                               "::mlir::StringAttr":$name,
                               "::mlir::ArrayAttr":$aliases,
                               "::mlir::StringAttr":$of,
-                              "::mlir::DictionaryAttr":$part,
+                              "::tandem::nn::PartAttr":$part,
                               "::mlir::IntegerAttr":$batch_dim,
                               "::mlir::ArrayAttr":$range,
                               "::mlir::IntegerAttr":$updates,
@@ -97,6 +97,27 @@ def NN_Role : NN_Enum<"Role", "what an argument or a result is to training",
      "loss", "gradient", "output"]>;
 def NN_RoleAttr : NN_FactAttr<NN_Role, "role">;
 
+def NN_PartAttr : AttrDef<NN_Dialect, "Part"> {
+  let mnemonic = "part";
+  let summary = "where a part lies in one of the model's tensors";
+  let description = [{
+    ```mlir
+    #nn.part<"qkv.weight" [96, 32], dim = 0, offset = 32>
+    ```
+    Import takes a parameter apart that holds several side by side. A part is
+    the elements from `offset` on of dimension `dim` of the tensor called `name`,
+    which has this shape. Values come and go as whole tensors, under the model's
+    own names.
+  }];
+  let parameters = (ins StringRefParameter<"">:$name,
+                        ArrayRefParameter<"int64_t">:$shape,
+                        "int64_t":$dim, "int64_t":$offset);
+  let assemblyFormat = [{
+    `<` $name ` ` `[` $shape `]` `,` `dim` `=` $dim `,` `offset` `=` $offset `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
 def NN_Predicate : NN_Enum<"Predicate", "how two numbers compare",
     ["Eq", "Ne", "Lt", "Le", "Gt", "Ge"], ["eq", "ne", "lt", "le", "gt", "ge"]>;
 def NN_PredicateAttr : EnumAttr<NN_Dialect, NN_Predicate, "predicate">;
@@ -117,6 +138,57 @@ def NN_View : NN_Trait<"View">;
 def NN_Rearrangement : NN_Trait<"Rearrangement">;
 def NN_CostsALoad : NN_Trait<"CostsALoad">;
 def NN_MadeAgain : NN_Trait<"MadeAgain">;
+def NN_OwnLoops : NN_Trait<"OwnLoops">;
+def NN_ReadsIndices : NN_Trait<"ReadsIndices">;
+def NN_Lookup : NN_Trait<"Lookup">;
+
+def NN_ScalarOpInterface : OpInterface<"ScalarOpInterface"> {
+  let cppNamespace = "::tandem::nn";
+  let description = [{
+    An elementwise operator, which says what it does to one element. Kernels
+    follow from it (`let scalar`).
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Writes what becomes of the elements `args` of the operands, in the types in
+      which these are computed (`getComputeType`). Null where the operator has no
+      meaning for the type of the last one, which is that of `scalar`.
+      }], "::mlir::Value", "emitScalar",
+      (ins "::tandem::nn::Scalar &":$scalar, "::mlir::ValueRange":$args)>,
+  ];
+}
+
+def NN_PieceOpInterface : OpInterface<"PieceOpInterface"> {
+  let cppNamespace = "::tandem::nn";
+  let description = [{
+    An operator each element of whose result is the element of operand 0, of the
+    same rank, at another index. Kernels follow from it.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Turns the index of an element of the result into that of the element which
+      it is, by arithmetic on `index`.
+      }], "void", "emitSource",
+      (ins "::tandem::nn::Scalar &":$scalar,
+           "::llvm::MutableArrayRef<::mlir::Value>":$index)>,
+  ];
+}
+
+def NN_StridedOpInterface : OpInterface<"StridedOpInterface"> {
+  let cppNamespace = "::tandem::nn";
+  let description = [{
+    A view that the memory of operand 0 may be read as, by strides.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Where the elements of the result are: turns `strides` and `offset`, in
+      elements, of operand 0 into those of the result. False where it cannot be
+      reached by strides.
+      }], "bool", "moveStrides",
+      (ins "::llvm::SmallVectorImpl<int64_t> &":$strides,
+           "int64_t &":$offset)>,
+  ];
+}
 
 def NN_WorkOpInterface : OpInterface<"WorkOpInterface"> {
   let cppNamespace = "::tandem::nn";
@@ -125,15 +197,52 @@ def NN_WorkOpInterface : OpInterface<"WorkOpInterface"> {
     InterfaceMethod<[{
       Floating-point operations per element of its largest operand or result, as
       its usual implementation does them; 0 if it only moves elements. Those of
-      a product are counted by its shape (`getFlops`).
+      a library's operator are counted by its loops (`LibraryOpInterface`).
       }], "int64_t", "getFlopsPerElement">,
+  ];
+}
+
+def NN_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
+  let cppNamespace = "::tandem::nn";
+  let description = [{
+    An operator that a library computes, not a kernel of ours: a matrix product;
+    attention and convolution are of this kind. `lower` chooses the call
+    (`sched::LibraryCallOpInterface`) in a pass of the operator's own.
+  }];
+  let methods = [
+    InterfaceMethod<"The sizes of its loops, those that are summed included.",
+                    "::llvm::SmallVector<int64_t>", "getLoopSizes">,
+    InterfaceMethod<"Floating-point operations: two per iteration.", "double",
+                    "getFlops", (ins), [{}], [{
+      double flops = 2;
+      for (int64_t size : $_op.getLoopSizes())
+        flops *= static_cast<double>(size);
+      return flops;
+    }]>,
+    InterfaceMethod<[{
+      The dimension of operand `number` that the operator sums over, so that it
+      is the sum of itself on slices of all operands that have one.
+      }], "std::optional<int64_t>", "getSummedDim", (ins "unsigned":$number)>,
+    InterfaceMethod<[{
+      Whether the library reads operand `number` by strides, so that a
+      permutation of it costs nothing.
+      }], "bool", "readsByStrides", (ins "unsigned":$number)>,
+    InterfaceMethod<[{
+      Checks that a library has it for the element types; reports if not.
+      }], "::llvm::LogicalResult", "verifyLibraryTypes">,
   ];
 }
 
 class NN_Op<string mnemonic, list<Trait> traits>
     : Op<NN_Dialect, mnemonic,
-         traits # [Pure, SignatureOpInterface, NN_WorkOpInterface]> {
+         traits # [Pure, SignatureOpInterface, NN_WorkOpInterface,
+                   SPMD_LoopOpInterface]> {
   int flops = 1;
+  /// The function `build<loops>Loops` of `Loops.h`.
+  string loops = "No";
+  code answers = "int64_t getFlopsPerElement() { return " # flops # [{; }
+    ::std::optional<::tandem::spmd::LoopOp> getLoops() {
+      return ::tandem::nn::build}] # loops # "Loops(getOperation()); }";
 }
 
 /// An operator whose rule is a text. Groups of operands in which it is linear:
@@ -152,8 +261,7 @@ class NN_TextRuleOp<string mnemonic, string rule, string linear = "",
           ::tandem::spmd::parseRule(getOperation(), getRuleText(), "}]
       # linear # [{"));
     }
-    int64_t getFlopsPerElement() { return }] # flops # [{; }
-  }];
+  }] # answers;
 }
 
 /// An operator whose rule is made by the function `builder` of `Rules.h`, which
@@ -171,8 +279,7 @@ class NN_BuilderRuleOp<string mnemonic, string builder, string linear = "",
           ::tandem::nn::build}] # builder # [{Rule(getOperation(), "}]
       # linear # [{"));
     }
-    int64_t getFlopsPerElement() { return }] # flops # [{; }
-  }];
+  }] # answers;
 }
 
 include "tandem/Dialect/NN/Elementwise.td"

@@ -11,6 +11,7 @@
 
 class NN_ReductionOp<string mnemonic, string builder, string linear = "">
     : NN_BuilderRuleOp<mnemonic, builder, linear> {
+  let loops = "Reduction";
   let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$dims,
                        DefaultValuedAttr<BoolAttr, "false">:$keepdim);
 }
@@ -32,6 +33,7 @@ def NN_ProdOp : NN_ReductionOp<"prod", "WholeReduction"> {
 }
 
 def NN_ArgmaxOp : NN_BuilderRuleOp<"argmax", "Argmax"> {
+  let loops = "Reduction";
   let summary = "index (i64) of the largest element of `dim`; the lowest wins";
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim,
                        DefaultValuedAttr<BoolAttr, "false">:$keepdim);
@@ -44,6 +46,7 @@ def NN_ArgmaxOp : NN_BuilderRuleOp<"argmax", "Argmax"> {
 class NN_AlongDimOp<string mnemonic, string linear = "",
                     list<Trait> traits = []>
     : NN_BuilderRuleOp<mnemonic, "AlongDim", linear, traits> {
+  let loops = "AlongDim";
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim);
 }
 
@@ -65,6 +68,7 @@ def NN_LogSoftmaxOp : NN_AlongDimOp<"log_softmax"> {
 
 class NN_AlongDimBackwardOp<string mnemonic>
     : NN_BuilderRuleOp<mnemonic, "AlongDim", "0"> {
+  let loops = "AlongDim";
   let arguments = (ins AnyRankedTensor:$grad, AnyRankedTensor:$output,
                        I64Attr:$dim);
 }
@@ -79,17 +83,34 @@ def NN_LogSoftmaxBackwardOp : NN_AlongDimBackwardOp<"log_softmax_backward"> {
   let summary = "dy - e^y * sum(dy) along `dim`, y being the output";
 }
 
-def NN_CumsumOp : NN_AlongDimOp<"cumsum", "0"> {
+def NN_CumsumOp : NN_AlongDimOp<"cumsum", "0", [NN_OwnLoops]> {
+  let loops = "No";
   let summary = "running sum along `dim`";
 }
 
-def NN_FlipOp : NN_BuilderRuleOp<"flip", "Flip", "0"> {
+def NN_FlipOp
+    : NN_BuilderRuleOp<"flip", "Flip", "0",
+                       [DeclareOpInterfaceMethods<NN_PieceOpInterface>]> {
   let flops = 0;
+  let loops = "Piece";
   let summary = "reverses `dims`";
   let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$dims);
 }
 
-def NN_TopkOp : NN_BuilderRuleOp<"topk", "AlongDim"> {
+def NN_RollOp
+    : NN_BuilderRuleOp<"roll", "Flip", "0",
+                       [DeclareOpInterfaceMethods<NN_PieceOpInterface>]> {
+  let flops = 0;
+  let loops = "Piece";
+  let summary = "moves elements by `shifts` along `dims`, round the end";
+  let description = [{
+    `dims` are sorted, `shifts` in [0, size of the dimension).
+  }];
+  let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$dims,
+                       DenseI64ArrayAttr:$shifts);
+}
+
+def NN_TopkOp : NN_BuilderRuleOp<"topk", "AlongDim", "", [NN_OwnLoops]> {
   let summary = "the `k` largest elements of `dim`, in descending order";
   let description = [{
     `largest = false` gives the smallest, ascending. Equal elements come with
@@ -105,6 +126,7 @@ def NN_TopkOp : NN_BuilderRuleOp<"topk", "AlongDim"> {
 //===----------------------------------------------------------------------===//
 
 def NN_LayerNormOp : NN_BuilderRuleOp<"layer_norm", "LayerNorm"> {
+  let loops = "Normalized";
   let flops = 8;
   let summary = "normalises the last `normalized_rank` dimensions";
   let description = [{
@@ -122,6 +144,7 @@ def NN_LayerNormOp : NN_BuilderRuleOp<"layer_norm", "LayerNorm"> {
 
 def NN_LayerNormBackwardOp
     : NN_BuilderRuleOp<"layer_norm_backward", "LayerNorm", "0"> {
+  let loops = "Normalized";
   let flops = 8;
   let summary = "gradients of layer_norm's input, weight and bias";
   let description = [{

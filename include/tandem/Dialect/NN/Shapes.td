@@ -35,22 +35,26 @@ def NN_IotaOp
 //===----------------------------------------------------------------------===//
 
 def NN_ReshapeOp : NN_BuilderRuleOp<"reshape", "Reshape", "0",
-    [NN_View, NN_Rearrangement, NN_MadeAgain]> {
+    [NN_View, NN_Rearrangement, NN_MadeAgain,
+     DeclareOpInterfaceMethods<NN_StridedOpInterface>]> {
   let flops = 0;
   let summary = "the same elements in row-major order, in another shape";
   let arguments = (ins AnyRankedTensor:$input);
 }
 
 def NN_PermuteOp : NN_BuilderRuleOp<"permute", "Permute", "0",
-    [NN_View, NN_Rearrangement, NN_MadeAgain]> {
+    [NN_View, NN_Rearrangement, NN_MadeAgain,
+     DeclareOpInterfaceMethods<NN_StridedOpInterface>]> {
   let flops = 0;
+  let loops = "Permute";
   let summary = "result dimension i is input dimension permutation[i]";
   let arguments = (ins AnyRankedTensor:$input,
                        DenseI64ArrayAttr:$permutation);
 }
 
 def NN_ExpandOp : NN_BuilderRuleOp<"expand", "Elementwise", "0",
-    [NN_View, NN_MadeAgain, NN_CostsALoad]> {
+    [NN_View, NN_MadeAgain, NN_CostsALoad,
+     DeclareOpInterfaceMethods<NN_StridedOpInterface>]> {
   let flops = 0;
   let summary = "repeats dimensions of size 1 and adds leading ones";
   let arguments = (ins AnyRankedTensor:$input);
@@ -60,8 +64,11 @@ def NN_ExpandOp : NN_BuilderRuleOp<"expand", "Elementwise", "0",
 // Pieces
 //===----------------------------------------------------------------------===//
 
-def NN_SliceOp : NN_BuilderRuleOp<"slice", "AlongDim", "0", [NN_View]> {
+def NN_SliceOp : NN_BuilderRuleOp<"slice", "AlongDim", "0",
+    [NN_View, DeclareOpInterfaceMethods<NN_PieceOpInterface>,
+     DeclareOpInterfaceMethods<NN_StridedOpInterface>]> {
   let flops = 0;
+  let loops = "Piece";
   let summary = "elements start, start + step, ... below stop of `dim`";
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim, I64Attr:$start,
                        I64Attr:$stop, DefaultValuedAttr<I64Attr, "1">:$step);
@@ -69,6 +76,7 @@ def NN_SliceOp : NN_BuilderRuleOp<"slice", "AlongDim", "0", [NN_View]> {
 
 def NN_PadOp : NN_BuilderRuleOp<"pad", "Pad", "0"> {
   let flops = 0;
+  let loops = "Piece";
   let summary = "adds `low` zeros before and `high` after along `dim`";
   let description = [{
     With `step` > 1, step - 1 zeros also stand between the elements: the
@@ -80,6 +88,7 @@ def NN_PadOp : NN_BuilderRuleOp<"pad", "Pad", "0"> {
 
 def NN_CatOp : NN_BuilderRuleOp<"cat", "Cat"> {
   let flops = 0;
+  let loops = "Piece";
   let summary = "joins tensors along `dim`";
   let arguments = (ins Variadic<AnyRankedTensor>:$inputs, I64Attr:$dim);
 }

@@ -18,6 +18,8 @@ namespace tandem::spmd {
 
 inline constexpr llvm::StringLiteral kMeshAttrName =
     SPMDDialect::MeshAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kMemoryAttrName =
+    SPMDDialect::MemoryAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kPlanAttrName =
     SPMDDialect::PlanAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kLayoutAttrName =

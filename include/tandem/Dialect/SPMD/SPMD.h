@@ -16,6 +16,7 @@
 #include "mlir/IR/TensorEncoding.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "tandem/Dialect/SPMD/Form.h"
+#include "tandem/Dialect/SPMD/Loops.h"
 #include "tandem/Dialect/SPMD/PlanText.h"
 #include "tandem/Dialect/SPMD/Rule.h"
 

@@ -32,6 +32,7 @@ def SPMD_Dialect : Dialect {
     | attribute | of | says |
     | --- | --- | --- |
     | `spmd.mesh` | modules | the mesh |
+    | `spmd.memory` | modules | bytes that a device of the plan's cluster has for tensors, if the plan fits into them |
     | `spmd.plan` | all | what a plan decided about it (`Planned.h`), until the pass that takes it out |
     | `spmd.layout` | arguments, results | from `localize` on: the whole tensor and its forms |
     | `spmd.change` | operators | it is a part of a change of form, as `localize` and `duplex` take reforms apart |
@@ -41,6 +42,7 @@ def SPMD_Dialect : Dialect {
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
   let discardableAttrs = (ins "::tandem::spmd::MeshAttr":$mesh,
+                              "::mlir::IntegerAttr":$memory,
                               "::tandem::spmd::PlanAttr":$plan,
                               "::mlir::TypeAttr":$layout,
                               "::mlir::UnitAttr":$change);
@@ -266,8 +268,9 @@ def SPMD_ReformOp : SPMD_Op<"reform"> {
   let hasVerifier = 1;
 }
 
-class SPMD_CollectiveOp<string mnemonic, dag extraArguments = (ins)>
-    : SPMD_Op<mnemonic> {
+class SPMD_CollectiveOp<string mnemonic, dag extraArguments = (ins),
+                        list<Trait> traits = []>
+    : SPMD_Op<mnemonic, traits> {
   let arguments = !con((ins AnyRankedTensor:$input, StrArrayAttr:$axes),
                        extraArguments);
   let results = (outs AnyRankedTensor:$result);
@@ -317,7 +320,9 @@ def SPMD_AllToAllOp
   }];
 }
 
-def SPMD_LocalSliceOp : SPMD_CollectiveOp<"local_slice", (ins I64Attr:$dim)> {
+def SPMD_LocalSliceOp
+    : SPMD_CollectiveOp<"local_slice", (ins I64Attr:$dim),
+                        [DeclareOpInterfaceMethods<SPMD_LoopOpInterface>]> {
   let summary = "keeps this member's slice of `dim`; no communication";
   let description = "`full -> gather(dim)` over space, after `localize`.";
   let assemblyFormat = [{
@@ -326,7 +331,9 @@ def SPMD_LocalSliceOp : SPMD_CollectiveOp<"local_slice", (ins I64Attr:$dim)> {
   }];
 }
 
-def SPMD_KeepFirstOp : SPMD_CollectiveOp<"keep_first"> {
+def SPMD_KeepFirstOp
+    : SPMD_CollectiveOp<"keep_first", (ins),
+                        [DeclareOpInterfaceMethods<SPMD_LoopOpInterface>]> {
   let summary = "the first member keeps the value, the others hold zero";
   let description = "`full -> reduce` over space, after `localize`.";
   let assemblyFormat = [{

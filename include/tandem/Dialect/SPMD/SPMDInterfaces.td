@@ -26,6 +26,18 @@ def SignatureOpInterface : OpInterface<"SignatureOpInterface"> {
   let verify = [{ return ::tandem::spmd::verifySignature($_op); }];
 }
 
+def SPMD_LoopOpInterface : OpInterface<"LoopOpInterface"> {
+  let cppNamespace = "::tandem::spmd";
+  let description = [{
+    An operator that is computed by loops which it may share with others in one
+    kernel (`Loops.h`).
+  }];
+  let methods = [
+    InterfaceMethod<"Its loops; none where it shares none.",
+                    "std::optional<::tandem::spmd::LoopOp>", "getLoops">,
+  ];
+}
+
 /// Makes its result of nothing: it may be made again wherever it is read. Its
 /// verifier is the trait's.
 def SPMD_Source : NativeOpTrait<"Source"> {

@@ -22,11 +22,14 @@ defvar strides_ins = (ins
   DenseI64ArrayAttr:$strides_c,
   DefaultValuedAttr<F64Attr, "1.0">:$alpha);
 
-def Sched_MatmulOp : Op<Sched_Dialect, "matmul", [Pure]> {
+def Sched_MatmulOp : Op<Sched_Dialect, "matmul", [
+    Pure, DeclareOpInterfaceMethods<LibraryCallOpInterface,
+                                    ["getOverwritten"]>]> {
   let summary = "a matrix product that reads and writes by strides";
   let description = [{
     Lives within `lower`, between tensors and buffers. For each point of
-    `batch`: c = alpha a b, where element (i, j) of an operand lies at
+    `batch`: c = alpha a b, or c = sum + alpha a b where there is a `sum`, whose
+    buffer the result takes. Element (i, j) of an operand lies at
     offset + the sum over the batch of index * stride + i * s + j * t in the row-major
     elements of the tensor; s and t are the last two strides. So a transposed, permuted,
     sliced or expanded operand is read where it lies, and the result is written in the
@@ -35,12 +38,13 @@ def Sched_MatmulOp : Op<Sched_Dialect, "matmul", [Pure]> {
     result is written.
   }];
   let arguments = !con(
-    (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs), strides_ins,
+    (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
+         Optional<AnyRankedTensor>:$sum), strides_ins,
     (ins DefaultValuedAttr<I64Attr, "0">:$offset_a,
          DefaultValuedAttr<I64Attr, "0">:$offset_b));
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    $lhs `,` $rhs attr-dict `:`
+    $lhs `,` $rhs (`onto` $sum^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
@@ -94,11 +98,11 @@ class Sched_Command<string mnemonic, string head, string types, dag operands,
                                   ["getReads", "getWrites"]>]> {
   // `label` is what a user would call the command; FLOPs and bytes are those of
   // one rank.
-  let arguments = !con(operands, (ins Sched_Queue:$queue, I64Attr:$stage,
+  let arguments = !con(operands, (ins Sched_QueueAttr:$queue, I64Attr:$stage,
                                       I64Attr:$strand, StrAttr:$label,
                                       I64Attr:$flops, I64Attr:$bytes));
   let assemblyFormat = !strconcat(
-      head, " `on` $queue `stage` $stage `strand` $strand attr-dict `:` ",
+      head, " `on` custom<Queue>($queue) `stage` $stage `strand` $strand attr-dict `:` ",
       types);
 }
 
@@ -113,10 +117,16 @@ def Sched_LaunchOp : Sched_Command<"launch",
 }
 
 def Sched_GemmOp : Sched_Command<"gemm",
-    "$lhs `,` $rhs `into` $destination",
-    "type($lhs) `,` type($rhs) `into` type($destination)", !con((ins
-      AnyMemRef:$lhs, AnyMemRef:$rhs, AnyMemRef:$destination), strides_ins)> {
+    "$lhs `,` $rhs `into` $destination (`workspace` $workspace^)?",
+    "type($lhs) `,` type($rhs) `into` type($destination) "
+    "(`workspace` type($workspace)^)?", !con((ins
+      AnyMemRef:$lhs, AnyMemRef:$rhs, AnyMemRef:$destination,
+      Optional<AnyMemRef>:$workspace, UnitAttr:$accumulate), strides_ins)> {
   let summary = "`sched.matmul` on buffers, in the library";
+  let description = [{
+    With `accumulate` it adds to what is in the destination. The workspace, if it
+    has one, holds nothing before and afterwards.
+  }];
   let hasVerifier = 1;
 }
 
@@ -146,15 +156,15 @@ def Sched_CheckFiniteOp : Sched_Command<"check_finite",
 
 def Sched_RecordOp : Op<Sched_Dialect, "record"> {
   let summary = "an event: all commands of a queue up to here are done";
-  let arguments = (ins Sched_Queue:$queue);
+  let arguments = (ins Sched_QueueAttr:$queue);
   let results = (outs Sched_EventType:$event);
-  let assemblyFormat = "$queue attr-dict";
+  let assemblyFormat = "custom<Queue>($queue) attr-dict";
 }
 
 def Sched_WaitOp : Op<Sched_Dialect, "wait"> {
   let summary = "a queue goes on when the event has happened";
-  let arguments = (ins Sched_Queue:$queue, Sched_EventType:$event);
-  let assemblyFormat = "$queue `for` $event attr-dict";
+  let arguments = (ins Sched_QueueAttr:$queue, Sched_EventType:$event);
+  let assemblyFormat = "custom<Queue>($queue) `for` $event attr-dict";
 }
 
 #endif // TANDEM_DIALECT_SCHED_COMMANDS_TD

@@ -24,6 +24,10 @@ inline constexpr llvm::StringLiteral kLabelAttrName =
     SchedDialect::LabelAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kArenaAttrName =
     SchedDialect::ArenaAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kDeviceAttrName =
+    SchedDialect::DeviceAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kQueuesAttrName =
+    SchedDialect::QueuesAttrHelper::getNameStr();
 
 } // namespace tandem::sched
 

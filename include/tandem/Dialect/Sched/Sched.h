@@ -25,6 +25,7 @@
 #include "tandem/Dialect/Sched/SchedDialect.h.inc"
 
 #include "tandem/Dialect/Sched/Facts.h"
+#include "tandem/Dialect/Sched/Place.h"
 
 #define GET_TYPEDEF_CLASSES
 #include "tandem/Dialect/Sched/SchedTypes.h.inc"

@@ -19,8 +19,10 @@ def Sched_Dialect : Dialect {
   let cppNamespace = "::tandem::sched";
   let summary = "when it happens: queues, events, steps, stages, strands";
   let description = [{
-    A device has one queue for computation and one for communication; each runs
-    its steps in order. From `lower` on a queue runs commands on buffers.
+    A device has queues, each with a role, and each runs its steps in order. How
+    many there are says the device that the module names, or a list of the
+    module's own: `compute` is the first queue that computes, `comm[1]` the second
+    one that communicates. From `lower` on a queue runs commands on buffers.
     A step is enqueued with the events that it waits for,
     and gives an event of its own. A stage is a communication step followed by a
     computation step (HiDup, section 4.1); a strand is one point of a time axis,
@@ -35,6 +37,8 @@ def Sched_Dialect : Dialect {
     | `sched.kernel` | functions | it is a kernel of the step, from `lower` on |
     | `sched.label` | operators | what a user would call it, within `lower` |
     | `sched.arena` | modules | bytes of the arena, at the end of `lower` |
+    | `sched.device` | modules | `#sched.device<cpu>`: what it is compiled for; none: a CPU |
+    | `sched.queues` | modules | the queues of a rank by their number in the Program; none: the device's |
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -44,7 +48,9 @@ def Sched_Dialect : Dialect {
   let discardableAttrs = (ins "::mlir::DenseI64ArrayAttr":$slot,
                               "::mlir::UnitAttr":$kernel,
                               "::mlir::StringAttr":$label,
-                              "::mlir::IntegerAttr":$arena);
+                              "::mlir::IntegerAttr":$arena,
+                              "::tandem::sched::DeviceAttr":$device,
+                              "::mlir::ArrayAttr":$queues);
 }
 
 def Sched_EventType : TypeDef<Sched_Dialect, "Event"> {
@@ -52,10 +58,41 @@ def Sched_EventType : TypeDef<Sched_Dialect, "Event"> {
   let summary = "the completion of a step";
 }
 
-def Sched_Queue : I32EnumAttr<"Queue", "the queue of a device", [
+//===----------------------------------------------------------------------===//
+// Devices and their queues
+//===----------------------------------------------------------------------===//
+
+def Sched_DeviceAttr : AttrDef<Sched_Dialect, "Device"> {
+  let mnemonic = "device";
+  let summary = "the kind of device that a module is compiled for";
+  let description = [{
+    `#sched.device<cpu>`. Passes ask its description (`Device/Device.h`) for what
+    depends on the device; a name without description is an error.
+  }];
+  let parameters = (ins StringRefParameter<>:$name);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def Sched_QueueRole : I32EnumAttr<"QueueRole", "what a queue is for", [
     I32EnumAttrCase<"Compute", 0, "compute">,
-    I32EnumAttrCase<"Comm", 1, "comm">]> {
+    I32EnumAttrCase<"Communication", 1, "comm">,
+    I32EnumAttrCase<"Copy", 2, "copy">]> {
   let cppNamespace = "::tandem::sched";
+  let genSpecializedAttr = 0;
+}
+
+def Sched_QueueAttr : AttrDef<Sched_Dialect, "Queue"> {
+  let mnemonic = "queue";
+  let summary = "a queue of a rank";
+  let description = [{
+    Its role, and its number among the queues of that role, from 0 on:
+    `#sched.queue<compute>`, `#sched.queue<comm[1]>`. Steps and commands write
+    `on comm[1]`. Its number in the Program is its place in the list of the
+    module's queues (`Queues.h`).
+  }];
+  let parameters = (ins "::tandem::sched::QueueRole":$role, "unsigned":$number);
+  let hasCustomAssemblyFormat = 1;
 }
 
 def Sched_StepOp : Op<Sched_Dialect, "step", [
@@ -63,7 +100,7 @@ def Sched_StepOp : Op<Sched_Dialect, "step", [
   let summary = "work enqueued on a queue";
   let description = [{
     Lives from `schedule` on. The body reads values from above: those of earlier
-    steps of the same queue, and those of steps of the other queue whose events
+    steps of the same queue, and those of steps of other queues whose events
     it (or an earlier step of its queue) waits for. The verifier of the schedule
     stage checks this. Steps of one queue run in the order of the text.
 
@@ -74,7 +111,7 @@ def Sched_StepOp : Op<Sched_Dialect, "step", [
     } : tensor<8xf32>
     ```
   }];
-  let arguments = (ins Sched_Queue:$queue, I64Attr:$stage, I64Attr:$strand,
+  let arguments = (ins Sched_QueueAttr:$queue, I64Attr:$stage, I64Attr:$strand,
                        Variadic<Sched_EventType>:$after);
   let results = (outs Variadic<AnyRankedTensor>:$values,
                       Sched_EventType:$event);

@@ -42,12 +42,9 @@ struct ImportOptions : mlir::PassPipelineOptions<ImportOptions> {
 #define GEN_PASS_REGISTRATION
 #include "tandem/Transforms/Import/Passes.h.inc"
 
-/// The stage: all of the above, verified at entry and exit.
+/// The stage: all of the above, verified at entry.
 void buildImportPipeline(mlir::OpPassManager &manager,
                          const ImportOptions &options);
-
-/// Registers the passes and `--tandem-import`.
-void registerImport();
 
 } // namespace tandem
 

@@ -10,7 +10,7 @@
 // changes no operator and no type; it writes
 //
 //  * `spmd.mesh` on the module, with a time axis `micro` if there are several
-//    microbatches;
+//    microbatches; `spmd.memory`, if the plan fits into a named cluster;
 //  * `spmd.plan` (Planned.h) on each operator with one signature per axis, in
 //    mesh order, or `as_wanted`; on arguments and results that are not `full`
 //    everywhere; of a search also stages, copies and what waits; if asked for
@@ -39,9 +39,6 @@ struct PlanResult {
   std::string explanation, explanationJson;
   /// Where it differs from another plan.
   std::string comparison;
-  /// Bytes of a device of the named cluster for tensors, if the plan fits into
-  /// them.
-  std::optional<int64_t> memoryLimit;
 };
 
 struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
@@ -135,7 +132,7 @@ std::unique_ptr<mlir::Pass> createPlanPass(const PlanOptions &options);
 #define GEN_PASS_REGISTRATION
 #include "tandem/Transforms/Plan/Passes.h.inc"
 
-/// The stage: plans, then verifies.
+/// The stage.
 void buildPlanPipeline(mlir::OpPassManager &manager,
                        const PlanOptions &options);
 

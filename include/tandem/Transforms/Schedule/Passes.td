@@ -46,9 +46,9 @@ def FormStepsPass : Pass<"tandem-form-steps", "::mlir::func::FuncOp"> {
 }
 
 def PlaceEventsPass : Pass<"tandem-place-events", "::mlir::func::FuncOp"> {
-  let summary = "Lets steps wait for the steps of the other queue that they need";
+  let summary = "Lets steps wait for the steps of other queues that they need";
   let description = [{
-    Lets steps wait for those of the other queue that they need.
+    Lets steps wait for those of other queues that they need.
   }];
 }
 
@@ -62,7 +62,7 @@ def TimelinePass : Pass<"tandem-timeline", "::mlir::func::FuncOp"> {
 }
 
 def VerifyScheduledPass : Pass<"tandem-verify-scheduled", "::mlir::func::FuncOp"> {
-  let summary = "Checks the exit of the schedule stage: steps only, collectives on the comm queue, every read of the other queue awaited";
+  let summary = "Checks the exit of the schedule stage: steps only, collectives on queues that communicate, every read of another queue awaited";
   let description = [{
     The exit of the stage.
   }];

@@ -9,7 +9,7 @@
 //
 //  * before: one block of nn operators and collectives on plain tensors;
 //  * after: the function holds `sched.step`s and the return. Collectives are in
-//    steps of the comm queue, all else in steps of the compute queue.
+//    steps of a comm queue, all else in steps of a compute queue.
 //
 // A *slot* is a pair (stage, strand); slots are ordered by stage, then strand.
 // A slot has a comm step, then a compute step. While the comm step of a slot
@@ -18,7 +18,7 @@
 // therefore waits for the compute step two slots before its own, even if it
 // reads nothing of it, so that what is gathered does not pile up.
 //
-// Both queues are first in, first out: an awaited event says that the step
+// Queues are first in, first out: an awaited event says that the step
 // before it on the same queue are done as well.
 //
 // *Waiting* collectives, which only the updates need (gradients, the loss),

@@ -41,9 +41,6 @@ struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {};
 void buildShardPipeline(mlir::OpPassManager &manager,
                         const ShardOptions &options);
 
-/// Registers the passes and `--tandem-shard`.
-void registerShard();
-
 } // namespace tandem
 
 #endif // TANDEM_TRANSFORMS_SHARD_SHARD_H

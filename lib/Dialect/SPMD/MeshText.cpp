@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "MeshText.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 
 using namespace mlir;
 using namespace tandem::spmd;
 
-std::string tandem::plan::getMeshText(MeshAttr mesh) {
+std::string tandem::spmd::getMeshText(MeshAttr mesh) {
   std::string text;
   for (unsigned axis = 0; axis < mesh.getNumSpaceAxes(); ++axis)
     text += (axis ? "," : "") + mesh.getName(axis).str() + "=" +
@@ -18,11 +18,11 @@ std::string tandem::plan::getMeshText(MeshAttr mesh) {
   return text;
 }
 
-FailureOr<MeshAttr> tandem::plan::parseMesh(func::FuncOp step, StringRef text,
+FailureOr<MeshAttr> tandem::spmd::parseMesh(Location location, StringRef text,
                                             int64_t micro, StringRef file) {
   std::string place = file.empty() ? "" : "plan file '" + file.str() + "': ";
   auto emitAtPlace = [&]() -> InFlightDiagnostic {
-    return emitError(step.getLoc()) << place;
+    return emitError(location) << place;
   };
   SmallVector<StringRef> parts;
   if (!text.empty())
@@ -30,7 +30,7 @@ FailureOr<MeshAttr> tandem::plan::parseMesh(func::FuncOp step, StringRef text,
   SmallVector<StringAttr> names;
   SmallVector<int64_t> sizes;
   auto add = [&](StringRef name, int64_t size) {
-    names.push_back(StringAttr::get(step.getContext(), name));
+    names.push_back(StringAttr::get(location.getContext(), name));
     sizes.push_back(size);
   };
   for (StringRef part : parts) {
@@ -54,5 +54,5 @@ FailureOr<MeshAttr> tandem::plan::parseMesh(func::FuncOp step, StringRef text,
   unsigned numTimeAxes = micro > 1 ? 1 : 0;
   if (failed(MeshAttr::verify(emitAtPlace, names, sizes, numTimeAxes)))
     return failure();
-  return MeshAttr::get(step.getContext(), names, sizes, numTimeAxes);
+  return MeshAttr::get(location.getContext(), names, sizes, numTimeAxes);
 }

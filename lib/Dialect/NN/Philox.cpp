@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Scalars.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "tandem/Dialect/NN/Scalar.h"
 #include <array>
 
 using namespace mlir;
@@ -30,12 +30,14 @@ struct Bits {
     return arith::ConstantIntOp::create(builder, loc, builder.getI64Type(),
                                         value);
   }
-  Value low(Value value) {
-    return arith::AndIOp::create(builder, loc, value, constant(0xFFFFFFFF));
+  Value bitAnd(Value value, int64_t mask) {
+    return arith::AndIOp::create(builder, loc, value, constant(mask));
   }
-  Value high(Value value) {
-    return arith::ShRUIOp::create(builder, loc, value, constant(32));
+  Value shift(Value value, int64_t by) {
+    return arith::ShRUIOp::create(builder, loc, value, constant(by));
   }
+  Value low(Value value) { return bitAnd(value, 0xFFFFFFFF); }
+  Value high(Value value) { return shift(value, 32); }
   Value mul(Value value, int64_t factor) {
     return arith::MulIOp::create(builder, loc, value, constant(factor));
   }
@@ -54,12 +56,11 @@ struct Bits {
 };
 } // namespace
 
-Value tandem::emitPhilox(OpBuilder &builder, Location loc, Value index,
-                         Value seed, Value step, int64_t ordinal) {
-  Bits b{builder, loc};
-  Value block = arith::ShRUIOp::create(builder, loc, index, b.constant(2));
-  std::array<Value, 4> counter = {b.low(block), b.high(block),
-                                  b.constant(ordinal & 0xFFFFFFFF),
+Value tandem::nn::Scalar::philox(Value index, Value seed, Value step,
+                                 Value ordinal) {
+  Bits b{this->b, loc};
+  Value block = b.shift(index, 2);
+  std::array<Value, 4> counter = {b.low(block), b.high(block), b.low(ordinal),
                                   b.low(step)};
   Value key0 = b.low(seed), key1 = b.high(seed);
   for (int round = 0; round < kRounds; ++round) {
@@ -71,7 +72,7 @@ Value tandem::emitPhilox(OpBuilder &builder, Location loc, Value index,
     key0 = b.addLow(key0, kWeyl0);
     key1 = b.addLow(key1, kWeyl1);
   }
-  Value lane = arith::AndIOp::create(builder, loc, index, b.constant(3));
+  Value lane = b.bitAnd(index, 3);
   Value result = b.select(lane, 2, counter[2], counter[3]);
   result = b.select(lane, 1, counter[1], result);
   return b.select(lane, 0, counter[0], result);

@@ -1,0 +1,27 @@
+//===- MeshText.h - a mesh as text ------------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_DIALECT_SPMD_MESHTEXT_H
+#define TANDEM_DIALECT_SPMD_MESHTEXT_H
+
+#include "tandem/Dialect/SPMD/SPMD.h"
+
+namespace tandem::spmd {
+
+/// `data=4,model=2`: the space axes, as options and plan files write them.
+std::string getMeshText(MeshAttr mesh);
+
+/// Reads that, with a time axis `micro` of so many points if there are several.
+/// No axis is one device. Fails with an error at `location`; `file` is the plan
+/// file that names the mesh, empty if none does.
+mlir::FailureOr<MeshAttr> parseMesh(mlir::Location location,
+                                    llvm::StringRef text, int64_t micro,
+                                    llvm::StringRef file);
+
+} // namespace tandem::spmd
+
+#endif // TANDEM_DIALECT_SPMD_MESHTEXT_H

@@ -1,0 +1,110 @@
+//===- AccumulateProducts.cpp - products add to what is there -------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A library adds what it computes to what lies in the destination, for one more
+// read of it. An addition of its own reads both terms and writes the sum, and
+// both terms lie in memory until then: the gradients of all strands.
+//
+// It is cheaper where the other term lies in memory anyway. What the step of
+// the addition computes itself would go from registers into the sum.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Steps.h"
+#include "Views.h"
+#include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Dialect/NN/NN.h"
+
+using namespace mlir;
+
+namespace tandem::lower {
+
+#define GEN_PASS_DEF_ACCUMULATEPRODUCTS
+#include "tandem/Conversion/Lower/Passes.h.inc"
+
+namespace {
+/// Looks at one addition after the other, in the order of the text, so that a
+/// sum of many products becomes a chain of them. Steps are open.
+class Accumulator {
+public:
+  explicit Accumulator(func::FuncOp function) : function(function) {
+    function.walk<WalkOrder::PreOrder>(
+        [&](Operation *op) { position[op] = position.size(); });
+  }
+  void run();
+
+private:
+  void accumulate(nn::AddOp add);
+  bool canOverwrite(Value term, sched::MatmulOp product, nn::AddOp add) const;
+
+  func::FuncOp function;
+  DenseMap<Operation *, int64_t> position;
+};
+} // namespace
+
+static sched::StepOp getStep(Operation *op) {
+  return op->getParentOfType<sched::StepOp>();
+}
+
+/// A product of which `add` makes a sum, and nobody else anything.
+static sched::MatmulOp getProduct(Value term, nn::AddOp add) {
+  auto product = term.getDefiningOp<sched::MatmulOp>();
+  bool isFree = product && !product.getSum() && term.hasOneUse() &&
+                term.getType() == add.getType();
+  return isFree ? product : sched::MatmulOp();
+}
+
+/// Whether `term` has a buffer of its own that is complete when `product`
+/// begins, and that nothing but `add` reads.
+bool Accumulator::canOverwrite(Value term, sched::MatmulOp product,
+                               nn::AddOp add) const {
+  Operation *maker = term.getDefiningOp();
+  if (!maker || !term.hasOneUse() || term.getType() != add.getType() ||
+      isFreeView(maker) || spmd::isSource(maker))
+    return false;
+  sched::StepOp step = getStep(maker);
+  bool liesInMemory =
+      isa<sched::LibraryCallOpInterface>(maker) || step != getStep(add);
+  return liesInMemory && position.at(maker) < position.at(product) &&
+         step.getQueue() == getStep(product).getQueue();
+}
+
+void Accumulator::accumulate(nn::AddOp add) {
+  for (auto [own, other] : {std::pair(add.getRhs(), add.getLhs()),
+                            std::pair(add.getLhs(), add.getRhs())}) {
+    sched::MatmulOp product = getProduct(own, add);
+    if (!product || !canOverwrite(other, product, add))
+      continue;
+    product.getSumMutable().assign(other);
+    add.replaceAllUsesWith(product.getResult());
+    add.erase();
+    return;
+  }
+}
+
+void Accumulator::run() {
+  SmallVector<nn::AddOp> adds;
+  function.walk([&](nn::AddOp add) { adds.push_back(add); });
+  for (nn::AddOp add : adds)
+    accumulate(add);
+}
+
+namespace {
+struct AccumulateProductsPass
+    : impl::AccumulateProductsBase<AccumulateProductsPass> {
+  void runOnOperation() override {
+    func::FuncOp function = getStepFunction(getOperation());
+    if (!function || failed(verifySteps(function)))
+      return signalPassFailure();
+    openSteps(function);
+    Accumulator(function).run();
+    closeSteps(function);
+  }
+};
+} // namespace
+
+} // namespace tandem::lower

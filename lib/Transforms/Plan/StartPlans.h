@@ -1,0 +1,40 @@
+//===- StartPlans.h - plans that a search starts from -----------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_PLAN_STARTPLANS_H
+#define TANDEM_LIB_TRANSFORMS_PLAN_STARTPLANS_H
+
+#include "SearchPlan.h"
+#include "tandem/Search/Search.h"
+
+namespace tandem::plan {
+
+/// Adds the plan of the file that `settings` names, if they name one; fails
+/// with an error at the step if it is not for this step and mesh.
+mlir::LogicalResult addStart(const StepGraph &graph,
+                             const Extraction &extraction,
+                             const SearchSettings &settings,
+                             std::vector<cost::Plan> &starts);
+
+/// What the presets decide, where they can be had.
+std::vector<cost::Plan> findPresetPlans(const StepGraph &graph,
+                                        const Extraction &extraction,
+                                        llvm::StringRef pins,
+                                        bool isInOneStrand = false);
+
+/// The plan of the search `hidup`, where it makes one.
+std::optional<cost::Plan> findHidupPlan(const StepGraph &graph,
+                                        const Extraction &extraction,
+                                        llvm::StringRef pins);
+
+/// The cheapest of the presets that fit in memory.
+search::SearchResult takeCheapest(const cost::SearchProblem &problem,
+                                  std::vector<cost::Plan> presets);
+
+} // namespace tandem::plan
+
+#endif // TANDEM_LIB_TRANSFORMS_PLAN_STARTPLANS_H
