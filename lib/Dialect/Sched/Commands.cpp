@@ -64,6 +64,10 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
       symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
   if (!kernel)
     return emitOpError("calls @") << getKernel() << ", which does not exist";
+  if (!kernel->hasAttr(kKernelAttrName))
+    return emitOpError("calls @")
+           << getKernel() << ", which is no kernel, expected a function with '"
+           << kKernelAttrName << "'";
   auto agree = [](Type tensor, Type buffer) {
     auto shaped = cast<ShapedType>(tensor), memref = cast<ShapedType>(buffer);
     return shaped.getShape() == memref.getShape() &&

@@ -15,7 +15,7 @@ func.func @step(%w: memref<8xf32>, %g: memref<8xf32>, %loss: memref<f32>) -> mem
   sched.copy %0 into %w on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<8xf32> -> memref<8xf32>
   return %w : memref<8xf32>
 }
-func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> attributes {sched.kernel} {
   %0 = nn.sub %a, %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
@@ -34,7 +34,7 @@ func.func @step(%w: memref<8xf32>, %g: memref<8xf32>, %loss: memref<f32>) -> mem
   sched.copy %0 into %w on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<8xf32> -> memref<8xf32>
   return %w : memref<8xf32>
 }
-func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> attributes {sched.kernel} {
   %0 = nn.sub %a, %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
@@ -60,7 +60,7 @@ func.func @step(%w: memref<8xf32>, %v: memref<8xf32>, %g: memref<8xf32>) -> (mem
   sched.copy %2 into %v on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<8xf32> -> memref<8xf32>
   return %w, %v : memref<8xf32>, memref<8xf32>
 }
-func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> attributes {sched.kernel} {
   %0 = nn.sub %a, %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
@@ -92,7 +92,7 @@ module attributes {spmd.mesh = #mesh} {
     sched.copy %1 into %g on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<4xf32> -> memref<4xf32>
     return %g : memref<4xf32>
   }
-  func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+  func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> attributes {sched.kernel} {
     %0 = nn.sub %a, %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     return %0 : tensor<8xf32>
   }

@@ -16,7 +16,7 @@ func.func @step(%x: memref<16xf32>) -> memref<16xf32> {
   sched.copy %c into %r on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<16xf32> -> memref<16xf32>
   return %r : memref<16xf32>
 }
-func.func private @exp(%a: tensor<16xf32>) -> tensor<16xf32> {
+func.func private @exp(%a: tensor<16xf32>) -> tensor<16xf32> attributes {sched.kernel} {
   %0 = nn.exp %a : (tensor<16xf32>) -> tensor<16xf32>
   return %0 : tensor<16xf32>
 }
@@ -47,11 +47,11 @@ func.func @step(%x: memref<16xf32>) -> memref<16xf32> {
   sched.copy %d into %r on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<16xf32> -> memref<16xf32>
   return %r : memref<16xf32>
 }
-func.func private @exp(%a: tensor<16xf32>) -> tensor<16xf32> {
+func.func private @exp(%a: tensor<16xf32>) -> tensor<16xf32> attributes {sched.kernel} {
   %0 = nn.exp %a : (tensor<16xf32>) -> tensor<16xf32>
   return %0 : tensor<16xf32>
 }
-func.func private @add(%a: tensor<16xf32>, %b: tensor<16xf32>) -> tensor<16xf32> {
+func.func private @add(%a: tensor<16xf32>, %b: tensor<16xf32>) -> tensor<16xf32> attributes {sched.kernel} {
   %0 = nn.add %a, %b : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   return %0 : tensor<16xf32>
 }

@@ -43,3 +43,24 @@ func.func @sum(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>, %y: tensor<20xf32>) {
   %a = sched.matmul %x, %g onto %y {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>} : (tensor<4x8xf32>, tensor<8x5xf32>, tensor<20xf32>) -> tensor<4x5xf32>
   return
 }
+
+// -----
+
+func.func @step(%x: memref<16xf32>) -> memref<16xf32> {
+  %r = sched.result 0 : memref<16xf32>
+  // expected-error @+1 {{'sched.launch' op calls @exp, which does not exist}}
+  sched.launch @exp(%x) into(%r) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<16xf32>) -> memref<16xf32>
+  return %r : memref<16xf32>
+}
+
+// -----
+
+func.func @step(%x: memref<16xf32>) -> memref<16xf32> {
+  %r = sched.result 0 : memref<16xf32>
+  // expected-error @+1 {{'sched.launch' op calls @exp, which is no kernel, expected a function with 'sched.kernel'}}
+  sched.launch @exp(%x) into(%r) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<16xf32>) -> memref<16xf32>
+  return %r : memref<16xf32>
+}
+func.func private @exp(%a: tensor<16xf32>) -> tensor<16xf32> {
+  return %a : tensor<16xf32>
+}
