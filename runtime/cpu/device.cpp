@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/registry.h"
-#include "core/text.h"
 #include "cpu/executor.h"
 #include "cpu/memory.h"
 
@@ -18,10 +17,8 @@ class CpuDevice final : public Device {
 public:
   Expected<std::shared_ptr<Buffer>> allocate(int64_t, const MemorySpace &space,
                                              int64_t bytes) override {
-    if (space.kind != MemoryKind::Host)
-      return errorOf("memory space '", space.name, "' is of kind ",
-                     memoryKindName(space.kind),
-                     ", device 'cpu' has host only");
+    if (Status status = cpu::checkMemorySpace(space); !status.ok())
+      return status;
     Expected<cpu::Memory> memory = cpu::Memory::allocate(bytes);
     if (!memory.ok())
       return memory.status();

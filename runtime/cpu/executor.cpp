@@ -122,10 +122,8 @@ Status CpuExecutor::checkTarget() const {
 
 Status CpuExecutor::checkMemorySpaces() const {
   for (const MemorySpace &space : program.memorySpaces)
-    if (space.kind != MemoryKind::Host)
-      return errorOf("memory space '", space.name, "' is of kind ",
-                     memoryKindName(space.kind),
-                     ", expected host, which the CPU has");
+    if (Status status = cpu::checkMemorySpace(space); !status.ok())
+      return status;
   return Status::success();
 }
 

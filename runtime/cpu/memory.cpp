@@ -17,6 +17,14 @@
 
 namespace tandem::rt::cpu {
 
+Status checkMemorySpace(const MemorySpace &space) {
+  if (space.kind == MemoryKind::Host)
+    return Status::success();
+  return errorOf("memory space '", space.name, "' is of kind ",
+                 memoryKindName(space.kind),
+                 ", expected host, which the CPU has");
+}
+
 Expected<Memory> Memory::allocate(int64_t bytes) {
   constexpr size_t kHugePage = size_t(2) << 20;
   Memory memory;

@@ -13,6 +13,9 @@
 
 namespace tandem::rt::cpu {
 
+/// Whether the CPU has memory of the kind that `space` is of.
+Status checkMemorySpace(const MemorySpace &space);
+
 /// Zeroed memory, aligned to pages; large ones ask for huge pages.
 class Memory {
 public:
