@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup build test sanitizers mutants fuzz demo verify bench bench-search bench-step bench-compile docs check-gcc format lint clean
+.PHONY: help setup build test sanitizers faults mutants fuzz demo demo-hosts verify bench bench-search bench-step bench-compile bench-overlap bench-overhead docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -22,12 +22,20 @@ test: build ## All tests: formats, include rules, lit, gtest, pytest
 sanitizers: setup ## The runtime's suite under ASan with UBSan, and under TSan
 	@scripts/sanitizers $(JOBS)
 
+faults: setup ## Kill a hundred jobs of processes, stop them, cut their links; a table (COUNT=100 SEED=0)
+	@scripts/build $(BUILD) $(JOBS) --target tandem
+	@scripts/faults --count $(or $(COUNT),100) --seed $(or $(SEED),0)
+
 mutants: setup ## Plant single mistakes; print which test catches each (an hour; docs/testing.md)
 	@scripts/mutants --jobs $(JOBS)
 
 demo: setup ## Train a mixture-of-experts BERT on four ranks beside PyTorch (builds no tests)
 	@scripts/build $(BUILD) $(JOBS) --target tandem
 	@scripts/demo
+
+demo-hosts: setup ## Two emulated hosts train it with torchrun (root; apt: iproute2, iperf3)
+	@scripts/build $(BUILD) $(JOBS) --target testbed-tools
+	@scripts/demo-hosts
 
 verify: build ## The whole matrix of models, plans, searches, ranks and microbatches
 	@scripts/verify-matrix
@@ -45,7 +53,14 @@ bench-search: build ## Tables of the search: findings, times, gaps, optima (PROB
 bench-compile: build ## Seconds of the compiler's stages against layers; also build/bench/compile.json
 	@.venv/bin/python benchmarks/compile.py --check --json $(BUILD)/bench/compile.json
 
-bench: bench-step bench-search bench-compile ## All benchmarks
+bench-overlap: setup ## Hidden communication on emulated hosts, beside DDP, FSDP2 and DTensor (root; 20 minutes; CHECK=1)
+	@scripts/build $(BUILD) $(JOBS) --target testbed-tools
+	@scripts/bench-overlap $(if $(CHECK),--check) --json $(BUILD)/bench/overlap.json
+
+bench-overhead: build ## What a step of a tiny model takes, which is mostly the runtime
+	@.venv/bin/python benchmarks/overhead.py --check --json $(BUILD)/bench/overhead.json
+
+bench: bench-step bench-search bench-compile bench-overhead ## All benchmarks that need no root
 
 docs: build ## Reference documents of dialects and passes, from ODS
 	@scripts/docs $(BUILD)

@@ -20,6 +20,13 @@ def fail(message):
     sys.exit(f"{pathlib.Path(sys.argv[0]).name}: error: {message}")
 
 
+def get_cpu_name():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return "unknown CPU"
+
+
 def measure_process(command, environment=None, refused=None):
     """Wall and CPU seconds, the largest resident memory, and what it printed.
 

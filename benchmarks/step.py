@@ -13,18 +13,12 @@ import time
 from pathlib import Path
 
 import torch
+from harness import get_cpu_name
 from tandem.compile import compile as tandem_compile
 from tandem.model_file import load_model_file
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ("gpt", "bert_moe")
-
-
-def cpu_name():
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return "unknown CPU"
 
 
 def pin_to_one_core():
@@ -96,7 +90,7 @@ def main():
     options = parser.parse_args()
     core = pin_to_one_core()
     print(
-        f"{cpu_name()}, core {core}, torch {torch.__version__}, float32, medians of {options.turns} turns"
+        f"{get_cpu_name()}, core {core}, torch {torch.__version__}, float32, medians of {options.turns} turns"
     )
     for name in MODELS:
         if options.only in ("", name):

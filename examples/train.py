@@ -33,19 +33,21 @@ def main():
     torch.manual_seed(0)
     model = example.model(**preset)
     optimizer = example.optimizer(model)
-    batches = list(itertools.islice(example.batches(**preset), options.steps))
+    batches = example.batches(**preset)  # without end
+    first = next(batches)
     mesh = options.mesh or f"data={os.environ.get('WORLD_SIZE', 1)}"
     step = tandem.compile(
         model,
         example.loss,
         optimizer,
-        batches[0],
+        first,
         mesh=mesh,
         plan=options.plan,
         micro=options.micro,
     )
     is_first = os.environ.get("RANK", "0") == "0"
-    for number, batch in enumerate(itertools.islice(itertools.cycle(batches), options.steps), 1):
+    batches = itertools.islice(itertools.chain([first], batches), options.steps)
+    for number, batch in enumerate(batches, 1):
         loss = step(batch)
         if is_first:
             print(f"step {number} loss {loss.item():.10g}", flush=True)

@@ -7,6 +7,7 @@
 
 #include "tandem/Dialect/Facts.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
@@ -48,14 +49,20 @@ static std::string listCarriers(unsigned carriers) {
   return text;
 }
 
-/// The name in `table` that takes the fewest edits to get.
-static StringRef findNearest(ArrayRef<Fact> table, StringRef name) {
-  return llvm::min_element(table,
-                           [&](const Fact &a, const Fact &b) {
-                             return name.edit_distance(a.name) <
-                                    name.edit_distance(b.name);
-                           })
-      ->name;
+/// The one of `known` that takes the fewest edits to get from `name`, with or
+/// without its dialect's prefix.
+static StringRef findNearest(ArrayRef<StringRef> known, StringRef name) {
+  auto getDistance = [&](StringRef other) {
+    return std::min(name.edit_distance(other),
+                    name.edit_distance(other.substr(other.find('.') + 1)));
+  };
+  return *llvm::min_element(known, [&](StringRef a, StringRef b) {
+    return getDistance(a) < getDistance(b);
+  });
+}
+
+static SmallVector<StringRef> getNames(ArrayRef<Fact> table) {
+  return llvm::map_to_vector(table, [](const Fact &fact) { return fact.name; });
 }
 
 static LogicalResult verify(ArrayRef<Fact> table, NamedAttribute attribute,
@@ -66,8 +73,8 @@ static LogicalResult verify(ArrayRef<Fact> table, NamedAttribute attribute,
       llvm::find_if(table, [&](const Fact &f) { return f.name == name; });
   if (fact == table.end())
     return emitError() << "has the unknown attribute '" << name
-                       << "', did you mean '" << findNearest(table, name)
-                       << "'";
+                       << "', did you mean '"
+                       << findNearest(getNames(table), name) << "'";
   if (!(fact->carriers & carrier))
     return emitError() << "has '" << name << "', which stands on "
                        << listCarriers(fact->carriers) << ", not on "
@@ -91,6 +98,29 @@ LogicalResult verifyFact(ArrayRef<Fact> table, Operation *op,
   StringRef what = carrier == OnArgument ? "argument " : "result ";
   return verify(table, attribute, carrier,
                 [&] { return op->emitError() << what << index << " "; });
+}
+
+/// Names that an attribute of `op` may have.
+static SmallVector<StringRef> getKnownNames(Operation *op) {
+  SmallVector<StringRef> names;
+  for (StringAttr name : op->getName().getAttributeNames())
+    names.push_back(name);
+  for (Dialect *dialect : op->getContext()->getLoadedDialects())
+    if (auto *table = dialect->getRegisteredInterface<FactTable>())
+      for (const Fact &fact : table->getFacts())
+        if (fact.carriers & OnOperator)
+          names.push_back(fact.name);
+  return names;
+}
+
+LogicalResult detail::verifyKnownAttributes(Operation *op) {
+  for (NamedAttribute attribute : op->getDiscardableAttrDictionary())
+    if (!attribute.getNameDialect())
+      return op->emitError()
+             << "'" << op->getName() << "' has the unknown attribute '"
+             << attribute.getName().getValue() << "', did you mean '"
+             << findNearest(getKnownNames(op), attribute.getName()) << "'";
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

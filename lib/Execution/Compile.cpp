@@ -6,10 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Execution/Compile.h"
+#include "StageOf.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "tandem/Analysis/HashStep.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Emit/Emit.h"
 #include "tandem/Conversion/Lower/Lower.h"
@@ -32,6 +34,7 @@ class Compilation {
 public:
   Compilation(const CompileOptions &options, CompiledProgram &result);
   bool run(std::string_view text, std::string_view name);
+  bool hash(std::string_view text, std::string_view name, std::string &found);
   const std::string &getError() const { return error; }
 
 private:
@@ -43,7 +46,6 @@ private:
   LogicalResult parse(std::string_view text, std::string_view name);
   LogicalResult enter();
   LogicalResult verifyExit(const Stage &stage);
-  const Stage *findLeft();
   bool mayHidePlan(const Stage *from) const;
   LogicalResult runStage(const Stage &stage);
   LogicalResult emit();
@@ -186,10 +188,9 @@ LogicalResult Compilation::parse(std::string_view text, std::string_view name) {
   if (module)
     return options.device.empty() ? success()
                                   : sched::setDevice(*module, options.device);
-  error += (error.empty() ? std::string(name) : "") +
-           ": found no module, expected a step as `python -m tandem export` "
-           "writes it";
-  return failure();
+  return fail(Twine(std::string(name)) +
+              ": found no module, expected a step as `python -m tandem export` "
+              "writes it");
 }
 
 //===----------------------------------------------------------------------===//
@@ -201,15 +202,6 @@ LogicalResult Compilation::verifyExit(const Stage &stage) {
                                            OpPassManager::Nesting::Implicit);
   stage.verify(manager);
   return manager.run(*module);
-}
-
-/// The last stage that can have left the module as it is; null: none.
-const Stage *Compilation::findLeft() {
-  ScopedDiagnosticHandler quiet(context.get(), [](Diagnostic &) {});
-  for (const Stage &stage : llvm::reverse(getStages()))
-    if (succeeded(verifyExit(stage)))
-      return &stage;
-  return nullptr;
 }
 
 /// A plan is no more than attributes, so a step that has one can be taken for
@@ -229,14 +221,13 @@ LogicalResult Compilation::enter() {
   bool isRefused = from && failed(verifyExit(*from));
   if (!isRefused && !mayHidePlan(from))
     return success();
-  const Stage *left = findLeft();
+  const Stage *left = findStageOf(*module, from);
   if (!isRefused && !left)
     return success();
   if (!isRefused)
     error = "the module has left the stage " + left->name.str();
-  error +=
-      left ? ": compile it with --from " + left->name.str()
-           : ": expected IR as --stop-after " + from->name.str() + " prints it";
+  if (left && left != from)
+    error += ": compile it with --from " + left->name.str();
   return failure();
 }
 
@@ -366,6 +357,27 @@ bool Compilation::run(std::string_view text, std::string_view name) {
       return true;
   }
   return succeeded(emit());
+}
+
+bool Compilation::hash(std::string_view text, std::string_view name,
+                       std::string &found) {
+  if (failed(parse(text, name)))
+    return false;
+  auto step = module->lookupSymbol<func::FuncOp>("step");
+  if (!step)
+    return succeeded(fail("module has no function @step"));
+  found = hashStep(step);
+  return true;
+}
+
+bool hashModule(std::string_view module, std::string_view name,
+                std::string &hash, std::string &error) {
+  CompileOptions options;
+  CompiledProgram unused;
+  Compilation compilation(options, unused);
+  bool done = compilation.hash(module, name, hash);
+  error = compilation.getError();
+  return done;
 }
 
 bool compile(std::string_view module, std::string_view name,

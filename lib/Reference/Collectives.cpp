@@ -71,9 +71,8 @@ static TensorRef runMember(Operation *op, const Member &member) {
       .Case([&](KeepFirstOp) { return keepFirst(member); });
 }
 
-bool isCollective(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp,
-             LocalSliceOp, KeepFirstOp>(op);
+bool runsOverGroups(Operation *op) {
+  return isCollective(op) || isa<LocalSliceOp, KeepFirstOp>(op);
 }
 
 /// Whether all members get the same result.

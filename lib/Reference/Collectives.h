@@ -19,7 +19,7 @@ namespace tandem::reference {
 
 /// Whether `op` is a collective, a local slice or the like: an operator of spmd
 /// with an operand and `axes`.
-bool isCollective(mlir::Operation *op);
+bool runsOverGroups(mlir::Operation *op);
 
 /// Runs it between the points of each group. The members of a group stand in
 /// the order of their ranks.

@@ -277,9 +277,8 @@ template <typename T> static bool applyCompare(Predicate predicate, T x, T y) {
   llvm_unreachable("unknown predicate");
 }
 
-/// Philox4x32-10 (Salmon et al., SC 2011), the lane `index` mod 4.
-static int64_t applyPhilox(uint64_t index, uint64_t seed, uint64_t step,
-                           uint64_t ordinal) {
+int64_t applyPhilox(uint64_t index, uint64_t seed, uint64_t step,
+                    uint64_t ordinal) {
   uint64_t block = index / 4;
   uint32_t counter[4] = {uint32_t(block), uint32_t(block >> 32),
                          uint32_t(ordinal), uint32_t(step)};

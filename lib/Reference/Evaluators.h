@@ -67,6 +67,14 @@ LogicalResult run(nn::EmbeddingBackwardOp op, Call &call);
 LogicalResult run(nn::GatherOp op, Call &call);
 LogicalResult run(nn::ScatterAddOp op, Call &call);
 
+// Attention.cpp
+LogicalResult run(nn::AttentionOp op, Call &call);
+LogicalResult run(nn::AttentionBackwardOp op, Call &call);
+
+/// Philox4x32-10 (Salmon et al., SC 2011), the lane `index` mod 4.
+int64_t applyPhilox(uint64_t index, uint64_t seed, uint64_t step,
+                    uint64_t ordinal);
+
 /// For every element of a tensor of shape `to`, the linear index of the element
 /// of a tensor of shape `from` that is broadcast to it.
 std::vector<int64_t> mapBroadcast(llvm::ArrayRef<int64_t> from,

@@ -204,13 +204,10 @@ LogicalResult Interpreter::runOperation(Operation *op) {
     return success();
   }
   if (auto coordinate = dyn_cast<CoordinateOp>(op)) {
-    if (!mesh || !mesh.lookup(coordinate.getAxis()))
-      return op->emitOpError("names the axis '")
-             << coordinate.getAxis() << "', which the mesh does not have";
     environment[coordinate.getResult()] = runCoordinate(coordinate, points);
     return success();
   }
-  if (isCollective(op)) {
+  if (runsOverGroups(op)) {
     environment[op->getResult(0)] =
         runCollective(op, environment[op->getOperand(0)], points);
     return success();

@@ -40,10 +40,14 @@ private:
 };
 } // namespace
 
-/// Behind a comma, and before attributes, types and results.
+/// Behind a comma and the name of an alias, and before attributes, types and
+/// results; behind an equals sign where a line has no other break.
 void BreakScanner::takeBlank(unsigned depth) {
-  if (line[at - 1] == ',')
+  constexpr unsigned kLastResort = 1000;
+  if (line[at - 1] == ',' || (line.front() == '#' && has(" #", at)))
     breaks.push_back({at, depth});
+  else if (line[at - 1] == '=')
+    breaks.push_back({at, depth + kLastResort});
   else if (has(" {", at) || has(" : ", at))
     breaks.push_back({at, depth + (depth > 0)});
   else if (has(" -> ", at))
@@ -76,14 +80,6 @@ Breaks BreakScanner::scan() {
   return breaks;
 }
 
-/// Where the location of a line begins, ` loc(#loc7)`, or its end.
-static size_t getEnd(std::string_view line) {
-  size_t loc = line.rfind(" loc(");
-  bool isLast = loc != std::string_view::npos && line.back() == ')' &&
-                line.find(' ', loc + 1) == std::string_view::npos;
-  return isLast ? loc : line.size();
-}
-
 /// The break of the fewest brackets with at most `last` before it, the last one
 /// of these; null if there is none.
 static const Break *choose(const Breaks &breaks, size_t first, size_t last) {
@@ -98,7 +94,7 @@ static const Break *choose(const Breaks &breaks, size_t first, size_t last) {
 }
 
 static void foldLine(std::string_view line, size_t width, std::string &text) {
-  size_t end = getEnd(line), begin = 0;
+  size_t end = line.size(), begin = 0;
   if (end > width) {
     std::string indent(line.find_first_not_of(' ') + 4, ' ');
     Breaks breaks = BreakScanner(line).scan();

@@ -49,6 +49,7 @@ void check(const rt::Status &status, const char *className);
 
 void bindProgram(nb::module_ &module);
 void bindSession(nb::module_ &module);
+void bindTimelines(nb::module_ &module);
 void bindCompile(nb::module_ &module);
 
 } // namespace tandem::python

@@ -52,6 +52,18 @@ CompiledProgram compileText(const std::string &text, const std::string &name,
   return result;
 }
 
+std::string hashOf(const std::string &text, const std::string &name) {
+  std::string hash, error;
+  bool done;
+  {
+    nb::gil_scoped_release unlocked;
+    done = hashModule(text, name, hash, error);
+  }
+  if (!done)
+    raise("CompileError", error);
+  return hash;
+}
+
 nb::bytes bytesOf(const CompiledProgram &program) {
   return nb::bytes(program.bytes.data(), program.bytes.size());
 }
@@ -91,6 +103,8 @@ void bindCompile(nb::module_ &module) {
   module.def("compile", &compileText, nb::arg("text"), nb::arg("name"),
              nb::arg("options"),
              "Compiles the text of a training step to a Program.");
+  module.def("hash_step", &hashOf, nb::arg("text"), nb::arg("name"),
+             "What a training step computes, as a number.");
 }
 
 } // namespace tandem::python

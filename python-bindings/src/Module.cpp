@@ -26,5 +26,6 @@ NB_MODULE(_tandem, module) {
   module.doc() = "The compiler and the runtime of Tandem.";
   tandem::python::bindProgram(module);
   tandem::python::bindSession(module);
+  tandem::python::bindTimelines(module);
   tandem::python::bindCompile(module);
 }

@@ -115,6 +115,18 @@ void bindOperations(nb::module_ &module) {
       .def_rw("b", &Gemm::b)
       .def_rw("c", &Gemm::c)
       .def_rw("bias", &Gemm::bias);
+  nb::class_<Attention>(module, "Attention")
+      .def_prop_ro("type",
+                   [](const Attention &a) { return elementName(a.type); })
+      .def_ro("batch", &Attention::batch)
+      .def_ro("heads", &Attention::heads)
+      .def_ro("key_heads", &Attention::keyHeads)
+      .def_ro("queries", &Attention::queries)
+      .def_ro("keys", &Attention::keys)
+      .def_ro("width", &Attention::width)
+      .def_ro("value_width", &Attention::valueWidth)
+      .def_ro("before", &Attention::before)
+      .def_ro("after", &Attention::after);
   nb::class_<Collective>(module, "Collective")
       .def_rw("axes", &Collective::axes)
       .def_prop_ro("type",

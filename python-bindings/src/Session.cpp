@@ -120,6 +120,19 @@ void getResult(rt::Session &session, uint32_t index, const HostArray &array,
   checkUnlocked([&] { return session.getResult(index, view, root); });
 }
 
+/// Whether this process has the file, and what it lacks.
+std::pair<bool, std::string> writeTrace(rt::Session &session,
+                                        const std::string &path, bool alone) {
+  rt::TraceSummary summary;
+  checkUnlocked([&] {
+    auto written = session.writeTrace(path, alone);
+    if (written.ok())
+      summary = *written;
+    return written.status();
+  });
+  return {summary.isWriter, summary.lacks};
+}
+
 template <typename T> T take(rt::Expected<T> value) {
   check(value.status(), "JobError");
   return std::move(*value);
@@ -133,13 +146,28 @@ rt::Processes joinProcesses() {
   return take(join());
 }
 
-void agree(rt::Processes &processes, const std::string &what,
-           const std::string &text) {
+std::vector<std::string> exchange(rt::Processes &processes,
+                                  const std::string &what,
+                                  const std::string &text) {
   auto call = [&] {
     nb::gil_scoped_release unlocked;
-    return processes.agree(what, text);
+    return processes.exchange(what, text);
+  };
+  return take(call());
+}
+
+void conclude(rt::Processes &processes, const std::string &what,
+              const std::string &error) {
+  auto call = [&] {
+    nb::gil_scoped_release unlocked;
+    return processes.conclude(what, error);
   };
   check(call(), "JobError");
+}
+
+void leave(const std::string &error) {
+  nb::gil_scoped_release unlocked;
+  rt::Processes::leave(error);
 }
 
 nb::bytes broadcast(rt::Processes &processes, nb::bytes value) {
@@ -160,7 +188,9 @@ static void bindProcesses(nb::module_ &module) {
   nb::class_<rt::Processes>(module, "Processes")
       .def_static("join", &joinProcesses)
       .def_prop_ro("process", &rt::Processes::process)
-      .def("agree", &agree)
+      .def("exchange", &exchange, nb::arg("what"), nb::arg("text"))
+      .def("conclude", &conclude, nb::arg("what"), nb::arg("error"))
+      .def_static("leave", &leave, nb::arg("error"))
       .def("broadcast", &broadcast);
 }
 
@@ -213,12 +243,8 @@ void bindSession(nb::module_ &module) {
       .def("step", &step)
       .def("start_trace", &rt::Session::startTrace)
       .def("stop_trace", &rt::Session::stopTrace)
-      .def("write_trace",
-           [](rt::Session &session, const std::string &path) {
-             check(
-                 rt::writeChromeTrace(session.program(), session.trace(), path),
-                 "RunError");
-           })
+      .def("write_trace", &writeTrace, nb::arg("path"),
+           nb::arg("alone") = false)
       .def("hidden_share", [](rt::Session &session) {
         return rt::hiddenShare(session.program(), session.trace());
       });

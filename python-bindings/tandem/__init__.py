@@ -14,11 +14,13 @@ from .errors import (
     StateError,
     StepRefusedError,
     TandemError,
+    TimelineError,
     UnsupportedOperatorError,
 )
 from .export import StepModule, export
 from .pins import Pin, pin
 from .step import Step
+from .timeline import Report, picture, report
 
 __all__ = [
     "BatchError",
@@ -29,15 +31,19 @@ __all__ = [
     "Pin",
     "ProgramError",
     "ReplayError",
+    "Report",
     "RunError",
     "StateError",
     "Step",
     "StepModule",
     "StepRefusedError",
     "TandemError",
+    "TimelineError",
     "UnsupportedOperatorError",
     "compile",
     "export",
+    "picture",
     "pin",
     "random",
+    "report",
 ]

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 
 from . import job as jobs
+from .arguments import batch_tensors
 from .errors import CompileError
 from .export import export
 from .native import native
@@ -105,6 +106,26 @@ PLANNER_DEFAULTS = {
 }
 
 
+# What names a file of process 0, which may lie elsewhere on other hosts.
+_PATHS = ("plan", "cluster", "start", "problem_out")
+
+
+def _texts(options, optimizer, batch):
+    """{name: text} of all that the processes of a job have to be given alike."""
+    texts = {"mesh": mesh_text(options["mesh"]) or "of one rank"}
+    for name, value in options.items():
+        if name in _PATHS and value is not None:
+            value = os.path.basename(os.fspath(value))
+        if name == "pins":
+            value = [str(pin) for pin in value]
+        texts.setdefault(name, str(value))
+    for index, group in enumerate(getattr(optimizer, "param_groups", ())):
+        texts[f"lr of optimizer.param_groups[{index}]"] = str(group.get("lr"))
+    for name, tensor in batch_tensors(batch).items():
+        texts[f"batch tensor {name!r}"] = f"{tensor.dtype} {list(tensor.shape)}"
+    return texts
+
+
 def compile_module(module, name="step.mlir", **options):
     """Compiles a `StepModule`; returns the Program's bytes with the reports of the compiler."""
     return native().compile(module.mlir, name, make_options(**options))
@@ -156,10 +177,6 @@ def compile(  # noqa: A001 - the name that torch users expect
     if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise CompileError(f"seed is {seed!r}, expected an integer of 64 bits")
     _check_count("threads", threads, 4096)
-    job = jobs.join()
-    if job:
-        job.agree("mesh", mesh_text(mesh) or "of one rank")
-    module = export(model, loss_fn, optimizer, example_batch, gradients)
     options = dict(
         mesh=mesh,
         plan=plan,
@@ -174,11 +191,14 @@ def compile(  # noqa: A001 - the name that torch users expect
         problem_out=problem_out,
         fail_on_replicate=fail_on_replicate,
     )
-    if job:
-        jobs.check_module(job, module)
-        compiled = jobs.compile_once(job, lambda: compile_module(module, **options))
-    else:
-        compiled = compile_module(module, **options)
+    job = jobs.join()
+    given = options | {"gradients": gradients, "seed": seed}
+    jobs.check_same(job, "options", lambda: _texts(given, optimizer, example_batch))
+    module = jobs.together(
+        job, "capture", lambda: export(model, loss_fn, optimizer, example_batch, gradients)
+    )
+    jobs.check_module(job, module)
+    compiled = jobs.compile_once(job, lambda: compile_module(module, **options))
     for remark in compiled.remarks:
         if "warning: " in remark:
             warnings.warn(remark, stacklevel=2)

@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from torch._decomp import decomposition_table
 from torch.overrides import TorchFunctionMode
 
+from .attention import attention
+
 
 def _cdist(x1, x2, p=2.0, compute_mode=None):
     """The norms of all differences between rows."""
@@ -151,6 +153,7 @@ def _pad(x, pad, mode="constant", value=None):
 
 
 _DEFINITIONS = {
+    F.scaled_dot_product_attention: attention,
     F.softshrink: _softshrink,
     F.hardshrink: _hardshrink,
     torch.hardshrink: _hardshrink,
@@ -226,6 +229,14 @@ def _linear(x, size, align_corners, factors):
     return formula(x, size, align_corners, None if factors is None else factors[0])
 
 
+def _attention(*args, **kwargs):
+    result = attention(*args, **kwargs)
+    return _plain_attention(*args, **kwargs) if result is None else result
+
+
+_plain_attention = F.scaled_dot_product_attention
+
+
 def _resizing_by_formula():
     yield mock.patch.object(torch._C._nn, "upsample_linear1d", _linear)
     for kind in _RESIZING:
@@ -246,5 +257,7 @@ def by_definition():
             stack.enter_context(patch)
         stack.enter_context(mock.patch.object(layer, "forward", _cumulative_batch_norm))
         stack.enter_context(mock.patch.object(torch.nn.Module, "to", _to_what_it_is))
+        # Also by its name: within PyTorch's own functions no mode sees it.
+        stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", _attention))
         stack.enter_context(_ByDefinition())
         yield

@@ -58,6 +58,10 @@ class NonFiniteLossError(StepRefusedError):
     """The loss is not finite."""
 
 
+class TimelineError(TandemError):
+    """A file is no timeline, or nothing can be said of it."""
+
+
 class BatchError(TandemError):
     """A batch is not like the one that the step was compiled for."""
 

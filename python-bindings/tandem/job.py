@@ -1,10 +1,10 @@
 """The processes that torchrun, srun or mpirun has started: they train one model together."""
 
-import hashlib
+import contextlib
 import json
 import os
-import re
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from . import errors
@@ -16,7 +16,9 @@ def join():
     if native().num_processes() == 1:
         return None
     _find_port()
-    return native().Processes.join()
+    job = native().Processes.join()
+    _tell_of_errors()
+    return job
 
 
 def _find_port():
@@ -41,40 +43,98 @@ def _find_port():
         ) from error
 
 
+_tells = False
+
+
+def _tell_of_errors():
+    """From now on an exception that ends this process is an error of all, at once."""
+    global _tells
+    if _tells:
+        return
+    _tells, print_error = True, sys.excepthook
+
+    def tell(kind, error, trace):
+        try:
+            print_error(kind, error, trace)
+        finally:
+            native().Processes.leave(_words(error))
+
+    sys.excepthook = tell
+
+
+def _words(error):
+    """An exception on one line, as Python prints it."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def together(job, what, call):
+    """What `call` returns. All processes of a job come here, and go on if none has an error; else it is
+    that of all.
+    """
+    if job is None:
+        return call()
+    try:
+        result = call()
+    except BaseException as error:
+        with contextlib.suppress(errors.JobError):
+            job.conclude(what, _words(error))
+        raise
+    job.conclude(what, "")
+    return result
+
+
+def check_same(job, what, make_texts):
+    """That all processes have the same {name: text}; one error for all names what is not."""
+    if job is None:
+        return
+    own = together(job, what, make_texts)
+    every = [json.loads(texts) for texts in job.exchange(what, json.dumps(own))]
+    for name in dict.fromkeys(name for texts in every for name in texts):
+        expected, *others = (texts.get(name, "nothing") for texts in every)
+        for process, found in enumerate(others, 1):
+            if found != expected:
+                raise errors.JobError(
+                    f"process {process} has {name} {found}, expected {expected} as process 0"
+                )
+
+
 def check_module(job, module):
     """That all processes have captured the same step, wherever its files are."""
-    text = re.sub(r"loc\(.*|\"[^\"]*\.py\":\d+(:\d+)?", "", module.mlir)
-    job.agree("captured step", hashlib.sha256(text.encode()).hexdigest())
+    check_same(job, "step", lambda: {"captured step": native().hash_step(module.mlir, "step.mlir")})
 
 
 @dataclass
 class Compiled:
-    """What process 0 has compiled, on the others."""
+    """What process 0 has compiled, on the others: all that it has itself."""
 
     bytes: bytes
     plan: str
     plan_table: str
-    remarks: list = field(default_factory=list)
+    explanation: str
+    explanation_json: str
+    ir: list
+    remarks: list
+    seconds: list
 
 
 def compile_once(job, compile_step):
     """Process 0 compiles for all; an error is that of all."""
-    result, error, payload = None, None, b""
-    if job.process == 0:
-        try:
-            result = compile_step()
-            head = {key: getattr(result, key) for key in ("plan", "plan_table", "remarks")}
-            payload = json.dumps(head).encode() + b"\0" + result.bytes
-        except errors.TandemError as raised:
-            error = raised
-            head = {"error": type(raised).__name__, "message": str(raised)}
-            payload = json.dumps(head).encode() + b"\0"
-    head, _, program = job.broadcast(payload).partition(b"\0")
-    if error is not None:
-        raise error
-    if result is not None:
-        return result
-    head = json.loads(head)
-    if "error" in head:
-        raise errors.CompileError(f"process 0: {head['message']}")
-    return Compiled(program, **head)
+    if job is None:
+        return compile_step()
+    if job.process != 0:
+        head, _, program = job.broadcast(b"").partition(b"\0")
+        head = json.loads(head)
+        if "error" in head:
+            raise errors.JobError(f"process 0 ended with {head['error']}")
+        return Compiled(program, **head)
+    try:
+        result = compile_step()
+    except BaseException as error:
+        with contextlib.suppress(errors.JobError):
+            job.broadcast(json.dumps({"error": _words(error)}).encode() + b"\0")
+        raise
+    names = [field.name for field in fields(Compiled) if field.name != "bytes"]
+    head = json.dumps({name: getattr(result, name) for name in names})
+    job.broadcast(head.encode() + b"\0" + result.bytes)
+    return result

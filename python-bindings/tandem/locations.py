@@ -89,10 +89,10 @@ def _location_of(frames):
     return Location(place, _place_of(own[0]) if own else None)
 
 
-def current_location(outermost):
+def current_location(outermost=None):
     """The location of the running code, looking no further out than the function `outermost`."""
-    frames, frame = [], sys._getframe(1)
-    while frame is not None and frame.f_code is not outermost.__code__:
+    frames, frame, last = [], sys._getframe(1), getattr(outermost, "__code__", None)
+    while frame is not None and frame.f_code is not last:
         frames.append((frame.f_code, frame.f_lasti, frame.f_lineno))
         frame = frame.f_back
     return _location_of(frames)

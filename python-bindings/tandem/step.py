@@ -16,6 +16,7 @@ from .errors import BatchError, CompileError, RunError, StateError, TandemError
 from .native import native
 from .optimizers import FunctionalOptimizer
 from .python_state import Flags
+from .timeline import report
 from .watch import Watch, check_schedulers
 
 _DTYPES = {
@@ -153,6 +154,7 @@ class Step:
             self._set("seed/seed", torch.tensor(seed), self._root)
         self._watch = Watch(model, optimizer)
         self._rates_checked = False
+        self._timeline = None
 
     @property
     def store(self):
@@ -497,14 +499,32 @@ class Step:
 
     @contextlib.contextmanager
     def trace(self, path):
-        """Within `with step.trace("timeline.json"):` steps are recorded; written at the end, in Chrome's format."""
+        """Within `with step.trace("timeline.json"):` steps are recorded. At the end the timeline of all ranks is
+        written, where rank 0 is; every process of a job takes part. After a failed step it has what there is.
+        """
         self._session.start_trace()
         try:
             yield self
-        finally:
-            self._session.stop_trace()
-            self._session.write_trace(str(path))
+        except BaseException as error:
+            # An error of a step is that of all processes; of another one they know nothing.
+            with contextlib.suppress(RunError):
+                self._write_trace(path, alone=not isinstance(error, RunError))
+            raise
+        self._write_trace(path)
+
+    def _write_trace(self, path, alone=False):
+        self._session.stop_trace()
+        is_here, lacks = self._session.write_trace(os.fspath(path), alone)
+        self._timeline = os.fspath(path) if is_here else None
+        if lacks:
+            raise RunError(lacks)
+
+    def report(self, predicted=None, skip=0):
+        """What was hidden in the timeline that `trace` wrote last, as `tandem.report`; None in a process
+        that has not written it.
+        """
+        return None if self._timeline is None else report(self._timeline, predicted, skip)
 
     def hidden_share(self):
-        """Share of the recorded communication time that lies beside computation of the same rank."""
+        """Share of the recorded communication time of this process' ranks that lies beside their computation."""
         return self._session.hidden_share()

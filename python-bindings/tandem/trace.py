@@ -28,6 +28,7 @@ from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .arguments import Argument, Result, buffers_of, inputs_of, parameters_of, scalar_arguments
+from .attention import scores_drawn
 from .builder import name_of
 from .definitions import by_definition
 from .draws import DrawError, Draws, RandomCall
@@ -84,20 +85,25 @@ class _OriginMode(TorchDispatchMode):
             self.location = location
             self.location_of_sequence.setdefault(torch.autograd._get_sequence_nr() - 1, location)
         result = operator(*args, **(kwargs or {}))
-        ordinal = self._count_random(operator, result, location)
+        ordinal = self._count_random(operator, args, result, location)
         tag_new_nodes(
             get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal)
         )
         return result
 
-    def _count_random(self, operator, result, location):
-        if not is_random(operator):
-            return None
-        if not is_defined(operator):
-            raise UnsupportedOperatorError(operator, location, "its random numbers are not defined")
-        try:
+    def _count_random(self, operator, args, result, location):
+        drawn, name = scores_drawn(operator, args), "bernoulli"
+        if drawn is None:
+            if not is_random(operator):
+                return None
+            if not is_defined(operator):
+                raise UnsupportedOperatorError(
+                    operator, location, "its random numbers are not defined"
+                )
             name = operator._overloadpacket.__name__.rstrip("_")
-            return self.draws.draw(name, pytree.tree_leaves(result)[0])
+            drawn = pytree.tree_leaves(result)[0]
+        try:
+            return self.draws.draw(name, drawn)
         except DrawError as error:
             raise CaptureError(
                 f"{location}: a part of the model that is run again draws other random numbers: {error}"
@@ -174,7 +180,7 @@ def _capturing():
     """The global settings under which a trace is complete and correct.
 
     Autograd on one thread, or operators of the backward pass escape the tracer. Attention by its
-    plain formula: the joint trace of the fused CPU kernel's decomposition has wrong gradients.
+    plain formula, where it is not one operator (attention.py).
     Recurrent layers by theirs, not as one operator of oneDNN's.
     """
     with (

@@ -70,6 +70,44 @@ def _philox(index, seed, step, ordinal):
     return torch.from_numpy(philox(index.numpy(), int(seed), ordinal, int(step)).astype("int64"))
 
 
+def _scores(a, query, key, others):
+    """Scaled and masked scores, and what dropout multiplies weights by."""
+    others = iter(others)
+    key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
+    scores = a["scale"] * query @ key.mT
+    if a.get("masked"):
+        mask = next(others)
+        scores = (
+            scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        )
+    if "before" in a or "after" in a:
+        distance = torch.arange(key.shape[2]) - next(others)[:, None]
+        hidden = (distance < -a.get("before", torch.inf)) | (distance > a.get("after", torch.inf))
+        scores = scores.masked_fill(hidden, -torch.inf)
+    if not a.get("dropout"):
+        return scores, 1.0
+    rows, seed, step = others
+    bits = _philox(
+        rows[..., None] * key.shape[2] + torch.arange(key.shape[2]), seed, step, a["ordinal"]
+    )
+    keep = 1 - a["dropout"]
+    return scores, (bits < int(keep * 2**32)).to(scores.dtype) / keep
+
+
+def _attention(a, query, key, value, *others):
+    scores, kept = _scores(a, query, key, others)
+    value = value.repeat_interleave(query.shape[1] // value.shape[1], 1)
+    weights = torch.ops.aten._safe_softmax(scores, -1)
+    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
+    return weights * kept @ value, scores.logsumexp(-1).to(wide)
+
+
+def _attention_backward(a, grad, query, key, value, output, logsumexp, *others):
+    with torch.enable_grad():
+        tensors = [t.detach().requires_grad_() for t in (query, key, value)]
+        return torch.autograd.grad(_attention(a, *tensors, *others)[0], tensors, grad)
+
+
 def evaluate(operator, inputs):
     """Results of one operator."""
     name, a, out = operator.name, operator.attributes, operator.results[0].type
@@ -107,6 +145,8 @@ def evaluate(operator, inputs):
         "layer_norm_backward": lambda: _layer_norm_backward(
             *inputs[:4], inputs[4:], a["normalized_rank"]
         ),
+        "attention": lambda: _attention(a, *inputs),
+        "attention_backward": lambda: _attention_backward(a, *inputs),
         "embedding": lambda: inputs[0][inputs[1]],
         "embedding_backward": lambda: _embedding_backward(*inputs, out.shape[0]),
         "gather": lambda: inputs[0].gather(a["dim"], inputs[1]),

@@ -1,112 +1,235 @@
 """Several processes, started as torchrun starts them."""
 
-import os
 import re
 import signal
-import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
+from forked import Forks, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-TRAIN = [sys.executable, str(ROOT / "examples/train.py")]
+TRAIN = str(ROOT / "examples/train.py")
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
-
-
-def start(process, count, port, arguments, command=TRAIN):
-    job = {
-        "RANK": str(process),
-        "WORLD_SIZE": str(count),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-        "TANDEM_TIMEOUT": "20",
-        "OMP_NUM_THREADS": "1",
-    }
-    return subprocess.Popen(
-        [*command, *arguments],
-        env=os.environ | job,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory):
+    return Forks(tmp_path_factory.mktemp("processes"), {"OMP_NUM_THREADS": "1"})
 
 
 def finish(processes):
-    ends = [process.communicate(timeout=120) for process in processes]
-    return [(p.returncode, *end) for p, end in zip(processes, ends, strict=True)]
+    return [process.finish() for process in processes]
 
 
-def run_alone(arguments):
-    end = subprocess.run([*TRAIN, *arguments], capture_output=True, text=True, timeout=120)
-    assert end.returncode == 0, end.stderr
-    return end.stdout
+def errors_of(processes):
+    """The line of the exception that each ended with."""
+    ends = finish(processes)
+    assert [code for code, _, _ in ends] == [1] * len(ends), ends
+    return [errors.strip().splitlines()[-1] for _, _, errors in ends]
+
+
+def run_alone(forks, arguments):
+    code, losses, errors = forks.start([TRAIN, *arguments]).finish()
+    assert code == 0, errors
+    return losses
+
+
+# A small step, which scripts compile; `only(process, call)` calls in one of them.
+SMALL = """
+import os, torch, tandem
+def only(process, call):
+    return call() if os.environ["RANK"] == str(process) else None
+def fail(*_):
+    raise TypeError("no\\nnumber")
+def loss(model, batch):
+    return model(batch["x"]).square().mean()
+def compile(loss=loss, batch=None, lr=0.1, **options):
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    batch = batch or {"x": torch.ones(4, 4)}
+    return tandem.compile(model, loss, optimizer, batch, **dict(dict(mesh="data=2"), **options))
+def error_of(call):
+    try:
+        call()
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text):
+        path = tmp_path / "script.py"
+        path.write_text(SMALL + text)
+        return [path]
+
+    return write
 
 
 @pytest.mark.parametrize("plan", ["data-parallel", "zero"])
-def test_two_processes_train_as_one(tmp_path, plan):
+def test_two_processes_train_as_one(forks, tmp_path, plan):
     arguments = ["--mesh=data=2", f"--plan={plan}", "--steps=3", "--save"]
-    alone = run_alone([*arguments, str(tmp_path / "alone.pt")])
-    port = free_port()
-    ends = finish([start(i, 2, port, [*arguments, str(tmp_path / "two.pt")]) for i in range(2)])
-    assert [end[0] for end in ends] == [0, 0], ends
-    assert [end[1] for end in ends] == [alone, ""]
+    alone = run_alone(forks, [*arguments, tmp_path / "alone.pt"])
+    ends = finish(forks.start_job(2, [TRAIN, *arguments, tmp_path / "two.pt"]))
+    assert ends == [(0, alone, ""), (0, "", "")]
     states = [torch.load(tmp_path / name) for name in ("alone.pt", "two.pt")]
     assert states[0].keys() == states[1].keys()
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
-def test_torchrun_with_two_ranks_in_each_of_two_processes():
+def test_torchrun_with_two_ranks_in_each_of_two_processes(forks):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
     arguments = ["--model=gpt", "--mesh=data=4", "--steps=2"]
     end = subprocess.run(
-        [*command, f"--master-port={free_port()}", TRAIN[1], *arguments],
+        [*command, f"--master-port={free_port()}", TRAIN, *arguments],
         capture_output=True,
         text=True,
         timeout=180,
     )
     assert end.returncode == 0, end.stderr
-    assert end.stdout == run_alone(arguments)
+    assert end.stdout == run_alone(forks, arguments)
 
 
-def test_other_meshes_are_an_error_before_capture():
-    port = free_port()
-    ends = finish([start(i, 2, port, [f"--mesh=data={2 + 2 * i}"]) for i in range(2)])
-    for code, _, errors in ends:
-        assert code == 1
-        assert "JobError: process 1 has mesh data=4, expected data=2 as process 0" in errors
+# What process 1 is given otherwise, and what all say of it.
+DIFFERENT = {
+    "mesh='data=4'": "mesh data=4, expected data=2",
+    "micro=2": "micro 2, expected 1",
+    "plan='zero'": "plan zero, expected None",
+    "plan='/a/p.txt'": "plan p.txt, expected None",
+    "pins=[tandem.pin('w', data='full')]": "pins ['w:data=full'], expected []",
+    "seed=1": "seed 1, expected 0",
+    "recompute=True": "recompute True, expected False",
+    "search='tandem', search_time_limit=2": "search tandem, expected None",
+    "gradients=True": "gradients True, expected False",
+    "lr=0.5": "lr of optimizer.param_groups[0] 0.5, expected 0.1",
+    "batch={'x': torch.ones(8, 4)}": "batch tensor 'x' torch.float32 [8, 4], expected torch.float32 [4, 4]",
+    "batch={'x': torch.ones(4, 4), 'y': torch.ones(2)}": "batch tensor 'y' torch.float32 [2],"
+    " expected nothing",
+}
 
 
-def test_other_models_are_an_error():
-    port = free_port()
-    ends = finish(
-        [start(i, 2, port, [f"--micro={2}", f"--model={m}"]) for i, m in enumerate(("mlp", "gpt"))]
+def test_options_that_differ_are_named_with_both_values(forks, script):
+    lines = [
+        f"other = only(1, lambda: dict({given})) or {{}}\nerror_of(lambda: compile(**other))\n"
+        for given in DIFFERENT
+    ]
+    expected = [f"JobError: process 1 has {words} as process 0" for words in DIFFERENT.values()]
+    for code, printed, errors in finish(forks.start_job(2, script("".join(lines)))):
+        assert code == 0, errors
+        assert printed.splitlines() == expected
+
+
+def test_steps_that_differ_only_in_a_number_are_an_error(forks, script):
+    """Behind a location, where a comparison of texts did not look; the same step on another line is none."""
+    text = """
+scaled = lambda model, batch: loss(model, {"x": batch["x"] * 1.5})
+other = lambda model, batch: loss(model, {"x": batch["x"] * 2.5})
+moved = lambda model, batch: loss(model, {"x": batch["x"] * 1.5})
+error_of(lambda: compile(only(1, lambda: other) or scaled))
+error_of(lambda: compile(only(1, lambda: moved) or scaled))
+"""
+    ends = finish(forks.start_job(2, script(text)))
+    assert ends[0] == ends[1]
+    pattern = r"JobError: process 1 has captured step (\w{64}), expected (\w{64}) as process 0\n"
+    assert re.fullmatch(pattern, ends[0][1]), ends
+
+
+def test_what_process_0_has_compiled_is_known_to_all(forks, script):
+    text = """
+step = compile(plan="zero")
+for report in ("plan", "plan_table", "remarks", "explanation", "explanation_json", "ir"):
+    print(getattr(step.compiled, report))
+print([stage for stage, seconds in step.compiled.seconds if seconds >= 0])
+step.explain()
+"""
+    ends = finish(forks.start_job(2, script(text)))
+    assert ends[0] == ends[1]
+    assert ends[0][0] == 0 and "'plan'" in ends[0][1] and "Collectives" in ends[0][1], ends[0]
+
+
+def test_an_error_of_the_compiler_is_that_of_all(forks):
+    first, second = errors_of(forks.start_job(2, [TRAIN, "--plan=none"]))
+    assert first.startswith("tandem.errors.CompileError: ")
+    words = first.removeprefix("tandem.errors.")
+    assert second == f"tandem.errors.JobError: process 0 ended with {words}"
+
+
+@pytest.mark.parametrize("process", [0, 1])
+def test_an_exception_in_compile_is_that_of_all(forks, script, process):
+    """Tandem's own and others; all can go on."""
+    text = f"""
+error_of(lambda: compile(only({process}, lambda: fail) or loss))
+error_of(lambda: compile(pins=only({process}, lambda: 5) or ()))
+print(compile()({{"x": torch.ones(4, 4)}}).item() > 0)
+"""
+    ends = finish(forks.start_job(2, script(text)))
+    assert [code for code, _, _ in ends] == [0, 0], ends
+    own, other = (ends[p][1].splitlines() for p in (process, 1 - process))
+    assert own[0].startswith("CaptureError: ") and own[0].endswith("TypeError: no")
+    assert own[1:] == ["TypeError: 'int' object is not iterable", "True"]
+    told = [f"JobError: process {process} ended with {line}" for line in own[:2]]
+    assert other == [*told, "True"]
+
+
+@pytest.mark.parametrize("process", [0, 1])
+def test_an_exception_that_ends_a_process_is_told_at_once(forks, script, process):
+    text = f"step = compile(); only({process}, fail)\nwhile True: step({{'x': torch.ones(4, 4)}})\n"
+    job = forks.start_job(2, script(text), timeout=60)
+    begin = time.monotonic()
+    own, other = errors_of([job[process], job[1 - process]])
+    assert time.monotonic() - begin < 20
+    assert own == "number"  # of an exception of two lines
+    words = (
+        rf"tandem.errors.\w+: process {process} \(pid \d+ on .*\) ended with TypeError: no number"
     )
-    for code, _, errors in ends:
-        assert code == 1
-        assert "JobError: process 1 has captured step " in errors
+    assert re.match(words, other), other
 
 
-def test_an_error_of_the_compiler_is_that_of_all():
-    port = free_port()
-    ends = finish([start(i, 2, port, ["--plan=none"]) for i in range(2)])
-    assert [end[0] for end in ends] == [1, 1]
-    first, second = (re.search(r"CompileError: (.*)", end[2]).group(1) for end in ends)
-    assert second == f"process 0: {first}"
-
-
-def test_a_killed_process_is_the_error_of_the_other():
-    port = free_port()
-    children = [start(i, 2, port, ["--steps=1000000"]) for i in range(2)]
-    assert children[0].stdout.readline().startswith("step 1 loss ")
-    children[1].send_signal(signal.SIGKILL)
-    (code, _, errors), _ = finish(children)
+def test_a_killed_process_is_the_error_of_the_other(forks):
+    job = forks.start_job(2, [TRAIN, "--steps=1000000"])
+    job[0].read_until("step 1 loss ")
+    job[1].send(signal.SIGKILL)
+    code, _, errors = job[0].finish()
     assert code == 1
     assert re.search(r"RunError: process 1 \(pid \d+ on .*\) ended without a word", errors)
+    assert job[1].finish()[0] == -signal.SIGKILL
+
+
+def test_values_behind_a_refusal_are_intact_and_training_goes_on(forks, script):
+    text = """
+step = compile(plan="zero")
+values = lambda: {name: value.tolist() for name, value in step.state_dict().items()}
+step(GOOD)
+before = values()
+error_of(lambda: step({"x": torch.full((4, 4), float("nan"))}))
+print([t.name for t in step.store.tensors if t.damaged], values() == before)
+print(step(GOOD).item())
+""".replace("GOOD", "{'x': torch.ones(4, 4)}")
+    ends = finish(forks.start_job(2, script(text)))
+    alone = forks.start(script(text)).finish()
+    assert alone[0] == 0 and ends == [alone, alone]
+    assert alone[1].splitlines()[0].startswith("NonFiniteLossError: step 2, ")
+    assert alone[1].splitlines()[1] == "[] True"
+
+
+def test_values_that_a_death_has_damaged_are_named(forks, script):
+    """Nor can those of ranks that have died be put together."""
+    text = """
+step, batch = compile(plan="zero"), {"x": torch.ones(4, 4)}
+step(batch)
+only(1, lambda: os.kill(os.getpid(), 9))
+error_of(lambda: step(batch))
+print(sorted(t.name for t in step.store.tensors if t.damaged))
+error_of(step.state_dict)
+error_of(lambda: step(batch))
+"""
+    code, printed, errors = forks.start_job(2, script(text))[0].finish()
+    assert code == 0, errors
+    first, damaged, reading, again = printed.splitlines()
+    died = r"RunError: .*process 1 \(pid \d+ on .*\) ended without a word"
+    assert re.match(died, first) and re.match(died, reading), printed
+    assert damaged == "['bias', 'step', 'weight']"
+    assert again.startswith("RunError: ") and "damaged" in again

@@ -8,7 +8,7 @@ import pytest
 from tandem import _tandem, export
 from tandem.model_file import load_model_file
 
-LIMIT = 952291
+LIMIT = 700000
 
 
 def count_bytes(argument):

@@ -108,7 +108,7 @@ def test_a_layout_is_not_left_out(stages):
         text = re.sub(
             r",\s+spmd\.layout = tensor<32xf32, #gather0_data>", "", stages[stage], count=1
         )
-        with pytest.raises(CompileError, match="has no 'spmd.layout'.*--stop-after " + stage):
+        with pytest.raises(CompileError, match="has no 'spmd.layout', expected the type of the"):
             compile_text(text, from_stage=stage)
 
 
@@ -178,7 +178,7 @@ def test_a_broken_schedule_is_refused(stages, edit):
     with pytest.raises(CompileError) as error:
         compile_text(edit(stages["schedule"]), from_stage="schedule")
     assert re.search(r"^\S*mlp\.py:\d+: the step of stage .*" + BROKEN[edit], str(error.value))
-    assert str(error.value).endswith(": expected IR as --stop-after schedule prints it")
+    assert "--from" not in str(error.value)  # it is IR of this stage
     assert "\n" not in str(error.value)
 
 
@@ -192,10 +192,10 @@ def test_lines_fit_on_a_screen(plan):
     how = {"plan": plan} if plan == "zero" else {"search": plan}
     found = compile_module(module, mesh="data=4", micro=2, print_after=["plan", "schedule"], **how)
     for stage, text in found.ir:
-        lines = [re.sub(r" loc\(#loc\d*\)$", "", line) for line in text.splitlines()]
+        lines = text.splitlines()
         assert max(map(len, lines)) <= WIDTH, stage
         operators = [line for line in lines if re.match(r" +%\S+ = nn\.", line)]
-        assert len(operators) > 800
+        assert len(operators) > 700
         written = re.compile(r"#nn\.pass<|#spmd\.form<|#spmd\.plan<signatures")
         assert not [line for line in operators if written.search(line)], stage
 

@@ -325,6 +325,22 @@ def test_a_checkpoint_with_another_rate_is_an_error():
         twin_scheduler.step()
 
 
+def of_two_rates(model):
+    first, *others = model.parameters()
+    return torch.optim.SGD([{"params": first, "lr": 1e-2}, {"params": others, "lr": 5e-3}])
+
+
+def test_a_checkpoint_is_compared_with_the_rate_of_its_group():
+    pair = Pair(of_two_rates)
+    pair.check(1)
+    state, optimizer_state = pair.step.state_dict(), pair.step.optimizer_state_dict()
+    pair.step.load_state_dict(state, optimizer_state)
+    pair.check(2)
+    pair.optimizer.param_groups[1]["lr"] = 1e-2
+    with pytest.raises(tandem.StateError, match="group 1: lr is 0.005, expected 0.01"):
+        pair.step.load_state_dict(state, optimizer_state)
+
+
 def test_a_restored_scheduler_without_its_rates_is_an_error():
     trained, twin_scheduler, (state, _, schedule) = trained_with_schedule()
     pair, scheduler = resumed(trained)

@@ -32,6 +32,26 @@ struct Collector {
   void operator()(const Copy &op) { transfer(op); }
   void operator()(const Fill &op) { list = {{&op.destination, true}}; }
   void operator()(const Check &op) { list = {{&op.source, false}}; }
+  void operator()(const Attention &op) {
+    for (const AttentionTensor *tensor : {&op.query, &op.key, &op.value})
+      list.push_back({&tensor->buffer, false});
+    if (op.mask)
+      list.push_back({&op.mask->buffer, false});
+    if (op.positions)
+      list.push_back({&*op.positions, false});
+    if (op.dropout)
+      for (const BufferRef *ref :
+           {&op.dropout->rows, &op.dropout->seed, &op.dropout->step})
+        list.push_back({ref, false});
+    if (op.gradients)
+      list.push_back({&op.gradients->output.buffer, false});
+    list.push_back({&op.output.buffer, !op.gradients});
+    list.push_back({&op.logsumexp, !op.gradients});
+    if (op.gradients)
+      for (const AttentionTensor *tensor :
+           {&op.gradients->query, &op.gradients->key, &op.gradients->value})
+        list.push_back({&tensor->buffer, true});
+  }
   void operator()(const Repeat &) {}
   void operator()(const RecordEvent &) {}
   void operator()(const WaitEvent &) {}

@@ -9,7 +9,7 @@
 #ifndef TANDEM_RT_CORE_COMMUNICATOR_H
 #define TANDEM_RT_CORE_COMMUNICATOR_H
 
-#include "tandem_rt/program.h"
+#include "tandem_rt/trace.h"
 
 #include <memory>
 
@@ -59,6 +59,14 @@ public:
   /// returns at once.
   virtual void abort(const Status &why) = 0;
 
+  /// Whether all processes' part of `what` went well, this one's by `own`; if
+  /// not the first error, which names its process. Every process calls it, in
+  /// the same order. Blocks until all have.
+  virtual Status conclude(const std::string &what, const Status &own) = 0;
+
+  /// Around a step: no process is left in one when the job has failed.
+  virtual void setStepping(bool stepping) = 0;
+
   /// The reason of the abort, once collectives fail by one; else success. One
   /// for all processes: waits until they have it. Thread-safe.
   virtual Status reason() const = 0;
@@ -69,6 +77,10 @@ public:
   /// process calls it; blocks until all have. Does nothing where nothing has
   /// failed.
   virtual Status recover() = 0;
+
+  /// How the clock of this process stands to that of process 0, by round trips.
+  /// Asks process 0 alone.
+  virtual Expected<ClockReading> readClock() = 0;
 
   /// Bytes of values that this process has given to others so far.
   virtual int64_t bytesSent() const = 0;

@@ -11,6 +11,8 @@
 #include "core/text.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <poll.h>
 #include <unistd.h>
 #include <utility>
@@ -88,7 +90,7 @@ Status Control::awaitWelcome() {
 
 Control::~Control() { leave(); }
 
-void Control::leave() {
+void Control::leave(const std::string &why) {
   {
     std::lock_guard lock(mutex);
     if (std::exchange(leaving, true))
@@ -97,7 +99,7 @@ void Control::leave() {
       fatal = errorOf("process ", job.rank, " has left the job");
   }
   if (socket)
-    send(messageOf(ControlMessage::Bye));
+    send(messageOf(ControlMessage::Bye).string(why));
   if (thread.joinable())
     thread.join();
   server.reset();
@@ -147,6 +149,11 @@ Expected<std::shared_ptr<Control>> Control::ofProcess() {
   return made;
 }
 
+std::shared_ptr<Control> Control::joined() {
+  std::lock_guard lock(processMutex);
+  return processControl;
+}
+
 //===----------------------------------------------------------------------===//
 // The connection
 //===----------------------------------------------------------------------===//
@@ -168,24 +175,28 @@ void Control::run() {
       handle(message);
     Deadline now = Clock::now();
     if (!messages.empty())
-      heard = now;
-    bool come; // Until then awaitWelcome() has the deadline.
-    {
-      std::lock_guard lock(mutex);
-      if (leaving)
-        return;
-      come = welcome;
+      heard = now, serverSpoke = true;
+    if (isLeaving())
+      return;
+    checkSteps();
+    if (!open || now > heard + silenceOf(job)) {
+      loseServer(open);
+      break;
     }
-    if (!open)
-      return loseServer("ended without a word");
-    if (come && now > heard + silenceOf(job))
-      return loseServer(
-          concat("has not been heard of for ", silenceOf(job).count(), " ms"));
     if (now > lastBeat + beatOf(job)) {
       lastBeat = now;
       send(messageOf(ControlMessage::Beat));
     }
   }
+  while (!isLeaving()) {
+    checkSteps();
+    std::this_thread::sleep_for(std::chrono::milliseconds(kTick));
+  }
+}
+
+bool Control::isLeaving() const {
+  std::lock_guard lock(mutex);
+  return leaving;
 }
 
 std::vector<std::function<void()>> Control::stopsOfAll() const {
@@ -196,7 +207,7 @@ std::vector<std::function<void()>> Control::stopsOfAll() const {
 }
 
 /// Then this process decides for itself; who misses process 0 says so first.
-void Control::loseServer(const std::string &how) {
+void Control::loseServer(bool open) {
   std::vector<std::function<void()>> stops;
   std::unique_lock lock(mutex);
   lost.insert(0);
@@ -217,9 +228,15 @@ void Control::loseServer(const std::string &how) {
   if (welcome && !fatal)
     changed.wait_for(lock, graceOf(job),
                      [&] { return leaving || reported() != scopes.end(); });
-  std::string text = concat("process 0 (at ", job.masterAddress, " port ",
-                            job.masterPort, ") ", how);
-  if (!welcome)
+  std::string place =
+      concat("at ", job.masterAddress, " port ", job.masterPort);
+  std::string text = concat("process 0 (", place, ") ended without a word");
+  if (open && !serverSpoke)
+    text = concat("what listens ", place, " is no process 0 of this job");
+  else if (open)
+    text = concat("process 0 (", place, ") has not been heard of for ",
+                  silenceOf(job).count(), " ms");
+  else if (!welcome)
     text += " before all processes had come";
   if (auto it = reported(); it != scopes.end())
     text += "; missed in " + it->second.own.message();
@@ -236,39 +253,64 @@ void Control::handle(const std::string &message) {
   std::vector<std::function<void()>> stops;
   {
     std::lock_guard lock(mutex);
-    if (kind == ControlMessage::Welcome) {
-      welcome = true;
-    } else if (kind == ControlMessage::Refuse) {
-      fatal = Status::error(fields.string());
-    } else if (kind == ControlMessage::Value) {
-      uint64_t number = fields.number();
-      values[number] = fields.string();
-    } else if (kind == ControlMessage::Lost) {
-      lost.insert(int64_t(fields.number()));
-      stops = stopsOfAll();
-    } else if (kind == ControlMessage::Verdict) {
-      uint64_t number = fields.number(), epoch = fields.number();
-      auto error = ErrorKind(fields.number());
-      Status status = Status::error(fields.string(), error);
-      if (number == kAllScopes) {
-        fatal = status;
-        stops = stopsOfAll();
-      } else if (auto it = scopes.find(number);
-                 it != scopes.end() && it->second.epoch == epoch) {
-        it->second.verdict = status;
-        stops = {it->second.onStop};
-      }
-    } else if (kind == ControlMessage::Go) {
-      uint64_t number = fields.number();
-      if (auto it = scopes.find(number); it != scopes.end())
-        it->second = {it->second.onStop, fields.number(), false, {}, {}};
-    } else if (kind == ControlMessage::Bye && !fatal) {
-      fatal = errorOf("process 0 has left the job");
-    }
+    take(kind, fields);
+    stops = takeFailure(kind, fields);
   }
   changed.notify_all();
   for (const auto &stop : stops)
     stop();
+}
+
+/// What somebody waits for.
+void Control::take(ControlMessage kind, Unpacker &fields) {
+  if (kind == ControlMessage::Welcome) {
+    welcome = true;
+  } else if (kind == ControlMessage::Value) {
+    uint64_t number = fields.number();
+    values[number] = fields.string();
+  } else if (kind == ControlMessage::Pong) {
+    uint64_t number = fields.number();
+    pongs[number] = {int64_t(fields.number()), nanosecondsNow()};
+  } else if (kind == ControlMessage::Share) {
+    uint64_t turn = fields.number();
+    int64_t process = int64_t(fields.number());
+    shared[{turn, process}] = fields.string();
+  } else if (kind == ControlMessage::Left) {
+    left.insert(int64_t(fields.number()));
+  } else if (kind == ControlMessage::Go) {
+    auto it = scopes.find(fields.number());
+    if (it != scopes.end())
+      it->second = {.onStop = it->second.onStop,
+                    .epoch = fields.number(),
+                    .stepping = it->second.stepping};
+  }
+}
+
+/// What ends waiting; returns what is to be called then.
+std::vector<std::function<void()>> Control::takeFailure(ControlMessage kind,
+                                                        Unpacker &fields) {
+  if (kind == ControlMessage::Refuse && !fatal) {
+    fatal = Status::error(fields.string());
+  } else if (kind == ControlMessage::Bye && !fatal) {
+    fatal = errorOf("process 0 has left the job");
+  } else if (kind == ControlMessage::Lost) {
+    lost.insert(int64_t(fields.number()));
+    return stopsOfAll();
+  } else if (kind == ControlMessage::Verdict) {
+    uint64_t number = fields.number(), epoch = fields.number();
+    auto error = ErrorKind(fields.number());
+    Status status = Status::error(fields.string(), error);
+    if (number == kAllScopes) {
+      fatal = status;
+      return stopsOfAll();
+    }
+    auto it = scopes.find(number);
+    if (it != scopes.end() && it->second.epoch == epoch) {
+      it->second.verdict = status;
+      return {it->second.onStop};
+    }
+  }
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -313,6 +355,10 @@ Status Control::verdict(uint64_t number) {
   Scope &scope = scopes.at(number);
   if (scope.reported || !lost.empty())
     changed.wait_for(lock, job.timeout, [&] { return fatal || scope.verdict; });
+  return causeOf(scope);
+}
+
+Status Control::causeOf(const Scope &scope) const {
   if (scope.verdict)
     return *scope.verdict;
   return fatal ? *fatal : scope.own;
@@ -320,13 +366,45 @@ Status Control::verdict(uint64_t number) {
 
 bool Control::isStopped(uint64_t number) const {
   std::lock_guard lock(mutex);
-  const Scope &scope = scopes.at(number);
+  return isStopped(scopes.at(number));
+}
+
+bool Control::isStopped(const Scope &scope) const {
   return scope.verdict || scope.reported || fatal || !lost.empty();
 }
 
 bool Control::isLost(int64_t process) const {
   std::lock_guard lock(mutex);
   return lost.contains(process);
+}
+
+void Control::setStepping(uint64_t number, bool stepping) {
+  std::lock_guard lock(mutex);
+  Scope &scope = scopes.at(number);
+  scope.stepping = stepping;
+  scope.stepDue.reset();
+}
+
+/// In a failed scope a step waits once at most, for a verdict or for recovery.
+/// Time counts from when it is seen here, so that a process that stood still
+/// has as much of it.
+void Control::checkSteps() {
+  std::lock_guard lock(mutex);
+  for (auto &[number, scope] : scopes) {
+    if (!scope.stepping || !isStopped(scope))
+      continue;
+    Deadline now = Clock::now();
+    if (!scope.stepDue)
+      scope.stepDue = now + 2 * job.timeout;
+    if (now < *scope.stepDue)
+      continue;
+    std::fprintf(stderr,
+                 "tandem: error: process %ld ends: a command of its step goes "
+                 "on %ld ms after the job has failed: %s\n",
+                 long(job.rank), long(2 * job.timeout.count()),
+                 causeOf(scope).message().c_str());
+    std::_Exit(1);
+  }
 }
 
 Expected<uint64_t> Control::recover(uint64_t number) {

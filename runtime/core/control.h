@@ -18,6 +18,7 @@
 
 #include "core/bootstrap.h"
 #include "core/socket.h"
+#include "tandem_rt/trace.h"
 
 #include <condition_variable>
 #include <functional>
@@ -30,6 +31,10 @@
 namespace tandem::rt {
 
 class ControlServer;
+enum class ControlMessage : uint64_t;
+
+/// A process that is missed, where it is not known which.
+inline constexpr int64_t kSomeProcess = -2;
 
 /// One process's end of the control connection. Thread-safe. Nothing here waits
 /// longer than the job's timeout.
@@ -41,14 +46,17 @@ public:
                                                     Socket listener = {});
   ~Control();
 
-  /// Says goodbye: who leaves has not died. Fails what comes after.
-  void leave();
+  /// Says goodbye: who leaves has not died. Fails what comes after. With `why`
+  /// this process ends by an error, which is that of all.
+  void leave(const std::string &why = "");
 
   /// The one of this process, by the environment; made when first asked for.
   static Expected<std::shared_ptr<Control>> ofProcess();
   /// Process 0: listens on a free port for ofProcess(), so that the port can be
   /// told to the others in some other way.
   static Expected<int64_t> listenForProcess();
+  /// What ofProcess() has made, or null.
+  static std::shared_ptr<Control> joined();
 
   int64_t process() const { return job.rank; }
   int64_t numProcesses() const { return job.worldSize; }
@@ -61,14 +69,23 @@ public:
   /// Waits until somebody has set it.
   Expected<std::string> get(const std::string &key);
   /// Each process gives a text and gets that of all, by process. All make the
-  /// same calls in the same order.
+  /// same calls in the same order. Who has it may leave: so have all others.
   Expected<std::vector<std::string>> exchange(const std::string &what,
                                               const std::string &text);
   /// What process 0 gives, on all; the others' is not looked at. They wait for
   /// it as long as process 0 is heard of.
   Expected<std::string> broadcast(const std::string &value);
+  /// Asks process 0 for the time, often; the shortest round trip counts, and
+  /// half of it is the error.
+  Expected<ClockReading> readClock();
   /// Fails alike on all processes if their texts differ.
   Status agree(const std::string &what, const std::string &text);
+  /// Each process says how its part of `what` went: `error` is empty, or tells
+  /// what it ended with. Fails on all if one of them did not go well.
+  Status conclude(const std::string &what, const std::string &error);
+  /// Waits until all processes have come to their end, as long as they are
+  /// heard of. Fails if one ends by an error.
+  Status finish();
 
   /// A scope is what fails and recovers as a whole: a fabric. Scopes have the
   /// same numbers on all processes, as all open them in the same order.
@@ -88,6 +105,10 @@ public:
   bool isStopped(uint64_t scope) const;
   /// Whether a process is gone for good. At once.
   bool isLost(int64_t process) const;
+  /// Whether this process is in a step of the scope. One that goes on for the
+  /// timeout after the scope has failed never ends, as nothing in it waits for
+  /// others any more: then the process does, so that none is left.
+  void setStepping(uint64_t scope, bool stepping);
   /// Makes a scope that failed as new, once all processes call it. Fails when a
   /// process is lost for good. Returns how often the scope has been made new.
   Expected<uint64_t> recover(uint64_t scope);
@@ -98,19 +119,35 @@ private:
   Status awaitWelcome();
   Expected<std::string> get(const std::string &key,
                             std::chrono::milliseconds limit);
+  Expected<ClockReading> ping();
+  Expected<std::vector<std::string>> exchange(const std::string &what,
+                                              const std::string &text,
+                                              std::chrono::milliseconds limit);
+  Status missedIn(const std::string &what, int64_t process,
+                  std::chrono::milliseconds limit) const;
+  uint64_t nextTurn();
   void run();
   void handle(const std::string &message);
-  void loseServer(const std::string &how);
+  void take(ControlMessage kind, Unpacker &fields);
+  std::vector<std::function<void()>> takeFailure(ControlMessage kind,
+                                                 Unpacker &fields);
+  void loseServer(bool open);
+  void checkSteps();
   bool send(const Packer &message);
 
   struct Scope {
     std::function<void()> onStop;
     uint64_t epoch = 0;
     bool reported = false;
-    Status own; ///< What this process has reported.
+    Status own = {}; ///< What this process has reported.
     std::optional<Status> verdict = {};
+    bool stepping = false;
+    std::optional<Deadline> stepDue = {}; ///< Of a step of a failed scope.
   };
   std::vector<std::function<void()>> stopsOfAll() const;
+  Status causeOf(const Scope &scope) const;
+  bool isStopped(const Scope &scope) const;
+  bool isLeaving() const;
 
   const Rendezvous job;
   std::string localAddress;
@@ -122,10 +159,14 @@ private:
   std::condition_variable changed;
   uint64_t numRequests = 0, numExchanges = 0, numScopes = 0;
   std::map<uint64_t, std::string> values; ///< By request.
+  /// By request: process 0's time, and this process' when it came.
+  std::map<uint64_t, std::pair<int64_t, int64_t>> pongs;
+  /// Of exchanges: by turn and process.
+  std::map<std::pair<uint64_t, int64_t>, std::string> shared;
   std::map<uint64_t, Scope> scopes;
-  std::set<int64_t> lost;
+  std::set<int64_t> lost, left;
   std::optional<Status> fatal;
-  bool welcome = false, leaving = false;
+  bool serverSpoke = false, welcome = false, leaving = false;
   std::thread thread;
   std::mutex calling; ///< Held while onStop runs, so that close() can wait.
 };

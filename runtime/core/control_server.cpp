@@ -103,12 +103,23 @@ void ControlServer::handle(size_t peer, const std::string &message) {
       answer(peer, number, key);
     else
       requests.push_back({peer, number, key});
+  } else if (kind == ControlMessage::Share) {
+    uint64_t turn = fields.number();
+    sendAll(messageOf(kind)
+                .number(turn)
+                .number(uint64_t(peers[peer].process))
+                .string(fields.string()));
   } else if (kind == ControlMessage::Report) {
     report(fields);
   } else if (kind == ControlMessage::Recover) {
     recover(peers[peer].process, fields);
+  } else if (kind == ControlMessage::Ping) {
+    uint64_t number = fields.number();
+    send(peers[peer], messageOf(ControlMessage::Pong)
+                          .number(number)
+                          .number(uint64_t(nanosecondsNow())));
   } else if (kind == ControlMessage::Bye) {
-    leave(peer);
+    bye(peer, fields.string());
   }
 }
 
@@ -121,6 +132,15 @@ void ControlServer::answer(size_t peer, uint64_t request,
 void ControlServer::leave(size_t peer) {
   peers[peer].gone = true;
   peers[peer].socket.close();
+}
+
+/// Who ends with an error is missed as if it had died, for that reason.
+void ControlServer::bye(size_t peer, const std::string &why) {
+  if (!why.empty())
+    return lose(peer, "ended with " + why);
+  leave(peer);
+  sendAll(
+      messageOf(ControlMessage::Left).number(uint64_t(peers[peer].process)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -151,6 +171,8 @@ void ControlServer::hello(size_t peer, Unpacker &fields) {
     send(peers[peer], messageOf(ControlMessage::Refuse).string(refusal));
   else
     ++joined;
+  // At once: what listens on a port is known by it.
+  send(peers[peer], messageOf(ControlMessage::Beat));
 }
 
 /// Those that come later are told when they come.
@@ -185,8 +207,13 @@ void ControlServer::checkJoined() {
 // Failing
 //===----------------------------------------------------------------------===//
 
+/// The lost one is told as well: it may only have stood still.
 void ControlServer::lose(size_t peer, const std::string &how) {
   Peer &gone = peers[peer];
+  if (gone.process >= 0)
+    send(
+        gone,
+        messageOf(ControlMessage::Refuse).string(concat(gone.about, " ", how)));
   leave(peer);
   if (gone.process < 0 || !refusal.empty())
     return;

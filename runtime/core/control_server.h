@@ -29,13 +29,18 @@ enum class ControlMessage : uint64_t {
   Set,     ///< Key, value.
   Get,     ///< Request, key.
   Value,   ///< Request, value.
+  Share,   ///< To the server: turn, text. To all: turn, process, text.
   Report,  ///< Scope, epoch, kind of error, text, lost process plus one or 0.
   Lost,    ///< To all, at once: process. What it was missed in is awaited.
   Verdict, ///< To all: scope or kAllScopes, epoch, kind of error, text.
   Recover, ///< Scope, epoch.
   Go,      ///< To all: scope, the new epoch.
   Beat,    ///< Both ways: still here.
-  Bye,     ///< Both ways: what follows is no death.
+  Bye,     ///< Both ways: what follows is no death. To the server: an error, or
+           ///< nothing.
+  Left,    ///< To all: process, which has said Bye.
+  Ping,    ///< To the server: a number.
+  Pong,    ///< The number, and the server's clock in nanoseconds.
 };
 inline constexpr uint64_t kControlMagic = 0x316d65646e6174; // "tandem1"
 inline constexpr uint64_t kAllScopes = ~uint64_t(0);
@@ -92,6 +97,7 @@ private:
   void recover(int64_t process, Unpacker &fields);
   void answer(size_t peer, uint64_t request, const std::string &key);
   void leave(size_t peer);
+  void bye(size_t peer, const std::string &why);
   void lose(size_t peer, const std::string &how);
   void refuse(const std::string &why);
   void decide(uint64_t number, Scope &scope, uint64_t kind,

@@ -10,7 +10,7 @@
 #define TANDEM_RT_CORE_EXECUTOR_H
 
 #include "core/communicator.h"
-#include "tandem_rt/trace.h"
+#include "tandem_rt/command_times.h"
 
 #include <set>
 
@@ -24,6 +24,9 @@ using RankBuffers = std::vector<std::shared_ptr<Buffer>>;
 struct ExecutorOptions {
   /// Cores of one rank's compute thread.
   int threads = 1;
+  /// Of SessionOptions; null: commands are done.
+  std::shared_ptr<const CommandTimes> times = {};
+  bool oneQueue = false;
 };
 
 /// What an executor is made from. `program` is verified, and outlives it.

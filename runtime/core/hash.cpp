@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/hash.h"
+#include "tandem_rt/program.h"
 
 #include <cstdio>
 #include <cstring>
@@ -45,6 +46,10 @@ std::string hashText(const Hash128 &hash) {
   std::snprintf(text, sizeof text, "%016llx%016llx",
                 (unsigned long long)hash.high, (unsigned long long)hash.low);
   return text;
+}
+
+std::string programHash(std::span<const uint8_t> bytes) {
+  return hashText(contentHash(bytes));
 }
 
 } // namespace tandem::rt

@@ -147,6 +147,8 @@ private:
 
   Operation read(const fbs::Launch &op);
   Operation read(const fbs::Gemm &op);
+  AttentionTensor tensor(const fbs::AttentionTensor &value);
+  Operation read(const fbs::Attention &op);
   Operation read(const fbs::Collective &op);
   Operation read(const fbs::Check &op);
   Operation read(const fbs::Repeat &op);
@@ -251,6 +253,39 @@ Operation Decoder::read(const fbs::Gemm &op) {
   return gemm;
 }
 
+AttentionTensor Decoder::tensor(const fbs::AttentionTensor &value) {
+  return {buffer(*value.buffer()), values(value.strides())};
+}
+
+Operation Decoder::read(const fbs::Attention &op) {
+  Attention attention;
+  attention.type = type(op.type());
+  attention.batch = op.batch(), attention.heads = op.heads();
+  attention.keyHeads = op.key_heads();
+  attention.queries = op.queries(), attention.keys = op.keys();
+  attention.width = op.width(), attention.valueWidth = op.value_width();
+  attention.scale = op.scale();
+  attention.before = op.before(), attention.after = op.after();
+  attention.query = tensor(*op.query()), attention.key = tensor(*op.key());
+  attention.value = tensor(*op.value());
+  attention.output = tensor(*op.output());
+  attention.logsumexp = buffer(*op.logsumexp());
+  if (const auto *mask = op.mask())
+    attention.mask = AttentionMask{type(mask->type()), buffer(*mask->buffer()),
+                                   values(mask->strides())};
+  if (op.positions())
+    attention.positions = buffer(*op.positions());
+  if (const auto *dropout = op.dropout())
+    attention.dropout = AttentionDropout{
+        dropout->probability(), dropout->ordinal(), buffer(*dropout->rows()),
+        buffer(*dropout->seed()), buffer(*dropout->step())};
+  if (const auto *gradients = op.gradients())
+    attention.gradients = AttentionGradients{
+        tensor(*gradients->output()), tensor(*gradients->query()),
+        tensor(*gradients->key()), tensor(*gradients->value())};
+  return attention;
+}
+
 Operation Decoder::read(const fbs::Collective &op) {
   return Collective{enumeration<CollectiveKind>(op.kind(), 4, "collective"),
                     values(op.axes()),
@@ -281,6 +316,8 @@ Operation Decoder::operation(const fbs::Command &value) {
     return read(*value.operation_as_Launch());
   case fbs::Operation::Gemm:
     return read(*value.operation_as_Gemm());
+  case fbs::Operation::Attention:
+    return read(*value.operation_as_Attention());
   case fbs::Operation::Collective:
     return read(*value.operation_as_Collective());
   case fbs::Operation::Copy:

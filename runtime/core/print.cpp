@@ -32,6 +32,11 @@ private:
 
   std::string body(const Launch &op) const;
   std::string body(const Gemm &op) const;
+  std::string tensor(const char *name, const AttentionTensor &value) const {
+    return concat(" ", name, " ", buffer(value.buffer),
+                  shapeText(value.strides));
+  }
+  std::string body(const Attention &op) const;
   std::string body(const Collective &op) const;
   std::string body(const Copy &op) const;
   std::string body(const Fill &op) const;
@@ -115,6 +120,36 @@ std::string Printer::body(const Gemm &op) const {
       buffer(op.a), shapeText(op.stridesA), " b ", buffer(op.b),
       shapeText(op.stridesB), " c ", buffer(op.c), shapeText(op.stridesC),
       op.bias ? " bias " + buffer(*op.bias) : "");
+}
+
+std::string Printer::body(const Attention &op) const {
+  std::string text =
+      concat(elementName(op.type), " batch ", op.batch, " heads ", op.heads,
+             " of ", op.keyHeads, " queries ", op.queries, " keys ", op.keys,
+             " width ", op.width, " and ", op.valueWidth, " scale ", op.scale);
+  if (op.before >= 0)
+    text += concat(" before ", op.before);
+  if (op.after >= 0)
+    text += concat(" after ", op.after);
+  text += tensor("query", op.query) + tensor("key", op.key) +
+          tensor("value", op.value) + tensor("output", op.output) +
+          " logsumexp " + buffer(op.logsumexp);
+  if (op.mask)
+    text += concat(" mask ", elementName(op.mask->type), " ",
+                   buffer(op.mask->buffer), shapeText(op.mask->strides));
+  if (op.positions)
+    text += " positions " + buffer(*op.positions);
+  if (op.dropout)
+    text += concat(" dropout ", op.dropout->probability, " ordinal ",
+                   op.dropout->ordinal, " rows ", buffer(op.dropout->rows),
+                   " seed ", buffer(op.dropout->seed), " step ",
+                   buffer(op.dropout->step));
+  if (!op.gradients)
+    return text;
+  return text + tensor("gradient", op.gradients->output) + " ->" +
+         tensor("query", op.gradients->query) +
+         tensor("key", op.gradients->key) +
+         tensor("value", op.gradients->value);
 }
 
 std::string Printer::body(const Collective &op) const {

@@ -31,8 +31,23 @@ Expected<Processes> Processes::join() {
 
 int64_t Processes::process() const { return control->process(); }
 
-Status Processes::agree(const std::string &what, const std::string &text) {
-  return control->agree(what, text);
+Expected<std::vector<std::string>>
+Processes::exchange(const std::string &what, const std::string &text) {
+  return control->exchange(what, text);
+}
+
+Status Processes::conclude(const std::string &what, const std::string &error) {
+  return control->conclude(what, error);
+}
+
+Status Processes::finish() {
+  auto control = Control::joined();
+  return control ? control->finish() : Status::success();
+}
+
+void Processes::leave(const std::string &error) {
+  if (auto control = Control::joined())
+    control->leave(error);
 }
 
 Expected<std::string> Processes::broadcast(const std::string &value) {

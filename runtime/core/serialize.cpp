@@ -52,6 +52,8 @@ private:
 
   Offset<void> write(const Launch &op);
   Offset<void> write(const Gemm &op);
+  Offset<fbs::AttentionTensor> tensor(const AttentionTensor &value);
+  Offset<void> write(const Attention &op);
   Offset<void> write(const Collective &op);
   Offset<void> write(const Copy &op);
   Offset<void> write(const Fill &op);
@@ -168,6 +170,38 @@ Offset<void> Encoder::write(const Gemm &op) {
              b.CreateVector(op.stridesA), b.CreateVector(op.stridesB),
              b.CreateVector(op.stridesC), op.alpha, op.accumulate,
              uint8_t(op.postOp), buffer(op.a), buffer(op.b), buffer(op.c), bias)
+      .Union();
+}
+
+Offset<fbs::AttentionTensor> Encoder::tensor(const AttentionTensor &value) {
+  return fbs::CreateAttentionTensor(b, buffer(value.buffer),
+                                    b.CreateVector(value.strides));
+}
+
+Offset<void> Encoder::write(const Attention &op) {
+  Offset<fbs::AttentionMask> mask = 0;
+  if (op.mask)
+    mask = fbs::CreateAttentionMask(b, uint8_t(op.mask->type),
+                                    buffer(op.mask->buffer),
+                                    b.CreateVector(op.mask->strides));
+  Offset<fbs::BufferRef> positions = op.positions ? buffer(*op.positions) : 0;
+  Offset<fbs::AttentionDropout> dropout = 0;
+  if (op.dropout)
+    dropout = fbs::CreateAttentionDropout(
+        b, op.dropout->probability, op.dropout->ordinal,
+        buffer(op.dropout->rows), buffer(op.dropout->seed),
+        buffer(op.dropout->step));
+  Offset<fbs::AttentionGradients> gradients = 0;
+  if (op.gradients)
+    gradients = fbs::CreateAttentionGradients(
+        b, tensor(op.gradients->output), tensor(op.gradients->query),
+        tensor(op.gradients->key), tensor(op.gradients->value));
+  return fbs::CreateAttention(
+             b, uint8_t(op.type), op.batch, op.heads, op.keyHeads, op.queries,
+             op.keys, op.width, op.valueWidth, op.scale, op.before, op.after,
+             tensor(op.query), tensor(op.key), tensor(op.value),
+             tensor(op.output), buffer(op.logsumexp), mask, positions, dropout,
+             gradients)
       .Union();
 }
 

@@ -6,11 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem_rt/session.h"
 #include "core/bootstrap.h"
-#include "core/hash.h"
-#include "core/text.h"
-#include "core/value_store.h"
+#include "core/session_impl.h"
 
 #include <cstring>
 #include <numeric>
@@ -20,84 +17,6 @@ namespace tandem::rt {
 Tensor::Tensor(ElementType type, Shape shape)
     : type(type), shape(std::move(shape)),
       data(size_t(numElements(this->shape) * elementBytes(type))) {}
-
-struct Session::Impl {
-  Program program;
-  std::shared_ptr<ValueStore> store;
-  std::vector<Whole> arguments, results;
-  using Index = std::map<std::pair<std::string, std::string>, int>;
-  Index argumentIndex, resultIndex;
-  std::vector<uint32_t> inputs;
-  /// By argument and result of the Program.
-  std::vector<RankBuffers> argumentBuffers, resultBuffers;
-  Trace trace;
-  int64_t steps = 0;
-  // Refers to all of the above, and so must go first.
-  std::unique_ptr<Executor> executor;
-
-  Status index();
-  Status allocate(const Place &place);
-  Status prepare(const Job &job, int threads, const std::string &hash);
-  const RankBuffers &buffersOf(uint32_t result) const;
-  Expected<int64_t> nextStep() const;
-  Status set(uint32_t index, const TensorView &value,
-             std::optional<int64_t> root);
-  template <typename Entry>
-  Status get(const Entry &entry, const RankBuffers &buffers, void *value,
-             std::optional<int64_t> root) const;
-  void damage(const Status &failure);
-  Status step();
-  ValueStore::Impl &values() const { return store->getImpl(); }
-};
-
-namespace {
-std::string nameOf(const char *kind, const Whole &whole) {
-  return concat(kind, " '", whole.role, "/", whole.name, "'");
-}
-
-/// The right to use the values of a store.
-class Use {
-public:
-  explicit Use(ValueStore::Impl &values) : lock(values.use, std::try_to_lock) {}
-  Status status() const {
-    return lock ? Status::success()
-                : errorOf("values are in use by another thread, expected one "
-                          "call at a time of all sessions of a store");
-  }
-
-private:
-  std::unique_lock<std::mutex> lock;
-};
-
-/// Does this process have, or get, the whole?
-bool isHere(const Place &place, std::optional<int64_t> root) {
-  return !root || place.find(*root);
-}
-
-/// Whether there is such an argument or result, `value` is of its type, and
-/// `root` a rank.
-template <typename View>
-Status check(const Place &place, const char *kind,
-             const std::vector<Whole> &wholes, uint32_t index,
-             const View &value, std::optional<int64_t> root) {
-  if (root && (*root < 0 || *root >= place.job.worldSize))
-    return errorOf("root is rank ", *root, ", expected one below ",
-                   place.job.worldSize);
-  if (index >= wholes.size())
-    return errorOf(kind, " is ", index, ", expected less than ", wholes.size());
-  const Whole &whole = wholes[index];
-  if (isHere(place, root) && !value.data && numElements(whole.shape) != 0)
-    return errorOf(nameOf(kind, whole), " has no data");
-  if (value.type == whole.type && value.shape == whole.shape)
-    return Status::success();
-  return errorOf(nameOf(kind, whole), " is ", typeName(value.type, value.shape),
-                 ", expected ", typeName(whole.type, whole.shape));
-}
-
-template <typename Entry> int64_t localBytes(const Entry &entry) {
-  return numElements(entry.localShape) * elementBytes(entry.type);
-}
-} // namespace
 
 Status Session::Impl::index() {
   Expected<std::vector<Whole>> wholes = wholeArguments(program);
@@ -145,6 +64,8 @@ std::optional<int64_t> readStep(const Argument &argument, const void *data) {
 /// Counted from 1; a Program that counts its steps goes on from there when
 /// training was resumed.
 Expected<int64_t> Session::Impl::nextStep() const {
+  if (isTimed) // nothing counts them
+    return steps + 1;
   for (uint32_t i = 0; i < program.arguments.size(); ++i) {
     const Argument &argument = program.arguments[i];
     char data[sizeof(int64_t)] = {};
@@ -162,6 +83,12 @@ Expected<int64_t> Session::Impl::nextStep() const {
 
 Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Session::~Session() = default;
+
+namespace {
+template <typename Entry> int64_t localBytes(const Entry &entry) {
+  return numElements(entry.localShape) * elementBytes(entry.type);
+}
+} // namespace
 
 /// What is the session's own: the other arguments, and results.
 Status Session::Impl::allocate(const Place &place) {
@@ -188,37 +115,50 @@ Status Session::Impl::allocate(const Place &place) {
   return Status::success();
 }
 
-/// The store changes only when all has gone well.
-Status Session::Impl::prepare(const Job &job, int threads,
-                              const std::string &hash) {
+/// Buffers, and what runs on them. `fresh` are the store's new ones.
+Status Session::Impl::make(const Place &place, const SessionOptions &options,
+                           ValueStore::Impl::Entries &fresh) try {
+  if (isTimed)
+    if (Status status = checkTimes(program, hash, *options.times); !status.ok())
+      return status;
+  argumentBuffers.resize(program.arguments.size());
+  resultBuffers.resize(program.results.size());
+  if (Status status =
+          values().bind(program, arguments, place, argumentBuffers, fresh);
+      !status.ok())
+    return status;
+  if (Status status = allocate(place); !status.ok())
+    return status;
+  auto made = place.device->createExecutor(
+      {program,
+       place.job.ranks,
+       argumentBuffers,
+       resultBuffers,
+       place.fabric,
+       {options.threads, options.times, options.oneQueue}});
+  if (made.ok())
+    executor = std::move(*made);
+  return made.status();
+} catch (const std::bad_alloc &) {
+  return Status::error("out of memory");
+}
+
+/// The store changes only when all has gone well, in all processes.
+Status Session::Impl::prepare(const Job &job, const SessionOptions &options) {
+  isTimed = options.times != nullptr;
   Use use(values());
   if (Status status = use.status(); !status.ok())
     return status;
   Expected<Place> place = values().settle(program, job);
   if (!place.ok())
     return place.status();
-  if (Status status = place->fabric->agree("program", hash); !status.ok())
-    return status;
-  argumentBuffers.resize(program.arguments.size());
-  resultBuffers.resize(program.results.size());
   ValueStore::Impl::Entries fresh;
-  if (Status status =
-          values().bind(program, arguments, *place, argumentBuffers, fresh);
-      !status.ok())
-    return status;
-  if (Status status = allocate(*place); !status.ok())
-    return status;
-  auto made = place->device->createExecutor({program,
-                                             place->job.ranks,
-                                             argumentBuffers,
-                                             resultBuffers,
-                                             place->fabric,
-                                             {threads}});
-  if (!made.ok())
-    return made.status();
-  executor = std::move(*made);
-  values().adopt(program, *place, std::move(fresh));
-  return Status::success();
+  Status status = place->fabric->agree("program", hash);
+  if (status.ok())
+    status = place->fabric->conclude("session", make(*place, options, fresh));
+  if (status.ok())
+    values().adopt(program, *place, std::move(fresh));
+  return status;
 }
 
 namespace {
@@ -246,6 +186,9 @@ Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {
   Expected<Program> program = loadProgram(bytes);
   if (!program.ok())
     return program.status();
+  if (options.times && options.store)
+    return errorOf("times and a store of others, expected one of the two: "
+                   "steps whose commands sleep leave no values");
   Expected<Job> job = jobOfProcess(options.job, program->numRanks());
   if (!job.ok())
     return job.status();
@@ -254,8 +197,8 @@ Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {
   impl->store = options.store ? options.store : std::make_shared<ValueStore>();
   if (Status status = impl->index(); !status.ok())
     return status;
-  std::string hash = hashText(contentHash(bytes));
-  if (Status status = impl->prepare(*job, options.threads, hash); !status.ok())
+  impl->hash = programHash(bytes);
+  if (Status status = impl->prepare(*job, options); !status.ok())
     return status;
   auto session = std::unique_ptr<Session>(new Session(std::move(impl)));
   if (options.trace)
@@ -271,7 +214,10 @@ const Job &Session::job() const { return impl->values().place.job; }
 const std::vector<Whole> &Session::arguments() const { return impl->arguments; }
 const std::vector<Whole> &Session::results() const { return impl->results; }
 const std::vector<uint32_t> &Session::inputs() const { return impl->inputs; }
-const Trace &Session::trace() const { return impl->trace; }
+const std::string &Session::hash() const { return impl->hash; }
+int64_t Session::bytesSent() const {
+  return impl->values().place.fabric->bytesSent();
+}
 
 int Session::findArgument(std::string_view role, std::string_view name) const {
   auto it = impl->argumentIndex.find({std::string(role), std::string(name)});
@@ -281,135 +227,6 @@ int Session::findArgument(std::string_view role, std::string_view name) const {
 int Session::findResult(std::string_view role, std::string_view name) const {
   auto it = impl->resultIndex.find({std::string(role), std::string(name)});
   return it == impl->resultIndex.end() ? -1 : it->second;
-}
-
-namespace {
-/// Room for a part, contiguous.
-template <typename Entry> Bytes roomFor(const Entry &entry) {
-  return Bytes(
-      size_t(numElements(entry.globalShape) * elementBytes(entry.type)));
-}
-} // namespace
-
-Status Session::Impl::set(uint32_t index, const TensorView &value,
-                          std::optional<int64_t> root) {
-  ValueStore::Impl &store = values();
-  Status status = check(store.place, "argument", arguments, index, value, root);
-  if (!status.ok())
-    return status;
-  for (uint32_t member : arguments[index].members) {
-    const Argument &argument = program.arguments[member];
-    SliceLayout layout{program, argument.form, argument.globalShape,
-                       argument.type};
-    const void *whole = value.data;
-    Bytes part;
-    if (argument.part && isHere(store.place, root)) {
-      part = roomFor(argument);
-      copyPart(*argument.part, argument.globalShape, argument.type, value.data,
-               part.data());
-      whole = part.data();
-    }
-    status = scatter(store.place, layout, argumentBuffers[member], whole, root);
-    if (!status.ok())
-      return status;
-  }
-  std::lock_guard lock(store.listing);
-  store.damaged.erase({arguments[index].role, arguments[index].name});
-  return Status::success();
-}
-
-Status Session::setArgument(uint32_t index, const TensorView &value,
-                            std::optional<int64_t> root) {
-  Use use(impl->values());
-  Status status = use.status();
-  return status.ok() ? impl->set(index, value, root) : status;
-}
-
-template <typename Entry>
-Status Session::Impl::get(const Entry &entry, const RankBuffers &buffers,
-                          void *value, std::optional<int64_t> root) const {
-  const Place &place = values().place;
-  Bytes part;
-  bool isPart = entry.part && isHere(place, root);
-  if (isPart)
-    part = roomFor(entry);
-  void *target = isPart ? part.data() : value;
-  SliceLayout layout{program, entry.form, entry.globalShape, entry.type};
-  if (Status status = gather(place, layout, buffers, target, root);
-      !status.ok())
-    return status;
-  if (isPart)
-    copyIntoWhole(*entry.part, entry.globalShape, entry.type, target, value);
-  return Status::success();
-}
-
-/// A result that updates an argument lies in its buffers.
-const RankBuffers &Session::Impl::buffersOf(uint32_t result) const {
-  const BufferRef &place = program.results[result].place;
-  return place.space == Space::Argument ? argumentBuffers[place.index]
-                                        : resultBuffers[result];
-}
-
-Status Session::getArgument(uint32_t index, const MutableTensorView &value,
-                            std::optional<int64_t> root) const {
-  Use use(impl->values());
-  Status status = use.status();
-  if (status.ok())
-    status = check(impl->values().place, "argument", impl->arguments, index,
-                   value, root);
-  if (!status.ok())
-    return status;
-  for (uint32_t member : impl->arguments[index].members) {
-    status = impl->get(impl->program.arguments[member],
-                       impl->argumentBuffers[member], value.data, root);
-    if (!status.ok())
-      return status;
-  }
-  return status;
-}
-
-Status Session::getResult(uint32_t index, const MutableTensorView &value,
-                          std::optional<int64_t> root) const {
-  Use use(impl->values());
-  Status status = use.status();
-  if (status.ok())
-    status = check(impl->values().place, "result", impl->results, index, value,
-                   root);
-  if (!status.ok())
-    return status;
-  for (uint32_t member : impl->results[index].members) {
-    status = impl->get(impl->program.results[member], impl->buffersOf(member),
-                       value.data, root);
-    if (!status.ok())
-      return status;
-  }
-  return status;
-}
-
-namespace {
-template <typename Read>
-Expected<Tensor> readWhole(const std::vector<Whole> &wholes, const char *kind,
-                           uint32_t index, Read read) {
-  if (index >= wholes.size())
-    return errorOf(kind, " is ", index, ", expected less than ", wholes.size());
-  Tensor tensor(wholes[index].type, wholes[index].shape);
-  if (Status status = read(tensor.mutableView()); !status.ok())
-    return status;
-  return tensor;
-}
-} // namespace
-
-Expected<Tensor> Session::getArgument(uint32_t index) const {
-  return readWhole(impl->arguments, "argument", index,
-                   [&](const MutableTensorView &value) {
-                     return getArgument(index, value);
-                   });
-}
-
-Expected<Tensor> Session::getResult(uint32_t index) const {
-  return readWhole(
-      impl->results, "result", index,
-      [&](const MutableTensorView &value) { return getResult(index, value); });
 }
 
 /// What the step may have begun to write. Of ranks in other processes nothing
@@ -434,7 +251,10 @@ Status Session::Impl::step() {
   Expected<int64_t> number = nextStep();
   if (!number.ok())
     return number.status();
+  Fabric &fabric = *values().place.fabric;
+  fabric.setStepping(true);
   Status status = executor->step(*number);
+  fabric.setStepping(false);
   if (status.ok())
     ++steps;
   else if (!status.isRefusal())
@@ -460,12 +280,5 @@ Status Session::step() {
   Status status = use.status();
   return status.ok() ? impl->step() : status;
 }
-
-void Session::startTrace() {
-  impl->trace.events.clear();
-  impl->executor->setTrace(&impl->trace);
-}
-
-void Session::stopTrace() { impl->executor->setTrace(nullptr); }
 
 } // namespace tandem::rt

@@ -20,6 +20,11 @@ namespace tandem::rt {
 using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
 
+/// Of the steady clock, as it is.
+inline int64_t nanosecondsNow() {
+  return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+}
+
 /// Milliseconds until then, at least 0, for poll().
 int millisecondsUntil(Deadline deadline);
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/access.h"
+#include "core/attention.h"
 #include "core/text.h"
 #include "core/verify.h"
 
@@ -61,9 +62,11 @@ private:
   Status verifyAffine(const Affine &value);
   Status verifyBuffer(const Access &access);
   Status expectBytes(const char *what, const BufferRef &ref, int64_t bytes);
+  Status expectAligned(const char *what, const BufferRef &ref, int64_t width);
 
   Status check(const Launch &op);
   Status check(const Gemm &op);
+  Status check(const Attention &op);
   Status check(const Collective &op);
   Status check(const Copy &op);
   Status check(const Fill &op);
@@ -144,6 +147,16 @@ Status CommandVerifier::expectBytes(const char *what, const BufferRef &ref,
   return errorOf(what, " has ", ref.bytes, " bytes, expected ", bytes);
 }
 
+/// An element begins at a multiple of its bytes, in any iteration.
+Status CommandVerifier::expectAligned(const char *what, const BufferRef &ref,
+                                      int64_t width) {
+  bool moves = iterations > 1 && ref.offset.perIteration % width != 0;
+  if (begin(ref, 0) % width == 0 && !moves)
+    return Status::success();
+  return errorOf(what, " begins at ", bufferText(program, ref, rank, moves),
+                 ", expected a multiple of its elements' ", width, " bytes");
+}
+
 /// In any iteration. The distance of the two changes by a constant: looked at
 /// is the first iteration in which it is no longer too far on the one side.
 bool CommandVerifier::overlap(const BufferRef &a, const BufferRef &b) const {
@@ -220,7 +233,7 @@ Status CommandVerifier::checkOperand(const Gemm &op, const char *what,
   if (ref.bytes < *needed)
     return errorOf("gemm operand ", what, " has ", ref.bytes,
                    " bytes, expected at least ", *needed);
-  return Status::success();
+  return expectAligned("gemm operand", ref, elementBytes(type));
 }
 
 Status CommandVerifier::check(const Gemm &op) {
@@ -240,6 +253,8 @@ Status CommandVerifier::check(const Gemm &op) {
   if (status.ok() && op.bias)
     status =
         expectBytes("gemm bias", *op.bias, op.n * elementBytes(op.outputType));
+  if (status.ok() && op.bias)
+    status = expectAligned("gemm bias", *op.bias, elementBytes(op.outputType));
   if (status.ok())
     status = checkOutput(op);
   return status;
@@ -257,6 +272,23 @@ Status CommandVerifier::checkOutput(const Gemm &op) {
       (op.bias && overlap(*op.bias, op.c)))
     return errorOf("gemm's output overlaps an operand at ",
                    bufferText(program, op.c, rank));
+  return Status::success();
+}
+
+/// What it writes overlaps nothing else that it reads or writes.
+Status CommandVerifier::check(const Attention &op) {
+  if (Status status = verifyAttention(op); !status.ok())
+    return status;
+  Command command;
+  command.operation = op;
+  std::vector<Access> accesses = accessesOf(command);
+  for (const Access &written : accesses)
+    for (const Access &other : accesses)
+      if (written.write && written.ref != other.ref &&
+          overlap(*written.ref, *other.ref))
+        return errorOf("attention writes ",
+                       bufferText(program, *written.ref, rank),
+                       ", which overlaps another operand");
   return Status::success();
 }
 
@@ -305,6 +337,10 @@ Status CommandVerifier::check(const Collective &op) {
   if (status.ok())
     status = expectBytes("collective's destination", op.destination,
                          numElements(destinationShape(op, n)) * width);
+  if (status.ok())
+    status = expectAligned("collective's source", op.source, width);
+  if (status.ok())
+    status = expectAligned("collective's destination", op.destination, width);
   if (!status.ok() || !overlap(op.source, op.destination))
     return status;
   bool inPlace =
@@ -329,7 +365,7 @@ Status CommandVerifier::check(const Fill &op) {
   if (op.destination.bytes % int64_t(size) != 0)
     return errorOf("fill of ", op.destination.bytes,
                    " bytes, expected a multiple of its pattern's ", size);
-  return Status::success();
+  return expectAligned("fill", op.destination, int64_t(size));
 }
 
 Status CommandVerifier::checkAxes(const std::vector<uint32_t> &axes) {
@@ -353,6 +389,9 @@ Status CommandVerifier::check(const Check &op) {
   if (op.source.bytes % elementBytes(op.type) != 0)
     return errorOf("check of ", op.source.bytes, " bytes of ",
                    elementName(op.type));
+  if (Status status = expectAligned("check", op.source, elementBytes(op.type));
+      !status.ok())
+    return status;
   return checkAxes(op.axes);
 }
 

@@ -23,7 +23,7 @@ public:
   CheckTask(const TaskContext &context, const Check &op,
             std::unique_ptr<Communicator> communicator)
       : op(op), source(context.memory.address(op.source)),
-        communicator(std::move(communicator)) {
+        looks(context.computes), communicator(std::move(communicator)) {
     if (!this->communicator)
       return;
     verdicts.resize(context.program.group(op.axes, context.rank).size());
@@ -42,6 +42,7 @@ private:
 
   const Check &op;
   const Address source;
+  const bool looks;
   const std::unique_ptr<Communicator> communicator;
   Collective exchange;
   std::vector<Verdict> verdicts;
@@ -93,7 +94,7 @@ Status CheckTask::describe(Verdict verdict) const {
 
 /// The first member that refuses gives the error, so that it is one error.
 Status CheckTask::run(int64_t iteration) {
-  Verdict mine = look(source.at(iteration));
+  Verdict mine = looks ? look(source.at(iteration)) : Verdict::Fine;
   if (!communicator)
     return describe(mine);
   if (Status status = communicator->run(exchange, &mine, verdicts.data());

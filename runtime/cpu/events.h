@@ -10,6 +10,7 @@
 #define TANDEM_RT_CPU_EVENTS_H
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -21,9 +22,15 @@ namespace tandem::rt::cpu {
 /// iterations, one after the other, an event is the number of those that did.
 class EventBoard {
 public:
-  explicit EventBoard(size_t count) : recorded(count) {}
+  using Clock = std::chrono::steady_clock;
+
+  /// `keepsTimes`: when an event was recorded is asked for.
+  explicit EventBoard(size_t count, bool keepsTimes = false)
+      : recorded(count), times(keepsTimes ? count : 0) {}
 
   void record(uint32_t event, int64_t iteration) {
+    if (!times.empty())
+      times[event].store(Clock::now(), std::memory_order_relaxed);
     std::lock_guard lock(mutex);
     recorded[event].store(iteration + 1, std::memory_order_release);
     condition.notify_all();
@@ -37,6 +44,11 @@ public:
     condition.wait(lock,
                    [&] { return aborted || isRecorded(event, iteration); });
     return isRecorded(event, iteration);
+  }
+
+  /// Of the last iteration that recorded it.
+  Clock::time_point recordedAt(uint32_t event) const {
+    return times[event].load(std::memory_order_relaxed);
   }
 
   void abort() {
@@ -61,6 +73,7 @@ private:
   std::mutex mutex;
   std::condition_variable condition;
   std::vector<std::atomic<int64_t>> recorded;
+  std::vector<std::atomic<Clock::time_point>> times;
   bool aborted = false;
 };
 

@@ -9,7 +9,7 @@
 #include "cpu/executor.h"
 #include "core/access.h"
 #include "core/text.h"
-#include "cpu/task.h"
+#include "cpu/queues.h"
 
 #include <atomic>
 #include <chrono>
@@ -22,32 +22,15 @@ namespace tandem::rt {
 namespace {
 using cpu::EventBoard;
 using cpu::LoadedCode;
+using cpu::QueueEntry;
+using cpu::QueueState;
 using cpu::RankMemory;
-using cpu::Task;
-
-struct QueueEntry {
-  const Command *command;
-  uint32_t index; ///< In the listing of the rank program.
-  std::unique_ptr<Task> task;
-};
-
-/// The part of one queue in a Repeat, or what lies between two of them.
-struct Segment {
-  int64_t count = 1;
-  std::vector<QueueEntry> entries = {};
-};
-
-struct QueueState {
-  std::vector<Segment> segments = {};
-  /// How many commands the last step has begun, each iteration counted.
-  int64_t begun = 0;
-  std::vector<TraceEvent> timeline = {};
-};
+using cpu::Segment;
 
 struct Rank {
-  Rank(int64_t number, RankMemory memory, size_t numEvents, size_t numQueues)
-      : number(number), memory(std::move(memory)), events(numEvents),
-        queues(numQueues) {}
+  Rank(int64_t number, RankMemory memory, size_t numEvents, bool keepsTimes)
+      : number(number), memory(std::move(memory)),
+        events(numEvents, keepsTimes) {}
 
   const int64_t number;
   RankMemory memory;
@@ -55,11 +38,16 @@ struct Rank {
   std::vector<QueueState> queues;
 };
 
+/// A queue of a rank, which has a thread.
+struct Worker {
+  Rank &rank;
+  QueueState &queue;
+};
+
 class CpuExecutor final : public Executor {
 public:
   explicit CpuExecutor(const ExecutorContext &context)
-      : context(context), program(context.program), fabric(context.fabric),
-        start(std::chrono::steady_clock::now()) {}
+      : context(context), program(context.program), fabric(context.fabric) {}
   ~CpuExecutor() override;
 
   Status prepare();
@@ -72,27 +60,32 @@ private:
   Status checkMemorySpaces() const;
   Status prepareRank(size_t place);
   Status startThreads();
-  void threadMain(Rank &rank, size_t queue);
-  void runQueue(Rank &rank, QueueState &queue);
+  void threadMain(const Worker &worker);
+  /// What a thread of its own would not survive the caller does not either: the
+  /// other queues are at work.
+  void runQueue(Rank &rank, QueueState &queue) noexcept;
+  bool runSegment(Rank &rank, QueueState &queue, const Segment &segment);
   bool runEntry(Rank &rank, QueueState &queue, const QueueEntry &entry,
                 int64_t iteration);
   void fail(const Rank &rank, const QueueEntry &entry, const Status &status);
   Status resetAfterError();
   Status checkOthers();
+  void runWorkers();
   void collectTimeline();
-  int64_t now() const {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-               std::chrono::steady_clock::now() - start)
+  /// As TraceEvent has it.
+  static int64_t now() {
+    return std::chrono::nanoseconds(
+               std::chrono::steady_clock::now().time_since_epoch())
         .count();
   }
 
   const ExecutorContext context;
   const Program &program;
   const std::shared_ptr<Fabric> fabric;
-  const std::chrono::steady_clock::time_point start;
   std::vector<std::unique_ptr<LoadedCode>> code;
   std::vector<std::unique_ptr<Rank>> ranks;
-  std::vector<std::thread> threads;
+  std::vector<Worker> workers;
+  std::vector<std::thread> threads; ///< Of all workers but the first.
   Trace *trace = nullptr;
 
   /// Starts steps and waits for their end.
@@ -127,85 +120,40 @@ Status CpuExecutor::checkMemorySpaces() const {
   return Status::success();
 }
 
-/// Takes the commands of a rank, in the order of their listing, apart into
-/// queues.
-class QueueMaker {
-public:
-  QueueMaker(const cpu::TaskContext &context, std::vector<QueueState> &queues)
-      : context(context), queues(queues), beginsSegment(queues.size(), true) {}
-
-  Status add(const Command &command) {
-    const auto *repeat = std::get_if<Repeat>(&command.operation);
-    if (!repeat)
-      return addTask(command);
-    ++index;
-    beginSegments(repeat->count);
-    Status status;
-    for (const Command &inner : repeat->body)
-      if (status.ok())
-        status = addTask(inner);
-    beginSegments(1);
-    return status;
-  }
-
-private:
-  void beginSegments(int64_t newCount) {
-    count = newCount;
-    beginsSegment.assign(queues.size(), true);
-  }
-
-  Status addTask(const Command &command) {
-    Expected<std::unique_ptr<Task>> task = cpu::makeTask(context, command);
-    if (!task.ok())
-      return errorOf("rank ", context.rank, ", ", commandText(command), ": ",
-                     task.status().message());
-    std::vector<Segment> &segments = queues[command.queue].segments;
-    if (beginsSegment[command.queue])
-      segments.push_back({count, {}});
-    beginsSegment[command.queue] = false;
-    segments.back().entries.push_back({&command, index++, std::move(*task)});
-    return Status::success();
-  }
-
-  const cpu::TaskContext &context;
-  std::vector<QueueState> &queues;
-  uint32_t index = 0;
-  int64_t count = 1;               ///< Of the segments that begin.
-  std::vector<bool> beginsSegment; ///< Per queue: with its next command.
-};
-
 Status CpuExecutor::prepareRank(size_t place) {
   Expected<RankMemory> memory = RankMemory::allocate(context, place);
   if (!memory.ok())
     return memory.status();
   int64_t number = context.ranks[place];
-  const RankProgram &rankProgram =
-      program.rankPrograms[program.rankToProgram[size_t(number)]];
+  uint32_t programNumber = program.rankToProgram[size_t(number)];
+  const RankProgram &rankProgram = program.rankPrograms[programNumber];
+  const ExecutorOptions &options = context.options;
   ranks.push_back(std::make_unique<Rank>(number, std::move(*memory),
                                          rankProgram.numEvents,
-                                         program.queues.size()));
+                                         options.times != nullptr));
   Rank &rank = *ranks.back();
-  cpu::TaskContext from{program,
-                        number,
-                        rank.memory,
-                        code,
-                        *fabric,
-                        rank.events,
-                        context.options.threads};
-  QueueMaker maker(from, rank.queues);
-  for (const Command &command : rankProgram.commands)
-    if (Status status = maker.add(command); !status.ok())
-      return status;
+  cpu::TaskContext from{
+      program, number,      rank.memory,     code,
+      *fabric, rank.events, options.threads, options.times == nullptr};
+  cpu::QueuePlan plan{options.oneQueue,
+                      options.times ? &options.times->seconds[programNumber]
+                                    : nullptr};
+  auto queues = cpu::makeQueues(from, rankProgram, plan);
+  if (!queues.ok())
+    return queues.status();
+  rank.queues = std::move(*queues);
+  for (QueueState &queue : rank.queues)
+    if (!queue.segments.empty())
+      workers.push_back({rank, queue});
   return Status::success();
 }
 
+/// The first queue is run by who calls step(): where it is the only one no
+/// thread has to be woken, which takes longer than a small step.
 Status CpuExecutor::startThreads() {
   try {
-    for (std::unique_ptr<Rank> &rank : ranks)
-      for (size_t queue = 0; queue < rank->queues.size(); ++queue)
-        if (!rank->queues[queue].segments.empty())
-          threads.emplace_back(
-              [this, &rank, queue] { threadMain(*rank, queue); });
+    for (size_t i = 1; i < workers.size(); ++i)
+      threads.emplace_back([this, i] { threadMain(workers[i]); });
   } catch (const std::system_error &error) {
     return errorOf("cannot start thread ", threads.size() + 1, " for ",
                    ranks.size(), " ranks: ", error.what());
@@ -241,13 +189,10 @@ CpuExecutor::~CpuExecutor() {
     thread.join();
 }
 
-void CpuExecutor::threadMain(Rank &rank, size_t queue) {
-  const Queue &own = program.queues[queue];
+void CpuExecutor::threadMain(const Worker &worker) {
   // Names of threads have at most 15 characters.
-  std::string name = concat("rank", rank.number, " ", own.name);
+  std::string name = concat("rank", worker.rank.number, " ", worker.queue.name);
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-  bool compute = own.role == QueueRole::Compute;
-  cpu::setLibraryThreads(compute ? context.options.threads : 1);
   uint64_t seen = 0;
   std::unique_lock lock(mutex);
   while (true) {
@@ -256,7 +201,7 @@ void CpuExecutor::threadMain(Rank &rank, size_t queue) {
       return;
     seen = generation;
     lock.unlock();
-    runQueue(rank, rank.queues[queue]);
+    runQueue(worker.rank, worker.queue);
     lock.lock();
     if (--running == 0)
       done.notify_all();
@@ -278,12 +223,24 @@ bool CpuExecutor::runEntry(Rank &rank, QueueState &queue,
   return status.ok();
 }
 
-void CpuExecutor::runQueue(Rank &rank, QueueState &queue) {
+bool CpuExecutor::runSegment(Rank &rank, QueueState &queue,
+                             const Segment &segment) {
+  for (int64_t iteration = 0; iteration < segment.count; ++iteration)
+    for (const QueueEntry &entry : segment.entries)
+      if (!runEntry(rank, queue, entry, iteration))
+        return false;
+  return true;
+}
+
+void CpuExecutor::runQueue(Rank &rank, QueueState &queue) noexcept {
+  cpu::LibraryThreads libraryThreads(queue.threads);
+  if (queue.clock)
+    queue.clock->start();
   for (const Segment &segment : queue.segments)
-    for (int64_t iteration = 0; iteration < segment.count; ++iteration)
-      for (const QueueEntry &entry : segment.entries)
-        if (!runEntry(rank, queue, entry, iteration))
-          return;
+    if (!runSegment(rank, queue, segment))
+      break;
+  if (queue.clock)
+    queue.clock->finish();
 }
 
 void CpuExecutor::fail(const Rank &rank, const QueueEntry &entry,
@@ -314,24 +271,11 @@ Status CpuExecutor::resetAfterError() {
   return fabric->recover();
 }
 
-/// Calls `visit` with the commands of a queue that were begun.
-template <typename Visit>
-void forEachBegun(const QueueState &queue, Visit visit) {
-  int64_t left = queue.begun;
-  for (const Segment &segment : queue.segments) {
-    int64_t size = int64_t(segment.entries.size());
-    // The first iteration has begun all that later ones have.
-    for (int64_t i = 0; i < std::min(left, size); ++i)
-      visit(*segment.entries[size_t(i)].command);
-    left -= std::min(left, size * segment.count);
-  }
-}
-
 std::set<uint32_t> CpuExecutor::writtenArguments() const {
   std::set<uint32_t> written;
   for (const std::unique_ptr<Rank> &rank : ranks)
     for (const QueueState &queue : rank->queues)
-      forEachBegun(queue, [&](const Command &command) {
+      cpu::forEachBegun(queue, [&](const Command &command) {
         for (const Access &access : accessesOf(command))
           if (access.write && access.ref->space == Space::Argument)
             written.insert(access.ref->index);
@@ -358,6 +302,20 @@ Status CpuExecutor::checkOthers() {
   return status;
 }
 
+void CpuExecutor::runWorkers() {
+  if (workers.empty())
+    return;
+  std::unique_lock lock(mutex);
+  running = threads.size();
+  ++generation;
+  if (!threads.empty())
+    wake.notify_all();
+  lock.unlock();
+  runQueue(workers[0].rank, workers[0].queue);
+  lock.lock();
+  done.wait(lock, [&] { return running == 0; });
+}
+
 Status CpuExecutor::step(int64_t number) {
   if (Status status = resetAfterError(); !status.ok())
     return status;
@@ -368,12 +326,8 @@ Status CpuExecutor::step(int64_t number) {
   }
   if (Status status = checkOthers(); !status.ok())
     return status;
-  std::unique_lock lock(mutex);
   stepNumber = number;
-  running = threads.size();
-  ++generation;
-  wake.notify_all();
-  done.wait(lock, [&] { return running == 0; });
+  runWorkers();
   collectTimeline();
   // What ended the step may be of another process.
   return checkOthers();

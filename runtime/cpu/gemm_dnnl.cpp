@@ -16,10 +16,15 @@
 
 // oneDNN's OpenMP runtime; the header may be that of another one.
 extern "C" void omp_set_num_threads(int);
+extern "C" int omp_get_max_threads();
 
 namespace tandem::rt::cpu {
 
-void setLibraryThreads(int threads) { omp_set_num_threads(threads); }
+LibraryThreads::LibraryThreads(int threads) : before(omp_get_max_threads()) {
+  omp_set_num_threads(threads);
+}
+
+LibraryThreads::~LibraryThreads() { omp_set_num_threads(before); }
 
 namespace {
 using dnnl::memory;

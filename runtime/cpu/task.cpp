@@ -178,6 +178,9 @@ struct Maker {
   Made operator()(const Gemm &op) const {
     return makeGemm(context, op, command.workspace);
   }
+  Made operator()(const Attention &op) const {
+    return makeAttention(context, op);
+  }
   /// Each queue has channels of its own, as the order of collectives is one per
   /// queue.
   Expected<std::unique_ptr<Communicator>>

@@ -34,6 +34,9 @@ struct TaskContext {
   Fabric &fabric;
   EventBoard &events;
   int threads; ///< Cores that libraries may use.
+  /// Whether values are there to be checked: not where commands take given
+  /// times.
+  bool computes = true;
 };
 
 Expected<std::unique_ptr<Task>> makeTask(const TaskContext &context,
@@ -50,13 +53,26 @@ makeDnnlGemm(const TaskContext &context, const Gemm &gemm,
 Expected<std::unique_ptr<Task>> makeBlasGemm(const TaskContext &context,
                                              const Gemm &gemm);
 
+/// By blocks of queries and keys, whose products are oneDNN's (f32, bf16) or
+/// CBLAS' (f64). Memory for blocks belongs to the thread that runs it.
+Expected<std::unique_ptr<Task>> makeAttention(const TaskContext &context,
+                                              const Attention &attention);
+
 /// A check; `communicator` is that of its group, null if it is not combined.
 Expected<std::unique_ptr<Task>>
 makeCheck(const TaskContext &context, const Check &check,
           std::unique_ptr<Communicator> communicator);
 
-/// Cores that oneDNN may use when the calling thread calls it.
-void setLibraryThreads(int threads);
+/// Cores that oneDNN may use when the calling thread calls it, as long as this
+/// lives.
+class LibraryThreads {
+public:
+  explicit LibraryThreads(int threads);
+  ~LibraryThreads();
+
+private:
+  const int before;
+};
 
 } // namespace tandem::rt::cpu
 

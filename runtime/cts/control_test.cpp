@@ -50,7 +50,60 @@ TEST_F(ControlTest, ValuesAreForAll) {
     EXPECT_OK(own.agree("hash", "same"));
     expectError(own.agree("hash", process == 1 ? "a" : "b"),
                 "process 1 has hash a, expected b as process 0");
+    EXPECT_OK(own.conclude("part", ""));
+    expectError(own.conclude("part", process == 1 ? "error: late" : ""),
+                "process 1 ended with error: late");
+    EXPECT_OK(own.finish());
   });
+}
+
+/// Whoever has a text may go: the others have it as well.
+TEST_F(ControlTest, WhoLeavesBehindAnExchangeIsNotMissed) {
+  for (int round = 0; round < 20; ++round) {
+    Controls controls = joinAll(3);
+    inProcesses(3, [&](int64_t process) {
+      Control &own = *controls[size_t(process)];
+      EXPECT_OK(own.exchange("number", "").status());
+      EXPECT_EQ(*own.broadcast(process ? "" : "value"), "value");
+      own.leave();
+    });
+  }
+}
+
+TEST_F(ControlTest, WhoDoesNotComeToAnExchangeIsNamed) {
+  Controls controls = joinAll(3, 500ms);
+  inProcesses(2, [&](int64_t process) {
+    Control &own = *controls[size_t(process)];
+    expectError(own.exchange("number", "").status(),
+                "process 2 has not come to the exchange of number within 500");
+    if (process == 1)
+      controls[2]->leave();
+    expectError(own.exchange("number", "").status(),
+                "process 2 has left the job; missed in the exchange of number");
+  });
+}
+
+/// At once, and also to who only waits for what is said later.
+TEST_F(ControlTest, AnErrorThatEndsAProcessIsThatOfAll) {
+  for (int64_t victim : {1, 0}) {
+    Controls controls = joinAll(3);
+    for (auto &control : controls)
+      control->open([] {});
+    auto begin = Clock::now();
+    inProcesses(3, [&](int64_t process) {
+      Control &own = *controls[size_t(process)];
+      if (process == victim)
+        return own.leave("TypeError: no number");
+      Status status = own.finish();
+      std::string text = status.message();
+      EXPECT_EQ(text.find("process " + std::to_string(victim) + " (pid "), 0u)
+          << text;
+      expectError(status, " ended with TypeError: no number; missed in the");
+      EXPECT_TRUE(own.isStopped(0));
+      expectError(own.verdict(0), " ended with TypeError: no number");
+    });
+    EXPECT_LT(Clock::now() - begin, 5s);
+  }
 }
 
 TEST_F(ControlTest, AProcessThatNeverComesIsNamedByAll) {
@@ -88,11 +141,13 @@ TEST_F(ControlTest, TwoProcessesOfOneNumberAreAnError) {
 TEST_F(ControlTest, APortThatIsTakenIsSaid) {
   Expected<Socket> other = Socket::listen(0);
   int64_t port = other->port();
+  auto begin = Clock::now();
   inProcesses(2, [&](int64_t process) {
     expectError(join(process, 2, port), process
                                             ? "is no process 0 of this job"
                                             : "is taken, expected a free one");
   });
+  EXPECT_LT(Clock::now() - begin, 500ms); // what listens there does not speak
   expectError(join(1, 2, 1), "does not find process 0: cannot reach");
 }
 

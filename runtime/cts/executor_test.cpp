@@ -219,7 +219,7 @@ TEST_P(ExecutorTest, TracesEveryCommandOfEveryRank) {
   EXPECT_EQ(trace.events.size(), 2 * size_t(GetParam()) * commands);
   expectInOrder(session->plain());
   std::ostringstream text;
-  writeChromeTrace(program, trace, text);
+  writeTimeline({headOf(program, ""), trace.events}, text);
   std::string json = text.str();
   EXPECT_NE(json.find("\"all_reduce dw\""), std::string::npos);
   EXPECT_NE(json.find("\"source\":\"model.py:3\""), std::string::npos);

@@ -382,6 +382,8 @@ Status Interpreter::run(int64_t rank, const Turn &turn) {
     return look(rank, turn);
   if (const auto *gemm = std::get_if<Gemm>(&op))
     multiply(rank, *gemm, turn.iteration);
+  if (const auto *attention = std::get_if<Attention>(&op))
+    attend(rank, *attention, turn.iteration);
   if (const auto *filled = std::get_if<Fill>(&op))
     fill(rank, *filled, turn.iteration);
   if (const auto *copy = std::get_if<Copy>(&op)) {

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include <cstdint>
+#include <unistd.h>
 
 extern "C" {
 void (*tandem_rt_report_index_hook)(int64_t, int64_t, int64_t) = nullptr;
@@ -93,6 +94,12 @@ void failAt(void *const *buffers, const int64_t *scalars) {
 }
 
 /// Takes a while, in a way that no compiler removes.
+/// scalars: whether it goes on for longer than any test.
+void stay(void *const *, const int64_t *scalars) {
+  if (scalars[0])
+    sleep(1000);
+}
+
 void slow(void *const *buffers, const int64_t *scalars) {
   volatile float *out = static_cast<float *>(buffers[0]);
   for (int64_t i = 0; i < scalars[0]; ++i)

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <barrier>
 #include <cstring>
+#include <functional>
 
 namespace tandem::rt::cts {
 
@@ -24,6 +25,10 @@ struct Link {
   std::shared_ptr<Fabric> local = createLocalFabric();
   std::barrier<> meeting{2};
   const void *sent = nullptr;
+  /// What the second party reads of the first one's clock.
+  std::function<ClockReading()> clock = [] {
+    return ClockReading{.process = 1};
+  };
 };
 
 /// One party's end of a link.
@@ -54,6 +59,13 @@ public:
   Status agree(const std::string &, const std::string &) override {
     return Status::success();
   }
+  Expected<ClockReading> readClock() override {
+    return has(0) ? ClockReading() : link->clock();
+  }
+  Status conclude(const std::string &, const Status &own) override {
+    return own;
+  }
+  void setStepping(bool) override {}
   int64_t bytesSent() const override { return 0; }
   void abort(const Status &why) override { link->local->abort(why); }
   Status reason() const override { return link->local->reason(); }

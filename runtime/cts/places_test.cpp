@@ -64,8 +64,9 @@ TEST(Queues, ThreeOfThem) {
       expected.push_back(2 * x * float(ranks));
     EXPECT_EQ(valuesOf<float>(result(*session, "output", "y")), expected);
     std::ostringstream text;
-    writeChromeTrace(session->plain().program(), session->plain().trace(),
-                     text);
+    writeTimeline({headOf(session->plain().program(), ""),
+                   session->plain().trace().events},
+                  text);
     std::string json = text.str();
     for (const char *name : {"compute", "comm", "copies"})
       EXPECT_NE(json.find("{\"name\":\"" + std::string(name) + "\"}"),

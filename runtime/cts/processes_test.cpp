@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -27,7 +28,8 @@ using namespace std::chrono_literals;
 class Child {
 public:
   Child(const std::vector<std::string> &variables,
-        const std::vector<std::string> &arguments) {
+        const std::vector<std::string> &arguments,
+        rlim_t memory = RLIM_INFINITY) {
     int ends[2];
     if (pipe(ends) != 0)
       return;
@@ -42,6 +44,8 @@ public:
     if (id == 0) {
       dup2(ends[1], 1), dup2(ends[1], 2);
       close(ends[0]), close(ends[1]);
+      rlimit limit{memory, memory};
+      setrlimit(RLIMIT_AS, &limit);
       execvp("env", const_cast<char **>(argv.data()));
       _exit(127);
     }
@@ -124,12 +128,13 @@ protected:
   }
 
   Child start(int64_t process, int64_t processes,
-              const std::vector<std::string> &arguments) {
+              const std::vector<std::string> &arguments,
+              rlim_t memory = RLIM_INFINITY) {
     return Child({"RANK=" + std::to_string(process),
                   "WORLD_SIZE=" + std::to_string(processes),
                   "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,
                   "TANDEM_TIMEOUT=3"},
-                 arguments);
+                 arguments, memory);
   }
   std::vector<Child> startAll(int64_t processes,
                               const std::vector<std::string> &arguments) {
@@ -244,6 +249,118 @@ TEST_F(ProcessesTest, AProcessThatNeverComesIsFound) {
                 "1 of 2 processes came within 3000 ms, missing: 1"),
             std::string::npos);
   EXPECT_LT(Clock::now() - begin, 5s);
+}
+
+TEST_F(ProcessesTest, HaveOneTimeline) {
+  for (Child &child :
+       startAll(2, {at("p4"), "--steps=3", "--trace", at("t.json")})) {
+    EXPECT_EQ(child.finish(30s), 0) << child.getText();
+    bool isFirst = child.getText().find("step 1") != std::string::npos;
+    EXPECT_EQ(child.getText().find("clocks of 2 processes within ") !=
+                  std::string::npos,
+              isFirst)
+        << child.getText();
+  }
+  EXPECT_FALSE(std::filesystem::exists(at("t.2.json")));
+  Expected<Timeline> timeline = readTimeline(at("t.json"));
+  ASSERT_TRUE(timeline.ok()) << timeline.status().message();
+  ASSERT_EQ(timeline->head.clocks.size(), 2u);
+  EXPECT_EQ(timeline->head.clocks[1].ranks, (std::vector<int64_t>{2, 3}));
+  // All of it is there, and the ranks are on one clock: each begins its sum
+  // before any has it.
+  std::map<std::pair<int64_t, std::string>, std::vector<const TraceEvent *>>
+      ran;
+  for (const TraceEvent &event : timeline->events)
+    ran[{event.step, timeline->head[event].name}].push_back(&event);
+  EXPECT_EQ(ran.size(), 3 * 5u);
+  int64_t error = timeline->head.clocks[1].error;
+  EXPECT_GT(error, 0);
+  for (int64_t step : {1, 2, 3}) {
+    auto &sums = ran[{step, "sum loss"}];
+    ASSERT_EQ(sums.size(), 4u);
+    for (const TraceEvent *a : sums)
+      for (const TraceEvent *b : sums)
+        EXPECT_LE(a->begin, b->end + 2 * error);
+  }
+}
+
+TEST_F(ProcessesTest, AKilledProcessLeavesTheTimelineOfTheOthers) {
+  std::vector<Child> children =
+      startAll(2, {at("p2"), "--steps=1000000000", "--trace", at("t.json")});
+  children[0].readUntil("step 20 ");
+  children[1].signal(SIGKILL);
+  EXPECT_EQ(errorOfEnd(children[0]).find("process 1 ("), 0u);
+  EXPECT_NE(
+      children[0].getText().find("note: timeline '" + at("t.json") +
+                                 "' lacks the events of rank 1: process "),
+      std::string::npos)
+      << children[0].getText();
+  Expected<Timeline> timeline = readTimeline(at("t.json"));
+  ASSERT_TRUE(timeline.ok()) << timeline.status().message();
+  ASSERT_EQ(timeline->missing.size(), 1u);
+  EXPECT_EQ(timeline->missing[0].rank, 1);
+  EXPECT_GE(timeline->events.size(), 20 * 4u);
+}
+
+/// Its command does not end, so its step does not; the process does.
+TEST_F(ProcessesTest, AProcessThatIsStuckIsNotLeft) {
+  ProgramBuilder b({{"data", 2}});
+  uint32_t code = b.addCodeObject("kernels", kernelImage());
+  uint32_t x = b.addArgument({"input", "x", ElementType::F32, {1}});
+  uint32_t y = b.addResult({"loss", "loss", ElementType::F32, {1}});
+  b.setArena(4);
+  b.launch({.name = "stuck"}, code, "stay", {}, {b.arena(0, 4)},
+           {Affine(0, {{0, 1}})});
+  b.add({.name = "sum"}, Collective{CollectiveKind::AllReduce,
+                                    {0},
+                                    ElementType::F32,
+                                    {1},
+                                    -1,
+                                    -1,
+                                    b.argument(x),
+                                    b.result(y)});
+  Expected<Bytes> program = b.finish();
+  EXPECT_OK(program.status());
+  write("stuck", *program);
+  std::vector<Child> children = startAll(2, {at("stuck")});
+  std::string error = errorOfEnd(children[0]);
+  EXPECT_NE(error.find("rank 1 did not come within 3000 ms"), error.npos)
+      << error;
+  EXPECT_EQ(children[1].finish(10s), 1) << children[1].getText();
+  EXPECT_NE(children[1].getText().find(
+                "process 1 ends: a command of its step goes on 6000 ms after "
+                "the job has failed: step 1, rank 0, command 1 'sum'"),
+            std::string::npos)
+      << children[1].getText();
+}
+
+/// What one process cannot write is an error of all, also of those that are
+/// ready.
+TEST_F(ProcessesTest, AFullDiskIsTheErrorOfAll) {
+  std::filesystem::create_symlink("/dev/full", at("full"));
+  std::vector<Child> children = startAll(2, {at("p2"), "--trace", at("full")});
+  std::string error = errorOfEnd(children[0]), other = errorOfEnd(children[1]);
+  EXPECT_EQ(error,
+            "cannot write '" + at("full") + "': No space left on device\n");
+  EXPECT_EQ(other, "process 0 ended with error: " + error);
+}
+
+/// Buffers for which there is no room.
+TEST_F(ProcessesTest, AProcessWithoutMemoryIsTheErrorOfAll) {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "sanitizers need more addresses than there are then";
+#endif
+#endif
+  ProgramBuilder b = smallStep(2);
+  b.addArgument({"parameter", "big", ElementType::F32, {1 << 28}});
+  write("big", *b.finish());
+  std::vector<Child> children;
+  children.push_back(start(0, 2, {at("big")}));
+  children.push_back(start(1, 2, {at("big")}, 1 << 30));
+  std::string error = errorOfEnd(children[1]);
+  EXPECT_NE(error.find("cannot allocate"), error.npos) << error;
+  EXPECT_EQ(errorOfEnd(children[0]), "process 1 ended with error: " + error);
 }
 
 /// A loss that is no number ends all by the same words.

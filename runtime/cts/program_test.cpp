@@ -278,6 +278,21 @@ TEST(Verify, Declarations) {
   w.expect("memory space 'host' has alignment 48, expected a power of two");
 }
 
+TEST(Verify, ElementsBeginAtMultiplesOfTheirBytes) {
+  HandOver p;
+  p.op<Collective>(kSum).destination.offset.base += 2;
+  p.expect("expected a multiple of its elements' 4 bytes");
+  HandOver q;
+  // Only ranks at model = 1 begin between two elements.
+  q.op<Collective>(kSum).source.offset.terms = {{1, 1}};
+  q.expect("of rank 1: collective's source begins at arena 0 [");
+  HandOver r;
+  Gemm gemm = contiguousGemm(ElementType::F32, 1, 1, 1);
+  gemm.a = gemm.b = r.b.slice(r.local, 2, 8), gemm.c = r.b.slice(r.sum, 0, 4);
+  r.commands()[kConsume].operation = gemm;
+  r.expect("gemm operand begins at arena 0 [");
+}
+
 TEST(Verify, GemmsAndFills) {
   HandOver p;
   Gemm gemm = contiguousGemm(ElementType::F32, 2, 2, 2);

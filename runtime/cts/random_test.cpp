@@ -34,8 +34,9 @@ Tensor numbers(int64_t count, unsigned seed) {
 
 /// Three steps, the second of which a flag of one rank refuses if there is a
 /// check; the session is compared with its twin after each.
-void run(const ProgramBuilder &program, unsigned seed) {
-  auto session = startTwin(program);
+void run(const ProgramBuilder &program, unsigned seed,
+         const SessionOptions &options = {}) {
+  auto session = startTwin(program, options);
   ASSERT_TRUE(session);
   int64_t ranks = program.get().numRanks();
   set(*session, "parameter", "w", numbers(16 * ranks, seed));
@@ -62,6 +63,18 @@ TEST(Random, ProgramsRunAsTheyRead) {
     ProgramBuilder program = randomProgram(seed);
     ASSERT_EQ(findDisorder(program.get()), "");
     run(program, seed);
+    if (testing::Test::HasFailure())
+      return;
+  }
+}
+
+/// One thread per rank waits for nothing that comes behind, and gives the
+/// values of several.
+TEST(Random, QueuesRunAsOneGiveTheSameValues) {
+  Watchdog watchdog(240);
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    run(randomProgram(seed), seed, {.oneQueue = true});
     if (testing::Test::HasFailure())
       return;
   }

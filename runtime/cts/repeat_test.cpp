@@ -131,7 +131,7 @@ TEST_P(RepeatTest, TracesEveryIteration) {
         EXPECT_EQ((seen[{rank, name, i}]), 1) << name << " in iteration " << i;
   }
   std::ostringstream text;
-  writeChromeTrace(program, session->plain().trace(), text);
+  writeTimeline({headOf(program, ""), session->plain().trace().events}, text);
   std::string json = text.str();
   std::string last = "\"iteration\":" + std::to_string(count() - 1);
   EXPECT_NE(json.find(last), std::string::npos);

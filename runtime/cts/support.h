@@ -12,6 +12,7 @@
 #include "cts/interpreter.h"
 #include "tandem_rt/program_builder.h"
 #include "tandem_rt/session.h"
+#include "tandem_rt/timeline.h"
 
 #include <cstring>
 #include <gtest/gtest.h>

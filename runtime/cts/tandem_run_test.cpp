@@ -107,13 +107,46 @@ TEST_F(TandemRunTest, RefusesDataThatWouldBeLeftOutOrRuin) {
 }
 
 TEST_F(TandemRunTest, TriesItsFilesBeforeTheFirstStep) {
-  for (const char *option : {"--save ", "--trace "})
+  for (const char *option :
+       {"--save ", "--trace ", "--save-times ", "--stats "})
     EXPECT_NE(failBeforeFirstStep("--data " + at("d.safetensors") + " " +
                                   option + at("none/file"))
                   .find("cannot write '" + at("none/file") + "'"),
               std::string::npos);
   EXPECT_EQ(execute(at("p.tdm") + " --data none --save " + at("s")).status, 1);
   EXPECT_FALSE(std::filesystem::exists(at("s")));
+}
+
+/// A run with the times of another: no losses, and it says why.
+TEST_F(TandemRunTest, TakesTheTimesThatItHasSaved) {
+  std::string run = at("p.tdm") + " --data " + at("d.safetensors");
+  Outcome real = execute(run + " --one-queue --save-times " + at("t.json") +
+                         " --stats " + at("s.json"));
+  EXPECT_EQ(real.text, "step 1 loss 2\nstep 2 loss 28\n");
+  auto stats = [&] {
+    std::ifstream file(at("s.json"));
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_TRUE(stats().starts_with(
+      R"({"ranks": [0, 1], "timed": false, "bytes_planned": )"))
+      << stats();
+  EXPECT_NE(stats().find(R"("bytes_sent": 0})"), std::string::npos);
+  Outcome timed =
+      execute(run + " --times " + at("t.json") + " --stats " + at("s.json"));
+  EXPECT_TRUE(timed.text.starts_with("values are not computed: commands take "
+                                     "the times of '" +
+                                     at("t.json") +
+                                     "' (measured in 2 steps)\nstep 1 timed "))
+      << timed.text;
+  EXPECT_EQ(timed.text.find("loss"), std::string::npos) << timed.text;
+  EXPECT_NE(stats().find(R"("timed": true)"), std::string::npos);
+  std::string refused = "--times " + at("t.json");
+  EXPECT_NE(failBeforeFirstStep(refused + " --save " + at("x"))
+                .find("--save beside --times"),
+            std::string::npos);
+  std::ofstream(at("t.json")) << "{}";
+  EXPECT_NE(failBeforeFirstStep(refused).find("cannot read times of"),
+            std::string::npos);
 }
 
 TEST_F(TandemRunTest, SaysWhatItDoesNotUse) {
@@ -138,7 +171,7 @@ TEST_F(TandemRunTest, WritesATimeline) {
             std::string::npos);
   std::ifstream file(at("t.json"));
   std::string json(std::istreambuf_iterator<char>(file), {});
-  EXPECT_EQ(json.find("{\"displayTimeUnit\":\"ms\",\"traceEvents\":["), 0u);
+  EXPECT_EQ(json.find("{\"displayTimeUnit\":\"ms\",\"tandem\":{"), 0u);
   EXPECT_NE(json.find("\"name\":\"rank 1\""), std::string::npos);
   EXPECT_NE(json.find("\"sum loss\""), std::string::npos);
 }

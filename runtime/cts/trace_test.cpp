@@ -57,10 +57,10 @@ int64_t peakMemory() {
 /// Records and writes so many events; returns what that took per event.
 int64_t bytesPerEvent(const Program &program, int64_t count) {
   int64_t before = peakMemory();
-  Trace trace;
+  Timeline timeline{headOf(program, "")};
   for (int64_t i = 0; i < count; ++i)
-    trace.events.push_back({0, 0, 0, i, i, i + 1});
-  if (!writeChromeTrace(program, trace, "/dev/null").ok())
+    timeline.events.push_back({0, 0, 0, i, i, i + 1});
+  if (!writeTimeline(timeline, "/dev/null").ok())
     return -1;
   return (peakMemory() - before) / count;
 }

@@ -347,6 +347,81 @@ def add_product_cases():
     )
 
 
+def _attention(q, k, v, bias=None, kept=None):
+    """By PyTorch's own function but for dropout, and the log-sum-exp; `bias` is added to scores."""
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
+    scores = 0.5 * q @ k.mT + (0 if bias is None else bias)
+    if kept is None:
+        output = F.scaled_dot_product_attention(q, k, v, bias, scale=0.5)
+    else:
+        output = (torch.ops.aten._safe_softmax(scores, -1) * kept) @ v
+    return output, scores.logsumexp(-1)
+
+
+def _as_bias(hidden):
+    return torch.zeros(hidden.shape, dtype=torch.float64).masked_fill(hidden, -torch.inf)
+
+
+def add_attention_case(attributes, tensors, others, bias, kept=None):
+    """Forward, and backward of what the forward gives. `bias` and `kept` are made of the others."""
+    attributes = f"{{scale = 0.5 : f64{attributes}}}"
+
+    def forward(q, k, v, *others):
+        return _attention(q, k, v, bias(*others), kept(*others) if kept else None)
+
+    def backward(grad, q, k, v, output, logsumexp, *others):
+        operands = [t.detach().requires_grad_() for t in (q, k, v)]
+        return torch.autograd.grad(forward(*operands, *others)[0], operands, grad)
+
+    case("attention", forward, *tensors, *others, attributes=attributes)
+    output, logsumexp = forward(*tensors, *others)
+    grad = draw(output.shape)
+    case(
+        "attention_backward",
+        backward,
+        *(grad, *tensors, output, logsumexp, *others),
+        attributes=attributes,
+    )
+
+
+def add_attention_cases():
+    from tandem.random import philox
+
+    tensors = draw((2, 4, 5, 3)), draw((2, 2, 6, 3)), draw((2, 2, 6, 2))
+    add_attention_case("", tensors, [], lambda: None)
+    seen = torch.rand(2, 1, 5, 6) < 0.6
+    seen[1, 0, 2] = False
+    add_attention_case(", masked = true", tensors, [seen], lambda seen: _as_bias(~seen))
+    add_attention_case(", masked = true", tensors, [draw((1, 4, 1, 6))], lambda bias: bias)
+    distance = torch.arange(6) - (torch.arange(5) + 1)[:, None]
+    for before, after in ((None, 0), (2, 0), (1, 1), (0, None)):
+        ends = {"before": before, "after": after}
+        names = [f", {name} = {end} : i64" for name, end in ends.items() if end is not None]
+        hidden = (distance < -(6 if before is None else before)) | (
+            distance > (6 if after is None else after)
+        )
+        add_attention_case(
+            "".join(names),
+            tensors,
+            [torch.arange(5) + 1],
+            lambda positions, hidden=hidden: _as_bias(hidden),
+        )
+
+    def kept(rows, seed, step):
+        index = rows[..., None] * 6 + torch.arange(6)
+        bits = torch.from_numpy(philox(index.numpy(), int(seed), 4, int(step)).astype("int64"))
+        return (bits < int(0.75 * 2**32)).double() / 0.75
+
+    rows = torch.randperm(1000)[:40].reshape(2, 4, 5)
+    add_attention_case(
+        ", dropout = 0.25 : f64, ordinal = 4 : i64",
+        tensors,
+        [rows, torch.tensor(2**40 + 11), torch.tensor(17)],
+        lambda *_: None,
+        kept,
+    )
+
+
 def results_of(function, operands):
     found = function(*operands)
     return list(found) if isinstance(found, (tuple, list)) else [found]
@@ -407,6 +482,7 @@ def main(folder, operators):
         add_norm_cases,
         add_shape_cases,
         add_product_cases,
+        add_attention_cases,
     ):
         add()
     expected = [results_of(function, operands) for *_, operands, function in CASES]

@@ -4,7 +4,6 @@
 // RUN: not tandem-interpret %s --entry early 2>&1 | FileCheck %s --check-prefix=EARLY
 // RUN: not tandem-interpret %s --entry nowhere 2>&1 | FileCheck %s --check-prefix=NOWHERE
 // RUN: not tandem-interpret %s --entry loss 2>&1 | FileCheck %s --check-prefix=LOSS
-// RUN: not tandem-interpret %s --entry axis 2>&1 | FileCheck %s --check-prefix=AXIS
 // RUN: not tandem-interpret %s --entry index --data %t.none 2>&1 | FileCheck %s --check-prefix=NOFILE
 // RUN: not tandem-interpret %s --entry index --data %s 2>&1 | FileCheck %s --check-prefix=NODATA
 
@@ -49,12 +48,6 @@ module attributes {spmd.mesh = #mesh} {
     %0 = nn.constant dense<-1.0> : tensor<f32> -> tensor<f32>
     %1 = nn.log %0 : (tensor<f32>) -> tensor<f32>
     return %1 : tensor<f32>
-  }
-
-  // AXIS: error: 'spmd.coordinate' op names the axis 'model', which the mesh does not have
-  func.func @axis() -> tensor<i64> {
-    %0 = spmd.coordinate "model" : tensor<i64>
-    return %0 : tensor<i64>
   }
 }
 // NOWHERE: error: has no function 'nowhere'

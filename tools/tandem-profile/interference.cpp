@@ -87,8 +87,11 @@ Expected<Beside> timeBeside(const Effort &effort, int64_t size, int64_t bytes,
   auto getMean = [](const Sum &sum, double fallback) {
     return sum.count ? sum.seconds / static_cast<double>(sum.count) : fallback;
   };
-  return Beside{getMean(sums[kCompute], alone.computation),
-                getMean(sums[kComm], alone.collective)};
+  auto computation = effort.share(getMean(sums[kCompute], alone.computation));
+  auto collective = effort.share(getMean(sums[kComm], alone.collective));
+  if (!computation.ok() || !collective.ok())
+    return computation.ok() ? collective.status() : computation.status();
+  return Beside{*computation, *collective};
 }
 
 } // namespace tandem::profile

@@ -6,9 +6,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "options.h"
+#include "price.h"
 #include "profile.h"
 #include "show.h"
 #include <cstdio>
+
+static tandem::rt::Status run(const tandem::profile::Options &options) {
+  if (!options.show.empty())
+    return show(options);
+  return options.price.empty() ? profile(options) : price(options);
+}
 
 int main(int argc, char **argv) {
   using namespace tandem;
@@ -17,8 +24,7 @@ int main(int argc, char **argv) {
   if (options.ok() && options->help)
     std::fputs(profile::usage(), stdout);
   else if (options.ok())
-    status = options->show.empty() ? profile::profile(*options)
-                                   : profile::show(*options);
+    status = run(*options);
   if (status.ok())
     return 0;
   std::fflush(stdout);

@@ -8,6 +8,9 @@
 #include "measure.h"
 #include <algorithm>
 #include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
 
 namespace tandem::profile {
 
@@ -72,9 +75,37 @@ AddCommands addCollectives(CollectiveKind kind, uint32_t axis, int64_t n,
         kind == CollectiveKind::AllReduce || kind == CollectiveKind::AllGather;
     op.source = addBuffer(builder, isWhole ? bytes : part, kComm);
     op.destination = addBuffer(builder, becomesWhole ? bytes : part, kComm);
+    // Ranks do not begin a step at the same moment: behind one collective they
+    // are together.
+    builder.add({.name = "together", .queue = kComm}, op);
     for (int64_t i = 0; i < count; ++i)
       builder.add({.name = kTimed, .queue = kComm}, op);
   };
+}
+
+//===----------------------------------------------------------------------===//
+// Several processes
+//===----------------------------------------------------------------------===//
+
+Expected<double> Effort::share(double seconds) const {
+  if (processes == 1)
+    return seconds;
+  Processes all = *job; // what the processes tell each other is no state here
+  Expected<std::string> told = all.broadcast(
+      std::string(reinterpret_cast<const char *>(&seconds), sizeof seconds));
+  if (!told.ok())
+    return told.status();
+  std::memcpy(&seconds, told->data(), std::min(sizeof seconds, told->size()));
+  return seconds;
+}
+
+void Effort::say(const char *format, ...) const {
+  if (job && job->process() != 0)
+    return;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vfprintf(stderr, format, arguments);
+  va_end(arguments);
 }
 
 //===----------------------------------------------------------------------===//
@@ -87,8 +118,8 @@ struct Span {
 };
 } // namespace
 
-/// Mean over the ranks of the time that the timed commands of the last step
-/// take together.
+/// Mean over the ranks here of the time that the timed commands of the last
+/// step take together.
 static double getSeconds(const Session &session) {
   const Program &program = session.program();
   std::vector<Span> spans(static_cast<size_t>(program.numRanks()));
@@ -100,9 +131,11 @@ static double getSeconds(const Session &session) {
     span.end = std::max(span.end, event.end);
   }
   double sum = 0;
-  for (const Span &span : spans)
+  for (int64_t rank : session.job().ranks) {
+    const Span &span = spans[static_cast<size_t>(rank)];
     sum += static_cast<double>(span.end - span.begin) * 1e-9;
-  return sum / static_cast<double>(spans.size());
+  }
+  return sum / static_cast<double>(session.job().ranks.size());
 }
 
 /// Least over the steps of the seconds of all timed commands: what other
@@ -129,7 +162,7 @@ static Expected<double> timeSteps(const Effort &effort,
     if (step > 0)
       times.push_back(getSeconds(**session));
   }
-  return *std::min_element(times.begin(), times.end());
+  return effort.share(*std::min_element(times.begin(), times.end()));
 }
 
 Expected<double> timeCommand(const Effort &effort,

@@ -13,9 +13,11 @@
 #ifndef TANDEM_TOOLS_TANDEM_PROFILE_MEASURE_H
 #define TANDEM_TOOLS_TANDEM_PROFILE_MEASURE_H
 
+#include "tandem_rt/processes.h"
 #include "tandem_rt/program_builder.h"
 #include "tandem_rt/session.h"
 #include <functional>
+#include <optional>
 
 namespace tandem::profile {
 
@@ -27,6 +29,15 @@ struct Effort {
   double stepSeconds = 0.03;
   /// Steps that are timed; the fastest counts.
   int numSteps = 7;
+  /// That have the ranks, alike many each. All of them measure the same, and
+  /// all take what process 0 measured.
+  int64_t processes = 1;
+  std::optional<rt::Processes> job = {};
+
+  /// Of process 0, on all.
+  rt::Expected<double> share(double seconds) const;
+  /// Process 0 writes on standard error.
+  [[gnu::format(printf, 2, 3)]] void say(const char *format, ...) const;
 };
 
 /// The name of commands that are timed.

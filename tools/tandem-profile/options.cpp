@@ -16,20 +16,28 @@ using rt::Status;
 const char *usage() {
   return R"(usage: tandem-profile [-o CLUSTER.yaml] [options]
        tandem-profile --show CLUSTER.yaml [--mesh data=8,model=8] [--set KEY=VALUE]
+       tandem-profile --price PROGRAM.tdm --cluster CLUSTER.yaml -o TIMES.json
 
 Measures what Tandem's runtime does on this machine, with all ranks at work, and
 writes a cluster file: rates of matrix products, memory bandwidth, overhead,
-collectives, and how computation and collectives slow each other down.
+collectives, and how computation and collectives slow each other down. Started
+on several hosts, as tandem-run is, it measures over their links with all of them
+at work, and the process with rank 0 writes the file.
 
   -o FILE          where to write (standard output)
   --name NAME      the cluster's name (local)
-  --ranks N        ranks that share the machine, 2 to 64 (4)
+  --ranks N        ranks of all processes, 2 to 64 (one each; alone 4)
   --threads N      cores per rank (1)
+  --computation FILE  takes devices and slow-downs from a cluster file, and
+                   measures links only
   --quick          fewer sizes and shorter runs: a few seconds
   --show FILE      measure nothing; print what a cluster file makes computation
                    and collectives cost
   --mesh AXES      --show: the mesh to price (one axis over all devices)
-  --set KEY=VALUE  --show: replaces a value of the file, such as
+  --price FILE     measure nothing; write how long the commands of a Program
+                   take by a cluster file, as tandem-run --times reads it
+  --cluster FILE   --price: the cluster file
+  --set KEY=VALUE  --show, --price: replaces a value of the file, such as
                    'link.network.bandwidth=25 Gbit/s'; may be given again
   --help           this text
 )";
@@ -43,6 +51,12 @@ static Status parseOne(Arguments &arguments, Options &options) {
     return arguments.takeValue(options.name);
   if (name == "--show")
     return arguments.takeValue(options.show);
+  if (name == "--computation")
+    return arguments.takeValue(options.computation);
+  if (name == "--price")
+    return arguments.takeValue(options.price);
+  if (name == "--cluster")
+    return arguments.takeValue(options.cluster);
   if (name == "--mesh")
     return arguments.takeValue(options.mesh);
   if (name == "--set")
@@ -63,9 +77,18 @@ static Status parseOne(Arguments &arguments, Options &options) {
 }
 
 static Status check(const Options &options) {
-  if (options.show.empty() &&
-      (!options.mesh.empty() || !options.values.empty()))
-    return Status::error("--mesh and --set stand with --show only, see --help");
+  bool prices = !options.price.empty(), shows = !options.show.empty();
+  if (prices && shows)
+    return Status::error("--price beside --show, expected one of the two");
+  if (!shows && !options.mesh.empty())
+    return Status::error("--mesh stands with --show only, see --help");
+  if (!shows && !prices && !options.values.empty())
+    return Status::error(
+        "--set stands with --show and --price only, see --help");
+  if (prices && (options.cluster.empty() || options.output.empty()))
+    return Status::error("--price needs --cluster and -o, see --help");
+  if (!prices && !options.cluster.empty())
+    return Status::error("--cluster stands with --price only, see --help");
   return Status::success();
 }
 

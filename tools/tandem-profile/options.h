@@ -18,11 +18,15 @@ namespace tandem::profile {
 struct Options {
   std::string output;         ///< Where to write the cluster; empty: stdout.
   std::string name = "local"; ///< The cluster's name.
-  int64_t ranks = 4;          ///< Devices: threads of one process.
-  int threads = 1;            ///< Cores of one rank's compute thread.
-  bool quick = false;         ///< Fewer sizes, shorter runs.
+  /// Devices, of all processes; 0: one per process, or four in one.
+  int64_t ranks = 0;
+  int threads = 1;    ///< Cores of one rank's compute thread.
+  bool quick = false; ///< Fewer sizes, shorter runs.
   bool help = false;
 
+  std::string computation;         ///< Whose devices to take; empty: measure.
+  std::string price;               ///< The Program to price instead.
+  std::string cluster;             ///< With what prices.
   std::string show;                ///< Print the prices of this file instead.
   std::string mesh;                ///< `data=8,model=8`; one axis if empty.
   std::vector<std::string> values; ///< Overrides of the file, KEY=VALUE.

@@ -6,8 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "profile.h"
-#include "measure.h"
-#include "tandem/Cost/Cluster.h"
+#include "collectives.h"
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -19,40 +18,36 @@
 
 namespace tandem::profile {
 
-using cost::Change;
 using cost::Cluster;
-using cost::MeasuredCollective;
 using rt::CollectiveKind;
 using rt::ElementType;
 using rt::Expected;
 using rt::Status;
 
-/// Digits beyond the fourth are noise.
-static double roundDigits(double value) {
-  if (value == 0)
-    return 0;
-  double unit = std::pow(10, std::floor(std::log10(value)) - 3);
-  return std::round(value / unit) * unit;
+/// Without --ranks one per process, or four.
+static int64_t getRanks(const Options &options, int64_t processes) {
+  if (options.ranks)
+    return options.ranks;
+  return processes > 1 ? processes : 4;
 }
 
 namespace {
 /// Fills in a cluster, piece by piece.
 class Profiler {
 public:
-  explicit Profiler(const Options &options);
+  Profiler(const Options &options, std::optional<rt::Processes> job,
+           int64_t processes);
 
   Status run();
   const Cluster &get() const { return cluster; }
 
 private:
+  Status takeComputation();
+  Status measureComputation();
   Status measureOverhead();
   Status measureMemory();
   Status measureRates();
   Status measureRate(ElementType type);
-  Status measureCollectives();
-  Status measureCollective(Change kind, int64_t ranks);
-  Status measureSizes(std::vector<MeasuredCollective> &points);
-  void setLink();
   Status measureInterference();
   rt::Expected<double> time(const AddCommands &add);
 
@@ -64,9 +59,13 @@ private:
 };
 } // namespace
 
-Profiler::Profiler(const Options &options) : options(options) {
-  effort.ranks = options.ranks;
+Profiler::Profiler(const Options &options, std::optional<rt::Processes> job,
+                   int64_t processes)
+    : options(options) {
+  effort.ranks = getRanks(options, processes);
   effort.threads = options.threads;
+  effort.processes = processes;
+  effort.job = std::move(job);
   gemmSizes = {16, 32, 64, 128, 256, 512, 1024};
   collectiveBytes = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24};
   copyBytes = 64 << 20;
@@ -80,12 +79,12 @@ Profiler::Profiler(const Options &options) : options(options) {
   cluster.name = options.name;
   cluster.kinds.resize(1);
   cluster.kinds[0].name = "rank";
-  cluster.nodes = {{1, {{0, options.ranks}}}};
+  cluster.nodes = {{processes, {{0, effort.ranks / processes}}}};
 }
 
 /// All ranks on one axis.
 Expected<double> Profiler::time(const AddCommands &add) {
-  return timeCommand(effort, {{"all", options.ranks}}, add);
+  return timeCommand(effort, {{"all", effort.ranks}}, add);
 }
 
 /// The least that a command takes: what each operator pays beside its work.
@@ -94,7 +93,7 @@ Status Profiler::measureOverhead() {
   if (!seconds.ok())
     return seconds.status();
   cluster.kinds[0].overhead = roundDigits(*seconds);
-  std::fprintf(stderr, "overhead %.3f us\n", *seconds * 1e6);
+  effort.say("overhead %.3f us\n", *seconds * 1e6);
   return Status::success();
 }
 
@@ -105,10 +104,9 @@ Status Profiler::measureMemory() {
   cost::DeviceKind &kind = cluster.kinds[0];
   kind.memoryBandwidth =
       roundDigits(2 * static_cast<double>(copyBytes) / *seconds);
-  kind.memorySize =
-      sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / options.ranks;
-  std::fprintf(stderr, "memory %.2f GB/s per rank\n",
-               kind.memoryBandwidth / 1e9);
+  kind.memorySize = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) /
+                    (effort.ranks / effort.processes);
+  effort.say("memory %.2f GB/s per rank\n", kind.memoryBandwidth / 1e9);
   return Status::success();
 }
 
@@ -128,9 +126,8 @@ Status Profiler::measureRate(ElementType type) {
     peak = std::max(peak, flops / work);
     cluster.operators.push_back(
         {"nn.matmul", name, {size, size, size}, roundDigits(*seconds)});
-    std::fprintf(stderr, "product %s %lld: %.2f GFLOP/s per rank\n",
-                 name.c_str(), static_cast<long long>(size),
-                 flops / *seconds / 1e9);
+    effort.say("product %s %lld: %.2f GFLOP/s per rank\n", name.c_str(),
+               static_cast<long long>(size), flops / *seconds / 1e9);
   }
   for (auto &[flops, rate] : rates)
     rate = std::min(1.0, roundDigits(rate / peak));
@@ -146,104 +143,12 @@ Status Profiler::measureRates() {
   return Status::success();
 }
 
-//===----------------------------------------------------------------------===//
-// Collectives
-//===----------------------------------------------------------------------===//
-
-/// In the order of `Change`.
-static constexpr struct {
-  CollectiveKind kind;
-  const char *name;
-} kKinds[] = {{CollectiveKind::AllGather, "all-gather"},
-              {CollectiveKind::ReduceScatter, "reduce-scatter"},
-              {CollectiveKind::AllReduce, "all-reduce"},
-              {CollectiveKind::AllToAll, "all-to-all"}};
-
-/// The least of what was measured of each size, in groups of neighbours, all of
-/// them at the same time.
-Status Profiler::measureSizes(std::vector<MeasuredCollective> &points) {
-  for (MeasuredCollective &point : points) {
-    auto [kind, name] = kKinds[static_cast<unsigned>(point.kind)];
-    std::vector<rt::Axis> mesh = {{"groups", options.ranks / point.ranks},
-                                  {"members", point.ranks}};
-    Expected<double> seconds = timeCommand(
-        effort, mesh, addCollectives(kind, 1, point.ranks, point.bytes));
-    if (!seconds.ok())
-      return seconds.status();
-    point.seconds = std::min(point.seconds, roundDigits(*seconds));
-    std::fprintf(stderr, "%s of %lld ranks, %lld B: %.2f us\n", name,
-                 static_cast<long long>(point.ranks),
-                 static_cast<long long>(point.bytes), *seconds * 1e6);
-  }
-  return Status::success();
-}
-
-/// Measures again where other processes made small collectives as slow as large
-/// ones, which no cluster can be.
-Status Profiler::measureCollective(Change change, int64_t ranks) {
-  constexpr unsigned maxRounds = 5;
-  constexpr double unknown = std::numeric_limits<double>::infinity();
-  std::vector<MeasuredCollective> points;
-  int64_t unit = 4 * ranks * ranks;
-  for (int64_t wanted : collectiveBytes)
-    points.push_back({change, false, ranks,
-                      std::max<int64_t>(wanted / unit, 1) * unit, unknown});
-  for (unsigned round = 0; round == 0 || !cost::rises(points); ++round) {
-    if (round == maxRounds)
-      return Status::error(
-          "measured " + std::to_string(round) + " times, " +
-          kKinds[static_cast<unsigned>(change)].name + " of " +
-          std::to_string(ranks) +
-          " ranks takes no longer for more bytes, expected a machine with less "
-          "other work");
-    if (Status status = measureSizes(points); !status.ok())
-      return status;
-  }
-  cluster.collectives.insert(cluster.collectives.end(), points.begin(),
-                             points.end());
-  return Status::success();
-}
-
-/// The groups that an axis of a mesh over all ranks can have.
-Status Profiler::measureCollectives() {
-  for (int64_t ranks = 2; ranks <= options.ranks; ++ranks) {
-    if (options.ranks % ranks)
-      continue;
-    for (unsigned kind = 0; kind < cost::kNumChanges; ++kind)
-      if (Status status = measureCollective(static_cast<Change>(kind), ranks);
-          !status.ok())
-        return status;
-  }
-  setLink();
-  return Status::success();
-}
-
-/// The link that makes the formula of an all-reduce over all ranks the line
-/// through its measured times.
-void Profiler::setLink() {
-  cluster.node = cost::Link{0, 1, true, 0};
-  std::vector<cost::Axis> axes(1);
-  axes[0].name = "all";
-  axes[0].size = options.ranks;
-  std::string error; // the mesh has as many points as the cluster devices
-  priceMesh(cluster, axes, error);
-  cost::ChangeRate rate =
-      axes[0].rates[static_cast<unsigned>(Change::AllReduce)];
-  double ranks = static_cast<double>(options.ranks);
-  cluster.node->latency =
-      roundDigits(rate.latency / (2 * std::ceil(std::log2(ranks))));
-  cluster.node->bandwidth = roundDigits(2 * (ranks - 1) / ranks /
-                                        std::max(rate.secondsPerByte, 1e-15));
-  // What a collective costs beside its bytes is paid again by each piece.
-  cluster.pieceLatency = roundDigits(rate.latency);
-}
-
 Status Profiler::measureInterference() {
   constexpr int64_t size = 256;
-  int64_t bytes = (1 << 20) / (4 * options.ranks) * (4 * options.ranks);
+  int64_t bytes = (1 << 20) / (4 * effort.ranks) * (4 * effort.ranks);
   Expected<double> product = time(addGemms(ElementType::F32, size, size, size));
   Expected<double> collective =
-      time(addCollectives(CollectiveKind::AllReduce, 0, options.ranks, bytes));
+      time(addCollectives(CollectiveKind::AllReduce, 0, effort.ranks, bytes));
   if (!product.ok() || !collective.ok())
     return product.ok() ? collective.status() : product.status();
   Beside alone{*product, *collective};
@@ -254,34 +159,65 @@ Status Profiler::measureInterference() {
       std::max(1.0, roundDigits(beside->computation / alone.computation));
   cluster.collectiveSlowdown =
       std::max(1.0, roundDigits(beside->collective / alone.collective));
-  std::fprintf(stderr,
-               "beside each other: computation takes %.2f, collectives %.2f "
-               "times longer\n",
-               cluster.computeSlowdown, cluster.collectiveSlowdown);
+  effort.say("beside each other: computation takes %.2f, collectives %.2f "
+             "times longer\n",
+             cluster.computeSlowdown, cluster.collectiveSlowdown);
+  return Status::success();
+}
+
+/// Devices of another file, whose computation collectives disturb as it says.
+Status Profiler::takeComputation() {
+  std::string error;
+  auto given = cost::readCluster(options.computation, error);
+  if (!given)
+    return Status::error(error);
+  if (given->kinds.size() != 1)
+    return Status::error(options.computation + ": found " +
+                         std::to_string(given->kinds.size()) +
+                         " kinds of devices, expected one");
+  cluster.kinds = given->kinds;
+  cluster.operators = given->operators;
+  cluster.computeSlowdown = given->computeSlowdown;
+  cluster.collectiveSlowdown = given->collectiveSlowdown;
+  return Status::success();
+}
+
+Status Profiler::measureComputation() {
+  for (auto measure : {&Profiler::measureOverhead, &Profiler::measureMemory,
+                       &Profiler::measureRates})
+    if (Status status = (this->*measure)(); !status.ok())
+      return status;
   return Status::success();
 }
 
 Status Profiler::run() {
-  for (auto measure : {&Profiler::measureOverhead, &Profiler::measureMemory,
-                       &Profiler::measureRates, &Profiler::measureCollectives,
-                       &Profiler::measureInterference})
-    if (Status status = (this->*measure)(); !status.ok())
-      return status;
-  return Status::success();
+  bool isGiven = !options.computation.empty();
+  Status status = isGiven ? takeComputation() : measureComputation();
+  if (status.ok())
+    status = measureCollectives(effort, collectiveBytes, cluster);
+  return status.ok() && !isGiven ? measureInterference() : status;
 }
 
 //===----------------------------------------------------------------------===//
 // The file
 //===----------------------------------------------------------------------===//
 
-static std::string getHeader(const Options &options) {
+static std::string getHeader(const Options &options, int64_t ranks,
+                             int64_t processes) {
+  std::string computation =
+      options.computation.empty()
+          ? "Rates, memory and bandwidth are those of one rank while all of "
+            "them work."
+          : "Computation is that of '" + options.computation +
+                "'; links while all ranks communicate.";
   return "# Measured by tandem-profile" +
          std::string(options.quick ? " --quick" : "") + ": " +
-         std::to_string(options.ranks) + " ranks at work, " +
-         std::to_string(options.threads) + " thread(s) each, on " +
+         std::to_string(ranks) + " ranks at work" +
+         (processes > 1 ? " in " + std::to_string(processes) + " processes"
+                        : "") +
+         ", " + std::to_string(options.threads) + " thread(s) each, on " +
          std::to_string(std::thread::hardware_concurrency()) +
-         " core(s) of one machine.\n# Rates, memory and bandwidth are those of "
-         "one rank while all of them work.\n";
+         " core(s) of a machine.\n# " + computation + "\n";
 }
 
 static Status failToWrite(const std::string &path) {
@@ -289,31 +225,68 @@ static Status failToWrite(const std::string &path) {
                               "existing folder");
 }
 
+static Status write(const std::string &text, const std::string &path) {
+  std::string error;
+  if (!cost::parseCluster(text, "cluster", error))
+    return Status::error("internal error: what was measured does not read "
+                         "back: " +
+                         error);
+  if (path.empty()) {
+    std::cout << text << std::flush;
+    return Status::success();
+  }
+  std::ofstream file(path, std::ios::binary);
+  if (!(file << text << std::flush))
+    return failToWrite(path);
+  return Status::success();
+}
+
+/// All processes of a job, which a launcher started with the same options.
+static Expected<std::optional<rt::Processes>> join(int64_t processes) {
+  if (processes == 1)
+    return std::optional<rt::Processes>();
+  auto job = rt::Processes::join();
+  if (!job.ok())
+    return job.status();
+  return std::optional<rt::Processes>(std::move(*job));
+}
+
+static Status checkRanks(int64_t ranks, int64_t processes) {
+  if (ranks % processes == 0)
+    return Status::success();
+  return Status::error("--ranks is " + std::to_string(ranks) +
+                       ", expected a multiple of the " +
+                       std::to_string(processes) + " processes of the job");
+}
+
+static Status profileTo(const Options &options, const std::string &path) {
+  Expected<int64_t> processes = rt::numProcesses();
+  if (!processes.ok())
+    return processes.status();
+  int64_t ranks = getRanks(options, *processes);
+  if (Status status = checkRanks(ranks, *processes); !status.ok())
+    return status;
+  auto job = join(*processes);
+  if (!job.ok())
+    return job.status();
+  bool writes = !*job || (*job)->process() == 0;
+  Profiler profiler(options, std::move(*job), *processes);
+  if (Status status = profiler.run(); !status.ok() || !writes)
+    return status;
+  return write(getHeader(options, ranks, *processes) + print(profiler.get()),
+               path);
+}
+
 Status profile(const Options &options) {
   // Known before minutes of measuring; what is there stays until then.
   bool isNew = !std::filesystem::exists(options.output);
   if (!options.output.empty() && !std::ofstream(options.output, std::ios::app))
     return failToWrite(options.output);
-  Profiler profiler(options);
-  if (Status status = profiler.run(); !status.ok()) {
-    std::error_code ignored;
-    if (isNew && !options.output.empty())
-      std::filesystem::remove(options.output, ignored);
-    return status;
-  }
-  std::string text = getHeader(options) + print(profiler.get()), error;
-  if (!cost::parseCluster(text, "cluster", error))
-    return Status::error("internal error: what was measured does not read "
-                         "back: " +
-                         error);
-  if (options.output.empty()) {
-    std::cout << text << std::flush;
-    return Status::success();
-  }
-  std::ofstream file(options.output, std::ios::binary);
-  if (!(file << text << std::flush))
-    return failToWrite(options.output);
-  return Status::success();
+  Status status = profileTo(options, options.output);
+  std::error_code ignored;
+  if (!status.ok() && isNew && !options.output.empty())
+    std::filesystem::remove(options.output, ignored);
+  return status;
 }
 
 } // namespace tandem::profile

@@ -12,7 +12,8 @@
 
 namespace tandem::profile {
 
-/// Measures and writes; says on standard error what it does.
+/// Measures and writes, in process 0 of a job; says on standard error what it
+/// does.
 rt::Status profile(const Options &options);
 
 } // namespace tandem::profile

@@ -13,7 +13,21 @@
 #include "options.h"
 #include "run.h"
 
+#include "tandem_rt/processes.h"
+
 #include <cstdio>
+
+using tandem::rt::Processes;
+using tandem::rt::Status;
+
+/// Of several processes none has done its work before all have.
+static Status runAndFinish(const tandem::run::Options &options) {
+  Status status = tandem::run::run(options);
+  if (status.ok())
+    return Processes::finish();
+  Processes::leave("error: " + status.message());
+  return status;
+}
 
 int main(int argc, char **argv) {
   auto options = tandem::run::parseOptions(argc, argv);
@@ -21,8 +35,7 @@ int main(int argc, char **argv) {
     std::fputs(tandem::run::usage(), stdout);
     return 0;
   }
-  tandem::rt::Status status =
-      options.ok() ? tandem::run::run(*options) : options.status();
+  Status status = options.ok() ? runAndFinish(*options) : options.status();
   if (status.ok())
     return 0;
   std::fflush(stdout);

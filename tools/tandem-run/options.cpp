@@ -31,9 +31,17 @@ seconds (30) for another.
   --steps N        number of steps (one pass over the batches; 10 without data)
   --save FILE      write parameters and state afterwards, whole, with the
                    batches: usable as --data to go on
-  --trace FILE     write a timeline for chrome://tracing or Perfetto; of several
-                   processes each its own, with its first rank in the name
+  --trace FILE     write a timeline of all ranks for tandem-trace, Perfetto or
+                   chrome://tracing (docs/timelines.md)
   --threads N      cores per rank (1)
+  --one-queue      each rank runs one command after the other: no communication
+                   beside computation, and the same values
+  --save-times FILE  write how long each computing command took (the median)
+  --times FILE     computing commands sleep so long in place of computing, while
+                   collectives are real: such a table is --save-times', or one
+                   of tandem-profile --price. There are no losses then
+  --stats FILE     write what each step took, and the bytes that were sent; of
+                   several processes each its own, as with --trace
   --print          list the program as text and run nothing
   --help           this text
 )";
@@ -55,6 +63,12 @@ static Status parseOne(Arguments &arguments, Options &options) {
     return arguments.takeValue(options.save);
   if (name == "--trace")
     return arguments.takeValue(options.trace);
+  if (name == "--times")
+    return arguments.takeValue(options.times);
+  if (name == "--save-times")
+    return arguments.takeValue(options.saveTimes);
+  if (name == "--stats")
+    return arguments.takeValue(options.stats);
   if (name == "--steps")
     return arguments.takeNumber(0, std::numeric_limits<int64_t>::max(),
                                 options.steps);
@@ -64,11 +78,28 @@ static Status parseOne(Arguments &arguments, Options &options) {
     options.threads = int(threads);
     return status;
   }
+  if (arguments.isFlag("--one-queue"))
+    return options.oneQueue = true, Status::success();
   if (arguments.isFlag("--print"))
     return options.print = true, Status::success();
   if (arguments.isFlag("--help") || arguments.isFlag("-h"))
     return options.help = true, Status::success();
   return arguments.failUnknown();
+}
+
+/// What is not computed cannot be kept.
+static Status check(const Options &options) {
+  if (options.program.empty() && !options.help)
+    return Status::error("no program given, see --help");
+  if (options.times.empty())
+    return Status::success();
+  for (auto [name, value] : {std::pair("--save", &options.save),
+                             std::pair("--save-times", &options.saveTimes)})
+    if (!value->empty())
+      return Status::error(std::string(name) +
+                           " beside --times, expected one of the two: nothing "
+                           "is computed");
+  return Status::success();
 }
 
 Expected<Options> parseOptions(int argc, const char *const *argv) {
@@ -77,8 +108,8 @@ Expected<Options> parseOptions(int argc, const char *const *argv) {
   while (arguments.next())
     if (Status status = parseOne(arguments, options); !status.ok())
       return status;
-  if (options.program.empty() && !options.help)
-    return Status::error("no program given, see --help");
+  if (Status status = check(options); !status.ok())
+    return status;
   return options;
 }
 

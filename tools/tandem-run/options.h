@@ -17,13 +17,17 @@
 namespace tandem::run {
 
 struct Options {
-  std::string program; ///< The .tdm file.
-  std::string data;    ///< Values of arguments, and batches; empty: seeded.
-  std::string save;    ///< Where to write arguments afterwards, if anywhere.
-  std::string trace;   ///< Where to write the timeline, if anywhere.
-  int64_t steps = -1;  ///< -1: one pass over the batches; seeded: 10.
-  int threads = 1;     ///< Cores of one rank's compute thread.
-  bool print = false;  ///< List the program instead of running it.
+  std::string program;   ///< The .tdm file.
+  std::string data;      ///< Values of arguments, and batches; empty: seeded.
+  std::string save;      ///< Where to write arguments afterwards, if anywhere.
+  std::string trace;     ///< Where to write the timeline, if anywhere.
+  std::string times;     ///< How long computing commands sleep; empty: compute.
+  std::string saveTimes; ///< Where to write what they took, if anywhere.
+  std::string stats;     ///< Where to write what steps took, if anywhere.
+  int64_t steps = -1;    ///< -1: one pass over the batches; seeded: 10.
+  int threads = 1;       ///< Cores of one rank's compute thread.
+  bool oneQueue = false; ///< Nothing beside anything.
+  bool print = false;    ///< List the program instead of running it.
   bool help = false;
 };
 

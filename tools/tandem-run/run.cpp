@@ -7,7 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "run.h"
+#include "stats.h"
 #include "values.h"
+
+#include "../common/file.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -23,30 +26,6 @@ using namespace tandem::rt;
 namespace {
 /// Steps without --data or --steps.
 constexpr int64_t kSeededSteps = 10;
-/// What the format's 32-bit offsets reach.
-constexpr uint64_t kMaxProgram = uint64_t(1) << 31;
-
-Expected<Bytes> readFile(const std::string &path) {
-  std::error_code code;
-  auto fail = [&](const std::string &reason) {
-    return Status::error("cannot read '" + path + "': " + reason);
-  };
-  auto kind = std::filesystem::status(path, code).type();
-  if (code)
-    return fail(code.message());
-  if (kind != std::filesystem::file_type::regular)
-    return fail("expected a regular file");
-  uint64_t size = std::filesystem::file_size(path, code);
-  if (code || size > kMaxProgram)
-    return fail("it has " + std::to_string(size) + " bytes, expected at most " +
-                std::to_string(kMaxProgram));
-  Bytes bytes(size);
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(reinterpret_cast<char *>(bytes.data()), std::streamsize(size)))
-    return fail(std::strerror(errno));
-  return bytes;
-}
-
 /// One run of one program.
 class Runner {
 public:
@@ -59,14 +38,18 @@ private:
   Status prepare();
   Status step(int64_t number);
   Status printLosses(int64_t number);
+  void printTime(int64_t number) const;
   Status finish();
+  Status fail(const Status &status);
   Status writeTrace();
+  Status writeTimes() const;
   int64_t stepCount() const;
 
   const Options &options;
   Session &session;
   std::optional<SafetensorsFile> file;
   int64_t batches = 0;
+  std::vector<StepStats> stats;
 };
 
 /// The first element of an argument or loss, as a number.
@@ -91,8 +74,8 @@ double scalarOf(const Tensor &tensor) {
   }
 }
 
-/// "t.json" is "t.4.json" in the process whose first rank is 4.
-std::string traceOfProcess(const std::string &path, const Session &session) {
+/// "s.json" is "s.4.json" in the process whose first rank is 4.
+std::string pathOfProcess(const std::string &path, const Session &session) {
   if (isFirst(session))
     return path;
   std::filesystem::path name(path);
@@ -154,38 +137,84 @@ Status Runner::printLosses(int64_t number) {
   return Status::success();
 }
 
+/// In place of losses, which nothing has computed.
+void Runner::printTime(int64_t number) const {
+  if (isFirst(session))
+    std::printf("step %lld timed %.6f s\n", static_cast<long long>(number),
+                stats.back().seconds);
+}
+
 Status Runner::step(int64_t number) {
   if (batches > 0)
     if (Status status = setBatch(session, *file, number % batches);
         !status.ok())
       return status;
-  if (Status status = session.step(); !status.ok())
+  if (Status status = runStep(session, stats.emplace_back()); !status.ok())
     return status;
-  return printLosses(number + 1);
+  if (options.times.empty())
+    return printLosses(number + 1);
+  printTime(number + 1);
+  return Status::success();
 }
 
-/// Each process has the timeline of its own ranks.
+/// Every process takes part; the first one writes, and says what was hidden.
 Status Runner::writeTrace() {
-  Status status = writeChromeTrace(session.program(), session.trace(),
-                                   traceOfProcess(options.trace, session));
-  if (!status.ok())
-    return status;
+  Expected<TraceSummary> written = session.writeTrace(options.trace);
+  if (!written.ok() || !written->lacks.empty())
+    return written.ok() ? Status::error(written->lacks) : written.status();
+  if (!written->isWriter)
+    return Status::success();
   int64_t cores = std::thread::hardware_concurrency();
   bool shared = cores < int64_t(session.job().ranks.size()) * options.threads;
-  if (isFirst(session))
-    std::printf("communication hidden behind computation: %.1f %%%s\n",
-                100 * hiddenShare(session.program(), session.trace()),
-                shared ? " (ranks share cores: no claim of speed)" : "");
-  return status;
+  std::printf("communication hidden behind computation: %.1f %%%s\n",
+              100 * written->time.share(),
+              shared ? " (ranks share cores: no claim of speed)" : "");
+  if (written->numProcesses > 1 && written->clockError >= 0)
+    std::printf("clocks of %lld processes within %.1f us\n",
+                static_cast<long long>(written->numProcesses),
+                double(written->clockError) / 1e3);
+  return Status::success();
+}
+
+/// Of the ranks here; one process writes.
+Status Runner::writeTimes() const {
+  if (!isFirst(session))
+    return Status::success();
+  auto times =
+      measuredTimes(session.program(), session.hash(), session.trace());
+  if (!times.ok())
+    return times.status();
+  times->from = "measured in " + std::to_string(stats.size()) + " steps";
+  return rt::writeTimes(*times, options.saveTimes);
 }
 
 Status Runner::finish() {
+  Status status;
   if (!options.trace.empty())
-    if (Status status = writeTrace(); !status.ok())
-      return status;
+    status = writeTrace();
+  if (status.ok() && !options.saveTimes.empty())
+    status = writeTimes();
+  if (status.ok() && !options.stats.empty())
+    status = writeStats(session, !options.times.empty(), stats,
+                        pathOfProcess(options.stats, session));
+  if (!status.ok())
+    return status;
   if (options.save.empty())
     return Status::success();
   return saveValues(session, file ? &*file : nullptr, options.save);
+}
+
+/// What a failed step has left of a timeline shows where it failed.
+Status Runner::fail(const Status &status) {
+  if (options.trace.empty())
+    return status;
+  Expected<TraceSummary> written = session.writeTrace(options.trace);
+  std::string note = written.ok() ? written->lacks : written.status().message();
+  if (note.empty())
+    note = "'" + options.trace + "' ends in the failed step";
+  if (isFirst(session))
+    std::fprintf(stderr, "note: %s\n", note.c_str());
+  return status;
 }
 
 Status Runner::run() {
@@ -196,7 +225,7 @@ Status Runner::run() {
     steps = options.data.empty() ? kSeededSteps : batches;
   for (int64_t i = 0; i < steps; ++i)
     if (Status status = step(first + i); !status.ok())
-      return status;
+      return fail(status);
   return finish();
 }
 } // namespace
@@ -224,18 +253,32 @@ Status run(const Options &options) {
       std::fputs(printProgram(*program).c_str(), stdout);
     return program.status();
   }
-  for (const std::string &path : {options.save, options.trace})
+  for (const std::string &path :
+       {options.save, options.trace, options.saveTimes, options.stats})
     if (Status status = checkWritable(path); !status.ok())
       return status;
   if (std::filesystem::exists(options.save) &&
       !std::filesystem::is_regular_file(options.save))
     return Status::error("cannot write '" + options.save +
                          "': expected a regular file");
-  auto session = Session::create(
-      *bytes, {.threads = options.threads, .trace = !options.trace.empty()});
-  if (!session.ok())
-    return session.status();
-  return Runner(options, **session).run();
+  SessionOptions session{.threads = options.threads,
+                         .trace = !options.trace.empty() ||
+                                  !options.saveTimes.empty(),
+                         .oneQueue = options.oneQueue};
+  if (!options.times.empty()) {
+    Expected<CommandTimes> times = readTimes(options.times);
+    if (!times.ok())
+      return times.status();
+    session.times = std::make_shared<const CommandTimes>(std::move(*times));
+  }
+  auto made = Session::create(*bytes, session);
+  if (!made.ok())
+    return made.status();
+  if (session.times && isFirst(**made))
+    std::printf("values are not computed: commands take the times of '%s' "
+                "(%s)\n",
+                options.times.c_str(), session.times->from.c_str());
+  return Runner(options, **made).run();
 }
 
 } // namespace tandem::run

@@ -16,7 +16,9 @@
 #ifndef TANDEM_DIALECT_FACTS_H
 #define TANDEM_DIALECT_FACTS_H
 
-#include "mlir/IR/Operation.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/DialectInterface.h"
+#include "mlir/IR/OpDefinition.h"
 
 namespace tandem {
 
@@ -38,6 +40,34 @@ struct Fact {
   bool (*fits)(mlir::Attribute value);
   /// What a right value is, for diagnostics: `an integer from 0 on`.
   llvm::StringRef expected;
+};
+
+/// The table of a dialect, registered with it.
+class FactTable : public mlir::DialectInterface::Base<FactTable> {
+public:
+  FactTable(mlir::Dialect *dialect, llvm::ArrayRef<Fact> facts)
+      : Base(dialect), facts(facts) {}
+  llvm::ArrayRef<Fact> getFacts() const { return facts; }
+
+private:
+  llvm::ArrayRef<Fact> facts;
+};
+
+namespace detail {
+/// Checks that each attribute of `op` is one of its definition or of a dialect,
+/// which then looks at it. Reports one that is not, with the nearest name.
+mlir::LogicalResult verifyKnownAttributes(mlir::Operation *op);
+} // namespace detail
+
+/// An operator without attributes that nobody would read: MLIR keeps any name
+/// without a dialect's prefix, and asks dialects about their own only.
+template <typename ConcreteOp>
+class KnownAttributes
+    : public mlir::OpTrait::TraitBase<ConcreteOp, KnownAttributes> {
+public:
+  static mlir::LogicalResult verifyTrait(mlir::Operation *op) {
+    return detail::verifyKnownAttributes(op);
+  }
 };
 
 /// What `op` is as a carrier.

@@ -114,6 +114,12 @@ bool compile(std::string_view module, std::string_view name,
              const CompileOptions &options, CompiledProgram &result,
              std::string &error);
 
+/// What the step of a module computes, as a number (Analysis/HashStep.h): equal
+/// for what two processes have captured, wherever their files are. Fails as
+/// compile() does.
+bool hashModule(std::string_view module, std::string_view name,
+                std::string &hash, std::string &error);
+
 } // namespace tandem
 
 #endif // TANDEM_EXECUTION_COMPILE_H

@@ -18,13 +18,13 @@
 
 namespace tandem {
 
-/// Columns of a screen. Locations, which stand behind, do not count.
+/// Columns of a screen.
 inline constexpr size_t kScreenWidth = 160;
 
 /// `ir`, the text of MLIR, with lines of at most `width` columns: a longer one
 /// goes on in the next one, four columns to the right, before its attributes or
-/// types or behind a comma. What cannot be broken, such as a string, stays as
-/// it is.
+/// types or behind a comma, and for want of these behind an equals sign. What
+/// cannot be broken, such as a string, stays as it is.
 std::string foldLines(std::string_view ir, size_t width = kScreenWidth);
 
 } // namespace tandem

@@ -36,6 +36,7 @@ private:
   LogicalResult emit(Operation *op);
   void emit(sched::LaunchOp op);
   LogicalResult emit(sched::GemmOp op);
+  LogicalResult emit(sched::AttendOp op);
   LogicalResult emit(sched::CollectiveOp op);
   LogicalResult emit(sched::CheckFiniteOp op);
   void place(Operation *op);
@@ -149,6 +150,114 @@ LogicalResult Emitter::emit(sched::GemmOp op) {
   return success();
 }
 
+namespace {
+/// Takes the buffers and strides of attention one after the other.
+class AttentionReader {
+public:
+  AttentionReader(sched::AttendOp op, std::vector<rt::BufferRef> buffers,
+                  rt::Attention &attention)
+      : op(op), buffers(std::move(buffers)), strides(op.getStrides()),
+        attention(attention) {}
+  void readSizes();
+  void readForward(rt::ElementType maskType);
+  void readBackward(rt::ElementType maskType);
+
+private:
+  rt::BufferRef takeBuffer() { return buffers[next++]; }
+  rt::AttentionTensor takeTensor() {
+    rt::AttentionTensor tensor{takeBuffer(), toShape(strides.take_front(3))};
+    strides = strides.drop_front(3);
+    return tensor;
+  }
+  void readOwn();
+  void readOthers(rt::ElementType maskType);
+
+  sched::AttendOp op;
+  std::vector<rt::BufferRef> buffers;
+  ArrayRef<int64_t> strides;
+  rt::Attention &attention;
+  size_t next = 0;
+};
+} // namespace
+
+void AttentionReader::readSizes() {
+  int64_t *sizes[] = {&attention.batch,     &attention.heads,
+                      &attention.keyHeads,  &attention.queries,
+                      &attention.keys,      &attention.width,
+                      &attention.valueWidth};
+  for (auto [field, size] : llvm::zip_equal(sizes, op.getSizes()))
+    *field = size;
+  attention.scale = op.getScale().convertToDouble();
+  attention.before = op.getBefore() ? int64_t(*op.getBefore()) : -1;
+  attention.after = op.getAfter() ? int64_t(*op.getAfter()) : -1;
+}
+
+void AttentionReader::readOwn() {
+  attention.query = takeTensor();
+  attention.key = takeTensor();
+  attention.value = takeTensor();
+}
+
+/// What comes behind the operands of attention's own.
+void AttentionReader::readOthers(rt::ElementType maskType) {
+  if (auto maskStrides = op.getMaskStrides())
+    attention.mask =
+        rt::AttentionMask{maskType, takeBuffer(), toShape(*maskStrides)};
+  if (attention.hasBand())
+    attention.positions = takeBuffer();
+  double probability = op.getDropout().convertToDouble();
+  if (probability == 0)
+    return;
+  rt::AttentionDropout &dropout = attention.dropout.emplace();
+  dropout.probability = probability;
+  dropout.ordinal = op.getOrdinal();
+  for (rt::BufferRef *ref : {&dropout.rows, &dropout.seed, &dropout.step})
+    *ref = takeBuffer();
+}
+
+void AttentionReader::readForward(rt::ElementType maskType) {
+  readOwn();
+  readOthers(maskType);
+  attention.output = takeTensor();
+  attention.logsumexp = takeBuffer();
+}
+
+void AttentionReader::readBackward(rt::ElementType maskType) {
+  rt::AttentionGradients &gradients = attention.gradients.emplace();
+  gradients.output = takeTensor();
+  readOwn();
+  attention.output = takeTensor();
+  attention.logsumexp = takeBuffer();
+  readOthers(maskType);
+  gradients.query = takeTensor();
+  gradients.key = takeTensor();
+  gradients.value = takeTensor();
+}
+
+LogicalResult Emitter::emit(sched::AttendOp op) {
+  auto typeOf = [&](Value value) {
+    return getElementType(op,
+                          cast<ShapedType>(value.getType()).getElementType());
+  };
+  size_t own = op.getBackward() ? 6 : 3;
+  auto type = typeOf(op.getInputs().front());
+  auto maskType = op.getMaskStrides() ? typeOf(op.getInputs()[own]) : type;
+  if (!type || !maskType)
+    return failure();
+  std::vector<rt::BufferRef> buffers = getBuffers(op.getInputs());
+  llvm::append_range(buffers, getBuffers(op.getOutputs()));
+  rt::Attention attention;
+  attention.type = *type;
+  AttentionReader reader(op, std::move(buffers), attention);
+  reader.readSizes();
+  if (op.getBackward())
+    reader.readBackward(*maskType);
+  else
+    reader.readForward(*maskType);
+  builder.add(getInfo(op, queues), std::move(attention));
+  return success();
+}
+
 static rt::CollectiveKind getKind(sched::CollectiveKind kind) {
   switch (kind) {
   case sched::CollectiveKind::AllReduce:
@@ -222,8 +331,8 @@ LogicalResult Emitter::emit(Operation *op) {
                              getBuffer(copy.getDestination())});
         return success();
       })
-      .Case<sched::GemmOp, sched::CollectiveOp, sched::CheckFiniteOp>(
-          [&](auto command) { return emit(command); })
+      .Case<sched::GemmOp, sched::AttendOp, sched::CollectiveOp,
+            sched::CheckFiniteOp>([&](auto command) { return emit(command); })
       .Case([](func::ReturnOp) { return success(); })
       .Default([](Operation *other) {
         return other->emitError("operator '")

@@ -37,7 +37,7 @@ private:
   void bufferize(Operation *op, Place place);
   void bufferize(func::CallOp call, Place place);
   void bufferize(sched::LibraryCallOpInterface call, Place place);
-  Value getDestination(sched::LibraryCallOpInterface call);
+  SmallVector<Value> getDestinations(sched::LibraryCallOpInterface call);
   void bufferizeCollective(Operation *op, Place place);
   void waitFor(QueueAttr queue, Value event);
   void join();
@@ -58,6 +58,7 @@ private:
   DenseMap<Value, Value> events;
   /// Events, and the queues that have waited for them.
   llvm::DenseSet<std::pair<Value, Attribute>> awaited;
+  llvm::DenseSet<Attribute> used; ///< Queues.
   /// The first queue that computes, in the slot of the last step.
   Place last;
   bool lossChecked = false;
@@ -99,16 +100,20 @@ void Bufferizer::bufferize(func::CallOp call, Place place) {
       builder, call.getLoc(), call.getCalleeAttr().getAttr(), inputs, outputs,
       place.queue, place.stage, place.strand,
       call->getAttrOfType<StringAttr>(sched::kLabelAttrName),
-      countFlops(kernel), countBytes(inputs) + countBytes(outputs));
+      countFlops(kernel), countTraffic(kernel));
 }
 
-/// The buffer of the result: a new one, or that of the operand which it
+/// The buffers of the results: new ones, or that of the operand which the first
 /// overwrites.
-Value Bufferizer::getDestination(sched::LibraryCallOpInterface call) {
-  Value result = call->getResult(0);
+SmallVector<Value>
+Bufferizer::getDestinations(sched::LibraryCallOpInterface call) {
+  SmallVector<Value> destinations;
   if (OpOperand *overwritten = call.getOverwritten())
-    return buffers[result] = getBuffer(overwritten->get());
-  return allocate(result);
+    destinations.push_back(buffers[call->getResult(0)] =
+                               getBuffer(overwritten->get()));
+  for (Value result : call->getResults().drop_front(destinations.size()))
+    destinations.push_back(allocate(result));
+  return destinations;
 }
 
 void Bufferizer::bufferize(sched::LibraryCallOpInterface call, Place place) {
@@ -120,7 +125,7 @@ void Bufferizer::bufferize(sched::LibraryCallOpInterface call, Place place) {
     workspace = sched::AllocOp::create(
         builder, call->getLoc(), MemRefType::get({bytes}, builder.getI8Type()),
         IntegerAttr());
-  call.buildCommand(builder, operands, getDestination(call), workspace, place);
+  call.buildCommand(builder, operands, getDestinations(call), workspace, place);
 }
 
 void Bufferizer::bufferizeCollective(Operation *op, Place place) {
@@ -197,6 +202,7 @@ void Bufferizer::bufferize(sched::StepOp step) {
                  static_cast<int64_t>(step.getStrand())};
   last.stage = place.stage;
   last.strand = place.strand;
+  used.insert(place.queue);
   for (Value event : step.getAfter())
     waitFor(place.queue, events.lookup(event));
   if (place.queue.getRole() == QueueRole::Compute && isUpdate(step))
@@ -218,11 +224,12 @@ void Bufferizer::copy(Value source, Value destination, Location loc,
                         2 * countBytes(source));
 }
 
-/// Everything before the copies at the end is done, on all queues.
+/// Everything before the copies at the end is done, on all queues that did
+/// something: a thread that would only record an event is woken for nothing.
 void Bufferizer::join() {
   auto type = sched::EventType::get(builder.getContext());
   for (unsigned i = 0; i < queues.size(); ++i)
-    if (queues[i] != last.queue)
+    if (queues[i] != last.queue && used.contains(queues[i]))
       waitFor(last.queue, sched::RecordOp::create(builder, function.getLoc(),
                                                   type, queues[i]));
 }

@@ -27,6 +27,26 @@ int64_t countFlops(func::FuncOp kernel) {
   return static_cast<int64_t>(flops);
 }
 
+/// Of a table only the rows that are asked for.
+static int64_t countRead(BlockArgument argument) {
+  int64_t rows = 0;
+  for (OpOperand &use : argument.getUses()) {
+    Operation *op = use.getOwner();
+    if (!op->hasTrait<nn::Lookup>() || use.getOperandNumber() != 0)
+      return countBytes(argument);
+    rows += countBytes(op->getResults());
+  }
+  return std::min(rows, countBytes(argument));
+}
+
+int64_t countTraffic(func::FuncOp kernel) {
+  Block &body = kernel.getBody().front();
+  int64_t bytes = countBytes(body.getTerminator()->getOperands());
+  for (BlockArgument argument : body.getArguments())
+    bytes += countRead(argument);
+  return bytes;
+}
+
 int64_t countSentBytes(Operation *op) {
   int64_t members = 1;
   spmd::MeshAttr mesh = spmd::getMesh(op);

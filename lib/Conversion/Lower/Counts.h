@@ -19,6 +19,9 @@ using sched::getElementBytes;
 /// The sum over the operators (`getFlops`).
 int64_t countFlops(mlir::func::FuncOp kernel);
 
+/// Bytes that a kernel reads and writes in memory.
+int64_t countTraffic(mlir::func::FuncOp kernel);
+
 /// Bytes that one rank sends in a collective, by the ring algorithms.
 int64_t countSentBytes(mlir::Operation *collective);
 

@@ -22,9 +22,13 @@ void buildLowerPipeline(mlir::OpPassManager &manager,
   manager.addPass(lower::createNameDevice({options.device}));
   // Forms that are left, or operators without kernel: an error of the user.
   manager.addPass(lower::createCheckLowerable());
+  // Plans see repeated heads, which split as far as those of the query.
+  manager.addPass(lower::createGroupHeads());
   // Before fusion, so that no kernel is made for a transposition that the
   // library does on the way.
   manager.addPass(lower::createSelectProducts());
+  // Behind products, as a permutation that one reads is one to write.
+  manager.addPass(lower::createSelectAttention());
   // Before fusion as well: a sum that a product makes is no kernel.
   manager.addPass(lower::createAccumulateProducts());
   manager.addPass(lower::createOutlineKernels());

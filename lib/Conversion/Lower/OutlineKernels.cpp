@@ -158,10 +158,8 @@ void Outliner::outline(sched::StepOp step) {
 
 /// Whether the step holds collectives; moves of the comm queue are kernels.
 static bool communicates(sched::StepOp step) {
-  return llvm::any_of(step.getBody().front(), [](Operation &op) {
-    return isa<spmd::AllReduceOp, spmd::AllGatherOp, spmd::ReduceScatterOp,
-               spmd::AllToAllOp>(op);
-  });
+  return llvm::any_of(step.getBody().front(),
+                      [](Operation &op) { return spmd::isCollective(&op); });
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include "Counts.h"
 #include "Steps.h"
 #include "tandem/Analysis/StepBody.h"
+#include "tandem/Analysis/StepFacts.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include <map>
 #include <queue>
@@ -22,6 +23,7 @@ namespace tandem::lower {
 #include "tandem/Conversion/Lower/Passes.h.inc"
 
 static LogicalResult verifyPlace(sched::AllocOp alloc, int64_t arena) {
+  int64_t alignment = sched::getDevice(alloc).getValueSpace().alignment;
   int64_t bytes = countBytes(ValueRange(alloc.getBuffer()));
   if (!alloc.getOffset())
     return alloc.emitError("buffer has no offset in the arena");
@@ -29,6 +31,9 @@ static LogicalResult verifyPlace(sched::AllocOp alloc, int64_t arena) {
   if (offset < 0 || offset + bytes > arena)
     return alloc.emitError("buffer lies at bytes ")
            << offset << " to " << offset + bytes << " of an arena of " << arena;
+  if (offset % alignment != 0)
+    return alloc.emitError("buffer lies at byte ")
+           << offset << ", expected a multiple of the alignment " << alignment;
   return success();
 }
 
@@ -246,7 +251,8 @@ struct VerifyLoweredPass : impl::VerifyLoweredBase<VerifyLoweredPass> {
       getOperation().emitError("module has no attribute ")
           << sched::kArenaAttrName;
     if (!arena || failed(verify(function, arena.getInt())) ||
-        failed(verifyLayouts(function, spmd::getMesh(function))))
+        failed(verifyLayouts(function, spmd::getMesh(function))) ||
+        failed(verifyDeclared(function)))
       signalPassFailure();
   }
 };

@@ -33,6 +33,15 @@ static bool isRange(Attribute value) {
          toDouble(range[0]) <= toDouble(range[1]);
 }
 
+/// A change of form, as `reduce -> full`.
+static bool isChange(Attribute value) {
+  auto text = dyn_cast<StringAttr>(value);
+  if (!text)
+    return false;
+  auto [from, to] = text.getValue().split(" -> ");
+  return spmd::parseAxisForm(from) && spmd::parseAxisForm(to);
+}
+
 static constexpr Fact kFacts[] = {
     {kRoleAttrName, OnArgument | OnResult, isOf<RoleAttr>,
      "a role such as #nn.role<parameter>"},
@@ -48,8 +57,11 @@ static constexpr Fact kFacts[] = {
      "a pass such as #nn.pass<forward>"},
     {kIdAttrName, OnOperator, isIndex, "an i64 from 0 on"},
     {kStrandAttrName, OnOperator, isIndex, "an i64 from 0 on"},
-    {kJoinAttrName, OnOperator, isString, "a string"},
+    {kJoinAttrName, OnOperator, isChange,
+     "a change of form such as \"reduce -> full\""},
 };
+
+void NNDialect::addFacts() { addInterface<FactTable>(ArrayRef(kFacts)); }
 
 //===----------------------------------------------------------------------===//
 // Verification where they stand
@@ -89,11 +101,20 @@ static LogicalResult verifyUpdates(FunctionOpInterface function, unsigned index,
            << ", but there are " << function.getNumArguments();
   Type from = function.getArgumentTypes()[argument];
   Type to = function.getResultTypes()[index];
-  if (from == to)
-    return success();
-  return function->emitError()
-         << "result " << index << " of type " << to << " updates argument "
-         << argument << " of type " << from;
+  if (from != to)
+    return function->emitError()
+           << "result " << index << " of type " << to << " updates argument "
+           << argument << " of type " << from;
+  for (StringRef name : {kNameAttrName, kRoleAttrName}) {
+    Attribute own = function.getArgAttr(argument, name);
+    Attribute updated = function.getResultAttr(index, name);
+    if (own && updated && own != updated)
+      return function->emitError()
+             << "result " << index << " has the '" << name << "' " << updated
+             << ", but updates argument " << argument << " with " << own
+             << ", expected the same";
+  }
+  return success();
 }
 
 LogicalResult NNDialect::verifyRegionResultAttribute(Operation *op, unsigned,

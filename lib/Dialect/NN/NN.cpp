@@ -50,6 +50,7 @@ struct Aliases : OpAsmDialectInterface {
 } // namespace
 
 void NNDialect::initialize() {
+  addFacts();
   addInterfaces<Aliases>();
   addAttributes<
 #define GET_ATTRDEF_LIST

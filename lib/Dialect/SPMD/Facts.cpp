@@ -27,6 +27,8 @@ static constexpr Fact kFacts[] = {
     {kChangeAttrName, OnOperator, isUnit, "no value"},
 };
 
+void SPMDDialect::addFacts() { addInterface<FactTable>(ArrayRef(kFacts)); }
+
 /// A signature has a form for each operand and each result.
 static LogicalResult verifyPlan(Operation *op, PlanAttr plan) {
   SignaturesAttr signatures = plan.getSignatures();

@@ -83,6 +83,7 @@ private:
 } // namespace
 
 void SPMDDialect::initialize() {
+  addFacts();
   addInterfaces<Aliases>();
   addAttributes<
 #define GET_ATTRDEF_LIST

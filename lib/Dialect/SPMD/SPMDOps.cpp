@@ -34,9 +34,7 @@ LogicalResult ReformOp::verify() {
   return success();
 }
 
-/// Size of the group that `axes` span; fails on an unknown or time axis, and if
-/// axes do not come in the order of the mesh.
-static FailureOr<int64_t> getGroupSize(Operation *op, ArrayAttr axes) {
+FailureOr<int64_t> tandem::spmd::verifyGroup(Operation *op, ArrayAttr axes) {
   MeshAttr mesh = getMesh(op);
   if (!mesh)
     return op->emitOpError("needs a mesh: the module has no 'spmd.mesh'");
@@ -58,16 +56,15 @@ static FailureOr<int64_t> getGroupSize(Operation *op, ArrayAttr axes) {
   return size;
 }
 
-/// Checks that the result is the input with the dimension `shrunk` divided and
-/// `grown` multiplied by the size of the group.
-static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
-                                      std::optional<int64_t> shrunk,
-                                      std::optional<int64_t> grown) {
-  FailureOr<int64_t> size = getGroupSize(op, axes);
+LogicalResult tandem::spmd::verifyCollective(Operation *op, ArrayAttr axes,
+                                             ShapedType from, ShapedType to,
+                                             std::optional<int64_t> shrunk,
+                                             std::optional<int64_t> grown) {
+  FailureOr<int64_t> size = verifyGroup(op, axes);
   if (failed(size))
     return failure();
-  auto from = cast<RankedTensorType>(op->getOperand(0).getType());
-  auto to = cast<RankedTensorType>(op->getResult(0).getType());
+  if (shrunk && shrunk == grown)
+    return op->emitOpError("splits and concatenates the same dimension");
   for (std::optional<int64_t> dim : {shrunk, grown})
     if (dim && (*dim < 0 || *dim >= from.getRank()))
       return op->emitOpError("dimension ")
@@ -83,32 +80,41 @@ static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
              << *size << " members";
     whole /= *size;
   }
-  auto expected =
-      RankedTensorType::get(shape, from.getElementType(), from.getEncoding());
+  ShapedType expected = from.clone(shape);
   if (to != expected)
     return op->emitOpError("gives ") << to << ", expected " << expected;
   return success();
 }
 
+static LogicalResult verifyOverGroup(Operation *op, ArrayAttr axes,
+                                     std::optional<int64_t> shrunk,
+                                     std::optional<int64_t> grown) {
+  return verifyCollective(
+      op, axes, cast<ShapedType>(op->getOperand(0).getType()),
+      cast<ShapedType>(op->getResult(0).getType()), shrunk, grown);
+}
+
 LogicalResult AllReduceOp::verify() {
-  return verifyCollective(*this, getAxes(), {}, {});
+  return verifyOverGroup(*this, getAxes(), {}, {});
 }
 LogicalResult KeepFirstOp::verify() {
-  return verifyCollective(*this, getAxes(), {}, {});
+  return verifyOverGroup(*this, getAxes(), {}, {});
 }
 LogicalResult AllGatherOp::verify() {
-  return verifyCollective(*this, getAxes(), {}, getDim());
+  return verifyOverGroup(*this, getAxes(), {}, getDim());
 }
 LogicalResult ReduceScatterOp::verify() {
-  return verifyCollective(*this, getAxes(), getDim(), {});
+  return verifyOverGroup(*this, getAxes(), getDim(), {});
 }
 LogicalResult LocalSliceOp::verify() {
-  return verifyCollective(*this, getAxes(), getDim(), {});
+  return verifyOverGroup(*this, getAxes(), getDim(), {});
 }
 LogicalResult AllToAllOp::verify() {
-  if (getSplitDim() == getConcatDim())
-    return emitOpError("splits and concatenates the same dimension");
-  return verifyCollective(*this, getAxes(), getSplitDim(), getConcatDim());
+  return verifyOverGroup(*this, getAxes(), getSplitDim(), getConcatDim());
+}
+
+LogicalResult CoordinateOp::verify() {
+  return verifyGroup(*this, ArrayAttr::get(getContext(), getAxisAttr()));
 }
 
 //===----------------------------------------------------------------------===//

@@ -6,9 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
+using namespace tandem;
 using namespace tandem::sched;
 
 #include "tandem/Dialect/Sched/SchedInterfaces.cpp.inc"
@@ -34,6 +37,41 @@ int64_t tandem::sched::countBytes(ValueRange values) {
 // Verifiers
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// Adds up in 64 bits, and notes when these are too few.
+struct CheckedSum {
+  void add(int64_t factor, int64_t times) {
+    int64_t product;
+    overflows |= llvm::MulOverflow(factor, times, product) ||
+                 llvm::AddOverflow(value, product, value);
+  }
+  int64_t value = 0;
+  bool overflows = false;
+};
+} // namespace
+
+/// The elements of the source that the view has on any rank.
+LogicalResult ViewOp::verifyRange(int64_t elements, int64_t sourceElements) {
+  CheckedSum begin, end;
+  begin.add(getOffset(), 1);
+  end.add(getOffset(), 1);
+  end.add(elements, 1);
+  for (auto [axis, coefficient] : llvm::zip(getAxes(), getCoefficients())) {
+    auto size = spmd::verifyGroup(*this, ArrayAttr::get(getContext(), axis));
+    if (failed(size))
+      return failure();
+    (coefficient < 0 ? begin : end).add(coefficient, *size - 1);
+  }
+  if (begin.overflows || end.overflows)
+    return emitOpError("moves by more elements than 64 bits can count, "
+                       "expected offset and coefficients within its source");
+  if (begin.value < 0 || end.value > sourceElements)
+    return emitOpError("has elements ")
+           << begin.value << " to " << end.value << " of " << sourceElements
+           << ", expected a range within its source";
+  return success();
+}
+
 LogicalResult ViewOp::verify() {
   if (getAxes().size() != getCoefficients().size())
     return emitOpError("has ") << getAxes().size() << " axes, but "
@@ -43,11 +81,33 @@ LogicalResult ViewOp::verify() {
   if (source.getElementType() != type.getElementType())
     return emitOpError("has element type ")
            << type.getElementType() << ", expected " << source.getElementType();
-  int64_t end = getOffset() + type.getNumElements();
-  if (static_cast<int64_t>(getOffset()) < 0 || end > source.getNumElements())
-    return emitOpError("ends at element ")
-           << end << " of " << source.getNumElements();
-  return success();
+  if (!source.hasStaticShape() || !type.hasStaticShape())
+    return emitOpError("has the type ")
+           << type << " in " << source << ", expected static shapes";
+  return verifyRange(type.getNumElements(), source.getNumElements());
+}
+
+LogicalResult CollectiveOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  auto destination = cast<MemRefType>(getDestination().getType());
+  if (!source.hasStaticShape())
+    return emitOpError("sends ") << source << ", expected a static shape";
+  CollectiveKind kind = getKind();
+  bool exchanges = kind == CollectiveKind::AllToAll;
+  std::optional<int64_t> shrunk, grown;
+  if (exchanges || kind == CollectiveKind::ReduceScatter)
+    shrunk = getSplitDim();
+  if (exchanges || kind == CollectiveKind::AllGather)
+    grown = getConcatDim();
+  for (auto [name, used, dim] :
+       {std::tuple("split_dim", shrunk, getSplitDim()),
+        std::tuple("concat_dim", grown, getConcatDim())})
+    if (!used && static_cast<int64_t>(dim) != -1)
+      return emitOpError("has a '")
+             << name << "', for which a " << stringifyCollectiveKind(kind)
+             << " has no use, expected none";
+  return spmd::verifyCollective(*this, getAxes(), source, destination, shrunk,
+                                grown);
 }
 
 LogicalResult CopyOp::verify() {
@@ -68,6 +128,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("calls @")
            << getKernel() << ", which is no kernel, expected a function with '"
            << kKernelAttrName << "'";
+  if (kernel.isExternal())
+    return emitOpError("calls @")
+           << getKernel() << ", which has no body, expected that of a kernel";
   auto agree = [](Type tensor, Type buffer) {
     auto shaped = cast<ShapedType>(tensor), memref = cast<ShapedType>(buffer);
     return shaped.getShape() == memref.getShape() &&

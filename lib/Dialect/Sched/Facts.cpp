@@ -41,6 +41,8 @@ static constexpr Fact kFacts[] = {
      "one that computes"},
 };
 
+void SchedDialect::addFacts() { addInterface<FactTable>(ArrayRef(kFacts)); }
+
 LogicalResult SchedDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attribute) {
   return verifyFact(kFacts, op, attribute);

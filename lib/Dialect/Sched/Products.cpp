@@ -91,9 +91,8 @@ OpOperand *MatmulOp::getOverwritten() {
   return getSum() ? &getSumMutable()[0] : nullptr;
 }
 
-/// The elements that the strides of an operand reach, from `offset` on.
-static Value getReached(OpBuilder &builder, Location loc, Value buffer,
-                        int64_t offset) {
+Value tandem::sched::getReached(OpBuilder &builder, Location loc, Value buffer,
+                                int64_t offset) {
   if (offset == 0)
     return buffer;
   auto type = cast<MemRefType>(buffer.getType());
@@ -104,8 +103,10 @@ static Value getReached(OpBuilder &builder, Location loc, Value buffer,
 }
 
 void MatmulOp::buildCommand(OpBuilder &builder, ValueRange operands,
-                            Value result, Value workspace, const Place &place) {
+                            ValueRange results, Value workspace,
+                            const Place &place) {
   Location loc = getLoc();
+  Value result = results.front();
   Value lhs = getReached(builder, loc, operands[0], getOffsetA());
   Value rhs = getReached(builder, loc, operands[1], getOffsetB());
   SmallVector<Value> used = {lhs, rhs, result};

@@ -26,6 +26,7 @@ using namespace tandem::sched;
 #include "tandem/Dialect/Sched/SchedOps.cpp.inc"
 
 void SchedDialect::initialize() {
+  addFacts();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "tandem/Dialect/Sched/SchedAttrs.cpp.inc"

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tandem/Analysis/StepFacts.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Duplex/Duplex.h"
 #include "tandem/Transforms/StepPass.h"
@@ -26,8 +27,6 @@ public:
 
 private:
   LogicalResult verifyOperator(Operation *op);
-
-  int64_t strands = 1;
 };
 } // namespace
 
@@ -41,20 +40,18 @@ LogicalResult VerifyDuplexedPass::verifyOperator(Operation *op) {
     return op->emitError() << "has signatures in '" << kPlanAttrName
                            << "', expected none: run the stages shard, "
                            << "localize and duplex first";
-  if (std::optional<int64_t> strand = tandem::nn::getStrand(op);
-      strand && *strand >= strands)
-    return op->emitError() << "has the strand " << *strand
-                           << ", expected one of " << strands << " from 0 on";
   return success();
 }
 
 LogicalResult VerifyDuplexedPass::runOnStep(func::FuncOp step) {
   MeshAttr mesh = getMesh(step);
-  strands = mesh ? mesh.getNumStrands() : 1;
   if (failed(tandem::verifyFormsOn(step, MeshAttr())))
     return failure();
   for (Operation &op : step.getBody().front().without_terminator())
     if (failed(verifyOperator(&op)))
       return failure();
+  if (failed(tandem::verifyDeclared(step)) ||
+      failed(tandem::verifyPasses(step)) || failed(tandem::verifyStrands(step)))
+    return failure();
   return tandem::verifyLayouts(step, mesh);
 }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tandem/Analysis/StepFacts.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "llvm/ADT/DenseMap.h"
@@ -24,7 +25,6 @@ struct VerifyStepPass : tandem::impl::VerifyStepPassBase<VerifyStepPass> {
 
 private:
   LogicalResult verifyArguments(func::FuncOp step);
-  LogicalResult verifyResults(func::FuncOp step);
   LogicalResult verifyBody(func::FuncOp step);
   LogicalResult verifyOperator(Operation *op);
   LogicalResult verifyId(Operation *op);
@@ -52,44 +52,10 @@ static StringRef getWhatIsExpected(Type type) {
 }
 
 LogicalResult VerifyStepPass::verifyArguments(func::FuncOp step) {
-  for (unsigned i = 0; i < step.getNumArguments(); ++i) {
-    DictionaryAttr attributes = step.getArgAttrDict(i);
-    std::optional<Role> role = getRole(attributes);
-    if (!role)
-      return emitError(step.getLoc())
-             << "argument " << i << " has no '" << kRoleAttrName << "'";
-    if (!attributes.contains(kNameAttrName))
-      return emitError(step.getLoc())
-             << "argument " << i << ", a " << stringifyRole(*role)
-             << ", has no '" << kNameAttrName << "'";
-    Type type = step.getArgumentTypes()[i];
+  for (auto [i, type] : llvm::enumerate(step.getArgumentTypes()))
     if (StringRef expected = getWhatIsExpected(type); !expected.empty())
       return emitError(step.getLoc()) << "argument " << i << " is a " << type
                                       << ", expected " << expected;
-  }
-  return success();
-}
-
-LogicalResult VerifyStepPass::verifyResults(func::FuncOp step) {
-  llvm::DenseMap<int64_t, unsigned> updaters;
-  for (unsigned i = 0; i < step.getNumResults(); ++i) {
-    std::optional<Role> role = getRole(step.getResultAttrDict(i));
-    if (!role)
-      return emitError(step.getLoc())
-             << "result " << i << " has no '" << kRoleAttrName << "'";
-    std::optional<int64_t> updates = getUpdates(step.getResultAttrDict(i));
-    if (!isOutput(*role) && !updates)
-      return emitError(step.getLoc())
-             << "result " << i << ", a " << stringifyRole(*role) << ", has no '"
-             << kUpdatesAttrName << "': the argument whose new value it is";
-    if (!updates)
-      continue;
-    auto [other, isNew] = updaters.try_emplace(*updates, i);
-    if (!isNew)
-      return emitError(step.getLoc())
-             << "results " << other->second << " and " << i
-             << " both update argument " << *updates << ", expected one";
-  }
   return success();
 }
 
@@ -141,7 +107,7 @@ void VerifyStepPass::runOnOperation() {
         << "the module has no function @step, expected a training step";
     return signalPassFailure();
   }
-  if (failed(verifyBody(step)) || failed(verifyArguments(step)) ||
-      failed(verifyResults(step)))
+  if (failed(verifyBody(step)) || failed(tandem::verifyDeclared(step)) ||
+      failed(verifyArguments(step)))
     signalPassFailure();
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Analysis/StepBody.h"
+#include "tandem/Analysis/StepFacts.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Localize/Localize.h"
 #include "tandem/Transforms/StepPass.h"
@@ -35,7 +36,9 @@ LogicalResult VerifyLocalizedPass::runOnStep(func::FuncOp step) {
   MeshAttr timeMesh = mesh.getTimeOnly();
   if (failed(tandem::verifyFormsOn(step, timeMesh)) ||
       failed(tandem::verifyLayouts(step, mesh, timeMesh, /*ofAll=*/true)) ||
-      failed(tandem::verifyUnscheduled(step)))
+      failed(tandem::verifyUnscheduled(step)) ||
+      failed(tandem::verifyDeclared(step)) ||
+      failed(tandem::verifyPasses(step)))
     return failure();
   for (Operation &op : step.getBody().front())
     if (auto strand = tandem::nn::getStrand(&op))

@@ -63,7 +63,8 @@ void GroupCost::addLibraryCall(unsigned member) {
   work.type = getTypeName(op.op->getOperand(0));
   for (unsigned value : op.operands)
     addTraffic(work, value);
-  addTraffic(work, op.results[0]);
+  for (unsigned value : op.results)
+    addTraffic(work, value);
   work.isLibraryCall = true;
 }
 

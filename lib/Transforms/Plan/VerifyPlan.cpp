@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Analysis/StepBody.h"
+#include "tandem/Analysis/StepFacts.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Plan/Plan.h"
 
@@ -105,7 +106,8 @@ static LogicalResult verifyForm(func::FuncOp step, FormAttr form, Type type,
 
 static LogicalResult verifyStep(func::FuncOp step, MeshAttr mesh) {
   if (failed(verifyStepBody(step)) || failed(verifyUnscheduled(step)) ||
-      failed(verifyNoLayouts(step)))
+      failed(verifyNoLayouts(step)) || failed(verifyDeclared(step)) ||
+      failed(verifyPasses(step)))
     return failure();
   for (unsigned i = 0; i < step.getNumArguments(); ++i)
     if (failed(verifyForm(step, getPlannedArg(step, i).form,

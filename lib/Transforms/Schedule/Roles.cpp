@@ -13,10 +13,6 @@ using namespace tandem::spmd;
 
 namespace tandem {
 
-bool isCollective(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op);
-}
-
 bool isMove(Operation *op) {
   if (isa<nn::AddOp>(op))
     return isPartOfChange(op);

@@ -15,8 +15,7 @@
 
 namespace tandem {
 
-/// Whether `op` communicates.
-bool isCollective(mlir::Operation *op);
+using spmd::isCollective;
 /// Whether `op` only moves data on a device or adds the terms of strands: what
 /// changes of form are made of beside collectives.
 bool isMove(mlir::Operation *op);

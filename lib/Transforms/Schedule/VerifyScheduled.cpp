@@ -7,6 +7,7 @@
 
 #include "QueueClock.h"
 #include "Roles.h"
+#include "tandem/Analysis/StepFacts.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
@@ -133,7 +134,9 @@ LogicalResult ScheduleVerifier::run() {
     if (!isa<StepOp>(op))
       return op.emitError() << "operator '" << op.getName().getStringRef()
                             << "' outside of a step, expected steps only";
-  if (failed(sched::verifyQueues(function)))
+  if (failed(sched::verifyQueues(function)) ||
+      failed(verifyDeclared(function)) || failed(verifyPasses(function)) ||
+      failed(verifyStrands(function)))
     return failure();
   for (auto step : function.getBody().front().getOps<StepOp>())
     if (failed(verifyStep(step)))

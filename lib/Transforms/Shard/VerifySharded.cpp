@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tandem/Analysis/StepFacts.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Shard/Shard.h"
 #include "tandem/Transforms/StepPass.h"
@@ -31,7 +32,9 @@ public:
              << "the module has no '" << kMeshAttrName << "', expected a mesh";
     if (failed(tandem::verifyFormsOn(step, mesh)) ||
         failed(tandem::verifyNoLayouts(step)) ||
-        failed(verifyArguments(step)) || failed(verifyResults(step)))
+        failed(tandem::verifyDeclared(step)) ||
+        failed(tandem::verifyPasses(step)) || failed(verifyArguments(step)) ||
+        failed(verifyResults(step)))
       return failure();
     for (Operation &op : step.getBody().front().without_terminator())
       if (failed(verifyOperator(&op)))

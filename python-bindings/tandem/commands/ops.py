@@ -2,6 +2,7 @@
 
 import inspect
 
+import torch
 from torch._decomp import decomposition_table
 
 from ..lowering import LOWERINGS
@@ -22,6 +23,11 @@ def _kind(name):
     return inspect.getmodule(LOWERINGS[name]).__name__.rpartition(".")[2]
 
 
+def _full_name(name):
+    """Attention is an operator of our own (`tandem/attention.py`)."""
+    return ("tandem." if hasattr(torch.ops.tandem, name) else "aten.") + name
+
+
 def _decomposed():
     names = {
         operator._overloadpacket.__name__
@@ -34,10 +40,10 @@ def _decomposed():
 def run(options):
     decomposed = _decomposed()
     listed = [*LOWERINGS, *(decomposed if options.decomposed else ())]
-    width = max(len("aten." + name) for name in listed) + 2
+    width = max(len(_full_name(name)) for name in listed) + 2
     print(f"{'ATen operator':{width}}how")
     for name in sorted(LOWERINGS):
-        print(f"{'aten.' + name:{width}}lowered to nn ({_kind(name)})")
+        print(f"{_full_name(name):{width}}lowered to nn ({_kind(name)})")
     if options.decomposed:
         for name in decomposed:
             print(

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import torch
 
+from ..bands import find_bands
 from ..builder import Builder
 from ..errors import CaptureError, UnsupportedOperatorError
 from ..locations import UNKNOWN
 from ..origins import Origin
 from ..records import ELEMENT_TYPES, Step, TensorType, Value
 from ..trace import is_random
-from . import elementwise, indexing, products, randoms, reductions, shapes  # noqa: F401
+from . import attention, elementwise, indexing, products, randoms, reductions, shapes  # noqa: F401
 from .registry import LOWERINGS, Unsupported, base_name, lowering_of
 
 __all__ = ["LOWERINGS", "is_kept", "lower"]
@@ -248,4 +249,5 @@ def _without_unused_states(step):
 
 def lower(trace):
     """A `Step` of `nn` operators with the meaning of the trace."""
+    find_bands(trace.graph)
     return _Lowering(trace).run()

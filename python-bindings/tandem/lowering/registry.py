@@ -32,7 +32,7 @@ def base_name(operator):
 
 
 def lowering_of(operator):
-    if operator.namespace not in ("aten", "prims"):
+    if operator.namespace not in ("aten", "prims", "tandem"):
         return None
     return LOWERINGS.get(base_name(operator))
 

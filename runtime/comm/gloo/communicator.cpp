@@ -57,6 +57,10 @@ public:
   Status agree(const std::string &what, const std::string &text) override {
     return control->agree(what, text);
   }
+  Status conclude(const std::string &what, const Status &own) override;
+  void setStepping(bool stepping) override {
+    control->setStepping(scope, stepping);
+  }
   void abort(const Status &why) override;
   Status reason() const override;
   bool isReasonKnown() const override {
@@ -64,6 +68,7 @@ public:
     return told;
   }
   Status recover() override;
+  Expected<ClockReading> readClock() override { return control->readClock(); }
   int64_t bytesSent() const override;
 
   /// Of a collective: who did not answer is the cause of what follows.
@@ -147,7 +152,7 @@ Status GlooFabric::prepare(const std::vector<int64_t> &ranks,
   return attachAll();
 }
 
-/// New links for all groups.
+/// New links for all groups. Who is missed then is known by the others.
 Status GlooFabric::attachAll() {
   if (control->numProcesses() == 1)
     return Status::success();
@@ -162,7 +167,8 @@ Status GlooFabric::attachAll() {
     missed = {};
     told = false;
   } catch (const Failure &failure) {
-    return failure.status;
+    control->report(scope, failure.status, failure.lost);
+    return control->verdict(scope);
   }
   return Status::success();
 }
@@ -213,6 +219,12 @@ GlooFabric::connect(const std::vector<int64_t> &members, int64_t rank,
   }
   return std::unique_ptr<Communicator>(
       new GlooCommunicator(*this, group, size_t(place - members.begin())));
+}
+
+Status GlooFabric::conclude(const std::string &what, const Status &own) {
+  Status all =
+      control->conclude(what, own.ok() ? "" : "error: " + own.message());
+  return own.ok() ? all : own;
 }
 
 //===----------------------------------------------------------------------===//
@@ -307,9 +319,11 @@ Status GlooFabric::moveHere(int64_t from, std::optional<int64_t> to, void *data,
         messages.push_back(
             Message::receive(*links, source, kSlot, memory + begin, piece));
       for (int64_t process = 0; process < control->numProcesses(); ++process)
-        if (source == self && process != self && (!to || process == target))
+        if (source == self && process != self && (!to || process == target)) {
           messages.push_back(
               Message::send(*links, process, kSlot, memory + begin, piece));
+          links->countSent(piece);
+        }
       for (Message &message : messages)
         message.await();
     }

@@ -67,7 +67,9 @@ Group::Group(Places given, unsigned channel)
 void Group::attach(std::shared_ptr<Links> given) {
   std::lock_guard lock(mutex);
   for (Mail &with : mail)
-    with.sent.reset(), with.expected.reset();
+    for (std::optional<Message> *message :
+         {&with.sent, &with.expected[0], &with.expected[1]})
+      message->reset();
   links = std::move(given);
   arrived = 0, turn = 0;
   aborted = !links;
@@ -123,12 +125,12 @@ Status Group::exchangeAll(std::optional<int64_t> &missed) {
     Exchange exchange(places, posts);
     std::vector<std::string> texts(mail.size());
     std::string head = headOf();
-    for (size_t process = 0; process < mail.size(); ++process)
-      texts[process] =
-          Packer()
-              .string(head)
-              .string(exchange.isInlined() ? exchange.inlineFor(process) : "")
-              .text();
+    for (size_t process = 0; process < mail.size(); ++process) {
+      bool carries = exchange.isInlined() && process != places.self;
+      std::string values = carries ? exchange.inlineFor(process) : "";
+      links->countSent(values.size());
+      texts[process] = Packer().string(head).string(values).text();
+    }
     greet(texts);
     std::vector<std::string> heads(mail.size()), received(mail.size());
     heads[places.self] = head;
@@ -158,17 +160,19 @@ Status Group::exchangeAll(std::optional<int64_t> &missed) {
 
 void Group::postReceive(size_t process, uint64_t of) {
   std::vector<char> &memory = mail[process].incoming[of % 2];
-  mail[process].expected.emplace(Message::receive(
+  mail[process].expected[of % 2].emplace(Message::receive(
       *links, places.processes[process], slots + uint64_t(Lane::Greeting),
       memory.data(), memory.size()));
 }
 
-/// A greeting is as long as it says, at most what is expected.
+/// A greeting is as long as it says, at most what is expected. Who has got it
+/// may be done, and leave: so the next one is expected before it is sent.
 void Group::greet(const std::vector<std::string> &texts) {
   for (size_t process = 0; process < mail.size(); ++process) {
     Mail &with = mail[process];
     if (process == places.self)
       continue;
+    postReceive(process, turn + 1);
     if (with.sent)
       with.sent->await();
     with.outgoing = Packer().string(texts[process]).text();
@@ -185,9 +189,8 @@ void Group::greet(const std::vector<std::string> &texts) {
 
 std::string Group::receive(size_t process) {
   Mail &with = mail[process];
-  with.expected->await();
+  with.expected[turn % 2]->await();
   const std::vector<char> &memory = with.incoming[turn % 2];
-  postReceive(process, turn + 1);
   return Unpacker(std::string_view(memory.data(), memory.size())).string();
 }
 

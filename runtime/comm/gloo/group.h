@@ -67,7 +67,7 @@ private:
     std::string outgoing = {};
     std::optional<Message> sent = {};
     std::vector<char> incoming[2] = {};
-    std::optional<Message> expected = {};
+    std::optional<Message> expected[2] = {};
   };
   std::vector<Mail> mail;
 };

@@ -60,7 +60,7 @@ public:
   std::vector<char> get(const std::string &key) override {
     Expected<std::string> value = control.get(name + key);
     if (!value.ok())
-      throw Failure{value.status(), {}};
+      throw Failure{value.status(), kSomeProcess};
     return std::vector<char>(value->begin(), value->end());
   }
   void wait(const std::vector<std::string> &keys) override {
@@ -99,7 +99,12 @@ struct Links::Impl {
 };
 
 Links::Links(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
-Links::~Links() { close(); }
+/// Gloo's own closing throws away what has not left yet; without, the sockets
+/// are closed as usual, and who still reads gets it all.
+Links::~Links() {
+  if (impl->isStopped())
+    close();
+}
 
 std::shared_ptr<Links> Links::connect(Control &control,
                                       const std::string &name) {
@@ -119,7 +124,7 @@ std::shared_ptr<Links> Links::connect(Control &control,
   } catch (const std::exception &error) {
     throw Failure{errorOf("process ", control.process(),
                           " cannot connect with the others: ", error.what()),
-                  {}};
+                  kSomeProcess};
   }
   return std::shared_ptr<Links>(new Links(std::move(impl)));
 }
@@ -205,7 +210,6 @@ Message Message::send(Links &links, int64_t peer, uint64_t slot,
     made->buffer->send(int(peer), slot, 0, bytes);
     return true;
   });
-  links.sent += int64_t(bytes);
   return Message(std::move(made));
 }
 

@@ -25,7 +25,8 @@ namespace tandem::rt::gloo {
 /// How a wait ended that should not; caught where this folder meets the rest.
 struct Failure {
   Status status;
-  std::optional<int64_t> lost; ///< The process that did not answer.
+  std::optional<int64_t> lost; ///< The process that did not answer; some if
+                               ///< they were to be connected.
 };
 
 /// One connection with each other process. Thread-safe.
@@ -43,7 +44,9 @@ public:
   /// is not read any more.
   void close();
 
-  /// Bytes given to other processes.
+  /// Bytes of values given to other processes: what messages say beside that
+  /// (greetings) is not told.
+  void countSent(size_t bytes) { sent += int64_t(bytes); }
   int64_t bytesSent() const { return sent; }
 
 private:

@@ -66,6 +66,7 @@ public:
       Piece piece = make(posted, ring);
       underWay.push_back(Message::send(row.links, row.peer, row.slot,
                                        piece.memory, piece.bytes));
+      row.links.countSent(piece.bytes);
     }
   }
 

@@ -58,6 +58,10 @@ public:
   Status agree(const std::string &, const std::string &) override {
     return Status::success();
   }
+  Status conclude(const std::string &, const Status &own) override {
+    return own;
+  }
+  void setStepping(bool) override {}
   void abort(const Status &why) override;
   Status reason() const override;
   bool isReasonKnown() const override {
@@ -65,6 +69,7 @@ public:
     return known;
   }
   Status recover() override;
+  Expected<ClockReading> readClock() override { return ClockReading(); }
   int64_t bytesSent() const override { return 0; }
 
 private:

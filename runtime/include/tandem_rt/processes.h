@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tandem::rt {
 
@@ -35,10 +36,20 @@ public:
 
   /// Its number, from 0.
   int64_t process() const;
-  /// Fails alike on all if their texts differ.
-  Status agree(const std::string &what, const std::string &text);
+  /// Each gives a text and gets that of all, by process.
+  Expected<std::vector<std::string>> exchange(const std::string &what,
+                                              const std::string &text);
+  /// Fails on all if `error` of one of them is not empty: what its part of
+  /// `what` ended with.
+  Status conclude(const std::string &what, const std::string &error);
   /// What process 0 gives, on all. Waits for it as long as process 0 lives.
   Expected<std::string> broadcast(const std::string &value);
+
+  /// Of a process that has joined; else it does nothing. Waits for all to come
+  /// to their end, as long as they live; fails if one of them ends by an error.
+  static Status finish();
+  /// This process ends by an error, which all others get at once.
+  static void leave(const std::string &error);
 
 private:
   std::shared_ptr<class Control> control;

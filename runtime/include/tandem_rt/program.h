@@ -241,6 +241,57 @@ struct Gemm {
   std::optional<BufferRef> bias = {}; ///< n elements, contiguous.
 };
 
+/// A tensor of four dimensions whose rows are contiguous: strides of batch,
+/// head and row, in elements.
+struct AttentionTensor {
+  BufferRef buffer = {};
+  Shape strides = {};
+};
+
+/// Broadcast by strides of 0: of batch, head, query and key.
+struct AttentionMask {
+  ElementType type =
+      ElementType::I1; ///< i1: whether a key is seen; else added.
+  BufferRef buffer = {};
+  Shape strides = {};
+};
+
+/// A weight is kept if the bits of Philox4x32-10 at row * keys + key, with the
+/// ordinal, `seed` and `step`, are below floor((1 - probability) 2^32).
+struct AttentionDropout {
+  double probability = 0;
+  int64_t ordinal = 0;
+  BufferRef rows = {}; ///< i64 (batch, heads, queries): numbers of rows.
+  BufferRef seed = {}, step = {};
+};
+
+/// What the backward reads (`output`) and writes.
+struct AttentionGradients {
+  AttentionTensor output = {}, query = {}, key = {}, value = {};
+};
+
+/// output = dropout(softmax(scale query keyᵀ + mask)) value, for each batch and
+/// head; heads / keyHeads heads share one of the keys. A row that sees no key
+/// is zeros. With `gradients` the backward, which reads the output and the
+/// log-sum-exp that it writes else. All are f32, f64 or bf16; the log-sum-exp
+/// of bf16 is f32.
+struct Attention {
+  ElementType type = ElementType::F32;
+  int64_t batch = 1, heads = 1, keyHeads = 1, queries = 1, keys = 1;
+  int64_t width = 1, valueWidth = 1;
+  double scale = 1.0;
+  /// A query at position p sees keys from p - before to p + after; -1: all.
+  int64_t before = -1, after = -1;
+  AttentionTensor query = {}, key = {}, value = {}, output = {};
+  BufferRef logsumexp = {}; ///< (batch, heads, queries)
+  std::optional<AttentionMask> mask = {};
+  std::optional<BufferRef> positions = {}; ///< i64 (queries), with a band.
+  std::optional<AttentionDropout> dropout = {};
+  std::optional<AttentionGradients> gradients = {};
+
+  bool hasBand() const { return before >= 0 || after >= 0; }
+};
+
 enum class CollectiveKind : uint8_t {
   AllReduce = 0,
   AllGather = 1,
@@ -337,7 +388,7 @@ struct WaitEvent {
 };
 
 using Operation = std::variant<Launch, Gemm, Collective, Copy, Fill, Check,
-                               Repeat, RecordEvent, WaitEvent>;
+                               Repeat, RecordEvent, WaitEvent, Attention>;
 
 /// What every operation has; those of libraries differ in nothing else than
 /// their operands.
@@ -434,6 +485,9 @@ Bytes serializeProgram(const Program &program);
 
 /// Checks format, version and content hash, then verifyProgram().
 Expected<Program> loadProgram(std::span<const uint8_t> bytes);
+
+/// The content hash of a .tdm file, as text: what tells Programs apart.
+std::string programHash(std::span<const uint8_t> bytes);
 
 /// A listing for people: one line per argument, result and command.
 std::string printProgram(const Program &program);

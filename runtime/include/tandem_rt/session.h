@@ -15,10 +15,9 @@
 #ifndef TANDEM_RT_SESSION_H
 #define TANDEM_RT_SESSION_H
 
-#include "tandem_rt/program.h"
+#include "tandem_rt/command_times.h"
 #include "tandem_rt/store.h"
 #include "tandem_rt/tensor.h"
-#include "tandem_rt/trace.h"
 #include "tandem_rt/wholes.h"
 
 #include <memory>
@@ -36,6 +35,11 @@ struct SessionOptions {
   Job job = {};
   /// The values to run on; null: a store of its own.
   std::shared_ptr<ValueStore> store = {};
+  /// Computing commands sleep so long in place of computing; collectives are
+  /// done. Null: they compute. With times the store has to be its own.
+  std::shared_ptr<const CommandTimes> times = {};
+  /// Each rank runs its queues as one: nothing is beside anything.
+  bool oneQueue = false;
 };
 
 /// A Program on a store, with threads that sleep between steps. One call at a
@@ -53,6 +57,8 @@ public:
   ~Session();
 
   const Program &program() const;
+  /// programHash() of its file.
+  const std::string &hash() const;
   const std::shared_ptr<ValueStore> &store() const;
   /// Which ranks are here.
   const Job &job() const;
@@ -74,7 +80,8 @@ public:
   Status setArgument(uint32_t index, const TensorView &value,
                      std::optional<int64_t> root = {});
   /// Puts the ranks' slices together; `reduce` axes are summed. Each process
-  /// gets the whole, or, with `root`, the process of that rank alone.
+  /// gets the whole, or, with `root`, the process of that rank alone. An error
+  /// behind a step whose commands have slept in place of computing.
   Status getArgument(uint32_t index, const MutableTensorView &value,
                      std::optional<int64_t> root = {}) const;
   Status getResult(uint32_t index, const MutableTensorView &value,
@@ -95,10 +102,24 @@ public:
   /// One step with the inputs that are there.
   Status step();
 
-  /// Recording costs two clock readings per command. Starting clears.
+  /// Recording costs two clock readings per command. Starting clears, and reads
+  /// the clock of process 0.
   void startTrace();
   void stopTrace();
+  /// That of the ranks of this process.
   const Trace &trace() const;
+  /// Writes the timeline of all ranks to `path`, in the process that has rank 0
+  /// (timeline.h). Every process takes part, and gets the same error where it
+  /// cannot be written: then what was at `path` is as it was. What a process
+  /// that is gone has recorded is left out: the summary says so. With `alone`
+  /// each takes part for itself, and the timeline lacks the ranks of the
+  /// others; for who does not know what the others do. Needs at most 200 bytes
+  /// of memory per event, with recording.
+  Expected<TraceSummary> writeTrace(const std::string &path,
+                                    bool alone = false) const;
+
+  /// Bytes of values that this process has given to others so far.
+  int64_t bytesSent() const;
 
 private:
   struct Impl;

@@ -1,4 +1,4 @@
-//===- trace.h - timelines of steps -----------------------------*- C++ -*-===//
+//===- trace.h - recording when commands run --------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,13 +11,12 @@
 
 #include "tandem_rt/program.h"
 
-#include <iosfwd>
-#include <string>
+#include <map>
 #include <vector>
 
 namespace tandem::rt {
 
-/// When one command ran. Times are nanoseconds since the session began.
+/// When one command ran, in nanoseconds of this process' steady clock.
 struct TraceEvent {
   int64_t rank = 0;
   uint32_t command = 0;   ///< Place in the listing() of the rank's program.
@@ -27,18 +26,44 @@ struct TraceEvent {
   int64_t end = 0;
 };
 
-struct Trace {
-  std::vector<TraceEvent> events;
+/// How this process' steady clock stood to that of process 0, in nanoseconds.
+struct ClockReading {
+  int64_t process = 0; ///< This one.
+  int64_t at = 0;      ///< On this clock.
+  int64_t offset = 0;  ///< Added to this clock it gives that of process 0,
+  int64_t error = 0;   ///< no more wrong than this.
 };
 
-/// Chrome's trace format: one process per rank, a thread per queue; each slice
-/// carries command id, bytes, FLOPs, stage, strand and source location. Events
-/// and waits are waiting time, drawn as such. Written event by event: with the
-/// recording a session needs at most 200 bytes of memory per event.
-void writeChromeTrace(const Program &program, const Trace &trace,
-                      std::ostream &out);
-Status writeChromeTrace(const Program &program, const Trace &trace,
-                        const std::string &path);
+/// The events of the ranks of one process.
+struct Trace {
+  std::vector<TraceEvent> events;
+  /// When recording began; none where process 0 did not answer.
+  std::optional<ClockReading> begin;
+};
+
+/// Time in which a rank communicates, and computes as well, in nanoseconds.
+struct HiddenTime {
+  int64_t communication = 0, hidden = 0;
+  double share() const {
+    return communication ? double(hidden) / double(communication) : 0.0;
+  }
+};
+
+/// What is said of a timeline that was written.
+struct TraceSummary {
+  /// Whether it was written by this process.
+  bool isWriter = false;
+  int64_t numProcesses = 1;
+  /// How wrong clocks may be; below 0: not known. In nanoseconds.
+  int64_t clockError = 0;
+  HiddenTime time = {}; ///< Of all ranks.
+  /// What is not there, and why; empty: it is whole.
+  std::string lacks = {};
+};
+
+/// By rank.
+std::map<int64_t, HiddenTime> hiddenTimes(const Program &program,
+                                          const Trace &trace);
 
 /// Time of the ranks' collectives that lies beside computation of the same
 /// rank, over all their time in collectives; 0 without collectives.

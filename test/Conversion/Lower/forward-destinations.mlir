@@ -45,6 +45,7 @@ func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> at
 // the old value.
 // CHECK-LABEL: func.func @step
 // CHECK-COUNT-2: sched.copy
+module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
 func.func @step(%w: memref<8xf32>, %v: memref<8xf32>, %g: memref<8xf32>) -> (memref<8xf32>, memref<8xf32>) {
   %0 = sched.alloc : memref<8xf32>
   %1 = sched.alloc : memref<8xf32>
@@ -63,6 +64,7 @@ func.func @step(%w: memref<8xf32>, %v: memref<8xf32>, %g: memref<8xf32>) -> (mem
 func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> attributes {sched.kernel} {
   %0 = nn.sub %a, %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
+}
 }
 
 // -----

@@ -44,9 +44,10 @@ module {
 
 // A loss without a name is checked all the same.
 module {
-  func.func @step(%a: tensor<4xf32>) -> (tensor<f32> {nn.role = #nn.role<loss>, spmd.layout = tensor<f32>}) {
+  func.func @step(%a: tensor<4xf32> {nn.name = "a", nn.role = #nn.role<input>, spmd.layout = tensor<4xf32>})
+      -> (tensor<f32> {nn.role = #nn.role<loss>, spmd.layout = tensor<f32>}) {
     %v, %e = sched.step on compute stage 0 strand 0 {
-      %0 = nn.sum %a {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      %0 = nn.sum %a {nn.pass = #nn.pass<forward>, dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
       sched.yield %0 : tensor<f32>
     } : tensor<f32>
     return %v : tensor<f32>

@@ -6,6 +6,7 @@
 
 // CHECK: module attributes {sched.device = #sched.device<cpu>}
 // UNKNOWN: unknown device 'abacus', expected one of cpu
-func.func @step(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+func.func @step(%arg0: tensor<4xf32> {nn.name = "x", nn.role = #nn.role<input>, spmd.layout = tensor<4xf32>})
+    -> (tensor<4xf32> {nn.role = #nn.role<output>, spmd.layout = tensor<4xf32>}) {
   return %arg0 : tensor<4xf32>
 }

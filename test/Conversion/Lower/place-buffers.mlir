@@ -5,7 +5,8 @@
 // CHECK: %[[A:.*]] = sched.alloc at 0
 // CHECK: %[[B:.*]] = sched.alloc at 64
 // CHECK: %[[C:.*]] = sched.alloc at 0
-func.func @step(%x: memref<16xf32>) -> memref<16xf32> {
+func.func @step(%x: memref<16xf32> {nn.name = "x", nn.role = #nn.role<input>, spmd.layout = tensor<16xf32>})
+    -> (memref<16xf32> {nn.role = #nn.role<output>, spmd.layout = tensor<16xf32>}) {
   %r = sched.result 0 : memref<16xf32>
   %a = sched.alloc : memref<16xf32>
   sched.launch @exp(%x) into(%a) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<16xf32>) -> memref<16xf32>
@@ -25,12 +26,14 @@ func.func private @exp(%a: tensor<16xf32>) -> tensor<16xf32> attributes {sched.k
 
 // The collective may still read %a while %c is written: only after its event
 // may the bytes be used again, by %d.
-// CHECK: module attributes {sched.arena = 192 : i64}
+// CHECK: module attributes {sched.arena = 192 : i64, spmd.mesh = #mesh}
 // CHECK: %[[A:.*]] = sched.alloc at 0
 // CHECK: %[[B:.*]] = sched.alloc at 64
 // CHECK: %[[C:.*]] = sched.alloc at 128
 // CHECK: %[[D:.*]] = sched.alloc at 0
-func.func @step(%x: memref<16xf32>) -> memref<16xf32> {
+module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
+func.func @step(%x: memref<16xf32> {nn.name = "x", nn.role = #nn.role<input>, spmd.layout = tensor<16xf32>})
+    -> (memref<16xf32> {nn.role = #nn.role<output>, spmd.layout = tensor<16xf32>}) {
   %r = sched.result 0 : memref<16xf32>
   %a = sched.alloc : memref<16xf32>
   %b = sched.alloc : memref<16xf32>
@@ -55,6 +58,7 @@ func.func private @add(%a: tensor<16xf32>, %b: tensor<16xf32>) -> tensor<16xf32>
   %0 = nn.add %a, %b : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   return %0 : tensor<16xf32>
 }
+}
 
 // -----
 
@@ -64,7 +68,8 @@ func.func private @add(%a: tensor<16xf32>, %b: tensor<16xf32>) -> tensor<16xf32>
 // CHECK: %[[W:.*]] = sched.alloc at 0 : memref<100xi8>
 // CHECK: %[[C:.*]] = sched.alloc at 128 : memref<4x4xf32>
 // CHECK: %[[A:.*]] = sched.alloc at 0 : memref<4x4xf32>
-func.func @step(%x: memref<4x4xf32>) -> memref<4x4xf32> {
+func.func @step(%x: memref<4x4xf32> {nn.name = "x", nn.role = #nn.role<input>, spmd.layout = tensor<4x4xf32>})
+    -> (memref<4x4xf32> {nn.role = #nn.role<output>, spmd.layout = tensor<4x4xf32>}) {
   %r = sched.result 0 : memref<4x4xf32>
   %w = sched.alloc : memref<100xi8>
   %c = sched.alloc : memref<4x4xf32>

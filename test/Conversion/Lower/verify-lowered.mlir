@@ -18,7 +18,7 @@ module attributes {sched.arena = 64 : i64} {
 // -----
 
 // The event that orders the queues is missing.
-module attributes {sched.arena = 128 : i64} {
+module attributes {sched.arena = 128 : i64, spmd.mesh = #spmd.mesh<data = 2>} {
   func.func @step(%x: memref<16xf32>) {
     %a = sched.alloc at 0 : memref<16xf32>
     %b = sched.alloc at 64 : memref<16xf32>
@@ -81,5 +81,27 @@ module attributes {sched.arena = 64 : i64} {
     sched.gemm %x, %x into %a on compute stage 0 strand 0 {accumulate, batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, label = "", flops = 0, bytes = 0} : memref<4x4xf32>, memref<4x4xf32> into memref<4x4xf32>
     sched.copy %a into %r on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<4x4xf32> -> memref<4x4xf32>
     return %r : memref<4x4xf32>
+  }
+}
+
+// -----
+
+// Everything in a memory space begins at its alignment.
+module attributes {sched.arena = 256 : i64} {
+  func.func @step(%x: memref<16xf32>) {
+    // expected-error@+1 {{buffer lies at byte 65, expected a multiple of the alignment 64}}
+    %a = sched.alloc at 65 : memref<16xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {sched.arena = 64 : i64} {
+  // expected-error@+1 {{argument 0 has no 'nn.role'}}
+  func.func @step(%x: memref<16xf32>) {
+    %a = sched.alloc at 0 : memref<16xf32>
+    sched.copy %x into %a on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<16xf32> -> memref<16xf32>
+    return
   }
 }

@@ -59,7 +59,7 @@ func.func @case6(%x: tensor<4xf32>) {
 // -----
 
 func.func @case7(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'nn.exp' has the 'nn.join' unit, expected a string}}
+  // expected-error @+1 {{'nn.exp' has the 'nn.join' unit, expected a change of form such as "reduce -> full"}}
   %0 = nn.exp %x {nn.join} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -202,4 +202,43 @@ func.func @case24(%x: tensor<4xf32>, %y: tensor<8xf32>) -> (tensor<4xf32> {nn.up
 // expected-error @+1 {{result 0 of type 'tensor<4xf32>' updates argument 1 of type 'tensor<8xf32>'}}
 func.func @case25(%x: tensor<4xf32>, %y: tensor<8xf32>) -> (tensor<4xf32> {nn.updates = 1 : i64}) {
   return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{result 0 has the 'nn.name' "b", but updates argument 0 with "a", expected the same}}
+func.func @case26(%x: tensor<4xf32> {nn.name = "a"}, %y: tensor<4xf32> {nn.name = "b"}) -> (tensor<4xf32> {nn.name = "b", nn.updates = 0 : i64}) {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{result 0 has the 'nn.role' #nn.role<state>, but updates argument 0 with #nn.role<parameter>, expected the same}}
+func.func @case27(%x: tensor<4xf32> {nn.role = #nn.role<parameter>}) -> (tensor<4xf32> {nn.role = #nn.role<state>, nn.updates = 0 : i64}) {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+func.func @case28(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.exp' has the 'nn.join' "bogus", expected a change of form such as "reduce -> full"}}
+  %0 = nn.exp %x {nn.join = "bogus"} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// Names without the prefix of a dialect, or with that of none.
+func.func @case29(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.exp' has the unknown attribute 'strand', did you mean 'nn.strand'}}
+  %0 = nn.exp %x {strand = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @case30(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.exp' has the unknown attribute 'n.strand', did you mean 'nn.strand'}}
+  %0 = nn.exp %x {n.strand = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
 }

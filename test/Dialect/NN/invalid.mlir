@@ -611,3 +611,83 @@ func.func @roll_range(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = nn.roll %x {dims = array<i64: 1>, shifts = array<i64: 8>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+// -----
+
+func.func @attention_shapes(%q: tensor<2x4x3x8xf32>, %k: tensor<2x3x5x8xf32>) {
+  // expected-error @+1 {{'nn.attention' op has query [2, 4, 3, 8], key [2, 3, 5, 8] and value [2, 3, 5, 8], expected [b, h g, m, d], [b, h, n, d] and [b, h, n, e]}}
+  %0:2 = nn.attention %q, %k, %k {scale = 0.5 : f64} : (tensor<2x4x3x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_integers(%q: tensor<1x1x3x8xi64>) {
+  // expected-error @+1 {{'nn.attention' op query has element type 'i64', expected a floating-point type}}
+  %0:2 = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<1x1x3x8xi64>, tensor<1x1x3x8xi64>, tensor<1x1x3x8xi64>) -> (tensor<1x1x3x8xi64>, tensor<1x1x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_logsumexp(%q: tensor<1x1x3x8xbf16>) {
+  // expected-error @+1 {{'nn.attention' op logsumexp has element type 'bf16', expected 'f32'}}
+  %0:2 = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<1x1x3x8xbf16>, tensor<1x1x3x8xbf16>, tensor<1x1x3x8xbf16>) -> (tensor<1x1x3x8xbf16>, tensor<1x1x3xbf16>)
+  return
+}
+
+// -----
+
+func.func @attention_mask(%q: tensor<2x2x3x8xf32>, %mask: tensor<2x1x3x4xi1>) {
+  // expected-error @+1 {{'nn.attention' op mask has shape [2, 1, 3, 4], expected one that broadcasts to [2, 2, 3, 3]}}
+  %0:2 = nn.attention %q, %q, %q, %mask {scale = 0.5 : f64, masked = true} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x1x3x4xi1>) -> (tensor<2x2x3x8xf32>, tensor<2x2x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_mask_type(%q: tensor<2x2x3x8xf32>, %wide: tensor<1x1x3x3xf64>) {
+  // expected-error @+1 {{'nn.attention' op mask has element type 'f64', expected i1 or 'f32'}}
+  %0:2 = nn.attention %q, %q, %q, %wide {scale = 0.5 : f64, masked = true} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<1x1x3x3xf64>) -> (tensor<2x2x3x8xf32>, tensor<2x2x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_others(%q: tensor<2x2x3x8xf32>) {
+  // expected-error @+1 {{'nn.attention' op has 0 operands behind its own, expected 1 as its attributes say}}
+  %0:2 = nn.attention %q, %q, %q {scale = 0.5 : f64, after = 0 : i64} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> (tensor<2x2x3x8xf32>, tensor<2x2x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_positions(%q: tensor<2x2x3x8xf32>, %positions: tensor<4xi64>) {
+  // expected-error @+1 {{'nn.attention' op positions has shape [4], expected [3]}}
+  %0:2 = nn.attention %q, %q, %q, %positions {scale = 0.5 : f64, after = 0 : i64} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<4xi64>) -> (tensor<2x2x3x8xf32>, tensor<2x2x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_band(%q: tensor<2x2x3x8xf32>, %positions: tensor<3xi64>) {
+  // expected-error @+1 {{'nn.attention' op sees -1 keys to a side, expected none or more}}
+  %0:2 = nn.attention %q, %q, %q, %positions {scale = 0.5 : f64, before = -1 : i64} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<3xi64>) -> (tensor<2x2x3x8xf32>, tensor<2x2x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_dropout(%q: tensor<2x2x3x8xf32>, %rows: tensor<2x2x3xi64>, %s: tensor<i64>) {
+  // expected-error @+1 {{'nn.attention' op drops with probability 1.000000e+00, expected 0 or more and less than 1}}
+  %0:2 = nn.attention %q, %q, %q, %rows, %s, %s {scale = 0.5 : f64, dropout = 1.0 : f64} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3xi64>, tensor<i64>, tensor<i64>) -> (tensor<2x2x3x8xf32>, tensor<2x2x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_backward(%q: tensor<2x2x3x8xf32>, %k: tensor<2x2x4x8xf32>, %lse: tensor<2x2x3xf32>) {
+  // expected-error @+1 {{'nn.attention_backward' op gradient of the key has shape [2, 2, 3, 8], expected [2, 2, 4, 8]}}
+  %0:3 = nn.attention_backward %q, %q, %k, %k, %q, %lse {scale = 0.5 : f64} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3xf32>) -> (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x4x8xf32>)
+  return
+}

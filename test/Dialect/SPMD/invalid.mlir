@@ -233,3 +233,23 @@ module attributes {spmd.mesh = #spmd.mesh<data = 2, model = 2>} {
     return
   }
 }
+
+// -----
+
+module attributes {spmd.mesh = #spmd.mesh<data = 2, time micro = 2>} {
+  func.func @coordinate() {
+    // expected-error @+1 {{'spmd.coordinate' op the mesh #spmd.mesh<data = 2, time micro = 2> has no space axis "micro"}}
+    %0 = spmd.coordinate "micro" : tensor<i64>
+    return
+  }
+}
+
+// -----
+
+module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
+  func.func @named(%x: tensor<4xf32>) {
+    // expected-error @+1 {{'spmd.all_reduce' has the unknown attribute 'chnge', did you mean 'spmd.change'}}
+    %0 = spmd.all_reduce %x over ["data"] {chnge} : tensor<4xf32> -> tensor<4xf32>
+    return
+  }
+}

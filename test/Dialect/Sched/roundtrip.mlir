@@ -29,6 +29,8 @@ module attributes {sched.device = #sched.device<cpu>, sched.queues = [#sched.que
     sched.wait copy for %e
     // CHECK: sched.gemm %{{.*}}, %{{.*}} into %{{.*}} workspace %{{.*}} on compute stage 0 strand 0 {accumulate,
     sched.gemm %a, %a into %a workspace %b on compute stage 0 strand 0 {accumulate, batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, label = "", flops = 0, bytes = 0} : memref<4x4xf32>, memref<4x4xf32> into memref<4x4xf32> workspace memref<64xi8>
+    // CHECK: sched.attend(%{{.*}}, %{{.*}}, %{{.*}}) into(%{{.*}}, %{{.*}}) on compute stage 0 strand 0 {
+    sched.attend(%a, %a, %a) into(%a, %a) on compute stage 0 strand 0 {sizes = array<i64: 1, 1, 1, 4, 4, 4, 4>, strides = array<i64: 0, 0, 4, 0, 0, 4, 0, 0, 4, 0, 0, 4>, scale = 0.5 : f64, label = "", flops = 0, bytes = 0} : (memref<4x4xf32>, memref<4x4xf32>, memref<4x4xf32>) -> (memref<4x4xf32>, memref<4x4xf32>)
     return
   }
 }

@@ -29,3 +29,37 @@ module attributes {spmd.mesh = #mesh} {
     return
   }
 }
+
+// -----
+
+// Each exit looks at what a step says about itself (Analysis/StepFacts.h).
+module {
+  // expected-error @+1 {{argument 0 has no 'nn.role'}}
+  func.func @step(%x: tensor<8xf32>) {
+    %0 = nn.neg %x {nn.pass = #nn.pass<forward>} : (tensor<8xf32>) -> tensor<8xf32>
+    %1 = nn.neg %0 {nn.pass = #nn.pass<forward>} : (tensor<8xf32>) -> tensor<8xf32>
+    return
+  }
+}
+
+// -----
+
+module {
+  func.func @step(%x: tensor<8xf32> {nn.name = "x", nn.role = #nn.role<input>, spmd.layout = tensor<8xf32>}) {
+    // expected-error @+1 {{nn.neg has no 'nn.pass'}}
+    %0 = nn.neg %x : (tensor<8xf32>) -> tensor<8xf32>
+    return
+  }
+}
+
+// -----
+
+#mesh = #spmd.mesh<time micro = 4>
+module attributes {spmd.mesh = #mesh} {
+  // expected-error @+1 {{no operator is in strand 2 of the axis 'micro', expected all of 4}}
+  func.func @missing(%x: tensor<8xf32>) {
+    %0 = nn.neg %x {nn.strand = 0 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+    %1 = nn.neg %x {nn.strand = 1 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+    return
+  }
+}

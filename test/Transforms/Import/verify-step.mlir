@@ -44,3 +44,10 @@ func.func @step(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"}) ->
   %0 = func.call @other(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// expected-error @+1 {{argument 1 has the 'nn.of' "v", expected the name of a parameter}}
+func.func @step(%w: tensor<8xf32> {nn.name = "w", nn.role = #nn.role<parameter>}, %s: tensor<8xf32> {nn.name = "momentum.w", nn.of = "v", nn.role = #nn.role<state>}) {
+  return
+}

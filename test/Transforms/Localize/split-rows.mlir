@@ -9,12 +9,13 @@
 // CHECK: reads index 21, expected one in
 #mesh = #spmd.mesh<data = 2, model = 2, time micro = 2>
 module attributes {spmd.mesh = #mesh} {
-  func.func @step(%w: tensor<16x4xf64, #spmd.form<#mesh, data: gather(0), model: gather(0), micro: gather(0)>>) -> tensor<4x4xf64> {
-    %i = nn.constant dense<[0, 21, 15, 3]> : tensor<4xi64> -> tensor<4xi64>
-    %0 = nn.embedding %w, %i : (tensor<16x4xf64, #spmd.form<#mesh, data: gather(0), model: gather(0), micro: gather(0)>>, tensor<4xi64>) -> tensor<4x4xf64, #spmd.form<#mesh, data: reduce, model: reduce, micro: reduce>>
-    %1 = spmd.reform %0 : tensor<4x4xf64, #spmd.form<#mesh, data: reduce, model: reduce, micro: reduce>> -> tensor<4x4xf64, #spmd.form<#mesh, data: reduce, model: reduce>>
-    %2 = spmd.reform %1 : tensor<4x4xf64, #spmd.form<#mesh, data: reduce, model: reduce>> -> tensor<4x4xf64, #spmd.form<#mesh, data: reduce>>
-    %3 = spmd.reform %2 : tensor<4x4xf64, #spmd.form<#mesh, data: reduce>> -> tensor<4x4xf64>
+  func.func @step(%w: tensor<16x4xf64, #spmd.form<#mesh, data: gather(0), model: gather(0), micro: gather(0)>> {nn.name = "w", nn.role = #nn.role<input>})
+      -> (tensor<4x4xf64> {nn.role = #nn.role<output>}) {
+    %i = nn.constant dense<[0, 21, 15, 3]> : tensor<4xi64> {nn.pass = #nn.pass<forward>} -> tensor<4xi64>
+    %0 = nn.embedding %w, %i {nn.pass = #nn.pass<forward>} : (tensor<16x4xf64, #spmd.form<#mesh, data: gather(0), model: gather(0), micro: gather(0)>>, tensor<4xi64>) -> tensor<4x4xf64, #spmd.form<#mesh, data: reduce, model: reduce, micro: reduce>>
+    %1 = spmd.reform %0 {nn.pass = #nn.pass<forward>} : tensor<4x4xf64, #spmd.form<#mesh, data: reduce, model: reduce, micro: reduce>> -> tensor<4x4xf64, #spmd.form<#mesh, data: reduce, model: reduce>>
+    %2 = spmd.reform %1 {nn.pass = #nn.pass<forward>} : tensor<4x4xf64, #spmd.form<#mesh, data: reduce, model: reduce>> -> tensor<4x4xf64, #spmd.form<#mesh, data: reduce>>
+    %3 = spmd.reform %2 {nn.pass = #nn.pass<forward>} : tensor<4x4xf64, #spmd.form<#mesh, data: reduce>> -> tensor<4x4xf64>
     return %3 : tensor<4x4xf64>
   }
 }

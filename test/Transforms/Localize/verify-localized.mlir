@@ -58,3 +58,14 @@ module attributes {spmd.mesh = #mesh} {
     return %0 : tensor<8xi64>
   }
 }
+
+// -----
+
+// Without what says that it updates, a parameter would not be trained.
+module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
+  // expected-error @+1 {{result 0, a parameter, has no 'nn.updates': the argument whose new value it is}}
+  func.func @step(%w: tensor<8xf32> {nn.name = "w", nn.role = #nn.role<parameter>, spmd.layout = tensor<8xf32>})
+      -> (tensor<8xf32> {nn.name = "w", nn.role = #nn.role<parameter>, spmd.layout = tensor<8xf32>}) {
+    return %w : tensor<8xf32>
+  }
+}

@@ -22,7 +22,7 @@ module {
   // expected-error @+1 {{results 0 and 1 both update argument 0, expected one}}
   func.func @step(%a: tensor<4xf32> {nn.role = #nn.role<state>, nn.name = "a"})
       -> (tensor<4xf32> {nn.role = #nn.role<state>, nn.name = "a", nn.updates = 0 : i64},
-          tensor<4xf32> {nn.role = #nn.role<state>, nn.name = "b", nn.updates = 0 : i64}) {
+          tensor<4xf32> {nn.role = #nn.role<state>, nn.name = "a", nn.updates = 0 : i64}) {
     return %a, %a : tensor<4xf32>, tensor<4xf32>
   }
 }

@@ -1,7 +1,7 @@
 // A plan costs again what the search said of it. The constant is read in two
 // forms: the plan stage leaves it as it is, and shard clones it.
 // RUN: tandem-compile %s --mesh model=2 --search tandem --pin w1:model=gather(1) --pin w2:model=gather(0) --plan-only -o %t.plan
-// RUN: tandem-compile %s --mesh model=2 --plan-file %t.plan --stop-after plan > %t.mlir
+// RUN: tandem-compile %s --mesh model=2 --plan-file %t.plan --stop-after plan --no-locations > %t.mlir
 // RUN: FileCheck %s --input-file=%t.mlir
 // CHECK: nn.constant {{.*}} spmd.plan = #spmd.plan<as_wanted>
 // CHECK-NOT: nn.constant

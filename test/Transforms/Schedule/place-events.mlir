@@ -1,6 +1,6 @@
 // RUN: tandem-opt %s --tandem-place-events --tandem-verify-scheduled | FileCheck %s
 
-#mesh = #spmd.mesh<data = 2>
+#mesh = #spmd.mesh<data = 2, time micro = 2>
 module attributes {spmd.mesh = #mesh} {
   // CHECK-LABEL: func.func @events
   func.func @events(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {

@@ -52,17 +52,19 @@ module attributes {spmd.mesh = #mesh} {
 
 // -----
 
-func.func @order(%x: tensor<4xf32>) {
-  %a, %e = sched.step on compute stage 1 strand 0 {
-    %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
-    sched.yield %0 : tensor<4xf32>
-  } : tensor<4xf32>
-  // expected-error @+1 {{the step of stage 0, strand 1 comes after the one of stage 1, strand 0 on the same queue}}
-  %b, %f = sched.step on compute stage 0 strand 1 {
-    %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
-    sched.yield %0 : tensor<4xf32>
-  } : tensor<4xf32>
-  return
+module attributes {spmd.mesh = #spmd.mesh<time micro = 2>} {
+  func.func @order(%x: tensor<4xf32>) {
+    %a, %e = sched.step on compute stage 1 strand 0 {
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // expected-error @+1 {{the step of stage 0, strand 1 comes after the one of stage 1, strand 0 on the same queue}}
+    %b, %f = sched.step on compute stage 0 strand 1 {
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return
+  }
 }
 
 // -----
@@ -140,3 +142,51 @@ module attributes {sched.queues = [#sched.queue<compute>, #sched.queue<compute[1
   }
 }
 
+// -----
+
+// Operators and steps are in the strands of the mesh.
+module attributes {spmd.mesh = #spmd.mesh<time micro = 2>} {
+  func.func @operator(%x: tensor<8xf32>) {
+    %e = sched.step on compute stage 0 strand 0 {
+      // expected-error @+1 {{has the strand 2, expected one of 2 from 0 on}}
+      %0 = nn.neg %x {nn.strand = 2 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+      sched.yield
+    }
+    return
+  }
+}
+
+// -----
+
+module attributes {spmd.mesh = #spmd.mesh<time micro = 2>} {
+  func.func @late(%x: tensor<8xf32>) {
+    // expected-error @+1 {{has the strand 7, expected one of 2 from 0 on}}
+    %e = sched.step on compute stage 0 strand 7 {
+      %0 = nn.neg %x : (tensor<8xf32>) -> tensor<8xf32>
+      sched.yield
+    }
+    return
+  }
+}
+
+// -----
+
+module {
+  func.func @step(%x: tensor<8xf32> {nn.name = "x", nn.role = #nn.role<input>, spmd.layout = tensor<8xf32>}) {
+    %e = sched.step on compute stage 0 strand 0 {
+      // expected-error @+1 {{nn.neg has no 'nn.pass'}}
+      %0 = nn.neg %x : (tensor<8xf32>) -> tensor<8xf32>
+      sched.yield
+    }
+    return
+  }
+}
+
+// -----
+
+module {
+  // expected-error @+1 {{result 0 has no 'nn.role'}}
+  func.func @step(%x: tensor<f32> {nn.name = "x", nn.role = #nn.role<input>, spmd.layout = tensor<f32>}) -> tensor<f32> {
+    return %x : tensor<f32>
+  }
+}

@@ -36,24 +36,24 @@ module attributes {spmd.mesh = #mesh, sched.queues = [#sched.queue<compute>,
   func.func @step(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name = "x", spmd.layout = tensor<4x4xf32>})
       -> (tensor<4x4xf32> {nn.role = #nn.role<output>, nn.name = "y", spmd.layout = tensor<4x4xf32>}) {
     %a, %ea = sched.step on compute stage 0 strand 0 {
-      %0 = nn.exp %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %0 = nn.exp %x {nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
       sched.yield %0 : tensor<4x4xf32>
     } : tensor<4x4xf32>
     %b, %eb = sched.step on compute[1] stage 0 strand 0 {
-      %0 = nn.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %0 = nn.matmul %x, %x {nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
       sched.yield %0 : tensor<4x4xf32>
     } : tensor<4x4xf32>
     %c, %ec = sched.step on comm stage 1 strand 0 after(%ea) {
-      %0 = spmd.all_reduce %a over ["data"] : tensor<4x4xf32> -> tensor<4x4xf32>
+      %0 = spmd.all_reduce %a over ["data"] {nn.pass = #nn.pass<forward>} : tensor<4x4xf32> -> tensor<4x4xf32>
       sched.yield %0 : tensor<4x4xf32>
     } : tensor<4x4xf32>
     %d, %ed = sched.step on compute[1] stage 1 strand 0 AFTER {
-      %0 = nn.neg %c : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %0 = nn.neg %c {nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
       sched.yield %0 : tensor<4x4xf32>
     } : tensor<4x4xf32>
     %f, %ef = sched.step on compute stage 1 strand 0 LAST {
-      %0 = nn.mul %b, %d : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-      %1 = nn.add %0, %c : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %0 = nn.mul %b, %d {nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %1 = nn.add %0, %c {nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
       sched.yield %1 : tensor<4x4xf32>
     } : tensor<4x4xf32>
     return %f : tensor<4x4xf32>

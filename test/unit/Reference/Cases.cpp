@@ -301,8 +301,9 @@ static std::vector<Case> makeProductCases() {
 const std::vector<Case> &getCases() {
   static const std::vector<Case> cases = [] {
     std::vector<Case> all;
-    for (auto &&part : {makeElementwiseCases(), makeReductionCases(),
-                        makeShapeCases(), makeProductCases()})
+    for (auto &&part :
+         {makeElementwiseCases(), makeReductionCases(), makeShapeCases(),
+          makeProductCases(), makeAttentionCases()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
@@ -341,18 +342,17 @@ static std::string makeArguments(StringRef text) {
   return arguments;
 }
 
+/// Of `... -> (type, type)`; one where no list of types says more.
+static size_t countResults(StringRef text) {
+  return std::max<size_t>(text.rsplit("-> ").second.count("tensor<"), 1);
+}
+
 Instance::Instance(MLIRContext &context, const Case &source,
                    Generator &generator)
     : source(source) {
   std::string text = chooseSizes(source.text, generator);
-  bool hasTwo = source.getName() == "nn.topk";
-  bool hasThree = source.getName() == "nn.layer_norm" ||
-                  (source.getName() == "nn.layer_norm_backward" &&
-                   StringRef(source.text).contains("%4"));
-  std::string module = "func.func @f(" + makeArguments(text) + ") {\n %r" +
-                       (hasThree ? ":3"
-                        : hasTwo ? ":2"
-                                 : "") +
+  std::string module = "func.func @f(" + makeArguments(text) +
+                       ") {\n %r:" + std::to_string(countResults(text)) +
                        " = " + text + "\n return\n}";
   this->module = parseSourceString<ModuleOp>(module, &context);
   if (!this->module)

@@ -43,12 +43,14 @@ inline constexpr Range kSparse = {0.5, 2, true, 0.9};
 inline constexpr Range kHalf = {0.5, 2, true, 0.5};
 
 struct Case {
-  const char *text;
+  std::string text;
   std::vector<Range> ranges = {}; // one per operand; missing ones are Range()
   /// Name of the operator: `nn.add`.
   std::string getName() const;
 };
 
+/// Those of attention (AttentionCases.cpp), which `getCases` has.
+std::vector<Case> makeAttentionCases();
 /// At least one case per operator of nn.
 const std::vector<Case> &getCases();
 

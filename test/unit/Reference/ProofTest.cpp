@@ -51,6 +51,32 @@ static const Exception kExceptions[] = {
     {"nn.layer_norm_backward",
      "full, full, full, full, reduce -> reduce, full, full",
      "the gradient of the input is linear in the weight; as above"},
+    {"nn.attention", "full, full, reduce -> reduce, full",
+     "linear in the values, but only the first result depends on them; values "
+     "are no sum of terms but behind a split width, which stays whole"},
+    {"nn.attention", "full, full, reduce, full -> reduce, full", "as above"},
+    {"nn.attention", "full, full, reduce, full, full -> reduce, full",
+     "as above"},
+    {"nn.attention", "full, full, reduce, full, full, full -> reduce, full",
+     "as above"},
+    {"nn.attention_backward",
+     "full, full, full, reduce, reduce, full -> reduce, reduce, full",
+     "linear in values and output together, but the last result does not "
+     "depend on them; as above"},
+    {"nn.attention_backward",
+     "full, full, full, reduce, reduce, full, full, full -> reduce, reduce, "
+     "full",
+     "as above"},
+    {"nn.attention", "full, full, gather(3) -> gather(3), full",
+     "widths stay whole: every part computes all scores again"},
+    {"nn.attention_backward",
+     "gather(3), full, full, gather(3), gather(3), full -> reduce, reduce, "
+     "gather(3)",
+     "as above"},
+    {"nn.attention_backward",
+     "full, full, gather(2), gather(2), full, full -> reduce, gather(2), "
+     "gather(2)",
+     "key positions stay whole, as in the forward, which makes what it reads"},
 };
 
 static const Exception *findException(StringRef op, StringRef signature) {

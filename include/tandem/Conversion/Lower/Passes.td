@@ -47,6 +47,25 @@ def SelectProducts : Lower_Pass<"tandem-select-products"> {
   }];
 }
 
+def GroupHeads : Lower_Pass<"tandem-group-heads"> {
+  let summary = "groups of queries share heads that are repeated for them";
+  let description = [{
+    Before: attention on heads of keys and values that are expanded, each for a group
+    of heads of the query, and sums of their gradients over groups. After: attention
+    on the heads as they were, and gradients that are these sums.
+  }];
+}
+
+def SelectAttention : Lower_Pass<"tandem-select-attention"> {
+  let summary = "attention reads and writes by strides";
+  let description = [{
+    Before: `nn.attention` and its backward on operands that may be permuted,
+    reshaped or sliced by operators of their own. After: `sched.attention`, with
+    those views in its strides where rows stay contiguous, also across steps; its
+    results lie as the only permutation of them that is used.
+  }];
+}
+
 def AccumulateProducts : Lower_Pass<"tandem-accumulate-products"> {
   let summary = "products add to what is there already";
   let description = [{

@@ -8,6 +8,7 @@
 #ifndef TANDEM_DIALECT_NN_NN_H
 #define TANDEM_DIALECT_NN_NN_H
 
+#include "tandem/Dialect/NN/Attention.h"
 #include "tandem/Dialect/NN/Loops.h"
 #include "tandem/Dialect/NN/Rules.h"
 #include "tandem/Dialect/SPMD/SPMD.h"

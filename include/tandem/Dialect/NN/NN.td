@@ -12,6 +12,7 @@ include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "tandem/Dialect/Facts.td"
 include "tandem/Dialect/SPMD/SPMDInterfaces.td"
 
 def NN_Dialect : Dialect {
@@ -30,7 +31,7 @@ def NN_Dialect : Dialect {
     types or attributes. All sharding signatures come from it.
 
     A training step is a `func.func`. Facts about it are declared attributes
-    (`Facts.h`); any other name that begins with `nn.` is an error.
+    (`Facts.h`); any other name is an error.
 
     | attribute | of | says |
     | --- | --- | --- |
@@ -64,6 +65,7 @@ def NN_Dialect : Dialect {
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
+  let extraClassDeclaration = "void addFacts();";
 }
 
 //===----------------------------------------------------------------------===//
@@ -234,7 +236,7 @@ def NN_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
 }
 
 class NN_Op<string mnemonic, list<Trait> traits>
-    : Op<NN_Dialect, mnemonic,
+    : Tandem_Op<NN_Dialect, mnemonic,
          traits # [Pure, SignatureOpInterface, NN_WorkOpInterface,
                    SPMD_LoopOpInterface]> {
   int flops = 1;
@@ -286,5 +288,6 @@ include "tandem/Dialect/NN/Elementwise.td"
 include "tandem/Dialect/NN/Reductions.td"
 include "tandem/Dialect/NN/Shapes.td"
 include "tandem/Dialect/NN/Products.td"
+include "tandem/Dialect/NN/Attention.td"
 
 #endif // TANDEM_DIALECT_NN_TD

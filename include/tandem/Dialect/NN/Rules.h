@@ -54,6 +54,9 @@ spmd::Rule buildEmbeddingBackwardRule(mlir::Operation *op,
 spmd::Rule buildGatherRule(mlir::Operation *op, llvm::StringRef linear);
 /// `dim` of src and index may be split (summed), `dim` of the result not.
 spmd::Rule buildScatterAddRule(mlir::Operation *op, llvm::StringRef linear);
+/// Batch, heads and query positions may be split, key positions and widths not;
+/// what the gradients of key and value lack is summed.
+spmd::Rule buildAttentionRule(mlir::Operation *op, llvm::StringRef linear);
 
 } // namespace tandem::nn
 

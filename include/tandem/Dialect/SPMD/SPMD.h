@@ -44,6 +44,27 @@ public:
 
 inline bool isSource(mlir::Operation *op) { return op->hasTrait<Source>(); }
 
+/// An operator whose result depends on what other ranks hold.
+template <typename ConcreteOp>
+class Communicates : public mlir::OpTrait::TraitBase<ConcreteOp, Communicates> {
+};
+
+/// Whether `op` communicates: the one list of collectives.
+inline bool isCollective(mlir::Operation *op) {
+  return op->hasTrait<Communicates>();
+}
+
+/// Checks that the axes of `op` are space axes of the module's mesh, each once
+/// and in its order; gives the number of members of a group.
+mlir::FailureOr<int64_t> verifyGroup(mlir::Operation *op, mlir::ArrayAttr axes);
+
+/// Checks that `op`, over groups of `axes`, makes `to` of `from`: the dimension
+/// `shrunk` is divided and `grown` multiplied by the number of members.
+mlir::LogicalResult verifyCollective(mlir::Operation *op, mlir::ArrayAttr axes,
+                                     mlir::ShapedType from, mlir::ShapedType to,
+                                     std::optional<int64_t> shrunk,
+                                     std::optional<int64_t> grown);
+
 } // namespace tandem::spmd
 
 #define GET_OP_CLASSES

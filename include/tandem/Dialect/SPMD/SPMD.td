@@ -13,6 +13,7 @@ include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/TensorEncoding.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "tandem/Dialect/Facts.td"
 include "tandem/Dialect/SPMD/SPMDInterfaces.td"
 
 def SPMD_Dialect : Dialect {
@@ -26,8 +27,7 @@ def SPMD_Dialect : Dialect {
     `full`, `gather(d)` or `reduce`. Forms stand in tensor types, as encoding,
     so that a program that forgot a collective does not verify.
 
-    Facts are declared attributes (`Facts.h`); any other name that begins with
-    `spmd.` is an error.
+    Facts are declared attributes (`Facts.h`); any other name is an error.
 
     | attribute | of | says |
     | --- | --- | --- |
@@ -41,6 +41,7 @@ def SPMD_Dialect : Dialect {
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
+  let extraClassDeclaration = "void addFacts();";
   let discardableAttrs = (ins "::tandem::spmd::MeshAttr":$mesh,
                               "::mlir::IntegerAttr":$memory,
                               "::tandem::spmd::PlanAttr":$plan,
@@ -247,7 +248,7 @@ def SPMD_PlanAttr : SPMD_Attr<"Plan", "plan"> {
 //===----------------------------------------------------------------------===//
 
 class SPMD_Op<string mnemonic, list<Trait> traits = []>
-    : Op<SPMD_Dialect, mnemonic, traits # [Pure]>;
+    : Tandem_Op<SPMD_Dialect, mnemonic, traits # [Pure]>;
 
 def SPMD_ReformOp : SPMD_Op<"reform"> {
   let summary = "changes the form of a tensor";
@@ -268,14 +269,23 @@ def SPMD_ReformOp : SPMD_Op<"reform"> {
   let hasVerifier = 1;
 }
 
-class SPMD_CollectiveOp<string mnemonic, dag extraArguments = (ins),
-                        list<Trait> traits = []>
+/// Exchanges data among the members of a group (`isCollective`).
+def SPMD_Communicates : NativeOpTrait<"Communicates"> {
+  let cppNamespace = "::tandem::spmd";
+}
+
+/// Runs over the groups of ranks that `axes` span.
+class SPMD_GroupOp<string mnemonic, dag extraArguments = (ins),
+                   list<Trait> traits = []>
     : SPMD_Op<mnemonic, traits> {
   let arguments = !con((ins AnyRankedTensor:$input, StrArrayAttr:$axes),
                        extraArguments);
   let results = (outs AnyRankedTensor:$result);
   let hasVerifier = 1;
 }
+
+class SPMD_CollectiveOp<string mnemonic, dag extraArguments = (ins)>
+    : SPMD_GroupOp<mnemonic, extraArguments, [SPMD_Communicates]>;
 
 def SPMD_AllReduceOp : SPMD_CollectiveOp<"all_reduce"> {
   let summary = "sums over the members of a group; every member gets the sum";
@@ -321,8 +331,8 @@ def SPMD_AllToAllOp
 }
 
 def SPMD_LocalSliceOp
-    : SPMD_CollectiveOp<"local_slice", (ins I64Attr:$dim),
-                        [DeclareOpInterfaceMethods<SPMD_LoopOpInterface>]> {
+    : SPMD_GroupOp<"local_slice", (ins I64Attr:$dim),
+                   [DeclareOpInterfaceMethods<SPMD_LoopOpInterface>]> {
   let summary = "keeps this member's slice of `dim`; no communication";
   let description = "`full -> gather(dim)` over space, after `localize`.";
   let assemblyFormat = [{
@@ -332,8 +342,8 @@ def SPMD_LocalSliceOp
 }
 
 def SPMD_KeepFirstOp
-    : SPMD_CollectiveOp<"keep_first", (ins),
-                        [DeclareOpInterfaceMethods<SPMD_LoopOpInterface>]> {
+    : SPMD_GroupOp<"keep_first", (ins),
+                   [DeclareOpInterfaceMethods<SPMD_LoopOpInterface>]> {
   let summary = "the first member keeps the value, the others hold zero";
   let description = "`full -> reduce` over space, after `localize`.";
   let assemblyFormat = [{
@@ -350,6 +360,7 @@ def SPMD_CoordinateOp : SPMD_Op<"coordinate", [SPMD_Source]> {
   let arguments = (ins StrAttr:$axis);
   let results = (outs 0DTensorOf<[I64]>:$result);
   let assemblyFormat = "$axis attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 #endif // TANDEM_DIALECT_SPMD_TD

@@ -22,7 +22,7 @@ defvar strides_ins = (ins
   DenseI64ArrayAttr:$strides_c,
   DefaultValuedAttr<F64Attr, "1.0">:$alpha);
 
-def Sched_MatmulOp : Op<Sched_Dialect, "matmul", [
+def Sched_MatmulOp : Tandem_Op<Sched_Dialect, "matmul", [
     Pure, DeclareOpInterfaceMethods<LibraryCallOpInterface,
                                     ["getOverwritten"]>]> {
   let summary = "a matrix product that reads and writes by strides";
@@ -51,10 +51,42 @@ def Sched_MatmulOp : Op<Sched_Dialect, "matmul", [
 }
 
 //===----------------------------------------------------------------------===//
+// Attention with strides
+//===----------------------------------------------------------------------===//
+
+// `sizes` are batch, heads, heads of the keys, queries, keys, width and width of
+// the values; `strides` those of batch, head and row of each tensor of four
+// dimensions, inputs first, whose rows are contiguous; `mask_strides` of batch,
+// head, query and key, if there is a mask. The others are those of `nn`.
+defvar attention_ins = (ins
+  UnitAttr:$backward, DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$strides,
+  OptionalAttr<DenseI64ArrayAttr>:$mask_strides, F64Attr:$scale,
+  OptionalAttr<I64Attr>:$before, OptionalAttr<I64Attr>:$after,
+  DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+  DefaultValuedAttr<I64Attr, "0">:$ordinal);
+
+def Sched_AttentionOp : Op<Sched_Dialect, "attention", [
+    Pure, DeclareOpInterfaceMethods<LibraryCallOpInterface, ["getFlops"]>]> {
+  let summary = "`nn.attention` or its backward, which reads and writes by strides";
+  let description = [{
+    Lives within `lower`, between tensors and buffers. Inputs and results come as
+    in `nn`; each tensor of four dimensions lies where strides say, from its element
+    of `offsets` on (of inputs), in the row-major elements of another one. Every
+    element of the results is written.
+  }];
+  let arguments = !con((ins Variadic<AnyRankedTensor>:$inputs), attention_ins,
+    (ins DenseI64ArrayAttr:$offsets, I64Attr:$operations));
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat =
+      "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//
 
-def Sched_AllocOp : Op<Sched_Dialect, "alloc", [Pure]> {
+def Sched_AllocOp : Tandem_Op<Sched_Dialect, "alloc", [Pure]> {
   let summary = "a buffer in the arena";
   let description = [{
     `offset`, in bytes, is set when buffers are placed. Two buffers may have
@@ -65,14 +97,14 @@ def Sched_AllocOp : Op<Sched_Dialect, "alloc", [Pure]> {
   let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($buffer)";
 }
 
-def Sched_ResultOp : Op<Sched_Dialect, "result", [Pure]> {
+def Sched_ResultOp : Tandem_Op<Sched_Dialect, "result", [Pure]> {
   let summary = "the buffer of a result of the step";
   let arguments = (ins I64Attr:$index);
   let results = (outs AnyMemRef:$buffer);
   let assemblyFormat = "$index attr-dict `:` type($buffer)";
 }
 
-def Sched_ViewOp : Op<Sched_Dialect, "view", [Pure]> {
+def Sched_ViewOp : Tandem_Op<Sched_Dialect, "view", [Pure]> {
   let summary = "contiguous elements of a buffer, in another shape";
   let description = [{
     Begins `offset` elements into the source, plus, for each axis, the rank's
@@ -84,6 +116,9 @@ def Sched_ViewOp : Op<Sched_Dialect, "view", [Pure]> {
   let results = (outs AnyMemRef:$buffer);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($buffer)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::LogicalResult verifyRange(int64_t elements, int64_t sourceElements);
+  }];
 }
 
 //===----------------------------------------------------------------------===//
@@ -93,14 +128,15 @@ def Sched_ViewOp : Op<Sched_Dialect, "view", [Pure]> {
 /// `head` and `types` begin and end the text of the command.
 class Sched_Command<string mnemonic, string head, string types, dag operands,
                     list<Trait> traits = []>
-    : Op<Sched_Dialect, mnemonic, traits # [
+    : Tandem_Op<Sched_Dialect, mnemonic, traits # [
         DeclareOpInterfaceMethods<CommandOpInterface,
                                   ["getReads", "getWrites"]>]> {
   // `label` is what a user would call the command; FLOPs and bytes are those of
   // one rank.
-  let arguments = !con(operands, (ins Sched_QueueAttr:$queue, I64Attr:$stage,
-                                      I64Attr:$strand, StrAttr:$label,
-                                      I64Attr:$flops, I64Attr:$bytes));
+  let arguments = !con(operands, (ins Sched_QueueAttr:$queue, Sched_NumberAttr:$stage,
+                                      Sched_NumberAttr:$strand, StrAttr:$label,
+                                      Sched_CountAttr:$flops,
+                                      Sched_CountAttr:$bytes));
   let assemblyFormat = !strconcat(
       head, " `on` custom<Queue>($queue) `stage` $stage `strand` $strand attr-dict `:` ",
       types);
@@ -130,6 +166,15 @@ def Sched_GemmOp : Sched_Command<"gemm",
   let hasVerifier = 1;
 }
 
+def Sched_AttendOp : Sched_Command<"attend",
+    "`(` $inputs `)` `into` `(` $outputs `)`",
+    "functional-type($inputs, $outputs)", !con((ins
+      Variadic<AnyMemRef>:$inputs, Variadic<AnyMemRef>:$outputs), attention_ins),
+    [AttrSizedOperandSegments]> {
+  let summary = "`sched.attention` on buffers, in the library";
+  let hasVerifier = 1;
+}
+
 def Sched_CollectiveOp : Sched_Command<"collective",
     "$kind $source `into` $destination `over` $axes",
     "type($source) `->` type($destination)", (ins
@@ -137,6 +182,11 @@ def Sched_CollectiveOp : Sched_Command<"collective",
       StrArrayAttr:$axes, DefaultValuedAttr<I64Attr, "-1">:$split_dim,
       DefaultValuedAttr<I64Attr, "-1">:$concat_dim)> {
   let summary = "an all_reduce, all_gather, reduce_scatter or all_to_all";
+  let description = [{
+    As the operator of `spmd` of this name. A dimension that the kind has no use
+    for is -1.
+  }];
+  let hasVerifier = 1;
 }
 
 def Sched_CopyOp : Sched_Command<"copy",
@@ -154,14 +204,14 @@ def Sched_CheckFiniteOp : Sched_Command<"check_finite",
   let summary = "stops the step, before it changed anything, if a value is not finite";
 }
 
-def Sched_RecordOp : Op<Sched_Dialect, "record"> {
+def Sched_RecordOp : Tandem_Op<Sched_Dialect, "record"> {
   let summary = "an event: all commands of a queue up to here are done";
   let arguments = (ins Sched_QueueAttr:$queue);
   let results = (outs Sched_EventType:$event);
   let assemblyFormat = "custom<Queue>($queue) attr-dict";
 }
 
-def Sched_WaitOp : Op<Sched_Dialect, "wait"> {
+def Sched_WaitOp : Tandem_Op<Sched_Dialect, "wait"> {
   let summary = "a queue goes on when the event has happened";
   let arguments = (ins Sched_QueueAttr:$queue, Sched_EventType:$event);
   let assemblyFormat = "custom<Queue>($queue) `for` $event attr-dict";

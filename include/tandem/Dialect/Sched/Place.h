@@ -66,6 +66,10 @@ struct Place {
   int64_t stage = 0, strand = 0;
 };
 
+/// The elements of a buffer from `offset` on, for strides to start at.
+mlir::Value getReached(mlir::OpBuilder &builder, mlir::Location loc,
+                       mlir::Value buffer, int64_t offset);
+
 /// Bytes of one element in memory: i1 takes one.
 int64_t getElementBytes(mlir::Type type);
 

@@ -13,6 +13,7 @@ include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "tandem/Dialect/Facts.td"
 
 def Sched_Dialect : Dialect {
   let name = "sched";
@@ -28,8 +29,7 @@ def Sched_Dialect : Dialect {
     computation step (HiDup, section 4.1); a strand is one point of a time axis,
     that is, one microbatch.
 
-    Facts are declared attributes (`Facts.h`); any other name that begins with
-    `sched.` is an error.
+    Facts are declared attributes (`Facts.h`); any other name is an error.
 
     | attribute | of | says |
     | --- | --- | --- |
@@ -45,6 +45,7 @@ def Sched_Dialect : Dialect {
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
+  let extraClassDeclaration = "void addFacts();";
   let discardableAttrs = (ins "::mlir::DenseI64ArrayAttr":$slot,
                               "::mlir::UnitAttr":$kernel,
                               "::mlir::StringAttr":$label,
@@ -95,7 +96,14 @@ def Sched_QueueAttr : AttrDef<Sched_Dialect, "Queue"> {
   let hasCustomAssemblyFormat = 1;
 }
 
-def Sched_StepOp : Op<Sched_Dialect, "step", [
+/// An amount.
+def Sched_CountAttr : ConfinedAttr<I64Attr, [IntNonNegative]>;
+
+/// The number of a stage or strand, for which a Program has 32 bits.
+def Sched_NumberAttr
+    : ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<2147483647>]>;
+
+def Sched_StepOp : Tandem_Op<Sched_Dialect, "step", [
     SingleBlockImplicitTerminator<"YieldOp">, NoRegionArguments]> {
   let summary = "work enqueued on a queue";
   let description = [{
@@ -111,7 +119,8 @@ def Sched_StepOp : Op<Sched_Dialect, "step", [
     } : tensor<8xf32>
     ```
   }];
-  let arguments = (ins Sched_QueueAttr:$queue, I64Attr:$stage, I64Attr:$strand,
+  let arguments = (ins Sched_QueueAttr:$queue, Sched_NumberAttr:$stage,
+                       Sched_NumberAttr:$strand,
                        Variadic<Sched_EventType>:$after);
   let results = (outs Variadic<AnyRankedTensor>:$values,
                       Sched_EventType:$event);
@@ -120,7 +129,7 @@ def Sched_StepOp : Op<Sched_Dialect, "step", [
   let hasVerifier = 1;
 }
 
-def Sched_YieldOp : Op<Sched_Dialect, "yield", [
+def Sched_YieldOp : Tandem_Op<Sched_Dialect, "yield", [
     Pure, Terminator, ReturnLike, HasParent<"StepOp">]> {
   let summary = "the values of a step";
   let arguments = (ins Variadic<AnyRankedTensor>:$values);

@@ -50,16 +50,16 @@ def LibraryCallOpInterface : OpInterface<"LibraryCallOpInterface"> {
                     "int64_t", "getWorkspaceBytes", (ins), [{}],
                     [{ return 0; }]>,
     InterfaceMethod<[{
-      The operand whose buffer the result takes, and whose value is gone then;
-      null if the result has a buffer of its own.
+      The operand whose buffer the first result takes, and whose value is gone
+      then; null if it has a buffer of its own, as all others have.
       }], "::mlir::OpOperand *", "getOverwritten", (ins), [{}],
       [{ return nullptr; }]>,
     InterfaceMethod<[{
-      Builds the command, given the buffers of the operands and of the result,
+      Builds the command, given the buffers of the operands and of the results,
       and, if it has bytes, of the workspace.
       }], "void", "buildCommand",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
-           "::mlir::Value":$result, "::mlir::Value":$workspace,
+           "::mlir::ValueRange":$results, "::mlir::Value":$workspace,
            "const ::tandem::sched::Place &":$place)>,
   ];
 }

@@ -11,6 +11,7 @@
 include "mlir/Pass/PassBase.td"
 
 def AssignSlotsPass : Pass<"tandem-assign-slots", "::mlir::func::FuncOp"> {
+  let dependentDialects = ["::tandem::sched::SchedDialect"];
   let summary = "Gives each operator its stage, strand and queue";
   let description = [{
     Gives each operator a slot, as attribute `sched.slot`, if it has no
@@ -23,6 +24,7 @@ def AssignSlotsPass : Pass<"tandem-assign-slots", "::mlir::func::FuncOp"> {
 }
 
 def CutWaitingPass : Pass<"tandem-cut-waiting", "::mlir::func::FuncOp"> {
+  let dependentDialects = ["::tandem::sched::SchedDialect"];
   let summary = "Cuts waiting collectives into the pieces that the plan names";
   let description = [{
     Cuts collectives that wait (`slots`) into the pieces that the
@@ -31,6 +33,7 @@ def CutWaitingPass : Pass<"tandem-cut-waiting", "::mlir::func::FuncOp"> {
 }
 
 def FollowPlanPass : Pass<"tandem-follow-plan", "::mlir::func::FuncOp"> {
+  let dependentDialects = ["::tandem::sched::SchedDialect"];
   let summary = "Gives each operator the slot of its stage in the plan, if the plan has stages";
   let description = [{
     Gives each operator the slot of its stage, if the plan has stages.

@@ -68,7 +68,7 @@ def main(seed):
         for j, (before, after) in enumerate(zip(chain, chain[1:])):
             if before == after:
                 continue
-            print(f"    %v{i}_{j} = spmd.reform {value} : {before} -> {after}")
+            print(f"    %v{i}_{j} = spmd.reform {value} {{nn.pass = #nn.pass<forward>}} : {before} -> {after}")
             value = f"%v{i}_{j}"
         returned.append(value)
     types = ", ".join(chain[-1] for chain in chains)

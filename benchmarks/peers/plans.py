@@ -1,0 +1,8 @@
+"""Which plan of Tandem splits the same tensors as a peer."""
+
+PLANS = {
+    "ddp": "data-parallel",
+    "fsdp": "zero",
+    "tensor": "tensor-parallel",
+    "expert": "expert-parallel",
+}

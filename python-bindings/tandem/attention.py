@@ -1,0 +1,142 @@
+"""Scaled dot product attention as one operator while a step is captured, with a backward of its own.
+
+PyTorch's fused operators are no way to it: what the CPU's returns beside the output differs between its
+kernel and its decomposition, so gradients of a trace would be wrong. What `tandem::attention` and its backward
+compute is what `nn.attention` says.
+"""
+
+import math
+
+import torch
+
+from .errors import CaptureError
+from .locations import current_location
+
+_OPTIONS = "Tensor? mask, float scale, int? before, int? after, float dropout"
+_library = torch.library.Library("tandem", "DEF")
+_library.define(
+    f"attention(Tensor query, Tensor key, Tensor value, {_OPTIONS}) -> (Tensor, Tensor)"
+)
+_library.define(
+    "attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor logsumexp)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+ATTENTION = torch.ops.tandem.attention.default
+
+# Element types of `nn.attention` that libraries have.
+_TYPES = (torch.float64, torch.float32, torch.bfloat16)
+
+
+@torch.library.register_fake("tandem::attention", lib=_library)
+def _attention(query, key, value, mask, scale, before, after, dropout):
+    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
+    return (
+        query.new_empty(*query.shape[:-1], value.shape[-1]),
+        query.new_empty(query.shape[:-1], dtype=wide),
+    )
+
+
+@torch.library.register_fake("tandem::attention_backward", lib=_library)
+def _attention_backward(grad, query, key, value, output, logsumexp):
+    return tuple(query.new_empty(tensor.shape) for tensor in (query, key, value))
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, query, key, value, *options):
+        output, logsumexp = ATTENTION(query, key, value, *options)
+        ctx.save_for_backward(query, key, value, output, logsumexp)
+        ctx.count = len(options)
+        return output
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        gradients = torch.ops.tandem.attention_backward(grad, *ctx.saved_tensors)
+        return *gradients, *[None] * ctx.count
+
+
+def scores_drawn(operator, args):
+    """The scores that dropout draws for, as a tensor without values; None if the call draws nothing."""
+    if operator is not ATTENTION or args[7] == 0:
+        return None
+    query, key = args[:2]
+    return torch.empty(query.shape[:-1] + key.shape[-2:-1], dtype=query.dtype, device="meta")
+
+
+def _repeat_heads(tensor, query):
+    """Plans split attention into as many parts as the query has heads; `lower` undoes it."""
+    if min(tensor.dim(), query.dim()) < 3 or query.shape[-3] % tensor.shape[-3]:
+        return tensor
+    return tensor.repeat_interleave(query.shape[-3] // tensor.shape[-3], -3)
+
+
+def _is_whole(query, key, value, dropout):
+    """Whether it is what `nn.attention` has; else PyTorch's plain formula is captured."""
+    tensors = (query, key, value)
+    return (
+        torch._C._functorch.peek_interpreter_stack() is None
+        and query.dtype in _TYPES
+        and all(t.dtype == query.dtype and t.dim() == query.dim() and t.numel() for t in tensors)
+        and all(t.shape[:-2] == query.shape[:-2] for t in tensors)
+        and key.shape[:-1] == value.shape[:-1]
+        and key.shape[-1] == query.shape[-1]
+        and query.dim() >= 2
+        and dropout < 1
+    )
+
+
+def _check_mask(mask, scores):
+    try:
+        fits = torch.broadcast_shapes(mask.shape, scores) == scores
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise CaptureError(
+            f"{current_location()}: attention mask has shape {tuple(mask.shape)}, expected one that broadcasts"
+            f" to {tuple(scores)}"
+        )
+
+
+def of_four(shape):
+    """Of tensors or of scores, as (batch, heads, ., .): one head where there are three dimensions or two."""
+    if len(shape) < 4:
+        return (1,) * (3 - len(shape)) + tuple(shape[:-2]) + (1,) + tuple(shape[-2:])
+    return (math.prod(shape[:-3]), *shape[-3:])
+
+
+def _mask_of_four(mask, scores):
+    """Broadcasts to the scores as (batch, heads, queries, keys)."""
+    mask = mask[(None,) * (len(scores) - mask.dim())]
+    if len(scores) > 4:
+        mask = mask.expand(*scores[:-3], *mask.shape[-3:])
+    return mask.reshape(of_four(mask.shape))
+
+
+def _cast(tensors):
+    """Under autocast attention computes in its type."""
+    if not torch.is_autocast_enabled("cpu"):
+        return tensors
+    dtype = torch.get_autocast_dtype("cpu")
+    return [t.to(dtype) if t is not None and t.dtype == torch.float32 else t for t in tensors]
+
+
+def attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
+    """`F.scaled_dot_product_attention`; None for what is captured by its plain formula."""
+    query, key, value, mask = _cast([query, key, value, attn_mask])
+    if enable_gqa:
+        key, value = (_repeat_heads(tensor, query) for tensor in (key, value))
+    if not _is_whole(query, key, value, dropout_p):
+        return None
+    if mask is not None:
+        scores = query.shape[:-1] + key.shape[-2:-1]
+        _check_mask(mask, scores)
+        if mask.requires_grad or is_causal:
+            return None
+        mask = mask if mask.dtype == torch.bool else mask.to(query.dtype)
+        mask = _mask_of_four(mask, scores)
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    after = 0 if is_causal else None
+    return _Attention.apply(query, key, value, mask, scale, None, after, float(dropout_p))

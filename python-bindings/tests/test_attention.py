@@ -1,0 +1,275 @@
+"""Attention is captured as one operator, with PyTorch's meaning."""
+
+import functools
+from pathlib import Path
+
+import pytest
+import tandem
+import torch
+import torch.nn.functional as F
+from comparing import compare
+from matrix import judge_program
+from tandem import _tandem
+from tandem.compile import compile_module
+from tandem.errors import CaptureError
+from tandem.model_file import load_model_file
+from tandem.verify import make_subject
+from torch import nn
+
+HEADS, WIDTH, ROWS = 4, 4, 6
+
+
+class Attention(nn.Module):
+    """Projections of (batch, rows, width), and an attention of (batch, heads, rows, width)."""
+
+    def __init__(self, attend, key_heads=HEADS):
+        super().__init__()
+        self.attend = attend
+        self.q = nn.Linear(8, HEADS * WIDTH)
+        self.k, self.v = (nn.Linear(8, key_heads * WIDTH) for _ in range(2))
+
+    def forward(self, x):
+        q, k, v = (
+            layer(x).unflatten(-1, (-1, WIDTH)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        return self.attend(q, k, v)
+
+
+def _square(model, x):
+    return model(x).square().mean()
+
+
+def _batch(dtype=torch.float64):
+    return torch.randn(2, ROWS, 8, dtype=dtype)
+
+
+def _export(attend, key_heads=HEADS):
+    model = Attention(attend, key_heads).double()
+    return tandem.export(model, _square, torch.optim.SGD(model.parameters(), lr=0.1), _batch())
+
+
+def _operators(module, name="attention"):
+    return [operator for operator in module.step.operators if operator.name == name]
+
+
+def _check(attend, key_heads=HEADS):
+    """Compares with eager; the captured step has one attention, and gives its attributes."""
+    torch.manual_seed(0)
+    model = Attention(attend, key_heads).double()
+    optimizer = torch.optim.Adam(model.parameters())
+    module = compare(model, _square, optimizer, [_batch() for _ in range(2)])
+    (forward,) = _operators(module)
+    assert len(_operators(module, "attention_backward")) == 1
+    assert not _operators(module, "softmax")
+    return forward.attributes
+
+
+sdpa = F.scaled_dot_product_attention
+
+
+def _half(shape):
+    return torch.arange(torch.Size(shape).numel()).reshape(shape) % 3 > 0
+
+
+def _window(size):
+    distance = torch.arange(ROWS) - torch.arange(ROWS)[:, None]
+    return (distance > -size) & (distance <= 0)
+
+
+@pytest.mark.parametrize(
+    "attend",
+    [
+        sdpa,
+        lambda q, k, v: sdpa(q, k, v, scale=0.3),
+        lambda q, k, v: sdpa(q[:, :, :3], k, v, is_causal=True),
+        lambda q, k, v: sdpa(q, k, v, dropout_p=0.4),
+        lambda q, k, v: sdpa(q, k, v, _half((ROWS, ROWS)), dropout_p=0.4),
+        lambda q, k, v: sdpa(q, k, v, _half((2, 1, 1, ROWS))),
+        lambda q, k, v: sdpa(q, k, v, torch.arange(ROWS)[:, None] > 1),
+        lambda q, k, v: sdpa(q, k, v, torch.linspace(0, 1, ROWS, dtype=q.dtype)),
+        lambda q, k, v: sdpa(q[0], k[0], v[0], _half((HEADS, ROWS, ROWS)), dropout_p=0.4),
+        lambda q, k, v: sdpa(q[0, 0], k[0, 0], v[0, 0], is_causal=True),
+        lambda q, k, v: sdpa(*(t.reshape(2, 2, 2, ROWS, WIDTH) for t in (q, k, v)), dropout_p=0.4),
+        lambda q, k, v: sdpa(
+            *(t.reshape(2, 2, 2, ROWS, WIDTH) for t in (q, k, v)), _half((2, 1, 1, ROWS))
+        ),
+    ],
+)
+def test_whole_as_in_eager(attend):
+    _check(attend)
+
+
+def test_grouped_queries():
+    for heads in (1, 2):
+        attributes = _check(lambda q, k, v: sdpa(q, k, v, is_causal=True, enable_gqa=True), heads)
+        assert attributes["after"] == 0
+
+
+def test_multi_head_attention_of_torch():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(8, 2, dropout=0.3, batch_first=True)
+
+        def forward(self, x):
+            return self.attention(x, x, x, need_weights=False)[0]
+
+    model = Model().double()
+    module = compare(model, _square, torch.optim.Adam(model.parameters()), [_batch()])
+    assert len(_operators(module)) == 1
+
+
+def test_recomputed_attention_drops_the_same():
+    def attend(q, k, v):
+        return torch.utils.checkpoint.checkpoint(
+            lambda *t: F.scaled_dot_product_attention(*t, dropout_p=0.4).sin(),
+            q,
+            k,
+            v,
+            use_reentrant=False,
+        )
+
+    _check(attend)
+
+
+@pytest.mark.parametrize(
+    "mask, before, after",
+    [
+        (_window(ROWS), None, 0),
+        (_window(3), 2, 0),
+        (torch.zeros(ROWS, ROWS).masked_fill(~_window(2), -torch.inf).double(), 1, 0),
+        (torch.ones(ROWS, ROWS).double().triu(1) * torch.finfo(torch.float64).min, None, 0),
+        (_window(3) | _window(3).T, 2, 2),
+        (_window(3)[None, None].expand(2, HEADS, ROWS, ROWS), 2, 0),
+        (torch.ones(ROWS, ROWS, dtype=torch.bool), None, None),
+    ],
+)
+def test_mask_of_positions_is_a_band(mask, before, after):
+    attributes = _check(lambda q, k, v: sdpa(q, k, v, mask))
+    assert "masked" not in attributes
+    assert (attributes.get("before"), attributes.get("after")) == (before, after)
+
+
+def test_padding_beside_a_window_keeps_its_size():
+    """As `transformers` write it."""
+
+    def attend(q, k, v):
+        padding = (k[:, 0, :, 0].detach() > -9) & (torch.arange(ROWS) < 5)
+        mask = (_window(3)[None, None] & padding[:, None, None, :]).expand(2, 1, ROWS, ROWS)
+        return sdpa(q, k, v, mask)
+
+    assert _check(attend) == {"scale": 0.5, "masked": True, "before": 2, "after": 0}
+    (forward,) = _operators(_export(attend))
+    assert forward.operands[3].shape == (2, 1, 1, ROWS)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        _window(3).T & False,
+        torch.roll(_window(3), 1, 1),
+        torch.stack([_window(2), _window(3)])[:, None],
+        0.5 * _window(ROWS).double(),
+    ],
+)
+def test_other_masks_stay(mask):
+    assert _check(lambda q, k, v: sdpa(q, k, v, mask))["masked"]
+
+
+def _by_hand(q, k, v):
+    return (q @ k.mT).softmax(-1) @ v
+
+
+class Biased(Attention):
+    """Its mask is learned."""
+
+    def __init__(self):
+        super().__init__(lambda q, k, v: sdpa(q, k, v, self.bias))
+        self.bias = nn.Parameter(torch.zeros(ROWS, ROWS))
+
+
+def test_what_is_no_whole_attention_stays_a_formula():
+    assert not _operators(_export(_by_hand))
+    assert not _operators(_export(lambda q, k, v: sdpa(q, k, v, dropout_p=1.0)))
+    model = Biased().double()
+    module = compare(model, _square, torch.optim.Adam(model.parameters()), [_batch()])
+    assert not _operators(module)
+
+
+def test_mask_that_does_not_broadcast():
+    with pytest.raises(CaptureError) as error:
+        _export(lambda q, k, v: sdpa(q, k, v, _half((3, ROWS))))
+    assert "\n" not in str(error.value)
+    assert str(error.value).endswith(
+        "attention mask has shape (3, 6), expected one that broadcasts to (2, 4, 6, 6)"
+    )
+    assert "test_attention.py:" in str(error.value)
+
+
+MODEL = Path(__file__).parent / "models" / "attending.py"
+KINDS = {
+    "plain": "",
+    "groups": "key_heads=2,causal=1",
+    "one head of keys": "key_heads=1",
+    "padding": "padded=1",
+    "window": "window=5,dropout=0.3",
+    "dropout": "dropout=0.3,causal=1",
+}
+
+
+@functools.cache
+def _subject(kind, dtype):
+    return make_subject(load_model_file(MODEL, None, KINDS[kind], dtype), 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "dtype, mesh, micro, plan",
+    [
+        ("float64", "", 1, "data-parallel"),
+        ("float64", "data=2", 2, "zero"),
+        ("float64", "model=4", 1, "tensor-parallel"),
+        ("float32", "data=2,model=2", 2, "tensor-parallel"),
+        ("bfloat16", "data=2", 2, "data-parallel"),
+    ],
+)
+def test_compiled_as_in_eager(kind, dtype, mesh, micro, plan):
+    subject = _subject(kind, dtype)
+    compiled = compile_module(subject.module, kind, mesh=mesh, micro=micro, plan=plan)
+    failed = [row for row in judge_program(subject, compiled.bytes) if not row.passed]
+    assert not failed
+
+
+def _commands(compiled):
+    program = _tandem.Program.load(compiled.bytes)
+    return [command for rank in program.rank_programs for command in rank.commands]
+
+
+@pytest.mark.parametrize("kind", ["plain", "window", "dropout", "padding"])
+def test_query_positions_may_be_split(kind):
+    """Gradients of keys and values are sums over parts then."""
+    subject = _subject(kind, "float64")
+    pins = [tandem.pin("nn.attention@*", data="gather(2)")]
+    compiled = compile_module(subject.module, kind, mesh="data=2", pins=pins)
+    assert not [row for row in judge_program(subject, compiled.bytes) if not row.passed]
+    assert "attention" in {command.kind for command in _commands(compiled)}
+
+
+def test_memory_is_linear_in_positions():
+    def held(rows):
+        file = load_model_file(MODEL, None, f"rows={rows},dropout=0.3,window=9,batch=2", "float32")
+        compiled = compile_module(make_subject(file, 1).module, "rows")
+        (rank,) = _tandem.Program.load(compiled.bytes).rank_programs
+        return sum(arena.bytes for arena in rank.arenas)
+
+    assert held(1024) < 2.1 * held(512)
+
+
+def test_under_autocast_it_is_in_its_type():
+    def attend(q, k, v):
+        with torch.autocast("cpu", torch.bfloat16):
+            return sdpa(q.float(), k.float(), v.to(torch.bfloat16)).to(q.dtype)
+
+    (forward,) = _operators(_export(attend))
+    assert {operand.dtype for operand in forward.operands} == {torch.bfloat16}

@@ -1,0 +1,46 @@
+//===- attention.h - what attention spans -----------------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CORE_ATTENTION_H
+#define TANDEM_RT_CORE_ATTENTION_H
+
+#include "tandem_rt/program.h"
+
+namespace tandem::rt {
+
+/// The extents of the tensors: (batch, heads, rows, width).
+inline Shape queryExtents(const Attention &op) {
+  return {op.batch, op.heads, op.queries, op.width};
+}
+inline Shape keyExtents(const Attention &op) {
+  return {op.batch, op.keyHeads, op.keys, op.width};
+}
+inline Shape valueExtents(const Attention &op) {
+  return {op.batch, op.keyHeads, op.keys, op.valueWidth};
+}
+inline Shape outputExtents(const Attention &op) {
+  return {op.batch, op.heads, op.queries, op.valueWidth};
+}
+inline Shape scoreExtents(const Attention &op) {
+  return {op.batch, op.heads, op.queries, op.keys};
+}
+
+/// The element type of the log-sum-exp.
+inline ElementType wideType(ElementType type) {
+  return type == ElementType::F64 ? type : ElementType::F32;
+}
+
+/// Weights are kept whose random bits are below it.
+uint64_t keepThreshold(double dropout);
+
+/// Types, sizes, strides and bytes agree; not where the buffers lie.
+Status verifyAttention(const Attention &attention);
+
+} // namespace tandem::rt
+
+#endif // TANDEM_RT_CORE_ATTENTION_H

@@ -1,0 +1,216 @@
+//===- attention_backward.cpp - attention by blocks, backward -------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// For each block of keys over all blocks of queries that see it: with weights P
+// of the saved log-sum-exp, kept (and scaled) by D,
+//
+//   dV += (P D)ᵀ dO    dS = P (D (dO Vᵀ) - sum(dO O))    dK += dSᵀ Q    dQ +=
+//   dS K
+//
+//===----------------------------------------------------------------------===//
+
+#include "cpu/attention_blocks.h"
+
+namespace tandem::rt::cpu {
+
+namespace {
+/// All heads that share one of the keys.
+template <typename T> class Backward {
+public:
+  using W = Wide<T>;
+  explicit Backward(const AttentionBlocks<T> &blocks);
+
+  void run(int64_t batch, int64_t keyHead);
+
+private:
+  static constexpr int64_t kScores = kBlockQueries * kBlockKeys;
+
+  void computeDeltas(const QueryBlock &block, W *to) const;
+  void addBlock(const QueryBlock &block, Span keys, bool isFirst);
+  void computeWeights(const QueryBlock &block, Span keys);
+  void computeGradients(const QueryBlock &block, Span keys);
+  /// `scores` are the gradients of the scores.
+  void addToKeys(const QueryBlock &block, Span keys, const T *scores,
+                 bool isFirst);
+  void addToQueries(const QueryBlock &block, Span keys, const T *scores);
+  void store(const W *sums, T *to, int64_t leading, Span rows, int64_t width);
+  /// Of the first head in the group, and of the first query.
+  W *deltas(const QueryBlock &block) const {
+    return allDeltas + (block.head % group * op.queries + block.rows.first);
+  }
+  W *querySums(const QueryBlock &block) const {
+    return allQuerySums +
+           (block.head % group * op.queries + block.rows.first) * op.width;
+  }
+
+  const AttentionBlocks<T> &blocks;
+  const Attention &op;
+  const int64_t group; ///< Heads that share one of the keys.
+  Rows<const T> outputGradient;
+  Rows<T> queryGradient, keyGradient, valueGradient;
+  W *weights, *gradients, *kept;      ///< Of a block.
+  T *narrowWeights, *narrowGradients; ///< As the library multiplies them.
+  W *keySums, *valueSums;             ///< Of a block of keys.
+  W *allQuerySums, *allDeltas;        ///< Of the group.
+};
+} // namespace
+
+template <typename T>
+Backward<T>::Backward(const AttentionBlocks<T> &blocks)
+    : blocks(blocks), op(blocks.op), group(op.heads / op.keyHeads),
+      outputGradient(blocks.template rows<const T>(op.gradients->output)),
+      queryGradient(blocks.template rows<T>(op.gradients->query)),
+      keyGradient(blocks.template rows<T>(op.gradients->key)),
+      valueGradient(blocks.template rows<T>(op.gradients->value)),
+      weights(scratch<struct Weights, W>(kScores)),
+      gradients(scratch<struct Gradients, W>(kScores)),
+      kept(scratch<struct KeptWeights, W>(op.dropout ? kScores : 0)),
+      narrowWeights(
+          scratch<struct NarrowWeights, T>(std::is_same_v<T, W> ? 0 : kScores)),
+      narrowGradients(scratch<struct NarrowGradients, T>(kNarrowed<T>)),
+      keySums(scratch<struct KeySums, W>(kBlockKeys * op.width)),
+      valueSums(scratch<struct ValueSums, W>(kBlockKeys * op.valueWidth)),
+      allQuerySums(scratch<struct QuerySums, W>(group * op.queries * op.width)),
+      allDeltas(scratch<struct Deltas, W>(group * op.queries)) {}
+
+template <typename T>
+void Backward<T>::computeDeltas(const QueryBlock &block, W *to) const {
+  for (int64_t i = 0; i < block.rows.count; ++i) {
+    int64_t row = block.rows.first + i;
+    const T *gradient = outputGradient.at(block.batch, block.head, row);
+    const T *output = blocks.output.at(block.batch, block.head, row);
+    W sum = 0;
+    for (int64_t e = 0; e < op.valueWidth; ++e)
+      sum += widen(gradient[e]) * widen(output[e]);
+    to[i] = sum;
+  }
+}
+
+template <typename T>
+void Backward<T>::computeWeights(const QueryBlock &block, Span keys) {
+  blocks.computeScores(block, keys, weights);
+  for (int64_t i = 0; i < block.rows.count; ++i)
+    weightRow(weights + i * kBlockKeys, padded(keys.count),
+              blocks.logsumexp[block.number + i]);
+  if (op.dropout)
+    blocks.computeKept(block, keys, kept);
+}
+
+/// Of the scores, in the place of those of the weights; then also drops
+/// weights.
+template <typename T>
+void Backward<T>::computeGradients(const QueryBlock &block, Span keys) {
+  ProductShape shape = {block.rows.count, keys.count, op.valueWidth};
+  Factor<T> left = {
+      outputGradient.at(block.batch, block.head, block.rows.first),
+      outputGradient.leading()};
+  Factor<T> right = {
+      blocks.value.at(block.batch, blocks.keyHead(block.head), keys.first),
+      blocks.value.leading(), /*transposed=*/true};
+  multiply(shape, left, right, gradients, kBlockKeys);
+  const W *delta = deltas(block);
+  for (int64_t i = 0; i < block.rows.count; ++i) {
+    int64_t at = i * kBlockKeys, columns = padded(keys.count);
+    if (op.dropout)
+      multiplyRow(gradients + at, kept + at, columns);
+    gradientRow(weights + at, gradients + at, columns, delta[i], W(op.scale));
+    if (op.dropout)
+      multiplyRow(weights + at, kept + at, columns);
+  }
+}
+
+template <typename T>
+void Backward<T>::addToKeys(const QueryBlock &block, Span keys, const T *scores,
+                            bool isFirst) {
+  Factor<T> kept = {narrowBlock<T>(weights, narrowWeights, block.rows, keys),
+                    kBlockKeys, /*transposed=*/true};
+  Factor<T> output = {
+      outputGradient.at(block.batch, block.head, block.rows.first),
+      outputGradient.leading()};
+  multiply({keys.count, op.valueWidth, block.rows.count, !isFirst}, kept,
+           output, valueSums, op.valueWidth);
+  Factor<T> query = {blocks.query.at(block.batch, block.head, block.rows.first),
+                     blocks.query.leading()};
+  multiply({keys.count, op.width, block.rows.count, !isFirst},
+           Factor<T>{scores, kBlockKeys, /*transposed=*/true}, query, keySums,
+           op.width);
+}
+
+template <typename T>
+void Backward<T>::addToQueries(const QueryBlock &block, Span keys,
+                               const T *scores) {
+  Factor<T> key = {
+      blocks.key.at(block.batch, blocks.keyHead(block.head), keys.first),
+      blocks.key.leading()};
+  multiply({block.rows.count, op.width, keys.count, /*accumulate=*/true},
+           Factor<T>{scores, kBlockKeys}, key, querySums(block), op.width);
+}
+
+template <typename T>
+void Backward<T>::addBlock(const QueryBlock &block, Span keys, bool isFirst) {
+  computeWeights(block, keys);
+  computeGradients(block, keys);
+  const T *scores =
+      narrowBlock<T>(gradients, narrowGradients, block.rows, keys);
+  addToKeys(block, keys, scores, isFirst);
+  addToQueries(block, keys, scores);
+}
+
+template <typename T>
+void Backward<T>::store(const W *sums, T *to, int64_t leading, Span rows,
+                        int64_t width) {
+  for (int64_t i = 0; i < rows.count; ++i)
+    for (int64_t d = 0; d < width; ++d)
+      to[i * leading + d] = narrow<T>(sums[i * width + d]);
+}
+
+template <typename T> void Backward<T>::run(int64_t batch, int64_t keyHead) {
+  std::vector<std::pair<QueryBlock, Span>> seen;
+  for (int64_t head = keyHead * group; head < (keyHead + 1) * group; ++head)
+    for (int64_t index = 0; index < blocks.countQueryBlocks(); ++index) {
+      QueryBlock block = blocks.block(batch, head, index);
+      computeDeltas(block, deltas(block));
+      seen.push_back({block, blocks.seenKeyBlocks(block)});
+    }
+  std::fill(allQuerySums, allQuerySums + group * op.queries * op.width, W(0));
+  for (int64_t index = 0; index * kBlockKeys < op.keys; ++index) {
+    Span keys = blocks.keys(index);
+    bool isFirst = true;
+    for (const auto &[block, sees] : seen) {
+      if (index < sees.first || index >= sees.end())
+        continue;
+      addBlock(block, keys, isFirst);
+      isFirst = false;
+    }
+    if (isFirst) {
+      std::fill(keySums, keySums + keys.count * op.width, W(0));
+      std::fill(valueSums, valueSums + keys.count * op.valueWidth, W(0));
+    }
+    store(keySums, keyGradient.at(batch, keyHead, keys.first),
+          keyGradient.leading(), keys, op.width);
+    store(valueSums, valueGradient.at(batch, keyHead, keys.first),
+          valueGradient.leading(), keys, op.valueWidth);
+  }
+  for (const auto &[block, sees] : seen)
+    store(querySums(block),
+          queryGradient.at(batch, block.head, block.rows.first),
+          queryGradient.leading(), block.rows, op.width);
+}
+
+template <typename T> void runBackward(const AttentionBlocks<T> &blocks) {
+  Backward<T> backward(blocks);
+  for (int64_t batch = 0; batch < blocks.op.batch; ++batch)
+    for (int64_t head = 0; head < blocks.op.keyHeads; ++head)
+      backward.run(batch, head);
+}
+
+template void runBackward(const AttentionBlocks<float> &blocks);
+template void runBackward(const AttentionBlocks<double> &blocks);
+template void runBackward(const AttentionBlocks<Bf16> &blocks);
+
+} // namespace tandem::rt::cpu

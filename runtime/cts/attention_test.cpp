@@ -1,0 +1,269 @@
+//===- attention_test.cpp - attention, against the interpreter ------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/attention.h"
+#include "cts/interpreter.h"
+#include "cts/support.h"
+
+namespace tandem::rt::cts {
+namespace {
+
+/// What a case has beside its sizes.
+struct Options {
+  bool withinRows = false; ///< [batch, row, head, width] in memory.
+  std::optional<ElementType> mask = {};
+  Shape maskExtents = {}; ///< 1 where it is broadcast.
+  int64_t before = -1, after = -1;
+  double dropout = 0;
+  int64_t firstPosition = 0;
+};
+
+Tensor numbers(ElementType type, Shape shape, unsigned seed) {
+  Tensor tensor(type, shape);
+  auto values = randomValues<double>(numElements(shape), seed);
+  for (size_t i = 0; i < values.size(); ++i)
+    storeNumber(type, tensor.data.data(), int64_t(i), values[i]);
+  return tensor;
+}
+
+/// A Program with the forward and the backward of one attention, on random
+/// values.
+class Case {
+public:
+  Case(Attention sizes, const Options &options)
+      : forward(std::move(sizes)), options(options), p({}) {}
+  void run();
+
+private:
+  BufferRef input(const char *name, Tensor value) {
+    uint32_t index = p.addArgument(
+        {"parameter", name, value.type, value.shape, {}, {}, -1, {}});
+    values.emplace_back(name, std::move(value));
+    return p.argument(index);
+  }
+  AttentionTensor tensor(const Shape &extents, BufferRef buffer) const;
+  AttentionTensor input(const char *name, const Shape &extents, unsigned seed) {
+    return tensor(extents, input(name, numbers(forward.type, extents, seed)));
+  }
+  AttentionTensor result(const char *name, const Shape &extents) {
+    return tensor(extents,
+                  p.result(p.addResult(
+                      {"output", name, forward.type, extents, {}, {}, {}})));
+  }
+  void addOthers();
+  void addCommands();
+
+  Attention forward;
+  const Options options;
+  ProgramBuilder p;
+  std::vector<std::pair<std::string, Tensor>> values;
+};
+
+AttentionTensor Case::tensor(const Shape &extents, BufferRef buffer) const {
+  int64_t heads = extents[1], rows = extents[2], width = extents[3];
+  if (options.withinRows)
+    return {buffer, {heads * rows * width, width, heads * width}};
+  return {buffer, {heads * rows * width, rows * width, width}};
+}
+
+void Case::addOthers() {
+  Attention &op = forward;
+  if (options.mask) {
+    Tensor mask = numbers(*options.mask, options.maskExtents, 7);
+    if (*options.mask == ElementType::I1)
+      for (uint8_t &byte : mask.data)
+        byte = byte % 3 != 0;
+    Shape strides = contiguousStrides(options.maskExtents);
+    for (size_t dim = 0; dim < strides.size(); ++dim)
+      if (options.maskExtents[dim] == 1)
+        strides[dim] = 0;
+    op.mask = AttentionMask{*options.mask, input("mask", mask), strides};
+  }
+  op.before = options.before, op.after = options.after;
+  auto count = [](int64_t size, int64_t first) {
+    std::vector<int64_t> list;
+    for (int64_t i = 0; i < size; ++i)
+      list.push_back(first + i);
+    return tensorOf<int64_t>({size}, list);
+  };
+  if (op.hasBand())
+    op.positions = input("positions", count(op.queries, options.firstPosition));
+  if (options.dropout > 0)
+    op.dropout = AttentionDropout{
+        options.dropout, 5,
+        input("rows", count(op.batch * op.heads * op.queries, 3)),
+        input("seed", tensorOf<int64_t>({}, {0x123456789ab})),
+        input("step", tensorOf<int64_t>({}, {2}))};
+}
+
+void Case::addCommands() {
+  Attention &op = forward;
+  op.query = input("query", queryExtents(op), 1);
+  op.key = input("key", keyExtents(op), 2);
+  op.value = input("value", valueExtents(op), 3);
+  addOthers();
+  op.output = result("output", outputExtents(op));
+  Shape rows = {op.batch, op.heads, op.queries};
+  op.logsumexp = p.result(p.addResult(
+      {"output", "logsumexp", wideType(op.type), rows, {}, {}, {}}));
+  p.add({.name = "attention"}, op);
+  Attention backward = op;
+  backward.gradients = AttentionGradients{
+      input("gradient", outputExtents(op), 4), result("dq", queryExtents(op)),
+      result("dk", keyExtents(op)), result("dv", valueExtents(op))};
+  p.add({.name = "attention_backward"}, backward);
+}
+
+void Case::run() {
+  addCommands();
+  auto session = startTwin(p);
+  ASSERT_TRUE(session);
+  for (const auto &[name, value] : values)
+    set(*session, "parameter", name.c_str(), value);
+  EXPECT_OK(session->step());
+}
+
+class AttentionTest : public testing::TestWithParam<ElementType> {
+protected:
+  void check(Attention sizes, const Options &options = {}) {
+    sizes.type = GetParam();
+    Case(std::move(sizes), options).run();
+  }
+  Watchdog watchdog{120};
+};
+
+TEST_P(AttentionTest, Plain) {
+  check({.queries = 1, .keys = 1});
+  check({.batch = 2,
+         .heads = 3,
+         .keyHeads = 3,
+         .queries = 5,
+         .keys = 7,
+         .width = 4,
+         .valueWidth = 6,
+         .scale = 0.5});
+}
+
+TEST_P(AttentionTest, ManyBlocks) {
+  check({.heads = 2,
+         .keyHeads = 2,
+         .queries = 261,
+         .keys = 1043,
+         .width = 8,
+         .valueWidth = 8,
+         .scale = 0.3});
+}
+
+TEST_P(AttentionTest, GroupsOfHeads) {
+  for (int64_t keyHeads : {1, 2, 6})
+    check({.batch = 2,
+           .heads = 6,
+           .keyHeads = keyHeads,
+           .queries = 9,
+           .keys = 33,
+           .width = 8,
+           .valueWidth = 4});
+}
+
+TEST_P(AttentionTest, HeadsWithinRows) {
+  check({.batch = 2,
+         .heads = 4,
+         .keyHeads = 2,
+         .queries = 17,
+         .keys = 20,
+         .width = 8,
+         .valueWidth = 8},
+        {.withinRows = true});
+}
+
+/// Also bands that begin behind all queries, so that some see nothing.
+TEST_P(AttentionTest, Bands) {
+  for (auto [before, after, first] : {std::array<int64_t, 3>{-1, 0, 0},
+                                      {3, 0, 0},
+                                      {2, 2, 0},
+                                      {-1, 0, -9},
+                                      {4, -1, 600},
+                                      {1, 0, 1100}})
+    check({.heads = 2,
+           .keyHeads = 1,
+           .queries = 140,
+           .keys = 600,
+           .width = 4,
+           .valueWidth = 4},
+          {.before = before, .after = after, .firstPosition = first});
+}
+
+TEST_P(AttentionTest, Masks) {
+  Attention sizes = {.batch = 2,
+                     .heads = 3,
+                     .keyHeads = 3,
+                     .queries = 4,
+                     .keys = 19,
+                     .width = 4,
+                     .valueWidth = 4};
+  for (ElementType type : {ElementType::I1, GetParam()})
+    for (Shape extents :
+         {Shape{2, 3, 4, 19}, {1, 1, 4, 19}, {2, 1, 1, 19}, {1, 3, 4, 1}})
+      check(sizes, {.mask = type, .maskExtents = extents});
+}
+
+TEST_P(AttentionTest, Dropout) {
+  check({.batch = 2,
+         .heads = 2,
+         .keyHeads = 1,
+         .queries = 6,
+         .keys = 101,
+         .width = 4,
+         .valueWidth = 4},
+        {.dropout = 0.3});
+  check({.queries = 6, .keys = 18, .width = 4, .valueWidth = 4},
+        {.mask = ElementType::I1,
+         .maskExtents = {1, 1, 6, 18},
+         .after = 0,
+         .dropout = 0.5});
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, AttentionTest,
+                         testing::Values(ElementType::F64, ElementType::F32,
+                                         ElementType::BF16),
+                         [](const auto &info) {
+                           return std::string(elementName(info.param));
+                         });
+
+/// What verifyProgram says of a wrong one.
+void expectRefused(Attention op, const std::string &text) {
+  expectError(verifyAttention(op), text);
+}
+
+TEST(Attention, WrongOnesAreRefused) {
+  Attention good = {.heads = 4, .keyHeads = 2};
+  for (AttentionTensor *t : {&good.query, &good.key, &good.value, &good.output})
+    *t = {{.bytes = 16}, {4, 1, 1}};
+  good.logsumexp.bytes = 16;
+  EXPECT_OK(verifyAttention(good));
+  Attention wrong = good;
+  wrong.keyHeads = 3;
+  expectRefused(wrong, "attention has 4 heads, expected a multiple of the 3 of "
+                       "the keys");
+  wrong = good, wrong.after = 0;
+  expectRefused(wrong, "attention has no positions for its band");
+  wrong = good, wrong.query.buffer.bytes = 12;
+  expectRefused(wrong, "attention operand query reaches beyond its 12 bytes");
+  wrong = good, wrong.output.strides[1] = 0;
+  expectRefused(wrong, "attention operand output has stride 0 over a dimension "
+                       "of extent 4");
+  wrong = good, wrong.logsumexp.bytes = 8;
+  expectRefused(wrong, "attention operand logsumexp has 8 bytes, expected 16");
+  wrong = good, wrong.dropout = AttentionDropout{.probability = 1};
+  expectRefused(wrong,
+                "attention drops with probability 1.000000, expected more "
+                "than 0 and less than 1");
+}
+
+} // namespace
+} // namespace tandem::rt::cts

@@ -1,0 +1,79 @@
+//===- timeline.cpp - what a timeline says of a Program -------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem_rt/timeline.h"
+
+namespace tandem::rt {
+
+CommandRole roleOf(const Command &command) {
+  const Operation &operation = command.operation;
+  if (std::holds_alternative<RecordEvent>(operation))
+    return CommandRole::Record;
+  if (std::holds_alternative<WaitEvent>(operation))
+    return CommandRole::Wait;
+  if (std::holds_alternative<Repeat>(operation))
+    return CommandRole::Repeat;
+  const auto *check = std::get_if<Check>(&operation);
+  bool isCombined = check && !check->axes.empty();
+  return isCombined || std::holds_alternative<Collective>(operation)
+             ? CommandRole::Communicate
+             : CommandRole::Compute;
+}
+
+namespace {
+TimelineCommand describe(const Command &command) {
+  TimelineCommand result{.id = command.id,
+                         .name = command.name,
+                         .kind =
+                             std::string(Program::kindName(command.operation)),
+                         .source = command.location,
+                         .queue = command.queue,
+                         .bytes = command.bytes,
+                         .flops = command.flops,
+                         .stage = command.stage,
+                         .strand = command.strand,
+                         .role = roleOf(command)};
+  if (const auto *record = std::get_if<RecordEvent>(&command.operation))
+    result.event = record->event;
+  if (const auto *wait = std::get_if<WaitEvent>(&command.operation))
+    result.event = wait->event;
+  if (const auto *collective = std::get_if<Collective>(&command.operation))
+    result.axes = collective->axes;
+  if (const auto *check = std::get_if<Check>(&command.operation))
+    result.axes = check->axes;
+  if (const auto *repeat = std::get_if<Repeat>(&command.operation))
+    result.count = repeat->count;
+  return result;
+}
+
+/// In the order of RankProgram::listing().
+std::vector<TimelineCommand> describe(const RankProgram &program) {
+  std::vector<TimelineCommand> listing;
+  for (const Command &command : program.commands) {
+    listing.push_back(describe(command));
+    if (const auto *repeat = std::get_if<Repeat>(&command.operation))
+      for (const Command &inner : repeat->body) {
+        listing.push_back(describe(inner));
+        listing.back().repeat = command.id;
+      }
+  }
+  return listing;
+}
+} // namespace
+
+TimelineHead headOf(const Program &program, const std::string &hash) {
+  TimelineHead head{.program = hash,
+                    .mesh = program.mesh,
+                    .queues = program.queues,
+                    .rankToProgram = program.rankToProgram};
+  for (const RankProgram &rankProgram : program.rankPrograms)
+    head.rankPrograms.push_back(describe(rankProgram));
+  return head;
+}
+
+} // namespace tandem::rt

@@ -1,0 +1,16 @@
+"""start_processes.py N COMMAND...: starts a command as N processes of a job on this host, and fails if one of them does."""
+
+import os
+import socket
+import subprocess
+import sys
+
+count, command = int(sys.argv[1]), sys.argv[2:]
+with socket.socket() as listener:
+    listener.bind(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+job = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+processes = [
+    subprocess.Popen(command, env=dict(os.environ, RANK=str(rank), **job)) for rank in range(count)
+]
+sys.exit(max(abs(process.wait()) for process in processes))
