@@ -101,6 +101,15 @@ class Hosts:
         place, device = (self.switch, f"port{host}") if at_switch else (self.hosts[host], "eth0")
         self._ip(place, f"link set {device} {state}")
 
+    @contextlib.contextmanager
+    def cut(self, host, at_switch):
+        """While it lasts, no packet reaches the host."""
+        self.set_link(host, "down", at_switch)
+        try:
+            yield
+        finally:
+            self.set_link(host, "up", at_switch)
+
     def close(self):
         for holder in self.holders:
             holder.kill()
@@ -418,18 +427,19 @@ class Fault:
 
     def link(self):
         """A host is cut off: both sides end."""
+        job, cut = self.run_to_cut()
+        begin = time.monotonic()
+        with cut:
+            self.await_end(job, job.processes, begin)
+        return lambda: self.judge_sides(job)
+
+    def run_to_cut(self):
+        """A job on hosts that is under way, and what cuts the victim's host off."""
         job = self.choose(on_hosts=True)
-        hosts, host = self.bench.hosts, job.host_of(self.victim)
         at_switch = self.draw.random() < 0.5
         job.start()
         self.let_run(job)
-        begin = time.monotonic()
-        hosts.set_link(host, "down", at_switch)
-        try:
-            self.await_end(job, job.processes, begin)
-        finally:
-            hosts.set_link(host, "up", at_switch)
-        return lambda: self.judge_sides(job)
+        return job, self.bench.hosts.cut(job.host_of(self.victim), at_switch)
 
     def judge_sides(self, job):
         job.check_numbers()
@@ -443,15 +453,10 @@ class Fault:
 
     def blink(self):
         """A link that comes back in time loses nothing."""
-        job = self.choose(on_hosts=True)
-        hosts, host = self.bench.hosts, job.host_of(self.victim)
-        at_switch = self.draw.random() < 0.5
-        job.start()
-        self.let_run(job)
+        job, cut = self.run_to_cut()
         begin = time.monotonic()
-        hosts.set_link(host, "down", at_switch)
-        time.sleep(self.draw.uniform(0, self.bench.timeout / 8))
-        hosts.set_link(host, "up", at_switch)
+        with cut:
+            time.sleep(self.draw.uniform(0, self.bench.timeout / 8))
         self.await_end(job, job.processes, begin)
         return job.check_success
 

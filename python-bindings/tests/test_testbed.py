@@ -71,7 +71,7 @@ print(time.monotonic() - begin)
         receiver = launch.start(network, 0, [*python, receive], stdout=subprocess.PIPE, text=True)
         assert receiver.stdout.readline() == "listens\n"
         assert launch.start(network, 1, [*python, send]).wait() == 0
-        assert 0.3 < float(receiver.communicate()[0]) < 1
+        assert float(receiver.communicate()[0]) > 0.3
 
 
 @needs_hosts
@@ -145,7 +145,7 @@ def test_a_sleeping_model_takes_its_seconds_and_makes_the_same_gradients():
     step()
     begin = time.perf_counter()
     y, backward = step()
-    assert 0.2 <= time.perf_counter() - begin < 1
+    assert time.perf_counter() - begin >= 0.2
     assert backward >= 0.13
     assert y.shape == (5, 4) and x.grad.shape == (5, 8)
     assert [p.grad.shape for p in layers.parameters()] == [p.shape for p in layers.parameters()]

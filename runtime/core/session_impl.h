@@ -46,6 +46,10 @@ struct Session::Impl {
   template <typename Entry>
   Status get(const Entry &entry, const RankBuffers &buffers, void *value,
              std::optional<int64_t> root) const;
+  template <typename Get>
+  Status getWhole(const char *kind, const std::vector<Whole> &wholes,
+                  uint32_t index, const MutableTensorView &value,
+                  std::optional<int64_t> root, Get getMember) const;
   void damage(const Status &failure);
   Status step();
   ValueStore::Impl &values() const { return store->getImpl(); }

@@ -106,6 +106,25 @@ Status Session::Impl::get(const Entry &entry, const RankBuffers &buffers,
   return Status::success();
 }
 
+template <typename Get>
+Status
+Session::Impl::getWhole(const char *kind, const std::vector<Whole> &wholes,
+                        uint32_t index, const MutableTensorView &value,
+                        std::optional<int64_t> root, Get getMember) const {
+  Use use(values());
+  Status status = use.status();
+  if (status.ok())
+    status = checkComputed();
+  if (status.ok())
+    status = check(values().place, kind, wholes, index, value, root);
+  if (!status.ok())
+    return status;
+  for (uint32_t member : wholes[index].members)
+    if (status = getMember(member); !status.ok())
+      return status;
+  return status;
+}
+
 /// A result that updates an argument lies in its buffers.
 const RankBuffers &Session::Impl::buffersOf(uint32_t result) const {
   const BufferRef &place = program.results[result].place;
@@ -115,42 +134,20 @@ const RankBuffers &Session::Impl::buffersOf(uint32_t result) const {
 
 Status Session::getArgument(uint32_t index, const MutableTensorView &value,
                             std::optional<int64_t> root) const {
-  Use use(impl->values());
-  Status status = use.status();
-  if (status.ok())
-    status = impl->checkComputed();
-  if (status.ok())
-    status = check(impl->values().place, "argument", impl->arguments, index,
-                   value, root);
-  if (!status.ok())
-    return status;
-  for (uint32_t member : impl->arguments[index].members) {
-    status = impl->get(impl->program.arguments[member],
-                       impl->argumentBuffers[member], value.data, root);
-    if (!status.ok())
-      return status;
-  }
-  return status;
+  return impl->getWhole(
+      "argument", impl->arguments, index, value, root, [&](uint32_t member) {
+        return impl->get(impl->program.arguments[member],
+                         impl->argumentBuffers[member], value.data, root);
+      });
 }
 
 Status Session::getResult(uint32_t index, const MutableTensorView &value,
                           std::optional<int64_t> root) const {
-  Use use(impl->values());
-  Status status = use.status();
-  if (status.ok())
-    status = impl->checkComputed();
-  if (status.ok())
-    status = check(impl->values().place, "result", impl->results, index, value,
-                   root);
-  if (!status.ok())
-    return status;
-  for (uint32_t member : impl->results[index].members) {
-    status = impl->get(impl->program.results[member], impl->buffersOf(member),
-                       value.data, root);
-    if (!status.ok())
-      return status;
-  }
-  return status;
+  return impl->getWhole(
+      "result", impl->results, index, value, root, [&](uint32_t member) {
+        return impl->get(impl->program.results[member], impl->buffersOf(member),
+                         value.data, root);
+      });
 }
 
 namespace {

@@ -296,7 +296,7 @@ TEST_P(CommunicatorTest, AbortWakesAllAndRecoverStartsAnew) {
     expectError(communicators[size_t(rank)]->run(op, data, data),
                 "stopped by an error on another rank");
   });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   std::set<Fabric *> processes;
   for (const std::shared_ptr<Fabric> &fabric : fabrics)
     processes.insert(fabric.get());

@@ -127,7 +127,7 @@ TEST_P(ExecutorTest, AnErrorOfOneRankStopsAll) {
   auto begin = std::chrono::steady_clock::now();
   Status status = session->step();
   auto took = std::chrono::steady_clock::now() - begin;
-  EXPECT_LT(took, std::chrono::seconds(5));
+  EXPECT_LT(took, std::chrono::seconds(30));
   expectError(status, "step 1, rank " + std::to_string(ranks - 1) +
                           ", command 0 'lookup+add' (model.py:8): lookup "
                           "(model.py:7): index 7 is out of range, expected 0 "

@@ -58,7 +58,7 @@ void expectRefused(const std::function<void(Small &)> &change,
   change(small);
   auto begin = std::chrono::steady_clock::now();
   expectError(loadProgram(serializeProgram(small.b.get())).status(), text);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 TEST(Limits, TheSmallProgramIsRight) {

@@ -66,7 +66,7 @@ public:
 
   /// Reads on until it has printed that.
   void readUntil(const std::string &word) {
-    while (text.find(word) == std::string::npos && read(10s))
+    while (text.find(word) == std::string::npos && read(30s))
       ;
     EXPECT_NE(text.find(word), std::string::npos) << text;
   }
@@ -133,7 +133,7 @@ protected:
     return Child({"RANK=" + std::to_string(process),
                   "WORLD_SIZE=" + std::to_string(processes),
                   "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,
-                  "TANDEM_TIMEOUT=3"},
+                  "TANDEM_TIMEOUT=" + timeout},
                  arguments, memory);
   }
   std::vector<Child> startAll(int64_t processes,
@@ -146,7 +146,7 @@ protected:
 
   /// What it says after "error: ", within the time that it has.
   std::string errorOfEnd(Child &child) {
-    EXPECT_EQ(child.finish(5s), 1) << child.getText();
+    EXPECT_EQ(child.finish(25s), 1) << child.getText();
     const char *kError = "tandem-run: error: ";
     size_t at = child.getText().find(kError);
     EXPECT_NE(at, std::string::npos) << child.getText();
@@ -157,6 +157,9 @@ protected:
 
   Watchdog watchdog{120};
   std::string folder, port;
+  // Seconds. Where a test is of what happens before, it is longer than a
+  // machine that is busy makes a process wait.
+  std::string timeout = "30";
 };
 
 TEST_F(ProcessesTest, TrainAndSaveAsOneProcessDoes) {
@@ -212,11 +215,12 @@ TEST_F(ProcessesTest, AKilledProcessIsTheErrorOfAllOthers) {
       if (victim != 0) // who keeps the connection tells all the same
         EXPECT_EQ(error, first);
     }
-    EXPECT_LT(Clock::now() - begin, 3s);
+    EXPECT_LT(Clock::now() - begin, 20s);
   }
 }
 
 TEST_F(ProcessesTest, AProcessThatStandsStillIsFound) {
+  timeout = "3";
   std::vector<Child> children = startAll(2, {at("p2"), "--steps=1000000000"});
   children[0].readUntil("step 20 ");
   auto begin = Clock::now();
@@ -225,7 +229,7 @@ TEST_F(ProcessesTest, AProcessThatStandsStillIsFound) {
   EXPECT_NE(error.find("has not been heard of for 2000 ms"), std::string::npos)
       << error;
   EXPECT_NE(error.find("rank 1"), std::string::npos) << error;
-  EXPECT_LT(Clock::now() - begin, 4s);
+  EXPECT_LT(Clock::now() - begin, 20s);
 }
 
 TEST_F(ProcessesTest, OtherProgramsAreRefusedBeforeTheFirstStep) {
@@ -239,6 +243,7 @@ TEST_F(ProcessesTest, OtherProgramsAreRefusedBeforeTheFirstStep) {
 }
 
 TEST_F(ProcessesTest, AProcessThatNeverComesIsFound) {
+  timeout = "3";
   Child first = start(0, 3, {at("p2")}), third = start(2, 3, {at("p2")});
   auto begin = Clock::now();
   // 2 ranks for 3 processes are found before they meet.
@@ -248,7 +253,7 @@ TEST_F(ProcessesTest, AProcessThatNeverComesIsFound) {
   EXPECT_NE(errorOfEnd(alone).find(
                 "1 of 2 processes came within 3000 ms, missing: 1"),
             std::string::npos);
-  EXPECT_LT(Clock::now() - begin, 5s);
+  EXPECT_LT(Clock::now() - begin, 20s);
 }
 
 TEST_F(ProcessesTest, HaveOneTimeline) {
@@ -304,6 +309,7 @@ TEST_F(ProcessesTest, AKilledProcessLeavesTheTimelineOfTheOthers) {
 
 /// Its command does not end, so its step does not; the process does.
 TEST_F(ProcessesTest, AProcessThatIsStuckIsNotLeft) {
+  timeout = "3";
   ProgramBuilder b({{"data", 2}});
   uint32_t code = b.addCodeObject("kernels", kernelImage());
   uint32_t x = b.addArgument({"input", "x", ElementType::F32, {1}});
@@ -326,7 +332,7 @@ TEST_F(ProcessesTest, AProcessThatIsStuckIsNotLeft) {
   std::string error = errorOfEnd(children[0]);
   EXPECT_NE(error.find("rank 1 did not come within 3000 ms"), error.npos)
       << error;
-  EXPECT_EQ(children[1].finish(10s), 1) << children[1].getText();
+  EXPECT_EQ(children[1].finish(25s), 1) << children[1].getText();
   EXPECT_NE(children[1].getText().find(
                 "process 1 ends: a command of its step goes on 6000 ms after "
                 "the job has failed: step 1, rank 0, command 1 'sum'"),

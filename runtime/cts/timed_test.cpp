@@ -32,6 +32,15 @@ std::shared_ptr<const CommandTimes> share(CommandTimes times) {
   return std::make_shared<const CommandTimes>(std::move(times));
 }
 
+/// Whether it is so in one of many tries: another process may have the CPU in
+/// any of them.
+template <typename Try> bool happens(Try isSo) {
+  for (int i = 0; i < 20; ++i)
+    if (isSo())
+      return true;
+  return false;
+}
+
 /// Begin and end of the events of one command on one rank.
 std::vector<TraceEvent> eventsOf(const Session &session, int64_t rank,
                                  const std::string &name) {
@@ -65,19 +74,20 @@ TEST(Timed, CommandsTakeTheirTimesBesideOneAnother) {
   ProgramBuilder b = threeFills();
   auto session = start(b, {.trace = true, .times = share(evenTimes(b, 0.02))});
   ASSERT_TRUE(session);
-  EXPECT_OK(session->step());
-  auto only = [&](const char *name) {
-    auto events = eventsOf(*session, 0, name);
-    EXPECT_EQ(events.size(), 1u);
-    return events.at(0);
+  auto isBeside = [&] {
+    EXPECT_OK(session->step());
+    auto last = [&](const char *name) {
+      return eventsOf(*session, 0, name).back();
+    };
+    TraceEvent first = last("first"), second = last("second"),
+               beside = last("beside");
+    for (const TraceEvent &event : {first, second, beside})
+      EXPECT_GE(event.end - event.begin, 15'000'000);
+    EXPECT_GE(second.begin, first.end);
+    EXPECT_GE(beside.begin, first.end);
+    return beside.begin < second.end;
   };
-  TraceEvent first = only("first"), second = only("second"),
-             beside = only("beside");
-  for (const TraceEvent &event : {first, second, beside})
-    EXPECT_GE(event.end - event.begin, 15'000'000);
-  EXPECT_GE(second.begin, first.end);
-  EXPECT_GE(beside.begin, first.end);
-  EXPECT_LT(beside.begin, second.end);
+  EXPECT_TRUE(happens(isBeside));
 }
 
 /// Each sleep ends some time after its deadline; the next one is shorter by it.
@@ -91,20 +101,21 @@ TEST(Timed, LateEndsDoNotAddUp) {
     b.add({.name = "fill"}, Fill{b.arena(0, 4), {1}});
   auto session = start(b, {.trace = true, .times = share(evenTimes(b, kEach))});
   ASSERT_TRUE(session);
-  EXPECT_OK(session->step());
-  int64_t most = 0;
-  auto events = eventsOf(*session, 0, "fill");
-  ASSERT_EQ(events.size(), size_t(kCount));
-  // The k-th deadline is k times so long after the begin; a machine that is
-  // busy for a moment makes some late, but not those after it.
-  int64_t begin = events.front().begin, late = 0;
-  for (int i = 0; i < kCount; ++i) {
-    int64_t deadline = begin + int64_t((i + 1) * kEach * 1e9);
-    EXPECT_GE(events[size_t(i)].end, deadline - 100'000);
-    late += events[size_t(i)].end > deadline + 1'000'000;
-    most = std::max(most, events[size_t(i)].end - deadline);
-  }
-  EXPECT_LT(late, kCount / 2) << "latest by " << most << " ns";
+  auto mostAreInTime = [&] {
+    EXPECT_OK(session->step());
+    auto events = eventsOf(*session, 0, "fill");
+    events.erase(events.begin(), events.end() - kCount);
+    // The k-th deadline is k times so long after the begin; a machine that is
+    // busy for a moment makes some late, but not those after it.
+    int64_t begin = events.front().begin, late = 0;
+    for (int i = 0; i < kCount; ++i) {
+      int64_t deadline = begin + int64_t((i + 1) * kEach * 1e9);
+      EXPECT_GE(events[size_t(i)].end, deadline - 100'000);
+      late += events[size_t(i)].end > deadline + 1'000'000;
+    }
+    return late < kCount / 2;
+  };
+  EXPECT_TRUE(happens(mostAreInTime));
 }
 
 /// A step of which all is real but computation.

@@ -87,22 +87,16 @@ void Accumulator::accumulate(nn::AddOp add) {
 }
 
 void Accumulator::run() {
-  SmallVector<nn::AddOp> adds;
-  function.walk([&](nn::AddOp add) { adds.push_back(add); });
-  for (nn::AddOp add : adds)
-    accumulate(add);
+  rewriteEach<nn::AddOp>(function, [&](nn::AddOp add) { accumulate(add); });
 }
 
 namespace {
 struct AccumulateProductsPass
     : impl::AccumulateProductsBase<AccumulateProductsPass> {
   void runOnOperation() override {
-    func::FuncOp function = getStepFunction(getOperation());
-    if (!function || failed(verifySteps(function)))
-      return signalPassFailure();
-    openSteps(function);
-    Accumulator(function).run();
-    closeSteps(function);
+    auto rewrite = [](func::FuncOp function) { Accumulator(function).run(); };
+    if (failed(rewriteSteps(getOperation(), rewrite)))
+      signalPassFailure();
   }
 };
 } // namespace

@@ -115,22 +115,12 @@ static void group(AttentionBackwardOp op) {
 namespace {
 struct GroupHeadsPass : impl::GroupHeadsBase<GroupHeadsPass> {
   void runOnOperation() override {
-    func::FuncOp function = getStepFunction(getOperation());
-    if (!function || failed(verifySteps(function)))
-      return signalPassFailure();
-    openSteps(function);
-    SmallVector<Operation *> found;
-    function.walk([&](Operation *op) {
-      if (isa<AttentionOp, AttentionBackwardOp>(op))
-        found.push_back(op);
-    });
-    for (Operation *op : found) {
-      if (auto forward = dyn_cast<AttentionOp>(op))
-        group(forward);
-      else
-        group(cast<AttentionBackwardOp>(op));
-    }
-    closeSteps(function);
+    auto rewrite = [](func::FuncOp function) {
+      rewriteEach<AttentionOp, AttentionBackwardOp>(function,
+                                                    [](auto op) { group(op); });
+    };
+    if (failed(rewriteSteps(getOperation(), rewrite)))
+      signalPassFailure();
   }
 };
 } // namespace

@@ -163,23 +163,13 @@ static void replace(nn::AttentionBackwardOp op) {
 namespace {
 struct SelectAttentionPass : impl::SelectAttentionBase<SelectAttentionPass> {
   void runOnOperation() override {
-    func::FuncOp function = getStepFunction(getOperation());
-    if (!function || failed(verifySteps(function)))
-      return signalPassFailure();
-    openSteps(function);
     // In the order of the text: the backward reads what the forward writes.
-    SmallVector<Operation *> found;
-    function.walk([&](Operation *op) {
-      if (isa<nn::AttentionOp, nn::AttentionBackwardOp>(op))
-        found.push_back(op);
-    });
-    for (Operation *op : found) {
-      if (auto forward = dyn_cast<nn::AttentionOp>(op))
-        replace(forward);
-      else
-        replace(cast<nn::AttentionBackwardOp>(op));
-    }
-    closeSteps(function);
+    auto rewrite = [](func::FuncOp function) {
+      rewriteEach<nn::AttentionOp, nn::AttentionBackwardOp>(
+          function, [](auto op) { replace(op); });
+    };
+    if (failed(rewriteSteps(getOperation(), rewrite)))
+      signalPassFailure();
   }
 };
 } // namespace

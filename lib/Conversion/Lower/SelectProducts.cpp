@@ -151,17 +151,13 @@ static void replace(nn::MatmulOp matmul, Choice choice) {
 namespace {
 struct SelectProductsPass : impl::SelectProductsBase<SelectProductsPass> {
   void runOnOperation() override {
-    func::FuncOp function = getStepFunction(getOperation());
-    if (!function || failed(verifySteps(function)))
-      return signalPassFailure();
-    openSteps(function);
-    SmallVector<nn::MatmulOp> products;
-    function.walk([&](nn::MatmulOp op) { products.push_back(op); });
-    for (nn::MatmulOp op : products)
-      choosePermutation(op);
-    for (nn::MatmulOp op : products)
-      replace(op, choose(op));
-    closeSteps(function);
+    auto rewrite = [](func::FuncOp function) {
+      rewriteEach<nn::MatmulOp>(function, choosePermutation);
+      rewriteEach<nn::MatmulOp>(
+          function, [](nn::MatmulOp op) { replace(op, choose(op)); });
+    };
+    if (failed(rewriteSteps(getOperation(), rewrite)))
+      signalPassFailure();
   }
 };
 } // namespace

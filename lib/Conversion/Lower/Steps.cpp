@@ -32,7 +32,7 @@ LogicalResult verifySteps(func::FuncOp function) {
   return sched::verifyQueues(function);
 }
 
-void openSteps(func::FuncOp function) {
+static void openSteps(func::FuncOp function) {
   for (auto step : function.getOps<sched::StepOp>()) {
     Operation *yield = step.getBody().front().getTerminator();
     for (auto [result, inner] :
@@ -83,10 +83,21 @@ static void closeStep(sched::StepOp step) {
   step.erase();
 }
 
-void closeSteps(func::FuncOp function) {
+static void closeSteps(func::FuncOp function) {
   eraseUnused(function);
   for (auto step : llvm::make_early_inc_range(function.getOps<sched::StepOp>()))
     closeStep(step);
+}
+
+LogicalResult rewriteSteps(ModuleOp module,
+                           function_ref<void(func::FuncOp)> rewrite) {
+  func::FuncOp function = getStepFunction(module);
+  if (!function || failed(verifySteps(function)))
+    return failure();
+  openSteps(function);
+  rewrite(function);
+  closeSteps(function);
+  return success();
 }
 
 } // namespace tandem::lower
