@@ -106,6 +106,12 @@ class Mutant:
     def guarded(self, old):
         if self.file.endswith(".py"):
             return f"(({self.new}) if is_mutant({self.number}) else ({old}))"
+        if re.match(r"(if|for|while|return)\b", self.old) and not self.old.rstrip().endswith(
+            (";", "}")
+        ):
+            raise MutantError(
+                f"mutant {self.name}: '{self.old}' is neither expression nor statement"
+            )
         question = f"::tandem_mutants::is({self.number})"
         if self.old.rstrip().endswith((";", "}")):
             return f"{{ if ({question}) {{ {self.new} }} else {{ {old} }} }}"
