@@ -37,6 +37,7 @@ class Peers:
 
     def __init__(self, bed):
         self.bed = bed
+        self.compared = {}  # rows, by model and rate
         path = os.pathsep.join([str(BUILD / "python"), os.path.dirname(os.path.dirname(__file__))])
         common = {"PYTHONPATH": path, "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore"}
         self.log = open(bed.folder / "peers.log", "a")  # noqa: SIM115 - closed by __exit__
@@ -106,8 +107,15 @@ def get_balance(bed, model):
 
 def compare(bed, peers, model, scale, buckets=BUCKET):
     """Seconds of a step: of Tandem with the searched plan, and of each peer, whose computation takes what Tandem's by
-    the same plan would.
+    the same plan would. Parts that need the same row share it.
     """
+    key = model.name, *sorted(model.sizes.items()), bed.network.rate
+    if key not in peers.compared:
+        peers.compared[key] = _compare(bed, peers, model, scale, buckets)
+    return peers.compared[key]
+
+
+def _compare(bed, peers, model, scale, buckets):
     compiled = bed.compile(model, "searched", 2, scale)
     serial = bed.measure(compiled, scale, one_queue=True)
     duplex = bed.measure(compiled, scale)

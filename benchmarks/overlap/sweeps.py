@@ -8,7 +8,7 @@ from .steps import Model
 
 MODELS = ("gpt", "bert_moe")
 # The first one is where computation and communication are balanced; peers are tuned, and claims made, at those CLAIMED.
-RATES = ("1gbit", "300mbit", "500mbit", "2gbit")
+RATES = ("1gbit", "300mbit", "2gbit")
 CLAIMED = ("1gbit", "300mbit")
 BATCHES = (8, 16, 32, 64)
 # Of figure 6: batch and experts grow with the hosts.
