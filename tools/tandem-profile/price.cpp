@@ -22,6 +22,9 @@ using cost::Cluster;
 static double priceComputation(const Cluster &cluster, const Command &command) {
   auto flops = static_cast<double>(command.flops);
   auto bytes = static_cast<double>(command.bytes);
+  if (const auto *attention = std::get_if<Attention>(&command.operation))
+    return getComputeSeconds(cluster, elementName(attention->type), flops,
+                             bytes);
   const auto *gemm = std::get_if<Gemm>(&command.operation);
   if (!gemm)
     return getComputeSeconds(cluster, "f32", flops, bytes);

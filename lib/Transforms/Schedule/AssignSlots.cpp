@@ -163,8 +163,16 @@ void SlotAssigner::placeAhead(Operation *op, Operation *reader, int64_t stage,
                               int64_t strand) {
   int64_t own = getStrand(op).value_or(0);
   bool communicates = isCollective(op);
-  if ((isCollective(reader) && !communicates) || own > strand)
+  if (isCollective(reader) && !communicates) {
+    // What is gathered beside the stage before is prepared by the end of the
+    // one before that.
+    int64_t early = stage - 2;
+    stage = std::max(early, getLeastStage(op, reader, strand) - 1);
+    if (stage == early && !getStrand(op))
+      own = last;
+  } else if (own > strand) {
     --stage;
+  }
   for (Operation *producer : getAhead(op))
     placeAhead(producer, op, stage, own);
   place(op, stage, own, communicates ? Lane::Comm : Lane::Compute);
@@ -176,6 +184,8 @@ void SlotAssigner::placeAhead(Operation *op, Operation *reader, int64_t stage,
 // The walk
 //===----------------------------------------------------------------------===//
 
+/// What waits goes behind the collectives of the next stage, which computation
+/// needs sooner, and no further: its operand is held as long as it waits.
 void SlotAssigner::assignCollective(Operation *op) {
   bool waits = roles.waiting.contains(op);
   int64_t strand = waits ? last : getStrand(op).value_or(0);
@@ -185,7 +195,10 @@ void SlotAssigner::assignCollective(Operation *op) {
     stage = std::max(stage, getLeastStage(producer, op, strand));
   for (Operation *producer : ahead)
     placeAhead(producer, op, stage, strand);
-  place(op, stage, strand, waits ? Lane::Waiting : Lane::Comm);
+  if (waits)
+    place(op, stage + 1, strand, Lane::Waiting);
+  else
+    place(op, stage, strand, Lane::Comm);
   if (waits && op != loss)
     ready += getBytes(op->getOperand(0));
 }

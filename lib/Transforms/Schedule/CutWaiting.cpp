@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Roles.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
@@ -50,7 +51,6 @@ public:
 
 private:
   void cut(Operation *op, ArrayRef<Piece> pieces) const;
-  double getLatency(Operation *op, double seconds) const;
   void markPart(Operation *part, Operation *whole, Piece slot,
                 double share) const;
 };
@@ -146,20 +146,6 @@ static Operation *buildPiece(OpBuilder &builder, const Cut &cut, Value source,
     return AllGatherOp::create(builder, loc, type, part, axes, 1);
   return AllToAllOp::create(builder, loc, type, part, axes, cut.split,
                             4 - cut.split);
-}
-
-/// The latency of the collective, which each of its pieces pays.
-double CutWaitingPass::getLatency(Operation *op, double seconds) const {
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  if (!axes || axes.empty())
-    return 0;
-  ChangeKind kind = isa<AllGatherOp>(op)       ? ChangeKind::AllGather
-                    : isa<ReduceScatterOp>(op) ? ChangeKind::ReduceScatter
-                    : isa<AllReduceOp>(op)     ? ChangeKind::AllReduce
-                                               : ChangeKind::AllToAll;
-  std::optional<ChangePrice> price =
-      getPrice(op, cast<StringAttr>(axes[0]).getValue(), kind);
-  return price ? std::min(price->latency, seconds) : 0;
 }
 
 /// All of it is sent in one slot.

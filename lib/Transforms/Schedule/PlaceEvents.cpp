@@ -65,11 +65,16 @@ static bool hasUpdate(StepOp step) {
                       [](Operation &op) { return isUpdate(&op); });
 }
 
-/// The compute step two slots before the one of the next comm step, as a
-/// position in its queue; 0 if there is none. While a comm step runs, the
-/// compute step of the slot before it does.
+/// The last step, as a position in its queue, of the stage before the one that
+/// is computed beside the next comm step; 0 if there is none.
 int64_t EventPlacer::getLockStep(unsigned queue) const {
-  return std::max<int64_t>(0, clock.getCount(queue) - 1);
+  int64_t position = clock.getCount(queue);
+  if (position == 0)
+    return 0;
+  uint64_t beside = clock.getStep(queue, position).getStage();
+  while (position > 0 && clock.getStep(queue, position).getStage() == beside)
+    --position;
+  return position;
 }
 
 /// How many steps of the queue `other` must be done before `step`.

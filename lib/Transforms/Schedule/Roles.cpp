@@ -28,6 +28,19 @@ int64_t getBytes(Value value) {
          std::max(1u, type.getElementTypeBitWidth() / 8);
 }
 
+double getLatency(Operation *op, double seconds) {
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  if (!axes || axes.empty())
+    return 0;
+  ChangeKind kind = isa<AllGatherOp>(op)       ? ChangeKind::AllGather
+                    : isa<ReduceScatterOp>(op) ? ChangeKind::ReduceScatter
+                    : isa<AllReduceOp>(op)     ? ChangeKind::AllReduce
+                                               : ChangeKind::AllToAll;
+  std::optional<ChangePrice> price =
+      getPrice(op, cast<StringAttr>(axes[0]).getValue(), kind);
+  return price ? std::min(price->latency, seconds) : 0;
+}
+
 Operation *findLoss(func::FuncOp step) {
   Operation *ret = step.getBody().front().getTerminator();
   for (unsigned i = 0; i < ret->getNumOperands(); ++i)

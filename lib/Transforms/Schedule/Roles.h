@@ -27,6 +27,9 @@ bool isUpdate(mlir::Operation *op);
 using nn::getStrand;
 /// Bytes of `value` on one device.
 int64_t getBytes(mlir::Value value);
+/// Of the `seconds` of a collective, those that it takes whatever its size:
+/// each of its pieces pays them.
+double getLatency(mlir::Operation *collective, double seconds);
 /// The operator that makes the loss; null if there is none.
 mlir::Operation *findLoss(mlir::func::FuncOp step);
 

@@ -22,6 +22,8 @@ void buildSchedulePipeline(OpPassManager &manager,
   add(createFollowPlanPass());
   // Else a choice, written as attributes; what follows only carries it out.
   add(createAssignSlotsPass({options.pieces}));
+  // What a slot sends in many small messages it sends in one.
+  add(createCombineWaitingPass());
   add(createFormStepsPass());
   // Last, since which reads cross queues is known only when steps are there.
   add(createPlaceEventsPass());

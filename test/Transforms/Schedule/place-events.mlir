@@ -50,6 +50,37 @@ module attributes {spmd.mesh = #mesh} {
     return %h, %i : tensor<4xf32>, tensor<4xf32>
   }
 
+  // Beside all strands of the stage before: what is gathered for a stage has the
+  // time of that stage, not of its last strand.
+  // CHECK-LABEL: func.func @beside_strands
+  func.func @beside_strands(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+    %a, %e0 = sched.step on compute stage 0 strand 0 {
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: %{{.*}}, %[[S1:.*]] = sched.step on compute stage 0 strand 1 {
+    %b, %e1 = sched.step on compute stage 0 strand 1 {
+      %0 = nn.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: sched.step on compute stage 1 strand 0 {
+    %c, %e2 = sched.step on compute stage 1 strand 0 {
+      %0 = nn.exp %a : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: sched.step on compute stage 1 strand 1 {
+    %d, %e3 = sched.step on compute stage 1 strand 1 {
+      %0 = nn.neg %b : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: sched.step on comm stage 2 strand 0 after(%[[S1]]) {
+    %f, %e4 = sched.step on comm stage 2 strand 0 {
+      %0 = spmd.all_reduce %x over ["data"] : tensor<4xf32> -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return %c, %d, %f : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+
   // In turn: not beside the computation before it. Nor is what comes behind it.
   // CHECK-LABEL: func.func @in_turn
   func.func @in_turn(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {

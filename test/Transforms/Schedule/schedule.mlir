@@ -44,8 +44,8 @@ module attributes {spmd.mesh = #mesh} {
     %l1 = nn.sum %d1 {dims = array<i64: 0, 1>, nn.pass = #nn.pass<forward>, nn.id = 2 : i64, nn.strand = 1 : i64} : (tensor<1x8xf64>) -> tensor<f64>
     %l = nn.add %l0, %l1 {nn.pass = #nn.pass<forward>, spmd.change} : (tensor<f64>, tensor<f64>) -> tensor<f64>
     %loss = spmd.all_reduce %l over ["data"] {nn.pass = #nn.pass<forward>, spmd.change} : tensor<f64> -> tensor<f64>
-    // What waits comes behind the last strand's collectives.
-    // CHECK: sched.step on comm stage 2 strand 1 after(%{{.*}}) {
+    // What waits comes behind the last strand's collectives of the next stage.
+    // CHECK: sched.step on comm stage 3 strand 1 after(%{{.*}}) {
     // CHECK-NEXT: spmd.all_reduce
     // CHECK-NEXT: spmd.reduce_scatter
     %t0 = nn.permute %x0 {permutation = array<i64: 1, 0>, nn.pass = #nn.pass<backward>, nn.id = 3 : i64, nn.strand = 0 : i64} : (tensor<2x4xf64>) -> tensor<4x2xf64>
@@ -55,7 +55,7 @@ module attributes {spmd.mesh = #mesh} {
     %g = nn.add %g0, %g1 {nn.pass = #nn.pass<backward>, spmd.change} : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>
     %gr = spmd.reduce_scatter %g over ["data"] dim 0 {nn.pass = #nn.pass<backward>, spmd.change} : tensor<4x4xf64> -> tensor<2x4xf64>
     // Weight decay waits for the gradient, to be one kernel with the update.
-    // CHECK: sched.step on compute stage 3 strand 0 after(%{{.*}}) {
+    // CHECK: sched.step on compute stage 4 strand 0 after(%{{.*}}) {
     // CHECK: nn.mul %arg1
     // CHECK-NEXT: nn.sub
     // CHECK-NEXT: nn.sub

@@ -41,6 +41,16 @@ def FollowPlanPass : Pass<"tandem-follow-plan", "::mlir::func::FuncOp"> {
   }];
 }
 
+def CombineWaitingPass : Pass<"tandem-combine-waiting", "::mlir::func::FuncOp"> {
+  let dependentDialects = ["::tandem::sched::SchedDialect"];
+  let summary = "Makes one collective of the small waiting ones of a slot that are alike";
+  let description = [{
+    Makes one collective of the small waiting ones of a slot that are alike:
+    their operands are put side by side, and what arrives is taken apart where
+    it is read. What a plan cuts into pieces is left.
+  }];
+}
+
 def FormStepsPass : Pass<"tandem-form-steps", "::mlir::func::FuncOp"> {
   let summary = "Puts the operators of each slot into steps of the queues";
   let description = [{

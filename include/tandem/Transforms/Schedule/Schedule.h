@@ -14,17 +14,20 @@
 // A *slot* is a pair (stage, strand); slots are ordered by stage, then strand.
 // A slot has a comm step, then a compute step. While the comm step of a slot
 // runs, the compute step of the slot before it does: strand 1 communicates
-// beside the computation of strand 0, and so on (lock step). A comm step
-// therefore waits for the compute step two slots before its own, even if it
-// reads nothing of it, so that what is gathered does not pile up.
+// beside the computation of strand 0, and so on (lock step). What is gathered
+// for a stage reads nothing that was computed, and could come at any time; it
+// has the time of the stage before, of all its strands: such a comm step waits
+// for the stage before that one, so that what is gathered does not pile up.
 //
 // Queues are first in, first out: an awaited event says that the step
 // before it on the same queue are done as well.
 //
 // *Waiting* collectives, which only the updates need (gradients, the loss),
 // come in comm steps of their own, behind the collectives of the last strand of
-// the stage after the one that made their operand. Updates come last, in the
-// order in which their gradients arrive, and never before the loss is known.
+// the second stage after the one that made their operand: those of the first,
+// which computation needs sooner, go before. Small ones of a step are one.
+// Updates come last, in the order in which their gradients arrive, and never
+// before the loss is known.
 //
 // A search says more (Dialect/SPMD/Planned.h): the stage of each operator, the
 // stages whose strands run apart, and the slots in which pieces of waiting
