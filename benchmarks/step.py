@@ -1,7 +1,7 @@
 """Time of a training step: Tandem on one rank, without duplex, against PyTorch on the same core.
 
-Float32. Eager, torch.compile and Tandem take turns in one process on one pinned core, so that all of
-them see the same machine; a ratio is taken per turn, of Tandem to the better of the two medians.
+In float32, or with `--precision bf16` under autocast. Eager, torch.compile and Tandem take turns in one process on one pinned core, so that all of
+them see the same machine; a ratio is taken per turn.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import torch
 from harness import get_cpu_name
 from tandem.compile import compile as tandem_compile
 from tandem.model_file import load_model_file
+from tandem.precision import PRECISIONS, casting
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ("gpt", "bert_moe")
@@ -34,7 +35,8 @@ def eager_step(file, model, compiled):
     optimizer = file.make_optimizer(model)
 
     def loss_of(batch):
-        return file.loss(model, batch)
+        with casting(file.precision):
+            return file.loss(model, batch)
 
     forward = torch.compile(loss_of) if compiled else loss_of
 
@@ -48,13 +50,16 @@ def eager_step(file, model, compiled):
     return step
 
 
-def contestants(file, batch):
+def contestants(file, batch, compiles):
     model = file.make_model()
     twin = copy.deepcopy(model)
-    return {
-        "eager": eager_step(file, copy.deepcopy(model), compiled=False),
-        "torch.compile": eager_step(file, copy.deepcopy(model), compiled=True),
-        "tandem": tandem_compile(twin, file.loss, file.make_optimizer(twin), batch),
+    steps = {"eager": eager_step(file, copy.deepcopy(model), compiled=False)}
+    if compiles:
+        steps["torch.compile"] = eager_step(file, copy.deepcopy(model), compiled=True)
+    return steps | {
+        "tandem": tandem_compile(
+            twin, file.loss, file.make_optimizer(twin), batch, precision=file.precision
+        ),
     }
 
 
@@ -73,13 +78,15 @@ def measure(steps, batches, turns):
 
 
 def report(name, times):
-    """Prints a line; returns the median ratio."""
+    """Prints a line with the median ratio to each of the others."""
     medians = {contestant: statistics.median(seconds) for contestant, seconds in times.items()}
-    best = min(("eager", "torch.compile"), key=medians.get)
-    ratio = statistics.median(a / b for a, b in zip(times["tandem"], times[best], strict=True))
     parts = [f"{contestant} {1e3 * seconds:7.1f} ms" for contestant, seconds in medians.items()]
-    print(f"{name:9} {'   '.join(parts)}   tandem / {best}: {ratio:.2f}", flush=True)
-    return ratio
+    ratios = [
+        f"{other} {statistics.median(a / b for a, b in zip(times['tandem'], times[other], strict=True)):.2f}"
+        for other in times
+        if other != "tandem"
+    ]
+    print(f"{name:9} {'   '.join(parts)}   tandem / {', / '.join(ratios)}", flush=True)
 
 
 def main():
@@ -87,18 +94,25 @@ def main():
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--preset", default="bench")
     parser.add_argument("--only", default="", choices=["", *MODELS])
+    parser.add_argument("--precision", choices=list(PRECISIONS), help="as under torch.autocast")
+    parser.add_argument("--eager", action="store_true", help="without torch.compile")
     options = parser.parse_args()
     core = pin_to_one_core()
     print(
-        f"{get_cpu_name()}, core {core}, torch {torch.__version__}, float32, medians of {options.turns} turns"
+        f"{get_cpu_name()}, core {core}, torch {torch.__version__}, {options.precision or 'float32'}, medians of {options.turns} turns"
     )
     for name in MODELS:
         if options.only in ("", name):
             file = load_model_file(
-                ROOT / "examples" / f"{name}.py", options.preset, None, "float32"
+                ROOT / "examples" / f"{name}.py",
+                options.preset,
+                None,
+                "float32",
+                options.precision,
             )
             batches = file.batches(4)
-            report(name, measure(contestants(file, batches[0]), batches, options.turns))
+            steps = contestants(file, batches[0], not options.eager)
+            report(name, measure(steps, batches, options.turns))
     return 0
 
 

@@ -74,7 +74,7 @@ def main():
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
     parser.add_argument("--only", default="", help="models whose name has this in it")
-    parser.add_argument("--dtypes", default="float64,float32,bfloat16")
+    parser.add_argument("--dtypes", default="float64,float32,bfloat16,bf16")
     parser.add_argument("--search", action="store_true", help="plans of searches, not presets")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -234,6 +234,7 @@ void bindSession(nb::module_ &module) {
       .def_prop_ro(
           "ranks",
           [](const rt::Session &session) { return session.job().ranks; })
+      .def_prop_ro("notice", &rt::Session::notice)
       .def("set_argument", &setArgument, nb::arg("index"), nb::arg("value"),
            nb::arg("root") = nb::none())
       .def("get_argument", &getArgument, nb::arg("index"), nb::arg("value"),

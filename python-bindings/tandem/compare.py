@@ -7,7 +7,8 @@ times a scale; the rule names the scale:
   gradient   the larger of max |g| and FLOOR times the model's largest gradient
   parameter  the larger of max |p| and learning rate times steps. With Adam, elements whose gradient was
              below that floor at some step are exempt, and counted: there rounding noise, divided by its
-             own size, decides the update.
+             own size, decides the update. So are, below float64, those whose gradient is below the error that is
+             allowed for it.
   state      the larger of max |s| and that gradient floor, for second moments, which are squares, the floor's
              square. Where weight decay is part of the
              gradient (Adam's), an exempt element of a parameter is one of a state as well, by as much as
@@ -185,9 +186,14 @@ def _ratio(part, whole):
     return part / whole if whole else (0.0 if part == 0 else float("inf"))
 
 
+def _factor(tensor):
+    """How many times eager's error one of the elements may have."""
+    return SCALAR_FACTOR if tensor.numel() == 1 else LARGEST_FACTOR
+
+
 def _as_eager(error, twins):
     """(allowed, rule, passed) of a run against the worst of eager's."""
-    factor = SCALAR_FACTOR if error.numel() == 1 else LARGEST_FACTOR
+    factor = _factor(error)
     allowed = factor * max(_largest(twin) for twin in twins)
     rule = f"{factor:g} eager's error"
     # A twin that is not finite excuses nothing.
@@ -277,9 +283,22 @@ def judge_gradients(found, expected, twins, training):
     return [worst(of_one) for of_one in rows.values()]
 
 
-def exempt_elements(name, gradients):
-    """Where a parameter's gradient was below the floor at some step."""
-    masks = [step[name].double().abs() < gradient_floor(step) for step in gradients]
+def gradient_noise(gradients, twins):
+    """{name: the error of a gradient that eager's excuses}: below it not even the sign is known."""
+    noise = {}
+    for step, expected in enumerate(gradients):
+        for name, gradient in expected.items():
+            errors = [_largest(_difference(twin[step][name], gradient)) for twin in twins]
+            own = _factor(gradient) * max(errors, default=0.0)
+            # A twin that is not finite excuses nothing.
+            noise[name] = max(own if math.isfinite(own) else 0.0, noise.get(name, 0.0))
+    return noise
+
+
+def exempt_elements(name, gradients, noise=None):
+    """Where a parameter's gradient was below the floor, or its noise, at some step."""
+    least = (noise or {}).get(name, 0.0)
+    masks = [step[name].double().abs() < max(gradient_floor(step), least) for step in gradients]
     return torch.stack(masks).any(dim=0)
 
 
@@ -291,7 +310,7 @@ def _drift_of(name, found, expected, gradients):
     return _largest(difference[exempt_elements(name, gradients)])
 
 
-def _judge_parameter(values, gradients, drift, training):
+def _judge_parameter(values, gradients, noise, drift, training):
     name = values.name
     if any(name not in step for step in gradients):
         if name in training.written:
@@ -301,7 +320,7 @@ def _judge_parameter(values, gradients, drift, training):
     rule, kept = "max|p|" if values.size >= travelled else "lr*steps", None
     scale = max(values.size, travelled)
     if training.adam:
-        exempt = exempt_elements(name, gradients)
+        exempt = exempt_elements(name, gradients, noise)
         beyond = int((values.errors(exempt)[0] > training.tolerance * scale).sum())
         kept = ~exempt
         if exempt.any():
@@ -309,9 +328,11 @@ def _judge_parameter(values, gradients, drift, training):
     return _row("parameter", values, training.tolerance, scale, rule, kept)
 
 
-def judge_parameters(found, expected, twins, gradients, drift, training):
+def judge_parameters(found, expected, twins, gradients, noise, drift, training):
     matched, rows = _matched("parameter", found, expected, twins)
-    return [_judge_parameter(values, gradients, drift, training) for values in matched] + rows
+    return [
+        _judge_parameter(values, gradients, noise, drift, training) for values in matched
+    ] + rows
 
 
 def _judge_state(values, floor, training):
@@ -445,6 +466,7 @@ def compare(found, expected, training, exact=True, twins=()):
             expected.parameters,
             of_twins("parameters"),
             gradients,
+            gradient_noise(gradients, of_twins("gradients")),
             drift,
             training,
         ),

@@ -150,6 +150,8 @@ def compile(  # noqa: A001 - the name that torch users expect
     problem_out=None,
     fail_on_replicate=None,
     gradients=False,
+    precision=None,
+    gradient_sums="f32",
     threads=1,
     seed=0,
 ):
@@ -166,7 +168,9 @@ def compile(  # noqa: A001 - the name that torch users expect
     presets, unless `presets` is false. `recompute` lets the backward pass make cheap values again instead
     of holding them. `problem_out` is where the search problem is written, for `tandem-plan`.
     `fail_on_replicate` makes a tensor of more bytes an error that is left whole on all devices. With
-    `gradients`, `step.gradients()` gives those of the last step.
+    `gradients`, `step.gradients()` gives those of the last step. With `precision="bf16"` the loss runs under
+    `torch.autocast("cpu", torch.bfloat16)`: products compute in bfloat16 and add in float32, parameters and optimizer
+    stay float32. Gradients are summed over microbatches and ranks in float32, with `gradient_sums="bf16"` in bfloat16.
     `threads` is the number of cores per rank, `seed` that of dropout and other random numbers.
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
@@ -192,10 +196,11 @@ def compile(  # noqa: A001 - the name that torch users expect
         fail_on_replicate=fail_on_replicate,
     )
     job = jobs.join()
-    given = options | {"gradients": gradients, "seed": seed}
+    capture = {"gradients": gradients, "precision": precision, "gradient_sums": gradient_sums}
+    given = options | capture | {"seed": seed}
     jobs.check_same(job, "options", lambda: _texts(given, optimizer, example_batch))
     module = jobs.together(
-        job, "capture", lambda: export(model, loss_fn, optimizer, example_batch, gradients)
+        job, "capture", lambda: export(model, loss_fn, optimizer, example_batch, **capture)
     )
     jobs.check_module(job, module)
     compiled = jobs.compile_once(job, lambda: compile_module(module, **options))

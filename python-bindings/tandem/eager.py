@@ -14,6 +14,7 @@ from .compare import History
 from .definitions import GROUPED_MM, grouped_mm
 from .errors import ModelFileError
 from .model_file import explained
+from .precision import casting
 
 _WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
@@ -132,9 +133,26 @@ class Choices(TorchDispatchMode):
 
 
 @contextlib.contextmanager
+def _rounding_within_attention():
+    """PyTorch's plain formula computes attention of bfloat16 in float32 throughout. Kernels, its own fused ones as
+    well, multiply by weights that are rounded to the type of the operands.
+    """
+    before = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()  # of all devices
+    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(before)
+
+
+@contextlib.contextmanager
 def _as_captured(seed, step, calls):
     """Eager with Tandem's random numbers, and attention by its plain formula as in the capture."""
-    with sdpa_kernel(SDPBackend.MATH), random.replay(seed, step, calls):
+    with (
+        sdpa_kernel(SDPBackend.MATH),
+        _rounding_within_attention(),
+        random.replay(seed, step, calls),
+    ):
         yield
 
 
@@ -179,7 +197,10 @@ class Eager:
         self.model = make_again(file, model, seed).to(dtype)
         self.optimizer = file.make_optimizer(self.model)
         self.loss_fn, self.dtype = file.loss, dtype
+        # In float64 nothing is cast: that is what the casts are compared with.
+        self.precision = None if dtype == torch.float64 else file.precision
         self.seed, self.random_calls = seed, random_calls
+        self.moved = {}
 
     def step(self, batch, number, imposed=None):
         """The history of one step. `imposed` are the choices, instead of the model's own."""
@@ -193,7 +214,7 @@ class Eager:
             with explained(f"step {number} in eager, optimizer.step()"):
                 self.optimizer.step()
         history = History([loss], [gradients], [choices.indices], [choices.values])
-        history.parameters = {n: p.detach().clone() for n, p in self.model.named_parameters()}
+        history.parameters = {n: self._moved_back(n, p) for n, p in self.model.named_parameters()}
         history.buffers = {n: b.detach().clone() for n, b in self.model.named_buffers()}
         history.buffers["(step)"] = torch.tensor(number + 1)
         history.states = {name: value.detach().clone() for name, value in self._states().items()}
@@ -202,7 +223,7 @@ class Eager:
     def _loss_and_gradients(self, batch, number, choices):
         # The backward pass draws and chooses as well, where a checkpoint runs a part of the model again.
         with _as_captured(self.seed, number, self.random_calls), choices:
-            with explained(f"step {number} in eager"):
+            with explained(f"step {number} in eager"), casting(self.precision):
                 loss = self.loss_fn(self.model, batch)
             choices.again = True
             with explained(f"step {number} in eager, backward"):
@@ -223,19 +244,36 @@ class Eager:
         own = (
             dict(self.model.named_parameters()) | dict(self.model.named_buffers()) | self._states()
         )
+        self.moved = {}
         with torch.no_grad():
             for name, value in (values.parameters | values.buffers | values.states).items():
                 if name in own:
                     own[name].copy_(value)
 
     def nudge(self, precision, seed):
-        """Moves every parameter by at most one unit in the last place of `precision`, at random."""
+        """Moves every parameter at random: by at most one unit in the last place of `precision`, or, if it has more
+        places than that, by at most half a unit, as a cast does.
+        """
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
-            for parameter in self.model.parameters():
-                if parameter.dtype.is_floating_point:
+            for name, parameter in self.model.named_parameters():
+                if not parameter.dtype.is_floating_point:
+                    continue
+                if torch.finfo(parameter.dtype).eps < torch.finfo(precision).eps:
+                    share = torch.rand(parameter.shape, generator=generator, dtype=torch.float64)
+                    up = torch.ones(parameter.shape, dtype=torch.int64)
+                    move = (share - 0.5) * _last_place(parameter.to(precision), up)
+                    self.moved[name] = -parameter.double()
+                    parameter.add_(move.to(parameter.dtype))
+                    self.moved[name] += parameter.double()
+                else:
                     way = torch.randint(-1, 2, parameter.shape, generator=generator)
                     parameter.add_(_last_place(parameter.to(precision), way).to(parameter.dtype))
+
+    def _moved_back(self, name, parameter):
+        """What a step has made of a parameter, without what `nudge` has moved it: casts do not move what is kept."""
+        value = parameter.detach().clone()
+        return value.double() - self.moved[name] if name in self.moved else value
 
 
 def _last_place(values, way):

@@ -7,6 +7,7 @@ import torch
 from .arguments import Argument, Result, batch_constants, batch_tensors
 from .draws import RandomCall
 from .lowering import is_kept, lower
+from .precision import check_precision, sum_first
 from .records import Step
 from .text import print_step
 from .trace import trace_step
@@ -64,16 +65,23 @@ class StepModule:
         )
 
 
-def export(model, loss_fn, optimizer, example_batch, gradients=False):
+def export(
+    model, loss_fn, optimizer, example_batch, gradients=False, precision=None, gradient_sums="f32"
+):
     """Captures one training step of `model`: forward, backward, optimizer.
 
     `loss_fn(model, batch)` returns a scalar tensor; `optimizer` is a `torch.optim.SGD`, `Adam` or
     `AdamW`, whose hyperparameters and state are taken over. With `gradients`, they are results too.
+    With `precision="bf16"` the forward pass runs under `torch.autocast("cpu", torch.bfloat16)`; `gradient_sums` says in
+    which type gradients that are made in bfloat16 are summed over strands and ranks: "f32", or "bf16".
     Nothing is computed, and neither model nor optimizer is changed; both may be on the meta device.
     Raises `CaptureError` or `UnsupportedOperatorError`.
     """
-    trace = trace_step(model, loss_fn, optimizer, example_batch, gradients, is_kept)
+    check_precision(precision, gradient_sums)
+    trace = trace_step(model, loss_fn, optimizer, example_batch, gradients, is_kept, precision)
     step = lower(trace)
+    if gradient_sums == "bf16":
+        sum_first(step)
     constants = batch_constants(example_batch)
     return StepModule(
         print_step(step), step.arguments, step.results, trace.random_calls, step, constants

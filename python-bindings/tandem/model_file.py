@@ -44,7 +44,7 @@ def explained(what):
 @dataclass
 class ModelFile:
     """A loaded model file with its sizes chosen. `dtype` is that of parameters and floating-point
-    inputs.
+    inputs; `precision` that of products, where it is another (precision.py).
     """
 
     path: Path
@@ -52,6 +52,7 @@ class ModelFile:
     preset: str
     sizes: dict
     dtype: torch.dtype
+    precision: str | None = None
 
     def make_model(self, seed=0, meta=False):
         torch.manual_seed(seed)
@@ -153,8 +154,10 @@ def _check_sizes(path, module, chosen, preset):
             )
 
 
-def load_model_file(path, preset=None, sizes=None, dtype="float64"):
-    """`sizes` is a dict or the text of `--set`; `dtype` a name or a torch.dtype."""
+def load_model_file(path, preset=None, sizes=None, dtype="float64", precision=None):
+    """`sizes` is a dict or the text of `--set`; `dtype` a name or a torch.dtype, which `precision` wants to be
+    float32.
+    """
     path = Path(path)
     module = _import(path)
     _check_names(path, module)
@@ -167,6 +170,5 @@ def load_model_file(path, preset=None, sizes=None, dtype="float64"):
     _check_sizes(path, module, chosen, module.PRESETS[preset])
     if dtype not in DTYPES and dtype not in DTYPES.values():
         raise ModelFileError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
-    return ModelFile(
-        path, module, preset, {**module.PRESETS[preset], **chosen}, DTYPES.get(dtype, dtype)
-    )
+    sizes = {**module.PRESETS[preset], **chosen}
+    return ModelFile(path, module, preset, sizes, DTYPES.get(dtype, dtype), precision)

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Mapping
 
 import torch
@@ -141,6 +142,8 @@ class Step:
         self._captured = FunctionalOptimizer(optimizer, list(model.named_parameters()))
         self._compiled = compiled
         self._session = native().Session(program, threads, store)
+        if self._session.notice:
+            warnings.warn(self._session.notice, stacklevel=3)
         # Of several processes the values of the first one count.
         self._root = 0 if len(self._session.ranks) < self._session.program.num_ranks else None
         self._running = threading.Lock()

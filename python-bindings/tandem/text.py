@@ -63,6 +63,8 @@ def dense(tensor):
 
 
 def attribute(value):
+    if value is None:
+        return "unit"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -37,6 +37,7 @@ from .functional import fake_tensors, make_functional
 from .locations import current_location, location_of_traceback
 from .optimizers import FunctionalOptimizer
 from .origins import BACKWARD, FORWARD, UPDATE, Origin, Whereabouts, tag_new_nodes
+from .precision import casting, check_parameters, refusing_others
 from .python_state import RandomWatch, changed, numbers_of, refuse, set_numbers
 from .random import is_defined
 from .updates import Updates, location_of
@@ -197,6 +198,7 @@ def _capturing():
         mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _causal_hint),
         mock.patch.object(torch.distributions.Distribution, "_validate_args", _UNCHECKED),
         mock.patch.object(torch.utils.checkpoint._VersionWrapper, "get_val", _cached),
+        refusing_others(),
     ):
         warnings.simplefilter("ignore")
         with torch.backends.mkldnn.flags(enabled=False):
@@ -206,10 +208,12 @@ def _capturing():
 class _Step:
     """The training step as a function of flat lists of tensors, and the table of its arguments."""
 
-    def __init__(self, model, loss_fn, optimizer, batch, gradients):
+    def __init__(self, model, loss_fn, optimizer, batch, gradients, precision):
         self.model, self.loss_fn, self.gradients = model, loss_fn, gradients
+        self.precision = precision
         pairs = parameters_of(model)
         self.parameters = [argument for argument, _ in pairs]
+        check_parameters(precision, self.parameters)
         self.trained = [i for i, (_, tensor) in enumerate(pairs) if tensor.requires_grad]
         self.parameter_hooks = [
             list((tensor._backward_hooks or {}).values()) for _, tensor in pairs
@@ -280,7 +284,8 @@ class _Step:
         leaves = [
             next(tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.batch_leaves
         ]
-        loss = self.loss_fn(self.model, pytree.tree_unflatten(leaves, self.batch_spec))
+        with casting(self.precision):
+            loss = self.loss_fn(self.model, pytree.tree_unflatten(leaves, self.batch_spec))
         self._check_loss(loss)
         return loss
 
@@ -513,9 +518,9 @@ def _check_numbers(step, graph):
         raise refuse(first, second)
 
 
-def trace_step(model, loss_fn, optimizer, example_batch, gradients, kept):
+def trace_step(model, loss_fn, optimizer, example_batch, gradients, kept, precision=None):
     """Traces one training step. `kept(operator)` says which operators are not to be decomposed."""
-    step = _Step(model, loss_fn, optimizer, example_batch, gradients)
+    step = _Step(model, loss_fn, optimizer, example_batch, gradients, precision)
     whereabouts = Whereabouts()
     with _explained(whereabouts), _capturing():
         graph, random_calls = _trace_eager(step, whereabouts)

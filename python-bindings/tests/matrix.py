@@ -41,6 +41,8 @@ SEARCH_SECONDS = 5
 
 @dataclass(frozen=True)
 class Case:
+    """`dtype` is that of parameters, or `bf16`: float32 with products in bfloat16."""
+
     variant: str
     plan: str = "data-parallel"
     mesh: str = ""
@@ -66,6 +68,15 @@ def _plans(variant):
         yield "expert-parallel", ("data=2", "data=4", "data=2,expert=2")
 
 
+def _in_bf16(variant):
+    """Every model and preset, and micro 1 and 2 of both, though not each of each."""
+    presets = list(_plans(variant))
+    turn = list(VARIANTS).index(variant)
+    for place in range(2):
+        plan, meshes = presets[(turn + place) % len(presets)]
+        yield Case(variant, plan, meshes[(turn + place) % len(meshes)], 1 + place, "bf16")
+
+
 def all_cases():
     cases = []
     for variant in VARIANTS:
@@ -77,6 +88,7 @@ def all_cases():
             Case(variant, "zero", "data=2", 2, "float32"),
             Case(variant, last, "data=4", 1, "float32"),
             Case(variant, last, "data=2", 2, "bfloat16"),
+            *_in_bf16(variant),
         ]
     cases += [Case(variant, "zero", "data=2", 4) for variant in ("gpt", "bert_moe sgmoe")]
     return cases
@@ -95,6 +107,8 @@ def small_part():
         Case("vit_moe sgmoe", "data-parallel", "data=2", 2),
         Case("vit_moe switch", "expert-parallel", "data=2", 1),
         Case("bert_moe sgmoe", "expert-parallel", "data=2", 2, "bfloat16"),
+        Case("llama", "zero", "data=2", 2, "bf16"),
+        Case("bert_moe switch", "expert-parallel", "data=2", 1, "bf16"),
         Case("hf gpt2", "tensor-parallel", "model=2", 1),
         Case("hf bert", "zero", "data=2", 2),
         Case("hf llama", "data-parallel", "data=4", 1),
@@ -134,7 +148,9 @@ def search_options(case):
 
 def subject_of(case, steps=3):
     file, preset, sizes = VARIANTS[case.variant]
-    return make_subject(load_model_file(EXAMPLES / f"{file}.py", preset, sizes, case.dtype), steps)
+    dtype, precision = ("float32", "bf16") if case.dtype == "bf16" else (case.dtype, None)
+    file = load_model_file(EXAMPLES / f"{file}.py", preset, sizes, dtype, precision)
+    return make_subject(file, steps)
 
 
 def compile_case(case, subject, **options):

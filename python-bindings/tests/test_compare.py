@@ -219,6 +219,23 @@ def test_adam_exempts_elements_with_tiny_gradients_and_counts_them(found, expect
     assert failures(found, expected, training(adam=False)) == [("parameter", "b")]
 
 
+def test_adam_exempts_elements_whose_sign_is_rounding_for_eager_too(found, expected):
+    """Below what eager's error excuses in the gradient, and only there."""
+    for step in expected.gradients:
+        step["w"][0, 0], step["w"][0, 1] = 1e-2, 1.0
+    found.gradients = copy.deepcopy(expected.gradients)
+    twins = [copy.deepcopy(expected) for _ in range(2)]
+    twins[1].gradients[0]["w"][5, 3] += 5e-3
+    found.parameters["w"][0, 0] += 2e-3
+    assert failures(found, expected, training(1e-6)) == [("parameter", "w")]
+    assert failures(found, expected, training(1e-6), twins) == []
+    found.parameters["w"][0, 1] += 2e-3
+    assert failures(found, expected, training(1e-6), twins) == [("parameter", "w")]
+    twins[0].gradients[0]["w"][5, 3] = float("inf")
+    found.parameters["w"][0, 1] -= 2e-3
+    assert failures(found, expected, training(1e-6), twins) == [("parameter", "w")]
+
+
 def test_parameter_without_gradient_stays_to_the_bit(found, expected):
     found.parameters["frozen"][0] *= 1 + 1e-15
     assert failures(found, expected) == [("parameter", "frozen")]

@@ -33,3 +33,12 @@ def test_small_part_has_everything():
 def test_case_counts_its_ranks():
     assert Case("gpt", mesh="data=2,model=2").ranks == 4
     assert Case("gpt").ranks == 1
+
+
+def test_bf16_has_every_model_preset_and_number_of_microbatches():
+    cases = [case for case in matrix.all_cases() if case.dtype == "bf16"]
+    assert {case.variant for case in cases} == set(matrix.VARIANTS)
+    for variant in matrix.VARIANTS:
+        assert {case.micro for case in cases if case.variant == variant} == {1, 2}
+    presets = {plan for variant in matrix.VARIANTS for plan, _ in matrix._plans(variant)}
+    assert {(case.plan, case.micro) for case in cases} == {(p, m) for p in presets for m in (1, 2)}

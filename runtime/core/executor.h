@@ -54,6 +54,10 @@ public:
   /// process, when it failed.
   virtual std::set<uint32_t> writtenArguments() const = 0;
 
+  /// A line for people on what this machine lacks, and what stands for it, at
+  /// the cost of time alone; empty: nothing.
+  virtual std::string notice() const { return {}; }
+
   /// Events are appended to `trace` while it is set; null stops.
   virtual void setTrace(Trace *trace) = 0;
 };

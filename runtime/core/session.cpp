@@ -211,6 +211,7 @@ const std::shared_ptr<ValueStore> &Session::store() const {
   return impl->store;
 }
 const Job &Session::job() const { return impl->values().place.job; }
+std::string Session::notice() const { return impl->executor->notice(); }
 const std::vector<Whole> &Session::arguments() const { return impl->arguments; }
 const std::vector<Whole> &Session::results() const { return impl->results; }
 const std::vector<uint32_t> &Session::inputs() const { return impl->inputs; }

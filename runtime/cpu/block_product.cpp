@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "cpu/block_product.h"
+#include "cpu/bf16.h"
 
 #include <cblas.h>
 #include <map>
@@ -98,10 +98,27 @@ private:
   dnnl::stream stream{engine};
   std::map<Key, Prepared> made;
 };
+
+/// As f32, row by row; in the memory of one thread.
+Factor<float> widenRows(std::vector<float> &memory, int64_t rows,
+                        int64_t columns, Factor<Bf16> factor) {
+  if (factor.transposed)
+    std::swap(rows, columns);
+  memory.resize(size_t(rows * columns));
+  for (int64_t row = 0; row < rows; ++row)
+    widen(factor.data + row * factor.leading, memory.data() + row * columns,
+          size_t(columns));
+  return {memory.data(), columns, factor.transposed};
+}
 } // namespace
 
 void multiply(const ProductShape &shape, Factor<Bf16> a, Factor<Bf16> b,
               float *c, int64_t leading) {
+  if (!multipliesBf16()) {
+    thread_local std::vector<float> wideA, wideB;
+    return multiply(shape, widenRows(wideA, shape.m, shape.k, a),
+                    widenRows(wideB, shape.k, shape.n, b), c, leading);
+  }
   thread_local PreparedProducts products;
   Prepared &prepared = products.find(shape, a, b, leading);
   prepared.a.set_data_handle(const_cast<Bf16 *>(a.data));

@@ -9,6 +9,7 @@
 #include "cpu/executor.h"
 #include "core/access.h"
 #include "core/text.h"
+#include "cpu/bf16.h"
 #include "cpu/queues.h"
 
 #include <atomic>
@@ -53,6 +54,7 @@ public:
   Status prepare();
   Status step(int64_t number) override;
   std::set<uint32_t> writtenArguments() const override;
+  std::string notice() const override { return cpu::noticeOfBf16(program); }
   void setTrace(Trace *target) override { trace = target; }
 
 private:

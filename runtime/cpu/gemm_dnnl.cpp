@@ -8,6 +8,7 @@
 
 #include "core/strided_copy.h"
 #include "core/text.h"
+#include "cpu/bf16.h"
 #include "cpu/gemm_shape.h"
 #include "cpu/task.h"
 #include "tandem_rt/program_builder.h"
@@ -73,8 +74,20 @@ void appendActivation(dnnl::post_ops &ops, PostOp op) {
     ops.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
 }
 
+/// The types that oneDNN is given.
+struct GemmTypes {
+  explicit GemmTypes(const Gemm &gemm)
+      : isWidened(gemm.inputType == ElementType::BF16 && !multipliesBf16()),
+        input(isWidened ? ElementType::F32 : gemm.inputType),
+        output(isWidened ? ElementType::F32 : gemm.outputType) {}
+
+  bool isWidened;
+  ElementType input, output;
+};
+
 /// The bias is a post-operation, as oneDNN scales its own by alpha.
-dnnl::primitive_attr attributes(const Gemm &gemm, const GemmShape &shape) {
+dnnl::primitive_attr attributes(const Gemm &gemm, const GemmShape &shape,
+                                const GemmTypes &types) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (gemm.alpha != 1.0)
@@ -84,18 +97,18 @@ dnnl::primitive_attr attributes(const Gemm &gemm, const GemmShape &shape) {
     ops.append_sum(1.0f);
   if (gemm.bias)
     ops.append_binary(dnnl::algorithm::binary_add,
-                      rowDescriptor(shape, gemm.outputType));
+                      rowDescriptor(shape, types.output));
   appendActivation(ops, gemm.postOp);
   attr.set_post_ops(ops);
   return attr;
 }
 
-dnnl::matmul::primitive_desc describe(const Gemm &gemm,
-                                      const GemmShape &shape) {
-  dnnl::matmul::desc desc(descriptor(shape, 0, gemm.inputType),
-                          descriptor(shape, 1, gemm.inputType),
-                          descriptor(shape, 2, gemm.outputType));
-  return {desc, attributes(gemm, shape), cpuEngine()};
+dnnl::matmul::primitive_desc describe(const Gemm &gemm, const GemmShape &shape,
+                                      const GemmTypes &types) {
+  dnnl::matmul::desc desc(descriptor(shape, 0, types.input),
+                          descriptor(shape, 1, types.input),
+                          descriptor(shape, 2, types.output));
+  return {desc, attributes(gemm, shape, types), cpuEngine()};
 }
 
 /// oneDNN's plain implementations take any strides, a thousand times slower.
@@ -104,20 +117,31 @@ bool isReference(const dnnl::matmul::primitive_desc &desc) {
          std::string_view::npos;
 }
 
-/// An operand, and its contiguous copy if oneDNN has no fast way with it.
+/// An operand, and its contiguous copy if oneDNN has no fast way with it: or
+/// none at all, if it is bf16, which is then copied once more as f32.
 struct Operand {
   Address place;
   char *data = nullptr; ///< Of the iteration.
   int64_t width = 0;
   Shape extents, strides, packedStrides;
   Bytes packed;
+  std::vector<float> wide;
 
   bool isPacked() const { return !packed.empty(); }
+  /// What oneDNN reads and writes in place of `place`.
+  void *copy() {
+    return wide.empty() ? static_cast<void *>(packed.data()) : wide.data();
+  }
+  Bf16 *packedBf16() { return reinterpret_cast<Bf16 *>(packed.data()); }
   void pack() {
     if (isPacked())
       copyStrided(extents, width, data, strides, packed.data(), packedStrides);
+    if (!wide.empty())
+      widen(packedBf16(), wide.data(), wide.size());
   }
   void unpack() {
+    if (!wide.empty())
+      narrow(wide.data(), packedBf16(), wide.size());
     if (isPacked())
       copyStrided(extents, width, packed.data(), packedStrides, data, strides);
   }
@@ -133,6 +157,7 @@ public:
 private:
   dnnl::matmul::primitive_desc choose();
   void packOperand(size_t index);
+  void widenOperands();
   bool repeats() const;
   bool hasUnitStride(size_t index) const;
   void bind(const TaskContext &context,
@@ -143,7 +168,9 @@ private:
 
   const Gemm &gemm;
   GemmShape shape;
+  const GemmTypes types;
   std::array<Operand, 3> operands;
+  Operand bias; ///< Only if it is widened.
   dnnl::matmul primitive;
   dnnl::stream stream;
   std::unordered_map<int, memory> arguments;
@@ -153,7 +180,7 @@ private:
 
 DnnlGemm::DnnlGemm(const TaskContext &context, const Gemm &gemm,
                    const std::optional<BufferRef> &workspace)
-    : gemm(gemm), shape(gemm), stream(cpuEngine()) {
+    : gemm(gemm), shape(gemm), types(gemm), stream(cpuEngine()) {
   shape.simplify();
   const BufferRef *refs[] = {&gemm.a, &gemm.b, &gemm.c};
   for (size_t i = 0; i < 3; ++i) {
@@ -161,6 +188,10 @@ DnnlGemm::DnnlGemm(const TaskContext &context, const Gemm &gemm,
     operands[i].data = operands[i].place.base;
     operands[i].width = elementBytes(i == 2 ? gemm.outputType : gemm.inputType);
   }
+  if (gemm.bias)
+    bias.place = context.memory.address(*gemm.bias);
+  if (types.isWidened)
+    widenOperands();
   dnnl::matmul::primitive_desc desc = choose();
   primitive = dnnl::matmul(desc);
   bind(context, desc, workspace);
@@ -181,6 +212,22 @@ void DnnlGemm::packOperand(size_t index) {
   shape.strides[index] = operand.packedStrides;
 }
 
+/// What is bf16 is copied as f32. A bias has the type of c.
+void DnnlGemm::widenOperands() {
+  for (size_t i = 0; i < 3; ++i) {
+    packOperand(i);
+    if (operands[i].width == elementBytes(ElementType::BF16))
+      operands[i].wide.resize(size_t(numElements(operands[i].extents)));
+  }
+  if (gemm.bias && !operands[2].wide.empty()) {
+    bias.width = operands[2].width;
+    bias.extents = {shape.n};
+    bias.strides = bias.packedStrides = {1};
+    bias.packed.resize(size_t(shape.n * bias.width));
+    bias.wide.resize(size_t(shape.n));
+  }
+}
+
 /// Whether a batch dimension repeats one product.
 bool DnnlGemm::repeats() const {
   for (size_t dim = 0; dim < shape.batch.size(); ++dim)
@@ -193,25 +240,25 @@ bool DnnlGemm::repeats() const {
 /// contiguous rows or columns; then with all of them. oneDNN has no product
 /// that is broadcast in both operands: a is packed.
 dnnl::matmul::primitive_desc DnnlGemm::choose() {
-  if (repeats())
+  if (repeats() && !operands[0].isPacked())
     packOperand(0);
   // Its kernels find the element of a bias by the distance from the begin of c:
   // they end by a signal where c has gaps or is transposed.
   if (gemm.bias && shape.strides[2] != contiguousStrides(shape.extents(2)))
     packOperand(2);
-  dnnl::matmul::primitive_desc desc = describe(gemm, shape);
+  dnnl::matmul::primitive_desc desc = describe(gemm, shape, types);
   if (!isReference(desc))
     return desc;
   for (size_t i = 0; i < 3; ++i)
     if (!operands[i].isPacked() && !hasUnitStride(i))
       packOperand(i);
-  desc = describe(gemm, shape);
+  desc = describe(gemm, shape, types);
   if (!isReference(desc))
     return desc;
   for (size_t i = 0; i < 3; ++i)
     if (!operands[i].isPacked())
       packOperand(i);
-  return describe(gemm, shape);
+  return describe(gemm, shape, types);
 }
 
 void DnnlGemm::bindAt(int key, const memory::desc &type, const Address &place) {
@@ -224,19 +271,20 @@ void DnnlGemm::bind(const TaskContext &context,
                     const dnnl::matmul::primitive_desc &desc,
                     const std::optional<BufferRef> &workspace) {
   const int keys[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-  const memory::desc types[] = {desc.src_desc(), desc.weights_desc(),
+  const memory::desc kinds[] = {desc.src_desc(), desc.weights_desc(),
                                 desc.dst_desc()};
   for (size_t i = 0; i < 3; ++i)
     if (Operand &operand = operands[i]; operand.isPacked())
-      arguments.emplace(keys[i],
-                        memory(types[i], cpuEngine(), operand.packed.data()));
+      arguments.emplace(keys[i], memory(kinds[i], cpuEngine(), operand.copy()));
     else
-      bindAt(keys[i], types[i], operand.place);
-  if (gemm.bias)
-    bindAt(DNNL_ARG_ATTR_MULTIPLE_POST_OP(gemm.accumulate ? 1 : 0) |
-               DNNL_ARG_SRC_1,
-           rowDescriptor(shape, gemm.outputType),
-           context.memory.address(*gemm.bias));
+      bindAt(keys[i], kinds[i], operand.place);
+  const int biasKey =
+      DNNL_ARG_ATTR_MULTIPLE_POST_OP(gemm.accumulate ? 1 : 0) | DNNL_ARG_SRC_1;
+  if (gemm.bias && bias.isPacked())
+    arguments.emplace(biasKey, memory(rowDescriptor(shape, types.output),
+                                      cpuEngine(), bias.copy()));
+  else if (gemm.bias)
+    bindAt(biasKey, rowDescriptor(shape, types.output), bias.place);
   // Else owned by the task: tasks of several ranks run at the same time.
   memory::desc scratchpad = desc.scratchpad_desc();
   if (workspace && workspace->bytes >= int64_t(scratchpad.get_size()))
@@ -248,6 +296,8 @@ void DnnlGemm::bind(const TaskContext &context,
 void DnnlGemm::moveTo(int64_t iteration) {
   for (Operand &operand : operands)
     operand.data = operand.place.at(iteration);
+  if (bias.isPacked())
+    bias.data = bias.place.at(iteration);
   for (const auto &[key, place] : movingArguments)
     arguments.at(key).set_data_handle(place.at(iteration));
 }
@@ -257,6 +307,7 @@ Status DnnlGemm::run(int64_t iteration) {
     moveTo(iteration);
     operands[0].pack();
     operands[1].pack();
+    bias.pack();
     if (gemm.accumulate)
       operands[2].pack();
     primitive.execute(stream, arguments);

@@ -274,6 +274,9 @@ Status run(const Options &options) {
   auto made = Session::create(*bytes, session);
   if (!made.ok())
     return made.status();
+  if (std::string notice = (*made)->notice();
+      !notice.empty() && isFirst(**made))
+    std::fprintf(stderr, "tandem-run: warning: %s\n", notice.c_str());
   if (session.times && isFirst(**made))
     std::printf("values are not computed: commands take the times of '%s' "
                 "(%s)\n",

@@ -250,7 +250,8 @@ static LogicalResult getNormalized(Operation *op, Value input,
   return success();
 }
 
-/// Statistics have the type of the input, or f32 if that is shorter.
+/// Statistics, weights and biases have the type of the input, or f32 if that is
+/// shorter.
 static LogicalResult expectStatistic(Operation *op, StringRef what, Value value,
                                      Value input, ArrayRef<int64_t> shape) {
   Type type = getElementType(input), own = getElementType(value);
@@ -270,7 +271,8 @@ LogicalResult LayerNormOp::verify() {
            << getAffine().size() << " affine operands, expected at most 2";
   Type type = getElementType(getInput());
   for (Value value : getAffine())
-    if (failed(expectLike(*this, "affine operand", value, type, affine)))
+    if (failed(expectStatistic(*this, "affine operand", value, getInput(),
+                               affine)))
       return failure();
   return success(succeeded(expectLike(*this, "result", getResult(), type,
                                       getShape(getInput()))) &&

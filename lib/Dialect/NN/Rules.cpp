@@ -56,13 +56,21 @@ static Type getElementType(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
 }
 
+/// Whether terms that are converted add up to their converted sum. Truth values
+/// have no sum, and what is cut off each term adds up. Nor are terms rounded: a
+/// plan would sum in the shorter type where that is cheaper.
+static bool keepsSums(Type from, Type to) {
+  if (from.isInteger(1) || to.isInteger(1))
+    return false;
+  if (isa<FloatType>(from) && isa<FloatType>(to))
+    return from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth();
+  return isa<IntegerType>(from) || isa<FloatType>(to);
+}
+
 Rule buildConvertRule(Operation *op, StringRef linear) {
-  Type from = getElementType(op->getOperand(0));
-  Type to = getElementType(op->getResult(0));
-  // A sum of truth values has no meaning, and fractions that are cut off add
-  // up.
-  bool isLinear = !from.isInteger(1) && !to.isInteger(1) &&
-                  (isa<IntegerType>(from) || isa<FloatType>(to));
+  bool isLinear = !cast<ConvertOp>(op).getSumsFirst() &&
+                  keepsSums(getElementType(op->getOperand(0)),
+                            getElementType(op->getResult(0)));
   return buildElementwiseRule(op, isLinear ? linear : "");
 }
 

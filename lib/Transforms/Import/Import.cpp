@@ -14,6 +14,8 @@ namespace tandem {
 
 void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   manager.addPass(createVerifyStepPass());
+  // First of all, as it decides what is summed in which type.
+  manager.addPass(createWidenGradientsPass());
   // Slices and concatenations are still where the model has them; what
   // gradients add as zeros goes next.
   manager.addPass(createTakeApartParametersPass());

@@ -60,7 +60,16 @@ def run(options):
             )
     model = file.make_model(options.seed, meta)
     batches = file.batches(options.batches)
-    module = export(model, file.loss, file.make_optimizer(model), batches[0], options.gradients)
+    optimizer = file.make_optimizer(model)
+    module = export(
+        model,
+        file.loss,
+        optimizer,
+        batches[0],
+        options.gradients,
+        file.precision,
+        options.gradient_sums,
+    )
     output = Path(options.output)
     output.write_text(module.mlir)
     print(f"{output}: {len(module.arguments)} arguments, {len(module.step.operators)} operators")

@@ -226,17 +226,29 @@ def _layer_norm(b, x, shape, weight, bias, eps):
     if weight is None and bias is not None:
         weight = b.full(bias.shape, 1, bias.dtype)
     affine = [tensor for tensor in (weight, bias) if tensor is not None]
-    affine = [b.convert(tensor, x.dtype) for tensor in affine]
     types = list(b.out)
     rank = len(shape)
     kept = x.shape[: len(x.shape) - rank] + (1,) * rank
-    types[1], types[2] = (type(t)(kept, t.dtype) for t in types[1:])
+    is_mixed = bool(affine) and affine[0].dtype != x.dtype
+    types[1], types[2] = (
+        type(t)(kept, affine[0].dtype if is_mixed else t.dtype) for t in types[1:]
+    )
     results = b.emit("layer_norm", [x, *affine], types, normalized_rank=rank, eps=float(eps))
+    # Fake tensors round what eager's operator, given such a mixture, leaves in float32.
+    results = [b.convert(value, out.dtype) for value, out in zip(results, b.out, strict=False)]
     return [b.reshape(value, out.shape) for value, out in zip(results, b.out, strict=False)]
+
+
+def _statistic(value, weight):
+    """As the forward pass has made it."""
+    owner = value.owner
+    is_rounded = weight is not None and owner is not None and owner.name == "convert"
+    return owner.operands[0] if is_rounded and owner.operands[0].dtype == weight.dtype else value
 
 
 @lowers("native_layer_norm_backward")
 def _layer_norm_backward(b, gradient, x, shape, mean, rstd, weight, bias, wanted):
+    mean, rstd = _statistic(mean, weight), _statistic(rstd, weight)
     operands = [gradient, x, mean, rstd] + ([weight] if weight is not None else [])
     types = [x.type] + ([weight.type, weight.type] if weight is not None else [])
     results = b.emit("layer_norm_backward", operands, types, normalized_rank=len(shape))

@@ -62,6 +62,9 @@ public:
   const std::shared_ptr<ValueStore> &store() const;
   /// Which ranks are here.
   const Job &job() const;
+  /// A line for people on what this machine lacks, and what stands for it, at
+  /// the cost of time alone; empty: nothing.
+  std::string notice() const;
 
   /// The tensors of the model: the Program's arguments and results, where parts
   /// of one tensor are one.

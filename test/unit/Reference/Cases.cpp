@@ -79,6 +79,7 @@ static std::vector<Case> makeElementwiseCases() {
       {"nn.convert %0 : (tensor<{a}x{b}xi32>) -> tensor<{a}x{b}xi64>", {kWide}},
       {"nn.convert %0 : (tensor<{a}x{b}xf64>) -> tensor<{a}x{b}xi1>", {kHalf}},
       {"nn.convert %0 : (tensor<{a}x{b}xf32>) -> tensor<{a}x{b}xf64>"},
+      {"nn.convert %0 : (tensor<{a}x{b}xf32>) -> tensor<{a}x{b}xbf16>"},
       BINARY("add"),
       BINARY("sub"),
       BINARY("mul"),

@@ -201,10 +201,11 @@ def NN_ConvertOp : NN_ElementwiseOp<"convert", "0", "Convert",
   let summary = "changes the element type";
   let description = [{
     Float to integer truncates towards zero; anything to i1 is `x != 0`. It passes
-    `reduce` through, up to rounding, between floating-point types and from
-    integers; from floating point to integer, and with i1, it is not linear.
+    `reduce` through from integers and to a longer floating-point type;
+    what rounds or cuts off each term, and i1, is not linear. With `sums_first`
+    nothing passes: terms are summed in the type in which they are.
   }];
-  let arguments = (ins AnyRankedTensor:$input);
+  let arguments = (ins AnyRankedTensor:$input, UnitAttr:$sums_first);
 }
 
 //===----------------------------------------------------------------------===//

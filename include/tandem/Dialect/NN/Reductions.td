@@ -133,7 +133,8 @@ def NN_LayerNormOp : NN_BuilderRuleOp<"layer_norm", "LayerNorm"> {
     Results: (x - mean) * rstd * weight + bias, mean, and rstd = 1 / sqrt(var +
     eps), where mean and rstd keep the normalised dimensions with size 1. `affine`
     holds weight and bias, or weight, or nothing; they have the shape of the
-    normalised dimensions.
+    normalised dimensions. Beside an input of bf16 or f16 they, mean and rstd may
+    be f32.
   }];
   let arguments = (ins AnyRankedTensor:$input,
                        Variadic<AnyRankedTensor>:$affine,

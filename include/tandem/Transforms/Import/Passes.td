@@ -110,4 +110,13 @@ def VerifyStepPass : Pass<"tandem-verify-step", "::mlir::ModuleOp"> {
   ];
 }
 
+def WidenGradientsPass : Pass<"tandem-widen-gradients", "::mlir::func::FuncOp"> {
+  let summary = "Makes gradients that are converted to a wider type in it from the start";
+  let description = [{
+    What the backward pass converts from bf16 to f32 is made in f32 by
+    the product or the sum that it comes from: strands and ranks add terms that
+    were never rounded.
+  }];
+}
+
 #endif // TANDEM_TRANSFORMS_IMPORT_PASSES_TD

@@ -1,0 +1,76 @@
+"""bfloat16: PyTorch's autocast, applied while a step is captured, and in eager, which it is compared with.
+
+So `precision="bf16"` gives the same step as a loss that runs under `torch.autocast("cpu", torch.bfloat16)`: which operators
+compute in bfloat16 is PyTorch's list, and every cast is an operator of the captured step. Parameters, what the
+optimizer does, and what PyTorch does not list stay in float32.
+"""
+
+import contextlib
+from unittest import mock
+
+import torch
+from torch.amp.autocast_mode import autocast
+
+from .errors import CaptureError
+from .locations import current_location
+from .origins import BACKWARD
+
+PRECISIONS = {"bf16": torch.bfloat16}
+# In which type gradients are summed over strands and ranks: of the parameter, or that of the product.
+GRADIENT_SUMS = ("f32", "bf16")
+
+
+def check_precision(precision, gradient_sums):
+    if precision is not None and precision not in PRECISIONS:
+        expected = ", ".join(map(repr, PRECISIONS))
+        raise CaptureError(
+            f"precision is {precision!r}, expected {expected}, or None for the model's own"
+        )
+    if gradient_sums not in GRADIENT_SUMS:
+        expected = " or ".join(map(repr, GRADIENT_SUMS))
+        raise CaptureError(f"gradient_sums is {gradient_sums!r}, expected {expected}")
+
+
+def check_parameters(precision, parameters):
+    """Autocast casts float32 alone; of other parameters it makes nothing, or a mixture."""
+    for argument in parameters if precision else ():
+        if argument.dtype.is_floating_point and argument.dtype != torch.float32:
+            raise CaptureError(
+                f"parameter {argument.name!r} has type {argument.dtype}, expected torch.float32 with"
+                f" precision={precision!r}, which casts to bfloat16 what products read"
+            )
+
+
+def casting(precision):
+    """Within it operators compute as `precision` says."""
+    if precision is None:
+        return contextlib.nullcontext()
+    return torch.autocast("cpu", PRECISIONS[precision])
+
+
+_enter = autocast.__enter__
+
+
+def _enter_supported(self):
+    if self._enabled and self.device == "cpu" and self.fast_dtype not in PRECISIONS.values():
+        raise CaptureError(
+            f"{current_location()}: autocast to {self.fast_dtype}, expected torch.bfloat16"
+        )
+    return _enter(self)
+
+
+def refusing_others():
+    """Within it autocast to another type is an error, in place of products that nothing computes."""
+    return mock.patch.object(autocast, "__enter__", _enter_supported)
+
+
+def sum_first(step):
+    """Says of gradients that are converted to a wider type that they are summed before."""
+    for operator in step.operators:
+        if operator.name != "convert" or operator.phase != BACKWARD:
+            continue
+        if (operator.operands[0].dtype, operator.results[0].dtype) == (
+            torch.bfloat16,
+            torch.float32,
+        ):
+            operator.attributes["sums_first"] = None
