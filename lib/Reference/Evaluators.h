@@ -71,6 +71,14 @@ LogicalResult run(nn::ScatterAddOp op, Call &call);
 LogicalResult run(nn::AttentionOp op, Call &call);
 LogicalResult run(nn::AttentionBackwardOp op, Call &call);
 
+// Pooling.cpp
+LogicalResult run(nn::MaxPoolOp op, Call &call);
+
+// Convolution.cpp
+LogicalResult run(nn::ConvOp op, Call &call);
+LogicalResult run(nn::ConvInputGradOp op, Call &call);
+LogicalResult run(nn::ConvWeightGradOp op, Call &call);
+
 /// Philox4x32-10 (Salmon et al., SC 2011), the lane `index` mod 4.
 int64_t applyPhilox(uint64_t index, uint64_t seed, uint64_t step,
                     uint64_t ordinal);

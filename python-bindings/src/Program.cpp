@@ -127,6 +127,18 @@ void bindOperations(nb::module_ &module) {
       .def_ro("value_width", &Attention::valueWidth)
       .def_ro("before", &Attention::before)
       .def_ro("after", &Attention::after);
+  nb::class_<Convolution>(module, "Convolution")
+      .def_prop_ro("type",
+                   [](const Convolution &c) { return elementName(c.type); })
+      .def_ro("stride", &Convolution::stride)
+      .def_ro("padding", &Convolution::padding)
+      .def_ro("dilation", &Convolution::dilation)
+      .def_prop_ro("input",
+                   [](const Convolution &c) { return c.input().extents; })
+      .def_prop_ro("weight",
+                   [](const Convolution &c) { return c.weight().extents; })
+      .def_prop_ro("output",
+                   [](const Convolution &c) { return c.output().extents; });
   nb::class_<Collective>(module, "Collective")
       .def_rw("axes", &Collective::axes)
       .def_prop_ro("type",

@@ -5,6 +5,8 @@ Tests compare it with eager. It knows nothing of the lowering; what an operator 
 text.
 """
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 from tandem.random import philox
@@ -108,6 +110,49 @@ def _attention_backward(a, grad, query, key, value, output, logsumexp, *others):
         return torch.autograd.grad(_attention(a, *tensors, *others)[0], tensors, grad)
 
 
+def _end_padding(a, dim, size, kernel, windows):
+    last = a["stride"][dim] * (windows - 1) + a["dilation"][dim] * (kernel - 1)
+    return last + 1 - size - a["padding"][dim]
+
+
+def _conv(a, x, weight, shape):
+    """Padded, or cut, so that there are as many windows as `shape` has."""
+    rank = x.dim() - 2
+    pads = []
+    for dim in reversed(range(rank)):
+        sizes = x.shape[2 + dim], weight.shape[2 + dim], shape[2 + dim]
+        pads += [a["padding"][dim], _end_padding(a, dim, *sizes)]
+    conv = (F.conv1d, F.conv2d, F.conv3d)[rank - 1]
+    groups = x.shape[1] // weight.shape[1]
+    return conv(F.pad(x, pads), weight, None, a["stride"], 0, a["dilation"], groups)
+
+
+def _conv_grad(a, x, weight, grad, wanted):
+    with torch.enable_grad():
+        tensors = [t.detach().requires_grad_() for t in (x, weight)]
+        y = _conv(a, *tensors, grad.shape)
+        return torch.autograd.grad(y, tensors[wanted], grad)[0]
+
+
+def _max_pool(a, x, shape):
+    """Over all positions of the kernel, one after the other."""
+    rank = len(a["kernel"])
+    sizes, windows = x.shape[x.dim() - rank :], shape[len(shape) - rank :]
+    values = torch.full(shape, -torch.inf, dtype=x.dtype)
+    indices = torch.full(shape, -1)
+    for k in itertools.product(*map(range, a["kernel"])):
+        index, inside = torch.zeros((), dtype=torch.long), torch.ones((), dtype=torch.bool)
+        for dim in range(rank):
+            at = a["stride"][dim] * torch.arange(windows[dim])
+            at = at + a["dilation"][dim] * k[dim] - a["padding"][dim]
+            index = index[..., None] * sizes[dim] + at.clamp(0, sizes[dim] - 1)
+            inside = inside[..., None] & (at >= 0) & (at < sizes[dim])
+        found = x.flatten(x.dim() - rank)[..., index.flatten()].reshape(shape)
+        take = inside & ((indices < 0) | (found > values) | found.isnan())
+        values, indices = torch.where(take, found, values), torch.where(take, index, indices)
+    return values, indices
+
+
 def evaluate(operator, inputs):
     """Results of one operator."""
     name, a, out = operator.name, operator.attributes, operator.results[0].type
@@ -147,6 +192,14 @@ def evaluate(operator, inputs):
         ),
         "attention": lambda: _attention(a, *inputs),
         "attention_backward": lambda: _attention_backward(a, *inputs),
+        "conv": lambda: _conv(a, *inputs, out.shape),
+        "conv_input_grad": lambda: _conv_grad(
+            a, inputs[0].new_zeros(out.shape), inputs[1], inputs[0], 0
+        ),
+        "conv_weight_grad": lambda: _conv_grad(
+            a, inputs[0], inputs[0].new_zeros(out.shape), inputs[1], 1
+        ),
+        "max_pool": lambda: _max_pool(a, inputs[0], out.shape),
         "embedding": lambda: inputs[0][inputs[1]],
         "embedding_backward": lambda: _embedding_backward(*inputs, out.shape[0]),
         "gather": lambda: inputs[0].gather(a["dim"], inputs[1]),

@@ -14,6 +14,7 @@ VARIANTS = [
     ("bert_moe", None, "group=batch"),
     ("vit_moe", None, ""),
     ("vit_moe", None, "gate=switch"),
+    ("resnet", None, ""),
     ("hf", "gpt2", ""),
     ("hf", "bert", ""),
     ("hf", "llama", ""),

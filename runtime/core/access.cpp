@@ -52,6 +52,12 @@ struct Collector {
            {&op.gradients->query, &op.gradients->key, &op.gradients->value})
         list.push_back({&tensor->buffer, true});
   }
+  void operator()(const Convolution &op) {
+    auto [lhs, rhs, made] = op.roles();
+    list = {{&op.tensors[lhs].buffer, false},
+            {&op.tensors[rhs].buffer, false},
+            {&op.tensors[made].buffer, true}};
+  }
   void operator()(const Repeat &) {}
   void operator()(const RecordEvent &) {}
   void operator()(const WaitEvent &) {}

@@ -149,6 +149,8 @@ private:
   Operation read(const fbs::Gemm &op);
   AttentionTensor tensor(const fbs::AttentionTensor &value);
   Operation read(const fbs::Attention &op);
+  ConvolutionTensor tensor(const fbs::ConvolutionTensor &value);
+  Operation read(const fbs::Convolution &op);
   Operation read(const fbs::Collective &op);
   Operation read(const fbs::Check &op);
   Operation read(const fbs::Repeat &op);
@@ -286,6 +288,21 @@ Operation Decoder::read(const fbs::Attention &op) {
   return attention;
 }
 
+ConvolutionTensor Decoder::tensor(const fbs::ConvolutionTensor &value) {
+  return {buffer(*value.buffer()), values(value.extents()),
+          values(value.strides())};
+}
+
+Operation Decoder::read(const fbs::Convolution &op) {
+  return Convolution{
+      enumeration<ConvolutionKind>(op.kind(), 3, "convolution"),
+      type(op.type()),
+      values(op.stride()),
+      values(op.padding()),
+      values(op.dilation()),
+      {tensor(*op.input()), tensor(*op.weight()), tensor(*op.output())}};
+}
+
 Operation Decoder::read(const fbs::Collective &op) {
   return Collective{enumeration<CollectiveKind>(op.kind(), 4, "collective"),
                     values(op.axes()),
@@ -318,6 +335,8 @@ Operation Decoder::operation(const fbs::Command &value) {
     return read(*value.operation_as_Gemm());
   case fbs::Operation::Attention:
     return read(*value.operation_as_Attention());
+  case fbs::Operation::Convolution:
+    return read(*value.operation_as_Convolution());
   case fbs::Operation::Collective:
     return read(*value.operation_as_Collective());
   case fbs::Operation::Copy:

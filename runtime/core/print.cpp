@@ -37,6 +37,7 @@ private:
                   shapeText(value.strides));
   }
   std::string body(const Attention &op) const;
+  std::string body(const Convolution &op) const;
   std::string body(const Collective &op) const;
   std::string body(const Copy &op) const;
   std::string body(const Fill &op) const;
@@ -120,6 +121,20 @@ std::string Printer::body(const Gemm &op) const {
       buffer(op.a), shapeText(op.stridesA), " b ", buffer(op.b),
       shapeText(op.stridesB), " c ", buffer(op.c), shapeText(op.stridesC),
       op.bias ? " bias " + buffer(*op.bias) : "");
+}
+
+std::string Printer::body(const Convolution &op) const {
+  static constexpr const char *kNames[] = {"input", "weight", "output"};
+  auto [lhs, rhs, made] = op.roles();
+  auto tensor = [&](size_t number) {
+    const ConvolutionTensor &it = op.tensors[number];
+    return concat(" ", kNames[number], " ", shapeText(it.extents), " ",
+                  buffer(it.buffer), shapeText(it.strides));
+  };
+  return concat(elementName(op.type), " stride ", shapeText(op.stride),
+                " padding ", shapeText(op.padding), " dilation ",
+                shapeText(op.dilation), tensor(lhs), tensor(rhs), " ->",
+                tensor(made));
 }
 
 std::string Printer::body(const Attention &op) const {

@@ -73,11 +73,16 @@ std::vector<int64_t> Program::group(const std::vector<uint32_t> &axes,
 std::string_view Program::kindName(const Operation &operation) {
   static constexpr std::array<std::string_view, 4> kCollectives = {
       "all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
-  static constexpr std::array<std::string_view, 10> kKinds = {
-      "launch", "gemm",   "collective",   "copy",       "fill",
-      "check",  "repeat", "record_event", "wait_event", "attention"};
+  static constexpr std::array<std::string_view, 3> kConvolutions = {
+      "conv", "conv_input_grad", "conv_weight_grad"};
+  static constexpr std::array<std::string_view, 11> kKinds = {
+      "launch",     "gemm",      "collective", "copy",
+      "fill",       "check",     "repeat",     "record_event",
+      "wait_event", "attention", "convolution"};
   if (const auto *attention = std::get_if<Attention>(&operation))
     return attention->gradients ? "attention_backward" : "attention";
+  if (const auto *convolution = std::get_if<Convolution>(&operation))
+    return kConvolutions[size_t(convolution->kind)];
   if (const auto *collective = std::get_if<Collective>(&operation))
     return kCollectives[size_t(collective->kind)];
   if (const auto *check = std::get_if<Check>(&operation))

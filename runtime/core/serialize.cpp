@@ -54,6 +54,8 @@ private:
   Offset<void> write(const Gemm &op);
   Offset<fbs::AttentionTensor> tensor(const AttentionTensor &value);
   Offset<void> write(const Attention &op);
+  Offset<fbs::ConvolutionTensor> tensor(const ConvolutionTensor &value);
+  Offset<void> write(const Convolution &op);
   Offset<void> write(const Collective &op);
   Offset<void> write(const Copy &op);
   Offset<void> write(const Fill &op);
@@ -202,6 +204,20 @@ Offset<void> Encoder::write(const Attention &op) {
              tensor(op.query), tensor(op.key), tensor(op.value),
              tensor(op.output), buffer(op.logsumexp), mask, positions, dropout,
              gradients)
+      .Union();
+}
+
+Offset<fbs::ConvolutionTensor> Encoder::tensor(const ConvolutionTensor &value) {
+  return fbs::CreateConvolutionTensor(b, buffer(value.buffer),
+                                      b.CreateVector(value.extents),
+                                      b.CreateVector(value.strides));
+}
+
+Offset<void> Encoder::write(const Convolution &op) {
+  return fbs::CreateConvolution(
+             b, uint8_t(op.kind), uint8_t(op.type), b.CreateVector(op.stride),
+             b.CreateVector(op.padding), b.CreateVector(op.dilation),
+             tensor(op.input()), tensor(op.weight()), tensor(op.output()))
       .Union();
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/access.h"
 #include "core/attention.h"
+#include "core/convolution.h"
 #include "core/text.h"
 #include "core/verify.h"
 
@@ -67,6 +68,8 @@ private:
   Status check(const Launch &op);
   Status check(const Gemm &op);
   Status check(const Attention &op);
+  Status check(const Convolution &op);
+  Status checkWrites(const char *name, Operation op);
   Status check(const Collective &op);
   Status check(const Copy &op);
   Status check(const Fill &op);
@@ -276,20 +279,32 @@ Status CommandVerifier::checkOutput(const Gemm &op) {
 }
 
 /// What it writes overlaps nothing else that it reads or writes.
-Status CommandVerifier::check(const Attention &op) {
-  if (Status status = verifyAttention(op); !status.ok())
-    return status;
+Status CommandVerifier::checkWrites(const char *name, Operation op) {
   Command command;
-  command.operation = op;
+  command.operation = std::move(op);
   std::vector<Access> accesses = accessesOf(command);
   for (const Access &written : accesses)
     for (const Access &other : accesses)
       if (written.write && written.ref != other.ref &&
           overlap(*written.ref, *other.ref))
-        return errorOf("attention writes ",
+        return errorOf(name, " writes ",
                        bufferText(program, *written.ref, rank),
                        ", which overlaps another operand");
   return Status::success();
+}
+
+Status CommandVerifier::check(const Attention &op) {
+  Status status = verifyAttention(op);
+  return status.ok() ? checkWrites("attention", op) : status;
+}
+
+Status CommandVerifier::check(const Convolution &op) {
+  Status status = verifyConvolution(op);
+  for (const ConvolutionTensor &tensor : op.tensors)
+    if (status.ok())
+      status = expectAligned("convolution operand", tensor.buffer,
+                             elementBytes(op.type));
+  return status.ok() ? checkWrites("convolution", op) : status;
 }
 
 Status CommandVerifier::checkDims(const Collective &op, int64_t n) {

@@ -181,6 +181,9 @@ struct Maker {
   Made operator()(const Attention &op) const {
     return makeAttention(context, op);
   }
+  Made operator()(const Convolution &op) const {
+    return makeConvolution(context, op, command.workspace);
+  }
   /// Each queue has channels of its own, as the order of collectives is one per
   /// queue.
   Expected<std::unique_ptr<Communicator>>

@@ -58,6 +58,19 @@ Expected<std::unique_ptr<Task>> makeBlasGemm(const TaskContext &context,
 Expected<std::unique_ptr<Task>> makeAttention(const TaskContext &context,
                                               const Attention &attention);
 
+/// f32 and bf16 by oneDNN, f64 as products of CBLAS. Copies in the layouts of
+/// oneDNN's and its scratchpad, or the rows of a product, lie in the workspace
+/// as far as it has room, else in memory of their own.
+Expected<std::unique_ptr<Task>>
+makeConvolution(const TaskContext &context, const Convolution &convolution,
+                const std::optional<BufferRef> &workspace);
+Expected<std::unique_ptr<Task>>
+makeDnnlConvolution(const TaskContext &context, const Convolution &convolution,
+                    const std::optional<BufferRef> &workspace);
+Expected<std::unique_ptr<Task>>
+makeBlasConvolution(const TaskContext &context, const Convolution &convolution,
+                    const std::optional<BufferRef> &workspace);
+
 /// A check; `communicator` is that of its group, null if it is not combined.
 Expected<std::unique_ptr<Task>>
 makeCheck(const TaskContext &context, const Check &check,

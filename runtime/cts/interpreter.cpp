@@ -384,6 +384,8 @@ Status Interpreter::run(int64_t rank, const Turn &turn) {
     multiply(rank, *gemm, turn.iteration);
   if (const auto *attention = std::get_if<Attention>(&op))
     attend(rank, *attention, turn.iteration);
+  if (const auto *convolution = std::get_if<Convolution>(&op))
+    convolve(rank, *convolution, turn.iteration);
   if (const auto *filled = std::get_if<Fill>(&op))
     fill(rank, *filled, turn.iteration);
   if (const auto *copy = std::get_if<Copy>(&op)) {

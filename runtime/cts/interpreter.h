@@ -67,6 +67,7 @@ private:
   Status launch(int64_t rank, const Turn &turn);
   void multiply(int64_t rank, const Gemm &op, int64_t iteration);
   void attend(int64_t rank, const Attention &op, int64_t iteration);
+  void convolve(int64_t rank, const Convolution &op, int64_t iteration);
   void fill(int64_t rank, const Fill &op, int64_t iteration);
   void exchange(const std::vector<int64_t> &group, const std::vector<Turn> &);
   Status look(int64_t rank, const Turn &turn);

@@ -422,6 +422,72 @@ def add_attention_cases():
     )
 
 
+def add_convolution_case(input, weight, stride, padding, dilation, groups=1, dtype="f64"):
+    """The operator and both its gradients; shapes without batch and channels are spatial."""
+    x, w = draw(input, dtype), draw(weight, dtype)
+    convolve = (F.conv1d, F.conv2d, F.conv3d)[len(stride) - 1]
+
+    def forward(x, w):
+        return convolve(x, w, None, stride, padding, dilation, groups)
+
+    def gradient(number, x, w, grad):
+        operands = [x.detach().requires_grad_(), w.detach().requires_grad_()]
+        return torch.autograd.grad(forward(*operands), operands, grad)[number]
+
+    def numbers(values):
+        return "array<i64: " + ", ".join(map(str, values)) + ">"
+
+    grad = draw(forward(x, w).shape, dtype)
+    attributes = (
+        f"{{stride = {numbers(stride)}, padding = {numbers(padding)},"
+        f" dilation = {numbers(dilation)}}}"
+    )
+    case("conv", forward, x, w, attributes=attributes)
+    case(
+        "conv_input_grad",
+        lambda grad, w: gradient(0, torch.zeros_like(x), w, grad),
+        grad,
+        w,
+        attributes=attributes,
+    )
+    case(
+        "conv_weight_grad",
+        lambda x, grad: gradient(1, x, torch.zeros_like(w), grad),
+        x,
+        grad,
+        attributes=attributes,
+    )
+
+
+def add_convolution_cases():
+    add_convolution_case((2, 3, 9), (4, 3, 3), (2,), (1,), (2,))
+    add_convolution_case((2, 4, 6, 5), (6, 2, 3, 2), (1, 2), (1, 0), (1, 2), groups=2)
+    add_convolution_case((2, 4, 6, 5), (4, 1, 3, 3), (2, 1), (1, 1), (1, 1), groups=4)
+    add_convolution_case((1, 2, 4, 5, 3), (3, 2, 2, 3, 1), (1, 2, 1), (0, 1, 0), (1, 1, 1))
+    add_convolution_case((2, 3, 6, 6), (4, 3, 3, 3), (1, 1), (1, 1), (1, 1), dtype="bf16")
+
+
+def add_pooling_cases():
+    x = draw((2, 3, 6, 7))
+    x[0, 1, 2, 3] = x[1, 0, 5, 6] = torch.nan
+    ties = draw((2, 3, 6, 7)).round()
+    for tensor in (x, ties, draw((3, 6, 7), "bf16")):
+        case(
+            "max_pool",
+            lambda x: F.max_pool2d(x, (3, 2), 2, (1, 0), (1, 2), return_indices=True),
+            tensor,
+            attributes="{kernel = array<i64: 3, 2>, stride = array<i64: 2, 2>,"
+            " padding = array<i64: 1, 0>, dilation = array<i64: 1, 2>}",
+        )
+    case(
+        "max_pool",
+        lambda x: F.max_pool3d(x, 2, 1, return_indices=True),
+        draw((2, 3, 2, 4)),
+        attributes="{kernel = array<i64: 2, 2, 2>, stride = array<i64: 1, 1, 1>,"
+        " padding = array<i64: 0, 0, 0>, dilation = array<i64: 1, 1, 1>}",
+    )
+
+
 def results_of(function, operands):
     found = function(*operands)
     return list(found) if isinstance(found, (tuple, list)) else [found]
@@ -483,6 +549,8 @@ def main(folder, operators):
         add_shape_cases,
         add_product_cases,
         add_attention_cases,
+        add_convolution_cases,
+        add_pooling_cases,
     ):
         add()
     expected = [results_of(function, operands) for *_, operands, function in CASES]

@@ -37,6 +37,7 @@ private:
   void emit(sched::LaunchOp op);
   LogicalResult emit(sched::GemmOp op);
   LogicalResult emit(sched::AttendOp op);
+  LogicalResult emit(sched::ConvolveOp op);
   LogicalResult emit(sched::CollectiveOp op);
   LogicalResult emit(sched::CheckFiniteOp op);
   void place(Operation *op);
@@ -258,6 +259,35 @@ LogicalResult Emitter::emit(sched::AttendOp op) {
   return success();
 }
 
+LogicalResult Emitter::emit(sched::ConvolveOp op) {
+  auto type = getElementType(
+      op, cast<ShapedType>(op.getDestination().getType()).getElementType());
+  if (!type)
+    return failure();
+  rt::Convolution convolution;
+  convolution.kind = static_cast<rt::ConvolutionKind>(op.getKind());
+  convolution.type = *type;
+  convolution.stride = toShape(op.getStride());
+  convolution.padding = toShape(op.getPadding());
+  convolution.dilation = toShape(op.getDilation());
+  ArrayRef<int64_t> extents[] = {op.getInput(), op.getWeight(), op.getOutput()};
+  size_t rank = op.getInput().size();
+  for (size_t i = 0; i < 3; ++i) {
+    convolution.tensors[i].extents = toShape(extents[i]);
+    convolution.tensors[i].strides =
+        toShape(op.getStrides().slice(i * rank, rank));
+  }
+  auto [lhs, rhs, made] = convolution.roles();
+  convolution.tensors[lhs].buffer = getBuffer(op.getLhs());
+  convolution.tensors[rhs].buffer = getBuffer(op.getRhs());
+  convolution.tensors[made].buffer = getBuffer(op.getDestination());
+  rt::CommandInfo info = getInfo(op, queues);
+  if (Value workspace = op.getWorkspace())
+    info.workspace = getBuffer(workspace);
+  builder.add(std::move(info), std::move(convolution));
+  return success();
+}
+
 static rt::CollectiveKind getKind(sched::CollectiveKind kind) {
   switch (kind) {
   case sched::CollectiveKind::AllReduce:
@@ -331,8 +361,9 @@ LogicalResult Emitter::emit(Operation *op) {
                              getBuffer(copy.getDestination())});
         return success();
       })
-      .Case<sched::GemmOp, sched::AttendOp, sched::CollectiveOp,
-            sched::CheckFiniteOp>([&](auto command) { return emit(command); })
+      .Case<sched::GemmOp, sched::AttendOp, sched::ConvolveOp,
+            sched::CollectiveOp, sched::CheckFiniteOp>(
+          [&](auto command) { return emit(command); })
       .Case([](func::ReturnOp) { return success(); })
       .Default([](Operation *other) {
         return other->emitError("operator '")

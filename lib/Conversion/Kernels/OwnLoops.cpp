@@ -66,6 +66,7 @@ public:
 
   void cumsum(nn::CumsumOp op);
   void topk(nn::TopkOp op);
+  void maxPool(nn::MaxPoolOp op);
   void scatterAdd(nn::ScatterAddOp op);
   void embeddingBackward(nn::EmbeddingBackwardOp op);
 
@@ -97,6 +98,14 @@ private:
   std::pair<Value, Value> selectNext(Value input, Value base, int64_t size,
                                      int64_t stride, Value lastValue,
                                      Value lastIndex, bool largest);
+
+  /// An element and its index in the image.
+  struct Found {
+    Value element, index;
+  };
+  std::pair<Value, Value> getInside(nn::MaxPoolOp op, size_t dim, Value begin);
+  Found findLargest(nn::MaxPoolOp op, size_t dim, ArrayRef<Value> begins,
+                    Value image, Value row, Found before);
 
   KernelEmitter &k;
   OpBuilder &b;
@@ -287,6 +296,93 @@ void Writer::topk(nn::TopkOp op) {
 }
 
 //===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+/// Of a window that begins at `begin`, which may be before the input, the range
+/// of the kernel that lies in it.
+std::pair<Value, Value> Writer::getInside(nn::MaxPoolOp op, size_t dim,
+                                          Value begin) {
+  int64_t dilation = op.getDilation()[dim];
+  auto divideUp = [&](Value x) -> Value {
+    x = arith::MaxSIOp::create(b, loc, x, k.constant(0));
+    if (dilation == 1)
+      return x;
+    return arith::DivUIOp::create(b, loc, add(x, k.constant(dilation - 1)),
+                                  k.constant(dilation));
+  };
+  size_t rank = op.getInput().getType().getRank();
+  int64_t size =
+      op.getInput().getType().getDimSize(rank - op.getKernel().size() + dim);
+  Value before = arith::SubIOp::create(b, loc, k.constant(0), begin);
+  Value rest = arith::SubIOp::create(b, loc, k.constant(size), begin);
+  Value end = arith::MinSIOp::create(b, loc, divideUp(rest),
+                                     k.constant(op.getKernel()[dim]));
+  return {divideUp(before), end};
+}
+
+/// The largest element of a window from its dimension `dim` on, and `before`.
+/// The window begins at `begins`, `row` is the index of the dimensions before.
+Writer::Found Writer::findLargest(nn::MaxPoolOp op, size_t dim,
+                                  ArrayRef<Value> begins, Value image,
+                                  Value row, Found before) {
+  if (dim == begins.size()) {
+    Value element = load(op.getInput(), add(image, row));
+    Value take =
+        compare(arith::CmpIPredicate::slt, before.index, k.constant(0));
+    // A NaN is taken, and stays unless another one follows.
+    Value isGreater = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT,
+                                            element, before.element);
+    take = either(take, either(isGreater, isNaN(element)));
+    return {arith::SelectOp::create(b, loc, take, element, before.element),
+            arith::SelectOp::create(b, loc, take, row, before.index)};
+  }
+  OpBuilder::InsertionGuard guard(b);
+  auto [from, to] = getInside(op, dim, begins[dim]);
+  auto loop = scf::ForOp::create(b, loc, from, to, k.constant(1),
+                                 ValueRange{before.element, before.index});
+  b.setInsertionPointToStart(loop.getBody());
+  Value x =
+      add(begins[dim], mul(loop.getInductionVar(), op.getDilation()[dim]));
+  size_t rank = op.getInput().getType().getRank();
+  int64_t size = op.getInput().getType().getDimSize(rank - begins.size() + dim);
+  Found found =
+      findLargest(op, dim + 1, begins, image, add(mul(row, size), x),
+                  {loop.getRegionIterArg(0), loop.getRegionIterArg(1)});
+  scf::YieldOp::create(b, loc, ValueRange{found.element, found.index});
+  return {loop.getResult(0), loop.getResult(1)};
+}
+
+void Writer::maxPool(nn::MaxPoolOp op) {
+  size_t dims = op.getKernel().size();
+  ArrayRef<int64_t> from = op.getInput().getType().getShape(),
+                    to = op.getValues().getType().getShape();
+  auto count = [](ArrayRef<int64_t> shape) {
+    int64_t product = 1;
+    for (int64_t size : shape)
+      product *= size;
+    return product;
+  };
+  OpBuilder::InsertionGuard guard(b);
+  Value outer = k.beginLoop(count(to.drop_back(dims)));
+  Value image = mul(outer, count(from.take_back(dims)));
+  Value at = outer;
+  SmallVector<Value> begins;
+  for (size_t dim = 0; dim < dims; ++dim) {
+    int64_t size = to.take_back(dims)[dim];
+    Value y = k.beginLoop(size);
+    at = add(mul(at, size), y);
+    begins.push_back(
+        add(mul(y, op.getStride()[dim]), k.constant(-op.getPadding()[dim])));
+  }
+  Type type = getComputeType(getElementType(op.getInput()));
+  Found none{constantScalar(b, loc, type, 0), k.constant(-1)};
+  Found found = findLargest(op, 0, begins, image, k.constant(0), none);
+  storeTo(op.getValues(), at, found.element);
+  storeTo(op.getIndices(), at, found.index);
+}
+
+//===----------------------------------------------------------------------===//
 // Sums at an index
 //===----------------------------------------------------------------------===//
 
@@ -361,6 +457,7 @@ void tandem::emitOwnLoop(KernelEmitter &kernel, Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](nn::CumsumOp cumsum) { writer.cumsum(cumsum); })
       .Case([&](nn::TopkOp topk) { writer.topk(topk); })
+      .Case([&](nn::MaxPoolOp pool) { writer.maxPool(pool); })
       .Case([&](nn::ScatterAddOp add) { writer.scatterAdd(add); })
       .Case([&](nn::EmbeddingBackwardOp backward) {
         writer.embeddingBackward(backward);

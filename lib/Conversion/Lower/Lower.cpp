@@ -29,6 +29,7 @@ void buildLowerPipeline(mlir::OpPassManager &manager,
   manager.addPass(lower::createSelectProducts());
   // Behind products, as a permutation that one reads is one to write.
   manager.addPass(lower::createSelectAttention());
+  manager.addPass(lower::createSelectConvolutions());
   // Before fusion as well: a sum that a product makes is no kernel.
   manager.addPass(lower::createAccumulateProducts());
   manager.addPass(lower::createOutlineKernels());

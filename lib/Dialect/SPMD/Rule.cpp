@@ -113,6 +113,21 @@ SmallVector<Signature> Rule::enumerate(int64_t axisSize) const {
   return signatures;
 }
 
+std::string Rule::explain(const Signature &signature) const {
+  auto explainAll = [&](ArrayRef<Dims> tensors, ArrayRef<AxisForm> forms) {
+    for (auto [dims, form] : llvm::zip(tensors, forms))
+      if (form.isGather() && form.getDim() < static_cast<int64_t>(dims.size()))
+        for (unsigned factor : dims[form.getDim()])
+          if (StringRef need = factors[factor].need; !need.empty())
+            return ("; splitting dimension " + Twine(form.getDim()) +
+                    " needs " + need)
+                .str();
+    return std::string();
+  };
+  std::string text = explainAll(operands, signature.operands);
+  return text.empty() ? explainAll(results, signature.results) : text;
+}
+
 LogicalResult Rule::split(const Signature &signature, int64_t axisSize) {
   if (signature == getUniform(*this, AxisForm::full()))
     return success();
@@ -197,7 +212,8 @@ LogicalResult verifySignature(Operation *op) {
       legal += (legal.empty() ? "" : "; ") + other.str();
     return op->emitOpError("has no signature '")
            << signature.str() << "' on axis '" << mesh->getName(axis)
-           << "' of size " << size << "; expected one of: " << legal;
+           << "' of size " << size << rule.explain(signature)
+           << "; expected one of: " << legal;
   }
   return success();
 }

@@ -270,17 +270,21 @@ LogicalResult PinApplier::pinMade(unsigned value, unsigned axis,
     return emitTwice(graph.getMadeName(value), {axis, form},
                      *node.pinned[axis]);
   SmallVector<AxisForm> legal;
-  for (const Signature &signature :
-       graph.ops[node.producer].rule.enumerate(graph.mesh.getSize(axis)))
+  const Rule &rule = graph.ops[node.producer].rule;
+  for (const Signature &signature : rule.enumerate(graph.mesh.getSize(axis)))
     if (!llvm::is_contained(legal, signature.results[node.index]))
       legal.push_back(signature.results[node.index]);
   node.pinned[axis] = form;
   if (llvm::is_contained(legal, form))
     return success();
+  Signature asked;
+  asked.results.resize(rule.results.size());
+  asked.results[node.index] = form;
   return emitError() << ": '" << graph.getMadeName(value) << "' of type "
                      << node.value.getType() << " cannot be made as "
                      << form.str() << " on axis '" << graph.mesh.getName(axis)
-                     << "'; expected one of: " << printForms(legal);
+                     << "'" << rule.explain(asked)
+                     << "; expected one of: " << printForms(legal);
 }
 
 LogicalResult PinApplier::pinMade() {

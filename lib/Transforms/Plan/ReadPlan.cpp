@@ -114,7 +114,8 @@ LogicalResult PlanReader::applyOperator(int64_t id, StringRef kind,
     if (failed(rule.split(op.signatures[axis], graph.mesh.getSize(axis))))
       return emitError() << op.op->getName().getStringRef()
                          << " has no signature '" << op.signatures[axis].str()
-                         << "' on axis '" << graph.mesh.getName(axis) << "'";
+                         << "' on axis '" << graph.mesh.getName(axis) << "'"
+                         << rule.explain(op.signatures[axis]);
   return success();
 }
 

@@ -65,7 +65,7 @@ static LogicalResult verifyOperator(Operation &op, MeshAttr mesh) {
     return emitError(op.getLoc())
            << op.getName() << " has no signature '" << signature.str()
            << "' on axis '" << mesh.getName(axis) << "' of size "
-           << mesh.getSize(axis);
+           << mesh.getSize(axis) << rule.explain(signature);
   }
   return success();
 }

@@ -16,32 +16,25 @@ from ..locations import UNKNOWN
 from ..origins import Origin
 from ..records import ELEMENT_TYPES, Step, TensorType, Value
 from ..trace import is_random
-from . import attention, elementwise, indexing, products, randoms, reductions, shapes  # noqa: F401
+from . import (  # noqa: F401
+    attention,
+    convolutions,
+    elementwise,
+    indexing,
+    pooling,
+    products,
+    randoms,
+    reductions,
+    shapes,
+)
 from .registry import LOWERINGS, Unsupported, base_name, lowering_of
 
 __all__ = ["LOWERINGS", "is_kept", "lower"]
 
-_POOLING = "pooling comes later"
-_LATER = {
-    "convolution": "convolution comes later",
-    "_convolution": "convolution comes later",
-    "max_pool1d": _POOLING,
-    "max_pool2d_with_indices": _POOLING,
-    "max_pool3d_with_indices": _POOLING,
-    "adaptive_max_pool2d": _POOLING,
-    "avg_pool1d": _POOLING,
-    "avg_pool2d": _POOLING,
-    "avg_pool3d": _POOLING,
-    "_adaptive_avg_pool2d": _POOLING,
-    "_adaptive_avg_pool3d": _POOLING,
-}
-
 
 def is_kept(operator):
-    """Whether an operator is not decomposed by PyTorch's rules: it has a lowering, or gets an
-    error.
-    """
-    return lowering_of(operator) is not None or base_name(operator) in _LATER
+    """Whether an operator is not decomposed by PyTorch's rules, as it has a lowering."""
+    return lowering_of(operator) is not None
 
 
 class _Lowering:
@@ -117,9 +110,7 @@ class _Lowering:
             lowering_of(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
         )
         if lowering is None or (is_random(node.target) and self.origin.ordinal is None):
-            raise self._unsupported(
-                node, _LATER.get(base_name(node.target), "") if lowering is None else ""
-            )
+            raise self._unsupported(node, "")
         try:
             self.builder.out = _types_of(node.meta["val"])
             result = _apply(

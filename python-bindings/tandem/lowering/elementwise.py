@@ -372,6 +372,18 @@ def _threshold_backward(b, gradient, x, threshold):
     return b.select(b.compare("le", x, threshold), 0, gradient, b.out.dtype)
 
 
+# PyTorch's kernels have the slope as a float, also in float64.
+_SIXTH = torch.tensor(1 / 6, dtype=torch.float32).item()
+
+
+@lowers("hardsigmoid_backward")
+def _hardsigmoid_backward(b, gradient, x):
+    inside = b.binary(
+        "logical_and", b.compare("gt", x, -3), b.compare("lt", x, 3), dtype=torch.bool
+    )
+    return b.select(inside, b.binary("mul", gradient, _SIXTH), 0, b.out.dtype)
+
+
 @lowers("tanh_backward")
 def _tanh_backward(b, gradient, y):
     return b.binary("mul", gradient, b.binary("sub", 1, b.binary("mul", y, y)))

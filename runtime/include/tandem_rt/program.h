@@ -292,6 +292,45 @@ struct Attention {
   bool hasBand() const { return before >= 0 || after >= 0; }
 };
 
+enum class ConvolutionKind : uint8_t {
+  Forward = 0,
+  InputGradient = 1,
+  WeightGradient = 2,
+};
+
+/// A tensor with all its strides, in elements.
+struct ConvolutionTensor {
+  BufferRef buffer = {};
+  Shape extents = {}, strides = {};
+};
+
+/// The sum over n, g, i, o, y and k of
+/// input(n, g i, s y + d k - p) weight(g o, i, k) output(n, g o, y),
+/// with stride s, dilation d and padding p of 1 to 3 spatial dimensions, is
+/// linear in each of the tensors; what is outside of the input is zero. A
+/// convolution makes the output, which is its derivative by it, and its
+/// gradients the two others, in the same way. All are f32, f64 or bf16; sums of
+/// bf16 are kept in f32.
+struct Convolution {
+  ConvolutionKind kind = ConvolutionKind::Forward;
+  ElementType type = ElementType::F32;
+  Shape stride = {}, padding = {}, dilation = {};
+  std::array<ConvolutionTensor, 3> tensors = {}; ///< input, weight, output.
+
+  const ConvolutionTensor &input() const { return tensors[0]; }
+  const ConvolutionTensor &weight() const { return tensors[1]; }
+  const ConvolutionTensor &output() const { return tensors[2]; }
+  /// The numbers of the two tensors that are read, and of that which is made.
+  std::array<size_t, 3> roles() const {
+    if (kind == ConvolutionKind::Forward)
+      return {0, 1, 2};
+    if (kind == ConvolutionKind::InputGradient)
+      return {2, 1, 0};
+    return {0, 2, 1};
+  }
+  int64_t groups() const { return input().extents[1] / weight().extents[1]; }
+};
+
 enum class CollectiveKind : uint8_t {
   AllReduce = 0,
   AllGather = 1,
@@ -387,8 +426,9 @@ struct WaitEvent {
   uint32_t event = 0;
 };
 
-using Operation = std::variant<Launch, Gemm, Collective, Copy, Fill, Check,
-                               Repeat, RecordEvent, WaitEvent, Attention>;
+using Operation =
+    std::variant<Launch, Gemm, Collective, Copy, Fill, Check, Repeat,
+                 RecordEvent, WaitEvent, Attention, Convolution>;
 
 /// What every operation has; those of libraries differ in nothing else than
 /// their operands.

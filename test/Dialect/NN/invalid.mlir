@@ -691,3 +691,100 @@ func.func @attention_backward(%q: tensor<2x2x3x8xf32>, %k: tensor<2x2x4x8xf32>, 
   %0:3 = nn.attention_backward %q, %q, %k, %k, %q, %lse {scale = 0.5 : f64} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3xf32>) -> (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x4x8xf32>)
   return
 }
+
+// -----
+
+func.func @conv_channels(%x: tensor<2x6x8xf32>, %w: tensor<5x3x3xf32>) {
+  // expected-error @+1 {{'nn.conv' op has input [2, 6, 8], weight [5, 3, 3] and output [2, 5, 8], expected [n, g i, x...], [g o, i, k...] and [n, g o, y...] with 1 to 3 spatial dimensions}}
+  %0 = nn.conv %x, %w {stride = array<i64: 1>, padding = array<i64: 1>, dilation = array<i64: 1>} : (tensor<2x6x8xf32>, tensor<5x3x3xf32>) -> tensor<2x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @conv_rank(%x: tensor<2x3x4x4x4x4xf32>, %w: tensor<5x3x1x1x1x1xf32>) {
+  // expected-error @+1 {{with 1 to 3 spatial dimensions}}
+  %0 = nn.conv %x, %w {stride = array<i64: 1, 1, 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1, 1, 1>} : (tensor<2x3x4x4x4x4xf32>, tensor<5x3x1x1x1x1xf32>) -> tensor<2x5x4x4x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @conv_types(%x: tensor<2x3x8xf32>, %w: tensor<5x3x3xf64>) {
+  // expected-error @+1 {{'nn.conv' op has element types 'f32', 'f64' and 'f32', expected one floating-point type}}
+  %0 = nn.conv %x, %w {stride = array<i64: 1>, padding = array<i64: 1>, dilation = array<i64: 1>} : (tensor<2x3x8xf32>, tensor<5x3x3xf64>) -> tensor<2x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @conv_windows(%x: tensor<2x3x8xf32>, %w: tensor<5x3x3xf32>) {
+  // expected-error @+1 {{'nn.conv' op has 1 strides, 2 paddings and 1 dilations, expected 1 each}}
+  %0 = nn.conv %x, %w {stride = array<i64: 1>, padding = array<i64: 1, 1>, dilation = array<i64: 1>} : (tensor<2x3x8xf32>, tensor<5x3x3xf32>) -> tensor<2x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @conv_stride(%g: tensor<2x5x8xf32>, %w: tensor<5x3x3xf32>) {
+  // expected-error @+1 {{'nn.conv_input_grad' op has stride 0, dilation 1 and padding -1, expected at least 1, 1 and 0}}
+  %0 = nn.conv_input_grad %g, %w {stride = array<i64: 0>, padding = array<i64: -1>, dilation = array<i64: 1>} : (tensor<2x5x8xf32>, tensor<5x3x3xf32>) -> tensor<2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @conv_end(%x: tensor<2x3x8xf32>, %g: tensor<2x5x3xf32>) {
+  // expected-error @+1 {{'nn.conv_weight_grad' op does not read the last 2 elements of spatial dimension 0, expected fewer than its stride 2}}
+  %0 = nn.conv_weight_grad %x, %g {stride = array<i64: 2>, padding = array<i64: 0>, dilation = array<i64: 1>} : (tensor<2x3x8xf32>, tensor<2x5x3xf32>) -> tensor<5x3x2xf32>
+  return
+}
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+func.func @conv_halo(%x: tensor<2x3x8xf32, #spmd.form<#mesh, data: gather(2)>>, %w: tensor<5x3x3xf32>) {
+  // expected-error @+1 {{'nn.conv' op has no signature 'gather(2), full -> gather(2)' on axis 'data' of size 2; splitting dimension 2 needs a halo, which no operator has; expected one of: full, full -> full; gather(0), full -> gather(0); reduce, full -> reduce; full, reduce -> reduce}}
+  %0 = nn.conv %x, %w {stride = array<i64: 1>, padding = array<i64: 1>, dilation = array<i64: 1>} : (tensor<2x3x8xf32, #spmd.form<#mesh, data: gather(2)>>, tensor<5x3x3xf32>) -> tensor<2x5x8xf32, #spmd.form<#mesh, data: gather(2)>>
+  return
+}
+
+// -----
+
+func.func @pool_counts(%x: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{'nn.max_pool' op has 1 kernel sizes, 2 strides, 1 paddings and 1 dilations, expected 1 to 3 each}}
+  %0:2 = nn.max_pool %x {kernel = array<i64: 2>, stride = array<i64: 2, 2>, padding = array<i64: 0>, dilation = array<i64: 1>} : (tensor<2x3x8xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xi64>)
+  return
+}
+
+// -----
+
+func.func @pool_shapes(%x: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{'nn.max_pool' op has input [2, 3, 8], values [2, 3, 4] and indices [2, 3, 5], expected equal dimensions but for the last 1 of the input}}
+  %0:2 = nn.max_pool %x {kernel = array<i64: 2>, stride = array<i64: 2>, padding = array<i64: 0>, dilation = array<i64: 1>} : (tensor<2x3x8xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x5xi64>)
+  return
+}
+
+// -----
+
+func.func @pool_types(%x: tensor<2x3x8xi32>) {
+  // expected-error @+1 {{'nn.max_pool' op has element types 'i32' and 'i32', expected one floating-point type}}
+  %0:2 = nn.max_pool %x {kernel = array<i64: 2>, stride = array<i64: 2>, padding = array<i64: 0>, dilation = array<i64: 1>} : (tensor<2x3x8xi32>) -> (tensor<2x3x4xi32>, tensor<2x3x4xi64>)
+  return
+}
+
+// -----
+
+func.func @pool_stride(%x: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{'nn.max_pool' op has kernel size 0, stride 2, padding 0 and dilation 1, expected at least 1, 1, 0 and 1}}
+  %0:2 = nn.max_pool %x {kernel = array<i64: 0>, stride = array<i64: 2>, padding = array<i64: 0>, dilation = array<i64: 1>} : (tensor<2x3x8xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xi64>)
+  return
+}
+
+// -----
+
+func.func @pool_windows(%x: tensor<2x3x8xf32>) {
+  // expected-error @+1 {{'nn.max_pool' op window 4 of spatial dimension 0 has no element of the input's 8, expected one or more}}
+  %0:2 = nn.max_pool %x {kernel = array<i64: 2>, stride = array<i64: 2>, padding = array<i64: 0>, dilation = array<i64: 1>} : (tensor<2x3x8xf32>) -> (tensor<2x3x5xf32>, tensor<2x3x5xi64>)
+  return
+}

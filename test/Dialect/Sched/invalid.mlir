@@ -249,3 +249,35 @@ func.func @attention_reach(%q: tensor<1x2x3x4xf32>) {
   %0:2 = sched.attention %q, %q, %q {offsets = array<i64: 0, 1, 0>, sizes = array<i64: 1, 2, 2, 3, 3, 4, 4>, strides = array<i64: 24, 12, 4, 24, 12, 4, 24, 12, 4, 24, 12, 4>, operations = 1 : i64, scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
   return
 }
+
+// -----
+
+func.func @conv_counts(%x: tensor<2x3x8xf32>, %w: tensor<5x3x3xf32>) {
+  // expected-error @+1 {{'sched.conv' op has shapes of 3, 3 and 3 dimensions, 8 strides and 1, 1 and 1 numbers of windows, expected 3 to 5 dimensions, a stride for each and numbers for all but two}}
+  %0 = sched.conv forward %x, %w {input = array<i64: 2, 3, 8>, weight = array<i64: 5, 3, 3>, output = array<i64: 2, 5, 8>, stride = array<i64: 1>, padding = array<i64: 1>, dilation = array<i64: 1>, strides = array<i64: 24, 8, 1, 9, 3, 1, 40, 8>, offsets = array<i64: 0, 0>} : (tensor<2x3x8xf32>, tensor<5x3x3xf32>) -> tensor<2x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @conv_offsets(%x: tensor<2x3x8xf32>, %w: tensor<5x3x3xf32>) {
+  // expected-error @+1 {{'sched.conv' op has 1 offsets, expected 2}}
+  %0 = sched.conv forward %x, %w {input = array<i64: 2, 3, 8>, weight = array<i64: 5, 3, 3>, output = array<i64: 2, 5, 8>, stride = array<i64: 1>, padding = array<i64: 1>, dilation = array<i64: 1>, strides = array<i64: 24, 8, 1, 9, 3, 1, 40, 8, 1>, offsets = array<i64: 0>} : (tensor<2x3x8xf32>, tensor<5x3x3xf32>) -> tensor<2x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @conv_reach(%x: tensor<2x3x8xf32>, %g: tensor<2x5x8xf32>) {
+  // expected-error @+1 {{'sched.conv' op output reaches element 84, expected at most 80}}
+  %0 = sched.conv weight_gradient %x, %g {input = array<i64: 2, 3, 8>, weight = array<i64: 5, 3, 3>, output = array<i64: 2, 5, 8>, stride = array<i64: 1>, padding = array<i64: 1>, dilation = array<i64: 1>, strides = array<i64: 24, 8, 1, 9, 3, 1, 40, 8, 1>, offsets = array<i64: 0, 4>} : (tensor<2x3x8xf32>, tensor<2x5x8xf32>) -> tensor<5x3x3xf32>
+  return
+}
+
+// -----
+
+func.func @conv_written(%x: tensor<2x3x8xf32>, %w: tensor<5x3x3xf32>) {
+  // expected-error @+1 {{'sched.conv' op writes 80 elements, expected 96}}
+  %0 = sched.conv forward %x, %w {input = array<i64: 2, 3, 8>, weight = array<i64: 5, 3, 3>, output = array<i64: 2, 5, 8>, stride = array<i64: 1>, padding = array<i64: 1>, dilation = array<i64: 1>, strides = array<i64: 24, 8, 1, 9, 3, 1, 40, 8, 1>, offsets = array<i64: 0, 0>} : (tensor<2x3x8xf32>, tensor<5x3x3xf32>) -> tensor<2x6x8xf32>
+  return
+}

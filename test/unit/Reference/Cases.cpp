@@ -299,12 +299,54 @@ static std::vector<Case> makeProductCases() {
   };
 }
 
+/// Of input, weight and output, in the order of each of the three operators.
+#define CONV(input, weight, output, windows)                                   \
+  {"nn.conv %0, %1 {" windows "} : (tensor<" input "xf64>, tensor<" weight     \
+   "xf64>) -> tensor<" output "xf64>"},                                        \
+      {"nn.conv_input_grad %0, %1 {" windows "} : (tensor<" output             \
+       "xf64>, tensor<" weight "xf64>) -> tensor<" input "xf64>"},             \
+      {"nn.conv_weight_grad %0, %1 {" windows "} : (tensor<" input             \
+       "xf64>, tensor<" output "xf64>) -> tensor<" weight "xf64>"}
+#define POOL(input, output, kernel, windows)                                   \
+  {"nn.max_pool %0 {kernel = array<i64: " kernel ">, " windows                 \
+   "} : (tensor<" input "xf64>) -> (tensor<" output "xf64>, tensor<" output    \
+   "xi64>)"}
+#define WINDOWS(stride, padding, dilation)                                     \
+  "stride = array<i64: " stride ">, padding = array<i64: " padding             \
+  ">, dilation = array<i64: " dilation ">"
+
+static std::vector<Case> makeConvolutionCases() {
+  return {
+      CONV("{a}x{b}x8", "{c}x{b}x3", "{a}x{c}x8", WINDOWS("1", "1", "1")),
+      CONV("{a}x4x5x6", "8x4x3x2", "{a}x8x2x4",
+           WINDOWS("2, 1", "0, 1", "1, 3")),
+      CONV("2x{b}x4x4x3", "4x{b}x2x3x1", "2x4x3x2x3",
+           WINDOWS("1, 2, 1", "0, 1, 0", "1, 1, 1")),
+      // Groups, of several channels and of one.
+      CONV("3x16x4", "8x4x3", "3x8x4", WINDOWS("1", "1", "1")),
+      CONV("3x{a}x8", "{a}x1x4", "3x{a}x4", WINDOWS("2", "1", "1")),
+      CONV("3x4x8", "8x1x4", "3x8x4", WINDOWS("2", "1", "1")),
+      // Positions may be split: patches, and kernels of one position.
+      CONV("2x3x8x16", "4x3x2x4", "2x4x4x4", WINDOWS("2, 4", "0, 0", "1, 1")),
+      CONV("2x3x{a}", "4x3x1", "2x4x{a}", WINDOWS("1", "0", "1")),
+      // Windows with gaps; ends that are not read, and kernels that reach
+      // beyond the input.
+      CONV("2x3x8", "5x3x1", "2x5x4", WINDOWS("2", "0", "1")),
+      CONV("2x3x7", "5x3x2", "2x5x3", WINDOWS("2", "0", "1")),
+      CONV("2x3x4", "5x3x4", "2x5x4", WINDOWS("1", "3", "2")),
+      POOL("{a}x{b}x8", "{a}x{b}x4", "2", WINDOWS("2", "0", "1")),
+      POOL("{a}x8x4", "{a}x8x4", "3, 3", WINDOWS("1, 1", "1, 1", "1, 1")),
+      POOL("2x{b}x5x4x8", "2x{b}x3x4x3", "2, 1, 3",
+           WINDOWS("2, 1, 2", "0, 0, 0", "1, 1, 2")),
+  };
+}
+
 const std::vector<Case> &getCases() {
   static const std::vector<Case> cases = [] {
     std::vector<Case> all;
     for (auto &&part :
          {makeElementwiseCases(), makeReductionCases(), makeShapeCases(),
-          makeProductCases(), makeAttentionCases()})
+          makeProductCases(), makeConvolutionCases(), makeAttentionCases()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

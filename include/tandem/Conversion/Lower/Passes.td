@@ -66,6 +66,16 @@ def SelectAttention : Lower_Pass<"tandem-select-attention"> {
   }];
 }
 
+def SelectConvolutions : Lower_Pass<"tandem-select-convolutions"> {
+  let summary = "convolutions read and write by strides";
+  let description = [{
+    Before: `nn.conv` and its gradients on operands that may be permuted, reshaped
+    or sliced by operators of their own. After: `sched.conv`, with those views in
+    its strides, also across steps; its result lies as the only permutation of it
+    that is used.
+  }];
+}
+
 def AccumulateProducts : Lower_Pass<"tandem-accumulate-products"> {
   let summary = "products add to what is there already";
   let description = [{

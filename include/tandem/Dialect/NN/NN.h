@@ -9,6 +9,7 @@
 #define TANDEM_DIALECT_NN_NN_H
 
 #include "tandem/Dialect/NN/Attention.h"
+#include "tandem/Dialect/NN/Convolution.h"
 #include "tandem/Dialect/NN/Loops.h"
 #include "tandem/Dialect/NN/Rules.h"
 #include "tandem/Dialect/SPMD/SPMD.h"

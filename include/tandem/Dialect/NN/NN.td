@@ -289,5 +289,7 @@ include "tandem/Dialect/NN/Reductions.td"
 include "tandem/Dialect/NN/Shapes.td"
 include "tandem/Dialect/NN/Products.td"
 include "tandem/Dialect/NN/Attention.td"
+include "tandem/Dialect/NN/Convolution.td"
+include "tandem/Dialect/NN/Pooling.td"
 
 #endif // TANDEM_DIALECT_NN_TD

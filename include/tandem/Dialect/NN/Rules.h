@@ -18,6 +18,9 @@
 
 namespace tandem::nn {
 
+/// What splitting the positions of windows needs (`Rule::Factor::need`).
+inline constexpr llvm::StringLiteral kHalo = "a halo, which no operator has";
+
 /// Operands are aligned at the last dimension of the result and broadcast.
 spmd::Rule buildElementwiseRule(mlir::Operation *op, llvm::StringRef linear);
 /// As elementwise; not linear where fractions are cut off, nor with i1.
@@ -57,6 +60,11 @@ spmd::Rule buildScatterAddRule(mlir::Operation *op, llvm::StringRef linear);
 /// Batch, heads and query positions may be split, key positions and widths not;
 /// what the gradients of key and value lack is summed.
 spmd::Rule buildAttentionRule(mlir::Operation *op, llvm::StringRef linear);
+/// Batch, groups, channels in and out may be split, positions only where no
+/// window reaches into the next one.
+spmd::Rule buildConvolutionRule(mlir::Operation *op, llvm::StringRef linear);
+/// The dimensions that windows lie in stay whole.
+spmd::Rule buildPoolingRule(mlir::Operation *op, llvm::StringRef linear);
 
 } // namespace tandem::nn
 

@@ -43,6 +43,8 @@ struct Rule {
     int64_t size = 1;
     /// False for a dimension that must stay whole (softmax's own).
     bool splittable = true;
+    /// What splitting it would need, for errors: `a halo`. Of static storage.
+    llvm::StringRef need = {};
   };
   /// The factors of one dimension, from major to minor. Empty for size 1.
   using Dim = llvm::SmallVector<unsigned, 1>;
@@ -58,6 +60,10 @@ struct Rule {
     factors.push_back({size, splittable});
     return factors.size() - 1;
   }
+  unsigned addWholeFactor(int64_t size, llvm::StringRef need) {
+    factors.push_back({size, false, need});
+    return factors.size() - 1;
+  }
 
   /// Whether an axis of `axisSize` points can split `factor`: it may be split,
   /// its size divides, and in every dimension that has it, it is the major-most
@@ -69,6 +75,11 @@ struct Rule {
 
   /// All signatures for an axis of `axisSize` points; all-`full` comes first.
   llvm::SmallVector<Signature> enumerate(int64_t axisSize) const;
+
+  /// What a signature that is none of the rule's would need, as far as it
+  /// splits what stays whole: `; splitting dimension 2 needs a halo`, or
+  /// nothing.
+  std::string explain(const Signature &signature) const;
 
   /// Divides the factor that `signature` splits, if any, by `axisSize`: the
   /// rule of the shards. Fails if `signature` is none of the rule's.

@@ -83,6 +83,37 @@ def Sched_AttentionOp : Op<Sched_Dialect, "attention", [
 }
 
 //===----------------------------------------------------------------------===//
+// Convolution with strides
+//===----------------------------------------------------------------------===//
+
+// `input`, `weight` and `output` are the shapes of these tensors, as of `nn.conv`;
+// `strides` those of all their dimensions, in this order.
+defvar convolution_ins = (ins
+  Sched_ConvolutionKindAttr:$kind, DenseI64ArrayAttr:$input,
+  DenseI64ArrayAttr:$weight, DenseI64ArrayAttr:$output,
+  DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padding,
+  DenseI64ArrayAttr:$dilation, DenseI64ArrayAttr:$strides);
+
+def Sched_ConvOp : Op<Sched_Dialect, "conv", [
+    Pure, DeclareOpInterfaceMethods<LibraryCallOpInterface,
+                                    ["getWorkspaceBytes"]>]> {
+  let summary = "`nn.conv` or a gradient of it, which reads and writes by strides";
+  let description = [{
+    Lives within `lower`, between tensors and buffers. Operands and result come as
+    in `nn`; each lies where strides say, from its element of `offsets` on (of
+    operands), in the row-major elements of another tensor. Every element of the
+    result is written.
+  }];
+  let arguments = !con((ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs),
+                       convolution_ins, (ins DenseI64ArrayAttr:$offsets));
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $kind $lhs `,` $rhs attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//
 
@@ -172,6 +203,17 @@ def Sched_AttendOp : Sched_Command<"attend",
       Variadic<AnyMemRef>:$inputs, Variadic<AnyMemRef>:$outputs), attention_ins),
     [AttrSizedOperandSegments]> {
   let summary = "`sched.attention` on buffers, in the library";
+  let hasVerifier = 1;
+}
+
+def Sched_ConvolveOp : Sched_Command<"convolve",
+    "$kind $lhs `,` $rhs `into` $destination (`workspace` $workspace^)?",
+    "type($lhs) `,` type($rhs) `into` type($destination) "
+    "(`workspace` type($workspace)^)?", !con((ins
+      AnyMemRef:$lhs, AnyMemRef:$rhs, AnyMemRef:$destination,
+      Optional<AnyMemRef>:$workspace), convolution_ins)> {
+  let summary = "`sched.conv` on buffers, in the library";
+  let description = "The workspace holds nothing before and afterwards.";
   let hasVerifier = 1;
 }
 

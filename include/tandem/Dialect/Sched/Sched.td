@@ -152,6 +152,17 @@ def Sched_CollectiveKind : I32EnumAttr<"CollectiveKind", "what a collective does
 def Sched_CollectiveKindAttr
     : EnumAttr<Sched_Dialect, Sched_CollectiveKind, "collective">;
 
+def Sched_ConvolutionKind : I32EnumAttr<"ConvolutionKind",
+    "what is computed of a convolution", [
+    I32EnumAttrCase<"Forward", 0, "forward">,
+    I32EnumAttrCase<"InputGradient", 1, "input_gradient">,
+    I32EnumAttrCase<"WeightGradient", 2, "weight_gradient">]> {
+  let cppNamespace = "::tandem::sched";
+  let genSpecializedAttr = 0;
+}
+def Sched_ConvolutionKindAttr
+    : EnumAttr<Sched_Dialect, Sched_ConvolutionKind, "convolution">;
+
 include "tandem/Dialect/Sched/Commands.td"
 
 #endif // TANDEM_DIALECT_SCHED_TD

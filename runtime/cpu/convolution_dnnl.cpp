@@ -1,0 +1,313 @@
+//===- convolution_dnnl.cpp - convolution by oneDNN -----------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/convolution.h"
+#include "core/text.h"
+#include "cpu/convolution.h"
+
+#include <limits>
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace tandem::rt::cpu {
+
+namespace {
+using dnnl::memory;
+
+const dnnl::engine &cpuEngine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::primitive_attr ownScratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+/// Extents and strides as oneDNN has them: groups are a dimension of the
+/// weight.
+struct Layout {
+  Layout(const Convolution &op, size_t number)
+      : extents(op.tensors[number].extents),
+        strides(op.tensors[number].strides) {
+    // Strides of extents of 1 say nothing; oneDNN wants them to look
+    // contiguous.
+    int64_t next = 1;
+    for (size_t dim = extents.size(); dim-- > 0;) {
+      if (extents[dim] == 1)
+        strides[dim] = next;
+      next = strides[dim] * extents[dim];
+    }
+    if (number != 1 || op.groups() == 1)
+      return;
+    extents[0] /= op.groups();
+    strides.insert(strides.begin(), strides[0] * extents[0]);
+    extents.insert(extents.begin(), op.groups());
+  }
+  Shape extents, strides;
+};
+
+memory::data_type dnnlType(ElementType type) {
+  return type == ElementType::F32 ? memory::data_type::f32
+                                  : memory::data_type::bf16;
+}
+
+using Types = std::array<memory::desc, 3>; ///< Of input, weight and output.
+
+/// A primitive and the layouts that it wants.
+struct Choice {
+  Types types;
+  memory::desc scratchpad;
+  dnnl::primitive primitive;
+  bool isGenerated = false; ///< Not the plain or the im2col implementation.
+};
+
+class Chooser {
+public:
+  explicit Chooser(const Convolution &op) : op(op) {
+    for (size_t dim = 0; dim < op.stride.size(); ++dim) {
+      between.push_back(op.dilation[dim] - 1);
+      end.push_back(endPadding(op, dim));
+    }
+    for (size_t number = 0; number < 3; ++number) {
+      Layout layout(op, number);
+      given[number] =
+          memory::desc(layout.extents, dnnlType(op.type), layout.strides);
+      any[number] = memory::desc(layout.extents, dnnlType(op.type),
+                                 memory::format_tag::any);
+    }
+  }
+
+  /// Images as they lie, if oneDNN has generated code for that (channels come
+  /// last, or there are few of them); else in blocks of channels. Weights are
+  /// small, and laid out as it likes.
+  Choice choose() const {
+    try {
+      Choice plain = describe({given[0], any[1], given[2]});
+      if (plain.isGenerated)
+        return plain;
+    } catch (const dnnl::error &) {
+      // It has nothing at all for these strides.
+    }
+    return describe(any);
+  }
+
+  Types given;
+
+private:
+  using Forward = dnnl::convolution_forward;
+  using InputGradient = dnnl::convolution_backward_data;
+  using WeightGradient = dnnl::convolution_backward_weights;
+
+  Forward::primitive_desc describeForward(const Types &t) const {
+    return {Forward::desc(dnnl::prop_kind::forward_training, kDirect, t[0],
+                          t[1], t[2], op.stride, between, op.padding, end),
+            ownScratchpad(), cpuEngine()};
+  }
+  template <typename Primitive, typename Desc>
+  static Choice chosen(const Desc &desc, const Types &types) {
+    std::string_view name = desc.impl_info_str();
+    bool isGenerated = name.starts_with("jit") || name.starts_with("brg");
+    return {types, desc.scratchpad_desc(), Primitive(desc), isGenerated};
+  }
+  Choice describe(const Types &t) const {
+    auto forward = describeForward(t);
+    if (op.kind == ConvolutionKind::Forward)
+      return chosen<Forward>(
+          forward,
+          {forward.src_desc(), forward.weights_desc(), forward.dst_desc()});
+    if (op.kind == ConvolutionKind::InputGradient) {
+      InputGradient::primitive_desc desc(
+          InputGradient::desc(kDirect, t[0], t[1], t[2], op.stride, between,
+                              op.padding, end),
+          ownScratchpad(), cpuEngine(), forward);
+      return chosen<InputGradient>(
+          desc,
+          {desc.diff_src_desc(), desc.weights_desc(), desc.diff_dst_desc()});
+    }
+    WeightGradient::primitive_desc desc(
+        WeightGradient::desc(kDirect, t[0], t[1], t[2], op.stride, between,
+                             op.padding, end),
+        ownScratchpad(), cpuEngine(), forward);
+    return chosen<WeightGradient>(
+        desc,
+        {desc.src_desc(), desc.diff_weights_desc(), desc.diff_dst_desc()});
+  }
+
+  /// Others (Winograd's) round more.
+  static constexpr dnnl::algorithm kDirect =
+      dnnl::algorithm::convolution_direct;
+
+  const Convolution &op;
+  Shape between, end;
+  Types any;
+};
+
+/// Memory that an iteration of a Repeat may move.
+struct Place {
+  memory data;
+  Address address;
+
+  void moveTo(int64_t iteration) {
+    if (address.step)
+      data.set_data_handle(address.at(iteration));
+  }
+};
+
+/// An operand, and its copy in the layout that the primitive wants.
+struct Operand {
+  Place given, copy;
+  std::optional<dnnl::reorder> reorder;
+  Place scratchpad; ///< Of the reorder.
+
+  const memory &used() const { return reorder ? copy.data : given.data; }
+};
+
+class DnnlConvolution final : public Task {
+public:
+  DnnlConvolution(const TaskContext &context, const Convolution &op,
+                  const std::optional<BufferRef> &ref)
+      : op(op), workspace(context, ref), stream(cpuEngine()) {}
+
+  Status prepare(const TaskContext &context);
+  Status run(int64_t iteration) override;
+
+private:
+  Expected<Place> take(const memory::desc &type);
+  Status addReorder(Operand &operand, const memory::desc &type, bool isMade);
+  int key(size_t number) const;
+  void reorder(Operand &operand, const memory &from, const memory &to);
+
+  const Convolution &op;
+  Workspace workspace;
+  dnnl::stream stream;
+  std::array<Operand, 3> operands;
+  Place scratchpad;
+  dnnl::primitive primitive;
+};
+
+Expected<Place> DnnlConvolution::take(const memory::desc &type) {
+  auto address = workspace.take(int64_t(type.get_size()));
+  if (!address.ok())
+    return address.status();
+  return Place{memory(type, cpuEngine(), address->base), *address};
+}
+
+Status DnnlConvolution::addReorder(Operand &operand, const memory::desc &type,
+                                   bool isMade) {
+  auto copy = take(type);
+  if (!copy.ok())
+    return copy.status();
+  operand.copy = *copy;
+  memory::desc given = operand.given.data.get_desc();
+  dnnl::reorder::primitive_desc desc(cpuEngine(), isMade ? type : given,
+                                     cpuEngine(), isMade ? given : type,
+                                     ownScratchpad());
+  auto own = take(desc.scratchpad_desc());
+  if (!own.ok())
+    return own.status();
+  operand.scratchpad = *own;
+  operand.reorder = dnnl::reorder(desc);
+  return Status::success();
+}
+
+Status DnnlConvolution::prepare(const TaskContext &context) {
+  Chooser chooser(op);
+  Choice choice = chooser.choose();
+  primitive = choice.primitive;
+  for (size_t number = 0; number < 3; ++number) {
+    Operand &operand = operands[number];
+    Address address = context.memory.address(op.tensors[number].buffer);
+    operand.given = {memory(chooser.given[number], cpuEngine(), address.base),
+                     address};
+    if (choice.types[number] == chooser.given[number])
+      continue;
+    bool isMade = op.roles()[2] == number;
+    if (Status status = addReorder(operand, choice.types[number], isMade);
+        !status.ok())
+      return status;
+  }
+  auto own = take(choice.scratchpad);
+  if (own.ok())
+    scratchpad = *own;
+  return own.status();
+}
+
+int DnnlConvolution::key(size_t number) const {
+  constexpr int kKeys[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+  constexpr int kGradients[] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_WEIGHTS,
+                                DNNL_ARG_DIFF_DST};
+  bool isGradient = op.kind != ConvolutionKind::Forward &&
+                    (number == 2 || number == op.roles()[2]);
+  return isGradient ? kGradients[number] : kKeys[number];
+}
+
+void DnnlConvolution::reorder(Operand &operand, const memory &from,
+                              const memory &to) {
+  operand.reorder->execute(stream,
+                           {{DNNL_ARG_FROM, from},
+                            {DNNL_ARG_TO, to},
+                            {DNNL_ARG_SCRATCHPAD, operand.scratchpad.data}});
+}
+
+Status DnnlConvolution::run(int64_t iteration) {
+  try {
+    std::unordered_map<int, memory> arguments;
+    scratchpad.moveTo(iteration);
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, scratchpad.data);
+    for (size_t number = 0; number < 3; ++number) {
+      Operand &operand = operands[number];
+      for (Place *place : {&operand.given, &operand.copy, &operand.scratchpad})
+        place->moveTo(iteration);
+      if (operand.reorder && number != op.roles()[2])
+        reorder(operand, operand.given.data, operand.copy.data);
+      arguments.emplace(key(number), operand.used());
+    }
+    primitive.execute(stream, arguments);
+    Operand &made = operands[op.roles()[2]];
+    if (made.reorder)
+      reorder(made, made.copy.data, made.given.data);
+  } catch (const dnnl::error &error) {
+    return errorOf("oneDNN convolution: ", error.what());
+  }
+  return Status::success();
+}
+} // namespace
+
+/// oneDNN counts positions in 32 bits.
+static Status checkExtents(const Convolution &op) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  for (size_t dim = 0; dim < op.stride.size(); ++dim) {
+    int64_t position = op.input().extents[2 + dim] + op.padding[dim] +
+                       std::max<int64_t>(endPadding(op, dim), 0);
+    if (position > kMost)
+      return errorOf("convolution has windows over ", position,
+                     " positions, expected at most ", kMost);
+  }
+  return Status::success();
+}
+
+Expected<std::unique_ptr<Task>>
+makeDnnlConvolution(const TaskContext &context, const Convolution &convolution,
+                    const std::optional<BufferRef> &workspace) {
+  if (Status status = checkExtents(convolution); !status.ok())
+    return status;
+  try {
+    // Primitives are made for as many cores as run them.
+    LibraryThreads hold(context.threads);
+    auto task =
+        std::make_unique<DnnlConvolution>(context, convolution, workspace);
+    if (Status status = task->prepare(context); !status.ok())
+      return status;
+    return std::unique_ptr<Task>(std::move(task));
+  } catch (const dnnl::error &error) {
+    return errorOf("oneDNN convolution: ", error.what());
+  }
+}
+
+} // namespace tandem::rt::cpu
