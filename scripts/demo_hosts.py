@@ -48,7 +48,7 @@ def main():
     model, batches = file.make_model(), file.batches(STEPS)
     mesh, optimizer = f"data={hosts}", file.make_optimizer(model)
     step = tandem.compile(
-        model, file.loss, optimizer, batches[0], mesh=mesh, plan=PLAN, micro=MICRO
+        model, file.loss, optimizer, batches[0], mesh=mesh, plan=PLAN, micro=MICRO, batch="global"
     )
     say(f"bert_moe ({SIZES}) {PLAN} on {hosts} hosts, {MICRO} microbatches")
     timeline = ROOT / "demo" / "hosts.json"

@@ -120,6 +120,35 @@ void getResult(rt::Session &session, uint32_t index, const HostArray &array,
   checkUnlocked([&] { return session.getResult(index, view, root); });
 }
 
+void readSlice(rt::Session &session, uint32_t member, int64_t rank,
+               int64_t offset, const HostArray &array) {
+  std::span<uint8_t> bytes(static_cast<uint8_t *>(array.data()),
+                           array.nbytes());
+  checkUnlocked([&] { return session.readSlice(member, rank, offset, bytes); });
+}
+
+void writeSlice(rt::Session &session, uint32_t member, int64_t rank,
+                int64_t offset, const HostArray &array) {
+  std::span<const uint8_t> bytes(static_cast<const uint8_t *>(array.data()),
+                                 array.nbytes());
+  checkUnlocked(
+      [&] { return session.writeSlice(member, rank, offset, bytes); });
+}
+
+std::vector<rt::Slice> slices(rt::Session &session, uint32_t index) {
+  auto all = session.slices(index);
+  check(all.status(), "RunError");
+  return std::move(*all);
+}
+
+void beginLoading(rt::Session &session, const std::string &source) {
+  check(session.beginLoading(source), "RunError");
+}
+
+void endLoading(rt::Session &session) {
+  check(session.endLoading(), "RunError");
+}
+
 /// Whether this process has the file, and what it lacks.
 std::pair<bool, std::string> writeTrace(rt::Session &session,
                                         const std::string &path, bool alone) {
@@ -221,6 +250,11 @@ void bindSession(nb::module_ &module) {
                    })
       .def_ro("shape", &rt::Whole::shape)
       .def_ro("members", &rt::Whole::members);
+  nb::class_<rt::Slice>(module, "Slice")
+      .def_ro("member", &rt::Slice::member)
+      .def_ro("rank", &rt::Slice::rank)
+      .def_ro("offsets", &rt::Slice::offsets)
+      .def_ro("extents", &rt::Slice::extents);
   nb::class_<rt::Session>(module, "Session")
       .def(nb::new_(&createSession), nb::arg("program"), nb::arg("threads") = 1,
            nb::arg("store") = nb::none())
@@ -241,6 +275,13 @@ void bindSession(nb::module_ &module) {
            nb::arg("root") = nb::none())
       .def("get_result", &getResult, nb::arg("index"), nb::arg("value"),
            nb::arg("root") = nb::none())
+      .def("slices", &slices, nb::arg("index"))
+      .def("read_slice", &readSlice, nb::arg("member"), nb::arg("rank"),
+           nb::arg("offset"), nb::arg("bytes"))
+      .def("write_slice", &writeSlice, nb::arg("member"), nb::arg("rank"),
+           nb::arg("offset"), nb::arg("bytes"))
+      .def("begin_loading", &beginLoading, nb::arg("source"))
+      .def("end_loading", &endLoading)
       .def("step", &step)
       .def("start_trace", &rt::Session::startTrace)
       .def("stop_trace", &rt::Session::stopTrace)

@@ -5,6 +5,7 @@ from .compile import compile
 from .errors import (
     BatchError,
     CaptureError,
+    CheckpointError,
     CompileError,
     ModelFileError,
     NonFiniteLossError,
@@ -18,14 +19,18 @@ from .errors import (
     UnsupportedOperatorError,
 )
 from .export import StepModule, export
+from .function_optimizer import FunctionOptimizer
 from .pins import Pin, pin
 from .step import Step
 from .timeline import Report, picture, report
+from .version import __version__
 
 __all__ = [
     "BatchError",
     "CaptureError",
+    "CheckpointError",
     "CompileError",
+    "FunctionOptimizer",
     "ModelFileError",
     "NonFiniteLossError",
     "Pin",
@@ -40,6 +45,7 @@ __all__ = [
     "TandemError",
     "TimelineError",
     "UnsupportedOperatorError",
+    "__version__",
     "compile",
     "export",
     "picture",

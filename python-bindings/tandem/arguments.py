@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import torch
-import torch.utils._pytree as pytree
 
+from . import tree
 from .errors import CaptureError
 
 
@@ -12,7 +12,7 @@ from .errors import CaptureError
 class Argument:
     """One argument. `value` is the tensor to start from (None for models on the meta device); for a
     state, `of` names its parameter; for an input, `batch_dim` is the dimension that counts
-    samples."""
+    samples; `part` is name, shape, dimension and offset of the whole of which it is a part."""
 
     role: str
     name: str
@@ -23,6 +23,7 @@ class Argument:
     of: str | None = None
     batch_dim: int | None = None
     range: tuple[int, int] | None = None
+    part: tuple | None = None
 
     @property
     def key(self):
@@ -112,13 +113,6 @@ def buffers_of(model):
     ]
 
 
-def _path_name(path):
-    parts = [
-        str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path
-    ]
-    return ".".join(parts) or "0"
-
-
 def _value_range(tensor):
     if (
         tensor.dtype.is_floating_point
@@ -135,7 +129,7 @@ def _value_range(tensor):
 
 def inputs_of(batch):
     """(arguments, spec, leaves): the tensors of a batch and how to put it together again."""
-    paths, spec = pytree.tree_flatten_with_path(batch)
+    paths, spec = tree.flatten(batch)
     leaves = [leaf for _, leaf in paths]
     sizes = [leaf.shape[0] for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()]
     if not sizes:
@@ -148,13 +142,17 @@ def inputs_of(batch):
             continue
         if not leaf.numel():
             raise CaptureError(
-                f"example batch: tensor {_path_name(path)!r} has shape {list(leaf.shape)}, expected no"
+                f"example batch: tensor {tree.name_of_path(path)!r} has shape {list(leaf.shape)}, expected no"
                 " dimension of 0"
             )
         batch_dim = 0 if leaf.dim() and leaf.shape[0] == sizes[0] else None
         arguments.append(
             _tensor_argument(
-                "input", _path_name(path), leaf, batch_dim=batch_dim, range=_value_range(leaf)
+                "input",
+                tree.name_of_path(path),
+                leaf,
+                batch_dim=batch_dim,
+                range=_value_range(leaf),
             )
         )
     return arguments, spec, leaves
@@ -162,23 +160,25 @@ def inputs_of(batch):
 
 def batch_tensors(batch):
     """{input name: tensor} of one batch."""
-    paths, _ = pytree.tree_flatten_with_path(batch)
-    return {_path_name(path): leaf for path, leaf in paths if isinstance(leaf, torch.Tensor)}
+    paths, _ = tree.flatten(batch)
+    return {tree.name_of_path(path): leaf for path, leaf in paths if isinstance(leaf, torch.Tensor)}
 
 
 def batch_constants(batch):
     """{name: value} of what is no tensor in one batch: constants of the captured step."""
-    paths, _ = pytree.tree_flatten_with_path(batch)
-    return {_path_name(path): leaf for path, leaf in paths if not isinstance(leaf, torch.Tensor)}
+    paths, _ = tree.flatten(batch)
+    return {
+        tree.name_of_path(path): leaf for path, leaf in paths if not isinstance(leaf, torch.Tensor)
+    }
 
 
-def scalar_arguments(groups, step):
-    """Step, seed and one learning rate per group."""
+def scalar_arguments(numbers, step):
+    """Step, seed, and what is read from the optimizer's groups at each step, {name: number}: their learning rates."""
     arguments = [
         Argument("step", "step", (), torch.int64, torch.tensor(step)),
         Argument("seed", "seed", (), torch.int64, torch.tensor(0)),
     ]
-    for group in groups:
-        rate = torch.tensor(group.learning_rate, dtype=torch.float64)
-        arguments.append(Argument("learning_rate", str(group.index), (), torch.float64, rate))
+    for name, number in numbers.items():
+        value = torch.tensor(number, dtype=torch.float64)
+        arguments.append(Argument("learning_rate", name, (), torch.float64, value))
     return arguments

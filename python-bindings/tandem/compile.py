@@ -7,10 +7,15 @@ from collections.abc import Mapping
 
 from . import job as jobs
 from .arguments import batch_tensors
+from .clipping import Clipping
 from .errors import CompileError
-from .export import export
 from .native import native
+from .process_batches import ProcessBatches
+from .programs import Recipe
+from .rows import LastBatch
 from .step import Step, check_time_limit
+from .wanted import Wanted
+from .watch import cycled
 
 
 def mesh_text(mesh):
@@ -149,6 +154,10 @@ def compile(  # noqa: A001 - the name that torch users expect
     recompute=False,
     problem_out=None,
     fail_on_replicate=None,
+    clip_grad_norm=None,
+    clip_grad_value=None,
+    batch="local",
+    last_batch="error",
     gradients=False,
     precision=None,
     gradient_sums="f32",
@@ -167,10 +176,16 @@ def compile(  # noqa: A001 - the name that torch users expect
     `search_time_limit` seconds, if that is not 0; it is no worse than the plan file `start`, and than the
     presets, unless `presets` is false. `recompute` lets the backward pass make cheap values again instead
     of holding them. `problem_out` is where the search problem is written, for `tandem-plan`.
-    `fail_on_replicate` makes a tensor of more bytes an error that is left whole on all devices. With
-    `gradients`, `step.gradients()` gives those of the last step. With `precision="bf16"` the loss runs under
-    `torch.autocast("cpu", torch.bfloat16)`: products compute in bfloat16 and add in float32, parameters and optimizer
-    stay float32. Gradients are summed over microbatches and ranks in float32, with `gradient_sums="bf16"` in bfloat16.
+    `fail_on_replicate` makes a tensor of more bytes an error that is left whole on all devices.
+    `clip_grad_norm` and `clip_grad_value` clip gradients as `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_`
+    do; `step.grad_norm()` is the norm before. In a job of several processes each gives its own part of a batch; with
+    `batch="global"` each gives the whole. A batch of other sizes is compiled when it comes, which `last_batch`
+    says of one with fewer rows than divide: `"error"`, `"drop"` (the step returns None), or `"pad"`, with which the loss
+    function is called with a weight per row, `loss_fn(model, batch, weights)`, 0 for rows that fill it up. With
+    `gradients`, `step.gradients()` gives those of the last step, as the optimizer gets them. With `precision="bf16"` the
+    loss runs under `torch.autocast("cpu", torch.bfloat16)`: products compute in bfloat16 and add in float32, parameters
+    and optimizer stay float32. Gradients are summed over microbatches and ranks in float32, with
+    `gradient_sums="bf16"` in bfloat16.
     `threads` is the number of cores per rank, `seed` that of dropout and other random numbers.
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
@@ -195,13 +210,33 @@ def compile(  # noqa: A001 - the name that torch users expect
         problem_out=problem_out,
         fail_on_replicate=fail_on_replicate,
     )
+    clipping = Clipping(clip_grad_norm, clip_grad_value)
+    last = LastBatch(last_batch, example_batch)
     job = jobs.join()
-    capture = {"gradients": gradients, "precision": precision, "gradient_sums": gradient_sums}
-    given = options | capture | {"seed": seed}
-    jobs.check_same(job, "options", lambda: _texts(given, optimizer, example_batch))
-    module = jobs.together(
-        job, "capture", lambda: export(model, loss_fn, optimizer, example_batch, **capture)
+    processes = jobs.together(
+        job, "mesh", lambda: ProcessBatches(batch, job, mesh_text(mesh), plan)
     )
+    example = processes.widen(last.with_weights(example_batch))
+    recipe = Recipe(model, last.loss(loss_fn), optimizer, options, compile_module, last, processes)
+    recipe.job, recipe.threads = job, threads
+    recipe.wanted = Wanted(
+        gradients,
+        clipping,
+        precision=precision,
+        gradient_sums=gradient_sums,
+        varying=cycled(optimizer),
+    )
+    given = options | {
+        "gradients": gradients,
+        "precision": precision,
+        "gradient_sums": gradient_sums,
+        "seed": seed,
+        "clipping": clipping,
+        "batch": batch,
+        "last_batch": last_batch,
+    }
+    jobs.check_same(job, "options", lambda: _texts(given, optimizer, example_batch))
+    module = jobs.together(job, "capture", lambda: recipe.capture(example))
     jobs.check_module(job, module)
     compiled = jobs.compile_once(job, lambda: compile_module(module, **options))
     for remark in compiled.remarks:
@@ -217,4 +252,5 @@ def compile(  # noqa: A001 - the name that torch users expect
         seed,
         cluster=cluster,
         recompute=recompute,
+        recipe=recipe,
     )

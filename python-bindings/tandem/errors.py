@@ -68,3 +68,7 @@ class BatchError(TandemError):
 
 class StateError(TandemError):
     """A state dict does not fit the step."""
+
+
+class CheckpointError(StateError):
+    """A checkpoint cannot be written or read, is damaged, or is not one of this step."""

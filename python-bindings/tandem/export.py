@@ -9,8 +9,10 @@ from .draws import RandomCall
 from .lowering import is_kept, lower
 from .precision import check_precision, sum_first
 from .records import Step
+from .returned import Returned
 from .text import print_step
 from .trace import trace_step
+from .wanted import Wanted
 
 
 @dataclass
@@ -19,8 +21,9 @@ class StepModule:
 
     `mlir` is its text. `arguments` and `results` are the tables of `@step`, in order; a result
     with `updates = i` is the value of argument i in the next step. `random_calls` lists the random
-    operators (name, shape, type) in eager's call order, for `tandem.random.replay`; `constants` what is no
-    tensor in the example batch.
+    operators (name, shape, type) in eager's call order, for `tandem.random.replay`; `returned` what the loss
+    function returns; `constants` what is no tensor in the example
+    batch; `starts` those of `Counts`.
     """
 
     mlir: str
@@ -28,7 +31,9 @@ class StepModule:
     results: list[Result]
     random_calls: list[RandomCall]
     step: Step
+    returned: Returned
     constants: dict = field(default_factory=dict)
+    starts: dict = field(default_factory=dict)
 
     @property
     def precision(self):
@@ -66,23 +71,39 @@ class StepModule:
 
 
 def export(
-    model, loss_fn, optimizer, example_batch, gradients=False, precision=None, gradient_sums="f32"
+    model,
+    loss_fn,
+    optimizer,
+    example_batch,
+    gradients=False,
+    precision=None,
+    gradient_sums="f32",
+    wanted=None,
 ):
     """Captures one training step of `model`: forward, backward, optimizer.
 
-    `loss_fn(model, batch)` returns a scalar tensor; `optimizer` is a `torch.optim.SGD`, `Adam` or
-    `AdamW`, whose hyperparameters and state are taken over. With `gradients`, they are results too.
-    With `precision="bf16"` the forward pass runs under `torch.autocast("cpu", torch.bfloat16)`; `gradient_sums` says in
-    which type gradients that are made in bfloat16 are summed over strands and ranks: "f32", or "bf16".
+    `loss_fn(model, batch)` returns a scalar tensor, or a tuple that begins with it, or a dict that has it as
+    `loss`; `optimizer` is one of `torch.optim`, a class of the user's or a `FunctionOptimizer`, whose
+    hyperparameters and state are taken over. With `gradients`, they are results too. With `precision="bf16"` the
+    forward pass runs under `torch.autocast("cpu", torch.bfloat16)`; `gradient_sums` says in which type gradients that
+    are made in bfloat16 are summed over strands and ranks: "f32", or "bf16". `wanted` says all of this and more.
     Nothing is computed, and neither model nor optimizer is changed; both may be on the meta device.
     Raises `CaptureError` or `UnsupportedOperatorError`.
     """
-    check_precision(precision, gradient_sums)
-    trace = trace_step(model, loss_fn, optimizer, example_batch, gradients, is_kept, precision)
+    wanted = wanted or Wanted(gradients, precision=precision, gradient_sums=gradient_sums)
+    check_precision(wanted.precision, wanted.gradient_sums)
+    trace = trace_step(model, loss_fn, optimizer, example_batch, wanted, is_kept)
     step = lower(trace)
-    if gradient_sums == "bf16":
+    if wanted.gradient_sums == "bf16":
         sum_first(step)
     constants = batch_constants(example_batch)
     return StepModule(
-        print_step(step), step.arguments, step.results, trace.random_calls, step, constants
+        print_step(step),
+        step.arguments,
+        step.results,
+        trace.random_calls,
+        step,
+        trace.returned,
+        constants,
+        trace.starts,
     )

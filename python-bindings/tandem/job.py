@@ -4,11 +4,16 @@ import contextlib
 import json
 import os
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from . import errors
 from .native import native
+
+# Seconds until a process that does a long piece of work says again that it lives.
+_LONGEST_PAUSE = 1.0
 
 
 def join():
@@ -82,6 +87,46 @@ def together(job, what, call):
         raise
     job.conclude(what, "")
     return result
+
+
+def keep_together(job, what, work):
+    """What `work(stop)` returns, which may take long: meanwhile the processes of the job tell each other that they live,
+    and an error of one is that of all. `stop()` is true once there is one, and then `work` should end.
+    """
+    if job is None:
+        return work(lambda: False)
+    stop = threading.Event()
+    with ThreadPoolExecutor(1, f"tandem-{what}") as pool:
+        try:
+            return _beat(job, what, pool.submit(work, stop.is_set))
+        finally:
+            stop.set()
+
+
+def _beat(job, what, future):
+    pause = 0.01
+    while True:
+        try:
+            wait([future], pause)
+            error = future.exception() if future.done() else None
+            state = "done" if future.done() else "busy"
+            states = job.exchange(what, f"error {_words(error)}" if error else state)
+        except errors.JobError:
+            raise
+        except BaseException as interruption:
+            with contextlib.suppress(errors.JobError):
+                job.exchange(what, f"error {_words(interruption)}")
+            raise
+        if error:
+            raise error
+        for process, state in enumerate(states):
+            if state.startswith("error "):
+                raise errors.JobError(
+                    f"process {process} ended with {state.removeprefix('error ')}"
+                )
+        if set(states) == {"done"}:
+            return future.result()
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def check_same(job, what, make_texts):

@@ -2,7 +2,7 @@
 
 PRESETS = {"tiny": dict(layers=2, batch=8)}       # named sizes; the first one is the default def
 model(**sizes): ...            # torch.nn.Module def loss(model, batch): ...        # a scalar
-tensor def optimizer(model): ...          # torch.optim.SGD, Adam or AdamW def batches(**sizes):
+tensor def optimizer(model): ...          # a torch.optim.Optimizer def batches(**sizes):
 ...          # yields batches
 """
 

@@ -1,7 +1,7 @@
-"""`torch.optim.SGD`, `Adam` and `AdamW` as functions: parameters, gradients and state in, new ones
-out.
+"""Optimizers as functions: parameters, gradients and state in, new ones out.
 
-The formulas are those of `torch.optim` (its `_single_tensor_*` functions), with the step count and
+`torch.optim.SGD`, `Adam`, `AdamW` and `Adafactor` by formulas, others by a trace of their own `step`
+(`traced_updates.py`). The formulas are those of `torch.optim` (its `_single_tensor_*` functions), with the step count and
 the learning rate as tensors. Scalars that depend on them are computed once per parameter group in
 float64, as `torch.optim` computes them in Python floats. For float16 and bfloat16 an update is
 computed in float32 and rounded once.
@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 import torch
 
 from .errors import CaptureError, StateError
+from .traced_updates import IMPLEMENTATIONS, TracedUpdates, init_of, step_of, updates_alone
 
-_SUPPORTED = {torch.optim.SGD: "SGD", torch.optim.Adam: "Adam", torch.optim.AdamW: "AdamW"}
+# Those with formulas; AdamW is a class of Adams.
+_FORMULAS = {torch.optim.SGD: "SGD", torch.optim.Adam: "Adam", torch.optim.Adafactor: "Adafactor"}
 _ADAM_STATE = ("exp_avg", "exp_avg_sq")
-# Hyperparameters that become constants of the step.
-_FIXED = {
-    "momentum", "dampening", "weight_decay", "nesterov", "maximize", "betas", "eps", "amsgrad",
-    "decoupled_weight_decay",
-}  # fmt: skip
+# What schedulers keep in a group for themselves.
+_OF_SCHEDULERS = {"initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr"}
+# Hyperparameters beside the rate that schedulers change, of optimizers with formulas: constants of the step until they
+# change, and then arguments of another Program.
+_CYCLED = ("momentum", "betas")
 
 
 @dataclass
@@ -33,26 +35,46 @@ class Group:
     options: dict
     parameters: list[int] = field(default_factory=list)
 
-    @property
-    def learning_rate(self):
-        return float(self.options["lr"])
+    def numbers(self, varying):
+        """{name: number} of what is an argument of the step: the rate, and the hyperparameters `varying`."""
+        found = {str(self.index): float(self.options.get("lr", 0.0))}
+        for name in sorted(varying & self.options.keys()):
+            found |= {
+                f"{self.index}.{name}.{i}": v for i, v in enumerate(_listed(self.options[name]))
+            }
+        return found
+
+    def with_numbers(self, varying, tensors):
+        """The hyperparameters with tensors in the place of `numbers`, from an iterator over them."""
+        options = self.options | {"lr": next(tensors)}
+        for name in sorted(varying & options.keys()):
+            made = tuple(next(tensors) for _ in _listed(options[name]))
+            options[name] = made if isinstance(options[name], (tuple, list)) else made[0]
+        return options
+
+
+def _listed(value):
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
 class FunctionalOptimizer:
     """Reads an optimizer object; never changes it."""
 
-    def __init__(self, optimizer, parameters):
-        """`parameters`: list of (name, tensor), each tensor once."""
-        self.kind = _SUPPORTED.get(type(optimizer))
-        if self.kind is None:
-            expected = ", ".join(f"torch.optim.{kind}" for kind in _SUPPORTED.values())
+    def __init__(self, optimizer, parameters, varying=frozenset(), starts=None):
+        """`parameters`: list of (name, tensor), each tensor once. `varying` names hyperparameters that are arguments of the
+        step, as rates are. `starts` are those of `Counts`; without, they follow from the optimizer's state.
+        """
+        self.varying, self.starts, self.first_step = varying, starts, 0
+        if not isinstance(optimizer, torch.optim.Optimizer):
             raise CaptureError(
-                f"optimizer {type(optimizer).__qualname__}: expected one of {expected}"
+                f"optimizer {type(optimizer).__qualname__}: expected a torch.optim.Optimizer"
             )
+        self.kind = _formula_of(type(optimizer))
+        self.traced = TracedUpdates(optimizer) if self.kind is None else None
         hooks = (*optimizer._optimizer_step_pre_hooks, *optimizer._optimizer_step_post_hooks)
         if hooks:
             raise CaptureError(
-                f"optimizer {self.kind}: found {len(hooks)} step hooks, expected none: what they do to"
+                f"optimizer {type(optimizer).__qualname__}: found {len(hooks)} step hooks, expected none: what they do to"
                 " gradients belongs into the loss or the model"
             )
         self.optimizer = optimizer
@@ -76,10 +98,24 @@ class FunctionalOptimizer:
             groups.append(group)
         return groups
 
+    def numbers(self, varying=frozenset()):
+        """{name: number} of all groups, as the optimizer object has them now, with those `varying`."""
+        found = {}
+        for index, options in enumerate(self.optimizer.param_groups):
+            found |= Group(index, options).numbers(self.varying | varying)
+        return found
+
     def check_options(self, groups=None, what="optimizer"):
-        """Raises if a hyperparameter other than the learning rate is not what it was: it is part of the
-        captured step. `groups` are the optimizer's own by default, or those of a state dict, `what`.
+        """The hyperparameters that are not what they were when the step was captured, and may be arguments of it. Raises
+        if another one but the learning rate has changed: it is part of the captured step. `groups` are the optimizer's
+        own by default, or those of a state dict, `what`, which must have what the optimizer has now.
         """
+        expected = [group.options for group in self.groups]
+        if groups is not None:
+            expected = [
+                options | {name: now[name] for name in _CYCLED if name in now}
+                for options, now in zip(expected, self.optimizer.param_groups, strict=True)
+            ]
         groups = self.optimizer.param_groups if groups is None else groups
         listed = isinstance(groups, (list, tuple))
         if not listed or not all(isinstance(group, Mapping) for group in groups):
@@ -89,93 +125,181 @@ class FunctionalOptimizer:
                 f"{what}: found {len(groups)} parameter groups, expected the {len(self.groups)} that"
                 " the step was captured with"
             )
-        for group, now in zip(self.groups, groups, strict=True):
-            for name in _FIXED & group.options.keys():
-                if now.get(name) != group.options[name]:
-                    raise StateError(
-                        f"{what} parameter group {group.index}: {name} is {now.get(name)}, expected"
-                        f" {group.options[name]} as captured: only the learning rate may change"
-                        " between steps (of torch's schedulers with cycle_momentum=False)"
-                    )
+        changed = set()
+        for group, options, now in zip(self.groups, expected, groups, strict=True):
+            changed |= self._check_group(group, options, now, what)
             if len(now.get("params", ())) != len(group.parameters):
                 raise StateError(
                     f"{what} parameter group {group.index}: found {len(now.get('params', ()))} parameters,"
                     f" expected {len(group.parameters)} as captured"
                 )
+        return frozenset(changed)
 
-    def state_names(self, parameter):
-        """Names of the state that an updated parameter has, in torch.optim's words."""
-        options = self.group_of[parameter].options
+    def _check_group(self, group, options, now, what):
+        changed = set()
+        for name in self._fixed(group):
+            if _listed(now.get(name)) == _listed(options[name]):
+                continue
+            if what == "optimizer" and self._may_vary(name, options[name], now.get(name)):
+                changed.add(name)
+                continue
+            raise StateError(
+                f"{what} parameter group {group.index}: {name} is {now.get(name)}, expected {options[name]} as"
+                " captured: only the learning rate, and momentum or betas of SGD and Adam, may change between steps"
+            )
+        return changed
+
+    def _may_vary(self, name, before, now):
+        """A momentum that is there stays there: without one there is no state for it."""
+        numbers = [*_listed(before), *_listed(now)]
+        return (
+            self.kind in ("SGD", "Adam")
+            and name in _CYCLED
+            and len(_listed(before)) == len(_listed(now))
+            and all(isinstance(number, (int, float)) and number > 0 for number in numbers)
+        )
+
+    @staticmethod
+    def _fixed(group):
+        """Hyperparameters that are constants of the step."""
+        return group.options.keys() - IMPLEMENTATIONS - _OF_SCHEDULERS - {"lr"}
+
+    @property
+    def is_joint(self):
+        """Whether parameters are updated together, as their updates may depend on one another."""
+        return self.traced is not None and self.traced.is_joint
+
+    def counts_steps(self, parameter):
+        """Whether the parameter's state has a `step` in torch.optim. A parameter is an index or a name."""
+        if self.traced is None:
+            return self.kind != "SGD"
+        return self.traced.states(*self._tensor_and_options(parameter))[1]
+
+    def _tensor_and_options(self, parameter):
+        """Of a parameter by its index or its name."""
+        if isinstance(parameter, str):
+            parameter = next(i for i, (name, _) in enumerate(self.parameters) if name == parameter)
+        return self.parameters[parameter][1], self.group_of[parameter].options
+
+    def states(self, parameter, fresh=False):
+        """{name: value that the state has now, before the parameter's next update, or with `fresh` before its first
+        one}, in torch.optim's words; the step count is none of them.
+        """
+        tensor, options = self._tensor_and_options(parameter)
+        if self.traced is not None:
+            return self.traced.states(tensor, options, fresh)[0]
+        if self.kind == "Adafactor":
+            made = _adafactor_state(tensor)
+        else:
+            made = dict.fromkeys(self._state_names(options), tensor)
+            made = {name: torch.zeros_like(like) for name, like in made.items()}
+        held = {} if fresh else self.optimizer.state.get(tensor, {})
+        return {
+            name: zeros if held.get(name) is None else held[name] for name, zeros in made.items()
+        }
+
+    def _state_names(self, options):
         if self.kind == "SGD":
             return ("momentum_buffer",) if options["momentum"] else ()
         return _ADAM_STATE + (("max_exp_avg_sq",) if options["amsgrad"] else ())
 
-    def initial_state(self, parameter, name):
-        """The value that the optimizer object holds now, or None where it has not made one yet."""
-        return self.optimizer.state.get(self.parameters[parameter][1], {}).get(name)
-
-    def initial_step(self, updated):
-        """The one step count of all updated parameters."""
-        if self.kind == "SGD":
-            return self._initial_step_of_sgd(updated)
-        counts = {}
-        for parameter in updated:
-            state = self.optimizer.state.get(self.parameters[parameter][1], {})
-            counts.setdefault(int(state.get("step", 0)), self.parameters[parameter][0])
-        if len(counts) > 1:
-            (a, first), (b, second) = list(counts.items())[:2]
-            raise CaptureError(
-                f"optimizer state: parameter {first!r} has taken {a} steps and {second!r} {b};"
-                f" expected one count"
-            )
-        return next(iter(counts), 0)
-
-    def _initial_step_of_sgd(self, updated):
-        """SGD does not count its steps, but a momentum that is there is not the first one."""
-        has = [p for p in updated if self.initial_state(p, "momentum_buffer") is not None]
-        for p in updated:
-            if has and p not in has and self.group_of[p].options["dampening"]:
-                raise CaptureError(
-                    f"optimizer state: parameter {self.parameters[has[0]][0]!r} has a momentum and"
-                    f" {self.parameters[p][0]!r} none; with dampening expected all or none"
-                )
-        return int(bool(has))
-
-    def scalars(self, group, step, learning_rate):
-        """What the updates of a whole group share. `step` counts from 0; both are rank-0
-        tensors.
+    def settle(self, updated):
+        """Finds `first_step`, the count of the updated parameters that have taken most steps, and `starts`, how many fewer
+        others have taken.
         """
+        counts = {self.parameters[i][0]: self.steps_taken(i) for i in updated}
+        self.first_step = max(counts.values(), default=0)
+        if self.starts is None:
+            fewer = {name: self.first_step - count for name, count in counts.items()}
+            self.starts = {name: start for name, start in fewer.items() if start}
+
+    def steps_taken(self, parameter):
+        """Of a parameter by its index or its name, in eager. SGD does not count its steps, but a momentum that is there
+        is not the first one.
+        """
+        state = self.optimizer.state.get(self._tensor_and_options(parameter)[0], {})
         if self.kind == "SGD":
-            return {"lr": learning_rate, "first": step == 0}
-        beta1, beta2 = (float(beta) for beta in group.options["betas"])
-        count = (step + 1).to(torch.float64)
-        correction1 = 1 - torch.pow(torch.full((), beta1, dtype=torch.float64), count)
-        correction2 = 1 - torch.pow(torch.full((), beta2, dtype=torch.float64), count)
-        return {
-            "lr": learning_rate,
-            "step_size": learning_rate / correction1,
-            "correction2_sqrt": torch.sqrt(correction2),
-            "decay": 1 - learning_rate * group.options["weight_decay"],
-        }
+            return int(state.get("momentum_buffer") is not None)
+        return int(state.get("step", 0))
+
+    def start(self, parameter):
+        """Of a parameter by its index."""
+        return self.starts.get(self.parameters[parameter][0], 0)
+
+    def scalars(self, options, step):
+        """What the updates of a whole group share. `options` are its hyperparameters, of which those of `numbers` are
+        rank-0 tensors, as is `step`, which counts from 0.
+        """
+        shared = {"options": options, "lr": options["lr"]}
+        if self.traced is not None:
+            return shared | {"count": step}
+        if self.kind == "SGD":
+            return shared | {"first": step == 0}
+        if self.kind == "Adafactor":
+            return shared | _adafactor_scalars(options, step)
+        return shared | _adam_scalars(options, step)
 
     def update(self, parameter, value, gradient, state, scalars):
         """New value and new state of one parameter."""
-        options = self.group_of[parameter].options
+        options = scalars["options"]
         dtype, compute = value.dtype, torch.promote_types(value.dtype, torch.float32)
-        wide = {name: tensor.to(compute) for name, tensor in state.items()}
+        wide = {name: _widened(tensor) for name, tensor in state.items()}
         arguments = (value.to(compute), gradient.to(compute), wide, options, scalars)
-        if self.kind == "SGD":
+        if self.traced is not None:
+            value, wide = self._trace_one(*arguments)
+        elif self.kind == "SGD":
             value, wide = _sgd(*arguments)
+        elif self.kind == "Adafactor":
+            value, wide = _adafactor(*arguments, torch.finfo(dtype).eps)
         else:
             value, wide = _adam(*arguments, is_decoupled(self.optimizer, options))
         return value.to(dtype), {
             name: tensor.to(state[name].dtype) for name, tensor in wide.items()
         }
 
+    def _trace_one(self, value, gradient, state, options, scalars):
+        groups = [(options, [0])]
+        counts = {0: scalars["count"]}
+        new, states = self.traced.run({0: value}, {0: state}, {0: gradient}, groups, counts)
+        return new[0], states[0]
+
+    def update_jointly(self, values, gradients, states, step, rates):
+        """({parameter: new value}, {parameter: its new state}) of all parameters that the optimizer has; `gradients`
+        lacks those without; `rates` are the tensors of `numbers`.
+        """
+        groups = [
+            (group.with_numbers(self.varying, rates), [i for i in group.parameters if i in values])
+            for group in self.groups
+        ]
+        counts = {i: step - self.start(i) for i in states}
+        return self.traced.run(values, states, gradients, groups, counts)
+
+
+def _widened(tensor):
+    """In float32, if it is of a smaller floating-point type."""
+    if not tensor.is_floating_point():
+        return tensor
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def _formula_of(kind):
+    """The name of the formula of an optimizer class that updates as PyTorch's own does, or None."""
+    own = (name for base, name in _FORMULAS.items() if issubclass(kind, base))
+    name = next(own, None)
+    if name is None or not updates_alone(kind):
+        return None
+    base = next(base for base, other in _FORMULAS.items() if other == name)
+    same = step_of(kind) is step_of(base) and init_of(kind) is init_of(base)
+    return name if same else None
+
 
 def is_decoupled(optimizer, group):
     """Whether Adam's weight decay scales the parameter, rather than being a part of its gradient."""
     return group.get("decoupled_weight_decay", False) or isinstance(optimizer, torch.optim.AdamW)
+
+
+def _as_tensor(number):
+    return torch.as_tensor(number, dtype=torch.float64)
 
 
 def _sgd(p, g, state, options, scalars):
@@ -186,7 +310,7 @@ def _sgd(p, g, state, options, scalars):
     if options["weight_decay"]:
         g = g + options["weight_decay"] * p
     new = {}
-    if momentum:
+    if "momentum_buffer" in state:
         buffer = state["momentum_buffer"] * momentum
         damped = g * (1 - dampening) if dampening else g
         if dampening:
@@ -198,9 +322,19 @@ def _sgd(p, g, state, options, scalars):
     return p - scalars["lr"].to(p.dtype) * g, new
 
 
+def _adam_scalars(options, step):
+    count = (step + 1).to(torch.float64)
+    correction1, correction2 = (1 - torch.pow(_as_tensor(beta), count) for beta in options["betas"])
+    return {
+        "step_size": options["lr"] / correction1,
+        "correction2_sqrt": torch.sqrt(correction2),
+        "decay": 1 - options["lr"] * options["weight_decay"],
+    }
+
+
 def _adam(p, g, state, options, scalars, decoupled):
     """torch.optim.adam._single_tensor_adam with capturable=False."""
-    beta1, beta2 = (float(beta) for beta in options["betas"])
+    beta1, beta2 = options["betas"]
     if options["maximize"]:
         g = -g
     if options["weight_decay"]:
@@ -216,3 +350,48 @@ def _adam(p, g, state, options, scalars, decoupled):
         new["max_exp_avg_sq"] = largest
     denominator = torch.sqrt(largest) / scalars["correction2_sqrt"].to(p.dtype) + options["eps"]
     return p - scalars["step_size"].to(p.dtype) * (m / denominator), new
+
+
+def _adafactor_state(p):
+    if p.dim() < 2:
+        return {"variance": torch.zeros_like(p)}
+    rows, columns = p.new_zeros(p.shape[:-1] + (1,)), p.new_zeros(p.shape)[..., :1, :].clone()
+    return {"row_var": rows, "col_var": columns}
+
+
+def _adafactor_scalars(options, step):
+    count = (step + 1).to(torch.float64)
+    return {
+        "new": torch.pow(count, options["beta2_decay"]),
+        "rho": torch.minimum(options["lr"], 1 / torch.sqrt(count)),
+        "decay": 1 - options["lr"] * options["weight_decay"],
+    }
+
+
+def _root_mean_square(x):
+    return torch.sqrt((x * x).sum() / x.numel())
+
+
+def _adafactor(p, g, state, options, scalars, epsilon):
+    """torch.optim._adafactor._single_tensor_adafactor; `epsilon` is that of the parameter's type."""
+    eps1, eps2 = options["eps"]
+    eps1 = epsilon if eps1 is None else eps1
+    if options["maximize"]:
+        g = -g
+    alpha = torch.clamp(_root_mean_square(p), min=eps2) * scalars["rho"].to(p.dtype)
+    if options["weight_decay"]:
+        p = p * scalars["decay"].to(p.dtype)
+    share, square = scalars["new"].to(p.dtype), g * g
+    if g.dim() > 1:
+        means = {"row_var": square.mean(-1, keepdim=True), "col_var": square.mean(-2, keepdim=True)}
+    else:
+        means = {"variance": square}
+    new = {name: state[name] + share * (mean - state[name]) for name, mean in means.items()}
+    if g.dim() > 1:
+        rows, columns = new["row_var"], new["col_var"]
+        variance = rows * columns / rows.mean(-2, keepdim=True).clamp(min=eps1)
+    else:
+        variance = new["variance"]
+    change = g * torch.rsqrt(variance.clamp(min=eps1 * eps1))
+    limit = torch.clamp(_root_mean_square(change) / options["d"], min=1.0)
+    return p - (alpha / limit) * change, new

@@ -1,6 +1,7 @@
 """Python runs once, when a step is captured: what it says then is part of every step. Here is looked for
 what would have been different in the next one."""
 
+import contextlib
 import random
 import sys
 
@@ -20,20 +21,46 @@ class Flags:
         self._modules = [(name, m, m.training) for name, m in model.named_modules()]
         self._parameters = [(name, p, p.requires_grad) for name, p in model.named_parameters()]
 
-    def check(self):
-        """Raises StateError where one is another now."""
-        for name, module, training in self._modules:
+    @property
+    def training(self):
+        """{module: whether it trains}."""
+        return {module: training for _, module, training in self._modules}
+
+    @property
+    def trained(self):
+        """The names of the parameters that have gradients now."""
+        return frozenset(name for name, parameter, _ in self._parameters if parameter.requires_grad)
+
+    def check(self, may_thaw=False):
+        """Raises StateError where one is another now, but for parameters that freeze and thaw. A model that was put into eval mode as a whole, to be evaluated,
+        goes on training as it was captured.
+        """
+        modules = self._modules if any(m.training for _, m, _ in self._modules) else ()
+        for name, module, training in modules:
             if module.training != training:
                 raise StateError(
                     f"{_name('module', name)}: training is {module.training}, expected {training} as when the"
                     " step was captured; set it back with model.train() or model.eval(), or compile again"
                 )
-        for name, parameter, requires in self._parameters:
+        for name, parameter, requires in () if may_thaw else self._parameters:
             if parameter.requires_grad != requires:
                 raise StateError(
                     f"parameter {name!r}: requires_grad is {parameter.requires_grad}, expected {requires} as"
                     " when the step was captured; compile again after freezing or unfreezing parameters"
                 )
+
+
+@contextlib.contextmanager
+def modes(model, training):
+    """Within it each module trains if `training` says so, one that it does not name not."""
+    before = [(module, module.training) for module in model.modules()]
+    try:
+        for module, _ in before:
+            module.training = training.get(module, False)
+        yield
+    finally:
+        for module, mode in before:
+            module.training = mode
 
 
 class RandomWatch:

@@ -7,29 +7,23 @@ import os
 import sys
 import tempfile
 import threading
-import warnings
+from collections import defaultdict
 from collections.abc import Mapping
 
 import torch
 
-from .arguments import batch_constants, batch_tensors
-from .errors import BatchError, CompileError, RunError, StateError, TandemError
+from . import checkpoint, copies, hyperparameters
+from .clipping import NORM, expect_none_behind
+from .counts import Counts
+from .errors import CompileError, RunError, StateError, TandemError
 from .native import native
 from .optimizers import FunctionalOptimizer
+from .programs import Loaded, Programs, describe, read
 from .python_state import Flags
 from .timeline import report
+from .types import DTYPES
 from .watch import Watch, check_schedulers
 
-_DTYPES = {
-    "f64": torch.float64,
-    "f32": torch.float32,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "i64": torch.int64,
-    "i32": torch.int32,
-    "i8": torch.int8,
-    "i1": torch.bool,
-}
 # Key of a Tandem step's own values in an optimizer's state dict; torch.optim ignores it.
 _OWN_STATE = "tandem"
 # Roles of what the model's state dict has.
@@ -57,18 +51,18 @@ def _check_outputs(path, file):
         raise TandemError(f"explain: cannot write to {what}: {error}") from error
 
 
-def _type_name(dtype, shape):
-    return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
-
-
-def _rate(index, rate):
+def _rate(index, rate, what="optimizer"):
     """A group's learning rate as an argument of the step."""
     one = isinstance(rate, torch.Tensor) and rate.numel() == 1 and not rate.is_meta
     if not one and not isinstance(rate, numbers.Real):
         raise StateError(
-            f"optimizer parameter group {index}: lr is {rate!r}, expected a number or a tensor of one"
+            f"{what} parameter group {index}: lr is {rate!r}, expected a number or a tensor of one"
         )
-    return torch.as_tensor(rate, dtype=torch.float64).reshape(())
+    return _float64(rate)
+
+
+def _float64(number):
+    return torch.as_tensor(number, dtype=torch.float64).reshape(())
 
 
 def _count(what, value):
@@ -87,19 +81,6 @@ def _check_dict(what, value, keys=()):
             raise StateError(
                 f"{what}: has no {key!r}, expected what {what.replace(' ', '_')}() gives"
             )
-
-
-def _names_of(batch, tensors):
-    if tensors:
-        return f"tensors {', '.join(tensors)}"
-    return f"no tensor but {type(batch).__module__}.{type(batch).__qualname__}".replace(
-        "builtins.", ""
-    )
-
-
-def _expected_names(names):
-    """A batch that is one tensor has no names; `0` stands for it."""
-    return "a tensor" if names == ["0"] else f"tensors {', '.join(names)}"
 
 
 class Step:
@@ -127,10 +108,12 @@ class Step:
         cluster=None,
         recompute=False,
         store=None,
+        recipe=None,
     ):
         """`module` is the captured step, `program` the bytes of a Program made of it; `cluster` is the file
         that plans are priced for, `recompute` what the step was compiled with. `store` is that of another
-        step, whose values are used as they are: both train the same parameters.
+        step, whose values are used as they are: both train the same parameters. `recipe` makes Programs for batches
+        of other shapes and for evaluation.
         """
         held = {f"{t.role}/{t.name}" for t in store.tensors} if store is not None else ()
         self._cluster, self._recompute = cluster, recompute
@@ -141,23 +124,34 @@ class Step:
         self._flags = Flags(model)
         self._captured = FunctionalOptimizer(optimizer, list(model.named_parameters()))
         self._compiled = compiled
-        self._session = native().Session(program, threads, store)
-        if self._session.notice:
-            warnings.warn(self._session.notice, stacklevel=3)
+        self._last = main = Loaded(module, program, threads, store)
+        self._counts = Counts(module.starts, self._flags.trained)
+        self._session, self._programs = main.session, Programs(recipe, main, self._counts)
+        self._may_thaw = recipe is not None
+        self.model_name, self.optimizer_name = (type(x).__qualname__ for x in (model, optimizer))
         # Of several processes the values of the first one count.
         self._root = 0 if len(self._session.ranks) < self._session.program.num_ranks else None
         self._running = threading.Lock()
-        self._arguments = {a.key: a for a in module.arguments}
         # Of a model on the meta device: what has no value before `load_state_dict` gives one.
         self._missing = {}
+        self._kept = {}  # what no Program uses, once it was given another value than the torch model's
         for argument in module.arguments:
             if argument.key not in held:
                 self._start(argument)
         if "seed/seed" not in held:
             self._set("seed/seed", torch.tensor(seed), self._root)
         self._watch = Watch(model, optimizer)
+        expect_none_behind(model)
         self._rates_checked = False
+        self._varying = recipe.wanted.varying if recipe is not None else frozenset()
         self._timeline = None
+
+    def __repr__(self):
+        return describe(self)
+
+    @property
+    def _arguments(self):
+        return self._programs.arguments
 
     @property
     def store(self):
@@ -166,7 +160,8 @@ class Step:
 
     def _start(self, argument):
         if argument.value is not None:
-            self._set(argument.key, argument.value, self._root)
+            if self._index(argument.key) >= 0:
+                self._set(argument.key, argument.value, self._root)
         elif argument.role == "state":
             self._set(argument.key, torch.zeros(argument.shape, dtype=argument.dtype), self._root)
         elif argument.role in _STORED and self._index(argument.key) >= 0:
@@ -180,75 +175,52 @@ class Step:
             raise StateError(f"{what} one made on the CPU: it is not part of the state dict")
 
     def __call__(self, batch):
-        """One training step; returns the loss, a rank-0 tensor."""
-        if not self._running.acquire(blocking=False):
-            raise RunError(
-                "step: called while another thread is in it, expected one call at a time"
-            )
-        try:
+        """One training step; returns what `loss_fn` returns: the loss, a rank-0 tensor, and what is with it."""
+        with self._alone():
             return self._run(batch)
-        finally:
-            self._running.release()
+
+    def evaluate(self, batch):
+        """What `loss_fn` returns for a batch of any size, with the model in eval mode and the step's values, which
+        stay as they are.
+        """
+        with self._alone():
+            self._check_values()
+            self._check_changes()
+            program, inputs = self._programs.evaluation(batch)
+            return program.run(inputs)
 
     def _run(self, batch):
         self._check_values()
-        inputs = self._check_batch(batch)
-        self._captured.check_options()
-        self._flags.check()
+        batch = self._programs.take(batch)
+        if batch is None:
+            return None
+        self._varying |= self._captured.check_options()
+        self._watch.check_groups()
+        self._flags.check(self._may_thaw)
+        if self._flags.trained != self._counts.trained:
+            step = int(self.value("step/step"))
+            self._counts.follow(self._flags.trained, step, self._captured.steps_taken)
+        self._last = self._programs.training(batch, self._varying, self._counts)
+        inputs = self._programs.inputs(self._last, batch)
         rates = [_rate(i, group["lr"]) for i, group in enumerate(self._optimizer.param_groups)]
-        self._check_changes(rates)
-        for argument, tensor in inputs:
-            self._set(argument.key, tensor)
-        for index, rate in enumerate(rates):
-            self._set(f"learning_rate/{index}", rate)
-        self._session.step()
-        return self.result("loss", "loss")
-
-    def _check_changes(self, rates):
-        """That the torch model and optimizer have not been given values that the step has not."""
         if not self._rates_checked:
             check_schedulers(self._optimizer, [float(rate) for rate in rates])
             self._rates_checked = True
+        self._check_changes()
+        numbers = self._captured.numbers(self._varying).items()
+        numbers = [(f"learning_rate/{name}", _float64(number)) for name, number in numbers]
+        returned = self._last.run(inputs + numbers)
+        # What schedulers want to come before them; they look whether it has.
+        self._optimizer._opt_called = True
+        return returned
+
+    def _check_changes(self):
+        """That the torch model and optimizer have not been given values that the step has not."""
         if not self._watch.changed():
             return
         self._watch.check_model(self._by_name(), self.value)
         self._watch.check_optimizer(self.optimizer_state_dict)
         self._watch.begin()
-
-    def _check_batch(self, batch):
-        """[(argument, tensor)]: the inputs, like the example's."""
-        tensors = batch_tensors(batch)
-        wanted = [a for a in self.module.arguments if a.role == "input"]
-        names = [a.name for a in wanted]
-        if list(tensors) != names and set(tensors) != set(names):
-            raise BatchError(
-                f"batch: found {_names_of(batch, tensors)}, expected {_expected_names(names)} as in"
-                " the example batch"
-            )
-        self._check_constants(batch)
-        for argument in wanted:
-            tensor = tensors[argument.name]
-            if tensor.is_meta:
-                raise BatchError(
-                    f"batch: tensor {argument.name!r} is on the meta device, expected one with values"
-                )
-            if tuple(tensor.shape) != tuple(argument.shape) or tensor.dtype != argument.dtype:
-                raise BatchError(
-                    f"batch: tensor {argument.name!r} is {_type_name(tensor.dtype, tensor.shape)}, expected"
-                    f" {_type_name(argument.dtype, argument.shape)} as in the example batch"
-                )
-        return [(argument, tensors[argument.name]) for argument in wanted]
-
-    def _check_constants(self, batch):
-        """What is no tensor was a constant of the captured step."""
-        expected, found = self.module.constants, batch_constants(batch)
-        for name in expected.keys() | found.keys():
-            a, b = (repr(values.get(name, "nothing")) for values in (found, expected))
-            if a != b:
-                raise BatchError(
-                    f"batch: {name!r} is {a}, expected {b} as in the example batch; what changes from"
-                    " batch to batch has to be a tensor"
-                )
 
     # Values by role and name
 
@@ -257,40 +229,48 @@ class Step:
         return self._session.find_argument(role, name)
 
     def _set(self, key, value, root=None):
-        index = self._index(key)
-        if index >= 0:  # An argument that the step does not use is not in the Program.
-            self._session.set_argument(index, value.detach().cpu().contiguous(), root)
+        holder = self._programs.holder(key)
+        role, _, name = key.partition("/")
+        if holder.session.find_argument(role, name) >= 0:
+            holder.set(key, value, root)
+        elif role in (*_STORED, "seed"):
+            self._keep(key, value.detach().cpu().clone())
+
+    def _keep(self, key, value):
+        """The value of an argument that no Program uses."""
+        self._kept[key] = value
 
     def value(self, key, rank=None):
         """The whole tensor of an argument, as it will be at the next step; with `rank` only in its process."""
-        index = self._index(key)
         if key in self._missing:
             self._check_values()
+        session = self._programs.holder(key).session
+        role, _, name = key.partition("/")
+        index = session.find_argument(role, name)
         if index < 0:
-            return self._arguments[key].value
-        return self._read(self._session.arguments[index], self._session.get_argument, index, rank)
+            return self._kept.get(key, self._arguments[key].value)
+        return read(session.arguments[index], session.get_argument, index, rank)
 
     def result(self, role, name):
         """A result of the last step as a whole tensor."""
-        index = self._session.find_result(role, name)
-        if index < 0:
-            raise TandemError(f"the step has no result {role}/{name}")
-        return self._read(self._session.results[index], self._session.get_result, index)
-
-    @staticmethod
-    def _read(whole, get, index, rank=None):
-        tensor = torch.empty(tuple(whole.shape), dtype=_DTYPES[whole.type])
-        get(index, tensor, rank)
-        return tensor
+        return self._last.result(role, name)
 
     def gradients(self):
         """{parameter name: gradient} of the last step; the step must be compiled with `gradients=True`."""
-        names = [r.name for r in self.module.results if r.role == "gradient"]
+        names = [r.name for r in self._last.module.results if r.role == "gradient"]
         if not names:
             raise TandemError(
                 "gradients: the step was compiled without them, expected compile(..., gradients=True)"
             )
         return {name: self.result("gradient", name) for name in names}
+
+    def grad_norm(self):
+        """The norm of all gradients of the last step before clipping, a rank-0 tensor."""
+        if self._session.find_result("output", NORM) < 0:
+            raise TandemError(
+                "grad_norm: the step was compiled without it, expected compile(..., clip_grad_norm=...)"
+            )
+        return self.result("output", NORM)
 
     # State dicts
 
@@ -327,34 +307,39 @@ class Step:
         parameters = [p for group in self._optimizer.param_groups for p in group["params"]]
         return [(i, self._parameter_names[id(p)]) for i, p in enumerate(parameters)]
 
-    def _states_of(self, parameter):
-        """[(name of the state, argument)] of a parameter."""
-        states = [a for a in self.module.arguments if a.role == "state" and a.of == parameter]
-        return [(a.name.removesuffix(f".{parameter}"), a) for a in states]
+    def _states(self):
+        """{parameter name: [(name of the state, argument)]}; a parameter may have none."""
+        states = defaultdict(list)
+        for a in self._arguments.values():
+            if a.role == "state":
+                states[a.of].append((a.name.removesuffix(f".{a.of}"), a))
+        return states
 
     def optimizer_state_dict(self, rank=None):
         """For `optimizer.load_state_dict` of torch.optim, and for `load_state_dict` of a step. `rank` as
         in `state_dict`.
         """
         count = self.value("step/step")
-        state = {}
-        for index, name in self._parameters_in_order() if count else ():
-            entries = {
-                state_name: self.value(a.key, rank) for state_name, a in self._states_of(name)
-            }
-            if entries and not isinstance(self._optimizer, torch.optim.SGD):
-                entries = {"step": count.to(torch.get_default_dtype()), **entries}
-            if entries:
-                state[index] = entries
+        state = {i: entries for i, _, entries in self._optimizer_state(count, rank) if entries}
         groups = self._optimizer.state_dict()["param_groups"]
         own = {"step": int(count), "seed": int(self.value("seed/seed"))}
         if not self._has(rank):
             return {}
         return {"state": state, "param_groups": groups, _OWN_STATE: own}
 
+    def _optimizer_state(self, count, rank=None):
+        """[(index, name, state)] of the parameters, as torch.optim has it after `count` steps: nothing before the first."""
+        updated, states = self._programs.updated, self._states()
+        for index, name in self._parameters_in_order() if int(count) else ():
+            entries = {s: self.value(a.key, rank) for s, a in states[name]}
+            if name in updated and self._captured.counts_steps(name):
+                own = torch.tensor(float(self._counts.of(name, int(count))))
+                entries = {"step": own, **entries}
+            yield index, name, entries
+
     def load_state_dict(self, state, optimizer_state=None):
         """Takes over a model's state dict and, if given, an optimizer's (torch.optim's or a step's own),
-        whose hyperparameters must be those of the step and whose learning rates those of the optimizer
+        whose hyperparameters must be those of the step; its learning rates become those of the optimizer
         object, from which the step goes on reading them. After a StateError nothing has changed. Buffers
         that a state dict does not have stay, or, if they are damaged, become the torch model's again. All
         processes of a job call it; the values of the one with rank 0 count.
@@ -374,12 +359,24 @@ class Step:
             a for a in self.module.arguments if a.role in _STORED and a.name in self._model_keys
         ]
         values = {a.key: self._checked(a, state[a.name]) for a in stored}
+        self._take(self._beyond_dicts() | values, optimizer_state)
+
+    def _take(self, values, optimizer_state=None):
+        """Takes over values by key, and an optimizer's state dict."""
+        with_model = bool(values)
         if optimizer_state is not None:
-            values |= self._optimizer_values(optimizer_state)
-        for key, value in (self._beyond_dicts() | values).items():
+            values = values | self._optimizer_values(optimizer_state)
+            self._counts.load(*self._loaded_counts)
+        for key, value in values.items():
             self._set(key, value, self._root)
             self._missing.pop(key, None)
-        self._watch.begin(with_optimizer=optimizer_state is not None)
+        if optimizer_state is not None:
+            hyperparameters.restore(self._optimizer, optimizer_state["param_groups"])
+        self._took_over(with_model, optimizer_state is not None)
+
+    def _took_over(self, with_model=True, with_optimizer=True):
+        """What the torch model and optimizer have now has been seen."""
+        self._watch.begin(with_model, with_optimizer)
         self._rates_checked = False
 
     def _beyond_dicts(self):
@@ -410,48 +407,113 @@ class Step:
         what = "optimizer state dict"
         _check_dict(what, optimizer_state, ("state", "param_groups"))
         _check_dict(f"{what}: 'state'", optimizer_state["state"])
-        self._captured.check_options(optimizer_state["param_groups"], what)
-        self._check_rates(what, optimizer_state["param_groups"])
-        values, counts = {}, set()
+        self._check_groups(optimizer_state["param_groups"], what)
+        values, counts, states = {}, {}, self._states()
         for index, name in self._parameters_in_order():
             entries = optimizer_state["state"].get(index, {})
             _check_dict(f"{what}: state {index}", entries)
-            counts |= {_count(what, entries["step"])} if "step" in entries else set()
-            for state_name, argument in self._states_of(name):
+            if entries:
+                counts[name] = _count(what, entries["step"]) if "step" in entries else None
+            for state_name, argument in states[name]:
                 value = entries.get(state_name)
-                value = torch.zeros(argument.shape) if value is None else value
+                value = (
+                    self._captured.states(name, fresh=True)[state_name] if value is None else value
+                )
                 values[argument.key] = self._checked(argument, value)
         return values | self._own_values(optimizer_state, counts)
 
-    def _check_rates(self, what, groups):
-        """A rate of a checkpoint that the optimizer object has not would be lost."""
-        for index, (saved, group) in enumerate(
-            zip(groups, self._optimizer.param_groups, strict=True)
-        ):
-            if "lr" in saved and float(_rate(index, saved["lr"])) != float(
-                _rate(index, group["lr"])
-            ):
-                raise StateError(
-                    f"{what} parameter group {index}: lr is {float(saved['lr'])}, expected"
-                    f" {float(group['lr'])} as in optimizer.param_groups, from which the step reads it; call"
-                    " optimizer.load_state_dict before step.load_state_dict, or set the rate there"
-                )
+    def _check_groups(self, groups, what):
+        """That parameter groups are the captured ones, but for what may change, which they have."""
+        self._captured.check_options(groups, what)
+        for index, group in enumerate(groups):
+            if "lr" in group:
+                _rate(index, group["lr"], what)
 
-    @staticmethod
-    def _own_values(optimizer_state, counts):
-        """Step count and seed. `counts` are the different counts of the parameters."""
+    def _own_values(self, optimizer_state, counts):
+        """Step count and seed. `counts` are those of the parameters that have a state, None where it has none."""
         what, own = "optimizer state dict", optimizer_state.get(_OWN_STATE, {})
         _check_dict(f"{what}: {_OWN_STATE!r}", own)
-        if len(counts) > 1:
-            raise StateError(
-                f"{what}: parameters have taken {sorted(counts)} steps, expected one count"
-            )
-        # SGD does not count its steps, but a momentum that is there is not the first one.
-        count = own.get("step", next(iter(counts), 1 if optimizer_state["state"] else 0))
-        values = {"step/step": torch.tensor(_count(what, count))}
+        counted = [count for count in counts.values() if count is not None]
+        count = own.get("step", max(counted, default=self._uncounted(optimizer_state["state"])))
+        count = _count(what, count)
+        known = self._programs.updated & self._states().keys()
+        taken = {name: counts.get(name, 0) for name in known}
+        taken = {name: count if own is None else own for name, own in taken.items()}
+        self._loaded_counts = taken, count
+        values = {"step/step": torch.tensor(count)}
         if "seed" in own:
             values["seed/seed"] = torch.tensor(_count(what, own["seed"]))
         return values
+
+    # Checkpoints, and copies from and to PyTorch
+
+    @property
+    def count(self):
+        """How many steps these values have been trained. Asks no other process."""
+        index = self._index("step/step")
+        if index < 0:
+            return int(self._kept.get("step/step", self._arguments["step/step"].value))
+        own = self._session.ranks[0]
+        member = next(s.member for s in self._session.slices(index) if s.rank == own)
+        value = torch.empty((), dtype=DTYPES[self._session.arguments[index].type])
+        self._session.read_slice(member, own, 0, value)
+        return int(value)
+
+    def save(self, folder, scheduler=None, extra=None):
+        """Writes a checkpoint of all that the step needs to go on (docs/checkpoints.md): values, step count, seed,
+        the optimizer's rates and the states of its learning-rate schedulers (`scheduler`: one or a list; by default
+        those that there are). `extra` is what `load` returns: numbers, texts, lists, dicts and small tensors. All
+        processes of a job call it; each writes what it has. When it returns, all is on the disk. What ends it before,
+        a full disk or a killed process, leaves the checkpoint that was in `folder` whole. Raises CheckpointError.
+        """
+        with self._alone():
+            checkpoint.save(self, folder, scheduler, extra)
+
+    def load(self, folder=None, *, model=None, optimizer=None, scheduler=None):
+        """Takes over what `save` wrote, under whatever mesh, plan, micro and number of processes, and returns its
+        `extra`: the optimizer gets the rates, the schedulers their states. Schedulers are made before; with
+        `scheduler=()` there are none to load. Or takes over the values of a torch model, an optimizer, or both, by
+        name; in a job those of process 0 count. After a StateError nothing has changed; an error of the disk while
+        values are read leaves them damaged, so that the next step is an error.
+        """
+        given = (folder is not None, model is not None or optimizer is not None)
+        if given == (False, False) or given == (True, True):
+            raise StateError(
+                "load: expected a folder, or a model and an optimizer, or one of these"
+            )
+        with self._alone():
+            if folder is not None:
+                return checkpoint.load(self, folder, scheduler)
+            return copies.copy_in(self, model, optimizer)
+
+    def sync_to(self, model=None, optimizer=None, rank=None):
+        """Copies values into a torch model, the optimizer's state into a torch optimizer of its parameters, or both,
+        in PyTorch's own layout, so that a plain PyTorch loop goes on from here. One tensor at a time is put together;
+        all processes of a job call it, and with `rank` only the process that has it copies.
+        """
+        with self._alone():
+            copies.copy_out(self, model, optimizer, rank)
+
+    @contextlib.contextmanager
+    def _alone(self):
+        """No other thread is in the step meanwhile."""
+        if not self._running.acquire(blocking=False):
+            raise RunError(
+                "step: called while another thread is in it, expected one call at a time"
+            )
+        try:
+            yield
+        finally:
+            self._running.release()
+
+    def _uncounted(self, state):
+        """The step count where the optimizer, such as SGD, has none: the step's own goes on, so that no random number
+        comes again; but a momentum that is there is not the first one, and one that is not there is.
+        """
+        has_states = any(argument.role == "state" for argument in self._arguments.values())
+        if not has_states:
+            return self.count
+        return max(self.count, 1) if state else 0
 
     # Reports
 
@@ -495,7 +557,7 @@ class Step:
         """The Program, as data."""
         return self._session.program
 
-    def save(self, path):
+    def save_program(self, path):
         """Writes the Program, for `tandem-run`."""
         with open(path, "wb") as file:
             file.write(self.bytes)

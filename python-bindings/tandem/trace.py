@@ -27,9 +27,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import tree
 from .arguments import Argument, Result, buffers_of, inputs_of, parameters_of, scalar_arguments
 from .attention import scores_drawn
 from .builder import name_of
+from .clipping import NORM, without_scaler
 from .definitions import by_definition
 from .draws import DrawError, Draws, RandomCall
 from .errors import CaptureError, TandemError, UnsupportedOperatorError
@@ -40,7 +42,9 @@ from .origins import BACKWARD, FORWARD, UPDATE, Origin, Whereabouts, tag_new_nod
 from .precision import casting, check_parameters, refusing_others
 from .python_state import RandomWatch, changed, numbers_of, refuse, set_numbers
 from .random import is_defined
+from .returned import Returned
 from .updates import Updates, location_of
+from .wrappers import check_wrappers, without_dynamo
 
 
 @dataclass
@@ -49,6 +53,8 @@ class Trace:
     arguments: list[Argument]
     results: list[Result]
     random_calls: list[RandomCall]
+    returned: Returned
+    starts: dict
 
 
 def is_random(operator):
@@ -199,6 +205,8 @@ def _capturing():
         mock.patch.object(torch.distributions.Distribution, "_validate_args", _UNCHECKED),
         mock.patch.object(torch.utils.checkpoint._VersionWrapper, "get_val", _cached),
         refusing_others(),
+        without_scaler(),
+        without_dynamo(),
     ):
         warnings.simplefilter("ignore")
         with torch.backends.mkldnn.flags(enabled=False):
@@ -208,26 +216,31 @@ def _capturing():
 class _Step:
     """The training step as a function of flat lists of tensors, and the table of its arguments."""
 
-    def __init__(self, model, loss_fn, optimizer, batch, gradients, precision):
-        self.model, self.loss_fn, self.gradients = model, loss_fn, gradients
-        self.precision = precision
+    def __init__(self, model, loss_fn, optimizer, batch, wanted):
+        self.model, self.loss_fn, self.wanted = model, loss_fn, wanted
         pairs = parameters_of(model)
         self.parameters = [argument for argument, _ in pairs]
-        check_parameters(precision, self.parameters)
+        check_parameters(wanted.precision, self.parameters)
         self.trained = [i for i, (_, tensor) in enumerate(pairs) if tensor.requires_grad]
         self.parameter_hooks = [
             list((tensor._backward_hooks or {}).values()) for _, tensor in pairs
         ]
-        self.optimizer = FunctionalOptimizer(optimizer, [(a.name, tensor) for a, tensor in pairs])
+        named = [(a.name, tensor) for a, tensor in pairs]
+        self.optimizer = FunctionalOptimizer(optimizer, named, wanted.varying, wanted.starts)
+        self.numbers_read = self.optimizer.numbers()
         self.buffers = buffers_of(model)
         self.inputs, self.batch_spec, self.batch_leaves = inputs_of(batch)
         # Which parameters have gradients, thus state, is known after the trace; the lowering
         # forgets the rest.
-        candidates = [i for i in self.trained if i in self.optimizer.group_of]
+        candidates = [i for i in self.trained if wanted.trains and i in self.optimizer.group_of]
+        started = {i: self.optimizer.states(i) for i in candidates}
+        self.state_names = {i: list(values) for i, values in started.items()}
         self.states = [
-            self._state(i, name) for i in candidates for name in self.optimizer.state_names(i)
+            self._state(i, name, value)
+            for i, values in started.items()
+            for name, value in values.items()
         ]
-        self.scalars = scalar_arguments(self.optimizer.groups, 0)
+        self.scalars = scalar_arguments(self.numbers_read, 0)
         self.updated, self.updates = [], None
         self.results = []
         # Attributes that are numbers: those that a step begins with, and what the last one made of them.
@@ -237,16 +250,16 @@ class _Step:
     def arguments(self):
         return [*self.parameters, *self.states, *self.buffers, *self.scalars, *self.inputs]
 
-    def _state(self, parameter, name):
+    def _state(self, parameter, name, value):
         of = self.parameters[parameter]
-        value = self.optimizer.initial_state(parameter, name)
-        if value is None and of.value is not None:
-            value = torch.zeros_like(of.value)
-        return Argument("state", f"{name}.{of.name}", of.shape, of.dtype, value, of=of.name)
+        known = None if value.is_meta else value
+        return Argument(
+            "state", f"{name}.{of.name}", tuple(value.shape), value.dtype, known, of=of.name
+        )
 
     def unpack(self, tensors):
         lists, position = [], 0
-        rates = len(self.optimizer.groups)
+        rates = len(self.numbers_read)
         for count in (
             len(self.parameters),
             len(self.states),
@@ -284,25 +297,17 @@ class _Step:
         leaves = [
             next(tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.batch_leaves
         ]
-        with casting(self.precision):
-            loss = self.loss_fn(self.model, pytree.tree_unflatten(leaves, self.batch_spec))
-        self._check_loss(loss)
+        with casting(self.wanted.precision):
+            returned = self.loss_fn(self.model, tree.unflatten(leaves, self.batch_spec))
+        self.returned = Returned(returned)
+        loss = self.returned.loss
+        if self.wanted.trains and not loss.requires_grad:
+            raise CaptureError("loss: does not depend on any parameter that requires a gradient")
         return loss
 
     def buffers_now(self):
         """Also the backward pass may change them, where it runs a normalisation again."""
         return [self.model.get_buffer(a.name) for a in self.buffers]
-
-    @staticmethod
-    def _check_loss(loss):
-        if not isinstance(loss, torch.Tensor):
-            raise CaptureError(f"loss: found {type(loss).__name__}, expected a scalar tensor")
-        if loss.dim():
-            raise CaptureError(
-                f"loss: found a tensor of shape {tuple(loss.shape)}, expected a scalar tensor"
-            )
-        if not loss.requires_grad:
-            raise CaptureError("loss: does not depend on any parameter that requires a gradient")
 
     def backward(self, loss, parameters):
         """{index of parameter: gradient}; parameters that the loss does not use are left out.
@@ -370,46 +375,76 @@ def _run_step(step, mode, tensors):
         with step.holding(parameters, [b.clone() for b in buffers]):
             loss = step.forward(inputs)
             mode.watch.check(mode.location)
+            if not step.wanted.trains:
+                step.results, step.updates = [Result("loss", "loss")], Updates()
+                return [loss.detach(), *_add_returned(step)]
             written = [i for i, p in enumerate(parameters) if p._version != versions[i]]
             mode.phase = BACKWARD
             mode.follow_backward(loss.grad_fn)
             gradients = step.backward(loss, parameters)
             buffers_after = step.buffers_now()
         mode.phase = UPDATE
+        gradients, norm = step.wanted.clipping.apply(gradients, mode)
         updates = _run_optimizer(step, mode, parameters, gradients, states, count, rates)
         # The model itself may write to a parameter: a momentum encoder, a clipped weight.
         written = {step.parameters[i].key: parameters[i].detach() for i in written}
-        return _collect(step, loss.detach(), written | updates, buffers_after, count, gradients)
+        return _collect(
+            step, loss.detach(), written | updates, buffers_after, count, gradients, norm
+        )
 
 
 def _run_optimizer(step, mode, parameters, gradients, states, count, rates):
     """{argument key: new tensor} of parameters and state; where an update is a copy, see `Updates`."""
     optimizer = step.optimizer
     step.updated = [i for i in gradients if i in optimizer.group_of]
+    optimizer.settle(step.updated)
     step.updates = Updates()
     state_of = {a.key: tensor for a, tensor in zip(step.states, states, strict=True)}
+    if optimizer.is_joint:
+        return _update_jointly(step, mode, parameters, gradients, state_of, count, iter(rates))
+    rates = iter(rates)
+    options = {g.index: g.with_numbers(optimizer.varying, rates) for g in optimizer.groups}
     scalars, new = {}, {}
     with torch.no_grad():
         for i in step.updated:
             name, group = step.parameters[i].name, optimizer.group_of[i]
             mode.location = location_of(group.index)
-            if group.index not in scalars:
-                scalars[group.index] = optimizer.scalars(group, count, rates[group.index])
+            start = optimizer.start(i)
+            kind = group.index, start
+            if kind not in scalars:
+                own = count - start if start else count
+                scalars[kind] = optimizer.scalars(options[group.index], own)
             mode.location = location_of(name)
-            names = optimizer.state_names(i)
+            names = step.state_names[i]
             keys = [f"parameter/{name}", *(f"state/{s}.{name}" for s in names)]
             operands = [parameters[i], gradients[i], *(state_of[key] for key in keys[1:])]
 
-            def update(i=i, group=group, names=names, operands=operands):
+            def update(i=i, kind=kind, names=names, operands=operands):
                 state = dict(zip(names, operands[2:], strict=True))
-                value, state = optimizer.update(i, *operands[:2], state, scalars[group.index])
+                value, state = optimizer.update(i, *operands[:2], state, scalars[kind])
                 return [value, *(state[s] for s in names)]
 
-            new |= step.updates.run(name, keys, operands, group.index, update)
+            new |= step.updates.run(name, keys, operands, kind, update)
     return new
 
 
-def _collect(step, loss, updates, buffers_after, count, gradients):
+def _update_jointly(step, mode, parameters, gradients, state_of, count, rates):
+    """{argument key: new tensor} by an optimizer of which is not known that it updates each parameter alone."""
+    optimizer, names = step.optimizer, [a.name for a in step.parameters]
+    mode.location = location_of(type(optimizer.optimizer).__qualname__)
+    values = {i: parameters[i].detach() for i in step.trained if i in optimizer.group_of}
+    states = {
+        i: {s: state_of[f"state/{s}.{names[i]}"] for s in step.state_names[i]} for i in step.updated
+    }
+    gradients = {i: gradients[i] for i in step.updated}
+    values, states = optimizer.update_jointly(values, gradients, states, count, rates)
+    new = {f"parameter/{names[i]}": value for i, value in values.items()}
+    for i, own in states.items():
+        new |= {f"state/{s}.{names[i]}": value for s, value in own.items()}
+    return new
+
+
+def _collect(step, loss, updates, buffers_after, count, gradients, norm):
     new = updates | {a.key: tensor for a, tensor in zip(step.buffers, buffers_after, strict=True)}
     new["step/step"] = count + 1
     step.results, tensors = [Result("loss", "loss")], [loss]
@@ -417,11 +452,21 @@ def _collect(step, loss, updates, buffers_after, count, gradients):
         if argument.key in new:
             step.results.append(Result(argument.role, argument.name, index))
             tensors.append(new[argument.key])
-    if step.gradients:
+    if step.wanted.gradients:
         for i, gradient in gradients.items():
             step.results.append(Result("gradient", step.parameters[i].name))
             tensors.append(gradient.detach())
+    if norm is not None:
+        step.results.append(Result("output", NORM))
+        tensors.append(norm)
+    tensors += _add_returned(step)
     return tensors + step.updates.extra_results()
+
+
+def _add_returned(step):
+    """Makes results of what is returned with the loss."""
+    step.results += [Result("output", name) for name in step.returned.tensors]
+    return list(step.returned.tensors.values())
 
 
 def _trace_eager(step, whereabouts):
@@ -518,16 +563,18 @@ def _check_numbers(step, graph):
         raise refuse(first, second)
 
 
-def trace_step(model, loss_fn, optimizer, example_batch, gradients, kept, precision=None):
-    """Traces one training step. `kept(operator)` says which operators are not to be decomposed."""
-    step = _Step(model, loss_fn, optimizer, example_batch, gradients, precision)
+def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
+    """Traces one training step, as a `Wanted` says. `kept(operator)` says which operators are not to be decomposed."""
+    check_wrappers(model)
+    step = _Step(model, loss_fn, optimizer, example_batch, wanted)
     whereabouts = Whereabouts()
     with _explained(whereabouts), _capturing():
         graph, random_calls = _trace_eager(step, whereabouts)
         if step.changed:
             _check_numbers(step, graph)
-        step.scalars = scalar_arguments(
-            step.optimizer.groups, step.optimizer.initial_step(step.updated)
-        )
+        step.scalars = scalar_arguments(step.numbers_read, step.optimizer.first_step)
         functional = make_functional(graph, step.arguments, kept, whereabouts)
-    return Trace(functional, step.arguments, step.results, random_calls)
+    step.returned.forget()
+    return Trace(
+        functional, step.arguments, step.results, random_calls, step.returned, step.optimizer.starts
+    )

@@ -37,7 +37,7 @@ def observe_choices(module):
     names = [f"choice.{i}" for i in range(len(operators))]
     step.results = module.step.results + [Result("output", name) for name in names]
     step.outputs = module.step.outputs + [operator.results[-1] for operator in operators]
-    return StepModule(print_step(step), module.arguments, step.results, module.random_calls, step)
+    return replace(module, mlir=print_step(step), results=step.results, step=step)
 
 
 @dataclass
@@ -98,12 +98,14 @@ def _kept_in(module):
 
 def _training(module, model, optimizer, steps):
     names = {id(p): name for name, p in model.named_parameters()}
-    rates = {names[id(p)]: float(g["lr"]) for g in optimizer.param_groups for p in g["params"]}
+    rates = {
+        names[id(p)]: float(g.get("lr", 0.0)) for g in optimizer.param_groups for p in g["params"]
+    }
     results = {role: {r.name for r in module.results if r.role == role} for role in _RESULTS}
     written = frozenset(results["parameter"] - results["gradient"])
     adam = not isinstance(optimizer, torch.optim.SGD)
     decays = {
-        names[id(p)]: float(g["weight_decay"])
+        names[id(p)]: float(g.get("weight_decay", 0.0))
         for g in optimizer.param_groups
         for p in g["params"]
         if adam and not is_decoupled(optimizer, g)

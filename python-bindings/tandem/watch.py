@@ -61,14 +61,28 @@ def _equal(a, b):
 
 class Watch:
     def __init__(self, model, optimizer):
-        self._model, self._optimizer = model, optimizer
+        self.model, self._optimizer = model, optimizer
+        self._grouped = self._parameters()
         self.begin()
 
-    def begin(self, with_optimizer=True):
+    def _parameters(self):
+        return [p for group in self._optimizer.param_groups for p in group["params"]]
+
+    def check_groups(self):
+        """StateError unless the groups have the tensors that the step was compiled with."""
+        now = self._parameters()
+        if len(now) != len(self._grouped) or not all(map(operator.is_, now, self._grouped)):
+            raise StateError(
+                "optimizer: its parameter groups hold other tensors than when the step was compiled, expected the"
+                " same, or another call of tandem.compile"
+            )
+
+    def begin(self, with_model=True, with_optimizer=True):
         """What is there now is what the step has."""
-        self._places = _places(self._model)
-        self._held = [tensors[key] for _, tensors, key in self._places]
-        self._tensors = _Tensors(self._held)
+        if with_model:
+            self._places = _places(self.model)
+            self._held = [tensors[key] for _, tensors, key in self._places]
+            self._tensors = _Tensors(self._held)
         if with_optimizer:
             self._state = self._optimizer.state
             self._entries = len(self._state)
@@ -116,12 +130,9 @@ class Watch:
             argument = arguments.get(name)
             if argument is None or _equal(tensors.get(key), value_of(argument.key)):
                 continue
-            take_over = "expected step.load_state_dict(model.state_dict()) to take them over"
-            if name not in self._model.state_dict():
-                take_over = "and no state dict has them; expected another call of tandem.compile"
             raise StateError(
                 f"model: the values of {name!r} were changed after tandem.compile, and the step has its own,"
-                f" {take_over}"
+                " expected step.load(model=model) to take them over, or step.sync_to(model) to take them back"
             )
 
     def check_optimizer(self, own_state):
@@ -129,7 +140,8 @@ class Watch:
         if self._state_changed() and not _same_state(self._optimizer.state_dict(), own_state()):
             raise StateError(
                 "optimizer: its state was changed after tandem.compile, and the step has its own, expected"
-                " step.load_state_dict(model.state_dict(), optimizer.state_dict()) to take both over"
+                " step.load(model=model, optimizer=optimizer) to take both over, or step.sync_to(model, optimizer)"
+                " to take them back"
             )
 
 
@@ -141,23 +153,33 @@ def _same_state(found, own):
     )
 
 
-def _schedulers_of(optimizer):
+def schedulers_of(optimizer):
     """Those that are in use: of schedulers made of others the outer one."""
     every = [o for o in gc.get_objects() if issubclass(type(o), LRScheduler)]
     inner = {id(part) for o in every for part in getattr(o, "_schedulers", ())}
     return [o for o in every if getattr(o, "optimizer", None) is optimizer and id(o) not in inner]
 
 
+def cycled(optimizer):
+    """The hyperparameters beside the rate that schedulers of the optimizer change, as far as it has them."""
+    if not any(
+        getattr(scheduler, "cycle_momentum", False) for scheduler in schedulers_of(optimizer)
+    ):
+        return frozenset()
+    names = ("betas",) if "betas" in optimizer.defaults else ("momentum",)
+    return frozenset(name for name in names if all(g.get(name) for g in optimizer.param_groups))
+
+
 def check_schedulers(optimizer, rates):
     """StateError if a scheduler was restored, but not `rates`, those of the optimizer's groups, which PyTorch
     keeps in the optimizer's state dict. Where there are several schedulers, the last one to step knows them.
     """
-    schedulers = [o for o in _schedulers_of(optimizer) if getattr(o, "_last_lr", None)]
+    schedulers = [o for o in schedulers_of(optimizer) if getattr(o, "_last_lr", None)]
     if not schedulers or any([float(r) for r in o._last_lr] == rates for o in schedulers):
         return
     scheduler = schedulers[-1]
     raise StateError(
         f"scheduler {type(scheduler).__name__}: its last rates are {[float(r) for r in scheduler._last_lr]},"
-        f" and optimizer.param_groups have {rates}, which the step reads; expected the same: call"
-        " optimizer.load_state_dict along with scheduler.load_state_dict, or set the rates there"
+        f" and optimizer.param_groups have {rates}, which the step reads; expected the same: load the scheduler's"
+        " state and the optimizer's (step.load(folder) does both), or set the rates there"
     )

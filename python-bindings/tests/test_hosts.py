@@ -50,7 +50,8 @@ def compile(loss=loss, batch=None, lr=0.1, **options):
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     batch = batch or {"x": torch.ones(4, 4)}
-    return tandem.compile(model, loss, optimizer, batch, **dict(dict(mesh="data=2"), **options))
+    options = dict(dict(mesh="data=2", batch="global"), **options)
+    return tandem.compile(model, loss, optimizer, batch, **options)
 def error_of(call):
     try:
         call()
@@ -71,13 +72,23 @@ def script(tmp_path):
 
 @pytest.mark.parametrize("plan", ["data-parallel", "zero"])
 def test_two_processes_train_as_one(forks, tmp_path, plan):
-    arguments = ["--mesh=data=2", f"--plan={plan}", "--steps=3", "--save"]
+    arguments = ["--mesh=data=2", f"--plan={plan}", "--steps=3", "--save-model"]
     alone = run_alone(forks, [*arguments, tmp_path / "alone.pt"])
     ends = finish(forks.start_job(2, [TRAIN, *arguments, tmp_path / "two.pt"]))
     assert ends == [(0, alone, ""), (0, "", "")]
     states = [torch.load(tmp_path / name) for name in ("alone.pt", "two.pt")]
     assert states[0].keys() == states[1].keys()
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_the_example_goes_on_from_a_checkpoint(forks, tmp_path):
+    """Three steps in one process, three in two, as six in one."""
+    arguments, folder = ["--model=gpt", "--mesh=data=2", "--plan=zero"], tmp_path / "folder"
+    expected = run_alone(forks, [*arguments, "--steps=6"])
+    first = run_alone(forks, [*arguments, "--steps=3", "--save", folder, "--save-every=2"])
+    ends = finish(forks.start_job(2, [TRAIN, *arguments, "--steps=6", "--resume", folder]))
+    assert [code for code, _, _ in ends] == [0, 0], ends
+    assert first + ends[0][1] == expected and expected.count("\n") == 6
 
 
 def test_torchrun_with_two_ranks_in_each_of_two_processes(forks):
@@ -233,3 +244,98 @@ error_of(lambda: step(batch))
     assert re.match(died, first) and re.match(died, reading), printed
     assert damaged == "['bias', 'step', 'weight']"
     assert again.startswith("RunError: ") and "damaged" in again
+
+
+# Two processes of two ranks each, or of one; the loss is a mean, so that a mistake in what is whose is seen.
+PARTS = """
+import torch.nn.functional as F
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+model = torch.nn.Linear(4, 2)
+def loss(model, batch):
+    made = model(batch["x"])
+    return F.mse_loss(made, batch["y"]), made
+def data(step):
+    torch.manual_seed(step)
+    return {"x": torch.randn(16, 4), "y": torch.randn(16, 2)}
+has_part = "WORLD_SIZE" in os.environ and not OPTIONS["mesh"].startswith("model")
+process, count = (int(os.environ["RANK"]), 2) if has_part else (0, 1)
+def part(step, rows=16):
+    each = rows // count
+    return {name: t[:rows][process * each : (process + 1) * each] for name, t in data(step).items()}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+step = tandem.compile(model, loss, optimizer, part(0), **OPTIONS)
+for number, rows in enumerate((16, 16, 8)):
+    found, made = step(part(number, rows))
+    print(f"{found.item():.6f}", list(made.shape))
+found, made = step.evaluate(part(5))
+print(f"{found.item():.6f}", f"{made.sum().item():.4f}", [f"{t.sum().item():.5f}" for t in step.state_dict().values()])
+# None leaves while the other still reads.
+from tandem import job
+job.join() and job.join().conclude("end", "")
+"""
+
+
+@pytest.mark.parametrize("mesh", ["data=2", "data=4", "data=2,model=2", "model=2,data=2"])
+def test_each_process_gives_its_part_of_a_batch(forks, script, mesh):
+    options = dict(mesh=mesh, plan="zero", micro=2)
+    # Where the model comes first, each process has ranks of all parts of the data.
+    path = script(PARTS.replace("OPTIONS", repr(options)))
+    ends = finish(forks.start_job(2, path))
+    alone = forks.start(path).finish()
+    assert [end[:2] for end in ends] == [(0, alone[1])] * 2, (alone, ends)
+
+
+CHECKS = {
+    # What process 1 is given in the place of its part, or of the whole; what both say.
+    "local": (
+        "part(0)",
+        "whole(0)",
+        "all 2 processes have the same rows, expected the part of each",
+    ),
+    "global": (
+        "whole(0)",
+        "part(0)",
+        "process 1 has another one than process 0, expected the whole",
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", CHECKS)
+def test_first_batches_are_compared(forks, script, mode):
+    right, wrong, words = CHECKS[mode]
+    text = f"""
+process = int(os.environ["RANK"])
+def rows(first): return {{"x": torch.arange(16.0).reshape(4, 4) + 100 * first}}
+def part(step): return rows(process)
+def whole(step): return rows(0)
+step = compile(batch={mode!r}, example={right})
+error_of(lambda: step({wrong}))
+step = compile(batch={mode!r}, example={right})
+print(step({right}).item() > 0)
+"""
+    text = text.replace("batch='", "mode='").replace("example=", "batch=")
+    text = text.replace("compile(mode=", "compile_as(")
+    text = "def compile_as(mode, batch): return tandem_compile(mode, batch)\n" + text
+    text = (
+        """
+def tandem_compile(mode, batch):
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    return tandem.compile(model, loss, optimizer, batch, mesh="data=2", batch=mode)
+"""
+        + text
+    )
+    ends = finish(forks.start_job(2, script(text)))
+    for code, printed, errors in ends:
+        assert code == 0, errors
+        first, last = printed.splitlines()
+        assert first.startswith("JobError: batch: ") and words in first and last == "True", printed
+
+
+def test_a_mesh_without_a_rank_for_each_process(forks, script):
+    """Before the capture, which here would not end."""
+    text = "def endless(*_):\n    while True: pass\nerror_of(lambda: compile(loss=endless, mesh='data=3'))\n"
+    for code, printed, errors in finish(forks.start_job(2, script(text))):
+        assert code == 0, errors
+        assert "mesh data=3 has 3 ranks, and the job 2 processes (WORLD_SIZE), expected" in printed

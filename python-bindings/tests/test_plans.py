@@ -70,7 +70,10 @@ def test_data_parallel_reduces_gradients_and_scalars_only(variant, micro):
     program, _, _ = compiled(variant, "data-parallel", "data=4", micro)
     found = collectives(program)
     assert {kind for kind, _, _ in found} == {"all_reduce"}
-    assert sorted(size for _, _, size in found if size > SCALAR_BYTES) == trained_bytes(program)
+    # Small ones share a collective (--tandem-combine-waiting).
+    gradients = sorted(size for _, _, size in found if size > SCALAR_BYTES)
+    assert sum(gradients) == sum(trained_bytes(program))
+    assert len(gradients) <= len(trained_bytes(program))
     assert all(local_share(a) == 1 for a in arguments(program, "parameter", "state"))
     assert all(local_share(a) == 0.25 for a in arguments(program, "input"))
 
@@ -102,7 +105,8 @@ def test_zero_gathers_a_parameter_once_per_pass(variant, micro):
     assert all(gathered.count(size) <= 2 * split.count(size) for size in gathered)
     assert len(gathered) >= len(split)
     scattered = sorted(size for kind, _, size in found if kind == "reduce_scatter")
-    assert scattered == [4 * size for size in split]
+    # Small ones share a collective (--tandem-combine-waiting).
+    assert sum(scattered) == sum(4 * size for size in split) and len(scattered) <= len(split)
     assert {kind for kind, _, _ in found} <= {"all_gather", "reduce_scatter", "all_reduce"}
 
 

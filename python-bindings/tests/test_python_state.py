@@ -91,8 +91,4 @@ def test_flags_that_are_no_longer_those_of_the_capture():
     with pytest.raises(tandem.StateError, match="module '1': training is False, expected True"):
         step(BATCHES[1])
     model.train()
-    model[0].bias.requires_grad_(False)
-    with pytest.raises(tandem.StateError, match=r"parameter '0\.bias': requires_grad is False"):
-        step(BATCHES[1])
-    model[0].bias.requires_grad_(True)
     step(BATCHES[1])

@@ -11,7 +11,7 @@ import torch
 from forked import Forks
 from tandem.reference import find_tool
 
-MESH = {"mesh": "data=2", "micro": 2}
+MESH = {"mesh": "data=2", "micro": 2, "batch": "global"}
 
 
 def make():

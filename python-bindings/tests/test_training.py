@@ -21,9 +21,18 @@ HOW = {
 }
 
 
-def train_both(model, loss_fn, optimizer, batches, before_step=lambda *_: None, **how):
+def train_both(
+    model,
+    loss_fn,
+    optimizer,
+    batches,
+    before_step=lambda *_: None,
+    before_update=lambda *_: None,
+    **how,
+):
     """Trains a copy of the model in eager and the model by a Program. After every step, losses, gradients and
-    parameters are equal within 1e-9; Adam is tested on gradients that are not zero.
+    parameters are equal within 1e-9; Adam is tested on gradients that are not zero. `before_update` is called with
+    the step and the copy, which has its gradients.
     """
     twin, state = copy.deepcopy(model), copy.deepcopy(optimizer.state_dict())
     names = {id(p): name for name, p in model.named_parameters()}
@@ -39,9 +48,10 @@ def train_both(model, loss_fn, optimizer, batches, before_step=lambda *_: None, 
         before_step(number, optimizer)
         before_step(number, eager)
         found = step(batch)
-        eager.zero_grad()
+        twin.zero_grad()
         loss = loss_fn(twin, batch)
         loss.backward()
+        before_update(step, twin)
         eager.step()
         _assert_close({"loss": found}, {"loss": loss.detach()}, f"step {number}")
         gradients = {n: p.grad for n, p in twin.named_parameters() if p.grad is not None}

@@ -243,7 +243,8 @@ void Session::Impl::damage(const Status &failure) {
       if (isStored(whole.role) && (unknown || written.contains(member)))
         store.damaged.insert({whole.role, whole.name});
     }
-  store.cause = failure.message();
+  store.cause =
+      concat("half updated by a step that failed (", failure.message(), ")");
 }
 
 Status Session::Impl::step() {

@@ -51,6 +51,9 @@ struct Session::Impl {
                   uint32_t index, const MutableTensorView &value,
                   std::optional<int64_t> root, Get getMember) const;
   void damage(const Status &failure);
+  Expected<Slice> sliceOf(uint32_t member, int64_t rank) const;
+  Expected<Buffer *> find(uint32_t member, int64_t rank, int64_t offset,
+                          size_t bytes) const;
   Status step();
   ValueStore::Impl &values() const { return store->getImpl(); }
 };

@@ -22,17 +22,24 @@ struct Block {
   int64_t globalOffset = 0;
 };
 
+/// Of so many slices of a dimension, the one at a point of the mesh.
+std::pair<int64_t, int64_t> sliceAt(const Program &program, const DimForm &form,
+                                    const std::vector<int64_t> &point) {
+  int64_t slices = 1, slice = 0;
+  for (uint32_t axis : form.axes) {
+    slice = slice * program.mesh[axis].size + point[axis];
+    slices *= program.mesh[axis].size;
+  }
+  return {slices, slice};
+}
+
 Block blockOf(const SliceLayout &layout, int64_t rank) {
   std::vector<int64_t> point = layout.program.coordinates(rank);
   Shape global = contiguousStrides(layout.globalShape);
   Block block;
   for (size_t dim = 0; dim < layout.globalShape.size(); ++dim) {
     const DimForm &form = layout.form.dims[dim];
-    int64_t slices = 1, slice = 0;
-    for (uint32_t axis : form.axes) {
-      slice = slice * layout.program.mesh[axis].size + point[axis];
-      slices *= layout.program.mesh[axis].size;
-    }
+    auto [slices, slice] = sliceAt(layout.program, form, point);
     int64_t inner = layout.globalShape[dim] / (slices * form.timeFactor);
     block.extents.insert(block.extents.end(), {form.timeFactor, inner});
     block.globalStrides.insert(block.globalStrides.end(),
@@ -65,6 +72,20 @@ std::optional<int64_t> contiguousOffset(const SliceLayout &layout,
         block.globalStrides[dim] != block.localStrides[dim])
       return std::nullopt;
   return block.globalOffset * elementBytes(layout.type);
+}
+
+std::optional<Box> boxOf(const SliceLayout &layout, int64_t rank) {
+  std::vector<int64_t> point = layout.program.coordinates(rank);
+  Box box;
+  for (size_t dim = 0; dim < layout.globalShape.size(); ++dim) {
+    const DimForm &form = layout.form.dims[dim];
+    if (form.timeFactor != 1)
+      return std::nullopt;
+    auto [slices, slice] = sliceAt(layout.program, form, point);
+    box.extents.push_back(layout.globalShape[dim] / slices);
+    box.offsets.push_back(slice * box.extents.back());
+  }
+  return layout.form.reduce.empty() ? std::optional(box) : std::nullopt;
 }
 
 void scatterTo(const SliceLayout &layout, int64_t rank, const void *whole,

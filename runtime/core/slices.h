@@ -29,6 +29,14 @@ int64_t sliceBytes(const SliceLayout &layout);
 std::optional<int64_t> contiguousOffset(const SliceLayout &layout,
                                         int64_t rank);
 
+/// Where the slice of `rank` lies in the whole: a box, first element and
+/// extents by dimension. None if it is several boxes (over time), or a term.
+struct Box {
+  Shape offsets = {};
+  Shape extents = {};
+};
+std::optional<Box> boxOf(const SliceLayout &layout, int64_t rank);
+
 /// Copies the slice of `rank` out of a whole tensor. Along `reduce` axes the
 /// first point gets the value and the others zero.
 void scatterTo(const SliceLayout &layout, int64_t rank, const void *whole,

@@ -203,8 +203,8 @@ Status ValueStore::Impl::checkUndamaged() const {
   std::string others =
       damaged.size() > 1 ? concat(" and ", damaged.size() - 1, " more") : "";
   return errorOf("values are damaged: '", role, "/", name, "'", others,
-                 " may be half updated by a step that failed (", cause,
-                 "), expected them to be loaded again before the next step");
+                 " may be ", cause,
+                 ", expected them to be loaded again before the next step");
 }
 
 } // namespace tandem::rt

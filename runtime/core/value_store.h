@@ -56,7 +56,7 @@ struct ValueStore::Impl {
   std::vector<Axis> mesh = {};
   Entries entries;
   std::set<Key> damaged;
-  std::string cause; ///< The error that damaged them.
+  std::string cause; ///< What they may be, and why.
 
   /// Held by whoever uses the values.
   std::mutex use;

@@ -55,8 +55,10 @@ double AxisPlanner::getTimeCost(double bytes, AxisForm from, AxisForm to,
 
 double AxisPlanner::getSpaceCost(double bytes, AxisForm from, AxisForm to,
                                  Wanter wanter) const {
+  // In an update, one term of a sum may be whole: one point keeps it.
   if (from.isFull())
-    return to.isGather() ? kSliceWeight * bytes : kImpossible;
+    return to.isGather() || wanter >= Wanter::Update ? kSliceWeight * bytes
+                                                     : kImpossible;
   if (to.isReduce())
     return kImpossible;
   double share = double(size - 1) / size;
@@ -158,10 +160,20 @@ double AxisPlanner::getGreedyCost(unsigned index,
     Demand demand = getDemand(index, i, signature.operands[i]);
     if (demand.form == forms[value] || hasDemand(value, demand))
       continue;
+    // What is whole joins a sum for nothing.
+    if (demand.form.isReduce()) {
+      cost += getReformCost(value, forms[value], demand);
+      continue;
+    }
     // Half an all-reduce now is followed by the other half: operators between
     // the two would work on slices, for which nothing speaks yet.
-    if (forms[value].isReduce())
+    if (forms[value].isReduce()) {
       demand.form = AxisForm::full();
+      // But a sum in the update is one of what the update has.
+      if (op.pass == PassKind::Update && feedsSum[index] &&
+          signature.operands[i] != storedForms[value])
+        cost += 0.5;
+    }
     cost += getReformCost(value, forms[value], demand);
     // Nor cut what is whole. Sums wait through views and additions, where they
     // may meet other sums, and are finished before anything else.

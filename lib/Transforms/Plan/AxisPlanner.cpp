@@ -25,7 +25,8 @@ AxisPlanner::AxisPlanner(StepGraph &graph, unsigned axis,
       isTime(graph.mesh.isTime(axis)), candidates(graph.ops.size()),
       demands(graph.values.size()), forms(graph.values.size()),
       gradients(graph.values.size()), changedAt(graph.values.size()),
-      isDue(graph.ops.size()) {
+      isDue(graph.ops.size()), storedForms(graph.values.size()),
+      feedsSum(graph.ops.size()) {
   settledAt.fill(std::vector<uint64_t>(graph.ops.size()));
 }
 
@@ -33,6 +34,7 @@ void AxisPlanner::run() {
   findCandidates();
   findDueUpdates();
   findGradients();
+  findStoredForms();
   addDemandsOfResults();
   chooseGreedily();
   constexpr int kMaxSweeps = 50;
@@ -69,13 +71,13 @@ bool AxisPlanner::isAllowedOperand(const OpNode &op, unsigned operand,
 
 bool AxisPlanner::isAllowed(const OpNode &op,
                             const Signature &signature) const {
-  auto isReduce = [](AxisForm form) { return form.isReduce(); };
   auto isFull = [](AxisForm form) { return form.isFull(); };
   if (op.pass == PassKind::Update) {
-    // A sum is finished before the update: once, however often it is used.
-    if (llvm::any_of(signature.operands, isReduce) ||
-        llvm::any_of(signature.results, isReduce))
-      return false;
+    // A sum that comes to the update is finished before it: once, however often
+    // it is used. One that the update makes may wait.
+    for (auto [value, form] : llvm::zip(op.operands, signature.operands))
+      if (form.isReduce() && !graph.values[value].isSummedInUpdate)
+        return false;
     // State is updated once, not per strand.
     return !isTime || (llvm::all_of(signature.operands, isFull) &&
                        llvm::all_of(signature.results, isFull));
@@ -142,6 +144,30 @@ void AxisPlanner::findDueUpdates() {
                    llvm::all_of(op.results, [&](unsigned value) {
                      return llvm::all_of(graph.values[value].uses, isDueUse);
                    });
+  }
+}
+
+void AxisPlanner::findStoredForms() {
+  for (unsigned value = graph.values.size(); value-- > 0;) {
+    const ValueNode &node = graph.values[value];
+    for (Use use : node.uses) {
+      if (use.op == graph.ops.size()) {
+        storedForms[value] = graph.getResultForm(use.operand, axis);
+        continue;
+      }
+      if (graph.ops[use.op].pass != PassKind::Update)
+        continue;
+      const ValueNode &made = graph.values[graph.ops[use.op].results[0]];
+      if (node.producer >= 0)
+        feedsSum[node.producer] = feedsSum[node.producer] ||
+                                  made.isSummedInUpdate || feedsSum[use.op];
+      auto getShape = [](const ValueNode &of) {
+        return cast<RankedTensorType>(of.value.getType()).getShape();
+      };
+      if (AxisForm form = storedForms[graph.ops[use.op].results[0]];
+          form.isGather() && getShape(made) == getShape(node))
+        storedForms[value] = form;
+    }
   }
 }
 

@@ -79,6 +79,7 @@ private:
   void findCandidates();
   void findGradients();
   void findDueUpdates();
+  void findStoredForms();
   bool isDueResult(unsigned result) const;
   bool isGradientSum(unsigned op) const;
   Wanter getWanter(unsigned op) const;
@@ -135,6 +136,11 @@ private:
   uint64_t now = 0;
   /// Whether an operator updates what is stored as its summed gradient comes.
   std::vector<bool> isDue;
+  /// The form in which the update stores what elementwise operators make of a
+  /// value; full if that is not known.
+  std::vector<Form> storedForms;
+  /// Whether an update makes a sum of what an operator makes.
+  std::vector<bool> feedsSum;
 };
 
 } // namespace tandem::plan

@@ -140,10 +140,14 @@ void Enumeration::addCandidates(Member &member) {
   for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
     if (rule.factors[factor].splittable && rule.factors[factor].size > 1)
       add(1 + factor);
-  if (graph.ops[member.op].pass == PassKind::Update)
-    return;
-  for (unsigned linear = 0; linear < rule.linear.size(); ++linear)
-    add(1 + rule.factors.size() + linear);
+  const OpNode &op = graph.ops[member.op];
+  auto mayBeSum = [&](unsigned operand) {
+    return op.pass != PassKind::Update ||
+           graph.values[op.operands[operand]].isSummedInUpdate;
+  };
+  for (auto [linear, operands] : llvm::enumerate(rule.linear))
+    if (llvm::all_of(operands, mayBeSum))
+      add(1 + rule.factors.size() + linear);
 }
 
 /// Whether every sum that `candidate` takes can exist on `axis`.
@@ -175,9 +179,6 @@ bool Enumeration::isAllowed(const Member &member, const Candidate &candidate,
   if (graph.mesh.isTime(axis) &&
       (isUpdate ||
        (isSplit && !(marks.factors[member.op] >> (candidate.choice - 1) & 1))))
-    return false;
-  auto isReduce = [](AxisForm form) { return form.isReduce(); };
-  if (isUpdate && llvm::any_of(candidate.signature.results, isReduce))
     return false;
   if (isSplit)
     return member.rule.canSplit(candidate.choice - 1, graph.mesh.getSize(axis));

@@ -59,6 +59,7 @@ std::string SignatureMaker::getKey(const OperatorGroup &group) const {
   for (unsigned value : group.inputs) {
     append(key, number(value));
     append(key, canReduce[value]);
+    append(key, graph.values[value].isSummedInUpdate);
   }
   for (unsigned member : group.members) {
     const OpNode &op = graph.ops[member];

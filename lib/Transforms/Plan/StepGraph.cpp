@@ -84,6 +84,15 @@ void StepGraph::addArguments() {
   findParameters(arguments);
 }
 
+static bool makesSums(const Rule &rule) {
+  for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
+    if (rule.factors[factor].splittable && rule.factors[factor].size > 1 &&
+        llvm::any_of(rule.getSplitSignature(factor).results,
+                     [](AxisForm form) { return form.isReduce(); }))
+      return true;
+  return false;
+}
+
 void StepGraph::addOperators() {
   llvm::DenseMap<Value, unsigned> numbers;
   for (auto [index, node] : llvm::enumerate(values))
@@ -112,6 +121,14 @@ void StepGraph::addOperators() {
     node.rule = cast<SignatureOpInterface>(op).getRule();
     for (Value operand : op.getOperands())
       node.operands.push_back(numbers[operand]);
+    auto hasSum = [&](const auto &linear) {
+      return llvm::any_of(linear, [&](unsigned operand) {
+        return values[node.operands[operand]].isSummedInUpdate;
+      });
+    };
+    bool isSummed =
+        node.pass == PassKind::Update &&
+        (makesSums(node.rule) || llvm::any_of(node.rule.linear, hasSum));
     for (auto [index, result] : llvm::enumerate(op.getResults())) {
       unsigned value = values.size();
       numbers[result] = value;
@@ -121,6 +138,7 @@ void StepGraph::addOperators() {
       added.producer = number;
       added.index = index;
       added.bytes = getBytes(result.getType());
+      added.isSummedInUpdate = isSummed;
       if (node.isView)
         added.viewOf = values[node.operands[0]].viewOf;
     }

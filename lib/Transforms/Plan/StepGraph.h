@@ -43,6 +43,10 @@ struct ValueNode {
   double bytes = 0;
   /// Argument of which this is a view, through other views; -1 if none.
   int viewOf = -1;
+  /// Whether the update sums it up, as the norm of gradients, or passes such a
+  /// sum on: it may be unfinished there. Sums that come to the update are
+  /// finished before it.
+  bool isSummedInUpdate = false;
   /// Of what an operator makes, per axis: the form that a pin asks for. Empty
   /// without pins.
   llvm::SmallVector<std::optional<spmd::AxisForm>, 0> pinned;

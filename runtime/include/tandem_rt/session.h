@@ -25,6 +25,14 @@
 
 namespace tandem::rt {
 
+/// What a rank has of a stored tensor of the model: a box, contiguous.
+struct Slice {
+  uint32_t member = 0; ///< Of the Program's arguments.
+  int64_t rank = 0;
+  Shape offsets = {}; ///< Of its first element in the tensor.
+  Shape extents = {};
+};
+
 struct SessionOptions {
   /// Cores of one rank's compute thread.
   int threads = 1;
@@ -91,6 +99,21 @@ public:
                    std::optional<int64_t> root = {}) const;
   Expected<Tensor> getArgument(uint32_t index) const;
   Expected<Tensor> getResult(uint32_t index) const;
+
+  /// What all ranks have of a stored one, those elsewhere as well; where ranks
+  /// have the same box, its values are the same.
+  Expected<std::vector<Slice>> slices(uint32_t index) const;
+  /// Copies bytes of the slice that a rank of this process has of an argument
+  /// of the Program, from byte `offset` on. Neither waits for other processes.
+  Status readSlice(uint32_t member, int64_t rank, int64_t offset,
+                   std::span<uint8_t> to) const;
+  Status writeSlice(uint32_t member, int64_t rank, int64_t offset,
+                    std::span<const uint8_t> from);
+  /// From here to endLoading() all stored values of the session are damaged, so
+  /// that a step is an error where slices were written in part. `source` is
+  /// what they are loaded from.
+  Status beginLoading(const std::string &source);
+  Status endLoading();
 
   /// Sets the inputs, in the order of inputs(), then runs one step on the ranks
   /// of this process and waits for it.

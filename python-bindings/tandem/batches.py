@@ -1,0 +1,61 @@
+"""Checks that a batch is like the one that a Program was made for."""
+
+from .arguments import batch_constants, batch_tensors
+from .errors import BatchError
+
+
+def _type_name(dtype, shape):
+    return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
+
+
+def _names_of(batch, tensors):
+    if tensors:
+        return f"tensors {', '.join(tensors)}"
+    return f"no tensor but {type(batch).__module__}.{type(batch).__qualname__}".replace(
+        "builtins.", ""
+    )
+
+
+def _expected_names(names):
+    """A batch that is one tensor has no names; `0` stands for it."""
+    return "a tensor" if names == ["0"] else f"tensors {', '.join(names)}"
+
+
+def inputs_for(module, batch):
+    """[(key, tensor)]: the inputs, like the example's of `module`."""
+    tensors = batch_tensors(batch)
+    wanted = [a for a in module.arguments if a.role == "input"]
+    names = [a.name for a in wanted]
+    if list(tensors) != names and set(tensors) != set(names):
+        raise BatchError(
+            f"batch: found {_names_of(batch, tensors)}, expected {_expected_names(names)} as in"
+            " the example batch"
+        )
+    _check_constants(module, batch)
+    for argument in wanted:
+        _check_tensor(argument, tensors[argument.name])
+    return [(argument.key, tensors[argument.name]) for argument in wanted]
+
+
+def _check_tensor(argument, tensor):
+    if tensor.is_meta:
+        raise BatchError(
+            f"batch: tensor {argument.name!r} is on the meta device, expected one with values"
+        )
+    if tuple(tensor.shape) != tuple(argument.shape) or tensor.dtype != argument.dtype:
+        raise BatchError(
+            f"batch: tensor {argument.name!r} is {_type_name(tensor.dtype, tensor.shape)}, expected"
+            f" {_type_name(argument.dtype, argument.shape)} as in the example batch"
+        )
+
+
+def _check_constants(module, batch):
+    """What is no tensor was a constant of the captured step."""
+    expected, found = module.constants, batch_constants(batch)
+    for name in expected.keys() | found.keys():
+        a, b = (repr(values.get(name, "nothing")) for values in (found, expected))
+        if a != b:
+            raise BatchError(
+                f"batch: {name!r} is {a}, expected {b} as in the example batch; what changes from"
+                " batch to batch has to be a tensor"
+            )

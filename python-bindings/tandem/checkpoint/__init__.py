@@ -1,0 +1,298 @@
+"""Checkpoints: all that a step needs to go on elsewhere, in a folder.
+
+    checkpoint.json                              the index, which comes last (index.py)
+    <token>-00000-of-00002.safetensors, ...      one shard per process (shards.py), of the boxes that it has (layout.py)
+
+A save writes shards of a new name beside those that are there, then puts the index in the place of the old one, and
+only then removes what the old one named. Whatever ends it, one of the two checkpoints is whole.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+
+import torch
+
+from .. import job as jobs
+from ..errors import CheckpointError
+from . import files, layout, plain, shards
+from . import index as indices
+from .training import Training
+
+_STORED = ("parameter", "state", "buffer", "step", "seed")
+
+
+class StoredValues:
+    """The values of a step that outlive it: `places` {key: (session, its argument)}, `wholes`, `unused` {key: tensor}
+    those that the Program does not use, and `missing` {key: argument} of these what has no value yet.
+    """
+
+    def __init__(self, step):
+        self.ranks, self.places, self.wholes = list(step._session.ranks), {}, {}
+        arguments = step._arguments
+        self.sessions = step._programs.sessions
+        for session in self.sessions:
+            for index, whole in enumerate(session.arguments):
+                key = f"{whole.role}/{whole.name}"
+                if whole.role in _STORED and key not in self.places and key in arguments:
+                    self.places[key], self.wholes[key] = (session, index), whole
+        beside = {
+            key: argument if argument.value is None else argument.value
+            for key, argument in arguments.items()
+            if argument.role in ("parameter", "buffer") and key not in self.places
+        } | step._kept
+        stored = {k: v for k, v in beside.items() if k.startswith(("parameter/", "buffer/"))}
+        self.unused = {k: v for k, v in stored.items() if isinstance(v, torch.Tensor)}
+        self.missing = {k: v for k, v in stored.items() if k not in self.unused}
+
+    def describe(self):
+        """{key: (type, shape)} of those that have values."""
+        described = {k: (w.type, tuple(w.shape)) for k, w in self.wholes.items()}
+        return described | {
+            k: (layout.name_of(t.dtype), tuple(t.shape)) for k, t in self.unused.items()
+        }
+
+    def describe_missing(self, key):
+        argument = self.missing[key]
+        return layout.name_of(argument.dtype), tuple(argument.shape)
+
+
+def _path_of(folder):
+    try:
+        return os.path.abspath(os.fsdecode(os.fspath(folder)))
+    except TypeError:
+        raise CheckpointError(f"checkpoint: folder is {folder!r}, expected a path") from None
+
+
+def _training_of(step, scheduler):
+    names = dict(step._parameters_in_order())
+    return Training(step._optimizer, names, scheduler, step._check_groups)
+
+
+def _ranks(job, ranks):
+    """The ranks of all processes."""
+    if job is None:
+        return [ranks]
+    return [json.loads(text) for text in job.exchange("ranks", json.dumps(ranks))]
+
+
+# Saving
+
+
+def save(step, folder, scheduler=None, extra=None):
+    """What `Step.save` says."""
+    job, folder = jobs.join(), _path_of(folder)
+    what = f"checkpoint {folder!r}"
+
+    def begin():
+        _check_whole(step, what)
+        notes = plain.encode(extra, "extra")
+        counts = {n: step._counts.of(n, step.count) for n in step._programs.updated}
+        return _training_of(step, scheduler).save() | {"counts": counts}, notes
+
+    training, extra = jobs.together(job, "save", begin)
+    token = _agree_on_folder(job, folder, what)
+    values = StoredValues(step)
+    shares = layout.share_out(values, _ranks(job, values.ranks))
+    process = 0 if job is None else job.process
+    name = indices.shard_name(token, process, len(shares))
+    shard = _write_shard(job, folder, name, shares[process], what)
+    # From here on process 0 may name the shard: what ends this save leaves it for the next one to remove.
+    index = _index_of(values, shares, _exchange(job, shard), training, extra)
+
+    def finish():
+        if process == 0:
+            with _told_as_error(what, indices.NAME):
+                indices.write(folder, index)
+
+    jobs.together(job, "save", finish)
+    if process == 0:
+        with contextlib.suppress(OSError):
+            indices.remove_others(folder, index.shards)
+
+
+def _write_shard(job, folder, name, parts, what):
+    def write(stop):
+        with _told_as_error(what, name):
+            return shards.write(folder, name, parts, stop)
+
+    try:
+        return jobs.keep_together(job, "save", write)
+    except BaseException:
+        files.remove(os.path.join(folder, name))
+        raise
+
+
+def _check_whole(step, what):
+    step._check_values()
+    damaged = [f"{t.role}/{t.name}" for t in step.store.tensors if t.damaged]
+    if damaged:
+        raise CheckpointError(
+            f"{what}: {damaged[0]!r} is damaged by a step that failed, expected values that are whole: load them first"
+        )
+
+
+@contextlib.contextmanager
+def _told_as_error(what, name):
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"{what}: cannot write {name!r}: {error.strerror}; a checkpoint that was there is as it was"
+        ) from error
+
+
+def _agree_on_folder(job, folder, what):
+    """Makes the folder, and a token for the names in it, which no other save has. It has to be one for all processes."""
+    token = secrets.token_hex(8)
+    if job is not None:
+        token = job.exchange("token", token)[0]
+    mark = os.path.join(folder, indices.shard_name(token, 99999, 99999) + indices.PART)
+
+    def make():
+        if os.path.exists(folder) and not os.path.isdir(folder):
+            raise CheckpointError(
+                f"{what}: found a file, expected a folder, or nothing, to save in"
+            )
+        with _told_as_error(what, os.path.basename(mark)):
+            files.make_folder(folder)
+            indices.remove_unnamed(folder)
+            os.close(files.create(mark))
+
+    def look():
+        if not os.path.exists(mark):
+            raise CheckpointError(
+                f"{what}: is another folder than that of process 0, expected one that all processes share"
+            )
+
+    first = job is None or job.process == 0
+    try:
+        jobs.together(job, "save", make if first else lambda: None)
+        jobs.together(job, "save", look)
+    finally:
+        if first:
+            files.remove(mark)
+    return token
+
+
+def _exchange(job, shard):
+    """The shards of all processes."""
+    if job is None:
+        return [shard]
+    texts = job.exchange("shard", json.dumps(vars(shard)))
+    return [indices.Shard(**json.loads(text)) for text in texts]
+
+
+def _index_of(values, shares, every, training, extra):
+    tensors = {
+        key: indices.Stored(type_name, shape, [])
+        for key, (type_name, shape) in values.describe().items()
+    }
+    for number, share in enumerate(shares):
+        for part, begin in zip(share, shards.begins(share), strict=True):
+            piece = indices.Piece(number, begin, part.offsets, part.extents)
+            tensors[part.key].pieces.append(piece)
+    return indices.Index(tensors, every, training, extra)
+
+
+# Loading
+
+
+def load(step, folder, scheduler=None):
+    """What `Step.load` says."""
+    job, folder = jobs.join(), _path_of(folder)
+    what = f"checkpoint {folder!r}"
+    values = StoredValues(step)
+
+    def check():
+        index, digest = indices.read(folder)
+        training = _training_of(step, scheduler)
+        for role in ("parameter", "buffer"):
+            _check_tensors(what, index.tensors, values, role)
+        with indices.none_that_was_saved(what):
+            checked, extra = training.check(index.training, what), plain.decode(index.extra)
+        for role in ("state", "step", "seed"):
+            _check_tensors(what, index.tensors, values, role)
+        shards.check_sizes(folder, index.shards)
+        return index, digest, training, checked, extra
+
+    index, digest, training, checked, extra = jobs.together(job, "load", check)
+    jobs.check_same(job, "load", lambda: {"a checkpoint with hash": digest})
+    process, count = (0, 1) if job is None else (job.process, len(job.exchange("load", "")))
+    jobs.keep_together(
+        job, "load", lambda stop: shards.check_hashes(folder, index.shards, process, count, stop)
+    )
+    for session in values.sessions:
+        session.begin_loading(what)
+
+    def read(stop):
+        try:
+            _read(step, values, folder, index, stop)
+        except OSError as error:
+            raise CheckpointError(f"{what}: cannot be read: {error.strerror}") from error
+
+    jobs.keep_together(job, "load", read)
+    for session in values.sessions:
+        session.end_loading()
+    step._counts.load(index.training["counts"], step.count)
+    training.restore(checked)
+    step._missing.clear()
+    step._took_over()
+    return extra
+
+
+def _title(key):
+    role, _, name = key.partition("/")
+    return f"{role} {name!r}"
+
+
+def _check_tensors(what, tensors, values, role):
+    """That the checkpoint has the step's values of a role. Those without a value there, or in the step, are no matter."""
+    own = {k: v for k, v in values.describe().items() if k.startswith(f"{role}/")}
+    other = f"{what}: is of another {'optimizer' if role == 'state' else 'model'}:"
+    for key in own:
+        if (
+            key not in tensors and key != "seed/seed"
+        ):  # which is there only where something is drawn
+            raise CheckpointError(f"{other} it has no {_title(key)}")
+    for key, stored in tensors.items():
+        if not key.startswith(f"{role}/"):
+            continue
+        if key not in own and key == "seed/seed":
+            continue
+        if key not in own and key not in values.missing:
+            raise CheckpointError(f"{other} it has {_title(key)}, the step has not")
+        expected = own.get(key) or values.describe_missing(key)
+        if (stored.type, stored.shape) != expected:
+            raise CheckpointError(
+                f"{other} {_title(key)} is {_typed(stored.type, stored.shape)}, expected {_typed(*expected)}"
+            )
+
+
+def _typed(type_name, shape):
+    return f"{type_name}{list(shape)}"
+
+
+def _read(step, values, folder, index, stop):
+    """What the ranks of this process have, box by box."""
+    reader, own = shards.Reader(folder, index.shards), set(values.ranks)
+
+    def bytes_of(key, offsets, extents):
+        if stop():
+            raise shards.Stopped
+        return reader.box(index.tensors[key], offsets, extents)
+
+    for key, (session, number) in values.places.items():
+        if key not in index.tensors:
+            continue
+        for (offsets, extents), places in layout.boxes(session, number).items():
+            here = [place for place in places if place[1] in own]
+            if here and 0 not in extents:
+                data = layout.as_bytes(bytes_of(key, offsets, extents))
+                for member, rank in here:
+                    session.write_slice(member, rank, 0, data)
+    for key in (*values.unused, *values.missing):
+        if key in index.tensors:
+            shape = index.tensors[key].shape
+            step._keep(key, bytes_of(key, (0,) * len(shape), shape).clone())

@@ -1,0 +1,77 @@
+"""What checkpoints ask of the file system: files that are there whole or not at all, once they are named."""
+
+import contextlib
+import os
+
+
+def sync(file):
+    """Waits until what was written to it is on the disk."""
+    os.fsync(file)
+
+
+def sync_folder(folder):
+    """That a name in it outlives the machine's next moment."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_folder(path):
+    """With those above it, all for good."""
+    missing = []
+    while not os.path.exists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for folder in reversed(missing):
+        os.mkdir(folder)
+        sync_folder(os.path.dirname(folder))
+
+
+def create(path):
+    """A new file, open for writing. Raises OSError if there is one."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+
+def write_at(file, data, offset):
+    """All of a buffer of bytes."""
+    view = memoryview(data)
+    while view:
+        count = os.pwrite(file, view, offset)
+        view, offset = view[count:], offset + count
+
+
+def read_at(file, offset, count):
+    """As many bytes as there are, at most `count`."""
+    data = os.pread(file, count, offset)
+    while data and len(data) < count:
+        more = os.pread(file, count - len(data), offset + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def rename(old, new):
+    """In one folder, in place of what has the new name."""
+    os.replace(old, new)
+    sync_folder(os.path.dirname(new))
+
+
+def write_whole(path, data, part):
+    """A small file in the place of another; it is written under the name that ends in `part`."""
+    remove(path + part)
+    file = create(path + part)
+    try:
+        write_at(file, data, 0)
+        sync(file)
+    finally:
+        os.close(file)
+    rename(path + part, path)
+
+
+def remove(path):
+    """If it is there, and can be."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)

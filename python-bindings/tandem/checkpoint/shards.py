@@ -1,0 +1,232 @@
+"""Shards: safetensors files with boxes of tensors, written and read in chunks on a few threads."""
+
+import collections
+import hashlib
+import itertools
+import json
+import mmap
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+from ..errors import CheckpointError
+from ..types import DTYPES, SAFETENSORS
+from . import files
+from .index import PART, Shard
+
+CHUNK = 16 << 20  # bytes that are written at once, and that a hash stands for
+_BUFFERS = 4
+# Chunks until what was written is sent to the disk: each time takes some 30 ms of the processor.
+_FLUSH_EVERY = 8
+
+
+class Stopped(Exception):
+    """Another process has an error."""
+
+
+def _header(parts):
+    """The bytes in front of the tensors; a multiple of 8, so that types lie at multiples of their size."""
+    header, at = {}, 0
+    for part in parts:
+        header[part.name] = {
+            "dtype": SAFETENSORS[part.type],
+            "shape": list(part.extents),
+            "data_offsets": [at, at + part.bytes],
+        }
+        at += part.bytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+class _Writer:
+    """Hashes and writes chunks behind the back of who fills them; what is written is sent to the disk meanwhile, so
+    that the fsync at the end has little to wait for.
+    """
+
+    def __init__(self, file, pool):
+        self.file, self.pool = file, pool
+        self.free = [torch.empty(CHUNK, dtype=torch.uint8) for _ in range(_BUFFERS)]
+        self.busy, self.hashes, self.flush = collections.deque(), [], None
+
+    def buffer(self):
+        if not self.free:
+            self._finish_one()
+        return self.free.pop()
+
+    def put(self, buffer, count):
+        data = buffer.numpy()[:count]
+        offset = CHUNK * (len(self.hashes) + len(self.busy))
+        digest = self.pool.submit(lambda: hashlib.sha256(data).hexdigest())
+        written = self.pool.submit(files.write_at, self.file, data, offset)
+        self.busy.append((buffer, digest, written))
+
+    def _finish_one(self):
+        buffer, digest, written = self.busy.popleft()
+        written.result()
+        self.hashes.append(digest.result())
+        self.free.append(buffer)
+        if len(self.hashes) % _FLUSH_EVERY == 0 and (self.flush is None or self.flush.done()):
+            self._check_flush()
+            self.flush = self.pool.submit(files.sync, self.file)
+
+    def _check_flush(self):
+        """An error of the disk is told once: to whoever asks first."""
+        if self.flush is not None:
+            self.flush.result()
+
+    def finish(self):
+        while self.busy:
+            self._finish_one()
+        self._check_flush()
+        files.sync(self.file)
+
+
+def _fill(writer, sources, stop):
+    """Puts the bytes of all (count, read(offset, buffer)) into chunks; returns how many there were."""
+    buffer, used, total = writer.buffer(), 0, 0
+    for count, read in sources:
+        at = 0
+        while at < count:
+            some = min(count - at, CHUNK - used)
+            read(at, buffer[used : used + some])
+            at, used = at + some, used + some
+            if used == CHUNK:
+                if stop():
+                    raise Stopped
+                writer.put(buffer, used)
+                buffer, used = writer.buffer(), 0
+        total += count
+    if used:
+        writer.put(buffer, used)
+    return total
+
+
+def write(folder, name, parts, stop):
+    """Writes the parts, and says what the file is. Raises OSError, and Stopped once `stop()` says so: then there is no
+    such file.
+    """
+    path = os.path.join(folder, name)
+    header = _header(parts)
+    first = torch.frombuffer(bytearray(header), dtype=torch.uint8)
+    sources = [(len(header), lambda at, out: out.copy_(first[at : at + len(out)]))]
+    sources += [(part.bytes, part.read) for part in parts]
+    file = files.create(path + PART)
+    try:
+        with ThreadPoolExecutor(3, "tandem-save") as pool:
+            writer = _Writer(file, pool)
+            total = _fill(writer, sources, stop)
+            writer.finish()
+        os.close(file)
+        file = None
+        files.rename(path + PART, path)
+    except BaseException:
+        if file is not None:
+            os.close(file)
+        files.remove(path + PART)
+        raise
+    return Shard(name, total, CHUNK, writer.hashes)
+
+
+def begins(parts):
+    """The byte of the shard where each begins."""
+    sizes = (part.bytes for part in parts)
+    return list(itertools.accumulate(sizes, initial=len(_header(parts))))[:-1]
+
+
+# Reading
+
+
+def check_sizes(folder, shards):
+    """That all shards are there whole, as far as their sizes say. Raises CheckpointError."""
+    for shard in shards:
+        what = f"checkpoint {folder!r}: shard {shard.name!r}"
+        try:
+            size = os.stat(os.path.join(folder, shard.name)).st_size
+        except OSError as error:
+            raise CheckpointError(f"{what} cannot be read: {error.strerror}") from error
+        if size != shard.bytes:
+            raise CheckpointError(
+                f"{what} has {size} bytes, expected {shard.bytes}: it is truncated or another file"
+            )
+
+
+def check_hashes(folder, shards, process, processes, stop):
+    """This process' part of all chunks. Raises CheckpointError for one that is not what was saved."""
+    chunks = [(shard, number) for shard in shards for number in range(len(shard.hashes))]
+    with ThreadPoolExecutor(2, "tandem-load") as pool:
+        for _ in pool.map(
+            lambda chunk: _check_chunk(folder, *chunk, stop), chunks[process::processes]
+        ):
+            pass
+
+
+def _check_chunk(folder, shard, number, stop):
+    if stop():
+        raise Stopped
+    what = f"checkpoint {folder!r}: shard {shard.name!r}"
+    begin = number * shard.chunk
+    count = min(shard.chunk, shard.bytes - begin)
+    try:
+        file = os.open(os.path.join(folder, shard.name), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = files.read_at(file, begin, count)
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise CheckpointError(f"{what} cannot be read: {error.strerror}") from error
+    if hashlib.sha256(data).hexdigest() != shard.hashes[number]:
+        raise CheckpointError(
+            f"{what} is damaged: bytes {begin} to {begin + count} are not those that were saved"
+        )
+
+
+class Reader:
+    """Boxes of tensors from shards that were checked. Holds one box at a time, and no shard."""
+
+    def __init__(self, folder, shards):
+        self.folder, self.shards, self.maps = folder, shards, {}
+
+    def _map(self, number):
+        if number not in self.maps:
+            path = os.path.join(self.folder, self.shards[number].name)
+            with open(path, "rb") as file:
+                # A private map, as PyTorch takes no memory that cannot be written.
+                self.maps[number] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        return self.maps[number]
+
+    def _view(self, piece, dtype):
+        count = 1
+        for extent in piece.extents:
+            count *= extent
+        flat = torch.frombuffer(
+            self._map(piece.shard), dtype=dtype, count=count, offset=piece.begin
+        )
+        return flat.view(piece.extents)
+
+    def box(self, stored, offsets, extents):
+        """A box of a tensor, whatever boxes it was written in."""
+        dtype = DTYPES[stored.type]
+        for piece in stored.pieces:
+            if (piece.offsets, piece.extents) == (offsets, extents):
+                return self._view(piece, dtype)
+        result = torch.empty(extents, dtype=dtype)
+        for piece in stored.pieces:
+            common = _overlap(piece, offsets, extents)
+            if common:
+                there = tuple(
+                    slice(b - o, e - o) for (b, e), o in zip(common, piece.offsets, strict=True)
+                )
+                here = tuple(slice(b - o, e - o) for (b, e), o in zip(common, offsets, strict=True))
+                result[here] = self._view(piece, dtype)[there]
+        return result
+
+
+def _overlap(piece, offsets, extents):
+    """[(begin, end)] by dimension of what two boxes have in common; None if that is nothing."""
+    common = [
+        (max(a, b), min(a + m, b + n))
+        for a, m, b, n in zip(piece.offsets, piece.extents, offsets, extents, strict=True)
+    ]
+    return common if all(begin < end for begin, end in common) else None

@@ -1,0 +1,117 @@
+"""What a checkpoint holds beside tensors: the groups of the optimizer, and the schedules of its rates."""
+
+from .. import hyperparameters
+from ..errors import CheckpointError
+from ..watch import schedulers_of
+from . import plain
+
+
+def choose_schedulers(given, optimizer):
+    """Those given, or those in use, by kind; where that is not clear, an error."""
+    if given is None:
+        chosen = schedulers_of(optimizer)
+        kinds = [_kind(scheduler) for scheduler in chosen]
+        for kind in kinds:
+            if kinds.count(kind) > 1:
+                raise CheckpointError(
+                    f"scheduler: found {kinds.count(kind)} {kind} of the optimizer, expected to be told which, as"
+                    " scheduler=[first, second]"
+                )
+    else:
+        chosen = list(given) if isinstance(given, (list, tuple)) else [given]
+    for scheduler in chosen:
+        if not hasattr(scheduler, "state_dict") or not hasattr(scheduler, "load_state_dict"):
+            raise CheckpointError(
+                f"scheduler is {_kind(scheduler)}, expected one of torch.optim.lr_scheduler, or a list of them"
+            )
+    return sorted(chosen, key=_kind)
+
+
+def _kind(scheduler):
+    return type(scheduler).__qualname__
+
+
+class Training:
+    """Of one step. `names` are those of the optimizer's parameters, in its order."""
+
+    def __init__(self, optimizer, names, scheduler, check_groups):
+        """`scheduler`: what the user gives, None if nothing. `check_groups(groups, what)` raises where groups of a
+        state dict are not the captured ones.
+        """
+        self.optimizer, self.names, self.check_groups = optimizer, names, check_groups
+        self.schedulers = choose_schedulers(scheduler, optimizer)
+        self.leaves_schedules = scheduler is not None and not self.schedulers
+
+    def _groups(self):
+        """As in a state dict, with names in place of numbers."""
+        groups = self.optimizer.state_dict()["param_groups"]
+        return [g | {"params": [self.names[i] for i in g["params"]]} for g in groups]
+
+    def save(self):
+        return {
+            "optimizer": _kind(self.optimizer),
+            "groups": plain.encode(self._groups(), "optimizer.param_groups"),
+            "schedulers": [
+                {"kind": _kind(s), "state": plain.encode(s.state_dict(), f"scheduler {_kind(s)}")}
+                for s in self.schedulers
+            ],
+        }
+
+    def check(self, saved, what):
+        """That `saved` fits; returns what `restore` needs. Changes nothing."""
+        if saved["optimizer"] != _kind(self.optimizer):
+            raise CheckpointError(
+                f"{what}: is of another optimizer: {saved['optimizer']}, expected {_kind(self.optimizer)}"
+            )
+        groups = plain.decode(saved["groups"])
+        self.check_groups(groups, f"{what}: optimizer")
+        for index, (group, own) in enumerate(zip(groups, self._groups(), strict=True)):
+            if group["params"] != own["params"]:
+                raise CheckpointError(
+                    f"{what}: is of another optimizer: its parameter group {index} has"
+                    f" {_first_other(group['params'], own['params'])}"
+                )
+        return groups, self._check_schedulers(saved["schedulers"], what)
+
+    def _check_schedulers(self, saved, what):
+        if self.leaves_schedules:
+            return []
+        kinds, own = [s["kind"] for s in saved], [_kind(s) for s in self.schedulers]
+        if kinds != own:
+            raise CheckpointError(
+                f"{what}: its schedulers are {' and '.join(kinds) or 'none'}, the optimizer has"
+                f" {' and '.join(own) or 'none'}; expected the same, made before step.load, or scheduler=() to"
+                " load no schedule"
+            )
+        states = [plain.decode(s["state"]) for s in saved]
+        for kind, state, scheduler in zip(kinds, states, self.schedulers, strict=True):
+            _check_state(f"{what}: scheduler {kind}", state, scheduler.state_dict())
+        return states
+
+    def restore(self, checked):
+        groups, states = checked
+        hyperparameters.restore(self.optimizer, groups)
+        for scheduler, state in zip(self.schedulers, states, strict=True):
+            scheduler.load_state_dict(state)
+
+
+def _first_other(found, expected):
+    for mine, theirs in zip(found, expected, strict=False):
+        if mine != theirs:
+            return f"{mine!r} where {theirs!r} is expected"
+    return f"{len(found)} parameters, expected {len(expected)}"
+
+
+def _check_state(what, state, own):
+    """The entries of a schedule's state are those of the scheduler, also of schedulers inside."""
+    for key in state.keys() ^ own.keys():
+        raise CheckpointError(
+            f"{what}: {'has' if key in state else 'lacks'} {key!r}, expected the entries of this scheduler's state"
+        )
+    inner, own_inner = state.get("_schedulers", []), own.get("_schedulers", [])
+    if len(inner) != len(own_inner):
+        raise CheckpointError(
+            f"{what}: has {len(inner)} schedulers inside, expected {len(own_inner)}"
+        )
+    for number, pair in enumerate(zip(inner, own_inner, strict=True)):
+        _check_state(f"{what}, scheduler {number} inside", *pair)

@@ -1,0 +1,46 @@
+"""How many steps each parameter has taken: PyTorch counts them per parameter, a step once.
+
+A parameter's count is the step's less its *start*, a constant of the Program. Starts differ from 0 where a
+parameter was frozen, or had no gradient, while others were trained.
+"""
+
+
+class Counts:
+    """Of the parameters by name. `starts` are those that are not 0, `trained` the names of parameters with gradients."""
+
+    def __init__(self, starts, trained):
+        self.starts, self.trained = dict(starts), frozenset(trained)
+        self._frozen_at = {}
+
+    def of(self, name, step):
+        """The steps that the parameter has taken when the step has counted `step`."""
+        return self._frozen_at.get(name, step) - self.starts.get(name, 0)
+
+    def follow(self, trained, step, taken):
+        """Parameters freeze and thaw before the step that counts `step`. `taken(name)` says what one that was never
+        trained here had taken before.
+        """
+        for name in self.trained - trained:
+            self._frozen_at[name] = step
+        for name in trained - self.trained:
+            frozen = self._frozen_at.pop(name, None)
+            before = self.starts.get(name, 0) if frozen is not None else -taken(name)
+            self._set(name, before + step - (frozen or 0))
+        self.trained = frozenset(trained)
+
+    def load(self, counts, step):
+        """Takes over {name: steps taken} of parameters that have taken some."""
+        self._frozen_at = {}
+        self.starts = {}
+        for name, count in counts.items():
+            self._set(name, step - count)
+
+    def _set(self, name, start):
+        self.starts.pop(name, None)
+        if start:
+            self.starts[name] = start
+
+    @property
+    def key(self):
+        """What a Program depends on."""
+        return tuple(sorted(self.starts.items())), self.trained

@@ -1,0 +1,267 @@
+"""The Programs of a step: one per shape of a batch and one for evaluation, all on one store of values.
+
+The first one says in which forms values are stored; those behind it are made when a batch asks for them, and take values
+as they lie: stored forms are pins, and parts of parameters are arguments of their own (`parts.py`).
+"""
+
+import contextlib
+import math
+import warnings
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+import torch
+
+from . import job as jobs
+from .arguments import batch_constants, batch_tensors
+from .batches import inputs_for
+from .errors import CompileError, TandemError
+from .export import export
+from .native import native
+from .parts import stored_pins, take_parts
+from .python_state import Flags, modes
+from .wanted import Wanted
+
+_DTYPES = {
+    "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i8": torch.int8,
+    "i1": torch.bool,
+}
+# What lives from step to step and starts from what the torch model and optimizer have.
+_STORED = ("parameter", "buffer", "state")
+# Programs beside the first one that are kept: of those that were used last.
+_MOST = 32
+
+
+class Loaded:
+    """A captured step with a session of its Program on a store of values."""
+
+    def __init__(self, module, program, threads, store=None):
+        self.module = module
+        self.session = native().Session(program, threads, store)
+        if self.session.notice:
+            warnings.warn(self.session.notice, stacklevel=4)
+
+    def set(self, key, value, root=None):
+        role, _, name = key.partition("/")
+        index = self.session.find_argument(role, name)
+        if index >= 0:  # An argument that the step does not use is not in the Program.
+            self.session.set_argument(index, value.detach().cpu().contiguous(), root)
+
+    def result(self, role, name):
+        """A result of the last run as a whole tensor."""
+        index = self.session.find_result(role, name)
+        if index < 0:
+            raise TandemError(f"the step has no result {role}/{name}")
+        return read(self.session.results[index], self.session.get_result, index)
+
+    def run(self, tensors):
+        """What `loss_fn` returns. `tensors` are pairs of a key and its value in this run."""
+        for key, tensor in tensors:
+            self.set(key, tensor)
+        self.session.step()
+        return self.module.returned.build(self.result)
+
+
+def read(whole, get, index, rank=None):
+    tensor = torch.empty(tuple(whole.shape), dtype=_DTYPES[whole.type])
+    get(index, tensor, rank)
+    return tensor
+
+
+@dataclass
+class Recipe:
+    """What a step was compiled of, but for the batch. `planner` are the options that `make_options` takes,
+    `compile_module` makes a Program with them; `last_batch` is a `LastBatch`, `processes` are
+    `ProcessBatches`, `job` are the processes that compile together.
+    """
+
+    model: torch.nn.Module
+    loss_fn: object
+    optimizer: torch.optim.Optimizer
+    planner: dict
+    compile_module: object
+    last_batch: object
+    processes: object
+    job: object = None
+    threads: int = 1
+    wanted: Wanted = Wanted()
+
+    def capture(self, batch, **others):
+        """`others` are wanted in the place of what `wanted` says."""
+        wanted = replace(self.wanted, **others)
+        return export(self.model, self.loss_fn, self.optimizer, batch, wanted=wanted)
+
+
+def _shapes_of(batch):
+    return tuple(
+        (name, tensor.dtype, tuple(tensor.shape)) for name, tensor in batch_tensors(batch).items()
+    )
+
+
+class Programs:
+    def __init__(self, recipe, main, counts):
+        """`recipe` may be None: then there is only the Program `main`, in which parameters have taken steps as `counts`
+        says.
+        """
+        self._counts_key = counts.key
+        self._recipe, self.main = recipe, main
+        self._others = OrderedDict()
+        if recipe is not None:
+            self._flags = Flags(recipe.model)
+
+    def training(self, batch, varying, counts):
+        """The `Loaded` for batches of these shapes, in which the hyperparameters `varying` are arguments, and parameters have
+        taken steps as `counts` says. A batch that differs in more is checked by who calls.
+        """
+        if self._recipe is None:
+            return self.main
+        batch = self._recipe.processes.widen(batch)
+        wanted = dict(varying=self._recipe.wanted.varying | varying, starts=counts.starts)
+        same = wanted["varying"] == self._recipe.wanted.varying and counts.key == self._counts_key
+        if same and not self._differs_in_sizes(batch):
+            return self.main
+        return self._find(batch, counts.trained, wanted)
+
+    def holder(self, key):
+        """The `Loaded` that has the argument: of a parameter that has thawed, the first one has no state."""
+        role, _, name = key.partition("/")
+        every = [self.main, *self._others.values()]
+        return next((l for l in every if l.session.find_argument(role, name) >= 0), self.main)
+
+    @property
+    def sessions(self):
+        """Of all Programs, the first one's first."""
+        return [loaded.session for loaded in (self.main, *self._others.values())]
+
+    @property
+    def arguments(self):
+        """{key: argument} of all Programs; the inputs are the first one's."""
+        every = [*reversed(self._others.values()), self.main]
+        return {a.key: a for loaded in every for a in loaded.module.arguments if a.part is None}
+
+    @property
+    def updated(self):
+        """The names of the parameters that some Program updates."""
+        every = [self.main, *self._others.values()]
+        return {r.name for loaded in every for r in loaded.module.results if r.role == "parameter"}
+
+    def take(self, batch):
+        """The batch of a training step, or None for one that is left out."""
+        recipe = self._recipe
+        if recipe is None:
+            return batch
+        recipe.processes.check_first(batch)
+        return recipe.last_batch.take(batch, self.main.session.program, recipe.processes.parts)
+
+    def inputs(self, loaded, batch):
+        """Pairs of a key and a value, which have been checked."""
+        if self._recipe is None:
+            return inputs_for(loaded.module, batch)
+        processes = self._recipe.processes
+        inputs = inputs_for(loaded.module, processes.widen(batch))
+        return processes.place(batch, inputs, loaded.session.program)
+
+    def evaluation(self, batch):
+        """(`Loaded`, its inputs) of the forward pass alone."""
+        if self._recipe is None:
+            raise TandemError("evaluate: the step has no model, expected one of tandem.compile")
+        batch = self._recipe.last_batch.with_weights(batch)
+        widened = self._recipe.processes.widen(batch)
+        loaded = self._find(widened, frozenset(), dict(trains=False))
+        return loaded, self.inputs(loaded, batch)
+
+    def _differs_in_sizes(self, batch):
+        """Whether tensors have other sizes than the example's, and that is all."""
+        expected = {a.name: a for a in self.main.module.arguments if a.role == "input"}
+        found = batch_tensors(batch)
+        if found.keys() != expected.keys():
+            return False
+        pairs = [(found[name], expected[name]) for name in expected]
+        alike = all(t.dtype == a.dtype and t.dim() == len(a.shape) for t, a in pairs)
+        return alike and any(tuple(t.shape) != tuple(a.shape) for t, a in pairs)
+
+    def _find(self, batch, trained, wanted):
+        constants = repr(sorted(batch_constants(batch).items(), key=str))
+        key = trained, repr(sorted(wanted.items())), _shapes_of(batch), constants
+        if key not in self._others:
+            self._others[key] = self._make(batch, wanted)
+        self._others.move_to_end(key)
+        while len(self._others) > _MOST:
+            self._others.popitem(last=False)
+        return self._others[key]
+
+    def _make(self, batch, wanted):
+        recipe, program = self._recipe, self.main.session.program
+        trains = wanted.get("trains", True)
+        with modes(recipe.model, self._flags.training if trains else {}):
+            module = jobs.together(recipe.job, "capture", lambda: recipe.capture(batch, **wanted))
+        if not trains:
+            module = take_parts(module, program)
+        jobs.check_module(recipe.job, module)
+        compiled = jobs.compile_once(recipe.job, lambda: self._compile(module, trains))
+        return self._load(module, compiled.bytes)
+
+    def _load(self, module, program):
+        """What the first Program does not use, and so does not store, starts from the torch model's value."""
+        store = self.main.session.store
+        held = {f"{tensor.role}/{tensor.name}" for tensor in store.tensors}
+        loaded = Loaded(module, program, self._recipe.threads, store)
+        for argument in module.arguments:
+            is_own = argument.role in _STORED and argument.part is None
+            if is_own and argument.key not in held and argument.value is not None:
+                loaded.set(argument.key, argument.value, None if self._recipe.job is None else 0)
+        return loaded
+
+    def _compile(self, module, trains):
+        """An evaluation takes a batch of any size: in one piece, and whole on every rank, if need be."""
+        program, planner = self.main.session.program, self._recipe.planner
+        mesh = {axis.name: axis.size for axis in program.mesh}
+        plan = _preset(planner, mesh)
+        pins = stored_pins(module, program)
+        ways = [(plan, planner["micro"]), (plan, 1), ("replicate", 1)]
+        # A process that has a part of the rows cannot compute all.
+        ways = ways[:-1] if self._recipe.processes.parts > 1 else ways
+        *first, last = ways[:1] if trains else ways
+        make = self._recipe.compile_module
+        for plan, micro in first:
+            with contextlib.suppress(CompileError):
+                return make(module, mesh=mesh, plan=plan, micro=micro, pins=pins)
+        options = dict(plan=last[0], micro=last[1], recompute=trains and planner["recompute"])
+        return make(module, mesh=mesh, pins=pins, **options)
+
+
+def _preset(planner, mesh):
+    """A plan for another step: stored forms, which pins say, are all that is left of one that was found or written."""
+    plan = planner["plan"]
+    if planner["search"] is None and (plan is None or plan in _PRESETS):
+        return plan
+    return "data-parallel" if "data" in mesh or len(mesh) < 2 else "replicate"
+
+
+_PRESETS = ("replicate", "data-parallel", "zero", "tensor-parallel", "expert-parallel")
+
+
+def describe(step):
+    """One line for people: model, optimizer, mesh and plan, and the batch."""
+    program, arguments = step.program, step.module.arguments
+    count = sum(math.prod(a.shape) for a in arguments if a.role == "parameter")
+    mesh = ",".join(f"{axis.name}={axis.size}" for axis in program.mesh) or "of one rank"
+    inputs = ", ".join(
+        f"{a.name} {str(a.dtype).removeprefix('torch.')}{list(a.shape)}"
+        for a in arguments
+        if a.role == "input"
+    )
+    words = [
+        f"{count:,} parameters",
+        step.optimizer_name,
+        f"mesh {mesh}",
+        f"micro {program.micro}",
+        f"batch {inputs}",
+    ]
+    return f"<tandem.Step of {step.model_name}: {'; '.join(words)}>"

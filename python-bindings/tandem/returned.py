@@ -1,0 +1,89 @@
+"""What `loss_fn` returns: the loss, and with it a dict, tuple or dataclass of metrics and outputs, which are results of
+the step.
+
+A result is a value of the whole batch, so that a mean over it is one over all ranks and microbatches, and what has a
+row per sample has all rows.
+"""
+
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from . import tree
+from .errors import CaptureError
+
+_PREFIX = "returned."
+
+
+@dataclass
+class _Leaf:
+    """A leaf of what was returned: a result, by role and name, whose type in PyTorch is `dtype`, or a constant."""
+
+    result: tuple[str, str] | None = None
+    dtype: torch.dtype | None = None
+    constant: object = None
+
+
+def _find_loss(returned):
+    """The scalar that is trained, or what stands in its place."""
+    if isinstance(returned, Mapping):
+        return returned.get("loss")
+    if hasattr(returned, "loss"):
+        return returned.loss
+    if isinstance(returned, (tuple, list)) and returned:
+        return returned[0]
+    return returned
+
+
+class Returned:
+    """Of one trace."""
+
+    def __init__(self, returned):
+        self.loss = _find_loss(returned)
+        self._check_loss()
+        paths, self._spec = tree.flatten(returned)
+        self._leaves, self.tensors = [], {}
+        for path, leaf in paths:
+            self._leaves.append(self._leaf(tree.name_of_path(path), leaf))
+
+    def _check_loss(self):
+        expected = (
+            "expected a scalar tensor, or a tuple that begins with it, or a dict with it as 'loss'"
+        )
+        if not isinstance(self.loss, torch.Tensor):
+            raise CaptureError(f"loss: found {type(self.loss).__name__}, {expected}")
+        if self.loss.dim():
+            raise CaptureError(
+                f"loss: found a tensor of shape {tuple(self.loss.shape)}, {expected}"
+            )
+
+    def _leaf(self, name, leaf):
+        if leaf is self.loss:
+            return _Leaf(("loss", "loss"), leaf.dtype)
+        if isinstance(leaf, torch.Tensor):
+            if leaf.is_complex() or leaf.layout != torch.strided:
+                raise CaptureError(
+                    f"loss_fn returns {name!r} as {leaf.dtype} in layout {leaf.layout}, expected real numbers in"
+                    " torch.strided, such as torch.view_as_real gives"
+                )
+            self.tensors[_PREFIX + name] = leaf.detach()
+            return _Leaf(("output", _PREFIX + name), leaf.dtype)
+        if leaf is None or isinstance(leaf, (numbers.Number, str, bytes)):
+            return _Leaf(constant=leaf)
+        raise CaptureError(
+            f"loss_fn returns {name!r} as {type(leaf).__name__}, expected tensors, numbers, text or None"
+        )
+
+    def forget(self):
+        """Lets go of the trace's tensors."""
+        self.loss, self.tensors = None, {}
+
+    def build(self, result):
+        """What `loss_fn` returned, of the values that `result(role, name)` gives."""
+        leaves = [
+            leaf.constant if leaf.result is None else result(*leaf.result).to(leaf.dtype)
+            for leaf in self._leaves
+        ]
+        return tree.unflatten(leaves, self._spec)

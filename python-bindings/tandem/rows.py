@@ -1,0 +1,93 @@
+"""The rows of a batch: of the last one of an epoch, which has fewer, and of each process's part."""
+
+import torch
+
+from . import tree
+from .errors import BatchError, CompileError
+
+LAST_BATCH = ("error", "drop", "pad")
+
+
+def count_rows(batch):
+    """The first dimension of the first tensor that has one, as capture counts samples; None without one."""
+    leaves = (leaf for _, leaf in tree.flatten(batch)[0])
+    return next((t.shape[0] for t in leaves if isinstance(t, torch.Tensor) and t.dim()), None)
+
+
+def map_rows(function, batch):
+    """The batch with `function` of the tensors that have a row per sample."""
+    rows = count_rows(batch)
+
+    def change(leaf):
+        has_rows = isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == rows
+        return function(leaf) if has_rows else leaf
+
+    return tree.map_leaves(change, batch)
+
+
+def _pad(batch, rows):
+    """With copies of the last row behind it."""
+
+    def pad(tensor):
+        missing = rows - tensor.shape[0]
+        return torch.cat([tensor, tensor[-1:].expand(missing, *tensor.shape[1:])])
+
+    return map_rows(pad, batch)
+
+
+class LastBatch:
+    """What becomes of a batch with fewer rows than the example's: `pad` gives the loss function a weight per row, 1 for
+    those of the batch and 0 for those that fill it up, `drop` leaves it out, `error` refuses it, if its rows do not
+    divide over ranks and microbatches.
+    """
+
+    def __init__(self, mode, example):
+        if mode not in LAST_BATCH:
+            raise CompileError(f"last_batch is {mode!r}, expected one of {', '.join(LAST_BATCH)}")
+        self._mode, self._rows = mode, count_rows(example)
+
+    def loss(self, loss_fn):
+        """The loss as a function of what `with_weights` makes of a batch."""
+        if self._mode != "pad":
+            return loss_fn
+        return lambda model, batch: loss_fn(model, *batch)
+
+    def with_weights(self, batch, rows=None):
+        """The batch, with weights if the loss gets some: of its first `rows` rows they are 1."""
+        if self._mode != "pad" or count_rows(batch) is None:
+            return batch
+        weights = torch.ones(count_rows(batch))
+        weights[len(weights) if rows is None else rows :] = 0
+        return batch, weights
+
+    def take(self, batch, program, processes=1):
+        """The batch that the step gets, or None. `program` is the first one, whose splits of the batch have to divide;
+        the batch is one part of those of so many `processes`.
+        """
+        rows = count_rows(batch)
+        if rows is None or not 0 < rows < self._rows:
+            return self.with_weights(batch)
+        if self._mode == "pad":
+            return self.with_weights(_pad(batch, self._rows), rows)
+        parts, axes = _parts(program)
+        parts //= processes
+        if rows % parts == 0:
+            return batch
+        if self._mode == "drop":
+            return None
+        raise BatchError(
+            f"batch: has {rows} rows, which do not divide into {parts} equal parts ({axes}), expected a multiple, as"
+            f" the {self._rows} of the example batch, or compile(..., last_batch='pad') or 'drop'"
+        )
+
+
+def _parts(program):
+    """Into how many parts the rows of a batch are split, and by what."""
+    splits = [a.form.dims[0] for a in program.arguments if a.role == "input" and a.form.dims]
+    time = max((split.time_factor for split in splits), default=1)
+    axes = sorted({axis for split in splits for axis in split.axes})
+    names = [f"{program.mesh[axis].name}={program.mesh[axis].size}" for axis in axes]
+    parts = time
+    for axis in axes:
+        parts *= program.mesh[axis].size
+    return parts, ", ".join(names + [f"micro={time}"] * (time > 1))

@@ -1,0 +1,20 @@
+"""Element types as Programs, PyTorch and safetensors call them."""
+
+import torch
+
+DTYPES = {
+    "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i8": torch.int8,
+    "i1": torch.bool,
+}
+SAFETENSORS = {name: name.upper() for name in DTYPES} | {"i1": "BOOL"}
+
+
+def name_of(dtype):
+    """The name in a Program."""
+    return next(name for name, known in DTYPES.items() if known == dtype)

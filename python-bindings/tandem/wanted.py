@@ -1,0 +1,21 @@
+"""What is captured of a model, beside the plain training step."""
+
+from dataclasses import dataclass
+
+from .clipping import Clipping
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """With `gradients` they are results, as `clipping` leaves them. With `trains` false it is the forward pass alone, which
+    updates nothing. `precision` and `gradient_sums` are those of `tandem.compile`. `varying` names hyperparameters (`momentum`, `betas`) that are arguments of the step, as rates are;
+    `starts` are those of `Counts`, which without them follow from the optimizer.
+    """
+
+    gradients: bool = False
+    clipping: Clipping = Clipping()
+    trains: bool = True
+    precision: str | None = None
+    gradient_sums: str = "f32"
+    varying: frozenset = frozenset()
+    starts: dict | None = None

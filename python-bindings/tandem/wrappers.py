@@ -1,0 +1,38 @@
+"""Models that another library has wrapped for its own way to train."""
+
+import contextlib
+import sys
+
+import torch
+
+from .errors import CaptureError
+
+# Those that split or sum what Tandem does. By name: importing them takes seconds.
+_PARALLEL = {
+    "DistributedDataParallel": "model.module",
+    "DataParallel": "model.module",
+    "FullyShardedDataParallel": "the model before it was wrapped",
+    "FSDPModule": "the model before fully_shard",
+}
+
+
+def check_wrappers(model):
+    """CaptureError for a model that is, or has in it, a module of another way to train on several devices."""
+    if not isinstance(model, torch.nn.Module):
+        return
+    for name, module in model.named_modules():
+        for kind in type(module).__mro__:
+            if kind.__name__ in _PARALLEL and kind.__module__.startswith("torch."):
+                where = f"module {name!r}" if name else "model"
+                raise CaptureError(
+                    f"{where}: found a {kind.__name__}, which has collectives of its own, expected"
+                    f" {_PARALLEL[kind.__name__]}: a step splits it over the mesh by its plan"
+                )
+
+
+def without_dynamo():
+    """Within it what `torch.compile` has wrapped runs as it was written, so that it is captured."""
+    if "torch._dynamo" not in sys.modules:
+        return contextlib.nullcontext()
+    # Of a function that is called while a graph is traced, dynamo runs the original.
+    return torch._dynamo.config.patch(error_on_nested_fx_trace=False)

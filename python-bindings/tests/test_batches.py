@@ -1,0 +1,221 @@
+"""Batches that differ: in length, in their last rows, in kind; and what models come in."""
+
+import copy
+import dataclasses
+import re
+from collections import UserDict
+
+import pytest
+import tandem
+import torch
+import torch.nn.functional as F
+from test_models import normal, small
+from test_training import HOW
+from torch import nn
+
+SPLIT = dict(mesh="data=2", plan="zero", micro=2)
+
+
+def adam(model):
+    return torch.optim.AdamW(model.parameters(), lr=0.05)
+
+
+def tokens(rows, length):
+    return dict(x=torch.randint(0, 11, (rows, length)), y=torch.randint(0, 11, (rows, length)))
+
+
+def token_loss(model, batch):
+    return F.cross_entropy(model(batch["x"]).transpose(1, 2), batch["y"])
+
+
+class Steps:
+    """A step of a model, and a copy that eager trains."""
+
+    def __init__(self, model, loss_fn, batch, **how):
+        self.twin, self.loss_fn = copy.deepcopy(model), loss_fn
+        self.optimizer = adam(self.twin)
+        self.step = tandem.compile(model, loss_fn, adam(model), batch, **how)
+
+    def train(self, batch, eager_loss=None):
+        found = self.step(batch)
+        self.optimizer.zero_grad()
+        loss = (eager_loss or self.loss_fn)(self.twin, batch)
+        loss.backward()
+        self.optimizer.step()
+        torch.testing.assert_close(found, loss.detach(), rtol=1e-9, atol=0)
+        for name, value in self.twin.state_dict().items():
+            torch.testing.assert_close(self.step.state_dict()[name], value, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_lengths_and_numbers_of_rows(how):
+    model = nn.Sequential(nn.Embedding(11, 6), nn.LayerNorm(6), nn.Linear(6, 11)).double()
+    steps = Steps(model, token_loss, tokens(8, 5), **HOW[how])
+    for rows, length in [(8, 5), (8, 7), (4, 5), (8, 7), (16, 3), (8, 5)]:
+        steps.train(tokens(rows, length))
+
+
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 1)
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (2, 4)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        made = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(made.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("plan", ["zero", "tensor-parallel", "tandem"])
+def test_packed_parameters_keep_their_parts(plan):
+    how = dict(search="tandem") if plan == "tandem" else dict(plan=plan)
+    axis = "model=2" if plan == "tensor-parallel" else "data=2"
+    steps = Steps(
+        Packed().double(), lambda m, x: m(x).square().mean(), normal(4, 5, 8), mesh=axis, **how
+    )
+    for length in (5, 6, 5):
+        steps.train(normal(4, length, 8))
+    assert any(a.part for a in steps.step.program.arguments)
+
+
+def regression(rows):
+    return normal(rows, 6), normal(rows, 1)
+
+
+def mse(model, batch):
+    return F.mse_loss(model(batch[0]), batch[1])
+
+
+def weighted(model, batch, weights):
+    each = (model(batch[0]) - batch[1]).square().squeeze(-1)
+    return (each * weights).sum() / weights.sum()
+
+
+def test_a_last_batch_that_does_not_divide_is_an_error():
+    steps = Steps(small(nn.Tanh()), mse, regression(8), **SPLIT)
+    words = r"has 6 rows, which do not divide into 4 equal parts \(data=2, micro=2\)"
+    with pytest.raises(tandem.BatchError, match=words):
+        steps.step(regression(6))
+    steps.train(regression(4))
+
+
+def test_a_last_batch_is_dropped():
+    steps = Steps(small(nn.Tanh()), mse, regression(8), last_batch="drop", **SPLIT)
+    steps.train(regression(8))
+    before = steps.step.state_dict()
+    assert steps.step(regression(3)) is None
+    for name, value in steps.step.state_dict().items():
+        assert torch.equal(value, before[name])
+    steps.train(regression(4))
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_last_batch_is_filled_up(how):
+    model = small(nn.Tanh())
+    twin = copy.deepcopy(model)
+    optimizer = adam(twin)
+    step = tandem.compile(model, weighted, adam(model), regression(8), last_batch="pad", **HOW[how])
+    for rows in (8, 3, 8, 1, 7):
+        batch = regression(rows)
+        found, loss = step(batch), weighted(twin, batch, torch.ones(rows))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        torch.testing.assert_close(found, loss.detach(), rtol=1e-9, atol=0)
+        twin_loss = weighted(twin, batch, torch.ones(rows)).detach()
+        torch.testing.assert_close(step.evaluate(batch), twin_loss, rtol=1e-9, atol=0)
+    assert len(step._programs._others) == 4  # evaluations of four sizes: one Program trains
+
+
+@pytest.mark.parametrize(
+    "option, words",
+    [
+        (dict(last_batch="keep"), "last_batch is 'keep', expected one of error, drop, pad"),
+        (dict(batch="whole"), "batch is 'whole', expected one of local, global"),
+    ],
+)
+def test_bad_options(option, words):
+    model = small(nn.Tanh())
+    with pytest.raises(tandem.CompileError, match=words):
+        tandem.compile(model, mse, adam(model), regression(8), **option)
+
+
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+    rest: dict
+
+
+class Encoding(UserDict):
+    """As the BatchEncoding of transformers: a dict with attributes."""
+
+    def __getattr__(self, name):
+        return self.data[name]
+
+
+KINDS = {
+    "dataclass": (lambda x, y: Batch(x, {"y": y}), lambda m, b: mse(m, (b.x, b.rest["y"]))),
+    "dict of its own": (lambda x, y: Encoding(x=x, y=y), lambda m, b: mse(m, (b.x, b["y"]))),
+    "nested": (
+        lambda x, y: [Encoding(b=Batch(x, {"y": y}))],
+        lambda m, b: mse(m, (b[0].b.x, b[0].b.rest["y"])),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_of_batches(kind):
+    make, loss = KINDS[kind]
+    batches = [make(*regression(8)) for _ in range(2)]
+    steps = Steps(small(nn.Tanh()), loss, batches[0], **SPLIT)
+    for batch in [*batches, make(*regression(4))]:
+        steps.train(batch)
+
+
+def test_wrapped_models():
+    class DistributedDataParallel(nn.Module):  # the real one wants a process group
+        def __init__(self, module):
+            super().__init__()
+            self.module = module
+
+    DistributedDataParallel.__module__ = "torch.nn.parallel.distributed"
+    model = DistributedDataParallel(small(nn.Tanh()))
+    with pytest.raises(
+        tandem.CaptureError, match="model: found a DistributedDataParallel.*model.module"
+    ):
+        tandem.compile(model, mse, adam(model), regression(8))
+    outer = nn.Sequential(nn.Linear(6, 6).double(), nn.DataParallel(small(nn.Tanh())))
+    with pytest.raises(tandem.CaptureError, match="module '1': found a DataParallel"):
+        tandem.compile(outer, mse, adam(outer), regression(8))
+
+
+@pytest.mark.parametrize("way", ["function", "method", "part", "loss"])
+def test_compiled_models(way):
+    """What torch.compile has wrapped is captured as it was written, under the names that the wrapped model has."""
+    plain = small(nn.Tanh())
+    twin, batch = copy.deepcopy(plain), regression(8)
+    model, loss = plain, mse
+    if way == "function":
+        model = torch.compile(plain)
+    elif way == "method":
+        model.compile()
+    elif way == "part":
+        model[0] = torch.compile(model[0])
+    else:
+        loss = torch.compile(mse)
+    step = tandem.compile(model, loss, adam(model), batch, **SPLIT)
+    torch.testing.assert_close(step(batch), mse(twin, batch).detach(), rtol=1e-9, atol=0)
+    assert step.state_dict().keys() == model.state_dict().keys()
+
+
+def test_a_step_says_what_it_is():
+    steps = Steps(small(nn.Tanh()), mse, regression(8), **SPLIT)
+    assert repr(steps.step) == (
+        "<tandem.Step of Sequential: 65 parameters; AdamW; mesh data=2; micro 2; batch 0 float64[8, 6],"
+        " 1 float64[8, 1]>"
+    )
+
+
+def test_the_version_is_that_of_the_build(root):
+    text = (root / "CMakeLists.txt").read_text()
+    assert re.search(r"project\(tandem VERSION (\S+) ", text)[1] == tandem.__version__

@@ -1,0 +1,354 @@
+"""Values copied between a step and PyTorch: `step.load(model=..., optimizer=...)` and `step.sync_to`."""
+
+import copy
+
+import pytest
+import tandem
+import torch
+from forked import Forks
+from test_saving import Net, Run, batch_of, loss_fn
+from torch import nn
+
+KINDS = {
+    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, dampening=0.5),
+    "Adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-2),
+    "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=1e-2, amsgrad=True),
+}
+
+
+def make(kind, seed=1, dtype=torch.float64):
+    torch.manual_seed(seed)
+    model = Net().to(dtype)
+    return model, KINDS[kind](model.parameters())
+
+
+def train_eager(model, optimizer, numbers, seed):
+    """A plain loop of PyTorch, with the random numbers of the steps of these numbers."""
+    losses = []
+    for number in numbers:
+        batch = batch_of(number)
+        optimizer.zero_grad()
+        with tandem.random.replay(seed, number):
+            loss = loss_fn(model, batch)
+            loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plain_loop_goes_on_from_the_step_and_back(kind):
+    """Three steps each: Tandem, PyTorch, Tandem; the truth is PyTorch alone."""
+    model, optimizer = make(kind)
+    twin, twin_optimizer = make(kind)
+    expected = train_eager(twin, twin_optimizer, range(9), 5)
+    step = tandem.compile(
+        model, loss_fn, optimizer, batch_of(0), mesh="data=2", plan="zero", seed=5
+    )
+    losses = [step(batch_of(number)).item() for number in range(3)]
+    step.sync_to(model, optimizer)
+    losses += train_eager(model, optimizer, range(3, 6), 5)
+    with pytest.raises(tandem.StateError, match=r"expected step.load\(model=model\)"):
+        step(batch_of(6))
+    step.load(model=model, optimizer=optimizer)
+    if kind in ("SGD", "momentum"):  # which do not count their steps
+        assert step.count == 3
+        step._set("step/step", torch.tensor(6))
+    losses += [step(batch_of(number)).item() for number in range(6, 9)]
+    assert losses == pytest.approx(expected, rel=1e-9)
+    step.sync_to(model, optimizer)
+    for name, value in twin.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], value, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps", [0, 2])
+def test_the_state_is_in_pytorchs_layout(kind, steps):
+    model, optimizer = make(kind)
+    twin, twin_optimizer = make(kind)
+    step = tandem.compile(model, loss_fn, optimizer, batch_of(0), mesh="data=2", seed=5)
+    for number in range(steps):
+        step(batch_of(number))
+    train_eager(twin, twin_optimizer, range(steps), 5)
+    step.sync_to(model, optimizer)
+    found, expected = optimizer.state_dict(), twin_optimizer.state_dict()
+    assert found["param_groups"] == expected["param_groups"]
+    expected = {
+        i: {k: v for k, v in e.items() if v is not None} for i, e in expected["state"].items()
+    }
+    expected = {i: entries for i, entries in expected.items() if entries}
+    assert found["state"].keys() == expected.keys()
+    for index, entries in expected.items():
+        assert found["state"][index].keys() == entries.keys()
+        for key, value in entries.items():
+            torch.testing.assert_close(found["state"][index][key], value, rtol=1e-9, atol=1e-12)
+    step(batch_of(steps))  # the copies are not taken for changes
+
+
+def test_copies_go_into_the_tensors_that_are_there():
+    model, optimizer = make("Adam")
+    step = tandem.compile(model, loss_fn, optimizer, batch_of(0))
+    step(batch_of(0))
+    step.sync_to(model, optimizer)
+    tensors = [*model.parameters(), *model.buffers()]
+    states = [t for entries in optimizer.state.values() for t in entries.values()]
+    places = [t.data_ptr() for t in (*tensors, *states)]
+    assert len(states) == 3 * 8  # step and two averages of what has a gradient
+    step(batch_of(1))
+    step.sync_to(model, optimizer)
+    assert [t.data_ptr() for t in (*tensors, *states)] == places
+    assert model.head.weight is model.table.weight
+    for name, value in step.state_dict().items():
+        assert torch.equal(model.state_dict()[name], value), name
+
+
+def test_into_another_model_and_optimizer():
+    model, optimizer = make("AdamW")
+    step = tandem.compile(model, loss_fn, optimizer, batch_of(0), mesh="data=2", seed=5)
+    losses = [step(batch_of(number)).item() for number in range(2)]
+    optimizer.param_groups[0]["lr"] = 0.005
+    other, other_optimizer = make("AdamW", seed=2)
+    step.sync_to(other, other_optimizer)
+    assert other_optimizer.param_groups[0]["lr"] == 0.005
+    assert torch.equal(other.scale, model.scale)
+    expected = [step(batch_of(number)).item() for number in range(2, 4)]
+    assert train_eager(other, other_optimizer, range(2, 4), 5) == pytest.approx(expected, rel=1e-9)
+    assert losses != expected
+
+
+def test_from_another_model_and_optimizer():
+    model, optimizer = make("AdamW")
+    other, other_optimizer = make("AdamW", seed=2)
+    train_eager(other, other_optimizer, range(3), 5)
+    other_optimizer.param_groups[0]["lr"] = 0.5
+    step = tandem.compile(
+        model, loss_fn, optimizer, batch_of(0), mesh="data=2", plan="zero", seed=5
+    )
+    step.load(model=other, optimizer=other_optimizer)
+    assert optimizer.param_groups[0]["lr"] == 0.5 and step.count == 3
+    found = [step(batch_of(number)).item() for number in range(3, 5)]
+    assert found == pytest.approx(train_eager(other, other_optimizer, range(3, 5), 5), rel=1e-9)
+
+
+def test_a_model_alone_keeps_the_state():
+    model, optimizer = make("AdamW")
+    step = tandem.compile(model, loss_fn, optimizer, batch_of(0))
+    step(batch_of(0))
+    average = step.value("state/exp_avg.hidden.weight")
+    with torch.no_grad():
+        model.scale.mul_(2)  # of no state dict
+    with pytest.raises(tandem.StateError, match="the values of 'scale' were changed"):
+        step(batch_of(1))
+    step.load(model=model)
+    assert torch.equal(step.value("buffer/scale"), model.scale)
+    assert torch.equal(step.value("state/exp_avg.hidden.weight"), average)
+    assert step.count == 1
+
+
+def test_an_unused_parameter_is_loaded_as_well():
+    """It is not in the Program; it was forgotten."""
+    model, optimizer = make("AdamW")
+    step = tandem.compile(model, loss_fn, optimizer, batch_of(0))
+    other, _ = make("AdamW", seed=2)
+    step.load_state_dict(other.state_dict())
+    assert torch.equal(step.state_dict()["unused"], other.unused)
+    step.load(model=model)
+    assert torch.equal(step.state_dict()["unused"], model.unused)
+
+
+# A schedule that goes on
+
+
+def test_load_state_dict_and_a_scheduler_go_on_with_the_restored_rate():
+    """Without a word to the optimizer: its rates come with its state."""
+    run = Run()
+    run.train(0, 3)
+    state, optimizer_state = run.step.state_dict(), run.step.optimizer_state_dict()
+    saved = copy.deepcopy((state, optimizer_state, run.scheduler.state_dict()))
+    expected = run.train(3, 6)
+    for order in (0, 1):
+        other = Run(seed=2)
+        calls = [
+            lambda other=other: other.step.load_state_dict(saved[0], saved[1]),
+            lambda other=other: other.scheduler.load_state_dict(saved[2]),
+        ]
+        for call in calls[::-1] if order else calls:
+            call()
+        assert other.optimizer.param_groups[0]["lr"] == 0.005
+        other.step._set("buffer/scale", run.model.scale)  # of no state dict
+        assert other.train(3, 6) == expected
+
+
+def test_a_schedule_without_its_scheduler_is_an_error():
+    run = Run()
+    run.train(0, 3)
+    other = Run(seed=2)
+    other.step.load_state_dict(run.step.state_dict(), run.step.optimizer_state_dict())
+    with pytest.raises(
+        tandem.StateError,
+        match=r"scheduler StepLR: its last rates are \[0.01\].*param_groups have \[0.005\]",
+    ):
+        other.step(batch_of(3))
+
+
+# Errors
+
+
+class Other(Net):
+    def __init__(self):
+        super().__init__()
+        self.more = nn.Linear(2, 2)
+
+
+class Longer(Net):
+    def __init__(self):
+        super().__init__()
+        self.unused = nn.Parameter(torch.randn(5))
+
+
+WRONG = {
+    "another model": (
+        lambda m, o: (Other(), None),
+        "model: has 'more.[a-z]+', expected the names of the step",
+    ),
+    "fewer names": (
+        lambda m, o: (nn.Linear(2, 2), None),
+        "model: has (no )?'.*', expected the names",
+    ),
+    "another shape": (
+        lambda m, o: (Longer(), None),
+        r"model: 'unused' has shape \[5\], expected \[3\]",
+    ),
+    "no model": (lambda m, o: (3, None), "model is int, expected a torch.nn.Module"),
+    "another optimizer": (
+        lambda m, o: (m, torch.optim.SGD(m.parameters(), lr=0.1)),
+        "optimizer is SGD, expected AdamW",
+    ),
+    "no optimizer": (lambda m, o: (None, 3), "optimizer is int, expected AdamW"),
+    "other options": (
+        lambda m, o: (None, torch.optim.AdamW(m.parameters(), amsgrad=True, eps=1e-3)),
+        "parameter group 0: eps is 0.001, expected 1e-08",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ["load", "sync_to"])
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_does_not_fit_is_an_error_and_changes_nothing(way, kind):
+    model, optimizer = make("AdamW")
+    step = tandem.compile(model, loss_fn, optimizer, batch_of(0))
+    step(batch_of(0))
+    before = copy.deepcopy((step.state_dict(), model.state_dict(), optimizer.state_dict()))
+    other, match = WRONG[kind][0](model, optimizer), WRONG[kind][1]
+    with pytest.raises(tandem.StateError, match=match):
+        getattr(step, way)(**dict(zip(("model", "optimizer"), other, strict=True)))
+    for found, expected in zip((step.state_dict(), model.state_dict()), before, strict=False):
+        assert all(torch.equal(found[name], value) for name, value in expected.items())
+    assert str(optimizer.state_dict()) == str(before[2])
+
+
+def test_nothing_to_copy_is_an_error(tmp_path):
+    model, optimizer = make("AdamW")
+    step = tandem.compile(model, loss_fn, optimizer, batch_of(0))
+    with pytest.raises(tandem.StateError, match="sync_to: expected a model, an optimizer, or both"):
+        step.sync_to()
+    for given in ({}, {"folder": tmp_path, "model": model}):
+        with pytest.raises(
+            tandem.StateError, match="load: expected a folder, or a model and an optimizer"
+        ):
+            step.load(**given)
+    with torch.device("meta"):
+        empty = Net()
+    with pytest.raises(
+        tandem.StateError, match="is on the meta device, expected values .*to_empty"
+    ):
+        step.sync_to(empty)
+
+
+def test_other_tensors_in_the_groups_are_an_error():
+    model, optimizer = make("AdamW")
+    step = tandem.compile(model, loss_fn, optimizer, batch_of(0))
+    parameters = optimizer.param_groups[0]["params"]
+    optimizer.param_groups[0]["params"] = [nn.Parameter(p.detach().clone()) for p in parameters]
+    with pytest.raises(
+        tandem.StateError, match="its parameter groups hold other tensors than when"
+    ):
+        step(batch_of(0))
+    optimizer.param_groups[0]["params"] = list(parameters)
+    step(batch_of(0))
+
+
+# Several processes
+
+
+COPIES = """
+import os, torch, tandem
+from test_copies import *
+process = int(os.environ.get("RANK", 0))
+model, optimizer = make("AdamW", seed=1 + process)  # the values of process 0 count
+step = tandem.compile(model, loss_fn, optimizer, batch_of(0), mesh="data=2", plan="zero", seed=5, batch="global")
+step(batch_of(0))
+step.sync_to(model, optimizer)
+eager = train_eager(model, optimizer, range(1, 3), 5)
+step.load(model=model, optimizer=optimizer)
+print(eager, [step(batch_of(number)).item() for number in range(3, 5)])
+before = model.hidden.weight.clone()
+step.sync_to(model, rank=0)
+print(torch.equal(before, model.hidden.weight) == (process != 0))
+"""
+
+
+def test_two_processes_copy_as_one(tmp_path):
+    (tmp_path / "copies.py").write_text(COPIES)
+    forks = Forks(tmp_path, {"OMP_NUM_THREADS": "1"})
+    alone = forks.start([tmp_path / "copies.py"]).finish()
+    assert alone[0] == 0, alone
+    ends = [p.finish() for p in forks.start_job(2, [tmp_path / "copies.py"])]
+    assert ends == [alone, alone]
+    assert alone[1].endswith("True\n")
+
+
+# Models of transformers
+
+
+def test_from_and_to_pretrained(tmp_path):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    def config():
+        sizes = dict(n_layer=2, n_embd=32, n_head=4, n_positions=16, vocab_size=64)
+        return GPT2Config(**sizes, bos_token_id=0, eos_token_id=0, use_cache=False)
+
+    def loss(model, batch):
+        return model(input_ids=batch, labels=batch).loss
+
+    torch.manual_seed(3)
+    GPT2LMHeadModel(config()).save_pretrained(tmp_path / "first")
+    model = GPT2LMHeadModel.from_pretrained(tmp_path / "first").train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    batches = [torch.randint(64, (4, 16)) for _ in range(4)]
+    step = tandem.compile(model, loss, optimizer, batches[0], mesh="data=2", plan="zero", seed=5)
+    losses = [step(batch).item() for batch in batches[:2]]
+    step.sync_to(model, optimizer)
+    model.save_pretrained(tmp_path / "second")
+
+    again = GPT2LMHeadModel.from_pretrained(tmp_path / "second")
+    assert again.lm_head.weight.data_ptr() == again.transformer.wte.weight.data_ptr()
+    for name, value in step.state_dict().items():
+        assert torch.equal(again.state_dict()[name], value), name
+    first = GPT2LMHeadModel.from_pretrained(tmp_path / "first").state_dict()
+    assert not torch.equal(first["lm_head.weight"], again.lm_head.weight)
+    # Into a step that was made of another one.
+    fresh = GPT2LMHeadModel(config()).train()
+    other = tandem.compile(
+        fresh,
+        loss,
+        torch.optim.AdamW(fresh.parameters(), lr=1e-3),
+        batches[0],
+        mesh="data=4",
+        seed=5,
+    )
+    other.load(model=again.train(), optimizer=optimizer)
+    expected = [step(batch).item() for batch in batches[2:]]
+    assert [other(batch).item() for batch in batches[2:]] == pytest.approx(expected, rel=1e-5)
+    assert losses != expected

@@ -1,0 +1,301 @@
+"""Optimizers beyond SGD and Adam, against torch.optim itself."""
+
+import copy
+import subprocess
+import sys
+
+import pytest
+import tandem
+import torch
+from test_models import mse, regression, small
+from test_training import HOW, train_both
+from torch import nn
+from torch import optim as o
+
+TRACED = {
+    "adagrad": lambda p: o.Adagrad(p, lr=0.1, lr_decay=0.1, initial_accumulator_value=0.2),
+    "rmsprop": lambda p: o.RMSprop(p, lr=0.01),
+    "rmsprop-all": lambda p: o.RMSprop(
+        p, lr=0.01, momentum=0.9, centered=True, weight_decay=0.1, maximize=True
+    ),
+    "radam": lambda p: o.RAdam(p, lr=0.01, betas=(0.5, 0.6), weight_decay=0.1),
+    "radam-decoupled": lambda p: o.RAdam(
+        p, lr=0.01, betas=(0.5, 0.6), weight_decay=0.1, decoupled_weight_decay=True
+    ),
+    "adamax": lambda p: o.Adamax(p, lr=0.01, weight_decay=0.1),
+    "adadelta": lambda p: o.Adadelta(p, lr=0.5),
+    "asgd": lambda p: o.ASGD(p, lr=0.1, t0=2, weight_decay=0.1),
+    "rprop": lambda p: o.Rprop(p, lr=0.01),
+    "adafactor": lambda p: o.Adafactor(p, lr=0.1, weight_decay=0.1),
+    "adafactor-all": lambda p: o.Adafactor(p, lr=0.1, d=1.0, eps=(1e-3, 1e-2), maximize=True),
+    "nadam": lambda p: o.NAdam(p, lr=0.01, weight_decay=0.1),
+    "nadam-decoupled": lambda p: o.NAdam(p, lr=0.01, weight_decay=0.1, decoupled_weight_decay=True),
+}
+
+
+@pytest.fixture(autouse=True)
+def scalars_in_float64():
+    """PyTorch keeps counts and products of rates in its default type: in float32 they are what is inexact."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def states_are_equal(step, eager):
+    found, expected = step.optimizer_state_dict(), eager.state_dict()
+    assert found["state"].keys() == expected["state"].keys()
+    for index, state in expected["state"].items():
+        assert found["state"][index].keys() == {k for k, v in state.items() if v is not None}
+        for key, value in state.items():
+            own = torch.as_tensor(found["state"][index][key])
+            torch.testing.assert_close(own, torch.as_tensor(value), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", TRACED)
+def test_updates(name, how):
+    model = small(nn.Tanh())
+    optimizer = TRACED[name](model.parameters())
+    step, eager = train_both(model, mse, optimizer, regression(6), **HOW[how])
+    states_are_equal(step, eager)
+
+
+@pytest.mark.parametrize("name", ["rmsprop-all", "adagrad", "nadam", "adafactor", "rprop"])
+def test_an_optimizer_that_has_stepped(name):
+    model = small(nn.Tanh())
+    optimizer = TRACED[name](model.parameters())
+    for batch in regression(3):
+        optimizer.zero_grad()
+        mse(model, batch).backward()
+        optimizer.step()
+    step, eager = train_both(model, mse, optimizer, regression(3), **HOW["zero"])
+    states_are_equal(step, eager)
+    state, of_optimizer = step.state_dict(), step.optimizer_state_dict()
+    batch = regression(1)[0]
+    step(batch)
+    expected = step.state_dict()
+    step.load_state_dict(state, of_optimizer)
+    step(batch)
+    for key, value in step.state_dict().items():
+        assert torch.equal(value, expected[key]), key
+
+
+def test_scalars_that_pytorch_keeps_in_float32():
+    """NAdam's product of momenta is rounded to float32 at each step, by another way than PyTorch's: 1e-6."""
+    torch.set_default_dtype(torch.float32)
+    model = small(nn.Tanh())
+    twin, batches = copy.deepcopy(model), regression(6)
+    step = tandem.compile(model, mse, o.NAdam(model.parameters(), lr=0.01), batches[0])
+    optimizer = o.NAdam(twin.parameters(), lr=0.01)
+    for batch in batches:
+        step(batch)
+        optimizer.zero_grad()
+        mse(twin, batch).backward()
+        optimizer.step()
+    for name, value in twin.state_dict().items():
+        torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-6, atol=1e-8)
+
+
+class OwnAdamW(o.AdamW):
+    """A formula holds for a class that changes none of it."""
+
+
+class OwnRMSprop(o.RMSprop):
+    pass
+
+
+class Lion(o.Optimizer):
+    """As people write them: in place, with a count in Python, through `.data`."""
+
+    def __init__(self, params, lr=0.01, betas=(0.9, 0.99), weight_decay=0.1):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            b1, b2 = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"] = 0
+                    state["average"] = torch.zeros_like(p.data)
+                state["step"] += 1
+                average = state["average"]
+                p.data.mul_(1 - group["lr"] * group["weight_decay"])
+                update = (average * b1 + p.grad.data * (1 - b1)).sign_()
+                p.data.add_(update, alpha=-group["lr"] / state["step"])
+                average.mul_(b2).add_(p.grad.data, alpha=1 - b2)
+
+
+class Clamped(o.AdamW):
+    """A step of PyTorch's with something behind it."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        super().step()
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.clamp_(-0.2, 0.2)
+
+
+class Normalized(o.Optimizer):
+    """By the norm of all gradients: no parameter is updated alone."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, dict(lr=lr))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        own = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        norm = torch.stack([p.grad.norm() for p in own]).norm()
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.sub_(group["lr"] * p.grad / norm)
+
+
+def heavy_ball(parameter, gradient, state, lr, momentum):
+    speed = state["speed"] * momentum + gradient
+    count = state["count"] + 1
+    return parameter - lr / count * speed, {"speed": speed, "count": count}
+
+
+def function_optimizer(params):
+    state = {"speed": 0.0, "count": lambda p: torch.zeros(())}
+    return tandem.FunctionOptimizer(params, heavy_ball, state, lr=0.1, momentum=0.9)
+
+
+OWN = {
+    "subclass with a formula": lambda p: OwnAdamW(p, lr=0.01),
+    "subclass": lambda p: OwnRMSprop(p, lr=0.01),
+    "class": Lion,
+    "more than a formula": lambda p: Clamped(p, lr=0.05),
+    "joint": Normalized,
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", OWN)
+def test_classes_of_the_user(name, how):
+    model = small(nn.Tanh(), nn.Linear(8, 8), nn.Tanh())
+    groups = [{"params": layer.parameters()} for layer in (model[0], model[2], model[4])]
+    step, eager = train_both(model, mse, OWN[name](groups), regression(4), **HOW[how])
+    if name != "class":  # whose count is no tensor
+        states_are_equal(step, eager)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_function_of_the_user(how):
+    model = small(nn.Tanh())
+    twin, batches = copy.deepcopy(model), regression(4)
+    step = tandem.compile(
+        model, mse, function_optimizer(model.parameters()), batches[0], **HOW[how]
+    )
+    optimizer = function_optimizer(twin.parameters())
+    for batch in batches:
+        step(batch)
+        optimizer.zero_grad()
+        mse(twin, batch).backward()
+        optimizer.step()
+        for name, value in twin.state_dict().items():
+            torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-9, atol=1e-12)
+    states_are_equal(step, optimizer)
+
+
+class Looking(Lion):
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            if p.grad.abs().max() > 1:  # here
+                p.sub_(p.grad)
+
+
+class Unlisted(Lion):
+    def step(self, closure=None):
+        self.state["all"]["x"] = torch.zeros(2)
+
+
+@pytest.mark.parametrize(
+    "kind, words",
+    [
+        (Looking, r"test_optimizers\.py:\d+: control flow or a shape depends on data"),
+        (Unlisted, "optimizer Unlisted: has a state that belongs to no parameter"),
+        (o.LBFGS, "optimizer LBFGS: expected one that updates parameters by their dense"),
+        (o.SparseAdam, "optimizer SparseAdam: expected one"),
+    ],
+)
+def test_what_is_no_update_of_parameters_alone(kind, words):
+    model = small(nn.Tanh())
+    with pytest.raises(tandem.CaptureError, match=words):
+        tandem.export(model, mse, kind(model.parameters()), regression(1)[0])
+
+
+def test_a_function_that_returns_something_else():
+    model = small(nn.Tanh())
+    optimizer = tandem.FunctionOptimizer(model.parameters(), lambda p, g, s, lr: p - lr * g, lr=0.1)
+    with pytest.raises(tandem.TandemError, match="returned Tensor, expected the new parameter and"):
+        tandem.compile(model, mse, optimizer, regression(1)[0])
+
+
+S = o.lr_scheduler
+SCHEDULERS = {
+    "LambdaLR": lambda p: S.LambdaLR(p, lambda n: 0.5**n),
+    "MultiplicativeLR": lambda p: S.MultiplicativeLR(p, lambda n: 0.9),
+    "StepLR": lambda p: S.StepLR(p, 2),
+    "MultiStepLR": lambda p: S.MultiStepLR(p, [1, 3]),
+    "ConstantLR": lambda p: S.ConstantLR(p, total_iters=2),
+    "LinearLR": lambda p: S.LinearLR(p, total_iters=3),
+    "ExponentialLR": lambda p: S.ExponentialLR(p, 0.7),
+    "PolynomialLR": lambda p: S.PolynomialLR(p, total_iters=3),
+    "CosineAnnealingLR": lambda p: S.CosineAnnealingLR(p, 4),
+    "CosineAnnealingWarmRestarts": lambda p: S.CosineAnnealingWarmRestarts(p, 2),
+    "CyclicLR": lambda p: S.CyclicLR(p, 0.01, 0.1, step_size_up=2),
+    "OneCycleLR": lambda p: S.OneCycleLR(p, 0.1, total_steps=8),
+    "SequentialLR": lambda p: S.SequentialLR(p, [S.LinearLR(p), S.ExponentialLR(p, 0.5)], [2]),
+    "ChainedScheduler": lambda p: S.ChainedScheduler([S.LinearLR(p), S.ExponentialLR(p, 0.5)]),
+    "ReduceLROnPlateau": lambda p: S.ReduceLROnPlateau(p, patience=0, mode="max"),
+    "SWALR": lambda p: o.swa_utils.SWALR(p, 0.01, anneal_epochs=2),
+}
+
+
+def test_all_schedulers_are_tested():
+    assert set(S.__all__) - {"LRScheduler"} | {"SWALR"} == set(SCHEDULERS)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("first", [True, False], ids=["before compile", "behind compile"])
+@pytest.mark.parametrize("kind", [o.SGD, o.AdamW])
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_schedulers(name, kind, first):
+    """Behind the step, as behind `optimizer.step()`: no warning, and the momenta that a cycle changes."""
+    if not first and name not in ("OneCycleLR", "CyclicLR", "StepLR"):
+        return  # where a scheduler is made matters to those that change other numbers than rates
+    options = dict(lr=0.1) | (dict(momentum=0.9) if kind is o.SGD else {})
+    model = small(nn.Tanh())
+    twin, batches = copy.deepcopy(model), regression(6)
+    optimizer, eager = kind(model.parameters(), **options), kind(twin.parameters(), **options)
+    scheduler = SCHEDULERS[name](optimizer) if first else None
+    step = tandem.compile(model, mse, optimizer, batches[0], **HOW["zero"])
+    scheduler, theirs = scheduler or SCHEDULERS[name](optimizer), SCHEDULERS[name](eager)
+    for batch in batches:
+        found, expected = step(batch), mse(twin, batch)
+        torch.testing.assert_close(found, expected.detach(), rtol=1e-9, atol=0)
+        eager.zero_grad()
+        expected.backward()
+        eager.step()
+        for each in (scheduler, theirs):
+            each.step(*([expected.item()] if name == "ReduceLROnPlateau" else []))
+    for key, value in twin.state_dict().items():
+        torch.testing.assert_close(step.state_dict()[key], value, rtol=1e-9, atol=1e-12)
+
+
+def test_formulas_are_known_when_dynamo_is_loaded():
+    """Which wraps methods of every class of torch.optim by itself."""
+    code = """
+import torch, torch._dynamo.eval_frame, tandem.optimizers as own
+torch._dynamo.eval_frame.TorchPatcher.patch()
+kinds = torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD, torch.optim.Adafactor
+print([own._formula_of(kind) for kind in kinds], own._formula_of(torch.optim.RAdam))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['Adam', 'Adam', 'SGD', 'Adafactor'] None\n"
