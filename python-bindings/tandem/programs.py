@@ -20,18 +20,9 @@ from .export import export
 from .native import native
 from .parts import stored_pins, take_parts
 from .python_state import Flags, modes
+from .types import DTYPES
 from .wanted import Wanted
 
-_DTYPES = {
-    "f64": torch.float64,
-    "f32": torch.float32,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "i64": torch.int64,
-    "i32": torch.int32,
-    "i8": torch.int8,
-    "i1": torch.bool,
-}
 # What lives from step to step and starts from what the torch model and optimizer have.
 _STORED = ("parameter", "buffer", "state")
 # Programs beside the first one that are kept: of those that were used last.
@@ -69,7 +60,7 @@ class Loaded:
 
 
 def read(whole, get, index, rank=None):
-    tensor = torch.empty(tuple(whole.shape), dtype=_DTYPES[whole.type])
+    tensor = torch.empty(tuple(whole.shape), dtype=DTYPES[whole.type])
     get(index, tensor, rank)
     return tensor
 

@@ -21,6 +21,8 @@ bool multipliesBf16() { return hasAll(dnnl_cpu_isa_avx512_core); }
 static bool isOfBf16(const Command &command) {
   if (const auto *gemm = std::get_if<Gemm>(&command.operation))
     return gemm->inputType == ElementType::BF16;
+  if (const auto *convolution = std::get_if<Convolution>(&command.operation))
+    return convolution->type == ElementType::BF16;
   const auto *attention = std::get_if<Attention>(&command.operation);
   return attention && attention->type == ElementType::BF16;
 }

@@ -8,6 +8,7 @@
 
 #include "core/convolution.h"
 #include "core/text.h"
+#include "cpu/bf16.h"
 #include "cpu/convolution.h"
 
 #include <limits>
@@ -297,6 +298,9 @@ makeDnnlConvolution(const TaskContext &context, const Convolution &convolution,
                     const std::optional<BufferRef> &workspace) {
   if (Status status = checkExtents(convolution); !status.ok())
     return status;
+  if (convolution.type == ElementType::BF16 && !multipliesBf16())
+    return errorOf("convolution of bf16 on a CPU without AVX-512, for which "
+                   "oneDNN has none; expected f32");
   try {
     // Primitives are made for as many cores as run them.
     LibraryThreads hold(context.threads);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/convolution.h"
+#include "cpu/bf16.h"
 #include "cts/interpreter.h"
 #include "cts/support.h"
 
@@ -64,6 +65,9 @@ public:
       inputs.push_back(input(i));
     for (ConvolutionKind kind : kKinds)
       add(kind);
+    if (op.type == ElementType::BF16 && !cpu::multipliesBf16())
+      return expectError(Session::create(*p.finish()).status(),
+                         "convolution of bf16 on a CPU without AVX-512");
     auto session = startTwin(p);
     ASSERT_TRUE(session);
     for (const auto &[name, value] : values)
