@@ -28,21 +28,6 @@ static bool isTaken(const StridedView &view, Value value) {
          llvm::all_of(view.strides, [](int64_t stride) { return stride >= 0; });
 }
 
-/// The farthest view that the library takes; a tensor itself is one.
-static StridedView chooseSource(Value value) {
-  SmallVector<StridedView> views = getViews(value);
-  return *llvm::find_if(llvm::reverse(views), [&](const StridedView &view) {
-    return isTaken(view, value);
-  });
-}
-
-static StridedView chooseDestination(Value value) {
-  StridedView last = getDestination(value);
-  if (isTaken(last, value))
-    return last;
-  return {value, 0, getContiguousStrides(getShape(value))};
-}
-
 /// Where all but one of the uses of `value` read by strides, and that one is a
 /// permutation, makes the others read the permutation: the output of attention
 /// goes into a projection, and into the backward.
@@ -87,13 +72,13 @@ namespace {
 /// Collects what `sched.attention` is made of.
 struct Call {
   void addSource(Value value) {
-    StridedView view = chooseSource(value);
+    StridedView view = chooseSource(value, isTaken);
     inputs.push_back(view.source);
     offsets.push_back(view.offset);
     addStrides(view);
   }
   void addDestination(Value value) {
-    StridedView view = chooseDestination(value);
+    StridedView view = chooseDestination(value, isTaken);
     results.push_back(view.source);
     addStrides(view);
   }

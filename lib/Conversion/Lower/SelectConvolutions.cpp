@@ -31,21 +31,6 @@ static bool isTaken(const StridedView &view, Value value) {
                       });
 }
 
-/// The farthest view that the library takes; a tensor itself is one.
-static StridedView chooseSource(Value value) {
-  SmallVector<StridedView> views = getViews(value);
-  return *llvm::find_if(llvm::reverse(views), [&](const StridedView &view) {
-    return isTaken(view, value);
-  });
-}
-
-static StridedView chooseDestination(Value value) {
-  StridedView last = getDestination(value);
-  if (isTaken(last, value))
-    return last;
-  return {value, 0, getContiguousStrides(getShape(value))};
-}
-
 static sched::ConvolutionKind getKind(Operation *op) {
   if (isa<nn::ConvOp>(op))
     return sched::ConvolutionKind::Forward;
@@ -55,9 +40,9 @@ static sched::ConvolutionKind getKind(Operation *op) {
 
 static void replace(Operation *op) {
   nn::Convolution convolution(op);
-  StridedView lhs = chooseSource(op->getOperand(0));
-  StridedView rhs = chooseSource(op->getOperand(1));
-  StridedView result = chooseDestination(op->getResult(0));
+  StridedView lhs = chooseSource(op->getOperand(0), isTaken);
+  StridedView rhs = chooseSource(op->getOperand(1), isTaken);
+  StridedView result = chooseDestination(op->getResult(0), isTaken);
   SmallVector<int64_t> strides;
   for (Value tensor :
        {convolution.input, convolution.weight, convolution.output}) {

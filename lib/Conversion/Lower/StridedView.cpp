@@ -93,4 +93,19 @@ StridedView getDestination(Value value) {
   return self;
 }
 
+StridedView chooseSource(Value value, TakesView takes) {
+  SmallVector<StridedView> views = getViews(value);
+  return *llvm::find_if(llvm::reverse(views), [&](const StridedView &view) {
+    return takes(view, value);
+  });
+}
+
+StridedView chooseDestination(Value value, TakesView takes) {
+  StridedView last = getDestination(value);
+  if (takes(last, value))
+    return last;
+  auto type = cast<RankedTensorType>(value.getType());
+  return {value, 0, getContiguousStrides(type.getShape())};
+}
+
 } // namespace tandem::lower

@@ -36,6 +36,16 @@ llvm::SmallVector<StridedView> getViews(mlir::Value value);
 /// `source` is the last value of the chain, or `value` itself.
 StridedView getDestination(mlir::Value value);
 
+/// Whether a library reads or writes a value by this view of it.
+using TakesView = llvm::function_ref<bool(const StridedView &, mlir::Value)>;
+
+/// The farthest view of `value` that the library takes; `value` itself has to
+/// be one.
+StridedView chooseSource(mlir::Value value, TakesView takes);
+
+/// `getDestination`, if the library takes it, else `value` itself.
+StridedView chooseDestination(mlir::Value value, TakesView takes);
+
 } // namespace tandem::lower
 
 #endif // TANDEM_LIB_CONVERSION_LOWER_STRIDEDVIEW_H
