@@ -34,8 +34,14 @@ static bool isLibraryCall(Operation *op) {
   return isa<nn::LibraryOpInterface, sched::LibraryCallOpInterface>(op);
 }
 
+/// Enters a loop or leaves it: no kernel, but a matter of where tensors lie.
+static bool isOfLoop(Operation *op) {
+  return isa<spmd::EnterOp, spmd::CollectOp, sched::KeepOp>(op);
+}
+
 static bool isGrouped(Operation *op) {
   return isa<nn::NNDialect>(op->getDialect()) || isLibraryCall(op) ||
+         isOfLoop(op) ||
          isa<spmd::LocalSliceOp, spmd::KeepFirstOp, spmd::CoordinateOp>(op);
 }
 
@@ -129,7 +135,7 @@ void GroupBuilder::findSources() {
 bool GroupBuilder::needsOwnGroup(Operation *source) const {
   return llvm::any_of(source->getUsers(), [&](Operation *user) {
     return user->getBlock() != &block || !isGrouped(user) ||
-           isLibraryCall(user);
+           isLibraryCall(user) || isOfLoop(user);
   });
 }
 
@@ -212,7 +218,7 @@ int GroupBuilder::addGroup(Operation *op, ArrayRef<int> producers) {
   group.ops.push_back(op);
   if (isLibraryCall(op))
     group.kind = FusionGroup::Kind::Library;
-  else if (isa<nn::ReshapeOp>(op))
+  else if (isa<nn::ReshapeOp>(op) || isOfLoop(op))
     group.kind = FusionGroup::Kind::View;
   else if (!isStride(op))
     group.isOpen = addToNest(group.nest, op);
@@ -274,7 +280,7 @@ void GroupBuilder::tryMerge(int index, int otherIndex) {
 void GroupBuilder::add(Operation *op) {
   SmallVector<int> producers = getProducers(op);
   int joined = -1;
-  if (!isLibraryCall(op) && !isStride(op))
+  if (!isLibraryCall(op) && !isStride(op) && !isOfLoop(op))
     for (int producer : llvm::reverse(producers))
       if (join(producer, op, producers)) {
         joined = producer;

@@ -28,6 +28,9 @@ using namespace mlir;
 
 namespace tandem {
 
+/// Iterations of a Repeat (tandem_rt/program.h).
+static constexpr int64_t kMaxAccumulate = int64_t(1) << 20;
+
 namespace {
 /// One compilation.
 class Compilation {
@@ -176,6 +179,9 @@ LogicalResult Compilation::checkOptions() {
                 (isLimited ? ", or an explanation" : ""));
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
+  if (options.accumulate < 1 || options.accumulate > kMaxAccumulate)
+    return fail("accumulate is " + Twine(options.accumulate) +
+                ", expected an integer from 1 to " + Twine(kMaxAccumulate));
   return success();
 }
 
@@ -210,7 +216,7 @@ bool Compilation::mayHidePlan(const Stage *from) const {
   if (!(*module)->hasAttr(spmd::kMeshAttrName))
     return false;
   if (from)
-    return from->name == "import";
+    return from->name == "import" || from->name == "accumulate";
   return options.mesh.empty() && options.preset.empty() &&
          options.planFile.empty() && options.search.empty();
 }
@@ -323,6 +329,7 @@ LogicalResult Compilation::runStage(const Stage &stage) {
   } else {
     PlanOptions plan;
     plan.recompute = options.recompute;
+    plan.accumulate = options.accumulate;
     if (failed(runPasses(stage, plan)))
       return fail("stage " + stage.name + " failed");
   }

@@ -29,9 +29,16 @@ std::string getKey(DictionaryAttr attributes, StringRef otherwise,
   return (stringifyRole(*role) + "/" + name).str();
 }
 
-/// The type of the whole of which an argument or result is a part.
+/// The type of the whole of which an argument or result is a part; of what is
+/// cut into iterations, with these in one dimension.
 static RankedTensorType getWholeType(RankedTensorType type,
                                      DictionaryAttr attributes) {
+  if (auto dim = getInteger(attributes, spmd::kIteratedAttrName)) {
+    SmallVector<int64_t> shape(type.getShape());
+    shape[*dim + 1] *= shape[*dim];
+    shape.erase(shape.begin() + *dim);
+    return RankedTensorType::get(shape, type.getElementType());
+  }
   auto part = nn::getPart(attributes);
   return part ? RankedTensorType::get(part.getShape(), type.getElementType())
               : type;

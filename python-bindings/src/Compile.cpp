@@ -75,6 +75,7 @@ void bindCompile(nb::module_ &module) {
       .def_rw("from_stage", &CompileOptions::from)
       .def_rw("mesh", &CompileOptions::mesh)
       .def_rw("micro", &CompileOptions::micro)
+      .def_rw("accumulate", &CompileOptions::accumulate)
       .def_rw("preset", &CompileOptions::preset)
       .def_rw("pins", &CompileOptions::pins)
       .def_rw("plan_file", &CompileOptions::planFile)

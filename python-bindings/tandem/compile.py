@@ -48,6 +48,7 @@ def make_options(
     mesh=None,
     plan=None,
     micro=1,
+    accumulate=1,
     pins=(),
     search=None,
     cluster=None,
@@ -74,6 +75,8 @@ def make_options(
     options.mesh = mesh_text(mesh)
     _check_count("micro", micro, 2**24)
     options.micro = micro
+    _check_count("accumulate", accumulate, 2**20)
+    options.accumulate = accumulate
     _check_kind("search", search, str, "the name of an algorithm, such as 'tandem'")
     path = (str, os.PathLike)
     _check_kind("plan", plan, path, "a preset, such as 'zero', or the path of a plan file")
@@ -145,6 +148,7 @@ def compile(  # noqa: A001 - the name that torch users expect
     mesh=None,
     plan=None,
     micro=1,
+    accumulate=1,
     pins=(),
     search=None,
     cluster=None,
@@ -170,7 +174,8 @@ def compile(  # noqa: A001 - the name that torch users expect
     threads of this process. Started by torchrun, srun or mpirun, every process calls this with the same
     arguments and has its part of the ranks; process 0 compiles, and its values count (docs/hosts.md).
     `"auto"` takes the best mesh for the devices of `cluster`. `plan` is a preset (`data-parallel`, which is the default, `zero`,
-    `tensor-parallel`, `expert-parallel`) or the path of a plan file; `micro` the number of microbatches;
+    `tensor-parallel`, `expert-parallel`) or the path of a plan file; `micro` the number of microbatches, `accumulate` that of the parts of the batch
+    that a loop trains on one after the other, each of them of `micro` microbatches, in the memory of one;
     `pins` what `tandem.pin` returns. `search` finds a plan instead (`tandem`, `hidup`, `ilp` or
     `exhaustive`), priced for the file `cluster` (a laptop without one), and takes the best so far after
     `search_time_limit` seconds, if that is not 0; it is no worse than the plan file `start`, and than the
@@ -200,6 +205,7 @@ def compile(  # noqa: A001 - the name that torch users expect
         mesh=mesh,
         plan=plan,
         micro=micro,
+        accumulate=accumulate,
         pins=pins,
         search=search,
         cluster=cluster,

@@ -223,7 +223,9 @@ class Programs:
         for plan, micro in first:
             with contextlib.suppress(CompileError):
                 return make(module, mesh=mesh, plan=plan, micro=micro, pins=pins)
-        options = dict(plan=last[0], micro=last[1], recompute=trains and planner["recompute"])
+        options = dict(plan=last[0], micro=last[1])
+        if trains:
+            options |= {name: planner[name] for name in ("recompute", "accumulate")}
         return make(module, mesh=mesh, pins=pins, **options)
 
 

@@ -12,7 +12,7 @@ import torch
 from .compare import History, Values
 from .errors import RunError, TandemError
 
-STAGES = ("import", "plan", "shard", "localize", "duplex", "schedule")
+STAGES = ("import", "accumulate", "plan", "shard", "localize", "duplex", "schedule")
 
 
 def find_tool(name):

@@ -44,6 +44,7 @@ static constexpr llvm::StringLiteral kHelp =
   --fail-on-replicate B  fails if a tensor of more than B bytes is left whole
                        on all devices
   --micro N            number of microbatches; default: 1
+  --accumulate N       cuts the batch into N iterations of a loop; default: 1
   -o FILE              the Program; default: STEP.tdm
   --plan-file FILE     a plan to apply
   --save-plan FILE     writes the plan
@@ -90,7 +91,7 @@ static auto list(std::vector<std::string> &target, char separator) {
 }
 
 static constexpr llvm::StringLiteral kAny = "", kImport = "import",
-                                     kPlan = "plan";
+                                     kAccumulate = "accumulate", kPlan = "plan";
 
 static std::vector<Flag> getFlags(ToolOptions &tool) {
   CompileOptions &compile = tool.compile;
@@ -100,6 +101,11 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
       {"--pin", kPlan, true, list(compile.pins, ';')},
       {"--micro", kPlan, true,
        [&](llvm::StringRef v) { return !v.getAsInteger(10, compile.micro); },
+       false, "a whole number"},
+      {"--accumulate", kAccumulate, true,
+       [&](llvm::StringRef v) {
+         return !v.getAsInteger(10, compile.accumulate);
+       },
        false, "a whole number"},
       {"--search", kPlan, true, text(compile.search)},
       {"--cluster", kPlan, true, text(compile.cluster)},

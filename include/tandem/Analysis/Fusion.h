@@ -25,7 +25,9 @@ struct FusionGroup {
   enum class Kind {
     Kernel,  ///< generated code
     Library, ///< one operator that a library computes
-    View     ///< one `nn.reshape`: the same bytes under another type
+    /// one `nn.reshape`: the same bytes under another type; or what enters a
+    /// loop or leaves it
+    View
   };
   Kind kind = Kind::Kernel;
   /// In the order of the block.

@@ -36,6 +36,9 @@ struct CompileOptions {
   std::string mesh;
   /// Points of the time axis.
   int64_t micro = 1;
+  /// Into how many iterations of a loop the batch is cut; each is cut into
+  /// microbatches.
+  int64_t accumulate = 1;
   /// Plan preset: `data-parallel`, `zero`, `tensor-parallel`,
   /// `expert-parallel`. Empty: `data-parallel`.
   std::string preset;

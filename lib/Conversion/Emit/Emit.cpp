@@ -93,6 +93,8 @@ void Emitter::place(Operation *op) {
       ref.offset.terms.push_back(
           {getAxisNumber(mesh, cast<StringAttr>(axis).getValue()),
            coefficient * width});
+    ref.offset.perIteration +=
+        static_cast<int64_t>(view.getPerIteration()) * width;
     ref.bytes = getBytes(type);
     buffers[value] = ref;
   }
@@ -109,7 +111,9 @@ void Emitter::emit(sched::LaunchOp op) {
   const CompiledKernel &kernel = kernels.kernels.at(op.getKernel());
   std::vector<rt::Affine> scalars;
   for (const std::string &axis : kernel.axes)
-    scalars.push_back(rt::Affine::coordinate(getAxisNumber(mesh, axis)));
+    scalars.push_back(axis == spmd::kIterationAxis
+                          ? rt::Affine::moving(0, 1)
+                          : rt::Affine::coordinate(getAxisNumber(mesh, axis)));
   scalars.insert(scalars.end(), kernel.ordinals.begin(), kernel.ordinals.end());
   builder.add(getInfo(op, queues),
               rt::Launch{object, kernel.symbol, getBuffers(op.getInputs()),
@@ -349,6 +353,19 @@ LogicalResult Emitter::emit(Operation *op) {
       .Case([&](sched::WaitOp wait) {
         builder.waitEvent(queues.getNumber(wait.getQueue()),
                           events.lookup(wait.getEvent()));
+        return success();
+      })
+      .Case([&](sched::BeginLoopOp) {
+        builder.beginRepeat({.name = "iterations"}, spmd::getIterations(step));
+        return success();
+      })
+      .Case([&](sched::EndLoopOp) {
+        builder.endRepeat();
+        return success();
+      })
+      .Case([&](sched::FillOp fill) {
+        builder.add(getInfo(fill, queues),
+                    rt::Fill{getBuffer(fill.getDestination()), {0}});
         return success();
       })
       .Case([&](sched::LaunchOp launch) {

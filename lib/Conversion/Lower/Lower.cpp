@@ -30,6 +30,8 @@ void buildLowerPipeline(mlir::OpPassManager &manager,
   // Behind products, as a permutation that one reads is one to write.
   manager.addPass(lower::createSelectAttention());
   manager.addPass(lower::createSelectConvolutions());
+  // Where iterations add up, as additions.
+  manager.addPass(lower::createCarrySums());
   // Before fusion as well: a sum that a product makes is no kernel.
   manager.addPass(lower::createAccumulateProducts());
   manager.addPass(lower::createOutlineKernels());

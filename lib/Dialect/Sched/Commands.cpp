@@ -62,6 +62,9 @@ LogicalResult ViewOp::verifyRange(int64_t elements, int64_t sourceElements) {
       return failure();
     (coefficient < 0 ? begin : end).add(coefficient, *size - 1);
   }
+  int64_t perIteration = getPerIteration();
+  (perIteration < 0 ? begin : end)
+      .add(perIteration, spmd::getIterations(*this) - 1);
   if (begin.overflows || end.overflows)
     return emitOpError("moves by more elements than 64 bits can count, "
                        "expected offset and coefficients within its source");
@@ -158,6 +161,9 @@ SmallVector<Value> CollectiveOp::getWrites() { return {getDestination()}; }
 
 SmallVector<Value> CopyOp::getReads() { return {getSource()}; }
 SmallVector<Value> CopyOp::getWrites() { return {getDestination()}; }
+
+SmallVector<Value> FillOp::getReads() { return {}; }
+SmallVector<Value> FillOp::getWrites() { return {getDestination()}; }
 
 SmallVector<Value> CheckFiniteOp::getReads() { return {getSource()}; }
 SmallVector<Value> CheckFiniteOp::getWrites() { return {}; }

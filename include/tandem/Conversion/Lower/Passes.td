@@ -76,6 +76,14 @@ def SelectConvolutions : Lower_Pass<"tandem-select-convolutions"> {
   }];
 }
 
+def CarrySums : Lower_Pass<"tandem-carry-sums"> {
+  let summary = "iterations add to zeros that are made in front of the loop";
+  let description = [{
+    Before: `spmd.carry` in the steps of a loop. After: `nn.add` of it to one of
+    `sched.zeros`, in whose memory the sum is kept (`sched.keep`).
+  }];
+}
+
 def AccumulateProducts : Lower_Pass<"tandem-accumulate-products"> {
   let summary = "products add to what is there already";
   let description = [{

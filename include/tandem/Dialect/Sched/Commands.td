@@ -114,6 +114,32 @@ def Sched_ConvOp : Op<Sched_Dialect, "conv", [
 }
 
 //===----------------------------------------------------------------------===//
+// What a loop carries
+//===----------------------------------------------------------------------===//
+
+def Sched_ZerosOp : Tandem_Op<Sched_Dialect, "zeros", [Pure]> {
+  let summary = "tensors of zeros of one element type, side by side in memory";
+  let description = [{
+    Lives within `lower`, in a step in front of a loop whose iterations add to
+    them.
+  }];
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = "attr-dict `:` type($results)";
+}
+
+def Sched_KeepOp : Tandem_Op<Sched_Dialect, "keep", [
+    Pure, AllTypesMatch<["value", "kept", "result"]>]> {
+  let summary = "`value`, in the memory of `kept`";
+  let description = [{
+    Lives within `lower`: the sum up to this iteration lies where the next one
+    finds it.
+  }];
+  let arguments = (ins AnyRankedTensor:$value, AnyRankedTensor:$kept);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$value `in` $kept attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//
 
@@ -139,11 +165,13 @@ def Sched_ViewOp : Tandem_Op<Sched_Dialect, "view", [Pure]> {
   let summary = "contiguous elements of a buffer, in another shape";
   let description = [{
     Begins `offset` elements into the source, plus, for each axis, the rank's
-    coordinate times the axis' coefficient.
+    coordinate times the axis' coefficient, plus `per_iteration` for each
+    iteration of a loop before this one.
   }];
   let arguments = (ins AnyMemRef:$source, DefaultValuedAttr<I64Attr, "0">:$offset,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$axes,
-                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$coefficients);
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$coefficients,
+                       DefaultValuedAttr<I64Attr, "0">:$per_iteration);
   let results = (outs AnyMemRef:$buffer);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($buffer)";
   let hasVerifier = 1;
@@ -239,11 +267,29 @@ def Sched_CopyOp : Sched_Command<"copy",
   let hasVerifier = 1;
 }
 
+def Sched_FillOp : Sched_Command<"fill", "$destination", "type($destination)",
+    (ins AnyMemRef:$destination)> {
+  let summary = "fills a buffer with zeros";
+}
+
 def Sched_CheckFiniteOp : Sched_Command<"check_finite",
     "$what $source",
     "type($source)", (ins
       AnyMemRef:$source, StrAttr:$what)> {
   let summary = "stops the step, before it changed anything, if a value is not finite";
+}
+
+/// Commands and events between the two run `spmd.iterations` times, on each
+/// queue.
+class Sched_LoopEnd<string mnemonic> : Tandem_Op<Sched_Dialect, mnemonic> {
+  let arguments = (ins Sched_NumberAttr:$loop);
+  let assemblyFormat = "$loop attr-dict";
+}
+def Sched_BeginLoopOp : Sched_LoopEnd<"begin_loop"> {
+  let summary = "a loop of commands begins";
+}
+def Sched_EndLoopOp : Sched_LoopEnd<"end_loop"> {
+  let summary = "a loop of commands ends";
 }
 
 def Sched_RecordOp : Tandem_Op<Sched_Dialect, "record"> {
