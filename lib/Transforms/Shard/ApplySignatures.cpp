@@ -318,8 +318,11 @@ LogicalResult ApplySignaturesPass::applyToOperator(Operation *op) {
     if (failed(checkForms(op, "operand " + Twine(index),
                           operand.get().getType(), mesh, forms)))
       return failure();
-    operand.set(reform(operand.get(), forms,
-                       {op, getPass(op), getPlannedStage(op), getLoop(op)}));
+    // What enters a loop is changed in front of it, once for all iterations.
+    operand.set(
+        reform(operand.get(), forms,
+               {op, getPass(op), getPlannedStage(op),
+                isa<EnterOp>(op) ? std::optional<int64_t>() : getLoop(op)}));
   }
   for (auto [index, result] : llvm::enumerate(op->getResults())) {
     const Forms &forms = planned->results[index];

@@ -5,13 +5,13 @@ module attributes {spmd.mesh = #mesh} {
   // An input has a dimension of iterations. What depends on arguments alone is
   // made in the loop; the sum leaves it.
   // CHECK-LABEL: func.func @step(
-  // CHECK-SAME: %[[X:.*]]: tensor<2x2x2xf64> {nn.batch_dim = 1 : i64, {{.*}}spmd.iterated = 0 : i64}
-  // CHECK-SAME: %[[W:.*]]: tensor<2xf64>
-  // CHECK-SAME: spmd.iterations = 2 : i64
+  // CHECK-SAME: %arg0: tensor<2x2x2xf64> {nn.batch_dim = 1 : i64
+  // CHECK: spmd.iterated = 0 : i64}
+  // CHECK: spmd.iterations = 2 : i64
   func.func @step(%x: tensor<4x2xf64, #spmd.form<#mesh, accumulate: gather(0)>> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64}, %w: tensor<2xf64> {nn.role = #nn.role<parameter>, nn.name = "w"})
       -> (tensor<2xf64> {nn.role = #nn.role<output>, nn.name = "u"}) {
-    // CHECK: %[[OWN:.*]] = spmd.enter %[[X]] {{{.*}}spmd.loop = 0 : i64} : tensor<2x2x2xf64> -> tensor<2x2xf64>
-    // CHECK: %[[E:.*]] = nn.exp %[[W]] {{{.*}}spmd.loop = 0 : i64}
+    // CHECK: %[[OWN:.*]] = spmd.enter %arg0 {{{.*}}spmd.loop = 0 : i64} : tensor<2x2x2xf64> -> tensor<2x2xf64>
+    // CHECK: %[[E:.*]] = nn.exp %arg1 {{{.*}}spmd.loop = 0 : i64}
     %e = nn.exp %w {nn.pass = #nn.pass<forward>} : (tensor<2xf64>) -> tensor<2xf64>
     // CHECK: %[[Y:.*]] = nn.mul %[[OWN]], %[[E]] {{{.*}}spmd.loop = 0 : i64}
     %y = nn.mul %x, %e {nn.pass = #nn.pass<forward>} : (tensor<4x2xf64, #spmd.form<#mesh, accumulate: gather(0)>>, tensor<2xf64>) -> tensor<4x2xf64, #spmd.form<#mesh, accumulate: gather(0)>>
@@ -20,7 +20,7 @@ module attributes {spmd.mesh = #mesh} {
     // CHECK: %[[T:.*]] = spmd.carry %[[S]] {{{.*}}spmd.loop = 0 : i64}
     %t = spmd.reform %s {nn.pass = #nn.pass<forward>} : tensor<2xf64, #spmd.form<#mesh, accumulate: reduce>> -> tensor<2xf64>
     // CHECK-NOT: spmd.loop
-    // CHECK: nn.mul %[[T]], %[[W]]
+    // CHECK: nn.mul %[[T]], %arg1
     %u = nn.mul %t, %w {nn.pass = #nn.pass<forward>} : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
     return %u : tensor<2xf64>
   }
