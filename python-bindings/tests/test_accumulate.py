@@ -1,5 +1,7 @@
 """`accumulate=N`: a loop over parts of the batch gives what eager gives on the whole batch."""
 
+import math
+
 import pytest
 import tandem
 import torch
@@ -154,21 +156,22 @@ def test_memory_and_commands_do_not_grow(plan):
     """An iteration of 32 has the batch of the step of 1. Gradients are reduced once."""
 
     def deep():
-        return torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH) for _ in range(4)), network())
+        layers = (torch.nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        return torch.nn.Sequential(*layers, network()).double()
 
     options = {"mesh": {"data": 2}, "plan": plan}
     one = compile_step(masked_loss, batches(1, rows=4)[0], deep, **options).program
     many = compile_step(masked_loss, batches(1, rows=128)[0], deep, accumulate=32, **options)
     many = many.program
     gradients = sum(p.numel() * 8 + 64 for p in deep().parameters())
-    assert many.rank_programs[0].arenas[0].bytes <= one.rank_programs[0].arenas[0].bytes + gradients
+    # The sums, and small ones once more where they are sent as one.
+    copies = 2 if plan == "data-parallel" else 1
+    arenas = [program.rank_programs[0].arenas[0].bytes for program in (one, many)]
+    assert arenas[1] <= arenas[0] + copies * gradients
     assert len(list_commands(many)) <= 1.2 * len(list_commands(one))
-    for kind in ("all_reduce", "reduce_scatter"):
-        counts = [
-            sum(n for command, n in list_commands(program) if command.kind == kind)
-            for program in (one, many)
-        ]
-        assert counts[1] <= counts[0], kind
+    for command, count in list_commands(many):
+        if command.kind in ("all_reduce", "reduce_scatter") and count > 1:
+            assert math.prod(command.operation.shape) == 1  # the number of labels
 
 
 def test_a_checkpoint_loads_under_another_number(tmp_path):
