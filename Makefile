@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup build test sanitizers faults mutants fuzz demo demo-hosts verify bench bench-search bench-step bench-compile bench-overlap bench-overhead bench-checkpoint docs check-gcc format lint clean
+.PHONY: help setup build test sanitizers faults mutants fuzz demo demo-hosts verify bench bench-search bench-step bench-compile bench-overlap bench-overhead bench-checkpoint coverage docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -62,6 +62,9 @@ bench-overhead: build ## What a step of a tiny model takes, which is mostly the 
 
 bench-checkpoint: build ## Saving 1 GB, beside dd on the same disk
 	@.venv/bin/python benchmarks/checkpoint.py --check --json $(BUILD)/bench/checkpoint.json
+
+coverage: build ## Which models of transformers and layers of torch.nn train as in eager (CHECK=1 AGAIN=1)
+	@.venv/bin/python benchmarks/coverage.py --jobs $(JOBS) $(if $(AGAIN),--again) $(if $(CHECK),--check)
 
 bench: bench-step bench-search bench-compile bench-overhead bench-checkpoint ## All benchmarks that need no root
 
