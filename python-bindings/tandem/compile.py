@@ -225,6 +225,7 @@ def compile(  # noqa: A001 - the name that torch users expect
         precision=precision,
         gradient_sums=gradient_sums,
         varying=cycled(optimizer),
+        guards_batches=processes.parts == 1,
     )
     given = options | {
         "gradients": gradients,

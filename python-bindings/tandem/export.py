@@ -23,7 +23,7 @@ class StepModule:
     with `updates = i` is the value of argument i in the next step. `random_calls` lists the random
     operators (name, shape, type) in eager's call order, for `tandem.random.replay`; `returned` what the loss
     function returns; `constants` what is no tensor in the example
-    batch; `starts` those of `Counts`.
+    batch; `starts` those of `Counts`, `guards` what a batch has to agree with (reads.py).
     """
 
     mlir: str
@@ -34,13 +34,21 @@ class StepModule:
     returned: Returned
     constants: dict = field(default_factory=dict)
     starts: dict = field(default_factory=dict)
+    guards: list = field(default_factory=list)
 
     @property
     def precision(self):
         """The coarsest floating-point type that the step computes in; it decides how equal to
         eager a run can be. A float64 model may round to float32 inside, as `transformers` does
-        in norms and losses."""
-        types = {result.dtype for operator in self.step.operators for result in operator.results}
+        in norms and losses. What follows from integers alone, such as the slopes of alibi in bfloat16, is
+        the same in both."""
+        pairs = zip(self.step.parameters, self.arguments, strict=True)
+        inexact = {id(value) for value, a in pairs if a.dtype.is_floating_point}
+        types = {a.dtype for a in self.arguments if a.role == "parameter"}
+        for operator in self.step.operators:
+            if any(id(operand) in inexact for operand in operator.operands):
+                inexact |= {id(result) for result in operator.results}
+                types |= {result.dtype for result in operator.results}
         return max((t for t in types if t.is_floating_point), key=lambda t: torch.finfo(t).eps)
 
     def values(self):
@@ -106,4 +114,5 @@ def export(
         trace.returned,
         constants,
         trace.starts,
+        trace.guards,
     )

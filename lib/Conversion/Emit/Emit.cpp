@@ -39,7 +39,7 @@ private:
   LogicalResult emit(sched::AttendOp op);
   LogicalResult emit(sched::ConvolveOp op);
   LogicalResult emit(sched::CollectiveOp op);
-  LogicalResult emit(sched::CheckFiniteOp op);
+  LogicalResult emit(sched::CheckOp op);
   void place(Operation *op);
   rt::BufferRef getBuffer(Value value) { return buffers.lookup(value); }
   std::vector<rt::BufferRef> getBuffers(ValueRange values);
@@ -323,13 +323,16 @@ LogicalResult Emitter::emit(sched::CollectiveOp op) {
   return success();
 }
 
-LogicalResult Emitter::emit(sched::CheckFiniteOp op) {
+LogicalResult Emitter::emit(sched::CheckOp op) {
   auto type = getElementType(
       op, cast<ShapedType>(op.getSource().getType()).getElementType());
   if (!type)
     return failure();
   builder.add(getInfo(op, queues),
-              rt::Check{.type = *type,
+              rt::Check{.kind = op.getKind() == sched::CheckKind::True
+                                    ? rt::CheckKind::Truth
+                                    : rt::CheckKind::Finite,
+                        .type = *type,
                         .source = getBuffer(op.getSource()),
                         .message = op.getWhat().str()});
   return success();
@@ -362,7 +365,7 @@ LogicalResult Emitter::emit(Operation *op) {
         return success();
       })
       .Case<sched::GemmOp, sched::AttendOp, sched::ConvolveOp,
-            sched::CollectiveOp, sched::CheckFiniteOp>(
+            sched::CollectiveOp, sched::CheckOp>(
           [&](auto command) { return emit(command); })
       .Case([](func::ReturnOp) { return success(); })
       .Default([](Operation *other) {

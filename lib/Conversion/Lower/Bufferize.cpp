@@ -41,14 +41,14 @@ private:
   void bufferizeCollective(Operation *op, Place place);
   void waitFor(QueueAttr queue, Value event);
   void join();
-  void checkLoss(Place place);
+  void checkResults(Place place);
+  bool checkResult(unsigned index, Place place);
   void storeResults(Operation *terminator);
   Value store(unsigned index, Value buffer, Location loc);
   void copy(Value source, Value destination, Location loc, StringRef label);
   Value allocate(Value tensor);
   Value getBuffer(Value tensor) { return buffers.lookup(tensor); }
   bool isUpdate(sched::StepOp step);
-  std::optional<unsigned> getLoss();
 
   func::FuncOp function;
   SymbolTableCollection symbols;
@@ -61,7 +61,7 @@ private:
   llvm::DenseSet<Attribute> used; ///< Queues.
   /// The first queue that computes, in the slot of the last step.
   Place last;
-  bool lossChecked = false;
+  llvm::SmallSetVector<unsigned, 4> unchecked; ///< Results.
 };
 } // namespace
 
@@ -167,34 +167,44 @@ bool Bufferizer::isUpdate(sched::StepOp step) {
   });
 }
 
-std::optional<unsigned> Bufferizer::getLoss() {
-  for (unsigned i = 0, e = function.getNumResults(); i < e; ++i)
-    if (nn::getRole(function.getResultAttrDict(i)) == nn::Role::Loss)
-      return i;
+/// What is asked of a result of this role and type, if anything is.
+static std::optional<sched::CheckKind> getCheckKind(nn::Role role, Type type) {
+  if (role == nn::Role::Check)
+    return sched::CheckKind::True;
+  bool isFloat = isa<FloatType>(cast<RankedTensorType>(type).getElementType());
+  if (role == nn::Role::Loss && isFloat)
+    return sched::CheckKind::Finite;
   return std::nullopt;
 }
 
-/// Once, as soon as the loss is known. Waits for the queue that made it.
-void Bufferizer::checkLoss(Place place) {
-  std::optional<unsigned> index = getLoss();
-  Operation *terminator = function.getBody().front().getTerminator();
-  if (lossChecked || !index)
-    return;
-  Value loss = terminator->getOperand(*index);
-  Value buffer = getBuffer(loss);
-  auto type = cast<RankedTensorType>(loss.getType());
-  if (!buffer || !isa<FloatType>(type.getElementType()))
-    return;
-  lossChecked = true;
-  if (auto step = loss.getDefiningOp<sched::StepOp>();
+/// Loss and checks, each once, as soon as it is known.
+void Bufferizer::checkResults(Place place) {
+  unchecked.remove_if(
+      [&](unsigned index) { return checkResult(index, place); });
+}
+
+/// Whether nothing is left to be checked. Waits for the queue that made it.
+bool Bufferizer::checkResult(unsigned index, Place place) {
+  Value value = function.getBody().front().getTerminator()->getOperand(index);
+  DictionaryAttr attributes = function.getResultAttrDict(index);
+  auto role = nn::getRole(attributes).value_or(nn::Role::Output);
+  auto kind = getCheckKind(role, value.getType());
+  if (!kind)
+    return true;
+  Value buffer = getBuffer(value);
+  if (!buffer)
+    return false;
+  if (auto step = value.getDefiningOp<sched::StepOp>();
       step && step.getQueue() != place.queue)
     waitFor(place.queue, events.lookup(step.getEvent()));
-  StringRef name = nn::getTensorName(function.getResultAttrDict(*index));
+  StringRef name = nn::getTensorName(attributes);
   if (name.empty()) // edited by hand: the role says it as well
-    name = stringifyRole(nn::Role::Loss);
-  sched::CheckFiniteOp::create(builder, loss.getLoc(), buffer, name,
-                               place.queue, place.stage, place.strand,
-                               "check_finite", 0, countBytes(buffer));
+    name = stringifyRole(role);
+  sched::CheckOp::create(builder, value.getLoc(), *kind, buffer, name,
+                         place.queue, place.stage, place.strand,
+                         ("check_" + stringifyCheckKind(*kind)).str(), 0,
+                         countBytes(buffer));
+  return true;
 }
 
 void Bufferizer::bufferize(sched::StepOp step) {
@@ -206,7 +216,7 @@ void Bufferizer::bufferize(sched::StepOp step) {
   for (Value event : step.getAfter())
     waitFor(place.queue, events.lookup(event));
   if (place.queue.getRole() == QueueRole::Compute && isUpdate(step))
-    checkLoss(place);
+    checkResults(place);
   for (Operation &op : step.getBody().front().without_terminator())
     bufferize(&op, place);
   Operation *yield = step.getBody().front().getTerminator();
@@ -307,12 +317,14 @@ static LogicalResult verifyOperators(func::FuncOp function) {
 }
 
 void Bufferizer::run() {
+  for (unsigned i = 0, e = function.getNumResults(); i < e; ++i)
+    unchecked.insert(i);
   bufferizeArguments();
   Block &old = function.getBody().front();
   for (auto step : old.getOps<sched::StepOp>())
     bufferize(step);
   join();
-  checkLoss(last);
+  checkResults(last);
   storeResults(old.getTerminator());
   Block &body = function.getBody().back();
   FunctionType type = builder.getFunctionType(

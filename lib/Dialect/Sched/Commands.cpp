@@ -119,6 +119,16 @@ LogicalResult CopyOp::verify() {
   return emitOpError("copies ") << source << " into " << destination;
 }
 
+LogicalResult CheckOp::verify() {
+  Type element = cast<MemRefType>(getSource().getType()).getElementType();
+  bool isTruth = getKind() == CheckKind::True;
+  if (isTruth ? element.isInteger(1) : isa<FloatType>(element))
+    return success();
+  return emitOpError("asks whether ")
+         << element << " is " << stringifyCheckKind(getKind()) << ", expected "
+         << (isTruth ? "i1" : "a floating-point type");
+}
+
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto kernel =
       symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
@@ -159,5 +169,5 @@ SmallVector<Value> CollectiveOp::getWrites() { return {getDestination()}; }
 SmallVector<Value> CopyOp::getReads() { return {getSource()}; }
 SmallVector<Value> CopyOp::getWrites() { return {getDestination()}; }
 
-SmallVector<Value> CheckFiniteOp::getReads() { return {getSource()}; }
-SmallVector<Value> CheckFiniteOp::getWrites() { return {}; }
+SmallVector<Value> CheckOp::getReads() { return {getSource()}; }
+SmallVector<Value> CheckOp::getWrites() { return {}; }

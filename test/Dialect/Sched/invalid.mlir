@@ -281,3 +281,19 @@ func.func @conv_written(%x: tensor<2x3x8xf32>, %w: tensor<5x3x3xf32>) {
   %0 = sched.conv forward %x, %w {input = array<i64: 2, 3, 8>, weight = array<i64: 5, 3, 3>, output = array<i64: 2, 5, 8>, stride = array<i64: 1>, padding = array<i64: 1>, dilation = array<i64: 1>, strides = array<i64: 24, 8, 1, 9, 3, 1, 40, 8, 1>, offsets = array<i64: 0, 0>} : (tensor<2x3x8xf32>, tensor<5x3x3xf32>) -> tensor<2x6x8xf32>
   return
 }
+
+// -----
+
+func.func @a_check_of_another_type(%a: memref<4xf32>) {
+  // expected-error @+1 {{asks whether 'f32' is true, expected i1}}
+  sched.check true "all are positive" %a on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<4xf32>
+  return
+}
+
+// -----
+
+func.func @a_boolean_that_is_finite(%a: memref<4xi1>) {
+  // expected-error @+1 {{asks whether 'i1' is finite, expected a floating-point type}}
+  sched.check finite "loss" %a on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<4xi1>
+  return
+}

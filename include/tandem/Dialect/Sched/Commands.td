@@ -239,11 +239,15 @@ def Sched_CopyOp : Sched_Command<"copy",
   let hasVerifier = 1;
 }
 
-def Sched_CheckFiniteOp : Sched_Command<"check_finite",
-    "$what $source",
+def Sched_CheckOp : Sched_Command<"check",
+    "$kind $what $source",
     "type($source)", (ins
-      AnyMemRef:$source, StrAttr:$what)> {
-  let summary = "stops the step, before it changed anything, if a value is not finite";
+      Sched_CheckKindAttr:$kind, AnyMemRef:$source, StrAttr:$what)> {
+  let summary = "refuses the step, before it changed anything, if a value is not finite, or not true";
+  let description = [{
+    `what` is what has to be finite, or the whole error of what has to be true.
+  }];
+  let hasVerifier = 1;
 }
 
 def Sched_RecordOp : Tandem_Op<Sched_Dialect, "record"> {

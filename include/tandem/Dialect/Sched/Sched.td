@@ -149,6 +149,17 @@ def Sched_CollectiveKind : I32EnumAttr<"CollectiveKind", "what a collective does
   let cppNamespace = "::tandem::sched";
   let genSpecializedAttr = 0;
 }
+def Sched_CheckKind : I32EnumAttr<"CheckKind", "what a check asks of a value", [
+    I32EnumAttrCase<"Finite", 0, "finite">,
+    I32EnumAttrCase<"True", 1, "true">
+  ]> {
+  let cppNamespace = "::tandem::sched";
+  let genSpecializedAttr = 0;
+}
+
+def Sched_CheckKindAttr
+    : EnumAttr<Sched_Dialect, Sched_CheckKind, "check_kind">;
+
 def Sched_CollectiveKindAttr
     : EnumAttr<Sched_Dialect, Sched_CollectiveKind, "collective">;
 
