@@ -4,6 +4,7 @@ The `nn` dialect has real numbers only; complex ones come and go within a step, 
 multiply by e^(i angle). Every operator on them is written here with real ones; others are an error.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -84,6 +85,16 @@ def _divide(x, y):
 def _add(x, y, alpha=1, sign=1):
     x, y = _pair(x), _pair(y)
     return Pair(x.re + sign * alpha * y.re, x.im + sign * alpha * y.im)
+
+
+def _power(x, exponent):
+    """By products, for small whole numbers."""
+    count = exponent.re if isinstance(exponent, Pair) else exponent
+    if not isinstance(count, (int, float)) or count not in range(1, 5):
+        error = NotImplementedError("found a power of complex numbers, expected 1, 2, 3 or 4")
+        error.func = aten.pow.Tensor_Scalar
+        raise error
+    return functools.reduce(_times, [x] * int(count))
 
 
 def _sgn(x):
@@ -219,6 +230,7 @@ _RULES = {
     "add": _add,
     "sub": lambda x, y, alpha=1: _add(x, y, alpha, -1),
     "mul": _times,
+    "pow": _power,
     "div": _divide,
     "mm": lambda x, y: _multiply(torch.mm, x, y),
     "bmm": lambda x, y: _multiply(torch.bmm, x, y),

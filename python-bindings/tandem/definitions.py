@@ -289,6 +289,29 @@ def _linear(x, size, align_corners, factors):
     return formula(x, size, align_corners, None if factors is None else factors[0])
 
 
+def _fractional_starts(sample, size, outputs, kernel):
+    """Where windows begin, for samples of each image and channel (B. Graham, 2014)."""
+    if outputs == 1:
+        return torch.full((*sample.shape, 1), size - kernel)
+    step = (size - kernel) / (outputs - 1)
+    places = torch.arange(outputs - 1)
+    starts = ((places + sample[..., None]) * step).long() - (sample[..., None] * step).long()
+    return torch.cat([starts, torch.full_like(starts[..., :1], size - kernel)], -1)
+
+
+def _fractional_max_pool2d(x, kernel, outputs, samples):
+    kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
+    rows, columns = (
+        _fractional_starts(samples[..., 1 - d], x.shape[-2 + d], outputs[d], kernel[d])[..., None]
+        + torch.arange(kernel[d])
+        for d in range(2)
+    )
+    places = rows[..., :, None, :, None] * x.shape[-1] + columns[..., None, :, None, :]
+    windows = x.flatten(-2).gather(-1, places.flatten(-4)).reshape(places.shape)
+    values, best = windows.flatten(-2).max(-1)
+    return values, places.flatten(-2).gather(-1, best[..., None]).squeeze(-1)
+
+
 def _attention(*args, **kwargs):
     result = attention(*args, **kwargs)
     return _plain_attention(*args, **kwargs) if result is None else result
@@ -317,6 +340,8 @@ def by_definition():
             stack.enter_context(patch)
         stack.enter_context(mock.patch.object(layer, "forward", _cumulative_batch_norm))
         stack.enter_context(mock.patch.object(torch.nn.Module, "to", _to_what_it_is))
+        pool = _fractional_max_pool2d
+        stack.enter_context(mock.patch.object(torch._C._nn, "fractional_max_pool2d", pool))
         adaptive = torch.nn.AdaptiveLogSoftmaxWithLoss
         stack.enter_context(mock.patch.object(adaptive, "forward", _adaptive_log_softmax_by_all))
         # Also by its name: within PyTorch's own functions no mode sees it.

@@ -71,6 +71,7 @@ DRAWN = {
     "multinomial": lambda x: x.gather(1, torch.multinomial(x.softmax(1), 5)),
     "with replacement": lambda x: x.gather(1, torch.multinomial((x.detach() > 0) * 1.0 + 1e-9, 20, replacement=True)),
     "rrelu": lambda x: F.rrelu(x, training=True),
+    "fractional pooling": lambda x: F.fractional_max_pool2d(x.reshape(4, 2, 3, 4), 2, (2, 3)),
     "gumbel": lambda x: F.gumbel_softmax(x, tau=0.7, hard=True) * x,
 }  # fmt: skip
 
