@@ -14,6 +14,14 @@ from .text import print_step
 from .trace import trace_step
 from .wanted import Wanted
 
+# Operators whose results IEEE 754 defines, or that only move elements.
+_EXACT = frozenset(
+    """
+    abs add cat ceil compare constant convert div embedding expand flip floor gather iota maximum minimum mul neg pad permute reshape
+    roll select slice sqrt sub trunc
+    """.split()  # noqa: SIM905 - a list of words is easier to read
+)
+
 
 @dataclass
 class StepModule:
@@ -40,15 +48,17 @@ class StepModule:
     def precision(self):
         """The coarsest floating-point type that the step computes in; it decides how equal to
         eager a run can be. A float64 model may round to float32 inside, as `transformers` does
-        in norms and losses. What follows from integers alone, such as the slopes of alibi in bfloat16, is
-        the same in both."""
+        in norms and losses. What exact operators make of integers and constants alone, such as the
+        slopes of alibi in bfloat16, is the same in both."""
         pairs = zip(self.step.parameters, self.arguments, strict=True)
         inexact = {id(value) for value, a in pairs if a.dtype.is_floating_point}
         types = {a.dtype for a in self.arguments if a.role == "parameter"}
         for operator in self.step.operators:
             if any(id(operand) in inexact for operand in operator.operands):
                 inexact |= {id(result) for result in operator.results}
-                types |= {result.dtype for result in operator.results}
+            elif operator.name in _EXACT:
+                continue
+            types |= {result.dtype for result in operator.results}
         return max((t for t in types if t.is_floating_point), key=lambda t: torch.finfo(t).eps)
 
     def values(self):
