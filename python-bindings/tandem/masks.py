@@ -21,7 +21,7 @@ _ELEMENTWISE = frozenset(
     abs add bool clamp clamp_max clamp_min clone contiguous cos detach div double eq erf exp expm1 float floor ge gelu gt half int
     isfinite isinf isnan le leaky_relu log log1p logical_and logical_not logical_or logsigmoid long lt maximum minimum mul ne neg pow reciprocal relu
     round rsqrt sigmoid sign silu sin softplus sqrt square sub tan tanh to true_divide type_as where
-    linear layer_norm rms_norm normalize
+    linear layer_norm rms_norm
     """.split()  # noqa: SIM905 - a list of words is easier to read
 )
 # What they take beside the rows is no row.
@@ -159,16 +159,20 @@ def _apply(function, args, kwargs):
     rank = max(value.dim() for value in values if isinstance(value, Masked))
     if name in _ALONG and not _keeps_rows(args, kwargs, rank):
         raise _refuse(f"{name} runs over the")
-    beside = () if name in _OF_PARAMETERS else values
-    if not all(_fits(value, rank) for value in beside):
+    takes_parameters = name in _OF_PARAMETERS
+    if takes_parameters and rank < 2:
+        raise _refuse(f"{name} runs over the")
+    if not takes_parameters and not all(_fits(value, rank) for value in values):
         raise _refuse(f"{name} is computed of")
     args = [a.rows if isinstance(a, Masked) else a for a in args]
     result = function(
         *args, **{k: v.rows if isinstance(v, Masked) else v for k, v in kwargs.items()}
     )
-    if isinstance(result, tuple):
-        return type(result)([Masked(part, mask) for part in result])
-    return Masked(result, mask)
+    parts = result if isinstance(result, tuple) else (result,)
+    if any(part.dim() == 0 or part.shape[0] != mask.shape[0] for part in parts):
+        raise _refuse(f"{name} moves the")
+    parts = [Masked(part, mask) for part in parts]
+    return type(result)(parts) if isinstance(result, tuple) else parts[0]
 
 
 def _fits(value, rank):

@@ -123,6 +123,8 @@ def test_a_row_that_is_not_chosen_spoils_no_gradient():
         lambda rows: (rows + torch.ones(3, 5)).sum(),
         lambda rows: torch.zeros(len(rows)).sum(),
         lambda rows: rows.reshape(5, -1).sum(),
+        lambda rows: rows.unsqueeze(-3).sum(),
+        lambda rows: F.linear(rows[:, 0], torch.ones(8, 8, dtype=rows.dtype)).sum(),
         lambda rows: torch.zeros(rows.shape[0]).sum(),
     ],
 )
