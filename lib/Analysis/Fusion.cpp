@@ -92,6 +92,7 @@ private:
   bool addToNest(Nest &nest, Operation *op) const;
   bool addProducers(int group, ArrayRef<int> producers);
   void delayReaders(int group);
+  void collectProducers(Operation *op, std::set<int> &found) const;
   SmallVector<int> getProducers(Operation *op) const;
   void collectSources(Operation *op, llvm::SetVector<Operation *> &found) const;
   void separateViews();
@@ -121,7 +122,8 @@ void GroupBuilder::findSources() {
         isCheap && llvm::all_of(op.getOperands(), [&](Value operand) {
           return isSource(operand.getDefiningOp());
         });
-    if (spmd::isSource(&op) || readsSources)
+    if (spmd::isSource(&op) || readsSources ||
+        op.hasAttr(sched::kAgainAttrName))
       sources.insert(&op);
   }
 }
@@ -148,11 +150,20 @@ void GroupBuilder::collectSources(Operation *op,
 // Order
 //===----------------------------------------------------------------------===//
 
+/// Also of what is made again for it.
+void GroupBuilder::collectProducers(Operation *op, std::set<int> &found) const {
+  for (Value operand : op->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (auto it = groupOf.find(producer); it != groupOf.end())
+      found.insert(it->second);
+    else if (isSource(producer))
+      collectProducers(producer, found);
+  }
+}
+
 SmallVector<int> GroupBuilder::getProducers(Operation *op) const {
   std::set<int> found;
-  for (Value operand : op->getOperands())
-    if (auto it = groupOf.find(operand.getDefiningOp()); it != groupOf.end())
-      found.insert(it->second);
+  collectProducers(op, found);
   return SmallVector<int>(found.begin(), found.end());
 }
 

@@ -144,6 +144,8 @@ LogicalResult Emitter::emit(sched::GemmOp op) {
   gemm.b = getBuffer(op.getRhs());
   gemm.c = getBuffer(op.getDestination());
   gemm.accumulate = op.getAccumulate();
+  if (Value bias = op.getBias())
+    gemm.bias = getBuffer(bias);
   rt::CommandInfo info = getInfo(op, queues);
   if (Value workspace = op.getWorkspace())
     info.workspace = getBuffer(workspace);

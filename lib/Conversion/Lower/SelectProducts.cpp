@@ -142,7 +142,7 @@ static void replace(nn::MatmulOp matmul, Choice choice) {
     std::swap(choice.a, choice.b);
   auto product = sched::MatmulOp::create(
       builder, matmul.getLoc(), choice.c.source.getType(), choice.a.source,
-      choice.b.source, /*sum=*/Value(), p.batch, p.m, p.n,
+      choice.b.source, /*bias=*/Value(), /*sum=*/Value(), p.batch, p.m, p.n,
       p.k, p.stridesA, p.stridesB, p.stridesC,
       llvm::APFloat(choice.a.scale * choice.b.scale * choice.c.scale),
       choice.a.offset, choice.b.offset);

@@ -46,6 +46,14 @@ func.func @sum(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>, %y: tensor<20xf32>) {
 
 // -----
 
+func.func @bias(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>, %y: tensor<4xf32>) {
+  // expected-error @+1 {{'sched.matmul' op adds a bias of 4 elements of 'f32', expected 5 of 'f32'}}
+  %a = sched.matmul %x, %g plus %y {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>} : (tensor<4x8xf32>, tensor<8x5xf32>, tensor<4xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
 func.func @step(%x: memref<16xf32>) -> memref<16xf32> {
   %r = sched.result 0 : memref<16xf32>
   // expected-error @+1 {{'sched.launch' op calls @exp, which does not exist}}

@@ -87,6 +87,27 @@ def AccumulateProducts : Lower_Pass<"tandem-accumulate-products"> {
   }];
 }
 
+def AddBias : Lower_Pass<"tandem-add-bias"> {
+  let summary = "products add a bias to what they make";
+  let description = [{
+    Before: `nn.add` of a vector to each row of a `sched.matmul` that nothing else
+    reads, where only libraries read the sum: a kernel of its own. After: a product
+    that adds the vector as it writes. Where a kernel reads the sum, it adds the
+    vector on the way, at no cost.
+  }];
+}
+
+def SplitLogSoftmax : Lower_Pass<"tandem-split-log-softmax"> {
+  let summary = "log-softmaxes that the backward reads are made again there";
+  let description = [{
+    Before: `nn.log_softmax` that is held for `nn.log_softmax_backward`. After: the
+    maximum of each row and the logarithm of the sum of its exponentials, two
+    numbers that are held instead; who reads the log-softmax computes
+    (x - maximum) - logarithm of the input, with the same rounding, and who gathers
+    elements of it does so for these alone.
+  }];
+}
+
 def OutlineKernels : Lower_Pass<"tandem-outline-kernels"> {
   let summary = "groups of operators become kernels";
   let description = [{

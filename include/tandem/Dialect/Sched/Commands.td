@@ -23,13 +23,13 @@ defvar strides_ins = (ins
   DefaultValuedAttr<F64Attr, "1.0">:$alpha);
 
 def Sched_MatmulOp : Tandem_Op<Sched_Dialect, "matmul", [
-    Pure, DeclareOpInterfaceMethods<LibraryCallOpInterface,
-                                    ["getOverwritten"]>]> {
+    Pure, AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<LibraryCallOpInterface, ["getOverwritten"]>]> {
   let summary = "a matrix product that reads and writes by strides";
   let description = [{
     Lives within `lower`, between tensors and buffers. For each point of
     `batch`: c = alpha a b, or c = sum + alpha a b where there is a `sum`, whose
-    buffer the result takes. Element (i, j) of an operand lies at
+    buffer the result takes; a `bias` of n elements is added to each row. Element (i, j) of an operand lies at
     offset + the sum over the batch of index * stride + i * s + j * t in the row-major
     elements of the tensor; s and t are the last two strides. So a transposed, permuted,
     sliced or expanded operand is read where it lies, and the result is written in the
@@ -39,12 +39,13 @@ def Sched_MatmulOp : Tandem_Op<Sched_Dialect, "matmul", [
   }];
   let arguments = !con(
     (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
-         Optional<AnyRankedTensor>:$sum), strides_ins,
+         Optional<AnyRankedTensor>:$bias, Optional<AnyRankedTensor>:$sum),
+    strides_ins,
     (ins DefaultValuedAttr<I64Attr, "0">:$offset_a,
          DefaultValuedAttr<I64Attr, "0">:$offset_b));
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    $lhs `,` $rhs (`onto` $sum^)? attr-dict `:`
+    $lhs `,` $rhs (`plus` $bias^)? (`onto` $sum^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
@@ -184,11 +185,13 @@ def Sched_LaunchOp : Sched_Command<"launch",
 }
 
 def Sched_GemmOp : Sched_Command<"gemm",
-    "$lhs `,` $rhs `into` $destination (`workspace` $workspace^)?",
-    "type($lhs) `,` type($rhs) `into` type($destination) "
-    "(`workspace` type($workspace)^)?", !con((ins
-      AnyMemRef:$lhs, AnyMemRef:$rhs, AnyMemRef:$destination,
-      Optional<AnyMemRef>:$workspace, UnitAttr:$accumulate), strides_ins)> {
+    "$lhs `,` $rhs (`plus` $bias^)? `into` $destination "
+    "(`workspace` $workspace^)?",
+    "type($lhs) `,` type($rhs) (`plus` type($bias)^)? `into` "
+    "type($destination) (`workspace` type($workspace)^)?", !con((ins
+      AnyMemRef:$lhs, AnyMemRef:$rhs, Optional<AnyMemRef>:$bias,
+      AnyMemRef:$destination, Optional<AnyMemRef>:$workspace,
+      UnitAttr:$accumulate), strides_ins), [AttrSizedOperandSegments]> {
   let summary = "`sched.matmul` on buffers, in the library";
   let description = [{
     With `accumulate` it adds to what is in the destination. The workspace, if it
