@@ -36,6 +36,8 @@ struct Rank {
   const int64_t number;
   RankMemory memory;
   EventBoard events;
+  /// Of the compute queue.
+  std::unique_ptr<cpu::Crew> crew;
   std::vector<QueueState> queues;
 };
 
@@ -134,9 +136,13 @@ Status CpuExecutor::prepareRank(size_t place) {
                                          rankProgram.numEvents,
                                          options.times != nullptr));
   Rank &rank = *ranks.back();
-  cpu::TaskContext from{
-      program, number,      rank.memory,     code,
-      *fabric, rank.events, options.threads, options.times == nullptr};
+  if (options.threads > 1 && !options.times)
+    rank.crew = std::make_unique<cpu::Crew>(options.threads);
+  cpu::TaskContext from{program,         number,
+                        rank.memory,     code,
+                        *fabric,         rank.events,
+                        options.threads, rank.crew.get(),
+                        options.times == nullptr};
   cpu::QueuePlan plan{options.oneQueue,
                       options.times ? &options.times->seconds[programNumber]
                                     : nullptr};

@@ -11,6 +11,7 @@
 
 #include "core/communicator.h"
 #include "cpu/code_object.h"
+#include "cpu/crew.h"
 #include "cpu/events.h"
 #include "cpu/memory.h"
 
@@ -34,6 +35,8 @@ struct TaskContext {
   Fabric &fabric;
   EventBoard &events;
   int threads; ///< Cores that libraries may use.
+  /// Of the compute queue, with `threads` cores; null: one core.
+  Crew *crew = nullptr;
   /// Whether values are there to be checked: not where commands take given
   /// times.
   bool computes = true;

@@ -25,6 +25,20 @@ void affine(void *const *buffers, const int64_t *scalars) {
     out[i] = in[i] * float(scalars[1]) + float(scalars[2]);
 }
 
+/// -1 over scalars[0] f32, or in parts the number of the part.
+void number(void *const *buffers, const int64_t *scalars) {
+  float *out = static_cast<float *>(buffers[0]);
+  for (int64_t i = 0; i < scalars[0]; ++i)
+    out[i] = -1;
+}
+void number_part(void *const *buffers, const int64_t *scalars, int64_t part,
+                 int64_t parts) {
+  float *out = static_cast<float *>(buffers[0]);
+  for (int64_t i = scalars[0] * part / parts;
+       i < scalars[0] * (part + 1) / parts; ++i)
+    out[i] = float(part);
+}
+
 /// p -= lr * g, over scalars[0] f32: in place.
 void sgd(void *const *buffers, const int64_t *scalars) {
   const float *g = static_cast<const float *>(buffers[1]);
