@@ -87,6 +87,7 @@ private:
   const Program &program;
   const std::shared_ptr<Fabric> fabric;
   std::vector<std::unique_ptr<LoadedCode>> code;
+  cpu::ProductWays ways;
   std::vector<std::unique_ptr<Rank>> ranks;
   std::vector<Worker> workers;
   std::vector<std::thread> threads; ///< Of all workers but the first.
@@ -141,8 +142,8 @@ Status CpuExecutor::prepareRank(size_t place) {
   cpu::TaskContext from{program,         number,
                         rank.memory,     code,
                         *fabric,         rank.events,
-                        options.threads, rank.crew.get(),
-                        options.times == nullptr};
+                        options.threads, &ways,
+                        rank.crew.get(), options.times == nullptr};
   cpu::QueuePlan plan{options.oneQueue,
                       options.times ? &options.times->seconds[programNumber]
                                     : nullptr};
@@ -181,6 +182,9 @@ Status CpuExecutor::prepare() {
       return loaded.status();
     code.push_back(std::move(*loaded));
   }
+  bool isWhole = int64_t(context.ranks.size()) == program.numRanks();
+  if (isWhole && !context.options.times)
+    ways = cpu::chooseWays(program, context.options.threads);
   for (size_t place = 0; place < context.ranks.size(); ++place)
     if (status = prepareRank(place); !status.ok())
       return status;
