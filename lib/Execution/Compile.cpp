@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Execution/Compile.h"
+#include "ProgramCache.h"
 #include "StageOf.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Verifier.h"
@@ -34,6 +35,8 @@ class Compilation {
 public:
   Compilation(const CompileOptions &options, CompiledProgram &result);
   bool run(std::string_view text, std::string_view name);
+  bool find(const ProgramCache &cache);
+  bool make(std::string_view text, std::string_view name);
   bool hash(std::string_view text, std::string_view name, std::string &found);
   const std::string &getError() const { return error; }
 
@@ -50,6 +53,10 @@ private:
   LogicalResult runStage(const Stage &stage);
   LogicalResult emit();
   LogicalResult fail(const Twine &message);
+  void tell(StringRef what, size_t done = 0, size_t all = 0) const {
+    if (options.progress)
+      options.progress(what, done, all);
+  }
   LogicalResult runPasses(const Stage &stage, const PlanOptions &plan);
   LogicalResult runPlan(const Stage &stage);
   void configurePlan(PlanOptions &plan);
@@ -92,6 +99,14 @@ Compilation::Compilation(const CompileOptions &options, CompiledProgram &result)
   context->loadAllAvailableDialects();
   context->getDiagEngine().registerHandler(
       [this](Diagnostic &diagnostic) { diagnose(diagnostic); });
+  if (!options.isCancelled)
+    return;
+  // Of a compilation that is cancelled the passes that are left do nothing.
+  context->registerActionHandler(
+      [this](function_ref<void()> act, const tracing::Action &action) {
+        if (!isa<PassExecutionAction>(action) || !isCancelled())
+          act();
+      });
 }
 
 /// The user's line, or else the name of what has none: `optimizer.w`.
@@ -280,6 +295,8 @@ LogicalResult Compilation::runPasses(const Stage &stage,
   addStage(manager, stage, plan);
   if (failed(manager.run(*module)))
     return failure();
+  if (isCancelled())
+    return fail("interrupted in stage " + stage.name);
   return verify(*module);
 }
 
@@ -317,6 +334,7 @@ void Compilation::warnOfMemory() {
 
 LogicalResult Compilation::runStage(const Stage &stage) {
   StageTimer timer(result, stage.name);
+  tell(stage.name);
   if (stage.name == "plan") {
     if (failed(runPlan(stage)))
       return fail("stage plan failed");
@@ -335,6 +353,10 @@ LogicalResult Compilation::runStage(const Stage &stage) {
 LogicalResult Compilation::emit() {
   StageTimer timer(result, "emit");
   EmitOptions emitOptions;
+  emitOptions.kernels.progress = [this](size_t done, size_t all) {
+    tell("kernels", done, all);
+    return !isCancelled();
+  };
   FailureOr<std::string> bytes = emitProgram(*module, emitOptions);
   if (failed(bytes))
     return fail("stage emit failed");
@@ -343,14 +365,30 @@ LogicalResult Compilation::emit() {
 }
 
 bool Compilation::run(std::string_view text, std::string_view name) {
-  if (failed(checkOptions()) || failed(parse(text, name)) || failed(enter()))
+  ProgramCache cache(text, name, options);
+  if (failed(checkOptions()) || !cache.check(error))
+    return false;
+  if (find(cache))
+    return true;
+  result.seconds.clear();
+  if (!make(text, name))
+    return false;
+  cache.store(result);
+  return true;
+}
+
+bool Compilation::find(const ProgramCache &cache) {
+  StageTimer timer(result, "cache");
+  return cache.lookup(result);
+}
+
+bool Compilation::make(std::string_view text, std::string_view name) {
+  if (failed(parse(text, name)) || failed(enter()))
     return false;
   const Stage *from = findStage(options.from);
   for (const Stage &stage : getStages()) {
     if (from && &stage <= from)
       continue;
-    if (isCancelled())
-      return succeeded(fail("interrupted before stage " + Twine(stage.name)));
     if (failed(runStage(stage)))
       return false;
     if (stage.name == options.stopAfter)

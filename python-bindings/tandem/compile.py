@@ -1,11 +1,13 @@
 """`tandem.compile`: a training step that runs on all points of a mesh, called like a function."""
 
+import functools
 import inspect
 import os
 import warnings
 from collections.abc import Mapping
 
 from . import job as jobs
+from . import progress
 from .arguments import batch_tensors
 from .clipping import Clipping
 from .errors import CompileError
@@ -131,9 +133,14 @@ def _texts(options, optimizer, batch):
     return texts
 
 
-def compile_module(module, name="step.mlir", **options):
-    """Compiles a `StepModule`; returns the Program's bytes with the reports of the compiler."""
-    return native().compile(module.mlir, name, make_options(**options))
+def compile_module(module, name="step.mlir", *, cache=False, **options):
+    """Compiles a `StepModule`; returns the Program's bytes with the reports of the compiler. With `cache`, those of
+    an equal compilation before, if they are on the disk.
+    """
+    made = make_options(**options)
+    made.uses_cache = cache
+    searches = bool(made.search) or made.mesh == "auto"
+    return native().compile(module.mlir, name, made, progress.of_compiler(searches))
 
 
 def compile(  # noqa: A001 - the name that torch users expect
@@ -217,7 +224,8 @@ def compile(  # noqa: A001 - the name that torch users expect
         job, "mesh", lambda: ProcessBatches(batch, job, mesh_text(mesh), plan)
     )
     example = processes.widen(last.with_weights(example_batch))
-    recipe = Recipe(model, last.loss(loss_fn), optimizer, options, compile_module, last, processes)
+    compiler = functools.partial(compile_module, cache=True)
+    recipe = Recipe(model, last.loss(loss_fn), optimizer, options, compiler, last, processes)
     recipe.job, recipe.threads = job, threads
     recipe.wanted = Wanted(
         gradients,
@@ -236,21 +244,25 @@ def compile(  # noqa: A001 - the name that torch users expect
         "last_batch": last_batch,
     }
     jobs.check_same(job, "options", lambda: _texts(given, optimizer, example_batch))
-    module = jobs.together(job, "capture", lambda: recipe.capture(example))
-    jobs.check_module(job, module)
-    compiled = jobs.compile_once(job, lambda: compile_module(module, **options))
+    with progress.shown(job is None or job.process == 0):
+        progress.part("capture")
+        module = jobs.together(job, "capture", lambda: recipe.capture(example))
+        jobs.check_module(job, module)
+        compiled = jobs.compile_once(job, lambda: recipe.compile_module(module, **options))
+        progress.part("session")
+        step = Step(
+            module,
+            compiled.bytes,
+            model,
+            optimizer,
+            compiled,
+            threads,
+            seed,
+            cluster=cluster,
+            recompute=recompute,
+            recipe=recipe,
+        )
     for remark in compiled.remarks:
         if "warning: " in remark:
             warnings.warn(remark, stacklevel=2)
-    return Step(
-        module,
-        compiled.bytes,
-        model,
-        optimizer,
-        compiled,
-        threads,
-        seed,
-        cluster=cluster,
-        recompute=recompute,
-        recipe=recipe,
-    )
+    return step

@@ -57,6 +57,17 @@ def _listed(value):
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
+def fresh_state(tensor):
+    """Zeros of the tensor's shape, in the memory of one."""
+    return tensor.detach().new_zeros(()).expand(tensor.shape)
+
+
+def is_fresh_state(value):
+    """Whether it is what `fresh_state` made."""
+    is_one = value.numel() > 1 and not any(value.stride())
+    return is_one and not value.is_meta and not bool(value[(0,) * value.dim()])
+
+
 class FunctionalOptimizer:
     """Reads an optimizer object; never changes it."""
 
@@ -191,8 +202,7 @@ class FunctionalOptimizer:
         if self.kind == "Adafactor":
             made = _adafactor_state(tensor)
         else:
-            made = dict.fromkeys(self._state_names(options), tensor)
-            made = {name: torch.zeros_like(like) for name, like in made.items()}
+            made = dict.fromkeys(self._state_names(options), fresh_state(tensor))
         held = {} if fresh else self.optimizer.state.get(tensor, {})
         return {
             name: zeros if held.get(name) is None else held[name] for name, zeros in made.items()

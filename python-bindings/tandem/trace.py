@@ -27,7 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import tree
+from . import progress, tree
 from .arguments import Argument, Result, buffers_of, inputs_of, parameters_of, scalar_arguments
 from .attention import scores_drawn
 from .builder import name_of
@@ -380,10 +380,12 @@ def _run_step(step, mode, tensors):
                 return [loss.detach(), *_add_returned(step)]
             written = [i for i, p in enumerate(parameters) if p._version != versions[i]]
             mode.phase = BACKWARD
+            progress.tell("backward pass")
             mode.follow_backward(loss.grad_fn)
             gradients = step.backward(loss, parameters)
             buffers_after = step.buffers_now()
         mode.phase = UPDATE
+        progress.tell("update")
         gradients, norm = step.wanted.clipping.apply(gradients, mode)
         updates = _run_optimizer(step, mode, parameters, gradients, states, count, rates)
         # The model itself may write to a parameter: a momentum encoder, a clipped weight.
@@ -573,6 +575,7 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
         if step.changed:
             _check_numbers(step, graph)
         step.scalars = scalar_arguments(step.numbers_read, step.optimizer.first_step)
+        progress.tell("decompositions")
         functional = make_functional(graph, step.arguments, kept, whereabouts)
     step.returned.forget()
     return Trace(

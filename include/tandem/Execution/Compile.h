@@ -83,9 +83,16 @@ struct CompileOptions {
   /// explanation searches, the second one the process. For tools: the handler
   /// of the process is replaced while plans are made.
   bool takesInterrupts = false;
-  /// Asked while a search goes on and between stages, by the thread that
-  /// compiles; true ends the compilation with an error. Empty: nobody asks.
+  /// Asked while a search goes on, between passes and between kernels, by the
+  /// thread that compiles; true ends the compilation with an error. Empty:
+  /// nobody asks.
   std::function<bool()> isCancelled;
+  /// Told when a stage begins (its name, 0, 0), and between kernels how many
+  /// are done of how many ("kernels"), by the same thread. May be empty.
+  std::function<void(std::string_view what, size_t done, size_t all)> progress;
+  /// Look on the disk for what an equal compilation has found, and keep what
+  /// this one finds (README, *Caches*).
+  bool usesCache = false;
 };
 
 struct CompiledProgram {
@@ -102,7 +109,8 @@ struct CompiledProgram {
   std::vector<std::pair<std::string, std::string>> ir;
   /// Warnings and remarks, one line each: `file.py:12: warning: ...`.
   std::vector<std::string> remarks;
-  /// (stage, seconds), with `emit` last.
+  /// (stage, seconds), with `emit` last; only `cache` where all was found
+  /// there.
   std::vector<std::pair<std::string, double>> seconds;
 };
 

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Conversion/Kernels/Kernels.h"
-#include "Cache.h"
 #include "KernelEmitter.h"
 #include "LowerToLLVM.h"
 #include "Version.h"
@@ -19,6 +18,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "tandem/Conversion/Kernels/Cache.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -161,7 +161,7 @@ struct Job {
 // All kernels
 //===----------------------------------------------------------------------===//
 
-static void compileJob(Job &job, Worker &worker, const KernelCache &cache,
+static void compileJob(Job &job, Worker &worker, const FileCache &cache,
                        bool useCache) {
   if (useCache)
     if (auto path = cache.lookup(job.symbol)) {
@@ -197,21 +197,29 @@ static size_t countThreads(const KernelOptions &options, size_t numJobs) {
 }
 
 /// Jobs have nothing in common, so that their results do not depend on who does
-/// which.
-static void compileJobs(std::vector<Job> &jobs, const KernelOptions &options) {
-  KernelCache cache(options.cacheDir);
-  std::atomic<size_t> next = 0;
-  auto work = [&] {
+/// which. False if it was told to end before all were done.
+static bool compileJobs(std::vector<Job> &jobs, const KernelOptions &options) {
+  FileCache cache(options.cacheDir.empty() ? getDefaultCacheDirectory()
+                                           : options.cacheDir,
+                  ".o");
+  std::atomic<size_t> next = 0, done = 0;
+  std::atomic<bool> ends = false;
+  auto work = [&](bool tells) {
     Worker worker;
-    for (size_t index; (index = next++) < jobs.size();)
-      compileJob(jobs[index], worker, cache, options.useCache);
+    for (size_t index; !ends && (index = next++) < jobs.size(); ++done) {
+      if (tells && options.progress && !options.progress(done, jobs.size()))
+        ends = true;
+      else
+        compileJob(jobs[index], worker, cache, options.useCache);
+    }
   };
   std::vector<std::thread> threads;
   for (size_t i = 1, count = countThreads(options, jobs.size()); i < count; ++i)
-    threads.emplace_back(work);
-  work();
+    threads.emplace_back(work, /*tells=*/false);
+  work(/*tells=*/true);
   for (std::thread &thread : threads)
     thread.join();
+  return !ends;
 }
 
 /// Reports at the operator, which stands on a line of its own behind those of
@@ -227,6 +235,11 @@ static void reportError(Job &job) {
     place = &*at;
   }
   emitError(place->getLoc()) << job.error;
+}
+
+std::string tandem::describeHostTarget() {
+  const HostTarget &host = HostTarget::get();
+  return host.cpu + " " + host.features;
 }
 
 FailureOr<CompiledKernels>
@@ -252,10 +265,10 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
     if (known.try_emplace(job.symbol, jobs.size()).second)
       jobs.push_back(std::move(job));
   }
-  compileJobs(jobs, options);
+  bool isDone = compileJobs(jobs, options);
 
   std::vector<std::string> objects;
-  bool failed = false;
+  bool failed = !isDone;
   for (Job &job : jobs) {
     if (!job.error.empty()) {
       reportError(job);
@@ -272,6 +285,8 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
   for (Job &job : jobs)
     if (job.isTemporary && !job.path.empty())
       llvm::sys::fs::remove(job.path);
+  if (!isDone)
+    return module.emitError("interrupted while kernels were compiled");
   if (failed)
     return failure();
   if (!object)

@@ -26,20 +26,27 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace tandem {
 
 struct KernelOptions {
-  /// Where compiled kernels are kept between runs, by content. Empty:
-  /// $TANDEM_CACHE_DIR, else $XDG_CACHE_HOME/tandem, else ~/.cache/tandem.
+  /// Where compiled kernels are kept between runs, by content. Empty: the
+  /// default (Cache.h).
   std::string cacheDir;
   bool useCache = true;
   /// Threads that compile; 0: one for each core that the process may use. The
   /// code does not depend on it.
   unsigned threads = 0;
+  /// Told between kernels, by the thread that compiles, how many of how many
+  /// are done; false ends the compilation with an error. May be empty.
+  std::function<bool(size_t done, size_t all)> progress;
 };
+
+/// The CPU that code is made for, with the features that it may use.
+std::string describeHostTarget();
 
 struct CompiledKernel {
   /// Kernels with the same text but for ordinals share one symbol.
