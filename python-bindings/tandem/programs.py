@@ -87,7 +87,7 @@ class Recipe:
     def capture(self, batch, **others):
         """`others` are wanted in the place of what `wanted` says."""
         wanted = replace(self.wanted, **others)
-        return export(self.model, self.loss_fn, self.optimizer, batch, wanted=wanted)
+        return export(self.model, self.loss_fn, self.optimizer, batch, wanted=wanted, cache=True)
 
 
 def _shapes_of(batch):

@@ -20,7 +20,7 @@ class Progress:
 
     def __init__(self, out):
         self._out, self._lock = out, threading.Lock()
-        self._done, self._what, self._detail, self._begin = [], None, "", 0.0
+        self._done, self.what, self._detail, self._begin = [], None, "", 0.0
         self._ends, self._start = threading.Event(), time.monotonic()
         self._paused = self._shown = False
         self._thread = threading.Thread(target=self._watch, name="tandem-progress", daemon=True)
@@ -30,9 +30,9 @@ class Progress:
         """The part before it is done. With None nothing follows for now."""
         with self._lock:
             now = time.monotonic()
-            if self._what is not None:
-                self._done.append(f"{self._what} {now - self._begin:.1f} s")
-            self._what, self._detail, self._begin = what, "", now
+            if self.what is not None:
+                self._done.append(f"{self.what} {now - self._begin:.1f} s")
+            self.what, self._detail, self._begin = what, "", now
 
     def tell(self, detail):
         """How far the part is."""
@@ -53,18 +53,22 @@ class Progress:
         if self._shown:
             self._write(_CLEAR + self._line() + "\n")
 
-    def _line(self):
+    def _line(self, width=None):
+        """Where that is too long for the width, what is done gives way."""
         parts = list(self._done)
-        if self._what is not None:
-            words = [self._what, self._detail, f"{time.monotonic() - self._begin:.1f} s"]
+        if self.what is not None:
+            words = [self.what, self._detail, f"{time.monotonic() - self._begin:.1f} s"]
             parts.append(" ".join(word for word in words if word))
-        return f"tandem: {', '.join(parts)}"
+        line = f"tandem: {', '.join(parts)}"
+        if width is None or len(line) <= width:
+            return line
+        return f"tandem: {parts[-1]}"[:width]
 
     def _watch(self):
         while not self._ends.wait(_PAUSE):
             with self._lock:
                 if not self._paused and time.monotonic() - self._start >= _QUIET:
-                    self._write(_CLEAR + self._line()[: _columns(self._out) - 1])
+                    self._write(_CLEAR + self._line(_columns(self._out) - 1))
                     self._shown = True
 
     def _write(self, text):
@@ -120,7 +124,7 @@ def of_compiler(searches):
 
     def told(what, done, total):
         progress.pause(what == "plan" and searches)
-        if what != "kernels" or not done:
+        if what != progress.what:
             progress.begin(what)
         if total:
             progress.tell(f"{done} of {total}")

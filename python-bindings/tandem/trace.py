@@ -10,6 +10,7 @@ import contextlib
 import gc
 import logging
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from unittest import mock
 
@@ -49,7 +50,10 @@ from .wrappers import check_wrappers, without_dynamo
 
 @dataclass
 class Trace:
-    graph: torch.fx.GraphModule
+    """`first` is the graph of the first trace; `make_graph()` traces it again, without views and writes in place."""
+
+    first: torch.fx.GraphModule
+    make_graph: Callable[[], torch.fx.GraphModule]
     arguments: list[Argument]
     results: list[Result]
     random_calls: list[RandomCall]
@@ -575,9 +579,20 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
         if step.changed:
             _check_numbers(step, graph)
         step.scalars = scalar_arguments(step.numbers_read, step.optimizer.first_step)
-        progress.tell("decompositions")
-        functional = make_functional(graph, step.arguments, kept, whereabouts)
     step.returned.forget()
+    arguments = step.arguments
+
+    def make_graph():
+        progress.tell("decompositions")
+        with _explained(whereabouts), _capturing():
+            return make_functional(graph, arguments, kept, whereabouts)
+
     return Trace(
-        functional, step.arguments, step.results, random_calls, step.returned, step.optimizer.starts
+        graph,
+        make_graph,
+        arguments,
+        step.results,
+        random_calls,
+        step.returned,
+        step.optimizer.starts,
     )

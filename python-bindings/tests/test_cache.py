@@ -1,5 +1,7 @@
 """What an equal compilation has found is found again, on the disk, and by nothing that is not equal."""
 
+import sys
+
 import pytest
 import tandem
 import torch
@@ -65,7 +67,7 @@ def test_only_if_asked(module, folder):
         dict(mesh="data=2", plan="zero"),
         dict(mesh="data=2", pins=["weight:data=gather(0)"]),
         dict(mesh="data=2", recompute=True),
-        dict(mesh="data=2", search="exhaustive"),
+        dict(mesh="data=2", search="tandem"),
         dict(mesh="data=2", timeline=True),
         dict(mesh="data=2", fail_on_replicate=10**9),
     ],
@@ -82,18 +84,14 @@ def test_another_step_is_another(module):
 
 
 def test_files_count_by_what_is_in_them(module, tmp_path):
-    plan = tmp_path / "plan.txt"
-    zero, replicated = (
-        compile_module(module, mesh="data=2", plan=p).plan for p in ("zero", "replicate")
-    )
-    plan.write_text(zero)
-    assert not compile_again(module, plan=str(plan))[1]
-    plan.write_text(replicated)
-    compiled, found = compile_again(module, plan=str(plan))
-    assert not found and compiled.plan == replicated
-    plan.write_text(zero)
-    compiled, found = compile_again(module, plan=str(plan))
-    assert found and compiled.plan == zero
+    plan, found = tmp_path / "plan.txt", []
+    presets = ("zero", "replicate", "zero")
+    for preset in presets:
+        plan.write_text(compile_module(module, mesh="data=2", plan=preset).plan)
+        found.append(compile_again(module, plan=str(plan)))
+    assert [is_found for _, is_found in found] == [False, False, True]
+    zero, replicated, again = (compiled.bytes for compiled, _ in found)
+    assert zero == again != replicated
     plan.unlink()
     with pytest.raises(tandem.CompileError, match="plan.txt"):
         compile_again(module, plan=str(plan))
@@ -123,6 +121,87 @@ def test_a_limit_that_is_no_number(module, monkeypatch):
         match="^environment variable TANDEM_CACHE_MB is 'much', expected a whole number of megabytes$",
     ):
         compile_again(module)
+
+
+# Captures
+
+
+def capture(factor=1.0, width=16, rows=8, lr=0.1, table=None, cache=True, **options):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.Dropout(0.5))
+    optimizer = torch.optim.AdamW(model.parameters(), lr, weight_decay=factor)
+
+    def loss(model, batch):
+        scaled = model(batch) * factor
+        return (scaled + table if table is not None else scaled).square().mean()
+
+    batch = torch.ones(rows, width)
+    return tandem.export(model, loss, optimizer, batch, cache=cache, **options)
+
+
+VARIANTS = {
+    "same": {},
+    "number": dict(factor=2.0),
+    "constant": dict(table=torch.arange(16.0)),
+    "another constant": dict(table=-torch.arange(16.0)),
+    "width": dict(width=8),
+    "batch": dict(rows=4),
+    "gradients": dict(gradients=True),
+    "precision": dict(precision="bf16"),
+    "sums": dict(precision="bf16", gradient_sums="bf16"),
+}
+
+
+def tables_of(module):
+    arguments = [(a.key, a.shape, a.dtype, a.of, a.batch_dim) for a in module.arguments]
+    return module.mlir, arguments, module.results, module.random_calls, module.starts
+
+
+def test_captures_are_those_without_it(folder, monkeypatch):
+    """Each of these is another step: none is taken for another one, and each is found again."""
+    expected = {name: tables_of(capture(cache=False, **how)) for name, how in VARIANTS.items()}
+    assert len({tables[0] for tables in expected.values()}) == len(VARIANTS)
+    first = {name: tables_of(capture(**how)) for name, how in VARIANTS.items()}
+    assert first == expected and len(list(folder.glob("*.capture"))) == len(VARIANTS)
+
+    def lower(trace):
+        raise AssertionError("captured anew")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["tandem.export"], "lower", lower)
+        again = {name: capture(**how) for name, how in VARIANTS.items()}
+    assert {name: tables_of(module) for name, module in again.items()} == expected
+    for name, how in VARIANTS.items():
+        operators = capture(cache=False, **how).step.operators
+        assert [o.name for o in again[name].step.operators] == [o.name for o in operators]
+
+
+def test_another_version_captures_anew(folder, monkeypatch):
+    capture()
+    monkeypatch.setattr("tandem.capture_cache._sources", lambda: "others")
+    capture()
+    assert len(list(folder.glob("*.capture"))) == 2
+
+
+def test_a_damaged_capture_is_captured_anew(folder):
+    expected = tables_of(capture())
+    (file,) = folder.glob("*.capture")
+    file.write_bytes(file.read_bytes().replace(b"matmul", b"matmux"))
+    assert tables_of(capture()) == expected
+    assert b"matmux" not in file.read_bytes()
+
+
+def test_what_a_user_decomposes_is_not_kept(folder, monkeypatch):
+    from torch._decomp import decomposition_table
+
+    def rule(x):
+        return x * 2
+
+    monkeypatch.setitem(decomposition_table, torch.ops.aten.mul.Tensor, rule)
+    key_of = []
+    monkeypatch.setattr("tandem.capture_cache.write", lambda key, *_: key_of.append(key))
+    capture(factor=2.0)
+    assert key_of == [None]
 
 
 def test_steps_use_it(folder):

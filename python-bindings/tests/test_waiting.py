@@ -59,7 +59,7 @@ def test_a_terminal_shows_each_part(tmp_path):
     parts += ["kernels", "session"]
     pattern = "^tandem: " + ", ".join(part + seconds for part in parts) + "$"
     assert re.match(pattern, step) and re.match(pattern, evaluation)
-    assert re.search(r"kernels 0 of [0-9]+", text)
+    assert re.search(r"kernels [0-9]+ of [0-9]+", text)
     again = run_on_terminal(command, environment)
     assert re.search(f"tandem: capture{seconds}, session{seconds}\r\n", again)
 
