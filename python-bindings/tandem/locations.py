@@ -47,6 +47,7 @@ class Location:
 UNKNOWN = Location()
 
 
+@functools.lru_cache(maxsize=4096)
 def _is_internal(path):
     if path.startswith("<"):
         return True
