@@ -27,26 +27,31 @@ static bool isCachable(const CompileOptions &options) {
 static bool listParts(std::string_view text, std::string_view name,
                       const CompileOptions &options,
                       llvm::SmallVectorImpl<std::string> &parts) {
+  // All fields, so that a new one does not compile until it is looked at: one
+  // that is forgotten here would give a Program of other options.
+  const auto &[from, mesh, micro, preset, pins, planFile, search, cluster,
+               searchTimeLimit, start, usesPresets, device, recompute,
+               problemOut, costsPlan, explains, failOnReplicate, compareWith,
+               timeline, printAfter, printLocations, stopAfter, takesInterrupts,
+               isCancelled, progress, usesCache] = options;
   parts.append({kCompilerVersion, LLVM_VERSION_STRING, describeHostTarget(),
-                std::string(name), std::string(text), options.mesh,
-                options.preset, options.search, options.device});
+                std::string(name), std::string(text), mesh, preset, search,
+                device});
   for (int64_t number :
-       {options.micro, options.failOnReplicate, int64_t(options.usesPresets),
-        int64_t(options.recompute), int64_t(options.costsPlan),
-        int64_t(options.explains), int64_t(options.timeline)})
+       {micro, failOnReplicate, int64_t(usesPresets), int64_t(recompute),
+        int64_t(costsPlan), int64_t(explains), int64_t(timeline)})
     parts.push_back(std::to_string(number));
-  char limit[sizeof options.searchTimeLimit];
-  std::memcpy(limit, &options.searchTimeLimit, sizeof limit);
+  char limit[sizeof searchTimeLimit];
+  std::memcpy(limit, &searchTimeLimit, sizeof limit);
   parts.emplace_back(limit, sizeof limit);
-  for (const std::string *path :
-       {&options.planFile, &options.cluster, &options.start}) {
+  for (const std::string *path : {&planFile, &cluster, &start}) {
     std::string unreadable;
     std::optional<std::string> content;
     if (!path->empty() && !(content = readTextFile(*path, unreadable)))
       return false;
     parts.append({*path, content.value_or("")});
   }
-  parts.append(options.pins.begin(), options.pins.end());
+  parts.append(pins.begin(), pins.end());
   return true;
 }
 

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import tempfile
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -98,10 +99,7 @@ def _lines(graph):
 
 def key_of(trace, gradient_sums):
     """A text that only equal captures have; None for one that cannot be told."""
-    arguments = [
-        (a.role, a.name, a.shape, a.dtype, a.aliases, a.of, a.batch_dim, a.range, a.part)
-        for a in trace.arguments
-    ]
+    arguments = [replace(argument, value=None) for argument in trace.arguments]
     facts = [_sources(), platform.python_version(), torch.__version__, torch.get_default_dtype()]
     facts += [torch.are_deterministic_algorithms_enabled(), gradient_sums, arguments]
     digest = hashlib.sha256(repr((facts, trace.results)).encode())
@@ -128,7 +126,7 @@ def read(key):
         return None
     tables, _, text = content.decode().partition("\n")
     tables = json.loads(tables)
-    return text, tables["arguments"], [Result(*row) for row in tables["results"]]
+    return text, tables["arguments"], [Result(**row) for row in tables["results"]]
 
 
 def write(key, text, arguments, results):
@@ -136,7 +134,7 @@ def write(key, text, arguments, results):
     base = folder()
     if base is None or key is None:
         return
-    rows = [[result.role, result.name, result.updates] for result in results]
+    rows = [asdict(result) for result in results]
     content = json.dumps({"arguments": arguments, "results": rows}).encode() + b"\n" + text.encode()
     try:
         base.mkdir(parents=True, exist_ok=True)
