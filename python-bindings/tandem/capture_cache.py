@@ -20,7 +20,7 @@ from .arguments import Result
 
 _SUFFIX = ".capture"
 # Whose operators and decompositions change with their versions alone.
-_KNOWN = ("aten", "prims", "tandem")
+_KNOWN, _KNOWN_MODULES = ("aten", "prims", "tandem"), ("torch.", "tandem.")
 
 
 def folder():
@@ -78,7 +78,7 @@ def _target(node):
     if isinstance(node.target, torch._ops.OpOverload):
         rule = decomposition_table.get(node.target)
         if node.target.namespace not in _KNOWN or (
-            rule is not None and not rule.__module__.startswith("torch.")
+            rule is not None and not rule.__module__.startswith(_KNOWN_MODULES)
         ):
             raise _Unknown
     elif node.op == "call_function" and getattr(node.target, "__module__", "") != "_operator":
