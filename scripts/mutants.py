@@ -11,6 +11,7 @@ then each mistake meets the suites that come to it, from the quickest, until a t
 import argparse
 import ast
 import concurrent.futures
+import itertools
 import json
 import os
 import re
@@ -147,14 +148,19 @@ def _first_statement(text):
 
 def plant(text, mutants):
     """The text of a file with all its mutants, each behind its question."""
-    spans = sorted((mutant.find(text), mutant) for mutant in mutants)
-    for (_, mutant), ((begin, _), other) in zip(
-        [(end, m) for (_, end), m in spans], spans[1:], strict=False
-    ):
-        if begin < mutant.find(text)[1]:
-            raise MutantError(f"mutants {mutant.name} and {other.name} overlap")
-    for (begin, end), mutant in reversed(spans):
-        text = text[:begin] + mutant.guarded(text[begin:end]) + text[end:]
+    places = {}
+    for mutant in mutants:
+        places.setdefault(mutant.find(text), []).append(mutant)
+    spans = sorted(places)
+    for one, other in itertools.pairwise(spans):
+        if other[0] < one[1]:
+            names = places[one][0].name, places[other][0].name
+            raise MutantError(f"mutants {' and '.join(names)} overlap")
+    for begin, end in reversed(spans):
+        piece = text[begin:end]
+        for mutant in places[begin, end]:
+            piece = mutant.guarded(piece)
+        text = text[:begin] + piece + text[end:]
     if mutants[0].file.endswith(".py"):
         lines = text.splitlines(keepends=True)
         try:
@@ -173,17 +179,22 @@ def _write(path, content):
         path.write_bytes(content)
 
 
+def plant_all(mutants):
+    """By file, its text with its mutants."""
+    by_file = {}
+    for mutant in mutants:
+        if not (ROOT / mutant.file).exists():
+            raise MutantError(f"mutant {mutant.name}: no file {mutant.file}")
+        by_file.setdefault(mutant.file, []).append(mutant)
+    return {file: plant((ROOT / file).read_text(), found) for file, found in by_file.items()}
+
+
 def make_tree(mutants):
     """The copy of what git has here, with the mutants."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     files = subprocess.check_output(listed, cwd=ROOT, text=True).split()
     files = [file for file in files if (ROOT / file).exists()]
-    by_file = {}
-    for mutant in mutants:
-        if mutant.file not in files:
-            raise MutantError(f"mutant {mutant.name}: no file {mutant.file}")
-        by_file.setdefault(mutant.file, []).append(mutant)
-    planted = {f: plant((ROOT / f).read_text(), found).encode() for f, found in by_file.items()}
+    planted = {file: text.encode() for file, text in plant_all(mutants).items()}
     for file in files:
         target = TREE / file
         _write(target, planted[file] if file in planted else (ROOT / file).read_bytes())
@@ -363,8 +374,7 @@ def main():
     options = parser.parse_args()
     mutants = read_tables()
     if options.check:
-        for mutant in mutants:
-            plant((ROOT / mutant.file).read_text(), [mutant])
+        plant_all(mutants)
         print(f"mutants: {len(mutants)} have their place")
         return 0
     if unknown := set(options.only) - {mutant.name for mutant in mutants}:

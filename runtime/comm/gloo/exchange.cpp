@@ -16,8 +16,18 @@ namespace tandem::rt::gloo {
 namespace {
 /// Parts that are posted before one is waited for, and by how many parts the
 /// results of an all-reduce come later than its terms.
-constexpr size_t kLead = 4, kLag = 2;
+constexpr size_t kLead = 2, kLag = 2;
 } // namespace
+
+/// What connects this process with one other for one collective.
+struct Exchange::Peer {
+  size_t process;
+  Outbox terms;
+  Inbox incoming;
+  /// Of an all-reduce.
+  std::optional<Outbox> results = {};
+  std::optional<Inbox> incomingResults = {};
+};
 
 Exchange::Exchange(const Places &places, const Posts &posts)
     : places(places), posts(posts), op(*posts[places.own().front()].op),
@@ -32,6 +42,8 @@ Exchange::Exchange(const Places &places, const Posts &posts)
   layOut();
 }
 
+Exchange::~Exchange() = default;
+
 bool Exchange::isSum() const {
   return isAllReduce() || op.kind == CollectiveKind::ReduceScatter;
 }
@@ -39,16 +51,6 @@ bool Exchange::isSum() const {
 //===----------------------------------------------------------------------===//
 // Messages
 //===----------------------------------------------------------------------===//
-
-/// What connects this process with one other for one collective.
-struct Exchange::Peer {
-  size_t process;
-  Outbox terms;
-  Inbox incoming;
-  /// Of an all-reduce.
-  std::optional<Outbox> results = {};
-  std::optional<Inbox> incomingResults = {};
-};
 
 Piece Exchange::makeMessage(size_t to, size_t message, Ring &room) const {
   Number number = numberOf(places.self, to, message);
@@ -108,13 +110,9 @@ void Exchange::addResults(Links &links, uint64_t slot, Peer &peer) const {
       });
 }
 
-void Exchange::finish(Links &links, uint64_t slots) {
-  std::vector<Peer> peers;
-  size_t rounds = 0;
-  for (size_t process = 0; process < parts.size(); ++process) {
-    rounds = std::max(rounds, parts[process].size());
-    if (process == places.self)
-      continue;
+void Exchange::expect(Links &links, uint64_t slots) {
+  for (size_t i = 1; i < parts.size(); ++i) {
+    size_t process = (places.self + i) % parts.size();
     uint64_t slot = slots + uint64_t(Lane::Data);
     peers.push_back({process,
                      Outbox(rowOf(links, slot, places.self, process),
@@ -128,15 +126,24 @@ void Exchange::finish(Links &links, uint64_t slots) {
     if (isAllReduce())
       addResults(links, slots + uint64_t(Lane::Result), peers.back());
   }
+}
+
+void Exchange::finish() {
+  size_t rounds = 0;
+  for (const Parts &ofProcess : parts)
+    rounds = std::max(rounds, ofProcess.size());
+  // One message to each process in turn, so that all links are busy at once.
+  size_t posted = 0;
   for (size_t part = 0; part < rounds + kLag; ++part) {
-    for (Peer &peer : peers)
-      peer.terms.post((part + 1 + kLead) * perPart(places.self, peer.process));
+    for (; posted <= part + kLead; ++posted)
+      for (Peer &peer : peers)
+        peer.terms.post((posted + 1) * perPart(places.self, peer.process));
     if (part == 0)
       copyLocal(); // beside the first messages
     if (part < parts[places.self].size())
-      exchangePart(part, peers);
+      exchangePart(part);
     if (isAllReduce() && part >= kLag)
-      takeResults(part - kLag, peers);
+      takeResults(part - kLag);
   }
   for (Peer &peer : peers) {
     peer.terms.finish();
@@ -145,7 +152,7 @@ void Exchange::finish(Links &links, uint64_t slots) {
   }
 }
 
-void Exchange::exchangePart(size_t part, std::vector<Peer> &peers) {
+void Exchange::exchangePart(size_t part) {
   const std::vector<size_t> &own = targets[places.self];
   Terms terms(own.size(),
               std::vector<const char *>(places.members.size(), nullptr));
@@ -161,7 +168,7 @@ void Exchange::exchangePart(size_t part, std::vector<Peer> &peers) {
   }
 }
 
-void Exchange::takeResults(size_t part, std::vector<Peer> &peers) const {
+void Exchange::takeResults(size_t part) {
   size_t first = places.own().front();
   for (Peer &peer : peers) {
     if (part >= parts[peer.process].size())

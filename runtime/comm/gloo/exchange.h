@@ -38,6 +38,7 @@ inline constexpr uint64_t kNumLanes = 4;
 class Exchange {
 public:
   Exchange(const Places &places, const Posts &posts);
+  ~Exchange();
 
   /// A small one has no messages of its own: what one process has for another
   /// travels with the greeting.
@@ -46,8 +47,11 @@ public:
 
   /// With everybody's greetings: what came with them, by process.
   void finishInlined(const std::vector<std::string> &received);
-  /// `slots` are the group's. Throws Failure.
-  void finish(Links &links, uint64_t slots);
+  /// Posts the first receives, before greetings: who has ours may send, in the
+  /// order that it likes. `slots` are the group's. Throws Failure.
+  void expect(Links &links, uint64_t slots);
+  /// With everybody's greetings. Throws Failure.
+  void finish();
 
 private:
   /// A block in a member's memory; strides in elements.
@@ -99,8 +103,8 @@ private:
   Inbox::Room findRoom(size_t from, size_t message, Ring &room) const;
   Row rowOf(Links &links, uint64_t slot, size_t from, size_t to) const;
   void addResults(Links &links, uint64_t slot, Peer &peer) const;
-  void exchangePart(size_t part, std::vector<Peer> &peers);
-  void takeResults(size_t part, std::vector<Peer> &peers) const;
+  void exchangePart(size_t part);
+  void takeResults(size_t part);
 
   void copyLocal() const;
   void consume(const Part &part, const Terms &terms);
@@ -120,6 +124,7 @@ private:
   std::vector<Parts> parts; ///< Of each process's block.
   Shape block;              ///< Not of an all-reduce.
   std::vector<char> scratch;
+  std::vector<Peer> peers; ///< From the process behind this one on.
 };
 
 } // namespace tandem::rt::gloo

@@ -131,6 +131,8 @@ Status Group::exchangeAll(std::optional<int64_t> &missed) {
       links->countSent(values.size());
       texts[process] = Packer().string(head).string(values).text();
     }
+    if (!exchange.isInlined())
+      exchange.expect(*links, slots);
     greet(texts);
     std::vector<std::string> heads(mail.size()), received(mail.size());
     heads[places.self] = head;
@@ -148,7 +150,7 @@ Status Group::exchangeAll(std::optional<int64_t> &missed) {
     if (exchange.isInlined())
       exchange.finishInlined(received);
     else
-      exchange.finish(*links, slots);
+      exchange.finish();
     return Status::success();
   } catch (const Failure &failure) {
     missed = failure.lost;
