@@ -15,6 +15,7 @@
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Emit/Emit.h"
 #include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Device/Gpu.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Pipelines/Pipelines.h"
@@ -44,6 +45,7 @@ private:
   }
   LogicalResult checkStages();
   LogicalResult parse(std::string_view text, std::string_view name);
+  LogicalResult nameDevice();
   LogicalResult enter();
   LogicalResult verifyExit(const Stage &stage);
   bool mayHidePlan(const Stage *from) const;
@@ -179,6 +181,15 @@ LogicalResult Compilation::checkOptions() {
   return success();
 }
 
+LogicalResult Compilation::nameDevice() {
+  std::string name = options.device;
+  if (!options.architecture.empty())
+    name =
+        nameWithArchitecture(name.empty() ? std::string(kDefaultDevice) : name,
+                             options.architecture);
+  return name.empty() ? success() : sched::setDevice(*module, name);
+}
+
 LogicalResult Compilation::parse(std::string_view text, std::string_view name) {
   StageTimer timer(result, "parse");
   if (!isParsable(text, name, error))
@@ -186,8 +197,7 @@ LogicalResult Compilation::parse(std::string_view text, std::string_view name) {
   module = parseSourceString<ModuleOp>(StringRef(text), context.get(),
                                        StringRef(name));
   if (module)
-    return options.device.empty() ? success()
-                                  : sched::setDevice(*module, options.device);
+    return nameDevice();
   return fail(Twine(std::string(name)) +
               ": found no module, expected a step as `python -m tandem export` "
               "writes it");

@@ -88,6 +88,8 @@ void bindCompile(nb::module_ &module) {
       .def_rw("fail_on_replicate", &CompileOptions::failOnReplicate)
       .def_rw("timeline", &CompileOptions::timeline)
       .def_rw("recompute", &CompileOptions::recompute)
+      .def_rw("device", &CompileOptions::device)
+      .def_rw("architecture", &CompileOptions::architecture)
       .def_rw("print_after", &CompileOptions::printAfter)
       .def_rw("print_locations", &CompileOptions::printLocations)
       .def_rw("stop_after", &CompileOptions::stopAfter);

@@ -44,6 +44,15 @@ def _check_count(name, value, largest):
         raise CompileError(f"{name} is {value!r}, expected an integer from 1 to {largest}")
 
 
+def device_options(device, architecture):
+    """Names for the compiler. Where the libraries of an emulated GPU are named, code is for that."""
+    _check_kind("device", device, str, "the name of a device: 'cpu' or 'cuda'")
+    _check_kind("architecture", architecture, str, "the name of an architecture, such as 'sm_90'")
+    if device == "cuda" and architecture is None and os.environ.get("TANDEM_CUDA_LIBRARIES"):
+        architecture = "emulated"
+    return device or "", architecture or ""
+
+
 def make_options(
     mesh=None,
     plan=None,
@@ -60,6 +69,8 @@ def make_options(
     fail_on_replicate=None,
     timeline=False,
     *,
+    device=None,
+    architecture=None,
     from_stage="",
     print_after=(),
     stop_after="",
@@ -88,6 +99,7 @@ def make_options(
     options.search_time_limit = check_time_limit(search_time_limit)
     options.start, options.uses_presets = os.fspath(start or ""), bool(presets)
     options.recompute = bool(recompute)
+    options.device, options.architecture = device_options(device, architecture)
     if problem_out is not None:
         options.problem_out = os.fspath(problem_out)
     options.explain = bool(explain)
@@ -163,6 +175,8 @@ def compile(  # noqa: A001 - the name that torch users expect
     gradient_sums="f32",
     threads=1,
     seed=0,
+    device=None,
+    architecture=None,
 ):
     """Captures and compiles one training step; returns a `Step`, to be called with batches.
 
@@ -186,7 +200,9 @@ def compile(  # noqa: A001 - the name that torch users expect
     loss runs under `torch.autocast("cpu", torch.bfloat16)`: products compute in bfloat16 and add in float32, parameters
     and optimizer stay float32. Gradients are summed over microbatches and ranks in float32, with
     `gradient_sums="bf16"` in bfloat16.
-    `threads` is the number of cores per rank, `seed` that of dropout and other random numbers.
+    `threads` is the number of cores per rank, `seed` that of dropout and other random numbers. `device` is `"cpu"`, the default,
+    or `"cuda"`, for which `architecture` names what code is made for: `"sm_80"`, the default, which newer ones run as well,
+    `"sm_90"`, or `"emulated"`, the default where `TANDEM_CUDA_LIBRARIES` names the folder of the emulated GPU's libraries.
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
     learning rates of `optimizer.param_groups` each time. Python runs once, when the step is captured: a
@@ -209,6 +225,8 @@ def compile(  # noqa: A001 - the name that torch users expect
         recompute=recompute,
         problem_out=problem_out,
         fail_on_replicate=fail_on_replicate,
+        device=device,
+        architecture=architecture,
     )
     clipping = Clipping(clip_grad_norm, clip_grad_value)
     last = LastBatch(last_batch, example_batch)

@@ -30,7 +30,8 @@ static constexpr llvm::StringLiteral kHelp =
   --search-time-limit S  takes the best plan after S seconds
   --start PLAN         starts the search from a plan, and is no worse
   --no-presets         does not start the search from the presets as well
-  --device NAME        what to compile for: cpu, which is the default
+  --device NAME        what to compile for: cpu, which is the default, or cuda
+  --arch NAME          of cuda: sm_80, which is the default, sm_90, or emulated
   --recompute          lets the backward pass make cheap values again (views,
                        elementwise, random masks, scores of attention) instead
                        of holding them
@@ -114,6 +115,7 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
       {"--no-presets", kPlan, false,
        [&](llvm::StringRef) { return !(compile.usesPresets = false); }},
       {"--device", kAny, true, text(compile.device)},
+      {"--arch", kAny, true, text(compile.architecture)},
       {"--recompute", kImport, false, on(compile.recompute)},
       {"--problem-out", kPlan, true, text(compile.problemOut)},
       {"--timeline", kPlan, false, on(compile.timeline)},

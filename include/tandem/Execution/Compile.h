@@ -57,6 +57,9 @@ struct CompileOptions {
   bool usesPresets = true;
   /// What to compile for: `cpu`. Empty: what the module names, else a CPU.
   std::string device;
+  /// What code of `device` is made for: `sm_90`, `emulated`. Empty: the
+  /// device's default.
+  std::string architecture;
   /// Let the backward pass make cheap values again instead of holding them.
   bool recompute = false;
   /// Where the search problem is written. Empty: nowhere.

@@ -10,10 +10,12 @@
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Device/Gpu.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/TargetParser/Host.h"
+#include <map>
 
 using namespace mlir;
 
@@ -43,6 +45,9 @@ private:
   void place(Operation *op);
   rt::BufferRef getBuffer(Value value) { return buffers.lookup(value); }
   std::vector<rt::BufferRef> getBuffers(ValueRange values);
+  void emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
+                 const std::vector<rt::Affine> &scalars);
+  rt::BufferRef getScratch(uint32_t queue, int64_t bytes);
 
   func::FuncOp step;
   sched::Queues queues;
@@ -50,6 +55,8 @@ private:
   rt::ProgramBuilder &builder;
   const CompiledKernels &kernels;
   uint32_t object = 0;
+  /// The arena of each queue for what kernels leave for their next launch.
+  std::map<uint32_t, uint32_t> scratchArenas;
   llvm::DenseMap<Value, rt::BufferRef> buffers;
   llvm::DenseMap<Value, uint32_t> events;
 };
@@ -111,10 +118,46 @@ void Emitter::emit(sched::LaunchOp op) {
   for (const std::string &axis : kernel.axes)
     scalars.push_back(rt::Affine::coordinate(getAxisNumber(mesh, axis)));
   scalars.insert(scalars.end(), kernel.ordinals.begin(), kernel.ordinals.end());
+  if (!kernel.parts.empty())
+    return emitParts(op, kernel, scalars);
   builder.add(getInfo(op, queues),
               rt::Launch{object, kernel.symbol, getBuffers(op.getInputs()),
                          getBuffers(op.getOutputs()), std::move(scalars),
                          /*geometry=*/std::nullopt, getSites(op.getLoc())});
+}
+
+/// Kernels of one queue run one after the other, and share it.
+rt::BufferRef Emitter::getScratch(uint32_t queue, int64_t bytes) {
+  auto [arena, isNew] = scratchArenas.try_emplace(queue, 0);
+  if (isNew) {
+    int64_t most = 0;
+    for (const auto &kernel : kernels.kernels)
+      most = std::max(most, kernel.second.scratchBytes);
+    arena->second = builder.addArena(most, /*memorySpace=*/0);
+  }
+  return builder.arena(0, bytes, arena->second);
+}
+
+/// The FLOPs and bytes of all launches are those of the first.
+void Emitter::emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
+                        const std::vector<rt::Affine> &scalars) {
+  rt::CommandInfo info = getInfo(op, queues);
+  std::vector<rt::BufferRef> refs = getBuffers(op.getInputs());
+  llvm::append_range(refs, getBuffers(op.getOutputs()));
+  if (kernel.scratchBytes > 0)
+    refs.push_back(getScratch(info.queue, kernel.scratchBytes));
+  auto pick = [&](ArrayRef<unsigned> numbers) {
+    std::vector<rt::BufferRef> picked;
+    for (unsigned number : numbers)
+      picked.push_back(refs[number]);
+    return picked;
+  };
+  for (const KernelPart &part : kernel.parts) {
+    builder.add(info, rt::Launch{object, part.symbol, pick(part.reads),
+                                 pick(part.writes), scalars, part.geometry,
+                                 getSites(op.getLoc())});
+    info.flops = info.bytes = 0;
+  }
 }
 
 LogicalResult Emitter::emit(sched::GemmOp op) {
@@ -375,7 +418,8 @@ LogicalResult Emitter::emit(Operation *op) {
 LogicalResult Emitter::emit() {
   if (!kernels.object.empty())
     object = builder.addCodeObject(
-        "kernels", rt::Bytes(kernels.object.begin(), kernels.object.end()));
+        "kernels", rt::Bytes(kernels.object.begin(), kernels.object.end()),
+        kernels.kind);
   for (BlockArgument argument : step.getArguments())
     buffers[argument] = builder.argument(argument.getArgNumber());
   for (Operation &op : step.getBody().front())
@@ -402,8 +446,11 @@ static FailureOr<CompiledKernels> compile(ModuleOp module,
 static rt::Target getTarget(const CompiledKernels &kernels,
                             const Device &device) {
   rt::Target target;
-  target.device = device.name;
-  target.triple = llvm::sys::getProcessTriple();
+  const Gpu *gpu = findGpu(device);
+  target.device = gpu ? gpu->runtimeDevice : device.name;
+  target.triple = kernels.kind == rt::CodeKind::Ptx
+                      ? "nvptx64-nvidia-cuda"
+                      : llvm::sys::getProcessTriple();
   target.cpu = kernels.cpu;
   SmallVector<StringRef> features;
   StringRef(kernels.features).split(features, ',', -1, false);

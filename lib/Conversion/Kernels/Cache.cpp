@@ -103,6 +103,14 @@ std::optional<std::string> KernelCache::store(llvm::StringRef hash,
   return std::nullopt;
 }
 
+std::optional<std::string> tandem::readObject(llvm::StringRef path) {
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                          /*RequiresNullTerminator=*/false);
+  if (!file || (*file)->getBufferSize() < kDigestBytes)
+    return std::nullopt;
+  return (*file)->getBuffer().drop_back(kDigestBytes).str();
+}
+
 std::optional<std::string>
 tandem::writeTemporaryObject(llvm::StringRef object) {
   llvm::SmallString<128> model;

@@ -36,6 +36,9 @@ private:
   std::string directory;
 };
 
+/// The bytes of an object that one of these has written.
+std::optional<std::string> readObject(llvm::StringRef path);
+
 /// Writes an object for the linker where there is no cache.
 std::optional<std::string> writeTemporaryObject(llvm::StringRef object);
 

@@ -23,6 +23,15 @@
 // ends the step on all ranks when the kernel returns; the kernel must still
 // return in the normal way, without touching memory that is not its own.
 //
+// On a GPU a kernel has one parameter of 8 bytes for each address and number:
+//
+//   name(inputs..., outputs..., [workspace], scalars...,
+//        tandem_rt_launch_report *report, int64_t launch)
+//
+// and reports an index by exchanging `launch`, which is not 0, for the 0 in
+// report->launch; who succeeds writes the rest. What runs after it in the step
+// finds the values that it left, and is not stored.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_RT_KERNEL_H
@@ -41,6 +50,10 @@ typedef void (*tandem_rt_kernel)(void *const *buffers, const int64_t *scalars);
 /// `index` was read at `site`, expected 0 <= index < `bound`.
 typedef void (*tandem_rt_index_hook)(int64_t site, int64_t index,
                                      int64_t bound);
+
+typedef struct tandem_rt_launch_report {
+  int64_t launch, site, index, bound;
+} tandem_rt_launch_report;
 
 #ifdef __cplusplus
 }

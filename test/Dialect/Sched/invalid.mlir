@@ -20,7 +20,7 @@ func.func @yield(%x: tensor<8xf32>) {
 
 // -----
 
-// expected-error @+1 {{unknown device 'abacus', expected one of cpu}}
+// expected-error @+1 {{unknown device 'abacus', expected one of cpu, cuda, cuda.sm_80, cuda.sm_90, cuda.emulated}}
 module attributes {sched.device = #sched.device<abacus>} {
 }
 
