@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup build test sanitizers faults mutants fuzz demo demo-hosts verify bench bench-search bench-step bench-compile bench-overlap bench-overhead bench-checkpoint docs check-gcc format lint clean
+.PHONY: help setup build test sanitizers faults mutants fuzz demo demo-hosts verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-checkpoint bench-startup coverage wheel wheel-smoke docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -44,8 +44,10 @@ verify: build ## The whole matrix of models, plans, searches, ranks and microbat
 fuzz: setup ## Give every reader mutated files for a minute each (SECONDS=60)
 	@scripts/fuzz $(JOBS) $(or $(SECONDS),60)
 
-bench-step: build ## One rank against PyTorch on the same core
-	@.venv/bin/python benchmarks/step.py
+bench-cpu: build ## One core beside its roofline and PyTorch, and every product (15 minutes; CHECK=1)
+	@cmake --build $(BUILD) --target roofline -- --quiet
+	@.venv/bin/python benchmarks/cpu.py $(if $(CHECK),--check) --json $(BUILD)/bench/cpu.json
+	@.venv/bin/python benchmarks/products.py $(if $(CHECK),--check) --json $(BUILD)/bench/cpu.json
 
 bench-search: build ## Tables of the search: findings, times, gaps, optima (PROBLEMS=folder); also build/bench/search.json
 	@scripts/bench-search $(BUILD) $(PROBLEMS)
@@ -63,7 +65,20 @@ bench-overhead: build ## What a step of a tiny model takes, which is mostly the 
 bench-checkpoint: build ## Saving 1 GB, beside dd on the same disk
 	@.venv/bin/python benchmarks/checkpoint.py --check --json $(BUILD)/bench/checkpoint.json
 
-bench: bench-step bench-search bench-compile bench-overhead bench-checkpoint ## All benchmarks that need no root
+coverage: build ## Which models of transformers and layers of torch.nn train as in eager (CHECK=1 AGAIN=1)
+	@.venv/bin/python benchmarks/coverage.py --jobs $(JOBS) $(if $(AGAIN),--again) $(if $(CHECK),--check)
+
+bench-startup: build ## What one waits for before the first step: GPT-2 small, from nothing and again
+	@.venv/bin/python benchmarks/startup.py --check --json $(BUILD)/bench/startup.json
+
+bench: bench-cpu bench-search bench-compile bench-overhead bench-checkpoint bench-startup ## All benchmarks that need no root
+
+wheel: setup ## A manylinux_2_36 wheel in build/wheel, with the libraries that it needs
+	@scripts/build $(BUILD) $(JOBS) --target wheel-tools
+	@scripts/wheel $(BUILD)
+
+wheel-smoke: wheel ## Train with the wheel in a bare Debian that has Python and torch (root; apt: debootstrap)
+	@scripts/wheel-smoke $(BUILD)
 
 docs: build ## Reference documents of dialects and passes, from ODS
 	@scripts/docs $(BUILD)

@@ -58,3 +58,14 @@ function(tandem_add_tool name)
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
 endfunction()
+
+# tandem_add_version(<name> <header> SOURCES...): a header with the constant
+# <name>, the hash of the sources.
+function(tandem_add_version name header)
+  add_custom_command(
+    OUTPUT ${header}
+    COMMAND ${CMAKE_COMMAND} "-DSOURCES=${ARGN}" -DNAME=${name} -DOUTPUT=${header}
+            -P ${PROJECT_SOURCE_DIR}/cmake/version.cmake
+    DEPENDS ${ARGN} ${PROJECT_SOURCE_DIR}/cmake/version.cmake
+    VERBATIM)
+endfunction()

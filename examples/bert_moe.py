@@ -12,6 +12,7 @@ from torch import nn
 PRESETS = {
     "tiny": dict(layers=2, width=32, heads=4, hidden=64, experts=4, seq=16, batch=16),
     "bench": dict(layers=6, width=384, heads=6, hidden=1536, experts=4, seq=128, batch=8),
+    "wide": dict(layers=2, width=768, heads=12, hidden=3072, experts=4, seq=256, batch=4),
     "paper": dict(
         layers=8, width=768, heads=12, hidden=3072, experts=8, seq=128, batch=256, vocab=30720
     ),

@@ -10,6 +10,7 @@ from torch import nn
 PRESETS = {
     "tiny": dict(layers=2, width=32, heads=4, seq=16, batch=16),
     "bench": dict(layers=6, width=384, heads=6, seq=128, batch=8),
+    "wide": dict(layers=2, width=768, heads=12, seq=256, batch=4),
     "12layers": dict(layers=12, width=768, heads=12, seq=256, batch=8),
     "175b": dict(layers=96, width=12288, heads=96, seq=2048, batch=32, vocab=50304),
 }

@@ -8,6 +8,7 @@ from torch import nn
 PRESETS = {
     "tiny": dict(layers=2, width=32, heads=4, kv_heads=2, hidden=64, seq=16, batch=16),
     "bench": dict(layers=6, width=384, heads=6, kv_heads=2, hidden=1024, seq=128, batch=8),
+    "wide": dict(layers=2, width=768, heads=12, kv_heads=4, hidden=2048, seq=256, batch=4),
     "8b": dict(
         layers=32,
         width=4096,

@@ -23,6 +23,17 @@ PRESETS = {
         channels=3,
         batch=16,
     ),
+    "wide": dict(
+        layers=2,
+        width=768,
+        heads=12,
+        hidden=3072,
+        experts=4,
+        image=32,
+        patch=4,
+        channels=3,
+        batch=16,
+    ),
     "paper": dict(
         layers=8,
         width=768,

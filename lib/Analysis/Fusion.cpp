@@ -34,8 +34,14 @@ static bool isLibraryCall(Operation *op) {
   return isa<nn::LibraryOpInterface, sched::LibraryCallOpInterface>(op);
 }
 
+/// Enters a loop or leaves it: no kernel, but a matter of where tensors lie.
+static bool isOfLoop(Operation *op) {
+  return isa<spmd::EnterOp, spmd::CollectOp, sched::KeepOp>(op);
+}
+
 static bool isGrouped(Operation *op) {
   return isa<nn::NNDialect>(op->getDialect()) || isLibraryCall(op) ||
+         isOfLoop(op) ||
          isa<spmd::LocalSliceOp, spmd::KeepFirstOp, spmd::CoordinateOp>(op);
 }
 
@@ -92,6 +98,7 @@ private:
   bool addToNest(Nest &nest, Operation *op) const;
   bool addProducers(int group, ArrayRef<int> producers);
   void delayReaders(int group);
+  void collectProducers(Operation *op, std::set<int> &found) const;
   SmallVector<int> getProducers(Operation *op) const;
   void collectSources(Operation *op, llvm::SetVector<Operation *> &found) const;
   void separateViews();
@@ -121,7 +128,8 @@ void GroupBuilder::findSources() {
         isCheap && llvm::all_of(op.getOperands(), [&](Value operand) {
           return isSource(operand.getDefiningOp());
         });
-    if (spmd::isSource(&op) || readsSources)
+    if (spmd::isSource(&op) || readsSources ||
+        op.hasAttr(sched::kAgainAttrName))
       sources.insert(&op);
   }
 }
@@ -129,7 +137,7 @@ void GroupBuilder::findSources() {
 bool GroupBuilder::needsOwnGroup(Operation *source) const {
   return llvm::any_of(source->getUsers(), [&](Operation *user) {
     return user->getBlock() != &block || !isGrouped(user) ||
-           isLibraryCall(user);
+           isLibraryCall(user) || isOfLoop(user);
   });
 }
 
@@ -148,11 +156,20 @@ void GroupBuilder::collectSources(Operation *op,
 // Order
 //===----------------------------------------------------------------------===//
 
+/// Also of what is made again for it.
+void GroupBuilder::collectProducers(Operation *op, std::set<int> &found) const {
+  for (Value operand : op->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (auto it = groupOf.find(producer); it != groupOf.end())
+      found.insert(it->second);
+    else if (isSource(producer))
+      collectProducers(producer, found);
+  }
+}
+
 SmallVector<int> GroupBuilder::getProducers(Operation *op) const {
   std::set<int> found;
-  for (Value operand : op->getOperands())
-    if (auto it = groupOf.find(operand.getDefiningOp()); it != groupOf.end())
-      found.insert(it->second);
+  collectProducers(op, found);
   return SmallVector<int>(found.begin(), found.end());
 }
 
@@ -212,7 +229,7 @@ int GroupBuilder::addGroup(Operation *op, ArrayRef<int> producers) {
   group.ops.push_back(op);
   if (isLibraryCall(op))
     group.kind = FusionGroup::Kind::Library;
-  else if (isa<nn::ReshapeOp>(op))
+  else if (isa<nn::ReshapeOp>(op) || isOfLoop(op))
     group.kind = FusionGroup::Kind::View;
   else if (!isStride(op))
     group.isOpen = addToNest(group.nest, op);
@@ -274,7 +291,7 @@ void GroupBuilder::tryMerge(int index, int otherIndex) {
 void GroupBuilder::add(Operation *op) {
   SmallVector<int> producers = getProducers(op);
   int joined = -1;
-  if (!isLibraryCall(op) && !isStride(op))
+  if (!isLibraryCall(op) && !isStride(op) && !isOfLoop(op))
     for (int producer : llvm::reverse(producers))
       if (join(producer, op, producers)) {
         joined = producer;

@@ -92,9 +92,10 @@ static std::optional<AxisChange> applyChange(const SearchProblem &problem,
     return change;
   const Axis &info = problem.axes[axis];
   const ChangeRate &rate = info.rates[static_cast<unsigned>(*kind)];
-  change.latency = rate.latency;
-  change.seconds =
-      rate.latency + static_cast<double>(change.bytes) * rate.secondsPerByte;
+  auto times = static_cast<double>(tensor.times);
+  change.latency = times * rate.latency;
+  change.seconds = times * (rate.latency + static_cast<double>(change.bytes) *
+                                               rate.secondsPerByte);
   if (isTime) {
     cost.joins = true;
     cost.local += change.seconds;
@@ -176,11 +177,12 @@ const ChangeTable::Tree &ChangeTable::getTree(unsigned tensor,
                                               const Layout &from) {
   if (shapeClasses.empty()) {
     shapeClasses.resize(problem.tensors.size());
-    // By shape and size of an element, in order of appearance.
-    std::vector<std::pair<std::vector<int64_t>, int64_t>> shapes;
+    // By shape, size of an element and times, in order of appearance.
+    std::vector<std::tuple<std::vector<int64_t>, int64_t, int64_t>> shapes;
     for (unsigned i = 0; i < problem.tensors.size(); ++i) {
-      auto shape = std::make_pair(problem.tensors[i].shape,
-                                  problem.tensors[i].elementBytes);
+      const Tensor &tensor = problem.tensors[i];
+      auto shape =
+          std::make_tuple(tensor.shape, tensor.elementBytes, tensor.times);
       auto place = std::find(shapes.begin(), shapes.end(), shape);
       shapeClasses[i] = place - shapes.begin();
       if (place == shapes.end())

@@ -22,7 +22,8 @@ static double getSeconds(const SearchProblem &problem, unsigned tensor,
     bytes *= static_cast<double>(size);
   const ChangeRate &rate =
       problem.axes.front().rates[static_cast<unsigned>(change)];
-  return rate.latency + bytes * rate.secondsPerByte;
+  return static_cast<double>(problem.tensors[tensor].times) *
+         (rate.latency + bytes * rate.secondsPerByte);
 }
 
 std::optional<HidupChange>

@@ -48,13 +48,14 @@ struct Largest {
 /// parts are no larger.
 static void addChanges(const Tensor &tensor, const Axis &axis,
                        Largest &largest) {
+  auto times = static_cast<double>(tensor.times);
   double bytes =
-      static_cast<double>(multiply(tensor.shape) * tensor.elementBytes);
+      times * static_cast<double>(multiply(tensor.shape) * tensor.elementBytes);
   auto add = [&](Change kind, Form from, Form to) {
     const ChangeRate &rate = axis.rates[static_cast<unsigned>(kind)];
     double extent =
         static_cast<double>(getCutExtent(tensor.shape, axis.size, from, to));
-    largest.latency = std::max(largest.latency, rate.latency);
+    largest.latency = std::max(largest.latency, times * rate.latency);
     largest.part = std::max(largest.part, bytes * rate.secondsPerByte / extent);
   };
   add(Change::AllReduce, kReduce, kFull);

@@ -43,7 +43,9 @@ static std::string printTensor(const Tensor &tensor, unsigned index) {
     shape += (shape.empty() ? "" : "x") + std::to_string(size);
   return "tensor " + std::to_string(index) + " " + printWord(tensor.name) +
          " " + (shape.empty() ? "scalar" : shape) + " " +
-         std::to_string(tensor.elementBytes) + " B\n";
+         std::to_string(tensor.elementBytes) + " B" +
+         (tensor.times == 1 ? "" : " times " + std::to_string(tensor.times)) +
+         "\n";
 }
 
 /// Those that are not the operator's own.
@@ -340,9 +342,17 @@ bool ProblemParser::parseTensor() {
   totalBytes += total;
   if (totalBytes > static_cast<double>(limit >> 4))
     return failWord(3, "tensors of less than 2^56 bytes together");
+  unsigned end = 6;
+  if (getWord(end) == "times") {
+    auto times = parseNumber<int64_t>(getWord(end + 1));
+    if (!times || *times < 1 || *times > (int64_t(1) << 20))
+      return failWord(end + 1, "a number from 1 to 2^20");
+    tensor.times = *times;
+    end += 2;
+  }
   problem.tensors.push_back(std::move(tensor));
   isMade.push_back(false);
-  return expectEnd(6);
+  return expectEnd(end);
 }
 
 bool ProblemParser::parseSignature() {

@@ -10,7 +10,12 @@
 namespace tandem {
 
 static const std::vector<Device> &getDevices() {
-  static const std::vector<Device> devices = {describeCpu()};
+  static const std::vector<Device> devices = [] {
+    std::vector<Device> all = {describeCpu()};
+    for (Device &device : describeCuda())
+      all.push_back(std::move(device));
+    return all;
+  }();
   return devices;
 }
 

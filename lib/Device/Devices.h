@@ -13,6 +13,8 @@
 namespace tandem {
 
 Device describeCpu();
+/// One for each kind of GPU.
+std::vector<Device> describeCuda();
 
 } // namespace tandem
 

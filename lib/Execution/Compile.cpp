@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Execution/Compile.h"
+#include "ProgramCache.h"
 #include "StageOf.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Verifier.h"
@@ -15,6 +16,7 @@
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Emit/Emit.h"
 #include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Device/Gpu.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Pipelines/Pipelines.h"
@@ -28,12 +30,17 @@ using namespace mlir;
 
 namespace tandem {
 
+/// Iterations of a Repeat (tandem_rt/program.h).
+static constexpr int64_t kMaxAccumulate = int64_t(1) << 20;
+
 namespace {
 /// One compilation.
 class Compilation {
 public:
   Compilation(const CompileOptions &options, CompiledProgram &result);
   bool run(std::string_view text, std::string_view name);
+  bool find(const ProgramCache &cache);
+  bool make(std::string_view text, std::string_view name);
   bool hash(std::string_view text, std::string_view name, std::string &found);
   const std::string &getError() const { return error; }
 
@@ -44,12 +51,17 @@ private:
   }
   LogicalResult checkStages();
   LogicalResult parse(std::string_view text, std::string_view name);
+  LogicalResult nameDevice();
   LogicalResult enter();
   LogicalResult verifyExit(const Stage &stage);
   bool mayHidePlan(const Stage *from) const;
   LogicalResult runStage(const Stage &stage);
   LogicalResult emit();
   LogicalResult fail(const Twine &message);
+  void tell(StringRef what, size_t done = 0, size_t all = 0) const {
+    if (options.progress)
+      options.progress(what, done, all);
+  }
   LogicalResult runPasses(const Stage &stage, const PlanOptions &plan);
   LogicalResult runPlan(const Stage &stage);
   void configurePlan(PlanOptions &plan);
@@ -92,6 +104,14 @@ Compilation::Compilation(const CompileOptions &options, CompiledProgram &result)
   context->loadAllAvailableDialects();
   context->getDiagEngine().registerHandler(
       [this](Diagnostic &diagnostic) { diagnose(diagnostic); });
+  if (!options.isCancelled)
+    return;
+  // Of a compilation that is cancelled the passes that are left do nothing.
+  context->registerActionHandler(
+      [this](function_ref<void()> act, const tracing::Action &action) {
+        if (!isa<PassExecutionAction>(action) || !isCancelled())
+          act();
+      });
 }
 
 /// The user's line, or else the name of what has none: `optimizer.w`.
@@ -176,7 +196,19 @@ LogicalResult Compilation::checkOptions() {
                 (isLimited ? ", or an explanation" : ""));
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
+  if (options.accumulate < 1 || options.accumulate > kMaxAccumulate)
+    return fail("accumulate is " + Twine(options.accumulate) +
+                ", expected an integer from 1 to " + Twine(kMaxAccumulate));
   return success();
+}
+
+LogicalResult Compilation::nameDevice() {
+  std::string name = options.device;
+  if (!options.architecture.empty())
+    name =
+        nameWithArchitecture(name.empty() ? std::string(kDefaultDevice) : name,
+                             options.architecture);
+  return name.empty() ? success() : sched::setDevice(*module, name);
 }
 
 LogicalResult Compilation::parse(std::string_view text, std::string_view name) {
@@ -186,8 +218,7 @@ LogicalResult Compilation::parse(std::string_view text, std::string_view name) {
   module = parseSourceString<ModuleOp>(StringRef(text), context.get(),
                                        StringRef(name));
   if (module)
-    return options.device.empty() ? success()
-                                  : sched::setDevice(*module, options.device);
+    return nameDevice();
   return fail(Twine(std::string(name)) +
               ": found no module, expected a step as `python -m tandem export` "
               "writes it");
@@ -210,7 +241,7 @@ bool Compilation::mayHidePlan(const Stage *from) const {
   if (!(*module)->hasAttr(spmd::kMeshAttrName))
     return false;
   if (from)
-    return from->name == "import";
+    return from->name == "import" || from->name == "accumulate";
   return options.mesh.empty() && options.preset.empty() &&
          options.planFile.empty() && options.search.empty();
 }
@@ -280,6 +311,8 @@ LogicalResult Compilation::runPasses(const Stage &stage,
   addStage(manager, stage, plan);
   if (failed(manager.run(*module)))
     return failure();
+  if (isCancelled())
+    return fail("interrupted in stage " + stage.name);
   return verify(*module);
 }
 
@@ -317,12 +350,14 @@ void Compilation::warnOfMemory() {
 
 LogicalResult Compilation::runStage(const Stage &stage) {
   StageTimer timer(result, stage.name);
+  tell(stage.name);
   if (stage.name == "plan") {
     if (failed(runPlan(stage)))
       return fail("stage plan failed");
   } else {
     PlanOptions plan;
     plan.recompute = options.recompute;
+    plan.accumulate = options.accumulate;
     if (failed(runPasses(stage, plan)))
       return fail("stage " + stage.name + " failed");
   }
@@ -335,6 +370,10 @@ LogicalResult Compilation::runStage(const Stage &stage) {
 LogicalResult Compilation::emit() {
   StageTimer timer(result, "emit");
   EmitOptions emitOptions;
+  emitOptions.kernels.progress = [this](size_t done, size_t all) {
+    tell("kernels", done, all);
+    return !isCancelled();
+  };
   FailureOr<std::string> bytes = emitProgram(*module, emitOptions);
   if (failed(bytes))
     return fail("stage emit failed");
@@ -343,14 +382,30 @@ LogicalResult Compilation::emit() {
 }
 
 bool Compilation::run(std::string_view text, std::string_view name) {
-  if (failed(checkOptions()) || failed(parse(text, name)) || failed(enter()))
+  ProgramCache cache(text, name, options);
+  if (failed(checkOptions()) || !cache.check(error))
+    return false;
+  if (find(cache))
+    return true;
+  result.seconds.clear();
+  if (!make(text, name))
+    return false;
+  cache.store(result);
+  return true;
+}
+
+bool Compilation::find(const ProgramCache &cache) {
+  StageTimer timer(result, "cache");
+  return cache.lookup(result);
+}
+
+bool Compilation::make(std::string_view text, std::string_view name) {
+  if (failed(parse(text, name)) || failed(enter()))
     return false;
   const Stage *from = findStage(options.from);
   for (const Stage &stage : getStages()) {
     if (from && &stage <= from)
       continue;
-    if (isCancelled())
-      return succeeded(fail("interrupted before stage " + Twine(stage.name)));
     if (failed(runStage(stage)))
       return false;
     if (stage.name == options.stopAfter)

@@ -65,7 +65,11 @@ const Stage *findStageOf(ModuleOp module, const Stage *named) {
     return findStage("shard");
   if (has(step, [](Operation *op) { return op->hasAttr(spmd::kPlanAttrName); }))
     return findStage("plan");
-  return findStage(module->hasAttr(spmd::kMeshAttrName) ? "shard" : "import");
+  if (module->hasAttr(spmd::kMeshAttrName))
+    return findStage("shard");
+  bool hasLoops =
+      has(step, [](Operation *op) { return spmd::getLoop(op).has_value(); });
+  return findStage(hasLoops ? "accumulate" : "import");
 }
 
 } // namespace tandem

@@ -15,6 +15,7 @@
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
+#include "tandem/Transforms/Accumulate/Accumulate.h"
 #include "tandem/Transforms/Duplex/Duplex.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/Localize/Localize.h"
@@ -50,8 +51,31 @@ static void addVerifyNumbered(OpPassManager &manager) {
   manager.addPass(createVerifyStepPass({/*numbered=*/true}));
 }
 
+static void addVerifyAccumulated(OpPassManager &manager) {
+  addVerifyNumbered(manager);
+  nest<createVerifyAccumulatedPass>(manager);
+}
+
+/// Which operators are in the loop is what forms say, those of as many
+/// microbatches on one device.
+static void buildAccumulatePipeline(OpPassManager &manager,
+                                    const AccumulateOptions &options) {
+  if (options.accumulate == 1)
+    return;
+  PlanOptions plan;
+  plan.micro = options.accumulate;
+  plan.timeAxis = "accumulate";
+  buildPlanPipeline(manager, plan);
+  buildShardPipeline(manager, ShardOptions());
+  manager.addPass(createFormLoopsPass());
+  nest<createNumberOperatorsPass>(manager);
+}
+
 static void setOptions(ImportOptions &own, const PlanOptions &options) {
   own.recompute = options.recompute;
+}
+static void setOptions(AccumulateOptions &own, const PlanOptions &options) {
+  own.accumulate = options.accumulate;
 }
 template <typename OptionsT>
 static void setOptions(OptionsT &, const PlanOptions &) {}
@@ -102,6 +126,10 @@ static constexpr Stage kStageTable[] = {
     // plans.
     makeStage<ImportOptions, buildImportPipeline>(
         "import", "Canonical nn: the import stage", addVerifyNumbered),
+    // One iteration in place of all: what follows sees its batch, and marks.
+    makeStage<AccumulateOptions, buildAccumulatePipeline>(
+        "accumulate", "Loops over parts of the batch: the accumulate stage",
+        addVerifyAccumulated),
     // Which signature each operator has on each axis. Changes nothing else.
     makeStage<PlanOptions, buildPlanPipeline>(
         "plan", "Forms and signatures: the plan stage",
@@ -181,6 +209,7 @@ static void registerStages() {
 
 void registerPipelines() {
   registerImportPasses();
+  registerAccumulatePasses();
   registerVerifyPlanPass();
   registerShardPasses();
   registerLocalizePasses();

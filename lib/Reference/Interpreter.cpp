@@ -8,6 +8,7 @@
 #include "tandem/Reference/Interpreter.h"
 #include "Collectives.h"
 #include "StepOrder.h"
+#include "tandem/Analysis/Loops.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Reference/Layout.h"
 #include "tandem/Reference/Operators.h"
@@ -62,7 +63,12 @@ private:
   Shards cutArgument(unsigned index, const Tensor &whole);
   FailureOr<Tensor> joinResult(unsigned index, const Shards &shards);
 
+  LogicalResult runFunction();
+  LogicalResult runLoop(ArrayRef<Operation *> ops);
   LogicalResult runBlock(Block &block);
+  Shards runEnter(EnterOp op);
+  Shards runCarry(CarryOp op);
+  Shards runCollect(CollectOp op);
   LogicalResult runOperation(Operation *op);
   LogicalResult runOnPoints(Operation *op);
   LogicalResult runStep(sched::StepOp step);
@@ -80,6 +86,9 @@ private:
   llvm::DenseMap<Value, Shards> environment;
   llvm::DenseMap<Value, int64_t> readsLeft;
   StepOrder order;
+  int64_t iteration = 0, iterations = 1;
+  /// What iterations have added up, or made, so far.
+  llvm::DenseMap<Operation *, Shards> carried;
 };
 } // namespace
 
@@ -158,7 +167,23 @@ FailureOr<Tensor> Interpreter::joinResult(unsigned index,
   return *assemble(pieces, layout.getShape(), points, forms, all).front();
 }
 
-FailureOr<std::vector<Tensor>> Interpreter::run(ArrayRef<Tensor> arguments) {
+/// What is cut into iterations, in the shape in which the step has it.
+static std::vector<Tensor> cutIterations(func::FuncOp function,
+                                         ArrayRef<Tensor> arguments) {
+  std::vector<Tensor> cut(arguments);
+  for (auto [index, tensor] : llvm::enumerate(cut)) {
+    if (index >= function.getNumArguments() ||
+        !getInteger(function.getArgAttrDict(index), kIteratedAttrName))
+      continue;
+    ArrayRef<int64_t> shape = getArgumentLayout(function, index).getShape();
+    if (tensor.getNumElements() == getNumElements(shape))
+      tensor = tensor.reshaped(shape);
+  }
+  return cut;
+}
+
+FailureOr<std::vector<Tensor>> Interpreter::run(ArrayRef<Tensor> given) {
+  std::vector<Tensor> arguments = cutIterations(function, given);
   if (failed(checkArguments(arguments)))
     return failure();
   function.walk([&](Operation *op) {
@@ -167,7 +192,7 @@ FailureOr<std::vector<Tensor>> Interpreter::run(ArrayRef<Tensor> arguments) {
   });
   for (auto [index, argument] : llvm::enumerate(function.getArguments()))
     environment[argument] = cutArgument(index, arguments[index]);
-  if (failed(runBlock(function.getBody().front())))
+  if (failed(runFunction()))
     return failure();
   std::vector<Tensor> results;
   Operation *terminator = function.getBody().front().getTerminator();
@@ -193,6 +218,108 @@ LogicalResult Interpreter::runBlock(Block &block) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+LogicalResult Interpreter::runLoop(ArrayRef<Operation *> ops) {
+  iterations = getIterations(function);
+  carried.clear();
+  for (iteration = 0; iteration < iterations; ++iteration)
+    for (Operation *op : ops) {
+      if (failed(runOperation(op)))
+        return failure();
+      release(op);
+    }
+  iteration = 0;
+  iterations = 1;
+  return success();
+}
+
+/// Loops, and what runs once, each where it belongs.
+LogicalResult Interpreter::runFunction() {
+  Block &block = function.getBody().front();
+  auto segmentOf = getSegments(block);
+  std::map<int64_t, SmallVector<Operation *>> segments;
+  for (Operation &op : block.without_terminator())
+    segments[segmentOf.at(&op)].push_back(&op);
+  for (auto &[segment, ops] : segments) {
+    if (segment % 2) {
+      if (failed(runLoop(ops)))
+        return failure();
+      continue;
+    }
+    for (Operation *op : ops) {
+      if (failed(runOperation(op)))
+        return failure();
+      release(op);
+    }
+  }
+  return success();
+}
+
+/// `compute` of each shard; points that share a tensor share the result.
+static Shards mapShards(const Shards &shards,
+                        llvm::function_ref<Tensor(const Tensor &)> compute) {
+  llvm::DenseMap<const Tensor *, TensorRef> known;
+  Shards results;
+  for (const TensorRef &shard : shards) {
+    TensorRef &result = known[shard.get()];
+    if (!result)
+      result = std::make_shared<Tensor>(compute(*shard));
+    results.push_back(result);
+  }
+  return results;
+}
+
+Shards Interpreter::runEnter(EnterOp op) {
+  return mapShards(environment[op.getInput()], [&](const Tensor &whole) {
+    SmallVector<int64_t> shape(whole.getShape()), offsets(shape.size(), 0);
+    offsets[0] = iteration;
+    shape[0] = 1;
+    return extractBlock(whole, offsets, shape)
+        .reshaped(ArrayRef(shape).drop_front());
+  });
+}
+
+Shards Interpreter::runCarry(CarryOp op) {
+  Shards &sums = carried[op];
+  const Shards &terms = environment[op.getInput()];
+  if (iteration == 0)
+    return sums = terms;
+  std::map<std::pair<const Tensor *, const Tensor *>, TensorRef> known;
+  Shards next;
+  for (auto [sum, term] : llvm::zip(sums, terms)) {
+    TensorRef &result = known[{sum.get(), term.get()}];
+    if (!result)
+      result = std::make_shared<Tensor>(sumOf({sum, term}));
+    next.push_back(result);
+  }
+  return sums = next;
+}
+
+/// Rows that are not there yet are zeros.
+Shards Interpreter::runCollect(CollectOp op) {
+  Shards &all = carried[op];
+  Shards rows = mapShards(environment[op.getInput()], [&](const Tensor &one) {
+    SmallVector<int64_t> shape(one.getShape());
+    shape.insert(shape.begin(), 1);
+    return one.reshaped(shape);
+  });
+  Shards next;
+  for (auto [point, row] : llvm::enumerate(rows)) {
+    SmallVector<int64_t> shape(row->getShape());
+    shape[0] = iterations;
+    SmallVector<int64_t> offsets(shape.size(), 0);
+    offsets[0] = iteration;
+    Tensor target = iteration == 0 ? Tensor(shape, row->getElementType())
+                                   : Tensor(*all[point]);
+    insertBlock(target, *row, offsets);
+    next.push_back(std::make_shared<Tensor>(std::move(target)));
+  }
+  return all = next;
+}
+
 LogicalResult Interpreter::runOperation(Operation *op) {
   for (Type type : op->getResultTypes())
     if (failed(checkForms(op, type, mesh)))
@@ -201,6 +328,26 @@ LogicalResult Interpreter::runOperation(Operation *op) {
     return runStep(step);
   if (auto reform = dyn_cast<ReformOp>(op)) {
     runReform(reform);
+    return success();
+  }
+  if (auto enter = dyn_cast<EnterOp>(op)) {
+    environment[enter.getResult()] = runEnter(enter);
+    return success();
+  }
+  if (auto carry = dyn_cast<CarryOp>(op)) {
+    environment[carry.getResult()] = runCarry(carry);
+    return success();
+  }
+  if (auto collect = dyn_cast<CollectOp>(op)) {
+    environment[collect.getResult()] = runCollect(collect);
+    return success();
+  }
+  if (auto coordinate = dyn_cast<CoordinateOp>(op);
+      coordinate && coordinate.isIteration()) {
+    Tensor index({}, IntegerType::get(op->getContext(), 64));
+    index.setInteger(0, iteration);
+    auto shared = std::make_shared<Tensor>(std::move(index));
+    environment[coordinate.getResult()] = Shards(points.size(), shared);
     return success();
   }
   if (auto coordinate = dyn_cast<CoordinateOp>(op)) {
@@ -223,7 +370,8 @@ void Interpreter::runReform(ReformOp op) {
 }
 
 LogicalResult Interpreter::runStep(sched::StepOp step) {
-  if (failed(order.addStep(step)) || failed(runBlock(step.getBody().front())))
+  bool isOrdered = iteration > 0 || succeeded(order.addStep(step));
+  if (!isOrdered || failed(runBlock(step.getBody().front())))
     return failure();
   auto yield = step.getBody().front().getTerminator();
   for (auto [value, yielded] :
@@ -308,6 +456,8 @@ LogicalResult Interpreter::define(Value value, Shards shards) {
 }
 
 void Interpreter::release(Operation *op) {
+  if (iteration + 1 < iterations)
+    return;
   for (Value operand : op->getOperands())
     if (--readsLeft[operand] == 0)
       environment.erase(operand);

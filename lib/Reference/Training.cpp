@@ -29,9 +29,16 @@ std::string getKey(DictionaryAttr attributes, StringRef otherwise,
   return (stringifyRole(*role) + "/" + name).str();
 }
 
-/// The type of the whole of which an argument or result is a part.
+/// The type of the whole of which an argument or result is a part; of what is
+/// cut into iterations, with these in one dimension.
 static RankedTensorType getWholeType(RankedTensorType type,
                                      DictionaryAttr attributes) {
+  if (auto dim = getInteger(attributes, spmd::kIteratedAttrName)) {
+    SmallVector<int64_t> shape(type.getShape());
+    shape[*dim + 1] *= shape[*dim];
+    shape.erase(shape.begin() + *dim);
+    return RankedTensorType::get(shape, type.getElementType());
+  }
   auto part = nn::getPart(attributes);
   return part ? RankedTensorType::get(part.getShape(), type.getElementType())
               : type;
@@ -162,6 +169,7 @@ private:
   FailureOr<Tensor> getWhole(unsigned argument, unsigned step);
   FailureOr<Tensor> getArgument(unsigned argument, unsigned step);
   LogicalResult takeResults(std::vector<Tensor> tensors, unsigned step);
+  LogicalResult refuse(ArrayRef<Tensor> tensors, unsigned step);
 
   func::FuncOp function;
   const TrainingOptions &options;
@@ -230,9 +238,25 @@ FailureOr<Tensor> Training::getArgument(unsigned argument, unsigned step) {
                       getArgumentLayout(function, argument).getShape());
 }
 
+/// The error of the first check that is not true.
+LogicalResult Training::refuse(ArrayRef<Tensor> tensors, unsigned step) {
+  for (auto [index, tensor] : llvm::enumerate(tensors)) {
+    DictionaryAttr attributes = function.getResultAttrDict(index);
+    if (nn::getRole(attributes) != Role::Check)
+      continue;
+    for (int64_t i = 0; i < tensor.getNumElements(); ++i)
+      if (tensor.getDouble(i) == 0)
+        return function.emitError("step ")
+               << step << ": " << getKey(attributes, "check", index);
+  }
+  return success();
+}
+
 LogicalResult Training::takeResults(std::vector<Tensor> tensors,
                                     unsigned step) {
   result.losses.emplace_back();
+  if (failed(refuse(tensors, step)))
+    return failure();
   for (auto [index, tensor] : llvm::enumerate(tensors)) {
     DictionaryAttr attributes = function.getResultAttrDict(index);
     std::string key = getKey(attributes, "result", index);

@@ -28,6 +28,21 @@ public:
     return raised = PyErr_CheckSignals() != 0;
   }
 
+  /// Calls Python, whose exception waits as one of a signal handler does: the
+  /// compiler is built without exceptions.
+  template <typename... Args>
+  void call(const nb::object &function, Args... args) {
+    if (raised)
+      return;
+    nb::gil_scoped_acquire locked;
+    try {
+      function(args...);
+    } catch (nb::python_error &error) {
+      error.restore();
+      raised = true;
+    }
+  }
+
 private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point last = Clock::now();
@@ -35,12 +50,16 @@ private:
 };
 
 CompiledProgram compileText(const std::string &text, const std::string &name,
-                            CompileOptions options) {
+                            CompileOptions options, nb::object progress) {
   CompiledProgram result;
   std::string error;
   bool done;
   SignalPoll signals;
   options.isCancelled = [&signals] { return signals.isRaised(); };
+  if (!progress.is_none())
+    options.progress = [&](std::string_view what, size_t done, size_t all) {
+      signals.call(progress, what, done, all);
+    };
   {
     nb::gil_scoped_release unlocked;
     done = compile(text, name, options, result, error);
@@ -75,6 +94,7 @@ void bindCompile(nb::module_ &module) {
       .def_rw("from_stage", &CompileOptions::from)
       .def_rw("mesh", &CompileOptions::mesh)
       .def_rw("micro", &CompileOptions::micro)
+      .def_rw("accumulate", &CompileOptions::accumulate)
       .def_rw("preset", &CompileOptions::preset)
       .def_rw("pins", &CompileOptions::pins)
       .def_rw("plan_file", &CompileOptions::planFile)
@@ -88,6 +108,9 @@ void bindCompile(nb::module_ &module) {
       .def_rw("fail_on_replicate", &CompileOptions::failOnReplicate)
       .def_rw("timeline", &CompileOptions::timeline)
       .def_rw("recompute", &CompileOptions::recompute)
+      .def_rw("device", &CompileOptions::device)
+      .def_rw("architecture", &CompileOptions::architecture)
+      .def_rw("uses_cache", &CompileOptions::usesCache)
       .def_rw("print_after", &CompileOptions::printAfter)
       .def_rw("print_locations", &CompileOptions::printLocations)
       .def_rw("stop_after", &CompileOptions::stopAfter);
@@ -100,9 +123,11 @@ void bindCompile(nb::module_ &module) {
       .def_ro("ir", &CompiledProgram::ir)
       .def_ro("remarks", &CompiledProgram::remarks)
       .def_ro("seconds", &CompiledProgram::seconds);
-  module.def("compile", &compileText, nb::arg("text"), nb::arg("name"),
-             nb::arg("options"),
-             "Compiles the text of a training step to a Program.");
+  module.def(
+      "compile", &compileText, nb::arg("text"), nb::arg("name"),
+      nb::arg("options"), nb::arg("progress") = nb::none(),
+      "Compiles the text of a training step to a Program. `progress(what, "
+      "done, all)` is told of stages and kernels.");
   module.def("hash_step", &hashOf, nb::arg("text"), nb::arg("name"),
              "What a training step computes, as a number.");
 }

@@ -36,6 +36,29 @@ def _attention(query, key, value, mask, scale, before, after, dropout):
     )
 
 
+@torch.library.impl("tandem::attention", "CPU", lib=_library)
+def _compute(query, key, value, mask, scale, before, after, dropout):
+    """For values that Python looks at while a step is captured."""
+    scores = query @ key.transpose(-1, -2) * scale
+    places = torch.arange(key.shape[-2]) - torch.arange(query.shape[-2])[:, None]
+    seen = torch.ones(scores.shape[-2:], dtype=torch.bool)
+    seen &= places <= (places.max() if after is None else after)
+    seen &= places >= (places.min() if before is None else -before)
+    scores = scores.masked_fill(~seen, -torch.inf)
+    if mask is not None:
+        of_four_scores = scores.reshape(of_four(scores.shape))
+        masked = (
+            of_four_scores.masked_fill(~mask, -torch.inf)
+            if mask.dtype == torch.bool
+            else of_four_scores + mask
+        )
+        scores = masked.reshape(scores.shape)
+    weights = torch.ops.aten._safe_softmax(scores, -1)
+    weights = torch.dropout(weights, dropout, dropout > 0)
+    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
+    return weights @ value, scores.logsumexp(-1).to(wide)
+
+
 @torch.library.register_fake("tandem::attention_backward", lib=_library)
 def _attention_backward(grad, query, key, value, output, logsumexp):
     return tuple(query.new_empty(tensor.shape) for tensor in (query, key, value))

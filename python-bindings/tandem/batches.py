@@ -34,6 +34,8 @@ def inputs_for(module, batch):
     _check_constants(module, batch)
     for argument in wanted:
         _check_tensor(argument, tensors[argument.name])
+    for guard in module.guards:
+        guard.check(tensors)
     return [(argument.key, tensors[argument.name]) for argument in wanted]
 
 

@@ -1,11 +1,13 @@
 """`tandem.compile`: a training step that runs on all points of a mesh, called like a function."""
 
+import functools
 import inspect
 import os
 import warnings
 from collections.abc import Mapping
 
 from . import job as jobs
+from . import progress
 from .arguments import batch_tensors
 from .clipping import Clipping
 from .errors import CompileError
@@ -44,10 +46,20 @@ def _check_count(name, value, largest):
         raise CompileError(f"{name} is {value!r}, expected an integer from 1 to {largest}")
 
 
+def device_options(device, architecture):
+    """Names for the compiler. Where the libraries of an emulated GPU are named, code is for that."""
+    _check_kind("device", device, str, "the name of a device: 'cpu' or 'cuda'")
+    _check_kind("architecture", architecture, str, "the name of an architecture, such as 'sm_90'")
+    if device == "cuda" and architecture is None and os.environ.get("TANDEM_CUDA_LIBRARIES"):
+        architecture = "emulated"
+    return device or "", architecture or ""
+
+
 def make_options(
     mesh=None,
     plan=None,
     micro=1,
+    accumulate=1,
     pins=(),
     search=None,
     cluster=None,
@@ -60,6 +72,8 @@ def make_options(
     fail_on_replicate=None,
     timeline=False,
     *,
+    device=None,
+    architecture=None,
     from_stage="",
     print_after=(),
     stop_after="",
@@ -74,6 +88,8 @@ def make_options(
     options.mesh = mesh_text(mesh)
     _check_count("micro", micro, 2**24)
     options.micro = micro
+    _check_count("accumulate", accumulate, 2**20)
+    options.accumulate = accumulate
     _check_kind("search", search, str, "the name of an algorithm, such as 'tandem'")
     path = (str, os.PathLike)
     _check_kind("plan", plan, path, "a preset, such as 'zero', or the path of a plan file")
@@ -88,6 +104,7 @@ def make_options(
     options.search_time_limit = check_time_limit(search_time_limit)
     options.start, options.uses_presets = os.fspath(start or ""), bool(presets)
     options.recompute = bool(recompute)
+    options.device, options.architecture = device_options(device, architecture)
     if problem_out is not None:
         options.problem_out = os.fspath(problem_out)
     options.explain = bool(explain)
@@ -131,9 +148,14 @@ def _texts(options, optimizer, batch):
     return texts
 
 
-def compile_module(module, name="step.mlir", **options):
-    """Compiles a `StepModule`; returns the Program's bytes with the reports of the compiler."""
-    return native().compile(module.mlir, name, make_options(**options))
+def compile_module(module, name="step.mlir", *, cache=False, **options):
+    """Compiles a `StepModule`; returns the Program's bytes with the reports of the compiler. With `cache`, those of
+    an equal compilation before, if they are on the disk.
+    """
+    made = make_options(**options)
+    made.uses_cache = cache
+    searches = bool(made.search) or made.mesh == "auto"
+    return native().compile(module.mlir, name, made, progress.of_compiler(searches))
 
 
 def compile(  # noqa: A001 - the name that torch users expect
@@ -145,6 +167,7 @@ def compile(  # noqa: A001 - the name that torch users expect
     mesh=None,
     plan=None,
     micro=1,
+    accumulate=1,
     pins=(),
     search=None,
     cluster=None,
@@ -163,6 +186,8 @@ def compile(  # noqa: A001 - the name that torch users expect
     gradient_sums="f32",
     threads=1,
     seed=0,
+    device=None,
+    architecture=None,
 ):
     """Captures and compiles one training step; returns a `Step`, to be called with batches.
 
@@ -170,7 +195,8 @@ def compile(  # noqa: A001 - the name that torch users expect
     threads of this process. Started by torchrun, srun or mpirun, every process calls this with the same
     arguments and has its part of the ranks; process 0 compiles, and its values count (docs/hosts.md).
     `"auto"` takes the best mesh for the devices of `cluster`. `plan` is a preset (`data-parallel`, which is the default, `zero`,
-    `tensor-parallel`, `expert-parallel`) or the path of a plan file; `micro` the number of microbatches;
+    `tensor-parallel`, `expert-parallel`) or the path of a plan file; `micro` the number of microbatches, `accumulate` that of the parts of the batch
+    that a loop trains on one after the other, each of them of `micro` microbatches, in the memory of one;
     `pins` what `tandem.pin` returns. `search` finds a plan instead (`tandem`, `hidup`, `ilp` or
     `exhaustive`), priced for the file `cluster` (a laptop without one), and takes the best so far after
     `search_time_limit` seconds, if that is not 0; it is no worse than the plan file `start`, and than the
@@ -186,7 +212,9 @@ def compile(  # noqa: A001 - the name that torch users expect
     loss runs under `torch.autocast("cpu", torch.bfloat16)`: products compute in bfloat16 and add in float32, parameters
     and optimizer stay float32. Gradients are summed over microbatches and ranks in float32, with
     `gradient_sums="bf16"` in bfloat16.
-    `threads` is the number of cores per rank, `seed` that of dropout and other random numbers.
+    `threads` is the number of cores per rank, `seed` that of dropout and other random numbers. `device` is `"cpu"`, the default,
+    or `"cuda"`, for which `architecture` names what code is made for: `"sm_80"`, the default, which newer ones run as well,
+    `"sm_90"`, or `"emulated"`, the default where `TANDEM_CUDA_LIBRARIES` names the folder of the emulated GPU's libraries.
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
     learning rates of `optimizer.param_groups` each time. Python runs once, when the step is captured: a
@@ -200,6 +228,7 @@ def compile(  # noqa: A001 - the name that torch users expect
         mesh=mesh,
         plan=plan,
         micro=micro,
+        accumulate=accumulate,
         pins=pins,
         search=search,
         cluster=cluster,
@@ -209,6 +238,8 @@ def compile(  # noqa: A001 - the name that torch users expect
         recompute=recompute,
         problem_out=problem_out,
         fail_on_replicate=fail_on_replicate,
+        device=device,
+        architecture=architecture,
     )
     clipping = Clipping(clip_grad_norm, clip_grad_value)
     last = LastBatch(last_batch, example_batch)
@@ -217,7 +248,8 @@ def compile(  # noqa: A001 - the name that torch users expect
         job, "mesh", lambda: ProcessBatches(batch, job, mesh_text(mesh), plan)
     )
     example = processes.widen(last.with_weights(example_batch))
-    recipe = Recipe(model, last.loss(loss_fn), optimizer, options, compile_module, last, processes)
+    compiler = functools.partial(compile_module, cache=True)
+    recipe = Recipe(model, last.loss(loss_fn), optimizer, options, compiler, last, processes)
     recipe.job, recipe.threads = job, threads
     recipe.wanted = Wanted(
         gradients,
@@ -225,6 +257,7 @@ def compile(  # noqa: A001 - the name that torch users expect
         precision=precision,
         gradient_sums=gradient_sums,
         varying=cycled(optimizer),
+        guards_batches=processes.parts == 1,
     )
     given = options | {
         "gradients": gradients,
@@ -236,21 +269,25 @@ def compile(  # noqa: A001 - the name that torch users expect
         "last_batch": last_batch,
     }
     jobs.check_same(job, "options", lambda: _texts(given, optimizer, example_batch))
-    module = jobs.together(job, "capture", lambda: recipe.capture(example))
-    jobs.check_module(job, module)
-    compiled = jobs.compile_once(job, lambda: compile_module(module, **options))
+    with progress.shown(job is None or job.process == 0):
+        progress.part("capture")
+        module = jobs.together(job, "capture", lambda: recipe.capture(example))
+        jobs.check_module(job, module)
+        compiled = jobs.compile_once(job, lambda: recipe.compile_module(module, **options))
+        progress.part("session")
+        step = Step(
+            module,
+            compiled.bytes,
+            model,
+            optimizer,
+            compiled,
+            threads,
+            seed,
+            cluster=cluster,
+            recompute=recompute,
+            recipe=recipe,
+        )
     for remark in compiled.remarks:
         if "warning: " in remark:
             warnings.warn(remark, stacklevel=2)
-    return Step(
-        module,
-        compiled.bytes,
-        model,
-        optimizer,
-        compiled,
-        threads,
-        seed,
-        cluster=cluster,
-        recompute=recompute,
-        recipe=recipe,
-    )
+    return step

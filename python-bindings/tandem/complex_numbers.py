@@ -4,6 +4,8 @@ The `nn` dialect has real numbers only; complex ones come and go within a step, 
 multiply by e^(i angle). Every operator on them is written here with real ones; others are an error.
 """
 
+import functools
+import math
 from dataclasses import dataclass
 
 import torch
@@ -85,6 +87,16 @@ def _add(x, y, alpha=1, sign=1):
     return Pair(x.re + sign * alpha * y.re, x.im + sign * alpha * y.im)
 
 
+def _power(x, exponent):
+    """By products, for small whole numbers."""
+    count = exponent.re if isinstance(exponent, Pair) else exponent
+    if not isinstance(count, (int, float)) or count not in range(1, 5):
+        error = NotImplementedError("found a power of complex numbers, expected 1, 2, 3 or 4")
+        error.func = aten.pow.Tensor_Scalar
+        raise error
+    return functools.reduce(_times, [x] * int(count))
+
+
 def _sgn(x):
     """x / |x|, and 0 for 0."""
     size = _abs(x)
@@ -117,7 +129,90 @@ def _equal(x, y):
     return (x.re == y.re) & (x.im == y.im)
 
 
+# ---- Fourier transforms, as products with matrices of cosines and sines
+
+# Sizes up to this are one product; larger ones that are products of two are transformed in two rounds.
+_ONE_PRODUCT = 64
+_FULL, _BY_ROOT, _BY_SIZE = 0, 1, 2
+
+
+def _waves(rows, columns, size, sign, dtype):
+    """e^(sign 2 pi i r c / size), exact angles: r c is taken modulo the size."""
+    products = (torch.arange(rows)[:, None] * torch.arange(columns)) % size
+    angle = products.to(torch.float64) * (2 * math.pi / size)
+    return Pair(torch.cos(angle).to(dtype), (sign * torch.sin(angle)).to(dtype))
+
+
+def _times_matrix(x, y):
+    return _multiply(torch.matmul, x, y)
+
+
+def _reshaped(x, *shape):
+    return Pair(x.re.reshape(shape), x.im.reshape(shape))
+
+
+def _transform_last(x, sign):
+    """Of the last dimension (J. W. Cooley and J. W. Tukey, 1965, where it is a product)."""
+    *batch, size = x.re.shape
+    dtype = x.re.dtype
+    root = max(d for d in range(1, math.isqrt(size) + 1) if size % d == 0)
+    if size <= _ONE_PRODUCT or root == 1:
+        return _times_matrix(x, _waves(size, size, size, sign, dtype))
+    rest = size // root
+    inner = _reshaped(x, *batch, root, rest)
+    inner = Pair(inner.re.transpose(-1, -2), inner.im.transpose(-1, -2))
+    inner = _transform_last(inner, sign)  # (rest, root): over positions rest apart
+    inner = _times(inner, _waves(rest, root, size, sign, dtype))
+    inner = Pair(inner.re.transpose(-1, -2), inner.im.transpose(-1, -2))
+    outer = _transform_last(inner, sign)  # (root, rest)
+    outer = Pair(outer.re.transpose(-1, -2), outer.im.transpose(-1, -2))
+    return _reshaped(outer, *batch, size)
+
+
+def _transform(x, dims, sign):
+    for dim in dims:
+        moved = Pair(x.re.movedim(dim, -1), x.im.movedim(dim, -1))
+        moved = _transform_last(moved, sign)
+        x = Pair(moved.re.movedim(-1, dim), moved.im.movedim(-1, dim))
+    return x
+
+
+def _normed(x, size, mode):
+    factor = {_FULL: 1.0, _BY_ROOT: size**-0.5, _BY_SIZE: 1.0 / size}[mode]
+    return x if factor == 1 else Pair(x.re * factor, x.im * factor)
+
+
+def _size_of(x, dims):
+    return math.prod(x.re.shape[dim] for dim in dims)
+
+
+def _fft_c2c(x, dims, mode, forward):
+    x = _pair(x)
+    return _normed(_transform(x, dims, -1 if forward else 1), _size_of(x, dims), mode)
+
+
+def _fft_r2c(x, dims, mode, onesided):
+    y = _fft_c2c(x, dims, mode, True)
+    if not onesided:
+        return y
+    count = x.shape[dims[-1]] // 2 + 1
+    return Pair(y.re.narrow(dims[-1], 0, count), y.im.narrow(dims[-1], 0, count))
+
+
+def _fft_c2r(x, dims, mode, size):
+    """The other half of the last dimension is the conjugate of the first one."""
+    x, last = _transform(_pair(x), dims[:-1], 1), dims[-1]
+    half, count = x.re.shape[last], size - x.re.shape[last]
+    mirrored = torch.arange(half - 1 - (size % 2 == 0), 0, -1)[:count]
+    parts = [t.index_select(last, mirrored) for t in (x.re, x.im)]
+    whole = Pair(torch.cat([x.re, parts[0]], last), torch.cat([x.im, -parts[1]], last))
+    return _normed(_transform(whole, [last], 1), _size_of(whole, dims), mode).re
+
+
 _RULES = {
+    "_fft_r2c": _fft_r2c,
+    "_fft_c2c": _fft_c2c,
+    "_fft_c2r": _fft_c2r,
     "view_as_complex": lambda x: Pair(x.select(-1, 0), x.select(-1, 1)),
     "view_as_real": lambda x: torch.stack([x.re, x.im], -1),
     "complex": Pair,
@@ -135,6 +230,7 @@ _RULES = {
     "add": _add,
     "sub": lambda x, y, alpha=1: _add(x, y, alpha, -1),
     "mul": _times,
+    "pow": _power,
     "div": _divide,
     "mm": lambda x, y: _multiply(torch.mm, x, y),
     "bmm": lambda x, y: _multiply(torch.bmm, x, y),
@@ -149,14 +245,14 @@ _BY_PARTS = frozenset(
     _to_copy _unsafe_view alias cat clone constant_pad_nd copy_ cumsum detach diagonal empty expand flip
     gather index index_add index_put index_select lift_fresh_copy mean neg new_empty new_empty_strided new_zeros permute
     repeat reshape roll scatter scatter_add select select_backward slice slice_backward split split_with_sizes squeeze stack
-    sum t transpose tril triu unbind unsqueeze view zeros zeros_like
+    squeeze_ sum t transpose transpose_ tril triu unbind unsqueeze unsqueeze_ view zeros zeros_like
     """.split()  # noqa: SIM905 - a list of words is easier to read
 )
 
 
 def is_complex_call(operator, arguments):
     """Whether an operator takes or makes complex numbers; `arguments` are positional and by name."""
-    return name_of(operator) in ("complex", "polar", "view_as_complex") or any(
+    return name_of(operator) in ("complex", "polar", "view_as_complex", "_fft_r2c") or any(
         _is_complex(leaf) for leaf in pytree.tree_leaves(arguments)
     )
 

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch._decomp import decomposition_table
 from torch.overrides import TorchFunctionMode
 
+from . import losses, masks, reads
 from .attention import attention
 
 
@@ -21,30 +22,47 @@ def _cdist(x1, x2, p=2.0, compute_mode=None):
     return torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), ord=p, dim=-1)
 
 
-def _gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):  # noqa: A002
-    """Without the check that no variance is negative. `var` may lack the last dimension."""
-    if isinstance(var, float):
-        var = var * torch.ones_like(input)
-    if var.dim() < input.dim():
-        var = var.unsqueeze(-1)
-    # The clamp is not part of the gradient, as in PyTorch.
-    var = var + (var.detach().clamp(min=eps) - var.detach())
-    loss = 0.5 * (torch.log(var) + (input - target) ** 2 / var)
-    if full:
-        loss = loss + 0.5 * torch.log(torch.full_like(loss, 2 * torch.pi))
-    return {"mean": loss.mean, "sum": loss.sum, "none": lambda: loss}[reduction]()
-
-
-def _embedding_bag(input, weight, offsets=None, *args, mode="mean", padding_idx=None, **others):  # noqa: A002
-    """Bags of equal size; None for the others, whose shapes depend on data."""
-    plain = offsets is None and not args and input.dim() == 2 and padding_idx is None
-    plain = plain and not others.get("sparse") and others.get("max_norm") is None
-    if not plain or mode not in ("mean", "sum"):
+def _embedding_bag(
+    input,  # noqa: A002
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2,
+    scale_grad_by_freq=False,
+    mode="mean",
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
+    """Bags of equal size, or one behind the other with where each begins."""
+    if sparse or max_norm is not None or scale_grad_by_freq:
         return None
     rows = F.embedding(input, weight)
-    if others.get("per_sample_weights") is not None:
-        rows = rows * others["per_sample_weights"].unsqueeze(-1)
-    return rows.sum(1) if mode == "sum" else rows.mean(1)
+    used = torch.ones_like(input, dtype=torch.bool) if padding_idx is None else input != padding_idx
+    if offsets is not None:
+        bags = offsets[:-1] if include_last_offset else offsets
+        places = torch.arange(input.shape[0])
+        ends = torch.cat([bags[1:], torch.full_like(bags[:1], input.shape[0])])
+        if include_last_offset:
+            ends = offsets[1:]
+        # Every bag has all rows, those of other bags unused.
+        used = used & (places >= bags[:, None]) & (places < ends[:, None])
+    if mode == "max":
+        kept = torch.where(used[..., None], rows, -torch.inf)
+        return torch.where(used.any(-1)[:, None], kept.max(-2).values, 0.0)
+    share = used.to(rows.dtype)
+    if per_sample_weights is not None:
+        share = share * per_sample_weights
+    total = (share @ rows) if offsets is not None else (rows * share[..., None]).sum(1)
+    if mode == "sum":
+        return total
+    return total / used.sum(-1).clamp(min=1)[:, None]
+
+
+def _pdist(x, p=2.0):
+    rows, columns = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    return torch.linalg.vector_norm(x[rows] - x[columns], ord=p, dim=-1)
 
 
 def _fill_diagonal(x, value, wrap=False):
@@ -79,23 +97,27 @@ def _hardshrink(x, lambd=0.5):
     return torch.where(x.abs() > lambd, x, torch.zeros_like(x))
 
 
-def _multi_margin_loss(
-    input, target, p=1, margin=1.0, weight=None, *old, reduction="mean", **others
-):  # noqa: A002
-    """Of a batch; None for a single sample."""
-    if input.dim() != 2 or old or any(value is not None for value in others.values()):
+def _scatter_extremum(x, dim, index, src, reduce, include_self):
+    beside = [size for d, size in enumerate(x.shape) if d != dim]
+    if beside != [size for d, size in enumerate(index.shape) if d != dim]:
         return None
-    right = target.unsqueeze(1)
-    terms = (margin - input.gather(1, right) + input).clamp(min=0) ** p
-    if weight is not None:
-        terms = terms * weight[right]
-    others_only = torch.arange(input.shape[1]) != right
-    loss = (terms * others_only).sum(1) / input.shape[1]
-    return {"mean": loss.mean, "sum": loss.sum, "none": lambda: loss}[reduction]()
+    src = src.narrow(dim, 0, index.shape[dim]).movedim(dim, -1)
+    base, index = x.movedim(dim, -1), index.movedim(dim, -1)
+    hits = index[..., None, :] == torch.arange(x.shape[dim])[:, None]
+    bounds = torch.finfo(x.dtype) if x.is_floating_point() else torch.iinfo(x.dtype)
+    worst = bounds.min if reduce == "amax" else bounds.max
+    values = torch.where(hits, src[..., None, :], worst)
+    if include_self:
+        values = torch.cat([values, base[..., None]], -1)
+    found = getattr(values, reduce)(-1)
+    found = found if include_self else torch.where(hits.any(-1), found, base)
+    return found.movedim(-1, dim)
 
 
 def _scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
-    """Sums and means, by counting what falls onto each element."""
+    """Sums and means, by counting what falls onto each element; extrema, by comparing all with each."""
+    if reduce in ("amax", "amin") and x.dim():
+        return _scatter_extremum(x, dim % x.dim(), index, src, reduce, include_self)
     if reduce not in ("sum", "mean") or not x.dtype.is_floating_point or not x.dim():
         return None
     count = torch.zeros_like(x).scatter_add(dim, index, torch.ones_like(src)).detach()
@@ -152,13 +174,28 @@ def _pad(x, pad, mode="constant", value=None):
     return x
 
 
+_SAMPLING = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+_PADDING = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+def _grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):  # noqa: A002
+    """Of images, by PyTorch's formula, which autograd can follow."""
+    if input.dim() != 4 or grid.dim() != 4 or mode not in _SAMPLING or padding_mode not in _PADDING:
+        return None
+    formula = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
+    result = formula(input, grid, _SAMPLING[mode], _PADDING[padding_mode], bool(align_corners))
+    if mode == "nearest":  # whose grid has a gradient of zeros
+        result = result + torch.where(torch.tensor(False), grid.sum(), 0.0)
+    return result
+
+
 _DEFINITIONS = {
     F.scaled_dot_product_attention: attention,
     F.softshrink: _softshrink,
     F.hardshrink: _hardshrink,
     torch.hardshrink: _hardshrink,
     torch.Tensor.hardshrink: _hardshrink,
-    F.multi_margin_loss: _multi_margin_loss,
+    F.multi_margin_loss: losses.multi_margin_loss,
     torch.scatter_reduce: _scatter_reduce,
     torch.Tensor.scatter_reduce: _scatter_reduce,
     F.pad: _pad,
@@ -168,8 +205,23 @@ _DEFINITIONS = {
     torch.corrcoef: _corrcoef,
     torch.Tensor.corrcoef: _corrcoef,
     torch.cdist: _cdist,
-    F.gaussian_nll_loss: _gaussian_nll_loss,
+    torch.pdist: _pdist,
+    F.gaussian_nll_loss: losses.gaussian_nll_loss,
+    F.multilabel_margin_loss: losses.multilabel_margin_loss,
+    F.ctc_loss: losses.ctc_loss,
+    F.grid_sample: _grid_sample,
     F.embedding_bag: _embedding_bag,
+    torch.Tensor.__bool__: reads.truth,
+    torch.Tensor.item: reads.item,
+    torch.Tensor.tolist: reads.tolist,
+    torch.Tensor.__getitem__: masks.getitem,
+    torch.masked_select: masks.masked_select,
+    torch.Tensor.masked_select: masks.masked_select,
+    torch.nonzero: masks.nonzero,
+    torch.Tensor.nonzero: masks.nonzero,
+    torch.where: masks.where,
+    torch.Tensor.numpy: reads.array,
+    torch.Tensor.__array__: reads.array,
     torch.histc: _histc,
     torch.Tensor.histc: _histc,
     **dict.fromkeys(GROUPED_MM, grouped_mm),
@@ -218,6 +270,14 @@ def _to_what_it_is(self, *args, **kwargs):
     )
 
 
+_adaptive_log_softmax = torch.nn.AdaptiveLogSoftmaxWithLoss.forward
+
+
+def _adaptive_log_softmax_by_all(self, input_, target_):
+    result = losses.adaptive_log_softmax_with_loss(self, input_, target_)
+    return _adaptive_log_softmax(self, input_, target_) if result is None else result
+
+
 # What F.interpolate calls, each with a formula of PyTorch's that autograd can follow.
 _RESIZING = ("nearest", "_nearest_exact", "bilinear", "trilinear", "bicubic")
 
@@ -227,6 +287,29 @@ def _linear(x, size, align_corners, factors):
     formula = decomposition_table[torch.ops.aten.upsample_linear1d.default]
     size = [int(x.shape[2] * factors[0])] if size is None else size
     return formula(x, size, align_corners, None if factors is None else factors[0])
+
+
+def _fractional_starts(sample, size, outputs, kernel):
+    """Where windows begin, for samples of each image and channel (B. Graham, 2014)."""
+    if outputs == 1:
+        return torch.full((*sample.shape, 1), size - kernel)
+    step = (size - kernel) / (outputs - 1)
+    places = torch.arange(outputs - 1)
+    starts = ((places + sample[..., None]) * step).long() - (sample[..., None] * step).long()
+    return torch.cat([starts, torch.full_like(starts[..., :1], size - kernel)], -1)
+
+
+def _fractional_max_pool2d(x, kernel, outputs, samples):
+    kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
+    rows, columns = (
+        _fractional_starts(samples[..., 1 - d], x.shape[-2 + d], outputs[d], kernel[d])[..., None]
+        + torch.arange(kernel[d])
+        for d in range(2)
+    )
+    places = rows[..., :, None, :, None] * x.shape[-1] + columns[..., None, :, None, :]
+    windows = x.flatten(-2).gather(-1, places.flatten(-4)).reshape(places.shape)
+    values, best = windows.flatten(-2).max(-1)
+    return values, places.flatten(-2).gather(-1, best[..., None]).squeeze(-1)
 
 
 def _attention(*args, **kwargs):
@@ -257,6 +340,10 @@ def by_definition():
             stack.enter_context(patch)
         stack.enter_context(mock.patch.object(layer, "forward", _cumulative_batch_norm))
         stack.enter_context(mock.patch.object(torch.nn.Module, "to", _to_what_it_is))
+        pool = _fractional_max_pool2d
+        stack.enter_context(mock.patch.object(torch._C._nn, "fractional_max_pool2d", pool))
+        adaptive = torch.nn.AdaptiveLogSoftmaxWithLoss
+        stack.enter_context(mock.patch.object(adaptive, "forward", _adaptive_log_softmax_by_all))
         # Also by its name: within PyTorch's own functions no mode sees it.
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", _attention))
         stack.enter_context(_ByDefinition())

@@ -1,9 +1,12 @@
 """`tandem.export`: a training step of one device as a module of `nn` operators."""
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 
+from . import capture_cache
 from .arguments import Argument, Result, batch_constants, batch_tensors
 from .draws import RandomCall
 from .lowering import is_kept, lower
@@ -14,33 +17,55 @@ from .text import print_step
 from .trace import trace_step
 from .wanted import Wanted
 
+# Operators whose results IEEE 754 defines, or that only move elements.
+_EXACT = frozenset(
+    """
+    abs add cat ceil compare constant convert div embedding expand flip floor gather iota maximum minimum mul neg pad permute reshape
+    roll select slice sqrt sub trunc
+    """.split()  # noqa: SIM905 - a list of words is easier to read
+)
+
 
 @dataclass
 class StepModule:
     """A captured training step.
 
-    `mlir` is its text. `arguments` and `results` are the tables of `@step`, in order; a result
+    `mlir` is its text; `make_step` makes the same as data. `arguments` and `results` are the tables of `@step`, in order; a result
     with `updates = i` is the value of argument i in the next step. `random_calls` lists the random
     operators (name, shape, type) in eager's call order, for `tandem.random.replay`; `returned` what the loss
     function returns; `constants` what is no tensor in the example
-    batch; `starts` those of `Counts`.
+    batch; `starts` those of `Counts`, `guards` what a batch has to agree with (reads.py).
     """
 
     mlir: str
     arguments: list[Argument]
     results: list[Result]
     random_calls: list[RandomCall]
-    step: Step
+    make_step: Callable[[], Step]
     returned: Returned
     constants: dict = field(default_factory=dict)
     starts: dict = field(default_factory=dict)
+    guards: list = field(default_factory=list)
+
+    @functools.cached_property
+    def step(self):
+        return self.make_step()
 
     @property
     def precision(self):
         """The coarsest floating-point type that the step computes in; it decides how equal to
         eager a run can be. A float64 model may round to float32 inside, as `transformers` does
-        in norms and losses."""
-        types = {result.dtype for operator in self.step.operators for result in operator.results}
+        in norms and losses. What exact operators make of integers and constants alone, such as the
+        slopes of alibi in bfloat16, is the same in both."""
+        pairs = zip(self.step.parameters, self.arguments, strict=True)
+        inexact = {id(value) for value, a in pairs if a.dtype.is_floating_point}
+        types = {a.dtype for a in self.arguments if a.role == "parameter"}
+        for operator in self.step.operators:
+            if any(id(operand) in inexact for operand in operator.operands):
+                inexact |= {id(result) for result in operator.results}
+            elif operator.name in _EXACT:
+                continue
+            types |= {result.dtype for result in operator.results}
         return max((t for t in types if t.is_floating_point), key=lambda t: torch.finfo(t).eps)
 
     def values(self):
@@ -79,6 +104,7 @@ def export(
     precision=None,
     gradient_sums="f32",
     wanted=None,
+    cache=False,
 ):
     """Captures one training step of `model`: forward, backward, optimizer.
 
@@ -86,24 +112,44 @@ def export(
     `loss`; `optimizer` is one of `torch.optim`, a class of the user's or a `FunctionOptimizer`, whose
     hyperparameters and state are taken over. With `gradients`, they are results too. With `precision="bf16"` the
     forward pass runs under `torch.autocast("cpu", torch.bfloat16)`; `gradient_sums` says in which type gradients that
-    are made in bfloat16 are summed over strands and ranks: "f32", or "bf16". `wanted` says all of this and more.
+    are made in bfloat16 are summed over strands and ranks: "f32", or "bf16". `wanted` says all of this and more. With
+    `cache`, what an equal capture has made before is taken from the disk.
     Nothing is computed, and neither model nor optimizer is changed; both may be on the meta device.
     Raises `CaptureError` or `UnsupportedOperatorError`.
     """
     wanted = wanted or Wanted(gradients, precision=precision, gradient_sums=gradient_sums)
     check_precision(wanted.precision, wanted.gradient_sums)
     trace = trace_step(model, loss_fn, optimizer, example_batch, wanted, is_kept)
-    step = lower(trace)
-    if wanted.gradient_sums == "bf16":
-        sum_first(step)
-    constants = batch_constants(example_batch)
+
+    def make_step():
+        step = lower(trace)
+        if wanted.gradient_sums == "bf16":
+            sum_first(step)
+        return step
+
+    key = capture_cache.key_of(trace, wanted.gradient_sums) if cache else None
+    found = capture_cache.read(key)
+    if found is None:
+        step = make_step()
+        make_step = functools.partial(_self, step)
+        text, arguments, results = print_step(step), step.arguments, step.results
+        numbers = {id(argument): number for number, argument in enumerate(trace.arguments)}
+        capture_cache.write(key, text, [numbers[id(a)] for a in arguments], results)
+    else:
+        text, numbers, results = found
+        arguments = [trace.arguments[number] for number in numbers]
     return StepModule(
-        print_step(step),
-        step.arguments,
-        step.results,
+        text,
+        arguments,
+        results,
         trace.random_calls,
-        step,
+        make_step,
         trace.returned,
-        constants,
+        batch_constants(example_batch),
         trace.starts,
+        trace.guards,
     )
+
+
+def _self(value):
+    return value

@@ -17,16 +17,18 @@ from torch.fx.node import map_arg
 
 from . import complex_numbers
 from .builder import name_of
+from .formulas import FORMULAS
 from .origins import Origin, tag_new_nodes
 
 
 def without_rules(kept):
-    """PyTorch's decompositions but of the operators for which `kept` holds."""
-    return {
+    """PyTorch's decompositions but of the operators for which `kept` holds, and formulas.py's."""
+    rules = {
         operator: rule
         for operator, rule in decomposition_table.items()
         if not (isinstance(operator, torch._ops.OpOverload) and kept(operator))
     }
+    return rules | FORMULAS
 
 
 def fake_tensors(tensors):

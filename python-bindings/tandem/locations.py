@@ -6,6 +6,7 @@ kept.
 """
 
 import functools
+import linecache
 import os
 import sys
 import sysconfig
@@ -41,12 +42,13 @@ class Location:
     def __str__(self):
         if self.place is None:
             return self.name or "<unknown>"
-        return str(self.caller or self.place)
+        return f"{self.caller} (in {self.place})" if self.caller else str(self.place)
 
 
 UNKNOWN = Location()
 
 
+@functools.lru_cache(maxsize=4096)
 def _is_internal(path):
     if path.startswith("<"):
         return True
@@ -62,6 +64,12 @@ def _readable(path):
             return path[len(root) :]
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
+
+
+def source_line(place):
+    """The text of a line, or ""."""
+    lines = (linecache.getline(root + place.file, place.line) for root in ("", *_PACKAGES))
+    return next(filter(None, lines), "")
 
 
 @functools.lru_cache(maxsize=65536)

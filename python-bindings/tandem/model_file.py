@@ -88,7 +88,7 @@ class ModelFile:
         floating = isinstance(leaf, torch.Tensor) and leaf.dtype.is_floating_point
         return leaf.to(self.dtype) if floating else leaf
 
-    def _call(self, name, *arguments, **sizes):
+    def _call(self, name, /, *arguments, **sizes):
         with explained(f"{name}()"):
             return getattr(self.module, name)(*arguments, **sizes)
 

@@ -57,6 +57,17 @@ def _listed(value):
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
+def fresh_state(tensor):
+    """Zeros of the tensor's shape, in the memory of one."""
+    return tensor.detach().new_zeros(()).expand(tensor.shape)
+
+
+def is_fresh_state(value):
+    """Whether it is what `fresh_state` made."""
+    is_one = value.numel() > 1 and not any(value.stride())
+    return is_one and not value.is_meta and not bool(value[(0,) * value.dim()])
+
+
 class FunctionalOptimizer:
     """Reads an optimizer object; never changes it."""
 
@@ -108,14 +119,8 @@ class FunctionalOptimizer:
     def check_options(self, groups=None, what="optimizer"):
         """The hyperparameters that are not what they were when the step was captured, and may be arguments of it. Raises
         if another one but the learning rate has changed: it is part of the captured step. `groups` are the optimizer's
-        own by default, or those of a state dict, `what`, which must have what the optimizer has now.
+        own by default, or those of a state dict, `what`.
         """
-        expected = [group.options for group in self.groups]
-        if groups is not None:
-            expected = [
-                options | {name: now[name] for name in _CYCLED if name in now}
-                for options, now in zip(expected, self.optimizer.param_groups, strict=True)
-            ]
         groups = self.optimizer.param_groups if groups is None else groups
         listed = isinstance(groups, (list, tuple))
         if not listed or not all(isinstance(group, Mapping) for group in groups):
@@ -126,8 +131,8 @@ class FunctionalOptimizer:
                 " the step was captured with"
             )
         changed = set()
-        for group, options, now in zip(self.groups, expected, groups, strict=True):
-            changed |= self._check_group(group, options, now, what)
+        for group, now in zip(self.groups, groups, strict=True):
+            changed |= self._check_group(group, now, what)
             if len(now.get("params", ())) != len(group.parameters):
                 raise StateError(
                     f"{what} parameter group {group.index}: found {len(now.get('params', ()))} parameters,"
@@ -135,12 +140,12 @@ class FunctionalOptimizer:
                 )
         return frozenset(changed)
 
-    def _check_group(self, group, options, now, what):
-        changed = set()
+    def _check_group(self, group, now, what):
+        changed, options = set(), group.options
         for name in self._fixed(group):
             if _listed(now.get(name)) == _listed(options[name]):
                 continue
-            if what == "optimizer" and self._may_vary(name, options[name], now.get(name)):
+            if self._may_vary(name, options[name], now.get(name)):
                 changed.add(name)
                 continue
             raise StateError(
@@ -191,8 +196,7 @@ class FunctionalOptimizer:
         if self.kind == "Adafactor":
             made = _adafactor_state(tensor)
         else:
-            made = dict.fromkeys(self._state_names(options), tensor)
-            made = {name: torch.zeros_like(like) for name, like in made.items()}
+            made = dict.fromkeys(self._state_names(options), fresh_state(tensor))
         held = {} if fresh else self.optimizer.state.get(tensor, {})
         return {
             name: zeros if held.get(name) is None else held[name] for name, zeros in made.items()

@@ -71,7 +71,7 @@ def take_parts(module, program):
         operators.append(new)
     outputs = [wholes.get(id(value), value) for value in step.outputs]
     step = Step(arguments, values, operators, step.results, outputs)
-    return replace(module, mlir=print_step(step), arguments=arguments, step=step)
+    return replace(module, mlir=print_step(step), arguments=arguments, make_step=lambda: step)
 
 
 def _argument(whole, part):

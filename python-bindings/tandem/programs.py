@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from . import job as jobs
+from . import progress
 from .arguments import batch_constants, batch_tensors
 from .batches import inputs_for
 from .errors import CompileError, TandemError
@@ -86,7 +87,7 @@ class Recipe:
     def capture(self, batch, **others):
         """`others` are wanted in the place of what `wanted` says."""
         wanted = replace(self.wanted, **others)
-        return export(self.model, self.loss_fn, self.optimizer, batch, wanted=wanted)
+        return export(self.model, self.loss_fn, self.optimizer, batch, wanted=wanted, cache=True)
 
 
 def _shapes_of(batch):
@@ -188,14 +189,20 @@ class Programs:
         return self._others[key]
 
     def _make(self, batch, wanted):
-        recipe, program = self._recipe, self.main.session.program
-        trains = wanted.get("trains", True)
+        recipe = self._recipe
+        with progress.shown(recipe.job is None or recipe.job.process == 0):
+            return self._make_shown(recipe, batch, wanted)
+
+    def _make_shown(self, recipe, batch, wanted):
+        program, trains = self.main.session.program, wanted.get("trains", True)
+        progress.part("capture")
         with modes(recipe.model, self._flags.training if trains else {}):
             module = jobs.together(recipe.job, "capture", lambda: recipe.capture(batch, **wanted))
         if not trains:
             module = take_parts(module, program)
         jobs.check_module(recipe.job, module)
         compiled = jobs.compile_once(recipe.job, lambda: self._compile(module, trains))
+        progress.part("session")
         return self._load(module, compiled.bytes)
 
     def _load(self, module, program):
@@ -223,7 +230,9 @@ class Programs:
         for plan, micro in first:
             with contextlib.suppress(CompileError):
                 return make(module, mesh=mesh, plan=plan, micro=micro, pins=pins)
-        options = dict(plan=last[0], micro=last[1], recompute=trains and planner["recompute"])
+        options = dict(plan=last[0], micro=last[1])
+        if trains:
+            options |= {name: planner[name] for name in ("recompute", "accumulate")}
         return make(module, mesh=mesh, pins=pins, **options)
 
 

@@ -83,6 +83,29 @@ def bernoulli(shape, probability, seed, ordinal, step):
     return drawn < keep_threshold(probability)
 
 
+def exponential(shape, seed, ordinal, step):
+    """With rate 1, in double precision."""
+    return -torch.log((bits(shape, seed, ordinal, step).to(torch.float64) + 1.0) * 2.0**-32)
+
+
+def integers(low, high, shape, seed, ordinal, step):
+    """From `low` on below `high`, at most 2^31 of them."""
+    return low + bits(shape, seed, ordinal, step) * (high - low) // 2**32
+
+
+def multinomial(weights, count, replacement, seed, ordinal, step):
+    key = seed, ordinal, step
+    weights = weights.to(torch.float64)
+    if not replacement or count == 1:
+        ratio = weights / exponential(weights.shape, *key)
+        return ratio.sort(dim=-1, descending=True, stable=True).indices[..., :count]
+    sums = weights.cumsum(-1)
+    drawn = uniform((*weights.shape[:-1], count), torch.float64, *key) * sums[..., -1:]
+    places = (sums[..., None, :] <= drawn[..., None]).sum(-1)
+    used = torch.where(weights > 0, torch.arange(weights.shape[-1]), -1)
+    return torch.minimum(places, used.amax(-1, keepdim=True))
+
+
 def is_defined(operator):
     """Whether a random ATen operator draws from this definition."""
     name = operator._overloadpacket.__name__
@@ -194,6 +217,43 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
 
     def _draw_randn(self, operator, args, kwargs, in_place):
         return self._normal(args[0], kwargs.get("dtype") or torch.get_default_dtype())
+
+    def _draw_exponential(self, operator, args, kwargs, in_place):
+        (rate,) = _positional(args, kwargs, ["lambd"], [1.0])
+        return self._finish(args[0], exponential(args[0].shape, *self._key) / rate, in_place)
+
+    def _draw_randint(self, operator, args, kwargs, in_place):
+        *bounds, shape = args
+        low, high = [0] * (2 - len(bounds)) + bounds
+        drawn = integers(low, high, shape, *self._key)
+        return drawn.to(kwargs.get("dtype") or torch.int64)
+
+    def _draw_randint_like(self, operator, args, kwargs, in_place):
+        x, *bounds = args
+        low, high = [0] * (2 - len(bounds)) + bounds
+        return integers(low, high, x.shape, *self._key).to(kwargs.get("dtype") or x.dtype)
+
+    def _draw_random(self, operator, args, kwargs, in_place):
+        x, *bounds = args
+        if not bounds or bounds[-1] is None:
+            raise ReplayError(f"random operator {operator} cannot be replayed without bounds")
+        low, high = [0] * (2 - len(bounds)) + bounds
+        return self._finish(x, integers(low, high, x.shape, *self._key), in_place)
+
+    def _draw_randperm(self, operator, args, kwargs, in_place):
+        order = bits((args[0],), *self._key).sort(stable=True).indices
+        return order.to(kwargs.get("dtype") or torch.int64)
+
+    def _draw_multinomial(self, operator, args, kwargs, in_place):
+        (replacement,) = _positional(args[1:], kwargs, ["replacement"], [False])
+        return multinomial(args[0], args[1], replacement, *self._key)
+
+    def _draw_rrelu_with_noise(self, operator, args, kwargs, in_place):
+        x, noise = args[:2]
+        lower, upper = _positional(args[1:], kwargs, ["lower", "upper"], [1 / 8, 1 / 3])
+        drawn = self._uniform(x.shape, x.dtype) * (upper - lower) + lower
+        noise.copy_(torch.where(x <= 0, drawn, 1.0))
+        return x.copy_(x * noise) if in_place else x * noise
 
     def _draw_rand_like(self, operator, args, kwargs, in_place):
         return self._uniform(args[0].shape, kwargs.get("dtype") or args[0].dtype)

@@ -5,6 +5,7 @@ For `verify --device reference`, which tells a wrong plan or stage from a wrong 
 
 import os
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import torch
@@ -12,15 +13,15 @@ import torch
 from .compare import History, Values
 from .errors import RunError, TandemError
 
-STAGES = ("import", "plan", "shard", "localize", "duplex", "schedule")
+STAGES = ("import", "accumulate", "plan", "shard", "localize", "duplex", "schedule")
 
 
 def find_tool(name):
-    """A tool of the build that this package belongs to, else from the PATH."""
+    """A tool of the build that this package belongs to, or that was installed with it, else from the PATH."""
     root = Path(__file__).resolve().parents[2]
     build = Path(os.environ.get("TANDEM_BUILD", root / "build"))
-    path = build / "bin" / name
-    return str(path) if path.exists() else name
+    paths = (build / "bin" / name, Path(sysconfig.get_path("scripts")) / name)
+    return next((str(path) for path in paths if path.exists()), name)
 
 
 def run_tool(error_class, name, *arguments):

@@ -90,4 +90,6 @@ def _parts(program):
     parts = time
     for axis in axes:
         parts *= program.mesh[axis].size
-    return parts, ", ".join(names + [f"micro={time}"] * (time > 1))
+    for name, count in (("accumulate", time // program.micro), ("micro", program.micro)):
+        names += [f"{name}={count}"] * (count > 1)
+    return parts, ", ".join(names)

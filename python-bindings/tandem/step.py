@@ -17,7 +17,7 @@ from .clipping import NORM, expect_none_behind
 from .counts import Counts
 from .errors import CompileError, RunError, StateError, TandemError
 from .native import native
-from .optimizers import FunctionalOptimizer
+from .optimizers import FunctionalOptimizer, is_fresh_state
 from .programs import Loaded, Programs, describe, read
 from .python_state import Flags
 from .timeline import report
@@ -159,6 +159,11 @@ class Step:
         return self._session.store
 
     def _start(self, argument):
+        is_fresh = argument.role == "state" and (
+            argument.value is None or is_fresh_state(argument.value)
+        )
+        if is_fresh and self._root is None:
+            return  # A store begins with zeros. In a job it is process 0 that says what is fresh.
         if argument.value is not None:
             if self._index(argument.key) >= 0:
                 self._set(argument.key, argument.value, self._root)

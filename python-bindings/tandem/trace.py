@@ -10,6 +10,8 @@ import contextlib
 import gc
 import logging
 import warnings
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from unittest import mock
 
@@ -20,6 +22,7 @@ import torch.utils.checkpoint
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeTensor,
 )
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
@@ -27,7 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import tree
+from . import progress, tree
 from .arguments import Argument, Result, buffers_of, inputs_of, parameters_of, scalar_arguments
 from .attention import scores_drawn
 from .builder import name_of
@@ -42,6 +45,7 @@ from .origins import BACKWARD, FORWARD, UPDATE, Origin, Whereabouts, tag_new_nod
 from .precision import casting, check_parameters, refusing_others
 from .python_state import RandomWatch, changed, numbers_of, refuse, set_numbers
 from .random import is_defined
+from .reads import EQUAL, READ, Reads
 from .returned import Returned
 from .updates import Updates, location_of
 from .wrappers import check_wrappers, without_dynamo
@@ -49,12 +53,16 @@ from .wrappers import check_wrappers, without_dynamo
 
 @dataclass
 class Trace:
-    graph: torch.fx.GraphModule
+    """`first` is the graph of the first trace; `make_graph()` traces it again, without views and writes in place."""
+
+    first: torch.fx.GraphModule
+    make_graph: Callable[[], torch.fx.GraphModule]
     arguments: list[Argument]
     results: list[Result]
     random_calls: list[RandomCall]
     returned: Returned
     starts: dict
+    guards: list
 
 
 def is_random(operator):
@@ -68,8 +76,9 @@ class _OriginMode(TorchDispatchMode):
     operator.
     """
 
-    def __init__(self, outermost, whereabouts):
+    def __init__(self, outermost, whereabouts, reads):
         super().__init__()
+        self.reads = reads
         self.outermost, self.whereabouts = outermost, whereabouts
         self.phase = FORWARD
         self.location_of_sequence = {}
@@ -91,6 +100,11 @@ class _OriginMode(TorchDispatchMode):
             self.watch.check(location)
             self.location = location
             self.location_of_sequence.setdefault(torch.autograd._get_sequence_nr() - 1, location)
+        if operator is EQUAL and args[0].shape == args[1].shape:
+            operator, args = READ, [torch.eq(*args).all()]
+        if operator is READ and isinstance(args[0], FakeTensor):
+            updates = self.phase == UPDATE
+            return self.reads.read(args[0], get_proxy_mode().tracer, location, updates)
         result = operator(*args, **(kwargs or {}))
         ordinal = self._count_random(operator, args, result, location)
         tag_new_nodes(
@@ -377,20 +391,23 @@ def _run_step(step, mode, tensors):
             mode.watch.check(mode.location)
             if not step.wanted.trains:
                 step.results, step.updates = [Result("loss", "loss")], Updates()
-                return [loss.detach(), *_add_returned(step)]
+                return [loss.detach(), *_add_returned(step), *_add_checks(step, mode.reads)]
             written = [i for i, p in enumerate(parameters) if p._version != versions[i]]
             mode.phase = BACKWARD
+            progress.tell("backward pass")
             mode.follow_backward(loss.grad_fn)
             gradients = step.backward(loss, parameters)
             buffers_after = step.buffers_now()
         mode.phase = UPDATE
+        progress.tell("update")
         gradients, norm = step.wanted.clipping.apply(gradients, mode)
         updates = _run_optimizer(step, mode, parameters, gradients, states, count, rates)
         # The model itself may write to a parameter: a momentum encoder, a clipped weight.
         written = {step.parameters[i].key: parameters[i].detach() for i in written}
-        return _collect(
+        tensors = _collect(
             step, loss.detach(), written | updates, buffers_after, count, gradients, norm
         )
+        return tensors + _add_checks(step, mode.reads) + step.updates.extra_results()
 
 
 def _run_optimizer(step, mode, parameters, gradients, states, count, rates):
@@ -459,8 +476,7 @@ def _collect(step, loss, updates, buffers_after, count, gradients, norm):
     if norm is not None:
         step.results.append(Result("output", NORM))
         tensors.append(norm)
-    tensors += _add_returned(step)
-    return tensors + step.updates.extra_results()
+    return tensors + _add_returned(step)
 
 
 def _add_returned(step):
@@ -469,13 +485,23 @@ def _add_returned(step):
     return list(step.returned.tensors.values())
 
 
+def _add_checks(step, reads):
+    """Makes results of what has to be true: of each line the first one has its text as name, the others a number as well."""
+    counts = Counter()
+    for _, message in reads.checks:
+        counts[message] += 1
+        number = f" ({counts[message]})" if counts[message] > 1 else ""
+        step.results.append(Result("check", message + number))
+    return [tensor for tensor, _ in reads.checks]
+
+
 def _trace_eager(step, whereabouts):
-    """The first trace, and the random calls that it saw."""
+    """The first trace, the random calls that it saw, and what it looked at in the batch."""
 
     def run(*tensors):
         return _run_step(step, mode, tensors)
 
-    mode = _OriginMode(run, whereabouts)
+    mode = _OriginMode(run, whereabouts, Reads(step.arguments, step.wanted.guards_batches))
     graph = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(
         *fake_tensors(step.arguments)
     )
@@ -487,7 +513,7 @@ def _trace_eager(step, whereabouts):
         if result.updates is not None
     }
     step.updates.copy(graph.graph, places)
-    return graph, mode.draws.calls
+    return graph, mode.draws.calls, mode.reads.guards
 
 
 # Losses with a recursion over lengths that are data: of the result's shape, which is static, they say that
@@ -552,7 +578,7 @@ def _check_numbers(step, graph):
     """
     first, step.numbers = step.changed, step.changed
     try:
-        again, _ = _trace_eager(step, Whereabouts())
+        again, *_ = _trace_eager(step, Whereabouts())
     except Exception:
         # A cache that is there by its number, but not by its tensors, which are not kept.
         return
@@ -569,12 +595,25 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
     step = _Step(model, loss_fn, optimizer, example_batch, wanted)
     whereabouts = Whereabouts()
     with _explained(whereabouts), _capturing():
-        graph, random_calls = _trace_eager(step, whereabouts)
+        graph, random_calls, guards = _trace_eager(step, whereabouts)
         if step.changed:
             _check_numbers(step, graph)
         step.scalars = scalar_arguments(step.numbers_read, step.optimizer.first_step)
-        functional = make_functional(graph, step.arguments, kept, whereabouts)
     step.returned.forget()
+    arguments = step.arguments
+
+    def make_graph():
+        progress.tell("decompositions")
+        with _explained(whereabouts), _capturing():
+            return make_functional(graph, arguments, kept, whereabouts)
+
     return Trace(
-        functional, step.arguments, step.results, random_calls, step.returned, step.optimizer.starts
+        graph,
+        make_graph,
+        arguments,
+        step.results,
+        random_calls,
+        step.returned,
+        step.optimizer.starts,
+        guards,
     )

@@ -37,7 +37,7 @@ def observe_choices(module):
     names = [f"choice.{i}" for i in range(len(operators))]
     step.results = module.step.results + [Result("output", name) for name in names]
     step.outputs = module.step.outputs + [operator.results[-1] for operator in operators]
-    return replace(module, mlir=print_step(step), results=step.results, step=step)
+    return replace(module, mlir=print_step(step), results=step.results, make_step=lambda: step)
 
 
 @dataclass

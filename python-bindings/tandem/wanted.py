@@ -9,7 +9,8 @@ from .clipping import Clipping
 class Wanted:
     """With `gradients` they are results, as `clipping` leaves them. With `trains` false it is the forward pass alone, which
     updates nothing. `precision` and `gradient_sums` are those of `tandem.compile`. `varying` names hyperparameters (`momentum`, `betas`) that are arguments of the step, as rates are;
-    `starts` are those of `Counts`, which without them follow from the optimizer.
+    `starts` are those of `Counts`, which without them follow from the optimizer. With `guards_batches`, what Python looks at in a
+    batch is checked before the step, and else by the step.
     """
 
     gradients: bool = False
@@ -19,3 +20,4 @@ class Wanted:
     gradient_sums: str = "f32"
     varying: frozenset = frozenset()
     starts: dict | None = None
+    guards_batches: bool = False

@@ -2,6 +2,7 @@
 
 import matrix
 import pytest
+import tandem
 import torch
 import torch.nn.functional as F
 from matrix import Case
@@ -136,3 +137,22 @@ def test_steps_go_on_from_tandems_values():
     wrong = failed(judge(subject, found))
     assert {"parameter left.weight", "loss step 1"} <= set(wrong)
     assert not {"loss step 0", "loss step 2"} & set(wrong)
+
+
+def test_what_follows_from_integers_alone_is_as_exact_as_they_are():
+    """Such as slopes of alibi in bfloat16; what follows from parameters is not."""
+
+    def precision(loss):
+        model = torch.nn.Linear(4, 4).double()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        batch = (torch.ones(4, 4, dtype=torch.float64), torch.ones(4, 4, dtype=torch.int64))
+        return tandem.export(model, loss, optimizer, batch).precision
+
+    def slopes(model, batch):
+        return (model(batch[0]) + (batch[1].bfloat16() * 0.3).double()).square().mean()
+
+    def rounded(model, batch):
+        return model(batch[0]).bfloat16().double().square().mean()
+
+    assert precision(slopes) == torch.float64
+    assert precision(rounded) == torch.bfloat16

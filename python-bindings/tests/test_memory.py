@@ -9,6 +9,9 @@ from tandem import _tandem, export
 from tandem.model_file import load_model_file
 
 LIMIT = 700000
+# Of what a rank holds, to the buffers that live together with its arguments.
+MOST_HELD = 1.15
+WIDTHS = {"f64": 8, "f32": 4, "bf16": 2, "i64": 8, "i32": 4, "i1": 1, "i8": 1}
 
 
 def count_bytes(argument):
@@ -23,11 +26,15 @@ def count_held(compiled):
     return arenas + sum(map(count_bytes, program.arguments))
 
 
-@pytest.fixture(scope="module")
-def module():
-    file = load_model_file(matrix.EXAMPLES / "bert_moe.py", None, "", "float32")
+def module_of(name):
+    file = load_model_file(matrix.EXAMPLES / f"{name}.py", None, "", "float32")
     model = file.make_model(meta=True)
     return export(model, file.loss, file.make_optimizer(model), file.batches(1)[0])
+
+
+@pytest.fixture(scope="module")
+def module():
+    return module_of("bert_moe")
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +69,58 @@ def test_turns_cost_what_the_plan_says(limited):
     remark = next(text for text in limited.remarks if "timeline " in text)
     timeline, cost = re.search(r"timeline (\S+) s, cost of the plan (\S+) s", remark).groups()
     assert 0 < float(timeline) <= float(cost) * (1 + 1e-9)
+
+
+def count_tensor(text):
+    """Bytes of `4x8xf32`."""
+    *extents, kind = text.split("x")
+    return WIDTHS[kind] * prod(map(int, extents))
+
+
+def commands_of(text):
+    """The lines of the step behind `lower`; what is folded is one line again."""
+    step = re.search(r"func\.func @step.*?\n  }", text, re.DOTALL)[0]
+    return re.sub(r"\n {5,}", " ", step).splitlines()
+
+
+def count_live(text):
+    """Bytes of the buffers that are in use at one command, at most: from the first to the last one that names the
+    buffer, or a view of it.
+    """
+    root, size, first, last = {}, {}, {}, {}
+    lines = commands_of(text)
+    for place, line in enumerate(lines):
+        made = re.match(r" *(%\w+) = sched\.(alloc|view) *(%\w+)?", line)
+        if made and made[2] == "alloc":
+            root[made[1]] = made[1]
+            size[made[1]] = count_tensor(re.search(r"memref<(\w+)>", line)[1])
+        elif made and made[3] in root:
+            root[made[1]] = root[made[3]]
+        else:
+            for buffer in {root[name] for name in re.findall(r"%\w+", line) if name in root}:
+                first.setdefault(buffer, place)
+                last[buffer] = place
+    return max(
+        sum(size[buffer] for buffer in first if first[buffer] <= place <= last[buffer])
+        for place in range(len(lines))
+    )
+
+
+PLANS = {
+    "one": {},
+    "micro": dict(micro=2),
+    "zero": dict(mesh="data=2", plan="zero", micro=2),
+    "tensor-parallel": dict(mesh="data=2,model=2", plan="tensor-parallel", micro=2),
+}
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama", "bert_moe", "vit_moe", "mlp"])
+def test_little_lies_idle(name):
+    module = module_of(name)
+    for plan, options in PLANS.items():
+        compiled = matrix.compile_module(module, print_after=["lower"], **options)
+        program = _tandem.Program.load(compiled.bytes)
+        arguments = sum(map(count_bytes, program.arguments))
+        live = count_live(compiled.ir[-1][1])
+        assert 0 < live <= program.rank_programs[0].arenas[0].bytes
+        assert count_held(compiled) <= MOST_HELD * (live + arguments), (name, plan)

@@ -378,6 +378,46 @@ def test_no_process_holds_the_whole_model(forks, tmp_path):
     assert max(s.bytes for s in index.read(str(tmp_path / "folder"))[0].shards) < 0.6 * total
 
 
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+@pytest.mark.parametrize("first", [True, False], ids=["before compile", "behind compile"])
+def test_betas_and_momentum_of_a_cycle_go_on(tmp_path, optimizer, first):
+    """As the rate does. The numbers of a fresh optimizer are those of the cycle's begin."""
+    make = OPTIMIZERS[optimizer]
+
+    class Cycled(Run):
+        def __init__(self, seed):
+            torch.manual_seed(seed)
+            self.model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4)).double()
+            self.optimizer = make(self.model.parameters())
+            if first:
+                self.schedule()
+            batch = torch.ones(4, 4, dtype=torch.float64)
+            mse = lambda m, x: (m(x) - x).square().mean()  # noqa: E731
+            self.step = tandem.compile(self.model, mse, self.optimizer, batch)
+            if not first:
+                self.schedule()
+
+        def schedule(self):
+            self.scheduler = lr_scheduler.OneCycleLR(self.optimizer, 0.1, total_steps=9)
+
+        def train(self, first, last):
+            found = []
+            for number in range(first, last):
+                group = self.optimizer.param_groups[0]
+                batch = torch.full((4, 4), 1.0 + number, dtype=torch.float64)
+                found.append((self.step(batch).item(), group.get("momentum"), group.get("betas")))
+                self.scheduler.step()
+            return found
+
+    run, other = Cycled(1), Cycled(2)
+    run.train(0, 3)
+    run.step.save(tmp_path)
+    expected = run.train(3, 6)
+    other.step.load(tmp_path)
+    assert other.train(3, 6) == expected and len(set(expected)) == 3
+    assert_same(other.values(), run.values())
+
+
 # Saving that ends too early
 
 

@@ -13,7 +13,7 @@ from tandem.compile import compile_module
 from tandem.errors import CompileError
 from tandem.reference import find_tool
 
-STAGES = ["import", "plan", "shard", "localize", "duplex", "schedule", "lower"]
+STAGES = ["import", "accumulate", "plan", "shard", "localize", "duplex", "schedule", "lower"]
 WIDTH = 160
 
 
@@ -34,7 +34,7 @@ def test_every_stage_can_be_left_and_entered(exported, plan, micro):
     found = compile_module(exported, print_after=STAGES, **options)
     assert [stage for stage, _ in found.ir] == STAGES
     for stage, text in found.ir:
-        own = options if stage == "import" else {}
+        own = options if stage in ("import", "accumulate") else {}
         again = compile_text(text, from_stage=stage, print_after=STAGES[-1:], **own)
         assert again.bytes == found.bytes, stage
 
@@ -44,7 +44,7 @@ def test_a_searched_plan_can_be_left_and_entered(exported):
     options = {"mesh": "data=4", "micro": 2, "search": "tandem"}
     cluster = matrix.cluster_file(4)
     found = compile_module(exported, print_after=STAGES, cluster=cluster, **options)
-    for stage, text in found.ir[1:]:
+    for stage, text in found.ir[2:]:
         assert "spmd.memory = " in text
         assert compile_text(text, from_stage=stage).bytes == found.bytes, stage
 

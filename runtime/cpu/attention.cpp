@@ -212,12 +212,13 @@ template <typename T> void Forward<T>::run(const QueryBlock &block) {
   finish(block);
 }
 
-template <typename T> void runForward(const AttentionBlocks<T> &blocks) {
+template <typename T>
+void runForward(const AttentionBlocks<T> &blocks, int64_t first, int64_t end) {
   Forward<T> forward(blocks);
-  for (int64_t batch = 0; batch < blocks.op.batch; ++batch)
-    for (int64_t head = 0; head < blocks.op.heads; ++head)
-      for (int64_t index = 0; index < blocks.countQueryBlocks(); ++index)
-        forward.run(blocks.block(batch, head, index));
+  int64_t heads = blocks.op.heads;
+  for (int64_t number = first; number < end; ++number)
+    for (int64_t index = 0; index < blocks.countQueryBlocks(); ++index)
+      forward.run(blocks.block(number / heads, number % heads, index));
 }
 
 //===----------------------------------------------------------------------===//
@@ -228,18 +229,27 @@ namespace {
 template <typename T> class AttentionTask final : public Task {
 public:
   AttentionTask(const TaskContext &context, const Attention &op)
-      : op(op), memory(context.memory), threads(context.threads) {}
+      : op(op), memory(context.memory), crew(context.crew),
+        count(op.batch * (op.gradients ? op.keyHeads : op.heads)) {}
 
   Status run(int64_t iteration) override {
     std::optional<BlasThreads> hold;
     if constexpr (std::is_same_v<T, double>)
-      hold.emplace(threads);
+      hold.emplace(1);
     AttentionBlocks<T> blocks(op, memory, iteration);
-    try {
+    int parts = crew ? int(std::min<int64_t>(crew->size(), count)) : 1;
+    auto work = [&](int part) {
+      auto [first, end] = shareOf(count, part, parts);
       if (op.gradients)
-        runBackward(blocks);
+        runBackward(blocks, first, end);
       else
-        runForward(blocks);
+        runForward(blocks, first, end);
+    };
+    try {
+      if (parts > 1)
+        crew->run(parts, work);
+      else
+        work(0);
     } catch (const dnnl::error &error) {
       return errorOf("oneDNN product of attention: ", error.what());
     }
@@ -249,7 +259,8 @@ public:
 private:
   const Attention &op;
   const RankMemory &memory;
-  const int threads;
+  Crew *const crew;
+  const int64_t count; ///< Of heads that have nothing in common.
 };
 } // namespace
 

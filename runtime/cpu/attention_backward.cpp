@@ -202,15 +202,15 @@ template <typename T> void Backward<T>::run(int64_t batch, int64_t keyHead) {
           queryGradient.leading(), block.rows, op.width);
 }
 
-template <typename T> void runBackward(const AttentionBlocks<T> &blocks) {
+template <typename T>
+void runBackward(const AttentionBlocks<T> &blocks, int64_t first, int64_t end) {
   Backward<T> backward(blocks);
-  for (int64_t batch = 0; batch < blocks.op.batch; ++batch)
-    for (int64_t head = 0; head < blocks.op.keyHeads; ++head)
-      backward.run(batch, head);
+  for (int64_t number = first; number < end; ++number)
+    backward.run(number / blocks.op.keyHeads, number % blocks.op.keyHeads);
 }
 
-template void runBackward(const AttentionBlocks<float> &blocks);
-template void runBackward(const AttentionBlocks<double> &blocks);
-template void runBackward(const AttentionBlocks<Bf16> &blocks);
+template void runBackward(const AttentionBlocks<float> &, int64_t, int64_t);
+template void runBackward(const AttentionBlocks<double> &, int64_t, int64_t);
+template void runBackward(const AttentionBlocks<Bf16> &, int64_t, int64_t);
 
 } // namespace tandem::rt::cpu

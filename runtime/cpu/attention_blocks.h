@@ -154,8 +154,12 @@ template <typename T>
 inline constexpr int64_t kNarrowed =
     std::is_same_v<T, Wide<T>> ? 0 : kBlockQueries * kBlockKeys;
 
-template <typename T> void runForward(const AttentionBlocks<T> &blocks);
-template <typename T> void runBackward(const AttentionBlocks<T> &blocks);
+/// Of the numbers `first` to `end` over the batch and the heads, for the
+/// backward those of the keys: what different threads may do.
+template <typename T>
+void runForward(const AttentionBlocks<T> &blocks, int64_t first, int64_t end);
+template <typename T>
+void runBackward(const AttentionBlocks<T> &blocks, int64_t first, int64_t end);
 
 extern template class AttentionBlocks<float>;
 extern template class AttentionBlocks<double>;

@@ -27,6 +27,7 @@ void reportIndex(int64_t site, int64_t index, int64_t bound) {
 } // namespace
 
 void clearBadIndex() { badIndex.reset(); }
+void setBadIndex(const BadIndex &index) { badIndex = index; }
 std::optional<BadIndex> getBadIndex() { return badIndex; }
 
 namespace {
@@ -99,6 +100,11 @@ Expected<tandem_rt_kernel> LoadedCode::find(const std::string &symbol) const {
   if (!address)
     return errorOf("code object '", name, "' has no symbol '", symbol, "'");
   return reinterpret_cast<tandem_rt_kernel>(address);
+}
+
+tandem_rt_kernel_part LoadedCode::findPart(const std::string &symbol) const {
+  void *address = dlsym(handle, (symbol + TANDEM_RT_PART_SUFFIX).c_str());
+  return reinterpret_cast<tandem_rt_kernel_part>(address);
 }
 
 } // namespace tandem::rt::cpu

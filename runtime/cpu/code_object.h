@@ -25,6 +25,8 @@ public:
   LoadedCode &operator=(const LoadedCode &) = delete;
 
   Expected<tandem_rt_kernel> find(const std::string &symbol) const;
+  /// The function that does a part of the kernel; null if there is none.
+  tandem_rt_kernel_part findPart(const std::string &symbol) const;
 
 private:
   LoadedCode(std::string name, int file, void *handle)
@@ -42,6 +44,7 @@ struct BadIndex {
 
 /// Forgets what the calling thread's kernels reported.
 void clearBadIndex();
+void setBadIndex(const BadIndex &index);
 /// The first that they reported since.
 std::optional<BadIndex> getBadIndex();
 

@@ -36,6 +36,8 @@ struct Rank {
   const int64_t number;
   RankMemory memory;
   EventBoard events;
+  /// Of the compute queue.
+  std::unique_ptr<cpu::Crew> crew;
   std::vector<QueueState> queues;
 };
 
@@ -85,6 +87,7 @@ private:
   const Program &program;
   const std::shared_ptr<Fabric> fabric;
   std::vector<std::unique_ptr<LoadedCode>> code;
+  cpu::ProductWays ways;
   std::vector<std::unique_ptr<Rank>> ranks;
   std::vector<Worker> workers;
   std::vector<std::thread> threads; ///< Of all workers but the first.
@@ -134,9 +137,13 @@ Status CpuExecutor::prepareRank(size_t place) {
                                          rankProgram.numEvents,
                                          options.times != nullptr));
   Rank &rank = *ranks.back();
-  cpu::TaskContext from{
-      program, number,      rank.memory,     code,
-      *fabric, rank.events, options.threads, options.times == nullptr};
+  if (options.threads > 1 && !options.times)
+    rank.crew = std::make_unique<cpu::Crew>(options.threads);
+  cpu::TaskContext from{program,         number,
+                        rank.memory,     code,
+                        *fabric,         rank.events,
+                        options.threads, &ways,
+                        rank.crew.get(), options.times == nullptr};
   cpu::QueuePlan plan{options.oneQueue,
                       options.times ? &options.times->seconds[programNumber]
                                     : nullptr};
@@ -175,6 +182,9 @@ Status CpuExecutor::prepare() {
       return loaded.status();
     code.push_back(std::move(*loaded));
   }
+  bool isWhole = int64_t(context.ranks.size()) == program.numRanks();
+  if (isWhole && !context.options.times)
+    ways = cpu::chooseWays(program, context.options.threads);
   for (size_t place = 0; place < context.ranks.size(); ++place)
     if (status = prepareRank(place); !status.ok())
       return status;

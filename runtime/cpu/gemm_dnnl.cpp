@@ -13,6 +13,9 @@
 #include "cpu/task.h"
 #include "tandem_rt/program_builder.h"
 
+#include <chrono>
+#include <cmath>
+#include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 
 // oneDNN's OpenMP runtime; the header may be that of another one.
@@ -103,10 +106,23 @@ dnnl::primitive_attr attributes(const Gemm &gemm, const GemmShape &shape,
   return attr;
 }
 
+/// The bias comes behind the sum.
+int biasKeyOf(const Gemm &gemm) {
+  return DNNL_ARG_ATTR_MULTIPLE_POST_OP(gemm.accumulate ? 1 : 0) |
+         DNNL_ARG_SRC_1;
+}
+
 dnnl::matmul::primitive_desc describe(const Gemm &gemm, const GemmShape &shape,
-                                      const GemmTypes &types) {
-  dnnl::matmul::desc desc(descriptor(shape, 0, types.input),
-                          descriptor(shape, 1, types.input),
+                                      const GemmTypes &types,
+                                      ProductWay way = ProductWay::Plain) {
+  auto input = [&](size_t operand) {
+    memory::desc desc = descriptor(shape, operand, types.input);
+    if (packs(way, operand))
+      return memory::desc(desc.dims(), desc.data_type(),
+                          memory::format_tag::any);
+    return desc;
+  };
+  dnnl::matmul::desc desc(input(0), input(1),
                           descriptor(shape, 2, types.output));
   return {desc, attributes(gemm, shape, types), cpuEngine()};
 }
@@ -147,10 +163,27 @@ struct Operand {
   }
 };
 
+/// A copy of an operand in oneDNN's own layout, in memory of the thread.
+struct Copied {
+  dnnl::reorder reorder;
+  memory from, to, scratchpad;
+};
+
+/// At least `bytes` of the calling thread, by the number of an operand.
+void *copyMemory(size_t operand, size_t bytes) {
+  thread_local std::array<memory, 2> kept;
+  memory &own = kept[operand];
+  if (!own || own.get_desc().get_size() < bytes)
+    own = memory(memory::desc({memory::dim(bytes)}, memory::data_type::u8,
+                              memory::format_tag::a),
+                 cpuEngine());
+  return own.get_data_handle();
+}
+
 class DnnlGemm final : public Task {
 public:
   DnnlGemm(const TaskContext &context, const Gemm &gemm,
-           const std::optional<BufferRef> &workspace);
+           const std::optional<BufferRef> &workspace, ProductWay way);
 
   Status run(int64_t iteration) override;
 
@@ -158,12 +191,12 @@ private:
   dnnl::matmul::primitive_desc choose();
   void packOperand(size_t index);
   void widenOperands();
-  bool repeats() const;
   bool hasUnitStride(size_t index) const;
   void bind(const TaskContext &context,
             const dnnl::matmul::primitive_desc &desc,
             const std::optional<BufferRef> &workspace);
   void bindAt(int key, const memory::desc &type, const Address &place);
+  void bindCopy(size_t operand, const memory::desc &type);
   void moveTo(int64_t iteration);
 
   const Gemm &gemm;
@@ -176,10 +209,11 @@ private:
   std::unordered_map<int, memory> arguments;
   /// What an iteration changes; mostly nothing.
   std::vector<std::pair<int, Address>> movingArguments;
+  std::vector<std::pair<size_t, Copied>> copies; ///< By operand.
 };
 
 DnnlGemm::DnnlGemm(const TaskContext &context, const Gemm &gemm,
-                   const std::optional<BufferRef> &workspace)
+                   const std::optional<BufferRef> &workspace, ProductWay way)
     : gemm(gemm), shape(gemm), types(gemm), stream(cpuEngine()) {
   shape.simplify();
   const BufferRef *refs[] = {&gemm.a, &gemm.b, &gemm.c};
@@ -193,6 +227,10 @@ DnnlGemm::DnnlGemm(const TaskContext &context, const Gemm &gemm,
   if (types.isWidened)
     widenOperands();
   dnnl::matmul::primitive_desc desc = choose();
+  // An operand that is packed here is as oneDNN wants it.
+  if (way != ProductWay::Plain && !operands[0].isPacked() &&
+      !operands[1].isPacked())
+    desc = describe(gemm, shape, types, way);
   primitive = dnnl::matmul(desc);
   bind(context, desc, workspace);
 }
@@ -228,19 +266,11 @@ void DnnlGemm::widenOperands() {
   }
 }
 
-/// Whether a batch dimension repeats one product.
-bool DnnlGemm::repeats() const {
-  for (size_t dim = 0; dim < shape.batch.size(); ++dim)
-    if (shape.strides[0][dim] == 0 && shape.strides[1][dim] == 0)
-      return true;
-  return false;
-}
-
 /// First as it is; if that is slow, with those operands packed that have no
 /// contiguous rows or columns; then with all of them. oneDNN has no product
 /// that is broadcast in both operands: a is packed.
 dnnl::matmul::primitive_desc DnnlGemm::choose() {
-  if (repeats() && !operands[0].isPacked())
+  if (shape.repeats() && !operands[0].isPacked())
     packOperand(0);
   // Its kernels find the element of a bias by the distance from the begin of c:
   // they end by a signal where c has gaps or is transposed.
@@ -276,21 +306,37 @@ void DnnlGemm::bind(const TaskContext &context,
   for (size_t i = 0; i < 3; ++i)
     if (Operand &operand = operands[i]; operand.isPacked())
       arguments.emplace(keys[i], memory(kinds[i], cpuEngine(), operand.copy()));
+    else if (i < 2 && kinds[i] != descriptor(shape, i, types.input))
+      bindCopy(i, kinds[i]);
     else
       bindAt(keys[i], kinds[i], operand.place);
-  const int biasKey =
-      DNNL_ARG_ATTR_MULTIPLE_POST_OP(gemm.accumulate ? 1 : 0) | DNNL_ARG_SRC_1;
   if (gemm.bias && bias.isPacked())
-    arguments.emplace(biasKey, memory(rowDescriptor(shape, types.output),
-                                      cpuEngine(), bias.copy()));
+    arguments.emplace(
+        biasKeyOf(gemm),
+        memory(rowDescriptor(shape, types.output), cpuEngine(), bias.copy()));
   else if (gemm.bias)
-    bindAt(biasKey, rowDescriptor(shape, types.output), bias.place);
+    bindAt(biasKeyOf(gemm), rowDescriptor(shape, types.output), bias.place);
   // Else owned by the task: tasks of several ranks run at the same time.
   memory::desc scratchpad = desc.scratchpad_desc();
   if (workspace && workspace->bytes >= int64_t(scratchpad.get_size()))
     bindAt(DNNL_ARG_SCRATCHPAD, scratchpad, context.memory.address(*workspace));
   else
     arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(scratchpad, cpuEngine()));
+}
+
+void DnnlGemm::bindCopy(size_t operand, const memory::desc &type) {
+  const int key = operand == 0 ? DNNL_ARG_SRC : DNNL_ARG_WEIGHTS;
+  memory::desc from = descriptor(shape, operand, types.input);
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::reorder::primitive_desc desc(cpuEngine(), from, cpuEngine(), type,
+                                     attr);
+  memory copy(type, cpuEngine(), nullptr);
+  arguments.emplace(key, copy);
+  copies.push_back({operand,
+                    {dnnl::reorder(desc),
+                     memory(from, cpuEngine(), operands[operand].place.base),
+                     copy, memory(desc.scratchpad_desc(), cpuEngine())}});
 }
 
 void DnnlGemm::moveTo(int64_t iteration) {
@@ -310,6 +356,14 @@ Status DnnlGemm::run(int64_t iteration) {
     bias.pack();
     if (gemm.accumulate)
       operands[2].pack();
+    for (auto &[operand, copy] : copies) {
+      copy.from.set_data_handle(operands[operand].data);
+      copy.to.set_data_handle(
+          copyMemory(operand, copy.to.get_desc().get_size()));
+      copy.reorder.execute(stream, {{DNNL_ARG_FROM, copy.from},
+                                    {DNNL_ARG_TO, copy.to},
+                                    {DNNL_ARG_SCRATCHPAD, copy.scratchpad}});
+    }
     primitive.execute(stream, arguments);
     operands[2].unpack();
   } catch (const dnnl::error &error) {
@@ -317,14 +371,103 @@ Status DnnlGemm::run(int64_t iteration) {
   }
   return Status::success();
 }
+/// A product in one way, with memory of its own.
+class Trial {
+public:
+  Trial(const Gemm &gemm, const GemmShape &shape, const GemmTypes &types,
+        ProductWay way)
+      : stream(cpuEngine()) {
+    dnnl::matmul::primitive_desc desc = describe(gemm, shape, types, way);
+    primitive = dnnl::matmul(desc);
+    const memory::desc kinds[] = {desc.src_desc(), desc.weights_desc()};
+    const int keys[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
+    for (size_t i = 0; i < 2; ++i) {
+      memory plain = make(descriptor(shape, i, types.input));
+      memory used = plain;
+      if (kinds[i] != plain.get_desc()) {
+        used = make(kinds[i]);
+        copies.push_back({dnnl::reorder(plain, used), plain, used});
+      }
+      arguments.emplace(keys[i], used);
+    }
+    arguments.emplace(DNNL_ARG_DST, make(desc.dst_desc()));
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, make(desc.scratchpad_desc()));
+    if (gemm.bias)
+      arguments.emplace(biasKeyOf(gemm),
+                        make(rowDescriptor(shape, types.output)));
+  }
+
+  /// Seconds.
+  double run() {
+    auto begin = std::chrono::steady_clock::now();
+    for (auto &[reorder, from, to] : copies)
+      reorder.execute(stream, from, to);
+    primitive.execute(stream, arguments);
+    std::chrono::duration<double> time =
+        std::chrono::steady_clock::now() - begin;
+    return time.count();
+  }
+
+private:
+  struct Copy {
+    dnnl::reorder reorder;
+    memory from, to;
+  };
+  /// Numbers of ordinary size, which 0x3f3f... is in all types.
+  static memory make(const memory::desc &desc) {
+    memory made(desc, cpuEngine());
+    if (desc.get_size())
+      std::memset(made.get_data_handle(), 0x3f, desc.get_size());
+    return made;
+  }
+
+  dnnl::stream stream;
+  dnnl::matmul primitive;
+  std::vector<Copy> copies;
+  std::unordered_map<int, memory> arguments;
+};
+
 } // namespace
+
+/// The least of some turns, as what else the machine does only adds. Another
+/// way has to be worth more than what it may seem to be by chance.
+ProductWay measureWay(const Gemm &gemm, int threads) try {
+  constexpr int kTurns = 5;
+  constexpr double kClearly = 0.97;
+  GemmTypes types(gemm);
+  GemmShape shape(gemm);
+  shape.simplify();
+  bool hasGaps = shape.strides[2] != contiguousStrides(shape.extents(2));
+  if (types.isWidened || shape.repeats() || (gemm.bias && hasGaps) ||
+      isReference(describe(gemm, shape, types)))
+    return ProductWay::Plain;
+  LibraryThreads cores(threads);
+  std::vector<Trial> trials;
+  for (size_t way = 0; way < kNumProductWays; ++way)
+    trials.emplace_back(gemm, shape, types, ProductWay(way));
+  std::array<double, kNumProductWays> least;
+  least.fill(INFINITY);
+  for (int turn = 0; turn <= kTurns; ++turn)
+    for (size_t way = 0; way < kNumProductWays; ++way)
+      if (double time = trials[way].run(); turn > 0)
+        least[way] = std::min(least[way], time);
+  auto best = std::min_element(least.begin(), least.end());
+  bool isClear = *best < kClearly * least[0];
+  return isClear ? ProductWay(best - least.begin()) : ProductWay::Plain;
+} catch (const dnnl::error &) {
+  return ProductWay::Plain; // the product itself says what is wrong
+}
 
 Expected<std::unique_ptr<Task>>
 makeDnnlGemm(const TaskContext &context, const Gemm &gemm,
              const std::optional<BufferRef> &workspace) {
   try {
+    ProductWay way = ProductWay::Plain;
+    if (context.ways)
+      if (auto it = context.ways->find(&gemm); it != context.ways->end())
+        way = it->second;
     return std::unique_ptr<Task>(
-        std::make_unique<DnnlGemm>(context, gemm, workspace));
+        std::make_unique<DnnlGemm>(context, gemm, workspace, way));
   } catch (const dnnl::error &error) {
     return errorOf("oneDNN matmul: ", error.what());
   }

@@ -21,6 +21,13 @@ Shape GemmShape::extents(size_t operand) const {
   return result;
 }
 
+bool GemmShape::repeats() const {
+  for (size_t dim = 0; dim < batch.size(); ++dim)
+    if (strides[0][dim] == 0 && strides[1][dim] == 0)
+      return true;
+  return false;
+}
+
 void GemmShape::dropUnitDims() {
   for (size_t dim = batch.size(); dim-- > 0;) {
     if (batch[dim] != 1)

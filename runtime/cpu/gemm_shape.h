@@ -31,6 +31,8 @@ struct GemmShape {
 
   /// Extents of operand 0, 1 or 2, batch included.
   Shape extents(size_t operand) const;
+  /// Whether a batch dimension repeats one product.
+  bool repeats() const;
 
 private:
   void dropUnitDims();

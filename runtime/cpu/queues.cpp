@@ -44,8 +44,12 @@ private:
 
   Expected<std::unique_ptr<Task>> makeFor(const Command &command,
                                           QueueState &queue) const {
-    if (!plan.seconds)
-      return makeTask(context, command);
+    if (!plan.seconds) {
+      TaskContext own = context;
+      if (queue.threads == 1)
+        own.crew = nullptr;
+      return makeTask(own, command);
+    }
     auto found = plan.seconds->find(command.id);
     return makeTimedTask(context, command, *queue.clock,
                          found == plan.seconds->end() ? 0 : found->second);

@@ -9,16 +9,24 @@
 #include "cpu/task.h"
 #include "core/text.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tandem::rt::cpu {
 
 namespace {
+/// Bytes that make up for waking a thread, which takes some 30 us.
+constexpr int64_t kLeastShare = 256 << 10;
+
 class LaunchTask final : public Task {
 public:
   LaunchTask(const TaskContext &context, const Command &command,
-             tandem_rt_kernel kernel)
-      : op(std::get<Launch>(command.operation)), kernel(kernel) {
+             tandem_rt_kernel kernel, tandem_rt_kernel_part partKernel)
+      : op(std::get<Launch>(command.operation)), kernel(kernel),
+        partKernel(partKernel), crew(context.crew) {
+    if (crew && partKernel)
+      parts = int(
+          std::clamp<int64_t>(command.bytes / kLeastShare, 1, crew->size()));
     for (const BufferRef &ref : op.inputs)
       addBuffer(context.memory.address(ref));
     for (const BufferRef &ref : op.outputs)
@@ -39,12 +47,29 @@ public:
     for (const auto &[index, step] : movingScalars)
       scalars[index] = first[index] + step * iteration;
     clearBadIndex();
-    kernel(buffers.data(), scalars.data());
+    if (parts == 1)
+      kernel(buffers.data(), scalars.data());
+    else
+      runParts();
     std::optional<BadIndex> bad = getBadIndex();
     return bad ? describe(*bad) : Status::success();
   }
 
 private:
+  /// Of what several parts report the first part's counts.
+  void runParts() {
+    std::vector<std::optional<BadIndex>> bad(static_cast<size_t>(parts));
+    crew->run(parts, [&](int part) {
+      clearBadIndex();
+      partKernel(buffers.data(), scalars.data(), part, parts);
+      bad[size_t(part)] = getBadIndex();
+    });
+    clearBadIndex();
+    for (const std::optional<BadIndex> &index : bad)
+      if (index && !getBadIndex())
+        setBadIndex(*index);
+  }
+
   void addBuffer(const Address &place) {
     if (place.step)
       movingBuffers.push_back({buffers.size(), place});
@@ -60,6 +85,9 @@ private:
 
   const Launch &op;
   tandem_rt_kernel kernel;
+  tandem_rt_kernel_part partKernel;
+  Crew *crew;
+  int parts = 1;
   std::vector<void *> buffers;
   std::vector<int64_t> scalars, first;
   /// What an iteration changes; mostly nothing.
@@ -173,7 +201,8 @@ struct Maker {
     auto kernel = context.code[op.codeObject]->find(op.symbol);
     if (!kernel.ok())
       return kernel.status();
-    return make<LaunchTask>(context, command, *kernel);
+    return make<LaunchTask>(context, command, *kernel,
+                            context.code[op.codeObject]->findPart(op.symbol));
   }
   Made operator()(const Gemm &op) const {
     return makeGemm(context, op, command.workspace);

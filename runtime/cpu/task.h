@@ -11,8 +11,10 @@
 
 #include "core/communicator.h"
 #include "cpu/code_object.h"
+#include "cpu/crew.h"
 #include "cpu/events.h"
 #include "cpu/memory.h"
+#include "cpu/product_ways.h"
 
 namespace tandem::rt::cpu {
 
@@ -34,6 +36,10 @@ struct TaskContext {
   Fabric &fabric;
   EventBoard &events;
   int threads; ///< Cores that libraries may use.
+  /// Null: all are plain.
+  const ProductWays *ways = nullptr;
+  /// Of the compute queue, with `threads` cores; null: one core.
+  Crew *crew = nullptr;
   /// Whether values are there to be checked: not where commands take given
   /// times.
   bool computes = true;

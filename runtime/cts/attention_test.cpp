@@ -37,7 +37,7 @@ class Case {
 public:
   Case(Attention sizes, const Options &options)
       : forward(std::move(sizes)), options(options), p({}) {}
-  void run();
+  void run(int threads);
 
 private:
   BufferRef input(const char *name, Tensor value) {
@@ -119,9 +119,9 @@ void Case::addCommands() {
   p.add({.name = "attention_backward"}, backward);
 }
 
-void Case::run() {
+void Case::run(int threads) {
   addCommands();
-  auto session = startTwin(p);
+  auto session = startTwin(p, {.threads = threads});
   ASSERT_TRUE(session);
   for (const auto &[name, value] : values)
     set(*session, "parameter", name.c_str(), value);
@@ -132,7 +132,8 @@ class AttentionTest : public testing::TestWithParam<ElementType> {
 protected:
   void check(Attention sizes, const Options &options = {}) {
     sizes.type = GetParam();
-    Case(std::move(sizes), options).run();
+    for (int threads : {1, 3})
+      Case(sizes, options).run(threads);
   }
   Watchdog watchdog{120};
 };

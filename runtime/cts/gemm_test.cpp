@@ -6,9 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "cpu/product_ways.h"
 #include "cts/support.h"
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 namespace tandem::rt::cts {
 namespace {
@@ -264,6 +267,79 @@ TEST_P(GemmTest, BiasedAndActivatedBetweenStrides) {
   heads.stridesC = {96, 4, 12, 1};
   heads.bias = BufferRef();
   check(heads);
+}
+
+/// A cache folder of its own.
+class CacheFolder {
+public:
+  CacheFolder() {
+    path = std::filesystem::temp_directory_path() / "tandem-cts-XXXXXX";
+    std::string name = path.string();
+    path = mkdtemp(name.data());
+    if (const char *value = std::getenv("TANDEM_CACHE_DIR"))
+      before = value;
+    setenv("TANDEM_CACHE_DIR", path.c_str(), 1);
+  }
+  ~CacheFolder() {
+    std::filesystem::remove_all(path);
+    if (before)
+      setenv("TANDEM_CACHE_DIR", before->c_str(), 1);
+    else
+      unsetenv("TANDEM_CACHE_DIR");
+  }
+  std::filesystem::path onlyFile() const {
+    std::filesystem::directory_iterator files(path / "products");
+    return files->path();
+  }
+
+private:
+  std::filesystem::path path;
+  std::optional<std::string> before;
+};
+
+/// Every way that may be kept, for a product that is large enough.
+TEST_P(GemmTest, WaysThatAreKept) {
+  for (size_t way = 0; way < cpu::kNumProductWays; ++way) {
+    CacheFolder folder;
+    Gemm g = gemm(128, 256, 256);
+    if (way & 1)
+      g.stridesA = {1, 128};
+    if (way & 2)
+      g.stridesB = {1, 260};
+    g.accumulate = way & 1;
+    if (way & 2)
+      g.bias = BufferRef();
+    cpu::keepWay(cpu::keyOf(g, 1), cpu::ProductWay(way));
+    check(g);
+  }
+}
+
+TEST(ProductWays, AreMeasuredOnceAndKept) {
+  CacheFolder folder;
+  Gemm g = contiguousGemm(ElementType::F32, 128, 256, 256);
+  std::string key = cpu::keyOf(g, 1);
+  EXPECT_FALSE(cpu::findWay(key));
+  check(g);
+  auto kept = cpu::findWay(key);
+  ASSERT_TRUE(kept);
+  // Who comes later has that of the first.
+  auto other = cpu::ProductWay((size_t(*kept) + 1) % cpu::kNumProductWays);
+  EXPECT_EQ(cpu::keepWay(key, other), *kept);
+  EXPECT_FALSE(cpu::findWay(cpu::keyOf(g, 2)));
+}
+
+TEST(ProductWays, OfDamagedFilesAreNone) {
+  CacheFolder folder;
+  Gemm g = contiguousGemm(ElementType::F32, 128, 256, 256);
+  std::string key = cpu::keyOf(g, 1);
+  cpu::keepWay(key, cpu::ProductWay::PackedB);
+  EXPECT_EQ(cpu::findWay(key), cpu::ProductWay::PackedB);
+  for (const std::string &text : {std::string(), std::string("packed-b"),
+                                  "packed-c " + key, "packed-b " + key + "0"}) {
+    std::ofstream(folder.onlyFile()) << text;
+    EXPECT_FALSE(cpu::findWay(key)) << text;
+  }
+  check(g);
 }
 
 INSTANTIATE_TEST_SUITE_P(

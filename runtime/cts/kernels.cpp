@@ -14,19 +14,38 @@
 #include <cstdint>
 #include <unistd.h>
 
+/// What a kernel is called here (emulated_kernels.cpp).
+#ifndef KERNEL
+#define KERNEL(name) name
+#endif
+
 extern "C" {
 void (*tandem_rt_report_index_hook)(int64_t, int64_t, int64_t) = nullptr;
 
 /// out[i] = in[i] * scalars[1] + scalars[2], over scalars[0] f32.
-void affine(void *const *buffers, const int64_t *scalars) {
+void KERNEL(affine)(void *const *buffers, const int64_t *scalars) {
   const float *in = static_cast<const float *>(buffers[0]);
   float *out = static_cast<float *>(buffers[1]);
   for (int64_t i = 0; i < scalars[0]; ++i)
     out[i] = in[i] * float(scalars[1]) + float(scalars[2]);
 }
 
+/// -1 over scalars[0] f32, or in parts the number of the part.
+void number(void *const *buffers, const int64_t *scalars) {
+  float *out = static_cast<float *>(buffers[0]);
+  for (int64_t i = 0; i < scalars[0]; ++i)
+    out[i] = -1;
+}
+void number_part(void *const *buffers, const int64_t *scalars, int64_t part,
+                 int64_t parts) {
+  float *out = static_cast<float *>(buffers[0]);
+  for (int64_t i = scalars[0] * part / parts;
+       i < scalars[0] * (part + 1) / parts; ++i)
+    out[i] = float(part);
+}
+
 /// p -= lr * g, over scalars[0] f32: in place.
-void sgd(void *const *buffers, const int64_t *scalars) {
+void KERNEL(sgd)(void *const *buffers, const int64_t *scalars) {
   const float *g = static_cast<const float *>(buffers[1]);
   float lr = *static_cast<const float *>(buffers[2]);
   float *p = static_cast<float *>(buffers[3]);
@@ -35,7 +54,7 @@ void sgd(void *const *buffers, const int64_t *scalars) {
 }
 
 /// Half the sum of squares of scalars[0] f32.
-void loss(void *const *buffers, const int64_t *scalars) {
+void KERNEL(loss)(void *const *buffers, const int64_t *scalars) {
   const float *in = static_cast<const float *>(buffers[0]);
   float sum = 0;
   for (int64_t i = 0; i < scalars[0]; ++i)
@@ -44,7 +63,7 @@ void loss(void *const *buffers, const int64_t *scalars) {
 }
 
 /// out = a + b, over scalars[0] f32.
-void add(void *const *buffers, const int64_t *scalars) {
+void KERNEL(add)(void *const *buffers, const int64_t *scalars) {
   const float *a = static_cast<const float *>(buffers[0]);
   const float *b = static_cast<const float *>(buffers[1]);
   float *out = static_cast<float *>(buffers[2]);
@@ -54,7 +73,7 @@ void add(void *const *buffers, const int64_t *scalars) {
 
 /// out = (3·a + b + scalars[1]) mod 17 over scalars[0] whole numbers in f32:
 /// small whatever comes in, and exact.
-void mix(void *const *buffers, const int64_t *scalars) {
+void KERNEL(mix)(void *const *buffers, const int64_t *scalars) {
   const float *a = static_cast<const float *>(buffers[0]);
   const float *b = static_cast<const float *>(buffers[1]);
   float *out = static_cast<float *>(buffers[2]);
@@ -63,7 +82,7 @@ void mix(void *const *buffers, const int64_t *scalars) {
 }
 
 /// Turns scalars[0] f32 around by way of the workspace, which comes last.
-void reverse(void *const *buffers, const int64_t *scalars) {
+void KERNEL(reverse)(void *const *buffers, const int64_t *scalars) {
   const float *in = static_cast<const float *>(buffers[0]);
   float *out = static_cast<float *>(buffers[1]);
   float *space = static_cast<float *>(buffers[2]);
@@ -75,7 +94,7 @@ void reverse(void *const *buffers, const int64_t *scalars) {
 
 /// Whether all buffers lie at multiples of scalars[1]; the last of scalars[0]
 /// takes the answer.
-void isAligned(void *const *buffers, const int64_t *scalars) {
+void KERNEL(isAligned)(void *const *buffers, const int64_t *scalars) {
   float aligned = 1;
   for (int64_t i = 0; i < scalars[0]; ++i)
     if (reinterpret_cast<uintptr_t>(buffers[i]) % uintptr_t(scalars[1]) != 0)
@@ -83,24 +102,24 @@ void isAligned(void *const *buffers, const int64_t *scalars) {
   *static_cast<float *>(buffers[scalars[0] - 1]) = aligned;
 }
 
-void increment(void *const *buffers, const int64_t *) {
+void KERNEL(increment)(void *const *buffers, const int64_t *) {
   *static_cast<int64_t *>(buffers[1]) = *static_cast<int64_t *>(buffers[0]) + 1;
 }
 
 /// Fails on the rank whose coordinate is the input's first element.
-void failAt(void *const *buffers, const int64_t *scalars) {
+void KERNEL(failAt)(void *const *buffers, const int64_t *scalars) {
   if (*static_cast<const float *>(buffers[0]) == float(scalars[0]))
     tandem_rt_report_index_hook(0, 7, 4);
 }
 
 /// Takes a while, in a way that no compiler removes.
 /// scalars: whether it goes on for longer than any test.
-void stay(void *const *, const int64_t *scalars) {
+void KERNEL(stay)(void *const *, const int64_t *scalars) {
   if (scalars[0])
     sleep(1000);
 }
 
-void slow(void *const *buffers, const int64_t *scalars) {
+void KERNEL(slow)(void *const *buffers, const int64_t *scalars) {
   volatile float *out = static_cast<float *>(buffers[0]);
   for (int64_t i = 0; i < scalars[0]; ++i)
     *out = float(i);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <unistd.h>
@@ -21,18 +22,21 @@ void addCommQueue(ProgramBuilder &builder) {
   ASSERT_EQ(builder.addQueue(QueueRole::Communication, "comm"), kComm);
 }
 
-Bytes kernelImage() {
-  std::ifstream file(TANDEM_RT_TEST_KERNELS, std::ios::binary);
-  EXPECT_TRUE(file) << "no " << TANDEM_RT_TEST_KERNELS;
+static Bytes readFile(const char *path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << "no " << path;
   return Bytes(std::istreambuf_iterator<char>(file), {});
 }
+
+Bytes kernelImage() { return readFile(TANDEM_RT_TEST_KERNELS); }
 
 //===----------------------------------------------------------------------===//
 // The session and its twin
 //===----------------------------------------------------------------------===//
 
-TwinSession::TwinSession(std::unique_ptr<Session> session)
-    : session(std::move(session)), twin(this->session->program()) {}
+TwinSession::TwinSession(std::unique_ptr<Session> session, Program program)
+    : session(std::move(session)), program(std::move(program)),
+      twin(this->program) {}
 
 Status TwinSession::setArgument(uint32_t index, const TensorView &value) {
   Status status = session->setArgument(index, value);
@@ -117,9 +121,45 @@ void TwinSession::compare(bool refused) const {
         [&](uint32_t i, void *to) { twin.getResult(i, to); });
 }
 
+namespace {
+/// The same Program for the device that TANDEM_CTS_DEVICE names: kernels are
+/// run by one thread each, and memory of the host is the device's.
+Program forDevice(Program program) {
+  const char *device = std::getenv("TANDEM_CTS_DEVICE");
+  if (!device)
+    return program;
+  program.target.device = device;
+  for (MemorySpace &space : program.memorySpaces)
+    if (space.kind == MemoryKind::Host)
+      space.kind = MemoryKind::Device;
+  for (CodeObject &object : program.codeObjects)
+    if (object.image == kernelImage())
+      object.image = readFile(TANDEM_RT_EMULATED_TEST_KERNELS);
+  auto setGeometry = [](Command &command) {
+    if (auto *launch = std::get_if<Launch>(&command.operation))
+      launch->geometry.emplace();
+  };
+  for (RankProgram &rankProgram : program.rankPrograms)
+    for (Command &command : rankProgram.commands) {
+      setGeometry(command);
+      if (auto *repeat = std::get_if<Repeat>(&command.operation))
+        for (Command &inner : repeat->body)
+          setGeometry(inner);
+    }
+  return program;
+}
+} // namespace
+
+Expected<Bytes> finish(const ProgramBuilder &builder) {
+  Expected<Bytes> bytes = builder.finish();
+  if (!bytes.ok())
+    return bytes;
+  return serializeProgram(forDevice(builder.get()));
+}
+
 std::unique_ptr<Session> start(const ProgramBuilder &builder,
                                const SessionOptions &options) {
-  Expected<Bytes> bytes = builder.finish();
+  Expected<Bytes> bytes = finish(builder);
   if (!bytes.ok()) {
     ADD_FAILURE() << bytes.status().message();
     return nullptr;
@@ -135,7 +175,9 @@ std::unique_ptr<Session> start(const ProgramBuilder &builder,
 std::unique_ptr<TwinSession> startTwin(const ProgramBuilder &builder,
                                        const SessionOptions &options) {
   auto session = start(builder, options);
-  return session ? std::make_unique<TwinSession>(std::move(session)) : nullptr;
+  return session
+             ? std::make_unique<TwinSession>(std::move(session), builder.get())
+             : nullptr;
 }
 
 void set(Session &session, const char *role, const char *name,

@@ -73,7 +73,8 @@ std::vector<T> randomValues(int64_t count, unsigned seed) {
 /// and from zeros on.
 class TwinSession {
 public:
-  explicit TwinSession(std::unique_ptr<Session> session);
+  /// The twin runs the Program that the tests made, whatever the device.
+  TwinSession(std::unique_ptr<Session> session, Program program);
 
   Status setArgument(uint32_t index, const TensorView &value);
   Status step(std::span<const TensorView> inputs);
@@ -84,8 +85,13 @@ private:
   void compare(bool refused) const;
 
   std::unique_ptr<Session> session;
+  const Program program;
   Interpreter twin;
 };
+
+/// The file of a Program, for the device that TANDEM_CTS_DEVICE names, or as it
+/// is: all of the suite that starts sessions so runs on every device.
+Expected<Bytes> finish(const ProgramBuilder &builder);
 
 /// A session, or a failed test; alone, and beside its twin.
 std::unique_ptr<Session> start(const ProgramBuilder &builder,

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cpu/blas_threads.h"
+#include "cpu/crew.h"
 #include "cts/support.h"
 
 #include <atomic>
@@ -56,6 +57,46 @@ TEST(Threads, NobodyChangesTheNumberUnderAnother) {
   std::thread a(use, 1), b(use, 2), c(use, 1);
   a.join(), b.join(), c.join();
   EXPECT_EQ(wrong, 0);
+}
+
+/// What `number` writes with so many threads.
+std::vector<float> numbersOfParts(int threads, int64_t count, int64_t bytes) {
+  ProgramBuilder b({});
+  uint32_t object = b.addCodeObject("kernels", kernelImage());
+  uint32_t y =
+      b.addResult({"output", "y", ElementType::F32, {count}, {}, {}, {}});
+  b.launch({.name = "number", .bytes = bytes}, object, "number", {},
+           {b.result(y)}, {count});
+  auto session = start(b, {.threads = threads});
+  EXPECT_OK(session->step());
+  EXPECT_OK(session->step());
+  return valuesOf<float>(result(*session, "output", "y"));
+}
+
+TEST(Threads, SharePartsOfAKernel) {
+  Watchdog watchdog(60);
+  constexpr int64_t large = 1 << 20;
+  EXPECT_EQ(numbersOfParts(3, 6, large),
+            (std::vector<float>{0, 0, 1, 1, 2, 2}));
+  EXPECT_EQ(numbersOfParts(1, 3, large), (std::vector<float>{-1, -1, -1}));
+}
+
+TEST(Threads, AreNotWokenForLittle) {
+  EXPECT_EQ(numbersOfParts(3, 3, 1000), (std::vector<float>{-1, -1, -1}));
+}
+
+TEST(Threads, TellWhatOneOfThemThrows) {
+  Watchdog watchdog(60);
+  cpu::Crew crew(3);
+  std::atomic<int> calls = 0;
+  auto work = [&](int part) {
+    ++calls;
+    if (part == 2)
+      throw std::runtime_error("part 2");
+  };
+  EXPECT_THROW(crew.run(3, work), std::runtime_error);
+  crew.run(2, work);
+  EXPECT_EQ(calls, 5);
 }
 
 } // namespace

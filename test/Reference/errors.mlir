@@ -4,6 +4,7 @@
 // RUN: not tandem-interpret %s --entry early 2>&1 | FileCheck %s --check-prefix=EARLY
 // RUN: not tandem-interpret %s --entry nowhere 2>&1 | FileCheck %s --check-prefix=NOWHERE
 // RUN: not tandem-interpret %s --entry loss 2>&1 | FileCheck %s --check-prefix=LOSS
+// RUN: not tandem-interpret %s --entry untrue 2>&1 | FileCheck %s --check-prefix=UNTRUE
 // RUN: not tandem-interpret %s --entry index --data %t.none 2>&1 | FileCheck %s --check-prefix=NOFILE
 // RUN: not tandem-interpret %s --entry index --data %s 2>&1 | FileCheck %s --check-prefix=NODATA
 
@@ -48,6 +49,12 @@ module attributes {spmd.mesh = #mesh} {
     %0 = nn.constant dense<-1.0> : tensor<f32> -> tensor<f32>
     %1 = nn.log %0 : (tensor<f32>) -> tensor<f32>
     return %1 : tensor<f32>
+  }
+
+  // UNTRUE: error: step 0: check/a.py:3: no label
+  func.func @untrue() -> (tensor<i1> {nn.role = #nn.role<check>, nn.name = "a.py:3: no label"}) {
+    %0 = nn.constant dense<false> : tensor<i1> -> tensor<i1>
+    return %0 : tensor<i1>
   }
 }
 // NOWHERE: error: has no function 'nowhere'

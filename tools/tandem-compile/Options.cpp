@@ -30,7 +30,8 @@ static constexpr llvm::StringLiteral kHelp =
   --search-time-limit S  takes the best plan after S seconds
   --start PLAN         starts the search from a plan, and is no worse
   --no-presets         does not start the search from the presets as well
-  --device NAME        what to compile for: cpu, which is the default
+  --device NAME        what to compile for: cpu, which is the default, or cuda
+  --arch NAME          of cuda: sm_80, which is the default, sm_90, or emulated
   --recompute          lets the backward pass make cheap values again (views,
                        elementwise, random masks, scores of attention) instead
                        of holding them
@@ -44,6 +45,7 @@ static constexpr llvm::StringLiteral kHelp =
   --fail-on-replicate B  fails if a tensor of more than B bytes is left whole
                        on all devices
   --micro N            number of microbatches; default: 1
+  --accumulate N       cuts the batch into N iterations of a loop; default: 1
   -o FILE              the Program; default: STEP.tdm
   --plan-file FILE     a plan to apply
   --save-plan FILE     writes the plan
@@ -90,7 +92,7 @@ static auto list(std::vector<std::string> &target, char separator) {
 }
 
 static constexpr llvm::StringLiteral kAny = "", kImport = "import",
-                                     kPlan = "plan";
+                                     kAccumulate = "accumulate", kPlan = "plan";
 
 static std::vector<Flag> getFlags(ToolOptions &tool) {
   CompileOptions &compile = tool.compile;
@@ -100,6 +102,11 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
       {"--pin", kPlan, true, list(compile.pins, ';')},
       {"--micro", kPlan, true,
        [&](llvm::StringRef v) { return !v.getAsInteger(10, compile.micro); },
+       false, "a whole number"},
+      {"--accumulate", kAccumulate, true,
+       [&](llvm::StringRef v) {
+         return !v.getAsInteger(10, compile.accumulate);
+       },
        false, "a whole number"},
       {"--search", kPlan, true, text(compile.search)},
       {"--cluster", kPlan, true, text(compile.cluster)},
@@ -114,6 +121,7 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
       {"--no-presets", kPlan, false,
        [&](llvm::StringRef) { return !(compile.usesPresets = false); }},
       {"--device", kAny, true, text(compile.device)},
+      {"--arch", kAny, true, text(compile.architecture)},
       {"--recompute", kImport, false, on(compile.recompute)},
       {"--problem-out", kPlan, true, text(compile.problemOut)},
       {"--timeline", kPlan, false, on(compile.timeline)},

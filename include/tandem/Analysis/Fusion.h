@@ -25,7 +25,9 @@ struct FusionGroup {
   enum class Kind {
     Kernel,  ///< generated code
     Library, ///< one operator that a library computes
-    View     ///< one `nn.reshape`: the same bytes under another type
+    /// one `nn.reshape`: the same bytes under another type; or what enters a
+    /// loop or leaves it
+    View
   };
   Kind kind = Kind::Kernel;
   /// In the order of the block.
@@ -41,7 +43,8 @@ struct FusionGroup {
 /// Every such operator is in exactly one group, except *sources* (constants,
 /// `iota`, `coordinate`, and cheap operators on nothing but sources): these are
 /// in each group that reads them, and in one of their own only where a library
-/// group, another operator or the terminator reads them.
+/// group, another operator or the terminator reads them. What is marked
+/// `sched.again` is a source as well: kernels read it, and nothing else.
 llvm::SmallVector<FusionGroup> formFusionGroups(mlir::Block &block,
                                                 const FusionLimits &limits);
 

@@ -60,6 +60,9 @@ struct Tensor {
   std::string name;
   std::vector<int64_t> shape;
   int64_t elementBytes = 4;
+  /// How often its changes of form happen: once per iteration, if they are in a
+  /// loop. It is held once. (Seconds of operators count all iterations.)
+  int64_t times = 1;
   bool operator==(const Tensor &) const = default;
 };
 

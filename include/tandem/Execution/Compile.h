@@ -36,6 +36,9 @@ struct CompileOptions {
   std::string mesh;
   /// Points of the time axis.
   int64_t micro = 1;
+  /// Into how many iterations of a loop the batch is cut; each is cut into
+  /// microbatches.
+  int64_t accumulate = 1;
   /// Plan preset: `data-parallel`, `zero`, `tensor-parallel`,
   /// `expert-parallel`. Empty: `data-parallel`.
   std::string preset;
@@ -57,6 +60,9 @@ struct CompileOptions {
   bool usesPresets = true;
   /// What to compile for: `cpu`. Empty: what the module names, else a CPU.
   std::string device;
+  /// What code of `device` is made for: `sm_90`, `emulated`. Empty: the
+  /// device's default.
+  std::string architecture;
   /// Let the backward pass make cheap values again instead of holding them.
   bool recompute = false;
   /// Where the search problem is written. Empty: nowhere.
@@ -83,9 +89,16 @@ struct CompileOptions {
   /// explanation searches, the second one the process. For tools: the handler
   /// of the process is replaced while plans are made.
   bool takesInterrupts = false;
-  /// Asked while a search goes on and between stages, by the thread that
-  /// compiles; true ends the compilation with an error. Empty: nobody asks.
+  /// Asked while a search goes on, between passes and between kernels, by the
+  /// thread that compiles; true ends the compilation with an error. Empty:
+  /// nobody asks.
   std::function<bool()> isCancelled;
+  /// Told when a stage begins (its name, 0, 0), and between kernels how many
+  /// are done of how many ("kernels"), by the same thread. May be empty.
+  std::function<void(std::string_view what, size_t done, size_t all)> progress;
+  /// Look on the disk for what an equal compilation has found, and keep what
+  /// this one finds (README, *Caches*).
+  bool usesCache = false;
 };
 
 struct CompiledProgram {
@@ -102,7 +115,8 @@ struct CompiledProgram {
   std::vector<std::pair<std::string, std::string>> ir;
   /// Warnings and remarks, one line each: `file.py:12: warning: ...`.
   std::vector<std::string> remarks;
-  /// (stage, seconds), with `emit` last.
+  /// (stage, seconds), with `emit` last; only `cache` where all was found
+  /// there.
   std::vector<std::pair<std::string, double>> seconds;
 };
 

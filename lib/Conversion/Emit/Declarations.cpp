@@ -84,6 +84,21 @@ static LogicalResult describe(func::FuncOp step, Type type,
   return success();
 }
 
+/// Outside of the step, iterations are the major part of the dimension behind
+/// them: a time axis like others.
+static void joinIterations(rt::Argument &argument, int64_t dim) {
+  auto join = [&](rt::Shape &shape) {
+    shape[dim + 1] *= shape[dim];
+    shape.erase(shape.begin() + dim);
+  };
+  int64_t count = argument.globalShape[dim];
+  join(argument.globalShape);
+  join(argument.localShape);
+  std::vector<rt::DimForm> &dims = argument.form.dims;
+  dims[dim + 1].timeFactor *= count;
+  dims.erase(dims.begin() + dim);
+}
+
 static double toDouble(Attribute number) {
   if (auto real = dyn_cast<FloatAttr>(number))
     return real.getValueAsDouble();
@@ -108,6 +123,8 @@ static LogicalResult declareArgument(func::FuncOp step, unsigned index,
   if (failed(describe(step, step.getArgumentTypes()[index], attributes, mesh,
                       argument)))
     return failure();
+  if (auto dim = getInteger(attributes, spmd::kIteratedAttrName))
+    joinIterations(argument, *dim);
   argument.range = getRange(attributes);
   builder.addArgument(std::move(argument));
   return success();

@@ -10,10 +10,12 @@
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Device/Gpu.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/TargetParser/Host.h"
+#include <map>
 
 using namespace mlir;
 
@@ -39,10 +41,13 @@ private:
   LogicalResult emit(sched::AttendOp op);
   LogicalResult emit(sched::ConvolveOp op);
   LogicalResult emit(sched::CollectiveOp op);
-  LogicalResult emit(sched::CheckFiniteOp op);
+  LogicalResult emit(sched::CheckOp op);
   void place(Operation *op);
   rt::BufferRef getBuffer(Value value) { return buffers.lookup(value); }
   std::vector<rt::BufferRef> getBuffers(ValueRange values);
+  void emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
+                 const std::vector<rt::Affine> &scalars);
+  rt::BufferRef getScratch(uint32_t queue, int64_t bytes);
 
   func::FuncOp step;
   sched::Queues queues;
@@ -50,6 +55,8 @@ private:
   rt::ProgramBuilder &builder;
   const CompiledKernels &kernels;
   uint32_t object = 0;
+  /// The arena of each queue for what kernels leave for their next launch.
+  std::map<uint32_t, uint32_t> scratchArenas;
   llvm::DenseMap<Value, rt::BufferRef> buffers;
   llvm::DenseMap<Value, uint32_t> events;
 };
@@ -93,6 +100,8 @@ void Emitter::place(Operation *op) {
       ref.offset.terms.push_back(
           {getAxisNumber(mesh, cast<StringAttr>(axis).getValue()),
            coefficient * width});
+    ref.offset.perIteration +=
+        static_cast<int64_t>(view.getPerIteration()) * width;
     ref.bytes = getBytes(type);
     buffers[value] = ref;
   }
@@ -109,12 +118,50 @@ void Emitter::emit(sched::LaunchOp op) {
   const CompiledKernel &kernel = kernels.kernels.at(op.getKernel());
   std::vector<rt::Affine> scalars;
   for (const std::string &axis : kernel.axes)
-    scalars.push_back(rt::Affine::coordinate(getAxisNumber(mesh, axis)));
+    scalars.push_back(axis == spmd::kIterationAxis
+                          ? rt::Affine::moving(0, 1)
+                          : rt::Affine::coordinate(getAxisNumber(mesh, axis)));
   scalars.insert(scalars.end(), kernel.ordinals.begin(), kernel.ordinals.end());
+  if (!kernel.parts.empty())
+    return emitParts(op, kernel, scalars);
   builder.add(getInfo(op, queues),
               rt::Launch{object, kernel.symbol, getBuffers(op.getInputs()),
                          getBuffers(op.getOutputs()), std::move(scalars),
                          /*geometry=*/std::nullopt, getSites(op.getLoc())});
+}
+
+/// Kernels of one queue run one after the other, and share it.
+rt::BufferRef Emitter::getScratch(uint32_t queue, int64_t bytes) {
+  auto [arena, isNew] = scratchArenas.try_emplace(queue, 0);
+  if (isNew) {
+    int64_t most = 0;
+    for (const auto &kernel : kernels.kernels)
+      most = std::max(most, kernel.second.scratchBytes);
+    arena->second = builder.addArena(most, /*memorySpace=*/0);
+  }
+  return builder.arena(0, bytes, arena->second);
+}
+
+/// The FLOPs and bytes of all launches are those of the first.
+void Emitter::emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
+                        const std::vector<rt::Affine> &scalars) {
+  rt::CommandInfo info = getInfo(op, queues);
+  std::vector<rt::BufferRef> refs = getBuffers(op.getInputs());
+  llvm::append_range(refs, getBuffers(op.getOutputs()));
+  if (kernel.scratchBytes > 0)
+    refs.push_back(getScratch(info.queue, kernel.scratchBytes));
+  auto pick = [&](ArrayRef<unsigned> numbers) {
+    std::vector<rt::BufferRef> picked;
+    for (unsigned number : numbers)
+      picked.push_back(refs[number]);
+    return picked;
+  };
+  for (const KernelPart &part : kernel.parts) {
+    builder.add(info, rt::Launch{object, part.symbol, pick(part.reads),
+                                 pick(part.writes), scalars, part.geometry,
+                                 getSites(op.getLoc())});
+    info.flops = info.bytes = 0;
+  }
 }
 
 LogicalResult Emitter::emit(sched::GemmOp op) {
@@ -144,6 +191,8 @@ LogicalResult Emitter::emit(sched::GemmOp op) {
   gemm.b = getBuffer(op.getRhs());
   gemm.c = getBuffer(op.getDestination());
   gemm.accumulate = op.getAccumulate();
+  if (Value bias = op.getBias())
+    gemm.bias = getBuffer(bias);
   rt::CommandInfo info = getInfo(op, queues);
   if (Value workspace = op.getWorkspace())
     info.workspace = getBuffer(workspace);
@@ -323,13 +372,16 @@ LogicalResult Emitter::emit(sched::CollectiveOp op) {
   return success();
 }
 
-LogicalResult Emitter::emit(sched::CheckFiniteOp op) {
+LogicalResult Emitter::emit(sched::CheckOp op) {
   auto type = getElementType(
       op, cast<ShapedType>(op.getSource().getType()).getElementType());
   if (!type)
     return failure();
   builder.add(getInfo(op, queues),
-              rt::Check{.type = *type,
+              rt::Check{.kind = op.getKind() == sched::CheckKind::True
+                                    ? rt::CheckKind::Truth
+                                    : rt::CheckKind::Finite,
+                        .type = *type,
                         .source = getBuffer(op.getSource()),
                         .message = op.getWhat().str()});
   return success();
@@ -351,6 +403,19 @@ LogicalResult Emitter::emit(Operation *op) {
                           events.lookup(wait.getEvent()));
         return success();
       })
+      .Case([&](sched::BeginLoopOp) {
+        builder.beginRepeat({.name = "iterations"}, spmd::getIterations(step));
+        return success();
+      })
+      .Case([&](sched::EndLoopOp) {
+        builder.endRepeat();
+        return success();
+      })
+      .Case([&](sched::FillOp fill) {
+        builder.add(getInfo(fill, queues),
+                    rt::Fill{getBuffer(fill.getDestination()), {0}});
+        return success();
+      })
       .Case([&](sched::LaunchOp launch) {
         emit(launch);
         return success();
@@ -362,7 +427,7 @@ LogicalResult Emitter::emit(Operation *op) {
         return success();
       })
       .Case<sched::GemmOp, sched::AttendOp, sched::ConvolveOp,
-            sched::CollectiveOp, sched::CheckFiniteOp>(
+            sched::CollectiveOp, sched::CheckOp>(
           [&](auto command) { return emit(command); })
       .Case([](func::ReturnOp) { return success(); })
       .Default([](Operation *other) {
@@ -375,7 +440,8 @@ LogicalResult Emitter::emit(Operation *op) {
 LogicalResult Emitter::emit() {
   if (!kernels.object.empty())
     object = builder.addCodeObject(
-        "kernels", rt::Bytes(kernels.object.begin(), kernels.object.end()));
+        "kernels", rt::Bytes(kernels.object.begin(), kernels.object.end()),
+        kernels.kind);
   for (BlockArgument argument : step.getArguments())
     buffers[argument] = builder.argument(argument.getArgNumber());
   for (Operation &op : step.getBody().front())
@@ -402,8 +468,11 @@ static FailureOr<CompiledKernels> compile(ModuleOp module,
 static rt::Target getTarget(const CompiledKernels &kernels,
                             const Device &device) {
   rt::Target target;
-  target.device = device.name;
-  target.triple = llvm::sys::getProcessTriple();
+  const Gpu *gpu = findGpu(device);
+  target.device = gpu ? gpu->runtimeDevice : device.name;
+  target.triple = kernels.kind == rt::CodeKind::Ptx
+                      ? "nvptx64-nvidia-cuda"
+                      : llvm::sys::getProcessTriple();
   target.cpu = kernels.cpu;
   SmallVector<StringRef> features;
   StringRef(kernels.features).split(features, ',', -1, false);

@@ -1,11 +1,12 @@
-//===- Cache.cpp - compiled kernels on disk -------------------------------===//
+//===- Cache.cpp - what was compiled, on disk -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "Cache.h"
+#include "tandem/Conversion/Kernels/Cache.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -14,6 +15,8 @@
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cstdlib>
+#include <filesystem>
+#include <vector>
 
 using namespace tandem;
 
@@ -33,7 +36,7 @@ std::string tandem::hashText(llvm::ArrayRef<llvm::StringRef> parts) {
   return llvm::toHex(hash.final(), /*LowerCase=*/true).substr(0, 32);
 }
 
-static std::string getDefaultDirectory() {
+std::string tandem::getDefaultCacheDirectory() {
   if (const char *directory = std::getenv("TANDEM_CACHE_DIR"))
     return directory;
   llvm::SmallString<128> path;
@@ -48,28 +51,71 @@ static std::string getDefaultDirectory() {
   return std::string(path);
 }
 
-KernelCache::KernelCache(std::string given)
-    : directory(given.empty() ? getDefaultDirectory() : std::move(given)) {}
+std::optional<uint64_t> tandem::getCacheLimit(std::string &error) {
+  constexpr uint64_t kDefault = 4000, kMegabyte = 1000000;
+  const char *text = std::getenv("TANDEM_CACHE_MB");
+  if (!text || !*text)
+    return kDefault * kMegabyte;
+  uint64_t megabytes;
+  if (!llvm::StringRef(text).getAsInteger(10, megabytes) &&
+      megabytes <= UINT64_MAX / kMegabyte)
+    return megabytes * kMegabyte;
+  error = "environment variable TANDEM_CACHE_MB is '" + std::string(text) +
+          "', expected a whole number of megabytes";
+  return std::nullopt;
+}
 
-std::string KernelCache::getPath(llvm::StringRef hash) const {
+FileCache::FileCache(std::string directory, std::string suffix)
+    : directory(std::move(directory)), suffix(std::move(suffix)) {}
+
+std::string FileCache::getPath(llvm::StringRef hash) const {
   llvm::SmallString<128> path(directory);
-  llvm::sys::path::append(path, hash + ".o");
+  llvm::sys::path::append(path, hash + suffix);
   return std::string(path);
 }
 
+/// The bytes without their digest, or nothing if they are others.
+static std::optional<llvm::StringRef> checkDigest(llvm::StringRef bytes) {
+  if (bytes.size() <= kDigestBytes ||
+      bytes.take_back(kDigestBytes) != getDigest(bytes.drop_back(kDigestBytes)))
+    return std::nullopt;
+  return bytes.drop_back(kDigestBytes);
+}
+
+static std::unique_ptr<llvm::MemoryBuffer> readFile(const std::string &path) {
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                          /*RequiresNullTerminator=*/false);
+  return file ? std::move(*file) : nullptr;
+}
+
+static void noteUse(const std::string &path) {
+  std::error_code ignored;
+  std::filesystem::last_write_time(
+      path, std::filesystem::file_time_type::clock::now(), ignored);
+}
+
 /// A linker does not mind bytes behind an object: there stands its digest.
-std::optional<std::string> KernelCache::lookup(llvm::StringRef hash) const {
+std::optional<std::string> FileCache::lookup(llvm::StringRef hash) const {
   if (directory.empty())
     return std::nullopt;
   std::string path = getPath(hash);
-  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                          /*RequiresNullTerminator=*/false);
-  if (!file || (*file)->getBufferSize() <= kDigestBytes)
+  auto file = readFile(path);
+  if (!file || !checkDigest(file->getBuffer()))
     return std::nullopt;
-  llvm::StringRef bytes = (*file)->getBuffer();
-  if (bytes.take_back(kDigestBytes) != getDigest(bytes.drop_back(kDigestBytes)))
-    return std::nullopt;
+  noteUse(path);
   return path;
+}
+
+std::optional<std::string> FileCache::read(llvm::StringRef hash) const {
+  if (directory.empty())
+    return std::nullopt;
+  std::string path = getPath(hash);
+  auto file = readFile(path);
+  auto bytes = file ? checkDigest(file->getBuffer()) : std::nullopt;
+  if (!bytes)
+    return std::nullopt;
+  noteUse(path);
+  return bytes->str();
 }
 
 static std::optional<std::string> writeFile(llvm::StringRef model,
@@ -88,19 +134,68 @@ static std::optional<std::string> writeFile(llvm::StringRef model,
   return std::nullopt;
 }
 
-std::optional<std::string> KernelCache::store(llvm::StringRef hash,
-                                              llvm::StringRef object) const {
+std::optional<std::string> FileCache::store(llvm::StringRef hash,
+                                            llvm::StringRef bytes) const {
   if (directory.empty() || llvm::sys::fs::create_directories(directory))
     return std::nullopt;
   std::string path = getPath(hash);
   std::optional<std::string> written =
-      writeFile(path + ".%%%%%%%%.part", object);
+      writeFile(path + ".%%%%%%%%.part", bytes);
   if (!written)
     return std::nullopt;
   if (!llvm::sys::fs::rename(*written, path))
     return path;
   llvm::sys::fs::remove(*written);
   return std::nullopt;
+}
+
+std::optional<std::string> tandem::readObject(llvm::StringRef path) {
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                          /*RequiresNullTerminator=*/false);
+  if (!file || (*file)->getBufferSize() < kDigestBytes)
+    return std::nullopt;
+  return (*file)->getBuffer().drop_back(kDigestBytes).str();
+}
+
+namespace {
+struct Entry {
+  std::filesystem::path path;
+  uint64_t bytes;
+  std::filesystem::file_time_type used;
+};
+} // namespace
+
+/// Of files that other processes remove meanwhile nothing is said.
+static std::vector<Entry> listFiles(const std::string &directory) {
+  std::vector<Entry> entries;
+  std::error_code error;
+  std::filesystem::directory_iterator file(directory, error), end;
+  for (; !error && file != end; file.increment(error)) {
+    std::error_code unknown;
+    Entry entry{file->path(), file->file_size(unknown),
+                file->last_write_time(unknown)};
+    if (!unknown)
+      entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+void FileCache::evict(uint64_t limit) const {
+  std::vector<Entry> entries = listFiles(directory);
+  llvm::sort(entries, [](const Entry &a, const Entry &b) {
+    return std::tie(a.used, a.path) < std::tie(b.used, b.path);
+  });
+  uint64_t bytes = 0;
+  for (const Entry &entry : entries)
+    bytes += entry.bytes;
+  auto youngest = std::filesystem::file_time_type::clock::now() - kYoungest;
+  for (const Entry &entry : entries) {
+    if (bytes <= limit || entry.used > youngest)
+      return;
+    std::error_code ignored;
+    std::filesystem::remove(entry.path, ignored);
+    bytes -= entry.bytes;
+  }
 }
 
 std::optional<std::string>

@@ -62,7 +62,8 @@ static const llvm::Target *getTarget(const llvm::Triple &triple,
   return llvm::TargetRegistry::lookupTarget(triple, error);
 }
 
-static std::unique_ptr<llvm::TargetMachine> createMachine(std::string &error) {
+std::unique_ptr<llvm::TargetMachine>
+tandem::createHostMachine(std::string &error) {
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
   const llvm::Target *target = getTarget(triple, error);
   if (!target)
@@ -77,22 +78,68 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(std::string &error) {
   return machine;
 }
 
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+namespace {
+/// The analyses that passes need, and who knows them.
+struct PassTools {
+  PassTools(llvm::TargetMachine &machine,
+            const llvm::PipelineTuningOptions &tuning)
+      : builder(&machine, tuning) {
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(components);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, components, modules);
+  }
+
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder;
+};
+} // namespace
+
+void tandem::optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = true;
   tuning.SLPVectorization = false;
-  llvm::PassBuilder builder(&machine, tuning);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
-      .run(module, modules);
+  PassTools tools(machine, tuning);
+  tools.builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
+      .run(module, tools.modules);
+}
+
+void tandem::simplify(llvm::Module &module, llvm::TargetMachine &machine) {
+  PassTools tools(machine, {});
+  llvm::ModulePassManager passes;
+  llvm::cantFail(tools.builder.parsePassPipeline(
+      passes, "function(sroa,early-cse,instcombine,simplifycfg,"
+              "loop-mssa(licm),gvn,instcombine,simplifycfg)"));
+  passes.run(module, tools.modules);
+}
+
+void tandem::setHostFeatures(llvm::Module &module,
+                             llvm::TargetMachine &machine) {
+  const HostTarget &host = HostTarget::get();
+  for (llvm::Function &function : module) {
+    function.addFnAttr("target-cpu", getBaseline(machine.getTargetTriple()));
+    function.addFnAttr("tune-cpu", host.cpu);
+    function.addFnAttr("target-features", host.features);
+  }
+}
+
+std::optional<std::string> tandem::emitCode(llvm::Module &module,
+                                            llvm::TargetMachine &machine,
+                                            llvm::CodeGenFileType type,
+                                            std::string &error) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type)) {
+    error = "the code generator writes no such files";
+    return std::nullopt;
+  }
+  passes.run(module);
+  return std::string(bytes.data(), bytes.size());
 }
 
 std::optional<std::string> tandem::generateObject(ModuleOp module,
@@ -105,27 +152,14 @@ std::optional<std::string> tandem::generateObject(ModuleOp module,
     error = "the kernel cannot be translated to LLVM IR";
     return std::nullopt;
   }
-  std::unique_ptr<llvm::TargetMachine> machine = createMachine(error);
+  std::unique_ptr<llvm::TargetMachine> machine = createHostMachine(error);
   if (!machine)
     return std::nullopt;
   code->setDataLayout(machine->createDataLayout());
   code->setTargetTriple(machine->getTargetTriple());
-  const HostTarget &host = HostTarget::get();
-  for (llvm::Function &function : *code) {
-    function.addFnAttr("target-cpu", getBaseline(machine->getTargetTriple()));
-    function.addFnAttr("tune-cpu", host.cpu);
-    function.addFnAttr("target-features", host.features);
+  setHostFeatures(*code, *machine);
+  for (llvm::Function &function : *code)
     function.addFnAttr("prefer-vector-width", std::to_string(vectorBits));
-  }
   optimize(*code, *machine);
-  llvm::SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream stream(bytes);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr,
-                                   llvm::CodeGenFileType::ObjectFile)) {
-    error = "the code generator writes no objects";
-    return std::nullopt;
-  }
-  passes.run(*code);
-  return std::string(bytes.data(), bytes.size());
+  return emitCode(*code, *machine, llvm::CodeGenFileType::ObjectFile, error);
 }

@@ -24,7 +24,7 @@ Type tandem::getStoredType(Type type) {
   return type.isInteger(1) ? IntegerType::get(type.getContext(), 8) : type;
 }
 
-static int64_t getBytes(Type type) {
+int64_t tandem::getStoredBytes(Type type) {
   return (getStoredType(type).getIntOrFloatBitWidth() + 7) / 8;
 }
 
@@ -47,7 +47,7 @@ static unsigned countOrdinals(func::FuncOp kernel) {
 KernelEmitter::KernelEmitter(func::FuncOp kernel, ModuleOp target,
                              StringRef symbol)
     : builder(kernel.getContext()), loc(builder.getUnknownLoc()), plan(kernel),
-      kernel(kernel), target(target), symbol(symbol),
+      gpu(findGpu(plan.device)), kernel(kernel), target(target), symbol(symbol),
       numOrdinals(countOrdinals(kernel)) {}
 
 //===----------------------------------------------------------------------===//
@@ -84,7 +84,7 @@ Value KernelEmitter::getCoordinate(StringRef axis) const {
 
 /// Ordinals are the last scalars.
 Value KernelEmitter::getOrdinal(int64_t number) {
-  return body.getArgument(body.getNumArguments() - numOrdinals + number);
+  return body.getArgument(firstScalar + coordinates.size() + number);
 }
 
 static Value getElement(OpBuilder &b, Location loc, Value memory, Value index,
@@ -122,11 +122,13 @@ LLVM::LLVMFuncOp KernelEmitter::declare(StringRef name, Type result,
 }
 
 Value KernelEmitter::allocate(int64_t count, Type type) {
+  if (isGpu())
+    return getScratch(reserveScratch(count * getStoredBytes(type)));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&body.getBody().front());
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   Type stored = getStoredType(type);
-  int64_t bytes = std::max<int64_t>(count, 1) * getBytes(type);
+  int64_t bytes = std::max<int64_t>(count, 1) * getStoredBytes(type);
   const Device &device = plan.device;
   if (bytes <= device.kernels.maxStackBytes)
     return LLVM::AllocaOp::create(builder, loc, pointer, stored,
@@ -152,7 +154,28 @@ void KernelEmitter::fill(Value memory, int64_t count, Value value) {
   store(memory, index, value);
 }
 
+SmallVector<Value> KernelEmitter::beginThreads(ArrayRef<int64_t> counts) {
+  SmallVector<Value> inductions;
+  if (!isGpu()) {
+    for (int64_t count : counts)
+      inductions.push_back(beginLoop(count));
+    return inductions;
+  }
+  int64_t total = 1;
+  for (int64_t count : counts)
+    total *= count;
+  useThreads(total);
+  Value step = arith::MulIOp::create(builder, loc, getNumBlocks(),
+                                     constant(blockThreads));
+  auto loop = scf::ForOp::create(builder, loc, getGlobalThread(),
+                                 constant(total), step);
+  builder.setInsertionPoint(loop.getBody()->getTerminator());
+  return delinearize(loop.getInductionVar(), counts);
+}
+
 void KernelEmitter::reportIndex(Value site, Value index, Value bound) {
+  if (isGpu())
+    return emitGpuReport(site, index, bound);
   SmallVector<Type> numbers(3, builder.getI64Type());
   auto report = declare(kReportName,
                         LLVM::LLVMVoidType::get(builder.getContext()), numbers);
@@ -256,7 +279,7 @@ void KernelEmitter::createEntry(unsigned numScalars) {
 }
 
 /// Elements of a constant that is no splat.
-Value KernelEmitter::createGlobal(nn::ConstantOp op) {
+LLVM::GlobalOp KernelEmitter::createGlobal(nn::ConstantOp op) {
   OpBuilder b = OpBuilder::atBlockBegin(target.getBody());
   auto dense = cast<DenseElementsAttr>(op.getValue());
   Type element = dense.getElementType();
@@ -274,10 +297,9 @@ Value KernelEmitter::createGlobal(nn::ConstantOp op) {
   auto name = symbol + "_constant_" +
               std::to_string(std::distance(target.getBody()->begin(),
                                            target.getBody()->end()));
-  auto global = LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true,
-                                       LLVM::Linkage::Internal, name,
-                                       dense.reshape(flat), /*alignment=*/64);
-  return LLVM::AddressOfOp::create(builder, loc, global);
+  return LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true,
+                                LLVM::Linkage::Internal, name,
+                                dense.reshape(flat), /*alignment=*/64);
 }
 
 //===----------------------------------------------------------------------===//
@@ -302,36 +324,56 @@ void KernelEmitter::copyRepeatedResults() {
     if (from == to)
       continue;
     auto type = cast<RankedTensorType>(value.getType());
+    if (isGpu()) {
+      OpBuilder::InsertionGuard guard(builder);
+      Value at = beginThreads(type.getNumElements()).front();
+      store(to, at, load(from, at, type.getElementType()));
+      continue;
+    }
     Value bytes =
-        constant(type.getNumElements() * getBytes(type.getElementType()));
+        constant(type.getNumElements() * getStoredBytes(type.getElementType()));
     LLVM::MemcpyOp::create(builder, loc, to, from, bytes,
                            /*isVolatile=*/false);
   }
 }
 
-void KernelEmitter::emit() {
-  std::vector<std::string> axes = getKernelAxes(kernel);
-  unsigned numScalars = axes.size() + numOrdinals;
-  createBody(numScalars);
-  builder.setInsertionPointToStart(&body.getBody().front());
-  unsigned first = kernel.getNumArguments();
+/// What lies in memory that is not the kernel's own.
+void KernelEmitter::bindMemory() {
+  memory.clear();
   for (auto [index, argument] : llvm::enumerate(kernel.getArguments()))
     memory[argument] = body.getArgument(index);
-  for (auto [index, axis] : llvm::enumerate(axes))
-    coordinates[axis] =
-        body.getArgument(first + kernel.getNumResults() + index);
-  for (auto constantOp : kernel.front().getOps<nn::ConstantOp>())
-    memory[constantOp.getResult()] = createGlobal(constantOp);
+  for (auto [index, axis] : llvm::enumerate(getKernelAxes(kernel)))
+    coordinates[axis] = body.getArgument(firstScalar + index);
+  for (auto op : kernel.front().getOps<nn::ConstantOp>()) {
+    LLVM::GlobalOp &global = globals[op.getResult()];
+    if (!global)
+      global = createGlobal(op);
+    memory[op.getResult()] = LLVM::AddressOfOp::create(builder, loc, global);
+  }
+  unsigned first = kernel.getNumArguments();
   Operation *terminator = kernel.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(terminator->getOperands()))
     memory.try_emplace(plan.resolve(value), body.getArgument(first + index));
+}
+
+void KernelEmitter::storeCoordinates() {
+  for (Value value : plan.inMemory)
+    if (auto coordinate = value.getDefiningOp<spmd::CoordinateOp>())
+      store(memory[value], constant(0), getCoordinate(coordinate.getAxis()));
+}
+
+void KernelEmitter::emitFunction() {
+  unsigned numScalars = getKernelAxes(kernel).size() + numOrdinals;
+  createBody(numScalars);
+  builder.setInsertionPointToStart(&body.getBody().front());
+  firstScalar = getNumBuffers();
+  bindMemory();
   for (Value value : plan.inMemory) {
     auto type = cast<RankedTensorType>(value.getType());
     if (!memory.contains(value))
       memory[value] = allocate(type.getNumElements(), type.getElementType());
-    if (auto coordinate = value.getDefiningOp<spmd::CoordinateOp>())
-      store(memory[value], constant(0), getCoordinate(coordinate.getAxis()));
   }
+  storeCoordinates();
   emitSteps();
   copyRepeatedResults();
   auto nothing = LLVM::LLVMVoidType::get(builder.getContext());
@@ -343,4 +385,11 @@ void KernelEmitter::emit() {
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
   createEntry(numScalars);
   createReport();
+}
+
+void KernelEmitter::emit() {
+  if (isGpu())
+    emitParts();
+  else
+    emitFunction();
 }

@@ -12,18 +12,29 @@
 #include "LinearIndex.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
+#include "tandem/Conversion/Kernels/Kernels.h"
+#include "tandem/Device/Gpu.h"
 #include "tandem/Dialect/NN/NN.h"
 
 namespace tandem {
 
-/// The functions of one kernel in the module `target`: `symbol`, which unpacks
+/// The functions of one kernel in a module, `target`: `symbol`, which unpacks
 /// its arguments, and its body on pointers that do not alias. The body is in
 /// scf, arith, math and llvm.
+///
+/// On a GPU a function per part, `symbol_0`, ..., whose parameters are the
+/// buffers that it reads, those that it writes, the scalars, and where it
+/// reports an index. A part's threads know nothing of one another but what a
+/// block's share between barriers; what all of them have done is there in the
+/// next part.
 class KernelEmitter {
 public:
   KernelEmitter(mlir::func::FuncOp kernel, mlir::ModuleOp target,
                 llvm::StringRef symbol);
   void emit();
+  /// On a GPU, once emitted.
+  std::vector<KernelPart> takeParts() { return std::move(parts); }
+  int64_t getScratchBytes() const { return scratchBytes; }
 
   //===--- What the emitters of steps use ---------------------------------===//
 
@@ -52,14 +63,56 @@ public:
   void reportIndex(mlir::Value site, mlir::Value index, mlir::Value bound);
   /// A loop from 0 to `count`; the insertion point moves into it.
   mlir::Value beginLoop(int64_t count);
+  /// Nested loops whose iterations need nothing of one another: on a GPU each
+  /// is done by a thread.
+  llvm::SmallVector<mlir::Value> beginThreads(llvm::ArrayRef<int64_t> counts);
+
+  //===--- Of a GPU (GpuKernel.cpp) ---------------------------------------===//
+
+  /// Null where a kernel is one function.
+  const Gpu *gpu;
+  bool isGpu() const { return gpu; }
+  /// What is emitted between the two is a launch of its own. One that writes
+  /// nothing is left out.
+  void beginPart();
+  void endPart();
+  /// As many blocks as give each of `count` elements a thread, but for the
+  /// device's limit.
+  void useThreads(int64_t count);
+  void useBlocks(int64_t blocks, int64_t threads);
+  /// Of the present part; i64.
+  mlir::Value getThread();
+  mlir::Value getBlock();
+  mlir::Value getNumBlocks();
+  mlir::Value getGlobalThread();
+  void emitBarrier();
+  /// A range of the block's shared memory, from its begin.
+  mlir::Value getShared(int64_t bytes);
+  /// A range of the scratch for the whole kernel: its offset.
+  int64_t reserveScratch(int64_t bytes);
+  mlir::Value getScratch(int64_t offset);
+  /// The indices of the dimensions of `counts` from the linear one.
+  llvm::SmallVector<mlir::Value> delinearize(mlir::Value linear,
+                                             llvm::ArrayRef<int64_t> counts);
+  /// Where the condition holds; the insertion point moves into it.
+  void beginIf(mlir::Value condition);
 
 private:
+  void emitFunction();
+  void emitParts();
+  void emitGpuReport(mlir::Value site, mlir::Value index, mlir::Value bound);
+  void bindMemory();
+  void storeCoordinates();
+  void pruneArguments();
+  unsigned getNumBuffers() {
+    return kernel.getNumArguments() + kernel.getNumResults();
+  }
   void createBody(unsigned numScalars);
   void createEntry(unsigned numScalars);
   mlir::LLVM::GlobalOp createHook();
   void createReport();
   void emitSteps();
-  mlir::Value createGlobal(nn::ConstantOp op);
+  mlir::LLVM::GlobalOp createGlobal(nn::ConstantOp op);
   mlir::LLVM::LLVMFuncOp declare(llvm::StringRef name, mlir::Type result,
                                  llvm::ArrayRef<mlir::Type> arguments);
   void copyRepeatedResults();
@@ -71,8 +124,19 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> memory;
   llvm::StringMap<mlir::Value> coordinates;
   unsigned numOrdinals;
+  /// Of the body's arguments, the first scalar: the axes, then the ordinals.
+  unsigned firstScalar = 0;
   llvm::SmallVector<mlir::Value> toFree;
+  std::vector<KernelPart> parts;
+  int64_t scratchBytes = 0, blockThreads = 0;
+  /// Numbers of buffers that parts so far write.
+  llvm::DenseSet<unsigned> written;
+  llvm::DenseMap<mlir::Value, int64_t> scratchOf;
+  llvm::DenseMap<mlir::Value, mlir::LLVM::GlobalOp> globals;
 };
+
+/// Bytes of an element in memory.
+int64_t getStoredBytes(mlir::Type type);
 
 /// The number of the ordinal that a body asks for; -1 for another call.
 int64_t getOrdinalNumber(mlir::func::CallOp call);

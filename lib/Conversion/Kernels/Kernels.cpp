@@ -1,4 +1,4 @@
-//===- Kernels.cpp - CPU code of fused kernels ----------------------------===//
+//===- Kernels.cpp - code of fused kernels --------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,12 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Conversion/Kernels/Kernels.h"
-#include "Cache.h"
+#include "GpuCode.h"
 #include "KernelEmitter.h"
 #include "LowerToLLVM.h"
+#include "Parts.h"
 #include "Version.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -19,6 +21,8 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "tandem/Conversion/Kernels/Cache.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -56,7 +60,7 @@ std::vector<std::string> tandem::getKernelAxes(func::FuncOp kernel) {
 void tandem::registerKernelDialects(DialectRegistry &registry) {
   registry.insert<arith::ArithDialect, cf::ControlFlowDialect,
                   linalg::LinalgDialect, LLVM::LLVMDialect, math::MathDialect,
-                  scf::SCFDialect, tensor::TensorDialect>();
+                  NVVM::NVVMDialect, scf::SCFDialect, tensor::TensorDialect>();
 }
 
 //===----------------------------------------------------------------------===//
@@ -98,6 +102,12 @@ static std::string getText(func::FuncOp kernel,
 
 namespace {
 
+/// The code of one kernel, and how it is launched.
+struct KernelCode {
+  std::string object;
+  KernelParts parts;
+};
+
 /// A context of its own, so that kernels can be compiled on several threads and
 /// inside a pass.
 class Worker {
@@ -108,8 +118,8 @@ public:
 
   /// The object of the kernel with this text. On failure the first error, and
   /// the line of the text that it is about.
-  std::optional<std::string> compile(StringRef text, StringRef symbol,
-                                     std::string &error, unsigned &line) {
+  std::optional<KernelCode> compile(StringRef text, StringRef symbol,
+                                    std::string &error, unsigned &line) {
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
       if (!error.empty())
         return;
@@ -126,15 +136,30 @@ public:
       return std::nullopt;
     kernel = source->lookupSymbol<func::FuncOp>("kernel");
     OwningOpRef<ModuleOp> target = ModuleOp::create(kernel.getLoc());
-    KernelEmitter(kernel, *target, symbol).emit();
+    KernelEmitter emitter(kernel, *target, symbol);
+    emitter.emit();
     setFastMath(*target);
     if (failed(approximateMath(*target)) || failed(lowerToLLVM(*target)))
       return std::nullopt;
-    return generateObject(*target, sched::getDevice(kernel).kernels.vectorBits,
-                          error);
+    std::optional<std::string> object = generate(*source, *target, error);
+    if (!object)
+      return std::nullopt;
+    return KernelCode{std::move(*object),
+                      {emitter.takeParts(), emitter.getScratchBytes()}};
   }
 
 private:
+  /// Of `source`, which says for what, as the llvm dialect.
+  static std::optional<std::string> generate(ModuleOp source, ModuleOp target,
+                                             std::string &error) {
+    const Device &device = sched::getDevice(source);
+    const Gpu *gpu = findGpu(device);
+    if (!gpu)
+      return generateObject(target, device.kernels.vectorBits, error);
+    return gpu->isEmulated() ? generateEmulated(target, error)
+                             : generatePtx(target, gpu->architecture, error);
+  }
+
   static DialectRegistry getRegistry() {
     DialectRegistry registry;
     registerKernelDialects(registry);
@@ -142,6 +167,7 @@ private:
                     sched::SchedDialect>();
     registerBuiltinDialectTranslation(registry);
     registerLLVMDialectTranslation(registry);
+    registerNVVMDialectTranslation(registry);
     return registry;
   }
   MLIRContext context;
@@ -151,6 +177,7 @@ private:
 struct Job {
   func::FuncOp function; ///< the first one
   std::string text, symbol, path, error;
+  KernelParts parts;
   unsigned line = 0;
   bool isCached = false, isTemporary = false;
 };
@@ -161,25 +188,46 @@ struct Job {
 // All kernels
 //===----------------------------------------------------------------------===//
 
-static void compileJob(Job &job, Worker &worker, const KernelCache &cache,
+/// Behind the object's hash: how it is launched.
+static std::string getPartsName(const Job &job) {
+  return job.symbol + "-parts";
+}
+
+static bool storeParts(const Job &job, const FileCache &cache) {
+  return job.parts.parts.empty() ||
+         cache.store(getPartsName(job), printParts(job.parts));
+}
+
+static bool lookup(Job &job, const FileCache &cache) {
+  auto path = cache.lookup(job.symbol);
+  if (!path)
+    return false;
+  if (findGpu(sched::getDevice(job.function))) {
+    auto partsPath = cache.lookup(getPartsName(job));
+    auto text = partsPath ? readObject(*partsPath) : std::nullopt;
+    if (!text || !parseParts(*text, job.parts))
+      return false;
+  }
+  job.path = *path;
+  return job.isCached = true;
+}
+
+static void compileJob(Job &job, Worker &worker, const FileCache &cache,
                        bool useCache) {
-  if (useCache)
-    if (auto path = cache.lookup(job.symbol)) {
-      job.path = *path;
-      job.isCached = true;
-      return;
-    }
-  auto object = worker.compile(job.text, job.symbol, job.error, job.line);
-  if (!object) {
+  if (useCache && lookup(job, cache))
+    return;
+  auto code = worker.compile(job.text, job.symbol, job.error, job.line);
+  if (!code) {
     if (job.error.empty())
       job.error = "the kernel cannot be compiled";
     return;
   }
+  job.parts = std::move(code->parts);
   std::optional<std::string> path;
-  if (useCache)
-    path = cache.store(job.symbol, *object);
+  if (useCache && storeParts(job, cache))
+    path = cache.store(job.symbol, code->object);
   if (!path) {
-    path = writeTemporaryObject(*object);
+    path = writeTemporaryObject(code->object);
     job.isTemporary = true;
   }
   if (path)
@@ -197,21 +245,29 @@ static size_t countThreads(const KernelOptions &options, size_t numJobs) {
 }
 
 /// Jobs have nothing in common, so that their results do not depend on who does
-/// which.
-static void compileJobs(std::vector<Job> &jobs, const KernelOptions &options) {
-  KernelCache cache(options.cacheDir);
-  std::atomic<size_t> next = 0;
-  auto work = [&] {
+/// which. False if it was told to end before all were done.
+static bool compileJobs(std::vector<Job> &jobs, const KernelOptions &options) {
+  FileCache cache(options.cacheDir.empty() ? getDefaultCacheDirectory()
+                                           : options.cacheDir,
+                  ".o");
+  std::atomic<size_t> next = 0, done = 0;
+  std::atomic<bool> ends = false;
+  auto work = [&](bool tells) {
     Worker worker;
-    for (size_t index; (index = next++) < jobs.size();)
-      compileJob(jobs[index], worker, cache, options.useCache);
+    for (size_t index; !ends && (index = next++) < jobs.size(); ++done) {
+      if (tells && options.progress && !options.progress(done, jobs.size()))
+        ends = true;
+      else
+        compileJob(jobs[index], worker, cache, options.useCache);
+    }
   };
   std::vector<std::thread> threads;
   for (size_t i = 1, count = countThreads(options, jobs.size()); i < count; ++i)
-    threads.emplace_back(work);
-  work();
+    threads.emplace_back(work, /*tells=*/false);
+  work(/*tells=*/true);
   for (std::thread &thread : threads)
     thread.join();
+  return !ends;
 }
 
 /// Reports at the operator, which stands on a line of its own behind those of
@@ -229,12 +285,39 @@ static void reportError(Job &job) {
   emitError(place->getLoc()) << job.error;
 }
 
+/// One object of all, as the architecture has it.
+static std::optional<std::string> link(ArrayRef<std::string> paths, bool isPtx,
+                                       std::string &error) {
+  if (!isPtx)
+    return linkObjects(paths, error);
+  std::vector<std::string> texts;
+  for (const std::string &path : paths) {
+    std::optional<std::string> text = readObject(path);
+    if (!text) {
+      error = "cannot read " + path;
+      return std::nullopt;
+    }
+    texts.push_back(std::move(*text));
+  }
+  return joinPtx(texts);
+}
+
+std::string tandem::describeHostTarget() {
+  const HostTarget &host = HostTarget::get();
+  return host.cpu + " " + host.features;
+}
+
 FailureOr<CompiledKernels>
 tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
   const HostTarget &host = HostTarget::get();
+  const Gpu *gpu = findGpu(sched::getDevice(module));
+  bool isPtx = gpu && !gpu->isEmulated();
   CompiledKernels result;
-  result.cpu = host.cpu;
-  result.features = host.features;
+  result.cpu = gpu ? std::string(gpu->architecture) : host.cpu;
+  if (isPtx)
+    result.kind = rt::CodeKind::Ptx;
+  else
+    result.features = host.features;
   std::vector<Job> jobs;
   llvm::StringMap<unsigned> known;
   for (auto function : module.getOps<func::FuncOp>()) {
@@ -252,10 +335,10 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
     if (known.try_emplace(job.symbol, jobs.size()).second)
       jobs.push_back(std::move(job));
   }
-  compileJobs(jobs, options);
+  bool isDone = compileJobs(jobs, options);
 
   std::vector<std::string> objects;
-  bool failed = false;
+  bool failed = !isDone;
   for (Job &job : jobs) {
     if (!job.error.empty()) {
       reportError(job);
@@ -268,14 +351,21 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
   std::string error;
   std::optional<std::string> object;
   if (!failed)
-    object = linkObjects(objects, error);
+    object = link(objects, isPtx, error);
   for (Job &job : jobs)
     if (job.isTemporary && !job.path.empty())
       llvm::sys::fs::remove(job.path);
+  if (!isDone)
+    return module.emitError("interrupted while kernels were compiled");
   if (failed)
     return failure();
   if (!object)
     return module.emitError() << error;
   result.object = std::move(*object);
+  for (auto &kernel : result.kernels) {
+    const KernelParts &parts = jobs[known.lookup(kernel.second.symbol)].parts;
+    kernel.second.parts = parts.parts;
+    kernel.second.scratchBytes = parts.scratchBytes;
+  }
   return result;
 }

@@ -10,8 +10,15 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/Support/CodeGen.h"
+#include <memory>
 #include <optional>
 #include <string>
+
+namespace llvm {
+class Module;
+class TargetMachine;
+} // namespace llvm
 
 namespace tandem {
 
@@ -34,6 +41,20 @@ struct HostTarget {
   std::string cpu, features;
   static const HostTarget &get();
 };
+
+/// A code generator for this machine.
+std::unique_ptr<llvm::TargetMachine> createHostMachine(std::string &error);
+void setHostFeatures(llvm::Module &module, llvm::TargetMachine &machine);
+
+/// All of LLVM's optimisations, or those alone that neither vectorise nor
+/// replace loops.
+void optimize(llvm::Module &module, llvm::TargetMachine &machine);
+void simplify(llvm::Module &module, llvm::TargetMachine &machine);
+
+std::optional<std::string> emitCode(llvm::Module &module,
+                                    llvm::TargetMachine &machine,
+                                    llvm::CodeGenFileType type,
+                                    std::string &error);
 
 /// An ELF object of a module in the llvm dialect, with vectors of so many bits.
 std::optional<std::string>

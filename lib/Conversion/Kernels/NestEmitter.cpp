@@ -88,6 +88,7 @@ void NestEmitter::emitRow() {
         domains.insert(info.columns);
     for (const Factors &columns : domains)
       emitPhase(currentLevel, columns);
+    endLevel(currentLevel);
   }
 }
 
@@ -103,7 +104,7 @@ void NestEmitter::emitRowMembers(int level) {
     Value scalar = evaluatePlaced(value);
     rowValues[value] = scalar;
     if (kernel.plan.inMemory.contains(value))
-      storeValue(value, scalar);
+      storeRowValue(value, scalar);
   }
 }
 
@@ -200,20 +201,39 @@ SmallVector<Value> NestEmitter::emitColumnLoops(
   return SmallVector<Value>(loop.getResults());
 }
 
-void NestEmitter::emitPhase(int level, const Factors &columns) {
-  SmallVector<unsigned> scalar, array;
+NestEmitter::Reductions
+NestEmitter::splitReductions(int level, const Factors &columns) const {
+  Reductions reductions;
   for (unsigned member : getReductions(level, columns)) {
     Value result = nest.members[member].op->getResult(0);
     bool hasColumns = !getColumns(getLayout(result)).empty();
-    (hasColumns ? array : scalar).push_back(member);
+    (hasColumns ? reductions.arrays : reductions.scalars).push_back(member);
   }
+  return reductions;
+}
+
+SmallVector<Value> NestEmitter::emitReductions(ArrayRef<unsigned> scalars,
+                                               ValueRange sofar) {
+  SmallVector<Value> next;
+  for (unsigned member : scalars) {
+    unsigned count = nest.members[member].op->getNumResults();
+    llvm::append_range(next,
+                       emitReductionStep(member, sofar.take_front(count)));
+    sofar = sofar.drop_front(count);
+  }
+  return next;
+}
+
+void NestEmitter::emitPhase(int level, const Factors &columns) {
+  Reductions reductions = splitReductions(level, columns);
+  const auto &scalars = reductions.scalars, &arrays = reductions.arrays;
   SmallVector<Value> roots = getRoots(level, columns);
-  if (scalar.empty() && array.empty() && roots.empty())
+  if (scalars.empty() && arrays.empty() && roots.empty())
     return;
 
   // What is summed over rows as well goes on from what is in memory.
   SmallVector<Value> inits, results;
-  for (unsigned member : scalar)
+  for (unsigned member : scalars)
     for (OpResult result : nest.members[member].op->getResults()) {
       results.push_back(result);
       if (!reducesRows(result)) {
@@ -243,16 +263,9 @@ void NestEmitter::emitPhase(int level, const Factors &columns) {
           Value at = emitIndex(getRowOffset(getColumns(getLayout(root))));
           kernel.store(buffers[root], at, value);
         }
-        for (unsigned member : array)
+        for (unsigned member : arrays)
           accumulateInMemory(member);
-        SmallVector<Value> next;
-        for (unsigned member : scalar) {
-          unsigned count = nest.members[member].op->getNumResults();
-          llvm::append_range(
-              next, emitReductionStep(member, sofar.take_front(count)));
-          sofar = sofar.drop_front(count);
-        }
-        return next;
+        return emitReductions(scalars, sofar);
       });
   for (auto [result, value] : llvm::zip_equal(results, finals)) {
     rowValues[result] = value;

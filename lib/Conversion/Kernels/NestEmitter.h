@@ -26,10 +26,11 @@ namespace tandem {
 class NestEmitter {
 public:
   NestEmitter(KernelEmitter &kernel, const Nest &nest);
+  virtual ~NestEmitter() = default;
   /// At the kernel's insertion point.
   void emit();
 
-private:
+protected:
   using Indices = llvm::SmallVector<LinearIndex>;
   using Factors = Nest::Factors;
 
@@ -43,9 +44,9 @@ private:
     int level = 0;
     Factors columns; ///< those of the domain, in nest order
   };
-  void chooseColumns();
+  virtual void chooseColumns();
   void analyzeMembers();
-  void findBuffered();
+  virtual void findBuffered();
   void mergeFactors();
   bool canMerge(int major, int minor) const;
   Factors getColumns(const Factors &factors) const;
@@ -57,10 +58,12 @@ private:
 
   //===--- Loops (NestEmitter.cpp) ----------------------------------------===//
 
-  void emitLoops();
+  virtual void emitLoops();
   void emitRow();
   void emitRowMembers(int level);
-  void emitPhase(int level, const Factors &columns);
+  virtual void emitPhase(int level, const Factors &columns);
+  /// Behind all that a level of a row does.
+  virtual void endLevel(int level) {}
   llvm::SmallVector<mlir::Value> emitColumnLoops(
       llvm::ArrayRef<int> groups, llvm::ArrayRef<mlir::Value> inits,
       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)>
@@ -68,12 +71,24 @@ private:
   llvm::SmallVector<mlir::Value> emitReductionStep(unsigned member,
                                                    mlir::ValueRange sofar);
   void accumulateInMemory(unsigned member);
-  void initializeAccumulators();
+  virtual void initializeAccumulators();
+  /// Reductions of a level to a scalar, and to several of the row's columns.
+  struct Reductions {
+    llvm::SmallVector<unsigned> scalars, arrays;
+  };
+  Reductions splitReductions(int level, const Factors &columns) const;
+  /// One element of each of `scalars`: what they have reduced so far, and now.
+  llvm::SmallVector<mlir::Value>
+  emitReductions(llvm::ArrayRef<unsigned> scalars, mlir::ValueRange sofar);
   llvm::SmallVector<unsigned> getReductions(int level,
                                             const Factors &columns) const;
   llvm::SmallVector<mlir::Value> getRoots(int level,
                                           const Factors &columns) const;
   void storeValue(mlir::Value value, mlir::Value scalar);
+  /// Of a row, not of one of its columns.
+  virtual void storeRowValue(mlir::Value value, mlir::Value scalar) {
+    storeValue(value, scalar);
+  }
   mlir::Value getStart(mlir::linalg::GenericOp op, unsigned result);
 
   //===--- Scalars (NestScalars.cpp) --------------------------------------===//

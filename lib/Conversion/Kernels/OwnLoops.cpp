@@ -67,6 +67,9 @@ public:
   void cumsum(nn::CumsumOp op);
   void topk(nn::TopkOp op);
   void maxPool(nn::MaxPoolOp op);
+  void addByThreads(
+      Operation *op, Value source, Value indices, Around from, Around to,
+      llvm::function_ref<Value(Value outer, Value place, Value inner)> indexAt);
   void scatterAdd(nn::ScatterAddOp op);
   void embeddingBackward(nn::EmbeddingBackwardOp op);
 
@@ -117,7 +120,8 @@ private:
 void Writer::cumsum(nn::CumsumOp op) {
   Around shape(op.getInput(), op.getDim());
   OpBuilder::InsertionGuard guard(b);
-  Value outer = k.beginLoop(shape.outer), inner = k.beginLoop(shape.inner);
+  SmallVector<Value> rows = k.beginThreads({shape.outer, shape.inner});
+  Value outer = rows[0], inner = rows[1];
   Value base = add(mul(outer, shape.size * shape.inner), inner);
   Type type = getComputeType(getElementType(op.getInput()));
   Value start = constantScalar(b, loc, type, 0);
@@ -283,9 +287,17 @@ void Writer::topk(nn::TopkOp op) {
   // A step of merging costs about four of a pass that looks for one element.
   int64_t numPasses = llvm::Log2_64_Ceil(from.size);
   bool isSorted = static_cast<int64_t>(op.getK()) > 4 * (1 + numPasses);
-  Value buffer = isSorted ? k.allocate(2 * from.size, b.getI64Type()) : Value();
+  int64_t numBuffers = k.isGpu() ? from.outer * from.inner : 1;
+  Value buffer = isSorted
+                     ? k.allocate(numBuffers * 2 * from.size, b.getI64Type())
+                     : Value();
   OpBuilder::InsertionGuard guard(b);
-  Value outer = k.beginLoop(from.outer), inner = k.beginLoop(from.inner);
+  SmallVector<Value> rows = k.beginThreads({from.outer, from.inner});
+  Value outer = rows[0], inner = rows[1];
+  if (isSorted && k.isGpu()) // each thread has its own
+    buffer = LLVM::GEPOp::create(
+        b, loc, buffer.getType(), b.getI64Type(), buffer,
+        ValueRange{mul(add(mul(outer, from.inner), inner), 2 * from.size)});
   Value base = add(mul(outer, from.size * from.inner), inner);
   Value to =
       add(mul(outer, static_cast<int64_t>(op.getK()) * from.inner), inner);
@@ -364,14 +376,14 @@ void Writer::maxPool(nn::MaxPoolOp op) {
     return product;
   };
   OpBuilder::InsertionGuard guard(b);
-  Value outer = k.beginLoop(count(to.drop_back(dims)));
-  Value image = mul(outer, count(from.take_back(dims)));
-  Value at = outer;
+  SmallVector<int64_t> counts = {count(to.drop_back(dims))};
+  llvm::append_range(counts, to.take_back(dims));
+  SmallVector<Value> loops = k.beginThreads(counts);
+  Value at = loops[0], image = mul(at, count(from.take_back(dims)));
   SmallVector<Value> begins;
   for (size_t dim = 0; dim < dims; ++dim) {
-    int64_t size = to.take_back(dims)[dim];
-    Value y = k.beginLoop(size);
-    at = add(mul(at, size), y);
+    Value y = loops[dim + 1];
+    at = add(mul(at, counts[dim + 1]), y);
     begins.push_back(
         add(mul(y, op.getStride()[dim]), k.constant(-op.getPadding()[dim])));
   }
@@ -415,8 +427,51 @@ void Writer::beginChecked(Operation *op, Value index, int64_t size) {
   b.setInsertionPoint(choice.thenBlock()->getTerminator());
 }
 
+/// On a GPU: each thread has the elements of `to` that differ in the one
+/// dimension, and adds to them in the order of `from`. `indexAt` gives where
+/// the index of (outer, place, inner) lies.
+void Writer::addByThreads(
+    Operation *op, Value source, Value indices, Around from, Around to,
+    llvm::function_ref<Value(Value outer, Value place, Value inner)> indexAt) {
+  Value result = op->getResult(0);
+  Type stored = getElementType(result), computed = getComputeType(stored);
+  Value sum = k.getMemory(result);
+  if (computed != stored)
+    sum = k.allocate(to.outer * to.size * to.inner, computed);
+  OpBuilder::InsertionGuard guard(b);
+  SmallVector<Value> own = k.beginThreads({to.outer, to.inner});
+  auto target = [&](Value place) {
+    return add(mul(add(mul(own[0], to.size), place), to.inner), own[1]);
+  };
+  {
+    OpBuilder::InsertionGuard inside(b);
+    Value place = k.beginLoop(to.size);
+    k.store(sum, target(place), constantScalar(b, loc, computed, 0));
+  }
+  {
+    OpBuilder::InsertionGuard inside(b);
+    Value place = k.beginLoop(from.size);
+    Value index = k.load(k.getMemory(indices), indexAt(own[0], place, own[1]),
+                         b.getI64Type());
+    beginChecked(op, index, to.size);
+    Value at = add(mul(add(mul(own[0], from.size), place), from.inner), own[1]);
+    Value next = plus(k.load(sum, target(index), computed), load(source, at));
+    k.store(sum, target(index), next);
+  }
+  if (computed == stored)
+    return;
+  Value place = k.beginLoop(to.size);
+  storeTo(result, target(place), k.load(sum, target(place), computed));
+}
+
 void Writer::scatterAdd(nn::ScatterAddOp op) {
   Around from(op.getSrc(), op.getDim()), to(op.getResult(), op.getDim());
+  if (k.isGpu())
+    return addByThreads(
+        op, op.getSrc(), op.getIndex(), from, to,
+        [&](Value outer, Value place, Value inner) {
+          return add(mul(add(mul(outer, from.size), place), from.inner), inner);
+        });
   Type computed = getComputeType(getElementType(op.getResult()));
   Value sum = beginSum(op.getResult());
   {
@@ -437,6 +492,12 @@ void Writer::embeddingBackward(nn::EmbeddingBackwardOp op) {
   int64_t rows =
       cast<RankedTensorType>(op.getIndices().getType()).getNumElements();
   Around to(op.getResult(), 0);
+  if (k.isGpu()) {
+    Around from = to;
+    from.size = rows;
+    return addByThreads(op, op.getGrad(), op.getIndices(), from, to,
+                        [](Value, Value place, Value) { return place; });
+  }
   Type computed = getComputeType(getElementType(op.getResult()));
   Value sum = beginSum(op.getResult());
   {

@@ -63,7 +63,11 @@ static sched::MatmulOp getProduct(Value term, nn::AddOp add) {
 bool Accumulator::canOverwrite(Value term, sched::MatmulOp product,
                                nn::AddOp add) const {
   Operation *maker = term.getDefiningOp();
-  if (!maker || !term.hasOneUse() || term.getType() != add.getType() ||
+  // What keeps the sum in the memory of the term does not read it.
+  bool isReadOnce = llvm::all_of(term.getUsers(), [&](Operation *user) {
+    return user == add || isa<sched::KeepOp>(user);
+  });
+  if (!maker || !isReadOnce || term.getType() != add.getType() ||
       isFreeView(maker) || spmd::isSource(maker))
     return false;
   sched::StepOp step = getStep(maker);

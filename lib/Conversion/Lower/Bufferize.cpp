@@ -10,6 +10,8 @@
 #include "Views.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -39,16 +41,24 @@ private:
   void bufferize(sched::LibraryCallOpInterface call, Place place);
   SmallVector<Value> getDestinations(sched::LibraryCallOpInterface call);
   void bufferizeCollective(Operation *op, Place place);
+  void bufferize(sched::ZerosOp zeros, Place place);
+  void bufferize(sched::KeepOp keep, Place place);
+  void bufferize(spmd::CollectOp collect, Place place);
+  bool bufferizeCarried(Operation *op, Place place);
+  void enterLoop(std::optional<int64_t> next);
+  void beginLoop(int64_t number);
+  void endLoop();
   void waitFor(QueueAttr queue, Value event);
   void join();
-  void checkLoss(Place place);
+  void checkResults(Place place);
+  bool checkResult(unsigned index, Place place);
   void storeResults(Operation *terminator);
   Value store(unsigned index, Value buffer, Location loc);
-  void copy(Value source, Value destination, Location loc, StringRef label);
+  void copy(Value source, Value destination, Location loc, StringRef label,
+            const Place &place);
   Value allocate(Value tensor);
   Value getBuffer(Value tensor) { return buffers.lookup(tensor); }
   bool isUpdate(sched::StepOp step);
-  std::optional<unsigned> getLoss();
 
   func::FuncOp function;
   SymbolTableCollection symbols;
@@ -59,9 +69,14 @@ private:
   /// Events, and the queues that have waited for them.
   llvm::DenseSet<std::pair<Value, Attribute>> awaited;
   llvm::DenseSet<Attribute> used; ///< Queues.
+  /// The loop that is open, and its queues.
+  sched::BeginLoopOp loop;
+  llvm::SetVector<QueueAttr> ofLoop;
+  /// Of each event in a loop: that all queues are behind the loop.
+  DenseMap<Value, Value> behind;
   /// The first queue that computes, in the slot of the last step.
   Place last;
-  bool lossChecked = false;
+  llvm::SmallSetVector<unsigned, 4> unchecked; ///< Results.
 };
 } // namespace
 
@@ -82,10 +97,114 @@ void Bufferizer::bufferizeArguments() {
   builder.setInsertionPointToStart(body);
 }
 
+/// Events belong to an iteration: what was there before the loop is awaited in
+/// front of it.
 void Bufferizer::waitFor(QueueAttr queue, Value event) {
+  if (Value end = behind.lookup(event)) {
+    event = end;
+    if (event.getDefiningOp<sched::RecordOp>().getQueue() == queue)
+      return;
+  }
   if (!awaited.insert({event, queue}).second)
     return;
+  OpBuilder::InsertionGuard guard(builder);
+  if (loop && event.getDefiningOp()->isBeforeInBlock(loop))
+    builder.setInsertionPoint(loop);
   sched::WaitOp::create(builder, event.getLoc(), queue, event);
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+void Bufferizer::beginLoop(int64_t number) {
+  loop = sched::BeginLoopOp::create(builder, function.getLoc(), number);
+}
+
+/// All queues meet at the end of an iteration: the next one finds its memory,
+/// and what follows the loop all that it made.
+void Bufferizer::endLoop() {
+  auto type = sched::EventType::get(builder.getContext());
+  Location loc = function.getLoc();
+  auto meet = [&](ArrayRef<QueueAttr> early, ArrayRef<QueueAttr> late) {
+    for (QueueAttr queue : early) {
+      Value event = sched::RecordOp::create(builder, loc, type, queue);
+      for (QueueAttr other : late)
+        waitFor(other, event);
+    }
+  };
+  QueueAttr first = last.queue;
+  ofLoop.remove(first);
+  meet(ofLoop.getArrayRef(), first);
+  if (!ofLoop.empty())
+    meet(first, ofLoop.getArrayRef());
+  ofLoop.clear();
+  sched::BeginLoopOp begin = loop;
+  loop = {};
+  sched::EndLoopOp::create(builder, loc, begin.getLoop());
+  Value end = sched::RecordOp::create(builder, loc, type, first);
+  for (auto record : function.getBody().back().getOps<sched::RecordOp>())
+    if (begin->isBeforeInBlock(record) && record.getEvent() != end)
+      behind[record.getEvent()] = end;
+}
+
+/// The next step is in this loop, or in none.
+void Bufferizer::enterLoop(std::optional<int64_t> next) {
+  if (loop && next == loop.getLoop())
+    return;
+  if (loop)
+    endLoop();
+  if (next)
+    beginLoop(*next);
+}
+
+void Bufferizer::bufferize(sched::ZerosOp zeros, Place place) {
+  int64_t alignment = sched::getDevice(function).getValueSpace().alignment;
+  int64_t elements = 0;
+  SmallVector<int64_t> offsets;
+  Type element;
+  for (Value value : zeros.getResults()) {
+    auto type = cast<RankedTensorType>(value.getType());
+    element = type.getElementType();
+    int64_t width = sched::getElementBytes(element);
+    offsets.push_back(elements);
+    elements += llvm::alignTo(type.getNumElements() * width, alignment) / width;
+  }
+  Value all = sched::AllocOp::create(builder, zeros.getLoc(),
+                                     MemRefType::get({elements}, element),
+                                     IntegerAttr());
+  for (auto [value, offset] : llvm::zip_equal(zeros.getResults(), offsets))
+    buffers[value] = sched::ViewOp::create(
+        builder, zeros.getLoc(), getBufferType(value.getType()), all, offset,
+        builder.getArrayAttr({}), ArrayRef<int64_t>());
+  sched::FillOp::create(builder, zeros.getLoc(), all, place.queue, place.stage,
+                        place.strand, "zeros", 0, countBytes(all));
+}
+
+void Bufferizer::bufferize(sched::KeepOp keep, Place place) {
+  Value kept = getBuffer(keep.getKept()), value = getBuffer(keep.getValue());
+  if (kept != value)
+    copy(value, kept, keep.getLoc(), "keep", place);
+  buffers[keep.getResult()] = kept;
+}
+
+void Bufferizer::bufferize(spmd::CollectOp collect, Place place) {
+  Value all = allocate(collect.getResult());
+  MemRefType type = getBufferType(collect.getInput().getType());
+  Value own = sched::ViewOp::create(builder, collect.getLoc(), type, all, 0,
+                                    builder.getArrayAttr({}),
+                                    ArrayRef<int64_t>(), type.getNumElements());
+  copy(getBuffer(collect.getInput()), own, collect.getLoc(), "collect", place);
+}
+
+/// Whether `op` is of what loops carry.
+bool Bufferizer::bufferizeCarried(Operation *op, Place place) {
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case<sched::ZerosOp, sched::KeepOp, spmd::CollectOp>([&](auto carried) {
+        bufferize(carried, place);
+        return true;
+      })
+      .Default(false);
 }
 
 void Bufferizer::bufferize(func::CallOp call, Place place) {
@@ -153,6 +272,8 @@ void Bufferizer::bufferize(Operation *op, Place place) {
     return bufferize(call, place);
   if (auto library = dyn_cast<sched::LibraryCallOpInterface>(op))
     return bufferize(library, place);
+  if (bufferizeCarried(op, place))
+    return;
   if (isFreeView(op)) {
     buffers[op->getResult(0)] =
         createView(builder, op, getBuffer(op->getOperand(0)));
@@ -167,37 +288,50 @@ bool Bufferizer::isUpdate(sched::StepOp step) {
   });
 }
 
-std::optional<unsigned> Bufferizer::getLoss() {
-  for (unsigned i = 0, e = function.getNumResults(); i < e; ++i)
-    if (nn::getRole(function.getResultAttrDict(i)) == nn::Role::Loss)
-      return i;
+/// What is asked of a result of this role and type, if anything is.
+static std::optional<sched::CheckKind> getCheckKind(nn::Role role, Type type) {
+  if (role == nn::Role::Check)
+    return sched::CheckKind::True;
+  bool isFloat = isa<FloatType>(cast<RankedTensorType>(type).getElementType());
+  if (role == nn::Role::Loss && isFloat)
+    return sched::CheckKind::Finite;
   return std::nullopt;
 }
 
-/// Once, as soon as the loss is known. Waits for the queue that made it.
-void Bufferizer::checkLoss(Place place) {
-  std::optional<unsigned> index = getLoss();
-  Operation *terminator = function.getBody().front().getTerminator();
-  if (lossChecked || !index)
-    return;
-  Value loss = terminator->getOperand(*index);
-  Value buffer = getBuffer(loss);
-  auto type = cast<RankedTensorType>(loss.getType());
-  if (!buffer || !isa<FloatType>(type.getElementType()))
-    return;
-  lossChecked = true;
-  if (auto step = loss.getDefiningOp<sched::StepOp>();
+/// Loss and checks, each once, as soon as it is known.
+void Bufferizer::checkResults(Place place) {
+  unchecked.remove_if(
+      [&](unsigned index) { return checkResult(index, place); });
+}
+
+/// Whether nothing is left to be checked. Waits for the queue that made it.
+bool Bufferizer::checkResult(unsigned index, Place place) {
+  Value value = function.getBody().front().getTerminator()->getOperand(index);
+  DictionaryAttr attributes = function.getResultAttrDict(index);
+  auto role = nn::getRole(attributes).value_or(nn::Role::Output);
+  auto kind = getCheckKind(role, value.getType());
+  if (!kind)
+    return true;
+  Value buffer = getBuffer(value);
+  if (!buffer)
+    return false;
+  if (auto step = value.getDefiningOp<sched::StepOp>();
       step && step.getQueue() != place.queue)
     waitFor(place.queue, events.lookup(step.getEvent()));
-  StringRef name = nn::getTensorName(function.getResultAttrDict(*index));
+  StringRef name = nn::getTensorName(attributes);
   if (name.empty()) // edited by hand: the role says it as well
-    name = stringifyRole(nn::Role::Loss);
-  sched::CheckFiniteOp::create(builder, loss.getLoc(), buffer, name,
-                               place.queue, place.stage, place.strand,
-                               "check_finite", 0, countBytes(buffer));
+    name = stringifyRole(role);
+  sched::CheckOp::create(builder, value.getLoc(), *kind, buffer, name,
+                         place.queue, place.stage, place.strand,
+                         ("check_" + stringifyCheckKind(*kind)).str(), 0,
+                         countBytes(buffer));
+  return true;
 }
 
 void Bufferizer::bufferize(sched::StepOp step) {
+  enterLoop(spmd::getLoop(step));
+  if (loop)
+    ofLoop.insert(step.getQueue());
   Place place = {step.getQueue(), static_cast<int64_t>(step.getStage()),
                  static_cast<int64_t>(step.getStrand())};
   last.stage = place.stage;
@@ -206,7 +340,7 @@ void Bufferizer::bufferize(sched::StepOp step) {
   for (Value event : step.getAfter())
     waitFor(place.queue, events.lookup(event));
   if (place.queue.getRole() == QueueRole::Compute && isUpdate(step))
-    checkLoss(place);
+    checkResults(place);
   for (Operation &op : step.getBody().front().without_terminator())
     bufferize(&op, place);
   Operation *yield = step.getBody().front().getTerminator();
@@ -218,9 +352,9 @@ void Bufferizer::bufferize(sched::StepOp step) {
 }
 
 void Bufferizer::copy(Value source, Value destination, Location loc,
-                      StringRef label) {
-  sched::CopyOp::create(builder, loc, source, destination, last.queue,
-                        last.stage, last.strand, label, 0,
+                      StringRef label, const Place &place) {
+  sched::CopyOp::create(builder, loc, source, destination, place.queue,
+                        place.stage, place.strand, label, 0,
                         2 * countBytes(source));
 }
 
@@ -244,7 +378,7 @@ Value Bufferizer::store(unsigned index, Value buffer, Location loc) {
   else
     place = sched::ResultOp::create(builder, loc, buffer.getType(), index);
   if (place != buffer)
-    copy(buffer, place, loc, label);
+    copy(buffer, place, loc, label, last);
   return place;
 }
 
@@ -261,7 +395,7 @@ void Bufferizer::storeResults(Operation *terminator) {
       Value saved = sched::AllocOp::create(builder, tensor.getLoc(),
                                            cast<MemRefType>(buffer.getType()),
                                            IntegerAttr());
-      copy(buffer, saved, tensor.getLoc(), "save");
+      copy(buffer, saved, tensor.getLoc(), "save", last);
       buffer = saved;
     }
     values.push_back(buffer);
@@ -281,7 +415,8 @@ void Bufferizer::storeResults(Operation *terminator) {
 static LogicalResult verifyOperator(Operation *op,
                                     SymbolTableCollection &symbols) {
   if (isa<sched::LibraryCallOpInterface, spmd::AllReduceOp, spmd::AllGatherOp,
-          spmd::ReduceScatterOp, spmd::AllToAllOp>(op) ||
+          spmd::ReduceScatterOp, spmd::AllToAllOp, sched::ZerosOp,
+          sched::KeepOp, spmd::CollectOp>(op) ||
       isFreeView(op))
     return success();
   auto call = dyn_cast<func::CallOp>(op);
@@ -307,12 +442,15 @@ static LogicalResult verifyOperators(func::FuncOp function) {
 }
 
 void Bufferizer::run() {
+  for (unsigned i = 0, e = function.getNumResults(); i < e; ++i)
+    unchecked.insert(i);
   bufferizeArguments();
   Block &old = function.getBody().front();
   for (auto step : old.getOps<sched::StepOp>())
     bufferize(step);
+  enterLoop(std::nullopt);
   join();
-  checkLoss(last);
+  checkResults(last);
   storeResults(old.getTerminator());
   Block &body = function.getBody().back();
   FunctionType type = builder.getFunctionType(

@@ -81,13 +81,16 @@ static LogicalResult checkOp(Operation *op) {
          << op->getName() << "' has no kernel (see docs/adding-an-operator.md)";
 }
 
-/// The runtime asks whether a loss is finite.
+/// The runtime asks whether a loss is finite, and whether a check is true.
 static LogicalResult checkLosses(func::FuncOp function) {
   Operation *terminator = function.getBody().front().getTerminator();
   for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
     std::optional<nn::Role> role =
         nn::getRole(function.getResultAttrDict(index));
     Type element = getElementType(value);
+    if (role == nn::Role::Check && !element.isInteger(1))
+      return emitError(value.getLoc(), "check has element type ")
+             << element << ", expected i1";
     if (role != nn::Role::Loss || !isa<FloatType>(element) ||
         isLibraryFloat(element))
       continue;

@@ -7,6 +7,7 @@
 
 #include "CommandOrder.h"
 #include "Counts.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -33,8 +34,8 @@ LogicalResult verifyCommands(func::FuncOp function) {
     return failure();
   for (Operation &op : function.getBody().front()) {
     if (!isa<sched::CommandOpInterface, sched::RecordOp, sched::WaitOp,
-             sched::ResultOp, sched::ViewOp, sched::AllocOp, func::ReturnOp>(
-            op))
+             sched::ResultOp, sched::ViewOp, sched::AllocOp, sched::BeginLoopOp,
+             sched::EndLoopOp, func::ReturnOp>(op))
       return op.emitError("operator '")
              << op.getName() << "' is left in the lowered step";
     if (failed(verifyBuffers(&op, op.getResultTypes())))
@@ -49,8 +50,14 @@ CommandOrder::CommandOrder(func::FuncOp function) {
   // What each queue knows.
   std::vector<Clock> clocks(known.size(), Clock(known.size(), 0));
   llvm::DenseMap<Value, Clock> events;
+  int64_t loop = -1;
   for (Operation &op : function.getBody().front()) {
-    if (auto record = dyn_cast<sched::RecordOp>(op)) {
+    if (isa<sched::BeginLoopOp>(op)) {
+      loop = loops.size();
+      loops.emplace_back();
+    } else if (isa<sched::EndLoopOp>(op)) {
+      loop = -1;
+    } else if (auto record = dyn_cast<sched::RecordOp>(op)) {
       events[record.getEvent()] = clocks[known.getNumber(record.getQueue())];
     } else if (auto wait = dyn_cast<sched::WaitOp>(op)) {
       Clock &mine = clocks[known.getNumber(wait.getQueue())];
@@ -60,11 +67,24 @@ CommandOrder::CommandOrder(func::FuncOp function) {
     } else if (auto command = dyn_cast<sched::CommandOpInterface>(op)) {
       unsigned queue = known.getNumber(command.getQueue());
       int64_t position = ++clocks[queue][queue];
-      entries[&op] = {queue, position, clocks[queue]};
+      entries[&op] = {queue, position, clocks[queue], loop};
+      if (loop >= 0)
+        addToLoop(&op, queue);
       commands.push_back(command);
       queues[queue].push_back(&op);
     }
   }
+}
+
+/// The first command and the last one of each queue.
+void CommandOrder::addToLoop(Operation *op, unsigned queue) {
+  auto &ends = loops.back();
+  auto *own = llvm::find_if(
+      ends, [&](auto &pair) { return entries.at(pair.first).queue == queue; });
+  if (own == ends.end())
+    ends.push_back({op, op});
+  else
+    own->second = op;
 }
 
 std::vector<std::vector<Clock>> CommandOrder::getClocks() const {
@@ -75,18 +95,36 @@ std::vector<std::vector<Clock>> CommandOrder::getClocks() const {
   return clocks;
 }
 
-Lifetime getLifetime(ArrayRef<Access> uses, const CommandOrder &order) {
-  Clock none(order.getNumQueues(), 0);
-  Lifetime life = {order.getKnown(uses.front().command), none, none};
+SmallVector<Operation *> getUsers(ArrayRef<Access> uses,
+                                  const CommandOrder &order) {
+  SmallVector<Operation *> users;
+  llvm::SmallSetVector<int64_t, 2> loops;
   for (const Access &use : uses) {
-    unsigned own = order.getQueue(use.command);
-    int64_t position = order.getPosition(use.command);
+    users.push_back(use.command);
+    loops.insert(order.getLoop(use.command));
+  }
+  if (loops.size() < 2)
+    return users;
+  // Each iteration finds what was there before, or leaves it for what follows.
+  for (int64_t loop : loops)
+    if (loop >= 0)
+      for (auto [first, last] : order.getLoopEnds(loop))
+        users.append({first, last});
+  return users;
+}
+
+Lifetime getLifetime(ArrayRef<Operation *> users, const CommandOrder &order) {
+  Clock none(order.getNumQueues(), 0);
+  Lifetime life = {order.getKnown(users.front()), none, none};
+  for (Operation *user : users) {
+    unsigned own = order.getQueue(user);
+    int64_t position = order.getPosition(user);
     life.first[own] =
         life.first[own] ? std::min(life.first[own], position) : position;
     life.death[own] = std::max(life.death[own], position);
     // A buffer that is written in parts by commands of several queues begins
     // with the earliest of them.
-    for (auto [queue, known] : llvm::enumerate(order.getKnown(use.command)))
+    for (auto [queue, known] : llvm::enumerate(order.getKnown(user)))
       // The command itself is not done when it begins.
       life.birth[queue] =
           std::min(life.birth[queue], known - (queue == own ? 1 : 0));
@@ -100,7 +138,7 @@ BufferRange getRange(Value buffer) {
   BufferRange range = {buffer, 0, getBytes(buffer)};
   while (auto view = range.root.getDefiningOp<sched::ViewOp>()) {
     range.root = view.getSource();
-    if (!view.getAxes().empty()) {
+    if (!view.getAxes().empty() || view.getPerIteration() != 0) {
       range.begin = 0;
       range.end = getBytes(range.root);
       continue;

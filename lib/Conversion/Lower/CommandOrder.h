@@ -40,6 +40,13 @@ public:
   }
   unsigned getQueue(mlir::Operation *op) const { return entries.at(op).queue; }
   unsigned getNumQueues() const { return queues.size(); }
+  /// The loop that `op` is in, from 0 on; -1 if it runs once.
+  int64_t getLoop(mlir::Operation *op) const { return entries.at(op).loop; }
+  /// The first and the last command of the loop on each of its queues.
+  llvm::ArrayRef<std::pair<mlir::Operation *, mlir::Operation *>>
+  getLoopEnds(int64_t loop) const {
+    return loops[loop];
+  }
   /// The command at a position, from 1, of a queue.
   mlir::Operation *getCommand(unsigned queue, int64_t position) const {
     return queues[queue][position - 1];
@@ -56,10 +63,16 @@ private:
     unsigned queue = 0;
     int64_t position = 0;
     Clock known;
+    int64_t loop = -1;
   };
+  void addToLoop(mlir::Operation *op, unsigned queue);
+
   llvm::DenseMap<mlir::Operation *, Entry> entries;
   llvm::SmallVector<sched::CommandOpInterface> commands;
   std::vector<std::vector<mlir::Operation *>> queues;
+  std::vector<
+      llvm::SmallVector<std::pair<mlir::Operation *, mlir::Operation *>, 2>>
+      loops;
 };
 
 /// A range of the bytes of a root: an argument, a result or an alloc. A range
@@ -87,9 +100,15 @@ struct Access {
 llvm::DenseMap<mlir::Value, llvm::SmallVector<Access>>
 getAccesses(const CommandOrder &order);
 
-/// From the first of these uses to the last one on each queue. There is one at
+/// The commands that use a buffer; if some are in a loop and others are not,
+/// also the first and last ones of that loop: it lives in all iterations.
+llvm::SmallVector<mlir::Operation *> getUsers(llvm::ArrayRef<Access> uses,
+                                              const CommandOrder &order);
+
+/// From the first of these users to the last one on each queue. There is one at
 /// least.
-Lifetime getLifetime(llvm::ArrayRef<Access> uses, const CommandOrder &order);
+Lifetime getLifetime(llvm::ArrayRef<mlir::Operation *> users,
+                     const CommandOrder &order);
 
 } // namespace tandem::lower
 

@@ -23,7 +23,7 @@ class Forwarder {
 public:
   explicit Forwarder(func::FuncOp function)
       : order(function), accesses(getAccesses(order)) {
-    for (auto check : function.getOps<sched::CheckFiniteOp>())
+    for (auto check : function.getOps<sched::CheckOp>())
       checks.push_back(check);
   }
   /// Removes the copy, if that is right.
@@ -37,7 +37,7 @@ private:
 
   CommandOrder order;
   llvm::DenseMap<Value, SmallVector<Access>> accesses;
-  SmallVector<sched::CheckFiniteOp> checks;
+  SmallVector<sched::CheckOp> checks;
   SymbolTableCollection symbols;
 };
 } // namespace
@@ -65,7 +65,7 @@ bool Forwarder::mayShare(const Access &source, const Access &destination) {
 
 /// A step that is stopped leaves its arguments as they were.
 bool Forwarder::mayWriteArgument(const Access &access) {
-  return llvm::all_of(checks, [&](sched::CheckFiniteOp check) {
+  return llvm::all_of(checks, [&](sched::CheckOp check) {
     return order.happensBefore(check, access.command);
   });
 }

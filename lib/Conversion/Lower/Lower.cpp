@@ -30,8 +30,13 @@ void buildLowerPipeline(mlir::OpPassManager &manager,
   // Behind products, as a permutation that one reads is one to write.
   manager.addPass(lower::createSelectAttention());
   manager.addPass(lower::createSelectConvolutions());
+  // Where iterations add up, as additions.
+  manager.addPass(lower::createCarrySums());
   // Before fusion as well: a sum that a product makes is no kernel.
   manager.addPass(lower::createAccumulateProducts());
+  manager.addPass(lower::createAddBias());
+  // Behind all that reads by strides: what it leaves is for kernels only.
+  manager.addPass(lower::createSplitLogSoftmax());
   manager.addPass(lower::createOutlineKernels());
   // From here on memory: first a buffer per value and plain copies, then
   // without the copies, then places that lifetimes allow.

@@ -38,7 +38,7 @@ struct PlaceBuffersPass : impl::PlaceBuffersBase<PlaceBuffersPass> {
         int64_t bytes = countBytes(alloc->getResults());
         buffers.push_back(
             {static_cast<int64_t>(llvm::alignTo(bytes, alignment)),
-             getLifetime(it->second, order), 0});
+             getLifetime(getUsers(it->second, order), order), 0});
       } else if (alloc->use_empty()) {
         alloc.erase();
       }

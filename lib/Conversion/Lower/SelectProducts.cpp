@@ -83,11 +83,13 @@ static Choice choose(nn::MatmulOp matmul) {
   llvm_unreachable("contiguous operands always form a product");
 }
 
-/// Whether a permuted product could be written as such: rows of one of its last
-/// two dimensions.
-static bool keepsRows(nn::PermuteOp permute) {
-  int64_t rank = permute.getPermutation().size();
-  return permute.getPermutation().back() >= rank - 2;
+/// Whether a library could write its result permuted: rows of the last
+/// dimension, for a product of one of the last two.
+static bool keepsRows(nn::PermuteOp permute, Value result) {
+  ArrayRef<int64_t> permutation = permute.getPermutation();
+  int64_t last = permutation.size() - 1;
+  bool isProduct = result.getDefiningOp<nn::MatmulOp>() != nullptr;
+  return permutation.back() >= last - isProduct;
 }
 
 /// Whether `a` comes before `b` in the text; both are in steps.
@@ -97,31 +99,31 @@ static bool isBefore(Operation *a, Operation *b) {
   return a->getParentOp()->isBeforeInBlock(b->getParentOp());
 }
 
-/// Where several permutations of a product are all that is used of it, makes
-/// one of them the product and the others permutations of that one: the
-/// gradient of an attention head is used as it is and transposed, in the layout
-/// of the projection.
-static void choosePermutation(nn::MatmulOp matmul) {
-  Value product = matmul.getResult();
-  while (
-      product.hasOneUse() &&
-      getScale(*product.user_begin(), product.use_begin()->getOperandNumber()))
-    product = product.user_begin()->getResult(0);
+/// Where several permutations of what a library makes are all that is used of
+/// it, makes one of them the result and the others permutations of that one:
+/// the gradient of an attention head is used as it is and transposed, in the
+/// layout of the projection.
+static void choosePermutation(OpResult result) {
+  Value last = result;
+  while (last.hasOneUse() &&
+         getScale(*last.user_begin(), last.use_begin()->getOperandNumber()))
+    last = last.user_begin()->getResult(0);
   SmallVector<nn::PermuteOp> users;
-  for (Operation *user : product.getUsers())
+  for (Operation *user : last.getUsers())
     users.push_back(dyn_cast<nn::PermuteOp>(user));
   if (users.size() < 2 || llvm::is_contained(users, nullptr))
     return;
   // The list's own order is another one where the IR was printed and read.
   llvm::sort(users, isBefore);
-  auto chosen = llvm::find_if(users, keepsRows);
+  auto chosen = llvm::find_if(
+      users, [&](nn::PermuteOp user) { return keepsRows(user, result); });
   if (chosen == users.end())
     return;
   nn::PermuteOp first = *chosen;
   SmallVector<int64_t> place(first.getPermutation().size());
   for (auto [i, dim] : llvm::enumerate(first.getPermutation()))
     place[dim] = i;
-  first->moveAfter(product.getDefiningOp());
+  first->moveAfter(last.getDefiningOp());
   for (nn::PermuteOp other : users) {
     if (other == first)
       continue;
@@ -140,8 +142,8 @@ static void replace(nn::MatmulOp matmul, Choice choice) {
     std::swap(choice.a, choice.b);
   auto product = sched::MatmulOp::create(
       builder, matmul.getLoc(), choice.c.source.getType(), choice.a.source,
-      choice.b.source, /*sum=*/Value(), p.batch, p.m, p.n, p.k, p.stridesA,
-      p.stridesB, p.stridesC,
+      choice.b.source, /*bias=*/Value(), /*sum=*/Value(), p.batch, p.m, p.n,
+      p.k, p.stridesA, p.stridesB, p.stridesC,
       llvm::APFloat(choice.a.scale * choice.b.scale * choice.c.scale),
       choice.a.offset, choice.b.offset);
   product->setDiscardableAttrs(matmul->getDiscardableAttrDictionary());
@@ -152,7 +154,11 @@ namespace {
 struct SelectProductsPass : impl::SelectProductsBase<SelectProductsPass> {
   void runOnOperation() override {
     auto rewrite = [](func::FuncOp function) {
-      rewriteEach<nn::MatmulOp>(function, choosePermutation);
+      // What attention writes permuted is what products read.
+      rewriteEach<nn::MatmulOp, nn::AttentionBackwardOp>(function, [](auto op) {
+        for (OpResult result : op->getResults())
+          choosePermutation(result);
+      });
       rewriteEach<nn::MatmulOp>(
           function, [](nn::MatmulOp op) { replace(op, choose(op)); });
     };

@@ -208,8 +208,12 @@ verifyArena(func::FuncOp function, const CommandOrder &order,
     if (uses == accesses.end() || bytes == 0)
       continue;
     int64_t begin = *alloc.getOffset();
-    buffers.push_back({alloc, getLifetime(uses->second, order), begin,
-                       begin + bytes, text.at(uses->second.front().command)});
+    SmallVector<Operation *> users = getUsers(uses->second, order);
+    size_t first = text.at(users.front());
+    for (Operation *user : users)
+      first = std::min(first, text.at(user));
+    buffers.push_back(
+        {alloc, getLifetime(users, order), begin, begin + bytes, first});
   }
   return ArenaSweep(std::move(buffers)).verify();
 }

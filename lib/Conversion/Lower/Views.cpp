@@ -44,7 +44,7 @@ bool isFreeView(Operation *op) {
     return getOffset(view).has_value();
   if (auto slice = dyn_cast<spmd::LocalSliceOp>(op))
     return isMajor(slice.getInput(), slice.getDim());
-  return false;
+  return isa<spmd::EnterOp>(op);
 }
 
 /// The member of a rank in its group is a sum of coordinates times these.
@@ -66,10 +66,12 @@ MemRefType getBufferType(Type tensor) {
 }
 
 Value createView(OpBuilder &builder, Operation *op, Value buffer) {
-  int64_t offset = 0;
+  int64_t offset = 0, perIteration = 0;
   ArrayAttr axes = builder.getArrayAttr({});
   SmallVector<int64_t> coefficients;
-  if (auto view = dyn_cast<nn::StridedOpInterface>(op)) {
+  if (auto enter = dyn_cast<spmd::EnterOp>(op)) {
+    perIteration = enter.getResult().getType().getNumElements();
+  } else if (auto view = dyn_cast<nn::StridedOpInterface>(op)) {
     offset = *getOffset(view);
   } else if (auto slice = dyn_cast<spmd::LocalSliceOp>(op)) {
     axes = slice.getAxes();
@@ -77,9 +79,9 @@ Value createView(OpBuilder &builder, Operation *op, Value buffer) {
       coefficients.push_back(stride *
                              slice.getResult().getType().getNumElements());
   }
-  return sched::ViewOp::create(builder, op->getLoc(),
-                               getBufferType(op->getResult(0).getType()),
-                               buffer, offset, axes, coefficients);
+  return sched::ViewOp::create(
+      builder, op->getLoc(), getBufferType(op->getResult(0).getType()), buffer,
+      offset, axes, coefficients, perIteration);
 }
 
 } // namespace tandem::lower

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
 using namespace mlir;
@@ -25,6 +26,9 @@ static constexpr Fact kFacts[] = {
      isOf<PlanAttr>, "a plan such as #spmd.plan<stage = 3>"},
     {kLayoutAttrName, OnArgument | OnResult, isLayout, "the type of a tensor"},
     {kChangeAttrName, OnOperator, isUnit, "no value"},
+    {kLoopAttrName, OnOperator, isIndex, "an i64 from 0 on"},
+    {kIterationsAttrName, OnFunction, isIndex, "an i64 from 0 on"},
+    {kIteratedAttrName, OnArgument, isIndex, "an i64 from 0 on"},
 };
 
 void SPMDDialect::addFacts() { addInterface<FactTable>(ArrayRef(kFacts)); }
@@ -58,6 +62,20 @@ LogicalResult SPMDDialect::verifyRegionArgAttribute(Operation *op, unsigned,
 LogicalResult SPMDDialect::verifyRegionResultAttribute(
     Operation *op, unsigned, unsigned index, NamedAttribute attribute) {
   return verifyFact(kFacts, op, attribute, OnResult, index);
+}
+
+int64_t getIterations(Operation *op) {
+  auto function = isa<FunctionOpInterface>(op)
+                      ? cast<FunctionOpInterface>(op)
+                      : op->getParentOfType<FunctionOpInterface>();
+  return function ? getInteger(function, kIterationsAttrName).value_or(1) : 1;
+}
+
+void setLoopOf(Operation *op, Operation *other) {
+  if (Attribute loop = other->getAttr(kLoopAttrName))
+    op->setAttr(kLoopAttrName, loop);
+  else
+    op->removeAttr(kLoopAttrName);
 }
 
 RankedTensorType getLayout(DictionaryAttr attributes) {

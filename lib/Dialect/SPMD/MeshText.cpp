@@ -19,7 +19,8 @@ std::string tandem::spmd::getMeshText(MeshAttr mesh) {
 }
 
 FailureOr<MeshAttr> tandem::spmd::parseMesh(Location location, StringRef text,
-                                            int64_t micro, StringRef file) {
+                                            int64_t micro, StringRef file,
+                                            StringRef timeAxis) {
   std::string place = file.empty() ? "" : "plan file '" + file.str() + "': ";
   auto emitAtPlace = [&]() -> InFlightDiagnostic {
     return emitError(location) << place;
@@ -48,9 +49,10 @@ FailureOr<MeshAttr> tandem::spmd::parseMesh(Location location, StringRef text,
   if (names.empty())
     add("data", 1);
   if (micro < 1)
-    return emitAtPlace() << "micro is " << micro << ", expected at least 1";
+    return emitAtPlace() << timeAxis << " is " << micro
+                         << ", expected at least 1";
   if (micro > 1)
-    add("micro", micro);
+    add(timeAxis, micro);
   unsigned numTimeAxes = micro > 1 ? 1 : 0;
   if (failed(MeshAttr::verify(emitAtPlace, names, sizes, numTimeAxes)))
     return failure();

@@ -114,8 +114,75 @@ LogicalResult AllToAllOp::verify() {
 }
 
 LogicalResult CoordinateOp::verify() {
+  if (isIteration())
+    return success();
   return verifyGroup(*this, ArrayAttr::get(getContext(), getAxisAttr()));
 }
+
+Rule CoordinateOp::getRule() {
+  Rule rule;
+  rule.results.emplace_back();
+  return rule;
+}
+
+//===----------------------------------------------------------------------===//
+// What enters a loop and leaves it
+//===----------------------------------------------------------------------===//
+
+/// `all` is `one` of each iteration. What has forms is verified by the rule.
+static LogicalResult verifyIterated(Operation *op, RankedTensorType all,
+                                    RankedTensorType one) {
+  int64_t count = getIterations(op);
+  if (all.getElementType() == one.getElementType() && all.getRank() > 0 &&
+      all.getDimSize(0) == count &&
+      all.getShape().drop_front() == one.getShape())
+    return success();
+  return op->emitOpError("has the tensors ")
+         << all << " of all and " << one << " of one of " << count
+         << " iterations, expected them to differ in a dimension 0 that counts "
+            "iterations";
+}
+
+LogicalResult EnterOp::verify() {
+  return verifyIterated(*this, getInput().getType(), getResult().getType());
+}
+LogicalResult CollectOp::verify() {
+  return verifyIterated(*this, getResult().getType(), getInput().getType());
+}
+LogicalResult CarryOp::verify() {
+  if (withoutForms(getInput().getType()) == withoutForms(getResult().getType()))
+    return success();
+  return emitOpError("adds ") << getInput().getType() << " up to "
+                              << getResult().getType() << ", expected one type";
+}
+
+/// Each dimension goes on as it is; dimension 0 of what all iterations have
+/// stays whole.
+static Rule buildIteratedRule(Operation *op, bool inInput, bool inResult) {
+  Rule rule;
+  rule.operands.emplace_back();
+  rule.results.emplace_back();
+  Rule::Dim iterations;
+  if (inInput || inResult)
+    iterations = {rule.addFactor(getIterations(op), /*splittable=*/false)};
+  if (inInput)
+    rule.operands.front().push_back(iterations);
+  if (inResult)
+    rule.results.front().push_back(iterations);
+  auto one = cast<RankedTensorType>(inInput ? op->getResult(0).getType()
+                                            : op->getOperand(0).getType());
+  for (int64_t size : one.getShape()) {
+    unsigned factor = rule.addFactor(size);
+    rule.operands.front().push_back({factor});
+    rule.results.front().push_back({factor});
+  }
+  rule.linear.push_back({0});
+  return withoutSumsOfTruth(op, std::move(rule));
+}
+
+Rule EnterOp::getRule() { return buildIteratedRule(*this, true, false); }
+Rule CollectOp::getRule() { return buildIteratedRule(*this, false, true); }
+Rule CarryOp::getRule() { return buildIteratedRule(*this, false, false); }
 
 //===----------------------------------------------------------------------===//
 // Loops

@@ -20,7 +20,7 @@ RankedTensorType Shard::getOldResultType(unsigned index) const {
 }
 
 bool Shard::isRemoved(unsigned axis) const {
-  return mesh.isTime(axis) == coordinates.has_value();
+  return mesh.isTime(axis) == (coordinates.has_value() || isIteration);
 }
 
 DimSplit Shard::getSplit(RankedTensorType type, int64_t dim) const {
@@ -43,7 +43,9 @@ Shard::Offset Shard::getOffset(const DimSplit &split) const {
   for (auto [axis, stride] : split.strides) {
     if (mesh.getSize(axis) == 1)
       continue;
-    if (coordinates)
+    if (isIteration)
+      offset.terms.emplace_back(kIterationAxis, stride);
+    else if (coordinates)
       offset.constant += (*coordinates)[axis - mesh.getNumSpaceAxes()] * stride;
     else
       offset.terms.emplace_back(mesh.getName(axis), stride);

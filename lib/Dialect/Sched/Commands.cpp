@@ -62,6 +62,9 @@ LogicalResult ViewOp::verifyRange(int64_t elements, int64_t sourceElements) {
       return failure();
     (coefficient < 0 ? begin : end).add(coefficient, *size - 1);
   }
+  int64_t perIteration = getPerIteration();
+  (perIteration < 0 ? begin : end)
+      .add(perIteration, spmd::getIterations(*this) - 1);
   if (begin.overflows || end.overflows)
     return emitOpError("moves by more elements than 64 bits can count, "
                        "expected offset and coefficients within its source");
@@ -119,6 +122,16 @@ LogicalResult CopyOp::verify() {
   return emitOpError("copies ") << source << " into " << destination;
 }
 
+LogicalResult CheckOp::verify() {
+  Type element = cast<MemRefType>(getSource().getType()).getElementType();
+  bool isTruth = getKind() == CheckKind::True;
+  if (isTruth ? element.isInteger(1) : isa<FloatType>(element))
+    return success();
+  return emitOpError("asks whether ")
+         << element << " is " << stringifyCheckKind(getKind()) << ", expected "
+         << (isTruth ? "i1" : "a floating-point type");
+}
+
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto kernel =
       symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
@@ -159,5 +172,8 @@ SmallVector<Value> CollectiveOp::getWrites() { return {getDestination()}; }
 SmallVector<Value> CopyOp::getReads() { return {getSource()}; }
 SmallVector<Value> CopyOp::getWrites() { return {getDestination()}; }
 
-SmallVector<Value> CheckFiniteOp::getReads() { return {getSource()}; }
-SmallVector<Value> CheckFiniteOp::getWrites() { return {}; }
+SmallVector<Value> FillOp::getReads() { return {}; }
+SmallVector<Value> FillOp::getWrites() { return {getDestination()}; }
+
+SmallVector<Value> CheckOp::getReads() { return {getSource()}; }
+SmallVector<Value> CheckOp::getWrites() { return {}; }

@@ -34,6 +34,7 @@ static constexpr Fact kFacts[] = {
     {kSlotAttrName, OnOperator, isSlot, "stage, strand and lane"},
     {kKernelAttrName, OnFunction, isUnit, "no value"},
     {kLabelAttrName, OnOperator, isString, "a string"},
+    {kAgainAttrName, OnOperator, isUnit, "no value"},
     {kArenaAttrName, OnModule, isIndex, "an i64 from 0 on"},
     {kDeviceAttrName, OnModule, isOf<DeviceAttr>, "#sched.device<NAME>"},
     {kQueuesAttrName, OnModule, isQueueList,

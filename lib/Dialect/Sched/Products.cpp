@@ -44,6 +44,20 @@ static LogicalResult verifyOperand(Operation *op, StringRef what, Value value,
   return success();
 }
 
+/// One element for each of the n columns, of the type of `c`.
+template <typename OpT> static LogicalResult verifyBias(OpT op, Value c) {
+  if (!op.getBias())
+    return success();
+  auto type = cast<ShapedType>(op.getBias().getType());
+  auto element = cast<ShapedType>(c.getType()).getElementType();
+  if (type.getNumElements() == static_cast<int64_t>(op.getN()) &&
+      type.getElementType() == element)
+    return success();
+  return op.emitOpError("adds a bias of ")
+         << type.getNumElements() << " elements of " << type.getElementType()
+         << ", expected " << op.getN() << " of " << element;
+}
+
 template <typename OpT>
 static LogicalResult verifyProduct(OpT op, Value c, int64_t offsetA,
                                    int64_t offsetB) {
@@ -53,7 +67,8 @@ static LogicalResult verifyProduct(OpT op, Value c, int64_t offsetA,
                            op.getStridesA())) ||
       failed(verifyOperand(op, "b", op.getRhs(), offsetB, batch, k, n,
                            op.getStridesB())) ||
-      failed(verifyOperand(op, "c", c, 0, batch, m, n, op.getStridesC())))
+      failed(verifyOperand(op, "c", c, 0, batch, m, n, op.getStridesC())) ||
+      failed(verifyBias(op, c)))
     return failure();
   int64_t written = m * n;
   for (int64_t size : batch)
@@ -109,10 +124,13 @@ void MatmulOp::buildCommand(OpBuilder &builder, ValueRange operands,
   Value result = results.front();
   Value lhs = getReached(builder, loc, operands[0], getOffsetA());
   Value rhs = getReached(builder, loc, operands[1], getOffsetB());
+  Value bias = getBias() ? operands[2] : Value();
   SmallVector<Value> used = {lhs, rhs, result};
+  if (bias)
+    used.push_back(bias);
   if (getSum())
     used.push_back(result);
-  GemmOp::create(builder, loc, lhs, rhs, result, workspace,
+  GemmOp::create(builder, loc, lhs, rhs, bias, result, workspace,
                  static_cast<bool>(getSum()), getBatch(), getM(), getN(),
                  getK(), getStridesA(), getStridesB(), getStridesC(),
                  getAlphaAttr().getValue(), place.queue, place.stage,
@@ -125,6 +143,8 @@ void MatmulOp::buildCommand(OpBuilder &builder, ValueRange operands,
 
 SmallVector<Value> GemmOp::getReads() {
   SmallVector<Value> reads = {getLhs(), getRhs()};
+  if (getBias())
+    reads.push_back(getBias());
   if (getAccumulate())
     reads.push_back(getDestination());
   return reads;

@@ -113,14 +113,16 @@ void FactorGraph::addVariables() {
 
 void FactorGraph::addFactors() {
   std::map<std::vector<unsigned>, unsigned> kindOf;
-  std::map<std::pair<std::vector<int64_t>, int64_t>, unsigned> shapes;
+  std::map<std::tuple<std::vector<int64_t>, int64_t, int64_t>, unsigned> shapes;
   for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor) {
     const TensorFacts &info = facts.tensors[tensor];
     if (info.uses.empty())
       continue;
     const Tensor &data = facts.problem.tensors[tensor];
     unsigned shape =
-        shapes.try_emplace({data.shape, data.elementBytes}, shapes.size())
+        shapes
+            .try_emplace({data.shape, data.elementBytes, data.times},
+                         shapes.size())
             .first->second;
     bool mayWait = info.numUpdateUses > 0 && !facts.isArgument(info.producer) &&
                    facts.problem.operators[info.producer].pass != Pass::Update;

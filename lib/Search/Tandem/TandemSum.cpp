@@ -240,6 +240,7 @@ bool SumModel::addFactor(unsigned tensor) {
   const Tensor &data = facts.problem.tensors[tensor];
   std::vector<int64_t> key(data.shape);
   key.push_back(data.elementBytes);
+  key.push_back(data.times);
   for (const Role &role : order) {
     key.push_back(role.slot);
     key.push_back(role.mayWait);

@@ -48,6 +48,7 @@ private:
   Value sliceArgument(OpBuilder &builder, Value value, const Point &point);
   void record(Value value, const Point &point, Value copy);
   void copyOperator(Operation *op);
+  void splitEnter(EnterOp enter);
   SmallVector<Value> buildCopy(OpBuilder &builder, Operation *op,
                                ArrayRef<Value> operands, const Point &point);
   LogicalResult splitReform(ReformOp reform);
@@ -228,6 +229,29 @@ void SplitStrandsPass::copyOperator(Operation *op) {
   });
 }
 
+/// An iteration's part of an input is cut into strands behind the way into the
+/// loop, where each is one run of elements.
+void SplitStrandsPass::splitEnter(EnterOp enter) {
+  MarkStrand shared(enter->getDiscardableAttrDictionary(), std::nullopt);
+  OpBuilder builder(enter, &shared);
+  auto input = cast<RankedTensorType>(enter.getInput().getType());
+  auto type = RankedTensorType::get(input.getShape().drop_front(),
+                                    input.getElementType());
+  Value whole =
+      EnterOp::create(builder, enter.getLoc(), type, enter.getInput());
+  Forms forms = getForms(enter.getType(), mesh);
+  SmallVector<unsigned> axes = getAxes(enter.getType());
+  forEachPoint(axes, [&](const Point &point) {
+    MarkStrand own(enter->getDiscardableAttrDictionary(),
+                   getStrand(axes, point));
+    OpBuilder slicer(enter, &own);
+    Value slice = whole;
+    for (unsigned axis : axes)
+      slice = part(slicer, slice, forms[axis], axis, point[axis]);
+    record(enter.getResult(), point, slice);
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Reforms
 //===----------------------------------------------------------------------===//
@@ -379,7 +403,11 @@ LogicalResult SplitStrandsPass::runOnStep(func::FuncOp step) {
     if (getAxes(argument.getType()).empty())
       record(argument, Point(mesh.getNumAxes(), 0), argument);
   for (Operation *op : old) {
-    if (!isa<ReformOp>(op))
+    if (auto enter = dyn_cast<EnterOp>(op);
+        enter && isa<BlockArgument>(enter.getInput()) &&
+        !getAxes(enter.getType()).empty())
+      splitEnter(enter);
+    else if (!isa<ReformOp>(op))
       copyOperator(op);
     else if (failed(splitReform(cast<ReformOp>(op))))
       return failure();

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tandem/Analysis/Loops.h"
 #include "tandem/Analysis/StepFacts.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Duplex/Duplex.h"
@@ -51,7 +52,8 @@ LogicalResult VerifyDuplexedPass::runOnStep(func::FuncOp step) {
     if (failed(verifyOperator(&op)))
       return failure();
   if (failed(tandem::verifyDeclared(step)) ||
-      failed(tandem::verifyPasses(step)) || failed(tandem::verifyStrands(step)))
+      failed(tandem::verifyLoops(step)) || failed(tandem::verifyPasses(step)) ||
+      failed(tandem::verifyStrands(step)))
     return failure();
   return tandem::verifyLayouts(step, mesh);
 }

@@ -74,7 +74,9 @@ LogicalResult VerifyStepPass::verifyId(Operation *op) {
 }
 
 LogicalResult VerifyStepPass::verifyOperator(Operation *op) {
-  if (!isa_and_nonnull<NNDialect>(op->getDialect()))
+  bool isOfLoop = isa<tandem::spmd::EnterOp, tandem::spmd::CarryOp,
+                      tandem::spmd::CollectOp, tandem::spmd::CoordinateOp>(op);
+  if (!isOfLoop && !isa_and_nonnull<NNDialect>(op->getDialect()))
     return emitError(op->getLoc())
            << "operator '" << op->getName().getStringRef()
            << "' in a training step, expected operators of nn";

@@ -177,7 +177,7 @@ double AxisPlanner::getGreedyCost(unsigned index,
     cost += getReformCost(value, forms[value], demand);
     // Nor cut what is whole. Sums wait through views and additions, where they
     // may meet other sums, and are finished before anything else.
-    if (forms[value].isFull() || op.isView || isa<nn::AddOp>(op.op))
+    if (forms[value].isFull() || op.isView || isa<nn::AddOp, CarryOp>(op.op))
       cost += 1;
   }
   for (auto [value, form] : llvm::zip(op.results, signature.results))

@@ -72,6 +72,9 @@ bool AxisPlanner::isAllowedOperand(const OpNode &op, unsigned operand,
 bool AxisPlanner::isAllowed(const OpNode &op,
                             const Signature &signature) const {
   auto isFull = [](AxisForm form) { return form.isFull(); };
+  // What iterations add up has one buffer, not one per strand.
+  if (isTime && isa<CarryOp>(op.op))
+    return llvm::all_of(signature.results, isFull);
   if (op.pass == PassKind::Update) {
     // A sum that comes to the update is finished before it: once, however often
     // it is used. One that the update makes may wait.
@@ -101,7 +104,7 @@ bool AxisPlanner::passesSum(const OpNode &op, unsigned operand) const {
   if (isa<nn::MulOp, nn::DivOp>(op.op))
     return isLinear && isScalar(op.operands[1 - operand]);
   return isLinear &&
-         (op.isView ||
+         (op.isView || isa<CarryOp>(op.op) ||
           isa<nn::AddOp, nn::SubOp, nn::NegOp, nn::SumOp, nn::PadOp, nn::CatOp,
               nn::EmbeddingBackwardOp, nn::ScatterAddOp>(op.op));
 }

@@ -177,7 +177,7 @@ bool Enumeration::isAllowed(const Member &member, const Candidate &candidate,
   bool isUpdate = group.pass == PassKind::Update;
   bool isSplit = candidate.choice <= member.rule.factors.size();
   if (graph.mesh.isTime(axis) &&
-      (isUpdate ||
+      (isUpdate || isa<CarryOp>(graph.ops[member.op].op) ||
        (isSplit && !(marks.factors[member.op] >> (candidate.choice - 1) & 1))))
     return false;
   if (isSplit)

@@ -35,6 +35,7 @@ private:
 
   LogicalResult addAxes();
   void joinQueues();
+  int64_t countChanges(unsigned value) const;
   unsigned addTensor(unsigned value, std::string name);
   unsigned addSet(cost::SignatureSet set);
   cost::Operator &addOperator(Kind kind, Part origin);
@@ -134,6 +135,19 @@ void Extractor::joinQueues() {
     axis.queue = 0;
 }
 
+/// Changes of what a loop makes, or reads of arguments, are in the loop.
+int64_t Extractor::countChanges(unsigned value) const {
+  const ValueNode &node = graph.values[value];
+  auto isInLoop = [&](unsigned op) {
+    return op < graph.ops.size() && getLoop(graph.ops[op].op).has_value();
+  };
+  bool isIterated =
+      node.producer >= 0
+          ? isInLoop(node.producer) && !isCarried(graph.ops[node.producer].op)
+          : llvm::any_of(node.uses, [&](Use use) { return isInLoop(use.op); });
+  return isIterated ? getIterations(graph.step) : 1;
+}
+
 unsigned Extractor::addTensor(unsigned value, std::string name) {
   auto type = cast<RankedTensorType>(graph.values[value].value.getType());
   result->tensors[value] = problem.tensors.size();
@@ -142,6 +156,7 @@ unsigned Extractor::addTensor(unsigned value, std::string name) {
   tensor.name = std::move(name);
   tensor.shape.assign(type.getShape().begin(), type.getShape().end());
   tensor.elementBytes = getElementBytes(type.getElementType());
+  tensor.times = countChanges(value);
   return problem.tensors.size() - 1;
 }
 

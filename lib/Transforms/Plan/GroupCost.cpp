@@ -180,5 +180,8 @@ GroupCost::getSeconds(ArrayRef<int64_t> shares,
     seconds += cost::getComputeSeconds(cluster, work.type, flops, bytes,
                                        work.op, loops);
   }
-  return seconds;
+  bool isIterated = llvm::any_of(group.members, [&](unsigned member) {
+    return spmd::getLoop(graph.ops[member].op).has_value();
+  });
+  return isIterated ? spmd::getIterations(graph.step) * seconds : seconds;
 }

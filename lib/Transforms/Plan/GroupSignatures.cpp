@@ -69,6 +69,7 @@ std::string SignatureMaker::getKey(const OperatorGroup &group) const {
     append(key, marks.factors[member]);
     append(key, static_cast<int64_t>(op.flops));
     append(key, isReadByStrides(op.op));
+    append(key, getLoop(op.op).has_value());
     for (const auto *values : {&op.operands, &op.results})
       for (unsigned value : *values) {
         append(key, number(value));

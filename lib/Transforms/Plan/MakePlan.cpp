@@ -32,12 +32,12 @@ struct MakePlanPass : tandem::impl::MakePlanPassBase<MakePlanPass> {
   MakePlanPass(const MakePlanPass &other)
       : MakePlanPassBase(other), mesh(other.mesh), preset(other.preset),
         pins(other.pins), planFile(other.planFile), output(other.output),
-        micro(other.micro), search(other.search) {}
+        timeAxis(other.timeAxis), micro(other.micro), search(other.search) {}
   MakePlanPass() : MakePlanPass(PlanOptions()) {}
   explicit MakePlanPass(const PlanOptions &options)
       : mesh(options.mesh), preset(options.preset), pins(options.pins),
         planFile(options.planFile), output(options.output),
-        micro(options.micro),
+        timeAxis(options.timeAxis), micro(options.micro),
         search({options.search, options.cluster, options.problemOut,
                 options.timeLimit, options.start}) {
     search.usesPresets = !options.noPresets;
@@ -68,7 +68,7 @@ private:
   LogicalResult compare(StepGraph &graph, const PlanFile &file);
   LogicalResult write(const StepGraph &graph, const Decisions &decisions);
 
-  std::string mesh, preset, pins, planFile, output;
+  std::string mesh, preset, pins, planFile, output, timeAxis;
   int64_t micro = 1;
   SearchSettings search;
   /// The step on no mesh.
@@ -228,7 +228,7 @@ LogicalResult MakePlanPass::run() {
   if (failed(file) || failed(findMesh()))
     return failure();
   FailureOr<MeshAttr> axes =
-      parseMesh(function.getLoc(), mesh, micro, planFile);
+      parseMesh(function.getLoc(), mesh, micro, planFile, timeAxis);
   if (failed(axes))
     return failure();
   StepGraph graph = step->onMesh(*axes);

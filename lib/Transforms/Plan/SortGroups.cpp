@@ -16,17 +16,17 @@ using namespace tandem::plan;
 /// member. Joining makes no cycles: all readers of what joins them, and the
 /// only operand of what joins its producer, are in the group.
 void tandem::plan::sortGroups(const StepGraph &graph, OperatorGroups &result) {
+  using Rank = std::tuple<PassKind, bool, unsigned, unsigned>;
   unsigned count = result.groups.size();
   std::vector<SmallVector<unsigned, 4>> readers(count);
   std::vector<unsigned> numMissing(count);
   auto getRank = [&](unsigned number) {
     const OperatorGroup &group = result.groups[number];
-    return std::make_tuple(group.pass, group.members.back(), number);
+    // What is carried out of a loop is there when the loop has ended.
+    bool isBehind = spmd::isCarried(graph.ops[group.members.back()].op);
+    return Rank(group.pass, isBehind, group.members.back(), number);
   };
-  std::priority_queue<std::tuple<PassKind, unsigned, unsigned>,
-                      std::vector<std::tuple<PassKind, unsigned, unsigned>>,
-                      std::greater<>>
-      ready;
+  std::priority_queue<Rank, std::vector<Rank>, std::greater<>> ready;
   for (auto [number, group] : llvm::enumerate(result.groups)) {
     for (unsigned value : group.inputs)
       if (int producer = graph.values[value].producer; producer >= 0) {
@@ -39,7 +39,7 @@ void tandem::plan::sortGroups(const StepGraph &graph, OperatorGroups &result) {
   std::vector<OperatorGroup> sorted;
   std::vector<int> newNumbers(count, -1);
   while (!ready.empty()) {
-    unsigned number = std::get<2>(ready.top());
+    unsigned number = std::get<3>(ready.top());
     ready.pop();
     newNumbers[number] = sorted.size();
     sorted.push_back(std::move(result.groups[number]));

@@ -7,6 +7,7 @@
 
 #include "Roles.h"
 #include "Slot.h"
+#include "tandem/Analysis/Loops.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
@@ -27,8 +28,10 @@ namespace {
 /// where enough was gathered or enough gradients are ready.
 class SlotAssigner {
 public:
-  SlotAssigner(func::FuncOp step, unsigned pieces);
-  void run();
+  /// For operators of one segment, in the order of the text.
+  SlotAssigner(func::FuncOp step, ArrayRef<Operation *> ops, unsigned pieces);
+  /// Numbers stages from `first` on; gives the number behind the last one.
+  int64_t run(int64_t first);
 
 private:
   int64_t getStage(Operation *op, int64_t strand, int64_t least) const;
@@ -48,6 +51,7 @@ private:
   void limitPieces(unsigned pieces);
 
   Block &block;
+  ArrayRef<Operation *> ops;
   Operation *loss;
   Roles roles;
   int64_t last = 0;
@@ -69,14 +73,24 @@ struct AssignSlotsPass
   LogicalResult runOnStep(func::FuncOp step) override {
     if (isPlanned(step))
       return success();
-    SlotAssigner(step, std::max(1u, pieces.getValue())).run();
+    Block &block = step.getBody().front();
+    auto segmentOf = getSegments(block);
+    std::map<int64_t, SmallVector<Operation *>> segments;
+    for (Operation &op : block.without_terminator())
+      segments[segmentOf.at(&op)].push_back(&op);
+    int64_t stage = 0;
+    for (auto &[segment, ops] : segments)
+      stage =
+          SlotAssigner(step, ops, std::max(1u, pieces.getValue())).run(stage);
     return success();
   }
 };
 } // namespace
 
-SlotAssigner::SlotAssigner(func::FuncOp step, unsigned pieces)
-    : block(step.getBody().front()), loss(findLoss(step)), roles(step) {
+SlotAssigner::SlotAssigner(func::FuncOp step, ArrayRef<Operation *> ops,
+                           unsigned pieces)
+    : block(step.getBody().front()), ops(ops), loss(findLoss(step)),
+      roles(ops) {
   for (Operation &op : block)
     last = std::max(last, getStrand(&op).value_or(0));
   limitPieces(pieces);
@@ -85,11 +99,11 @@ SlotAssigner::SlotAssigner(func::FuncOp step, unsigned pieces)
 void SlotAssigner::limitPieces(unsigned pieces) {
   std::map<std::optional<nn::PassKind>, int64_t> byPass;
   int64_t gradients = 0;
-  for (Operation &op : block.without_terminator()) {
-    if (roles.ahead.contains(&op) && isCollective(&op))
-      byPass[nn::getPass(&op)] += getBytes(op.getResult(0));
-    if (roles.waiting.contains(&op))
-      gradients += getBytes(op.getOperand(0));
+  for (Operation *op : ops) {
+    if (roles.ahead.contains(op) && isCollective(op))
+      byPass[nn::getPass(op)] += getBytes(op->getResult(0));
+    if (roles.waiting.contains(op))
+      gradients += getBytes(op->getOperand(0));
   }
   for (auto &it : byPass)
     gatheredLimit = std::max<int64_t>(gatheredLimit, it.second / pieces);
@@ -258,36 +272,36 @@ int64_t SlotAssigner::getArrival(Operation *op) const {
 }
 
 void SlotAssigner::findArrivals() {
-  for (Operation &op : block.without_terminator())
-    if (roles.late.contains(&op))
-      arrivals[&op] = getArrival(&op);
+  for (Operation *op : ops)
+    if (roles.late.contains(op))
+      arrivals[op] = getArrival(op);
   // An update is one kernel: what does not need the gradient (weight decay)
   // stays with what does. The loss itself is not put off.
-  for (Operation &op : llvm::reverse(block)) {
-    if (!arrivals.contains(&op) || !isUpdate(&op))
+  for (Operation *op : llvm::reverse(ops)) {
+    if (!arrivals.contains(op) || !isUpdate(op))
       continue;
     std::optional<int64_t> first;
-    for (Operation *user : op.getUsers())
+    for (Operation *user : op->getUsers())
       if (auto it = arrivals.find(user); it != arrivals.end())
         first = std::min(first.value_or(INT64_MAX),
-                         it->second - isStageBehind(user, &op));
-    arrivals[&op] = std::max(arrivals[&op], first.value_or(0));
+                         it->second - isStageBehind(user, op));
+    arrivals[op] = std::max(arrivals[op], first.value_or(0));
   }
 }
 
 void SlotAssigner::assignLate() {
   findArrivals();
   std::map<int64_t, SmallVector<Operation *>> byArrival;
-  for (Operation &op : block.without_terminator())
-    if (roles.late.contains(&op))
-      byArrival[arrivals[&op]].push_back(&op);
+  for (Operation *op : ops)
+    if (roles.late.contains(op))
+      byArrival[arrivals[op]].push_back(op);
   int64_t final = current;
   for (auto &[op, slot] : slots)
     final = std::max(final, slot.stage);
   begin(final);
-  for (auto &[arrival, ops] : byArrival) {
+  for (auto &[arrival, late] : byArrival) {
     begin(current + 1);
-    for (Operation *op : ops)
+    for (Operation *op : late)
       assign(op);
   }
 }
@@ -295,20 +309,23 @@ void SlotAssigner::assignLate() {
 /// What is ahead of nothing but a result, or of nothing at all.
 void SlotAssigner::placeReturned() {
   Operation *ret = block.getTerminator();
-  for (Operation &op : llvm::reverse(block))
-    if (roles.ahead.contains(&op) && !slots.contains(&op))
-      placeAhead(&op, ret, std::max(current, getLeastStage(&op, ret, last)),
+  for (Operation *op : llvm::reverse(ops))
+    if (roles.ahead.contains(op) && !slots.contains(op))
+      placeAhead(op, ret, std::max(current, getLeastStage(op, ret, last)),
                  last);
 }
 
-void SlotAssigner::run() {
-  for (Operation &op : block.without_terminator())
-    if (!isSource(&op) && !roles.late.contains(&op) &&
-        !roles.ahead.contains(&op))
-      assign(&op);
+int64_t SlotAssigner::run(int64_t first) {
+  for (Operation *op : ops)
+    if (!isSource(op) && !roles.late.contains(op) && !roles.ahead.contains(op))
+      assign(op);
   assignLate();
   placeReturned();
-  for (Operation &op : block.without_terminator())
-    if (auto it = slots.find(&op); it != slots.end())
-      setSlot(&op, it->second);
+  int64_t end = first;
+  for (auto &[op, slot] : slots) {
+    slot.stage += first;
+    setSlot(op, slot);
+    end = std::max(end, slot.stage + 1);
+  }
+  return end;
 }

@@ -132,10 +132,14 @@ private:
 
 /// What is made is part of the change and has a slot.
 struct Marker : OpBuilder::Listener {
+  explicit Marker(Operation *collective) : loop(getLoop(collective)) {}
   Slot slot;
+  std::optional<int64_t> loop;
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     op->setAttr(kChangeAttrName, UnitAttr::get(op->getContext()));
     setSlot(op, slot);
+    if (loop)
+      tandem::setInteger(op, kLoopAttrName, *loop);
   }
 };
 } // namespace
@@ -150,11 +154,17 @@ void Combiner::dropReadEarly() {
   });
 }
 
+/// Behind a loop, what it carries out is there from the first stage on.
 Slot Combiner::getMade() const {
-  Slot made = *getSlot(bundle.ops.front()->getOperand(0).getDefiningOp());
-  for (Operation *op : bundle.ops)
-    made = std::max(made, *getSlot(op->getOperand(0).getDefiningOp()));
-  return made;
+  std::optional<Slot> made;
+  for (Operation *op : bundle.ops) {
+    Operation *maker = op->getOperand(0).getDefiningOp();
+    Slot slot = getLoop(maker) == getLoop(op)
+                    ? *getSlot(maker)
+                    : Slot{bundle.slot.stage - 1, bundle.slot.strand};
+    made = std::max(made.value_or(slot), slot);
+  }
+  return *made;
 }
 
 Slot Combiner::getRead(Operation *op) const {
@@ -234,7 +244,7 @@ void Combiner::run() {
   dropReadEarly();
   if (bundle.ops.size() < 2)
     return;
-  Marker marker;
+  Marker marker(bundle.ops.front());
   OpBuilder builder(bundle.ops.back()->getContext(), &marker);
   builder.setInsertionPointAfter(bundle.ops.back());
   marker.slot = getMade();

@@ -171,8 +171,11 @@ void CutWaitingPass::markPart(Operation *part, Operation *whole, Piece slot,
 namespace {
 /// What a collective is cut by belongs to its change of form.
 struct MarkChange : OpBuilder::Listener {
+  explicit MarkChange(Operation *collective) : collective(collective) {}
+  Operation *collective;
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     op->setAttr(kChangeAttrName, UnitAttr::get(op->getContext()));
+    setLoopOf(op, collective);
   }
 };
 } // namespace
@@ -203,7 +206,7 @@ void CutWaitingPass::cut(Operation *op, ArrayRef<Piece> pieces) const {
       planned.pieces = getWhole(op->getContext(), slot);
     });
   }
-  MarkChange listener;
+  MarkChange listener(op);
   OpBuilder builder(op, &listener);
   Value source = reshape(builder, op->getOperand(0), cut->source);
   SmallVector<Value> results;

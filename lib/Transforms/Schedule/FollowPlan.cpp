@@ -7,8 +7,10 @@
 
 #include "Roles.h"
 #include "Slot.h"
+#include "tandem/Analysis/Loops.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
+#include <map>
 
 namespace tandem {
 #define GEN_PASS_DEF_FOLLOWPLANPASS
@@ -39,6 +41,8 @@ private:
   Slot getWaiting(Operation *op, const Planned &planned) const;
   std::optional<Slot> getFirstReader(Operation *op, bool &isComm) const;
   void placeUnplanned();
+  void placeCarried();
+  void separateSegments();
   LogicalResult verify(Operation *op) const;
 
   func::FuncOp step;
@@ -216,6 +220,36 @@ void PlanFollower::placeUnplanned() {
   }
 }
 
+/// What iterations add up is added as soon as it is there.
+void PlanFollower::placeCarried() {
+  for (auto carry : block.getOps<CarryOp>())
+    if (auto it = slots.find(carry.getInput().getDefiningOp());
+        it != slots.end() && it->second.lane == Lane::Compute)
+      slots[carry] = it->second;
+}
+
+/// Stages of a plan know no loops: those that lie in several segments become
+/// several.
+void PlanFollower::separateSegments() {
+  auto segments = getSegments(block);
+  std::map<std::pair<int64_t, int64_t>, int64_t> numbers;
+  for (auto &[op, slot] : slots)
+    numbers[{segments.lookup(op), slot.stage}] = 0;
+  if (numbers.empty() || numbers.rbegin()->first.first == 0)
+    return;
+  llvm::DenseSet<int64_t> turns;
+  turns.insert_range(spmd::getPlanned(step).inTurn);
+  SmallVector<int64_t, 1> inTurn;
+  for (auto [index, entry] : llvm::enumerate(numbers)) {
+    entry.second = index;
+    if (turns.contains(entry.first.second))
+      inTurn.push_back(index);
+  }
+  for (auto &[op, slot] : slots)
+    slot.stage = numbers.at({segments.lookup(op), slot.stage});
+  editPlanned(step, [&](Planned &planned) { planned.inTurn = inTurn; });
+}
+
 LogicalResult PlanFollower::verify(Operation *op) const {
   auto it = slots.find(op);
   if (it == slots.end())
@@ -242,11 +276,13 @@ LogicalResult PlanFollower::run() {
       if (std::optional<Slot> slot = getPlanned(&op))
         slots[&op] = *slot;
   placeUnplanned();
-  for (Operation &op : block.without_terminator()) {
+  for (Operation &op : block.without_terminator())
     if (failed(verify(&op)))
       return failure();
+  placeCarried();
+  separateSegments();
+  for (Operation &op : block.without_terminator())
     if (auto it = slots.find(&op); it != slots.end())
       setSlot(&op, it->second);
-  }
   return success();
 }

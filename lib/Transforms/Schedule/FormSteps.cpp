@@ -134,6 +134,7 @@ void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
       sched::EventType::get(builder.getContext()),
       sched::QueueAttr::get(builder.getContext(), role, 0), slot.stage,
       slot.strand, ValueRange());
+  setLoopOf(step, ops.front());
   if (isInTurn(slot))
     editPlanned(step, [&](Planned &planned) { planned.inTurn = {slot.stage}; });
   Block *body = builder.createBlock(&step.getBody());

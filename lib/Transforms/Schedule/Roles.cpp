@@ -38,7 +38,8 @@ double getLatency(Operation *op, double seconds) {
                                                : ChangeKind::AllToAll;
   std::optional<ChangePrice> price =
       getPrice(op, cast<StringAttr>(axes[0]).getValue(), kind);
-  return price ? std::min(price->latency, seconds) : 0;
+  int64_t times = getLoop(op) ? getIterations(op) : 1;
+  return price ? std::min(times * price->latency, seconds) : 0;
 }
 
 Operation *findLoss(func::FuncOp step) {
@@ -71,90 +72,90 @@ static bool passesOn(Operation *op) {
   return isScaling(op);
 }
 
-Roles::Roles(func::FuncOp step) {
-  Block &block = step.getBody().front();
-  findAhead(block);
-  findWaiting(block);
-  findLate(block);
+Roles::Roles(ArrayRef<Operation *> ops) : ops(ops) {
+  findAhead();
+  findWaiting();
+  findLate();
 }
 
-void Roles::findAhead(Block &block) {
+void Roles::findAhead() {
   llvm::DenseSet<Operation *> free;
-  for (Operation &op : block.without_terminator()) {
+  for (Operation *op : ops) {
     bool isFree =
-        !isSource(&op) && passesOn(&op) &&
-        llvm::all_of(op.getOperands(), [&](Value operand) {
+        !isSource(op) && passesOn(op) &&
+        llvm::all_of(op->getOperands(), [&](Value operand) {
           Operation *producer = operand.getDefiningOp();
           return !producer || isSource(producer) || free.contains(producer);
         });
     if (isFree)
-      free.insert(&op);
+      free.insert(op);
   }
-  for (Operation &op : llvm::reverse(block)) {
+  for (Operation *op : llvm::reverse(ops)) {
     bool isAhead = llvm::all_of(
-        op.getUsers(), [&](Operation *user) { return ahead.contains(user); });
-    if (free.contains(&op) && (isCollective(&op) || isAhead))
-      ahead.insert(&op);
+        op->getUsers(), [&](Operation *user) { return ahead.contains(user); });
+    if (free.contains(op) && (isCollective(op) || isAhead))
+      ahead.insert(op);
   }
-  while (dropOneAhead(block)) {
+  while (dropOneAhead()) {
   }
 }
 
 /// Operators ahead are chains, placed as a whole, stages apart. What has
 /// several readers, one of them ahead (a batch is sliced, and one strand
 /// gathers the slice), is computed in its turn, and so are those that read it.
-bool Roles::dropOneAhead(Block &block) {
-  for (Operation &op : block.without_terminator()) {
-    if (!ahead.contains(&op))
+bool Roles::dropOneAhead() {
+  for (Operation *op : ops) {
+    if (!ahead.contains(op))
       continue;
-    bool readsPlaced = llvm::any_of(op.getOperands(), [&](Value operand) {
+    bool readsPlaced = llvm::any_of(op->getOperands(), [&](Value operand) {
       Operation *producer = operand.getDefiningOp();
       return producer && !isSource(producer) && !ahead.contains(producer);
     });
     bool isPrepared = llvm::any_of(
-        op.getUsers(), [&](Operation *user) { return ahead.contains(user); });
+        op->getUsers(), [&](Operation *user) { return ahead.contains(user); });
     bool isChained =
-        isPrepared ? llvm::all_equal(op.getUsers()) : isCollective(&op);
+        isPrepared ? llvm::all_equal(op->getUsers()) : isCollective(op);
     if (readsPlaced || !isChained)
-      return ahead.erase(&op);
+      return ahead.erase(op);
   }
   return false;
 }
 
-void Roles::findWaiting(Block &block) {
+void Roles::findWaiting() {
   llvm::DenseSet<Operation *> tail;
-  for (Operation &op : llvm::reverse(block)) {
+  auto isEnd = [&](Operation *op) {
+    return isUpdate(op) || op->hasTrait<OpTrait::IsTerminator>() ||
+           isCarried(op) || tail.contains(op);
+  };
+  for (Operation *op : llvm::reverse(ops)) {
     bool isTail =
-        isUpdate(&op) || op.hasTrait<OpTrait::IsTerminator>() ||
-        (passesOn(&op) && llvm::all_of(op.getUsers(), [&](Operation *user) {
-           return tail.contains(user);
-         }));
+        isEnd(op) || (passesOn(op) && llvm::all_of(op->getUsers(), isEnd));
     if (!isTail)
       continue;
-    tail.insert(&op);
-    if (isCollective(&op) && !isUpdate(&op) && !ahead.contains(&op))
-      waiting.insert(&op);
+    tail.insert(op);
+    if (isCollective(op) && !isUpdate(op) && !ahead.contains(op))
+      waiting.insert(op);
   }
 }
 
-void Roles::findLate(Block &block) {
-  for (Operation &op : block.without_terminator()) {
-    if (isSource(&op) || ahead.contains(&op))
+void Roles::findLate() {
+  for (Operation *op : ops) {
+    if (isSource(op) || ahead.contains(op))
       continue;
-    bool readsLate = llvm::any_of(op.getOperands(), [&](Value operand) {
+    bool readsLate = llvm::any_of(op->getOperands(), [&](Value operand) {
       Operation *producer = operand.getDefiningOp();
       return producer &&
              (late.contains(producer) || waiting.contains(producer));
     });
     // A sum on two axes is two collectives in a row: both wait.
-    if (isUpdate(&op) || (readsLate && !waiting.contains(&op))) {
-      late.insert(&op);
-    } else if (waiting.contains(&op) &&
-               llvm::any_of(op.getOperands(), [&](Value operand) {
+    if (isUpdate(op) || (readsLate && !waiting.contains(op))) {
+      late.insert(op);
+    } else if (waiting.contains(op) &&
+               llvm::any_of(op->getOperands(), [&](Value operand) {
                  return late.contains(operand.getDefiningOp());
                })) {
-      waiting.erase(&op);
-      late.insert(&op);
+      waiting.erase(op);
+      late.insert(op);
     }
   }
 }

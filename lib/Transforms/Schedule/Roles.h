@@ -33,9 +33,10 @@ double getLatency(mlir::Operation *collective, double seconds);
 /// The operator that makes the loss; null if there is none.
 mlir::Operation *findLoss(mlir::func::FuncOp step);
 
-/// What the operators of a step are to its schedule.
+/// What the operators of a step, or those of one of its segments
+/// (Analysis/Loops.h), are to its schedule.
 struct Roles {
-  explicit Roles(mlir::func::FuncOp step);
+  explicit Roles(llvm::ArrayRef<mlir::Operation *> ops);
 
   /// Collectives that only updates (or results) need.
   llvm::DenseSet<mlir::Operation *> waiting;
@@ -48,10 +49,12 @@ struct Roles {
   llvm::DenseSet<mlir::Operation *> ahead;
 
 private:
-  void findAhead(mlir::Block &block);
-  bool dropOneAhead(mlir::Block &block);
-  void findWaiting(mlir::Block &block);
-  void findLate(mlir::Block &block);
+  void findAhead();
+  bool dropOneAhead();
+  void findWaiting();
+  void findLate();
+
+  llvm::ArrayRef<mlir::Operation *> ops;
 };
 
 } // namespace tandem

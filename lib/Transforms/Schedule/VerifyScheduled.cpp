@@ -7,6 +7,7 @@
 
 #include "QueueClock.h"
 #include "Roles.h"
+#include "tandem/Analysis/Loops.h"
 #include "tandem/Analysis/StepFacts.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
@@ -136,7 +137,7 @@ LogicalResult ScheduleVerifier::run() {
                             << "' outside of a step, expected steps only";
   if (failed(sched::verifyQueues(function)) ||
       failed(verifyDeclared(function)) || failed(verifyPasses(function)) ||
-      failed(verifyStrands(function)))
+      failed(verifyLoops(function)) || failed(verifyStrands(function)))
     return failure();
   for (auto step : function.getBody().front().getOps<StepOp>())
     if (failed(verifyStep(step)))

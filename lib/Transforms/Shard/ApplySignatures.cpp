@@ -34,6 +34,7 @@ struct Reader {
   std::optional<PassKind> pass;
   /// The plan's stage, if it has stages.
   std::optional<int64_t> stage;
+  std::optional<int64_t> loop = std::nullopt;
 };
 
 class ApplySignaturesPass
@@ -46,9 +47,10 @@ private:
   LogicalResult applyToArguments(func::FuncOp step);
   LogicalResult applyToOperator(Operation *op);
   LogicalResult applyToResults(func::FuncOp step);
-  Value findMade(Value value, const Forms &forms,
-                 std::optional<PassKind> pass) const;
-  Value findKept(Value value, const Forms &forms) const;
+  Value findMade(Value value, const Forms &forms, std::optional<PassKind> pass,
+                 std::optional<int64_t> loop) const;
+  Value findKept(Value value, const Forms &forms,
+                 std::optional<int64_t> loop) const;
   Value getSource(Value value, const Copy *copy, const Reader &reader);
   Value sumOverTime(Value value, const Forms &forms);
   Value build(Value value, Value source, const Forms &forms,
@@ -56,12 +58,16 @@ private:
   void markWaits(ArrayRef<ReformOp> chain, const Wait *wait) const;
   /// `value` in the forms `forms`.
   Value reform(Value value, const Forms &forms, const Reader &reader);
+  Operation *getEnd(Operation *producer) const;
 
   MeshAttr mesh;
-  using Key = std::pair<Type, std::optional<PassKind>>;
+  /// Type, pass and loop.
+  using Key = std::tuple<Type, std::optional<PassKind>, std::optional<int64_t>>;
   llvm::DenseMap<Value, SmallVector<std::pair<Key, Value>, 1>> made;
   PlannedCopies copies;
   unsigned depth = 0;
+  /// The last operator of each loop.
+  llvm::DenseMap<int64_t, Operation *> loopEnds;
 };
 } // namespace
 
@@ -122,22 +128,27 @@ static FailureOr<Forms> getPlannedForms(Operation *op, const Twine &what,
 // Reforms
 //===----------------------------------------------------------------------===//
 
-/// What was made of `value` for `pass`; null if nothing was.
+/// What was made of `value` for `pass`, in the loop; null if nothing was.
 Value ApplySignaturesPass::findMade(Value value, const Forms &forms,
-                                    std::optional<PassKind> pass) const {
+                                    std::optional<PassKind> pass,
+                                    std::optional<int64_t> loop) const {
   auto it = made.find(value);
   if (it != made.end())
     for (auto &[key, reformed] : it->second)
-      if (getForms(key.first, mesh) == forms && key.second == pass)
+      if (Key(getForms(std::get<0>(key), mesh) == forms ? std::get<0>(key)
+                                                        : Type(),
+              pass, loop) == key)
         return reformed;
   return {};
 }
 
 /// The copy that an earlier pass made and keeps.
-Value ApplySignaturesPass::findKept(Value value, const Forms &forms) const {
+Value ApplySignaturesPass::findKept(Value value, const Forms &forms,
+                                    std::optional<int64_t> loop) const {
   for (const Copy &copy : copies.getCopies(value))
     if (copy.isKept && copy.path.back() == forms)
-      if (Value kept = findMade(value, forms, nn::symbolizePassKind(copy.pass)))
+      if (Value kept =
+              findMade(value, forms, nn::symbolizePassKind(copy.pass), loop))
         return kept;
   return {};
 }
@@ -156,10 +167,11 @@ Value ApplySignaturesPass::sumOverTime(Value value, const Forms &forms) {
   std::optional<PassKind> pass = getPass(producer);
   if (!isSum)
     return value;
-  if (Value known = findMade(value, summed, pass))
+  if (Value known = findMade(value, summed, pass, getLoop(producer)))
     return known;
   return build(value, value, summed, pass,
-               {producer, pass, getPlannedStage(producer)}, /*early=*/true);
+               {producer, pass, getPlannedStage(producer), getLoop(producer)},
+               /*early=*/true);
 }
 
 /// What the plan makes the copy from: another copy, which may not be there yet
@@ -169,9 +181,10 @@ Value ApplySignaturesPass::getSource(Value value, const Copy *copy,
   const Forms own = getForms(value.getType(), mesh);
   if (!copy || copy->path.front() == own)
     return value;
-  if (Value source = findMade(value, copy->path.front(), reader.pass))
+  if (Value source =
+          findMade(value, copy->path.front(), reader.pass, reader.loop))
     return source;
-  if (Value source = findKept(value, copy->path.front()))
+  if (Value source = findKept(value, copy->path.front(), reader.loop))
     return source;
   // Copies of copies: a plan that was edited may name them in a circle.
   if (!reader.stage || depth > copies.getCopies(value).size())
@@ -213,6 +226,11 @@ void ApplySignaturesPass::markWaits(ArrayRef<ReformOp> chain,
   }
 }
 
+/// What is carried out of a loop is complete behind its last operator.
+Operation *ApplySignaturesPass::getEnd(Operation *producer) const {
+  return isCarried(producer) ? loopEnds.lookup(*getLoop(producer)) : producer;
+}
+
 /// Makes `source`, which is `value` or was made of it, into `forms` on the way
 /// that the plan names; behind `source` if it is `early`.
 Value ApplySignaturesPass::build(Value value, Value source, const Forms &forms,
@@ -224,7 +242,7 @@ Value ApplySignaturesPass::build(Value value, Value source, const Forms &forms,
     path.assign(copy->path.begin() + 1, copy->path.end());
   OpBuilder builder(reader.op);
   if (early)
-    builder.setInsertionPointAfter(source.getDefiningOp());
+    builder.setInsertionPointAfter(getEnd(source.getDefiningOp()));
   Location loc = (early ? value.getDefiningOp() : reader.op)->getLoc();
   SmallVector<ReformOp> chain;
   for (const Forms &next : path) {
@@ -234,12 +252,14 @@ Value ApplySignaturesPass::build(Value value, Value source, const Forms &forms,
       nn::setPass(reform, *pass);
     if (reader.stage)
       setPlannedStage(reform, *reader.stage);
+    if (reader.loop)
+      setInteger(reform, kLoopAttrName, *reader.loop);
     chain.push_back(reform);
     source = reform;
   }
   if (reader.stage && reader.pass == PassKind::Update)
     markWaits(chain, copies.findWait(value, forms));
-  made[value].push_back({Key(source.getType(), pass), source});
+  made[value].push_back({Key(source.getType(), pass, reader.loop), source});
   return source;
 }
 
@@ -250,11 +270,11 @@ Value ApplySignaturesPass::reform(Value value, const Forms &forms,
   Operation *producer = value.getDefiningOp();
   bool early = producer && reader.pass == PassKind::Update;
   std::optional<PassKind> pass = early ? getPass(producer) : reader.pass;
-  if (Value known = findMade(value, forms, pass)) {
+  if (Value known = findMade(value, forms, pass, reader.loop)) {
     lowerStage(known, reader.stage);
     return known;
   }
-  if (Value kept = findKept(value, forms))
+  if (Value kept = findKept(value, forms, reader.loop))
     return kept;
   const Copy *copy = copies.find(value, forms, reader.pass);
   Value source = value;
@@ -298,8 +318,11 @@ LogicalResult ApplySignaturesPass::applyToOperator(Operation *op) {
     if (failed(checkForms(op, "operand " + Twine(index),
                           operand.get().getType(), mesh, forms)))
       return failure();
+    // What enters a loop is changed in front of it, once for all iterations.
     operand.set(
-        reform(operand.get(), forms, {op, getPass(op), getPlannedStage(op)}));
+        reform(operand.get(), forms,
+               {op, getPass(op), getPlannedStage(op),
+                isa<EnterOp>(op) ? std::optional<int64_t>() : getLoop(op)}));
   }
   for (auto [index, result] : llvm::enumerate(op->getResults())) {
     const Forms &forms = planned->results[index];
@@ -340,6 +363,10 @@ LogicalResult ApplySignaturesPass::applyToResults(func::FuncOp step) {
 
 LogicalResult ApplySignaturesPass::runOnStep(func::FuncOp step) {
   made.clear();
+  loopEnds.clear();
+  for (Operation &op : step.getBody().front())
+    if (std::optional<int64_t> loop = getLoop(&op))
+      loopEnds[*loop] = &op;
   mesh = getMesh(step);
   if (!mesh)
     return step.emitError() << "the module has no '" << kMeshAttrName

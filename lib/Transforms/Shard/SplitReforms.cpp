@@ -70,7 +70,8 @@ double SplitReformsPass::getSeconds(ReformOp step, unsigned axis) const {
   for (unsigned other = 0; other < mesh.getNumAxes(); ++other)
     if (other != axis && from[other].isGather())
       bytes /= mesh.getSize(other);
-  return price->latency + bytes * price->secondsPerByte;
+  int64_t times = getLoop(step) ? getIterations(step) : 1;
+  return times * (price->latency + bytes * price->secondsPerByte);
 }
 
 /// Notes where strands join, and what the plan counts for the change. The sum
@@ -108,7 +109,8 @@ LogicalResult SplitReformsPass::split(ReformOp reform) {
   std::optional<nn::PassKind> pass = nn::getPass(reform);
   for (RankedTensorType type : *path) {
     ReformOp *known = llvm::find_if(made[value], [&](ReformOp step) {
-      return step.getType() == type && nn::getPass(step) == pass;
+      return step.getType() == type && nn::getPass(step) == pass &&
+             getLoop(step) == getLoop(reform);
     });
     if (known != made[value].end()) {
       value = *known;
@@ -118,6 +120,7 @@ LogicalResult SplitReformsPass::split(ReformOp reform) {
     auto step = ReformOp::create(builder, reform.getLoc(), type, value);
     if (pass)
       nn::setPass(step, *pass);
+    setLoopOf(step, reform);
     if (std::optional<int64_t> stage = getPlannedStage(reform))
       setPlannedStage(step, *stage);
     markPlanned(step);

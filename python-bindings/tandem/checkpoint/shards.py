@@ -1,12 +1,13 @@
 """Shards: safetensors files with boxes of tensors, written and read in chunks on a few threads."""
 
 import collections
+import contextlib
 import hashlib
 import itertools
 import json
 import mmap
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import torch
 
@@ -21,8 +22,41 @@ _BUFFERS = 4
 _FLUSH_EVERY = 8
 
 
+# Seconds between two questions whether to stop, while the disk is waited for.
+_PAUSE = 0.1
+
+
 class Stopped(Exception):
     """Another process has an error."""
+
+
+@contextlib.contextmanager
+def _workers(count, name):
+    """A pool of threads; what an error, or Ctrl-C, ends does not wait for the disk."""
+    pool = ThreadPoolExecutor(count, name)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+class _File:
+    """A new file. Who uses its `number` holds the file itself: it is closed when nobody does."""
+
+    def __init__(self, path):
+        self.number = files.create(path)
+
+    def __del__(self):
+        if hasattr(self, "number"):
+            os.close(self.number)
+
+    def write(self, data, offset):
+        files.write_at(self.number, data, offset)
+
+    def sync(self):
+        files.sync(self.number)
 
 
 def _header(parts):
@@ -45,8 +79,8 @@ class _Writer:
     that the fsync at the end has little to wait for.
     """
 
-    def __init__(self, file, pool):
-        self.file, self.pool = file, pool
+    def __init__(self, file, pool, stop):
+        self.file, self.pool, self.stop = file, pool, stop
         self.free = [torch.empty(CHUNK, dtype=torch.uint8) for _ in range(_BUFFERS)]
         self.busy, self.hashes, self.flush = collections.deque(), [], None
 
@@ -59,28 +93,34 @@ class _Writer:
         data = buffer.numpy()[:count]
         offset = CHUNK * (len(self.hashes) + len(self.busy))
         digest = self.pool.submit(lambda: hashlib.sha256(data).hexdigest())
-        written = self.pool.submit(files.write_at, self.file, data, offset)
+        written = self.pool.submit(self.file.write, data, offset)
         self.busy.append((buffer, digest, written))
 
     def _finish_one(self):
         buffer, digest, written = self.busy.popleft()
-        written.result()
-        self.hashes.append(digest.result())
+        self._wait(written)
+        self.hashes.append(self._wait(digest))
         self.free.append(buffer)
         if len(self.hashes) % _FLUSH_EVERY == 0 and (self.flush is None or self.flush.done()):
             self._check_flush()
-            self.flush = self.pool.submit(files.sync, self.file)
+            self.flush = self.pool.submit(self.file.sync)
 
     def _check_flush(self):
         """An error of the disk is told once: to whoever asks first."""
         if self.flush is not None:
-            self.flush.result()
+            self._wait(self.flush)
+
+    def _wait(self, future):
+        while not wait([future], _PAUSE).done:
+            if self.stop():
+                raise Stopped
+        return future.result()
 
     def finish(self):
         while self.busy:
             self._finish_one()
         self._check_flush()
-        files.sync(self.file)
+        self._wait(self.pool.submit(self.file.sync))
 
 
 def _fill(writer, sources, stop):
@@ -112,21 +152,18 @@ def write(folder, name, parts, stop):
     first = torch.frombuffer(bytearray(header), dtype=torch.uint8)
     sources = [(len(header), lambda at, out: out.copy_(first[at : at + len(out)]))]
     sources += [(part.bytes, part.read) for part in parts]
-    file = files.create(path + PART)
     try:
-        with ThreadPoolExecutor(3, "tandem-save") as pool:
-            writer = _Writer(file, pool)
+        with _workers(3, "tandem-save") as pool:
+            writer = _Writer(_File(path + PART), pool, stop)
             total = _fill(writer, sources, stop)
             writer.finish()
-        os.close(file)
-        file = None
+        hashes = writer.hashes
+        del writer  # closes the file
         files.rename(path + PART, path)
     except BaseException:
-        if file is not None:
-            os.close(file)
         files.remove(path + PART)
         raise
-    return Shard(name, total, CHUNK, writer.hashes)
+    return Shard(name, total, CHUNK, hashes)
 
 
 def begins(parts):
@@ -155,7 +192,7 @@ def check_sizes(folder, shards):
 def check_hashes(folder, shards, process, processes, stop):
     """This process' part of all chunks. Raises CheckpointError for one that is not what was saved."""
     chunks = [(shard, number) for shard in shards for number in range(len(shard.hashes))]
-    with ThreadPoolExecutor(2, "tandem-load") as pool:
+    with _workers(2, "tandem-load") as pool:
         for _ in pool.map(
             lambda chunk: _check_chunk(folder, *chunk, stop), chunks[process::processes]
         ):

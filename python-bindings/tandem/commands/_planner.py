@@ -13,6 +13,9 @@ def add_planner_arguments(parser):
     )
     group.add_argument("--micro", type=int, default=1, help="microbatches (default: 1)")
     group.add_argument(
+        "--accumulate", type=int, default=1, help="iterations over parts of the batch (default: 1)"
+    )
+    group.add_argument(
         "--plan", default="", help="plan preset, or a plan file (default: data-parallel)"
     )
     group.add_argument(

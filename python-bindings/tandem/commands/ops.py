@@ -5,6 +5,7 @@ import inspect
 import torch
 from torch._decomp import decomposition_table
 
+from ..formulas import FORMULAS
 from ..lowering import LOWERINGS
 from ..lowering.randoms import SUPPORTED_RANDOM
 
@@ -34,7 +35,11 @@ def _decomposed():
         for operator in decomposition_table
         if hasattr(operator, "_overloadpacket")
     }
-    return sorted(names - set(LOWERINGS))
+    return sorted(names - set(LOWERINGS) - set(_formulas()))
+
+
+def _formulas():
+    return sorted({operator._overloadpacket.__name__ for operator in FORMULAS})
 
 
 def run(options):
@@ -44,13 +49,15 @@ def run(options):
     print(f"{'ATen operator':{width}}how")
     for name in sorted(LOWERINGS):
         print(f"{_full_name(name):{width}}lowered to nn ({_kind(name)})")
+    for name in _formulas():
+        print(f"{'aten.' + name:{width}}by a formula of others")
     if options.decomposed:
         for name in decomposed:
             print(
                 f"{'aten.' + name:{width}}decomposed by PyTorch, as far as the parts are supported"
             )
     print(
-        f"{len(LOWERINGS)} lowered; {len(decomposed)} more are decomposed by PyTorch's own"
+        f"{len(LOWERINGS)} lowered, {len(_formulas())} by formulas; {len(decomposed)} more are decomposed by PyTorch's own"
         f" rules (--decomposed)"
     )
     print("docs/adding-an-operator.md says how to add an operator")

@@ -38,15 +38,15 @@ def is_kept(operator):
 
 
 class _Lowering:
-    def __init__(self, trace):
-        self.trace = trace
+    def __init__(self, trace, graph):
+        self.trace, self.graph = trace, graph
         self.builder = Builder()
         self.values = {}
         self.origin = Origin()
 
     def run(self):
         parameters = self._define_arguments()
-        for node in self.trace.graph.graph.nodes:
+        for node in self.graph.graph.nodes:
             if node.op == "get_attr":
                 self._at(node)
                 self.values[node] = self._constant(node)
@@ -54,14 +54,13 @@ class _Lowering:
                 self.values[node] = self._call(node)
             elif node.op == "output":
                 outputs = [self.values[result] for result in node.args[0]]
-        step = Step(
-            self.trace.arguments, parameters, self.builder.operators, self.trace.results, outputs
-        )
+        results = [replace(result) for result in self.trace.results]
+        step = Step(self.trace.arguments, parameters, self.builder.operators, results, outputs)
         step.remove_dead()
         return _without_unused_states(_without_unchanged(step))
 
     def _define_arguments(self):
-        nodes = [node for node in self.trace.graph.graph.nodes if node.op == "placeholder"]
+        nodes = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
         for node, argument in zip(nodes, self.trace.arguments, strict=True):
             try:
                 value = self.values[node] = Value(_type(argument))
@@ -82,7 +81,7 @@ class _Lowering:
         self.builder.ordinal, self.builder.operator = self.origin.ordinal, node.target
 
     def _constant(self, node):
-        tensor = self.trace.graph
+        tensor = self.graph
         for part in node.target.split("."):
             tensor = getattr(tensor, part)
         if not isinstance(tensor, torch.Tensor):
@@ -240,5 +239,6 @@ def _without_unused_states(step):
 
 def lower(trace):
     """A `Step` of `nn` operators with the meaning of the trace."""
-    find_bands(trace.graph)
-    return _Lowering(trace).run()
+    graph = trace.make_graph()
+    find_bands(graph)
+    return _Lowering(trace, graph).run()

@@ -425,6 +425,7 @@ def _copy(b, x, source, *_, **__):
     "clone",
     "alias",
     "detach",
+    "detach_",
     "lift_fresh_copy",
     "lift",
     "lift_fresh",

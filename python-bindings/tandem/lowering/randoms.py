@@ -9,7 +9,8 @@ import math
 import torch
 
 from ..random import MANTISSA_BITS, keep_threshold
-from .registry import lowers
+from .reductions import _sort
+from .registry import Unsupported, lowers
 
 # Names of random operators that have a lowering.
 SUPPORTED_RANDOM = (
@@ -21,6 +22,13 @@ SUPPORTED_RANDOM = (
     "uniform",
     "normal_functional",
     "native_dropout",
+    "exponential",
+    "randint",
+    "randint_like",
+    "random",
+    "randperm",
+    "multinomial",
+    "rrelu_with_noise_functional",
 )
 
 
@@ -91,3 +99,74 @@ def _randn(b, *_, **__):
 @lowers("normal_functional")
 def _normal_with(b, x, mean=0.0, std=1.0, generator=None):
     return b.binary("add", b.binary("mul", _normal(b, x.shape, x.dtype), std), mean)
+
+
+def _exponential_of(b, shape):
+    """In double precision; (bits + 1) / 2^32 lies in (0, 1]."""
+    bits = b.convert(_element_bits(b, shape), torch.float64)
+    return b.unary("neg", b.unary("log", b.binary("mul", b.binary("add", bits, 1.0), 2.0**-32)))
+
+
+@lowers("exponential")
+def _exponential(b, x, rate=1.0, generator=None):
+    return b.convert(b.binary("mul", _exponential_of(b, x.shape), 1.0 / rate), x.dtype)
+
+
+def _integers(b, low, high):
+    """Of the result's shape and type, from `low` on below `high`."""
+    if not 0 < high - low <= 2**31:
+        raise Unsupported(f"found integers from {low} on below {high}, expected at most 2^31")
+    product = b.binary("mul", _element_bits(b, b.out.shape), high - low)
+    drawn = b.binary("floor_divide", product, 2**32)
+    return b.convert(b.binary("add", drawn, low), b.out.dtype)
+
+
+@lowers("randint")
+def _randint(b, *bounds_and_size, **_):
+    *bounds, _ = bounds_and_size
+    return _integers(b, *([0] * (2 - len(bounds))), *bounds)
+
+
+@lowers("randint_like")
+def _randint_like(b, x, *bounds, **_):
+    return _integers(b, *([0] * (2 - len(bounds))), *bounds)
+
+
+@lowers("random")
+def _random(b, x, *bounds, generator=None):
+    if not bounds or bounds[-1] is None:
+        raise Unsupported("found no bounds, expected random_(from, to)")
+    return _integers(b, *([0] * (2 - len(bounds))), *bounds)
+
+
+@lowers("randperm")
+def _randperm(b, count, **_):
+    places = _sort(b, _element_bits(b, (count,)), 0, False)[1]
+    return b.convert(places, b.out.dtype)
+
+
+@lowers("multinomial")
+def _multinomial(b, weights, count, replacement=False, generator=None):
+    """The largest of weights over exponential numbers; with replacement by the sums of weights."""
+    dim, weights = len(weights.shape) - 1, b.convert(weights, torch.float64)
+    if not replacement or count == 1:
+        ratio = b.binary("div", weights, _exponential_of(b, weights.shape))
+        return b.slice(_sort(b, ratio, dim, True)[1], dim, 0, count)
+    sums = b.emit("cumsum", [weights], weights.type, dim=dim)
+    size = weights.shape[dim]
+    total = b.slice(sums, dim, size - 1, size)
+    drawn = b.binary("mul", _uniform(b, b.out.shape, torch.float64), total)
+    shape = (*b.out.shape, size)
+    sums = b.expand(b.reshape(sums, (*sums.shape[:-1], 1, size)), shape)
+    below = b.compare("le", sums, b.expand(b.reshape(drawn, (*b.out.shape, 1)), shape))
+    places = b.sum(b.convert(below, torch.int64), [len(shape) - 1])
+    used = b.select(b.compare("gt", weights, 0.0), b.iota(weights.shape, dim), -1, torch.int64)
+    last = b.reduce("max", used, [dim], True)
+    return b.binary("minimum", places, last)
+
+
+@lowers("rrelu_with_noise_functional")
+def _rrelu(b, x, noise, lower=1 / 8, upper=1 / 3, training=False, generator=None):
+    drawn = b.binary("add", b.binary("mul", _uniform(b, x.shape, x.dtype), upper - lower), lower)
+    noise = b.select(b.compare("le", x, 0.0), drawn, 1.0, x.dtype)
+    return [b.binary("mul", x, noise), noise]

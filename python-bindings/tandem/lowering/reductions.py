@@ -113,14 +113,19 @@ def _truth(b, x):
     return b.convert(x, torch.bool)
 
 
+def _count(b, x, dims, keepdim):
+    """How many are true: a sum, which plans may split where an extremum is whole."""
+    return b.sum(b.convert(x, torch.int32), normalize_dims(dims, len(x.shape)), keepdim)
+
+
 @lowers("any")
 def _any(b, x, dims=None, keepdim=False):
-    return b.reduce("max", _truth(b, x), normalize_dims(dims, len(x.shape)), keepdim)
+    return b.compare("gt", _count(b, _truth(b, x), dims, keepdim), 0)
 
 
 @lowers("all")
 def _all(b, x, dims=None, keepdim=False):
-    return b.reduce("min", _truth(b, x), normalize_dims(dims, len(x.shape)), keepdim)
+    return b.compare("eq", _count(b, b.unary("logical_not", _truth(b, x)), dims, keepdim), 0)
 
 
 @lowers("cumsum")

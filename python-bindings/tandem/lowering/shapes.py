@@ -63,18 +63,6 @@ def _repeat(b, x, repeats):
     return b.reshape(b.expand(b.reshape(x, apart), wide), b.out.shape)
 
 
-@lowers("as_strided")
-def _as_strided(b, x, size, stride, storage_offset=None):
-    expected, dense = [], 1
-    for extent in reversed(size):
-        expected.insert(0, dense)
-        dense *= extent
-    same = all(s == e or n == 1 for s, e, n in zip(stride, expected, size, strict=False))
-    if storage_offset or not same or dense != _elements(x.shape):
-        raise Unsupported(f"size {list(size)}, stride {list(stride)}: not a reshape")
-    return b.reshape(x, size)
-
-
 def _elements(shape):
     count = 1
     for size in shape:

@@ -23,6 +23,20 @@
 // ends the step on all ranks when the kernel returns; the kernel must still
 // return in the normal way, without touching memory that is not its own.
 //
+// A kernel whose work can be shared has a second function, `name_part`, with
+// the number of a part and of all parts, from 1 on: whoever calls it for each
+// of them, in any order and on any threads, has done what `name` does, to the
+// bit.
+//
+// On a GPU a kernel has one parameter of 8 bytes for each address and number:
+//
+//   name(inputs..., outputs..., [workspace], scalars...,
+//        tandem_rt_launch_report *report, int64_t launch)
+//
+// and reports an index by exchanging `launch`, which is not 0, for the 0 in
+// report->launch; who succeeds writes the rest. What runs after it in the step
+// finds the values that it left, and is not stored.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_RT_KERNEL_H
@@ -31,16 +45,24 @@
 #include <stdint.h>
 
 #define TANDEM_RT_INDEX_HOOK "tandem_rt_report_index_hook"
+#define TANDEM_RT_PART_SUFFIX "_part"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef void (*tandem_rt_kernel)(void *const *buffers, const int64_t *scalars);
+typedef void (*tandem_rt_kernel_part)(void *const *buffers,
+                                      const int64_t *scalars, int64_t part,
+                                      int64_t parts);
 
 /// `index` was read at `site`, expected 0 <= index < `bound`.
 typedef void (*tandem_rt_index_hook)(int64_t site, int64_t index,
                                      int64_t bound);
+
+typedef struct tandem_rt_launch_report {
+  int64_t launch, site, index, bound;
+} tandem_rt_launch_report;
 
 #ifdef __cplusplus
 }

@@ -89,3 +89,14 @@ func.func @step(%x: tensor<8xf16>) -> (tensor<f16> {nn.role = #nn.role<loss>, nn
   } : tensor<f16>
   return %0 : tensor<f16>
 }
+
+// -----
+
+func.func @step(%x: tensor<8xf32>) -> (tensor<f32> {nn.role = #nn.role<check>, nn.name = "positive"}) {
+  // expected-error@+1 {{check has element type 'f32', expected i1}}
+  %0, %e = sched.step on compute stage 0 strand 0 {
+    %1 = nn.sum %x {dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+    sched.yield %1 : tensor<f32>
+  } : tensor<f32>
+  return %0 : tensor<f32>
+}

@@ -5,11 +5,11 @@
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: (%[[W:.*]]: memref<8xf32>, %[[G:.*]]: memref<8xf32>, %[[LOSS:.*]]: memref<f32>)
 // CHECK-NOT: sched.alloc
-// CHECK: sched.check_finite
+// CHECK: sched.check finite
 // CHECK: sched.launch @sub(%[[W]], %[[G]]) into(%[[W]])
 // CHECK-NOT: sched.copy
 func.func @step(%w: memref<8xf32>, %g: memref<8xf32>, %loss: memref<f32>) -> memref<8xf32> {
-  sched.check_finite "loss" %loss on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<f32>
+  sched.check finite "loss" %loss on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<f32>
   %0 = sched.alloc : memref<8xf32>
   sched.launch @sub(%w, %g) into(%0) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>, memref<8xf32>) -> memref<8xf32>
   sched.copy %0 into %w on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<8xf32> -> memref<8xf32>
@@ -25,12 +25,12 @@ func.func private @sub(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> at
 // Before the check of the loss an argument is not written.
 // CHECK-LABEL: func.func @step
 // CHECK: sched.alloc
-// CHECK: sched.check_finite
+// CHECK: sched.check finite
 // CHECK: sched.copy
 func.func @step(%w: memref<8xf32>, %g: memref<8xf32>, %loss: memref<f32>) -> memref<8xf32> {
   %0 = sched.alloc : memref<8xf32>
   sched.launch @sub(%w, %g) into(%0) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>, memref<8xf32>) -> memref<8xf32>
-  sched.check_finite "loss" %loss on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<f32>
+  sched.check finite "loss" %loss on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<f32>
   sched.copy %0 into %w on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<8xf32> -> memref<8xf32>
   return %w : memref<8xf32>
 }

@@ -88,3 +88,26 @@ func.func @step(%x: tensor<3x8xf32>, %w: tensor<4x5xf32>) -> tensor<3x5xf32> {
   } : tensor<3x5xf32>
   return %0 : tensor<3x5xf32>
 }
+
+// -----
+
+// The gradient of a query is written within rows, as the one product wants it; the other reads it transposed where it
+// lies.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[G:.*]], %{{.*}}, %{{.*}} = nn.attention_backward
+// CHECK: %[[P:.*]] = nn.permute %[[G]] {permutation = array<i64: 0, 2, 1, 3>}
+// CHECK: sched.matmul %[[P]], %{{.*}} {{{.*}}strides_a = array<i64: 1, 8>
+// CHECK: sched.matmul %[[P]], %{{.*}} {{{.*}}strides_a = array<i64: 8, 1>
+func.func @step(%q: tensor<2x2x3x4xf32>, %s: tensor<2x2x3xf32>, %x: tensor<6x5xf32>, %w: tensor<8x5xf32>) -> (tensor<8x5xf32>, tensor<6x5xf32>, tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) {
+  %0:4, %e = sched.step on compute stage 0 strand 0 {
+    %1:3 = nn.attention_backward %q, %q, %q, %q, %q, %s {scale = 0.5 : f64} : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>, tensor<2x2x3xf32>) -> (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>)
+    %2 = nn.permute %1#0 {permutation = array<i64: 1, 3, 0, 2>} : (tensor<2x2x3x4xf32>) -> tensor<2x4x2x3xf32>
+    %3 = nn.reshape %2 : (tensor<2x4x2x3xf32>) -> tensor<8x6xf32>
+    %4 = nn.matmul %3, %x : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
+    %5 = nn.permute %1#0 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x2x3x4xf32>) -> tensor<2x3x2x4xf32>
+    %6 = nn.reshape %5 : (tensor<2x3x2x4xf32>) -> tensor<6x8xf32>
+    %7 = nn.matmul %6, %w : (tensor<6x8xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+    sched.yield %4, %7, %1#1, %1#2 : tensor<8x5xf32>, tensor<6x5xf32>, tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>
+  } : tensor<8x5xf32>, tensor<6x5xf32>, tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>
+  return %0#0, %0#1, %0#2, %0#3 : tensor<8x5xf32>, tensor<6x5xf32>, tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>
+}

@@ -20,7 +20,7 @@ func.func @yield(%x: tensor<8xf32>) {
 
 // -----
 
-// expected-error @+1 {{unknown device 'abacus', expected one of cpu}}
+// expected-error @+1 {{unknown device 'abacus', expected one of cpu, cuda, cuda.sm_80, cuda.sm_90, cuda.emulated}}
 module attributes {sched.device = #sched.device<abacus>} {
 }
 
@@ -41,6 +41,14 @@ module attributes {sched.queues = [#sched.queue<compute>, #sched.queue<comm[1]>]
 func.func @sum(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>, %y: tensor<20xf32>) {
   // expected-error @+1 {{'sched.matmul' op adds to 'tensor<20xf32>', expected 'tensor<4x5xf32>'}}
   %a = sched.matmul %x, %g onto %y {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>} : (tensor<4x8xf32>, tensor<8x5xf32>, tensor<20xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @bias(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>, %y: tensor<4xf32>) {
+  // expected-error @+1 {{'sched.matmul' op adds a bias of 4 elements of 'f32', expected 5 of 'f32'}}
+  %a = sched.matmul %x, %g plus %y {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>} : (tensor<4x8xf32>, tensor<8x5xf32>, tensor<4xf32>) -> tensor<4x5xf32>
   return
 }
 
@@ -279,5 +287,21 @@ func.func @conv_reach(%x: tensor<2x3x8xf32>, %g: tensor<2x5x8xf32>) {
 func.func @conv_written(%x: tensor<2x3x8xf32>, %w: tensor<5x3x3xf32>) {
   // expected-error @+1 {{'sched.conv' op writes 80 elements, expected 96}}
   %0 = sched.conv forward %x, %w {input = array<i64: 2, 3, 8>, weight = array<i64: 5, 3, 3>, output = array<i64: 2, 5, 8>, stride = array<i64: 1>, padding = array<i64: 1>, dilation = array<i64: 1>, strides = array<i64: 24, 8, 1, 9, 3, 1, 40, 8, 1>, offsets = array<i64: 0, 0>} : (tensor<2x3x8xf32>, tensor<5x3x3xf32>) -> tensor<2x6x8xf32>
+  return
+}
+
+// -----
+
+func.func @a_check_of_another_type(%a: memref<4xf32>) {
+  // expected-error @+1 {{asks whether 'f32' is true, expected i1}}
+  sched.check true "all are positive" %a on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<4xf32>
+  return
+}
+
+// -----
+
+func.func @a_boolean_that_is_finite(%a: memref<4xi1>) {
+  // expected-error @+1 {{asks whether 'i1' is finite, expected a floating-point type}}
+  sched.check finite "loss" %a on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<4xi1>
   return
 }

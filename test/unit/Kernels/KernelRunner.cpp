@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelRunner.h"
+#include "EmulatedKernels.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -36,6 +37,8 @@ static void recordReport(int64_t site, int64_t index, int64_t bound) {
 }
 
 LoadedKernels::LoadedKernels(ModuleOp module, KernelOptions options) {
+  if (EmulatedKernels::areWanted())
+    EmulatedKernels::prepare(module);
   ScopedDiagnosticHandler handler(module.getContext(),
                                   [&](Diagnostic &diagnostic) {
                                     error += diagnostic.str();
@@ -48,6 +51,13 @@ LoadedKernels::LoadedKernels(ModuleOp module, KernelOptions options) {
     return;
   }
   compiled = std::move(*result);
+  if (EmulatedKernels::areWanted())
+    emulated = std::make_unique<EmulatedKernels>(compiled, error);
+  else
+    loadObject();
+}
+
+void LoadedKernels::loadObject() {
   llvm::SmallString<128> path;
   int descriptor;
   llvm::sys::fs::createTemporaryFile("kernels-test", "so", descriptor, path);
@@ -94,6 +104,15 @@ static bool areGuardsWhole(ArrayRef<char> guarded) {
          llvm::all_of(guarded.take_back(kGuardBytes), isGuard);
 }
 
+void LoadedKernels::runOnHost(StringRef function,
+                              ArrayRef<llvm::MutableArrayRef<char>> buffers,
+                              ArrayRef<int64_t> scalars) {
+  std::vector<void *> pointers;
+  for (llvm::MutableArrayRef<char> buffer : buffers)
+    pointers.push_back(buffer.data());
+  lookup(function)(pointers.data(), scalars.data());
+}
+
 std::vector<Tensor> LoadedKernels::run(func::FuncOp function,
                                        ArrayRef<Tensor> inputs,
                                        ArrayRef<int64_t> scalars) {
@@ -110,12 +129,18 @@ std::vector<Tensor> LoadedKernels::run(func::FuncOp function,
     std::fill(bytes.begin(), bytes.end(), 0x5a);
     buffers.push_back(addGuards(bytes));
   }
-  std::vector<void *> pointers;
-  for (auto &buffer : buffers)
-    pointers.push_back(buffer.data() + kGuardBytes);
   std::vector<int64_t> all = scalars.vec();
   llvm::append_range(all, compiled.kernels[function.getName()].ordinals);
-  lookup(function.getName())(pointers.data(), all.data());
+  std::vector<llvm::MutableArrayRef<char>> ranges;
+  for (auto &buffer : buffers)
+    ranges.push_back(llvm::MutableArrayRef(buffer)
+                         .drop_front(kGuardBytes)
+                         .drop_back(kGuardBytes));
+  if (emulated)
+    emulated->run(compiled.kernels[function.getName()], ranges, all,
+                  lastReport);
+  else
+    runOnHost(function.getName(), ranges, all);
   for (size_t i = 0; i < inputs.size(); ++i)
     EXPECT_EQ(buffers[i], before[i]) << "input " << i << " was written";
   std::vector<Tensor> results;

@@ -15,9 +15,12 @@
 
 namespace tandem::test {
 
+class EmulatedKernels;
+
 using reference::Tensor;
 
-/// A compiled module of kernels, loaded into this process.
+/// A compiled module of kernels, loaded into this process. Where
+/// TANDEM_TEST_DEVICE is `cuda`, onto the emulated GPU.
 class LoadedKernels {
 public:
   /// Compiles without a cache. Check `getError()` first.
@@ -38,8 +41,14 @@ public:
   static std::string lastReport;
 
 private:
+  void loadObject();
+  void runOnHost(llvm::StringRef function,
+                 llvm::ArrayRef<llvm::MutableArrayRef<char>> buffers,
+                 llvm::ArrayRef<int64_t> scalars);
+
   CompiledKernels compiled;
   void *handle = nullptr;
+  std::unique_ptr<EmulatedKernels> emulated;
   std::string error;
 };
 

@@ -6,11 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelRunner.h"
+#include "tandem/Conversion/Kernels/Cache.h"
 #include "tandem/Reference/Interpreter.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <limits>
 #include <thread>
@@ -449,6 +451,33 @@ TEST_F(CacheTest, DamagedEntriesAreIgnored) {
   }
   expectCounts(0, 2);
   expectCounts(2, 0);
+}
+
+/// Stores 1000 bytes, used so many hours ago.
+static void storeOld(const FileCache &cache, const std::string &hash,
+                     int hours) {
+  auto path = cache.store(hash, std::string(968, 'x')); // and a digest
+  ASSERT_TRUE(path);
+  auto now = std::filesystem::file_time_type::clock::now();
+  std::filesystem::last_write_time(*path, now - std::chrono::hours(hours));
+}
+
+TEST_F(CacheTest, EvictsWhatWasUsedLeast) {
+  FileCache objects(options.cacheDir, ".o");
+  FileCache programs(options.cacheDir, ".program");
+  storeOld(objects, "oldest", 4);
+  storeOld(programs, "old", 3);
+  storeOld(objects, "again", 5);
+  EXPECT_TRUE(objects.read("again")); // now it was used last
+  objects.evict(3000);
+  EXPECT_EQ(getFiles().size(), 3u);
+  objects.evict(2999);
+  EXPECT_FALSE(objects.lookup("oldest"));
+  EXPECT_EQ(getFiles().size(), 2u);
+  objects.evict(0);
+  EXPECT_FALSE(programs.read("old"));
+  EXPECT_EQ(objects.read("again"), std::string(968, 'x'))
+      << "somebody may be about to read it";
 }
 
 TEST_F(CacheTest, FolderThatCannotBeWritten) {

@@ -1,4 +1,4 @@
-//===- Kernels.h - CPU code of fused kernels --------------------*- C++ -*-===//
+//===- Kernels.h - code of fused kernels ------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -18,6 +18,10 @@
 // several threads at once. It reports an index out of range as
 // `tandem_rt/kernel.h` says.
 //
+// On a GPU it is one launch or several, one after the other, each a kernel as
+// `tandem_rt/kernel.h` says of those. What one leaves for the next lies in
+// outputs and in a scratch that they share.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_CONVERSION_KERNELS_KERNELS_H
@@ -25,25 +29,44 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "tandem_rt/program.h"
 #include "llvm/ADT/StringMap.h"
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace tandem {
 
 struct KernelOptions {
-  /// Where compiled kernels are kept between runs, by content. Empty:
-  /// $TANDEM_CACHE_DIR, else $XDG_CACHE_HOME/tandem, else ~/.cache/tandem.
+  /// Where compiled kernels are kept between runs, by content. Empty: the
+  /// default (Cache.h).
   std::string cacheDir;
   bool useCache = true;
   /// Threads that compile; 0: one for each core that the process may use. The
   /// code does not depend on it.
   unsigned threads = 0;
+  /// Told between kernels, by the thread that compiles, how many of how many
+  /// are done; false ends the compilation with an error. May be empty.
+  std::function<bool(size_t done, size_t all)> progress;
+};
+
+/// The CPU that code is made for, with the features that it may use.
+std::string describeHostTarget();
+
+/// One launch of a kernel on a GPU.
+struct KernelPart {
+  std::string symbol;
+  /// Numbers of buffers: the kernel's inputs, then outputs, then the scratch.
+  std::vector<unsigned> reads, writes;
+  rt::Geometry geometry;
 };
 
 struct CompiledKernel {
   /// Kernels with the same text but for ordinals share one symbol.
   std::string symbol;
+  /// The launches on a GPU, and the bytes of their scratch.
+  std::vector<KernelPart> parts;
+  int64_t scratchBytes = 0;
   /// Space axes whose coordinates the kernel takes, in order.
   std::vector<std::string> axes;
   /// Of the function's random operators, in the order of scalars.
@@ -51,14 +74,15 @@ struct CompiledKernel {
 };
 
 struct CompiledKernels {
-  /// An ELF shared object for this machine's CPU.
+  /// An ELF shared object for this machine's CPU, or PTX.
   std::string object;
+  rt::CodeKind kind = rt::CodeKind::SharedObject;
   /// By name of the function.
   llvm::StringMap<CompiledKernel> kernels;
   /// How many came from the cache, and how many were compiled.
   unsigned numCached = 0, numCompiled = 0;
   /// LLVM's name of the CPU and the features that the code may use
-  /// ("+avx2,+fma,..."), for the Program's target.
+  /// ("+avx2,+fma,..."), for the Program's target; of a GPU the architecture.
   std::string cpu, features;
 };
 

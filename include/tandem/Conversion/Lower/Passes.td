@@ -76,6 +76,14 @@ def SelectConvolutions : Lower_Pass<"tandem-select-convolutions"> {
   }];
 }
 
+def CarrySums : Lower_Pass<"tandem-carry-sums"> {
+  let summary = "iterations add to zeros that are made in front of the loop";
+  let description = [{
+    Before: `spmd.carry` in the steps of a loop. After: `nn.add` of it to one of
+    `sched.zeros`, in whose memory the sum is kept (`sched.keep`).
+  }];
+}
+
 def AccumulateProducts : Lower_Pass<"tandem-accumulate-products"> {
   let summary = "products add to what is there already";
   let description = [{
@@ -84,6 +92,27 @@ def AccumulateProducts : Lower_Pass<"tandem-accumulate-products"> {
     gradients of two strands. After: a product onto that term, whose buffer it
     takes, where both are made on one queue. Sums are the same in exact
     arithmetic; a library may round once less, or add in another order.
+  }];
+}
+
+def AddBias : Lower_Pass<"tandem-add-bias"> {
+  let summary = "products add a bias to what they make";
+  let description = [{
+    Before: `nn.add` of a vector to each row of a `sched.matmul` that nothing else
+    reads, where only libraries read the sum: a kernel of its own. After: a product
+    that adds the vector as it writes. Where a kernel reads the sum, it adds the
+    vector on the way, at no cost.
+  }];
+}
+
+def SplitLogSoftmax : Lower_Pass<"tandem-split-log-softmax"> {
+  let summary = "log-softmaxes that the backward reads are made again there";
+  let description = [{
+    Before: `nn.log_softmax` that is held for `nn.log_softmax_backward`. After: the
+    maximum of each row and the logarithm of the sum of its exponentials, two
+    numbers that are held instead; who reads the log-softmax computes
+    (x - maximum) - logarithm of the input, with the same rounding, and who gathers
+    elements of it does so for these alone.
   }];
 }
 

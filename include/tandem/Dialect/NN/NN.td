@@ -90,13 +90,14 @@ def NN_PassKind : NN_Enum<"PassKind", "a pass of a training step",
     ["Forward", "Backward", "Update"], ["forward", "backward", "update"]>;
 def NN_PassKindAttr : NN_FactAttr<NN_PassKind, "pass">;
 
-/// The roles of arguments come first; the last three are results that update
-/// nothing.
+/// The roles of arguments come first; the last four are results that update
+/// nothing. A check is a boolean that has to be true, or the step is refused; its
+/// name is the error.
 def NN_Role : NN_Enum<"Role", "what an argument or a result is to training",
     ["Parameter", "State", "Buffer", "Step", "Seed", "LearningRate", "Input",
-     "Loss", "Gradient", "Output"],
+     "Loss", "Gradient", "Output", "Check"],
     ["parameter", "state", "buffer", "step", "seed", "learning_rate", "input",
-     "loss", "gradient", "output"]>;
+     "loss", "gradient", "output", "check"]>;
 def NN_RoleAttr : NN_FactAttr<NN_Role, "role">;
 
 def NN_PartAttr : AttrDef<NN_Dialect, "Part"> {

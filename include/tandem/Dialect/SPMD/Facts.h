@@ -27,6 +27,22 @@ inline constexpr llvm::StringLiteral kLayoutAttrName =
 inline constexpr llvm::StringLiteral kChangeAttrName =
     SPMDDialect::ChangeAttrHelper::getNameStr();
 
+inline constexpr llvm::StringLiteral kLoopAttrName =
+    SPMDDialect::LoopAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kIterationsAttrName =
+    SPMDDialect::IterationsAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kIteratedAttrName =
+    SPMDDialect::IteratedAttrHelper::getNameStr();
+
+/// The loop that `op` is in; none: it runs once.
+inline std::optional<int64_t> getLoop(mlir::Operation *op) {
+  return getInteger(op, kLoopAttrName);
+}
+/// How often the loops of the function of `op` run; 1 if it has none.
+int64_t getIterations(mlir::Operation *op);
+/// Puts `op` where `other` is: into the same loop, or behind all of them.
+void setLoopOf(mlir::Operation *op, mlir::Operation *other);
+
 /// Whether `op` is a part of a change of form: a collective, a sum over
 /// strands, a slice or a concatenation that took the place of a reform.
 inline bool isPartOfChange(mlir::Operation *op) {

@@ -15,12 +15,13 @@ namespace tandem::spmd {
 /// `data=4,model=2`: the space axes, as options and plan files write them.
 std::string getMeshText(MeshAttr mesh);
 
-/// Reads that, with a time axis `micro` of so many points if there are several.
+/// Reads that, with a time axis of so many points if there are several.
 /// No axis is one device. Fails with an error at `location`; `file` is the plan
 /// file that names the mesh, empty if none does.
 mlir::FailureOr<MeshAttr> parseMesh(mlir::Location location,
                                     llvm::StringRef text, int64_t micro,
-                                    llvm::StringRef file);
+                                    llvm::StringRef file,
+                                    llvm::StringRef timeAxis = "micro");
 
 } // namespace tandem::spmd
 

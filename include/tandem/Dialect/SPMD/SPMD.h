@@ -54,6 +54,16 @@ inline bool isCollective(mlir::Operation *op) {
   return op->hasTrait<Communicates>();
 }
 
+/// Leaves a loop.
+template <typename ConcreteOp>
+class Carried : public mlir::OpTrait::TraitBase<ConcreteOp, Carried> {};
+
+/// Whether what `op` makes in a loop is read behind it.
+inline bool isCarried(mlir::Operation *op) { return op->hasTrait<Carried>(); }
+
+/// What `spmd.coordinate` names for the iteration; no axis has such a name.
+inline constexpr llvm::StringLiteral kIterationAxis = ".iteration";
+
 /// Checks that the axes of `op` are space axes of the module's mesh, each once
 /// and in its order; gives the number of members of a group.
 mlir::FailureOr<int64_t> verifyGroup(mlir::Operation *op, mlir::ArrayAttr axes);

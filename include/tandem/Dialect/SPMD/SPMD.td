@@ -36,6 +36,9 @@ def SPMD_Dialect : Dialect {
     | `spmd.plan` | all | what a plan decided about it (`Planned.h`), until the pass that takes it out |
     | `spmd.layout` | arguments, results | from `localize` on: the whole tensor and its forms |
     | `spmd.change` | operators | it is a part of a change of form, as `localize` and `duplex` take reforms apart |
+    | `spmd.loop` | operators | the number of the loop that it is in, from the accumulate stage on; none if it runs once |
+    | `spmd.iterations` | functions | how often each loop runs |
+    | `spmd.iterated` | arguments | the dimension that counts iterations; outside of the step it is the major part of the next one |
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
@@ -46,7 +49,10 @@ def SPMD_Dialect : Dialect {
                               "::mlir::IntegerAttr":$memory,
                               "::tandem::spmd::PlanAttr":$plan,
                               "::mlir::TypeAttr":$layout,
-                              "::mlir::UnitAttr":$change);
+                              "::mlir::UnitAttr":$change,
+                              "::mlir::IntegerAttr":$loop,
+                              "::mlir::IntegerAttr":$iterations,
+                              "::mlir::IntegerAttr":$iterated);
 }
 
 //===----------------------------------------------------------------------===//
@@ -351,16 +357,66 @@ def SPMD_KeepFirstOp
   }];
 }
 
-def SPMD_CoordinateOp : SPMD_Op<"coordinate", [SPMD_Source]> {
-  let summary = "this rank's coordinate on a space axis";
+def SPMD_CoordinateOp : SPMD_Op<"coordinate", [SPMD_Source,
+                                               SignatureOpInterface]> {
+  let summary = "this rank's coordinate on a space axis, or the iteration";
   let description = [{
     Lives from `localize` on: operators that must know where they are use it
-    (an embedding whose vocabulary is split, `nn.iota`).
+    (an embedding whose vocabulary is split, `nn.iota`). In a loop, and from the
+    accumulate stage on, the axis `.iteration` counts iterations.
   }];
   let arguments = (ins StrAttr:$axis);
   let results = (outs 0DTensorOf<[I64]>:$result);
   let assemblyFormat = "$axis attr-dict `:` type($result)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::tandem::spmd::Rule getRule();
+    bool isIteration() { return getAxis() == ::tandem::spmd::kIterationAxis; }
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+/// What enters a loop and leaves it, from the accumulate stage on. All
+/// operators of a loop have its number in `spmd.loop`, and run
+/// `spmd.iterations` times; what is read behind the loop is what the last
+/// iteration makes.
+class SPMD_LoopBoundaryOp<string mnemonic, list<Trait> traits = []>
+    : SPMD_Op<mnemonic, [SignatureOpInterface] # traits> {
+  let arguments = (ins AnyRankedTensor:$input);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = "::tandem::spmd::Rule getRule();";
+}
+
+def SPMD_EnterOp : SPMD_LoopBoundaryOp<"enter"> {
+  let summary = "what this iteration has of a tensor whose dimension 0 counts iterations";
+  let description = [{
+    ```mlir
+    %1 = spmd.enter %batch {spmd.loop = 0 : i64} : tensor<4x8x16xf32> -> tensor<8x16xf32>
+    ```
+  }];
+}
+
+/// Its result is read behind the loop only.
+def SPMD_Carried : NativeOpTrait<"Carried"> {
+  let cppNamespace = "::tandem::spmd";
+}
+
+def SPMD_CarryOp : SPMD_LoopBoundaryOp<"carry", [SPMD_Carried]> {
+  let summary = "the sum of this and all earlier iterations";
+}
+
+def SPMD_CollectOp : SPMD_LoopBoundaryOp<"collect", [SPMD_Carried]> {
+  let summary = "what all iterations make, one behind the other in a new dimension 0";
+  let description = [{
+    ```mlir
+    %1 = spmd.collect %rows {spmd.loop = 0 : i64} : tensor<8xf32> -> tensor<4x8xf32>
+    ```
+  }];
 }
 
 #endif // TANDEM_DIALECT_SPMD_TD

@@ -37,13 +37,15 @@ struct DimSplit {
 class Shard {
 public:
   /// `coordinates` holds the time axes' coordinates if these leave (`duplex`);
-  /// without it the space axes leave (`localize`). Types are those before.
+  /// without it the space axes leave (`localize`); or the time axis, if an
+  /// iteration is what is built (`form-loops`). Types are those before.
   Shard(MeshAttr mesh, mlir::ValueRange operands, mlir::TypeRange operandTypes,
         mlir::TypeRange resultTypes, mlir::TypeRange newResultTypes,
-        std::optional<llvm::ArrayRef<int64_t>> coordinates = std::nullopt)
+        std::optional<llvm::ArrayRef<int64_t>> coordinates = std::nullopt,
+        bool isIteration = false)
       : mesh(mesh), operands(operands), operandTypes(operandTypes),
         oldResultTypes(resultTypes), newResultTypes(newResultTypes),
-        coordinates(coordinates) {}
+        coordinates(coordinates), isIteration(isIteration) {}
 
   mlir::ValueRange getOperands() const { return operands; }
   mlir::TypeRange getResultTypes() const { return newResultTypes; }
@@ -57,7 +59,7 @@ public:
   struct Offset {
     /// The part that is known when compiling.
     int64_t constant = 0;
-    /// Space axes whose coordinate times a stride is added.
+    /// Axes whose coordinate (`spmd.coordinate`) times a stride is added.
     llvm::SmallVector<std::pair<llvm::StringRef, int64_t>, 2> terms;
   };
   Offset getOffset(const DimSplit &split) const;
@@ -69,6 +71,7 @@ private:
   mlir::ValueRange operands;
   mlir::TypeRange operandTypes, oldResultTypes, newResultTypes;
   std::optional<llvm::ArrayRef<int64_t>> coordinates;
+  bool isIteration;
 };
 
 } // namespace tandem::spmd

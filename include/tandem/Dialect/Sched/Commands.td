@@ -23,13 +23,13 @@ defvar strides_ins = (ins
   DefaultValuedAttr<F64Attr, "1.0">:$alpha);
 
 def Sched_MatmulOp : Tandem_Op<Sched_Dialect, "matmul", [
-    Pure, DeclareOpInterfaceMethods<LibraryCallOpInterface,
-                                    ["getOverwritten"]>]> {
+    Pure, AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<LibraryCallOpInterface, ["getOverwritten"]>]> {
   let summary = "a matrix product that reads and writes by strides";
   let description = [{
     Lives within `lower`, between tensors and buffers. For each point of
     `batch`: c = alpha a b, or c = sum + alpha a b where there is a `sum`, whose
-    buffer the result takes. Element (i, j) of an operand lies at
+    buffer the result takes; a `bias` of n elements is added to each row. Element (i, j) of an operand lies at
     offset + the sum over the batch of index * stride + i * s + j * t in the row-major
     elements of the tensor; s and t are the last two strides. So a transposed, permuted,
     sliced or expanded operand is read where it lies, and the result is written in the
@@ -39,12 +39,13 @@ def Sched_MatmulOp : Tandem_Op<Sched_Dialect, "matmul", [
   }];
   let arguments = !con(
     (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
-         Optional<AnyRankedTensor>:$sum), strides_ins,
+         Optional<AnyRankedTensor>:$bias, Optional<AnyRankedTensor>:$sum),
+    strides_ins,
     (ins DefaultValuedAttr<I64Attr, "0">:$offset_a,
          DefaultValuedAttr<I64Attr, "0">:$offset_b));
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    $lhs `,` $rhs (`onto` $sum^)? attr-dict `:`
+    $lhs `,` $rhs (`plus` $bias^)? (`onto` $sum^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
@@ -114,6 +115,32 @@ def Sched_ConvOp : Op<Sched_Dialect, "conv", [
 }
 
 //===----------------------------------------------------------------------===//
+// What a loop carries
+//===----------------------------------------------------------------------===//
+
+def Sched_ZerosOp : Tandem_Op<Sched_Dialect, "zeros", [Pure]> {
+  let summary = "tensors of zeros of one element type, side by side in memory";
+  let description = [{
+    Lives within `lower`, in a step in front of a loop whose iterations add to
+    them.
+  }];
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = "attr-dict `:` type($results)";
+}
+
+def Sched_KeepOp : Tandem_Op<Sched_Dialect, "keep", [
+    Pure, AllTypesMatch<["value", "kept", "result"]>]> {
+  let summary = "`value`, in the memory of `kept`";
+  let description = [{
+    Lives within `lower`: the sum up to this iteration lies where the next one
+    finds it.
+  }];
+  let arguments = (ins AnyRankedTensor:$value, AnyRankedTensor:$kept);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$value `in` $kept attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//
 
@@ -139,11 +166,13 @@ def Sched_ViewOp : Tandem_Op<Sched_Dialect, "view", [Pure]> {
   let summary = "contiguous elements of a buffer, in another shape";
   let description = [{
     Begins `offset` elements into the source, plus, for each axis, the rank's
-    coordinate times the axis' coefficient.
+    coordinate times the axis' coefficient, plus `per_iteration` for each
+    iteration of a loop before this one.
   }];
   let arguments = (ins AnyMemRef:$source, DefaultValuedAttr<I64Attr, "0">:$offset,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$axes,
-                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$coefficients);
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$coefficients,
+                       DefaultValuedAttr<I64Attr, "0">:$per_iteration);
   let results = (outs AnyMemRef:$buffer);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($buffer)";
   let hasVerifier = 1;
@@ -184,11 +213,13 @@ def Sched_LaunchOp : Sched_Command<"launch",
 }
 
 def Sched_GemmOp : Sched_Command<"gemm",
-    "$lhs `,` $rhs `into` $destination (`workspace` $workspace^)?",
-    "type($lhs) `,` type($rhs) `into` type($destination) "
-    "(`workspace` type($workspace)^)?", !con((ins
-      AnyMemRef:$lhs, AnyMemRef:$rhs, AnyMemRef:$destination,
-      Optional<AnyMemRef>:$workspace, UnitAttr:$accumulate), strides_ins)> {
+    "$lhs `,` $rhs (`plus` $bias^)? `into` $destination "
+    "(`workspace` $workspace^)?",
+    "type($lhs) `,` type($rhs) (`plus` type($bias)^)? `into` "
+    "type($destination) (`workspace` type($workspace)^)?", !con((ins
+      AnyMemRef:$lhs, AnyMemRef:$rhs, Optional<AnyMemRef>:$bias,
+      AnyMemRef:$destination, Optional<AnyMemRef>:$workspace,
+      UnitAttr:$accumulate), strides_ins), [AttrSizedOperandSegments]> {
   let summary = "`sched.matmul` on buffers, in the library";
   let description = [{
     With `accumulate` it adds to what is in the destination. The workspace, if it
@@ -239,11 +270,33 @@ def Sched_CopyOp : Sched_Command<"copy",
   let hasVerifier = 1;
 }
 
-def Sched_CheckFiniteOp : Sched_Command<"check_finite",
-    "$what $source",
+def Sched_FillOp : Sched_Command<"fill", "$destination", "type($destination)",
+    (ins AnyMemRef:$destination)> {
+  let summary = "fills a buffer with zeros";
+}
+
+def Sched_CheckOp : Sched_Command<"check",
+    "$kind $what $source",
     "type($source)", (ins
-      AnyMemRef:$source, StrAttr:$what)> {
-  let summary = "stops the step, before it changed anything, if a value is not finite";
+      Sched_CheckKindAttr:$kind, AnyMemRef:$source, StrAttr:$what)> {
+  let summary = "refuses the step, before it changed anything, if a value is not finite, or not true";
+  let description = [{
+    `what` is what has to be finite, or the whole error of what has to be true.
+  }];
+  let hasVerifier = 1;
+}
+
+/// Commands and events between the two run `spmd.iterations` times, on each
+/// queue.
+class Sched_LoopEnd<string mnemonic> : Tandem_Op<Sched_Dialect, mnemonic> {
+  let arguments = (ins Sched_NumberAttr:$loop);
+  let assemblyFormat = "$loop attr-dict";
+}
+def Sched_BeginLoopOp : Sched_LoopEnd<"begin_loop"> {
+  let summary = "a loop of commands begins";
+}
+def Sched_EndLoopOp : Sched_LoopEnd<"end_loop"> {
+  let summary = "a loop of commands ends";
 }
 
 def Sched_RecordOp : Tandem_Op<Sched_Dialect, "record"> {

@@ -22,6 +22,8 @@ inline constexpr llvm::StringLiteral kKernelAttrName =
     SchedDialect::KernelAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kLabelAttrName =
     SchedDialect::LabelAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kAgainAttrName =
+    SchedDialect::AgainAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kArenaAttrName =
     SchedDialect::ArenaAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kDeviceAttrName =

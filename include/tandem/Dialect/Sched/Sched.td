@@ -36,6 +36,7 @@ def Sched_Dialect : Dialect {
     | `sched.slot` | operators | stage, strand and lane, within `schedule` |
     | `sched.kernel` | functions | it is a kernel of the step, from `lower` on |
     | `sched.label` | operators | what a user would call it, within `lower` |
+    | `sched.again` | operators | each kernel that reads it makes it again, within `lower` |
     | `sched.arena` | modules | bytes of the arena, at the end of `lower` |
     | `sched.device` | modules | `#sched.device<cpu>`: what it is compiled for; none: a CPU |
     | `sched.queues` | modules | the queues of a rank by their number in the Program; none: the device's |
@@ -49,6 +50,7 @@ def Sched_Dialect : Dialect {
   let discardableAttrs = (ins "::mlir::DenseI64ArrayAttr":$slot,
                               "::mlir::UnitAttr":$kernel,
                               "::mlir::StringAttr":$label,
+                              "::mlir::UnitAttr":$again,
                               "::mlir::IntegerAttr":$arena,
                               "::tandem::sched::DeviceAttr":$device,
                               "::mlir::ArrayAttr":$queues);
@@ -149,6 +151,17 @@ def Sched_CollectiveKind : I32EnumAttr<"CollectiveKind", "what a collective does
   let cppNamespace = "::tandem::sched";
   let genSpecializedAttr = 0;
 }
+def Sched_CheckKind : I32EnumAttr<"CheckKind", "what a check asks of a value", [
+    I32EnumAttrCase<"Finite", 0, "finite">,
+    I32EnumAttrCase<"True", 1, "true">
+  ]> {
+  let cppNamespace = "::tandem::sched";
+  let genSpecializedAttr = 0;
+}
+
+def Sched_CheckKindAttr
+    : EnumAttr<Sched_Dialect, Sched_CheckKind, "check_kind">;
+
 def Sched_CollectiveKindAttr
     : EnumAttr<Sched_Dialect, Sched_CollectiveKind, "collective">;
 

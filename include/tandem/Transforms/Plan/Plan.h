@@ -51,6 +51,14 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
   Option<int64_t> micro{*this, "micro",
                         llvm::cl::desc("number of microbatches (strands)"),
                         llvm::cl::init(1)};
+  Option<std::string> timeAxis{
+      *this, "time-axis",
+      llvm::cl::desc("what the axis of microbatches is called"),
+      llvm::cl::init("micro")};
+  Option<int64_t> accumulate{
+      *this, "accumulate",
+      llvm::cl::desc("accumulate: into how many iterations the batch is cut"),
+      llvm::cl::init(1)};
   Option<std::string> preset{
       *this, "preset",
       llvm::cl::desc("replicate, data-parallel, zero, tensor-parallel or "

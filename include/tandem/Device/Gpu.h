@@ -1,0 +1,45 @@
+//===- Gpu.h - what the compiler asks of a GPU ------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Code is for a kind of GPU, so each kind is a device of the compiler:
+// `cuda.sm_90`. The runtime has one device, `cuda`, for all of them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_DEVICE_GPU_H
+#define TANDEM_DEVICE_GPU_H
+
+#include "tandem/Device/Device.h"
+
+namespace tandem {
+
+struct Gpu {
+  /// As registered with the runtime.
+  std::string_view runtimeDevice;
+  /// What code is made for: `sm_90`, or `emulated`, which is the host that
+  /// stands for a GPU in tests.
+  std::string_view architecture;
+  /// Threads of a block, a power of two.
+  int64_t blockThreads;
+  /// Blocks of a launch at most, and of one whose blocks each have sums of
+  /// their own.
+  int64_t maxBlocks, maxPartialBlocks;
+
+  bool isEmulated() const { return architecture == "emulated"; }
+};
+
+/// Null for a device whose kernels are functions that a thread calls.
+const Gpu *findGpu(const Device &device);
+
+/// The device's name with an architecture: `cuda` and `sm_90` give
+/// `cuda.sm_90`.
+std::string nameWithArchitecture(std::string_view device,
+                                 std::string_view architecture);
+
+} // namespace tandem
+
+#endif // TANDEM_DEVICE_GPU_H

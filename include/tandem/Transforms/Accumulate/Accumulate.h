@@ -1,0 +1,42 @@
+//===- Accumulate.h - the accumulate stage ----------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Accumulate makes a loop of a step on N times as many rows:
+//
+//  * before: a step on the whole batch, and the forms that its tensors have on
+//    a time axis of N points (those of N microbatches on one device);
+//  * after: nn and what enters and leaves loops (`spmd.enter`, `spmd.carry`,
+//    `spmd.collect`), on plain tensors. Operators with `spmd.loop` run
+//    `spmd.iterations` times, on a Nth of the batch. An input that is cut has
+//    one dimension more, which counts iterations (`spmd.iterated`).
+//
+// Everything behind it sees a step whose batch is that of one iteration.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_ACCUMULATE_ACCUMULATE_H
+#define TANDEM_TRANSFORMS_ACCUMULATE_ACCUMULATE_H
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace tandem {
+
+struct AccumulateOptions : mlir::PassPipelineOptions<AccumulateOptions> {
+  Option<int64_t> accumulate{
+      *this, "accumulate",
+      llvm::cl::desc("into how many iterations the batch is cut"),
+      llvm::cl::init(1)};
+};
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "tandem/Transforms/Accumulate/Passes.h.inc"
+
+} // namespace tandem
+
+#endif // TANDEM_TRANSFORMS_ACCUMULATE_ACCUMULATE_H

@@ -1,0 +1,32 @@
+//===- Passes.td - passes of Accumulate -------------*- tablegen -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_ACCUMULATE_PASSES_TD
+#define TANDEM_TRANSFORMS_ACCUMULATE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def FormLoopsPass : Pass<"tandem-form-loops", "::mlir::ModuleOp"> {
+  let summary = "Takes a time axis off the forms: one iteration in place of all";
+  let description = [{
+    Before: forms on one time axis, and on no other. After: plain tensors, no mesh. What is
+    not `full` is in a loop, with the shapes of one iteration, and so is all that
+    it reads of arguments alone. Sums and concatenations leave the loop by
+    `spmd.carry` and `spmd.collect`. Where a loop reads a sum over all
+    iterations, a loop before it makes the sum. Fails where that would cost a
+    product: the batch is joined.
+  }];
+}
+
+def VerifyAccumulatedPass : Pass<"tandem-verify-accumulated", "::mlir::func::FuncOp"> {
+  let summary = "Checks the exit of the accumulate stage: what is read across loops";
+  let description = [{
+    The exit of the stage.
+  }];
+}
+
+#endif // TANDEM_TRANSFORMS_ACCUMULATE_PASSES_TD

@@ -1,0 +1,97 @@
+//===- Loops.cpp - what runs in which loop --------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Analysis/Loops.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Dialect/Sched/Sched.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+
+static int64_t getLastSegment(Block &block) {
+  int64_t last = 0;
+  for (Operation &op : block)
+    if (std::optional<int64_t> loop = getLoop(&op))
+      last = std::max(last, 2 * *loop + 2);
+  return last;
+}
+
+llvm::DenseMap<Operation *, int64_t> tandem::getSegments(Block &block) {
+  llvm::DenseMap<Operation *, int64_t> segments;
+  int64_t last = getLastSegment(block);
+  for (Operation &op : llvm::reverse(block)) {
+    if (std::optional<int64_t> loop = getLoop(&op)) {
+      segments[&op] = 2 * *loop + 1;
+      continue;
+    }
+    int64_t segment = last;
+    for (Operation *user : op.getUsers())
+      // What a loop reads is made in front of it. Steps hold their operators.
+      if (auto it = segments.find(block.findAncestorOpInBlock(*user));
+          it != segments.end())
+        segment = std::min(segment, it->second - it->second % 2);
+    segments[&op] = segment;
+  }
+  return segments;
+}
+
+/// The operator that makes `value`, in the step that yields it.
+static Operation *findMaker(Value value) {
+  Operation *maker = value.getDefiningOp();
+  auto step = dyn_cast_or_null<sched::StepOp>(maker);
+  if (!step)
+    return maker;
+  unsigned index = cast<OpResult>(value).getResultNumber();
+  Operation *yield = step.getBody().front().getTerminator();
+  return index < yield->getNumOperands() ? findMaker(yield->getOperand(index))
+                                         : maker;
+}
+
+static LogicalResult verifyRead(Operation *op, Value value) {
+  Operation *maker = findMaker(value);
+  std::optional<int64_t> own = getLoop(op);
+  std::optional<int64_t> made = maker ? getLoop(maker) : std::nullopt;
+  if (!made || (own == made && !isCarried(maker)) || isa<sched::YieldOp>(op))
+    return success();
+  if (isCarried(maker) && (!own || *own > *made))
+    return success();
+  return op->emitError() << "reads what '" << maker->getName().getStringRef()
+                         << "' makes in loop " << *made
+                         << (isCarried(maker)
+                                 ? ", expected readers behind the loop"
+                                 : ", expected 'spmd.carry' or 'spmd.collect' "
+                                   "between the two");
+}
+
+static LogicalResult verifyOperator(Operation *op) {
+  auto coordinate = dyn_cast<CoordinateOp>(op);
+  bool needsLoop = isa<EnterOp>(op) || isCarried(op) ||
+                   (coordinate && coordinate.isIteration());
+  if (needsLoop && !getLoop(op))
+    return op->emitError() << "operator '" << op->getName().getStringRef()
+                           << "' is in no loop, expected one ('"
+                           << kLoopAttrName << "')";
+  for (Value operand : op->getOperands())
+    if (failed(verifyRead(op, operand)))
+      return failure();
+  return success();
+}
+
+LogicalResult tandem::verifyLoops(func::FuncOp step) {
+  WalkResult result = step.walk([&](Operation *op) {
+    if (getLoop(op) && getIterations(step) < 2) {
+      op->emitError() << "is in a loop, but the function has no '"
+                      << kIterationsAttrName << "', expected 2 at least";
+      return WalkResult::interrupt();
+    }
+    return isa<func::FuncOp, sched::StepOp>(op)
+               ? WalkResult::advance()
+               : WalkResult(verifyOperator(op));
+  });
+  return failure(result.wasInterrupted());
+}

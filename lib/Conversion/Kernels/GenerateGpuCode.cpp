@@ -1,0 +1,233 @@
+//===- GenerateGpuCode.cpp - PTX, and code of the emulated GPU ------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GpuCode.h"
+#include "LowerToLLVM.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IRReader/IRReader.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/IPO/Internalize.h"
+#include <mutex>
+
+using namespace mlir;
+using namespace tandem;
+
+static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef cpu,
+                                                          std::string &error) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      triple, cpu, "", llvm::TargetOptions(), std::nullopt, std::nullopt,
+      llvm::CodeGenOptLevel::Default));
+  if (!machine)
+    error = "no code generator for " + cpu.str();
+  return machine;
+}
+
+//===----------------------------------------------------------------------===//
+// Functions of the C library
+//===----------------------------------------------------------------------===//
+
+/// What the back end has no instruction for, by the C library's name.
+static StringRef getFunctionName(llvm::Intrinsic::ID id) {
+  switch (id) {
+  case llvm::Intrinsic::sin:
+    return "sin";
+  case llvm::Intrinsic::cos:
+    return "cos";
+  case llvm::Intrinsic::tan:
+    return "tan";
+  case llvm::Intrinsic::exp:
+    return "exp";
+  case llvm::Intrinsic::exp2:
+    return "exp2";
+  case llvm::Intrinsic::log:
+    return "log";
+  case llvm::Intrinsic::log2:
+    return "log2";
+  case llvm::Intrinsic::log10:
+    return "log10";
+  case llvm::Intrinsic::pow:
+    return "pow";
+  default:
+    return "";
+  }
+}
+
+/// Calls `__nv_sinf` for `llvm.sin.f32` and `sinf`.
+static void callLibdevice(llvm::Module &module) {
+  for (llvm::Function &function : llvm::make_early_inc_range(module)) {
+    if (!function.isDeclaration() || function.use_empty())
+      continue;
+    std::string name = function.getName().str();
+    if (function.isIntrinsic()) {
+      StringRef known = getFunctionName(function.getIntrinsicID());
+      if (known.empty())
+        continue;
+      name = known.str();
+      if (function.getReturnType()->isFloatTy())
+        name += "f";
+    }
+    llvm::FunctionCallee callee =
+        module.getOrInsertFunction("__nv_" + name, function.getFunctionType());
+    for (llvm::User *user : llvm::make_early_inc_range(function.users()))
+      if (auto *call = llvm::dyn_cast<llvm::CallInst>(user))
+        call->setCalledFunction(callee);
+    function.eraseFromParent();
+  }
+}
+
+/// That of the CUDA toolkit.
+static std::string findLibdevice() {
+  std::vector<std::string> folders = {"/usr/local/cuda", "/opt/cuda"};
+  for (const char *name : {"CUDA_PATH", "CUDA_HOME"})
+    if (const char *folder = std::getenv(name))
+      folders.insert(folders.begin(), folder);
+  for (const std::string &folder : folders) {
+    llvm::SmallString<128> path(folder);
+    llvm::sys::path::append(path, "nvvm", "libdevice", "libdevice.10.bc");
+    if (llvm::sys::fs::exists(path))
+      return std::string(path);
+  }
+  return "";
+}
+
+static bool linkLibdevice(llvm::Module &module, std::string &error) {
+  callLibdevice(module);
+  std::string needed;
+  for (llvm::Function &function : module)
+    if (function.isDeclaration() && !function.isIntrinsic() &&
+        !function.use_empty())
+      needed = function.getName().str();
+  if (needed.empty())
+    return true;
+  std::string path = findLibdevice();
+  if (path.empty()) {
+    error = "the kernel calls " + needed +
+            ", which is of libdevice, expected the CUDA toolkit at "
+            "/usr/local/cuda, or where CUDA_HOME says";
+    return false;
+  }
+  llvm::SMDiagnostic diagnostic;
+  std::unique_ptr<llvm::Module> library =
+      llvm::parseIRFile(path, diagnostic, module.getContext());
+  if (!library) {
+    error = path + ": " + diagnostic.getMessage().str();
+    return false;
+  }
+  library->setTargetTriple(module.getTargetTriple());
+  library->setDataLayout(module.getDataLayout());
+  auto internalize = [](llvm::Module &linked, const llvm::StringSet<> &names) {
+    llvm::internalizeModule(linked, [&](const llvm::GlobalValue &value) {
+      return !value.hasName() || !names.contains(value.getName());
+    });
+  };
+  if (llvm::Linker::linkModules(module, std::move(library),
+                                llvm::Linker::LinkOnlyNeeded, internalize)) {
+    error = path + " cannot be linked";
+    return false;
+  }
+  module.addModuleFlag(llvm::Module::Override, "nvvm-reflect-ftz", 0u);
+  for (llvm::Function &function : module)
+    if (function.isDeclaration() && !function.isIntrinsic() &&
+        function.getName().starts_with("__nv_") && !function.use_empty()) {
+      error = "the kernel calls " + function.getName().str() + ", which " +
+              path + " does not have";
+      return false;
+    }
+  return true;
+}
+
+/// What is a module's own has no name in common with other kernels'.
+static void nameLocals(llvm::Module &module) {
+  std::string prefix;
+  for (llvm::Function &function : module)
+    if (function.getCallingConv() == llvm::CallingConv::PTX_Kernel)
+      prefix = function.getName().str() + "_";
+  for (llvm::GlobalValue &value : module.global_values())
+    if (value.hasLocalLinkage() && !value.getName().starts_with("tandem_"))
+      value.setName(prefix + value.getName());
+}
+
+//===----------------------------------------------------------------------===//
+// Code
+//===----------------------------------------------------------------------===//
+
+std::optional<std::string> tandem::generatePtx(ModuleOp module,
+                                               StringRef architecture,
+                                               std::string &error) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code =
+      translateModuleToLLVMIR(module, context, "kernel");
+  if (!code) {
+    error = "the kernel cannot be translated to LLVM IR";
+    return std::nullopt;
+  }
+  std::unique_ptr<llvm::TargetMachine> machine =
+      createMachine(architecture, error);
+  if (!machine)
+    return std::nullopt;
+  code->setDataLayout(machine->createDataLayout());
+  code->setTargetTriple(machine->getTargetTriple());
+  if (!linkLibdevice(*code, error))
+    return std::nullopt;
+  optimize(*code, *machine);
+  nameLocals(*code);
+  return emitCode(*code, *machine, llvm::CodeGenFileType::AssemblyFile, error);
+}
+
+/// The lines that say version, target and width of addresses come first, once.
+std::string tandem::joinPtx(llvm::ArrayRef<std::string> texts) {
+  std::string joined;
+  for (StringRef text : texts) {
+    constexpr StringRef kLast = ".address_size 64";
+    size_t end = text.find(kLast);
+    if (!joined.empty() && end != StringRef::npos)
+      text = text.drop_front(end + kLast.size());
+    joined += text.str();
+  }
+  return joined;
+}
+
+std::optional<std::string> tandem::generateEmulated(ModuleOp module,
+                                                    std::string &error) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code =
+      translateModuleToLLVMIR(module, context, "kernel");
+  if (!code) {
+    error = "the kernel cannot be translated to LLVM IR";
+    return std::nullopt;
+  }
+  std::unique_ptr<llvm::TargetMachine> machine = createHostMachine(error);
+  if (!machine)
+    return std::nullopt;
+  code->setDataLayout(machine->createDataLayout());
+  code->setTargetTriple(machine->getTargetTriple());
+  simplify(*code, *machine);
+  emulateKernels(*code);
+  setHostFeatures(*code, *machine);
+  return emitCode(*code, *machine, llvm::CodeGenFileType::ObjectFile, error);
+}

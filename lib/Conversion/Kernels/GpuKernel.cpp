@@ -1,0 +1,273 @@
+//===- GpuKernel.cpp - the launches of one kernel -------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A step of the kernel is a launch, or two where blocks each have sums of their
+// own that are added up in the order of blocks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "BlockNest.h"
+#include "KernelEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace tandem;
+
+/// Of buffers in the scratch, in bytes: the widest access.
+constexpr int64_t kScratchAlignment = 256;
+/// In NVIDIA's memory model.
+constexpr unsigned kSharedSpace = 3;
+
+//===----------------------------------------------------------------------===//
+// Threads
+//===----------------------------------------------------------------------===//
+
+void KernelEmitter::useBlocks(int64_t blocks, int64_t threads) {
+  blockThreads = threads;
+  rt::Geometry &geometry = parts.back().geometry;
+  geometry.block = {static_cast<uint32_t>(threads), 1, 1};
+  geometry.grid[0] = std::max(
+      geometry.grid[0], static_cast<uint32_t>(std::max<int64_t>(blocks, 1)));
+}
+
+void KernelEmitter::useThreads(int64_t count) {
+  int64_t threads = gpu->blockThreads;
+  useBlocks(std::min<int64_t>(llvm::divideCeil(count, threads), gpu->maxBlocks),
+            threads);
+}
+
+template <typename RegisterOp> static Value readRegister(KernelEmitter &k) {
+  OpBuilder &b = k.builder;
+  Value value = RegisterOp::create(b, k.loc, b.getI32Type());
+  return arith::ExtUIOp::create(b, k.loc, b.getI64Type(), value);
+}
+
+Value KernelEmitter::getThread() {
+  return readRegister<NVVM::ThreadIdXOp>(*this);
+}
+Value KernelEmitter::getBlock() {
+  return readRegister<NVVM::BlockIdXOp>(*this);
+}
+Value KernelEmitter::getNumBlocks() {
+  return readRegister<NVVM::GridDimXOp>(*this);
+}
+
+Value KernelEmitter::getGlobalThread() {
+  Value first =
+      arith::MulIOp::create(builder, loc, getBlock(), constant(blockThreads));
+  return arith::AddIOp::create(builder, loc, first, getThread());
+}
+
+void KernelEmitter::emitBarrier() { NVVM::Barrier0Op::create(builder, loc); }
+
+SmallVector<Value> KernelEmitter::delinearize(Value linear,
+                                              ArrayRef<int64_t> counts) {
+  SmallVector<Value> indices(counts.size());
+  for (size_t dim = counts.size(); dim-- > 0;) {
+    if (dim == 0) {
+      indices[0] = linear;
+      break;
+    }
+    Value count = constant(counts[dim]);
+    indices[dim] = arith::RemUIOp::create(builder, loc, linear, count);
+    linear = arith::DivUIOp::create(builder, loc, linear, count);
+  }
+  return indices;
+}
+
+void KernelEmitter::beginIf(Value condition) {
+  auto branch = scf::IfOp::create(builder, loc, TypeRange{}, condition,
+                                  /*withElseRegion=*/false);
+  builder.setInsertionPoint(branch.thenBlock()->getTerminator());
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Value KernelEmitter::getShared(int64_t bytes) {
+  rt::Geometry &geometry = parts.back().geometry;
+  geometry.sharedBytes =
+      std::max(geometry.sharedBytes, static_cast<uint32_t>(bytes));
+  std::string name = symbol + "_shared";
+  auto global = target.lookupSymbol<LLVM::GlobalOp>(name);
+  if (!global) {
+    OpBuilder b = OpBuilder::atBlockBegin(target.getBody());
+    global = LLVM::GlobalOp::create(
+        b, loc, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
+        /*isConstant=*/false, LLVM::Linkage::External, name, Attribute(),
+        /*alignment=*/16, kSharedSpace);
+  }
+  return LLVM::AddressOfOp::create(builder, loc, global);
+}
+
+int64_t KernelEmitter::reserveScratch(int64_t bytes) {
+  int64_t offset = scratchBytes;
+  scratchBytes += llvm::alignTo(std::max<int64_t>(bytes, 1), kScratchAlignment);
+  return offset;
+}
+
+Value KernelEmitter::getScratch(int64_t offset) {
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  return LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(),
+                             body.getArgument(getNumBuffers()),
+                             ValueRange{constant(offset)});
+}
+
+//===----------------------------------------------------------------------===//
+// Reports
+//===----------------------------------------------------------------------===//
+
+/// The first report of a step stays: its command's number, from 1 on, is
+/// exchanged for 0.
+void KernelEmitter::emitGpuReport(Value site, Value index, Value bound) {
+  OpBuilder::InsertionGuard guard(builder);
+  unsigned last = body.getNumArguments() - 1;
+  Value report = body.getArgument(last - 1), number = body.getArgument(last);
+  auto relaxed = LLVM::AtomicOrdering::monotonic;
+  Value exchange = LLVM::AtomicCmpXchgOp::create(
+      builder, loc, report, constant(0), number, relaxed, relaxed);
+  beginIf(LLVM::ExtractValueOp::create(builder, loc, exchange,
+                                       ArrayRef<int64_t>{1}));
+  SmallVector<Value> values = {site, index, bound};
+  for (auto [place, value] : llvm::enumerate(values))
+    store(report, constant(place + 1), value);
+}
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+void KernelEmitter::beginPart() {
+  parts.push_back({symbol + "_" + std::to_string(parts.size()), {}, {}, {}});
+  parts.back().geometry.block = {1, 1, 1};
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  firstScalar = getNumBuffers() + 1; // behind the scratch
+  SmallVector<Type> types(firstScalar, pointer);
+  types.append(getKernelAxes(kernel).size() + numOrdinals,
+               builder.getI64Type());
+  types.append({pointer, builder.getI64Type()});
+  builder.setInsertionPointToEnd(target.getBody());
+  auto nothing = LLVM::LLVMVoidType::get(builder.getContext());
+  body = LLVM::LLVMFuncOp::create(builder, loc, parts.back().symbol,
+                                  LLVM::LLVMFunctionType::get(nothing, types));
+  body->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(),
+                builder.getUnitAttr());
+  Block *entry = body.addEntryBlock(builder);
+  builder.setInsertionPointToStart(entry);
+  auto end = LLVM::ReturnOp::create(builder, loc, ValueRange{});
+  builder.setInsertionPoint(end);
+  bindMemory();
+  for (Value value : plan.inMemory) {
+    if (memory.contains(value))
+      continue;
+    auto type = cast<RankedTensorType>(value.getType());
+    if (!scratchOf.contains(value))
+      scratchOf[value] = reserveScratch(type.getNumElements() *
+                                        getStoredBytes(type.getElementType()));
+    memory[value] = getScratch(scratchOf.lookup(value));
+  }
+}
+
+namespace {
+struct BufferUse {
+  bool reads = false, writes = false;
+};
+} // namespace
+
+/// What is done to memory through a pointer and what is computed from it.
+static void follow(Value pointer, BufferUse &use) {
+  for (OpOperand &operand : pointer.getUses()) {
+    Operation *user = operand.getOwner();
+    if (isa<LLVM::LoadOp>(user))
+      use.reads = true;
+    else if (isa<LLVM::StoreOp>(user))
+      use.writes = true;
+    else if (user->getNumResults() == 1)
+      follow(user->getResult(0), use);
+  }
+}
+
+static void eraseUsers(Value pointer) {
+  for (Operation *user : llvm::make_early_inc_range(pointer.getUsers())) {
+    for (Value result : user->getResults())
+      eraseUsers(result);
+    user->erase();
+  }
+}
+
+/// The parameters become those of the buffers that are used.
+void KernelEmitter::pruneArguments() {
+  KernelPart &part = parts.back();
+  Block &entry = body.getBody().front();
+  unsigned numOld = entry.getNumArguments(), numBuffers = getNumBuffers() + 1;
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  std::vector<BufferUse> uses(numBuffers);
+  for (unsigned i : llvm::seq(numBuffers)) {
+    follow(entry.getArgument(i), uses[i]);
+    // What no earlier part has written holds nothing: this one reads its own.
+    bool isMade = i >= kernel.getNumArguments() && !written.contains(i);
+    if (uses[i].reads && !(isMade && uses[i].writes))
+      part.reads.push_back(i);
+    if (uses[i].writes)
+      part.writes.push_back(i);
+  }
+  written.insert(part.writes.begin(), part.writes.end());
+  for (unsigned i : part.reads)
+    entry.getArgument(i).replaceAllUsesWith(entry.addArgument(pointer, loc));
+  // What is written as well comes by this argument alone.
+  for (unsigned i : part.writes) {
+    Value written = entry.addArgument(pointer, loc);
+    auto read = llvm::find(part.reads, i);
+    if (read != part.reads.end())
+      entry.getArgument(numOld + (read - part.reads.begin()))
+          .replaceAllUsesWith(written);
+    else
+      entry.getArgument(i).replaceAllUsesWith(written);
+  }
+  for (unsigned i : llvm::seq(numBuffers, numOld))
+    entry.getArgument(i).replaceAllUsesWith(
+        entry.addArgument(entry.getArgument(i).getType(), loc));
+  // An address that nobody reads or writes at stays behind.
+  for (unsigned i : llvm::seq(numOld))
+    eraseUsers(entry.getArgument(i));
+  entry.eraseArguments(0, numOld);
+  body.setType(
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
+                                  llvm::to_vector(entry.getArgumentTypes())));
+}
+
+void KernelEmitter::endPart() {
+  pruneArguments();
+  if (!parts.back().writes.empty())
+    return;
+  body.erase();
+  parts.pop_back();
+}
+
+void KernelEmitter::emitParts() {
+  beginPart();
+  useBlocks(1, 1);
+  storeCoordinates();
+  endPart();
+  for (KernelPlan::Step &step : plan.steps) {
+    if (!step.op) {
+      emitByBlocks(*this, step.nest);
+      continue;
+    }
+    beginPart();
+    emitOwnLoop(*this, step.op);
+    endPart();
+  }
+  beginPart();
+  copyRepeatedResults();
+  endPart();
+}

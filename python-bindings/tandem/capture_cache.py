@@ -1,0 +1,145 @@
+"""What the second trace and the lowering have made of a captured graph before, on the disk, beside compiled Programs.
+
+They are functions of the first graph, with its places and constants, and take longer than it. The key has all that they
+read: the graph, the tables of arguments and results, the sources of this package, the versions of Python and PyTorch.
+"""
+
+import functools
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+from torch._decomp import decomposition_table
+
+from .arguments import Result
+
+_SUFFIX = ".capture"
+# Whose operators and decompositions change with their versions alone.
+_KNOWN, _KNOWN_MODULES = ("aten", "prims", "tandem"), ("torch.", "tandem.")
+
+
+def folder():
+    """Where the compiler keeps its files too (`Cache.h`); None for nowhere."""
+    given = os.environ.get("TANDEM_CACHE_DIR")
+    if given is not None:
+        return Path(given) if given else None
+    base, home = os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")
+    if base is None and home is None:
+        return None
+    return (Path(base) if base is not None else Path(home, ".cache")) / "tandem"
+
+
+@functools.cache
+def _sources():
+    """The hash of this package."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).resolve().parent.rglob("*.py")):
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+class _Unknown(Exception):
+    """Something of which is not known what it depends on."""
+
+
+class _Number:
+    """Stands for a node."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __repr__(self):
+        return f"%{self.number}"
+
+
+def _layout(value):
+    if isinstance(value, torch.Tensor):
+        return value.dtype, tuple(value.shape), value.stride(), value.storage_offset()
+    if isinstance(value, (list, tuple)):
+        return [_layout(each) for each in value]
+    return type(value).__name__
+
+
+def _constant(value):
+    plain = isinstance(value, torch.Tensor) and type(value) in (torch.Tensor, torch.nn.Parameter)
+    if not plain or value.device.type != "cpu" or value.layout != torch.strided:
+        raise _Unknown
+    content = value.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return _layout(value), hashlib.sha256(content).hexdigest()
+
+
+def _target(node):
+    """What it calls, by name; the operators that a user has defined or decomposes are not known by theirs."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        rule = decomposition_table.get(node.target)
+        if node.target.namespace not in _KNOWN or (
+            rule is not None and not rule.__module__.startswith(_KNOWN_MODULES)
+        ):
+            raise _Unknown
+    elif node.op == "call_function" and getattr(node.target, "__module__", "") != "_operator":
+        raise _Unknown
+    return str(node.target)
+
+
+def _lines(graph):
+    numbers = {}
+    for node in graph.graph.nodes:
+        operands = torch.fx.node.map_arg((node.args, node.kwargs), numbers.__getitem__)
+        facts = [node.op, _target(node), operands, _layout(node.meta.get("val"))]
+        if node.op == "get_attr":
+            facts.append(_constant(functools.reduce(getattr, node.target.split("."), graph)))
+        numbers[node] = _Number(len(numbers))
+        yield repr((facts, node.meta.get("tandem")))
+
+
+def key_of(trace, gradient_sums):
+    """A text that only equal captures have; None for one that cannot be told."""
+    arguments = [replace(argument, value=None) for argument in trace.arguments]
+    facts = [_sources(), platform.python_version(), torch.__version__, torch.get_default_dtype()]
+    facts += [torch.are_deterministic_algorithms_enabled(), gradient_sums, arguments]
+    digest = hashlib.sha256(repr((facts, trace.results)).encode())
+    try:
+        for line in _lines(trace.first):
+            digest.update(line.encode() + b"\n")
+    except _Unknown:
+        return None
+    return digest.hexdigest()[:32]
+
+
+def read(key):
+    """(text, numbers of the arguments that are left, results) of a capture with this key; None if there is none."""
+    base = folder()
+    if base is None or key is None:
+        return None
+    path = base / (key + _SUFFIX)
+    try:
+        head, _, content = path.read_bytes().partition(b"\n")
+        if hashlib.sha256(content).hexdigest().encode() != head:
+            return None
+        os.utime(path)
+    except OSError:
+        return None
+    tables, _, text = content.decode().partition("\n")
+    tables = json.loads(tables)
+    return text, tables["arguments"], [Result(**row) for row in tables["results"]]
+
+
+def write(key, text, arguments, results):
+    """Where nothing can be written, nothing is kept."""
+    base = folder()
+    if base is None or key is None:
+        return
+    rows = [asdict(result) for result in results]
+    content = json.dumps({"arguments": arguments, "results": rows}).encode() + b"\n" + text.encode()
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=base, suffix=".part", delete=False) as file:
+            file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+        os.replace(file.name, base / (key + _SUFFIX))
+    except OSError:
+        return

@@ -1,0 +1,270 @@
+"""Operators for which PyTorch has no decomposition, or one into what the `nn` dialect has not, by formulas of others: rules of the
+second trace, beside PyTorch's own. Their gradients are autograd's, which are operators again.
+"""
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+aten = torch.ops.aten
+FORMULAS = {}
+
+
+def _rule(*operators):
+    def register(function):
+        FORMULAS.update(dict.fromkeys(operators, function))
+        return function
+
+    return register
+
+
+def _polynomial(x, coefficients):
+    """The first coefficient is that of the highest power."""
+    total = torch.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        total = total * x + coefficient
+    return total
+
+
+@_rule(aten.erfinv.default)
+def _erfinv(y):
+    """A rational approximation (as in PyTorch: P. J. Acklam's form), and two of Newton's steps."""
+    wide = y.to(torch.promote_types(y.dtype, torch.float32))
+    size = wide.abs()
+    z = wide * wide
+    middle = wide * _polynomial(z, [-0.140543331, 0.914624893, -1.645349621, 0.886226899])
+    middle = middle / _polynomial(z, [0.012229801, -0.329097515, 1.442710462, -2.118377725, 1.0])
+    z = torch.sqrt(-torch.log((1.0 - size) / 2.0))
+    outer = _polynomial(z, [1.641345311, 3.429567803, -1.624906493, -1.970840454])
+    outer = torch.copysign(outer / _polynomial(z, [1.637067800, 3.543889200, 1.0]), wide)
+    x = torch.where(size <= 0.7, middle, outer)
+    for _ in range(2):
+        x = x - (torch.erf(x) - wide) / (2 / math.sqrt(math.pi) * torch.exp(-x * x))
+    ends = torch.copysign(torch.full_like(wide, math.inf), wide)
+    return torch.where(size == 1, ends, x).to(y.dtype)
+
+
+def _scan(tensors, dim, combine, neutral):
+    """Combines each position with all before it, in log2(n) rounds: behind round r a position has what the last 2^r are
+    together. `combine(earlier, later)` takes and gives lists of tensors.
+    """
+    size = tensors[0].shape[dim]
+    count = 1
+    while count < size:
+        earlier = []
+        for tensor, value in zip(tensors, neutral, strict=True):
+            before = torch.full_like(tensor.narrow(dim, 0, count), value)
+            earlier.append(torch.cat([before, tensor.narrow(dim, 0, size - count)], dim))
+        tensors = combine(earlier, tensors)
+        count *= 2
+    return tensors
+
+
+@_rule(aten.logcumsumexp.default)
+def _logcumsumexp(x, dim):
+    if not x.dim():
+        return x.clone()
+
+    def combine(earlier, later):
+        return [torch.logaddexp(earlier[0], later[0])]
+
+    return _scan([x], dim, combine, [-math.inf])[0]
+
+
+def _extremum(x, dim, least, is_better):
+    """Of equal elements the last one, as in PyTorch; NaN is taken, and stays."""
+    if not x.dim():
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    shape = [1] * x.dim()
+    shape[dim] = x.shape[dim]
+    places = torch.arange(x.shape[dim]).reshape(shape).expand(x.shape)
+
+    def combine(earlier, later):
+        taken = is_better(later[0], earlier[0])
+        if x.is_floating_point():
+            taken = (taken & ~torch.isnan(earlier[0])) | torch.isnan(later[0])
+        return [torch.where(taken, a, b) for a, b in zip(later, earlier, strict=True)]
+
+    return tuple(_scan([x, places], dim, combine, [least(x.dtype), 0]))
+
+
+def _lowest(dtype):
+    return -math.inf if dtype.is_floating_point else torch.iinfo(dtype).min
+
+
+def _highest(dtype):
+    return math.inf if dtype.is_floating_point else torch.iinfo(dtype).max
+
+
+@_rule(aten.cummax.default)
+def _cummax(x, dim):
+    return _extremum(x, dim, _lowest, torch.ge)
+
+
+@_rule(aten.cummin.default)
+def _cummin(x, dim):
+    return _extremum(x, dim, _highest, torch.le)
+
+
+# ---- Matrices
+
+
+def _unit(size, like):
+    return torch.eye(size, dtype=like.dtype)
+
+
+def _inverse_of_lower(lower, is_unit):
+    """Blocks of 1, 2, 4, ... rows on the diagonal, all of one size at once: the inverse of [[A, 0], [C, B]] is [[A', 0], [-B' C A', B']]."""
+    size = lower.shape[-1]
+    wide = 1 << (size - 1).bit_length()
+    rest = wide - size
+    lower = F.pad(lower.tril(-1 if is_unit else 0), (0, rest, 0, rest))
+    ends = torch.arange(wide) >= (0 if is_unit else size)
+    lower = lower + torch.diag_embed(ends.to(lower.dtype))
+    batch = lower.shape[:-2]
+    blocks = (1.0 / lower.diagonal(dim1=-2, dim2=-1))[..., None, None]
+    rows = 1
+    while rows < wide:
+        count = wide // (2 * rows)
+        pairs = lower.reshape(*batch, count, 2 * rows, count, 2 * rows)
+        pairs = pairs.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
+        halves = blocks.reshape(*batch, count, 2, rows, rows)
+        first, second = halves.select(-3, 0), halves.select(-3, 1)
+        below = -(second @ pairs[..., rows:, :rows] @ first)
+        top = torch.cat([first, torch.zeros_like(first)], -1)
+        blocks = torch.cat([top, torch.cat([below, second], -1)], -2)
+        rows *= 2
+    return blocks.reshape(*batch, wide, wide)[..., :size, :size]
+
+
+@_rule(aten.linalg_solve_triangular.default)
+def _solve_triangular(matrix, right, *, upper, left=True, unitriangular=False):
+    """By the inverse. As stable as substitution up to the matrix's condition (N. J. Higham, Accuracy and Stability of Numerical
+    Algorithms, section 14.2.2).
+    """
+    lower = matrix.transpose(-1, -2) if upper else matrix
+    inverse = _inverse_of_lower(lower, unitriangular)
+    inverse = inverse.transpose(-1, -2) if upper else inverse
+    return inverse @ right if left else right @ inverse
+
+
+@_rule(aten.triangular_solve.default)
+def _triangular_solve(right, matrix, upper=True, transpose=False, unitriangular=False):
+    matrix, upper = (matrix.transpose(-1, -2), not upper) if transpose else (matrix, upper)
+    return _solve_triangular(
+        matrix, right, upper=upper, unitriangular=unitriangular
+    ), matrix.clone()
+
+
+_LARGEST = 64  # rows of a matrix that is taken apart column by column
+
+
+def _small(operator, matrix):
+    if matrix.shape[-1] > _LARGEST:
+        error = NotImplementedError(
+            f"found a matrix of {matrix.shape[-1]} rows, expected at most {_LARGEST}"
+        )
+        error.func = operator
+        raise error
+
+
+@_rule(aten.linalg_cholesky_ex.default)
+def _cholesky(matrix, *, upper=False, check_errors=False):
+    """Column by column."""
+    _small(aten.linalg_cholesky_ex.default, matrix)
+    size = matrix.shape[-1]
+    matrix = matrix.transpose(-1, -2) if upper else matrix
+    columns = []
+    for j in range(size):
+        column = matrix[..., :, j]
+        if columns:
+            before = torch.stack(columns, -1)
+            column = column - (before @ before[..., j, :, None]).squeeze(-1)
+        pivot = torch.sqrt(column[..., j : j + 1])
+        column = torch.where(torch.arange(size) >= j, column / pivot, torch.zeros_like(column))
+        columns.append(column)
+    factor = torch.stack(columns, -1)
+    info = torch.zeros(matrix.shape[:-2], dtype=torch.int32)
+    return (factor.transpose(-1, -2) if upper else factor), info
+
+
+def _eliminate(matrix, right):
+    """(matrix^-1 right, determinant), by Gauss and Jordan's method with the largest pivot of each column. Rows are not moved: each is
+    used once, and `right`'s are put in order at the end.
+    """
+    size = matrix.shape[-1]
+    work = torch.cat([matrix, right], -1)
+    free = torch.ones(matrix.shape[:-1], dtype=torch.bool)
+    order = []
+    determinant = torch.ones(matrix.shape[:-2], dtype=matrix.dtype)
+    for j in range(size):
+        sizes = torch.where(free, work[..., :, j].abs(), -1.0)
+        is_pivot = torch.arange(size) == sizes.argmax(-1, keepdim=True)
+        order.append(is_pivot)
+        chosen = (work * is_pivot[..., None]).sum(-2, keepdim=True)
+        pivot = chosen[..., j : j + 1]
+        # A pivot passes the free rows above it, each of which is a change of sign.
+        passed = (free & (torch.cumsum(is_pivot.to(torch.int32), -1) == 0)).sum(-1)
+        sign = 1 - 2 * (passed % 2)
+        determinant = determinant * pivot[..., 0, 0] * sign
+        free = free & ~is_pivot
+        chosen = chosen / pivot
+        factor = torch.where(
+            is_pivot[..., None], torch.zeros_like(work[..., j : j + 1]), work[..., j : j + 1]
+        )
+        work = torch.where(is_pivot[..., None], chosen, work - factor * chosen)
+    taken = torch.stack(order, -2).to(work.dtype)
+    return taken @ work[..., size:], determinant
+
+
+@_rule(aten.linalg_inv_ex.default)
+def _inverse(matrix, *, check_errors=False):
+    _small(aten.linalg_inv_ex.default, matrix)
+    unit = _unit(matrix.shape[-1], matrix).expand(matrix.shape)
+    return _eliminate(matrix, unit)[0], torch.zeros(matrix.shape[:-2], dtype=torch.int32)
+
+
+@_rule(aten._linalg_check_errors.default)
+def _no_check(info, api_name, *, is_matrix):
+    """What has no inverse gives infinities, which the check of the loss finds."""
+
+
+# ---- Places in memory
+
+
+def _in_order(operator, x):
+    if not x.is_contiguous():
+        error = NotImplementedError(
+            f"found strides {tuple(x.stride())} below it, expected a contiguous tensor"
+        )
+        error.func = operator
+        raise error
+
+
+def _places(size, stride, offset):
+    """Where the elements of a view lie in memory."""
+    places = np.full((), offset or 0, dtype=np.int64)
+    for extent, step in zip(size, stride, strict=True):
+        places = places[..., None] + np.arange(extent, dtype=np.int64) * step
+    return places
+
+
+@_rule(aten.as_strided.default, aten.as_strided_copy.default)
+def _as_strided(x, size, stride, storage_offset=None):
+    _in_order(aten.as_strided.default, x)
+    places = _places(size, stride, storage_offset)
+    if np.array_equal(places.reshape(-1), np.arange(x.numel())):
+        return x.reshape(size)
+    return x.reshape(-1)[torch.tensor(places.tolist(), dtype=torch.int64)]
+
+
+@_rule(aten.as_strided_scatter.default)
+def _as_strided_scatter(x, source, size, stride, storage_offset=None):
+    _in_order(aten.as_strided_scatter.default, x)
+    origin = np.full(x.numel(), -1, dtype=np.int64)
+    origin[_places(size, stride, storage_offset).reshape(-1)] = np.arange(math.prod(size))
+    hit = torch.tensor((origin >= 0).tolist())
+    taken = source.reshape(-1)[torch.tensor(origin.clip(0).tolist(), dtype=torch.int64)]
+    return torch.where(hit, taken, x.reshape(-1)).reshape(x.shape)

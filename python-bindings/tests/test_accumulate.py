@@ -1,0 +1,198 @@
+"""`accumulate=N`: a loop over parts of the batch gives what eager gives on the whole batch."""
+
+import math
+
+import pytest
+import tandem
+import torch
+from tandem.errors import CompileError, TandemError
+
+ROWS, WIDTH, CLASSES = 16, 8, 6
+
+
+def network():
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(WIDTH, 16), torch.nn.GELU(), torch.nn.LayerNorm(16)]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(16, CLASSES)).double()
+
+
+def batches(count=3, rows=ROWS):
+    """Labels of which some do not count: another number in each part of a batch."""
+    generator = torch.Generator().manual_seed(7)
+    made = []
+    for _ in range(count):
+        x = torch.randn(rows, WIDTH, dtype=torch.float64, generator=generator)
+        y = torch.randint(0, CLASSES, (rows,), generator=generator)
+        y[: rows // 3] = -100
+        made.append((x, y))
+    return made
+
+
+def masked_loss(model, batch):
+    x, y = batch
+    return torch.nn.functional.cross_entropy(model(x), y, ignore_index=-100)
+
+
+def train_eager(loss_fn, data, make=network):
+    model = make()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for batch in data:
+        optimizer.zero_grad()
+        loss = loss_fn(model, batch)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss))
+    gradients = {name: p.grad for name, p in model.named_parameters()}
+    return losses, gradients, model.state_dict()
+
+
+def compile_step(loss_fn, example, make=network, **options):
+    model = make()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    return tandem.compile(model, loss_fn, optimizer, example, gradients=True, **options)
+
+
+def assert_equals_eager(loss_fn, data, make=network, **options):
+    losses, gradients, values = train_eager(loss_fn, data, make)
+    step = compile_step(loss_fn, data[0], make, **options)
+    found = [float(step(batch)) for batch in data]
+    assert found == pytest.approx(losses, rel=1e-12)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(step.gradients()[name], gradient, rtol=1e-9, atol=1e-12)
+    for name, value in values.items():
+        torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-9, atol=1e-10)
+    return step
+
+
+PLANS = [
+    {},
+    {"mesh": {"data": 2}},
+    {"mesh": {"data": 2}, "plan": "zero"},
+    {"mesh": {"data": 2}, "plan": "zero", "micro": 2},
+    {"mesh": {"data": 2}, "micro": 2},
+    {"mesh": {"model": 2}, "plan": "tensor-parallel"},
+    {"mesh": {"data": 2}, "search": "tandem"},
+]
+
+
+@pytest.mark.parametrize("options", PLANS, ids=str)
+def test_the_whole_batch_counts(options):
+    """A mean over labels that count needs their number before the backward pass: a loop before the loop."""
+    accumulate = 2 if "micro" in options else 4
+    step = assert_equals_eager(masked_loss, batches(), accumulate=accumulate, **options)
+    assert step.program.micro == options.get("micro", 1)
+
+
+def test_dropout_is_the_same_for_every_number():
+    def dropped():
+        return torch.nn.Sequential(network(), torch.nn.Dropout(0.5))
+
+    data = batches()
+    losses = [
+        [float(step(batch)) for batch in data]
+        for step in (
+            compile_step(masked_loss, data[0], dropped, accumulate=count, seed=3)
+            for count in (1, 2, 4)
+        )
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-12)
+    assert losses[2] == pytest.approx(losses[0], rel=1e-12)
+
+
+def test_metrics_are_those_of_the_whole_batch():
+    def loss_fn(model, batch):
+        x, y = batch
+        logits = model(x)
+        loss = torch.nn.functional.cross_entropy(logits, y, ignore_index=-100)
+        return {"loss": loss, "logits": logits, "right": (logits.argmax(-1) == y).double().mean()}
+
+    data = batches()
+    once, often = (
+        compile_step(loss_fn, data[0], accumulate=count, mesh={"data": 2}) for count in (1, 4)
+    )
+    for batch in data:
+        expected, found = once(batch), often(batch)
+        assert found["logits"].shape == (ROWS, CLASSES)
+        for name, value in expected.items():
+            torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-12)
+
+
+def test_what_joins_the_batch_is_refused():
+    """Batch normalization while training, behind a product: operator and line."""
+
+    def normalized():
+        torch.manual_seed(0)
+        layers = [torch.nn.Linear(WIDTH, 16), torch.nn.BatchNorm1d(16)]
+        return torch.nn.Sequential(*layers, torch.nn.Linear(16, CLASSES)).double()
+
+    with pytest.raises(CompileError, match=r"\.py:\d+: accumulate=4: 'nn\.\w+' joins the batch"):
+        compile_step(masked_loss, batches()[0], normalized, accumulate=4)
+
+
+def test_bad_numbers_are_refused():
+    with pytest.raises(CompileError, match=r"does not divide into 5 equal parts \(accumulate=5\)"):
+        compile_step(masked_loss, batches()[0], accumulate=5)
+    with pytest.raises(CompileError, match="accumulate is 0, expected an integer from 1"):
+        compile_step(masked_loss, batches()[0], accumulate=0)
+    step = compile_step(masked_loss, batches()[0], accumulate=4)
+    with pytest.raises(TandemError, match=r"4 equal parts \(accumulate=4\)"):
+        step(batches(1, rows=6)[0])
+
+
+def list_commands(program, repeated=1):
+    """(command, how often it runs) of a rank, but for events."""
+    listed = []
+    for command in program.rank_programs[0].commands:
+        if command.kind == "repeat":
+            listed += [(inner, command.operation.count) for inner in command.operation.body]
+        else:
+            listed.append((command, 1))
+    return [(c, n) for c, n in listed if c.kind not in ("record_event", "wait_event")]
+
+
+@pytest.mark.parametrize("plan", ["data-parallel", "zero"])
+def test_memory_and_commands_do_not_grow(plan):
+    """An iteration of 32 has the batch of the step of 1. Gradients are reduced once."""
+
+    def deep():
+        layers = (torch.nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        return torch.nn.Sequential(*layers, network()).double()
+
+    options = {"mesh": {"data": 2}, "plan": plan}
+    one = compile_step(masked_loss, batches(1, rows=4)[0], deep, **options).program
+    many = compile_step(masked_loss, batches(1, rows=128)[0], deep, accumulate=32, **options)
+    many = many.program
+    gradients = sum(p.numel() * 8 + 64 for p in deep().parameters())
+    # The sums, and small ones once more where they are sent as one.
+    copies = 2 if plan == "data-parallel" else 1
+    arenas = [program.rank_programs[0].arenas[0].bytes for program in (one, many)]
+    assert arenas[1] <= arenas[0] + copies * gradients
+    assert len(list_commands(many)) <= 1.2 * len(list_commands(one))
+    for command, count in list_commands(many):
+        if command.kind in ("all_reduce", "reduce_scatter") and count > 1:
+            assert math.prod(command.operation.shape) == 1  # the number of labels
+
+
+def test_a_checkpoint_loads_under_another_number(tmp_path):
+    data = batches(4)
+    whole = compile_step(masked_loss, data[0], accumulate=4, mesh={"data": 2}, plan="zero")
+    for batch in data[:2]:
+        whole(batch)
+    whole.save(tmp_path / "saved")
+    expected = [float(whole(batch)) for batch in data[2:]]
+    other = compile_step(masked_loss, data[0], accumulate=2)
+    other.load(tmp_path / "saved")
+    assert [float(other(batch)) for batch in data[2:]] == pytest.approx(expected, rel=1e-12)
+    assert float(other.evaluate(data[0])) == pytest.approx(float(whole.evaluate(data[0])), rel=1e-9)
+
+
+def test_clipping_sees_the_whole_gradient():
+    data = batches()
+    norms = []
+    for count in (1, 4):
+        step = compile_step(masked_loss, data[0], accumulate=count, clip_grad_norm=0.1)
+        for batch in data:
+            step(batch)
+        norms.append(float(step.grad_norm()))
+    assert norms[1] == pytest.approx(norms[0], rel=1e-9)

@@ -1,0 +1,217 @@
+"""What an equal compilation has found is found again, on the disk, and by nothing that is not equal."""
+
+import sys
+
+import pytest
+import tandem
+import torch
+from tandem.compile import compile_module
+
+STAGES = ["parse", "import", "plan", "shard", "localize", "duplex", "schedule", "lower", "emit"]
+
+
+def loss_fn(model, batch):
+    return (model(batch) - batch).square().mean()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TANDEM_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def make_module(width=16):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(width, width)
+    return tandem.export(
+        model, loss_fn, torch.optim.SGD(model.parameters(), 0.1), torch.ones(8, width)
+    )
+
+
+@pytest.fixture(scope="module")
+def module():
+    return make_module()
+
+
+def compile_again(module, **options):
+    """What was compiled, and whether it was found."""
+    compiled = compile_module(module, cache=True, **options)
+    stages = [stage for stage, _ in compiled.seconds]
+    assert stages in (STAGES, ["cache"])
+    return compiled, stages == ["cache"]
+
+
+def test_is_what_was_compiled(module):
+    options = dict(mesh="data=2", plan="zero", timeline=True)
+    first, found = compile_again(module, **options)
+    assert not found and first.remarks
+    second, found = compile_again(module, **options)
+    assert found
+    for part in ("bytes", "plan", "plan_table", "remarks", "explanation"):
+        assert getattr(second, part) == getattr(first, part), part
+    assert second.bytes == compile_module(module, **options).bytes
+
+
+def test_only_if_asked(module, folder):
+    for _ in range(2):
+        compiled = compile_module(module)
+        assert [stage for stage, _ in compiled.seconds] == STAGES
+    assert not list(folder.glob("*.program"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        dict(mesh="data=4"),
+        dict(mesh="data=2", micro=2),
+        dict(mesh="data=2", plan="zero"),
+        dict(mesh="data=2", pins=["weight:data=gather(0)"]),
+        dict(mesh="data=2", recompute=True),
+        dict(mesh="data=2", search="tandem"),
+        dict(mesh="data=2", timeline=True),
+        dict(mesh="data=2", fail_on_replicate=10**9),
+    ],
+)
+def test_other_options_are_others(module, other):
+    assert not compile_again(module, mesh="data=2")[1]
+    assert not compile_again(module, **other)[1]
+    assert compile_again(module, mesh="data=2")[1]
+
+
+def test_another_step_is_another(module):
+    assert not compile_again(module)[1]
+    assert not compile_again(make_module(width=8))[1]
+
+
+def test_files_count_by_what_is_in_them(module, tmp_path):
+    plan, found = tmp_path / "plan.txt", []
+    presets = ("zero", "replicate", "zero")
+    for preset in presets:
+        plan.write_text(compile_module(module, mesh="data=2", plan=preset).plan)
+        found.append(compile_again(module, plan=str(plan)))
+    assert [is_found for _, is_found in found] == [False, False, True]
+    zero, replicated, again = (compiled.bytes for compiled, _ in found)
+    assert zero == again != replicated
+    plan.unlink()
+    with pytest.raises(tandem.CompileError, match="plan.txt"):
+        compile_again(module, plan=str(plan))
+
+
+def test_an_error_is_not_kept(module):
+    for _ in range(2):
+        with pytest.raises(tandem.CompileError, match="nonsense"):
+            compile_again(module, plan="nonsense")
+
+
+def test_a_damaged_file_is_compiled_anew(module, folder):
+    first, _ = compile_again(module)
+    (file,) = folder.glob("*.program")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    again, found = compile_again(module)
+    assert not found and again.bytes == first.bytes
+    assert compile_again(module)[1]
+
+
+def test_a_limit_that_is_no_number(module, monkeypatch):
+    monkeypatch.setenv("TANDEM_CACHE_MB", "much")
+    with pytest.raises(
+        tandem.CompileError,
+        match="^environment variable TANDEM_CACHE_MB is 'much', expected a whole number of megabytes$",
+    ):
+        compile_again(module)
+
+
+# Captures
+
+
+def capture(factor=1.0, width=16, rows=8, lr=0.1, table=None, cache=True, **options):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.Dropout(0.5))
+    optimizer = torch.optim.AdamW(model.parameters(), lr, weight_decay=factor)
+
+    def loss(model, batch):
+        scaled = model(batch) * factor
+        return (scaled + table if table is not None else scaled).square().mean()
+
+    batch = torch.ones(rows, width)
+    return tandem.export(model, loss, optimizer, batch, cache=cache, **options)
+
+
+VARIANTS = {
+    "same": {},
+    "number": dict(factor=2.0),
+    "constant": dict(table=torch.arange(16.0)),
+    "another constant": dict(table=-torch.arange(16.0)),
+    "width": dict(width=8),
+    "batch": dict(rows=4),
+    "gradients": dict(gradients=True),
+    "precision": dict(precision="bf16"),
+    "sums": dict(precision="bf16", gradient_sums="bf16"),
+}
+
+
+def tables_of(module):
+    arguments = [(a.key, a.shape, a.dtype, a.of, a.batch_dim) for a in module.arguments]
+    return module.mlir, arguments, module.results, module.random_calls, module.starts
+
+
+def test_captures_are_those_without_it(folder, monkeypatch):
+    """Each of these is another step: none is taken for another one, and each is found again."""
+    expected = {name: tables_of(capture(cache=False, **how)) for name, how in VARIANTS.items()}
+    assert len({tables[0] for tables in expected.values()}) == len(VARIANTS)
+    first = {name: tables_of(capture(**how)) for name, how in VARIANTS.items()}
+    assert first == expected and len(list(folder.glob("*.capture"))) == len(VARIANTS)
+
+    def lower(trace):
+        raise AssertionError("captured anew")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["tandem.export"], "lower", lower)
+        again = {name: capture(**how) for name, how in VARIANTS.items()}
+    assert {name: tables_of(module) for name, module in again.items()} == expected
+    for name, how in VARIANTS.items():
+        operators = capture(cache=False, **how).step.operators
+        assert [o.name for o in again[name].step.operators] == [o.name for o in operators]
+
+
+def test_another_version_captures_anew(folder, monkeypatch):
+    capture()
+    monkeypatch.setattr("tandem.capture_cache._sources", lambda: "others")
+    capture()
+    assert len(list(folder.glob("*.capture"))) == 2
+
+
+def test_a_damaged_capture_is_captured_anew(folder):
+    expected = tables_of(capture())
+    (file,) = folder.glob("*.capture")
+    file.write_bytes(file.read_bytes().replace(b"matmul", b"matmux"))
+    assert tables_of(capture()) == expected
+    assert b"matmux" not in file.read_bytes()
+
+
+def test_what_a_user_decomposes_is_not_kept(folder, monkeypatch):
+    from torch._decomp import decomposition_table
+
+    def rule(x):
+        return x * 2
+
+    monkeypatch.setitem(decomposition_table, torch.ops.aten.mul.Tensor, rule)
+    key_of = []
+    monkeypatch.setattr("tandem.capture_cache.write", lambda key, *_: key_of.append(key))
+    capture(factor=2.0)
+    assert key_of == [None]
+
+
+def test_steps_use_it(folder):
+    torch.manual_seed(0)
+    losses = []
+    for number in range(2):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(16, 16)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        step = tandem.compile(model, loss_fn, optimizer, torch.ones(8, 16), mesh="data=2")
+        losses.append([step(torch.ones(8, 16)).item() for _ in range(2)])
+        assert ([stage for stage, _ in step.compiled.seconds] == ["cache"]) == (number == 1)
+    assert losses[0] == losses[1] and len(list(folder.glob("*.program"))) == 1

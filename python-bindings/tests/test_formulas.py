@@ -1,0 +1,100 @@
+"""Operators without a decomposition of PyTorch's, with their gradients, and random ones by their definition."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from comparing import compare
+from torch import nn
+
+
+def spectrum(x):
+    y = torch.fft.rfft(x, norm="ortho")
+    return torch.fft.irfft(y * y.abs(), n=x.shape[-1]) + y.real.sum(-1, keepdim=True)
+
+
+def triangular(x):
+    a = x[:, None] * x[:, :, None] + 7 * torch.eye(x.shape[1], dtype=x.dtype)
+    unit = {"upper": False, "unitriangular": True}
+    y = torch.linalg.solve_triangular(a, x[..., None], upper=True)
+    return torch.linalg.solve_triangular(a / 9, a, **unit) @ y
+
+
+def ragged(x):
+    words, starts = torch.arange(40) % 8, torch.tensor([0, 3, 3, 20])
+    return F.embedding_bag(words, x, starts, mode="max") + F.embedding_bag(words, x, starts)
+
+
+def ctc(x):
+    scores = x.reshape(8, 4, 3).transpose(0, 1).contiguous().log_softmax(-1)
+    lengths, targets = torch.tensor([4, 3, 4, 2, 4, 4, 1, 4]), torch.tensor([[1, 2], [1, 1]] * 4)
+    sizes = torch.tensor([2, 2, 0, 1, 2, 1, 1, 2])
+    return F.ctc_loss(scores, targets, lengths, sizes, zero_infinity=True)
+
+
+FORMULAS = {
+    "erfinv": lambda x: (x / 2).tanh().erfinv(),
+    "logcumsumexp": lambda x: (x * 30).logcumsumexp(1),
+    "cummax": lambda x: x.cummax(1).values + x.cummin(0).values,
+    "spectrum": spectrum,
+    "spectrum of a prime": lambda x: torch.fft.fft(F.pad(x, (0, 1))).abs().sum(-1),
+    "spectrum of a product": lambda x: torch.fft.ifft2(torch.fft.fft2(x.repeat(12, 8)) ** 2).real,
+    "triangular": triangular,
+    "cholesky": lambda x: torch.linalg.cholesky(x @ x.t() + 9 * torch.eye(8, dtype=x.dtype)),
+    "inverse": lambda x: torch.linalg.inv(x[:, :8].flip(0) + torch.eye(8, dtype=x.dtype).flip(0)),
+    "bags": ragged,
+    "ctc": ctc,
+    "grid": lambda x: F.grid_sample(x.reshape(2, 4, 4, 3), x.reshape(2, 4, 6, 2).tanh(), align_corners=False),
+    "pdist": F.pdist,
+    "strided": lambda x: x.as_strided((7, 5), (12, 2), 3) + x.t().contiguous().as_strided((7, 5), (1, 8)),
+    "frames": lambda x: torch.stft(x, 6, 3, window=torch.ones(6, dtype=x.dtype), return_complex=True).abs(),
+}  # fmt: skip
+
+
+def run(function):
+    torch.manual_seed(0)
+    model = nn.Linear(6, 12).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    batches = [torch.randn(8, 6, dtype=torch.float64) for _ in range(2)]
+    compare(model, lambda model, x: function(model(x)).square().mean(), optimizer, batches)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_formula(name):
+    run(FORMULAS[name])
+
+
+DRAWN = {
+    "exponential": lambda x: x * torch.empty_like(x).exponential_(2.0),
+    "randint": lambda x: x * torch.randint(-3, 5, x.shape) + torch.randint_like(x, 9),
+    "random": lambda x: x * torch.empty(x.shape, dtype=torch.int64).random_(2, 7),
+    "randperm": lambda x: x[:, torch.randperm(12)] * torch.arange(12),
+    "multinomial": lambda x: x.gather(1, torch.multinomial(x.softmax(1), 5)),
+    "with replacement": lambda x: x.gather(1, torch.multinomial((x.detach() > 0) * 1.0 + 1e-9, 20, replacement=True)),
+    "rrelu": lambda x: F.rrelu(x, training=True),
+    "fractional pooling": lambda x: F.fractional_max_pool2d(x.reshape(4, 2, 3, 4), 2, (2, 3)),
+    "gumbel": lambda x: F.gumbel_softmax(x, tau=0.7, hard=True) * x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_drawn(name):
+    run(DRAWN[name])
+
+
+def test_draws_have_their_distribution():
+    """Of 2^14 numbers each: means and shares within five deviations."""
+    from tandem import random as r
+
+    key, count = (7, 3, 11), 2**14
+    drawn = r.exponential((count,), *key)
+    assert abs(drawn.mean() - 1) < 5 * count**-0.5 and drawn.min() >= 0 and drawn.isfinite().all()
+    integers = r.integers(-2, 3, (count,), *key)
+    shares = torch.bincount(integers + 2, minlength=5) / count
+    assert integers.min() == -2 and (shares - 0.2).abs().max() < 5 * (0.16 / count) ** 0.5
+    weights = torch.tensor([0.0, 1.0, 3.0, 0.0]).expand(count, 4)
+    for replacement, columns in ((False, 1), (True, 3)):
+        chosen = r.multinomial(weights, columns, replacement, *key)
+        assert set(chosen.unique().tolist()) == {1, 2}
+        assert abs((chosen == 2).double().mean() - 0.75) < 5 * (0.1875 / count) ** 0.5
+    pairs = r.multinomial(weights, 2, False, *key)
+    assert torch.equal(pairs.sort(-1).values, torch.tensor([1, 2]).expand(count, 2))

@@ -1,0 +1,140 @@
+"""Rows that a mask chooses: what follows is eager's, or an error that says how to write it."""
+
+import re
+
+import pytest
+import tandem
+import torch
+import torch.nn.functional as F
+from comparing import compare
+from torch import nn
+
+
+def batches(count=2):
+    generator = torch.Generator().manual_seed(0)
+    return [
+        (
+            torch.randn(8, 6, generator=generator, dtype=torch.float64),
+            torch.randint(0, 5, (8,), generator=generator),
+        )
+        for _ in range(count)
+    ]
+
+
+def made():
+    torch.manual_seed(0)
+    model = nn.Linear(6, 5).double()
+    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def labelled(model, batch):
+    scores, chosen = model(batch[0]), batch[1] != 3
+    return F.cross_entropy(scores[chosen], batch[1][chosen], label_smoothing=0.1)
+
+
+def before_the_model(model, batch):
+    return model(batch[0][batch[1] > 1]).square().mean()
+
+
+def joined(model, batch):
+    """Two masks that are equal, arithmetic, and reductions of all kinds."""
+    scores = model(batch[0])
+    rows, targets = scores[batch[1] != 3], batch[0][batch[1] != 3][:, :5]
+    error = (rows.softmax(-1) - targets).abs()
+    return (
+        error.pow(2).mean()
+        + error.sum(dim=1).mean()
+        + F.mse_loss(rows, targets, reduction="sum")
+        + rows.sum(0).max()
+    )
+
+
+def counted(model, batch):
+    places = (batch[1] > 0).nonzero(as_tuple=True)[0]
+    rows = model(batch[0])[places]
+    if rows.numel() == 0:
+        return rows.sum() * 0
+    return rows.log_softmax(-1).sum() / rows.shape[0]
+
+
+def elements(model, batch):
+    scores = model(batch[0])
+    high = scores > 0
+    return (
+        scores[torch.where(high)].log1p().sum()
+        + scores.masked_select(~high).mean()
+        + scores[high].sqrt().mean()
+    )
+
+
+def triangle(model, batch):
+    """A mask that follows from no argument is known: rows may be used in any way."""
+    pairs = model(batch[0]) @ model(batch[0]).t()
+    below = torch.ones(8, 8, dtype=torch.bool).tril(-1)
+    return (
+        pairs[below].sort().values[3:9].sum() + pairs[torch.nonzero(below)[:, 0]].cumsum(0).mean()
+    )
+
+
+def column(model, batch):
+    flat = torch.nonzero(batch[1] > 1).squeeze(1)
+    return model(batch[0]).index_select(0, flat).view(-1, 5).exp().mean()
+
+
+@pytest.mark.parametrize(
+    "loss", [labelled, before_the_model, joined, counted, elements, triangle, column]
+)
+def test_rows_of_a_mask_are_eagers(loss):
+    model, optimizer = made()
+    compare(model, loss, optimizer, batches())
+
+
+def test_the_plan_splits_what_a_mask_chooses():
+    model, optimizer = made()
+    step = tandem.compile(model, labelled, optimizer, batches()[0], mesh={"data": 2}, micro=2)
+    twin, _ = made()
+    found, expected = step(batches()[1]), labelled(twin, batches()[1])
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-12, atol=0)
+
+
+def test_a_row_that_is_not_chosen_spoils_no_gradient():
+    """Its logarithm is infinite."""
+
+    def loss(model, batch):
+        x = batch[0].abs() * (batch[1] != 3)[:, None]
+        return model.weight[0] @ x[batch[1] != 3].log().mean(0)
+
+    model, optimizer = made()
+    (batch,) = batches(1)
+    batch[1][2] = 3
+    step = tandem.compile(model, loss, optimizer, batch)
+    torch.testing.assert_close(step(batch), loss(model, batch).detach(), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rows: rows.sort(0).values.sum(),
+        lambda rows: rows.cumsum(0).sum(),
+        lambda rows: rows[0].sum(),
+        lambda rows: rows @ rows.t(),
+        lambda rows: torch.cat([rows, rows]).sum(),
+        lambda rows: torch.stack([row for row in rows]).sum(),
+        lambda rows: (rows + torch.ones(3, 5)).sum(),
+        lambda rows: torch.zeros(len(rows)).sum(),
+        lambda rows: rows.reshape(5, -1).sum(),
+        lambda rows: rows.unsqueeze(-3).sum(),
+        lambda rows: F.linear(rows[:, 0], torch.ones(8, 8, dtype=rows.dtype)).sum(),
+        lambda rows: torch.zeros(rows.shape[0]).sum(),
+    ],
+)
+def test_what_needs_the_rows_themselves_is_an_error(use):
+    def loss(model, batch):
+        return use(model(batch[0])[batch[1] > 1])
+
+    model, optimizer = made()
+    with pytest.raises(
+        tandem.CaptureError, match=r"test_masks\.py:\d+: .*depends on data"
+    ) as caught:
+        tandem.export(model, loss, optimizer, batches()[0])
+    assert re.search(r"torch\.where\(mask, x, 0\)|fixed size and a mask", str(caught.value))

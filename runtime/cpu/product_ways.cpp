@@ -1,0 +1,149 @@
+//===- product_ways.cpp - how products are given to oneDNN ----------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cpu/product_ways.h"
+#include "core/hash.h"
+#include "core/text.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace tandem::rt::cpu {
+
+namespace {
+/// Below so many operations a product takes no time worth a measurement.
+constexpr double kLeastFlops = 1 << 24;
+
+constexpr std::string_view kNames[kNumProductWays] = {"plain", "packed-a",
+                                                      "packed-b", "packed"};
+
+std::filesystem::path folder() {
+  const char *own = std::getenv("TANDEM_CACHE_DIR");
+  const char *cache = std::getenv("XDG_CACHE_HOME");
+  const char *home = std::getenv("HOME");
+  if (own)
+    return std::filesystem::path(own) / "products";
+  if (cache)
+    return std::filesystem::path(cache) / "tandem" / "products";
+  if (home)
+    return std::filesystem::path(home) / ".cache" / "tandem" / "products";
+  return {};
+}
+
+std::string cpuName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("model name", 0) == 0)
+      return line.substr(std::min(line.find(':') + 2, line.size()));
+  return "unknown CPU";
+}
+
+void append(std::string &text, const Shape &numbers) {
+  for (int64_t number : numbers)
+    text += concat(number, ",");
+  text += ' ';
+}
+
+std::filesystem::path pathOf(const std::string &key) {
+  std::filesystem::path path = folder();
+  if (path.empty())
+    return path;
+  std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t *>(key.data()),
+                                 key.size());
+  return path / (hashText(contentHash(bytes)) + ".txt");
+}
+
+bool isMeasured(const Gemm &gemm) {
+  double flops = 2.0 * double(numElements(gemm.batch)) * double(gemm.m) *
+                 double(gemm.n) * double(gemm.k);
+  return gemm.inputType != ElementType::F64 && flops >= kLeastFlops;
+}
+
+ProductWay findOrMeasure(const Gemm &gemm, int threads) {
+  std::string key = keyOf(gemm, threads);
+  if (std::optional<ProductWay> known = findWay(key))
+    return *known;
+  return keepWay(key, measureWay(gemm, threads));
+}
+} // namespace
+
+std::string_view nameOf(ProductWay way) { return kNames[size_t(way)]; }
+
+std::optional<ProductWay> parseWay(std::string_view name) {
+  const auto *found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames))
+    return std::nullopt;
+  return ProductWay(found - std::begin(kNames));
+}
+
+std::string keyOf(const Gemm &gemm, int threads) {
+  static const std::string cpu = cpuName();
+  const dnnl_version_t *version = dnnl_version();
+  std::string key =
+      concat(elementName(gemm.inputType), " ", elementName(gemm.outputType),
+             " ", gemm.m, " ", gemm.n, " ", gemm.k, " ");
+  for (const Shape *list :
+       {&gemm.batch, &gemm.stridesA, &gemm.stridesB, &gemm.stridesC})
+    append(key, *list);
+  return key + concat(gemm.accumulate ? "accumulate " : "",
+                      gemm.bias ? "bias " : "", threads, " threads, oneDNN ",
+                      version->major, ".", version->minor, ".", version->patch,
+                      ", ", cpu);
+}
+
+/// The key stands in the file, as people read it, and against equal hashes.
+std::optional<ProductWay> findWay(const std::string &key) {
+  std::ifstream file(pathOf(key));
+  std::string way, rest;
+  if (!(file >> way) || !std::getline(file >> std::ws, rest) || rest != key)
+    return std::nullopt;
+  return parseWay(way);
+}
+
+ProductWay keepWay(const std::string &key, ProductWay way) {
+  std::filesystem::path path = pathOf(key);
+  std::error_code error;
+  if (path.empty())
+    return way;
+  std::filesystem::create_directories(path.parent_path(), error);
+  std::filesystem::path part = path;
+  static std::atomic<int> number = 0;
+  part += concat(".", getpid(), ".", number++, ".part");
+  std::ofstream(part) << nameOf(way) << ' ' << key << '\n';
+  // Unlike a renaming, which is for folders without links, it replaces nothing.
+  std::filesystem::create_hard_link(part, path, error);
+  if (error && error != std::errc::file_exists)
+    std::filesystem::rename(part, path, error);
+  std::filesystem::remove(part, error);
+  return findWay(key).value_or(way);
+}
+
+ProductWays chooseWays(const Program &program, int threads) {
+  ProductWays ways;
+  std::map<std::string, ProductWay> known;
+  for (const RankProgram &ranks : program.rankPrograms)
+    for (const Command *command : ranks.listing()) {
+      const auto *gemm = std::get_if<Gemm>(&command->operation);
+      if (!gemm || !isMeasured(*gemm))
+        continue;
+      std::string key = keyOf(*gemm, threads);
+      auto it = known.find(key);
+      if (it == known.end())
+        it = known.emplace(key, findOrMeasure(*gemm, threads)).first;
+      ways[gemm] = it->second;
+    }
+  return ways;
+}
+
+} // namespace tandem::rt::cpu

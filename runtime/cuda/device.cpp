@@ -1,0 +1,84 @@
+//===- device.cpp - a GPU as a device -------------------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/registry.h"
+#include "core/text.h"
+#include "cuda/executor.h"
+#include "cuda/memory.h"
+
+#include <cstdlib>
+
+namespace tandem::rt {
+
+namespace {
+using cuda::Gpu;
+
+/// All ranks of this process share one GPU.
+class CudaDevice final : public Device {
+public:
+  explicit CudaDevice(std::shared_ptr<Gpu> gpu) : gpu(std::move(gpu)) {}
+
+  Expected<std::shared_ptr<Buffer>> allocate(int64_t, const MemorySpace &space,
+                                             int64_t bytes) override;
+  Expected<std::unique_ptr<Executor>>
+  createExecutor(const ExecutorContext &context) override {
+    return cuda::createExecutor(context, gpu);
+  }
+
+private:
+  std::shared_ptr<Gpu> gpu;
+};
+
+Expected<std::shared_ptr<Buffer>>
+CudaDevice::allocate(int64_t, const MemorySpace &space, int64_t bytes) {
+  Status status = cuda::checkMemorySpace(space);
+  if (status.ok())
+    status = gpu->enter();
+  if (!status.ok())
+    return status;
+  Expected<cuda::Memory> memory = cuda::Memory::allocate(gpu, bytes);
+  if (!memory.ok())
+    return memory.status();
+  if (bytes > 0) {
+    status = gpu->check(
+        gpu->driver.memsetD8Async(memory->address(), 0, size_t(bytes), nullptr),
+        "set memory to zero");
+    if (status.ok())
+      status = gpu->check(gpu->driver.streamSynchronize(nullptr),
+                          "set memory to zero");
+  }
+  if (!status.ok())
+    return status;
+  return std::shared_ptr<Buffer>(
+      std::make_shared<cuda::GpuBuffer>(std::move(*memory)));
+}
+
+/// That of the process on its host, as torchrun counts them.
+int numberOfGpu() {
+  const char *local = std::getenv("LOCAL_RANK");
+  return local ? std::atoi(local) : 0;
+}
+
+Expected<std::shared_ptr<Device>> createCuda(const Job &job) {
+  if (int64_t(job.ranks.size()) != job.worldSize)
+    return errorOf("device 'cuda' has ", job.ranks.size(), " of ",
+                   job.worldSize,
+                   " ranks in this process, expected all: several processes "
+                   "need NCCL, which is not built yet");
+  Expected<std::shared_ptr<Gpu>> gpu = Gpu::open(numberOfGpu());
+  if (!gpu.ok())
+    return gpu.status();
+  return std::shared_ptr<Device>(std::make_shared<CudaDevice>(*gpu));
+}
+} // namespace
+
+void registerCuda(Registry &registry) {
+  registry.devices.add("cuda", {cuda::probe, createCuda});
+}
+
+} // namespace tandem::rt

@@ -1,0 +1,327 @@
+//===- driver.cpp - CUDA's driver API of the emulated GPU -----------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "emulator.h"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <elf.h>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace tandem::rt::cuda;
+namespace emulated = tandem::rt::cuda::emulated;
+
+/// A shared object of the host (tandem_rt/emulated.h).
+struct tandem::rt::cuda::CUmod_st {
+  int file = -1;
+  void *handle = nullptr;
+  std::map<std::string, std::unique_ptr<emulated::Kernel>> kernels;
+};
+
+namespace {
+CUfunction handleOf(emulated::Kernel *kernel) {
+  return reinterpret_cast<CUfunction>(kernel);
+}
+const emulated::Kernel &kernelOf(CUfunction function) {
+  return *reinterpret_cast<emulated::Kernel *>(function);
+}
+
+/// The bytes of an ELF file in memory, whose section headers come last.
+size_t sizeOfImage(const void *image) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, image, sizeof header);
+  return header.e_shoff + size_t(header.e_shentsize) * header.e_shnum;
+}
+
+/// Where an address may be of the host, too: results of what NVIDIA's driver
+/// says of such a call are not needed.
+char *place(CUdeviceptr address, size_t bytes, CUresult &result) {
+  char *host = emulated::hostOf(address, bytes);
+  if (!host)
+    result = kInvalidValue;
+  return host;
+}
+
+/// A copy or a fill that is done when its turn comes.
+CUresult later(CUstream stream, emulated::Task task) {
+  if (CUresult failure = emulated::getFailure(); failure != kSuccess)
+    return failure;
+  emulated::enqueue(stream, std::move(task));
+  return kSuccess;
+}
+
+constexpr uint32_t kMaxThreads = 1024, kMaxShared = 48 * 1024;
+} // namespace
+
+extern "C" {
+TANDEM_EXPORT int tandemEmulatedGpu = 1;
+
+#define TANDEM_DEFINE(symbol, name, parameters)                                \
+  TANDEM_EXPORT CUresult symbol parameters;
+TANDEM_CUDA_DRIVER(TANDEM_DEFINE)
+
+CUresult cuInit(unsigned) {
+  return emulated::setting("TANDEM_EMULATED_GPUS", 1) > 0 ? kSuccess
+                                                          : kNoDevice;
+}
+CUresult cuDriverGetVersion(int *version) {
+  *version = int(emulated::setting("TANDEM_EMULATED_DRIVER", kOldestDriver));
+  return kSuccess;
+}
+CUresult cuDeviceGetCount(int *count) {
+  *count = int(emulated::setting("TANDEM_EMULATED_GPUS", 1));
+  return kSuccess;
+}
+CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  *device = ordinal;
+  return kSuccess;
+}
+CUresult cuDeviceGetName(char *name, int length, CUdevice) {
+  std::strncpy(name, "the emulated GPU", size_t(length));
+  return kSuccess;
+}
+CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
+  int capability = int(emulated::setting("TANDEM_EMULATED_CAPABILITY", 90));
+  *value = attribute == kMajor               ? capability / 10
+           : attribute == kMinor             ? capability % 10
+           : attribute == kMaxSharedPerBlock ? int(kMaxShared)
+                                             : 0;
+  return kSuccess;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) {
+  static int only;
+  *context = reinterpret_cast<CUcontext>(&only);
+  return kSuccess;
+}
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return kSuccess; }
+CUresult cuCtxSetCurrent(CUcontext) { return kSuccess; }
+CUresult cuCtxSynchronize() { return emulated::finishAll(); }
+
+CUresult cuGetErrorString(CUresult error, const char **text) {
+  static thread_local std::string words;
+  switch (error) {
+  case kInvalidValue:
+    words = "invalid argument";
+    break;
+  case kOutOfMemory:
+    words = "out of memory";
+    break;
+  case kNoDevice:
+    words = "no CUDA-capable device is detected";
+    break;
+  case kInvalidImage:
+  case kInvalidPtx:
+    words = "the emulated GPU runs code for --arch emulated alone";
+    break;
+  case kIllegalAddress:
+    words = "an illegal memory access was encountered";
+    break;
+  case kMisalignedAddress:
+    words = "misaligned address";
+    break;
+  case kLaunchFailed:
+    words = "unspecified launch failure";
+    break;
+  default:
+    words = "error";
+  }
+  if (error == emulated::getFailure() && !emulated::getFailureText().empty())
+    words += ": " + emulated::getFailureText();
+  *text = words.c_str();
+  return kSuccess;
+}
+
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
+  emulated::getMemory(*free, *total);
+  return kSuccess;
+}
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
+  return emulated::allocate(*address, bytes);
+}
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  emulated::finishAll(); // NVIDIA's waits as well
+  return emulated::release(address);
+}
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+  *memory = std::malloc(bytes);
+  return *memory ? kSuccess : kOutOfMemory;
+}
+CUresult cuMemFreeHost(void *memory) {
+  std::free(memory);
+  return kSuccess;
+}
+
+/// Not ordered with streams that were made non-blocking.
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
+  CUresult result = emulated::finish(nullptr);
+  if (result != kSuccess)
+    return result;
+  if (char *host = place(to, bytes, result))
+    std::memcpy(host, from, bytes);
+  return result;
+}
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
+  CUresult result = emulated::finish(nullptr);
+  if (result != kSuccess)
+    return result;
+  if (char *host = place(from, bytes, result))
+    std::memcpy(to, host, bytes);
+  return result;
+}
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                              CUstream stream) {
+  return later(stream, [=] {
+    CUresult result = kSuccess;
+    char *source = place(from, bytes, result);
+    char *destination = place(to, bytes, result);
+    if (source && destination)
+      std::memmove(destination, source, bytes);
+    return result;
+  });
+}
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes,
+                              CUstream stream) {
+  return later(stream, [=] {
+    CUresult result = kSuccess;
+    if (char *source = place(from, bytes, result))
+      std::memcpy(to, source, bytes);
+    return result;
+  });
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
+                         CUstream stream) {
+  return later(stream, [=] {
+    CUresult result = kSuccess;
+    if (char *host = place(to, count, result))
+      std::memset(host, value, count);
+    return result;
+  });
+}
+CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value,
+                           size_t width, size_t height, CUstream stream) {
+  return later(stream, [=] {
+    CUresult result = kSuccess;
+    size_t bytes = height ? (height - 1) * pitch + width : 0;
+    if (char *host = place(to, bytes, result))
+      for (size_t row = 0; row < height; ++row)
+        std::memset(host + row * pitch, value, width);
+    return result;
+  });
+}
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  if (std::memcmp(image, ELFMAG, SELFMAG) != 0)
+    return kInvalidPtx;
+  auto made = std::make_unique<CUmod_st>();
+  made->file = memfd_create("kernels", MFD_CLOEXEC);
+  size_t bytes = sizeOfImage(image), done = 0;
+  while (made->file >= 0 && done < bytes) {
+    ssize_t count = write(made->file, static_cast<const char *>(image) + done,
+                          bytes - done);
+    if (count <= 0)
+      return kUnknown;
+    done += size_t(count);
+  }
+  // The file stays open: its number is the loader's name for it.
+  std::string path = "/proc/self/fd/" + std::to_string(made->file);
+  made->handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!made->handle)
+    return kInvalidImage;
+  *module = made.release();
+  return kSuccess;
+}
+CUresult cuModuleUnload(CUmodule module) {
+  emulated::finishAll();
+  dlclose(module->handle);
+  close(module->file);
+  delete module;
+  return kSuccess;
+}
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
+                             const char *name) {
+  auto &known = module->kernels[name];
+  if (!known) {
+    auto shape = static_cast<const int32_t *>(
+        dlsym(module->handle,
+              (std::string(name) + TANDEM_RT_EMULATED_SHAPE).c_str()));
+    void *code = dlsym(module->handle, name);
+    if (!shape || !code)
+      return kNotFound;
+    known = std::make_unique<emulated::Kernel>(emulated::Kernel{
+        name, reinterpret_cast<tandem_rt_emulated_kernel>(code), shape[0],
+        shape[1] != 0});
+  }
+  *function = handleOf(known.get());
+  return kSuccess;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
+                        unsigned gridZ, unsigned blockX, unsigned blockY,
+                        unsigned blockZ, unsigned sharedBytes, CUstream stream,
+                        void **parameters, void **extra) {
+  const emulated::Kernel &kernel = kernelOf(function);
+  bool fits = gridX && gridY && gridZ && blockX && blockY && blockZ &&
+              uint64_t(blockX) * blockY * blockZ <= kMaxThreads &&
+              gridY < 65536 && gridZ < 65536 && sharedBytes <= kMaxShared;
+  bool isOneBuffer = !parameters && extra && extra[0] == kBufferPointer &&
+                     extra[2] == kBufferSize && extra[4] == kEnd;
+  if (!fits || !isOneBuffer)
+    return kInvalidValue;
+  emulated::Launch launch{&kernel,
+                          {gridX, gridY, gridZ},
+                          {blockX, blockY, blockZ},
+                          sharedBytes,
+                          {}};
+  auto *words = static_cast<const uint64_t *>(extra[1]);
+  size_t count = *static_cast<const size_t *>(extra[3]) / sizeof *words;
+  if (kernel.numParameters >= 0 && size_t(kernel.numParameters) != count)
+    return kInvalidValue;
+  launch.parameters.assign(words, words + count);
+  return later(stream, [launch] { return emulated::run(launch); });
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned) {
+  *stream = emulated::createStream();
+  return kSuccess;
+}
+CUresult cuStreamDestroy_v2(CUstream stream) {
+  emulated::destroyStream(stream);
+  return kSuccess;
+}
+CUresult cuStreamSynchronize(CUstream stream) {
+  return emulated::finish(stream);
+}
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  emulated::waitForEvent(stream, event);
+  return emulated::getFailure();
+}
+CUresult cuEventCreate(CUevent *event, unsigned) {
+  *event = emulated::createEvent();
+  return kSuccess;
+}
+CUresult cuEventDestroy_v2(CUevent event) {
+  emulated::destroyEvent(event);
+  return kSuccess;
+}
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  emulated::recordEvent(event, stream);
+  return emulated::getFailure();
+}
+CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent begin,
+                               CUevent end) {
+  int64_t from = emulated::timeOf(begin), to = emulated::timeOf(end);
+  if (!from || !to)
+    return kInvalidHandle;
+  *milliseconds = float(double(to - from) / 1e6);
+  return kSuccess;
+}
+}

@@ -1,0 +1,111 @@
+//===- emulator.h - the emulated GPU ----------------------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Stands for a GPU in tests. Nothing runs before somebody waits for it; then
+// the streams' work is done one after the other, in an order that is drawn from
+// a seed and respects streams and events, and nothing else. Addresses of the
+// device are none of the host's. Set by variables:
+//
+//   TANDEM_EMULATED_SEED        of all orders (0)
+//   TANDEM_EMULATED_GPUS        how many there are (1)
+//   TANDEM_EMULATED_DRIVER      the version of the driver (13000)
+//   TANDEM_EMULATED_CAPABILITY  90 of sm_90 (90)
+//   TANDEM_EMULATED_MEMORY      bytes (2^34)
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CUDA_EMULATOR_EMULATOR_H
+#define TANDEM_RT_CUDA_EMULATOR_EMULATOR_H
+
+#include "cuda/api.h"
+#include "tandem_rt/emulated.h"
+
+#include <array>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#define TANDEM_EXPORT __attribute__((visibility("default")))
+
+namespace tandem::rt::cuda::emulated {
+
+/// A number that a variable sets.
+int64_t setting(const char *name, int64_t otherwise);
+
+//===--- Memory (access.cpp) ----------------------------------------------===//
+
+/// Filled with NaN, and with an end that no access passes.
+CUresult allocate(CUdeviceptr &address, size_t bytes);
+CUresult release(CUdeviceptr address);
+void getMemory(size_t &free, size_t &total);
+/// The host's address of bytes on the device; null, with a text, where these
+/// are not all of one allocation.
+TANDEM_EXPORT char *hostOf(CUdeviceptr address, size_t bytes,
+                           std::string *why = nullptr);
+/// The allocation with an address that hostOf() knows.
+struct Range {
+  CUdeviceptr begin = 0, end = 0;
+  char *host = nullptr;
+};
+Range allocationOf(CUdeviceptr address);
+
+//===--- Streams (streams.cpp) --------------------------------------------===//
+
+/// Work of a stream; what it returns is an error of all that follows.
+using Task = std::function<CUresult()>;
+TANDEM_EXPORT void enqueue(CUstream stream, Task task);
+/// Does work until the stream has none left, or all have.
+CUresult finish(CUstream stream);
+CUresult finishAll();
+/// The error that has ended everything, and its words.
+CUresult getFailure();
+std::string getFailureText();
+CUresult fail(CUresult error, const std::string &text);
+/// Numbers that the seed determines.
+std::mt19937_64 &random();
+
+CUstream createStream();
+void destroyStream(CUstream stream);
+CUevent createEvent();
+void destroyEvent(CUevent event);
+void recordEvent(CUevent event, CUstream stream);
+void waitForEvent(CUstream stream, CUevent event);
+/// When it was recorded last, in nanoseconds; 0: never.
+int64_t timeOf(CUevent event);
+
+//===--- Kernels (kernel.cpp) ---------------------------------------------===//
+
+struct Kernel {
+  std::string name;
+  tandem_rt_emulated_kernel function = nullptr;
+  int32_t numParameters = 0; ///< Below 0: any.
+  bool waits = false;        ///< Has barriers.
+};
+struct Launch {
+  const Kernel *kernel;
+  std::array<uint32_t, 3> grid, block;
+  uint32_t sharedBytes;
+  std::vector<uint64_t> parameters;
+};
+/// Runs all blocks, one after the other, in any order.
+CUresult run(const Launch &launch);
+
+//===--- Fibers (fibers.cpp) ----------------------------------------------===//
+
+/// Calls `body(i)` for each i below `count`, each on a stack of its own; they
+/// take turns where they call yield(). False once leave() was called, which
+/// does not return.
+bool runFibers(unsigned count, const std::function<void(unsigned)> &body,
+               const std::function<bool()> &nextRound);
+void yield();
+[[noreturn]] void leave();
+
+} // namespace tandem::rt::cuda::emulated
+
+#endif // TANDEM_RT_CUDA_EMULATOR_EMULATOR_H

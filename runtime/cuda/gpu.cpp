@@ -1,0 +1,375 @@
+//===- gpu.cpp - one GPU of this process ----------------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/gpu.h"
+#include "core/text.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+namespace tandem::rt::cuda {
+
+/// Written by CMake: PTX of kernels/, a text each; none where no compiler for
+/// NVPTX was there.
+extern const char *const kKernelPtx[];
+extern const size_t kNumKernelPtx;
+
+namespace {
+constexpr const char *kFolderVariable = "TANDEM_CUDA_LIBRARIES";
+/// Of the emulated GPU: the same kernels, beside its libraries.
+constexpr const char *kEmulatedKernels = "libtandem_cuda_kernels.so";
+
+std::string folder() {
+  const char *named = std::getenv(kFolderVariable);
+  return named ? named : "";
+}
+
+Expected<void *> loadLibrary(const std::string &name) {
+  std::string path = folder().empty() ? name : concat(folder(), "/", name);
+  if (void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))
+    return handle;
+  const char *reason = dlerror();
+  return errorOf("cannot load ", name, ": ", reason ? reason : "unknown error");
+}
+
+struct LoadedDriver {
+  Driver driver = {};
+  bool isEmulated = false;
+  Status status;
+};
+
+LoadedDriver loadDriver() {
+  LoadedDriver loaded;
+  Expected<void *> library = loadLibrary("libcuda.so.1");
+  if (!library.ok()) {
+    loaded.status = library.status();
+    return loaded;
+  }
+  std::string missing;
+  auto find = [&](const char *name, auto &function) {
+    void *symbol = dlsym(*library, name);
+    if (!symbol && missing.empty())
+      missing = name;
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
+  };
+  // The version first: an older driver lacks others.
+  find("cuInit", loaded.driver.init);
+  find("cuDriverGetVersion", loaded.driver.driverGetVersion);
+  int version = 0;
+  if (missing.empty() && loaded.driver.driverGetVersion(&version) == kSuccess &&
+      version < kOldestDriver) {
+    loaded.status = errorOf("the driver is of CUDA ", version / 1000, ".",
+                            version % 1000 / 10, ", expected 13.0 or later");
+    return loaded;
+  }
+#define TANDEM_FIND(symbol, name, parameters) find(#symbol, loaded.driver.name);
+  TANDEM_CUDA_DRIVER(TANDEM_FIND)
+  loaded.isEmulated = dlsym(*library, TANDEM_CUDA_EMULATED) != nullptr;
+  if (!missing.empty())
+    loaded.status = errorOf("libcuda.so.1 has no ", missing);
+  return loaded;
+}
+
+const LoadedDriver &driverOfProcess() {
+  static const LoadedDriver loaded = loadDriver();
+  return loaded;
+}
+
+struct LoadedCublas {
+  CublasLt functions = {};
+  Status status;
+};
+
+const LoadedCublas &cublasOfProcess() {
+  static const LoadedCublas loaded = [] {
+    LoadedCublas made;
+    Expected<void *> library = loadLibrary("libcublasLt.so.13");
+    made.status = library.status();
+    if (!library.ok())
+      return made;
+#define TANDEM_FIND_CUBLAS(symbol, name, parameters)                           \
+  made.functions.name = reinterpret_cast<decltype(made.functions.name)>(       \
+      dlsym(*library, #symbol));                                               \
+  if (!made.functions.name && made.status.ok())                                \
+    made.status = errorOf("libcublasLt.so.13 has no ", #symbol);
+    TANDEM_CUBLASLT(TANDEM_FIND_CUBLAS)
+    return made;
+  }();
+  return loaded;
+}
+
+Status checkWith(const Driver &driver, CUresult result, std::string_view what) {
+  if (result == kSuccess)
+    return Status::success();
+  const char *text = nullptr;
+  if (driver.getErrorString(result, &text) != kSuccess || !text)
+    text = "unknown error";
+  return errorOf("cannot ", what, ": ", text, " (CUDA error ", result, ")");
+}
+
+Expected<int> countGpus() {
+  const LoadedDriver &loaded = driverOfProcess();
+  if (!loaded.status.ok())
+    return loaded.status;
+  int count = 0;
+  CUresult result = loaded.driver.init(0);
+  if (result == kSuccess)
+    result = loaded.driver.deviceGetCount(&count);
+  if (result == kNoDevice || (result == kSuccess && count == 0))
+    return errorOf("the driver finds no GPU");
+  if (Status status = checkWith(loaded.driver, result, "start the driver");
+      !status.ok())
+    return status;
+  return count;
+}
+} // namespace
+
+Status probe() { return countGpus().status(); }
+
+Status Gpu::check(CUresult result, std::string_view what) const {
+  return checkWith(driver, result, what);
+}
+
+Status Gpu::enter() const {
+  return check(driver.contextSetCurrent(context), "use the GPU");
+}
+
+Expected<std::shared_ptr<Gpu>> Gpu::open(int number) {
+  Expected<int> count = countGpus();
+  if (!count.ok())
+    return count.status();
+  if (number >= *count)
+    return errorOf("GPU ", number, " is asked for, found ", *count);
+  const LoadedDriver &loaded = driverOfProcess();
+  CUdevice device = 0;
+  if (Status status =
+          checkWith(loaded.driver, loaded.driver.deviceGet(&device, number),
+                    "find the GPU");
+      !status.ok())
+    return status;
+  std::shared_ptr<Gpu> gpu(new Gpu(loaded.driver, device));
+  gpu->emulated = loaded.isEmulated;
+  if (Status status = gpu->prepare(); !status.ok())
+    return status;
+  return gpu;
+}
+
+Status Gpu::prepare() {
+  int major = 0, minor = 0;
+  Status status = check(driver.deviceGetAttribute(&major, kMajor, device),
+                        "ask for the GPU's capability");
+  if (status.ok())
+    status = check(driver.deviceGetAttribute(&minor, kMinor, device),
+                   "ask for the GPU's capability");
+  capability = major * 10 + minor;
+  char text[256] = {};
+  if (status.ok())
+    status = check(driver.deviceGetName(text, sizeof text - 1, device),
+                   "ask for the GPU's name");
+  name = text;
+  if (status.ok())
+    status =
+        check(driver.primaryContextRetain(&context, device), "make a context");
+  return status.ok() ? enter() : status;
+}
+
+Gpu::~Gpu() {
+  if (!context || !enter().ok())
+    return;
+  if (cublasHandle)
+    cublasOfProcess().functions.destroy(cublasHandle);
+  for (CUmodule module : modules)
+    driver.moduleUnload(module);
+  driver.primaryContextRelease(device);
+}
+
+Expected<const CublasLt *> Gpu::getCublasLt() {
+  const LoadedCublas &loaded = cublasOfProcess();
+  if (!loaded.status.ok())
+    return loaded.status;
+  std::lock_guard lock(mutex);
+  if (!cublasHandle)
+    if (CublasStatus result = loaded.functions.create(&cublasHandle);
+        result != kCublasSuccess)
+      return errorOf("cannot start cuBLASLt: status ", result);
+  return &loaded.functions;
+}
+
+namespace {
+/// Of the runtime's own kernels.
+Expected<std::vector<std::string>> kernelImages(bool isEmulated) {
+  std::vector<std::string> images;
+  if (!isEmulated) {
+    images.assign(kKernelPtx, kKernelPtx + kNumKernelPtx);
+    if (images.empty())
+      return errorOf("the runtime was built without a compiler for NVPTX, "
+                     "expected clang 22 or CUDA's nvcc when it is built");
+    return images;
+  }
+  std::string path = concat(folder(), "/", kEmulatedKernels);
+  std::ifstream file(path, std::ios::binary);
+  images.emplace_back(std::istreambuf_iterator<char>(file),
+                      std::istreambuf_iterator<char>());
+  if (!file || images.back().empty())
+    return errorOf("cannot read ", path);
+  return images;
+}
+} // namespace
+
+Expected<CUfunction> Gpu::getKernel(const std::string &symbol) {
+  std::lock_guard lock(mutex);
+  if (auto known = kernels.find(symbol); known != kernels.end())
+    return known->second;
+  if (modules.empty()) {
+    Expected<std::vector<std::string>> images = kernelImages(emulated);
+    if (!images.ok())
+      return images.status();
+    for (const std::string &image : *images) {
+      CUmodule module = nullptr;
+      if (Status status = check(driver.moduleLoadData(&module, image.data()),
+                                "load the runtime's kernels");
+          !status.ok())
+        return status;
+      modules.push_back(module);
+    }
+  }
+  for (CUmodule module : modules) {
+    CUfunction function = nullptr;
+    CUresult result =
+        driver.moduleGetFunction(&function, module, symbol.c_str());
+    if (result == kSuccess)
+      return kernels[symbol] = function;
+    if (result != kNotFound)
+      return check(result, concat("find the kernel '", symbol, "'"));
+  }
+  return errorOf("the runtime has no kernel '", symbol, "'");
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Expected<Memory> Memory::allocate(std::shared_ptr<Gpu> gpu, int64_t bytes) {
+  Memory memory;
+  // Even an empty buffer has an address.
+  size_t needed = size_t(std::max<int64_t>(bytes, 1));
+  CUresult result = gpu->driver.memAlloc(&memory.start, needed);
+  if (result == kOutOfMemory) {
+    size_t free = 0, total = 0;
+    gpu->driver.memGetInfo(&free, &total);
+    return errorOf("cannot allocate ", bytes, " bytes on ", gpu->getName(),
+                   ": ", free, " of ", total, " are free");
+  }
+  if (Status status = gpu->check(result, concat("allocate ", bytes, " bytes"));
+      !status.ok())
+    return status;
+  memory.gpu = std::move(gpu);
+  return memory;
+}
+
+Memory::Memory(Memory &&other) noexcept
+    : gpu(std::move(other.gpu)), start(std::exchange(other.start, 0)) {}
+
+Memory &Memory::operator=(Memory &&other) noexcept {
+  std::swap(gpu, other.gpu);
+  std::swap(start, other.start);
+  return *this;
+}
+
+Memory::~Memory() {
+  if (gpu && start && gpu->enter().ok())
+    gpu->driver.memFree(start);
+}
+
+Status Memory::copyIn(int64_t offset, const void *source, size_t bytes) const {
+  if (!bytes)
+    return Status::success();
+  if (Status status = gpu->enter(); !status.ok())
+    return status;
+  return gpu->check(
+      gpu->driver.memcpyHtoD(start + uint64_t(offset), source, bytes),
+      "copy to the GPU");
+}
+
+Status Memory::copyOut(int64_t offset, void *destination, size_t bytes) const {
+  if (!bytes)
+    return Status::success();
+  if (Status status = gpu->enter(); !status.ok())
+    return status;
+  return gpu->check(
+      gpu->driver.memcpyDtoH(destination, start + uint64_t(offset), bytes),
+      "copy from the GPU");
+}
+
+//===----------------------------------------------------------------------===//
+// Code
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Code is for this kind of GPU, or for an older one, as PTX.
+Status checkArchitecture(const Gpu &gpu, const CodeObject &object,
+                         const Target &target) {
+  bool isForEmulated = object.kind == CodeKind::SharedObject;
+  if (isForEmulated != gpu.isEmulated())
+    return errorOf(
+        "code object '", object.name, "' is for ",
+        isForEmulated ? "the emulated GPU" : target.cpu, ", expected ",
+        gpu.isEmulated() ? std::string("the emulated GPU")
+                         : concat("sm_", gpu.getCapability(), " or older"),
+        ", which is here");
+  int needed = 0;
+  if (target.cpu.starts_with("sm_"))
+    needed = std::atoi(target.cpu.c_str() + 3);
+  bool fits = object.kind == CodeKind::Cubin ? needed == gpu.getCapability()
+                                             : needed <= gpu.getCapability();
+  if (isForEmulated || fits)
+    return Status::success();
+  return errorOf("program is for ", target.cpu, ", but ", gpu.getName(),
+                 " is sm_", gpu.getCapability());
+}
+} // namespace
+
+Expected<std::unique_ptr<Code>> Code::load(std::shared_ptr<Gpu> gpu,
+                                           const CodeObject &object,
+                                           const Target &target) {
+  if (Status status = checkArchitecture(*gpu, object, target); !status.ok())
+    return status;
+  // PTX is a text, which ends by a zero.
+  std::string image(object.image.begin(), object.image.end());
+  CUmodule module = nullptr;
+  if (Status status =
+          gpu->check(gpu->driver.moduleLoadData(&module, image.data()),
+                     concat("load code object '", object.name, "'"));
+      !status.ok())
+    return status;
+  return std::unique_ptr<Code>(new Code(std::move(gpu), object.name, module));
+}
+
+Code::~Code() {
+  if (gpu->enter().ok())
+    gpu->driver.moduleUnload(module);
+}
+
+Expected<CUfunction> Code::find(const std::string &symbol) const {
+  CUfunction function = nullptr;
+  CUresult result =
+      gpu->driver.moduleGetFunction(&function, module, symbol.c_str());
+  if (result == kNotFound)
+    return errorOf("code object '", name, "' has no symbol '", symbol, "'");
+  if (Status status =
+          gpu->check(result, concat("find the kernel '", symbol, "'"));
+      !status.ok())
+    return status;
+  return function;
+}
+
+} // namespace tandem::rt::cuda

@@ -1,0 +1,113 @@
+//===- gpu.h - one GPU of this process --------------------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Libraries are loaded when they are first asked for: from the folder that
+// TANDEM_CUDA_LIBRARIES names if it is set, and then from nowhere else, else as
+// the loader finds them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CUDA_GPU_H
+#define TANDEM_RT_CUDA_GPU_H
+
+#include "cuda/api.h"
+#include "tandem_rt/program.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace tandem::rt::cuda {
+
+/// Whether there is a driver, new enough, with a GPU.
+Status probe();
+
+/// A GPU with its primary context. Everything else refers to it, and goes
+/// first. Threads may share it; each makes its context the present one.
+class Gpu : public std::enable_shared_from_this<Gpu> {
+public:
+  /// The GPU with a number.
+  static Expected<std::shared_ptr<Gpu>> open(int number);
+  ~Gpu();
+  Gpu(const Gpu &) = delete;
+  Gpu &operator=(const Gpu &) = delete;
+
+  const Driver &driver;
+  /// Success, or "cannot WHAT: the driver's words".
+  Status check(CUresult result, std::string_view what) const;
+  /// For calls of this thread.
+  Status enter() const;
+
+  bool isEmulated() const { return emulated; }
+  const std::string &getName() const { return name; }
+  /// 90 of sm_90.
+  int getCapability() const { return capability; }
+
+  /// Loaded by the first who needs it.
+  Expected<const CublasLt *> getCublasLt();
+  CublasLtHandle getCublasHandle() const { return cublasHandle; }
+  /// A kernel of the runtime's own (kernels/).
+  Expected<CUfunction> getKernel(const std::string &symbol);
+
+private:
+  Gpu(const Driver &driver, CUdevice device) : driver(driver), device(device) {}
+  Status prepare();
+
+  CUdevice device;
+  CUcontext context = nullptr;
+  bool emulated = false;
+  int capability = 0;
+  std::string name;
+  std::mutex mutex;
+  CublasLtHandle cublasHandle = nullptr;
+  std::vector<CUmodule> modules;
+  std::map<std::string, CUfunction> kernels;
+};
+
+/// Memory of the GPU, freed with this. Not set to anything.
+class Memory {
+public:
+  static Expected<Memory> allocate(std::shared_ptr<Gpu> gpu, int64_t bytes);
+  Memory() = default;
+  Memory(Memory &&other) noexcept;
+  Memory &operator=(Memory &&other) noexcept;
+  ~Memory();
+
+  CUdeviceptr address() const { return start; }
+  Status copyIn(int64_t offset, const void *source, size_t bytes) const;
+  Status copyOut(int64_t offset, void *destination, size_t bytes) const;
+
+private:
+  std::shared_ptr<Gpu> gpu;
+  CUdeviceptr start = 0;
+};
+
+/// A module of kernels.
+class Code {
+public:
+  static Expected<std::unique_ptr<Code>> load(std::shared_ptr<Gpu> gpu,
+                                              const CodeObject &object,
+                                              const Target &target);
+  ~Code();
+  Code(const Code &) = delete;
+  Code &operator=(const Code &) = delete;
+
+  Expected<CUfunction> find(const std::string &symbol) const;
+
+private:
+  Code(std::shared_ptr<Gpu> gpu, std::string name, CUmodule module)
+      : gpu(std::move(gpu)), name(std::move(name)), module(module) {}
+
+  std::shared_ptr<Gpu> gpu;
+  std::string name;
+  CUmodule module;
+};
+
+} // namespace tandem::rt::cuda
+
+#endif // TANDEM_RT_CUDA_GPU_H

@@ -1,0 +1,270 @@
+//===- attention.cpp - attention, a thread per row ------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A row of the output, or of a gradient, is a thread's: weights are computed
+// again from the log-sum-exp where they are needed, and nothing has the size of
+// positions times positions. Right for every option; tensor cores come later.
+//
+//===----------------------------------------------------------------------===//
+
+#include "gpu.h"
+#include "words.h"
+
+namespace tandem::rt::cuda {
+namespace {
+namespace at = attention;
+
+/// Elements of a row that a thread adds up at once.
+constexpr int kChunk = 32;
+
+/// Philox4x32-10, the lane `index` mod 4.
+inline uint32_t drawBits(uint64_t index, uint64_t seed, uint64_t step,
+                         uint64_t ordinal) {
+  uint32_t c[4] = {uint32_t(index >> 2), uint32_t(index >> 34),
+                   uint32_t(ordinal), uint32_t(step)};
+  uint32_t key0 = uint32_t(seed), key1 = uint32_t(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    uint64_t x = uint64_t(0xD2511F53) * c[0], y = uint64_t(0xCD9E8D57) * c[2];
+    uint32_t next0 = uint32_t(y >> 32) ^ c[1] ^ key0, next1 = uint32_t(y);
+    uint32_t next2 = uint32_t(x >> 32) ^ c[3] ^ key1, next3 = uint32_t(x);
+    c[0] = next0, c[1] = next1, c[2] = next2, c[3] = next3;
+    key0 += 0x9E3779B9, key1 += 0xBB67AE85;
+  }
+  switch (index % 4) {
+  case 0:
+    return c[0];
+  case 1:
+    return c[1];
+  case 2:
+    return c[2];
+  default:
+    return c[3];
+  }
+}
+
+template <typename T> struct Attend {
+  using Sum = typename Wide<T>::Type;
+
+  explicit Attend(Words w)
+      : w(w), heads(w[at::Heads]), keyHeads(w[at::KeyHeads]),
+        queries(w[at::Queries]), keys(w[at::Keys]), width(w[at::Width]),
+        valueWidth(w[at::ValueWidth]), scale(Sum(w.real(at::Scale))),
+        before(w[at::Before]), after(w[at::After]), mask(w[at::Mask]),
+        maskIsTruth(w[at::MaskIsTruth]),
+        dropoutThreshold(w[at::DropoutThreshold]) {}
+
+  /// A row of a tensor, whose elements lie side by side.
+  Array<T> row(int tensor, int64_t b, int64_t h, int64_t i) const {
+    int64_t offset = b * w[tensor + 1] + h * w[tensor + 2] + i * w[tensor + 3];
+    return {w.gpu, uint64_t(w[tensor]) + uint64_t(offset) * sizeof(T)};
+  }
+  static Sum get(Array<T> row, int64_t index) {
+    return Wide<T>::widen(row[index]);
+  }
+
+  bool isSeen(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    if (mask && maskIsTruth &&
+        !w.array<uint8_t>(at::Mask)[maskPlace(b, h, i, j)])
+      return false;
+    if (before < 0 && after < 0)
+      return true;
+    int64_t position = w.array<int64_t>(at::Positions)[i];
+    return (before < 0 || j >= position - before) &&
+           (after < 0 || j <= position + after);
+  }
+  int64_t maskPlace(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return b * w[at::MaskStrides] + h * w[at::MaskStrides + 1] +
+           i * w[at::MaskStrides + 2] + j * w[at::MaskStrides + 3];
+  }
+
+  /// Of a key that is seen; -inf by an added mask alone.
+  Sum score(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    auto query = row(at::Query, b, h, i);
+    auto key = row(at::Key, b, h / (heads / keyHeads), j);
+    Sum sum = 0;
+    for (int64_t d = 0; d < width; ++d)
+      sum += get(query, d) * get(key, d);
+    sum *= scale;
+    if (mask && !maskIsTruth)
+      sum += Wide<T>::widen(w.array<T>(at::Mask)[maskPlace(b, h, i, j)]);
+    return sum;
+  }
+
+  Sum logSumExp(int64_t n) const { return w.array<Sum>(at::LogSumExp)[n]; }
+
+  /// Of a row whose log-sum-exp is not -inf.
+  Sum weight(int64_t b, int64_t h, int64_t i, int64_t j, Sum total) const {
+    return isSeen(b, h, i, j) ? expOf<Sum>(score(b, h, i, j) - total) : Sum(0);
+  }
+
+  /// What dropout makes of a weight: 0, or 1 / (1 - probability).
+  Sum kept(int64_t n, int64_t j) const {
+    if (dropoutThreshold < 0)
+      return 1;
+    uint64_t place = uint64_t(w.array<int64_t>(at::DropoutRows)[n] * keys + j);
+    uint32_t bits =
+        drawBits(place, uint64_t(w.array<int64_t>(at::DropoutSeed)[0]),
+                 uint64_t(w.array<int64_t>(at::DropoutStep)[0]),
+                 uint64_t(w[at::DropoutOrdinal]));
+    return uint64_t(bits) < uint64_t(dropoutThreshold)
+               ? Sum(w.real(at::DropoutFactor))
+               : Sum(0);
+  }
+
+  static bool isNothing(Sum total) { return total == -(Sum(1) / Sum(0)); }
+
+  Sum sumRow(int64_t b, int64_t h, int64_t i) const;
+  void forward(int64_t n) const;
+  Sum ofScore(int64_t b, int64_t h, int64_t i, int64_t j, int64_t n,
+              Sum weight) const;
+  void queryGradient(int64_t n) const;
+  void keyGradients(int64_t n) const;
+
+  Words w;
+  int64_t heads, keyHeads, queries, keys, width, valueWidth;
+  Sum scale;
+  int64_t before, after, mask, maskIsTruth, dropoutThreshold;
+};
+
+/// The log-sum-exp of the scores.
+template <typename T>
+typename Attend<T>::Sum Attend<T>::sumRow(int64_t b, int64_t h,
+                                          int64_t i) const {
+  Sum nothing = -(Sum(1) / Sum(0)), most = nothing, sum = 0;
+  for (int64_t j = 0; j < keys; ++j) {
+    if (!isSeen(b, h, i, j))
+      continue;
+    Sum next = score(b, h, i, j);
+    if (next == nothing)
+      continue;
+    if (next > most || next != next) {
+      sum = sum == 0 ? Sum(0) : sum * expOf<Sum>(most - next);
+      most = next;
+    }
+    sum += expOf<Sum>(next - most);
+  }
+  return most == nothing ? nothing : most + logOf<Sum>(sum);
+}
+
+template <typename T> void Attend<T>::forward(int64_t n) const {
+  int64_t i = n % queries, h = n / queries % heads, b = n / queries / heads;
+  Sum total = sumRow(b, h, i);
+  w.array<Sum>(at::LogSumExp).set(n, total);
+  for (int64_t begin = 0; begin < valueWidth; begin += kChunk) {
+    int64_t size = valueWidth - begin < kChunk ? valueWidth - begin : kChunk;
+    Sum sums[kChunk] = {};
+    for (int64_t j = 0; j < keys && !isNothing(total); ++j) {
+      Sum by = weight(b, h, i, j, total) * kept(n, j);
+      auto value = row(at::Value, b, h / (heads / keyHeads), j);
+      for (int64_t e = 0; e < size; ++e)
+        sums[e] += by * get(value, begin + e);
+    }
+    auto output = row(at::Output, b, h, i);
+    for (int64_t e = 0; e < size; ++e)
+      output.set(begin + e, Wide<T>::narrow(sums[e]));
+  }
+}
+
+/// The gradient of the scaled product of query and key.
+template <typename T>
+typename Attend<T>::Sum Attend<T>::ofScore(int64_t b, int64_t h, int64_t i,
+                                           int64_t j, int64_t n,
+                                           Sum weight) const {
+  auto gradient = row(at::OutputGradient, b, h, i);
+  auto output = row(at::Output, b, h, i);
+  auto value = row(at::Value, b, h / (heads / keyHeads), j);
+  Sum ofWeight = 0, delta = 0, keeps = kept(n, j);
+  for (int64_t e = 0; e < valueWidth; ++e) {
+    ofWeight += keeps * get(gradient, e) * get(value, e);
+    delta += get(gradient, e) * get(output, e);
+  }
+  return weight * (ofWeight - delta) * scale;
+}
+
+template <typename T> void Attend<T>::queryGradient(int64_t n) const {
+  int64_t i = n % queries, h = n / queries % heads, b = n / queries / heads;
+  Sum total = logSumExp(n);
+  for (int64_t begin = 0; begin < width; begin += kChunk) {
+    int64_t size = width - begin < kChunk ? width - begin : kChunk;
+    Sum sums[kChunk] = {};
+    for (int64_t j = 0; j < keys && !isNothing(total); ++j) {
+      Sum by = ofScore(b, h, i, j, n, weight(b, h, i, j, total));
+      auto key = row(at::Key, b, h / (heads / keyHeads), j);
+      for (int64_t d = 0; d < size; ++d)
+        sums[d] += by * get(key, begin + d);
+    }
+    auto gradient = row(at::QueryGradient, b, h, i);
+    for (int64_t d = 0; d < size; ++d)
+      gradient.set(begin + d, Wide<T>::narrow(sums[d]));
+  }
+}
+
+/// Over the heads that share the key, in their order, and their queries.
+template <typename T> void Attend<T>::keyGradients(int64_t n) const {
+  int64_t j = n % keys, g = n / keys % keyHeads, b = n / keys / keyHeads;
+  int64_t shared = heads / keyHeads;
+  int64_t widest = width > valueWidth ? width : valueWidth;
+  for (int64_t begin = 0; begin < widest; begin += kChunk) {
+    Sum ofKey[kChunk] = {}, ofValue[kChunk] = {};
+    for (int64_t h = g * shared; h < (g + 1) * shared; ++h)
+      for (int64_t i = 0; i < queries; ++i) {
+        int64_t number = (b * heads + h) * queries + i;
+        Sum total = logSumExp(number);
+        if (isNothing(total))
+          continue;
+        Sum by = weight(b, h, i, j, total);
+        Sum score = ofScore(b, h, i, j, number, by), keeps = kept(number, j);
+        auto query = row(at::Query, b, h, i);
+        auto gradient = row(at::OutputGradient, b, h, i);
+        for (int64_t d = begin; d < width && d < begin + kChunk; ++d)
+          ofKey[d - begin] += score * get(query, d);
+        for (int64_t e = begin; e < valueWidth && e < begin + kChunk; ++e)
+          ofValue[e - begin] += by * keeps * get(gradient, e);
+      }
+    auto key = row(at::KeyGradient, b, g, j);
+    auto value = row(at::ValueGradient, b, g, j);
+    for (int64_t d = begin; d < width && d < begin + kChunk; ++d)
+      key.set(d, Wide<T>::narrow(ofKey[d - begin]));
+    for (int64_t e = begin; e < valueWidth && e < begin + kChunk; ++e)
+      value.set(e, Wide<T>::narrow(ofValue[e - begin]));
+  }
+}
+
+template <typename Body> void forEach(Words w, int64_t count, Body body) {
+  for (int64_t n = w.gpu.index(); n < count; n += w.gpu.count())
+    body(n);
+}
+
+template <typename T> void runForward(Words w) {
+  Attend<T> attend(w);
+  forEach(w, w[at::NumBatches] * attend.heads * attend.queries,
+          [&](int64_t n) { attend.forward(n); });
+}
+template <typename T> void runQueries(Words w) {
+  Attend<T> attend(w);
+  forEach(w, w[at::NumBatches] * attend.heads * attend.queries,
+          [&](int64_t n) { attend.queryGradient(n); });
+}
+template <typename T> void runKeys(Words w) {
+  Attend<T> attend(w);
+  forEach(w, w[at::NumBatches] * attend.keyHeads * attend.keys,
+          [&](int64_t n) { attend.keyGradients(n); });
+}
+
+} // namespace
+} // namespace tandem::rt::cuda
+
+#define TANDEM_ATTENTION(suffix, type)                                         \
+  TANDEM_KERNEL(tandem_attention_forward_##suffix,                             \
+                tandem::rt::cuda::runForward<type>)                            \
+  TANDEM_KERNEL(tandem_attention_queries_##suffix,                             \
+                tandem::rt::cuda::runQueries<type>)                            \
+  TANDEM_KERNEL(tandem_attention_keys_##suffix, tandem::rt::cuda::runKeys<type>)
+TANDEM_ATTENTION(f64, double)
+TANDEM_ATTENTION(f32, float)
+TANDEM_ATTENTION(bf16, tandem::rt::cuda::Bf16)

@@ -1,0 +1,97 @@
+//===- words.h - what the runtime's own kernels are given -------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The numbers of words by name, for host and device alike. Strides are in
+// elements, addresses are the device's; 0 is none.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CUDA_KERNELS_WORDS_H
+#define TANDEM_RT_CUDA_KERNELS_WORDS_H
+
+namespace tandem::rt::cuda {
+
+/// `tandem_sum_TYPE`: of `columns` elements in each of `rows` rows, sources
+/// are added in their order, and the sum goes to each destination.
+namespace sum {
+enum { Rows, Columns, SourceStride, DestinationStride, Sources, Destinations };
+/// Here begin the addresses of sources, then those of destinations.
+enum { Addresses = 6 };
+} // namespace sum
+
+/// `tandem_copy_BYTES`: a block of `Dims` extents by strides.
+namespace copy {
+enum { Dims, Count, Source, Destination };
+/// Here begin extents, strides of the source, those of the destination.
+enum { Extents = 4 };
+} // namespace copy
+
+/// `tandem_gemm_IN_OUT`: a product as `Gemm` has it.
+namespace gemm {
+enum { BatchDims, Count, M, N, K, Alpha, Accumulate, PostOp, A, B, C, Bias };
+/// Here begin extents of the batch, then strides of a, b and c, with those of
+/// their matrices last.
+enum { Batch = 12 };
+} // namespace gemm
+
+/// `tandem_attention_forward_TYPE` and `..._queries_TYPE`, `..._keys_TYPE`, the
+/// gradients of queries, and of keys and values: as `Attention` has it.
+namespace attention {
+enum {
+  NumBatches,
+  Heads,
+  KeyHeads,
+  Queries,
+  Keys,
+  Width,
+  ValueWidth,
+  Scale,
+  Before,
+  After,
+  LogSumExp,
+  Mask,
+  MaskIsTruth,
+  MaskStrides, // 4
+  Positions = MaskStrides + 4,
+  DropoutThreshold, // of 2^32; with it the factor of what is kept
+  DropoutFactor,
+  DropoutOrdinal,
+  DropoutRows,
+  DropoutSeed,
+  DropoutStep,
+  // An address and the strides of batch, head and row each.
+  Query,
+  Key = Query + 4,
+  Value = Key + 4,
+  Output = Value + 4,
+  OutputGradient = Output + 4,
+  QueryGradient = OutputGradient + 4,
+  KeyGradient = QueryGradient + 4,
+  ValueGradient = KeyGradient + 4,
+  End = ValueGradient + 4
+};
+} // namespace attention
+
+/// `tandem_convolution_TYPE`: as `Convolution` has it, in three dimensions.
+namespace convolution {
+enum {
+  Kind,
+  Groups,
+  Stride,                 // 3
+  Padding = Stride + 3,   // 3
+  Dilation = Padding + 3, // 3
+  // Of input, weight and output: the address, five extents, five strides.
+  Tensors = Dilation + 3,
+  TensorWords = 11,
+  End = Tensors + 3 * TensorWords
+};
+} // namespace convolution
+
+} // namespace tandem::rt::cuda
+
+#endif // TANDEM_RT_CUDA_KERNELS_WORDS_H

@@ -1,0 +1,66 @@
+//===- memory.h - buffers of a rank -----------------------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CUDA_MEMORY_H
+#define TANDEM_RT_CUDA_MEMORY_H
+
+#include "core/device.h"
+#include "cuda/gpu.h"
+
+namespace tandem::rt::cuda {
+
+/// Whether the GPU has memory of the kind that `space` is of.
+Status checkMemorySpace(const MemorySpace &space);
+
+/// Memory of a GPU as values see it.
+class GpuBuffer final : public Buffer {
+public:
+  explicit GpuBuffer(Memory memory) : memory(std::move(memory)) {}
+
+  Status copyIn(int64_t offset, const void *source, size_t bytes) override {
+    return memory.copyIn(offset, source, bytes);
+  }
+  Status copyOut(int64_t offset, void *destination,
+                 size_t bytes) const override {
+    return memory.copyOut(offset, destination, bytes);
+  }
+  CUdeviceptr address() const { return memory.address(); }
+
+private:
+  Memory memory;
+};
+
+/// Where a reference leads to in each iteration of the Repeat around it.
+struct Address {
+  CUdeviceptr base = 0;
+  int64_t step = 0; ///< Bytes; 0 outside of a Repeat.
+
+  CUdeviceptr at(int64_t iteration) const {
+    return base + uint64_t(step * iteration);
+  }
+};
+
+/// All buffers of one rank: those of values, arenas and constants.
+class RankMemory {
+public:
+  /// Of the rank with number `place` among those of the context.
+  static Expected<RankMemory> allocate(const ExecutorContext &context,
+                                       size_t place,
+                                       const std::shared_ptr<Gpu> &gpu);
+  Address address(const BufferRef &ref) const;
+
+private:
+  const Program *program = nullptr;
+  int64_t rank = 0;
+  std::vector<Memory> arenas, constants;
+  std::vector<CUdeviceptr> arguments, results;
+};
+
+} // namespace tandem::rt::cuda
+
+#endif // TANDEM_RT_CUDA_MEMORY_H

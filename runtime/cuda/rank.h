@@ -1,0 +1,89 @@
+//===- rank.h - the commands of a rank on a GPU -----------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CUDA_RANK_H
+#define TANDEM_RT_CUDA_RANK_H
+
+#include "cuda/work.h"
+
+namespace tandem::rt::cuda {
+
+/// A stream, destroyed with this.
+class Stream {
+public:
+  static Expected<Stream> create(std::shared_ptr<Gpu> gpu);
+  Stream() = default;
+  Stream(Stream &&other) noexcept;
+  Stream &operator=(Stream &&other) noexcept;
+  ~Stream();
+  CUstream get() const { return stream; }
+
+private:
+  std::shared_ptr<Gpu> gpu;
+  CUstream stream = nullptr;
+};
+
+/// An event, destroyed with this.
+class Event {
+public:
+  static Expected<Event> create(std::shared_ptr<Gpu> gpu, bool isTimed = false);
+  Event() = default;
+  Event(Event &&other) noexcept;
+  Event &operator=(Event &&other) noexcept;
+  ~Event();
+  CUevent get() const { return event; }
+
+private:
+  std::shared_ptr<Gpu> gpu;
+  CUevent event = nullptr;
+};
+
+/// A command of the listing, with what it needs.
+struct Entry {
+  const Command *command;
+  /// Null for events, checks and repeats, and for collectives those that all
+  /// members have made together.
+  std::unique_ptr<Work> work;
+  /// Of the Repeat around it.
+  int64_t count = 1;
+  /// The entry of the Repeat around it; its own outside of any.
+  size_t repeat = 0;
+  /// The arguments that it writes.
+  std::vector<uint32_t> writes = {};
+};
+
+/// One rank: its buffers, streams and events, and its listing.
+struct Rank {
+  Rank(int64_t number, RankMemory memory)
+      : number(number), memory(std::move(memory)) {}
+
+  const int64_t number;
+  RankMemory memory;
+  Memory report; ///< A tandem_rt_launch_report.
+  std::vector<Stream> streams;
+  std::vector<Event> events;
+  /// Around a collective: that this member has come, and that it has done its
+  /// share. By queue, as a queue does one after the other.
+  std::vector<Event> ready, done;
+  std::vector<Entry> entries;
+
+  /// Where the step is: an entry, and the iteration of the Repeat around it.
+  size_t next = 0;
+  int64_t iteration = 0;
+  /// Whether it waits for the other members of its group.
+  bool isWaiting = false;
+  std::vector<bool> begun;
+
+  CUstream streamOf(const Command &command) const {
+    return streams[streams.size() == 1 ? 0 : command.queue].get();
+  }
+};
+
+} // namespace tandem::rt::cuda
+
+#endif // TANDEM_RT_CUDA_RANK_H

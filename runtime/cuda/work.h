@@ -1,0 +1,88 @@
+//===- work.h - commands with everything looked up --------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CUDA_WORK_H
+#define TANDEM_RT_CUDA_WORK_H
+
+#include "cuda/memory.h"
+#include "tandem_rt/kernel.h"
+
+#include <functional>
+
+namespace tandem::rt::cuda {
+
+/// One command of one rank, which is put into its queue's stream.
+class Work {
+public:
+  virtual ~Work() = default;
+  /// Returns at once; `iteration` is that of the Repeat around the command.
+  virtual Status enqueue(CUstream stream, int64_t iteration) = 0;
+};
+
+/// What work is made from; all of it outlives the work.
+struct WorkContext {
+  const Program &program;
+  int64_t rank;
+  std::shared_ptr<Gpu> gpu;
+  const RankMemory &memory;
+  const std::vector<std::unique_ptr<Code>> &code;
+  /// Where kernels of this rank report an index.
+  CUdeviceptr report;
+  /// Counts what a library does not take and a plain kernel does.
+  int64_t &numPlainProducts;
+};
+
+/// The command has number `launch`, from 1 on, in reports, and is in a Repeat
+/// of `count` iterations. Of launches, products, attention, convolutions,
+/// copies and fills.
+Expected<std::unique_ptr<Work>> makeWork(const WorkContext &context,
+                                         const Command &command, int64_t launch,
+                                         int64_t count);
+
+/// Numbers for a kernel of the runtime's own (kernels/words.h).
+using Words = std::vector<int64_t>;
+
+/// Calls a kernel of the runtime's own for `threads` elements. `words` gives
+/// the numbers of an iteration.
+Expected<std::unique_ptr<Work>>
+makePlainWork(const WorkContext &context, const std::string &symbol,
+              int64_t threads, int64_t count,
+              const std::function<Words(int64_t)> &words);
+
+/// Does one after the other.
+std::unique_ptr<Work> makeSequence(std::vector<std::unique_ptr<Work>> works);
+
+Expected<std::unique_ptr<Work>> makeGemm(const WorkContext &context,
+                                         const Gemm &gemm, int64_t count);
+Expected<std::unique_ptr<Work>>
+makeAttention(const WorkContext &context, const Attention &op, int64_t count);
+Expected<std::unique_ptr<Work>> makeConvolution(const WorkContext &context,
+                                                const Convolution &op,
+                                                int64_t count);
+
+/// One member's share of a collective among ranks of one GPU: its destination,
+/// but for an all-reduce its part of everyone's. Posts are by place in the
+/// group; `count` iterations.
+struct Post {
+  const Collective *op = nullptr;
+  Address source, destination;
+};
+Expected<std::unique_ptr<Work>> makeShare(const WorkContext &context,
+                                          const std::vector<Post> &posts,
+                                          size_t member, int64_t count);
+
+inline int64_t wordOf(double value) {
+  int64_t word;
+  static_assert(sizeof word == sizeof value);
+  __builtin_memcpy(&word, &value, sizeof word);
+  return word;
+}
+
+} // namespace tandem::rt::cuda
+
+#endif // TANDEM_RT_CUDA_WORK_H

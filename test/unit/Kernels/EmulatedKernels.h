@@ -1,0 +1,42 @@
+//===- EmulatedKernels.h - kernels on the emulated GPU ----------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TEST_UNIT_KERNELS_EMULATEDKERNELS_H
+#define TANDEM_TEST_UNIT_KERNELS_EMULATEDKERNELS_H
+
+#include "cuda/api.h"
+#include "tandem/Conversion/Kernels/Kernels.h"
+
+namespace tandem::test {
+
+/// Runs compiled kernels on the GPU that TANDEM_CUDA_LIBRARIES names: each
+/// buffer is an allocation of its own, so that no access passes its end.
+class EmulatedKernels {
+public:
+  /// Whether TANDEM_TEST_DEVICE is `cuda`.
+  static bool areWanted();
+  /// Lets a module be compiled for it.
+  static void prepare(mlir::ModuleOp module);
+
+  EmulatedKernels(const CompiledKernels &compiled, std::string &error);
+
+  /// `buffers` are the inputs, then the outputs. Uses gtest's expectations.
+  void run(const CompiledKernel &kernel,
+           llvm::ArrayRef<llvm::MutableArrayRef<char>> buffers,
+           llvm::ArrayRef<int64_t> scalars, std::string &report);
+
+private:
+  void expect(int result, const char *what) const;
+  rt::cuda::CUdeviceptr allocate(int64_t bytes);
+
+  rt::cuda::Driver driver = {};
+  rt::cuda::CUmodule module = nullptr;
+};
+
+} // namespace tandem::test
+
+#endif // TANDEM_TEST_UNIT_KERNELS_EMULATEDKERNELS_H
