@@ -1,4 +1,5 @@
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,10 @@ BUILT = Path(os.environ.get("TANDEM_BUILD", ROOT / "build")) / "python"
 PACKAGE = BUILT if any(BUILT.glob("tandem/_tandem*")) else ROOT / "python-bindings"
 for folder in (PACKAGE, Path(__file__).parent):
     sys.path.insert(0, str(folder))
+
+
+# What runs in the background of a shell without job control ignores Ctrl-C, and so do its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

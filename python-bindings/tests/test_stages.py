@@ -67,11 +67,13 @@ def stages(mlp):
 @pytest.mark.parametrize("left", STAGES)
 @pytest.mark.parametrize("named", ["", *STAGES])
 def test_ir_of_another_stage_is_refused(stages, left, named):
-    if left == named or (left, named) == ("import", ""):
+    # With one iteration, `accumulate` leaves the step as it comes.
+    form, expected = ("import" if stage == "accumulate" else stage for stage in (left, named))
+    if form == expected or (form, expected) == ("import", ""):
         return
     with pytest.raises(CompileError) as error:
         compile_text(stages[left], from_stage=named)
-    assert str(error.value).endswith(f": compile it with --from {left}")
+    assert str(error.value).endswith(f": compile it with --from {form}")
     assert "\n" not in str(error.value)
 
 

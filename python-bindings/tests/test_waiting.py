@@ -55,8 +55,8 @@ def test_a_terminal_shows_each_part(tmp_path):
     lines = [line.rpartition("\x1b[K")[2] for line in text.replace("\r\n", "\n").split("\n")]
     step, evaluation = (line for line in lines if line.startswith("tandem: "))
     seconds = r" [0-9]+\.[0-9] s"
-    parts = ["capture", "import", "plan", "shard", "localize", "duplex", "schedule", "lower"]
-    parts += ["kernels", "session"]
+    parts = ["capture", "import", "accumulate", "plan", "shard", "localize", "duplex", "schedule"]
+    parts += ["lower", "kernels", "session"]
     pattern = "^tandem: " + ", ".join(part + seconds for part in parts) + "$"
     assert re.match(pattern, step) and re.match(pattern, evaluation)
     assert re.search(r"kernels [0-9]+ of [0-9]+", text)
