@@ -26,7 +26,7 @@ faults: setup ## Kill a hundred jobs of processes, stop them, cut their links; a
 	@scripts/build $(BUILD) $(JOBS) --target tandem
 	@scripts/faults --count $(or $(COUNT),100) --seed $(or $(SEED),0)
 
-mutants: setup ## Plant single mistakes; print which test catches each (an hour; docs/testing.md)
+mutants: setup ## Plant single mistakes; print which test catches each (hours; docs/testing.md)
 	@scripts/mutants --jobs $(JOBS)
 
 demo: setup ## Train a mixture-of-experts BERT on four ranks beside PyTorch (builds no tests)

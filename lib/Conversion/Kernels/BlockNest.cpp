@@ -137,10 +137,7 @@ void BlockNestEmitter::beginRows() {
 
 void BlockNestEmitter::emitLoops() {
   OpBuilder::InsertionGuard guard(builder);
-  scopes.assign(1, {});
-  rowValues.clear();
-  indexOf.clear();
-  inductions.clear();
+  forget();
   findPartials();
   if (!isElementwise) {
     chooseBlocks();

@@ -7,7 +7,6 @@
 
 #include "GpuCode.h"
 #include "LowerToLLVM.h"
-#include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
@@ -180,18 +179,14 @@ std::optional<std::string> tandem::generatePtx(ModuleOp module,
                                                StringRef architecture,
                                                std::string &error) {
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code =
-      translateModuleToLLVMIR(module, context, "kernel");
-  if (!code) {
-    error = "the kernel cannot be translated to LLVM IR";
-    return std::nullopt;
-  }
   std::unique_ptr<llvm::TargetMachine> machine =
       createMachine(architecture, error);
   if (!machine)
     return std::nullopt;
-  code->setDataLayout(machine->createDataLayout());
-  code->setTargetTriple(machine->getTargetTriple());
+  std::unique_ptr<llvm::Module> code =
+      translateFor(*machine, module, context, error);
+  if (!code)
+    return std::nullopt;
   if (!linkLibdevice(*code, error))
     return std::nullopt;
   optimize(*code, *machine);
@@ -215,17 +210,13 @@ std::string tandem::joinPtx(llvm::ArrayRef<std::string> texts) {
 std::optional<std::string> tandem::generateEmulated(ModuleOp module,
                                                     std::string &error) {
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code =
-      translateModuleToLLVMIR(module, context, "kernel");
-  if (!code) {
-    error = "the kernel cannot be translated to LLVM IR";
-    return std::nullopt;
-  }
   std::unique_ptr<llvm::TargetMachine> machine = createHostMachine(error);
   if (!machine)
     return std::nullopt;
-  code->setDataLayout(machine->createDataLayout());
-  code->setTargetTriple(machine->getTargetTriple());
+  std::unique_ptr<llvm::Module> code =
+      translateFor(*machine, module, context, error);
+  if (!code)
+    return std::nullopt;
   simplify(*code, *machine);
   emulateKernels(*code);
   setHostFeatures(*code, *machine);

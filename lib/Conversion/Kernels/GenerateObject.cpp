@@ -117,6 +117,20 @@ void tandem::simplify(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.run(module, tools.modules);
 }
 
+std::unique_ptr<llvm::Module>
+tandem::translateFor(const llvm::TargetMachine &machine, ModuleOp module,
+                     llvm::LLVMContext &context, std::string &error) {
+  std::unique_ptr<llvm::Module> code =
+      translateModuleToLLVMIR(module, context, "kernel");
+  if (!code) {
+    error = "the kernel cannot be translated to LLVM IR";
+    return nullptr;
+  }
+  code->setDataLayout(machine.createDataLayout());
+  code->setTargetTriple(machine.getTargetTriple());
+  return code;
+}
+
 void tandem::setHostFeatures(llvm::Module &module,
                              llvm::TargetMachine &machine) {
   const HostTarget &host = HostTarget::get();
@@ -146,17 +160,13 @@ std::optional<std::string> tandem::generateObject(ModuleOp module,
                                                   unsigned vectorBits,
                                                   std::string &error) {
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code =
-      translateModuleToLLVMIR(module, context, "kernel");
-  if (!code) {
-    error = "the kernel cannot be translated to LLVM IR";
-    return std::nullopt;
-  }
   std::unique_ptr<llvm::TargetMachine> machine = createHostMachine(error);
   if (!machine)
     return std::nullopt;
-  code->setDataLayout(machine->createDataLayout());
-  code->setTargetTriple(machine->getTargetTriple());
+  std::unique_ptr<llvm::Module> code =
+      translateFor(*machine, module, context, error);
+  if (!code)
+    return std::nullopt;
   setHostFeatures(*code, *machine);
   for (llvm::Function &function : *code)
     function.addFnAttr("prefer-vector-width", std::to_string(vectorBits));

@@ -16,6 +16,7 @@
 #include <string>
 
 namespace llvm {
+class LLVMContext;
 class Module;
 class TargetMachine;
 } // namespace llvm
@@ -44,6 +45,12 @@ struct HostTarget {
 
 /// A code generator for this machine.
 std::unique_ptr<llvm::TargetMachine> createHostMachine(std::string &error);
+
+/// A module in the llvm dialect as LLVM IR for `machine`; null with `error`.
+std::unique_ptr<llvm::Module> translateFor(const llvm::TargetMachine &machine,
+                                           mlir::ModuleOp module,
+                                           llvm::LLVMContext &context,
+                                           std::string &error);
 void setHostFeatures(llvm::Module &module, llvm::TargetMachine &machine);
 
 /// All of LLVM's optimisations, or those alone that neither vectorise nor

@@ -59,12 +59,16 @@ void NestEmitter::initializeAccumulators() {
   }
 }
 
-void NestEmitter::emitLoops() {
-  OpBuilder::InsertionGuard guard(builder);
+void NestEmitter::forget() {
   scopes.assign(1, {});
   rowValues.clear();
   indexOf.clear();
   inductions.clear();
+}
+
+void NestEmitter::emitLoops() {
+  OpBuilder::InsertionGuard guard(builder);
+  forget();
   // Buffers of a row live as long as the kernel does.
   for (auto &[value, info] : nest.made)
     if (buffered.contains(value)) {

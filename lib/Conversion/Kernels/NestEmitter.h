@@ -58,6 +58,8 @@ protected:
 
   //===--- Loops (NestEmitter.cpp) ----------------------------------------===//
 
+  /// Loops are emitted more than once: what belongs to those before.
+  void forget();
   virtual void emitLoops();
   void emitRow();
   void emitRowMembers(int level);
