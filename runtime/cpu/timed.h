@@ -22,7 +22,7 @@ public:
   using Time = std::chrono::steady_clock::time_point;
 
   /// At the begin of a step, on the thread that runs it: asks for timers
-  /// without slack, until finish().
+  /// without slack, until finish(), which waits for the last command's end.
   void start();
   void finish();
 

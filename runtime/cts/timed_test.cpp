@@ -118,6 +118,28 @@ TEST(Timed, LateEndsDoNotAddUp) {
   EXPECT_TRUE(happens(mostAreInTime));
 }
 
+/// Asking for a sleep takes longer than many a command.
+TEST(Timed, ShortCommandsTakeNoLongerThanTheyShould) {
+  Watchdog watchdog(60);
+  ProgramBuilder b({});
+  b.setArena(64);
+  constexpr int kCount = 4000;
+  constexpr double kEach = 5e-6;
+  for (int i = 0; i < kCount; ++i)
+    b.add({.name = "fill"}, Fill{b.arena(0, 4), {1}});
+  auto session = start(b, {.times = share(evenTimes(b, kEach))});
+  ASSERT_TRUE(session);
+  auto isShort = [&] {
+    auto begin = std::chrono::steady_clock::now();
+    EXPECT_OK(session->step());
+    std::chrono::duration<double> took =
+        std::chrono::steady_clock::now() - begin;
+    EXPECT_GE(took.count(), kCount * kEach);
+    return took.count() < 1.5 * kCount * kEach;
+  };
+  EXPECT_TRUE(happens(isShort));
+}
+
 /// A step of which all is real but computation.
 TEST(Timed, CollectivesAreRealAndChecksPass) {
   Watchdog watchdog(60);
