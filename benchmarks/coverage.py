@@ -77,7 +77,7 @@ def _compare(subject, options):
 
     compiled = compile_module(subject.module, **options)
     step = Step(subject.module, compiled.bytes, subject.model, subject.optimizer, compiled)
-    rows = judge(subject, run_step(step, subject.batches, not subject.exact))
+    rows = judge(subject, run_step(step, subject.batches))
     failed = [row for row in rows if not row.passed]
     return max(failed, key=lambda row: row.used, default=None)
 
