@@ -355,6 +355,33 @@ def test_from_and_to_pretrained(tmp_path):
     assert losses != expected
 
 
+class _WithNothing(nn.Module):
+    """A parameter and a buffer without elements, as some models have them for sizes that are equal."""
+
+    def __init__(self):
+        super().__init__()
+        self.nothing = nn.Parameter(torch.zeros(0, 8))
+        self.register_buffer("none", torch.zeros(1, 0, 8))
+        self.layer = nn.Linear(6, 8)
+
+    def forward(self, x):
+        return torch.cat([self.nothing, self.layer(x), self.none[0]])
+
+
+def test_what_has_no_elements_is_kept(tmp_path):
+    torch.manual_seed(0)
+    model, batch = _WithNothing(), torch.randn(8, 6)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    step = tandem.compile(model, lambda m, x: m(x).square().mean(), optimizer, batch, mesh="data=2")
+    torch.testing.assert_close(step(batch), model(batch).square().mean().detach())
+    assert step.state_dict().keys() == model.state_dict().keys()
+    assert step.state_dict()["none"].shape == (1, 0, 8)
+    step.save(tmp_path)
+    step.load(tmp_path)
+    step.sync_to(model, optimizer)
+    torch.testing.assert_close(step(batch), model(batch).square().mean().detach())
+
+
 # ---- Moving averages of weights
 
 
