@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from . import losses, masks, matrices, reads, sampling
 from .attention import attention
+from .experts import token_by_token
 
 
 def _cdist(x1, x2, p=2.0, compute_mode=None):
@@ -358,5 +359,6 @@ def by_definition():
         stack.enter_context(mock.patch.object(adaptive, "forward", _adaptive_log_softmax_by_all))
         # Also by its name: within PyTorch's own functions no mode sees it.
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", _attention))
+        stack.enter_context(token_by_token())
         stack.enter_context(_ByDefinition())
         yield

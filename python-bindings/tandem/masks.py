@@ -272,6 +272,15 @@ class Places:
     def shape(self):
         return (self.mask.sum(),)
 
+    def __len__(self):
+        raise _refuse("Python is to count the")
+
+    def __iter__(self):
+        raise _refuse("a loop runs over the")
+
+    def __getitem__(self, index):
+        raise _refuse("an index is taken of the places of")
+
     def __getattr__(self, name):
         raise _refuse(f"{name} is computed of the places of")
 
