@@ -355,6 +355,25 @@ def test_from_and_to_pretrained(tmp_path):
     assert losses != expected
 
 
+@pytest.mark.parametrize("change", [nn.Module.half, nn.Module.double])
+def test_another_type_of_parameters_is_refused(change):
+    torch.manual_seed(0)
+    model, batch = nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 1)), torch.randn(8, 6)
+    optimizer = torch.optim.AdamW(model.parameters())
+    step = tandem.compile(model, lambda m, x: m(x).square().mean(), optimizer, batch)
+    step(batch)
+    before = step.state_dict()
+    change(model[1])
+    with pytest.raises(
+        tandem.StateError, match=r"'1.weight' is of torch.* now and was of torch.float32 when"
+    ):
+        step(batch)
+    model.float()
+    step.sync_to(model)
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+    step(batch)
+
+
 class _WithNothing(nn.Module):
     """A parameter and a buffer without elements, as some models have them for sizes that are equal."""
 
