@@ -48,6 +48,7 @@ REASONS = [
     ("operator", r"operator \S+ is not supported"),
     ("matching by SciPy", r"linear_sum_assignment"),
     ("random draw decides", r"a random number decides"),
+    ("layers that the first step makes", r"eager's random call"),
     ("another way in a later step", r"the step has that way only"),
     ("NumPy", r"NumPy or SciPy is given"),
     ("random numbers of Python or NumPy", r"a number is drawn from"),
