@@ -224,8 +224,10 @@ def _broken(kind, name, rule):
 
 def _matched(kind, found, expected, twins):
     """`_Tensors` of what run and reference have, and failing rows for the rest."""
+    expected = {name: tensor for name, tensor in expected.items() if tensor.numel()}
     rows = [_broken(kind, name, "missing in Tandem") for name in expected if name not in found]
-    rows += [_broken(kind, name, "missing in eager") for name in found if name not in expected]
+    unknown = [name for name in found if name not in expected and found[name].numel()]
+    rows += [_broken(kind, name, "missing in eager") for name in unknown]
     matched = []
     for name in (name for name in expected if name in found):
         like = (twins[0] if twins else expected)[name]

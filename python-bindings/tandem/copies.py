@@ -49,6 +49,8 @@ def copy_in(step, model, optimizer):
         _check_optimizer(step, optimizer)
         state = optimizer.state_dict()
     step._take(values, state)
+    if model is step._watch.model:
+        step.is_ahead = False
 
 
 def _check_optimizer(step, optimizer):
@@ -77,7 +79,10 @@ def copy_out(step, model, optimizer, rank):
             _give(optimizer.state, parameter, entries_of.get(index, {}))
     if optimizer is not None and optimizer is not step._optimizer:
         hyperparameters.restore(optimizer, step._optimizer.state_dict()["param_groups"])
-    step._took_over(model is step._watch.model, optimizer is step._optimizer)
+    own = model is step._watch.model
+    step._took_over(own, optimizer is step._optimizer)
+    if own and step._has(rank):
+        step.is_ahead = False
 
 
 def _parameters(step, optimizer):

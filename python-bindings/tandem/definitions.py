@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from torch._decomp import decomposition_table
 from torch.overrides import TorchFunctionMode
 
-from . import losses, masks, reads
+from . import losses, masks, matrices, reads, sampling
 from .attention import attention
+from .experts import token_by_token
 
 
 def _cdist(x1, x2, p=2.0, compute_mode=None):
@@ -58,6 +59,14 @@ def _embedding_bag(
     if mode == "sum":
         return total
     return total / used.sum(-1).clamp(min=1)[:, None]
+
+
+def _dropout(input, p=0.5, training=True, inplace=False):  # noqa: A002
+    """PyTorch's formula, which writes to the noise in place, without: then each call is traced by itself (functional.py)."""
+    if not training or inplace or not 0 < p < 1 or not input.is_floating_point():
+        return None
+    kept = torch.bernoulli(torch.empty_like(input), 1 - p)
+    return input * (kept / (1 - p))
 
 
 def _pdist(x, p=2.0):
@@ -179,11 +188,16 @@ _PADDING = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 def _grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):  # noqa: A002
-    """Of images, by PyTorch's formula, which autograd can follow."""
-    if input.dim() != 4 or grid.dim() != 4 or mode not in _SAMPLING or padding_mode not in _PADDING:
+    """Of images, by PyTorch's formula, which autograd can follow; of volumes, by ours."""
+    if mode not in _SAMPLING or padding_mode not in _PADDING or input.dim() != grid.dim():
         return None
-    formula = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
-    result = formula(input, grid, _SAMPLING[mode], _PADDING[padding_mode], bool(align_corners))
+    if input.dim() == 5 and mode != "bicubic":
+        result = sampling.sample_volumes(input, grid, mode, padding_mode, bool(align_corners))
+    elif input.dim() == 4:
+        formula = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
+        result = formula(input, grid, _SAMPLING[mode], _PADDING[padding_mode], bool(align_corners))
+    else:
+        return None
     if mode == "nearest":  # whose grid has a gradient of zeros
         result = result + torch.where(torch.tensor(False), grid.sum(), 0.0)
     return result
@@ -191,6 +205,7 @@ def _grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corne
 
 _DEFINITIONS = {
     F.scaled_dot_product_attention: attention,
+    F.dropout: _dropout,
     F.softshrink: _softshrink,
     F.hardshrink: _hardshrink,
     torch.hardshrink: _hardshrink,
@@ -215,13 +230,18 @@ _DEFINITIONS = {
     torch.Tensor.item: reads.item,
     torch.Tensor.tolist: reads.tolist,
     torch.Tensor.__getitem__: masks.getitem,
+    torch.Tensor.__setitem__: masks.setitem,
     torch.masked_select: masks.masked_select,
     torch.Tensor.masked_select: masks.masked_select,
+    torch.masked_scatter: masks.masked_scatter,
+    torch.Tensor.masked_scatter: masks.masked_scatter,
+    torch.Tensor.masked_scatter_: masks.masked_scatter_,
     torch.nonzero: masks.nonzero,
     torch.Tensor.nonzero: masks.nonzero,
     torch.where: masks.where,
     torch.Tensor.numpy: reads.array,
     torch.Tensor.__array__: reads.array,
+    **matrices.DEFINITIONS,
     torch.histc: _histc,
     torch.Tensor.histc: _histc,
     **dict.fromkeys(GROUPED_MM, grouped_mm),
@@ -321,6 +341,8 @@ _plain_attention = F.scaled_dot_product_attention
 
 
 def _resizing_by_formula():
+    for name, formula in sampling.RESIZING.items():
+        yield mock.patch.object(torch._C._nn, name, formula)
     yield mock.patch.object(torch._C._nn, "upsample_linear1d", _linear)
     for kind in _RESIZING:
         for rank in ("1d", "2d", "3d"):
@@ -346,5 +368,6 @@ def by_definition():
         stack.enter_context(mock.patch.object(adaptive, "forward", _adaptive_log_softmax_by_all))
         # Also by its name: within PyTorch's own functions no mode sees it.
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", _attention))
+        stack.enter_context(token_by_token())
         stack.enter_context(_ByDefinition())
         yield

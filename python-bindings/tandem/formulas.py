@@ -12,7 +12,7 @@ aten = torch.ops.aten
 FORMULAS = {}
 
 
-def _rule(*operators):
+def rule(*operators):
     def register(function):
         FORMULAS.update(dict.fromkeys(operators, function))
         return function
@@ -20,7 +20,7 @@ def _rule(*operators):
     return register
 
 
-def _polynomial(x, coefficients):
+def polynomial(x, coefficients):
     """The first coefficient is that of the highest power."""
     total = torch.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
@@ -28,17 +28,17 @@ def _polynomial(x, coefficients):
     return total
 
 
-@_rule(aten.erfinv.default)
+@rule(aten.erfinv.default)
 def _erfinv(y):
     """A rational approximation (as in PyTorch: P. J. Acklam's form), and two of Newton's steps."""
     wide = y.to(torch.promote_types(y.dtype, torch.float32))
     size = wide.abs()
     z = wide * wide
-    middle = wide * _polynomial(z, [-0.140543331, 0.914624893, -1.645349621, 0.886226899])
-    middle = middle / _polynomial(z, [0.012229801, -0.329097515, 1.442710462, -2.118377725, 1.0])
+    middle = wide * polynomial(z, [-0.140543331, 0.914624893, -1.645349621, 0.886226899])
+    middle = middle / polynomial(z, [0.012229801, -0.329097515, 1.442710462, -2.118377725, 1.0])
     z = torch.sqrt(-torch.log((1.0 - size) / 2.0))
-    outer = _polynomial(z, [1.641345311, 3.429567803, -1.624906493, -1.970840454])
-    outer = torch.copysign(outer / _polynomial(z, [1.637067800, 3.543889200, 1.0]), wide)
+    outer = polynomial(z, [1.641345311, 3.429567803, -1.624906493, -1.970840454])
+    outer = torch.copysign(outer / polynomial(z, [1.637067800, 3.543889200, 1.0]), wide)
     x = torch.where(size <= 0.7, middle, outer)
     for _ in range(2):
         x = x - (torch.erf(x) - wide) / (2 / math.sqrt(math.pi) * torch.exp(-x * x))
@@ -62,7 +62,7 @@ def _scan(tensors, dim, combine, neutral):
     return tensors
 
 
-@_rule(aten.logcumsumexp.default)
+@rule(aten.logcumsumexp.default)
 def _logcumsumexp(x, dim):
     if not x.dim():
         return x.clone()
@@ -98,12 +98,12 @@ def _highest(dtype):
     return math.inf if dtype.is_floating_point else torch.iinfo(dtype).max
 
 
-@_rule(aten.cummax.default)
+@rule(aten.cummax.default)
 def _cummax(x, dim):
     return _extremum(x, dim, _lowest, torch.ge)
 
 
-@_rule(aten.cummin.default)
+@rule(aten.cummin.default)
 def _cummin(x, dim):
     return _extremum(x, dim, _highest, torch.le)
 
@@ -139,7 +139,7 @@ def _inverse_of_lower(lower, is_unit):
     return blocks.reshape(*batch, wide, wide)[..., :size, :size]
 
 
-@_rule(aten.linalg_solve_triangular.default)
+@rule(aten.linalg_solve_triangular.default)
 def _solve_triangular(matrix, right, *, upper, left=True, unitriangular=False):
     """By the inverse. As stable as substitution up to the matrix's condition (N. J. Higham, Accuracy and Stability of Numerical
     Algorithms, section 14.2.2).
@@ -150,7 +150,7 @@ def _solve_triangular(matrix, right, *, upper, left=True, unitriangular=False):
     return inverse @ right if left else right @ inverse
 
 
-@_rule(aten.triangular_solve.default)
+@rule(aten.triangular_solve.default)
 def _triangular_solve(right, matrix, upper=True, transpose=False, unitriangular=False):
     matrix, upper = (matrix.transpose(-1, -2), not upper) if transpose else (matrix, upper)
     return _solve_triangular(
@@ -161,7 +161,7 @@ def _triangular_solve(right, matrix, upper=True, transpose=False, unitriangular=
 _LARGEST = 64  # rows of a matrix that is taken apart column by column
 
 
-def _small(operator, matrix):
+def small(operator, matrix):
     if matrix.shape[-1] > _LARGEST:
         error = NotImplementedError(
             f"found a matrix of {matrix.shape[-1]} rows, expected at most {_LARGEST}"
@@ -170,10 +170,10 @@ def _small(operator, matrix):
         raise error
 
 
-@_rule(aten.linalg_cholesky_ex.default)
+@rule(aten.linalg_cholesky_ex.default)
 def _cholesky(matrix, *, upper=False, check_errors=False):
     """Column by column."""
-    _small(aten.linalg_cholesky_ex.default, matrix)
+    small(aten.linalg_cholesky_ex.default, matrix)
     size = matrix.shape[-1]
     matrix = matrix.transpose(-1, -2) if upper else matrix
     columns = []
@@ -190,15 +190,14 @@ def _cholesky(matrix, *, upper=False, check_errors=False):
     return (factor.transpose(-1, -2) if upper else factor), info
 
 
-def _eliminate(matrix, right):
-    """(matrix^-1 right, determinant), by Gauss and Jordan's method with the largest pivot of each column. Rows are not moved: each is
+def eliminate(matrix, right):
+    """(matrix^-1 right, pivots, whose product is the determinant), by Gauss and Jordan's method with the largest pivot of each column. Rows are not moved: each is
     used once, and `right`'s are put in order at the end.
     """
     size = matrix.shape[-1]
     work = torch.cat([matrix, right], -1)
     free = torch.ones(matrix.shape[:-1], dtype=torch.bool)
-    order = []
-    determinant = torch.ones(matrix.shape[:-2], dtype=matrix.dtype)
+    order, pivots = [], []
     for j in range(size):
         sizes = torch.where(free, work[..., :, j].abs(), -1.0)
         is_pivot = torch.arange(size) == sizes.argmax(-1, keepdim=True)
@@ -208,7 +207,7 @@ def _eliminate(matrix, right):
         # A pivot passes the free rows above it, each of which is a change of sign.
         passed = (free & (torch.cumsum(is_pivot.to(torch.int32), -1) == 0)).sum(-1)
         sign = 1 - 2 * (passed % 2)
-        determinant = determinant * pivot[..., 0, 0] * sign
+        pivots.append(pivot[..., 0, 0] * sign)
         free = free & ~is_pivot
         chosen = chosen / pivot
         factor = torch.where(
@@ -216,17 +215,17 @@ def _eliminate(matrix, right):
         )
         work = torch.where(is_pivot[..., None], chosen, work - factor * chosen)
     taken = torch.stack(order, -2).to(work.dtype)
-    return taken @ work[..., size:], determinant
+    return taken @ work[..., size:], torch.stack(pivots, -1)
 
 
-@_rule(aten.linalg_inv_ex.default)
+@rule(aten.linalg_inv_ex.default)
 def _inverse(matrix, *, check_errors=False):
-    _small(aten.linalg_inv_ex.default, matrix)
+    small(aten.linalg_inv_ex.default, matrix)
     unit = _unit(matrix.shape[-1], matrix).expand(matrix.shape)
-    return _eliminate(matrix, unit)[0], torch.zeros(matrix.shape[:-2], dtype=torch.int32)
+    return eliminate(matrix, unit)[0], torch.zeros(matrix.shape[:-2], dtype=torch.int32)
 
 
-@_rule(aten._linalg_check_errors.default)
+@rule(aten._linalg_check_errors.default)
 def _no_check(info, api_name, *, is_matrix):
     """What has no inverse gives infinities, which the check of the loss finds."""
 
@@ -251,7 +250,7 @@ def _places(size, stride, offset):
     return places
 
 
-@_rule(aten.as_strided.default, aten.as_strided_copy.default)
+@rule(aten.as_strided.default, aten.as_strided_copy.default)
 def _as_strided(x, size, stride, storage_offset=None):
     _in_order(aten.as_strided.default, x)
     places = _places(size, stride, storage_offset)
@@ -260,7 +259,7 @@ def _as_strided(x, size, stride, storage_offset=None):
     return x.reshape(-1)[torch.tensor(places.tolist(), dtype=torch.int64)]
 
 
-@_rule(aten.as_strided_scatter.default)
+@rule(aten.as_strided_scatter.default)
 def _as_strided_scatter(x, source, size, stride, storage_offset=None):
     _in_order(aten.as_strided_scatter.default, x)
     origin = np.full(x.numel(), -1, dtype=np.int64)

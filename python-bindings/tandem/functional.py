@@ -15,7 +15,7 @@ from torch.fx._lazy_graph_module import _make_graph_module
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.node import map_arg
 
-from . import complex_numbers
+from . import complex_numbers, gamma  # noqa: F401 - its rules
 from .builder import name_of
 from .formulas import FORMULAS
 from .origins import Origin, tag_new_nodes

@@ -233,7 +233,7 @@ def _loss(function, name, args, kwargs, mask):
     return result.mean() if reduction == "mean" else result.sum()
 
 
-# ---- Where masks come in
+# ---- Where masks come in, and rows go back
 
 
 def _is_mask(value):
@@ -271,6 +271,15 @@ class Places:
     @property
     def shape(self):
         return (self.mask.sum(),)
+
+    def __len__(self):
+        raise _refuse("Python is to count the")
+
+    def __iter__(self):
+        raise _refuse("a loop runs over the")
+
+    def __getitem__(self, index):
+        raise _refuse("an index is taken of the places of")
 
     def __getattr__(self, name):
         raise _refuse(f"{name} is computed of the places of")
@@ -330,3 +339,65 @@ def getitem(x, index):
     ):
         return _chosen(x, mask)
     return None
+
+
+def setitem(x, index, value):
+    """x[mask] = value, where the value is a row for all, a row of each that the mask chose, or as many rows as it
+    chooses; None for every other index, and for numbers.
+    """
+    parts = index if isinstance(index, tuple) else (index,)
+    if not parts or not isinstance(x, FakeTensor) or not isinstance(value, (torch.Tensor, Masked)):
+        return None
+    mask = parts[0].mask if isinstance(parts[0], Places) and len(parts) == 1 else parts[0]
+    rest = parts[1:]
+    if not _is_mask(mask) or mask.shape != x.shape[: mask.dim()]:
+        return None
+    if not all(p is Ellipsis or (isinstance(p, slice) and p == slice(None)) for p in rest):
+        return None
+    x.copy_(_put(x, mask, value))
+    return x
+
+
+def _put(x, mask, value):
+    beside = x.dim() - mask.dim()
+    chooses = mask.reshape(*mask.shape, *(1,) * beside)
+    if isinstance(value, Masked):
+        _one_mask([value, Masked(x, mask.reshape(-1))])
+        rows = value.rows.reshape(*mask.shape, *value.rows.shape[1:])
+        return torch.where(chooses, rows.to(x.dtype), x)
+    value = value.to(x.dtype)
+    if value.dim() == beside + 1 and value.shape[0] != 1:
+        if not mask.sum() == value.shape[0]:
+            raise RuntimeError(f"{value.shape[0]} rows are put where a mask chooses another number")
+        rows = value.expand(value.shape[0], *x.shape[mask.dim() :])
+        return torch.where(chooses, _in_turn(rows, mask), x)
+    return torch.where(chooses, value.squeeze(0) if value.dim() > beside else value, x)
+
+
+def _in_turn(rows, mask):
+    """For each place that the mask chooses the next row, from the first on."""
+    places = (mask.reshape(-1).cumsum(0) - 1).clamp(0, rows.shape[0] - 1)
+    return rows[places].reshape(*mask.shape, *rows.shape[1:])
+
+
+def masked_scatter(x, mask, source):
+    if not isinstance(x, FakeTensor):
+        return None
+    shape = torch.broadcast_shapes(x.shape, mask.shape)
+    x, mask = x.expand(shape), mask.expand(shape)
+    if mask.sum() > source.numel():
+        raise RuntimeError(
+            f"masked_scatter: the mask chooses more than the {source.numel()} elements of source"
+        )
+    beside = 0  # dimensions of a row, over which the mask is the same
+    while beside < x.dim() and mask.stride()[x.dim() - 1 - beside] == 0:
+        beside += 1
+    row = x.shape[x.dim() - beside :]
+    if source.numel() % math.prod(row):
+        beside, row = 0, ()
+    of_rows = mask[(..., *(0,) * beside)]
+    return torch.where(mask, _in_turn(source.to(x.dtype).reshape(-1, *row), of_rows), x)
+
+
+def masked_scatter_(x, mask, source):
+    return x.copy_(masked_scatter(x, mask, source)) if isinstance(x, FakeTensor) else None

@@ -7,12 +7,13 @@ same rows of it; its rows are in the order of microbatches, then of those coordi
 
 import hashlib
 import itertools
+import json
 import math
 
 import torch
 
 from . import tree
-from .errors import CompileError, JobError
+from .errors import BatchError, CompileError, JobError
 from .native import native
 from .rows import map_rows
 
@@ -125,6 +126,24 @@ class ProcessBatches:
         whole[:, slices] = local.reshape(form.time_factor, len(slices), rows, *shape)
         return whole.reshape(tensor.shape)
 
+    def check_alike(self, batch):
+        """BatchError, in all processes, unless they have the same names, types and sizes: each size has a Program of its own, and
+        two that meet in a collective would wait for each other, or add what does not belong together.
+        """
+        if self._job is None:
+            return
+        every = [
+            json.loads(text) for text in self._job.exchange("batch", json.dumps(_kinds(batch)))
+        ]
+        for process, kinds in enumerate(every):
+            for name in {**every[0], **kinds}:
+                here, first = (k.get(name, "not there") for k in (kinds, every[0]))
+                if here != first:
+                    raise BatchError(
+                        f"batch: tensor {name!r} is {first} in process 0 and {here} in process {process}, expected the same"
+                        " of all: pad to one length, and drop the rows that are left over"
+                    )
+
     def check_first(self, batch):
         """JobError if the first batches are not what the mode says: equal ones, or parts that are not."""
         if not self._is_first:
@@ -153,6 +172,16 @@ class ProcessBatches:
                 f"batch: all {len(every)} processes have the same rows, expected the part of each, as a"
                 " DistributedSampler gives it; give whole batches with compile(..., batch='global')"
             )
+
+
+def _kinds(batch):
+    """{name: type and sizes}."""
+    leaves = tree.flatten(batch)[0]
+    return {
+        tree.name_of_path(path): f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
+        for path, leaf in leaves
+        if isinstance(leaf, torch.Tensor)
+    }
 
 
 def _digest(batch):

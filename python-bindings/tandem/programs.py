@@ -148,6 +148,7 @@ class Programs:
         recipe = self._recipe
         if recipe is None:
             return batch
+        recipe.processes.check_alike(batch)
         recipe.processes.check_first(batch)
         return recipe.last_batch.take(batch, self.main.session.program, recipe.processes.parts)
 
@@ -163,6 +164,7 @@ class Programs:
         """(`Loaded`, its inputs) of the forward pass alone."""
         if self._recipe is None:
             raise TandemError("evaluate: the step has no model, expected one of tandem.compile")
+        self._recipe.processes.check_alike(batch)
         batch = self._recipe.last_batch.with_weights(batch)
         widened = self._recipe.processes.widen(batch)
         loaded = self._find(widened, frozenset(), dict(trains=False))

@@ -74,6 +74,14 @@ class Step:
     results: list[Result]
     outputs: list[Value]
 
+    def is_empty(self, index):
+        """Whether an argument has no elements, and nothing is computed of it."""
+        if 0 not in self.arguments[index].shape:
+            return False
+        value = self.parameters[index]
+        operands = (o for operator in self.operators for o in operator.operands)
+        return not any(o is value for o in (*operands, *self.outputs))
+
     def remove_dead(self):
         """Drops operators whose results nothing uses."""
         needed = {id(value) for value in self.outputs}

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import torch
 
 from . import checkpoint, copies, hyperparameters
+from .averages import expect_current_values
 from .clipping import NORM, expect_none_behind
 from .counts import Counts
 from .errors import CompileError, RunError, StateError, TandemError
@@ -141,7 +142,11 @@ class Step:
         if "seed/seed" not in held:
             self._set("seed/seed", torch.tensor(seed), self._root)
         self._watch = Watch(model, optimizer)
+        self.is_ahead = (
+            False  # of the torch model's values: it has trained since these were its own
+        )
         expect_none_behind(model)
+        expect_current_values(model, self)
         self._rates_checked = False
         self._varying = recipe.wanted.varying if recipe is not None else frozenset()
         self._timeline = None
@@ -214,6 +219,7 @@ class Step:
         self._check_changes()
         numbers = self._captured.numbers(self._varying).items()
         numbers = [(f"learning_rate/{name}", _float64(number)) for name, number in numbers]
+        self.is_ahead = True
         returned = self._last.run(inputs + numbers)
         # What schedulers want to come before them; they look whether it has.
         self._optimizer._opt_called = True
@@ -382,6 +388,7 @@ class Step:
     def _took_over(self, with_model=True, with_optimizer=True):
         """What the torch model and optimizer have now has been seen."""
         self._watch.begin(with_model, with_optimizer)
+        self.is_ahead |= with_model
         self._rates_checked = False
 
     def _beyond_dicts(self):

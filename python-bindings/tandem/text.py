@@ -159,6 +159,7 @@ def print_step(step: Step) -> str:
     arguments = [
         f"      {names.define(value, f'%arg{i}')}: {value.type} {_argument_attributes(argument)}"
         for i, (value, argument) in enumerate(zip(step.parameters, step.arguments, strict=True))
+        if not step.is_empty(i)
     ]
     results = [
         f"      {value.type} {_result_attributes(result)}"

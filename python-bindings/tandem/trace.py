@@ -336,7 +336,8 @@ class _Step:
                     f"gradient of {self.parameters[i].name!r}: found layout {gradient.layout},"
                     f" expected torch.strided"
                 )
-        return {i: gradient for i, gradient in gradients.items() if gradient is not None}
+        # Parameters without elements are no part of a step, as nothing is computed of them.
+        return {i: g for i, g in gradients.items() if g is not None and g.numel()}
 
 
 _CONTAINERS = ("_parameters", "_buffers", "_modules")

@@ -127,7 +127,12 @@ class Watch:
         `value_of` gives the value of one by its key.
         """
         for name, tensors, key in self._suspected():
-            argument = arguments.get(name)
+            argument, now = arguments.get(name), tensors.get(key)
+            if argument is not None and now is not None and now.dtype != argument.dtype:
+                raise StateError(
+                    f"model: {name!r} is of {now.dtype} now and was of {argument.dtype} when tandem.compile captured it,"
+                    " expected the same type, or another call of tandem.compile (precision='bf16' computes in bfloat16)"
+                )
             if argument is None or _equal(tensors.get(key), value_of(argument.key)):
                 continue
             raise StateError(

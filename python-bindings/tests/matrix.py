@@ -171,7 +171,7 @@ def compile_case(case, subject, **options):
 def judge_program(subject, program):
     """The rows of a Program against eager."""
     step = Step(subject.module, program, subject.model, subject.optimizer, seed=subject.seed)
-    return judge(subject, run_step(step, subject.batches, not subject.exact))
+    return judge(subject, run_step(step, subject.batches))
 
 
 def run_case(case, subject):

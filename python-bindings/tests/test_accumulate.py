@@ -196,3 +196,51 @@ def test_clipping_sees_the_whole_gradient():
             step(batch)
         norms.append(float(step.grad_norm()))
     assert norms[1] == pytest.approx(norms[0], rel=1e-9)
+
+
+def mixture():
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    torch.manual_seed(0)
+    sizes = dict(vocab_size=64, hidden_size=16, intermediate_size=24, num_hidden_layers=2)
+    experts = dict(num_local_experts=4, num_experts_per_tok=2)
+    heads = dict(num_attention_heads=4, num_key_value_heads=2)
+    return MixtralForCausalLM(MixtralConfig(**sizes, **experts, **heads))
+
+
+def texts(count):
+    generator = torch.Generator().manual_seed(5)
+    made = []
+    for _ in range(count):
+        ids = torch.randint(0, 64, (8, 12), generator=generator)
+        kept = torch.rand(8, 12, generator=generator) < 0.7
+        made.append({"input_ids": ids, "labels": torch.where(kept, ids, -100)})
+    return made
+
+
+@pytest.mark.parametrize("options", [{}, {"mesh": {"data": 2}, "plan": "zero"}], ids=str)
+def test_experts_take_tokens_one_by_one(options):
+    """`transformers` sorts the tokens of a whole batch by their expert; captured, each is computed by itself."""
+
+    def loss(model, batch):
+        return model(**batch).loss
+
+    data = texts(3)
+    losses, gradients, values = train_eager(loss, data, mixture)
+    step = compile_step(loss, data[0], mixture, accumulate=4, **options)
+    assert [float(step(batch)) for batch in data] == pytest.approx(losses, rel=1e-5)
+    largest = max(float(g.abs().max()) for g in gradients.values())
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(step.gradients()[name], gradient, rtol=1e-3, atol=1e-4 * largest)
+    moved = {name: (step.state_dict()[name] - value).abs().max() for name, value in values.items()}
+    assert max(moved.values()) < 1e-2  # Adam's rate: elements whose gradients are rounding
+
+
+def test_a_loss_over_all_experts_of_a_batch_is_refused():
+    def loss(model, batch):
+        return model(**batch, output_router_logits=True).loss
+
+    with pytest.raises(
+        CompileError, match=r"modeling_mixtral\.py:\d+: accumulate=4: .*joins the batch"
+    ):
+        compile_step(loss, texts(1)[0], mixture, accumulate=4)

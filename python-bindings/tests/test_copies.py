@@ -8,6 +8,7 @@ import torch
 from forked import Forks
 from test_saving import Net, Run, batch_of, loss_fn
 from torch import nn
+from torch.optim import swa_utils
 
 KINDS = {
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
@@ -352,3 +353,118 @@ def test_from_and_to_pretrained(tmp_path):
     expected = [step(batch).item() for batch in batches[2:]]
     assert [other(batch).item() for batch in batches[2:]] == pytest.approx(expected, rel=1e-5)
     assert losses != expected
+
+
+@pytest.mark.parametrize("change", [nn.Module.half, nn.Module.double])
+def test_another_type_of_parameters_is_refused(change):
+    torch.manual_seed(0)
+    model, batch = nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 1)), torch.randn(8, 6)
+    optimizer = torch.optim.AdamW(model.parameters())
+    step = tandem.compile(model, lambda m, x: m(x).square().mean(), optimizer, batch)
+    step(batch)
+    before = step.state_dict()
+    change(model[1])
+    with pytest.raises(
+        tandem.StateError, match=r"'1.weight' is of torch.* now and was of torch.float32 when"
+    ):
+        step(batch)
+    model.float()
+    step.sync_to(model)
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+    step(batch)
+
+
+class _WithNothing(nn.Module):
+    """A parameter and a buffer without elements, as some models have them for sizes that are equal."""
+
+    def __init__(self):
+        super().__init__()
+        self.nothing = nn.Parameter(torch.zeros(0, 8))
+        self.register_buffer("none", torch.zeros(1, 0, 8))
+        self.layer = nn.Linear(6, 8)
+
+    def forward(self, x):
+        return torch.cat([self.nothing, self.layer(x), self.none[0]])
+
+
+def test_what_has_no_elements_is_kept(tmp_path):
+    torch.manual_seed(0)
+    model, batch = _WithNothing(), torch.randn(8, 6)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    step = tandem.compile(model, lambda m, x: m(x).square().mean(), optimizer, batch, mesh="data=2")
+    torch.testing.assert_close(step(batch), model(batch).square().mean().detach())
+    assert step.state_dict().keys() == model.state_dict().keys()
+    assert step.state_dict()["none"].shape == (1, 0, 8)
+    step.save(tmp_path)
+    step.load(tmp_path)
+    step.sync_to(model, optimizer)
+    torch.testing.assert_close(step(batch), model(batch).square().mean().detach())
+
+
+# ---- Moving averages of weights
+
+
+def _averaged(use_buffers):
+    """A loop as people write it, in eager or with a step in the place of backward() and optimizer.step()."""
+    torch.manual_seed(0)
+    layers = nn.Linear(6, 8, bias=False), nn.BatchNorm1d(8), nn.Linear(8, 1)
+    model = nn.Sequential(*layers).double()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    decay = swa_utils.get_ema_multi_avg_fn(0.9)
+    return (
+        model,
+        optimizer,
+        swa_utils.AveragedModel(model, multi_avg_fn=decay, use_buffers=use_buffers),
+    )
+
+
+@pytest.mark.parametrize("use_buffers", [False, True])
+def test_an_average_of_weights_is_eagers(use_buffers):
+    batches = [torch.randn(8, 6, dtype=torch.float64) for _ in range(4)]
+
+    def loss(model, batch):
+        return (model(batch) - batch.sum(1, keepdim=True)).square().mean()
+
+    twin, twins_optimizer, expected = _averaged(use_buffers)
+    for batch in batches:
+        twins_optimizer.zero_grad()
+        loss(twin, batch).backward()
+        twins_optimizer.step()
+        expected.update_parameters(twin)
+    model, optimizer, average = _averaged(use_buffers)
+    step = tandem.compile(model, loss, optimizer, batches[0], mesh="data=2", plan="zero")
+    for batch in batches:
+        step(batch)
+        step.sync_to(model)
+        average.update_parameters(model)
+    for found, right in zip(
+        average.state_dict().values(), expected.state_dict().values(), strict=True
+    ):
+        torch.testing.assert_close(found, right, rtol=1e-9, atol=1e-12)
+
+
+def test_an_average_of_old_weights_is_refused(tmp_path):
+    model, optimizer, average = _averaged(False)
+    batch = torch.randn(8, 6, dtype=torch.float64)
+    step = tandem.compile(model, lambda m, x: m(x).square().mean(), optimizer, batch)
+    average.update_parameters(model)  # what the step begins with
+    for make_old in (
+        lambda: step(batch),
+        lambda: step.load_state_dict(step.state_dict()),
+        lambda: step.load(tmp_path),
+    ):
+        make_old()
+        with pytest.raises(
+            tandem.StateError, match=r"AveragedModel: .* expected step.sync_to\(model\)"
+        ):
+            average.update_parameters(model)
+        with pytest.raises(tandem.StateError, match=r"expected step.sync_to\(model\)"):
+            swa_utils.AveragedModel(model)
+        step.sync_to(model)
+        average.update_parameters(model)
+        step.save(tmp_path)
+    model[0].weight.data = model[0].weight * 2
+    step.load(model=model)
+    average.update_parameters(model)
+    other, _, _ = _averaged(False)  # which no step trains
+    average.update_parameters(other)

@@ -31,6 +31,109 @@ def ctc(x):
     return F.ctc_loss(scores, targets, lengths, sizes, zero_infinity=True)
 
 
+def determinants(x):
+    a = (x[:, None] * x[:, :, None])[..., :5, :5] + torch.eye(5, dtype=x.dtype).flip(0) * 2
+    return torch.linalg.det(a) + torch.logdet(a @ a.mT) + torch.slogdet(a).logabsdet + a[0].det()
+
+
+def solutions(x):
+    a = (x[:, None] * x[:, :, None])[..., :5, :5] + torch.eye(5, dtype=x.dtype).flip(0) * 2
+    left, right = (
+        torch.linalg.solve(a, x[0, :5]),
+        torch.linalg.solve(a, x[0, :10].view(2, 5), left=False),
+    )
+    return (
+        left
+        + right.sum(1)
+        + torch.linalg.solve(a, x[:, :5, None]).squeeze(-1)
+        + torch.linalg.solve(a[0], x[:5]).t()[:8]
+    )
+
+
+def reflections(x):
+    a = x.t().tril(-1)
+    return torch.linalg.householder_product(a, 2 / (1 + (a * a).sum(0))) @ x
+
+
+def antialias(x):
+    images = x.reshape(1, 2, 6, 8)
+    small = F.interpolate(images, (3, 5), mode="bilinear", antialias=True)
+    cubic = F.interpolate(images, (3, 5), mode="bicubic", antialias=True, align_corners=True)
+    scaled = F.interpolate(images, scale_factor=0.45, mode="bicubic", antialias=True)
+    return (
+        small
+        + cubic
+        + scaled.mean()
+        + F.interpolate(images, (7, 9), mode="bilinear", antialias=True).sum()
+    )
+
+
+def volumes(x):
+    volume, grid = x.reshape(2, 2, 2, 3, 4), 1.7 * x[:, :6].reshape(2, 2, 2, 2, 3).tanh()
+    near = F.grid_sample(
+        volume, grid, mode="nearest", padding_mode="reflection", align_corners=True
+    )
+    return near + F.grid_sample(volume, grid, padding_mode="reflection", align_corners=False)
+
+
+def gamma(x):
+    """Right of the poles, far right of them, and between them."""
+    between = x.sigmoid() * 0.6 + 0.2
+    right = (x.abs() + 0.3).lgamma() + (9 * x.abs() + 1).lgamma() + (x.abs() + 0.4).digamma()
+    return right + (-between).lgamma() + (-between - 3).digamma()
+
+
+@pytest.mark.parametrize("name", ["bilinear", "bicubic"])
+def test_weights_of_other_sizes(name):
+    """Without a step, as they are constants of it."""
+    from tandem import sampling
+
+    images = torch.randn(2, 3, 17, 23, dtype=torch.float64)
+    for size in ((5, 5), (9, 30), (1, 23)):
+        for corners in (False, True):
+            found = sampling.resize(name, images, size, corners)
+            expected = F.interpolate(images, size, mode=name, align_corners=corners, antialias=True)
+            torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    expected = F.interpolate(images, scale_factor=(0.37, 0.61), mode=name, antialias=True)
+    found = sampling.resize(name, images, None, False, (0.37, 0.61))
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_volumes(padding, corners):
+    from tandem import sampling
+
+    volume = torch.randn(2, 3, 4, 5, 6, dtype=torch.float64, requires_grad=True)
+    grid = torch.randn(2, 3, 4, 2, 3, dtype=torch.float64).mul(1.3).requires_grad_()
+    for mode in ("bilinear", "nearest"):
+        found = sampling.sample_volumes(volume, grid, mode, padding, corners)
+        expected = F.grid_sample(volume, grid, mode, padding, corners)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    found, expected = (
+        torch.autograd.grad(y.square().sum(), (volume, grid))
+        for y in (
+            sampling.sample_volumes(volume, grid, "bilinear", padding, corners),
+            F.grid_sample(volume, grid, "bilinear", padding, corners),
+        )
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_gamma_is_exact():
+    from tandem import gamma
+
+    x = torch.linspace(-30.3, 40, 5001, dtype=torch.float64)
+    x = torch.cat([x, torch.tensor([1e-300, 1e-20, -1e-20, 1e5, 1e300, 1.0, 2.0, -3.0, 0.0])])
+    for found, expected in (
+        (gamma.lgamma(x), torch.lgamma(x)),
+        (gamma.digamma(x[:-2]), torch.digamma(x[:-2])),
+    ):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    x = x.clamp(min=0.01)  # PyTorch's own series ends early
+    torch.testing.assert_close(gamma.polygamma(1, x), torch.polygamma(1, x), rtol=1e-8, atol=0)
+
+
 FORMULAS = {
     "erfinv": lambda x: (x / 2).tanh().erfinv(),
     "logcumsumexp": lambda x: (x * 30).logcumsumexp(1),
@@ -43,6 +146,13 @@ FORMULAS = {
     "inverse": lambda x: torch.linalg.inv(x[:, :8].flip(0) + torch.eye(8, dtype=x.dtype).flip(0)),
     "bags": ragged,
     "ctc": ctc,
+    "determinants": determinants,
+    "solutions": solutions,
+    "reflections": reflections,
+    "exponential of a matrix": lambda x: torch.matrix_exp(x[:, :8].tanh() * torch.tensor([0.1, 0.7]).double()[:, None, None]),
+    "antialias": antialias,
+    "gamma": gamma,
+    "volumes": volumes,
     "grid": lambda x: F.grid_sample(x.reshape(2, 4, 4, 3), x.reshape(2, 4, 6, 2).tanh(), align_corners=False),
     "pdist": F.pdist,
     "strided": lambda x: x.as_strided((7, 5), (12, 2), 3) + x.t().contiguous().as_strided((7, 5), (1, 8)),

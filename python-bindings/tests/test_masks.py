@@ -81,12 +81,64 @@ def column(model, batch):
     return model(batch[0]).index_select(0, flat).view(-1, 5).exp().mean()
 
 
-@pytest.mark.parametrize(
-    "loss", [labelled, before_the_model, joined, counted, elements, triangle, column]
-)
+def put_back(model, batch):
+    """One row for all chosen, each chosen row from itself, as many rows as are chosen, and numbers."""
+    scores = model(batch[0]).tanh() + 0
+    scores[batch[1] == 3] = model.bias.exp()
+    scores[batch[1] == 0] *= model.bias
+    order = batch[1].argsort(stable=True).argsort()
+    scores[order < 3] = model(batch[0][:3] * 2)
+    scores[scores > 0.9] = 0.5
+    elements = torch.zeros(8, 5, dtype=scores.dtype)
+    elements[scores > 0] = scores[scores > 0].log1p()
+    return (scores * scores.detach().cumsum(0)).sum() + elements.square().mean()
+
+
+def scattered(model, batch):
+    """Rows in the places of some, as images among words; and elements."""
+    scores = model(batch[0])
+    images = (batch[1].argsort(stable=True).argsort() < 3).unsqueeze(-1).expand_as(scores)
+    joined = scores.masked_scatter(images, model(batch[0][:4] * 2))
+    return joined.tanh().square().sum() + scores.masked_scatter(scores > 0, scores.exp()).sum()
+
+
+LOSSES = [
+    labelled,
+    before_the_model,
+    joined,
+    counted,
+    elements,
+    triangle,
+    column,
+    put_back,
+    scattered,
+]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_rows_of_a_mask_are_eagers(loss):
     model, optimizer = made()
     compare(model, loss, optimizer, batches())
+
+
+def test_as_many_rows_as_a_mask_chooses():
+    """Another number is an error, as in eager: of the batch, so before the step."""
+
+    def loss(model, batch):
+        scores = model(batch[0]) + 0
+        scores[batch[1] == 3] = model(batch[0][:2] * 2)
+        return scores.square().mean()
+
+    model, optimizer = made()
+    batch, other = batches()
+    for labels, count in ((batch[1], 2), (other[1], 3)):
+        labels[:] = 1
+        labels[:count] = 3
+    step = tandem.compile(model, loss, optimizer, batch)
+    with pytest.raises(tandem.BatchError, match=r"test_masks\.py:\d+"):
+        step(other)
+    twin, _ = made()
+    torch.testing.assert_close(step(batch), loss(twin, batch).detach(), rtol=1e-12, atol=0)
 
 
 def test_the_plan_splits_what_a_mask_chooses():

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import errno
+import hashlib
 import json
 import os
 import random
@@ -772,8 +773,8 @@ def test_a_damaged_index(spoiled):
 
 def test_a_newer_version(spoiled):
     run, folder, _ = spoiled
-    rewrite(folder, lambda document: document.update(version=2), sign=False)
-    expect(run, folder, "is of version 2, expected at most 1: a newer Tandem has written it")
+    rewrite(folder, lambda document: document.update(version=3), sign=False)
+    expect(run, folder, "is of version 3, expected at most 2: a newer Tandem has written it")
 
 
 STRANGE = {
@@ -1026,6 +1027,26 @@ def test_many_chunks(tmp_path, monkeypatch):
     assert_same(other.values(), saved)
     flip(tmp_path / shard.name, 1000)
     with pytest.raises(tandem.CheckpointError, match="bytes 771 to 1028 are not those"):
+        other.step.load(tmp_path)
+
+
+def test_version_1_has_other_hashes(tmp_path):
+    run = Run()
+    run.train(0, 2)
+    run.step.save(tmp_path)
+    (shard,) = index.read(str(tmp_path))[0].shards
+    digest = hashlib.sha256((tmp_path / shard.name).read_bytes()).hexdigest()
+
+    def older(document):
+        document["version"] = 1
+        document["content"]["shards"][0]["hashes"] = [digest]
+
+    rewrite(tmp_path, older)
+    other = Run(seed=2)
+    other.step.load(tmp_path)
+    assert_same(other.values(), run.values())
+    flip(tmp_path / shard.name, 1000)
+    with pytest.raises(tandem.CheckpointError, match="are not those that were saved"):
         other.step.load(tmp_path)
 
 

@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import hashlib
 import itertools
 import json
 import mmap
@@ -14,7 +13,7 @@ import torch
 from ..errors import CheckpointError
 from ..types import DTYPES, SAFETENSORS
 from . import files
-from .index import PART, Shard
+from .index import PART, Shard, is_hash, make_hash
 
 CHUNK = 16 << 20  # bytes that are written at once, and that a hash stands for
 _BUFFERS = 4
@@ -92,14 +91,17 @@ class _Writer:
     def put(self, buffer, count):
         data = buffer.numpy()[:count]
         offset = CHUNK * (len(self.hashes) + len(self.busy))
-        digest = self.pool.submit(lambda: hashlib.sha256(data).hexdigest())
-        written = self.pool.submit(self.file.write, data, offset)
-        self.busy.append((buffer, digest, written))
+        self.busy.append((buffer, self.pool.submit(self._write, data, offset)))
+
+    def _write(self, data, offset):
+        """One after the other: the chunk is in the cache for the second."""
+        digest = make_hash(data)
+        self.file.write(data, offset)
+        return digest
 
     def _finish_one(self):
-        buffer, digest, written = self.busy.popleft()
-        self._wait(written)
-        self.hashes.append(self._wait(digest))
+        buffer, written = self.busy.popleft()
+        self.hashes.append(self._wait(written))
         self.free.append(buffer)
         if len(self.hashes) % _FLUSH_EVERY == 0 and (self.flush is None or self.flush.done()):
             self._check_flush()
@@ -213,7 +215,7 @@ def _check_chunk(folder, shard, number, stop):
             os.close(file)
     except OSError as error:
         raise CheckpointError(f"{what} cannot be read: {error.strerror}") from error
-    if hashlib.sha256(data).hexdigest() != shard.hashes[number]:
+    if not is_hash(data, shard.hashes[number]):
         raise CheckpointError(
             f"{what} is damaged: bytes {begin} to {begin + count} are not those that were saved"
         )

@@ -75,7 +75,7 @@ def _run_program(options, subject):
         options.threads,
         options.seed,
     )
-    return run_step(step, subject.batches, not subject.exact)
+    return run_step(step, subject.batches)
 
 
 def _run_reference(options, subject):

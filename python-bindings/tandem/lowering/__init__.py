@@ -57,7 +57,7 @@ class _Lowering:
         results = [replace(result) for result in self.trace.results]
         step = Step(self.trace.arguments, parameters, self.builder.operators, results, outputs)
         step.remove_dead()
-        return _without_unused_states(_without_unchanged(step))
+        return _empty_last(_without_unused_states(_without_unchanged(step)))
 
     def _define_arguments(self):
         nodes = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
@@ -226,9 +226,20 @@ def _without_unchanged(step):
 def _without_unused_states(step):
     """Drops the state of parameters that have no gradient: the optimizer never makes it."""
     updated = {result.updates for result in step.results if result.updates is not None}
-    kept = [
-        i for i, argument in enumerate(step.arguments) if argument.role != "state" or i in updated
-    ]
+    return _keep(
+        step, [i for i, a in enumerate(step.arguments) if a.role != "state" or i in updated]
+    )
+
+
+def _empty_last(step):
+    """Arguments without elements behind the others: the text of a step does not have them (`print_step`)."""
+    every = range(len(step.arguments))
+    empty = [i for i in every if step.is_empty(i)]
+    return _keep(step, [i for i in every if i not in empty] + empty)
+
+
+def _keep(step, kept):
+    """The arguments of these numbers."""
     place = {old: new for new, old in enumerate(kept)}
     for result in step.results:
         result.updates = place.get(result.updates)

@@ -175,7 +175,7 @@ def _unbind(b, x, dim=0):
 
 @lowers("cat")
 def _cat(b, tensors, dim=0):
-    tensors = [tensor for tensor in tensors if tensor.shape != (0,)]
+    tensors = [tensor for tensor in tensors if 0 not in tensor.shape]
     dim = normalize_dim(dim, len(b.out.shape))
     return b.cat([b.convert(tensor, b.out.dtype) for tensor in tensors], dim)
 

@@ -1,0 +1,81 @@
+"""The logarithm of the gamma function and its derivatives, by Stirling's series (NIST's Handbook of Mathematical Functions, 5.11). Below
+8 the argument is raised to it by the recurrence, below 1/2 it is reflected. In float64 whatever the type is, as terms cancel.
+"""
+
+import math
+
+import torch
+
+from .formulas import polynomial, rule
+
+aten = torch.ops.aten
+_FROM = 8  # from here on the series is exact to float64's rounding
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+
+
+def _series(z, coefficients):
+    """The sum of coefficient k times z^(-2 k), from k = 0."""
+    return polynomial(1 / (z * z), coefficients[::-1])
+
+
+def _raised(x, combine):
+    """(z, what the recurrence adds up to): x + 8 where x is below it."""
+    is_low = x < _FROM
+    steps = combine([x + k for k in range(_FROM)])
+    return torch.where(is_low, x + _FROM, x), is_low, steps
+
+
+def _log_gamma(x):
+    z, is_low, product = _raised(x, math.prod)
+    terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)]
+    # So that infinity gives infinity.
+    whole = (z - 0.5) * (torch.log(z) - 1) - 0.5 + 0.5 * math.log(2 * math.pi)
+    return whole + _series(z, terms) / z - torch.log(torch.where(is_low, product, 1.0))
+
+
+def _digamma(x):
+    z, is_low, total = _raised(x, lambda steps: sum(1 / step for step in steps))
+    terms = [b / (2 * k) for k, b in enumerate(_BERNOULLI, 1)]
+    whole = torch.log(z) - 0.5 / z - _series(z, terms) / (z * z)
+    return whole - torch.where(is_low, total, 0.0)
+
+
+def _trigamma(x):
+    z, is_low, total = _raised(x, lambda steps: sum(1 / (step * step) for step in steps))
+    whole = 1 / z + 0.5 / (z * z) + _series(z, list(_BERNOULLI)) / (z * z * z)
+    return whole + torch.where(is_low, total, 0.0)
+
+
+def _reflected(function, join):
+    """`join(angle, value at 1 - x)` below 1/2; the angle is pi times the distance to the next integer."""
+
+    def lower(x):
+        wide = x.to(torch.float64)
+        is_left = wide < 0.5
+        value = function(torch.where(is_left, 1 - wide, wide))
+        angle = math.pi * (wide - torch.round(wide))
+        return torch.where(is_left, join(angle, value), value).to(x.dtype)
+
+    return lower
+
+
+lgamma = rule(aten.lgamma.default)(
+    _reflected(_log_gamma, lambda angle, value: torch.log(math.pi / torch.sin(angle).abs()) - value)
+)
+digamma = rule(aten.digamma.default)(
+    _reflected(_digamma, lambda angle, value: value - math.pi * torch.cos(angle) / torch.sin(angle))
+)
+_trigamma_of_all = _reflected(
+    _trigamma, lambda angle, value: (math.pi / torch.sin(angle)).square() - value
+)
+
+
+@rule(aten.polygamma.default)
+def polygamma(n, x):
+    if n == 0:
+        return digamma(x)
+    if n > 1:
+        error = NotImplementedError(f"found n = {n}, expected 0 or 1")
+        error.func = aten.polygamma.default
+        raise error
+    return _trigamma_of_all(x)

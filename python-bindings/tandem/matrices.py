@@ -1,0 +1,129 @@
+"""Functions of small matrices of which PyTorch has no formula: determinants, solutions, products of reflections, exponentials.
+While a step is captured they stand for PyTorch's own (definitions.py).
+"""
+
+import torch
+
+from .formulas import eliminate, small
+
+
+def _no(operator):
+    """What an error names: the operator of PyTorch's."""
+    return getattr(torch.ops.aten, operator).default
+
+
+class _LogDeterminant(torch.autograd.Function):
+    """(sign, logarithm of the size) of the determinant; its gradient is the inverse, transposed."""
+
+    @staticmethod
+    def forward(ctx, matrix):
+        unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape)
+        inverse, pivots = eliminate(matrix, unit)
+        ctx.save_for_backward(inverse)
+        sign, size = pivots.sign().prod(-1), pivots.abs().log().sum(-1)
+        ctx.mark_non_differentiable(sign)
+        return sign, size
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, _, grad):
+        (inverse,) = ctx.saved_tensors
+        return grad[..., None, None] * inverse.transpose(-1, -2)
+
+
+def slogdet(A):  # noqa: N803 - PyTorch's name
+    small(_no("linalg_slogdet"), A)
+    return torch.return_types.linalg_slogdet(_LogDeterminant.apply(A))
+
+
+def logdet(A):  # noqa: N803
+    sign, size = slogdet(A)
+    return torch.where(sign < 0, torch.nan, size)
+
+
+def det(A):  # noqa: N803
+    """Of a matrix that has no inverse the value is 0, and the gradient, which PyTorch has, not a number."""
+    small(_no("linalg_det"), A)
+    sign, size = _LogDeterminant.apply(A)
+    return sign * size.exp()
+
+
+class _Solution(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, matrix, right):
+        solution, _ = eliminate(matrix, right)
+        ctx.save_for_backward(matrix, solution)
+        return solution
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        matrix, solution = ctx.saved_tensors
+        of_right, _ = eliminate(matrix.transpose(-1, -2), grad)
+        return -of_right @ solution.transpose(-1, -2), of_right
+
+
+def solve(A, B, *, left=True):  # noqa: N803
+    """`torch.linalg.solve`: of a vector, or a batch of them, where the right side has a dimension less."""
+    small(_no("linalg_solve_ex"), A)
+    is_vector = B.dim() == 1 or (A.dim() - 1 == B.dim() and B.shape == A.shape[:-1])
+    right = B[..., None] if is_vector else B
+    if not left:
+        A, right = A.transpose(-1, -2), right if is_vector else right.transpose(-1, -2)
+    batch = torch.broadcast_shapes(A.shape[:-2], right.shape[:-2])
+    A, right = A.expand(*batch, *A.shape[-2:]), right.expand(*batch, *right.shape[-2:])
+    solution = _Solution.apply(A, right)
+    if is_vector:
+        return solution.squeeze(-1)
+    return solution if left else solution.transpose(-1, -2)
+
+
+def householder_product(input, tau):  # noqa: A002
+    """The first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^T and v_i is column i from 1 on its diagonal."""
+    small(_no("linalg_householder_product"), tau[..., None, :])
+    rows, columns = input.shape[-2:]
+    vectors = input.tril(-1) + torch.eye(rows, columns, dtype=input.dtype)
+    product = torch.eye(rows, columns, dtype=input.dtype).expand(input.shape)
+    for i in reversed(range(tau.shape[-1])):
+        vector = vectors[..., :, i, None]
+        product = product - tau[..., i, None, None] * vector * (vector * product).sum(
+            -2, keepdim=True
+        )
+    return product
+
+
+_TERMS = (
+    18  # of the series, for matrices of norm 1/2 at most: 2^-18 / 18! is below float64's rounding
+)
+_SQUARES = 24  # at most
+
+
+def matrix_exp(A):  # noqa: N803
+    """By its series for A / 2^s, squared s times. `s` follows from the norm, which is data: each square is taken where it is
+    due. Beyond norms of 2^23 the result is not a number.
+    """
+    small(_no("linalg_matrix_exp"), A)
+    norm = A.detach().abs().sum(-1).amax(-1)
+    due = (norm.clamp(min=0.5).log2() + 1).ceil()[..., None, None]
+    scaled = A * torch.exp2(-due)
+    unit = torch.eye(A.shape[-1], dtype=A.dtype).expand(A.shape)
+    total = unit
+    for k in reversed(range(1, _TERMS)):
+        total = unit + scaled @ total / k
+    for k in range(_SQUARES):
+        total = torch.where(due > k, total @ total, total)
+    return torch.where(due > _SQUARES, torch.nan, total)
+
+
+DEFINITIONS = {
+    **dict.fromkeys((torch.det, torch.linalg.det, torch.Tensor.det), det),
+    **dict.fromkeys((torch.logdet, torch.Tensor.logdet), logdet),
+    **dict.fromkeys((torch.slogdet, torch.linalg.slogdet, torch.Tensor.slogdet), slogdet),
+    torch.linalg.solve: solve,
+    **dict.fromkeys(
+        (torch.linalg.householder_product, torch.orgqr, torch.Tensor.orgqr), householder_product
+    ),
+    **dict.fromkeys(
+        (torch.matrix_exp, torch.linalg.matrix_exp, torch.Tensor.matrix_exp), matrix_exp
+    ),
+}
