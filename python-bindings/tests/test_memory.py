@@ -1,12 +1,15 @@
 """What a rank holds fits into the memory that its plan was limited to, also what could be made early."""
 
+import itertools
 import re
 from math import prod
 
 import matrix
 import pytest
+import torch
 from tandem import _tandem, export
 from tandem.model_file import load_model_file
+from torch.utils import _pytree as pytree
 
 LIMIT = 700000
 # Of what a rank holds, to the buffers that live together with its arguments.
@@ -124,3 +127,37 @@ def test_little_lies_idle(name):
         live = count_live(compiled.ir[-1][1])
         assert 0 < live <= program.rank_programs[0].arenas[0].bytes
         assert count_held(compiled) <= MOST_HELD * (live + arguments), (name, plan)
+
+
+def count_peak_of_torch(file):
+    """Bytes of an eager step at its peak: what outlives steps, and what is allocated during one."""
+    model = file.make_model()
+    optimizer, batch = file.make_optimizer(model), file.batches(1)[0]
+
+    def step():
+        file.loss(model, batch).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    step()
+    states = [value for state in optimizer.state.values() for value in state.values()]
+    tensors = [*model.parameters(), *model.buffers(), *states, *pytree.tree_leaves(batch)]
+    kept = sum(tensor.nbytes for tensor in tensors if isinstance(tensor, torch.Tensor))
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profile:
+        step()
+    events = profile.profiler.kineto_results.events()
+    changes = [event.nbytes() for event in events if event.name() == "[memory]"]
+    return kept + max(itertools.accumulate(changes))
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama", "bert_moe", "vit_moe", "mlp"])
+def test_a_step_takes_no_more_than_that_of_torch(name):
+    """At the size of the benchmarks: of the small ones, alignment is a part."""
+    preset = None if name == "mlp" else "bench"
+    file = load_model_file(matrix.EXAMPLES / f"{name}.py", preset, "", "float32")
+    model = file.make_model(meta=True)
+    module = export(model, file.loss, file.make_optimizer(model), file.batches(1)[0])
+    held = count_held(matrix.compile_module(module))
+    assert held <= count_peak_of_torch(file)

@@ -63,19 +63,29 @@ Span AttentionBlocks<T>::seenKeyBlocks(const QueryBlock &block) const {
 }
 
 template <typename T>
+std::pair<int64_t, int64_t> AttentionBlocks<T>::bandOf(const QueryBlock &block,
+                                                       Span keys,
+                                                       int64_t i) const {
+  int64_t begin = 0, end = keys.count;
+  if (!positions)
+    return {begin, end};
+  int64_t position = positions[block.rows.first + i] - keys.first;
+  if (op.before >= 0)
+    begin = std::clamp<int64_t>(position - op.before, 0, keys.count);
+  if (op.after >= 0)
+    end = std::clamp<int64_t>(position + op.after + 1, 0, keys.count);
+  return {begin, std::max(begin, end)};
+}
+
+template <typename T>
 void AttentionBlocks<T>::applyBand(const QueryBlock &block, Span keys,
                                    W *scores) const {
   constexpr W hidden = -std::numeric_limits<W>::infinity();
   for (int64_t i = 0; i < block.rows.count; ++i) {
-    int64_t position = positions[block.rows.first + i] - keys.first;
-    int64_t begin = 0, end = keys.count;
-    if (op.before >= 0)
-      begin = std::clamp<int64_t>(position - op.before, 0, keys.count);
-    if (op.after >= 0)
-      end = std::clamp<int64_t>(position + op.after + 1, 0, keys.count);
-    W *row = scores + i * kBlockKeys;
+    auto [begin, end] = bandOf(block, keys, i);
+    W *row = scores + i * scoresLeading();
     std::fill(row, row + begin, hidden);
-    std::fill(row + std::max(begin, end), row + keys.count, hidden);
+    std::fill(row + end, row + keys.count, hidden);
   }
 }
 
@@ -86,7 +96,7 @@ void AttentionBlocks<T>::applyMask(const QueryBlock &block, Span keys,
   for (int64_t i = 0; i < block.rows.count; ++i) {
     int64_t at = block.batch * strides[0] + block.head * strides[1] +
                  (block.rows.first + i) * strides[2] + keys.first * strides[3];
-    W *row = scores + i * kBlockKeys;
+    W *row = scores + i * scoresLeading();
     for (int64_t j = 0; j < keys.count; ++j, at += strides[3])
       if (op.mask->type != ElementType::I1)
         row[j] += widen(reinterpret_cast<const T *>(mask)[at]);
@@ -104,14 +114,14 @@ void AttentionBlocks<T>::computeScores(const QueryBlock &block, Span keys,
                     query.leading()};
   Factor<T> right = {key.at(block.batch, keyHead(block.head), keys.first),
                      key.leading(), /*transposed=*/true};
-  multiply(shape, left, right, scores, kBlockKeys);
+  multiply(shape, left, right, scores, scoresLeading());
   if (mask)
     applyMask(block, keys, scores);
   if (positions)
     applyBand(block, keys, scores);
   for (int64_t i = 0; i < block.rows.count; ++i)
-    std::fill(scores + i * kBlockKeys + keys.count,
-              scores + i * kBlockKeys + padded(keys.count),
+    std::fill(scores + i * scoresLeading() + keys.count,
+              scores + i * scoresLeading() + padded(keys.count),
               -std::numeric_limits<W>::infinity());
 }
 
@@ -120,9 +130,10 @@ void AttentionBlocks<T>::computeKept(const QueryBlock &block, Span keys,
                                      W *kept) const {
   W factor = W(1 / (1 - op.dropout->probability));
   for (int64_t i = 0; i < block.rows.count; ++i) {
-    int64_t index = numbers[block.number + i] * op.keys + keys.first;
-    keepRow(kept + i * kBlockKeys, padded(keys.count), uint64_t(index), bits,
-            factor);
+    auto [begin, end] = bandOf(block, keys, i);
+    int64_t index = numbers[block.number + i] * op.keys + keys.first + begin;
+    keepRow(kept + i * scoresLeading() + begin, end - begin, uint64_t(index),
+            bits, factor);
   }
 }
 
@@ -140,8 +151,8 @@ template <typename T> class Forward {
 public:
   using W = Wide<T>;
   explicit Forward(const AttentionBlocks<T> &blocks)
-      : blocks(blocks), op(blocks.op),
-        scores(scratch<struct Scores, W>(kBlockQueries * kBlockKeys)),
+      : blocks(blocks), op(blocks.op), leading(blocks.scoresLeading()),
+        scores(scratch<struct Scores, W>(kMaxScores)),
         sums(scratch<struct Sums, W>(kBlockQueries * op.valueWidth)) {}
 
   void run(const QueryBlock &block);
@@ -153,6 +164,7 @@ private:
 
   const AttentionBlocks<T> &blocks;
   const Attention &op;
+  const int64_t leading;
   W *scores, *sums; ///< (block, keys) and (block, value width).
   W most[kBlockQueries], sum[kBlockQueries];
 };
@@ -162,8 +174,9 @@ template <typename T>
 void Forward<T>::addValues(const QueryBlock &block, Span keys, bool isFirst) {
   ProductShape shape = {block.rows.count, op.valueWidth, keys.count, !isFirst};
   T *narrowed = scratch<struct Narrowed, T>(kNarrowed<T>);
-  Factor<T> left = {narrowBlock<T>(scores, narrowed, block.rows, keys),
-                    kBlockKeys};
+  Factor<T> left = {
+      narrowBlock<T>(scores, narrowed, block.rows.count, keys.count, leading),
+      leading};
   Factor<T> right = {
       blocks.value.at(block.batch, blocks.keyHead(block.head), keys.first),
       blocks.value.leading()};
@@ -174,19 +187,18 @@ template <typename T>
 void Forward<T>::addKeys(const QueryBlock &block, Span keys, bool isFirst) {
   blocks.computeScores(block, keys, scores);
   for (int64_t i = 0; i < block.rows.count; ++i) {
-    W rescale = softmaxRow(scores + i * kBlockKeys, padded(keys.count), most[i],
-                           sum[i]);
+    W rescale =
+        softmaxRow(scores + i * leading, padded(keys.count), most[i], sum[i]);
     W *row = sums + i * op.valueWidth;
     if (!isFirst && rescale != 1)
       std::transform(row, row + op.valueWidth, row,
                      [&](W x) { return x * rescale; });
   }
   if (op.dropout) {
-    W *kept = scratch<struct Kept, W>(kBlockQueries * kBlockKeys);
+    W *kept = scratch<struct Kept, W>(kMaxScores);
     blocks.computeKept(block, keys, kept);
     for (int64_t i = 0; i < block.rows.count; ++i)
-      multiplyRow(scores + i * kBlockKeys, kept + i * kBlockKeys,
-                  padded(keys.count));
+      multiplyRow(scores + i * leading, kept + i * leading, padded(keys.count));
   }
   addValues(block, keys, isFirst);
 }
@@ -195,8 +207,7 @@ template <typename T> void Forward<T>::finish(const QueryBlock &block) {
   for (int64_t i = 0; i < block.rows.count; ++i) {
     T *out = blocks.output.at(block.batch, block.head, block.rows.first + i);
     W factor = sum[i] == 0 ? 0 : 1 / sum[i];
-    for (int64_t e = 0; e < op.valueWidth; ++e)
-      out[e] = narrow<T>(sums[i * op.valueWidth + e] * factor);
+    scaleRow(out, sums + i * op.valueWidth, op.valueWidth, factor);
     blocks.logsumexp[block.number + i] = most[i] + std::log(sum[i]);
   }
 }

@@ -28,8 +28,6 @@ public:
   void run(int64_t batch, int64_t keyHead);
 
 private:
-  static constexpr int64_t kScores = kBlockQueries * kBlockKeys;
-
   void computeDeltas(const QueryBlock &block, W *to) const;
   void addBlock(const QueryBlock &block, Span keys, bool isFirst);
   void computeWeights(const QueryBlock &block, Span keys);
@@ -50,7 +48,8 @@ private:
 
   const AttentionBlocks<T> &blocks;
   const Attention &op;
-  const int64_t group; ///< Heads that share one of the keys.
+  const int64_t group;   ///< Heads that share one of the keys.
+  const int64_t leading; ///< Of scores.
   Rows<const T> outputGradient;
   Rows<T> queryGradient, keyGradient, valueGradient;
   W *weights, *gradients, *kept;      ///< Of a block.
@@ -63,15 +62,16 @@ private:
 template <typename T>
 Backward<T>::Backward(const AttentionBlocks<T> &blocks)
     : blocks(blocks), op(blocks.op), group(op.heads / op.keyHeads),
+      leading(blocks.scoresLeading()),
       outputGradient(blocks.template rows<const T>(op.gradients->output)),
       queryGradient(blocks.template rows<T>(op.gradients->query)),
       keyGradient(blocks.template rows<T>(op.gradients->key)),
       valueGradient(blocks.template rows<T>(op.gradients->value)),
-      weights(scratch<struct Weights, W>(kScores)),
-      gradients(scratch<struct Gradients, W>(kScores)),
-      kept(scratch<struct KeptWeights, W>(op.dropout ? kScores : 0)),
-      narrowWeights(
-          scratch<struct NarrowWeights, T>(std::is_same_v<T, W> ? 0 : kScores)),
+      weights(scratch<struct Weights, W>(kMaxScores)),
+      gradients(scratch<struct Gradients, W>(kMaxScores)),
+      kept(scratch<struct KeptWeights, W>(op.dropout ? kMaxScores : 0)),
+      narrowWeights(scratch<struct NarrowWeights, T>(
+          std::is_same_v<T, W> ? 0 : kMaxScores)),
       narrowGradients(scratch<struct NarrowGradients, T>(kNarrowed<T>)),
       keySums(scratch<struct KeySums, W>(kBlockKeys * op.width)),
       valueSums(scratch<struct ValueSums, W>(kBlockKeys * op.valueWidth)),
@@ -84,10 +84,7 @@ void Backward<T>::computeDeltas(const QueryBlock &block, W *to) const {
     int64_t row = block.rows.first + i;
     const T *gradient = outputGradient.at(block.batch, block.head, row);
     const T *output = blocks.output.at(block.batch, block.head, row);
-    W sum = 0;
-    for (int64_t e = 0; e < op.valueWidth; ++e)
-      sum += widen(gradient[e]) * widen(output[e]);
-    to[i] = sum;
+    to[i] = dotRow(gradient, output, op.valueWidth);
   }
 }
 
@@ -95,7 +92,7 @@ template <typename T>
 void Backward<T>::computeWeights(const QueryBlock &block, Span keys) {
   blocks.computeScores(block, keys, weights);
   for (int64_t i = 0; i < block.rows.count; ++i)
-    weightRow(weights + i * kBlockKeys, padded(keys.count),
+    weightRow(weights + i * leading, padded(keys.count),
               blocks.logsumexp[block.number + i]);
   if (op.dropout)
     blocks.computeKept(block, keys, kept);
@@ -112,10 +109,10 @@ void Backward<T>::computeGradients(const QueryBlock &block, Span keys) {
   Factor<T> right = {
       blocks.value.at(block.batch, blocks.keyHead(block.head), keys.first),
       blocks.value.leading(), /*transposed=*/true};
-  multiply(shape, left, right, gradients, kBlockKeys);
+  multiply(shape, left, right, gradients, leading);
   const W *delta = deltas(block);
   for (int64_t i = 0; i < block.rows.count; ++i) {
-    int64_t at = i * kBlockKeys, columns = padded(keys.count);
+    int64_t at = i * leading, columns = padded(keys.count);
     if (op.dropout)
       multiplyRow(gradients + at, kept + at, columns);
     gradientRow(weights + at, gradients + at, columns, delta[i], W(op.scale));
@@ -127,8 +124,9 @@ void Backward<T>::computeGradients(const QueryBlock &block, Span keys) {
 template <typename T>
 void Backward<T>::addToKeys(const QueryBlock &block, Span keys, const T *scores,
                             bool isFirst) {
-  Factor<T> kept = {narrowBlock<T>(weights, narrowWeights, block.rows, keys),
-                    kBlockKeys, /*transposed=*/true};
+  Factor<T> kept = {narrowBlock<T>(weights, narrowWeights, block.rows.count,
+                                   keys.count, leading),
+                    leading, /*transposed=*/true};
   Factor<T> output = {
       outputGradient.at(block.batch, block.head, block.rows.first),
       outputGradient.leading()};
@@ -137,7 +135,7 @@ void Backward<T>::addToKeys(const QueryBlock &block, Span keys, const T *scores,
   Factor<T> query = {blocks.query.at(block.batch, block.head, block.rows.first),
                      blocks.query.leading()};
   multiply({keys.count, op.width, block.rows.count, !isFirst},
-           Factor<T>{scores, kBlockKeys, /*transposed=*/true}, query, keySums,
+           Factor<T>{scores, leading, /*transposed=*/true}, query, keySums,
            op.width);
 }
 
@@ -148,15 +146,15 @@ void Backward<T>::addToQueries(const QueryBlock &block, Span keys,
       blocks.key.at(block.batch, blocks.keyHead(block.head), keys.first),
       blocks.key.leading()};
   multiply({block.rows.count, op.width, keys.count, /*accumulate=*/true},
-           Factor<T>{scores, kBlockKeys}, key, querySums(block), op.width);
+           Factor<T>{scores, leading}, key, querySums(block), op.width);
 }
 
 template <typename T>
 void Backward<T>::addBlock(const QueryBlock &block, Span keys, bool isFirst) {
   computeWeights(block, keys);
   computeGradients(block, keys);
-  const T *scores =
-      narrowBlock<T>(gradients, narrowGradients, block.rows, keys);
+  const T *scores = narrowBlock<T>(gradients, narrowGradients, block.rows.count,
+                                   keys.count, leading);
   addToKeys(block, keys, scores, isFirst);
   addToQueries(block, keys, scores);
 }
@@ -165,8 +163,7 @@ template <typename T>
 void Backward<T>::store(const W *sums, T *to, int64_t leading, Span rows,
                         int64_t width) {
   for (int64_t i = 0; i < rows.count; ++i)
-    for (int64_t d = 0; d < width; ++d)
-      to[i * leading + d] = narrow<T>(sums[i * width + d]);
+    scaleRow(to + i * leading, sums + i * width, width, W(1));
 }
 
 template <typename T> void Backward<T>::run(int64_t batch, int64_t keyHead) {

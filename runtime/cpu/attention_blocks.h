@@ -26,8 +26,14 @@
 
 namespace tandem::rt::cpu {
 
-/// Queries and keys of a block; a row of scores is kBlockKeys long.
+/// Queries and keys of a block.
 inline constexpr int64_t kBlockQueries = 128, kBlockKeys = 512;
+/// Of the scores of a block.
+inline constexpr int64_t kMaxScores = kBlockQueries * (kBlockKeys + kLanes);
+
+inline int64_t padded(int64_t columns) {
+  return (columns + kLanes - 1) / kLanes * kLanes;
+}
 
 /// In which a block is computed.
 template <typename T>
@@ -36,12 +42,6 @@ using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 inline float widen(float x) { return x; }
 inline double widen(double x) { return x; }
 inline float widen(Bf16 x) { return bf16ToFloat(x.bits); }
-template <typename T> T narrow(Wide<T> x) {
-  if constexpr (std::is_same_v<T, Bf16>)
-    return {floatToBf16(x)};
-  else
-    return x;
-}
 
 /// A tensor of an iteration.
 template <typename T> struct Rows {
@@ -94,10 +94,16 @@ public:
     return head / (op.heads / op.keyHeads);
   }
 
-  /// Scaled and masked scores, kBlockKeys apart, with -inf up to a multiple of
-  /// kLanes.
+  /// From a row of scores to the next: an odd multiple of kLanes, as rows at
+  /// powers of two share few sets of a cache.
+  int64_t scoresLeading() const {
+    int64_t vectors = padded(std::min(kBlockKeys, op.keys)) / kLanes;
+    return (vectors | 1) * kLanes;
+  }
+  /// Scaled and masked scores, with -inf up to a multiple of kLanes.
   void computeScores(const QueryBlock &block, Span keys, W *scores) const;
-  /// What dropout multiplies weights by, as far as scores are computed.
+  /// What dropout multiplies weights by, where a band leaves some; elsewhere
+  /// `kept` stays what it was.
   void computeKept(const QueryBlock &block, Span keys, W *kept) const;
 
   template <typename U> Rows<U> rows(const AttentionTensor &tensor) const {
@@ -113,6 +119,9 @@ private:
   template <typename U> U *pointer(const BufferRef &ref) const {
     return reinterpret_cast<U *>(memory.address(ref).at(iteration));
   }
+  /// Of the columns of a block's scores those that a band leaves in row `i`.
+  std::pair<int64_t, int64_t> bandOf(const QueryBlock &block, Span keys,
+                                     int64_t i) const;
   void applyBand(const QueryBlock &block, Span keys, W *scores) const;
   void applyMask(const QueryBlock &block, Span keys, W *scores) const;
 
@@ -123,10 +132,6 @@ private:
   KeptBits bits = {};
 };
 
-inline int64_t padded(int64_t columns) {
-  return (columns + kLanes - 1) / kLanes * kLanes;
-}
-
 /// Memory of the thread that calls, of at least `count` elements; contents are
 /// those of the last call with this `Tag`.
 template <typename Tag, typename T> T *scratch(int64_t count) {
@@ -136,15 +141,15 @@ template <typename Tag, typename T> T *scratch(int64_t count) {
   return memory.data();
 }
 
-/// A block of scores as libraries multiply it: itself, or a copy in `to`.
+/// `rows` of scores as libraries multiply them: themselves, or a copy in `to`.
 template <typename T>
-const T *narrowBlock(const Wide<T> *from, T *to, Span rows, Span keys) {
+const T *narrowBlock(const Wide<T> *from, T *to, int64_t rows, int64_t columns,
+                     int64_t leading) {
   if constexpr (std::is_same_v<T, Wide<T>>) {
     return from;
   } else {
-    for (int64_t i = 0; i < rows.count; ++i)
-      for (int64_t j = 0; j < keys.count; ++j)
-        to[i * kBlockKeys + j] = narrow<T>(from[i * kBlockKeys + j]);
+    for (int64_t i = 0; i < rows; ++i)
+      scaleRow(to + i * leading, from + i * leading, columns, Wide<T>(1));
     return to;
   }
 }
@@ -152,7 +157,7 @@ const T *narrowBlock(const Wide<T> *from, T *to, Span rows, Span keys) {
 /// Elements of a block, if it has to be copied for libraries.
 template <typename T>
 inline constexpr int64_t kNarrowed =
-    std::is_same_v<T, Wide<T>> ? 0 : kBlockQueries * kBlockKeys;
+    std::is_same_v<T, Wide<T>> ? 0 : kMaxScores;
 
 /// Of the numbers `first` to `end` over the batch and the heads, for the
 /// backward those of the keys: what different threads may do.

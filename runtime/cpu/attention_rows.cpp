@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 /// One function for each kind of vectors; what it calls is inlined into each.
 #if defined(__x86_64__)
@@ -21,7 +22,8 @@
 #else
 #define TANDEM_FOR_EACH_CPU
 #endif
-#define TANDEM_INLINE __attribute__((always_inline)) inline
+#define TANDEM_ALWAYS __attribute__((always_inline))
+#define TANDEM_INLINE TANDEM_ALWAYS inline
 
 namespace tandem::rt::cpu {
 
@@ -173,40 +175,69 @@ TANDEM_INLINE void runMultiplyRow(T *to, const T *by, int64_t columns) {
 using Words = Vector<uint64_t>;
 constexpr uint64_t kLow = 0xFFFFFFFF;
 
-/// Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+/// Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. Upper
+/// halves are anything until the end: a product of lower halves, and seen to be
+/// one, is an instruction.
 TANDEM_INLINE void runPhilox(std::array<Words, 4> &words, uint64_t seed) {
   constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
   constexpr uint64_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
   constexpr int kRounds = 10;
   uint64_t key0 = seed & kLow, key1 = seed >> 32;
   for (int round = 0; round < kRounds; ++round) {
-    Words product0 = words[0] * kMultiplier0,
-          product1 = words[2] * kMultiplier1;
+    Words product0 = (words[0] & kLow) * kMultiplier0,
+          product1 = (words[2] & kLow) * kMultiplier1;
     words[0] = (product1 >> 32) ^ words[1] ^ key0;
-    words[1] = product1 & kLow;
+    words[1] = product1;
     words[2] = (product0 >> 32) ^ words[3] ^ key1;
-    words[3] = product0 & kLow;
+    words[3] = product0;
     key0 = (key0 + kWeyl0) & kLow;
     key1 = (key1 + kWeyl1) & kLow;
   }
+  for (Words &word : words)
+    word &= kLow;
+}
+
+/// The elements of two vectors in turn: those of their first halves, and of
+/// their second ones.
+template <typename T>
+TANDEM_INLINE void interleave(const Vector<T> &a, const Vector<T> &b,
+                              Vector<T> &low, Vector<T> &high) {
+  low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
+                                6, 22, 7, 23);
+  high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13,
+                                 29, 14, 30, 15, 31);
+}
+
+/// `factor` where a word is below the threshold.
+template <typename T>
+TANDEM_INLINE void keepWords(Vector<T> &kept, const Words &words,
+                             uint64_t threshold, T factor) {
+  using Mask = Vector<std::conditional_t<sizeof(T) == 4, int32_t, int64_t>>;
+  const Vector<T> zero = {};
+  Mask isKept = __builtin_convertvector(words < threshold, Mask);
+  kept = isKept ? zero + factor : zero;
 }
 
 /// The bits of the 4 indices of each of the blocks `first`, `first` + 1, ...
 template <typename T>
-TANDEM_INLINE void keepBlocks(std::array<T, 4 * kLanes> &kept, uint64_t first,
-                              const KeptBits &bits, T factor) {
-  Words block;
-  for (int lane = 0; lane < kLanes; ++lane)
-    block[lane] = first + uint64_t(lane);
+TANDEM_INLINE void keepBlocks(T *kept, uint64_t first, const KeptBits &bits,
+                              T factor) {
   const Words zero = {};
+  const Words lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  Words block = lanes + first;
   std::array<Words, 4> words = {block & kLow, block >> 32,
                                 zero + (bits.ordinal & kLow),
                                 zero + (bits.step & kLow)};
   runPhilox(words, bits.seed);
-  for (int lane = 0; lane < kLanes; ++lane)
-    for (size_t word = 0; word < 4; ++word)
-      kept[size_t(lane) * 4 + word] =
-          words[word][lane] < bits.threshold ? factor : T(0);
+  Vector<T> ofWord[4], even[2], odd[2], whole[4];
+  for (size_t word = 0; word < 4; ++word)
+    keepWords<T>(ofWord[word], words[word], bits.threshold, factor);
+  interleave<T>(ofWord[0], ofWord[2], even[0], even[1]);
+  interleave<T>(ofWord[1], ofWord[3], odd[0], odd[1]);
+  interleave<T>(even[0], odd[0], whole[0], whole[1]);
+  interleave<T>(even[1], odd[1], whole[2], whole[3]);
+  for (size_t part = 0; part < 4; ++part)
+    store<T>(kept + part * kLanes, whole[part]);
 }
 
 template <typename T>
@@ -215,11 +246,99 @@ TANDEM_INLINE void runKeepRow(T *kept, int64_t columns, uint64_t index,
   std::array<T, 4 * kLanes> drawn;
   while (columns > 0) {
     uint64_t skipped = index & 3;
-    keepBlocks(drawn, index >> 2, bits, factor);
+    bool isWhole = skipped == 0 && columns >= 4 * kLanes;
+    keepBlocks(isWhole ? kept : drawn.data(), index >> 2, bits, factor);
     int64_t count = std::min(columns, 4 * kLanes - int64_t(skipped));
-    std::memcpy(kept, drawn.data() + skipped, size_t(count) * sizeof(T));
+    if (!isWhole)
+      std::memcpy(kept, drawn.data() + skipped, size_t(count) * sizeof(T));
     kept += count, index += uint64_t(count), columns -= count;
   }
+}
+
+/// bf16 as the upper halves of f32.
+using Halves = Vector<uint16_t>;
+using Whole = Vector<uint32_t>;
+
+TANDEM_INLINE void loadWide(Vector<float> &value, const Bf16 *from) {
+  Halves halves;
+  std::memcpy(&halves, from, sizeof halves);
+  Whole bits = __builtin_convertvector(halves, Whole) << 16;
+  std::memcpy(&value, &bits, sizeof value);
+}
+
+TANDEM_INLINE void loadWide(Vector<float> &value, const float *from) {
+  load<float>(value, from);
+}
+
+TANDEM_INLINE void loadWide(Vector<double> &value, const double *from) {
+  load<double>(value, from);
+}
+
+/// floatToBf16.
+TANDEM_INLINE void storeNarrow(Bf16 *to, const Vector<float> &value) {
+  Whole bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  Whole rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  Whole quiet = (bits >> 16) | 0x40;
+  Whole chosen = (bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded;
+  Halves halves = __builtin_convertvector(chosen, Halves);
+  std::memcpy(to, &halves, sizeof halves);
+}
+
+TANDEM_INLINE void storeNarrow(float *to, const Vector<float> &value) {
+  store<float>(to, value);
+}
+
+TANDEM_INLINE void storeNarrow(double *to, const Vector<double> &value) {
+  store<double>(to, value);
+}
+
+/// Calls `run` for vectors of up to kLanes elements from a place on.
+template <typename Run>
+TANDEM_INLINE void forVectors(int64_t columns, const Run &run) {
+  int64_t j = 0;
+  for (; j + kLanes <= columns; j += kLanes)
+    run(j, kLanes);
+  if (j < columns)
+    run(j, columns - j);
+}
+
+template <typename W, typename T>
+TANDEM_INLINE void runScaleRow(T *to, const W *from, int64_t columns,
+                               W factor) {
+  forVectors(columns, [&](int64_t j, int64_t count) TANDEM_ALWAYS {
+    Vector<W> value = {};
+    if (count == kLanes) {
+      load(value, from + j);
+      storeNarrow(to + j, Vector<W>(value * factor));
+      return;
+    }
+    T last[kLanes];
+    std::memcpy(&value, from + j, size_t(count) * sizeof(W));
+    storeNarrow(last, Vector<W>(value * factor));
+    std::memcpy(to + j, last, size_t(count) * sizeof(T));
+  });
+}
+
+template <typename W, typename T>
+TANDEM_INLINE W runDotRow(const T *a, const T *b, int64_t columns) {
+  Vector<W> sum = {};
+  forVectors(columns, [&](int64_t j, int64_t count) TANDEM_ALWAYS {
+    Vector<W> left, right;
+    if (count == kLanes) {
+      loadWide(left, a + j), loadWide(right, b + j);
+    } else {
+      T lastLeft[kLanes] = {}, lastRight[kLanes] = {};
+      std::memcpy(lastLeft, a + j, size_t(count) * sizeof(T));
+      std::memcpy(lastRight, b + j, size_t(count) * sizeof(T));
+      loadWide(left, lastLeft), loadWide(right, lastRight);
+    }
+    sum += left * right;
+  });
+  W result = 0;
+  for (int lane = 0; lane < kLanes; ++lane)
+    result += sum[lane];
+  return result;
 }
 } // namespace
 
@@ -246,5 +365,18 @@ TANDEM_INLINE void runKeepRow(T *kept, int64_t columns, uint64_t index,
 
 TANDEM_ROWS(float)
 TANDEM_ROWS(double)
+
+#define TANDEM_ROWS_IN_MEMORY(T, W)                                            \
+  TANDEM_FOR_EACH_CPU void scaleRow(T *to, const W *from, int64_t columns,     \
+                                    W factor) {                                \
+    runScaleRow<W>(to, from, columns, factor);                                 \
+  }                                                                            \
+  TANDEM_FOR_EACH_CPU W dotRow(const T *a, const T *b, int64_t columns) {      \
+    return runDotRow<W>(a, b, columns);                                        \
+  }
+
+TANDEM_ROWS_IN_MEMORY(float, float)
+TANDEM_ROWS_IN_MEMORY(double, double)
+TANDEM_ROWS_IN_MEMORY(Bf16, float)
 
 } // namespace tandem::rt::cpu

@@ -7,12 +7,15 @@
 //===----------------------------------------------------------------------===//
 //
 // Each for float and double, in vectors of the CPU at hand. `columns` is a
-// multiple of kLanes; all sums are in an order that depends on it alone.
+// multiple of kLanes where nothing else is said; all sums are in an order that
+// depends on it alone.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_RT_CPU_ATTENTION_ROWS_H
 #define TANDEM_RT_CPU_ATTENTION_ROWS_H
+
+#include "cpu/block_product.h"
 
 #include <cstdint>
 
@@ -53,6 +56,15 @@ void keepRow(double *kept, int64_t columns, uint64_t index,
 /// to[i] *= by[i].
 void multiplyRow(float *to, const float *by, int64_t columns);
 void multiplyRow(double *to, const double *by, int64_t columns);
+
+/// to[i] = from[i] factor, rounded as floatToBf16 does, and the sum of a[i]
+/// b[i]; of any number of columns.
+void scaleRow(float *to, const float *from, int64_t columns, float factor);
+void scaleRow(double *to, const double *from, int64_t columns, double factor);
+void scaleRow(Bf16 *to, const float *from, int64_t columns, float factor);
+float dotRow(const float *a, const float *b, int64_t columns);
+double dotRow(const double *a, const double *b, int64_t columns);
+float dotRow(const Bf16 *a, const Bf16 *b, int64_t columns);
 
 } // namespace tandem::rt::cpu
 

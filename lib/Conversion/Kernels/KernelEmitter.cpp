@@ -14,6 +14,8 @@
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem_rt/kernel.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -21,7 +23,11 @@ using namespace tandem;
 /// Buffers of at most this many bytes lie on the stack.
 constexpr llvm::StringLiteral kReportName = "tandem_report";
 Type tandem::getStoredType(Type type) {
-  return type.isInteger(1) ? IntegerType::get(type.getContext(), 8) : type;
+  if (type.isInteger(1))
+    return IntegerType::get(type.getContext(), 8);
+  if (type.isBF16())
+    return IntegerType::get(type.getContext(), 16);
+  return type;
 }
 
 int64_t tandem::getStoredBytes(Type type) {
@@ -97,6 +103,8 @@ static Value getElement(OpBuilder &b, Location loc, Value memory, Value index,
 Value KernelEmitter::load(Value memory, Value index, Type type) {
   Value at = getElement(builder, loc, memory, index, type);
   Value value = LLVM::LoadOp::create(builder, loc, getStoredType(type), at);
+  if (type.isBF16())
+    return arith::BitcastOp::create(builder, loc, type, value);
   if (!type.isInteger(1))
     return value;
   Value zero = arith::ConstantIntOp::create(builder, loc, value.getType(), 0);
@@ -109,6 +117,8 @@ void KernelEmitter::store(Value memory, Value index, Value value) {
   Value at = getElement(builder, loc, memory, index, type);
   if (type.isInteger(1))
     value = arith::ExtUIOp::create(builder, loc, getStoredType(type), value);
+  if (type.isBF16())
+    value = arith::BitcastOp::create(builder, loc, getStoredType(type), value);
   LLVM::StoreOp::create(builder, loc, value, at);
 }
 
@@ -142,8 +152,12 @@ Value KernelEmitter::allocate(int64_t count, Type type) {
 }
 
 Value KernelEmitter::beginLoop(int64_t count) {
-  auto loop = scf::ForOp::create(builder, loc, constant(0), constant(count),
-                                 constant(1));
+  return beginLoop({constant(0), constant(count)});
+}
+
+Value KernelEmitter::beginLoop(std::pair<Value, Value> bounds) {
+  auto [first, end] = bounds;
+  auto loop = scf::ForOp::create(builder, loc, first, end, constant(1));
   builder.setInsertionPoint(loop.getBody()->getTerminator());
   return loop.getInductionVar();
 }
@@ -253,6 +267,52 @@ void KernelEmitter::createBody(unsigned numScalars) {
   body.addEntryBlock(builder);
 }
 
+/// Whether all that the kernel does is one nest, which stores nothing but the
+/// kernel's results.
+bool KernelEmitter::hasOneNest() {
+  if (isGpu() || plan.steps.size() != 1 || plan.steps.front().op)
+    return false;
+  llvm::DenseSet<Value> results;
+  for (Value value : kernel.front().getTerminator()->getOperands()) {
+    Value stored = plan.resolve(value);
+    if (!plan.steps.front().nest.makes(stored) ||
+        !results.insert(stored).second)
+      return false;
+  }
+  return llvm::all_of(plan.inMemory,
+                      [&](Value value) { return results.contains(value); });
+}
+
+/// Takes the last two arguments, which nothing uses.
+void KernelEmitter::dropPartBounds() {
+  unsigned count = body.getNumArguments() - 2;
+  SmallVector<DictionaryAttr> attrs;
+  body.getAllArgAttrs(attrs);
+  body.setFunctionType(LLVM::LLVMFunctionType::get(
+      LLVM::LLVMVoidType::get(builder.getContext()),
+      ArrayRef<Type>(body.getArgumentTypes()).take_front(count)));
+  body.setAllArgAttrs(ArrayRef(attrs).take_front(count));
+  body.getBody().front().eraseArguments(count, 2);
+  firstOfPart = endOfPart = {};
+}
+
+SmallVector<Value> KernelEmitter::loadArguments(Block *entry,
+                                                unsigned numScalars) {
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  SmallVector<Value> args;
+  auto loadAt = [&](unsigned from, unsigned index, Type type) {
+    Value at = LLVM::GEPOp::create(
+        builder, loc, pointer, type, entry->getArgument(from),
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+    args.push_back(LLVM::LoadOp::create(builder, loc, type, at));
+  };
+  for (unsigned i : llvm::seq(getNumBuffers()))
+    loadAt(0, i, pointer);
+  for (unsigned i : llvm::seq(numScalars))
+    loadAt(1, i, builder.getI64Type());
+  return args;
+}
+
 void KernelEmitter::createEntry(unsigned numScalars) {
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   builder.setInsertionPointToEnd(target.getBody());
@@ -262,18 +322,36 @@ void KernelEmitter::createEntry(unsigned numScalars) {
                                   {pointer, pointer}));
   Block *block = entry.addEntryBlock(builder);
   builder.setInsertionPointToStart(block);
-  SmallVector<Value> args;
-  auto loadAt = [&](unsigned from, unsigned index, Type type) {
-    Value at = LLVM::GEPOp::create(
-        builder, loc, pointer, type, block->getArgument(from),
-        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
-    args.push_back(LLVM::LoadOp::create(builder, loc, type, at));
+  SmallVector<Value> args = loadArguments(block, numScalars);
+  if (isShared())
+    args.append({constant(0), constant(shared.count)});
+  LLVM::CallOp::create(builder, loc, body, args);
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+}
+
+/// Part i of n has the units from i U / n to (i + 1) U / n.
+void KernelEmitter::createPartEntry(unsigned numScalars) {
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  Type number = builder.getI64Type();
+  builder.setInsertionPointToEnd(target.getBody());
+  auto entry = LLVM::LLVMFuncOp::create(
+      builder, loc, symbol + TANDEM_RT_PART_SUFFIX,
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
+                                  {pointer, pointer, number, number}));
+  Block *block = entry.addEntryBlock(builder);
+  builder.setInsertionPointToStart(block);
+  SmallVector<Value> args = loadArguments(block, numScalars);
+  Value part = block->getArgument(2), parts = block->getArgument(3);
+  Value units = constant(llvm::divideCeil(shared.count, shared.unit));
+  auto firstOf = [&](Value part) -> Value {
+    Value share = arith::DivUIOp::create(
+        builder, loc, arith::MulIOp::create(builder, loc, part, units), parts);
+    Value first =
+        arith::MulIOp::create(builder, loc, share, constant(shared.unit));
+    return arith::MinSIOp::create(builder, loc, first, constant(shared.count));
   };
-  unsigned numBuffers = kernel.getNumArguments() + kernel.getNumResults();
-  for (unsigned i : llvm::seq(numBuffers))
-    loadAt(0, i, pointer);
-  for (unsigned i : llvm::seq(numScalars))
-    loadAt(1, i, builder.getI64Type());
+  Value next = arith::AddIOp::create(builder, loc, part, constant(1));
+  args.append({firstOf(part), firstOf(next)});
   LLVM::CallOp::create(builder, loc, body, args);
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
@@ -364,9 +442,14 @@ void KernelEmitter::storeCoordinates() {
 
 void KernelEmitter::emitFunction() {
   unsigned numScalars = getKernelAxes(kernel).size() + numOrdinals;
-  createBody(numScalars);
+  bool isOneNest = hasOneNest();
+  createBody(numScalars + (isOneNest ? 2 : 0));
   builder.setInsertionPointToStart(&body.getBody().front());
   firstScalar = getNumBuffers();
+  if (isOneNest) {
+    firstOfPart = body.getArgument(firstScalar + numScalars);
+    endOfPart = body.getArgument(firstScalar + numScalars + 1);
+  }
   bindMemory();
   for (Value value : plan.inMemory) {
     auto type = cast<RankedTensorType>(value.getType());
@@ -383,7 +466,11 @@ void KernelEmitter::emitFunction() {
                          buffer);
   }
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
+  if (canShare() && !isShared())
+    dropPartBounds();
   createEntry(numScalars);
+  if (isShared())
+    createPartEntry(numScalars);
   createReport();
 }
 

@@ -20,7 +20,8 @@ namespace tandem {
 
 /// The functions of one kernel in a module, `target`: `symbol`, which unpacks
 /// its arguments, and its body on pointers that do not alias. The body is in
-/// scf, arith, math and llvm.
+/// scf, arith, math and llvm. Where the iterations of its outermost loop need
+/// nothing of one another, `symbol`_part does those of one part.
 ///
 /// On a GPU a function per part, `symbol_0`, ..., whose parameters are the
 /// buffers that it reads, those that it writes, the scalars, and where it
@@ -63,6 +64,18 @@ public:
   void reportIndex(mlir::Value site, mlir::Value index, mlir::Value bound);
   /// A loop from 0 to `count`; the insertion point moves into it.
   mlir::Value beginLoop(int64_t count);
+  mlir::Value beginLoop(std::pair<mlir::Value, mlir::Value> bounds);
+  /// Whether a nest may share its outermost loop among parts: what is emitted
+  /// besides is done once for each of them.
+  bool canShare() const { return static_cast<bool>(firstOfPart); }
+  /// The nest's outermost loop, of `count` iterations, is that of a part, which
+  /// has whole multiples of `unit`. Once, and before the loop is emitted.
+  void shareLoop(int64_t count, int64_t unit) { shared = {count, unit}; }
+  bool isShared() const { return shared.count > 0; }
+  /// Of the part: its first iteration, and the first of the next one.
+  std::pair<mlir::Value, mlir::Value> getPartBounds() const {
+    return {firstOfPart, endOfPart};
+  }
   /// Nested loops whose iterations need nothing of one another: on a GPU each
   /// is done by a thread.
   llvm::SmallVector<mlir::Value> beginThreads(llvm::ArrayRef<int64_t> counts);
@@ -108,7 +121,12 @@ private:
     return kernel.getNumArguments() + kernel.getNumResults();
   }
   void createBody(unsigned numScalars);
+  void dropPartBounds();
   void createEntry(unsigned numScalars);
+  void createPartEntry(unsigned numScalars);
+  llvm::SmallVector<mlir::Value> loadArguments(mlir::Block *entry,
+                                               unsigned numScalars);
+  bool hasOneNest();
   mlir::LLVM::GlobalOp createHook();
   void createReport();
   void emitSteps();
@@ -127,6 +145,11 @@ private:
   /// Of the body's arguments, the first scalar: the axes, then the ordinals.
   unsigned firstScalar = 0;
   llvm::SmallVector<mlir::Value> toFree;
+  /// The body's last arguments, where its loop may be shared.
+  mlir::Value firstOfPart, endOfPart;
+  struct {
+    int64_t count = 0, unit = 1;
+  } shared;
   std::vector<KernelPart> parts;
   int64_t scratchBytes = 0, blockThreads = 0;
   /// Numbers of buffers that parts so far write.
@@ -144,7 +167,9 @@ int64_t getOrdinalNumber(mlir::func::CallOp call);
 /// Emits an operator with a loop of its own.
 void emitOwnLoop(KernelEmitter &kernel, mlir::Operation *op);
 
-/// The type that an element has in memory: i8 for i1, else itself.
+/// The type that an element has in memory: i8 for i1, i16 for bf16, else
+/// itself. LLVM has a choice between two values of bf16 go through f32, and
+/// back by an instruction that takes subnormal numbers for 0.
 mlir::Type getStoredType(mlir::Type type);
 
 /// Name of the pointer that a code object exports, and of the function in it

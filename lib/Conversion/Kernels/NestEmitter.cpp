@@ -41,8 +41,45 @@ void NestEmitter::emit() {
   buffers.clear();
   analyzeMembers();
   findBuffered();
+  if (kernel.canShare() && canShare())
+    share();
   initializeAccumulators();
   emitLoops();
+}
+
+/// Whether each iteration of the outermost loop stores what is its own, and
+/// nothing is summed over them.
+bool NestEmitter::canShare() const {
+  if (groups.empty())
+    return false;
+  int outermost = groups.front().front();
+  for (const auto &[value, info] : nest.made) {
+    Factors layout = getLayout(value);
+    if (llvm::is_contained(info.reduced, outermost) ||
+        (kernel.plan.inMemory.contains(value) &&
+         !llvm::is_contained(layout, outermost)))
+      return false;
+    bool hasPlaces = reducesRows(value) || !getColumns(layout).empty();
+    if (!info.reduced.empty() && hasPlaces)
+      return false; // accumulators in memory, which are set before
+  }
+  return true;
+}
+
+/// A loop that is vectorised, as one around a short one may be, is cut where
+/// vectors are, so that each element is computed by the same code in any part.
+void NestEmitter::share() {
+  constexpr int64_t kElements = 256;
+  int64_t count = nest.getSize(groups.front()), inner = 1;
+  for (const Factors &group : llvm::drop_begin(groups))
+    inner *= nest.getSize(group);
+  kernel.shareLoop(count, std::max<int64_t>(1, kElements / inner));
+}
+
+std::pair<Value, Value> NestEmitter::getBounds(int group) {
+  if (!recording && kernel.isShared() && group == 0)
+    return kernel.getPartBounds();
+  return {kernel.constant(0), kernel.constant(nest.getSize(groups[group]))};
 }
 
 void NestEmitter::initializeAccumulators() {
@@ -79,7 +116,7 @@ void NestEmitter::emitLoops() {
     }
   for (auto [index, group] : llvm::enumerate(groups))
     if (!isColumn(group.front()))
-      inductions[index] = kernel.beginLoop(nest.getSize(group));
+      inductions[index] = kernel.beginLoop(getBounds(index));
   emitRow();
 }
 
@@ -189,9 +226,9 @@ SmallVector<Value> NestEmitter::emitColumnLoops(
     scopes.pop_back();
     return results;
   }
-  Value zero = kernel.constant(0), one = kernel.constant(1);
-  Value count = kernel.constant(nest.getSize(groups[loops.front()]));
-  auto loop = scf::ForOp::create(builder, loc, zero, count, one, inits);
+  auto [first, end] = getBounds(loops.front());
+  auto loop =
+      scf::ForOp::create(builder, loc, first, end, kernel.constant(1), inits);
   OpBuilder::InsertionGuard guard(builder);
   if (inits.empty())
     builder.setInsertionPoint(loop.getBody()->getTerminator());

@@ -61,6 +61,10 @@ protected:
   /// Loops are emitted more than once: what belongs to those before.
   void forget();
   virtual void emitLoops();
+  bool canShare() const;
+  void share();
+  /// The first and the last bound of a group's loop.
+  std::pair<mlir::Value, mlir::Value> getBounds(int group);
   void emitRow();
   void emitRowMembers(int level);
   virtual void emitPhase(int level, const Factors &columns);

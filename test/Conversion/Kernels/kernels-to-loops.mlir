@@ -1,15 +1,24 @@
 // RUN: tandem-opt %s --tandem-decompose-nn --tandem-nn-to-linalg --tandem-kernels-to-loops | FileCheck %s
 
-// Equal shapes: one loop over all elements.
+// Equal shapes: one loop over all elements, or those of a part, which has
+// whole multiples of 256.
 // CHECK-LABEL: llvm.func internal @flat_kernel_body
 // CHECK-SAME: llvm.noalias
-// CHECK: %[[COUNT:.*]] = arith.constant 3200 : i64
-// CHECK: scf.for {{.*}} to %[[COUNT]]
+// CHECK: %[[FIRST:[a-z0-9]+]]: i64
+// CHECK: %[[END:[a-z0-9]+]]: i64
+// CHECK: scf.for {{.*}} = %[[FIRST]] to %[[END]]
 // CHECK-NOT: scf.for
 // CHECK: math.exp
 // CHECK: llvm.store
 // CHECK: llvm.return
 // CHECK-LABEL: llvm.func @flat_kernel(
+// CHECK: %[[ZERO:.*]] = arith.constant 0 : i64
+// CHECK: %[[COUNT:.*]] = arith.constant 3200 : i64
+// CHECK: llvm.call @flat_kernel_body({{.*}}, %[[ZERO]], %[[COUNT]])
+// CHECK-LABEL: llvm.func @flat_kernel_part(
+// CHECK: arith.constant 13 : i64
+// CHECK: arith.constant 256 : i64
+// CHECK: llvm.call @flat_kernel_body(
 func.func @flat(%x: tensor<4x8x100xf32>) -> tensor<4x8x100xf32> {
   %0 = nn.exp %x : (tensor<4x8x100xf32>) -> tensor<4x8x100xf32>
   return %0 : tensor<4x8x100xf32>
@@ -18,8 +27,9 @@ func.func @flat(%x: tensor<4x8x100xf32>) -> tensor<4x8x100xf32> {
 // Rows outside, and three loops over the columns: the sum, the sum of squares,
 // the result. Leading dimensions are one loop.
 // CHECK-LABEL: llvm.func internal @layer_norm_kernel_body
-// CHECK: %[[ROWS:.*]] = arith.constant 12 : i64
-// CHECK: scf.for {{.*}} to %[[ROWS]]
+// CHECK: %[[FIRST:[a-z0-9]+]]: i64
+// CHECK: %[[END:[a-z0-9]+]]: i64
+// CHECK: scf.for {{.*}} = %[[FIRST]] to %[[END]]
 // CHECK: scf.for {{.*}} iter_args
 // CHECK: arith.addf
 // CHECK: scf.for {{.*}} iter_args
@@ -47,7 +57,8 @@ func.func @softmax(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
   return %0 : tensor<4x64xf32>
 }
 
-// Sums over rows are accumulated in the result, which begins with zeros.
+// Sums over rows are accumulated in the result, which begins with zeros. They
+// are not done in parts.
 // CHECK-LABEL: llvm.func internal @columns_kernel_body
 // CHECK: scf.for
 // CHECK: llvm.store
@@ -56,6 +67,8 @@ func.func @softmax(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
 // CHECK: %[[SOFAR:.*]] = llvm.load
 // CHECK: arith.addf %[[SOFAR]]
 // CHECK: llvm.store
+// CHECK-NOT: @columns_kernel_part
+// CHECK-LABEL: llvm.func internal @tables_kernel_body
 func.func @columns(%x: tensor<4x64xf32>) -> tensor<64xf32> {
   %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<4x64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
@@ -63,7 +76,6 @@ func.func @columns(%x: tensor<4x64xf32>) -> tensor<64xf32> {
 
 // The check of each table's indices is one of the rows, not of the columns: the
 // nest of three tables at a constant index is that of one.
-// CHECK-LABEL: llvm.func internal @tables_kernel_body
 // CHECK-COUNT-2: scf.for
 // CHECK-NOT: scf.for
 // CHECK: llvm.return
@@ -77,4 +89,15 @@ func.func @tables(%x: tensor<4x8x32xf32>, %a: tensor<64x32xf32>, %b: tensor<64x3
   %4 = nn.embedding %c, %i : (tensor<64x32xf32>, tensor<4x8xi64>) -> tensor<4x8x32xf32>
   %5 = nn.add %3, %4 : (tensor<4x8x32xf32>, tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
   return %5 : tensor<4x8x32xf32>
+}
+
+// In memory bf16 is i16: no value of LLVM's has that type.
+// CHECK-LABEL: llvm.func internal @narrow_kernel_body
+// CHECK: llvm.load {{.*}} -> i16
+// CHECK: arith.bitcast {{.*}} : i16 to bf16
+// CHECK: arith.bitcast {{.*}} : bf16 to i16
+// CHECK: llvm.store {{.*}} : i16
+func.func @narrow(%x: tensor<64xbf16>) -> tensor<64xbf16> {
+  %0 = nn.exp %x : (tensor<64xbf16>) -> tensor<64xbf16>
+  return %0 : tensor<64xbf16>
 }

@@ -32,8 +32,12 @@ public:
   const CompiledKernels &getCompiled() const { return compiled; }
   using Entry = void (*)(void *const *, const int64_t *);
   Entry lookup(llvm::StringRef function) const;
+  /// Null where the kernel has no parts.
+  using PartEntry = void (*)(void *const *, const int64_t *, int64_t, int64_t);
+  PartEntry lookupPart(llvm::StringRef function) const;
 
-  /// Runs `function`; the inputs are not changed.
+  /// Runs `function`; the inputs are not changed. What can be done in parts is
+  /// done so as well, and must give the same bits.
   std::vector<Tensor> run(mlir::func::FuncOp function,
                           llvm::ArrayRef<Tensor> inputs,
                           llvm::ArrayRef<int64_t> scalars = {});
@@ -44,7 +48,7 @@ private:
   void loadObject();
   void runOnHost(llvm::StringRef function,
                  llvm::ArrayRef<llvm::MutableArrayRef<char>> buffers,
-                 llvm::ArrayRef<int64_t> scalars);
+                 size_t numInputs, llvm::ArrayRef<int64_t> scalars);
 
   CompiledKernels compiled;
   void *handle = nullptr;
