@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup build test sanitizers faults mutants fuzz demo demo-hosts verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-checkpoint bench-startup coverage wheel wheel-smoke docs check-gcc format lint clean
+.PHONY: help setup build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-checkpoint bench-startup coverage wheel wheel-smoke docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,10 @@ demo: setup ## Train a mixture-of-experts BERT on four ranks beside PyTorch (bui
 demo-hosts: setup ## Two emulated hosts train it with torchrun (root; apt: iproute2, iperf3)
 	@scripts/build $(BUILD) $(JOBS) --target testbed-tools
 	@scripts/demo-hosts
+
+demo-cuda: setup ## Train it on the CUDA device: the GPU that is here, or the emulated one (minutes)
+	@scripts/build $(BUILD) $(JOBS) --target cuda-tools -DTANDEM_CUDA=ON
+	@scripts/demo-cuda
 
 verify: build ## The whole matrix of models, plans, searches, ranks and microbatches
 	@scripts/verify-matrix

@@ -83,7 +83,9 @@ def check_libraries():
     maps = pathlib.Path("/proc/self/maps").read_text()
     for path in sorted(set(re.findall(r"(/\S+\.so\S*)", maps))):
         if not EXPECTED.search(path) and "/python3" not in path:
-            raise SystemExit(f"{path} is loaded, expected libraries of the wheel, of torch and of Debian's C and C++")
+            raise SystemExit(
+                f"{path} is loaded, expected libraries of the wheel, of torch and of Debian's C and C++"
+            )
 
 
 if __name__ == "__main__":

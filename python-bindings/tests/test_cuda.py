@@ -1,5 +1,6 @@
 """Device `cuda` on the emulated GPU, beside the CPU: the same losses, and clear errors."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -172,3 +173,36 @@ def test_what_is_unknown_is_said(arguments, expected, tmp_path):
     done = tool("tandem-compile", step, *arguments)
     assert done.returncode == 1
     assert expected in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_package_is_checked_against_the_cpu(tmp_path, monkeypatch):
+    """All but the package's own build, which takes minutes: here that of the tests stands for it."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import gpu_check
+    import gpu_package
+    from safetensors.torch import load_file, save_file
+
+    output = tmp_path / "package.tar.xz"
+    arguments = ["gpu-package", "-o", str(output), "--arch", "emulated", "--only", "mlp zero"]
+    monkeypatch.setattr("sys.argv", arguments)
+    assert gpu_package.main() == 0
+    folder = tmp_path / "gpu-package"
+    contents = json.loads((folder / "contents.json").read_text())
+    assert [case["name"] for case in contents["cases"]] == ["mlp zero"]
+    assert {path.name for path in (folder / "prebuilt").iterdir()} == {
+        "program_generated.h",
+        "attention.ptx",
+        "kernels.ptx",
+    }
+    monkeypatch.setattr(gpu_check, "HERE", folder)
+    monkeypatch.setattr(gpu_check, "BUILD", BUILD)
+    monkeypatch.setenv("TANDEM_CUDA_LIBRARIES", str(EMULATOR))
+    (case,) = contents["cases"]
+    assert gpu_check.run_case(case, contents["steps"]).startswith("losses")
+    expected = folder / "cases" / case["folder"] / "expected.safetensors"
+    tensors = load_file(expected)
+    name = next(name for name in tensors if name.startswith("parameter"))
+    tensors[name] = tensors[name] + 1e-6
+    save_file(tensors, expected)
+    with pytest.raises(RuntimeError, match=f"'{name}' by 1.0e-06, expected at most 1e-09"):
+        gpu_check.run_case(case, contents["steps"])

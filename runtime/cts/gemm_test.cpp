@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "cpu/product_ways.h"
 #include "cts/support.h"
+#ifdef TANDEM_CPU
+#include "cpu/product_ways.h"
+#endif
 
 #include <cmath>
 #include <filesystem>
@@ -269,6 +271,7 @@ TEST_P(GemmTest, BiasedAndActivatedBetweenStrides) {
   check(heads);
 }
 
+#ifdef TANDEM_CPU
 /// A cache folder of its own.
 class CacheFolder {
 public:
@@ -341,6 +344,7 @@ TEST(ProductWays, OfDamagedFilesAreNone) {
   }
   check(g);
 }
+#endif // TANDEM_CPU
 
 INSTANTIATE_TEST_SUITE_P(
     Types, GemmTest,

@@ -1,0 +1,334 @@
+"""Builds the runtime of a package on a machine with a GPU, and says whether the CUDA device is right there, and how quick.
+
+usage: gpu-check [--json FILE] [--emulated] [--minutes M] [--compiled]
+
+It needs CMake, ninja, a C++20 compiler and, for what it compares with, PyTorch; no MLIR and no network. What fails does
+not end it: the table and the JSON say what did. Exit status 1 if anything failed.
+
+First it looks at what the emulated GPU cannot show:
+  the driver and its version; PTX of the runtime's and of the Programs' kernels as the driver compiles it (ptxas, registers,
+  shared memory); how cuBLASLt answers what it is asked for; memory order between blocks and streams (each case twice, and
+  to the bit alike); a primary context that PyTorch has as well.
+Not looked at yet, as the device does not have it: NCCL, CUDA graphs.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BUILD = HERE / "build"
+# Of |expected| and of the largest of a tensor, by type: sums have another order.
+TOLERANCE = {"float64": 1e-9, "float32": 2e-4}
+# Tests of the conformance suite that launch the tests' own kernels, which exist for the CPU and the emulated GPU.
+WITHOUT_KERNELS = "*GemmTest*:*AttentionTest*:*ConvolutionTest*:*CheckTest*:Check.*"
+
+
+class Check:
+    """Rows of the table: what, whether it is as it should be, and a word."""
+
+    def __init__(self, seconds):
+        self.rows, self.numbers, self.end = [], {}, time.monotonic() + seconds
+
+    def add(self, name, passed, text=""):
+        self.rows.append({"what": name, "passed": passed, "text": text})
+        word = "ok" if passed else "FAILED"
+        print(f"{name:44} {word:7} {text}", flush=True)
+
+    def attempt(self, name, action):
+        """A row of what `action` says; nothing that it raises ends the check."""
+        if time.monotonic() > self.end:
+            return self.add(name, False, "not run: the time is over")
+        begin = time.monotonic()
+        try:
+            text = action() or ""
+        except subprocess.TimeoutExpired:
+            return self.add(name, False, "did not end")
+        except Exception as error:  # noqa: BLE001
+            return self.add(
+                name,
+                False,
+                str(error).strip().splitlines()[-1][:300] if str(error).strip() else repr(error),
+            )
+        self.add(name, True, f"{text} ({time.monotonic() - begin:.1f} s)".strip())
+
+
+def run(*command, timeout=240, **variables):
+    done = subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=os.environ | variables,
+    )
+    if done.returncode:
+        text = done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}"
+        raise RuntimeError(text[-2000:])
+    return done.stdout
+
+
+def read_safetensors(path):
+    """{name: array}; bfloat16 as the upper halves of float32."""
+    import numpy as np
+
+    types = {
+        "F64": "f8",
+        "F32": "f4",
+        "I64": "i8",
+        "I32": "i4",
+        "BOOL": "?",
+        "U8": "u1",
+        "F16": "f2",
+    }
+    data = Path(path).read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    tensors = {}
+    for name, entry in json.loads(data[8 : 8 + size]).items():
+        if name == "__metadata__":
+            continue
+        begin, end = (8 + size + at for at in entry["data_offsets"])
+        if entry["dtype"] == "BF16":
+            upper = np.frombuffer(data[begin:end], "<u2").astype("<u4") << 16
+            tensors[name] = upper.view("<f4").reshape(entry["shape"])
+        else:
+            kind = types[entry["dtype"]]
+            tensors[name] = np.frombuffer(data[begin:end], kind).reshape(entry["shape"])
+    return tensors
+
+
+def difference(found, expected):
+    """The largest difference of two tensors, of what the largest element of `expected` is; inf if one is not finite."""
+    import numpy as np
+
+    if found.shape != expected.shape:
+        return float("inf")
+    if not expected.size:
+        return 0.0
+    if expected.dtype.kind != "f":
+        return 0.0 if np.array_equal(found, expected) else float("inf")
+    apart = np.abs(found.astype("f8") - expected.astype("f8")).max()
+    return float(apart / max(1.0, np.abs(expected).max())) if np.isfinite(apart) else float("inf")
+
+
+# ---- The machine
+
+
+def look_at_driver():
+    driver = ctypes.CDLL(library("libcuda.so.1"))
+    version, count = ctypes.c_int(), ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDriverGetVersion(ctypes.byref(version)):
+        raise RuntimeError("the driver does not start")
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    text = f"CUDA {version.value // 1000}.{version.value % 1000 // 10}, {count.value} GPU(s)"
+    if version.value < 13000 or not count.value:
+        raise RuntimeError(f"{text}, expected CUDA 13.0 or later and a GPU")
+    return text
+
+
+def library(name):
+    folder = os.environ.get("TANDEM_CUDA_LIBRARIES")
+    return str(Path(folder) / name) if folder else name
+
+
+def look_at_libraries():
+    """cuBLASLt is often PyTorch's; then its folder is told to the loader of what is started from here."""
+    if os.environ.get("TANDEM_CUDA_LIBRARIES"):
+        return "emulated"
+    try:
+        ctypes.CDLL("libcublasLt.so.13")
+        return "of the system"
+    except OSError:
+        pass
+    for folder in map(Path, sys.path):
+        for found in folder.glob("nvidia/**/libcublasLt.so.13"):
+            paths = [str(found.parent), os.environ.get("LD_LIBRARY_PATH", "")]
+            os.environ["LD_LIBRARY_PATH"] = ":".join(filter(None, paths))
+            return str(found)
+    raise RuntimeError("no libcublasLt.so.13, neither of the system nor beside PyTorch")
+
+
+def build(emulated):
+    tools = [tool for tool in ("cmake", "ninja") if not shutil.which(tool)]
+    if tools:
+        raise RuntimeError(f"no {' and no '.join(tools)}, expected them on the PATH")
+    configure = [
+        *(
+            "cmake",
+            "-G",
+            "Ninja",
+            "-S",
+            HERE / "runtime",
+            "-B",
+            BUILD,
+            "-DCMAKE_BUILD_TYPE=Release",
+        ),
+        *("-DTANDEM_CPU=OFF", "-DTANDEM_GLOO=OFF", "-DTANDEM_CUDA=ON"),
+        f"-DTANDEM_PREBUILT={HERE / 'prebuilt'}",
+        f"-DCMAKE_PREFIX_PATH={HERE / 'third_party'}",
+        *(f"-D{name}_DIR={HERE / 'third_party/cmake'}" for name in ("nlohmann_json", "GTest")),
+        f"-DCMAKE_CXX_FLAGS=-isystem {HERE / 'third_party/include'}",
+    ]
+    run(*configure)
+    targets = ["tandem-run", "tandem_rt_cts"] + (["tandem_emulator"] if emulated else [])
+    run("cmake", "--build", BUILD, "--target", *targets, timeout=420)
+
+
+# ---- Right
+
+
+def run_suite(emulated):
+    chosen = "*ExecutorTest*:*RepeatTest*:Random.*:Emulator*:" if emulated else ""
+    variables = {"TANDEM_CTS_DEVICE": "cuda", "GTEST_BRIEF": "1"}
+    text = run(
+        find_built("tandem_rt_cts"), f"--gtest_filter={chosen}{WITHOUT_KERNELS}", **variables
+    )
+    return next((line[13:] for line in text.splitlines() if "PASSED" in line), "")
+
+
+def run_case(case, steps):
+    """Losses and values beside the CPU device's; the second time to the bit as the first."""
+    folder = HERE / "cases" / case["folder"]
+    values, saved = [], folder / "found.safetensors"
+    for _ in range(2):
+        text = run(
+            find_built("tandem-run"),
+            *(folder / "step.tdm", "--data", folder / "values.safetensors"),
+            *("--steps", steps, "--save", saved),
+        )
+        losses = [float(line.split()[-1]) for line in text.splitlines() if line.startswith("step ")]
+        values.append(read_safetensors(saved))
+    expected, bound = read_safetensors(folder / "expected.safetensors"), TOLERANCE[case["dtype"]]
+    worst = max(
+        (difference(values[0][name], tensor), name)
+        for name, tensor in expected.items()
+        if not name.startswith("batch.")
+    )
+    apart = max(abs(a / b - 1) for a, b in zip(losses, case["losses"], strict=True))
+    if apart > bound or worst[0] > bound:
+        raise RuntimeError(
+            f"losses differ by {apart:.1e}, '{worst[1]}' by {worst[0]:.1e}, expected at most {bound:.0e}"
+        )
+    for name, tensor in values[0].items():
+        if tensor.tobytes() != values[1][name].tobytes():
+            raise RuntimeError(f"'{name}' differs from run to run")
+    return f"losses {apart:.0e}, values {worst[0]:.0e}"
+
+
+def find_built(name):
+    return next(path for path in BUILD.glob(f"**/{name}") if path.is_file())
+
+
+# ---- Quick
+
+
+def time_program(name, steps=12):
+    """Milliseconds of a step, and the commands of a step by the time that they take."""
+    stats, times = HERE / f"{name}.stats.json", HERE / f"{name}.times.json"
+    command = [find_built("tandem-run"), HERE / f"{name}.tdm", "--steps", steps, "--stats", stats]
+    run(*command, timeout=300)
+    taken = [row["seconds"] for row in json.loads(stats.read_text())["steps"]][2:]
+    run(*command[:4], "--save-times", times, timeout=300)
+    commands = [s for ranks in json.loads(times.read_text())["seconds"] for s in ranks.values()]
+    return {
+        "milliseconds": 1e3 * statistics.median(taken),
+        "commands": len(commands),
+        "milliseconds of commands": 1e3 * sum(commands),
+    }
+
+
+def time_torch(row, compiled, steps=12):
+    """The same step in PyTorch, eager or compiled."""
+    import importlib
+
+    import torch
+
+    sys.path.insert(0, str(HERE / "examples"))
+    module = importlib.import_module(row["model"])
+    preset = module.PRESETS[row["preset"]]
+    torch.manual_seed(0)
+    model = module.model(**preset).cuda()
+    optimizer = module.optimizer(model)
+    batch = next(iter(module.batches(**preset)))
+    batch = torch.utils._pytree.tree_map(
+        lambda x: x.cuda() if isinstance(x, torch.Tensor) else x, batch
+    )
+    call = torch.compile(model) if compiled else model
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", torch.bfloat16, enabled=row["precision"] == "bf16"):
+            loss = module.loss(call, batch)
+        loss.backward()
+        optimizer.step()
+
+    taken = []
+    for _ in range(steps):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        step()
+        torch.cuda.synchronize()
+        taken.append(time.perf_counter() - begin)
+    return 1e3 * statistics.median(taken[3:])
+
+
+def compare_speed(check, row, with_torch, compiled):
+    numbers = check.numbers.setdefault(row["name"], {})
+
+    def ours():
+        numbers.update(time_program(row["name"]))
+        return f"{numbers['milliseconds']:.2f} ms a step, {numbers['commands']} commands"
+
+    def theirs(key, is_compiled):
+        numbers[key] = time_torch(row, is_compiled)
+        ratio = numbers.get("milliseconds", float("nan")) / numbers[key]
+        return f"{numbers[key]:.2f} ms a step; Tandem takes {ratio:.2f} times as long"
+
+    check.attempt(f"step of {row['name']}", ours)
+    if with_torch:
+        check.attempt(f"step of {row['name']}, PyTorch eager", lambda: theirs("eager", False))
+        if compiled or row["precision"] == "bf16":
+            check.attempt(f"step of {row['name']}, torch.compile", lambda: theirs("compiled", True))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="gpu-check", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, default=HERE / "gpu-check.json")
+    parser.add_argument("--emulated", action="store_true", help="on the emulated GPU; no times")
+    parser.add_argument("--minutes", type=float, default=8.5, help="nothing begins after (8.5)")
+    parser.add_argument("--compiled", action="store_true", help="every step by torch.compile, too")
+    options = parser.parse_args()
+    contents = json.loads((HERE / "contents.json").read_text())
+    if options.emulated != (contents["architecture"] == "emulated"):
+        sys.exit(
+            f"gpu-check: error: the package is for {contents['architecture']}, which"
+            f" --emulated {'does not go' if options.emulated else 'goes'} with"
+        )
+    check = Check(60 * options.minutes)
+    check.attempt("builds without MLIR", lambda: build(options.emulated))
+    if options.emulated:
+        os.environ["TANDEM_CUDA_LIBRARIES"] = str(BUILD / "emulator")
+    check.attempt("driver", look_at_driver)
+    check.attempt("cuBLASLt", look_at_libraries)
+    check.attempt("conformance suite", lambda: run_suite(options.emulated))
+    for case in contents["cases"]:
+        check.attempt(case["name"], lambda case=case: run_case(case, contents["steps"]))
+    if not options.emulated:
+        for row in contents["benchmarks"]:
+            compare_speed(check, row, shutil.which("python3"), options.compiled)
+    failed = sum(not row["passed"] for row in check.rows)
+    result = {"architecture": contents["architecture"], "failed": failed, "numbers": check.numbers}
+    options.json.write_text(json.dumps(result | {"rows": check.rows}, indent=1))
+    print(f"{len(check.rows) - failed} of {len(check.rows)} as they should be; {options.json}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
