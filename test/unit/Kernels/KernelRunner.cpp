@@ -104,9 +104,12 @@ static bool areGuardsWhole(ArrayRef<char> guarded) {
          llvm::all_of(guarded.take_back(kGuardBytes), isGuard);
 }
 
-void LoadedKernels::runOnHost(StringRef function,
-                              ArrayRef<llvm::MutableArrayRef<char>> buffers,
-                              ArrayRef<int64_t> scalars) {
+void LoadedKernels::runOn(StringRef function,
+                          ArrayRef<llvm::MutableArrayRef<char>> buffers,
+                          ArrayRef<int64_t> scalars) {
+  if (emulated)
+    return emulated->run(compiled.kernels[function], buffers, scalars,
+                         lastReport);
   std::vector<void *> pointers;
   for (llvm::MutableArrayRef<char> buffer : buffers)
     pointers.push_back(buffer.data());
@@ -136,11 +139,7 @@ std::vector<Tensor> LoadedKernels::run(func::FuncOp function,
     ranges.push_back(llvm::MutableArrayRef(buffer)
                          .drop_front(kGuardBytes)
                          .drop_back(kGuardBytes));
-  if (emulated)
-    emulated->run(compiled.kernels[function.getName()], ranges, all,
-                  lastReport);
-  else
-    runOnHost(function.getName(), ranges, all);
+  runOn(function.getName(), ranges, all);
   for (size_t i = 0; i < inputs.size(); ++i)
     EXPECT_EQ(buffers[i], before[i]) << "input " << i << " was written";
   std::vector<Tensor> results;
