@@ -76,10 +76,14 @@ static StringRef getFunctionName(llvm::Intrinsic::ID id) {
   }
 }
 
+constexpr llvm::StringLiteral kLibdevicePrefix = "__nv_";
+
 /// Calls `__nv_sinf` for `llvm.sin.f32` and `sinf`.
 static void callLibdevice(llvm::Module &module) {
   for (llvm::Function &function : llvm::make_early_inc_range(module)) {
-    if (!function.isDeclaration() || function.use_empty())
+    // Those that are made here come behind.
+    if (!function.isDeclaration() || function.use_empty() ||
+        function.getName().starts_with(kLibdevicePrefix))
       continue;
     std::string name = function.getName().str();
     if (function.isIntrinsic()) {
@@ -90,8 +94,8 @@ static void callLibdevice(llvm::Module &module) {
       if (function.getReturnType()->isFloatTy())
         name += "f";
     }
-    llvm::FunctionCallee callee =
-        module.getOrInsertFunction("__nv_" + name, function.getFunctionType());
+    llvm::FunctionCallee callee = module.getOrInsertFunction(
+        (kLibdevicePrefix + name).str(), function.getFunctionType());
     for (llvm::User *user : llvm::make_early_inc_range(function.users()))
       if (auto *call = llvm::dyn_cast<llvm::CallInst>(user))
         call->setCalledFunction(callee);
@@ -152,7 +156,8 @@ static bool linkLibdevice(llvm::Module &module, std::string &error) {
   module.addModuleFlag(llvm::Module::Override, "nvvm-reflect-ftz", 0u);
   for (llvm::Function &function : module)
     if (function.isDeclaration() && !function.isIntrinsic() &&
-        function.getName().starts_with("__nv_") && !function.use_empty()) {
+        function.getName().starts_with(kLibdevicePrefix) &&
+        !function.use_empty()) {
       error = "the kernel calls " + function.getName().str() + ", which " +
               path + " does not have";
       return false;

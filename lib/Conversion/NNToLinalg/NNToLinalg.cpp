@@ -15,6 +15,7 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Analysis/StepBody.h"
+#include "tandem/Dialect/NN/Site.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace tandem {
@@ -275,14 +276,14 @@ static void declare(func::FuncOp function, StringRef name, unsigned numInputs,
 }
 
 int64_t tandem::getSite(Operation *op) {
-  return op->getAttrOfType<IntegerAttr>(kSiteAttrName).getInt();
+  return op->getAttrOfType<IntegerAttr>(nn::kSiteAttrName).getInt();
 }
 
 static void numberSites(ArrayRef<Operation *> ops) {
   int64_t next = 0;
   for (Operation *op : ops)
     if (readsIndices(op))
-      op->setAttr(kSiteAttrName, Builder(op).getI64IntegerAttr(next++));
+      op->setAttr(nn::kSiteAttrName, Builder(op).getI64IntegerAttr(next++));
 }
 
 std::vector<int64_t> tandem::numberOrdinals(func::FuncOp function) {

@@ -7,6 +7,7 @@
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Site.h"
 
 using namespace mlir;
 
@@ -57,6 +58,7 @@ static constexpr Fact kFacts[] = {
      "a pass such as #nn.pass<forward>"},
     {kIdAttrName, OnOperator, isIndex, "an i64 from 0 on"},
     {kStrandAttrName, OnOperator, isIndex, "an i64 from 0 on"},
+    {kSiteAttrName, OnOperator, isIndex, "an i64 from 0 on"},
     {kJoinAttrName, OnOperator, isChange,
      "a change of form such as \"reduce -> full\""},
 };

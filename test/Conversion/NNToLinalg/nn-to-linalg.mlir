@@ -48,6 +48,16 @@ func.func @embedding(%w: tensor<5x8xf32>, %i: tensor<3xi64>) -> tensor<3x8xf32> 
 
 // -----
 
+// What has a loop of its own stays, with the number that an error quotes.
+// CHECK-LABEL: func.func @embedding_backward
+// CHECK: nn.embedding_backward %{{.*}}nn.site = 0 : i64
+func.func @embedding_backward(%g: tensor<3x8xf32>, %i: tensor<3xi64>) -> tensor<5x8xf32> {
+  %0 = nn.embedding_backward %g, %i : (tensor<3x8xf32>, tensor<3xi64>) -> tensor<5x8xf32>
+  return %0 : tensor<5x8xf32>
+}
+
+// -----
+
 // Operators with one ordinal have one number; the ordinals are the launch's.
 // CHECK-LABEL: func @random
 // CHECK: %[[FIRST:.*]] = arith.constant 0 : i64

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <map>
 
 using namespace mlir;
 using namespace tandem;
@@ -60,12 +61,17 @@ void EmulatedKernels::run(const CompiledKernel &kernel,
                           ArrayRef<llvm::MutableArrayRef<char>> buffers,
                           ArrayRef<int64_t> scalars, std::string &report) {
   std::vector<CUdeviceptr> addresses;
+  std::map<const char *, CUdeviceptr> known;
   for (llvm::MutableArrayRef<char> buffer : buffers) {
-    addresses.push_back(allocate(buffer.size()));
+    auto [place, isNew] = known.try_emplace(buffer.data());
+    if (isNew)
+      place->second = allocate(buffer.size());
+    addresses.push_back(place->second);
     expect(driver.memcpyHtoD(addresses.back(), buffer.data(), buffer.size()),
            "copy to the device");
   }
-  addresses.push_back(allocate(kernel.scratchBytes));
+  CUdeviceptr scratch = allocate(kernel.scratchBytes);
+  addresses.push_back(scratch);
   tandem_rt_launch_report reported = {};
   CUdeviceptr reportAddress = allocate(sizeof reported);
   expect(driver.memcpyHtoD(reportAddress, &reported, sizeof reported),
@@ -100,7 +106,8 @@ void EmulatedKernels::run(const CompiledKernel &kernel,
     report = "site " + std::to_string(reported.site) + ": " +
              std::to_string(reported.index) + " of " +
              std::to_string(reported.bound);
-  for (CUdeviceptr address : addresses)
+  for (const auto &[begin, address] : known)
     expect(driver.memFree(address), "free");
+  expect(driver.memFree(scratch), "free");
   expect(driver.memFree(reportAddress), "free");
 }

@@ -24,7 +24,8 @@ public:
 
   EmulatedKernels(const CompiledKernels &compiled, std::string &error);
 
-  /// `buffers` are the inputs, then the outputs. Uses gtest's expectations.
+  /// `buffers` are the inputs, then the outputs; those of equal begin are one.
+  /// Uses gtest's expectations.
   void run(const CompiledKernel &kernel,
            llvm::ArrayRef<llvm::MutableArrayRef<char>> buffers,
            llvm::ArrayRef<int64_t> scalars, std::string &report);

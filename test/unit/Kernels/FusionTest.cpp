@@ -218,12 +218,11 @@ TEST(Fusion, AdamWMayBeInPlace) {
   std::vector<std::vector<char>> buffers;
   for (const Tensor &input : inputs)
     buffers.push_back(toBytes(input));
-  std::vector<void *> pointers;
-  for (auto &buffer : buffers)
-    pointers.push_back(buffer.data());
+  std::vector<llvm::MutableArrayRef<char>> ranges(buffers.begin(),
+                                                  buffers.end());
   for (int input : {0, 2, 3})
-    pointers.push_back(buffers[input].data());
-  kernels.lookup("adamw")(pointers.data(), nullptr);
+    ranges.push_back(buffers[input]);
+  kernels.runOn("adamw", ranges, /*scalars=*/{});
   for (auto [result, input] : {std::pair(0, 0), {1, 2}, {2, 3}}) {
     Tensor actual = fromBytes(buffers[input], inputs[input].getType());
     EXPECT_TRUE(actual.isIdenticalTo(expected[result])) << result;

@@ -112,21 +112,33 @@ static bool areGuardsWhole(ArrayRef<char> guarded) {
          llvm::all_of(guarded.take_back(kGuardBytes), isGuard);
 }
 
-void LoadedKernels::runOnHost(StringRef function,
-                              ArrayRef<llvm::MutableArrayRef<char>> buffers,
-                              size_t numInputs, ArrayRef<int64_t> scalars) {
+static std::vector<void *>
+beginsOf(ArrayRef<llvm::MutableArrayRef<char>> buffers) {
   std::vector<void *> pointers;
   for (llvm::MutableArrayRef<char> buffer : buffers)
     pointers.push_back(buffer.data());
-  PartEntry part = lookupPart(function);
-  if (!part) {
-    lookup(function)(pointers.data(), scalars.data());
-    return;
-  }
+  return pointers;
+}
+
+void LoadedKernels::runOn(StringRef function,
+                          ArrayRef<llvm::MutableArrayRef<char>> buffers,
+                          ArrayRef<int64_t> scalars) {
+  if (emulated)
+    return emulated->run(compiled.kernels[function], buffers, scalars,
+                         lastReport);
+  lookup(function)(beginsOf(buffers).data(), scalars.data());
+}
+
+void LoadedKernels::runBothWays(StringRef function,
+                                ArrayRef<llvm::MutableArrayRef<char>> buffers,
+                                size_t numInputs, ArrayRef<int64_t> scalars) {
+  PartEntry part = emulated ? nullptr : lookupPart(function);
+  if (!part)
+    return runOn(function, buffers, scalars);
   // In parts, the last one first; then whole, which writes the same.
   constexpr int64_t kParts = 3;
   for (int64_t index : llvm::reverse(llvm::seq(kParts)))
-    part(pointers.data(), scalars.data(), index, kParts);
+    part(beginsOf(buffers).data(), scalars.data(), index, kParts);
   std::vector<std::vector<char>> inParts;
   for (llvm::MutableArrayRef<char> buffer : buffers) {
     inParts.emplace_back(buffer.begin(), buffer.end());
@@ -134,7 +146,7 @@ void LoadedKernels::runOnHost(StringRef function,
       std::fill(buffer.begin(), buffer.end(), kUnwritten);
   }
   std::string report = std::exchange(lastReport, "");
-  lookup(function)(pointers.data(), scalars.data());
+  runOn(function, buffers, scalars);
   EXPECT_EQ(report.empty(), lastReport.empty()) << function.str();
   for (auto [index, bytes] : llvm::enumerate(inParts))
     EXPECT_TRUE(!report.empty() || ArrayRef<char>(bytes) == buffers[index])
@@ -163,11 +175,7 @@ std::vector<Tensor> LoadedKernels::run(func::FuncOp function,
     ranges.push_back(llvm::MutableArrayRef(buffer)
                          .drop_front(kGuardBytes)
                          .drop_back(kGuardBytes));
-  if (emulated)
-    emulated->run(compiled.kernels[function.getName()], ranges, all,
-                  lastReport);
-  else
-    runOnHost(function.getName(), ranges, inputs.size(), all);
+  runBothWays(function.getName(), ranges, inputs.size(), all);
   for (size_t i = 0; i < inputs.size(); ++i)
     EXPECT_EQ(buffers[i], before[i]) << "input " << i << " was written";
   std::vector<Tensor> results;

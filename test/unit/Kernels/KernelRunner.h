@@ -30,25 +30,31 @@ public:
 
   const std::string &getError() const { return error; }
   const CompiledKernels &getCompiled() const { return compiled; }
-  using Entry = void (*)(void *const *, const int64_t *);
-  Entry lookup(llvm::StringRef function) const;
-  /// Null where the kernel has no parts.
-  using PartEntry = void (*)(void *const *, const int64_t *, int64_t, int64_t);
-  PartEntry lookupPart(llvm::StringRef function) const;
 
   /// Runs `function`; the inputs are not changed. What can be done in parts is
   /// done so as well, and must give the same bits.
   std::vector<Tensor> run(mlir::func::FuncOp function,
                           llvm::ArrayRef<Tensor> inputs,
                           llvm::ArrayRef<int64_t> scalars = {});
+  /// The same on the bytes of inputs and results, which may be in place: of
+  /// equal begin.
+  void runOn(llvm::StringRef function,
+             llvm::ArrayRef<llvm::MutableArrayRef<char>> buffers,
+             llvm::ArrayRef<int64_t> scalars);
   /// Message that the last run reported; empty if none.
   static std::string lastReport;
 
 private:
+  using Entry = void (*)(void *const *, const int64_t *);
+  Entry lookup(llvm::StringRef function) const;
+  /// Null where the kernel has no parts.
+  using PartEntry = void (*)(void *const *, const int64_t *, int64_t, int64_t);
+  PartEntry lookupPart(llvm::StringRef function) const;
   void loadObject();
-  void runOnHost(llvm::StringRef function,
-                 llvm::ArrayRef<llvm::MutableArrayRef<char>> buffers,
-                 size_t numInputs, llvm::ArrayRef<int64_t> scalars);
+  /// In parts, too, where the kernel has some.
+  void runBothWays(llvm::StringRef function,
+                   llvm::ArrayRef<llvm::MutableArrayRef<char>> buffers,
+                   size_t numInputs, llvm::ArrayRef<int64_t> scalars);
 
   CompiledKernels compiled;
   void *handle = nullptr;

@@ -51,7 +51,6 @@ constexpr llvm::StringLiteral kReportIndexName = "tandem_report_index";
 /// Name of the function by which a body gets an ordinal of its launch.
 constexpr llvm::StringLiteral kLaunchOrdinalName = "tandem_launch_ordinal";
 /// The number of an operator that reads indices.
-constexpr llvm::StringLiteral kSiteAttrName = "site";
 int64_t getSite(mlir::Operation *op);
 
 #define GEN_PASS_DECL
