@@ -7,6 +7,7 @@
 
 #include "BlockNest.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -18,6 +19,13 @@ constexpr int64_t kMaxPartialBytes = 64 << 20;
 /// Of a value in shared memory, in bytes.
 constexpr int64_t kSharedSlot = 8;
 constexpr int64_t kWarp = 32;
+/// Of the widest access, in bytes.
+constexpr int64_t kAccessBytes = 16;
+/// Elements of an access at most: of bytes there could be 16.
+constexpr int64_t kMaxWidth = 8;
+/// Elements of a row that a thread has in registers, and what their operators
+/// come to together.
+constexpr int64_t kMaxRegisters = 16, kMaxUnrolled = 256;
 
 void tandem::emitByBlocks(KernelEmitter &kernel, const Nest &nest) {
   BlockNestEmitter emitter(kernel, nest);
@@ -66,8 +74,10 @@ void BlockNestEmitter::chooseBlocks() {
       rows *= nest.getSize(group);
   for (const MemberInfo &info : infos)
     columns = std::max(columns, nest.getSize(info.columns));
-  numThreads = std::clamp<int64_t>(llvm::PowerOf2Ceil(columns), kWarp,
-                                   limits.blockThreads);
+  int64_t width = canBeWide() ? getMaxWidth() : 1;
+  numThreads =
+      std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(columns, width)),
+                          kWarp, limits.blockThreads);
   numBlocks = std::max<int64_t>(rows, 1);
   if (partials.empty())
     return;
@@ -143,11 +153,122 @@ void BlockNestEmitter::emitLoops() {
     chooseBlocks();
     kernel.useBlocks(recording ? 1 : numBlocks, numThreads);
     startPartials();
-    beginRows();
   } else {
     kernel.useThreads(1);
   }
+  if (recording || !canBeWide())
+    return emitRows();
+  auto branch = cast<scf::IfOp>(kernel.branchByAlignment());
+  builder.setInsertionPoint(branch.thenBlock()->getTerminator());
+  isWide = true;
+  emitRows();
+  builder.setInsertionPoint(branch.elseBlock()->getTerminator());
+  isWide = false;
+  emitRows();
+}
+
+void BlockNestEmitter::emitRows() {
+  forget();
+  registers.clear();
+  if (!isElementwise)
+    beginRows();
   emitRow();
+}
+
+//===----------------------------------------------------------------------===//
+// Neighbours
+//===----------------------------------------------------------------------===//
+
+/// By the narrowest elements, but for single ones and booleans.
+int64_t BlockNestEmitter::getMaxWidth() const {
+  int64_t bytes = kSharedSlot;
+  auto look = [&](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (type && type.getNumElements() > 1 &&
+        !type.getElementType().isInteger(1))
+      bytes = std::min(bytes, getStoredBytes(type.getElementType()));
+  };
+  for (const auto &member : nest.members) {
+    llvm::for_each(member.op->getOperands(), look);
+    llvm::for_each(member.op->getResults(), look);
+  }
+  return std::min(kAccessBytes / bytes, kMaxWidth);
+}
+
+/// Neighbours are of the innermost loop.
+int64_t BlockNestEmitter::getMaxWidth(ArrayRef<int> loops) const {
+  int64_t width = isWide && !loops.empty() ? getMaxWidth() : 1;
+  while (width > 1 && nest.getSize(groups[loops.back()]) % width != 0)
+    width /= 2;
+  return width;
+}
+
+bool BlockNestEmitter::canBeWide() const {
+  int64_t innermost = 1;
+  for (const Factors &group : groups)
+    if (isColumn(group.front()))
+      innermost = nest.getSize(group);
+  return innermost % 2 == 0 && getMaxWidth() > 1;
+}
+
+bool BlockNestEmitter::fitsRegisters(int64_t total) const {
+  int64_t own = total / numThreads;
+  return !isElementwise && !recording && total % numThreads == 0 &&
+         own <= kMaxRegisters &&
+         own * static_cast<int64_t>(nest.members.size()) <= kMaxUnrolled;
+}
+
+/// The elements of a chunk, one after the other.
+SmallVector<Value> BlockNestEmitter::emitNeighbours(ArrayRef<int> loops,
+                                                    int64_t width, Value chunk,
+                                                    ValueRange inits,
+                                                    Element inner) {
+  SmallVector<int64_t> counts;
+  for (int loop : loops)
+    counts.push_back(nest.getSize(groups[loop]));
+  if (!counts.empty())
+    counts.back() /= width;
+  for (auto [group, index] :
+       llvm::zip_equal(loops, kernel.delinearize(chunk, counts)))
+    inductions[group] = index;
+  if (width == 1)
+    return inner(inits);
+  Value first = arith::MulIOp::create(builder, loc, inductions[loops.back()],
+                                      kernel.constant(width));
+  SmallVector<Value> sofar(inits);
+  for (int64_t i = 0; i < width; ++i) {
+    inductions[loops.back()] =
+        arith::AddIOp::create(builder, loc, first, kernel.constant(i));
+    sofar = inner(sofar);
+  }
+  return sofar;
+}
+
+/// Where the row is a block's: the threads have the chunks in turn.
+SmallVector<Value> BlockNestEmitter::emitInRegisters(ArrayRef<int> loops,
+                                                     int64_t total,
+                                                     ValueRange inits,
+                                                     Element inner) {
+  int64_t own = total / numThreads, width = getMaxWidth(loops);
+  while (own % width != 0)
+    width /= 2;
+  auto &known = registers[loops.vec()];
+  known.resize(own);
+  size_t element = 0;
+  auto remembering = [&](ValueRange sofar) {
+    scopes.push_back(std::move(known[element]));
+    SmallVector<Value> results = inner(sofar);
+    known[element++] = std::move(scopes.back());
+    scopes.pop_back();
+    return results;
+  };
+  SmallVector<Value> sofar(inits);
+  for (int64_t chunk = 0; chunk < own / width; ++chunk) {
+    Value at = arith::AddIOp::create(builder, loc, kernel.getThread(),
+                                     kernel.constant(chunk * numThreads));
+    sofar = emitNeighbours(loops, width, at, sofar, remembering);
+  }
+  return sofar;
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,18 +301,20 @@ SmallVector<int> BlockNestEmitter::getLoops(const Factors &columns) const {
   return loops;
 }
 
-SmallVector<Value> BlockNestEmitter::emitThreadLoop(
-    ArrayRef<int> loops, ValueRange inits,
-    llvm::function_ref<SmallVector<Value>(ValueRange)> inner) {
-  SmallVector<int64_t> counts;
+SmallVector<Value> BlockNestEmitter::emitThreadLoop(ArrayRef<int> loops,
+                                                    ValueRange inits,
+                                                    Element inner) {
   int64_t total = 1;
-  for (int loop : loops) {
-    counts.push_back(nest.getSize(groups[loop]));
-    total *= counts.back();
-  }
+  for (int loop : loops)
+    total *= nest.getSize(groups[loop]);
+  if (fitsRegisters(total))
+    return emitInRegisters(loops, total, inits, inner);
+  int64_t width = isElementwise ? getMaxWidth(loops) : 1;
+  total /= width;
   Value start = kernel.getThread(), step = kernel.constant(numThreads);
   if (isElementwise) {
-    kernel.useThreads(recording ? 1 : total);
+    // Where there are two versions, the grid is that of the wide one.
+    kernel.useThreads(recording || isWide != canBeWide() ? 1 : total);
     start = kernel.getGlobalThread();
     Value threads = kernel.constant(kernel.gpu->blockThreads);
     step = arith::MulIOp::create(builder, loc, kernel.getNumBlocks(), threads);
@@ -203,13 +326,15 @@ SmallVector<Value> BlockNestEmitter::emitThreadLoop(
     builder.setInsertionPoint(loop.getBody()->getTerminator());
   else
     builder.setInsertionPointToStart(loop.getBody());
-  for (auto [group, index] : llvm::zip_equal(
-           loops, kernel.delinearize(loop.getInductionVar(), counts)))
-    inductions[group] = index;
-  scopes.emplace_back();
+  auto apart = [&](ValueRange sofar) {
+    scopes.emplace_back();
+    SmallVector<Value> results = inner(sofar);
+    scopes.pop_back();
+    return results;
+  };
   SmallVector<Value> args(loop.getRegionIterArgs());
-  SmallVector<Value> results = inner(args);
-  scopes.pop_back();
+  SmallVector<Value> results =
+      emitNeighbours(loops, width, loop.getInductionVar(), args, apart);
   if (!inits.empty())
     scf::YieldOp::create(builder, loc, results);
   return SmallVector<Value>(loop.getResults());
@@ -367,44 +492,91 @@ SmallVector<Value> BlockNestEmitter::combine(linalg::GenericOp op, ValueRange a,
           arith::SelectOp::create(builder, loc, take, b[1], a[1])};
 }
 
-/// The threads' values as one, which all of them get.
+/// The value of the thread whose number differs in the bit `distance`.
+Value BlockNestEmitter::shuffle(Value value, int64_t distance) {
+  Type type = value.getType(), i32 = builder.getI32Type();
+  unsigned width = type.getIntOrFloatBitWidth();
+  Type bits = builder.getIntegerType(width);
+  auto number = [&](int64_t n) -> Value {
+    return arith::ConstantIntOp::create(builder, loc, i32, n);
+  };
+  auto exchange = [&](Value word) -> Value {
+    return NVVM::ShflOp::create(builder, loc, i32, number(-1), word,
+                                number(distance), number(kWarp - 1),
+                                NVVM::ShflKind::bfly, UnitAttr());
+  };
+  if (type != bits)
+    value = arith::BitcastOp::create(builder, loc, bits, value);
+  if (width < 32) {
+    value = exchange(arith::ExtUIOp::create(builder, loc, i32, value));
+    value = arith::TruncIOp::create(builder, loc, bits, value);
+  } else if (width == 32) {
+    value = exchange(value);
+  } else {
+    Value half = arith::ConstantIntOp::create(builder, loc, bits, width / 2);
+    Value high = arith::ShRUIOp::create(builder, loc, value, half);
+    Value low = exchange(arith::TruncIOp::create(builder, loc, i32, value));
+    high = exchange(arith::TruncIOp::create(builder, loc, i32, high));
+    high = arith::ExtUIOp::create(builder, loc, bits, high);
+    low = arith::ExtUIOp::create(builder, loc, bits, low);
+    high = arith::ShLIOp::create(builder, loc, high, half);
+    value = arith::OrIOp::create(builder, loc, high, low);
+  }
+  if (type != bits)
+    value = arith::BitcastOp::create(builder, loc, type, value);
+  return value;
+}
+
+/// All threads of a warp get the same, as it does not matter which of two is
+/// the first.
+SmallVector<Value> BlockNestEmitter::reduceWarp(linalg::GenericOp op,
+                                                ValueRange values) {
+  SmallVector<Value> sofar(values);
+  for (int64_t distance = kWarp / 2; distance > 0; distance /= 2) {
+    SmallVector<Value> others;
+    for (Value value : sofar)
+      others.push_back(shuffle(value, distance));
+    sofar = combine(op, sofar, others);
+  }
+  return sofar;
+}
+
+/// The threads' values as one, which all of them get: those of warps in shared
+/// memory, in their order.
 SmallVector<Value> BlockNestEmitter::reduceBlock(linalg::GenericOp op,
                                                  ValueRange values) {
-  int64_t bytes = kSharedSlot * numThreads;
-  Value shared = kernel.getShared(bytes * values.size());
-  Value thread = kernel.getThread();
-  auto slot = [&](size_t number, Value place) -> Value {
-    Value first = kernel.constant(number * numThreads);
-    Value index = arith::AddIOp::create(builder, loc, place, first);
+  SmallVector<Value> sofar = reduceWarp(op, values);
+  int64_t numWarps = numThreads / kWarp;
+  if (numWarps == 1)
+    return sofar;
+  Value shared = kernel.getShared(kSharedSlot * numWarps * values.size());
+  auto slot = [&](size_t number, Value warp) -> Value {
+    Value first = kernel.constant(number * numWarps);
+    Value index = arith::AddIOp::create(builder, loc, warp, first);
     return LLVM::GEPOp::create(builder, loc, shared.getType(),
                                builder.getI64Type(), shared, ValueRange{index});
   };
-  auto load = [&](Value place) {
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    Value thread = kernel.getThread(), size = kernel.constant(kWarp);
+    Value lane = arith::RemUIOp::create(builder, loc, thread, size);
+    Value warp = arith::DivUIOp::create(builder, loc, thread, size);
+    kernel.beginIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                         lane, kernel.constant(0)));
+    for (auto [number, value] : llvm::enumerate(sofar))
+      kernel.store(slot(number, warp), kernel.constant(0), value);
+  }
+  kernel.emitBarrier();
+  auto load = [&](int64_t warp) {
     SmallVector<Value> loaded;
     for (auto [number, value] : llvm::enumerate(values))
-      loaded.push_back(kernel.load(slot(number, place), kernel.constant(0),
-                                   value.getType()));
+      loaded.push_back(kernel.load(slot(number, kernel.constant(warp)),
+                                   kernel.constant(0), value.getType()));
     return loaded;
   };
-  auto store = [&](ValueRange stored) {
-    for (auto [number, value] : llvm::enumerate(stored))
-      kernel.store(slot(number, thread), kernel.constant(0), value);
-  };
-  store(values);
-  kernel.emitBarrier();
-  for (int64_t half = numThreads / 2; half > 0; half /= 2) {
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      kernel.beginIf(arith::CmpIOp::create(builder, loc,
-                                           arith::CmpIPredicate::ult, thread,
-                                           kernel.constant(half)));
-      Value other =
-          arith::AddIOp::create(builder, loc, thread, kernel.constant(half));
-      store(combine(op, load(thread), load(other)));
-    }
-    kernel.emitBarrier();
-  }
-  SmallVector<Value> totals = load(kernel.constant(0));
+  SmallVector<Value> totals = load(0);
+  for (int64_t warp = 1; warp < numWarps; ++warp)
+    totals = combine(op, totals, load(warp));
   kernel.emitBarrier(); // before the next one writes there
   return totals;
 }

@@ -5,11 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where nothing is reduced each element is a thread's. Else a row is a block's,
-// whose threads go over the columns and add up by a tree in shared memory; with
-// sums over rows there are fewer blocks than rows, each adds up its own, and a
-// second launch adds up those of the blocks, in their order. So every sum is
-// taken in an order that depends on sizes alone.
+// Where nothing is reduced each element is a thread's, or the neighbours that
+// make an access of 16 bytes. Else a row is a block's, whose threads add up by
+// shuffles, and its warps in shared memory. A thread's elements of a row are in
+// registers where they are few, so that each is read and evaluated once; else
+// each level goes over the columns again. With sums over rows there are fewer
+// blocks than rows, each adds up its own, and a second launch adds up those of
+// the blocks, in their order. So every sum is taken in an order that depends on
+// sizes alone, and on whether buffers begin at multiples of 16 bytes, as those
+// of the arena do.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,10 +61,26 @@ private:
   void emitElements(llvm::ArrayRef<unsigned> scalars,
                     llvm::ArrayRef<mlir::Value> roots, const Factors &columns);
   void addToPartial(unsigned member, mlir::ValueRange totals);
-  llvm::SmallVector<mlir::Value> emitThreadLoop(
-      llvm::ArrayRef<int> loops, mlir::ValueRange inits,
-      llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)>
-          inner);
+  void emitRows();
+  int64_t getMaxWidth() const;
+  int64_t getMaxWidth(llvm::ArrayRef<int> loops) const;
+  bool canBeWide() const;
+  bool fitsRegisters(int64_t total) const;
+  using Element =
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)>;
+  llvm::SmallVector<mlir::Value>
+  emitNeighbours(llvm::ArrayRef<int> loops, int64_t width, mlir::Value chunk,
+                 mlir::ValueRange inits, Element inner);
+  llvm::SmallVector<mlir::Value> emitInRegisters(llvm::ArrayRef<int> loops,
+                                                 int64_t total,
+                                                 mlir::ValueRange inits,
+                                                 Element inner);
+  llvm::SmallVector<mlir::Value> emitThreadLoop(llvm::ArrayRef<int> loops,
+                                                mlir::ValueRange inits,
+                                                Element inner);
+  mlir::Value shuffle(mlir::Value value, int64_t distance);
+  llvm::SmallVector<mlir::Value> reduceWarp(mlir::linalg::GenericOp op,
+                                            mlir::ValueRange values);
   llvm::SmallVector<mlir::Value> reduceBlock(mlir::linalg::GenericOp op,
                                              mlir::ValueRange values);
   llvm::SmallVector<mlir::Value>
@@ -69,7 +89,11 @@ private:
   llvm::SmallVector<int> getLoops(const Factors &columns) const;
 
   bool isElementwise = false;
+  /// Whether the buffers are known to begin at multiples of 16 bytes.
+  bool isWide = false;
   int64_t numBlocks = 1, numThreads = 1;
+  /// By the loops: what is known of each of a thread's elements of the row.
+  std::map<std::vector<int>, std::vector<std::map<Key, mlir::Value>>> registers;
   std::vector<Partial> partials;
   llvm::DenseMap<mlir::Value, mlir::Value> partialMemory;
 };

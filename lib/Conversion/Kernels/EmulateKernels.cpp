@@ -34,6 +34,7 @@ private:
   void rewriteAccess(llvm::Instruction &instruction, unsigned operand,
                      llvm::Type *type, bool writes);
   void rewriteCall(llvm::IntrinsicInst &call);
+  void rewriteShuffle(llvm::IntrinsicInst &call);
   llvm::Value *loadField(size_t offset, llvm::Type *type);
   void describe();
 
@@ -129,6 +130,19 @@ static std::optional<size_t> getField(llvm::Intrinsic::ID id) {
   return std::nullopt;
 }
 
+/// Of all threads of a warp, which is all that kernels here ask for.
+void Emulator::rewriteShuffle(llvm::IntrinsicInst &call) {
+  waits = true;
+  llvm::Type *i32 = builder.getInt32Ty(), *opaque = builder.getPtrTy();
+  auto *type = llvm::FunctionType::get(i32, {opaque, i32, i32}, false);
+  llvm::Value *hook =
+      loadField(offsetof(tandem_rt_emulated_thread, shuffle), opaque);
+  llvm::Value *other = builder.CreateCall(
+      type, hook, {thread, call.getArgOperand(1), call.getArgOperand(2)});
+  call.replaceAllUsesWith(other);
+  call.eraseFromParent();
+}
+
 void Emulator::rewriteCall(llvm::IntrinsicInst &call) {
   builder.SetInsertPoint(&call);
   if (std::optional<size_t> offset = getField(call.getIntrinsicID())) {
@@ -136,6 +150,8 @@ void Emulator::rewriteCall(llvm::IntrinsicInst &call) {
     call.eraseFromParent();
     return;
   }
+  if (call.getIntrinsicID() == llvm::Intrinsic::nvvm_shfl_sync_bfly_i32)
+    return rewriteShuffle(call);
   if (call.getIntrinsicID() !=
       llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all)
     return;

@@ -23,6 +23,8 @@ using namespace tandem;
 
 /// Of buffers in the scratch, in bytes: the widest access.
 constexpr int64_t kScratchAlignment = 256;
+/// Of the widest access, in bytes.
+constexpr int64_t kAccessBytes = 16;
 /// In NVIDIA's memory model.
 constexpr unsigned kSharedSpace = 3;
 
@@ -89,6 +91,15 @@ void KernelEmitter::beginIf(Value condition) {
   builder.setInsertionPoint(branch.thenBlock()->getTerminator());
 }
 
+/// The condition is put in once it is known which buffers the part has.
+Operation *KernelEmitter::branchByAlignment() {
+  Value unknown =
+      arith::ConstantIntOp::create(builder, loc, builder.getI1Type(), 0);
+  alignmentBranch = scf::IfOp::create(builder, loc, TypeRange{}, unknown,
+                                      /*withElseRegion=*/true);
+  return alignmentBranch;
+}
+
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
@@ -147,6 +158,7 @@ void KernelEmitter::emitGpuReport(Value site, Value index, Value bound) {
 //===----------------------------------------------------------------------===//
 
 void KernelEmitter::beginPart() {
+  alignmentBranch = nullptr;
   parts.push_back({symbol + "_" + std::to_string(parts.size()), {}, {}, {}});
   parts.back().geometry.block = {1, 1, 1};
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
@@ -245,10 +257,51 @@ void KernelEmitter::pruneArguments() {
                                   llvm::to_vector(entry.getArgumentTypes())));
 }
 
+/// What is read and written in place is at one index (`mayAlias`), so that to
+/// the code generator no pointer is another one's. Through one that is both
+/// read and written threads pass values on, and no access of it may cross a
+/// barrier, which would be taken for a call that does not know the pointer.
+void KernelEmitter::describePointers(unsigned count) {
+  const KernelPart &part = parts.back();
+  SmallVector<unsigned> buffers(part.reads.begin(), part.reads.end());
+  llvm::append_range(buffers, part.writes);
+  for (auto [argument, buffer] : llvm::enumerate(buffers))
+    if (llvm::count(buffers, buffer) == 1)
+      body.setArgAttr(argument, LLVM::LLVMDialect::getNoAliasAttrName(),
+                      builder.getUnitAttr());
+  if (alignmentBranch)
+    checkAlignment(count);
+}
+
+void KernelEmitter::checkAlignment(unsigned count) {
+  OpBuilder::InsertionGuard guard(builder);
+  Block &entry = body.getBody().front();
+  builder.setInsertionPointToStart(&entry);
+  Value bits = constant(0);
+  for (Value pointer : entry.getArguments().take_front(count)) {
+    Value address =
+        LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), pointer);
+    bits = arith::OrIOp::create(builder, loc, bits, address);
+  }
+  Value rest =
+      arith::AndIOp::create(builder, loc, bits, constant(kAccessBytes - 1));
+  alignmentBranch->setOperand(0, arith::CmpIOp::create(builder, loc,
+                                                       arith::CmpIPredicate::eq,
+                                                       rest, constant(0)));
+  builder.setInsertionPointToStart(&alignmentBranch->getRegion(0).front());
+  Value yes =
+      arith::ConstantIntOp::create(builder, loc, builder.getI1Type(), 1);
+  for (Value pointer : entry.getArguments().take_front(count))
+    LLVM::AssumeOp::create(builder, loc, yes, LLVM::AssumeAlignTag(), pointer,
+                           constant(kAccessBytes));
+}
+
 void KernelEmitter::endPart() {
   pruneArguments();
-  if (!parts.back().writes.empty())
+  if (!parts.back().writes.empty()) {
+    describePointers(parts.back().reads.size() + parts.back().writes.size());
     return;
+  }
   body.erase();
   parts.pop_back();
 }

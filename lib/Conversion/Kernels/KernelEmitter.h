@@ -109,6 +109,10 @@ public:
                                              llvm::ArrayRef<int64_t> counts);
   /// Where the condition holds; the insertion point moves into it.
   void beginIf(mlir::Value condition);
+  /// A branch (scf.if) that is taken where all buffers of the part begin at
+  /// multiples of 16 bytes, so that neighbours are read and written at once;
+  /// the other one elsewhere. One in a part.
+  mlir::Operation *branchByAlignment();
 
 private:
   void emitFunction();
@@ -117,6 +121,8 @@ private:
   void bindMemory();
   void storeCoordinates();
   void pruneArguments();
+  void describePointers(unsigned count);
+  void checkAlignment(unsigned count);
   unsigned getNumBuffers() {
     return kernel.getNumArguments() + kernel.getNumResults();
   }
@@ -151,6 +157,7 @@ private:
     int64_t count = 0, unit = 1;
   } shared;
   std::vector<KernelPart> parts;
+  mlir::Operation *alignmentBranch = nullptr; ///< of the present part
   int64_t scratchBytes = 0, blockThreads = 0;
   /// Numbers of buffers that parts so far write.
   llvm::DenseSet<unsigned> written;

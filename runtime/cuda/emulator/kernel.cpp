@@ -101,7 +101,10 @@ private:
   };
   static void *accessHook(tandem_rt_emulated_thread *thread, uint64_t address,
                           int64_t bytes, int32_t kind);
-  static void barrierHook(tandem_rt_emulated_thread *);
+  static void barrierHook(tandem_rt_emulated_thread *thread);
+  static uint32_t shuffleHook(tandem_rt_emulated_thread *thread, uint32_t value,
+                              uint32_t distance);
+  bool beginRound();
   void *access(const Thread &thread, uint64_t address, int64_t bytes,
                int32_t kind);
   [[noreturn]] void leaveLaunch();
@@ -119,6 +122,10 @@ private:
   std::vector<void *> parameters;
   jmp_buf end;
   CUresult error = kSuccess;
+  /// What each thread gives to others of its warp, and how many of this round
+  /// are at a barrier: all or none.
+  std::vector<uint32_t> given;
+  uint32_t numAtBarrier = 0;
   /// Allocations that were asked for last: none is freed while a kernel runs.
   std::array<Range, 8> known = {};
   size_t next = 0;
@@ -137,6 +144,7 @@ Grid::Thread Grid::makeThread(uint64_t block, uint32_t index) {
   set(thread.grid_size, launch.grid);
   thread.access = accessHook;
   thread.barrier = barrierHook;
+  thread.shuffle = shuffleHook;
   return thread;
 }
 
@@ -148,7 +156,33 @@ void *Grid::accessHook(tandem_rt_emulated_thread *thread, uint64_t address,
   self.self->leaveLaunch();
 }
 
-void Grid::barrierHook(tandem_rt_emulated_thread *) { yield(); }
+void Grid::barrierHook(tandem_rt_emulated_thread *thread) {
+  ++static_cast<Thread &>(*thread).self->numAtBarrier;
+  yield();
+}
+
+/// All have given before the first one takes, and taken before the next one is
+/// given.
+uint32_t Grid::shuffleHook(tandem_rt_emulated_thread *thread, uint32_t value,
+                           uint32_t distance) {
+  auto &self = static_cast<Thread &>(*thread);
+  std::vector<uint32_t> &given = self.self->given;
+  given[self.index] = value;
+  yield();
+  uint32_t other = self.index ^ distance;
+  uint32_t taken = other < given.size() ? given[other] : value;
+  yield();
+  return taken;
+}
+
+/// A shuffle orders no accesses.
+bool Grid::beginRound() {
+  bool isBarrier = numAtBarrier == numThreads, isNone = numAtBarrier == 0;
+  numAtBarrier = 0;
+  if (isBarrier)
+    shared.passBarrier();
+  return isBarrier || isNone;
+}
 
 void Grid::leaveLaunch() {
   if (launch.kernel->waits)
@@ -191,10 +225,12 @@ bool Grid::runBlock(uint64_t number) {
       Thread thread = makeThread(number, index);
       launch.kernel->function(&thread, parameters.data());
     };
-    bool done = runFibers(numThreads, body, [&] {
-      shared.passBarrier();
-      return true;
-    });
+    given.assign(numThreads, 0);
+    numAtBarrier = 0;
+    bool together = true;
+    bool done =
+        runFibers(numThreads, body, [&] { return together = beginRound(); });
+    done &= together;
     if (!done && error == kSuccess)
       error = fail(kLaunchFailed, "kernel '" + launch.kernel->name +
                                       "': threads of a block do not come to "

@@ -46,6 +46,10 @@ typedef struct tandem_rt_emulated_thread {
                   int64_t bytes, int32_t kind);
   /// Returns when all threads of the block have come here.
   void (*barrier)(struct tandem_rt_emulated_thread *thread);
+  /// The value that the thread of the warp has whose number differs in the bits
+  /// of `distance`. All threads of the block must come here.
+  uint32_t (*shuffle)(struct tandem_rt_emulated_thread *thread, uint32_t value,
+                      uint32_t distance);
 } tandem_rt_emulated_thread;
 
 typedef void (*tandem_rt_emulated_kernel)(tandem_rt_emulated_thread *thread,

@@ -2,15 +2,23 @@
 
 module attributes {sched.device = #sched.device<cuda>} {
 
-// Nothing is reduced: an element is a thread's. One buffer that it reads, one
-// that it writes, and where an index would be reported.
+// Nothing is reduced: four neighbours are a thread's where all buffers begin at
+// multiples of 16 bytes, else one. One buffer that it reads, one that it
+// writes, and where an index would be reported.
 // CHECK-LABEL: llvm.func @flat_kernel_0(
-// CHECK-SAME: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: i64) attributes {nvvm.kernel}
+// CHECK-SAME: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr, %{{.*}}: i64) attributes {nvvm.kernel}
+// CHECK: scf.if
+// CHECK: llvm.intr.assume %{{.*}} ["align"(%arg0, %c16
+// CHECK: llvm.intr.assume %{{.*}} ["align"(%arg1, %c16
 // CHECK: nvvm.read.ptx.sreg.ctaid.x
-// CHECK: scf.for
-// CHECK-NOT: scf.for
+// CHECK: %[[CHUNKS:.*]] = arith.constant 800 : i64
+// CHECK: scf.for {{.*}} to %[[CHUNKS]]
+// CHECK-COUNT-4: math.exp
+// CHECK: } else {
+// CHECK: %[[ALL:.*]] = arith.constant 3200 : i64
+// CHECK: scf.for {{.*}} to %[[ALL]]
 // CHECK: math.exp
-// CHECK: llvm.store
+// CHECK-NOT: math.exp
 // CHECK-NOT: nvvm.barrier
 // CHECK: llvm.return
 func.func @flat(%x: tensor<4x8x100xf32>) -> tensor<4x8x100xf32> {
@@ -18,23 +26,51 @@ func.func @flat(%x: tensor<4x8x100xf32>) -> tensor<4x8x100xf32> {
   return %0 : tensor<4x8x100xf32>
 }
 
-// A row is a block's: its threads reduce by a tree, once for the largest
-// element and once for the sum.
+// A row is a block's: each thread reads its elements once, reduces them by
+// shuffles for the largest element and for the sum, and evaluates none again.
 // CHECK-LABEL: llvm.func @softmax_kernel_0(
-// CHECK: scf.for
-// CHECK: scf.for {{.*}} iter_args
-// CHECK: arith.maximumf
-// CHECK: nvvm.barrier
 // CHECK: scf.if
-// CHECK: arith.maximumf
-// CHECK: nvvm.barrier
-// CHECK: scf.for {{.*}} iter_args
-// CHECK: arith.addf
-// CHECK: nvvm.barrier
+// CHECK: scf.for
+// CHECK-COUNT-2: llvm.load
+// CHECK-COUNT-5: nvvm.shfl.sync  bfly
+// CHECK-NOT: llvm.load
+// CHECK-COUNT-2: math.exp
+// CHECK-COUNT-5: nvvm.shfl.sync  bfly
+// CHECK-NOT: math.exp
+// CHECK-COUNT-2: llvm.store
+// CHECK: } else {
 // CHECK: llvm.return
 func.func @softmax(%x: tensor<12x64xf32>) -> tensor<12x64xf32> {
   %0 = nn.softmax %x {dim = 1 : i64} : (tensor<12x64xf32>) -> tensor<12x64xf32>
   return %0 : tensor<12x64xf32>
+}
+
+// Of more than 32 threads, each warp's are passed on in shared memory. Rows
+// that do not divide by the threads are gone over again.
+// CHECK-LABEL: llvm.func @long_kernel_0(
+// CHECK-COUNT-5: nvvm.shfl.sync  bfly
+// CHECK: scf.if
+// CHECK: llvm.store
+// CHECK: nvvm.barrier
+// CHECK-COUNT-8: llvm.load
+// CHECK: nvvm.barrier
+// CHECK: llvm.return
+func.func @long(%x: tensor<12x1024xf32>) -> tensor<12xf32> {
+  %0 = nn.sum %x {dims = array<i64: 1>} : (tensor<12x1024xf32>) -> tensor<12xf32>
+  return %0 : tensor<12xf32>
+}
+
+// CHECK-LABEL: llvm.func @odd_kernel_0(
+// CHECK: scf.for
+// CHECK: scf.for {{.*}} iter_args
+// CHECK: arith.maximumf
+// CHECK: nvvm.shfl.sync  bfly
+// CHECK: scf.for {{.*}} iter_args
+// CHECK: arith.addf
+// CHECK: llvm.return
+func.func @odd(%x: tensor<12x63xf32>) -> tensor<12x63xf32> {
+  %0 = nn.softmax %x {dim = 1 : i64} : (tensor<12x63xf32>) -> tensor<12x63xf32>
+  return %0 : tensor<12x63xf32>
 }
 
 // Sums over rows: each block has its own, in the scratch, and a second part
