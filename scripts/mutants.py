@@ -5,7 +5,7 @@ usage: mutants [--only NAME ...] [--suites PART ...] [--reuse] [--keep] [--check
 The mistakes are data: test/mutants/*.toml (docs/testing.md, *Mutants*). All of them are compiled at once into a copy
 of the repository, build-mutants/tree, each behind a question whether TANDEM_MUTANT names it; so a mistake costs
 no build. One run of every suite without a mistake says how long it takes and which places it comes to;
-then each mistake meets the suites that come to it, from the quickest, until a test fails.
+then each mistake meets the suites that come to it, until a test fails: first those that are quick, and come to few.
 """
 
 import argparse
@@ -339,7 +339,7 @@ def try_mutant(mutant, suites):
         others = shutil.ignore_patterns("*.program", "*.capture")
         shutil.copytree(FOLDER / "cache", cache, ignore=others, copy_function=os.link)
     start, tried, failure = time.monotonic(), 0, None
-    for suite in sorted(suites, key=lambda suite: suite.seconds):
+    for suite in sorted(suites, key=lambda suite: suite.seconds * len(suite.reached)):
         if mutant.number not in suite.reached:
             continue
         tried += 1
