@@ -20,10 +20,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 static_assert(std::is_same_v<Clock::duration, std::chrono::nanoseconds>);
 
-/// Asking for a sleep takes 15 us of CPU on a virtual machine, also for one that
-/// is over at once, and four hosts on two CPUs have none to spare. So a command
-/// that would sleep less leaves it to the next: what follows begins early by at
-/// most so much, and such times do not add up.
+/// Asking for a sleep takes 15 us of CPU on a virtual machine, also for one
+/// that is over at once, and four hosts on two CPUs have none to spare. So a
+/// command that would sleep less leaves it to the next: what follows begins
+/// early by at most so much, and such times do not add up.
 constexpr std::chrono::microseconds kLeastSleep{50};
 
 /// libstdc++'s steady clock is CLOCK_MONOTONIC.
