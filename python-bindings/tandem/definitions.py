@@ -61,14 +61,6 @@ def _embedding_bag(
     return total / used.sum(-1).clamp(min=1)[:, None]
 
 
-def _dropout(input, p=0.5, training=True, inplace=False):  # noqa: A002
-    """PyTorch's formula, which writes to the noise in place, without: then each call is traced by itself (functional.py)."""
-    if not training or inplace or not 0 < p < 1 or not input.is_floating_point():
-        return None
-    kept = torch.bernoulli(torch.empty_like(input), 1 - p)
-    return input * (kept / (1 - p))
-
-
 def _pdist(x, p=2.0):
     rows, columns = torch.triu_indices(x.shape[0], x.shape[0], 1)
     return torch.linalg.vector_norm(x[rows] - x[columns], ord=p, dim=-1)
@@ -205,7 +197,6 @@ def _grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corne
 
 _DEFINITIONS = {
     F.scaled_dot_product_attention: attention,
-    F.dropout: _dropout,
     F.softshrink: _softshrink,
     F.hardshrink: _hardshrink,
     torch.hardshrink: _hardshrink,
