@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from dataclasses import dataclass, field
@@ -241,6 +242,8 @@ class Suite:
     failed: str  # a pattern of the line that names the test that fails
     seconds: float = 0.0
     reached: list = field(default_factory=list)  # numbers of mutants
+    # lit's tests write to files of their own beside the build: one run of a folder at once.
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
 
 def all_suites():
@@ -344,7 +347,8 @@ def try_mutant(mutant, suites):
             continue
         tried += 1
         limit = max(LEAST_SECONDS, HANGS * suite.seconds)
-        status, output = run_suite(suite, cache, mutant.number, limit=limit)
+        with suite.turn:
+            status, output = run_suite(suite, cache, mutant.number, limit=limit)
         if status != 0:
             failure = name_of_failure(suite, status, output)
             break
