@@ -13,7 +13,7 @@ import math
 import torch
 
 from . import tree
-from .errors import BatchError, CompileError, JobError
+from .errors import BatchError, CompileError, JobError, RunError
 from .native import native
 from .rows import map_rows
 
@@ -128,13 +128,16 @@ class ProcessBatches:
 
     def check_alike(self, batch):
         """BatchError, in all processes, unless they have the same names, types and sizes: each size has a Program of its own, and
-        two that meet in a collective would wait for each other, or add what does not belong together.
+        two that meet in a collective would wait for each other, or add what does not belong together. RunError, as in the
+        step itself, if one does not come.
         """
         if self._job is None:
             return
-        every = [
-            json.loads(text) for text in self._job.exchange("batch", json.dumps(_kinds(batch)))
-        ]
+        try:
+            texts = self._job.exchange("batch", json.dumps(_kinds(batch)))
+        except JobError as error:
+            raise RunError(str(error)) from None
+        every = [json.loads(text) for text in texts]
         for process, kinds in enumerate(every):
             for name in {**every[0], **kinds}:
                 here, first = (k.get(name, "not there") for k in (kinds, every[0]))

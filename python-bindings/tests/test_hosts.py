@@ -244,7 +244,7 @@ error_of(lambda: step(batch))
     died = r"RunError: .*process 1 \(pid \d+ on .*\) ended without a word"
     assert re.match(died, first) and re.match(died, reading), printed
     assert damaged == "['bias', 'step', 'weight']"
-    assert re.match(r"JobError: process 1 \(pid \d+ on .*\) ended without a word", again)
+    assert re.match(r"RunError: process 1 \(pid \d+ on .*\) ended without a word", again)
 
 
 # Two processes of two ranks each, or of one; the loss is a mean, so that a mistake in what is whose is seen.
