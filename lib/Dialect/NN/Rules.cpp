@@ -228,6 +228,8 @@ static void factorGroup(Rule &rule, ArrayRef<int64_t> from,
   size_t i = 0, j = 0;
   while (i < from.size() && j < to.size()) {
     // Only major factors can be split, so pieces are cut from the major end.
+    // Where something is left of both, no boundary agrees any more: what is left
+    // has no common factor.
     int64_t piece = std::gcd(fromLeft, toLeft);
     if (piece == 1)
       return;
@@ -236,9 +238,6 @@ static void factorGroup(Rule &rule, ArrayRef<int64_t> from,
     toDim[j].push_back(factor);
     fromLeft /= piece;
     toLeft /= piece;
-    // What is left of both ends elsewhere: no boundary agrees any more.
-    if (fromLeft > 1 && toLeft > 1)
-      return;
     if (fromLeft == 1 && ++i < from.size())
       fromLeft = from[i];
     if (toLeft == 1 && ++j < to.size())

@@ -77,6 +77,21 @@ func.func @step(%x: tensor<3x8xf32>, %w: tensor<4x5xf32>) -> tensor<3x5xf32> {
 
 // -----
 
+// Every second row from the second on: the offset is a row, the stride two.
+// CHECK-LABEL: func.func @step
+// CHECK-NOT: nn.slice
+// CHECK: sched.matmul %{{.*}}, %{{.*}} {{{.*}}offset_a = 4 : i64{{.*}}strides_a = array<i64: 8, 1>
+func.func @step(%x: tensor<6x4xf32>, %w: tensor<4x5xf32>) -> tensor<3x5xf32> {
+  %0, %e = sched.step on compute stage 0 strand 0 {
+    %1 = nn.slice %x {dim = 0 : i64, start = 1 : i64, stop = 6 : i64, step = 2 : i64} : (tensor<6x4xf32>) -> tensor<3x4xf32>
+    %2 = nn.matmul %1, %w : (tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
+    sched.yield %2 : tensor<3x5xf32>
+  } : tensor<3x5xf32>
+  return %0 : tensor<3x5xf32>
+}
+
+// -----
+
 // A slice of columns begins at an offset.
 // CHECK-LABEL: func.func @step
 // CHECK: sched.matmul %{{.*}}, %{{.*}} {{{.*}}offset_a = 4 : i64{{.*}}strides_a = array<i64: 8, 1>

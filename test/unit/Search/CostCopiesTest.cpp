@@ -211,5 +211,5 @@ TEST_F(CostTest, tiedOperatorsTakeOneIndex) {
   Plan plan = this->plan({1, 3});
   ask(plan);
   plan.signatures = {0, 0, 1};
-  askError(plan);
+  EXPECT_NE(askError(plan).find("returns as it was stored"), std::string::npos);
 }
