@@ -14,8 +14,8 @@ from testbed.cores import sample_quietly
 
 from .steps import STEPS, Model
 
-# Of DDP, in MiB, where they are tuned: the best of them counts; and where they are not.
-BUCKETS, BUCKET = (1, 4, 25), (1,)
+# Of DDP, in MiB: the best of them counts.
+BUCKETS = (1, 4, 25)
 WAYS = {"gpt": ("ddp", "fsdp", "tensor"), "bert_moe": ("ddp", "fsdp", "expert")}
 # Where losses are compared: small, so that computing takes no time.
 SMALL = {
@@ -83,9 +83,9 @@ class Peers:
             "bytes": statistics.median(found["bytes"]),
         }
 
-    def measure_best(self, way, model, seconds, buckets):
+    def measure_best(self, way, model, seconds):
         """The fastest bucket, where there are buckets."""
-        buckets = buckets if way in ("ddp", "expert") else (None,)
+        buckets = BUCKETS if way in ("ddp", "expert") else (None,)
         rows = [{"bucket": b} | self.measure(way, model, seconds, b or 25) for b in buckets]
         return min(rows, key=lambda row: row["seconds"])
 
@@ -105,17 +105,18 @@ def get_balance(bed, model):
     return sum(table["collectives"][0].values()) / sum(table["seconds"][0].values())
 
 
-def compare(bed, peers, model, scale, buckets=BUCKET):
+def compare(bed, peers, model, scale):
     """Seconds of a step: of Tandem with the searched plan, and of each peer, whose computation takes what Tandem's by
-    the same plan would. Parts that need the same row share it.
+    the same plan would. Parts that need the same row share it; the first one prints it.
     """
     key = model.name, *sorted(model.sizes.items()), bed.network.rate
     if key not in peers.compared:
-        peers.compared[key] = _compare(bed, peers, model, scale, buckets)
+        peers.compared[key] = _compare(bed, peers, model, scale)
+        print_row(peers.compared[key])
     return peers.compared[key]
 
 
-def _compare(bed, peers, model, scale, buckets):
+def _compare(bed, peers, model, scale):
     compiled = bed.compile(model, "searched", 2, scale)
     serial = bed.measure(compiled, scale, one_queue=True)
     duplex = bed.measure(compiled, scale)
@@ -133,7 +134,7 @@ def _compare(bed, peers, model, scale, buckets):
     row["of bound"] = max(row["computation"], row["communication"]) / duplex.seconds
     for way in WAYS[model.name]:
         seconds = get_computation(bed, model, way, scale)
-        found = peers.measure_best(way, model, seconds, buckets)
+        found = peers.measure_best(way, model, seconds)
         row |= {way: found["seconds"], f"{way} bytes": found["bytes"]}
         row |= {f"{way} computation": seconds, f"{way} bucket": found["bucket"]}
     return row
@@ -156,7 +157,7 @@ def print_row(row):
 
 def claim(report, row):
     """What Tandem has to reach beside the peers."""
-    what = f"{row['model']}, {format_rate(row['rate'])}"
+    what = f"{row['model']}, {row['hosts']} hosts, {row['batch']} sequences, {format_rate(row['rate'])}"
     best = min(WAYS[row["model"]], key=lambda way: row[way])
     report.claim(
         f"{what}: Tandem is not slower than the best peer, {best} ({row['Tandem'] / row[best]:.2f} of its time)",

@@ -53,7 +53,7 @@ class Compiled:
 @dataclass
 class Measured:
     """Medians over the steps of a sample; seconds. P and C are sums of computation and of communication, means over
-    ranks; bytes are those of rank 0.
+    ranks; bytes are those of the rank that sends most.
     """
 
     seconds: float
@@ -169,16 +169,21 @@ class Bed:
 
     def _sample(self, command, trace, stats, prompt):
         self.run(command, prompt)
-        steps = json.loads(stats.read_text())
+        # A file per process, of which each has one rank.
+        others = [stats.with_suffix(f".{rank}.json") for rank in range(1, self.network.hosts)]
+        first, *_ = every = [json.loads(path.read_text()) for path in (stats, *others)]
         report = read_report(trace)
-        total, seconds = report["total"], [step["seconds"] for step in steps["steps"][1:]]
+        total, seconds = report["total"], [step["seconds"] for step in first["steps"][1:]]
         return Measured(
             statistics.median(seconds),
             total["computation"],
             total["communication"],
             total["hidden"],
-            statistics.median(step["bytes_sent"] for step in steps["steps"][1:]),
-            steps["bytes_planned"],
+            max(
+                statistics.median(step["bytes_sent"] for step in steps["steps"][1:])
+                for steps in every
+            ),
+            max(steps["bytes_planned"] for steps in every),
             report,
             seconds,
         )

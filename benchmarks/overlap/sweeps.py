@@ -7,7 +7,7 @@ from .pictures import Chart
 from .steps import Model
 
 MODELS = ("gpt", "bert_moe")
-# The first one is where computation and communication are balanced; peers are tuned, and claims made, at those CLAIMED.
+# The first one is where computation and communication are balanced; claims are made at those CLAIMED.
 RATES = ("1gbit", "300mbit", "2gbit")
 CLAIMED = ("1gbit", "300mbit")
 BATCHES = (8, 16, 32, 64)
@@ -27,16 +27,18 @@ def measure_bandwidth(bed, peers, report, scales):
         model = Model(name, bed.folder)
         for rate in RATES:
             bed.network.set_rate(rate)
-            buckets = contest.BUCKETS if rate in CLAIMED else contest.BUCKET
-            row = contest.compare(bed, peers, model, scales[name], buckets)
-            contest.print_row(row)
+            row = contest.compare(bed, peers, model, scales[name])
             rows.append(row | {"claimed": rate in CLAIMED})
-    report.add("bandwidth", rows)
-    for row in rows:
-        if row["claimed"]:
-            contest.claim(report, row)
+    add(report, "bandwidth", rows)
     for name in MODELS:
         draw_bandwidth(name, rows, bed.folder.parent / f"bandwidth-{name}.svg")
+
+
+def add(report, title, rows):
+    report.add(title, rows)
+    for row in rows:
+        if row.get("claimed", True):
+            contest.claim(report, row)
 
 
 def select(rows, name, x, key, unit=1e3):
@@ -75,8 +77,7 @@ def measure_batches(bed, peers, report, scales):
     for batch in BATCHES:
         model = Model(name, bed.folder, batch=batch)
         rows.append(contest.compare(bed, peers, model, scales[name]))
-        contest.print_row(rows[-1])
-    report.add("batch", rows)
+    add(report, "batch", rows)
     draw_lines(name, rows, "batch", "sequences of a batch", bed.folder.parent / "batch.svg")
 
 
@@ -87,9 +88,8 @@ def measure_hosts(bed, peers, report, scales, earlier):
         sizes = {"batch": 8 * hosts} | ({"experts": 2 * hosts} if name == "bert_moe" else {})
         model = Model(name, bed.folder, **sizes)
         rows.append(contest.compare(bed, peers, model, scales[name]))
-        contest.print_row(rows[-1])
     if hosts == HOSTS[-1]:
-        report.add("hosts", rows)
+        add(report, "hosts", rows)
         for name in MODELS:
             draw_lines(name, rows, "hosts", "hosts", bed.folder.parent / f"hosts-{name}.svg")
     return rows

@@ -1,7 +1,8 @@
 """Models whose computation is replaced by sleep: same tensors, same gradients' sizes, same order.
 
 Where hosts share a core, two of them cannot compute at once. So a module sleeps for its share of a step's seconds,
-which are divided by floating-point operations, a third of them forward. Making the tensors is part of that time.
+which are divided by floating-point operations, a third of them forward. What Python and PyTorch do between modules
+takes no time, and late sleeps do not add up, as with Tandem's commands (runtime/cpu/timed.h): only waiting does.
 """
 
 import math
@@ -16,36 +17,52 @@ ELEMENT_FLOPS = 8
 FORWARD_SHARE = 1 / 3
 
 
-def _sleep_until(deadline):
-    left = deadline - time.perf_counter()
-    if left > 0:
-        time.sleep(left)
+class Clock:
+    """When the device has done what it was given. A module begins when the one before it ended, however late the
+    thread comes to it, unless the thread has waited in between, for a collective or a CPU.
+    """
+
+    # Of time in which the thread had no CPU: what a lock or the kernel may take without anyone waiting.
+    LEAST_WAIT = 1e-4
+
+    def start(self):
+        self._free = self._left = time.perf_counter()
+        self._cpu = time.thread_time()
+
+    def sleep(self, seconds):
+        now = time.perf_counter()
+        waited = now - self._left - (time.thread_time() - self._cpu)
+        if waited > self.LEAST_WAIT:
+            # Not before the wait is over, which began at the earliest when the last module ended.
+            self._free = max(self._free, self._left + waited)
+        self._free += seconds
+        if self._free > now:
+            time.sleep(self._free - now)
+        self._left, self._cpu = time.perf_counter(), time.thread_time()
 
 
 class _Sleep(torch.autograd.Function):
     """A tensor of `shape` after `forward` seconds; gradients of all operands, zeros, after `backward`."""
 
     @staticmethod
-    def forward(ctx, shape, forward, backward, *operands):
-        deadline = time.perf_counter() + forward
-        ctx.seconds = backward
+    def forward(ctx, clock, shape, forward, backward, *operands):
+        ctx.clock, ctx.seconds = clock, backward
         ctx.shapes = [
             operand.shape if operand.is_floating_point() else None for operand in operands
         ]
         result = torch.zeros(shape)
-        _sleep_until(deadline)
+        clock.sleep(forward)
         return result
 
     @staticmethod
     def backward(ctx, _):
-        deadline = time.perf_counter() + ctx.seconds
-        needed = ctx.needs_input_grad[3:]
+        needed = ctx.needs_input_grad[4:]
         gradients = [
             torch.zeros(shape) if need and shape is not None else None
             for shape, need in zip(ctx.shapes, needed, strict=True)
         ]
-        _sleep_until(deadline)
-        return None, None, None, *gradients
+        ctx.clock.sleep(ctx.seconds)
+        return None, None, None, None, *gradients
 
 
 class Schedule:
@@ -57,8 +74,10 @@ class Schedule:
     def __init__(self, seconds):
         self.seconds, self.flops = seconds, 0.0
         self._pass_flops = 0.0
+        self.clock = Clock()
 
     def begin(self):
+        self.clock.start()
         self.flops = self._pass_flops or self.flops
         self._pass_flops = 0.0
 
@@ -67,7 +86,7 @@ class Schedule:
         self._pass_flops += flops
         share = self.seconds * flops / self.flops if self.flops else 0.0
         forward, backward = FORWARD_SHARE * share, (1 - FORWARD_SHARE) * share
-        return _Sleep.apply(tuple(shape), forward, backward, *operands)
+        return _Sleep.apply(self.clock, tuple(shape), forward, backward, *operands)
 
 
 def sleep_linear(schedule, x, weight, bias):

@@ -102,6 +102,8 @@ Compilation::Compilation(const CompileOptions &options, CompiledProgram &result)
   context =
       std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();
+  // An error names its place; the operation behind it may be a whole step.
+  context->printOpOnDiagnostic(false);
   context->getDiagEngine().registerHandler(
       [this](Diagnostic &diagnostic) { diagnose(diagnostic); });
   if (!options.isCancelled)

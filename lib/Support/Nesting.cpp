@@ -56,10 +56,21 @@ private:
   /// The operators of all open levels.
   unsigned operators = 0;
   std::vector<Level> levels = {Level()};
-  /// How deep an alias is, with those that it names; and the one at hand.
-  std::unordered_map<std::string_view, unsigned> aliases;
+  /// Of an alias, with those that it names written out: brackets in brackets,
+  /// and characters.
+  struct Alias {
+    unsigned depth = 0;
+    size_t size = 0;
+  };
+  std::unordered_map<std::string_view, Alias> aliases;
+  /// The one at hand, and where it begins, counted as `getWritten`.
   std::string_view defined;
-  unsigned definedDepth = 0;
+  Alias definition;
+  size_t definedAt = 0;
+  /// What aliases add to the characters so far.
+  size_t added = 0;
+
+  size_t getWritten() const { return at + added; }
 };
 } // namespace
 
@@ -70,7 +81,7 @@ static bool isWordCharacter(char c) {
 
 void NestingScanner::note(unsigned depth) {
   deepest = std::max(deepest, depth);
-  definedDepth = std::max(definedDepth, depth);
+  definition.depth = std::max(definition.depth, depth);
 }
 
 void NestingScanner::skipString() {
@@ -87,10 +98,11 @@ void NestingScanner::skipLine() {
 }
 
 void NestingScanner::finishAlias() {
+  definition.size = getWritten() - definedAt;
   if (!defined.empty())
-    aliases[defined] = definedDepth;
+    aliases[defined] = definition;
   defined = {};
-  definedDepth = 0;
+  definition = {};
 }
 
 /// `#name = ...` at the beginning of a line defines one; elsewhere it is read.
@@ -104,8 +116,10 @@ void NestingScanner::takeAlias() {
                  (begin == 0 || text[begin - 1] == '\n');
   if (defines) {
     defined = name;
+    definedAt = getWritten();
   } else if (auto it = aliases.find(name); it != aliases.end()) {
-    note(getDepth() + it->second);
+    note(getDepth() + it->second.depth);
+    added += it->second.size;
   }
 }
 
@@ -174,6 +188,11 @@ std::optional<DeepPlace> NestingScanner::scan() {
       return DeepPlace{line, "found brackets or operators nested more than " +
                                  std::to_string(kMaxNesting) +
                                  " deep, expected less"};
+    if (getWritten() > kMaxWrittenBytes)
+      return DeepPlace{line,
+                       "found aliases of aliases that stand for more than " +
+                           std::to_string(kMaxWrittenBytes) +
+                           " characters, expected less"};
   }
   return std::nullopt;
 }

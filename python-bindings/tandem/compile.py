@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from . import job as jobs
 from . import progress
-from .arguments import batch_tensors
+from .arguments import batch_tensors, parameters_of
 from .clipping import Clipping
 from .errors import CompileError
 from .native import native
@@ -132,7 +132,7 @@ PLANNER_DEFAULTS = {
 _PATHS = ("plan", "cluster", "start", "problem_out")
 
 
-def _texts(options, optimizer, batch):
+def _texts(options, model, optimizer, batch):
     """{name: text} of all that the processes of a job have to be given alike."""
     texts = {"mesh": mesh_text(options["mesh"]) or "of one rank"}
     for name, value in options.items():
@@ -141,6 +141,9 @@ def _texts(options, optimizer, batch):
         if name == "pins":
             value = [str(pin) for pin in value]
         texts.setdefault(name, str(value))
+    for argument, tensor in parameters_of(model):
+        texts[f"parameter {argument.name!r}"] = f"{tensor.dtype} {list(tensor.shape)}"
+    texts["optimizer"] = type(optimizer).__name__
     for index, group in enumerate(getattr(optimizer, "param_groups", ())):
         texts[f"lr of optimizer.param_groups[{index}]"] = str(group.get("lr"))
     for name, tensor in batch_tensors(batch).items():
@@ -268,7 +271,7 @@ def compile(  # noqa: A001 - the name that torch users expect
         "batch": batch,
         "last_batch": last_batch,
     }
-    jobs.check_same(job, "options", lambda: _texts(given, optimizer, example_batch))
+    jobs.check_same(job, "options", lambda: _texts(given, model, optimizer, example_batch))
     with progress.shown(job is None or job.process == 0):
         progress.part("capture")
         module = jobs.together(job, "capture", lambda: recipe.capture(example))

@@ -46,9 +46,9 @@ def fail(*_):
     raise TypeError("no\\nnumber")
 def loss(model, batch):
     return model(batch["x"]).square().mean()
-def compile(loss=loss, batch=None, lr=0.1, **options):
-    model = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+def compile(loss=loss, batch=None, lr=0.1, width=2, kind=torch.optim.SGD, **options):
+    model = torch.nn.Linear(4, width)
+    optimizer = kind(model.parameters(), lr=lr)
     batch = batch or {"x": torch.ones(4, 4)}
     options = dict(dict(mesh="data=2", batch="global"), **options)
     return tandem.compile(model, loss, optimizer, batch, **options)
@@ -115,6 +115,8 @@ DIFFERENT = {
     "recompute=True": "recompute True, expected False",
     "search='tandem', search_time_limit=2": "search tandem, expected None",
     "gradients=True": "gradients True, expected False",
+    "width=3": "parameter 'weight' torch.float32 [3, 4], expected torch.float32 [2, 4]",
+    "kind=torch.optim.Adam": "optimizer Adam, expected SGD",
     "lr=0.5": "lr of optimizer.param_groups[0] 0.5, expected 0.1",
     "batch={'x': torch.ones(8, 4)}": "batch tensor 'x' torch.float32 [8, 4], expected torch.float32 [4, 4]",
     "batch={'x': torch.ones(4, 4), 'y': torch.ones(2)}": "batch tensor 'y' torch.float32 [2],"

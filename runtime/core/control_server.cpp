@@ -154,6 +154,8 @@ void ControlServer::hello(size_t peer, Unpacker &fields) {
   std::string about = fields.string();
   if (!known || !fields.ok())
     return leave(peer);
+  if (complete)
+    return turnAway(peer, concat("process ", process, " (", about, ")"));
   bool twice = std::any_of(peers.begin(), peers.end(), [&](const Peer &other) {
     return other.process == process;
   });
@@ -173,6 +175,16 @@ void ControlServer::hello(size_t peer, Unpacker &fields) {
     ++joined;
   // At once: what listens on a port is known by it.
   send(peers[peer], messageOf(ControlMessage::Beat));
+}
+
+/// Started twice, or of another job that was given the same port: it gets no
+/// number, and those that work together do not hear of it.
+void ControlServer::turnAway(size_t peer, const std::string &who) {
+  send(peers[peer],
+       messageOf(ControlMessage::Refuse)
+           .string(concat(who, " finds a job whose ", job.worldSize,
+                          " processes have all come, expected one that waits "
+                          "for it: give it another MASTER_PORT")));
 }
 
 /// Those that come later are told when they come.

@@ -100,6 +100,7 @@ private:
   void bye(size_t peer, const std::string &why);
   void lose(size_t peer, const std::string &how);
   void refuse(const std::string &why);
+  void turnAway(size_t peer, const std::string &who);
   void decide(uint64_t number, Scope &scope, uint64_t kind,
               const std::string &text);
   void decideDue(Deadline now);

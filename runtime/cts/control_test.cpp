@@ -141,6 +141,29 @@ TEST_F(ControlTest, TwoProcessesOfOneNumberAreAnError) {
   });
 }
 
+/// A job that is started again on its port, or a rank of it: what runs goes on.
+TEST_F(ControlTest, WhoComesToACompleteJobIsTurnedAway) {
+  int64_t port = 0;
+  Controls controls = joinAll(2, 30s, &port);
+  auto turnedAway = [&](int64_t process, int64_t processes) {
+    Status status = join(process, processes, port, 10s);
+    EXPECT_EQ(status.message().find("process " + std::to_string(process)), 0u);
+    expectError(status, "a job whose 2 processes have all come");
+  };
+  for (int round = 0; round < 3; ++round) {
+    turnedAway(1, 2);
+    turnedAway(3, 4);
+    inProcesses(2, [&](int64_t process) {
+      Control &own = *controls[size_t(process)];
+      EXPECT_EQ(*own.exchange("number", std::to_string(process)),
+                (std::vector<std::string>{"0", "1"}));
+    });
+  }
+  inProcesses(2, [&](int64_t process) {
+    EXPECT_OK(controls[size_t(process)]->finish());
+  });
+}
+
 TEST_F(ControlTest, APortThatIsTakenIsSaid) {
   Expected<Socket> other = Socket::listen(0);
   int64_t port = other->port();

@@ -25,9 +25,12 @@ void inProcesses(int64_t count, const std::function<void(int64_t)> &body) {
     thread.join();
 }
 
-Controls joinAll(int64_t processes, std::chrono::milliseconds timeout) {
+Controls joinAll(int64_t processes, std::chrono::milliseconds timeout,
+                 int64_t *port) {
   Expected<Socket> listener = Socket::listen(0);
   EXPECT_OK(listener.status());
+  if (port)
+    *port = listener->port();
   Rendezvous job{.worldSize = processes,
                  .masterPort = listener->port(),
                  .timeout = timeout};

@@ -20,9 +20,11 @@ using Controls = std::vector<std::shared_ptr<Control>>;
 /// Calls `body` for each process, in a thread each, as they wait for another.
 void inProcesses(int64_t count, const std::function<void(int64_t)> &body);
 
-/// The control connections of a job whose processes are threads of this one.
+/// The control connections of a job whose processes are threads of this one,
+/// and the port on which they met.
 Controls joinAll(int64_t processes,
-                 std::chrono::milliseconds timeout = std::chrono::seconds(30));
+                 std::chrono::milliseconds timeout = std::chrono::seconds(30),
+                 int64_t *port = nullptr);
 
 #ifdef TANDEM_GLOO
 /// By rank; ranks of one process have one fabric. Processes have neighbouring

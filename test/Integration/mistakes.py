@@ -16,6 +16,8 @@ def modules():
     yield "regions", "module {" * MANY
     yield "locations", "module {} loc(" + "fused[" * MANY
     yield "aliases", "#a0 = []\n" + "".join(f"#a{i + 1} = [#a{i}]\n" for i in range(MANY))
+    twice = "".join(f"#a{i + 1} = [#a{i}, #a{i}]\n" for i in range(40))
+    yield "doubled", f"#a0 = []\n{twice}module attributes {{other.x = #a40}} {{}}\n"
     text = (
         f'func.func private @f() attributes {{a = "{"[" * MANY}", b = affine_map<(d0) -> (d0 - 1)>,'
     )

@@ -26,6 +26,9 @@ inline constexpr size_t kMaxTextBytes = size_t(1) << 28;
 /// Brackets in brackets, and operators of an affine expression in a row: MLIR's
 /// parser calls itself for each. What we write has less than twenty.
 inline constexpr unsigned kMaxNesting = 256;
+/// Characters of a text whose aliases are written out, as printers do that have
+/// no name for them: each may name the one before twice.
+inline constexpr size_t kMaxWrittenBytes = size_t(1) << 30;
 
 /// The content of the file, of standard input for `-`. None, with the reason in
 /// `error` and without the path, if it cannot be read or is larger than
@@ -35,7 +38,7 @@ std::optional<std::string> readTextFile(const std::string &path,
                                         size_t limit = kMaxTextBytes);
 
 /// A place in a text where brackets stand deeper in one another than
-/// `kMaxNesting`.
+/// `kMaxNesting`, or up to which it has more than `kMaxWrittenBytes`.
 struct DeepPlace {
   /// From 1.
   unsigned line = 1;
