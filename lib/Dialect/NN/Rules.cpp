@@ -228,8 +228,8 @@ static void factorGroup(Rule &rule, ArrayRef<int64_t> from,
   size_t i = 0, j = 0;
   while (i < from.size() && j < to.size()) {
     // Only major factors can be split, so pieces are cut from the major end.
-    // Where something is left of both, no boundary agrees any more: what is left
-    // has no common factor.
+    // Where something is left of both, no boundary agrees any more: what is
+    // left has no common factor.
     int64_t piece = std::gcd(fromLeft, toLeft);
     if (piece == 1)
       return;
