@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch._decomp import decomposition_table
 from torch.overrides import TorchFunctionMode
 
-from . import losses, masks, matrices, reads, sampling
+from . import losses, masks, matrices, packed, reads, sampling
 from .attention import attention
 from .experts import token_by_token
 
@@ -233,6 +233,7 @@ _DEFINITIONS = {
     torch.Tensor.numpy: reads.array,
     torch.Tensor.__array__: reads.array,
     **matrices.DEFINITIONS,
+    **packed.DEFINITIONS,
     torch.histc: _histc,
     torch.Tensor.histc: _histc,
     **dict.fromkeys(GROUPED_MM, grouped_mm),
@@ -360,5 +361,6 @@ def by_definition():
         # Also by its name: within PyTorch's own functions no mode sees it.
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", _attention))
         stack.enter_context(token_by_token())
+        stack.enter_context(packed.by_masks())
         stack.enter_context(_ByDefinition())
         yield
