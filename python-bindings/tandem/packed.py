@@ -64,7 +64,9 @@ def pack(input, lengths, batch_first, enforce_sorted):  # noqa: A002
     if lengths.dim() != 1 or lengths.shape[0] != x.shape[1]:
         raise RuntimeError(f"expected {x.shape[1]} lengths, one for each sequence")
     if not ((lengths > 0) & (lengths <= x.shape[0])).all():
-        raise RuntimeError(f"a length is not between 1 and the {x.shape[0]} positions that there are")
+        raise RuntimeError(
+            f"a length is not between 1 and the {x.shape[0]} positions that there are"
+        )
     if enforce_sorted and not (lengths[:-1] >= lengths[1:]).all():
         raise RuntimeError("lengths must decrease, or enforce_sorted be False")
     sizes = Sizes(lengths, x.shape[0])

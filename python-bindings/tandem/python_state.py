@@ -135,7 +135,11 @@ def changed(before, after):
 def refuse(first, second):
     """CaptureError for numbers that the first of two steps changed, and perhaps the second, and that made them different."""
     name, attribute = next(iter(second or first))
-    again = f" and {second[name, attribute]!r} after the second, which" if second else ", and the second"
+    again = (
+        f" and {second[name, attribute]!r} after the second, which"
+        if second
+        else ", and the second"
+    )
     return CaptureError(
         f"{_name('module', name)}: attribute {attribute!r} is {first[name, attribute]!r} after the first step"
         f"{again} computes something else; expected equal steps: keep it in a buffer, or run a step of eager, or compile"

@@ -214,11 +214,18 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
 
     def _draw_normal(self, operator, args, kwargs, in_place):
         if not in_place:
-            raise ReplayError(f"random operator {operator} cannot be replayed")
+            return self._draw_normal_of(*args, **kwargs)
         mean, std = _positional(args, kwargs, ["mean", "std"], [0.0, 1.0])
         return self._finish(
             args[0], self._normal(args[0].shape, args[0].dtype) * std + mean, in_place
         )
+
+    def _draw_normal_of(self, mean, std=1.0, size=None, *, dtype=None, **_):
+        tensors = [v for v in (mean, std) if isinstance(v, torch.Tensor)]
+        if tensors:
+            size, dtype = torch.broadcast_shapes(*(t.shape for t in tensors)), tensors[0].dtype
+        dtype = dtype or torch.get_default_dtype()
+        return self._normal(size, dtype) * std + mean
 
     def _draw_rand(self, operator, args, kwargs, in_place):
         return self._uniform(args[0], kwargs.get("dtype") or torch.get_default_dtype())

@@ -53,7 +53,7 @@ from .python_state import (
     tensors_of,
 )
 from .random import is_defined, starts_parameter
-from .reads import EQUAL, READ, Reads
+from .reads import EQUAL, READ, Reads, of_constants
 from .returned import Returned
 from .updates import Updates, location_of
 from .wrappers import check_wrappers, without_dynamo
@@ -113,7 +113,10 @@ class _OriginMode(TorchDispatchMode):
         if operator is READ and isinstance(args[0], FakeTensor):
             updates = self.phase == UPDATE
             return self.reads.read(args[0], get_proxy_mode().tracer, location, updates)
-        result = operator(*args, **(kwargs or {}))
+        known = None
+        if torch.Tag.dynamic_output_shape in operator.tags:
+            known = of_constants(operator, args, kwargs or {})
+        result = operator(*args, **(kwargs or {})) if known is None else known
         ordinal = self._count_random(operator, args, result, location)
         tag_new_nodes(
             get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal)
