@@ -6,14 +6,16 @@ could follow. Values and gradients are those of eager up to rounding.
 """
 
 import contextlib
+import functools
 from unittest import mock
 
 import torch
 import torch.nn.functional as F
 from torch._decomp import decomposition_table
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
-from . import losses, masks, matrices, reads, sampling
+from . import losses, masks, matrices, packed, reads, sampling
 from .attention import attention
 from .experts import token_by_token
 
@@ -98,16 +100,21 @@ def _hardshrink(x, lambd=0.5):
     return torch.where(x.abs() > lambd, x, torch.zeros_like(x))
 
 
-def _scatter_extremum(x, dim, index, src, reduce, include_self):
+def _neutral(reduce, dtype):
+    if reduce == "prod":
+        return 1
+    bounds = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    return bounds.min if reduce == "amax" else bounds.max
+
+
+def _scatter_by_hits(x, dim, index, src, reduce, include_self):
     beside = [size for d, size in enumerate(x.shape) if d != dim]
     if beside != [size for d, size in enumerate(index.shape) if d != dim]:
         return None
     src = src.narrow(dim, 0, index.shape[dim]).movedim(dim, -1)
     base, index = x.movedim(dim, -1), index.movedim(dim, -1)
     hits = index[..., None, :] == torch.arange(x.shape[dim])[:, None]
-    bounds = torch.finfo(x.dtype) if x.is_floating_point() else torch.iinfo(x.dtype)
-    worst = bounds.min if reduce == "amax" else bounds.max
-    values = torch.where(hits, src[..., None, :], worst)
+    values = torch.where(hits, src[..., None, :], _neutral(reduce, x.dtype))
     if include_self:
         values = torch.cat([values, base[..., None]], -1)
     found = getattr(values, reduce)(-1)
@@ -116,9 +123,9 @@ def _scatter_extremum(x, dim, index, src, reduce, include_self):
 
 
 def _scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
-    """Sums and means, by counting what falls onto each element; extrema, by comparing all with each."""
-    if reduce in ("amax", "amin") and x.dim():
-        return _scatter_extremum(x, dim % x.dim(), index, src, reduce, include_self)
+    """Sums and means, by counting what falls onto each element; extrema and products, by comparing all with each."""
+    if reduce in ("amax", "amin", "prod") and x.dim():
+        return _scatter_by_hits(x, dim % x.dim(), index, src, reduce, include_self)
     if reduce not in ("sum", "mean") or not x.dtype.is_floating_point or not x.dim():
         return None
     count = torch.zeros_like(x).scatter_add(dim, index, torch.ones_like(src)).detach()
@@ -128,6 +135,58 @@ def _scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     if reduce == "sum":
         return total
     return total / (count + 1 if include_self else count.clamp(min=1))
+
+
+def _index_reduce(x, dim, index, source, reduce, *, include_self=True):
+    if not x.dim():
+        return None
+    shape = [1] * x.dim()
+    shape[dim] = -1
+    index = index.reshape(shape).expand(source.shape)
+    return _scatter_reduce(x, dim, index, source, reduce, include_self=include_self)
+
+
+def _embedding(
+    input,  # noqa: A002
+    weight,
+    padding_idx=None,
+    max_norm=None,
+    norm_type=2.0,
+    scale_grad_by_freq=False,
+    sparse=False,
+):
+    """With `max_norm` rows that are looked up are made shorter, in the parameter itself."""
+    if max_norm is None:
+        return None
+    with torch.no_grad():
+        places = torch.arange(weight.shape[0])
+        is_used = (input.reshape(-1, 1) == places).any(0)
+        norms = torch.linalg.vector_norm(weight, norm_type, dim=-1)
+        factor = torch.where(is_used & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)
+        weight.mul_(factor[:, None].to(weight.dtype))
+    return F.embedding(input, weight, padding_idx, None, 2.0, scale_grad_by_freq, sparse)
+
+
+def _normal(mean, std=1.0, size=None, *, dtype=None, **_):
+    """Nothing has a gradient by what it is drawn with, as in PyTorch."""
+    mean, std = (v.detach() if isinstance(v, torch.Tensor) else v for v in (mean, std))
+    tensors = [v for v in (mean, std) if isinstance(v, torch.Tensor)]
+    if tensors:
+        size, dtype = torch.broadcast_shapes(*(t.shape for t in tensors)), tensors[0].dtype
+    return torch.empty(size, dtype=dtype).normal_() * std + mean
+
+
+def _bincount(x, weights=None, minlength=0):
+    """Of data, where `minlength` says how long it is, which is looked at (reads.py)."""
+    known = not isinstance(x, FakeTensor) or reads.constant_of(x) is not None
+    if known or not minlength or not (x < minlength).all():
+        return None
+    hits = x[:, None] == torch.arange(minlength)
+    return hits.sum(0) if weights is None else (hits * weights[:, None]).sum(0)
+
+
+def _allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
+    return bool(torch.isclose(x, y, rtol, atol, equal_nan).all())
 
 
 GROUPED_MM = [
@@ -202,6 +261,11 @@ _DEFINITIONS = {
     torch.hardshrink: _hardshrink,
     torch.Tensor.hardshrink: _hardshrink,
     F.multi_margin_loss: losses.multi_margin_loss,
+    **dict.fromkeys((torch.index_reduce, torch.Tensor.index_reduce), _index_reduce),
+    **dict.fromkeys((torch.allclose, torch.Tensor.allclose), _allclose),
+    **dict.fromkeys((torch.bincount, torch.Tensor.bincount), _bincount),
+    F.embedding: _embedding,
+    torch.normal: _normal,
     torch.scatter_reduce: _scatter_reduce,
     torch.Tensor.scatter_reduce: _scatter_reduce,
     F.pad: _pad,
@@ -233,6 +297,7 @@ _DEFINITIONS = {
     torch.Tensor.numpy: reads.array,
     torch.Tensor.__array__: reads.array,
     **matrices.DEFINITIONS,
+    **packed.DEFINITIONS,
     torch.histc: _histc,
     torch.Tensor.histc: _histc,
     **dict.fromkeys(GROUPED_MM, grouped_mm),
@@ -310,17 +375,25 @@ def _fractional_starts(sample, size, outputs, kernel):
     return torch.cat([starts, torch.full_like(starts[..., :1], size - kernel)], -1)
 
 
-def _fractional_max_pool2d(x, kernel, outputs, samples):
-    kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
-    rows, columns = (
-        _fractional_starts(samples[..., 1 - d], x.shape[-2 + d], outputs[d], kernel[d])[..., None]
-        + torch.arange(kernel[d])
-        for d in range(2)
-    )
-    places = rows[..., :, None, :, None] * x.shape[-1] + columns[..., None, :, None, :]
-    windows = x.flatten(-2).gather(-1, places.flatten(-4)).reshape(places.shape)
-    values, best = windows.flatten(-2).max(-1)
-    return values, places.flatten(-2).gather(-1, best[..., None]).squeeze(-1)
+def _fractional_max_pool(order, x, kernel, outputs, samples):
+    """`order`: which of the samples is that of each spatial dimension."""
+    rank = len(order)
+    kernel, outputs = ((n,) * rank if isinstance(n, int) else n for n in (kernel, outputs))
+    places = 0
+    for d, sample in enumerate(order):
+        size = x.shape[d - rank]
+        starts = _fractional_starts(samples[..., sample], size, outputs[d], kernel[d])
+        shape = [1] * (2 * rank)
+        shape[d], shape[rank + d] = outputs[d], kernel[d]
+        at = starts[..., None] + torch.arange(kernel[d])
+        places = places * size + at.reshape(*at.shape[:-2], *shape)
+    windows = x.flatten(-rank).gather(-1, places.flatten(-2 * rank)).reshape(places.shape)
+    values, best = windows.flatten(-rank).max(-1)
+    return values, places.flatten(-rank).gather(-1, best[..., None]).squeeze(-1)
+
+
+# As PyTorch counts the dimensions of samples.
+_FRACTIONAL = {"fractional_max_pool2d": (1, 0), "fractional_max_pool3d": (0, 1, 2)}
 
 
 def _attention(*args, **kwargs):
@@ -353,12 +426,14 @@ def by_definition():
             stack.enter_context(patch)
         stack.enter_context(mock.patch.object(layer, "forward", _cumulative_batch_norm))
         stack.enter_context(mock.patch.object(torch.nn.Module, "to", _to_what_it_is))
-        pool = _fractional_max_pool2d
-        stack.enter_context(mock.patch.object(torch._C._nn, "fractional_max_pool2d", pool))
+        for name, order in _FRACTIONAL.items():
+            pool = functools.partial(_fractional_max_pool, order)
+            stack.enter_context(mock.patch.object(torch._C._nn, name, pool))
         adaptive = torch.nn.AdaptiveLogSoftmaxWithLoss
         stack.enter_context(mock.patch.object(adaptive, "forward", _adaptive_log_softmax_by_all))
         # Also by its name: within PyTorch's own functions no mode sees it.
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", _attention))
         stack.enter_context(token_by_token())
+        stack.enter_context(packed.by_masks())
         stack.enter_context(_ByDefinition())
         yield

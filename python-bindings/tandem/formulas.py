@@ -46,6 +46,42 @@ def _erfinv(y):
     return torch.where(size == 1, ends, x).to(y.dtype)
 
 
+@rule(aten.hypot.default)
+def _hypot(x, y):
+    """Without overflow of the squares."""
+    x, y = x.abs(), y.abs()
+    large, small = torch.maximum(x, y), torch.minimum(x, y)
+    share = small / torch.where(large == 0, 1.0, large)
+    return torch.where(large == math.inf, large, large * torch.sqrt(1 + share * share))
+
+
+# From here on so many terms of the asymptotic series are exact to float64's rounding.
+_FROM, _TERMS = 7, 20
+
+
+@rule(aten.special_erfcx.default)
+def _erfcx(x):
+    """e^(x^2) erfc(x), by an asymptotic series where x is large (NIST's Handbook of Mathematical Functions, 7.12)."""
+    wide = x.to(torch.float64)
+    far = wide.clamp(min=_FROM)
+    terms = [1.0]
+    for k in range(1, _TERMS):
+        terms.append(terms[-1] * -(2 * k - 1) / 2)
+    series = polynomial(1 / (far * far), terms[::-1]) / (far * math.sqrt(math.pi))
+    near = wide.clamp(max=_FROM)
+    return torch.where(wide > _FROM, series, torch.exp(near * near) * torch.erfc(near)).to(x.dtype)
+
+
+@rule(aten._efficientzerotensor.default)
+def _zeros(size, **options):
+    return torch.zeros(size, dtype=options.get("dtype"))
+
+
+@rule(aten._neg_view.default, aten._neg_view_copy.default)
+def _negative(x):
+    return -x
+
+
 def _scan(tensors, dim, combine, neutral):
     """Combines each position with all before it, in log2(n) rounds: behind round r a position has what the last 2^r are
     together. `combine(earlier, later)` takes and gives lists of tensors.
@@ -156,6 +192,19 @@ def _triangular_solve(right, matrix, upper=True, transpose=False, unitriangular=
     return _solve_triangular(
         matrix, right, upper=upper, unitriangular=unitriangular
     ), matrix.clone()
+
+
+@rule(aten.cholesky_solve.default)
+def _cholesky_solve(right, factor, upper=False):
+    lower = factor.transpose(-1, -2) if upper else factor
+    inverse = _inverse_of_lower(lower, False)
+    return inverse.transpose(-1, -2) @ (inverse @ right)
+
+
+@rule(aten.cholesky_inverse.default)
+def _cholesky_inverse(factor, upper=False):
+    inverse = _inverse_of_lower(factor.transpose(-1, -2) if upper else factor, False)
+    return inverse.transpose(-1, -2) @ inverse
 
 
 _LARGEST = 64  # rows of a matrix that is taken apart column by column

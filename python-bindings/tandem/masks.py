@@ -240,7 +240,7 @@ def _is_mask(value):
     return isinstance(value, FakeTensor) and value.dtype == torch.bool and value.dim() > 0
 
 
-def _chosen(x, mask):
+def choose(x, mask):
     """x[mask]."""
     rest = x.shape[mask.dim() :]
     rows, mask = x.reshape(-1, *rest), mask.reshape(-1)
@@ -326,7 +326,7 @@ def getitem(x, index):
             isinstance(p, Places) and p.mask is mask and p.part == i for i, p in enumerate(parts)
         )
         if numbered and len(parts) == mask.dim() and mask.shape == x.shape[: mask.dim()]:
-            return _chosen(x, mask)
+            return choose(x, mask)
         raise _refuse("an index takes other dimensions of")
     mask = parts[0]
     if not _is_mask(mask) or mask.shape != x.shape[: mask.dim()]:
@@ -337,7 +337,7 @@ def getitem(x, index):
     if all(
         part is Ellipsis or (isinstance(part, slice) and part == slice(None)) for part in parts[1:]
     ):
-        return _chosen(x, mask)
+        return choose(x, mask)
     return None
 
 

@@ -5,6 +5,8 @@ import contextlib
 import random
 import sys
 
+import torch
+
 from .errors import CaptureError, StateError
 
 _NUMBERS = (bool, int, float)
@@ -99,6 +101,22 @@ def numbers_of(model):
     }
 
 
+def tensors_of(model):
+    """{(module, attribute): tensor} of the buffers, and of attributes that are tensors."""
+    return {
+        (name, attribute): value
+        for name, module in model.named_modules()
+        for attributes in (module.__dict__, module._buffers)
+        for attribute, value in attributes.items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def makers(before, after):
+    """The modules that have a tensor which they had not: a cache, if a number beside it says so."""
+    return {key[0] for key, tensor in after.items() if before.get(key) is not tensor}
+
+
 def set_numbers(model, numbers):
     modules = dict(model.named_modules())
     for (name, attribute), value in numbers.items():
@@ -115,10 +133,15 @@ def changed(before, after):
 
 
 def refuse(first, second):
-    """CaptureError for numbers that each of two steps changed and that made them different."""
-    (name, attribute), value = next(iter(second.items()))
+    """CaptureError for numbers that the first of two steps changed, and perhaps the second, and that made them different."""
+    name, attribute = next(iter(second or first))
+    again = (
+        f" and {second[name, attribute]!r} after the second, which"
+        if second
+        else ", and the second"
+    )
     return CaptureError(
         f"{_name('module', name)}: attribute {attribute!r} is {first[name, attribute]!r} after the first step"
-        f" and {value!r} after the second, which computes something else; expected equal steps: keep it in a"
-        " buffer, or compile again when it changes"
+        f"{again} computes something else; expected equal steps: keep it in a buffer, or run a step of eager, or compile"
+        " again, when it changes"
     )

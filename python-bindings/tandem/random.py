@@ -113,6 +113,13 @@ def is_defined(operator):
     return hasattr(replay, "_draw_" + name.rstrip("_")) and name not in ("normal", "uniform")
 
 
+def starts_parameter(operator, args):
+    """Whether a draw is the first value of a parameter that a model makes while it runs: no part of the step, as a layer that is made
+    in the first step only would draw there only.
+    """
+    return operator._schema.is_mutable and isinstance(args[0], torch.nn.Parameter)
+
+
 def _positional(arguments, keywords, names, defaults):
     """Values of the named arguments that follow the first one."""
     given = dict(zip(names, arguments[1:], strict=False))
@@ -151,7 +158,8 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
             )
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        if torch.Tag.nondeterministic_seeded not in operator.tags:
+        is_random = torch.Tag.nondeterministic_seeded in operator.tags
+        if not is_random or starts_parameter(operator, args):
             return operator(*args, **(kwargs or {}))
         name = operator._overloadpacket.__name__
         draw = getattr(self, "_draw_" + name.rstrip("_"), None)
@@ -206,11 +214,18 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
 
     def _draw_normal(self, operator, args, kwargs, in_place):
         if not in_place:
-            raise ReplayError(f"random operator {operator} cannot be replayed")
+            return self._draw_normal_of(*args, **kwargs)
         mean, std = _positional(args, kwargs, ["mean", "std"], [0.0, 1.0])
         return self._finish(
             args[0], self._normal(args[0].shape, args[0].dtype) * std + mean, in_place
         )
+
+    def _draw_normal_of(self, mean, std=1.0, size=None, *, dtype=None, **_):
+        tensors = [v for v in (mean, std) if isinstance(v, torch.Tensor)]
+        if tensors:
+            size, dtype = torch.broadcast_shapes(*(t.shape for t in tensors)), tensors[0].dtype
+        dtype = dtype or torch.get_default_dtype()
+        return self._normal(size, dtype) * std + mean
 
     def _draw_rand(self, operator, args, kwargs, in_place):
         return self._uniform(args[0], kwargs.get("dtype") or torch.get_default_dtype())

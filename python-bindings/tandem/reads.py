@@ -12,6 +12,7 @@ import contextlib
 import re
 
 import torch
+import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.node import map_arg
@@ -102,6 +103,18 @@ def constant_of(tensor):
         for n in nodes:
             known[n] = trace.compute(n, known, None)
     return known[node]
+
+
+def of_constants(operator, args, kwargs):
+    """What an operator gives whose tensors follow from no argument, as real tensors; None where one does."""
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    leaves = [constant_of(x) if isinstance(x, FakeTensor) else (x,) for x in leaves]
+    if any(leaf is None for leaf in leaves):
+        return None
+    leaves = [leaf[0] if isinstance(leaf, tuple) else leaf for leaf in leaves]
+    args, kwargs = pytree.tree_unflatten(leaves, spec)
+    with _real():
+        return operator(*args, **kwargs)
 
 
 def places_of(mask):

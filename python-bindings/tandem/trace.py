@@ -43,9 +43,17 @@ from .locations import current_location, location_of_traceback
 from .optimizers import FunctionalOptimizer
 from .origins import BACKWARD, FORWARD, UPDATE, Origin, Whereabouts, tag_new_nodes
 from .precision import casting, check_parameters, refusing_others
-from .python_state import RandomWatch, changed, numbers_of, refuse, set_numbers
-from .random import is_defined
-from .reads import EQUAL, READ, Reads
+from .python_state import (
+    RandomWatch,
+    changed,
+    makers,
+    numbers_of,
+    refuse,
+    set_numbers,
+    tensors_of,
+)
+from .random import is_defined, starts_parameter
+from .reads import EQUAL, READ, Reads, of_constants
 from .returned import Returned
 from .updates import Updates, location_of
 from .wrappers import check_wrappers, without_dynamo
@@ -105,7 +113,10 @@ class _OriginMode(TorchDispatchMode):
         if operator is READ and isinstance(args[0], FakeTensor):
             updates = self.phase == UPDATE
             return self.reads.read(args[0], get_proxy_mode().tracer, location, updates)
-        result = operator(*args, **(kwargs or {}))
+        known = None
+        if torch.Tag.dynamic_output_shape in operator.tags:
+            known = of_constants(operator, args, kwargs or {})
+        result = operator(*args, **(kwargs or {})) if known is None else known
         ordinal = self._count_random(operator, args, result, location)
         tag_new_nodes(
             get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal)
@@ -115,7 +126,7 @@ class _OriginMode(TorchDispatchMode):
     def _count_random(self, operator, args, result, location):
         drawn, name = scores_drawn(operator, args), "bernoulli"
         if drawn is None:
-            if not is_random(operator):
+            if not is_random(operator) or starts_parameter(operator, args):
                 return None
             if not is_defined(operator):
                 raise UnsupportedOperatorError(
@@ -259,6 +270,8 @@ class _Step:
         self.results = []
         # Attributes that are numbers: those that a step begins with, and what the last one made of them.
         self.numbers, self.changed = {}, {}
+        # The modules that the last one has left other tensors in.
+        self.makers = set()
 
     @property
     def arguments(self):
@@ -301,9 +314,10 @@ class _Step:
             by_definition(),
         ):
             set_numbers(self.model, self.numbers)
-            before = numbers_of(self.model)
+            before, tensors = numbers_of(self.model), tensors_of(self.model)
             yield
             self.changed = changed(before, numbers_of(self.model))
+            self.makers = makers(tensors, tensors_of(self.model))
 
     def forward(self, inputs):
         """The loss."""
@@ -574,10 +588,11 @@ def _equal(first, second):
 
 
 def _check_numbers(step, graph):
-    """A step that counts in Python, and computes with the count, is captured twice to see it. One that only
-    counts, or has a cache whose size it keeps, is like the next one.
+    """A step that counts in Python, and computes with the count, is captured twice to see it, as is one that does something in its
+    first call only. One that only counts, or has a cache whose size it keeps, is like the next one.
     """
     first, step.numbers = step.changed, step.changed
+    caches = {name for name, _ in first} & step.makers
     try:
         again, *_ = _trace_eager(step, Whereabouts())
     except Exception:
@@ -586,7 +601,7 @@ def _check_numbers(step, graph):
     finally:
         step.numbers = {}
     second = {key: value for key, value in step.changed.items() if key in first}
-    if second and not _equal(graph, again):
+    if (second or not caches) and not _equal(graph, again):
         raise refuse(first, second)
 
 

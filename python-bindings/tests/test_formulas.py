@@ -83,6 +83,58 @@ def gamma(x):
     return right + (-between).lgamma() + (-between - 3).digamma()
 
 
+def factored(x):
+    a = x @ x.t() / 9 + torch.eye(8, dtype=x.dtype)
+    lower, upper = torch.linalg.cholesky(a), torch.linalg.cholesky(a, upper=True)
+    return (
+        torch.cholesky_solve(x, lower).sum(1)
+        + torch.cholesky_solve(x, upper, upper=True).square().sum(1)
+        + torch.cholesky_inverse(lower).diagonal()
+        + torch.cholesky_inverse(upper, upper=True)[0]
+    )
+
+
+def special(x):
+    return (
+        torch.hypot(x, x.flip(1) * 2)
+        + torch.special.erfcx(x.abs() * 9 - 1)
+        + torch.special.log_ndtr(x * 5)
+        + x.round(decimals=1) * x
+        + x.signbit() * x
+        + x.sgn() * x.flip(0)
+    )
+
+
+def scattered(x):
+    index = torch.arange(12) % 5
+    rows = torch.ones(8, 5, dtype=x.dtype)
+    return (
+        rows.scatter_reduce(1, index.expand(8, 12), x, "prod")
+        + rows.scatter_reduce(1, index.expand(8, 12), x, "prod", include_self=False)
+        + rows.index_reduce(1, index, x, "amax")
+        + rows.index_reduce(1, index, x, "mean", include_self=False)
+        + x.take(torch.tensor([[3, -1, 3, 40, 7]]))
+        + x.put(torch.tensor([9, 17]), x[0, :2] * 2)[:, 7:]
+    )
+
+
+def counted(x):
+    """Constants, of which shapes may follow; data, where a length is given."""
+    values, places = torch.unique(torch.arange(12) % 5 * 2, return_inverse=True)
+    labels = x.detach()[:, 0].gt(0) * 3 + x.detach()[:, 1].gt(0)
+    every = torch.bincount(labels, minlength=6)
+    share = torch.bincount(labels, weights=x.detach()[:, 2].abs(), minlength=6)
+    scale = 2.0 if torch.allclose(x, x) else 1.0
+    return (x * values[places]).sum(1) * scale + (every / every.sum() * share).sum()
+
+
+def looked_up(x):
+    words = torch.arange(20).reshape(4, 5) % 7
+    rare = F.embedding(words, x, scale_grad_by_freq=True)
+    sorted_rows = x.detach().sort(1).values
+    return rare.square().sum() + (torch.searchsorted(sorted_rows, x.detach()) * x).mean()
+
+
 @pytest.mark.parametrize("name", ["bilinear", "bicubic"])
 def test_weights_of_other_sizes(name):
     """Without a step, as they are constants of it."""
@@ -118,6 +170,26 @@ def test_volumes(padding, corners):
         )
     )
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_erfcx_is_exact():
+    from tandem import formulas
+
+    x = torch.cat([torch.linspace(-5, 40, 4001), torch.logspace(1, 100, 100)]).double()
+    for dtype in (torch.float64, torch.float32):
+        found, expected = formulas._erfcx(x.to(dtype)), torch.special.erfcx(x.to(dtype))
+        torch.testing.assert_close(
+            found, expected, rtol=4e-13 if dtype.itemsize == 8 else 1e-6, atol=0
+        )
+
+
+def test_rows_of_a_table_that_are_too_long():
+    """The parameter itself is made shorter where it is looked up."""
+    torch.manual_seed(0)
+    model = nn.Embedding(9, 3, max_norm=1.0, norm_type=1.5).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = [torch.tensor([[0, 3, 3], [5, 1, 0]]), torch.tensor([[8, 3, 1], [2, 2, 2]])]
+    compare(model, lambda model, x: model(x).square().sum() * 9, optimizer, batches)
 
 
 def test_gamma_is_exact():
@@ -156,6 +228,12 @@ FORMULAS = {
     "grid": lambda x: F.grid_sample(x.reshape(2, 4, 4, 3), x.reshape(2, 4, 6, 2).tanh(), align_corners=False),
     "pdist": F.pdist,
     "strided": lambda x: x.as_strided((7, 5), (12, 2), 3) + x.t().contiguous().as_strided((7, 5), (1, 8)),
+    "factored": factored,
+    "special": special,
+    "scattered": scattered,
+    "counted": counted,
+    "looked up": looked_up,
+    "conjugates": lambda x: (torch.complex(x, x * x) @ torch.complex(x, x.flip(1)).mH).abs() + 0.1,
     "frames": lambda x: torch.stft(x, 6, 3, window=torch.ones(6, dtype=x.dtype), return_complex=True).abs(),
 }  # fmt: skip
 
@@ -182,6 +260,9 @@ DRAWN = {
     "with replacement": lambda x: x.gather(1, torch.multinomial((x.detach() > 0) * 1.0 + 1e-9, 20, replacement=True)),
     "rrelu": lambda x: F.rrelu(x, training=True),
     "fractional pooling": lambda x: F.fractional_max_pool2d(x.reshape(4, 2, 3, 4), 2, (2, 3)),
+    "fractional pooling of volumes": lambda x: F.fractional_max_pool3d(x.reshape(4, 1, 4, 3, 2), (2, 2, 1), (2, 1, 1)),
+    "normal of tensors": lambda x: x * torch.normal(x, x.abs()) + torch.distributions.Normal(x[0], 2.0).sample((8,)),
+    "normal of numbers": lambda x: x * torch.normal(0.5, 2.0, x.shape) + torch.normal(x, 0.1),
     "gumbel": lambda x: F.gumbel_softmax(x, tau=0.7, hard=True) * x,
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ import pytest
 import tandem
 import torch
 import torch.nn.functional as F
+from comparing import compare
 from torch import nn
 
 BATCHES = [torch.randn(8, 6, generator=torch.Generator().manual_seed(i)) for i in range(3)]
@@ -54,6 +55,56 @@ def test_a_number_that_changes_the_step_is_refused():
         compile_step(model)
     assert "\n" not in str(e.value)
     assert model.calls == 0
+
+
+class Beginning(nn.Module):
+    """Sets a scale by its first batch, or only notes that there was one."""
+
+    def __init__(self, scales):
+        super().__init__()
+        self.layer, self.scale = nn.Linear(6, 6), nn.Parameter(torch.ones(6))
+        self.scales, self.has_begun = scales, False
+
+    def forward(self, x):
+        y = self.layer(x)
+        if not self.has_begun:
+            self.has_begun = True
+            if self.scales:
+                with torch.no_grad():
+                    self.scale.copy_(1 / y.std(0))
+        return y * self.scale
+
+
+def test_what_the_first_step_alone_does_is_refused():
+    with pytest.raises(tandem.CaptureError, match="'has_begun' is True after the first step, and"):
+        compile_step(Beginning(True))
+    compile_step(Beginning(False))
+    begun = Beginning(True)
+    begun(BATCHES[0])
+    compile_step(begun)
+
+
+class Growing(nn.Module):
+    """Makes a module anew in its first call, with the layers that it has."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.kind = nn.Sequential(nn.Linear(6, 6)), "old"
+
+    def forward(self, x):
+        if self.kind == "old":
+            inner, self.kind = nn.Sequential(nn.Linear(6, 6)), "new"
+            inner[0] = self.inner[0]
+            self.inner = inner
+        return F.dropout(self.inner(x), 0.5)
+
+
+def test_the_values_of_a_layer_that_is_made_are_not_drawn():
+    """They are no part of the step: eager draws them once."""
+    torch.manual_seed(0)
+    model = Growing().double()
+    compare(model, mse, sgd(model), [batch.double() for batch in BATCHES])
+    assert model.kind == "new"
 
 
 @pytest.mark.parametrize("use", [lambda model, x: 1.0, cached], ids=["counts", "caches"])

@@ -46,7 +46,10 @@ class _Lowering:
 
     def run(self):
         parameters = self._define_arguments()
+        needed = _needed(self.graph.graph)
         for node in self.graph.graph.nodes:
+            if node not in needed:
+                continue
             if node.op == "get_attr":
                 self._at(node)
                 self.values[node] = self._constant(node)
@@ -184,6 +187,17 @@ _MOVES = frozenset(
     zeros zeros_like
     """.split()  # noqa: SIM905 - a list of words is easier to read
 )
+
+
+def _needed(graph):
+    """The nodes that a result follows from; nothing is written in place."""
+    needed, pending = set(), [graph.output_node()]
+    while pending:
+        node = pending.pop()
+        if node not in needed:
+            needed.add(node)
+            pending.extend(node.all_input_nodes)
+    return needed
 
 
 _signature = functools.lru_cache(maxsize=None)(inspect.signature)

@@ -42,9 +42,11 @@ for _name in (*_FLOAT_UNARY, *_ANY_UNARY):
 
 @lowers("round")
 def _round(b, x, decimals=0):
-    if decimals:
-        raise Unsupported(f"decimals = {decimals}, expected 0")
-    return b.unary("round", x)
+    if not decimals:
+        return b.unary("round", x)
+    power = 10.0 ** abs(decimals)
+    there, back = ("mul", "div") if decimals > 0 else ("div", "mul")
+    return b.binary(back, b.unary("round", b.binary(there, x, power)), power)
 
 
 @lowers("trunc")
@@ -150,6 +152,13 @@ def _asin(b, x):
 def _acos(b, x):
     x = b.convert(x, b.out.dtype)
     return b.binary("atan2", _complement(b, x), x)
+
+
+@lowers("signbit")
+def _signbit(b, x):
+    if not x.dtype.is_floating_point:
+        return b.compare("lt", b.convert(x, torch.int64), 0)
+    return b.compare("lt", b.binary("copysign", b.full(x.shape, 1, x.dtype), x), 0)
 
 
 @lowers("isnan")

@@ -30,9 +30,11 @@ def _embedding(b, weight, indices, padding_idx=-1, scale_grad_by_freq=False, spa
 
 @lowers("embedding_dense_backward")
 def _embedding_backward(b, gradient, indices, rows, padding_idx, scale_grad_by_freq):
-    if scale_grad_by_freq:
-        raise Unsupported("scale_grad_by_freq = True, expected False")
     indices = b.convert(indices, torch.int64)
+    if scale_grad_by_freq:
+        ones = b.full(indices.shape + (1,), 1, gradient.dtype)
+        counts = b.embedding(b.embedding_backward(ones, indices, rows), indices)
+        gradient = b.binary("div", gradient, counts)
     if padding_idx >= 0:
         padding = b.reshape(b.compare("eq", indices, padding_idx), indices.shape + (1,))
         gradient = b.select(padding, 0, gradient, gradient.dtype)
@@ -262,6 +264,18 @@ def _put_rows(b, x, indices, values):
     ones = b.full(rows.shape, 1, torch.int64)
     hit = b.compare("gt", b.embedding_backward(ones, advanced.linear, count), 0)
     return advanced.separated(b, total), advanced.separated(b, hit)
+
+
+@lowers("take")
+def _take(b, x, index):
+    return _index(b, b.reshape(x, (math.prod(x.shape),)), [index])
+
+
+@lowers("put")
+def _put(b, x, index, source, accumulate=False):
+    flat, places = ((math.prod(v.shape),) for v in (x, index))
+    index, source = b.reshape(index, places), b.reshape(source, places)
+    return b.reshape(_index_put(b, b.reshape(x, flat), [index], source, accumulate), x.shape)
 
 
 @lowers("index_copy")

@@ -184,10 +184,12 @@ def _searchsorted(b, first, second, out_int32=False, right=False, side=None, sor
     """How many of the sorted boundaries are below (with `right`, not above) each value."""
     is_bucketize = "bucketize" in str(b.operator)
     values, boundaries = (first, second) if is_bucketize else (second, first)
-    if len(boundaries.shape) != 1 or sorter is not None:
-        raise Unsupported(f"boundaries of shape {boundaries.shape}, expected one sorted dimension")
+    if sorter is not None:
+        raise Unsupported("a sorter, expected sorted boundaries")
     values = b.as_value(values, boundaries.dtype)
     predicate = "le" if right or side == "right" else "lt"
+    if len(boundaries.shape) > 1:
+        boundaries = b.reshape(boundaries, (*boundaries.shape[:-1], 1, boundaries.shape[-1]))
     below = b.compare(predicate, boundaries, b.reshape(values, values.shape + (1,)))
     return b.sum(b.convert(below, b.out.dtype), [len(values.shape)])
 
