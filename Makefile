@@ -38,12 +38,12 @@ demo-hosts: setup ## Two emulated hosts train it with torchrun (root; apt: iprou
 	@scripts/demo-hosts
 
 demo-cuda: setup ## Train it on the CUDA device: the GPU that is here, or the emulated one (minutes)
-	@scripts/build $(BUILD) $(JOBS) --target cuda-tools -DTANDEM_CUDA=ON
+	@scripts/build $(BUILD) $(JOBS) --target cuda-tools
 	@scripts/demo-cuda
 
-verify: build ## The whole matrix of models, plans, searches, ranks and microbatches
-	@scripts/verify-matrix
-	@scripts/verify-matrix --search
+verify: build ## The whole matrix of models, plans, searches, ranks and microbatches (DEVICE=cuda)
+	@scripts/verify-matrix $(if $(DEVICE),--device $(DEVICE))
+	@scripts/verify-matrix --search $(if $(DEVICE),--device $(DEVICE))
 
 fuzz: setup ## Give every reader mutated files for a minute each (SECONDS=60)
 	@scripts/fuzz $(JOBS) $(or $(SECONDS),60)

@@ -3,39 +3,15 @@
 The device is the GPU that is here, or, where none is, the emulated one: right, and slow. Four ranks share it.
 """
 
-import ctypes
-import os
 import sys
 import time
 from pathlib import Path
 
+from cuda_device import choose_device
+
 ROOT = Path(__file__).resolve().parents[1]
 STEPS, MESH, MICRO, PLAN = 10, "data=4", 2, "expert-parallel"
 SIZES = "layers=2,width=64,heads=4,hidden=128,seq=32,batch=16,vocab=256,dropout=0.0"
-
-
-def has_gpu():
-    """Whether NVIDIA's driver is here and finds a GPU."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    count = ctypes.c_int()
-    return (
-        driver.cuInit(0) == 0
-        and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-        and count.value > 0
-    )
-
-
-def choose_device():
-    """The name of what runs it; the emulated GPU's libraries are named before any is loaded."""
-    if not os.environ.get("TANDEM_CUDA_LIBRARIES"):
-        if has_gpu():
-            return "the GPU"
-        build = Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
-        os.environ["TANDEM_CUDA_LIBRARIES"] = str(build / "emulator")
-    return "the emulated GPU"
 
 
 def train(title, batches, one):

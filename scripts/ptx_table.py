@@ -1,6 +1,6 @@
 """ptx-table: registers, spills and widths of accesses of every kernel of the models, as `ptxas` sees them.
 
-Compiles every model of the matrix for `--arch` (sm_80 and sm_90), and prints per model, or with `--kernels`
+First the runtime's own kernels (attention by tiles has its standard widths). Then compiles every model of the matrix for `--arch` (sm_80 and sm_90), and prints per model, or with `--kernels`
 per kernel, the registers, bytes spilled, and of how many kernels the widest access has 16 bytes. Exits with 1
 where a kernel spills, calls what is not in its Program, or is refused. Needs `ptxas`: the CUDA toolkit's, or that of the
 Python package nvidia-cuda-nvcc (13.0), named by TANDEM_PTXAS. `--only TEXT` takes the models whose name has TEXT.
@@ -17,6 +17,7 @@ from collections import namedtuple
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
 sys.path.insert(0, str(ROOT / "python-bindings" / "tests"))
 
 Kernel = namedtuple("Kernel", "name registers spilled access")
@@ -94,6 +95,22 @@ def main():
     import matrix
 
     ptxas, failed = find_ptxas(), False
+
+    def report(name, architecture, text):
+        kernels, wrong = assemble(ptxas, text, architecture)
+        print(describe(name, architecture, kernels), flush=True)
+        for kernel in kernels if options.kernels else []:
+            print(
+                f"    {kernel.name} {kernel.registers} registers {kernel.access} bytes per access"
+            )
+        for line in wrong:
+            print(f"    {line}", flush=True)
+        return bool(wrong)
+
+    for path in sorted((BUILD / "runtime" / "cuda").glob("*.ptx")):
+        for architecture in options.arch.split(","):
+            if options.only in path.stem:
+                failed |= report(path.stem, architecture, path.read_text())
     for variant in matrix.VARIANTS:
         if options.only not in variant:
             continue
@@ -101,15 +118,7 @@ def main():
         subject = matrix.subject_of(case, steps=1)
         for architecture in options.arch.split(","):
             compiled = matrix.compile_case(case, subject, device="cuda", architecture=architecture)
-            kernels, wrong = assemble(ptxas, ptx_of(compiled.bytes), architecture)
-            print(describe(variant, architecture, kernels), flush=True)
-            for kernel in kernels if options.kernels else []:
-                print(
-                    f"    {kernel.name} {kernel.registers} registers {kernel.access} bytes per access"
-                )
-            for line in wrong:
-                print(f"    {line}", flush=True)
-            failed |= bool(wrong)
+            failed |= report(variant, architecture, ptx_of(compiled.bytes))
     return 1 if failed else 0
 
 

@@ -2,6 +2,8 @@
 
 With `--search` the plans are found by searches, priced for a cluster with slow cores, in place of presets.
 
+With `--device cuda` on the GPU, or on the emulated one (build/emulator) where TANDEM_CUDA_LIBRARIES is not set and no driver is.
+
 One process per model, which captures it once per data type; `--jobs` of them at a time. Prints a table
 at the end, with the largest share of the allowed difference that a comparison used; exits with 0 only if every case passed. `--only TEXT` takes the models whose name has TEXT.
 """
@@ -15,11 +17,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from cuda_device import choose_device
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python-bindings" / "tests"))
 
 
-def work(variant, dtypes, searches):
+def work(variant, dtypes, searches, device):
     """In a process of its own: runs the cases of a model, one JSON line each."""
     import matrix
 
@@ -30,7 +34,7 @@ def work(variant, dtypes, searches):
         for case in cases:
             if case.dtype == dtype:
                 subject = subject or matrix.subject_of(case)
-                print(json.dumps(matrix.run_case(case, subject)), flush=True)
+                print(json.dumps(matrix.run_case(case, subject, device=device)), flush=True)
 
 
 def describe(row):
@@ -48,9 +52,10 @@ def explain(row):
     )
 
 
-def start(variant, dtypes, searches):
+def start(variant, dtypes, searches, device):
     """Runs a model's process and prints its rows as they come."""
     command = [sys.executable, __file__, "--worker", variant, "--dtypes", ",".join(dtypes)]
+    command += ["--device", device]
     command += ["--search"] if searches else []
     rows = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -76,17 +81,25 @@ def main():
     parser.add_argument("--only", default="", help="models whose name has this in it")
     parser.add_argument("--dtypes", default="float64,float32,bfloat16,bf16")
     parser.add_argument("--search", action="store_true", help="plans of searches, not presets")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     dtypes = options.dtypes.split(",")
     if options.worker:
-        return work(options.worker, dtypes, options.search)
+        return work(options.worker, dtypes, options.search, options.device)
     import matrix
+
+    if options.device == "cuda":
+        print(f"on {choose_device()}", flush=True)
 
     begin = time.perf_counter()
     variants = [variant for variant in matrix.VARIANTS if options.only in variant]
     with ThreadPoolExecutor(options.jobs) as pool:
-        results = list(pool.map(lambda variant: start(variant, dtypes, options.search), variants))
+        results = list(
+            pool.map(
+                lambda variant: start(variant, dtypes, options.search, options.device), variants
+            )
+        )
     rows = [row for found, _ in results for row in found]
     print(f"\n{'model':16} {'dtype':9} {'plan':16} {'mesh':16} micro  result    used   time")
     for row in rows:

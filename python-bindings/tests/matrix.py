@@ -174,12 +174,12 @@ def judge_program(subject, program):
     return judge(subject, run_step(step, subject.batches))
 
 
-def run_case(case, subject):
-    """A row of the table, as a dict."""
+def run_case(case, subject, **options):
+    """A row of the table, as a dict; compiled with more options."""
     start = time.perf_counter()
     outcome = {"passed": False, "rows": 0, "failed": [], "used": None, "error": ""}
     try:
-        compiled = compile_case(case, subject)
+        compiled = compile_case(case, subject, **options)
         outcome["compile"] = time.perf_counter() - start
         rows = judge_program(subject, compiled.bytes)
         failed = [f"{row.kind} {row.name}" for row in rows if not row.passed]

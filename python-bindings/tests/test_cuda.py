@@ -24,10 +24,10 @@ def tool(name, *arguments, **variables):
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
 
 
-def compiled(step, *arguments, device="cuda", architecture="emulated"):
+def compiled(step, *arguments, device="cuda", architecture="emulated", **variables):
     program = step.with_name(f"{device}-{architecture}.tdm")
     chosen = ["--device", device] + (["--arch", architecture] if device == "cuda" else [])
-    done = tool("tandem-compile", step, *chosen, *arguments, "-o", program)
+    done = tool("tandem-compile", step, *chosen, *arguments, "-o", program, **variables)
     assert done.returncode == 0, done.stderr
     return program
 
@@ -106,11 +106,13 @@ print("done")
     assert done.stdout.strip() == "done"
 
 
-def test_ptx_for_both_architectures(tmp_path):
-    """A Program for a GPU is made where none is; libdevice is needed by nothing in it."""
-    step = exported(tmp_path, "gpt")
+@pytest.mark.parametrize("model", ["gpt", "llama"])
+def test_ptx_for_both_architectures(model, tmp_path):
+    """A Program for a GPU is made where none is, and where nothing of CUDA is: no libdevice."""
+    step = exported(tmp_path, model)
+    variables = {"TANDEM_LIBDEVICE": "/nowhere", "TANDEM_CACHE_DIR": str(tmp_path)}
     for architecture in ("sm_80", "sm_90"):
-        content = compiled(step, architecture=architecture).read_bytes()
+        content = compiled(step, architecture=architecture, **variables).read_bytes()
         assert f".target {architecture}".encode() in content
         assert content.count(b".version") == 1
         assert content.count(b".visible .entry") > 20
@@ -132,6 +134,16 @@ def test_what_is_missing_is_said(variables, expected, tmp_path):
     done = tool("tandem-run", program, "--steps", "1", **variables)
     assert done.returncode == 1
     assert expected in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_what_libdevice_has_is_said(tmp_path):
+    """Double precision is for proofs: its functions are the toolkit's."""
+    step = exported(tmp_path, "gpt", "--dtype", "float64")
+    chosen = ["--device", "cuda", "--arch", "sm_90", "-o", tmp_path / "step.tdm"]
+    variables = {"TANDEM_LIBDEVICE": "/nowhere", "TANDEM_CACHE_DIR": str(tmp_path)}
+    done = tool("tandem-compile", step, *chosen, **variables)
+    assert done.returncode == 1
+    assert "which is of libdevice, expected the CUDA toolkit" in done.stderr
 
 
 def test_code_for_a_gpu_is_not_for_the_emulated_one(tmp_path):
@@ -192,6 +204,7 @@ def test_a_package_is_checked_against_the_cpu(tmp_path, monkeypatch):
     assert {path.name for path in (folder / "prebuilt").iterdir()} == {
         "program_generated.h",
         "attention.ptx",
+        "attention_tiles.ptx",
         "kernels.ptx",
     }
     monkeypatch.setattr(gpu_check, "HERE", folder)

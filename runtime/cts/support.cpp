@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cts/support.h"
+#include "cts/narrowed.h"
 
 #include <algorithm>
 #include <cctype>
@@ -74,7 +75,7 @@ double toleranceOf(ElementType type) {
   case ElementType::F64:
     return 1e-12;
   case ElementType::F32:
-    return 1e-4;
+    return hasTf32() ? 4e-3 : 1e-4;
   case ElementType::BF16:
     return 3e-2;
   default:

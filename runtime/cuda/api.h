@@ -38,7 +38,10 @@ inline constexpr CUresult kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2,
                           kLaunchFailed = 719, kUnknown = 999;
 
 /// Of CUdevice_attribute.
-inline constexpr int kMaxSharedPerBlock = 8, kMajor = 75, kMinor = 76;
+inline constexpr int kMaxSharedPerBlock = 8, kMajor = 75, kMinor = 76,
+                     kMaxSharedOptIn = 97;
+/// Of CUfunction_attribute.
+inline constexpr int kMaxDynamicShared = 8;
 /// Of CUstream_flags and CUevent_flags.
 inline constexpr unsigned kNonBlocking = 1, kDisableTiming = 2;
 /// How cuLaunchKernel is told of one buffer that holds all parameters.
@@ -85,6 +88,8 @@ inline constexpr int kOldestDriver = 13000;
   F(cuModuleUnload, moduleUnload, (CUmodule module))                           \
   F(cuModuleGetFunction, moduleGetFunction,                                    \
     (CUfunction * function, CUmodule module, const char *name))                \
+  F(cuFuncSetAttribute, functionSetAttribute,                                  \
+    (CUfunction function, int attribute, int value))                           \
   F(cuLaunchKernel, launchKernel,                                              \
     (CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ,      \
      unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,  \
@@ -124,9 +129,13 @@ inline constexpr CublasStatus kCublasSuccess = 0, kCublasInvalidValue = 7,
 /// Of cudaDataType.
 inline constexpr int kReal32 = 0, kReal64 = 1, kRealBf16 = 14;
 /// Of cublasComputeType_t.
-inline constexpr int kCompute32 = 68, kCompute64 = 70;
+inline constexpr int kCompute32 = 68, kCompute64 = 70, kComputeTf32 = 77;
 /// Of cublasLtMatmulDescAttributes_t, with CUBLAS_OP_T.
-inline constexpr int kTransposeA = 3, kTransposeB = 4;
+inline constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7,
+                     kBiasPointer = 8;
+/// Of cublasLtEpilogue_t, which is a sum of them; GELU is that of tanh.
+inline constexpr uint32_t kEpilogueNone = 1, kEpilogueRelu = 2,
+                          kEpilogueBias = 4, kEpilogueGelu = 32;
 inline constexpr int32_t kTransposed = 1;
 /// Of cublasLtMatrixLayoutAttribute_t.
 inline constexpr int kBatchCount = 5, kBatchOffset = 6;

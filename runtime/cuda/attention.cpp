@@ -1,4 +1,4 @@
-//===- attention.cpp - attention and convolutions, by plain kernels -------===//
+//===- attention.cpp - attention by tiles, or by plain kernels ------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,11 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/attention.h"
+#include "core/text.h"
 #include "cuda/kernels/words.h"
 #include "cuda/work.h"
 
-#include <cmath>
-#include <string>
+#include <algorithm>
 
 namespace tandem::rt::cuda {
 
@@ -23,6 +23,27 @@ void putTensor(const RankMemory &memory, Words &words, int at,
   words[size_t(at)] = int64_t(memory.address(tensor.buffer).at(iteration));
   for (int dim = 0; dim < 3; ++dim)
     words[size_t(at + 1 + dim)] = tensor.strides[size_t(dim)];
+}
+
+/// Whether rows of all tensors can be read by 16 bytes.
+bool isWide(const Words &words, const Attention &op) {
+  namespace at = attention;
+  constexpr int64_t kBytes = 16;
+  int64_t each = elementBytes(op.type);
+  auto fits = [&](int tensor, int64_t heads) {
+    const int64_t *word = &words[size_t(tensor)];
+    return word[0] % kBytes == 0 && word[3] * each % kBytes == 0 &&
+           (op.batch == 1 || word[1] * each % kBytes == 0) &&
+           (heads == 1 || word[2] * each % kBytes == 0);
+  };
+  bool isWide =
+      op.width * each % kBytes == 0 && op.valueWidth * each % kBytes == 0;
+  for (int tensor :
+       {at::Query, at::Output, at::OutputGradient, at::QueryGradient})
+    isWide &= fits(tensor, op.heads);
+  for (int tensor : {at::Key, at::Value, at::KeyGradient, at::ValueGradient})
+    isWide &= fits(tensor, op.keyHeads);
+  return isWide;
 }
 
 Words wordsOf(const RankMemory &memory, const Attention &op,
@@ -71,12 +92,107 @@ Words wordsOf(const RankMemory &memory, const Attention &op,
     putTensor(memory, words, at::KeyGradient, gradients->key, iteration);
     putTensor(memory, words, at::ValueGradient, gradients->value, iteration);
   }
+  put(at::IsWide, isWide(words, op));
   return words;
 }
-} // namespace
 
-Expected<std::unique_ptr<Work>>
-makeAttention(const WorkContext &context, const Attention &op, int64_t count) {
+//===----------------------------------------------------------------------===//
+// By tiles
+//===----------------------------------------------------------------------===//
+
+/// Kernels of one type, and for rows of at most one width.
+struct TiledKernels {
+  std::string_view name, way;
+  int width, forward, queries, keys;
+
+  int64_t elementBytes() const { return name == "bf16" ? 2 : 4; }
+  Geometry geometry(int64_t rows, int64_t heads, int tile, int resident) const {
+    namespace at = attention;
+    Geometry geometry;
+    geometry.block[0] = at::kTileThreads;
+    geometry.grid[0] =
+        uint32_t((rows + at::kTileRows - 1) / at::kTileRows * heads);
+    geometry.sharedBytes = uint32_t(
+        at::sharedBytes(width, int(elementBytes()), tile, resident,
+                        at::scratchBytes(/*isFma=*/way == "Fma", tile)));
+    return geometry;
+  }
+  std::string symbol(std::string_view what) const {
+    return concat("tandem_attention_", what, "_", name, "_", width);
+  }
+};
+
+constexpr TiledKernels kTiled[] = {
+#define TANDEM_TILED(name, width, forward, queries, keys, way)                 \
+  {#name, #way, width, forward, queries, keys},
+    TANDEM_ATTENTION_TILES(TANDEM_TILED)
+#undef TANDEM_TILED
+};
+
+/// Null where the plain kernels have to do.
+const TiledKernels *findTiled(const Attention &op) {
+  std::string_view name = elementName(op.type);
+  if (op.type == ElementType::F32 && allowsTf32())
+    name = "tf32";
+  for (const TiledKernels &kernels : kTiled)
+    if (kernels.name == name &&
+        std::max(op.width, op.valueWidth) <= kernels.width)
+      return &kernels;
+  return nullptr;
+}
+
+/// The backward, whose first kernel leaves sums of rows to the second.
+class TiledBackward final : public Work {
+public:
+  TiledBackward(Memory deltas, Made queries, Made keys)
+      : deltas(std::move(deltas)), queries(std::move(*queries)),
+        keys(std::move(*keys)) {}
+  Status enqueue(CUstream stream, int64_t iteration) override {
+    Status status = queries->enqueue(stream, iteration);
+    return status.ok() ? keys->enqueue(stream, iteration) : status;
+  }
+
+private:
+  Memory deltas;
+  std::unique_ptr<Work> queries, keys;
+};
+
+Made makeTiled(const WorkContext &context, const Attention &op, int64_t count,
+               const TiledKernels &kernels) {
+  int64_t heads = op.batch * op.heads, keyHeads = op.batch * op.keyHeads;
+  auto words = [&](int64_t iteration) {
+    return wordsOf(context.memory, op, iteration);
+  };
+  if (!op.gradients)
+    return makeOwnWork(context, kernels.symbol("forward"),
+                       kernels.geometry(op.queries, heads, kernels.forward, 1),
+                       count, words);
+  Expected<Memory> deltas = Memory::allocate(
+      context.gpu, heads * op.queries * int64_t(sizeof(float)));
+  if (!deltas.ok())
+    return deltas.status();
+  auto withDeltas = [&](int64_t iteration) {
+    Words made = words(iteration);
+    made[attention::Deltas] = int64_t(deltas->address());
+    return made;
+  };
+  Made queries =
+      makeOwnWork(context, kernels.symbol("queries"),
+                  kernels.geometry(op.queries, heads, kernels.queries, 2),
+                  count, withDeltas);
+  if (!queries.ok())
+    return queries;
+  Made keys = makeOwnWork(context, kernels.symbol("keys"),
+                          kernels.geometry(op.keys, keyHeads, kernels.keys, 2),
+                          count, withDeltas);
+  if (!keys.ok())
+    return keys;
+  return std::unique_ptr<Work>(std::make_unique<TiledBackward>(
+      std::move(*deltas), std::move(queries), std::move(keys)));
+}
+
+/// A thread per row: of any type and width.
+Made makePlain(const WorkContext &context, const Attention &op, int64_t count) {
   std::string type(elementName(op.type));
   auto words = [&](int64_t iteration) {
     return wordsOf(context.memory, op, iteration);
@@ -98,41 +214,13 @@ makeAttention(const WorkContext &context, const Attention &op, int64_t count) {
   works.push_back(std::move(*ofKeys));
   return makeSequence(std::move(works));
 }
+} // namespace
 
-Expected<std::unique_ptr<Work>> makeConvolution(const WorkContext &context,
-                                                const Convolution &op,
-                                                int64_t count) {
-  namespace at = convolution;
-  auto words = [&](int64_t iteration) {
-    Words made(at::End, 0);
-    auto put = [&](int place, int64_t value) { made[size_t(place)] = value; };
-    // Fewer dimensions are the last ones of three.
-    size_t dims = op.stride.size(), skip = 3 - dims;
-    put(at::Kind, int64_t(op.kind));
-    put(at::Groups, op.groups());
-    for (int dim = 0; dim < 3; ++dim) {
-      bool isThere = size_t(dim) >= skip;
-      size_t from = size_t(dim) - (isThere ? skip : 0);
-      put(at::Stride + dim, isThere ? op.stride[from] : 1);
-      put(at::Padding + dim, isThere ? op.padding[from] : 0);
-      put(at::Dilation + dim, isThere ? op.dilation[from] : 1);
-    }
-    for (int i = 0; i < 3; ++i) {
-      const ConvolutionTensor &tensor = op.tensors[size_t(i)];
-      int first = at::Tensors + i * at::TensorWords;
-      put(first, int64_t(context.memory.address(tensor.buffer).at(iteration)));
-      for (int dim = 0; dim < 5; ++dim) {
-        bool isThere = dim < 2 || size_t(dim - 2) >= skip;
-        size_t from = dim < 2 ? size_t(dim) : size_t(dim) - skip;
-        put(first + 1 + dim, isThere ? tensor.extents[from] : 1);
-        put(first + 6 + dim, isThere ? tensor.strides[from] : 0);
-      }
-    }
-    return made;
-  };
-  return makePlainWork(
-      context, "tandem_convolution_" + std::string(elementName(op.type)),
-      numElements(op.tensors[op.roles()[2]].extents), count, words);
+Expected<std::unique_ptr<Work>>
+makeAttention(const WorkContext &context, const Attention &op, int64_t count) {
+  if (const TiledKernels *kernels = findTiled(op))
+    return makeTiled(context, op, count, *kernels);
+  return makePlain(context, op, count);
 }
 
 } // namespace tandem::rt::cuda

@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // cuBLASLt's matrices lie by columns: a product of rows is one of transposed
-// matrices, cᵀ = bᵀ aᵀ. What strides cannot say that way, and a bias or a
-// function behind a product, is done by a plain kernel.
+// matrices, cᵀ = bᵀ aᵀ. A bias and functions are its epilogues. What strides
+// cannot say that way, and the GELU by erf, which it does not have, is done by
+// a plain kernel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,6 +46,37 @@ std::optional<Matrix> matrixOf(int64_t rows, int64_t columns, int64_t rowStride,
   return std::nullopt;
 }
 
+/// The same product with its output transposed, for one that lies by columns.
+Gemm transposed(Gemm op) {
+  auto swapped = [&](Shape strides) {
+    std::swap(strides.end()[-1], strides.end()[-2]);
+    return strides;
+  };
+  std::swap(op.m, op.n);
+  std::swap(op.a, op.b);
+  std::swap(op.stridesA, op.stridesB);
+  op.stridesA = swapped(op.stridesA);
+  op.stridesB = swapped(op.stridesB);
+  op.stridesC = swapped(op.stridesC);
+  return op;
+}
+
+/// What cuBLASLt calls what comes behind a product; nothing if it has none.
+std::optional<uint32_t> epilogueOf(const Gemm &op) {
+  uint32_t bias = op.bias ? kEpilogueBias : 0;
+  switch (op.postOp) {
+  case PostOp::None:
+    return bias ? bias : kEpilogueNone;
+  case PostOp::Relu:
+    return bias | kEpilogueRelu;
+  case PostOp::GeluTanh:
+    return bias | kEpilogueGelu;
+  case PostOp::GeluErf:
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 int dataType(ElementType type) {
   return type == ElementType::F64    ? kReal64
          : type == ElementType::BF16 ? kRealBf16
@@ -55,12 +87,18 @@ int dataType(ElementType type) {
 /// offsets of the others.
 class LtWork final : public Work {
 public:
-  LtWork(const WorkContext &context, const Gemm &op, const CublasLt &library)
-      : gpu(context.gpu), lt(library), op(op), a(context.memory.address(op.a)),
-        b(context.memory.address(op.b)), c(context.memory.address(op.c)) {}
+  LtWork(const WorkContext &context, Gemm product, const CublasLt &library)
+      : gpu(context.gpu), lt(library), op(std::move(product)),
+        a(context.memory.address(op.a)), b(context.memory.address(op.b)),
+        c(context.memory.address(op.c)) {
+    if (op.bias)
+      bias = context.memory.address(*op.bias);
+  }
   ~LtWork() override;
 
-  Status prepare(const Matrix &ofA, const Matrix &ofB, const Matrix &ofC);
+  /// False if the library has no algorithm for it.
+  Expected<bool> prepare(const Matrix &ofA, const Matrix &ofB,
+                         const Matrix &ofC, uint32_t epilogue);
   Status enqueue(CUstream stream, int64_t iteration) override;
 
 private:
@@ -69,14 +107,17 @@ private:
       return Status::success();
     return errorOf("cuBLASLt cannot ", what, ": status ", status);
   }
+  Status describe(const Matrix &ofA, const Matrix &ofB, uint32_t epilogue);
+  Expected<bool> chooseAlgorithm();
+  Status setBias(int64_t iteration);
   Status makeLayout(MatrixLayout &layout, ElementType type,
                     const Matrix &matrix, const Shape &strides);
   void listOffsets();
 
   std::shared_ptr<Gpu> gpu;
   const CublasLt &lt;
-  const Gemm &op;
-  Address a, b, c;
+  Gemm op;
+  Address a, b, c, bias;
   MatmulDesc desc = nullptr;
   MatrixLayout layoutA = nullptr, layoutB = nullptr, layoutC = nullptr;
   MatmulAlgorithm algorithm = {};
@@ -128,32 +169,41 @@ void LtWork::listOffsets() {
   }
 }
 
-Status LtWork::prepare(const Matrix &ofA, const Matrix &ofB,
-                       const Matrix &ofC) {
+Status LtWork::describe(const Matrix &ofA, const Matrix &ofB,
+                        uint32_t epilogue) {
   bool isWide = op.inputType == ElementType::F64;
   int scale = isWide ? kReal64 : kReal32;
+  bool isNarrowed = op.inputType == ElementType::F32 && allowsTf32();
+  int compute = isWide ? kCompute64 : isNarrowed ? kComputeTf32 : kCompute32;
   Status status =
-      check(lt.matmulDescCreate(&desc, isWide ? kCompute64 : kCompute32, scale),
-            "describe a product");
-  auto transpose = [&](int attribute, bool isTransposed) {
-    if (isTransposed && status.ok())
-      status = check(
-          lt.matmulDescSet(desc, attribute, &kTransposed, sizeof kTransposed),
-          "transpose a matrix");
+      check(lt.matmulDescCreate(&desc, compute, scale), "describe a product");
+  auto set = [&](int attribute, auto value, const char *what) {
+    if (status.ok())
+      status =
+          check(lt.matmulDescSet(desc, attribute, &value, sizeof value), what);
   };
   // The library's a is b, as all are transposed.
-  transpose(kTransposeA, ofB.isTransposed);
-  transpose(kTransposeB, ofA.isTransposed);
-  if (status.ok())
-    status = makeLayout(layoutA, op.inputType, ofB, op.stridesB);
-  if (status.ok())
-    status = makeLayout(layoutB, op.inputType, ofA, op.stridesA);
-  if (status.ok())
-    status = makeLayout(layoutC, op.outputType, ofC, op.stridesC);
-  if (!status.ok())
-    return status;
+  if (ofB.isTransposed)
+    set(kTransposeA, kTransposed, "transpose a matrix");
+  if (ofA.isTransposed)
+    set(kTransposeB, kTransposed, "transpose a matrix");
+  if (epilogue != kEpilogueNone)
+    set(kEpilogue, epilogue, "say what comes behind a product");
+  return status.ok() ? setBias(0) : status;
+}
+
+/// Read by the library when it is called.
+Status LtWork::setBias(int64_t iteration) {
+  if (!op.bias)
+    return Status::success();
+  uint64_t address = bias.at(iteration);
+  return check(lt.matmulDescSet(desc, kBiasPointer, &address, sizeof address),
+               "add a bias");
+}
+
+Expected<bool> LtWork::chooseAlgorithm() {
   MatmulPreference preference = nullptr;
-  status = check(lt.preferenceCreate(&preference), "state a preference");
+  Status status = check(lt.preferenceCreate(&preference), "state a preference");
   if (!status.ok())
     return status;
   size_t most = size_t(32) << 20;
@@ -162,26 +212,44 @@ Status LtWork::prepare(const Matrix &ofA, const Matrix &ofB,
   status =
       check(lt.preferenceSet(preference, kMaxWorkspace, &most, sizeof most),
             "state a preference");
+  CublasStatus result = kCublasSuccess;
   if (status.ok())
-    status =
-        check(lt.getHeuristic(gpu->getCublasHandle(), desc, layoutA, layoutB,
-                              layoutC, layoutC, preference, 1, &found, &count),
-              "choose an algorithm");
+    result = lt.getHeuristic(gpu->getCublasHandle(), desc, layoutA, layoutB,
+                             layoutC, layoutC, preference, 1, &found, &count);
   lt.preferenceDestroy(preference);
-  if (status.ok() && count == 0)
-    return errorOf("cuBLASLt has no algorithm for a product of ", op.m, " by ",
-                   op.k, " by ", op.n);
+  if (result == kCublasNotSupported)
+    return false;
+  if (status.ok())
+    status = check(result, "choose an algorithm");
   if (!status.ok())
     return status;
   algorithm = found.algorithm;
   workspaceBytes = found.workspaceBytes;
+  return count > 0;
+}
+
+Expected<bool> LtWork::prepare(const Matrix &ofA, const Matrix &ofB,
+                               const Matrix &ofC, uint32_t epilogue) {
+  Status status = describe(ofA, ofB, epilogue);
+  if (status.ok())
+    status = makeLayout(layoutA, op.inputType, ofB, op.stridesB);
+  if (status.ok())
+    status = makeLayout(layoutB, op.inputType, ofA, op.stridesA);
+  if (status.ok())
+    status = makeLayout(layoutC, op.outputType, ofC, op.stridesC);
+  if (!status.ok())
+    return status;
+  Expected<bool> isThere = chooseAlgorithm();
+  if (!isThere.ok() || !*isThere)
+    return isThere;
   listOffsets();
   if (workspaceBytes == 0)
-    return status;
+    return true;
   Expected<Memory> memory = Memory::allocate(gpu, int64_t(workspaceBytes));
-  if (memory.ok())
-    workspace = std::move(*memory);
-  return memory.status();
+  if (!memory.ok())
+    return memory.status();
+  workspace = std::move(*memory);
+  return true;
 }
 
 Status LtWork::enqueue(CUstream stream, int64_t iteration) {
@@ -193,6 +261,8 @@ Status LtWork::enqueue(CUstream stream, int64_t iteration) {
   auto pointer = [&](const Address &base, int64_t offset) {
     return reinterpret_cast<void *>(base.at(iteration) + uint64_t(offset));
   };
+  if (Status status = setBias(iteration); !status.ok())
+    return status;
   for (const Offsets &at : offsets) {
     void *result = pointer(c, at.c);
     if (Status status = check(
@@ -243,29 +313,41 @@ Expected<std::unique_ptr<Work>> makePlainGemm(const WorkContext &context,
 }
 } // namespace
 
-Expected<std::unique_ptr<Work>> makeGemm(const WorkContext &context,
-                                         const Gemm &op, int64_t count) {
+/// Null if the library does not take it.
+static Expected<std::unique_ptr<Work>> makeLtGemm(const WorkContext &context,
+                                                  const Gemm &op) {
   size_t dims = op.batch.size();
   // Transposed: the columns of rows.
-  auto transposed = [&](int64_t rows, int64_t columns, const Shape &strides) {
+  auto lying = [&](int64_t rows, int64_t columns, const Shape &strides) {
     return matrixOf(columns, rows, strides[dims + 1], strides[dims]);
   };
-  auto a = transposed(op.m, op.k, op.stridesA);
-  auto b = transposed(op.k, op.n, op.stridesB);
-  auto c = transposed(op.m, op.n, op.stridesC);
-  bool isPlain = !op.bias && op.postOp == PostOp::None;
+  auto a = lying(op.m, op.k, op.stridesA);
+  auto b = lying(op.k, op.n, op.stridesB);
+  auto c = lying(op.m, op.n, op.stridesC);
+  if (c && c->isTransposed && !op.bias)
+    return makeLtGemm(context, transposed(op));
+  std::optional<uint32_t> epilogue = epilogueOf(op);
   constexpr int64_t kMaxCalls = 1024, kMaxBatch = int64_t(1) << 30;
   int64_t calls = dims ? numElements(op.batch) / op.batch.back() : 1;
-  if (!a || !b || !c || c->isTransposed || !isPlain || calls > kMaxCalls ||
+  if (!a || !b || !c || c->isTransposed || !epilogue || calls > kMaxCalls ||
       (dims && op.batch.back() > kMaxBatch))
-    return makePlainGemm(context, op, count);
+    return std::unique_ptr<Work>();
   Expected<const CublasLt *> library = context.gpu->getCublasLt();
   if (!library.ok())
     return library.status();
   auto work = std::make_unique<LtWork>(context, op, **library);
-  if (Status status = work->prepare(*a, *b, *c); !status.ok())
-    return status;
-  return std::unique_ptr<Work>(std::move(work));
+  Expected<bool> isTaken = work->prepare(*a, *b, *c, *epilogue);
+  if (!isTaken.ok())
+    return isTaken.status();
+  return *isTaken ? std::unique_ptr<Work>(std::move(work)) : nullptr;
+}
+
+Expected<std::unique_ptr<Work>> makeGemm(const WorkContext &context,
+                                         const Gemm &op, int64_t count) {
+  Expected<std::unique_ptr<Work>> work = makeLtGemm(context, op);
+  if (!work.ok() || *work)
+    return work;
+  return makePlainGemm(context, op, count);
 }
 
 } // namespace tandem::rt::cuda

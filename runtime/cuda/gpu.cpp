@@ -8,19 +8,21 @@
 
 #include "cuda/gpu.h"
 #include "core/text.h"
+#include "cuda/packed.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 namespace tandem::rt::cuda {
 
-/// Written by CMake: PTX of kernels/, a text each; none where no compiler for
-/// NVPTX was there.
-extern const char *const kKernelPtx[];
-extern const size_t kNumKernelPtx;
+/// Written by embed.cpp: PTX of kernels/, each with a zero behind it; none
+/// where no compiler for NVPTX was there.
+extern const unsigned char kPackedPtx[];
+extern const size_t kPackedPtxBytes;
 
 namespace {
 constexpr const char *kFolderVariable = "TANDEM_CUDA_LIBRARIES";
@@ -133,6 +135,14 @@ Expected<int> countGpus() {
 }
 } // namespace
 
+bool allowsTf32() {
+  static const bool allowed = [] {
+    const char *text = std::getenv("TANDEM_TF32");
+    return text && text == std::string_view("1");
+  }();
+  return allowed;
+}
+
 Status probe() { return countGpus().status(); }
 
 Status Gpu::check(CUresult result, std::string_view what) const {
@@ -209,7 +219,10 @@ namespace {
 Expected<std::vector<std::string>> kernelImages(bool isEmulated) {
   std::vector<std::string> images;
   if (!isEmulated) {
-    images.assign(kKernelPtx, kKernelPtx + kNumKernelPtx);
+    std::istringstream texts(
+        unpack(reinterpret_cast<const char *>(kPackedPtx), kPackedPtxBytes));
+    for (std::string text; std::getline(texts, text, '\0');)
+      images.push_back(text);
     if (images.empty())
       return errorOf("the runtime was built without a compiler for NVPTX, "
                      "expected clang 22 or CUDA's nvcc when it is built");

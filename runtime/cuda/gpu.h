@@ -24,6 +24,10 @@
 
 namespace tandem::rt::cuda {
 
+/// Whether products of f32 may be done with 10 bits of each factor, as
+/// TANDEM_TF32=1 says.
+bool allowsTf32();
+
 /// Whether there is a driver, new enough, with a GPU.
 Status probe();
 

@@ -71,17 +71,13 @@ private:
   std::vector<std::pair<size_t, int64_t>> moving;
 };
 
-class PlainWork final : public Work {
+/// A kernel of the runtime's own.
+class OwnWork final : public Work {
 public:
-  PlainWork(std::shared_ptr<Gpu> gpu, CUfunction function, int64_t threads,
-            Memory words, size_t stride)
-      : gpu(std::move(gpu)), function(function), words(std::move(words)),
-        stride(stride) {
-    constexpr int64_t kBlock = 128, kMaxBlocks = 4096;
-    geometry.block[0] = kBlock;
-    geometry.grid[0] = uint32_t(
-        std::clamp<int64_t>((threads + kBlock - 1) / kBlock, 1, kMaxBlocks));
-  }
+  OwnWork(std::shared_ptr<Gpu> gpu, CUfunction function,
+          const Geometry &geometry, Memory words, size_t stride)
+      : gpu(std::move(gpu)), function(function), geometry(geometry),
+        words(std::move(words)), stride(stride) {}
 
   Status enqueue(CUstream stream, int64_t iteration) override {
     std::vector<uint64_t> parameters = {words.address() +
@@ -96,6 +92,17 @@ private:
   Memory words;
   size_t stride; ///< Bytes from one iteration's to the next; 0: all the same.
 };
+
+/// More than what every kernel may have has to be asked for.
+Status allowShared(const Gpu &gpu, CUfunction function,
+                   const Geometry &geometry) {
+  constexpr uint32_t kAlways = 48 * 1024;
+  if (geometry.sharedBytes <= kAlways)
+    return Status::success();
+  return gpu.check(gpu.driver.functionSetAttribute(function, kMaxDynamicShared,
+                                                   int(geometry.sharedBytes)),
+                   "have as much shared memory");
+}
 
 class Sequence final : public Work {
 public:
@@ -203,12 +210,15 @@ struct Maker {
 } // namespace
 
 Expected<std::unique_ptr<Work>>
-makePlainWork(const WorkContext &context, const std::string &symbol,
-              int64_t threads, int64_t count,
-              const std::function<Words(int64_t)> &words) {
+makeOwnWork(const WorkContext &context, const std::string &symbol,
+            const Geometry &geometry, int64_t count,
+            const std::function<Words(int64_t)> &words) {
   Expected<CUfunction> function = context.gpu->getKernel(symbol);
   if (!function.ok())
     return function.status();
+  if (Status status = allowShared(*context.gpu, *function, geometry);
+      !status.ok())
+    return status;
   Words all = words(0);
   size_t each = all.size();
   bool moves = false;
@@ -225,9 +235,21 @@ makePlainWork(const WorkContext &context, const std::string &symbol,
     return memory.status();
   if (Status status = memory->copyIn(0, all.data(), bytes); !status.ok())
     return status;
-  return std::unique_ptr<Work>(std::make_unique<PlainWork>(
-      context.gpu, *function, threads, std::move(*memory),
+  return std::unique_ptr<Work>(std::make_unique<OwnWork>(
+      context.gpu, *function, geometry, std::move(*memory),
       moves ? each * sizeof(int64_t) : 0));
+}
+
+Expected<std::unique_ptr<Work>>
+makePlainWork(const WorkContext &context, const std::string &symbol,
+              int64_t threads, int64_t count,
+              const std::function<Words(int64_t)> &words) {
+  constexpr int64_t kBlock = 128, kMaxBlocks = 4096;
+  Geometry geometry;
+  geometry.block[0] = kBlock;
+  geometry.grid[0] = uint32_t(
+      std::clamp<int64_t>((threads + kBlock - 1) / kBlock, 1, kMaxBlocks));
+  return makeOwnWork(context, symbol, geometry, count, words);
 }
 
 std::unique_ptr<Work> makeSequence(std::vector<std::unique_ptr<Work>> works) {

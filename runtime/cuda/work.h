@@ -47,8 +47,14 @@ Expected<std::unique_ptr<Work>> makeWork(const WorkContext &context,
 /// Numbers for a kernel of the runtime's own (kernels/words.h).
 using Words = std::vector<int64_t>;
 
-/// Calls a kernel of the runtime's own for `threads` elements. `words` gives
-/// the numbers of an iteration.
+/// Calls a kernel of the runtime's own by blocks of a shape. `words` gives the
+/// numbers of an iteration.
+Expected<std::unique_ptr<Work>>
+makeOwnWork(const WorkContext &context, const std::string &symbol,
+            const Geometry &geometry, int64_t count,
+            const std::function<Words(int64_t)> &words);
+
+/// Calls one that has a thread for each of `threads` elements.
 Expected<std::unique_ptr<Work>>
 makePlainWork(const WorkContext &context, const std::string &symbol,
               int64_t threads, int64_t count,

@@ -103,8 +103,10 @@ static void callLibdevice(llvm::Module &module) {
   }
 }
 
-/// That of the CUDA toolkit.
+/// That of the CUDA toolkit; a variable names another one, or none.
 static std::string findLibdevice() {
+  if (const char *path = std::getenv("TANDEM_LIBDEVICE"))
+    return llvm::sys::fs::exists(path) ? path : "";
   std::vector<std::string> folders = {"/usr/local/cuda", "/opt/cuda"};
   for (const char *name : {"CUDA_PATH", "CUDA_HOME"})
     if (const char *folder = std::getenv(name))
@@ -131,7 +133,8 @@ static bool linkLibdevice(llvm::Module &module, std::string &error) {
   if (path.empty()) {
     error = "the kernel calls " + needed +
             ", which is of libdevice, expected the CUDA toolkit at "
-            "/usr/local/cuda, or where CUDA_HOME says";
+            "/usr/local/cuda, or where CUDA_HOME says, or "
+            "libdevice.10.bc where TANDEM_LIBDEVICE says";
     return false;
   }
   llvm::SMDiagnostic diagnostic;

@@ -139,6 +139,8 @@ public:
     KernelEmitter emitter(kernel, *target, symbol);
     emitter.emit();
     setFastMath(*target);
+    if (emitter.isGpu())
+      writeOutGpuMath(*target);
     if (failed(approximateMath(*target)) || failed(lowerToLLVM(*target)))
       return std::nullopt;
     std::optional<std::string> object = generate(*source, *target, error);

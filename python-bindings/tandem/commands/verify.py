@@ -38,9 +38,9 @@ def add_arguments(parser):
     )
     parser.add_argument(
         "--device",
-        choices=("cpu", "reference"),
+        choices=("cpu", "cuda", "reference"),
         default="cpu",
-        help="reference: interpret the IR, without kernels",
+        help="cuda: the GPU, or the emulated one that TANDEM_CUDA_LIBRARIES names; reference: interpret the IR, without kernels",
     )
     parser.add_argument(
         "--stage",
@@ -65,7 +65,7 @@ def _compile(options, subject, **more):
 
 def _run_program(options, subject):
     """The history of a compiled run."""
-    compiled = _compile(options, subject)
+    compiled = _compile(options, subject, device=options.device)
     step = Step(
         subject.module,
         compiled.bytes,

@@ -6,13 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// D = alpha op(A) op(B) + beta C of matrices by columns, in plain loops. What
-// cuBLASLt refuses is refused.
+// D = epilogue(alpha op(A) op(B) + beta C) of matrices by columns, in plain
+// loops. What cuBLASLt refuses is refused.
 //
 //===----------------------------------------------------------------------===//
 
 #include "emulator.h"
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 using namespace tandem::rt::cuda;
@@ -23,6 +25,8 @@ struct cublasLtContext {};
 struct cublasLtMatmulDescOpaque {
   int compute = 0, scale = 0;
   bool transposes[2] = {};
+  uint32_t epilogue = kEpilogueNone;
+  CUdeviceptr bias = 0;
 };
 struct cublasLtMatrixLayoutOpaque {
   int type = 0;
@@ -82,6 +86,23 @@ int64_t span(const Layout &layout) {
          (int64_t(layout.columns) - 1) * layout.leading + int64_t(layout.rows);
 }
 
+/// The TF32 that is nearest to a factor.
+double roundToTf32(double value) {
+  uint32_t bits = std::bit_cast<uint32_t>(float(value));
+  return std::isfinite(value)
+             ? std::bit_cast<float>((bits + 0x1000) & ~uint32_t(0x1fff))
+             : value;
+}
+
+double applyFunction(uint32_t epilogue, double x) {
+  if (epilogue & kEpilogueRelu)
+    return std::max(x, 0.0);
+  if (epilogue & kEpilogueGelu)
+    return 0.5 * x *
+           (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  return x;
+}
+
 struct Product {
   cublasLtMatmulDescOpaque desc;
   Layout a, b, d;
@@ -93,7 +114,7 @@ struct Product {
 
 /// A matrix of one of the batch, as rows of numbers.
 std::vector<double> unpack(const char *data, const Layout &layout,
-                           int64_t number, bool isTransposed) {
+                           int64_t number, bool isTransposed, int compute) {
   std::vector<double> values(layout.rows * layout.columns);
   for (uint64_t column = 0; column < layout.columns; ++column)
     for (uint64_t row = 0; row < layout.rows; ++row)
@@ -102,6 +123,9 @@ std::vector<double> unpack(const char *data, const Layout &layout,
           loadAt(data, layout.type,
                  number * layout.offset + int64_t(column) * layout.leading +
                      int64_t(row));
+  if (compute == kComputeTf32)
+    for (double &value : values)
+      value = roundToTf32(value);
   return values;
 }
 
@@ -112,14 +136,19 @@ CUresult Product::run() const {
   };
   const char *from = host(addressA, a), *by = host(addressB, b);
   char *to = host(addressD, d);
-  if (!from || !by || !to)
+  bool hasBias = desc.epilogue & kEpilogueBias;
+  const char *added =
+      hasBias ? emulated::hostOf(desc.bias, d.rows * widthOf(d.type)) : nullptr;
+  if (!from || !by || !to || (hasBias && !added))
     return emulated::fail(kIllegalAddress, "a product's matrix");
   size_t m = d.rows, n = d.columns;
   size_t k = desc.transposes[0] ? a.rows : a.columns;
   for (int32_t number = 0; number < d.batch; ++number) {
     // Rows of op(A), and rows of op(B)ᵀ.
-    std::vector<double> left = unpack(from, a, number, desc.transposes[0]);
-    std::vector<double> right = unpack(by, b, number, !desc.transposes[1]);
+    std::vector<double> left =
+        unpack(from, a, number, desc.transposes[0], desc.compute);
+    std::vector<double> right =
+        unpack(by, b, number, !desc.transposes[1], desc.compute);
     for (size_t column = 0; column < n; ++column)
       for (size_t row = 0; row < m; ++row) {
         const double *x = &left[row * k], *y = &right[column * k];
@@ -131,7 +160,9 @@ CUresult Product::run() const {
         sum *= alpha;
         if (beta != 0) // else what is there is not read
           sum += beta * loadAt(to, d.type, at);
-        storeAt(to, d.type, at, sum);
+        if (hasBias)
+          sum += loadAt(added, d.type, int64_t(row));
+        storeAt(to, d.type, at, applyFunction(desc.epilogue, sum));
       }
   }
   return kSuccess;
@@ -143,8 +174,10 @@ bool areTypesKnown(const cublasLtMatmulDescOpaque &desc, const Layout &a,
     return false;
   if (a.type == kReal64)
     return desc.compute == kCompute64 && desc.scale == kReal64 &&
-           d.type == kReal64;
-  return desc.compute == kCompute32 && desc.scale == kReal32 &&
+           d.type == kReal64 && desc.epilogue == kEpilogueNone;
+  bool isKnown = desc.compute == kCompute32 ||
+                 (desc.compute == kComputeTf32 && a.type == kReal32);
+  return isKnown && desc.scale == kReal32 &&
          (a.type == kRealBf16 ? d.type == kRealBf16 || d.type == kReal32
                               : a.type == kReal32 && d.type == kReal32);
 }
@@ -180,7 +213,7 @@ CublasStatus cublasLtDestroy(CublasLtHandle handle) {
 }
 CublasStatus cublasLtMatmulDescCreate(MatmulDesc *desc, int compute,
                                       int scale) {
-  *desc = new cublasLtMatmulDescOpaque{compute, scale, {}};
+  *desc = new cublasLtMatmulDescOpaque{compute, scale};
   return kCublasSuccess;
 }
 CublasStatus cublasLtMatmulDescDestroy(MatmulDesc desc) {
@@ -189,12 +222,20 @@ CublasStatus cublasLtMatmulDescDestroy(MatmulDesc desc) {
 }
 CublasStatus cublasLtMatmulDescSetAttribute(MatmulDesc desc, int attribute,
                                             const void *value, size_t bytes) {
-  if ((attribute != kTransposeA && attribute != kTransposeB) ||
-      bytes != sizeof(int32_t))
+  if (attribute == kBiasPointer && bytes == sizeof desc->bias) {
+    std::memcpy(&desc->bias, value, bytes);
+    return kCublasSuccess;
+  }
+  if (bytes != sizeof(int32_t))
+    return kCublasInvalidValue;
+  uint32_t number;
+  std::memcpy(&number, value, sizeof number);
+  if (attribute == kEpilogue)
+    desc->epilogue = number;
+  else if (attribute == kTransposeA || attribute == kTransposeB)
+    desc->transposes[attribute == kTransposeB] = number == kTransposed;
+  else
     return kCublasNotSupported;
-  int32_t operation;
-  std::memcpy(&operation, value, sizeof operation);
-  desc->transposes[attribute == kTransposeB] = operation == kTransposed;
   return kCublasSuccess;
 }
 CublasStatus cublasLtMatrixLayoutCreate(MatrixLayout *layout, int type,

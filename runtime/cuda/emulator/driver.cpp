@@ -31,7 +31,7 @@ namespace {
 CUfunction handleOf(emulated::Kernel *kernel) {
   return reinterpret_cast<CUfunction>(kernel);
 }
-const emulated::Kernel &kernelOf(CUfunction function) {
+emulated::Kernel &kernelOf(CUfunction function) {
   return *reinterpret_cast<emulated::Kernel *>(function);
 }
 
@@ -59,7 +59,8 @@ CUresult later(CUstream stream, emulated::Task task) {
   return kSuccess;
 }
 
-constexpr uint32_t kMaxThreads = 1024, kMaxShared = 48 * 1024;
+constexpr uint32_t kMaxThreads = 1024, kMaxShared = 48 * 1024,
+                   kMaxSharedAsked = 99 * 1024; // the least from sm_80 on
 } // namespace
 
 extern "C" {
@@ -94,6 +95,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
   *value = attribute == kMajor               ? capability / 10
            : attribute == kMinor             ? capability % 10
            : attribute == kMaxSharedPerBlock ? int(kMaxShared)
+           : attribute == kMaxSharedOptIn    ? int(kMaxSharedAsked)
                                              : 0;
   return kSuccess;
 }
@@ -264,6 +266,14 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
   return kSuccess;
 }
 
+CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
+  bool fits = value >= 0 && uint32_t(value) <= kMaxSharedAsked;
+  if (attribute != kMaxDynamicShared || !fits)
+    return kInvalidValue;
+  kernelOf(function).maxSharedBytes = uint32_t(value);
+  return kSuccess;
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
                         unsigned gridZ, unsigned blockX, unsigned blockY,
                         unsigned blockZ, unsigned sharedBytes, CUstream stream,
@@ -271,7 +281,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
   const emulated::Kernel &kernel = kernelOf(function);
   bool fits = gridX && gridY && gridZ && blockX && blockY && blockZ &&
               uint64_t(blockX) * blockY * blockZ <= kMaxThreads &&
-              gridY < 65536 && gridZ < 65536 && sharedBytes <= kMaxShared;
+              gridY < 65536 && gridZ < 65536 &&
+              sharedBytes <= kernel.maxSharedBytes;
   bool isOneBuffer = !parameters && extra && extra[0] == kBufferPointer &&
                      extra[2] == kBufferSize && extra[4] == kEnd;
   if (!fits || !isOneBuffer)

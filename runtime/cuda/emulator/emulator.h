@@ -84,8 +84,9 @@ int64_t timeOf(CUevent event);
 struct Kernel {
   std::string name;
   tandem_rt_emulated_kernel function = nullptr;
-  int32_t numParameters = 0; ///< Below 0: any.
-  bool waits = false;        ///< Has barriers.
+  int32_t numParameters = 0;           ///< Below 0: any.
+  bool waits = false;                  ///< Has barriers.
+  uint32_t maxSharedBytes = 48 * 1024; ///< Unless more is asked for.
 };
 struct Launch {
   const Kernel *kernel;
@@ -95,6 +96,17 @@ struct Launch {
 };
 /// Runs all blocks, one after the other, in any order.
 CUresult run(const Launch &launch);
+
+//===--- Products of a warp (mma.cpp) -------------------------------------===//
+
+/// What a thread gives to others of its warp.
+struct Given {
+  std::array<uint32_t, 4> a = {};
+  std::array<uint32_t, 2> b = {};
+};
+/// Adds what is of the thread `lane` of the product of the warp's fragments.
+void multiplyFragments(int32_t kind, const Given *warp, uint32_t lane,
+                       float *upper, float *lower);
 
 //===--- Fibers (fibers.cpp) ----------------------------------------------===//
 

@@ -104,6 +104,15 @@ private:
   static void barrierHook(tandem_rt_emulated_thread *thread);
   static uint32_t shuffleHook(tandem_rt_emulated_thread *thread, uint32_t value,
                               uint32_t distance);
+  static void mmaHook(tandem_rt_emulated_thread *thread, int32_t kind,
+                      const uint32_t *a, const uint32_t *b, float *upper,
+                      float *lower);
+  static void loadMatricesHook(tandem_rt_emulated_thread *thread,
+                               uint64_t address, int32_t isTransposed,
+                               uint32_t *to);
+  const Given *warpOf(const Thread &thread) const {
+    return given.data() + thread.index / 32 * 32;
+  }
   bool beginRound();
   void *access(const Thread &thread, uint64_t address, int64_t bytes,
                int32_t kind);
@@ -124,7 +133,7 @@ private:
   CUresult error = kSuccess;
   /// What each thread gives to others of its warp, and how many of this round
   /// are at a barrier: all or none.
-  std::vector<uint32_t> given;
+  std::vector<Given> given;
   uint32_t numAtBarrier = 0;
   /// Allocations that were asked for last: none is freed while a kernel runs.
   std::array<Range, 8> known = {};
@@ -145,6 +154,8 @@ Grid::Thread Grid::makeThread(uint64_t block, uint32_t index) {
   thread.access = accessHook;
   thread.barrier = barrierHook;
   thread.shuffle = shuffleHook;
+  thread.mma = mmaHook;
+  thread.load_matrices = loadMatricesHook;
   return thread;
 }
 
@@ -166,13 +177,54 @@ void Grid::barrierHook(tandem_rt_emulated_thread *thread) {
 uint32_t Grid::shuffleHook(tandem_rt_emulated_thread *thread, uint32_t value,
                            uint32_t distance) {
   auto &self = static_cast<Thread &>(*thread);
-  std::vector<uint32_t> &given = self.self->given;
-  given[self.index] = value;
+  std::vector<Given> &given = self.self->given;
+  given[self.index].a[0] = value;
   yield();
   uint32_t other = self.index ^ distance;
-  uint32_t taken = other < given.size() ? given[other] : value;
+  uint32_t taken = other < self.self->numThreads ? given[other].a[0] : value;
   yield();
   return taken;
+}
+
+void Grid::mmaHook(tandem_rt_emulated_thread *thread, int32_t kind,
+                   const uint32_t *a, const uint32_t *b, float *upper,
+                   float *lower) {
+  auto &self = static_cast<Thread &>(*thread);
+  Given &own = self.self->given[self.index];
+  std::copy_n(a, own.a.size(), own.a.begin());
+  std::copy_n(b, own.b.size(), own.b.begin());
+  yield();
+  multiplyFragments(kind, self.self->warpOf(self), self.index % 32, upper,
+                    lower);
+  yield();
+}
+
+/// Of each matrix two neighbours of a row, or of a column.
+void Grid::loadMatricesHook(tandem_rt_emulated_thread *thread, uint64_t address,
+                            int32_t isTransposed, uint32_t *to) {
+  auto &self = static_cast<Thread &>(*thread);
+  constexpr uint64_t kRowBytes = 16;
+  Given &own = self.self->given[self.index];
+  own.a = {uint32_t(address), uint32_t(address >> 32)};
+  if (address % kRowBytes) // reports it
+    accessHook(thread, address, kRowBytes, TANDEM_RT_EMULATED_OF_SHARED);
+  yield();
+  const Given *warp = self.self->warpOf(self);
+  uint32_t lane = self.index % 32, row = lane / 4, pair = lane % 4 * 2;
+  for (uint32_t matrix = 0; matrix < 4; ++matrix)
+    for (uint32_t half = 0; half < 2; ++half) {
+      uint32_t from = isTransposed ? pair + half : row;
+      uint32_t column = isTransposed ? row : pair + half;
+      const Given &given = warp[matrix * 8 + from];
+      uint64_t place = uint64_t(given.a[1]) << 32 | given.a[0];
+      uint16_t value;
+      std::memcpy(&value,
+                  accessHook(thread, place + column * 2, 2,
+                             TANDEM_RT_EMULATED_OF_SHARED),
+                  sizeof value);
+      to[matrix] = half ? to[matrix] | uint32_t(value) << 16 : value;
+    }
+  yield();
 }
 
 /// A shuffle orders no accesses.
@@ -225,7 +277,7 @@ bool Grid::runBlock(uint64_t number) {
       Thread thread = makeThread(number, index);
       launch.kernel->function(&thread, parameters.data());
     };
-    given.assign(numThreads, 0);
+    given.assign((numThreads + 31) / 32 * 32, {});
     numAtBarrier = 0;
     bool together = true;
     bool done =

@@ -8,11 +8,12 @@
 //
 // A row of the output, or of a gradient, is a thread's: weights are computed
 // again from the log-sum-exp where they are needed, and nothing has the size of
-// positions times positions. Right for every option; tensor cores come later.
+// positions times positions. Right for every type and width; what is
+// usual is done by tiles (attention_tiles.cpp).
 //
 //===----------------------------------------------------------------------===//
 
-#include "gpu.h"
+#include "philox.h"
 #include "words.h"
 
 namespace tandem::rt::cuda {
@@ -21,31 +22,6 @@ namespace at = attention;
 
 /// Elements of a row that a thread adds up at once.
 constexpr int kChunk = 32;
-
-/// Philox4x32-10, the lane `index` mod 4.
-inline uint32_t drawBits(uint64_t index, uint64_t seed, uint64_t step,
-                         uint64_t ordinal) {
-  uint32_t c[4] = {uint32_t(index >> 2), uint32_t(index >> 34),
-                   uint32_t(ordinal), uint32_t(step)};
-  uint32_t key0 = uint32_t(seed), key1 = uint32_t(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    uint64_t x = uint64_t(0xD2511F53) * c[0], y = uint64_t(0xCD9E8D57) * c[2];
-    uint32_t next0 = uint32_t(y >> 32) ^ c[1] ^ key0, next1 = uint32_t(y);
-    uint32_t next2 = uint32_t(x >> 32) ^ c[3] ^ key1, next3 = uint32_t(x);
-    c[0] = next0, c[1] = next1, c[2] = next2, c[3] = next3;
-    key0 += 0x9E3779B9, key1 += 0xBB67AE85;
-  }
-  switch (index % 4) {
-  case 0:
-    return c[0];
-  case 1:
-    return c[1];
-  case 2:
-    return c[2];
-  default:
-    return c[3];
-  }
-}
 
 template <typename T> struct Attend {
   using Sum = typename Wide<T>::Type;
@@ -107,11 +83,11 @@ template <typename T> struct Attend {
     if (dropoutThreshold < 0)
       return 1;
     uint64_t place = uint64_t(w.array<int64_t>(at::DropoutRows)[n] * keys + j);
-    uint32_t bits =
-        drawBits(place, uint64_t(w.array<int64_t>(at::DropoutSeed)[0]),
-                 uint64_t(w.array<int64_t>(at::DropoutStep)[0]),
-                 uint64_t(w[at::DropoutOrdinal]));
-    return uint64_t(bits) < uint64_t(dropoutThreshold)
+    Bits4 bits =
+        drawBlock(place / 4, uint64_t(w.array<int64_t>(at::DropoutSeed)[0]),
+                  uint64_t(w.array<int64_t>(at::DropoutStep)[0]),
+                  uint64_t(w[at::DropoutOrdinal]));
+    return uint64_t(chosen(bits, place % 4)) < uint64_t(dropoutThreshold)
                ? Sum(w.real(at::DropoutFactor))
                : Sum(0);
   }

@@ -37,7 +37,37 @@
   }
 #endif
 
+/// Before a loop over what is in registers, which have no index.
+#ifdef __NVPTX__
+#define TANDEM_UNROLL _Pragma("unroll")
+#define TANDEM_ROLL _Pragma("unroll 1")
+#else
+#define TANDEM_UNROLL
+#define TANDEM_ROLL
+#endif
+
+/// Of functions whose arguments are in registers.
+#define TANDEM_INLINE [[gnu::always_inline]] inline
+
 namespace tandem::rt::cuda {
+
+/// What has a number of bytes.
+template <int Bytes> struct BitsOf;
+template <> struct BitsOf<1> {
+  using Type = uint8_t;
+};
+template <> struct BitsOf<2> {
+  using Type = uint16_t;
+};
+template <> struct BitsOf<4> {
+  using Type = uint32_t;
+};
+template <> struct BitsOf<8> {
+  using Type = uint64_t;
+};
+template <> struct BitsOf<16> {
+  typedef uint32_t Type __attribute__((vector_size(16)));
+};
 
 /// A thread of the device.
 struct Gpu {
@@ -51,11 +81,17 @@ struct Gpu {
     return int64_t(__nvvm_read_ptx_sreg_nctaid_x()) *
            __nvvm_read_ptx_sreg_ntid_x();
   }
+  /// As global memory, which instructions of their own read and write.
+  template <typename T> static auto *place(uint64_t address) {
+    return reinterpret_cast<__attribute__((address_space(1)))
+                            typename BitsOf<sizeof(T)>::Type *>(address);
+  }
   template <typename T> T load(uint64_t address) const {
-    return *reinterpret_cast<const T *>(address);
+    return __builtin_bit_cast(T, *place<T>(address));
   }
   template <typename T> void store(uint64_t address, T value) const {
-    *reinterpret_cast<T *>(address) = value;
+    *place<T>(address) =
+        __builtin_bit_cast(typename BitsOf<sizeof(T)>::Type, value);
   }
 #else
   tandem_rt_emulated_thread *thread;
@@ -80,7 +116,7 @@ struct Gpu {
 
 /// Elements of a type in memory.
 template <typename T> struct Array {
-  Gpu gpu;
+  [[no_unique_address]] Gpu gpu;
   uint64_t address;
 
   T operator[](int64_t index) const {
@@ -93,7 +129,7 @@ template <typename T> struct Array {
 
 /// What a kernel is given.
 struct Words {
-  Gpu gpu;
+  [[no_unique_address]] Gpu gpu;
   uint64_t address;
 
   int64_t operator[](int64_t index) const {
@@ -124,10 +160,16 @@ template <> struct Wide<Bf16> {
   }
   /// To the nearest, ties to even; a NaN stays one.
   static Bf16 narrow(float value) {
+#ifdef __NVPTX__
+    Bf16 narrowed;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(narrowed.bits) : "f"(value));
+    return narrowed;
+#else
     uint32_t bits = __builtin_bit_cast(uint32_t, value);
     if (value != value)
       return {uint16_t((bits >> 16) | 0x40)};
     return {uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
+#endif
   }
 };
 

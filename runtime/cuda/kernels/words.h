@@ -73,9 +73,45 @@ enum {
   QueryGradient = OutputGradient + 4,
   KeyGradient = QueryGradient + 4,
   ValueGradient = KeyGradient + 4,
-  End = ValueGradient + 4
+  // Of kernels by tiles: whether rows may be read by 16 bytes, and where the
+  // sums of outputs times their gradients are, of f32 (batch, heads, queries).
+  IsWide = ValueGradient + 4,
+  Deltas,
+  End
 };
+
+/// A block by tiles: its rows, a warp's being 16.
+inline constexpr int kTileRows = 64, kTileWarps = 4, kTileThreads = 128;
+/// What is kept of queries in shared memory.
+inline constexpr int kFactBytes = 24 * kTileRows;
+/// Of a row in shared memory: with 16 more, neighbours are in other banks.
+constexpr int rowBytes(int width, int elementBytes) {
+  return width * elementBytes + 16;
+}
+/// Of a warp, without tensor cores.
+constexpr int scratchBytes(bool isFma, int tile) {
+  return isFma ? 16 * (tile + 4) * 4 : 0;
+}
+/// With `resident` tensors of 64 rows, and two of `tile` at a time.
+constexpr int sharedBytes(int width, int elementBytes, int tile, int resident,
+                          int scratchOfWarp) {
+  return kFactBytes +
+         (resident * kTileRows + 2 * tile) * rowBytes(width, elementBytes) +
+         kTileWarps * scratchOfWarp;
+}
 } // namespace attention
+
+/// Kernels by tiles, `tandem_attention_forward_NAME_WIDTH` and so on: the name
+/// of the type, the widest rows, how many columns the output, the gradient of
+/// queries and those of keys and values go over at a time, which their
+/// registers decide, and the way to multiply (tiles.h).
+#define TANDEM_ATTENTION_TILES(F)                                              \
+  F(bf16, 64, 64, 64, 32, MmaBf16)                                             \
+  F(bf16, 128, 64, 32, 16, MmaBf16)                                            \
+  F(f32, 64, 32, 32, 32, Fma)                                                  \
+  F(f32, 128, 16, 16, 8, Fma)                                                  \
+  F(tf32, 64, 32, 32, 16, MmaTf32)                                             \
+  F(tf32, 128, 16, 16, 16, MmaTf32)
 
 /// `tandem_convolution_TYPE`: as `Convolution` has it, in three dimensions.
 namespace convolution {

@@ -38,6 +38,12 @@ enum {
   TANDEM_RT_EMULATED_OF_SHARED = 2
 };
 
+/// Of a product of a warp: what its elements are.
+enum {
+  TANDEM_RT_EMULATED_MMA_BF16 = 0, ///< mma.m16n8k16
+  TANDEM_RT_EMULATED_MMA_TF32 = 1  ///< mma.m16n8k8
+};
+
 typedef struct tandem_rt_emulated_thread {
   uint32_t thread[3], block[3], block_size[3], grid_size[3];
   /// The host's address of `bytes` bytes at an address of the device, or of
@@ -50,6 +56,14 @@ typedef struct tandem_rt_emulated_thread {
   /// of `distance`. All threads of the block must come here.
   uint32_t (*shuffle)(struct tandem_rt_emulated_thread *thread, uint32_t value,
                       uint32_t distance);
+  /// Adds a product of the warp's fragments (PTX ISA, mma) to this thread's
+  /// elements of two rows, two each. All threads of the block must come here.
+  void (*mma)(struct tandem_rt_emulated_thread *thread, int32_t kind,
+              const uint32_t *a, const uint32_t *b, float *upper, float *lower);
+  /// As ldmatrix.x4 of 16 bits: this thread has the address of the row with its
+  /// number among those of four matrices, and gets what is its of them.
+  void (*load_matrices)(struct tandem_rt_emulated_thread *thread,
+                        uint64_t address, int32_t is_transposed, uint32_t *to);
 } tandem_rt_emulated_thread;
 
 typedef void (*tandem_rt_emulated_kernel)(tandem_rt_emulated_thread *thread,
