@@ -23,6 +23,7 @@ def has_gpu():
 
 def choose_device():
     """The name of what runs it; the emulated GPU's libraries are named before any is loaded."""
+    os.environ["TANDEM_SHARE_GPU"] = "1"
     if not os.environ.get("TANDEM_CUDA_LIBRARIES"):
         if has_gpu():
             return "the GPU"

@@ -313,6 +313,7 @@ def main():
         )
     check = Check(60 * options.minutes)
     check.attempt("builds without MLIR", lambda: build(options.emulated))
+    os.environ["TANDEM_SHARE_GPU"] = "1"
     if options.emulated:
         os.environ["TANDEM_CUDA_LIBRARIES"] = str(BUILD / "emulator")
     check.attempt("driver", look_at_driver)

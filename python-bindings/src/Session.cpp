@@ -53,12 +53,13 @@ rt::MutableTensorView viewOf(const HostArray &array) {
 
 std::unique_ptr<rt::Session>
 createSession(nb::bytes program, int threads,
-              std::shared_ptr<rt::ValueStore> store) {
+              std::shared_ptr<rt::ValueStore> store, bool graph) {
   auto data = static_cast<const uint8_t *>(program.data());
   std::span<const uint8_t> bytes(data, program.size());
   rt::SessionOptions options;
   options.threads = threads;
   options.store = std::move(store);
+  options.graph = graph;
   auto create = [&] {
     nb::gil_scoped_release unlocked;
     return rt::Session::create(bytes, options);
@@ -257,7 +258,7 @@ void bindSession(nb::module_ &module) {
       .def_ro("extents", &rt::Slice::extents);
   nb::class_<rt::Session>(module, "Session")
       .def(nb::new_(&createSession), nb::arg("program"), nb::arg("threads") = 1,
-           nb::arg("store") = nb::none())
+           nb::arg("store") = nb::none(), nb::arg("graph") = true)
       .def_prop_ro("store", &rt::Session::store)
       .def_prop_ro("program", &rt::Session::program,
                    nb::rv_policy::reference_internal)

@@ -191,6 +191,7 @@ def compile(  # noqa: A001 - the name that torch users expect
     seed=0,
     device=None,
     architecture=None,
+    graph=True,
 ):
     """Captures and compiles one training step; returns a `Step`, to be called with batches.
 
@@ -217,7 +218,8 @@ def compile(  # noqa: A001 - the name that torch users expect
     `gradient_sums="bf16"` in bfloat16.
     `threads` is the number of cores per rank, `seed` that of dropout and other random numbers. `device` is `"cpu"`, the default,
     or `"cuda"`, for which `architecture` names what code is made for: `"sm_80"`, the default, which newer ones run as well,
-    `"sm_90"`, or `"emulated"`, the default where `TANDEM_CUDA_LIBRARIES` names the folder of the emulated GPU's libraries.
+    `"sm_90"`, or `"emulated"`, the default where `TANDEM_CUDA_LIBRARIES` names the folder of the emulated GPU's libraries. With `graph`
+    a GPU has the step as a CUDA graph, which it runs without the host; the values are the same without.
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
     learning rates of `optimizer.param_groups` each time. Python runs once, when the step is captured: a
@@ -253,7 +255,7 @@ def compile(  # noqa: A001 - the name that torch users expect
     example = processes.widen(last.with_weights(example_batch))
     compiler = functools.partial(compile_module, cache=True)
     recipe = Recipe(model, last.loss(loss_fn), optimizer, options, compiler, last, processes)
-    recipe.job, recipe.threads = job, threads
+    recipe.job, recipe.threads, recipe.graph = job, threads, graph
     recipe.wanted = Wanted(
         gradients,
         clipping,
@@ -289,6 +291,7 @@ def compile(  # noqa: A001 - the name that torch users expect
             cluster=cluster,
             recompute=recompute,
             recipe=recipe,
+            graph=graph,
         )
     for remark in compiled.remarks:
         if "warning: " in remark:

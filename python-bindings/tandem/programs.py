@@ -33,9 +33,9 @@ _MOST = 32
 class Loaded:
     """A captured step with a session of its Program on a store of values."""
 
-    def __init__(self, module, program, threads, store=None):
+    def __init__(self, module, program, threads, store=None, graph=True):
         self.module = module
-        self.session = native().Session(program, threads, store)
+        self.session = native().Session(program, threads, store, graph)
         if self.session.notice:
             warnings.warn(self.session.notice, stacklevel=4)
 
@@ -82,6 +82,7 @@ class Recipe:
     processes: object
     job: object = None
     threads: int = 1
+    graph: bool = True
     wanted: Wanted = Wanted()
 
     def capture(self, batch, **others):
@@ -211,7 +212,7 @@ class Programs:
         """What the first Program does not use, and so does not store, starts from the torch model's value."""
         store = self.main.session.store
         held = {f"{tensor.role}/{tensor.name}" for tensor in store.tensors}
-        loaded = Loaded(module, program, self._recipe.threads, store)
+        loaded = Loaded(module, program, self._recipe.threads, store, self._recipe.graph)
         for argument in module.arguments:
             is_own = argument.role in _STORED and argument.part is None
             if is_own and argument.key not in held and argument.value is not None:

@@ -110,11 +110,12 @@ class Step:
         recompute=False,
         store=None,
         recipe=None,
+        graph=True,
     ):
         """`module` is the captured step, `program` the bytes of a Program made of it; `cluster` is the file
         that plans are priced for, `recompute` what the step was compiled with. `store` is that of another
         step, whose values are used as they are: both train the same parameters. `recipe` makes Programs for batches
-        of other shapes and for evaluation.
+        of other shapes and for evaluation. `graph` is that of `tandem.compile`.
         """
         held = {f"{t.role}/{t.name}" for t in store.tensors} if store is not None else ()
         self._cluster, self._recompute = cluster, recompute
@@ -125,7 +126,7 @@ class Step:
         self._flags = Flags(model)
         self._captured = FunctionalOptimizer(optimizer, list(model.named_parameters()))
         self._compiled = compiled
-        self._last = main = Loaded(module, program, threads, store)
+        self._last = main = Loaded(module, program, threads, store, graph)
         self._counts = Counts(module.starts, self._flags.trained)
         self._session, self._programs = main.session, Programs(recipe, main, self._counts)
         self._may_thaw = recipe is not None

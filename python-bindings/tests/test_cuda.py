@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+# The emulated GPU, which the ranks of a process may share.
+EMULATED = {"TANDEM_CUDA_LIBRARIES": str(EMULATOR), "TANDEM_SHARE_GPU": "1"}
+
+
 def tool(name, *arguments, **variables):
-    environment = os.environ | {"TANDEM_CUDA_LIBRARIES": str(EMULATOR)} | variables
+    environment = os.environ | EMULATED | variables
     command = [str(BUILD / "bin" / name), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
 
@@ -32,9 +37,9 @@ def compiled(step, *arguments, device="cuda", architecture="emulated", **variabl
     return program
 
 
-def losses(program, step, steps=3, **variables):
+def losses(program, step, *more, steps=3, **variables):
     values = step.with_suffix(".safetensors")
-    done = tool("tandem-run", program, "--data", values, "--steps", steps, **variables)
+    done = tool("tandem-run", program, "--data", values, "--steps", steps, *more, **variables)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines() if line.startswith("step ")]
     assert len(lines) == steps
@@ -70,7 +75,6 @@ def test_losses_are_those_of_the_cpu(case, tmp_path):
 
 
 def test_compile_and_step_from_python(tmp_path):
-    """In this process the libraries are chosen once: in one of its own."""
     script = tmp_path / "train.py"
     script.write_text(
         f"""
@@ -98,12 +102,121 @@ for name, value in step.state_dict().items():
 print("done")
 """
     )
-    environment = os.environ | {"TANDEM_CUDA_LIBRARIES": str(EMULATOR)}
-    done = subprocess.run(
-        [os.sys.executable, str(script)], capture_output=True, text=True, env=environment
-    )
+    done = run_python(script)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "done"
+
+
+def run_python(script, *before, **variables):
+    """In a process of its own, as the libraries are chosen once."""
+    return subprocess.run(
+        [sys.executable, *before, str(script)],
+        capture_output=True,
+        text=True,
+        env=os.environ | EMULATED | variables,
+        timeout=300,
+    )
+
+
+REFUSED = """
+import sys
+sys.path[:0] = [{build!r}, {examples!r}]
+import tandem, torch, gpt
+torch.manual_seed(0)
+sizes = gpt.PRESETS["tiny"]
+model = gpt.model(**sizes, dropout=0.0)
+batch = next(iter(gpt.batches(**sizes)))
+optimizer = gpt.optimizer(model)
+step = tandem.compile(
+    model, gpt.loss, optimizer, batch, mesh={{"data": 2}}, plan="zero", device="cuda", graph={graph}
+)
+def values():
+    return step.state_dict() | {{
+        f"{{i}} {{key}}": value
+        for i, state in step.optimizer_state_dict()["state"].items()
+        for key, value in state.items()
+        if isinstance(value, torch.Tensor)
+    }}
+step(batch)
+good = values()
+name = next(name for name, value in good.items() if value.dim() == 1)
+poisoned = step.state_dict()
+poisoned[name] = torch.full_like(poisoned[name], float("nan"))
+step.load_state_dict(poisoned)
+before = values()
+for _ in range(2):
+    try:
+        step(batch)
+        sys.exit("not refused")
+    except tandem.NonFiniteLossError as error:
+        print(error)
+after = values()
+for key, value in before.items():
+    a, b = value.contiguous(), after[key].contiguous()
+    assert a.view(torch.uint8).equal(b.view(torch.uint8)), key
+step.load_state_dict({{name: good[name] for name in poisoned}})
+print(float(step(batch)))
+"""
+
+
+def test_a_refused_step_writes_nothing(tmp_path):
+    """The host looks once, behind the step: what updates values has looked for itself. The same with
+    the step as a graph, and what follows it."""
+    texts = []
+    for graph in (True, False):
+        script = tmp_path / f"refused-{graph}.py"
+        places = {"build": str(BUILD / "python"), "examples": str(ROOT / "examples")}
+        script.write_text(REFUSED.format(graph=graph, **places))
+        done = run_python(script)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert done.stdout.count("is nan, expected a finite value") == 2
+        texts.append(done.stdout)
+    assert texts[0] == texts[1]
+
+
+def test_two_processes_have_a_gpu_each(tmp_path):
+    """Under torchrun: the losses of one process with all ranks, to the bit."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        f"""
+import sys
+sys.path[:0] = {[str(BUILD / "python"), str(ROOT / "examples")]!r}
+import tandem, torch, gpt
+torch.manual_seed(0)
+sizes = gpt.PRESETS["tiny"]
+model = gpt.model(**sizes, dropout=0.0)
+batches = [b for b, _ in zip(gpt.batches(**sizes), range(3))]
+step = tandem.compile(
+    model, gpt.loss, gpt.optimizer(model), batches[0],
+    mesh={{"data": 2}}, plan="zero", micro=2, device="cuda", batch="global",
+)
+losses = [float(step(batch)) for batch in batches]
+sums = sum(value.double().abs().sum().item() for value in step.state_dict().values())
+import os
+if os.environ.get("RANK", "0") == "0":
+    print(losses, sums)
+"""
+    )
+    alone = run_python(script)
+    assert alone.returncode == 0, alone.stderr[-2000:]
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
+    both = run_python(script, *launcher, TANDEM_EMULATED_GPUS="2", TANDEM_SHARE_GPU="0")
+    assert both.returncode == 0, both.stderr[-2000:]
+    assert both.stdout == alone.stdout
+    assert alone.stdout.startswith("[")
+
+
+def test_ranks_share_a_gpu_only_if_asked(tmp_path):
+    program = compiled(exported(tmp_path, "mlp"), "--mesh", "data=4")
+    done = tool("tandem-run", program, "--steps", "1", TANDEM_SHARE_GPU="0")
+    assert done.returncode == 1
+    assert "4 ranks and one GPU in this process" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_without_a_graph_all_is_the_same(tmp_path):
+    step = exported(tmp_path, "mlp")
+    program = compiled(step, "--mesh", "data=2")
+    assert losses(program, step) == losses(program, step, "--no-graph")
 
 
 @pytest.mark.parametrize("model", ["gpt", "llama"])
@@ -126,7 +239,7 @@ def test_ptx_for_both_architectures(model, tmp_path):
         ({"TANDEM_EMULATED_DRIVER": "12040"}, "the driver is of CUDA 12.4, expected 13.0 or later"),
         ({"TANDEM_EMULATED_MEMORY": "4000"}, "bytes on the emulated GPU: "),
         ({"TANDEM_CUDA_LIBRARIES": "/nowhere"}, "cannot load libcuda.so.1"),
-        ({"LOCAL_RANK": "3"}, "GPU 3 is asked for, found 1"),
+        ({"LOCAL_RANK": "3"}, "process 3 of this host has no GPU of its own, found 1"),
     ],
 )
 def test_what_is_missing_is_said(variables, expected, tmp_path):
@@ -209,7 +322,8 @@ def test_a_package_is_checked_against_the_cpu(tmp_path, monkeypatch):
     }
     monkeypatch.setattr(gpu_check, "HERE", folder)
     monkeypatch.setattr(gpu_check, "BUILD", BUILD)
-    monkeypatch.setenv("TANDEM_CUDA_LIBRARIES", str(EMULATOR))
+    for name, value in EMULATED.items():
+        monkeypatch.setenv(name, value)
     (case,) = contents["cases"]
     assert gpu_check.run_case(case, contents["steps"]).startswith("losses")
     expected = folder / "cases" / case["folder"] / "expected.safetensors"

@@ -75,7 +75,11 @@ def test_all_models_are_here():
 @pytest.mark.parametrize("variant,dtype", MODELS if "TANDEM_TEST_ALL" in os.environ else SOME)
 def test_equals_eager(variant, dtype):
     path = os.pathsep.join([*map(str, sys.path)])
-    environment = os.environ | {"TANDEM_CUDA_LIBRARIES": str(EMULATOR), "PYTHONPATH": path}
+    environment = os.environ | {
+        "TANDEM_CUDA_LIBRARIES": str(EMULATOR),
+        "TANDEM_SHARE_GPU": "1",
+        "PYTHONPATH": path,
+    }
     command = [sys.executable, __file__, variant, dtype]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -27,6 +27,7 @@ struct ExecutorOptions {
   /// Of SessionOptions; null: commands are done.
   std::shared_ptr<const CommandTimes> times = {};
   bool oneQueue = false;
+  bool graph = true;
 };
 
 /// What an executor is made from. `program` is verified, and outlives it.

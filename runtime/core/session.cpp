@@ -135,7 +135,7 @@ Status Session::Impl::make(const Place &place, const SessionOptions &options,
        argumentBuffers,
        resultBuffers,
        place.fabric,
-       {options.threads, options.times, options.oneQueue}});
+       {options.threads, options.times, options.oneQueue, options.graph}});
   if (made.ok())
     executor = std::move(*made);
   return made.status();

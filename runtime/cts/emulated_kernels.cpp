@@ -17,6 +17,7 @@
 #include "tandem_rt/emulated.h"
 #include "tandem_rt/kernel.h"
 
+#include <cstddef>
 #include <vector>
 
 namespace {
@@ -36,6 +37,12 @@ void report(int64_t site, int64_t index, int64_t bound) {
   place[0] = launchNumber, place[1] = site, place[2] = index, place[3] = bound;
 }
 
+bool isRefused() {
+  return *static_cast<int64_t *>(present->access(
+      present, reportAddress + offsetof(tandem_rt_launch_report, refused), 8,
+      TANDEM_RT_EMULATED_READ));
+}
+
 /// Behind the buffers: so many numbers, the report and the launch.
 void call(tandem_rt_kernel kernel, size_t numScalars,
           tandem_rt_emulated_thread *thread, void *const *parameters) {
@@ -53,6 +60,8 @@ void call(tandem_rt_kernel kernel, size_t numScalars,
   present = thread;
   reportAddress = wordOf(parameters[count - 2]);
   launchNumber = int64_t(wordOf(parameters[count - 1]));
+  if (launchNumber < 0 && isRefused())
+    return;
   tandem_rt_report_index_hook = report;
   kernel(buffers.data(), scalars.data());
 }
@@ -102,6 +111,16 @@ void turn(Thread *thread, void *const *parameters, bool waits) {
                                          8, TANDEM_RT_EMULATED_WRITE)) = value;
 }
 } // namespace
+
+/// Reads far beyond its first buffer.
+extern "C" {
+extern const int32_t stray_shape[2];
+const int32_t stray_shape[2] = {-1, 0};
+void stray(tandem_rt_emulated_thread *thread, void *const *parameters) {
+  thread->access(thread, wordOf(parameters[0]) + (1 << 20), 8,
+                 TANDEM_RT_EMULATED_READ);
+}
+}
 
 extern "C" {
 extern const int32_t turnAround_shape[2], turnWithoutBarrier_shape[2],

@@ -26,6 +26,11 @@ Controls joinAll(int64_t processes,
                  std::chrono::milliseconds timeout = std::chrono::seconds(30),
                  int64_t *port = nullptr);
 
+#ifdef TANDEM_CUDA
+/// Ranks are threads, each with an emulated GPU of its own.
+Fabrics ncclFabrics(int64_t ranks);
+#endif
+
 #ifdef TANDEM_GLOO
 /// By rank; ranks of one process have one fabric. Processes have neighbouring
 /// ranks, or take turns.

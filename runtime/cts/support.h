@@ -90,7 +90,8 @@ private:
 };
 
 /// The file of a Program, for the device that TANDEM_CTS_DEVICE names, or as it
-/// is: all of the suite that starts sessions so runs on every device.
+/// is: all of the suite that starts sessions so runs on every device, and
+/// without graphs where TANDEM_CTS_WITHOUT_GRAPH is set.
 Expected<Bytes> finish(const ProgramBuilder &builder);
 
 /// A session, or a failed test; alone, and beside its twin.

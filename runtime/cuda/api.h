@@ -29,13 +29,23 @@ using CUmodule = struct CUmod_st *;
 using CUfunction = struct CUfunc_st *;
 using CUstream = struct CUstream_st *;
 using CUevent = struct CUevent_st *;
+using CUgraph = struct CUgraph_st *;
+using CUgraphExec = struct CUgraphExec_st *;
 
 inline constexpr CUresult kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2,
                           kNoDevice = 100, kInvalidImage = 200,
                           kNoBinaryForGpu = 209, kInvalidPtx = 218,
                           kInvalidHandle = 400, kNotFound = 500,
-                          kIllegalAddress = 700, kMisalignedAddress = 716,
-                          kLaunchFailed = 719, kUnknown = 999;
+                          kNotReady = 600, kIllegalAddress = 700,
+                          kMisalignedAddress = 716, kLaunchFailed = 719,
+                          kCaptureUnsupported = 900, kCaptureInvalidated = 901,
+                          kCaptureUnmatched = 903, kCaptureUnjoined = 904,
+                          kCaptureIsolation = 905, kUnknown = 999;
+
+struct CUuuid {
+  char bytes[16];
+  bool operator==(const CUuuid &) const = default;
+};
 
 /// Of CUdevice_attribute.
 inline constexpr int kMaxSharedPerBlock = 8, kMajor = 75, kMinor = 76,
@@ -44,6 +54,8 @@ inline constexpr int kMaxSharedPerBlock = 8, kMajor = 75, kMinor = 76,
 inline constexpr int kMaxDynamicShared = 8;
 /// Of CUstream_flags and CUevent_flags.
 inline constexpr unsigned kNonBlocking = 1, kDisableTiming = 2;
+/// Of CUstreamCaptureMode: only this thread's calls may break a capture.
+inline constexpr int kCaptureThreadLocal = 1;
 /// How cuLaunchKernel is told of one buffer that holds all parameters.
 inline void *const kBufferPointer = reinterpret_cast<void *>(1);
 inline void *const kBufferSize = reinterpret_cast<void *>(2);
@@ -58,6 +70,7 @@ inline constexpr int kOldestDriver = 13000;
   F(cuDeviceGetCount, deviceGetCount, (int *count))                            \
   F(cuDeviceGet, deviceGet, (CUdevice * device, int ordinal))                  \
   F(cuDeviceGetName, deviceGetName, (char *name, int length, CUdevice device)) \
+  F(cuDeviceGetUuid_v2, deviceGetUuid, (CUuuid * id, CUdevice device))         \
   F(cuDeviceGetAttribute, deviceGetAttribute,                                  \
     (int *value, int attribute, CUdevice device))                              \
   F(cuDevicePrimaryCtxRetain, primaryContextRetain,                            \
@@ -84,6 +97,8 @@ inline constexpr int kOldestDriver = 13000;
   F(cuMemsetD2D8Async, memsetD2D8Async,                                        \
     (CUdeviceptr to, size_t pitch, unsigned char value, size_t width,          \
      size_t height, CUstream stream))                                          \
+  F(cuMemsetD32Async, memsetD32Async,                                          \
+    (CUdeviceptr to, unsigned value, size_t count, CUstream stream))           \
   F(cuModuleLoadData, moduleLoadData, (CUmodule * module, const void *image))  \
   F(cuModuleUnload, moduleUnload, (CUmodule module))                           \
   F(cuModuleGetFunction, moduleGetFunction,                                    \
@@ -96,9 +111,17 @@ inline constexpr int kOldestDriver = 13000;
      CUstream stream, void **parameters, void **extra))                        \
   F(cuStreamCreate, streamCreate, (CUstream * stream, unsigned flags))         \
   F(cuStreamDestroy_v2, streamDestroy, (CUstream stream))                      \
+  F(cuStreamQuery, streamQuery, (CUstream stream))                             \
   F(cuStreamSynchronize, streamSynchronize, (CUstream stream))                 \
   F(cuStreamWaitEvent, streamWaitEvent,                                        \
     (CUstream stream, CUevent event, unsigned flags))                          \
+  F(cuStreamBeginCapture_v2, streamBeginCapture, (CUstream stream, int mode))  \
+  F(cuStreamEndCapture, streamEndCapture, (CUstream stream, CUgraph * graph))  \
+  F(cuGraphInstantiateWithFlags, graphInstantiate,                             \
+    (CUgraphExec * made, CUgraph graph, unsigned long long flags))             \
+  F(cuGraphLaunch, graphLaunch, (CUgraphExec graph, CUstream stream))          \
+  F(cuGraphExecDestroy, graphExecDestroy, (CUgraphExec graph))                 \
+  F(cuGraphDestroy, graphDestroy, (CUgraph graph))                             \
   F(cuEventCreate, eventCreate, (CUevent * event, unsigned flags))             \
   F(cuEventDestroy_v2, eventDestroy, (CUevent event))                          \
   F(cuEventRecord, eventRecord, (CUevent event, CUstream stream))              \

@@ -164,7 +164,7 @@ Made makeTiled(const WorkContext &context, const Attention &op, int64_t count,
     return wordsOf(context.memory, op, iteration);
   };
   if (!op.gradients)
-    return makeOwnWork(context, kernels.symbol("forward"),
+    return makeOwnWork(context.gpu, kernels.symbol("forward"),
                        kernels.geometry(op.queries, heads, kernels.forward, 1),
                        count, words);
   Expected<Memory> deltas = Memory::allocate(
@@ -177,12 +177,12 @@ Made makeTiled(const WorkContext &context, const Attention &op, int64_t count,
     return made;
   };
   Made queries =
-      makeOwnWork(context, kernels.symbol("queries"),
+      makeOwnWork(context.gpu, kernels.symbol("queries"),
                   kernels.geometry(op.queries, heads, kernels.queries, 2),
                   count, withDeltas);
   if (!queries.ok())
     return queries;
-  Made keys = makeOwnWork(context, kernels.symbol("keys"),
+  Made keys = makeOwnWork(context.gpu, kernels.symbol("keys"),
                           kernels.geometry(op.keys, keyHeads, kernels.keys, 2),
                           count, withDeltas);
   if (!keys.ok())
@@ -199,13 +199,13 @@ Made makePlain(const WorkContext &context, const Attention &op, int64_t count) {
   };
   int64_t queries = op.batch * op.heads * op.queries;
   if (!op.gradients)
-    return makePlainWork(context, "tandem_attention_forward_" + type, queries,
-                         count, words);
-  Made ofQueries = makePlainWork(context, "tandem_attention_queries_" + type,
-                                 queries, count, words);
+    return makePlainWork(context.gpu, "tandem_attention_forward_" + type,
+                         queries, count, words);
+  Made ofQueries = makePlainWork(
+      context.gpu, "tandem_attention_queries_" + type, queries, count, words);
   if (!ofQueries.ok())
     return ofQueries;
-  Made ofKeys = makePlainWork(context, "tandem_attention_keys_" + type,
+  Made ofKeys = makePlainWork(context.gpu, "tandem_attention_keys_" + type,
                               op.batch * op.keyHeads * op.keys, count, words);
   if (!ofKeys.ok())
     return ofKeys;

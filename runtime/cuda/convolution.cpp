@@ -43,7 +43,7 @@ Expected<std::unique_ptr<Work>> makeConvolution(const WorkContext &context,
     return made;
   };
   return makePlainWork(
-      context, "tandem_convolution_" + std::string(elementName(op.type)),
+      context.gpu, "tandem_convolution_" + std::string(elementName(op.type)),
       numElements(op.tensors[op.roles()[2]].extents), count, words);
 }
 

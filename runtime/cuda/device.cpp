@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "core/bootstrap.h"
 #include "core/registry.h"
 #include "core/text.h"
 #include "cuda/executor.h"
@@ -18,7 +19,8 @@ namespace tandem::rt {
 namespace {
 using cuda::Gpu;
 
-/// All ranks of this process share one GPU.
+/// All ranks of this process share one GPU, that with the process' number on
+/// its host.
 class CudaDevice final : public Device {
 public:
   explicit CudaDevice(std::shared_ptr<Gpu> gpu) : gpu(std::move(gpu)) {}
@@ -58,19 +60,26 @@ CudaDevice::allocate(int64_t, const MemorySpace &space, int64_t bytes) {
       std::make_shared<cuda::GpuBuffer>(std::move(*memory)));
 }
 
-/// That of the process on its host, as torchrun counts them.
-int numberOfGpu() {
-  const char *local = std::getenv("LOCAL_RANK");
-  return local ? std::atoi(local) : 0;
-}
+constexpr const char *kShareVariable = "TANDEM_SHARE_GPU";
 
 Expected<std::shared_ptr<Device>> createCuda(const Job &job) {
-  if (int64_t(job.ranks.size()) != job.worldSize)
-    return errorOf("device 'cuda' has ", job.ranks.size(), " of ",
-                   job.worldSize,
-                   " ranks in this process, expected all: several processes "
-                   "need NCCL, which is not built yet");
-  Expected<std::shared_ptr<Gpu>> gpu = Gpu::open(numberOfGpu());
+  Expected<Rendezvous> process = rendezvousFromEnvironment();
+  if (!process.ok())
+    return process.status();
+  int64_t ranks = int64_t(job.ranks.size());
+  if (ranks != job.worldSize && ranks > 1)
+    return errorOf("device 'cuda' has ", ranks, " of ", job.worldSize,
+                   " ranks in this process, expected one where there are "
+                   "several processes, each with a GPU of its own");
+  const char *shares = std::getenv(kShareVariable);
+  if (ranks > 1 && (!shares || *shares == '0' || !*shares))
+    return errorOf("device 'cuda' has ", ranks,
+                   " ranks and one GPU in this "
+                   "process, expected a process for each (torchrun "
+                   "--nproc-per-node=",
+                   ranks, "), or ", kShareVariable,
+                   "=1, which lets them share it");
+  Expected<std::shared_ptr<Gpu>> gpu = Gpu::open(int(process->localRank));
   if (!gpu.ok())
     return gpu.status();
   return std::shared_ptr<Device>(std::make_shared<CudaDevice>(*gpu));

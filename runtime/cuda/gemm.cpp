@@ -308,7 +308,7 @@ Expected<std::unique_ptr<Work>> makePlainGemm(const WorkContext &context,
       made.insert(made.end(), numbers->begin(), numbers->end());
     return made;
   };
-  return makePlainWork(context, "tandem_gemm_" + suffixOf(op),
+  return makePlainWork(context.gpu, "tandem_gemm_" + suffixOf(op),
                        batches * op.m * op.n, count, words);
 }
 } // namespace

@@ -145,6 +145,8 @@ bool allowsTf32() {
 
 Status probe() { return countGpus().status(); }
 
+std::string Gpu::libraryFolder() { return folder(); }
+
 Status Gpu::check(CUresult result, std::string_view what) const {
   return checkWith(driver, result, what);
 }
@@ -158,7 +160,10 @@ Expected<std::shared_ptr<Gpu>> Gpu::open(int number) {
   if (!count.ok())
     return count.status();
   if (number >= *count)
-    return errorOf("GPU ", number, " is asked for, found ", *count);
+    return errorOf("process ", number,
+                   " of this host has no GPU of its own, "
+                   "found ",
+                   *count);
   const LoadedDriver &loaded = driverOfProcess();
   CUdevice device = 0;
   if (Status status =
@@ -186,6 +191,9 @@ Status Gpu::prepare() {
     status = check(driver.deviceGetName(text, sizeof text - 1, device),
                    "ask for the GPU's name");
   name = text;
+  if (status.ok())
+    status =
+        check(driver.deviceGetUuid(&id, device), "ask for the GPU's number");
   if (status.ok())
     status =
         check(driver.primaryContextRetain(&context, device), "make a context");
@@ -323,6 +331,28 @@ Status Memory::copyOut(int64_t offset, void *destination, size_t bytes) const {
       "copy from the GPU");
 }
 
+Expected<PinnedMemory> PinnedMemory::allocate(std::shared_ptr<Gpu> gpu,
+                                              size_t bytes) {
+  PinnedMemory memory;
+  Status status = gpu->check(gpu->driver.memHostAlloc(&memory.start, bytes, 0),
+                             concat("pin ", bytes, " bytes of the host"));
+  if (!status.ok())
+    return status;
+  memory.gpu = std::move(gpu);
+  return memory;
+}
+PinnedMemory::PinnedMemory(PinnedMemory &&other) noexcept
+    : gpu(std::move(other.gpu)), start(std::exchange(other.start, nullptr)) {}
+PinnedMemory &PinnedMemory::operator=(PinnedMemory &&other) noexcept {
+  std::swap(gpu, other.gpu);
+  std::swap(start, other.start);
+  return *this;
+}
+PinnedMemory::~PinnedMemory() {
+  if (gpu && start && gpu->enter().ok())
+    gpu->driver.memFreeHost(start);
+}
+
 //===----------------------------------------------------------------------===//
 // Code
 //===----------------------------------------------------------------------===//
@@ -331,23 +361,20 @@ namespace {
 /// Code is for this kind of GPU, or for an older one, as PTX.
 Status checkArchitecture(const Gpu &gpu, const CodeObject &object,
                          const Target &target) {
-  bool isForEmulated = object.kind == CodeKind::SharedObject;
-  if (isForEmulated != gpu.isEmulated())
-    return errorOf(
-        "code object '", object.name, "' is for ",
-        isForEmulated ? "the emulated GPU" : target.cpu, ", expected ",
-        gpu.isEmulated() ? std::string("the emulated GPU")
-                         : concat("sm_", gpu.getCapability(), " or older"),
-        ", which is here");
-  int needed = 0;
+  int needed = 0, present = gpu.getCapability();
   if (target.cpu.starts_with("sm_"))
     needed = std::atoi(target.cpu.c_str() + 3);
-  bool fits = object.kind == CodeKind::Cubin ? needed == gpu.getCapability()
-                                             : needed <= gpu.getCapability();
-  if (isForEmulated || fits)
+  if (needed > present || (object.kind == CodeKind::Cubin && needed != present))
+    return errorOf("program is for ", target.cpu, ", but ", gpu.getName(),
+                   " is sm_", present);
+  bool isForEmulated = object.kind == CodeKind::SharedObject;
+  if (isForEmulated == gpu.isEmulated())
     return Status::success();
-  return errorOf("program is for ", target.cpu, ", but ", gpu.getName(),
-                 " is sm_", gpu.getCapability());
+  return errorOf("code object '", object.name, "' is for ",
+                 isForEmulated ? "the emulated GPU" : target.cpu, ", expected ",
+                 gpu.isEmulated() ? std::string("the emulated GPU")
+                                  : concat("sm_", present, " or older"),
+                 ", which is here");
 }
 } // namespace
 

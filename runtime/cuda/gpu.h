@@ -31,6 +31,9 @@ bool allowsTf32();
 /// Whether there is a driver, new enough, with a GPU.
 Status probe();
 
+/// Tells GPUs apart, also those of several hosts.
+using GpuId = CUuuid;
+
 /// A GPU with its primary context. Everything else refers to it, and goes
 /// first. Threads may share it; each makes its context the present one.
 class Gpu : public std::enable_shared_from_this<Gpu> {
@@ -47,10 +50,14 @@ public:
   /// For calls of this thread.
   Status enter() const;
 
+  /// Where libraries are taken from; empty: as the loader finds them.
+  static std::string libraryFolder();
+
   bool isEmulated() const { return emulated; }
   const std::string &getName() const { return name; }
   /// 90 of sm_90.
   int getCapability() const { return capability; }
+  const GpuId &getId() const { return id; }
 
   /// Loaded by the first who needs it.
   Expected<const CublasLt *> getCublasLt();
@@ -66,6 +73,7 @@ private:
   CUcontext context = nullptr;
   bool emulated = false;
   int capability = 0;
+  GpuId id = {};
   std::string name;
   std::mutex mutex;
   CublasLtHandle cublasHandle = nullptr;
@@ -89,6 +97,23 @@ public:
 private:
   std::shared_ptr<Gpu> gpu;
   CUdeviceptr start = 0;
+};
+
+/// Memory of the host from which and to which the GPU copies by itself.
+class PinnedMemory {
+public:
+  static Expected<PinnedMemory> allocate(std::shared_ptr<Gpu> gpu,
+                                         size_t bytes);
+  PinnedMemory() = default;
+  PinnedMemory(PinnedMemory &&other) noexcept;
+  PinnedMemory &operator=(PinnedMemory &&other) noexcept;
+  ~PinnedMemory();
+
+  template <typename T> T *as() const { return static_cast<T *>(start); }
+
+private:
+  std::shared_ptr<Gpu> gpu;
+  void *start = nullptr;
 };
 
 /// A module of kernels.

@@ -38,6 +38,7 @@ Expected<RankMemory> RankMemory::allocate(const ExecutorContext &context,
   const Program &program = context.program;
   RankMemory memory;
   memory.program = &program;
+  memory.gpu = gpu;
   memory.rank = context.ranks[place];
   memory.arguments = addresses(context.arguments, place);
   memory.results = addresses(context.results, place);
@@ -62,6 +63,22 @@ Expected<RankMemory> RankMemory::allocate(const ExecutorContext &context,
   if (!status.ok())
     return errorOf("rank ", memory.rank, ": ", status.message());
   return memory;
+}
+
+Expected<BufferRef> RankMemory::shadowOf(const BufferRef &ref) {
+  auto [place, isNew] = shadows.try_emplace(ref.index, arenas.size());
+  if (isNew) {
+    const Argument &argument = program->arguments[ref.index];
+    Expected<Memory> made = Memory::allocate(
+        gpu, numElements(argument.localShape) * elementBytes(argument.type));
+    if (!made.ok())
+      return made.status();
+    arenas.push_back(std::move(*made));
+  }
+  BufferRef shadow = ref;
+  shadow.space = Space::Arena;
+  shadow.index = place->second;
+  return shadow;
 }
 
 Address RankMemory::address(const BufferRef &ref) const {

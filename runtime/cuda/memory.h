@@ -53,10 +53,15 @@ public:
                                        size_t place,
                                        const std::shared_ptr<Gpu> &gpu);
   Address address(const BufferRef &ref) const;
+  /// The same bytes of a copy of an argument, in an arena of its own, where
+  /// they wait until the step is known not to be refused.
+  Expected<BufferRef> shadowOf(const BufferRef &argument);
 
 private:
   const Program *program = nullptr;
+  std::shared_ptr<Gpu> gpu;
   int64_t rank = 0;
+  std::map<uint32_t, uint32_t> shadows; ///< Arenas by argument.
   std::vector<Memory> arenas, constants;
   std::vector<CUdeviceptr> arguments, results;
 };

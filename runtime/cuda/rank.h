@@ -46,31 +46,38 @@ private:
 /// A command of the listing, with what it needs.
 struct Entry {
   const Command *command;
-  /// Null for events, checks and repeats, and for collectives those that all
-  /// members have made together.
-  std::unique_ptr<Work> work;
+  /// What it does, one after the other; null: nothing. Where ranks here do a
+  /// thing together, `work` comes when all have done `before`, and `after` when
+  /// all have done `work`.
+  std::unique_ptr<Work> before = {}, work = {}, after = {};
+  /// The ranks here that do it together, as places; fewer than two: alone.
+  std::vector<size_t> together = {};
   /// Of the Repeat around it.
   int64_t count = 1;
   /// The entry of the Repeat around it; its own outside of any.
   size_t repeat = 0;
   /// The arguments that it writes.
   std::vector<uint32_t> writes = {};
+  /// The command with what it writes redirected, if its work is that.
+  std::unique_ptr<Command> redirected = {};
 };
 
 /// One rank: its buffers, streams and events, and its listing.
 struct Rank {
-  Rank(int64_t number, RankMemory memory)
-      : number(number), memory(std::move(memory)) {}
+  Rank(int64_t number, const RankProgram &program, RankMemory memory)
+      : number(number), program(program), memory(std::move(memory)) {}
 
   const int64_t number;
+  const RankProgram &program;
   RankMemory memory;
-  Memory report; ///< A tandem_rt_launch_report.
   std::vector<Stream> streams;
   std::vector<Event> events;
   /// Around a collective: that this member has come, and that it has done its
   /// share. By queue, as a queue does one after the other.
   std::vector<Event> ready, done;
   std::vector<Entry> entries;
+  /// The entries of checks, in their order.
+  std::vector<size_t> checks;
 
   /// Where the step is: an entry, and the iteration of the Repeat around it.
   size_t next = 0;

@@ -22,9 +22,9 @@ using Made = Expected<std::unique_ptr<Work>>;
 /// Makes the share of one member; its numbers change with the iteration.
 class Share {
 public:
-  Share(const WorkContext &context, const std::vector<Post> &posts,
+  Share(const std::shared_ptr<Gpu> &gpu, const std::vector<Post> &posts,
         size_t member, int64_t count)
-      : context(context), posts(posts), op(*posts[member].op), member(member),
+      : gpu(gpu), posts(posts), op(*posts[member].op), member(member),
         count(count), n(int64_t(posts.size())), width(elementBytes(op.type)) {}
 
   Made allReduce();
@@ -47,7 +47,7 @@ private:
     return "tandem_sum_" + std::string(elementName(op.type));
   }
 
-  const WorkContext &context;
+  const std::shared_ptr<Gpu> &gpu;
   const std::vector<Post> &posts;
   const Collective &op;
   size_t member;
@@ -59,7 +59,7 @@ Made Share::allReduce() {
   int64_t elements = numElements(op.shape), part = (elements + n - 1) / n;
   int64_t begin = std::min(elements, part * int64_t(member));
   int64_t columns = std::min(elements, begin + part) - begin;
-  return makePlainWork(context, sumSymbol(), columns, count,
+  return makePlainWork(gpu, sumSymbol(), columns, count,
                        [&](int64_t iteration) {
                          Words words = {1, columns, 0, 0, n, n};
                          for (size_t i = 0; i < posts.size(); ++i)
@@ -76,7 +76,7 @@ Made Share::reduceScatter() {
     (i < size_t(op.splitDim) ? rows : inner) *= op.shape[i];
   int64_t columns = inner / n;
   return makePlainWork(
-      context, sumSymbol(), rows * columns, count, [&](int64_t iteration) {
+      gpu, sumSymbol(), rows * columns, count, [&](int64_t iteration) {
         Words words = {rows, columns, inner, columns, n, 1};
         for (size_t i = 0; i < posts.size(); ++i)
           words.push_back(source(i, iteration, int64_t(member) * columns));
@@ -90,7 +90,7 @@ Made Share::copyBlock(const Shape &extents, size_t from, int64_t fromElements,
                       const Shape &toStrides) {
   int64_t total = numElements(extents);
   return makePlainWork(
-      context, "tandem_copy_" + std::to_string(width), total, count,
+      gpu, "tandem_copy_" + std::to_string(width), total, count,
       [&](int64_t iteration) {
         Words words = {int64_t(extents.size()), total,
                        source(from, iteration, fromElements),
@@ -136,10 +136,10 @@ Made Share::allToAll() {
 }
 } // namespace
 
-Expected<std::unique_ptr<Work>> makeShare(const WorkContext &context,
+Expected<std::unique_ptr<Work>> makeShare(const std::shared_ptr<Gpu> &gpu,
                                           const std::vector<Post> &posts,
                                           size_t member, int64_t count) {
-  Share share(context, posts, member, count);
+  Share share(gpu, posts, member, count);
   if (numElements(posts[member].op->shape) == 0)
     return makeSequence({});
   switch (posts[member].op->kind) {

@@ -8,6 +8,7 @@
 
 #include "cuda/work.h"
 #include "core/text.h"
+#include "cuda/kernels/words.h"
 
 #include <algorithm>
 
@@ -121,10 +122,10 @@ private:
 
 class CopyWork final : public Work {
 public:
-  CopyWork(const WorkContext &context, const Copy &op)
-      : gpu(context.gpu), source(context.memory.address(op.source)),
-        destination(context.memory.address(op.destination)),
-        bytes(size_t(op.source.bytes)) {}
+  CopyWork(std::shared_ptr<Gpu> gpu, Address source, Address destination,
+           size_t bytes)
+      : gpu(std::move(gpu)), source(source), destination(destination),
+        bytes(bytes) {}
   Status enqueue(CUstream stream, int64_t iteration) override {
     if (!bytes)
       return Status::success();
@@ -197,7 +198,9 @@ struct Maker {
     return makeConvolution(context, op, count);
   }
   Made operator()(const Copy &op) const {
-    return std::unique_ptr<Work>(std::make_unique<CopyWork>(context, op));
+    return makeCopy(context.gpu, context.memory.address(op.source),
+                    context.memory.address(op.destination),
+                    size_t(op.source.bytes));
   }
   Made operator()(const Fill &op) const {
     return std::unique_ptr<Work>(std::make_unique<FillWork>(context, op));
@@ -210,14 +213,13 @@ struct Maker {
 } // namespace
 
 Expected<std::unique_ptr<Work>>
-makeOwnWork(const WorkContext &context, const std::string &symbol,
+makeOwnWork(const std::shared_ptr<Gpu> &gpu, const std::string &symbol,
             const Geometry &geometry, int64_t count,
             const std::function<Words(int64_t)> &words) {
-  Expected<CUfunction> function = context.gpu->getKernel(symbol);
+  Expected<CUfunction> function = gpu->getKernel(symbol);
   if (!function.ok())
     return function.status();
-  if (Status status = allowShared(*context.gpu, *function, geometry);
-      !status.ok())
+  if (Status status = allowShared(*gpu, *function, geometry); !status.ok())
     return status;
   Words all = words(0);
   size_t each = all.size();
@@ -230,18 +232,38 @@ makeOwnWork(const WorkContext &context, const std::string &symbol,
   if (!moves)
     all.resize(each);
   size_t bytes = all.size() * sizeof(int64_t);
-  Expected<Memory> memory = Memory::allocate(context.gpu, int64_t(bytes));
+  Expected<Memory> memory = Memory::allocate(gpu, int64_t(bytes));
   if (!memory.ok())
     return memory.status();
   if (Status status = memory->copyIn(0, all.data(), bytes); !status.ok())
     return status;
-  return std::unique_ptr<Work>(std::make_unique<OwnWork>(
-      context.gpu, *function, geometry, std::move(*memory),
-      moves ? each * sizeof(int64_t) : 0));
+  return std::unique_ptr<Work>(
+      std::make_unique<OwnWork>(gpu, *function, geometry, std::move(*memory),
+                                moves ? each * sizeof(int64_t) : 0));
+}
+
+Expected<std::unique_ptr<Work>> makeCommit(const std::shared_ptr<Gpu> &gpu,
+                                           Address source, Address destination,
+                                           int64_t bytes, CUdeviceptr refused,
+                                           int64_t count) {
+  return makePlainWork(
+      gpu, "tandem_commit", (bytes + 7) / 8, count, [&](int64_t iteration) {
+        Words words(commit::End);
+        words[commit::Bytes] = bytes;
+        words[commit::Source] = int64_t(source.at(iteration));
+        words[commit::Destination] = int64_t(destination.at(iteration));
+        words[commit::Refused] = int64_t(refused);
+        return words;
+      });
+}
+
+std::unique_ptr<Work> makeCopy(std::shared_ptr<Gpu> gpu, Address source,
+                               Address destination, size_t bytes) {
+  return std::make_unique<CopyWork>(std::move(gpu), source, destination, bytes);
 }
 
 Expected<std::unique_ptr<Work>>
-makePlainWork(const WorkContext &context, const std::string &symbol,
+makePlainWork(const std::shared_ptr<Gpu> &gpu, const std::string &symbol,
               int64_t threads, int64_t count,
               const std::function<Words(int64_t)> &words) {
   constexpr int64_t kBlock = 128, kMaxBlocks = 4096;
@@ -249,7 +271,7 @@ makePlainWork(const WorkContext &context, const std::string &symbol,
   geometry.block[0] = kBlock;
   geometry.grid[0] = uint32_t(
       std::clamp<int64_t>((threads + kBlock - 1) / kBlock, 1, kMaxBlocks));
-  return makeOwnWork(context, symbol, geometry, count, words);
+  return makeOwnWork(gpu, symbol, geometry, count, words);
 }
 
 std::unique_ptr<Work> makeSequence(std::vector<std::unique_ptr<Work>> works) {

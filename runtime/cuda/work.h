@@ -31,15 +31,19 @@ struct WorkContext {
   std::shared_ptr<Gpu> gpu;
   const RankMemory &memory;
   const std::vector<std::unique_ptr<Code>> &code;
-  /// Where kernels of this rank report an index.
+  /// Where kernels of this rank report an index and read whether the step is
+  /// refused: a tandem_rt_launch_report.
   CUdeviceptr report;
+  /// Whether a check may refuse the step, so that what outlives it is written
+  /// only where none has.
+  bool isChecked;
   /// Counts what a library does not take and a plain kernel does.
   int64_t &numPlainProducts;
 };
 
-/// The command has number `launch`, from 1 on, in reports, and is in a Repeat
-/// of `count` iterations. Of launches, products, attention, convolutions,
-/// copies and fills.
+/// The command has number `launch` in reports, from 1 on, or from -1 down where
+/// it does nothing in a refused step, and is in a Repeat of `count` iterations.
+/// Of launches, products, attention, convolutions, copies and fills.
 Expected<std::unique_ptr<Work>> makeWork(const WorkContext &context,
                                          const Command &command, int64_t launch,
                                          int64_t count);
@@ -50,15 +54,25 @@ using Words = std::vector<int64_t>;
 /// Calls a kernel of the runtime's own by blocks of a shape. `words` gives the
 /// numbers of an iteration.
 Expected<std::unique_ptr<Work>>
-makeOwnWork(const WorkContext &context, const std::string &symbol,
+makeOwnWork(const std::shared_ptr<Gpu> &gpu, const std::string &symbol,
             const Geometry &geometry, int64_t count,
             const std::function<Words(int64_t)> &words);
 
 /// Calls one that has a thread for each of `threads` elements.
 Expected<std::unique_ptr<Work>>
-makePlainWork(const WorkContext &context, const std::string &symbol,
+makePlainWork(const std::shared_ptr<Gpu> &gpu, const std::string &symbol,
               int64_t threads, int64_t count,
               const std::function<Words(int64_t)> &words);
+
+/// Copies bytes, unless the word at `refused` is set.
+Expected<std::unique_ptr<Work>> makeCommit(const std::shared_ptr<Gpu> &gpu,
+                                           Address source, Address destination,
+                                           int64_t bytes, CUdeviceptr refused,
+                                           int64_t count);
+
+/// Copies bytes, always.
+std::unique_ptr<Work> makeCopy(std::shared_ptr<Gpu> gpu, Address source,
+                               Address destination, size_t bytes);
 
 /// Does one after the other.
 std::unique_ptr<Work> makeSequence(std::vector<std::unique_ptr<Work>> works);
@@ -78,7 +92,7 @@ struct Post {
   const Collective *op = nullptr;
   Address source, destination;
 };
-Expected<std::unique_ptr<Work>> makeShare(const WorkContext &context,
+Expected<std::unique_ptr<Work>> makeShare(const std::shared_ptr<Gpu> &gpu,
                                           const std::vector<Post> &posts,
                                           size_t member, int64_t count);
 

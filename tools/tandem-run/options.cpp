@@ -36,6 +36,7 @@ seconds (30) for another.
   --threads N      cores per rank (1)
   --one-queue      each rank runs one command after the other: no communication
                    beside computation, and the same values
+  --no-graph       a GPU gets the step's commands one by one, not as a CUDA graph
   --save-times FILE  write how long each computing command took (the median)
   --times FILE     computing commands sleep so long in place of computing, while
                    collectives are real: such a table is --save-times', or one
@@ -80,6 +81,8 @@ static Status parseOne(Arguments &arguments, Options &options) {
   }
   if (arguments.isFlag("--one-queue"))
     return options.oneQueue = true, Status::success();
+  if (arguments.isFlag("--no-graph"))
+    return options.graph = false, Status::success();
   if (arguments.isFlag("--print"))
     return options.print = true, Status::success();
   if (arguments.isFlag("--help") || arguments.isFlag("-h"))

@@ -27,6 +27,7 @@ struct Options {
   int64_t steps = -1;    ///< -1: one pass over the batches; seeded: 10.
   int threads = 1;       ///< Cores of one rank's compute thread.
   bool oneQueue = false; ///< Nothing beside anything.
+  bool graph = true;     ///< A GPU has the step as one thing.
   bool print = false;    ///< List the program instead of running it.
   bool help = false;
 };

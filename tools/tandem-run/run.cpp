@@ -264,7 +264,8 @@ Status run(const Options &options) {
   SessionOptions session{.threads = options.threads,
                          .trace = !options.trace.empty() ||
                                   !options.saveTimes.empty(),
-                         .oneQueue = options.oneQueue};
+                         .oneQueue = options.oneQueue,
+                         .graph = options.graph};
   if (!options.times.empty()) {
     Expected<CommandTimes> times = readTimes(options.times);
     if (!times.ok())

@@ -16,6 +16,7 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem_rt/kernel.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -296,10 +297,39 @@ void KernelEmitter::checkAlignment(unsigned count) {
                            constant(kAccessBytes));
 }
 
+/// A launch whose number is below 0 does nothing in a step that is refused
+/// (tandem_rt/kernel.h): others do not look.
+void KernelEmitter::emitGate() {
+  OpBuilder::InsertionGuard guard(builder);
+  Region &region = body.getBody();
+  Block *entry = &region.front(), *rest = entry->splitBlock(entry->begin());
+  Value number = entry->getArguments().back();
+  Value report = entry->getArgument(entry->getNumArguments() - 2);
+  Block *look = builder.createBlock(rest), *end = builder.createBlock(&region);
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+  auto branchIf = [&](Block *from, auto predicate, Value value, Block *yes) {
+    Value condition =
+        arith::CmpIOp::create(builder, loc, predicate, value, constant(0));
+    LLVM::CondBrOp::create(builder, loc, condition, yes,
+                           from == entry ? rest : end);
+  };
+  builder.setInsertionPointToEnd(entry);
+  branchIf(entry, arith::CmpIPredicate::slt, number, look);
+  builder.setInsertionPointToEnd(look);
+  constexpr size_t kRefused = offsetof(tandem_rt_launch_report, refused);
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  Value place = LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(),
+                                    report, ValueRange{constant(kRefused)});
+  Value refused =
+      LLVM::LoadOp::create(builder, loc, builder.getI64Type(), place);
+  branchIf(look, arith::CmpIPredicate::eq, refused, rest);
+}
+
 void KernelEmitter::endPart() {
   pruneArguments();
   if (!parts.back().writes.empty()) {
     describePointers(parts.back().reads.size() + parts.back().writes.size());
+    emitGate();
     return;
   }
   body.erase();

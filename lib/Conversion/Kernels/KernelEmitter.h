@@ -88,6 +88,7 @@ public:
   /// What is emitted between the two is a launch of its own. One that writes
   /// nothing is left out.
   void beginPart();
+  void emitGate();
   void endPart();
   /// As many blocks as give each of `count` elements a thread, but for the
   /// device's limit.

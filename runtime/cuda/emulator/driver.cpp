@@ -11,8 +11,8 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
+#include <fstream>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -55,9 +55,13 @@ char *place(CUdeviceptr address, size_t bytes, CUresult &result) {
 CUresult later(CUstream stream, emulated::Task task) {
   if (CUresult failure = emulated::getFailure(); failure != kSuccess)
     return failure;
-  emulated::enqueue(stream, std::move(task));
-  return kSuccess;
+  return emulated::enqueue(stream, std::move(task));
 }
+
+/// GPUs are told apart by where a context lies.
+constexpr size_t kMaxGpus = 64;
+char contexts[kMaxGpus];
+thread_local CUdevice present = 0;
 
 constexpr uint32_t kMaxThreads = 1024, kMaxShared = 48 * 1024,
                    kMaxSharedAsked = 99 * 1024; // the least from sm_80 on
@@ -99,13 +103,25 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
                                              : 0;
   return kSuccess;
 }
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) {
-  static int only;
-  *context = reinterpret_cast<CUcontext>(&only);
+/// Of the machine and the GPU's number.
+CUresult cuDeviceGetUuid_v2(CUuuid *id, CUdevice device) {
+  std::string boot(sizeof id->bytes, '0');
+  std::ifstream("/proc/sys/kernel/random/boot_id").read(boot.data(), 16);
+  std::memcpy(id->bytes, boot.data(), sizeof id->bytes);
+  id->bytes[0] = char(id->bytes[0] ^ (device + 1));
+  return kSuccess;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+  if (device < 0 || size_t(device) >= kMaxGpus)
+    return kInvalidValue;
+  *context = reinterpret_cast<CUcontext>(&contexts[device]);
   return kSuccess;
 }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return kSuccess; }
-CUresult cuCtxSetCurrent(CUcontext) { return kSuccess; }
+CUresult cuCtxSetCurrent(CUcontext context) {
+  present = CUdevice(reinterpret_cast<char *>(context) - contexts);
+  return kSuccess;
+}
 CUresult cuCtxSynchronize() { return emulated::finishAll(); }
 
 CUresult cuGetErrorString(CUresult error, const char **text) {
@@ -133,6 +149,21 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
   case kLaunchFailed:
     words = "unspecified launch failure";
     break;
+  case kCaptureUnsupported:
+    words = "operation not permitted when stream is capturing";
+    break;
+  case kCaptureInvalidated:
+    words = "operation failed due to a previous error during capture";
+    break;
+  case kCaptureUnmatched:
+    words = "capture was not ended in the same stream as it began";
+    break;
+  case kCaptureUnjoined:
+    words = "capturing stream has unjoined work";
+    break;
+  case kCaptureIsolation:
+    words = "dependency created on uncaptured work in another stream";
+    break;
   default:
     words = "error";
   }
@@ -147,6 +178,8 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   return kSuccess;
 }
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
+  if (CUresult broken = emulated::breakCapture(); broken != kSuccess)
+    return broken;
   return emulated::allocate(*address, bytes);
 }
 CUresult cuMemFree_v2(CUdeviceptr address) {
@@ -205,6 +238,18 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
     CUresult result = kSuccess;
     if (char *host = place(to, count, result))
       std::memset(host, value, count);
+    return result;
+  });
+}
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count,
+                          CUstream stream) {
+  if (to % sizeof value)
+    return kInvalidValue;
+  return later(stream, [=] {
+    CUresult result = kSuccess;
+    if (char *host = place(to, count * sizeof value, result))
+      for (size_t i = 0; i < count; ++i)
+        std::memcpy(host + i * sizeof value, &value, sizeof value);
     return result;
   });
 }
@@ -308,12 +353,35 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
   emulated::destroyStream(stream);
   return kSuccess;
 }
+CUresult cuStreamQuery(CUstream stream) { return emulated::query(stream); }
 CUresult cuStreamSynchronize(CUstream stream) {
   return emulated::finish(stream);
 }
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  emulated::waitForEvent(stream, event);
-  return emulated::getFailure();
+  return emulated::waitForEvent(stream, event);
+}
+CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
+  return mode == kCaptureThreadLocal ? emulated::beginCapture(stream)
+                                     : kInvalidValue;
+}
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+  return emulated::endCapture(stream, graph);
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph graph,
+                                     unsigned long long) {
+  *made = emulated::instantiate(graph);
+  return kSuccess;
+}
+CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
+  return emulated::launch(graph, stream);
+}
+CUresult cuGraphExecDestroy(CUgraphExec graph) {
+  emulated::destroy(graph);
+  return kSuccess;
+}
+CUresult cuGraphDestroy(CUgraph graph) {
+  emulated::destroy(graph);
+  return kSuccess;
 }
 CUresult cuEventCreate(CUevent *event, unsigned) {
   *event = emulated::createEvent();
@@ -324,8 +392,7 @@ CUresult cuEventDestroy_v2(CUevent event) {
   return kSuccess;
 }
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-  emulated::recordEvent(event, stream);
-  return emulated::getFailure();
+  return emulated::recordEvent(event, stream);
 }
 CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent begin,
                                CUevent end) {
@@ -335,4 +402,12 @@ CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent begin,
   *milliseconds = float(double(to - from) / 1e6);
   return kSuccess;
 }
+}
+
+CUdevice emulated::presentDevice() { return present; }
+
+tandem::rt::cuda::CUuuid emulated::presentId() {
+  CUuuid id = {};
+  cuDeviceGetUuid_v2(&id, present);
+  return id;
 }

@@ -16,6 +16,9 @@
 //   TANDEM_EMULATED_DRIVER      the version of the driver (13000)
 //   TANDEM_EMULATED_CAPABILITY  90 of sm_90 (90)
 //   TANDEM_EMULATED_MEMORY      bytes (2^34)
+//   TANDEM_EMULATED_NCCL        the version of NCCL (22809)
+//   TANDEM_EMULATED_NCCL_HANGS  which of its operations here never ends (none)
+//   TANDEM_EMULATED_NCCL_FAILS  which of them fails
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,6 +30,7 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -36,7 +40,7 @@
 namespace tandem::rt::cuda::emulated {
 
 /// A number that a variable sets.
-int64_t setting(const char *name, int64_t otherwise);
+TANDEM_EXPORT int64_t setting(const char *name, int64_t otherwise);
 
 //===--- Memory (access.cpp) ----------------------------------------------===//
 
@@ -59,14 +63,29 @@ Range allocationOf(CUdeviceptr address);
 
 /// Work of a stream; what it returns is an error of all that follows.
 using Task = std::function<CUresult()>;
-TANDEM_EXPORT void enqueue(CUstream stream, Task task);
-/// Does work until the stream has none left, or all have.
+/// Work that waits for others: it is begun, asked until it is done, and ended.
+class Operation {
+public:
+  virtual ~Operation() = default;
+  virtual CUresult begin() = 0;
+  virtual bool isDone() = 0;
+  virtual CUresult end() = 0;
+};
+using MakeOperation = std::function<std::unique_ptr<Operation>()>;
+
+/// Into a stream, or into the graph for which it is captured.
+TANDEM_EXPORT CUresult enqueue(CUstream stream, Task task);
+/// Of a graph each launch makes one anew.
+TANDEM_EXPORT CUresult enqueueOperation(CUstream stream, MakeOperation make);
+/// Does work until the stream has none left, or all of the present device have.
 CUresult finish(CUstream stream);
 CUresult finishAll();
+/// Does what can be done at once; kNotReady if more is left in the stream.
+CUresult query(CUstream stream);
 /// The error that has ended everything, and its words.
 CUresult getFailure();
 std::string getFailureText();
-CUresult fail(CUresult error, const std::string &text);
+TANDEM_EXPORT CUresult fail(CUresult error, const std::string &text);
 /// Numbers that the seed determines.
 std::mt19937_64 &random();
 
@@ -74,10 +93,28 @@ CUstream createStream();
 void destroyStream(CUstream stream);
 CUevent createEvent();
 void destroyEvent(CUevent event);
-void recordEvent(CUevent event, CUstream stream);
-void waitForEvent(CUstream stream, CUevent event);
+CUresult recordEvent(CUevent event, CUstream stream);
+CUresult waitForEvent(CUstream stream, CUevent event);
 /// When it was recorded last, in nanoseconds; 0: never.
 int64_t timeOf(CUevent event);
+
+//===--- Graphs (streams.cpp) ---------------------------------------------===//
+
+CUresult beginCapture(CUstream stream);
+CUresult endCapture(CUstream stream, CUgraph *graph);
+/// Of a call that no capture of this thread survives: success where there is
+/// none.
+CUresult breakCapture();
+CUgraphExec instantiate(CUgraph graph);
+CUresult launch(CUgraphExec graph, CUstream stream);
+void destroy(CUgraph graph);
+void destroy(CUgraphExec graph);
+
+//===--- Devices (driver.cpp) ---------------------------------------------===//
+
+/// That of the calling thread.
+CUdevice presentDevice();
+TANDEM_EXPORT CUuuid presentId();
 
 //===--- Kernels (kernel.cpp) ---------------------------------------------===//
 

@@ -8,27 +8,74 @@
 
 #include "emulator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
-#include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 
 namespace tandem::rt::cuda {
+namespace emulated {
+namespace {
+/// What is done, in one piece or by and by.
+struct Piece {
+  Task task = {};
+  MakeOperation make = {};
+};
+
+struct Node {
+  Piece piece;
+  std::vector<size_t> before; ///< Nodes that come first.
+};
+using Nodes = std::vector<Node>;
+
+/// A graph that comes to be. Streams that take part leave at its end.
+struct Capture {
+  CUstream origin;
+  std::thread::id thread = std::this_thread::get_id();
+  Nodes nodes = {};
+  bool isBroken = false;
+};
+
+/// A launch of a graph.
+struct Replay {
+  std::shared_ptr<const Nodes> nodes;
+  std::vector<bool> isDone;
+  std::vector<std::unique_ptr<Operation>> begun;
+};
+} // namespace
+} // namespace emulated
+
 struct CUevent_st {
   /// How often it was recorded, as enqueued and as done.
   uint64_t asked = 0, done = 0;
   int64_t time = 0;
+  /// Recorded in a capture, behind these nodes.
+  std::shared_ptr<emulated::Capture> capture = nullptr;
+  std::vector<size_t> last = {};
 };
 
 struct CUstream_st {
   struct Item {
-    emulated::Task task;
+    emulated::Piece piece = {};
     /// Ready once the event was recorded so often.
     std::shared_ptr<CUevent_st> event = nullptr;
     uint64_t needed = 0;
+    std::shared_ptr<emulated::Replay> replay = nullptr;
+    std::unique_ptr<emulated::Operation> begun = nullptr;
   };
   std::deque<Item> items;
+  CUdevice device = emulated::presentDevice();
+  std::shared_ptr<emulated::Capture> capture = nullptr;
+  std::vector<size_t> last = {}; ///< Nodes that its next one comes behind.
+};
+
+struct CUgraph_st {
+  std::shared_ptr<const emulated::Nodes> nodes;
+};
+struct CUgraphExec_st {
+  std::shared_ptr<const emulated::Nodes> nodes;
 };
 } // namespace tandem::rt::cuda
 
@@ -40,6 +87,7 @@ std::recursive_mutex mutex;
 CUstream_st nullStream;
 std::set<CUstream> streams = {&nullStream};
 std::set<std::shared_ptr<CUevent_st>> events;
+std::set<std::shared_ptr<Capture>> captures;
 CUresult failure = kSuccess;
 std::string failureText;
 
@@ -52,37 +100,117 @@ std::shared_ptr<CUevent_st> find(CUevent event) {
   return nullptr;
 }
 
-bool isReady(const CUstream_st &stream) {
-  if (stream.items.empty())
-    return false;
-  const CUstream_st::Item &item = stream.items.front();
-  return !item.event || item.event->done >= item.needed;
+/// Something that may be done now: what a stream has in front, or a node of a
+/// graph there.
+struct Choice {
+  CUstream_st *stream;
+  size_t node;
+};
+enum class Found { Work, Waiting, Nothing };
+
+bool isReady(const Piece &piece, const std::unique_ptr<Operation> &begun) {
+  return !piece.make || !begun || begun->isDone();
 }
 
-/// Does one thing that is ready, of a stream that is drawn.
-bool doOne() {
-  std::vector<CUstream_st *> ready;
-  for (CUstream stream : streams)
-    if (isReady(*stream))
-      ready.push_back(stream);
-  if (ready.empty())
-    return false;
-  CUstream_st &stream = *ready[random()() % ready.size()];
-  CUstream_st::Item item = std::move(stream.items.front());
-  stream.items.pop_front();
-  if (item.task && failure == kSuccess)
-    if (CUresult error = item.task(); error != kSuccess && failure == kSuccess)
-      fail(error, "");
-  return true;
+/// All that is ready. Operations of others may become so by themselves.
+Found listChoices(std::vector<Choice> &choices) {
+  bool waits = false;
+  for (CUstream stream : streams) {
+    if (stream->items.empty())
+      continue;
+    CUstream_st::Item &item = stream->items.front();
+    if (item.replay) {
+      const Nodes &nodes = *item.replay->nodes;
+      for (size_t i = 0; i < nodes.size(); ++i) {
+        auto isDone = [&](size_t node) { return item.replay->isDone[node]; };
+        if (isDone(i) || !std::ranges::all_of(nodes[i].before, isDone))
+          continue;
+        if (isReady(nodes[i].piece, item.replay->begun[i]))
+          choices.push_back({stream, i});
+        else
+          waits = true;
+      }
+    } else if (item.event && item.event->done < item.needed) {
+      continue;
+    } else if (isReady(item.piece, item.begun)) {
+      choices.push_back({stream, 0});
+    } else {
+      waits = true;
+    }
+  }
+  return !choices.empty() ? Found::Work
+         : waits          ? Found::Waiting
+                          : Found::Nothing;
+}
+
+/// Does it, or begins it; true once it is done.
+bool perform(const Piece &piece, std::unique_ptr<Operation> &begun) {
+  CUresult error = kSuccess;
+  bool isDone = true;
+  if (failure != kSuccess)
+    return true;
+  if (piece.task) {
+    error = piece.task();
+  } else if (piece.make && !begun) {
+    begun = piece.make();
+    error = begun->begin();
+    isDone = false;
+  } else if (piece.make) {
+    error = begun->end();
+  }
+  if (error != kSuccess && failure == kSuccess)
+    fail(error, "");
+  return isDone;
+}
+
+/// Does one thing that is ready and is drawn.
+Found doOne() {
+  std::vector<Choice> choices;
+  Found found = listChoices(choices);
+  if (found != Found::Work)
+    return found;
+  auto [stream, node] = choices[random()() % choices.size()];
+  CUstream_st::Item &item = stream->items.front();
+  if (!item.replay) {
+    if (perform(item.piece, item.begun))
+      stream->items.pop_front();
+    return found;
+  }
+  Replay &replay = *item.replay;
+  replay.isDone[node] =
+      perform((*replay.nodes)[node].piece, replay.begun[node]);
+  if (std::ranges::find(replay.isDone, false) == replay.isDone.end())
+    stream->items.pop_front();
+  return found;
 }
 
 template <typename Condition> CUresult doUntil(Condition condition) {
-  std::lock_guard lock(mutex);
-  while (failure == kSuccess && !condition())
-    if (!doOne())
+  constexpr std::chrono::microseconds kPause(50);
+  std::unique_lock lock(mutex);
+  while (failure == kSuccess && !condition()) {
+    Found found = doOne();
+    if (found == Found::Nothing)
       return fail(kLaunchFailed,
                   "streams wait for events that nothing will record");
+    if (found == Found::Waiting) {
+      lock.unlock();
+      std::this_thread::sleep_for(kPause);
+      lock.lock();
+    }
+  }
   return failure;
+}
+
+CUresult add(CUstream stream, Piece piece) {
+  CUstream_st &into = get(stream);
+  if (!into.capture) {
+    into.items.push_back({std::move(piece)});
+    return failure;
+  }
+  Nodes &nodes = into.capture->nodes;
+  nodes.push_back({std::move(piece), std::move(into.last)});
+  into.last = {nodes.size() - 1};
+  return into.capture->isBroken ? kCaptureInvalidated : failure;
 }
 } // namespace
 
@@ -91,22 +219,41 @@ std::mt19937_64 &random() {
   return engine;
 }
 
-void enqueue(CUstream stream, Task task) {
+CUresult enqueue(CUstream stream, Task task) {
   std::lock_guard lock(mutex);
-  get(stream).items.push_back({std::move(task)});
+  return add(stream, {std::move(task)});
+}
+CUresult enqueueOperation(CUstream stream, MakeOperation make) {
+  std::lock_guard lock(mutex);
+  return add(stream, {nullptr, std::move(make)});
 }
 
 CUresult finish(CUstream stream) {
+  if (CUresult broken = breakCapture(); broken != kSuccess)
+    return broken;
   return doUntil([&] { return get(stream).items.empty(); });
 }
 
 CUresult finishAll() {
+  if (CUresult broken = breakCapture(); broken != kSuccess)
+    return broken;
   return doUntil([] {
-    for (CUstream stream : streams)
-      if (!stream->items.empty())
-        return false;
-    return true;
+    return std::ranges::all_of(streams, [](CUstream stream) {
+      return stream->items.empty() || stream->device != presentDevice();
+    });
   });
+}
+
+CUresult query(CUstream stream) {
+  if (CUresult broken = breakCapture(); broken != kSuccess)
+    return broken;
+  std::lock_guard lock(mutex);
+  while (failure == kSuccess && !get(stream).items.empty())
+    if (doOne() != Found::Work)
+      break;
+  if (failure != kSuccess)
+    return failure;
+  return get(stream).items.empty() ? kSuccess : kNotReady;
 }
 
 CUresult getFailure() {
@@ -133,8 +280,8 @@ CUstream createStream() {
   return stream;
 }
 void destroyStream(CUstream stream) {
+  doUntil([&] { return stream->items.empty(); });
   std::lock_guard lock(mutex);
-  finish(stream);
   streams.erase(stream);
   delete stream;
 }
@@ -150,28 +297,130 @@ void destroyEvent(CUevent event) {
   events.erase(find(event));
 }
 
-void recordEvent(CUevent event, CUstream stream) {
+CUresult recordEvent(CUevent event, CUstream stream) {
   std::lock_guard lock(mutex);
   std::shared_ptr<CUevent_st> shared = find(event);
+  CUstream_st &from = get(stream);
+  shared->capture = from.capture;
+  if (from.capture) {
+    shared->last = from.last;
+    return from.capture->isBroken ? kCaptureInvalidated : failure;
+  }
   uint64_t number = ++shared->asked;
-  get(stream).items.push_back({[shared, number] {
-    shared->done = std::max(shared->done, number);
-    shared->time = std::chrono::nanoseconds(
+  return add(stream, {[shared, number] {
+               shared->done = std::max(shared->done, number);
+               shared->time =
+                   std::chrono::nanoseconds(
                        std::chrono::steady_clock::now().time_since_epoch())
                        .count();
-    return kSuccess;
-  }});
+               return kSuccess;
+             }});
 }
 
-void waitForEvent(CUstream stream, CUevent event) {
+/// A captured event takes the stream into its capture; in a capture there are
+/// no others.
+CUresult waitForEvent(CUstream stream, CUevent event) {
   std::lock_guard lock(mutex);
   std::shared_ptr<CUevent_st> shared = find(event);
-  get(stream).items.push_back({nullptr, shared, shared->asked});
+  CUstream_st &into = get(stream);
+  if (!shared->capture && !into.capture) {
+    into.items.push_back({{}, shared, shared->asked});
+    return failure;
+  }
+  bool isOver = shared->capture && !captures.contains(shared->capture);
+  if (isOver)
+    return kInvalidValue;
+  if (!shared->capture || (into.capture && into.capture != shared->capture)) {
+    into.capture->isBroken = true;
+    return kCaptureIsolation;
+  }
+  into.capture = shared->capture;
+  into.last.insert(into.last.end(), shared->last.begin(), shared->last.end());
+  std::ranges::sort(into.last);
+  auto rest = std::ranges::unique(into.last);
+  into.last.erase(rest.begin(), rest.end());
+  return into.capture->isBroken ? kCaptureInvalidated : failure;
 }
 
 int64_t timeOf(CUevent event) {
   std::lock_guard lock(mutex);
   return event->time;
 }
+
+//===----------------------------------------------------------------------===//
+// Graphs
+//===----------------------------------------------------------------------===//
+
+CUresult beginCapture(CUstream stream) {
+  std::lock_guard lock(mutex);
+  if (!stream || stream->capture || !stream->items.empty())
+    return stream && stream->capture ? kInvalidValue : kCaptureUnsupported;
+  stream->capture = std::make_shared<Capture>(stream);
+  stream->last.clear();
+  captures.insert(stream->capture);
+  return failure;
+}
+
+CUresult breakCapture() {
+  std::lock_guard lock(mutex);
+  CUresult result = kSuccess;
+  for (const std::shared_ptr<Capture> &capture : captures)
+    if (capture->thread == std::this_thread::get_id()) {
+      capture->isBroken = true;
+      result = kCaptureUnsupported;
+    }
+  return result;
+}
+
+/// All that was captured has to come before the end of the first stream.
+CUresult endCapture(CUstream stream, CUgraph *graph) {
+  std::lock_guard lock(mutex);
+  *graph = nullptr;
+  std::shared_ptr<Capture> capture = get(stream).capture;
+  if (!capture || capture->origin != stream)
+    return kCaptureUnmatched;
+  std::set<size_t> ends;
+  for (size_t i = 0; i < capture->nodes.size(); ++i) {
+    for (size_t before : capture->nodes[i].before)
+      ends.erase(before);
+    ends.insert(i);
+  }
+  for (size_t last : stream->last)
+    ends.erase(last);
+  for (CUstream other : streams)
+    if (other->capture == capture) {
+      other->capture = nullptr;
+      other->last.clear();
+    }
+  captures.erase(capture);
+  if (capture->isBroken)
+    return kCaptureInvalidated;
+  if (!ends.empty())
+    return kCaptureUnjoined;
+  *graph =
+      new CUgraph_st{std::make_shared<const Nodes>(std::move(capture->nodes))};
+  return kSuccess;
+}
+
+CUgraphExec instantiate(CUgraph graph) {
+  return new CUgraphExec_st{graph->nodes};
+}
+
+CUresult launch(CUgraphExec graph, CUstream stream) {
+  std::lock_guard lock(mutex);
+  if (get(stream).capture)
+    return kCaptureUnsupported;
+  size_t count = graph->nodes->size();
+  if (count == 0)
+    return failure;
+  auto replay =
+      std::make_shared<Replay>(graph->nodes, std::vector<bool>(count, false));
+  replay->begun.resize(count);
+  get(stream).items.push_back({{}, nullptr, 0, std::move(replay)});
+  return failure;
+}
+
+void destroy(CUgraph graph) { delete graph; }
+void destroy(CUgraphExec graph) { delete graph; }
 
 } // namespace tandem::rt::cuda::emulated

@@ -57,6 +57,61 @@ template <typename T> void copyBlock(Words w) {
 }
 
 //===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+/// As Verdict has it.
+template <typename T> int64_t judgeOne(T value) {
+  auto wide = Wide<T>::widen(value);
+  if (wide != wide)
+    return 1;
+  return wide - wide == 0 ? 0 : 2;
+}
+template <> int64_t judgeOne(uint8_t value) { return value ? 0 : 3; }
+
+template <typename T> void judgeChunks(Words w) {
+  int64_t count = w[judge::Count], chunks = w[judge::Chunks];
+  auto values = w.array<T>(judge::Source);
+  forEach(w.gpu, chunks, [&](int64_t chunk) {
+    int64_t verdict = 0;
+    int64_t end = count * (chunk + 1) / chunks;
+    for (int64_t i = count * chunk / chunks; i < end && !verdict; ++i)
+      verdict = judgeOne(values[i]);
+    w.array<int64_t>(judge::Verdicts).set(chunk, verdict);
+  });
+}
+
+void refuseStep(Words w) {
+  if (w.gpu.index() != 0)
+    return;
+  int64_t verdict = 0;
+  for (int64_t i = 0; i < w[refuse::Count] && !verdict; ++i)
+    verdict = w.array<int64_t>(refuse::Verdicts)[i];
+  auto own = w.array<int64_t>(refuse::Verdict);
+  if (verdict && !own[0])
+    own.set(0, verdict);
+  bool isRefused = verdict != 0;
+  for (int64_t i = 0; i < w[refuse::Reports]; ++i)
+    isRefused |= w.array<int64_t>(refuse::Addresses + i)[0] != 0;
+  if (isRefused)
+    w.array<int64_t>(refuse::Refused).set(0, 1);
+}
+
+template <typename T> void copyRun(Words w, int64_t count) {
+  auto from = w.array<T>(commit::Source), to = w.array<T>(commit::Destination);
+  forEach(w.gpu, count, [&](int64_t i) { to.set(i, from[i]); });
+}
+
+void commitValues(Words w) {
+  if (w.array<int64_t>(commit::Refused)[0])
+    return;
+  int64_t bytes = w[commit::Bytes];
+  if ((bytes | w[commit::Source] | w[commit::Destination]) % 8 == 0)
+    return copyRun<int64_t>(w, bytes / 8);
+  copyRun<uint8_t>(w, bytes);
+}
+
+//===----------------------------------------------------------------------===//
 // Products
 //===----------------------------------------------------------------------===//
 
@@ -284,3 +339,11 @@ TANDEM_GEMM(bf16_f32, tandem::rt::cuda::Bf16, float)
 TANDEM_CONVOLUTION(f64, double)
 TANDEM_CONVOLUTION(f32, float)
 TANDEM_CONVOLUTION(bf16, tandem::rt::cuda::Bf16)
+
+TANDEM_KERNEL(tandem_judge_f32, tandem::rt::cuda::judgeChunks<float>)
+TANDEM_KERNEL(tandem_judge_f64, tandem::rt::cuda::judgeChunks<double>)
+TANDEM_KERNEL(tandem_judge_bf16,
+              tandem::rt::cuda::judgeChunks<tandem::rt::cuda::Bf16>)
+TANDEM_KERNEL(tandem_judge_i1, tandem::rt::cuda::judgeChunks<uint8_t>)
+TANDEM_KERNEL(tandem_refuse, tandem::rt::cuda::refuseStep)
+TANDEM_KERNEL(tandem_commit, tandem::rt::cuda::commitValues)

@@ -31,6 +31,26 @@ enum { Dims, Count, Source, Destination };
 enum { Extents = 4 };
 } // namespace copy
 
+/// `tandem_judge_TYPE`: verdicts (core/verdict.h) of `Chunks` pieces of
+/// `Count` elements, one behind the other, words of 64 bits.
+namespace judge {
+enum { Count, Chunks, Source, Verdicts, End };
+} // namespace judge
+
+/// `tandem_refuse`: the first of `Count` verdicts that is not 0 becomes
+/// `Verdict`, if that is 0; with it, or with a report that is not 0, `Refused`
+/// becomes 1.
+namespace refuse {
+enum { Count, Verdicts, Verdict, Refused, Reports };
+/// Here begin the addresses of reports.
+enum { Addresses = 5 };
+} // namespace refuse
+
+/// `tandem_commit`: `Bytes` bytes are copied unless `Refused` is set.
+namespace commit {
+enum { Bytes, Source, Destination, Refused, End };
+} // namespace commit
+
 /// `tandem_gemm_IN_OUT`: a product as `Gemm` has it.
 namespace gemm {
 enum { BatchDims, Count, M, N, K, Alpha, Accumulate, PostOp, A, B, C, Bias };

@@ -35,7 +35,9 @@
 //
 // and reports an index by exchanging `launch`, which is not 0, for the 0 in
 // report->launch; who succeeds writes the rest. What runs after it in the step
-// finds the values that it left, and is not stored.
+// finds the values that it left. A launch whose number is below 0 writes what
+// outlives the step: it does nothing where report->refused is not 0, which a
+// check has set. So a step runs to its end without a look by the host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,7 +63,7 @@ typedef void (*tandem_rt_index_hook)(int64_t site, int64_t index,
                                      int64_t bound);
 
 typedef struct tandem_rt_launch_report {
-  int64_t launch, site, index, bound;
+  int64_t launch, site, index, bound, refused;
 } tandem_rt_launch_report;
 
 #ifdef __cplusplus

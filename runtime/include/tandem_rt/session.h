@@ -48,6 +48,9 @@ struct SessionOptions {
   std::shared_ptr<const CommandTimes> times = {};
   /// Each rank runs its queues as one: nothing is beside anything.
   bool oneQueue = false;
+  /// A device that can has the whole step as one thing (a CUDA graph), which
+  /// it starts without the host; the same values without.
+  bool graph = true;
 };
 
 /// A Program on a store, with threads that sleep between steps. One call at a

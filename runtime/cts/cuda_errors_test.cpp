@@ -1,0 +1,95 @@
+//===- cuda_errors_test.cpp - what a GPU lacks or may not -----------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cts/children.h"
+
+namespace tandem::rt::cts {
+namespace {
+
+/// tandem-run on an emulated GPU that lacks something.
+class GpuErrors : public ProcessesTest {
+protected:
+  void SetUp() override {
+    if (!std::getenv("TANDEM_CTS_DEVICE"))
+      GTEST_SKIP() << "TANDEM_CTS_DEVICE names no device with GPUs";
+    ProcessesTest::SetUp();
+  }
+  void TearDown() override {
+    if (!IsSkipped())
+      ProcessesTest::TearDown();
+  }
+  std::string errorWith(const std::vector<std::string> &variables,
+                        const std::string &program = "p2") {
+    Child child(variables, {at(program)});
+    std::string error = errorOfEnd(child);
+    EXPECT_EQ(error.find('\n'), error.size() - 1) << error;
+    return error;
+  }
+  void expect(const std::vector<std::string> &variables,
+              const std::string &text, const std::string &program = "p2") {
+    std::string error = errorWith(variables, program);
+    EXPECT_NE(error.find(text), error.npos) << error;
+  }
+};
+
+TEST_F(GpuErrors, NoGpu) {
+  expect({"TANDEM_EMULATED_GPUS=0"}, "the driver finds no GPU");
+}
+
+TEST_F(GpuErrors, NoDriver) {
+  expect({"TANDEM_CUDA_LIBRARIES=/none"}, "cannot load libcuda.so.1");
+}
+
+TEST_F(GpuErrors, AnOlderDriver) {
+  expect({"TANDEM_EMULATED_DRIVER=12080"},
+         "the driver is of CUDA 12.8, expected 13.0 or later");
+}
+
+TEST_F(GpuErrors, AnOlderGpu) {
+  ProgramBuilder b = smallStep(1);
+  b.mutableProgram().target.cpu = "sm_90";
+  write("new", *finish(b));
+  expect({"TANDEM_EMULATED_CAPABILITY=80"},
+         "program is for sm_90, but the emulated GPU is sm_80", "new");
+}
+
+TEST_F(GpuErrors, TooLittleMemory) {
+  ProgramBuilder b = smallStep(1);
+  b.setArena(1 << 20);
+  write("large", *finish(b));
+  expect({"TANDEM_EMULATED_MEMORY=65536"},
+         "a step needs 1048576 bytes beside its values on the emulated GPU: ",
+         "large");
+}
+
+TEST_F(GpuErrors, RanksThatShareAGpuUnasked) {
+  expect({"TANDEM_SHARE_GPU=0"},
+         "device 'cuda' has 2 ranks and one GPU in this process, expected a "
+         "process for each (torchrun --nproc-per-node=2), or "
+         "TANDEM_SHARE_GPU=1");
+}
+
+TEST_F(GpuErrors, AnIllegalAccessNamesCommandAndLine) {
+  ProgramBuilder b({});
+  uint32_t code = b.addCodeObject("kernels", kernelImage());
+  uint32_t y = b.addResult({"loss", "loss", ElementType::F32, {2}});
+  b.launch({.name = "softmax", .location = "model.py:12"}, code, "stray", {},
+           {b.result(y)});
+  write("stray", *finish(b));
+  const std::string access = "an illegal memory access was encountered";
+  expect({"TANDEM_CUDA_WAIT=1"},
+         "step 1, rank 0, command 0 'softmax' (model.py:12): cannot run the "
+         "step's kernels: " +
+             access,
+         "stray");
+  expect({}, access, "stray");
+  expect({}, "; with TANDEM_CUDA_WAIT=1 the error names the command", "stray");
+}
+
+} // namespace
+} // namespace tandem::rt::cts

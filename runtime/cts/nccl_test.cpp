@@ -1,0 +1,151 @@
+//===- nccl_test.cpp - several processes with a GPU each ------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cts/children.h"
+#include "tandem_rt/safetensors.h"
+
+namespace tandem::rt::cts {
+namespace {
+
+/// Processes of a job on emulated GPUs, of which there are eight.
+class NcclTest : public ProcessesTest {
+protected:
+  void SetUp() override {
+    if (!std::getenv("TANDEM_CTS_DEVICE"))
+      GTEST_SKIP() << "TANDEM_CTS_DEVICE names no device with GPUs";
+    ProcessesTest::SetUp();
+  }
+  void TearDown() override {
+    if (!IsSkipped())
+      ProcessesTest::TearDown();
+  }
+};
+
+/// All kinds of collectives, over each axis of a mesh and over both, beside
+/// ranks of the one process that has them all.
+TEST_F(NcclTest, GroupsOfAMeshGiveTheBitsOfOneProcess) {
+  ProgramBuilder b({{"data", 2}, {"model", 2}});
+  addCommQueue(b);
+  uint32_t x = b.addArgument(
+      {"input", "x", ElementType::F32, {4, 64}, {}, {{{1, {0, 1}}, {}}, {}}});
+  b.setArena(8192);
+  uint32_t event = 0;
+  auto collect = [&](const char *name, CollectiveKind kind,
+                     std::vector<uint32_t> axes, Shape shape, int32_t split,
+                     int32_t join, BufferRef from, BufferRef to) {
+    b.add({.name = name, .queue = event % 2 ? kComm : kCompute},
+          Collective{kind, std::move(axes), ElementType::F32, std::move(shape),
+                     split, join, from, to});
+    // The next one is of the other queue.
+    uint32_t made = b.recordEvent(event % 2 ? kComm : kCompute);
+    ++event;
+    b.waitEvent(event % 2 ? kComm : kCompute, made);
+  };
+  BufferRef first = b.arena(0, 256), second = b.arena(512, 512),
+            third = b.arena(1024, 512), fourth = b.arena(2048, 256);
+  collect("sum", CollectiveKind::AllReduce, {0, 1}, {1, 64}, -1, -1,
+          b.argument(x), first);
+  collect("gather", CollectiveKind::AllGather, {1}, {1, 64}, -1, 1, first,
+          second);
+  collect("turn", CollectiveKind::AllToAll, {0}, {2, 64}, 1, 0, second, third);
+  collect("scatter", CollectiveKind::ReduceScatter, {1}, {4, 32}, 1, -1, third,
+          fourth);
+  uint32_t loss = b.addResult(
+      {"loss", "loss", ElementType::F32, {64}, {}, {{{1, {}}}, {0, 1}}, {}});
+  collect("end", CollectiveKind::AllReduce, {0}, {64}, -1, -1, fourth,
+          b.result(loss));
+  Expected<Bytes> program = finish(b);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  write("mesh", *program);
+  std::vector<std::string> run = {at("mesh"), "--steps=3"};
+  Child alone({"TANDEM_SHARE_GPU=1"}, run);
+  ASSERT_EQ(alone.finish(30s), 0) << alone.getText();
+  std::vector<Child> children = startAll(4, run);
+  for (Child &child : children)
+    EXPECT_EQ(child.finish(60s), 0) << child.getText();
+  EXPECT_NE(alone.getText().find("step 3 loss "), std::string::npos);
+  EXPECT_EQ(children[0].getText(), alone.getText());
+}
+
+TEST_F(NcclTest, AHungCollectiveIsNamed) {
+  timeout = "3";
+  std::vector<Child> children;
+  children.push_back(start(0, 2, {at("p2"), "--steps=5"}));
+  variables = {"TANDEM_EMULATED_NCCL_HANGS=2"};
+  children.push_back(start(1, 2, {at("p2"), "--steps=5"}));
+  std::string first = errorOfEnd(children[0]), second = errorOfEnd(children[1]);
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first.find("step 2, rank "), first.npos) << first;
+  EXPECT_NE(first.find("command 1 'sum loss': not done within 3000 ms"),
+            first.npos)
+      << first;
+}
+
+TEST_F(NcclTest, AFailureOfNcclIsNamed) {
+  std::vector<Child> children;
+  children.push_back(start(0, 2, {at("p2"), "--steps=5"}));
+  variables = {"TANDEM_EMULATED_NCCL_FAILS=3"};
+  children.push_back(start(1, 2, {at("p2"), "--steps=5"}));
+  std::string first = errorOfEnd(children[0]), second = errorOfEnd(children[1]);
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first.find("step 3, rank 1"), first.npos) << first;
+  EXPECT_NE(first.find("NCCL cannot go on: remote process exited or there was "
+                       "a network error (an emulated failure)"),
+            first.npos)
+      << first;
+}
+
+TEST_F(NcclTest, AnOlderOneIsRefused) {
+  variables = {"TANDEM_EMULATED_NCCL=21703"};
+  for (Child &child : startAll(2, {at("p2")}))
+    EXPECT_NE(errorOfEnd(child).find(
+                  "NCCL is of version 2.17.3, expected 2.18.0 or later"),
+              std::string::npos);
+}
+
+/// Beside the emulated driver alone.
+TEST_F(NcclTest, AMissingOneIsNamed) {
+  std::filesystem::path emulator = std::getenv("TANDEM_CUDA_LIBRARIES");
+  for (const char *library :
+       {"libcuda.so.1", "libcublasLt.so.13", "libtandem_cuda_kernels.so"})
+    std::filesystem::create_symlink(emulator / library, at(library));
+  variables = {"TANDEM_CUDA_LIBRARIES=" + folder};
+  for (Child &child : startAll(2, {at("p2")}))
+    EXPECT_NE(errorOfEnd(child).find("several processes need NCCL, cannot load "
+                                     "libnccl.so.2: "),
+              std::string::npos);
+}
+
+TEST_F(NcclTest, TwoProcessesOfOneGpuAreRefused) {
+  variables = {"LOCAL_RANK=0"};
+  for (Child &child : startAll(2, {at("p2")}))
+    EXPECT_NE(errorOfEnd(child).find(
+                  "ranks 0 and 1 have one GPU, expected one for each process"),
+              std::string::npos);
+}
+
+TEST_F(NcclTest, SeveralRanksOfAProcessAmongSeveralAreRefused) {
+  for (Child &child : startAll(2, {at("p4")}))
+    EXPECT_NE(errorOfEnd(child).find("device 'cuda' has 2 of 4 ranks in this "
+                                     "process, expected one"),
+              std::string::npos);
+}
+
+/// What the GPU has too little memory for ends all, before anybody waits.
+TEST_F(NcclTest, TooLittleMemoryIsTheErrorOfAll) {
+  std::vector<Child> children;
+  children.push_back(start(0, 2, {at("p2")}));
+  variables = {"TANDEM_EMULATED_MEMORY=100"};
+  children.push_back(start(1, 2, {at("p2")}));
+  std::string error = errorOfEnd(children[1]);
+  EXPECT_NE(error.find("of 100 are free"), error.npos) << error;
+  EXPECT_EQ(errorOfEnd(children[0]), "process 1 ended with error: " + error);
+}
+
+} // namespace
+} // namespace tandem::rt::cts

@@ -1,0 +1,305 @@
+//===- exchange.cpp - collectives between processes -----------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/exchange.h"
+#include "core/access.h"
+#include "cuda/kernels/words.h"
+#include "tandem_rt/program_builder.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tandem::rt::cuda {
+
+namespace {
+using Made = Expected<std::unique_ptr<Work>>;
+
+/// Sums of fewer bytes go to every member as terms: one exchange, not two.
+constexpr int64_t kSmall = 32 * 1024;
+
+Address operator+(const Address &at, int64_t bytes) {
+  return {at.base + uint64_t(bytes), at.step};
+}
+
+void *pointer(const Address &at, int64_t iteration) {
+  return reinterpret_cast<void *>(at.at(iteration));
+}
+
+struct Message {
+  bool isSend;
+  int64_t peer;
+  Address at;
+  int64_t bytes;
+};
+
+/// Messages from and to others, as one.
+class MessagesWork final : public Work {
+public:
+  MessagesWork(nccl::Group &group, std::vector<Message> messages)
+      : group(group), messages(std::move(messages)) {}
+
+  Status enqueue(CUstream stream, int64_t iteration) override {
+    Status status = group.begin();
+    for (const Message &message : messages) {
+      if (!status.ok())
+        break;
+      void *at = pointer(message.at, iteration);
+      size_t bytes = size_t(message.bytes);
+      int peer = int(message.peer);
+      status = message.isSend ? group.send(at, bytes, peer, stream)
+                              : group.receive(at, bytes, peer, stream);
+    }
+    Status ended = group.end();
+    return status.ok() ? ended : status;
+  }
+
+private:
+  nccl::Group &group;
+  std::vector<Message> messages;
+};
+
+class GatherWork final : public Work {
+public:
+  GatherWork(nccl::Group &group, Address source, Address destination,
+             int64_t bytes)
+      : group(group), source(source), destination(destination), bytes(bytes) {}
+  Status enqueue(CUstream stream, int64_t iteration) override {
+    return group.allGather(pointer(source, iteration),
+                           pointer(destination, iteration), size_t(bytes),
+                           stream);
+  }
+
+private:
+  nccl::Group &group;
+  Address source, destination;
+  int64_t bytes;
+};
+
+/// The sizes of a tensor around one of its dimensions.
+struct Cut {
+  int64_t rows = 1, columns = 1; ///< Before it; from it on.
+  Cut(const Shape &shape, int32_t dim) {
+    for (size_t i = 0; i < shape.size(); ++i)
+      (i < size_t(dim) ? rows : columns) *= shape[i];
+  }
+};
+
+/// Makes one collective, step by step.
+class Exchange {
+public:
+  Exchange(const Party &party, const Post &post, int64_t count)
+      : party(party), op(*post.op), source(post.source),
+        destination(post.destination), count(count), n(party.members),
+        width(elementBytes(op.type)), packed{party.scratch, 0},
+        received{party.scratch + uint64_t(party.scratchBytes / 2), 0} {}
+
+  Made make();
+
+private:
+  Status allReduce();
+  Status reduceScatter();
+  Status allGather();
+  Status allToAll();
+  /// Blocks of `columns` elements of each of `rows` rows lie side by side in a
+  /// row, one per member; packed they lie one behind the other.
+  Status permute(Address from, Address to, int64_t rows, int64_t columns,
+                 bool isPacking);
+  /// Sends block i of `from` to member i, and receives that of member i as
+  /// block i of `to`; this member's own stays.
+  void exchangeBlocks(Address from, Address to, int64_t bytes);
+  Status sum(Address own, Address others, int64_t stride, Address to,
+             int64_t columns);
+  Status add(Made work) {
+    if (work.ok())
+      works.push_back(std::move(*work));
+    return work.status();
+  }
+  void addMessages(std::vector<Message> messages) {
+    std::erase_if(messages, [](const Message &m) { return m.bytes == 0; });
+    if (!messages.empty())
+      works.push_back(
+          std::make_unique<MessagesWork>(party.group, std::move(messages)));
+  }
+
+  const Party &party;
+  const Collective &op;
+  const Address source, destination;
+  const int64_t count, n, width;
+  const Address packed, received;
+  std::vector<std::unique_ptr<Work>> works;
+};
+
+/// `others` has the terms of all members but this one, `stride` bytes apart.
+Status Exchange::sum(Address own, Address others, int64_t stride, Address to,
+                     int64_t columns) {
+  if (columns == 0)
+    return Status::success();
+  auto words = [&](int64_t iteration) {
+    Words made = {1, columns, 0, 0, n, 1};
+    for (int64_t i = 0; i < n; ++i)
+      made.push_back(int64_t(i == party.member
+                                 ? own.at(iteration)
+                                 : (others + i * stride).at(iteration)));
+    made.push_back(int64_t(to.at(iteration)));
+    return made;
+  };
+  return add(makePlainWork(party.gpu,
+                           "tandem_sum_" + std::string(elementName(op.type)),
+                           columns, count, words));
+}
+
+/// Each member adds up its part, and all add up what does not divide.
+Status Exchange::allReduce() {
+  int64_t elements = numElements(op.shape);
+  int64_t part = elements * width <= kSmall ? 0 : elements / n;
+  int64_t bytes = part * width, rest = (elements - n * part) * width;
+  Address sourceRest = source + n * bytes;
+  std::vector<Message> messages;
+  for (int64_t i = 0; i < n; ++i) {
+    if (i == party.member)
+      continue;
+    Address slot = received + i * (bytes + rest);
+    messages.push_back({true, i, source + i * bytes, bytes});
+    messages.push_back({true, i, sourceRest, rest});
+    messages.push_back({false, i, slot, bytes});
+    messages.push_back({false, i, slot + bytes, rest});
+  }
+  addMessages(std::move(messages));
+  Address own = destination + party.member * bytes;
+  Status status =
+      sum(source + party.member * bytes, received, bytes + rest, own, part);
+  if (status.ok())
+    status = sum(sourceRest, received + bytes, bytes + rest,
+                 destination + n * bytes, rest / width);
+  if (status.ok() && part)
+    works.push_back(
+        makeGatherInPlace(party.group, destination, bytes, party.member));
+  return status;
+}
+
+Status Exchange::permute(Address from, Address to, int64_t rows,
+                         int64_t columns, bool isPacking) {
+  Shape extents = {n, rows, columns};
+  Shape aside = {columns, n * columns, 1},
+        behind = {rows * columns, columns, 1};
+  int64_t total = n * rows * columns;
+  auto words = [&](int64_t iteration) {
+    Words made = {3, total, int64_t(from.at(iteration)),
+                  int64_t(to.at(iteration))};
+    for (const Shape *numbers :
+         {&extents, isPacking ? &aside : &behind, isPacking ? &behind : &aside})
+      made.insert(made.end(), numbers->begin(), numbers->end());
+    return made;
+  };
+  return add(makePlainWork(party.gpu, "tandem_copy_" + std::to_string(width),
+                           total, count, words));
+}
+
+void Exchange::exchangeBlocks(Address from, Address to, int64_t bytes) {
+  std::vector<Message> messages;
+  for (int64_t i = 0; i < n; ++i)
+    if (i != party.member) {
+      messages.push_back({true, i, from + i * bytes, bytes});
+      messages.push_back({false, i, to + i * bytes, bytes});
+    }
+  addMessages(std::move(messages));
+}
+
+Status Exchange::reduceScatter() {
+  Cut cut(op.shape, op.splitDim);
+  int64_t block = cut.rows * (cut.columns / n);
+  Status status;
+  if (cut.rows > 1)
+    status = permute(source, packed, cut.rows, cut.columns / n, true);
+  Address from = cut.rows > 1 ? packed : source;
+  exchangeBlocks(from, received, block * width);
+  if (!status.ok())
+    return status;
+  return sum(from + party.member * block * width, received, block * width,
+             destination, block);
+}
+
+Status Exchange::allGather() {
+  Cut cut(op.shape, op.concatDim);
+  int64_t bytes = numElements(op.shape) * width;
+  Address to = cut.rows > 1 ? received : destination;
+  works.push_back(std::make_unique<GatherWork>(party.group, source, to, bytes));
+  return cut.rows > 1
+             ? permute(received, destination, cut.rows, cut.columns, false)
+             : Status::success();
+}
+
+/// Member i takes slice i of every source.
+Status Exchange::allToAll() {
+  Shape block = op.shape;
+  block[size_t(op.splitDim)] /= n;
+  Cut split(block, op.splitDim), join(block, op.concatDim);
+  int64_t bytes = numElements(block) * width;
+  Address from = split.rows > 1 ? packed : source;
+  Address to = join.rows > 1 ? received : destination;
+  Status status;
+  if (split.rows > 1)
+    status = permute(source, packed, split.rows, split.columns, true);
+  exchangeBlocks(from, to, bytes);
+  works.push_back(makeCopy(party.gpu, from + party.member * bytes,
+                           to + party.member * bytes, size_t(bytes)));
+  if (status.ok() && join.rows > 1)
+    status = permute(received, destination, join.rows, join.columns, false);
+  return status;
+}
+
+Made Exchange::make() {
+  Status status;
+  if (numElements(op.shape) == 0)
+    return makeSequence({});
+  switch (op.kind) {
+  case CollectiveKind::AllReduce:
+    status = allReduce();
+    break;
+  case CollectiveKind::AllGather:
+    status = allGather();
+    break;
+  case CollectiveKind::ReduceScatter:
+    status = reduceScatter();
+    break;
+  case CollectiveKind::AllToAll:
+    status = allToAll();
+    break;
+  }
+  if (!status.ok())
+    return status;
+  return makeSequence(std::move(works));
+}
+} // namespace
+
+/// Half of it is what is packed, half what is received: the larger of the
+/// operands, or the terms of small sums.
+int64_t scratchBytes(const Collective &op, int64_t members) {
+  int64_t width = elementBytes(op.type);
+  int64_t operands = std::max(numElements(op.shape),
+                              numElements(destinationShape(op, members)));
+  int64_t elements = numElements(op.shape);
+  bool isSmall = elements * width <= kSmall;
+  int64_t terms = op.kind != CollectiveKind::AllReduce ? 0
+                  : isSmall ? members * elements
+                            : elements + members * members;
+  constexpr int64_t kAlignment = 256;
+  int64_t half = std::max(operands, terms) * width;
+  return 2 * ((half + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+Made makeExchange(const Party &party, const Post &post, int64_t count) {
+  return Exchange(party, post, count).make();
+}
+
+std::unique_ptr<Work> makeGatherInPlace(nccl::Group &group, Address all,
+                                        int64_t bytes, int64_t member) {
+  return std::make_unique<GatherWork>(group, all + member * bytes, all, bytes);
+}
+
+} // namespace tandem::rt::cuda
