@@ -5,13 +5,16 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-startup coverage wheel wheel-smoke docs check-gcc format lint clean
+.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-startup coverage wheel wheel-smoke docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup: ## Install every dependency (apt packages, .venv); may be called twice
 	@scripts/setup
+
+setup-cuda: setup ## Compare the declarations of CUDA's functions with NVIDIA's headers (loads 600 MB once)
+	@scripts/setup-cuda
 
 build: setup ## Build the tools into build/bin and the Python package into .venv
 	@scripts/build $(BUILD) $(JOBS)
