@@ -43,8 +43,18 @@ bool isRefused() {
       TANDEM_RT_EMULATED_READ));
 }
 
-/// Behind the buffers: so many numbers, the report and the launch.
-void call(tandem_rt_kernel kernel, size_t numScalars,
+/// So many f32.
+void touch(tandem_rt_emulated_thread *thread, uint64_t address, int64_t count,
+           bool writes) {
+  for (int64_t i = 0; i < count; ++i)
+    thread->access(thread, address + uint64_t(i) * 4, 4,
+                   writes ? TANDEM_RT_EMULATED_WRITE : TANDEM_RT_EMULATED_READ);
+}
+
+/// Behind the buffers: so many numbers, the report and the launch. Where that
+/// is told, the last `numWritten` buffers are written and the others read, as
+/// many f32 as the first number says.
+void call(tandem_rt_kernel kernel, size_t numScalars, size_t numWritten,
           tandem_rt_emulated_thread *thread, void *const *parameters) {
   size_t count = 0;
   while (parameters[count]) // a null ends them
@@ -62,30 +72,33 @@ void call(tandem_rt_kernel kernel, size_t numScalars,
   launchNumber = int64_t(wordOf(parameters[count - 1]));
   if (launchNumber < 0 && isRefused())
     return;
+  for (size_t i = 0; i < numBuffers && numWritten; ++i)
+    touch(thread, wordOf(parameters[i]), scalars[0],
+          i + numWritten >= numBuffers);
   tandem_rt_report_index_hook = report;
   kernel(buffers.data(), scalars.data());
 }
 } // namespace
 
-#define EMULATED(name, numScalars)                                             \
+#define EMULATED(name, numScalars, numWritten)                                 \
   extern "C" {                                                                 \
   extern const int32_t name##_shape[2];                                        \
   const int32_t name##_shape[2] = {-1, 0};                                     \
   void name(tandem_rt_emulated_thread *thread, void *const *parameters) {      \
-    call(host_##name, numScalars, thread, parameters);                         \
+    call(host_##name, numScalars, numWritten, thread, parameters);             \
   }                                                                            \
   }
-EMULATED(affine, 3)
-EMULATED(sgd, 1)
-EMULATED(loss, 1)
-EMULATED(add, 1)
-EMULATED(mix, 2)
-EMULATED(reverse, 1)
-EMULATED(isAligned, 2)
-EMULATED(increment, 0)
-EMULATED(failAt, 1)
-EMULATED(stay, 1)
-EMULATED(slow, 1)
+EMULATED(affine, 3, 0)
+EMULATED(sgd, 1, 0)
+EMULATED(loss, 1, 0)
+EMULATED(add, 1, 0)
+EMULATED(mix, 2, 1)
+EMULATED(reverse, 1, 2)
+EMULATED(isAligned, 2, 0)
+EMULATED(increment, 0, 0)
+EMULATED(failAt, 1, 0)
+EMULATED(stay, 1, 0)
+EMULATED(slow, 1, 0)
 
 //===----------------------------------------------------------------------===//
 // With barriers, for the tests of the emulated GPU

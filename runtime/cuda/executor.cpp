@@ -281,9 +281,16 @@ Status CudaExecutor::findReport() const {
     const tandem_rt_launch_report &report = board.foundReport(place);
     if (report.launch == 0)
       continue;
-    const Entry &entry =
-        ranks[place]->entries[size_t(std::abs(report.launch) - 1)];
-    const auto &op = std::get<Launch>(entry.command->operation);
+    const std::vector<Entry> &entries = ranks[place]->entries;
+    uint64_t number = uint64_t(std::abs(report.launch)) - 1;
+    const Launch *launch =
+        number < entries.size()
+            ? std::get_if<Launch>(&entries[number].command->operation)
+            : nullptr;
+    if (!launch)
+      return errorOf("internal error: the GPU reports launch ", report.launch);
+    const Entry &entry = entries[number];
+    const Launch &op = *launch;
     bool isNamed = uint64_t(report.site) < op.sites.size();
     return blame(*ranks[place], entry,
                  errorOf(isNamed ? op.sites[size_t(report.site)] + ": " : "",

@@ -141,6 +141,12 @@ CUresult Product::run() const {
       hasBias ? emulated::hostOf(desc.bias, d.rows * widthOf(d.type)) : nullptr;
   if (!from || !by || !to || (hasBias && !added))
     return emulated::fail(kIllegalAddress, "a product's matrix");
+  auto touch = [](CUdeviceptr address, const Layout &layout, bool writes) {
+    emulated::touch(address, size_t(span(layout)) * widthOf(layout.type),
+                    writes);
+  };
+  touch(addressA, a, false), touch(addressB, b, false);
+  touch(addressD, d, true);
   size_t m = d.rows, n = d.columns;
   size_t k = desc.transposes[0] ? a.rows : a.columns;
   for (int32_t number = 0; number < d.batch; ++number) {

@@ -44,18 +44,20 @@ size_t sizeOfImage(const void *image) {
 
 /// Where an address may be of the host, too: results of what NVIDIA's driver
 /// says of such a call are not needed.
-char *place(CUdeviceptr address, size_t bytes, CUresult &result) {
+char *place(CUdeviceptr address, size_t bytes, bool writes, CUresult &result) {
   char *host = emulated::hostOf(address, bytes);
-  if (!host)
+  if (host)
+    emulated::touch(address, bytes, writes);
+  else
     result = kInvalidValue;
   return host;
 }
 
 /// A copy or a fill that is done when its turn comes.
-CUresult later(CUstream stream, emulated::Task task) {
+CUresult later(CUstream stream, const std::string &name, emulated::Task task) {
   if (CUresult failure = emulated::getFailure(); failure != kSuccess)
     return failure;
-  return emulated::enqueue(stream, std::move(task));
+  return emulated::enqueue(stream, std::move(task), name);
 }
 
 /// GPUs are told apart by where a context lies.
@@ -69,6 +71,11 @@ constexpr uint32_t kMaxThreads = 1024, kMaxShared = 48 * 1024,
 
 extern "C" {
 TANDEM_EXPORT int tandemEmulatedGpu = 1;
+/// For tests, which find them by name.
+TANDEM_EXPORT emulated::Order *tandemWatchOrder(bool isOn, int64_t leftOut) {
+  return emulated::watchOrder(isOn, leftOut);
+}
+TANDEM_EXPORT int64_t tandemCountWaits() { return emulated::countWaits(); }
 
 #define TANDEM_DEFINE(symbol, name, parameters)                                \
   TANDEM_EXPORT CUresult symbol parameters;
@@ -200,24 +207,26 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
   CUresult result = emulated::finish(nullptr);
   if (result != kSuccess)
     return result;
-  if (char *host = place(to, bytes, result))
+  if (char *host = place(to, bytes, true, result))
     std::memcpy(host, from, bytes);
+  emulated::touchByHost(to, bytes, true);
   return result;
 }
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
   CUresult result = emulated::finish(nullptr);
   if (result != kSuccess)
     return result;
-  if (char *host = place(from, bytes, result))
+  if (char *host = place(from, bytes, false, result))
     std::memcpy(to, host, bytes);
+  emulated::touchByHost(from, bytes, false);
   return result;
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                               CUstream stream) {
-  return later(stream, [=] {
+  return later(stream, "a copy or fill", [=] {
     CUresult result = kSuccess;
-    char *source = place(from, bytes, result);
-    char *destination = place(to, bytes, result);
+    char *source = place(from, bytes, false, result);
+    char *destination = place(to, bytes, true, result);
     if (source && destination)
       std::memmove(destination, source, bytes);
     return result;
@@ -225,18 +234,18 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
 }
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes,
                               CUstream stream) {
-  return later(stream, [=] {
+  return later(stream, "a copy or fill", [=] {
     CUresult result = kSuccess;
-    if (char *source = place(from, bytes, result))
+    if (char *source = place(from, bytes, false, result))
       std::memcpy(to, source, bytes);
     return result;
   });
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
                          CUstream stream) {
-  return later(stream, [=] {
+  return later(stream, "a copy or fill", [=] {
     CUresult result = kSuccess;
-    if (char *host = place(to, count, result))
+    if (char *host = place(to, count, true, result))
       std::memset(host, value, count);
     return result;
   });
@@ -245,9 +254,9 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count,
                           CUstream stream) {
   if (to % sizeof value)
     return kInvalidValue;
-  return later(stream, [=] {
+  return later(stream, "a copy or fill", [=] {
     CUresult result = kSuccess;
-    if (char *host = place(to, count * sizeof value, result))
+    if (char *host = place(to, count * sizeof value, true, result))
       for (size_t i = 0; i < count; ++i)
         std::memcpy(host + i * sizeof value, &value, sizeof value);
     return result;
@@ -255,10 +264,10 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count,
 }
 CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value,
                            size_t width, size_t height, CUstream stream) {
-  return later(stream, [=] {
+  return later(stream, "a copy or fill", [=] {
     CUresult result = kSuccess;
     size_t bytes = height ? (height - 1) * pitch + width : 0;
-    if (char *host = place(to, bytes, result))
+    if (char *host = place(to, bytes, true, result))
       for (size_t row = 0; row < height; ++row)
         std::memset(host + row * pitch, value, width);
     return result;
@@ -342,7 +351,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
   if (kernel.numParameters >= 0 && size_t(kernel.numParameters) != count)
     return kInvalidValue;
   launch.parameters.assign(words, words + count);
-  return later(stream, [launch] { return emulated::run(launch); });
+  return later(stream, kernel.name, [launch] { return emulated::run(launch); });
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned) {

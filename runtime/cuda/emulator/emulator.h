@@ -52,6 +52,9 @@ void getMemory(size_t &free, size_t &total);
 /// are not all of one allocation.
 TANDEM_EXPORT char *hostOf(CUdeviceptr address, size_t bytes,
                            std::string *why = nullptr);
+/// That the work that is done now touches these bytes (order.h); the host.
+TANDEM_EXPORT void touch(CUdeviceptr address, size_t bytes, bool writes);
+void touchByHost(CUdeviceptr address, size_t bytes, bool writes);
 /// The allocation with an address that hostOf() knows.
 struct Range {
   CUdeviceptr begin = 0, end = 0;
@@ -74,9 +77,11 @@ public:
 using MakeOperation = std::function<std::unique_ptr<Operation>()>;
 
 /// Into a stream, or into the graph for which it is captured.
-TANDEM_EXPORT CUresult enqueue(CUstream stream, Task task);
+TANDEM_EXPORT CUresult enqueue(CUstream stream, Task task,
+                               const std::string &name = "a product");
 /// Of a graph each launch makes one anew.
-TANDEM_EXPORT CUresult enqueueOperation(CUstream stream, MakeOperation make);
+TANDEM_EXPORT CUresult enqueueOperation(CUstream stream, MakeOperation make,
+                                        const std::string &name);
 /// Does work until the stream has none left, or all of the present device have.
 CUresult finish(CUstream stream);
 CUresult finishAll();
@@ -109,6 +114,14 @@ CUgraphExec instantiate(CUgraph graph);
 CUresult launch(CUgraphExec graph, CUstream stream);
 void destroy(CUgraph graph);
 void destroy(CUgraphExec graph);
+
+//===--- The order of accesses (streams.cpp) ------------------------------===//
+
+/// From here on, and anew, without the wait or edge of that number, from 1 on;
+/// or no longer. Nothing may be under way. How many waits and edges there were.
+class Order;
+TANDEM_EXPORT Order *watchOrder(bool isOn, int64_t leftOut);
+TANDEM_EXPORT int64_t countWaits();
 
 //===--- Devices (driver.cpp) ---------------------------------------------===//
 

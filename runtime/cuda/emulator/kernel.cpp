@@ -247,6 +247,8 @@ void *Grid::access(const Thread &thread, uint64_t address, int64_t bytes,
   bool writes = kind & TANDEM_RT_EMULATED_WRITE;
   bool isShared = kind & TANDEM_RT_EMULATED_OF_SHARED;
   bool isAligned = address % uint64_t(bytes) == 0;
+  if (!isShared)
+    touch(address, size_t(bytes), writes);
   if (!isShared && isAligned)
     for (const Range &range : known)
       if (address >= range.begin && address + uint64_t(bytes) <= range.end)

@@ -175,6 +175,7 @@ cuda::CUresult Exchange::begin() {
     if (!data)
       return emulated::fail(cuda::kIllegalAddress,
                             "NCCL sends what is not the device's");
+    emulated::touch(part.address, part.bytes, false);
     state->links->send(part.peer, Data, {data, part.bytes});
   }
   std::erase_if(parts, [](const Part &part) { return part.isSend; });
@@ -187,7 +188,8 @@ void Exchange::take(Part &part) {
     return;
   char *data = emulated::hostOf(part.address, part.bytes);
   if (data && text->size() == part.bytes)
-    std::memcpy(data, text->data(), text->size());
+    emulated::touch(part.address, part.bytes, true),
+        std::memcpy(data, text->data(), text->size());
   else
     result = emulated::fail(
         data ? cuda::kLaunchFailed : cuda::kIllegalAddress,
@@ -244,7 +246,7 @@ Result putIntoStreams() {
       return std::make_unique<Exchange>(state, parts);
     };
     auto stream = static_cast<cuda::CUstream>(call.stream);
-    if (emulated::enqueueOperation(stream, make) != cuda::kSuccess)
+    if (emulated::enqueueOperation(stream, make, "NCCL") != cuda::kSuccess)
       return refuse(kUnhandledCudaError, "the stream takes no more");
   }
   return kSuccess;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "emulator.h"
+#include "order.h"
 
 #include <algorithm>
 #include <chrono>
@@ -18,14 +19,15 @@
 namespace tandem::rt::cuda {
 namespace emulated {
 namespace {
-/// What is done, in one piece or by and by.
-struct Piece {
+/// What is done, in one go or by and by.
+struct Job {
   Task task = {};
   MakeOperation make = {};
+  std::string name = {};
 };
 
 struct Node {
-  Piece piece;
+  Job job;
   std::vector<size_t> before; ///< Nodes that come first.
 };
 using Nodes = std::vector<Node>;
@@ -41,6 +43,7 @@ struct Capture {
 /// A launch of a graph.
 struct Replay {
   std::shared_ptr<const Nodes> nodes;
+  std::vector<size_t> pieces; ///< Of the order, where it is watched.
   std::vector<bool> isDone;
   std::vector<std::unique_ptr<Operation>> begun;
 };
@@ -54,21 +57,25 @@ struct CUevent_st {
   /// Recorded in a capture, behind these nodes.
   std::shared_ptr<emulated::Capture> capture = nullptr;
   std::vector<size_t> last = {};
+  std::vector<size_t> pieces = {}; ///< Behind which it was recorded.
 };
 
 struct CUstream_st {
   struct Item {
-    emulated::Piece piece = {};
+    emulated::Job job = {};
     /// Ready once the event was recorded so often.
     std::shared_ptr<CUevent_st> event = nullptr;
     uint64_t needed = 0;
     std::shared_ptr<emulated::Replay> replay = nullptr;
     std::unique_ptr<emulated::Operation> begun = nullptr;
+    size_t piece = 0; ///< Of the order, where it is watched.
   };
   std::deque<Item> items;
   CUdevice device = emulated::presentDevice();
   std::shared_ptr<emulated::Capture> capture = nullptr;
   std::vector<size_t> last = {}; ///< Nodes that its next one comes behind.
+  /// Pieces of the order that what comes next comes behind.
+  std::vector<size_t> pieces = {};
 };
 
 struct CUgraph_st {
@@ -91,6 +98,27 @@ std::set<std::shared_ptr<Capture>> captures;
 CUresult failure = kSuccess;
 std::string failureText;
 
+/// Where somebody watches: the order, what the host has waited for, how many
+/// waits and edges there were, and which of them is left out.
+std::unique_ptr<Order> order;
+std::vector<size_t> hostPieces;
+int64_t numWaits = 0, leftOut = 0;
+
+void addAll(std::vector<size_t> &to, const std::vector<size_t> &from) {
+  to.insert(to.end(), from.begin(), from.end());
+  std::ranges::sort(to);
+  auto rest = std::ranges::unique(to);
+  to.erase(rest.begin(), rest.end());
+}
+
+size_t addPiece(const std::string &name, std::vector<size_t> before) {
+  addAll(before, hostPieces);
+  return order->add(name, std::move(before));
+}
+
+/// Whether a wait or an edge counts.
+bool isKept() { return !order || ++numWaits != leftOut; }
+
 CUstream_st &get(CUstream stream) { return stream ? *stream : nullStream; }
 
 std::shared_ptr<CUevent_st> find(CUevent event) {
@@ -108,8 +136,16 @@ struct Choice {
 };
 enum class Found { Work, Waiting, Nothing };
 
-bool isReady(const Piece &piece, const std::unique_ptr<Operation> &begun) {
-  return !piece.make || !begun || begun->isDone();
+bool isReady(const Job &job, const std::unique_ptr<Operation> &begun,
+             size_t piece) {
+  if (!job.make || !begun)
+    return true;
+  if (order)
+    order->begin(piece);
+  bool isDone = begun->isDone();
+  if (order)
+    order->pause();
+  return isDone;
 }
 
 /// All that is ready. Operations of others may become so by themselves.
@@ -125,14 +161,15 @@ Found listChoices(std::vector<Choice> &choices) {
         auto isDone = [&](size_t node) { return item.replay->isDone[node]; };
         if (isDone(i) || !std::ranges::all_of(nodes[i].before, isDone))
           continue;
-        if (isReady(nodes[i].piece, item.replay->begun[i]))
+        size_t piece = order ? item.replay->pieces[i] : 0;
+        if (isReady(nodes[i].job, item.replay->begun[i], piece))
           choices.push_back({stream, i});
         else
           waits = true;
       }
     } else if (item.event && item.event->done < item.needed) {
       continue;
-    } else if (isReady(item.piece, item.begun)) {
+    } else if (isReady(item.job, item.begun, item.piece)) {
       choices.push_back({stream, 0});
     } else {
       waits = true;
@@ -144,20 +181,26 @@ Found listChoices(std::vector<Choice> &choices) {
 }
 
 /// Does it, or begins it; true once it is done.
-bool perform(const Piece &piece, std::unique_ptr<Operation> &begun) {
+bool perform(const Job &job, std::unique_ptr<Operation> &begun, size_t piece) {
   CUresult error = kSuccess;
   bool isDone = true;
   if (failure != kSuccess)
     return true;
-  if (piece.task) {
-    error = piece.task();
-  } else if (piece.make && !begun) {
-    begun = piece.make();
+  if (order)
+    order->begin(piece);
+  if (job.task) {
+    error = job.task();
+  } else if (job.make && !begun) {
+    begun = job.make();
     error = begun->begin();
     isDone = false;
-  } else if (piece.make) {
+  } else if (job.make) {
     error = begun->end();
   }
+  if (order && isDone)
+    order->end(piece);
+  else if (order)
+    order->pause();
   if (error != kSuccess && failure == kSuccess)
     fail(error, "");
   return isDone;
@@ -172,13 +215,13 @@ Found doOne() {
   auto [stream, node] = choices[random()() % choices.size()];
   CUstream_st::Item &item = stream->items.front();
   if (!item.replay) {
-    if (perform(item.piece, item.begun))
+    if (perform(item.job, item.begun, item.piece))
       stream->items.pop_front();
     return found;
   }
   Replay &replay = *item.replay;
-  replay.isDone[node] =
-      perform((*replay.nodes)[node].piece, replay.begun[node]);
+  replay.isDone[node] = perform((*replay.nodes)[node].job, replay.begun[node],
+                                order ? replay.pieces[node] : 0);
   if (std::ranges::find(replay.isDone, false) == replay.isDone.end())
     stream->items.pop_front();
   return found;
@@ -201,14 +244,20 @@ template <typename Condition> CUresult doUntil(Condition condition) {
   return failure;
 }
 
-CUresult add(CUstream stream, Piece piece) {
+CUresult add(CUstream stream, Job job) {
   CUstream_st &into = get(stream);
   if (!into.capture) {
-    into.items.push_back({std::move(piece)});
+    size_t piece = 0;
+    if (order) {
+      piece = addPiece(job.name, into.pieces);
+      into.pieces = {piece};
+    }
+    into.items.push_back({std::move(job)});
+    into.items.back().piece = piece;
     return failure;
   }
   Nodes &nodes = into.capture->nodes;
-  nodes.push_back({std::move(piece), std::move(into.last)});
+  nodes.push_back({std::move(job), std::move(into.last)});
   into.last = {nodes.size() - 1};
   return into.capture->isBroken ? kCaptureInvalidated : failure;
 }
@@ -219,29 +268,43 @@ std::mt19937_64 &random() {
   return engine;
 }
 
-CUresult enqueue(CUstream stream, Task task) {
+CUresult enqueue(CUstream stream, Task task, const std::string &name) {
   std::lock_guard lock(mutex);
-  return add(stream, {std::move(task)});
+  return add(stream, {std::move(task), nullptr, name});
 }
-CUresult enqueueOperation(CUstream stream, MakeOperation make) {
+CUresult enqueueOperation(CUstream stream, MakeOperation make,
+                          const std::string &name) {
   std::lock_guard lock(mutex);
-  return add(stream, {nullptr, std::move(make)});
+  return add(stream, {nullptr, std::move(make), name});
+}
+
+static void hostHasWaitedFor(CUstream stream) {
+  std::lock_guard lock(mutex);
+  if (order)
+    addAll(hostPieces, get(stream).pieces);
 }
 
 CUresult finish(CUstream stream) {
   if (CUresult broken = breakCapture(); broken != kSuccess)
     return broken;
-  return doUntil([&] { return get(stream).items.empty(); });
+  CUresult result = doUntil([&] { return get(stream).items.empty(); });
+  hostHasWaitedFor(stream);
+  return result;
 }
 
 CUresult finishAll() {
   if (CUresult broken = breakCapture(); broken != kSuccess)
     return broken;
-  return doUntil([] {
+  CUresult result = doUntil([] {
     return std::ranges::all_of(streams, [](CUstream stream) {
       return stream->items.empty() || stream->device != presentDevice();
     });
   });
+  std::lock_guard lock(mutex);
+  for (CUstream stream : streams)
+    if (stream->device == presentDevice())
+      hostHasWaitedFor(stream);
+  return result;
 }
 
 CUresult query(CUstream stream) {
@@ -253,7 +316,10 @@ CUresult query(CUstream stream) {
       break;
   if (failure != kSuccess)
     return failure;
-  return get(stream).items.empty() ? kSuccess : kNotReady;
+  if (!get(stream).items.empty())
+    return kNotReady;
+  hostHasWaitedFor(stream);
+  return kSuccess;
 }
 
 CUresult getFailure() {
@@ -307,14 +373,17 @@ CUresult recordEvent(CUevent event, CUstream stream) {
     return from.capture->isBroken ? kCaptureInvalidated : failure;
   }
   uint64_t number = ++shared->asked;
-  return add(stream, {[shared, number] {
-               shared->done = std::max(shared->done, number);
-               shared->time =
-                   std::chrono::nanoseconds(
-                       std::chrono::steady_clock::now().time_since_epoch())
-                       .count();
-               return kSuccess;
-             }});
+  shared->pieces = from.pieces;
+  return add(stream,
+             {[shared, number] {
+                shared->done = std::max(shared->done, number);
+                shared->time =
+                    std::chrono::nanoseconds(
+                        std::chrono::steady_clock::now().time_since_epoch())
+                        .count();
+                return kSuccess;
+              },
+              nullptr, "an event"});
 }
 
 /// A captured event takes the stream into its capture; in a capture there are
@@ -324,7 +393,13 @@ CUresult waitForEvent(CUstream stream, CUevent event) {
   std::shared_ptr<CUevent_st> shared = find(event);
   CUstream_st &into = get(stream);
   if (!shared->capture && !into.capture) {
+    if (!isKept())
+      return failure;
+    if (order)
+      addAll(into.pieces, shared->pieces);
     into.items.push_back({{}, shared, shared->asked});
+    if (order) // a wait is a piece that touches nothing
+      into.items.back().piece = addPiece("a wait", into.pieces);
     return failure;
   }
   bool isOver = shared->capture && !captures.contains(shared->capture);
@@ -335,10 +410,7 @@ CUresult waitForEvent(CUstream stream, CUevent event) {
     return kCaptureIsolation;
   }
   into.capture = shared->capture;
-  into.last.insert(into.last.end(), shared->last.begin(), shared->last.end());
-  std::ranges::sort(into.last);
-  auto rest = std::ranges::unique(into.last);
-  into.last.erase(rest.begin(), rest.end());
+  addAll(into.last, shared->last);
   return into.capture->isBroken ? kCaptureInvalidated : failure;
 }
 
@@ -403,7 +475,24 @@ CUresult endCapture(CUstream stream, CUgraph *graph) {
 }
 
 CUgraphExec instantiate(CUgraph graph) {
-  return new CUgraphExec_st{graph->nodes};
+  std::lock_guard lock(mutex);
+  if (!order)
+    return new CUgraphExec_st{graph->nodes};
+  auto kept = std::make_shared<Nodes>(*graph->nodes);
+  for (Node &node : *kept)
+    std::erase_if(node.before, [](size_t) { return !isKept(); });
+  return new CUgraphExec_st{std::move(kept)};
+}
+
+/// What comes behind the launch comes behind each node.
+static void addPieces(CUstream_st &stream, Replay &replay) {
+  for (const Node &node : *replay.nodes) {
+    std::vector<size_t> before = stream.pieces;
+    for (size_t other : node.before)
+      before.push_back(replay.pieces[other]);
+    replay.pieces.push_back(addPiece(node.job.name, std::move(before)));
+  }
+  stream.pieces = replay.pieces;
 }
 
 CUresult launch(CUgraphExec graph, CUstream stream) {
@@ -413,14 +502,55 @@ CUresult launch(CUgraphExec graph, CUstream stream) {
   size_t count = graph->nodes->size();
   if (count == 0)
     return failure;
-  auto replay =
-      std::make_shared<Replay>(graph->nodes, std::vector<bool>(count, false));
+  auto replay = std::make_shared<Replay>();
+  replay->nodes = graph->nodes;
+  replay->isDone.resize(count);
   replay->begun.resize(count);
+  if (order)
+    addPieces(get(stream), *replay);
   get(stream).items.push_back({{}, nullptr, 0, std::move(replay)});
   return failure;
 }
 
 void destroy(CUgraph graph) { delete graph; }
 void destroy(CUgraphExec graph) { delete graph; }
+
+//===----------------------------------------------------------------------===//
+// The order of accesses
+//===----------------------------------------------------------------------===//
+
+void touch(CUdeviceptr address, size_t bytes, bool writes) {
+  if (!order)
+    return;
+  std::lock_guard lock(mutex);
+  order->touch(address, bytes, writes);
+}
+
+/// The host comes behind what it has waited for.
+void touchByHost(CUdeviceptr address, size_t bytes, bool writes) {
+  std::lock_guard lock(mutex);
+  if (!order)
+    return;
+  size_t piece = addPiece("the host", {});
+  order->begin(piece);
+  order->touch(address, bytes, writes);
+  order->end(piece);
+  hostPieces.push_back(piece);
+}
+
+/// All streams are empty then.
+Order *watchOrder(bool isOn, int64_t left) {
+  std::lock_guard lock(mutex);
+  order = isOn ? std::make_unique<Order>() : nullptr;
+  hostPieces.clear();
+  for (CUstream stream : streams)
+    stream->pieces.clear();
+  for (const std::shared_ptr<CUevent_st> &event : events)
+    event->pieces.clear();
+  numWaits = 0, leftOut = left;
+  return order.get();
+}
+
+int64_t countWaits() { return numWaits; }
 
 } // namespace tandem::rt::cuda::emulated

@@ -1,0 +1,134 @@
+//===- order_test.cpp - waits that are left out ---------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Ten Programs, in each of which each wait of the streams, and each edge of the
+// graph, is left out once. The emulated GPU has to report exactly those without
+// which two accesses to the same bytes lose their order: that is seen here by
+// comparing all pairs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cts/random_program.h"
+#include "cts/support.h"
+#include "cuda/emulator/order.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+
+namespace tandem::rt::cts {
+namespace {
+using cuda::emulated::Order;
+using cuda::emulated::Piece;
+using cuda::emulated::Run;
+
+/// Of the emulated driver that the runtime has loaded.
+template <typename Function> Function *find(const char *name) {
+  std::string path =
+      std::string(std::getenv("TANDEM_CUDA_LIBRARIES")) + "/libcuda.so.1";
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  return reinterpret_cast<Function *>(dlsym(library, name));
+}
+
+bool conflict(const Piece &a, const Piece &b) {
+  for (const Run &x : a.runs)
+    for (const Run &y : b.runs)
+      if ((x.writes || y.writes) && x.begin < y.end && y.begin < x.end)
+        return true;
+  return false;
+}
+
+/// Whether two conflicting pieces have no way from the one to the other.
+bool isDisordered(const std::vector<Piece> &pieces) {
+  size_t count = pieces.size();
+  std::vector<std::vector<bool>> reaches(count, std::vector<bool>(count));
+  for (size_t last = 0; last < count; ++last) {
+    std::vector<size_t> open = pieces[last].before;
+    while (!open.empty()) {
+      size_t first = open.back();
+      open.pop_back();
+      if (reaches[first][last])
+        continue;
+      reaches[first][last] = true;
+      open.insert(open.end(), pieces[first].before.begin(),
+                  pieces[first].before.end());
+    }
+  }
+  for (size_t b = 0; b < count; ++b)
+    for (size_t a = 0; a < b; ++a)
+      if (!reaches[a][b] && !reaches[b][a] && conflict(pieces[a], pieces[b]))
+        return true;
+  return false;
+}
+
+class OrderTest : public testing::TestWithParam<bool> {
+protected:
+  void SetUp() override {
+    if (!std::getenv("TANDEM_CTS_DEVICE"))
+      GTEST_SKIP() << "TANDEM_CTS_DEVICE names no device with GPUs";
+    watch = find<Order *(bool, int64_t)>("tandemWatchOrder");
+    countWaits = find<int64_t()>("tandemCountWaits");
+    ASSERT_TRUE(watch && countWaits);
+  }
+  void TearDown() override {
+    if (watch)
+      watch(false, 0);
+  }
+
+  /// A step in which one wait is left out; 0: none. What it is found to be.
+  bool isReported(Session &session, int64_t leftOut) {
+    Order *order = watch(true, leftOut);
+    Status status = session.step();
+    if (leftOut == 0) // else anything may be computed
+      EXPECT_OK(status);
+    bool isFound = !order->getReports().empty();
+    EXPECT_EQ(isFound, isDisordered(order->getPieces())) << leftOut;
+    return isFound;
+  }
+
+  Watchdog watchdog{280};
+  Order *(*watch)(bool, int64_t) = nullptr;
+  int64_t (*countWaits)() = nullptr;
+};
+
+TEST_P(OrderTest, IsReportedIfAndOnlyIfAccessesLoseIt) {
+  int64_t needed = 0, spare = 0, numPrograms = 0;
+  constexpr int64_t kMaxWaits = 100; // those of small Programs, to be quick
+  for (unsigned seed = 0; numPrograms < 10; ++seed) {
+    ProgramBuilder b = randomProgram(seed);
+    auto begin = [&] {
+      auto session = start(b, {.graph = GetParam()});
+      int64_t ranks = b.get().numRanks();
+      Tensor flags(ElementType::I1, {ranks});
+      flags.data.assign(size_t(ranks), 1);
+      set(*session, "input", "flags", flags);
+      return session;
+    };
+    auto session = begin();
+    ASSERT_TRUE(session);
+    EXPECT_FALSE(isReported(*session, 0)) << "program " << seed;
+    int64_t waits = countWaits();
+    if (waits > kMaxWaits)
+      continue;
+    ++numPrograms;
+    for (int64_t wait = 1; wait <= waits; ++wait) {
+      watch(false, 0);
+      session = begin(); // a graph is made with the first step
+      ++(isReported(*session, wait) ? needed : spare);
+    }
+  }
+  // Both kinds are there, or nothing was tried.
+  EXPECT_GT(needed, 20);
+  EXPECT_GT(spare, 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OrderTest, testing::Bool(), [](const auto &info) {
+  return info.param ? "graph" : "streams";
+});
+
+} // namespace
+} // namespace tandem::rt::cts
