@@ -121,14 +121,14 @@ def run_python(script, *before, **variables):
 REFUSED = """
 import sys
 sys.path[:0] = [{build!r}, {examples!r}]
-import tandem, torch, gpt
+import tandem, torch, mlp
 torch.manual_seed(0)
-sizes = gpt.PRESETS["tiny"]
-model = gpt.model(**sizes, dropout=0.0)
-batch = next(iter(gpt.batches(**sizes)))
-optimizer = gpt.optimizer(model)
+sizes = mlp.PRESETS["tiny"]
+model = mlp.model(**sizes, dropout=0.0)
+batch = next(iter(mlp.batches(**sizes)))
+optimizer = mlp.optimizer(model)
 step = tandem.compile(
-    model, gpt.loss, optimizer, batch, mesh={{"data": 2}}, plan="zero", device="cuda", graph={graph}
+    model, mlp.loss, optimizer, batch, mesh={{"data": 2}}, plan="zero", device="cuda", graph={graph}
 )
 def values():
     return step.state_dict() | {{
@@ -152,7 +152,7 @@ for _ in range(2):
         print(error)
 after = values()
 for key, value in before.items():
-    a, b = value.contiguous(), after[key].contiguous()
+    a, b = value.reshape(-1), after[key].reshape(-1)
     assert a.view(torch.uint8).equal(b.view(torch.uint8)), key
 step.load_state_dict({{name: good[name] for name in poisoned}})
 print(float(step(batch)))
@@ -181,13 +181,13 @@ def test_two_processes_have_a_gpu_each(tmp_path):
         f"""
 import sys
 sys.path[:0] = {[str(BUILD / "python"), str(ROOT / "examples")]!r}
-import tandem, torch, gpt
+import tandem, torch, mlp
 torch.manual_seed(0)
-sizes = gpt.PRESETS["tiny"]
-model = gpt.model(**sizes, dropout=0.0)
-batches = [b for b, _ in zip(gpt.batches(**sizes), range(3))]
+sizes = mlp.PRESETS["tiny"]
+model = mlp.model(**sizes, dropout=0.0)
+batches = [b for b, _ in zip(mlp.batches(**sizes), range(3))]
 step = tandem.compile(
-    model, gpt.loss, gpt.optimizer(model), batches[0],
+    model, mlp.loss, mlp.optimizer(model), batches[0],
     mesh={{"data": 2}}, plan="zero", micro=2, device="cuda", batch="global",
 )
 losses = [float(step(batch)) for batch in batches]
