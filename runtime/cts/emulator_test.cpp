@@ -85,6 +85,20 @@ TEST_F(Emulator, CopiesStayWithinAnAllocation) {
   EXPECT_OK(memory.copyOut(1, bytes, 7));
 }
 
+/// In pieces of 4 MiB, of which two are on their way; the device copies late.
+TEST_F(Emulator, LargeCopiesGoByPieces) {
+  for (size_t bytes :
+       {size_t(256) << 10, (size_t(4) << 20) + 1, (size_t(13) << 20) + 7}) {
+    Memory memory = allocate(int64_t(bytes) + 3);
+    std::vector<unsigned char> values(bytes), found(bytes);
+    for (size_t i = 0; i < bytes; ++i)
+      values[i] = (unsigned char)(i * 2654435761u >> 24);
+    EXPECT_OK(memory.copyIn(3, values.data(), bytes));
+    EXPECT_OK(memory.copyOut(3, found.data(), bytes));
+    EXPECT_TRUE(found == values) << bytes;
+  }
+}
+
 /// What the byte at the end is, of two fills on two streams.
 class TwoStreams : public Emulator {
 protected:

@@ -90,6 +90,8 @@ inline constexpr int kOldestDriver = 13000;
   F(cuMemcpyDtoH_v2, memcpyDtoH, (void *to, CUdeviceptr from, size_t bytes))   \
   F(cuMemcpyDtoDAsync_v2, memcpyDtoDAsync,                                     \
     (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))         \
+  F(cuMemcpyHtoDAsync_v2, memcpyHtoDAsync,                                     \
+    (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))         \
   F(cuMemcpyDtoHAsync_v2, memcpyDtoHAsync,                                     \
     (void *to, CUdeviceptr from, size_t bytes, CUstream stream))               \
   F(cuMemsetD8Async, memsetD8Async,                                            \

@@ -9,6 +9,7 @@
 #include "cuda/gpu.h"
 #include "core/text.h"
 #include "cuda/packed.h"
+#include "cuda/staging.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
@@ -178,6 +179,10 @@ Expected<std::shared_ptr<Gpu>> Gpu::open(int number) {
   return gpu;
 }
 
+Gpu::Gpu(const Driver &driver, CUdevice device)
+    : driver(driver), device(device),
+      staging(std::make_unique<Staging>(*this)) {}
+
 Status Gpu::prepare() {
   int major = 0, minor = 0;
   Status status = check(driver.deviceGetAttribute(&major, kMajor, device),
@@ -203,6 +208,7 @@ Status Gpu::prepare() {
 Gpu::~Gpu() {
   if (!context || !enter().ok())
     return;
+  staging = nullptr;
   if (cublasHandle)
     cublasOfProcess().functions.destroy(cublasHandle);
   for (CUmodule module : modules)
@@ -316,6 +322,9 @@ Status Memory::copyIn(int64_t offset, const void *source, size_t bytes) const {
     return Status::success();
   if (Status status = gpu->enter(); !status.ok())
     return status;
+  if (bytes >= Staging::kLeast)
+    return gpu->getStaging().copyIn(start + uint64_t(offset),
+                                    static_cast<const char *>(source), bytes);
   return gpu->check(
       gpu->driver.memcpyHtoD(start + uint64_t(offset), source, bytes),
       "copy to the GPU");
@@ -326,6 +335,9 @@ Status Memory::copyOut(int64_t offset, void *destination, size_t bytes) const {
     return Status::success();
   if (Status status = gpu->enter(); !status.ok())
     return status;
+  if (bytes >= Staging::kLeast)
+    return gpu->getStaging().copyOut(static_cast<char *>(destination),
+                                     start + uint64_t(offset), bytes);
   return gpu->check(
       gpu->driver.memcpyDtoH(destination, start + uint64_t(offset), bytes),
       "copy from the GPU");

@@ -59,6 +59,9 @@ public:
   int getCapability() const { return capability; }
   const GpuId &getId() const { return id; }
 
+  /// Between the host and the GPU, for what is large.
+  class Staging &getStaging() { return *staging; }
+
   /// Loaded by the first who needs it.
   Expected<const CublasLt *> getCublasLt();
   CublasLtHandle getCublasHandle() const { return cublasHandle; }
@@ -66,7 +69,7 @@ public:
   Expected<CUfunction> getKernel(const std::string &symbol);
 
 private:
-  Gpu(const Driver &driver, CUdevice device) : driver(driver), device(device) {}
+  Gpu(const Driver &driver, CUdevice device);
   Status prepare();
 
   CUdevice device;
@@ -78,6 +81,7 @@ private:
   std::mutex mutex;
   CublasLtHandle cublasHandle = nullptr;
   std::vector<CUmodule> modules;
+  std::unique_ptr<class Staging> staging;
   std::map<std::string, CUfunction> kernels;
 };
 

@@ -232,6 +232,15 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
     return result;
   });
 }
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
+                              CUstream stream) {
+  return later(stream, "a copy or fill", [=] {
+    CUresult result = kSuccess;
+    if (char *destination = place(to, bytes, true, result))
+      std::memcpy(destination, from, bytes);
+    return result;
+  });
+}
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes,
                               CUstream stream) {
   return later(stream, "a copy or fill", [=] {
