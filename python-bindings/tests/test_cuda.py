@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from forked import free_port
 from tandem.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -199,7 +200,8 @@ if os.environ.get("RANK", "0") == "0":
     )
     alone = run_python(script)
     assert alone.returncode == 0, alone.stderr[-2000:]
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2"]
+    launcher.append(f"--master-port={free_port()}")
     both = run_python(script, *launcher, TANDEM_EMULATED_GPUS="2", TANDEM_SHARE_GPU="0")
     assert both.returncode == 0, both.stderr[-2000:]
     assert both.stdout == alone.stdout
