@@ -92,8 +92,6 @@ def main():
     parser.add_argument("--dtype", default="float32", choices=["float32", "float64", "bf16"])
     parser.add_argument("--kernels", action="store_true")
     options = parser.parse_args()
-    import matrix
-
     ptxas, failed = find_ptxas(), False
 
     def report(name, architecture, text):
@@ -111,6 +109,8 @@ def main():
         for architecture in options.arch.split(","):
             if options.only in path.stem:
                 failed |= report(path.stem, architecture, path.read_text())
+    import matrix
+
     for variant in matrix.VARIANTS:
         if options.only not in variant:
             continue

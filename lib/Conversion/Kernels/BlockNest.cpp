@@ -16,9 +16,8 @@ using namespace tandem;
 
 /// Bytes of the scratch that sums of blocks may take.
 constexpr int64_t kMaxPartialBytes = 64 << 20;
-/// Of a value in shared memory, in bytes.
-constexpr int64_t kSharedSlot = 8;
-constexpr int64_t kWarp = 32;
+/// Of the widest element, in bytes.
+constexpr int64_t kWidestElement = 8;
 /// Of the widest access, in bytes.
 constexpr int64_t kAccessBytes = 16;
 /// Elements of an access at most: of bytes there could be 16.
@@ -47,9 +46,26 @@ void BlockNestEmitter::chooseColumns() {
   isElementwise = llvm::none_of(
       nest.members, [](const auto &member) { return hasReduction(member.op); });
   if (isElementwise)
-    std::fill(column.begin(), column.end(), true);
-  else
-    NestEmitter::chooseColumns();
+    return std::fill(column.begin(), column.end(), true);
+  divideWhole();
+  NestEmitter::chooseColumns();
+}
+
+/// What is summed as one row would be a single team's: all but the last
+/// dimensions become rows, each of which has as many elements as are worth it.
+void BlockNestEmitter::divideWhole() {
+  constexpr int64_t kElements = 1024, kLeastRows = 8;
+  if (groups.size() != 1 || llvm::is_contained(column, true) ||
+      nest.getSize(groups.front()) < kElements * kLeastRows)
+    return;
+  Factors rows = groups.front(), columns;
+  int64_t count = 1;
+  while (rows.size() > 1 && count < kElements) {
+    count *= nest.sizes[rows.back()];
+    columns.insert(columns.begin(), rows.pop_back_val());
+  }
+  if (!columns.empty())
+    groups = {rows, columns};
 }
 
 void BlockNestEmitter::findPartials() {
@@ -64,9 +80,11 @@ static int64_t getBytes(Value value) {
   return type.getNumElements() * getStoredBytes(type.getElementType());
 }
 
-/// A block per row, and as many threads as there are columns, for which there
-/// is a limit.
-void BlockNestEmitter::chooseBlocks() {
+/// A team per row, with as many threads as there are columns, for which there
+/// is a limit. Teams share a block where that has all of its teams come to the
+/// same barriers, and where they leave no sums, for which more blocks are
+/// better than larger ones.
+void BlockNestEmitter::chooseTeams() {
   const Gpu &limits = *kernel.gpu;
   int64_t rows = 1, columns = 1, bytes = 1;
   for (const Factors &group : groups)
@@ -77,18 +95,44 @@ void BlockNestEmitter::chooseBlocks() {
   int64_t width = canBeWide() ? getMaxWidth() : 1;
   numThreads =
       std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(columns, width)),
-                          kWarp, limits.blockThreads);
-  numBlocks = std::max<int64_t>(rows, 1);
-  if (partials.empty())
+                          1, limits.blockThreads);
+  numTeams = std::max<int64_t>(rows, 1);
+  teamsPerBlock = 1;
+  if (partials.empty()) {
+    while (numTeams % (2 * teamsPerBlock) == 0 &&
+           2 * teamsPerBlock * numThreads <= limits.blockThreads)
+      teamsPerBlock *= 2;
+    numThreads = std::max(numThreads, kWarp / std::min(teamsPerBlock, kWarp));
     return;
+  }
+  numThreads = std::max(numThreads, kWarp);
   for (Partial &partial : partials)
     for (Value result : nest.members[partial.member].op->getResults())
       bytes += getBytes(result);
-  numBlocks = std::min(numBlocks, limits.maxPartialBlocks);
-  numBlocks = std::clamp<int64_t>(kMaxPartialBytes / bytes, 1, numBlocks);
+  numTeams = std::min(numTeams, limits.maxPartialBlocks);
+  numTeams = std::clamp<int64_t>(kMaxPartialBytes / bytes, 1, numTeams);
 }
 
-/// Where the present block adds up.
+Value BlockNestEmitter::getMember() {
+  Value thread = kernel.getThread();
+  if (teamsPerBlock == 1)
+    return thread;
+  return arith::RemUIOp::create(builder, loc, thread,
+                                kernel.constant(numThreads));
+}
+
+Value BlockNestEmitter::getTeam() {
+  Value block = kernel.getBlock();
+  if (teamsPerBlock == 1)
+    return block;
+  Value first = arith::MulIOp::create(builder, loc, block,
+                                      kernel.constant(teamsPerBlock));
+  Value own = arith::DivUIOp::create(builder, loc, kernel.getThread(),
+                                     kernel.constant(numThreads));
+  return arith::AddIOp::create(builder, loc, first, own);
+}
+
+/// Where the present team adds up.
 Value BlockNestEmitter::getPartial(OpResult result) {
   return partialMemory.lookup(result);
 }
@@ -100,12 +144,12 @@ void BlockNestEmitter::startPartials() {
     for (OpResult result : op->getResults()) {
       auto type = cast<RankedTensorType>(result.getType());
       Value memory = kernel.getMemory(result);
-      if (numBlocks > 1) {
+      if (numTeams > 1) {
         int64_t bytes = getBytes(result);
         if (!recording)
-          partial.offsets.push_back(kernel.reserveScratch(numBlocks * bytes));
+          partial.offsets.push_back(kernel.reserveScratch(numTeams * bytes));
         memory = kernel.getScratch(recording ? 0 : partial.offsets.back());
-        Value offset = arith::MulIOp::create(builder, loc, kernel.getBlock(),
+        Value offset = arith::MulIOp::create(builder, loc, getTeam(),
                                              kernel.constant(bytes));
         memory = LLVM::GEPOp::create(builder, loc, memory.getType(),
                                      builder.getI8Type(), memory,
@@ -113,7 +157,7 @@ void BlockNestEmitter::startPartials() {
       }
       partialMemory[result] = memory;
       OpBuilder::InsertionGuard guard(builder);
-      auto loop = scf::ForOp::create(builder, loc, kernel.getThread(),
+      auto loop = scf::ForOp::create(builder, loc, getMember(),
                                      kernel.constant(type.getNumElements()),
                                      kernel.constant(numThreads));
       builder.setInsertionPoint(loop.getBody()->getTerminator());
@@ -126,7 +170,7 @@ void BlockNestEmitter::startPartials() {
     kernel.emitBarrier();
 }
 
-/// Block i has the rows i, i + number of blocks, ...
+/// Team i has the rows i, i + number of teams, ...
 void BlockNestEmitter::beginRows() {
   SmallVector<int> rows;
   SmallVector<int64_t> counts;
@@ -137,8 +181,10 @@ void BlockNestEmitter::beginRows() {
       counts.push_back(nest.getSize(group));
       total *= counts.back();
     }
-  auto loop = scf::ForOp::create(builder, loc, kernel.getBlock(),
-                                 kernel.constant(total), kernel.getNumBlocks());
+  Value step = arith::MulIOp::create(builder, loc, kernel.getNumBlocks(),
+                                     kernel.constant(teamsPerBlock));
+  auto loop =
+      scf::ForOp::create(builder, loc, getTeam(), kernel.constant(total), step);
   builder.setInsertionPoint(loop.getBody()->getTerminator());
   for (auto [row, index] : llvm::zip_equal(
            rows, kernel.delinearize(loop.getInductionVar(), counts)))
@@ -150,8 +196,9 @@ void BlockNestEmitter::emitLoops() {
   forget();
   findPartials();
   if (!isElementwise) {
-    chooseBlocks();
-    kernel.useBlocks(recording ? 1 : numBlocks, numThreads);
+    chooseTeams();
+    kernel.useBlocks(recording ? 1 : numTeams / teamsPerBlock,
+                     numThreads * teamsPerBlock);
     startPartials();
   } else {
     kernel.useThreads(1);
@@ -181,7 +228,7 @@ void BlockNestEmitter::emitRows() {
 
 /// By the narrowest elements, but for single ones and booleans.
 int64_t BlockNestEmitter::getMaxWidth() const {
-  int64_t bytes = kSharedSlot;
+  int64_t bytes = kWidestElement;
   auto look = [&](Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (type && type.getNumElements() > 1 &&
@@ -212,9 +259,8 @@ bool BlockNestEmitter::canBeWide() const {
 }
 
 bool BlockNestEmitter::fitsRegisters(int64_t total) const {
-  int64_t own = total / numThreads;
-  return !isElementwise && !recording && total % numThreads == 0 &&
-         own <= kMaxRegisters &&
+  int64_t own = llvm::divideCeil(total, numThreads);
+  return !isElementwise && !recording && own <= kMaxRegisters &&
          own * static_cast<int64_t>(nest.members.size()) <= kMaxUnrolled;
 }
 
@@ -244,16 +290,17 @@ SmallVector<Value> BlockNestEmitter::emitNeighbours(ArrayRef<int> loops,
   return sofar;
 }
 
-/// Where the row is a block's: the threads have the chunks in turn.
+/// Where the row is a team's: the threads have the chunks in turn. Where these
+/// do not divide by the threads, those that have none of the last ones do the
+/// last chunk for nothing.
 SmallVector<Value> BlockNestEmitter::emitInRegisters(ArrayRef<int> loops,
                                                      int64_t total,
                                                      ValueRange inits,
                                                      Element inner) {
-  int64_t own = total / numThreads, width = getMaxWidth(loops);
-  while (own % width != 0)
-    width /= 2;
+  int64_t width = getMaxWidth(loops), chunks = total / width;
+  int64_t own = llvm::divideCeil(chunks, numThreads);
   auto &known = registers[loops.vec()];
-  known.resize(own);
+  known.resize(own * width);
   size_t element = 0;
   auto remembering = [&](ValueRange sofar) {
     scopes.push_back(std::move(known[element]));
@@ -263,12 +310,34 @@ SmallVector<Value> BlockNestEmitter::emitInRegisters(ArrayRef<int> loops,
     return results;
   };
   SmallVector<Value> sofar(inits);
-  for (int64_t chunk = 0; chunk < own / width; ++chunk) {
-    Value at = arith::AddIOp::create(builder, loc, kernel.getThread(),
+  for (int64_t chunk = 0; chunk < own; ++chunk) {
+    Value at = arith::AddIOp::create(builder, loc, getMember(),
                                      kernel.constant(chunk * numThreads));
+    if ((chunk + 1) * numThreads > chunks) {
+      isThere = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
+                                      at, kernel.constant(chunks));
+      at = arith::SelectOp::create(builder, loc, isThere, at,
+                                   kernel.constant(chunks - 1));
+    }
     sofar = emitNeighbours(loops, width, at, sofar, remembering);
+    storePending();
   }
   return sofar;
+}
+
+void BlockNestEmitter::storePending() {
+  if (!isThere)
+    return;
+  OpBuilder::InsertionGuard guard(builder);
+  if (!pending.empty())
+    kernel.beginIf(isThere);
+  for (Pending &store : pending) {
+    std::swap(inductions, store.inductions);
+    storeValue(store.root, store.scalar);
+    std::swap(inductions, store.inductions);
+  }
+  pending.clear();
+  isThere = nullptr;
 }
 
 //===----------------------------------------------------------------------===//
@@ -276,7 +345,7 @@ SmallVector<Value> BlockNestEmitter::emitInRegisters(ArrayRef<int> loops,
 //===----------------------------------------------------------------------===//
 
 Value BlockNestEmitter::isFirstThread() {
-  Value thread = isElementwise ? kernel.getGlobalThread() : kernel.getThread();
+  Value thread = isElementwise ? kernel.getGlobalThread() : getMember();
   return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread,
                                kernel.constant(0));
 }
@@ -311,8 +380,10 @@ SmallVector<Value> BlockNestEmitter::emitThreadLoop(ArrayRef<int> loops,
     return emitInRegisters(loops, total, inits, inner);
   int64_t width = isElementwise ? getMaxWidth(loops) : 1;
   total /= width;
-  Value start = kernel.getThread(), step = kernel.constant(numThreads);
-  if (isElementwise) {
+  Value start, step = kernel.constant(numThreads);
+  if (!isElementwise) {
+    start = getMember();
+  } else {
     // Where there are two versions, the grid is that of the wide one.
     kernel.useThreads(recording || isWide != canBeWide() ? 1 : total);
     start = kernel.getGlobalThread();
@@ -349,6 +420,24 @@ void BlockNestEmitter::emitPhase(int level, const Factors &columns) {
     emitArray(member, columns);
 }
 
+/// Stores `roots`, and what is reduced so far with this element.
+SmallVector<Value> BlockNestEmitter::emitElement(ArrayRef<unsigned> scalars,
+                                                 ArrayRef<Value> roots,
+                                                 ValueRange sofar) {
+  for (Value root : roots) {
+    Value scalar = evaluatePlaced(root);
+    if (isThere)
+      pending.push_back({root, scalar, inductions});
+    else
+      storeValue(root, scalar);
+  }
+  SmallVector<Value> next = emitReductions(scalars, sofar);
+  if (isThere)
+    for (auto [value, before] : llvm::zip_equal(next, sofar))
+      value = arith::SelectOp::create(builder, loc, isThere, value, before);
+  return next;
+}
+
 /// Stores `roots`, and reduces over all columns.
 void BlockNestEmitter::emitElements(ArrayRef<unsigned> scalars,
                                     ArrayRef<Value> roots,
@@ -360,9 +449,7 @@ void BlockNestEmitter::emitElements(ArrayRef<unsigned> scalars,
           getStart(infos[member].generic, result.getResultNumber()));
   SmallVector<int> loops = getLoops(columns);
   auto element = [&](ValueRange sofar) {
-    for (Value root : roots)
-      storeValue(root, evaluatePlaced(root));
-    return emitReductions(scalars, sofar);
+    return emitElement(scalars, roots, sofar);
   };
   SmallVector<Value> finals;
   if (!loops.empty()) {
@@ -434,185 +521,13 @@ void BlockNestEmitter::emitArray(unsigned member, const Factors &columns) {
         emitColumnLoops(getLoops(reduced), starts, [&](ValueRange sofar) {
           return emitReductionStep(member, sofar);
         });
+    OpBuilder::InsertionGuard guard(builder);
+    if (isThere)
+      kernel.beginIf(isThere);
     for (auto [result, place, sum] :
          llvm::zip_equal(op->getResults(), places, sums))
       kernel.store(isPartial ? getPartial(result) : kernel.getMemory(result),
                    place, sum);
     return {};
   });
-}
-
-//===----------------------------------------------------------------------===//
-// Reductions
-//===----------------------------------------------------------------------===//
-
-/// What two ranges of elements reduce to together: of a sum, a product or an
-/// extreme the operator itself, of a largest element and its place the former,
-/// of equal ones that which comes first.
-SmallVector<Value> BlockNestEmitter::combine(linalg::GenericOp op, ValueRange a,
-                                             ValueRange b) {
-  Operation *yield = op.getRegion().front().getTerminator();
-  if (yield->getNumOperands() == 1) {
-    Operation *combined = builder.clone(*yield->getOperand(0).getDefiningOp());
-    combined->setOperands({a[0], b[0]});
-    return {combined->getResult(0)};
-  }
-  auto compare = [&](arith::CmpIPredicate predicate, Value x,
-                     Value y) -> Value {
-    return arith::CmpIOp::create(builder, loc, predicate, x, y);
-  };
-  auto compareFloat = [&](arith::CmpFPredicate predicate, Value x,
-                          Value y) -> Value {
-    return arith::CmpFOp::create(builder, loc, predicate, x, y);
-  };
-  auto both = [&](Value x, Value y) -> Value {
-    return arith::AndIOp::create(builder, loc, x, y);
-  };
-  auto either = [&](Value x, Value y) -> Value {
-    return arith::OrIOp::create(builder, loc, x, y);
-  };
-  Value larger, same;
-  if (isa<FloatType>(a[0].getType())) {
-    // A NaN is larger than every number.
-    larger = both(compareFloat(arith::CmpFPredicate::UGT, b[0], a[0]),
-                  compareFloat(arith::CmpFPredicate::ORD, a[0], a[0]));
-    same = either(compareFloat(arith::CmpFPredicate::OEQ, a[0], b[0]),
-                  both(compareFloat(arith::CmpFPredicate::UNO, a[0], a[0]),
-                       compareFloat(arith::CmpFPredicate::UNO, b[0], b[0])));
-  } else {
-    bool isBool = a[0].getType().isInteger(1);
-    larger =
-        compare(isBool ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt,
-                b[0], a[0]);
-    same = compare(arith::CmpIPredicate::eq, a[0], b[0]);
-  }
-  Value earlier = compare(arith::CmpIPredicate::slt, b[1], a[1]);
-  Value take = either(larger, both(same, earlier));
-  return {arith::SelectOp::create(builder, loc, take, b[0], a[0]),
-          arith::SelectOp::create(builder, loc, take, b[1], a[1])};
-}
-
-/// The value of the thread whose number differs in the bit `distance`.
-Value BlockNestEmitter::shuffle(Value value, int64_t distance) {
-  Type type = value.getType(), i32 = builder.getI32Type();
-  unsigned width = type.getIntOrFloatBitWidth();
-  Type bits = builder.getIntegerType(width);
-  auto number = [&](int64_t n) -> Value {
-    return arith::ConstantIntOp::create(builder, loc, i32, n);
-  };
-  auto exchange = [&](Value word) -> Value {
-    return NVVM::ShflOp::create(builder, loc, i32, number(-1), word,
-                                number(distance), number(kWarp - 1),
-                                NVVM::ShflKind::bfly, UnitAttr());
-  };
-  if (type != bits)
-    value = arith::BitcastOp::create(builder, loc, bits, value);
-  if (width < 32) {
-    value = exchange(arith::ExtUIOp::create(builder, loc, i32, value));
-    value = arith::TruncIOp::create(builder, loc, bits, value);
-  } else if (width == 32) {
-    value = exchange(value);
-  } else {
-    Value half = arith::ConstantIntOp::create(builder, loc, bits, width / 2);
-    Value high = arith::ShRUIOp::create(builder, loc, value, half);
-    Value low = exchange(arith::TruncIOp::create(builder, loc, i32, value));
-    high = exchange(arith::TruncIOp::create(builder, loc, i32, high));
-    high = arith::ExtUIOp::create(builder, loc, bits, high);
-    low = arith::ExtUIOp::create(builder, loc, bits, low);
-    high = arith::ShLIOp::create(builder, loc, high, half);
-    value = arith::OrIOp::create(builder, loc, high, low);
-  }
-  if (type != bits)
-    value = arith::BitcastOp::create(builder, loc, type, value);
-  return value;
-}
-
-/// All threads of a warp get the same, as it does not matter which of two is
-/// the first.
-SmallVector<Value> BlockNestEmitter::reduceWarp(linalg::GenericOp op,
-                                                ValueRange values) {
-  SmallVector<Value> sofar(values);
-  for (int64_t distance = kWarp / 2; distance > 0; distance /= 2) {
-    SmallVector<Value> others;
-    for (Value value : sofar)
-      others.push_back(shuffle(value, distance));
-    sofar = combine(op, sofar, others);
-  }
-  return sofar;
-}
-
-/// The threads' values as one, which all of them get: those of warps in shared
-/// memory, in their order.
-SmallVector<Value> BlockNestEmitter::reduceBlock(linalg::GenericOp op,
-                                                 ValueRange values) {
-  SmallVector<Value> sofar = reduceWarp(op, values);
-  int64_t numWarps = numThreads / kWarp;
-  if (numWarps == 1)
-    return sofar;
-  Value shared = kernel.getShared(kSharedSlot * numWarps * values.size());
-  auto slot = [&](size_t number, Value warp) -> Value {
-    Value first = kernel.constant(number * numWarps);
-    Value index = arith::AddIOp::create(builder, loc, warp, first);
-    return LLVM::GEPOp::create(builder, loc, shared.getType(),
-                               builder.getI64Type(), shared, ValueRange{index});
-  };
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    Value thread = kernel.getThread(), size = kernel.constant(kWarp);
-    Value lane = arith::RemUIOp::create(builder, loc, thread, size);
-    Value warp = arith::DivUIOp::create(builder, loc, thread, size);
-    kernel.beginIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
-                                         lane, kernel.constant(0)));
-    for (auto [number, value] : llvm::enumerate(sofar))
-      kernel.store(slot(number, warp), kernel.constant(0), value);
-  }
-  kernel.emitBarrier();
-  auto load = [&](int64_t warp) {
-    SmallVector<Value> loaded;
-    for (auto [number, value] : llvm::enumerate(values))
-      loaded.push_back(kernel.load(slot(number, kernel.constant(warp)),
-                                   kernel.constant(0), value.getType()));
-    return loaded;
-  };
-  SmallVector<Value> totals = load(0);
-  for (int64_t warp = 1; warp < numWarps; ++warp)
-    totals = combine(op, totals, load(warp));
-  kernel.emitBarrier(); // before the next one writes there
-  return totals;
-}
-
-void BlockNestEmitter::emitCombination() {
-  for (const Partial &partial : partials) {
-    OpBuilder::InsertionGuard guard(builder);
-    Operation *op = nest.members[partial.member].op;
-    auto first = cast<RankedTensorType>(op->getResult(0).getType());
-    Value at = kernel.beginThreads(first.getNumElements()).front();
-    SmallVector<Value> starts;
-    for (OpResult result : op->getResults())
-      starts.push_back(
-          getStart(infos[partial.member].generic, result.getResultNumber()));
-    auto loop = scf::ForOp::create(builder, loc, kernel.constant(0),
-                                   kernel.constant(numBlocks),
-                                   kernel.constant(1), starts);
-    {
-      OpBuilder::InsertionGuard inside(builder);
-      builder.setInsertionPointToStart(loop.getBody());
-      Value base =
-          arith::MulIOp::create(builder, loc, loop.getInductionVar(),
-                                kernel.constant(first.getNumElements()));
-      Value place = arith::AddIOp::create(builder, loc, base, at);
-      SmallVector<Value> sums;
-      for (auto [result, offset] :
-           llvm::zip_equal(op->getResults(), partial.offsets))
-        sums.push_back(kernel.load(
-            kernel.getScratch(offset), place,
-            cast<RankedTensorType>(result.getType()).getElementType()));
-      SmallVector<Value> sofar(loop.getRegionIterArgs());
-      scf::YieldOp::create(builder, loc,
-                           combine(infos[partial.member].generic, sofar, sums));
-    }
-    for (auto [result, sum] :
-         llvm::zip_equal(op->getResults(), loop.getResults()))
-      kernel.store(kernel.getMemory(result), at, sum);
-  }
 }

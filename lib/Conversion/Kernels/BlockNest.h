@@ -6,12 +6,13 @@
 //===----------------------------------------------------------------------===//
 //
 // Where nothing is reduced each element is a thread's, or the neighbours that
-// make an access of 16 bytes. Else a row is a block's, whose threads add up by
-// shuffles, and its warps in shared memory. A thread's elements of a row are in
-// registers where they are few, so that each is read and evaluated once; else
-// each level goes over the columns again. With sums over rows there are fewer
-// blocks than rows, each adds up its own, and a second launch adds up those of
-// the blocks, in their order. So every sum is taken in an order that depends on
+// make an access of 16 bytes. Else a row is a *team*'s, a block's or a part of
+// one where rows are short, whose threads add up by shuffles, and its warps in
+// shared memory. A thread's elements of a row are in registers where they are
+// few, so that each is read and evaluated once; else each level goes over the
+// columns again. With sums over rows, and over everything, there are fewer
+// teams than rows, each adds up its own, and a second launch adds up those of
+// the teams, in their order. So every sum is taken in an order that depends on
 // sizes alone, and on whether buffers begin at multiples of 16 bytes, as those
 // of the arena do.
 //
@@ -24,6 +25,9 @@
 
 namespace tandem {
 
+/// Threads that run together, and exchange what is in their registers.
+constexpr int64_t kWarp = 32;
+
 /// Emits the parts of a nest.
 void emitByBlocks(KernelEmitter &kernel, const Nest &nest);
 
@@ -31,12 +35,12 @@ class BlockNestEmitter : public NestEmitter {
 public:
   using NestEmitter::NestEmitter;
 
-  bool hasPartials() const { return numBlocks > 1 && !partials.empty(); }
-  /// Adds up what the blocks have, in a part of its own.
+  bool hasPartials() const { return numTeams > 1 && !partials.empty(); }
+  /// Adds up what the teams have, in a part of its own.
   void emitCombination();
 
 private:
-  /// Sums over rows of one member, which each block has for itself.
+  /// Sums over rows of one member, which each team has for itself.
   struct Partial {
     unsigned member;
     llvm::SmallVector<int64_t> offsets; ///< in the scratch, per result
@@ -45,7 +49,7 @@ private:
   void chooseColumns() override;
   /// Threads evaluate again.
   void findBuffered() override { buffered.clear(); }
-  /// They are started by each block.
+  /// They are started by each team.
   void initializeAccumulators() override {}
   void emitLoops() override;
   void emitPhase(int level, const Factors &columns) override;
@@ -53,13 +57,21 @@ private:
   void endLevel(int level) override;
 
   void findPartials();
-  void chooseBlocks();
+  void divideWhole();
+  void chooseTeams();
+  /// The thread's number in its team, and that of the team.
+  mlir::Value getMember();
+  mlir::Value getTeam();
   void startPartials();
   void beginRows();
   mlir::Value getPartial(mlir::OpResult result);
   void emitArray(unsigned member, const Factors &columns);
   void emitElements(llvm::ArrayRef<unsigned> scalars,
                     llvm::ArrayRef<mlir::Value> roots, const Factors &columns);
+  llvm::SmallVector<mlir::Value> emitElement(llvm::ArrayRef<unsigned> scalars,
+                                             llvm::ArrayRef<mlir::Value> roots,
+                                             mlir::ValueRange sofar);
+  void storePending();
   void addToPartial(unsigned member, mlir::ValueRange totals);
   void emitRows();
   int64_t getMaxWidth() const;
@@ -91,7 +103,15 @@ private:
   bool isElementwise = false;
   /// Whether the buffers are known to begin at multiples of 16 bytes.
   bool isWide = false;
-  int64_t numBlocks = 1, numThreads = 1;
+  int64_t numTeams = 1, numThreads = 1, teamsPerBlock = 1;
+  /// Whether there is an element, where some threads have none; else null. What
+  /// they would store is stored behind a chunk of elements.
+  mlir::Value isThere;
+  struct Pending {
+    mlir::Value root, scalar;
+    llvm::DenseMap<int, mlir::Value> inductions;
+  };
+  std::vector<Pending> pending;
   /// By the loops: what is known of each of a thread's elements of the row.
   std::map<std::vector<int>, std::vector<std::map<Key, mlir::Value>>> registers;
   std::vector<Partial> partials;

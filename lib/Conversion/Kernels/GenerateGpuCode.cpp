@@ -71,6 +71,20 @@ static StringRef getFunctionName(llvm::Intrinsic::ID id) {
     return "log10";
   case llvm::Intrinsic::pow:
     return "pow";
+  case llvm::Intrinsic::acos:
+    return "acos";
+  case llvm::Intrinsic::asin:
+    return "asin";
+  case llvm::Intrinsic::atan:
+    return "atan";
+  case llvm::Intrinsic::atan2:
+    return "atan2";
+  case llvm::Intrinsic::cosh:
+    return "cosh";
+  case llvm::Intrinsic::sinh:
+    return "sinh";
+  case llvm::Intrinsic::tanh:
+    return "tanh";
   default:
     return "";
   }

@@ -18,6 +18,7 @@
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem_rt/kernel.h"
 #include "llvm/Support/MathExtras.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace tandem;
@@ -71,18 +72,28 @@ Value KernelEmitter::getGlobalThread() {
 
 void KernelEmitter::emitBarrier() { NVVM::Barrier0Op::create(builder, loc); }
 
+/// Divisions are of 32 bits where these have all indices: of 64 they take
+/// several times as long.
 SmallVector<Value> KernelEmitter::delinearize(Value linear,
                                               ArrayRef<int64_t> counts) {
+  if (counts.size() <= 1)
+    return SmallVector<Value>(counts.size(), linear);
+  bool isNarrow = std::accumulate(counts.begin(), counts.end(), int64_t(1),
+                                  std::multiplies<>()) <= INT32_MAX;
+  Type wide = builder.getI64Type();
+  Type type = isNarrow ? builder.getI32Type() : wide;
+  auto widen = [&](Value index) {
+    return isNarrow ? arith::ExtUIOp::create(builder, loc, wide, index) : index;
+  };
+  if (isNarrow)
+    linear = arith::TruncIOp::create(builder, loc, type, linear);
   SmallVector<Value> indices(counts.size());
-  for (size_t dim = counts.size(); dim-- > 0;) {
-    if (dim == 0) {
-      indices[0] = linear;
-      break;
-    }
-    Value count = constant(counts[dim]);
-    indices[dim] = arith::RemUIOp::create(builder, loc, linear, count);
+  for (size_t dim = counts.size() - 1; dim > 0; --dim) {
+    Value count = arith::ConstantIntOp::create(builder, loc, type, counts[dim]);
+    indices[dim] = widen(arith::RemUIOp::create(builder, loc, linear, count));
     linear = arith::DivUIOp::create(builder, loc, linear, count);
   }
+  indices[0] = widen(linear);
   return indices;
 }
 

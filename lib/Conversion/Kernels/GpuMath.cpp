@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// pow, exp2, log2, log10, sin and cos of f32, which are the C library's on a
-// CPU: in f64, whose error is far below the last place of f32, so that results
-// are rounded once. Series are those of Taylor, cut where the next term is
-// below 2^-33 of the sum.
+// pow of f32 and f64, which scalars of optimizers have, and exp2, log2, log10,
+// sin and cos of f32, which are the C library's on a CPU. What is of f32 is
+// computed in f64, whose error is far below its last place, so that results are
+// rounded once. Series are those of Taylor, cut where the next term is below
+// the last place of the sum.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,6 +50,9 @@ public:
   Value sub(Value x, Value y) { return make<arith::SubFOp>(x, y); }
   Value mul(Value x, Value y) { return make<arith::MulFOp>(x, y); }
   Value div(Value x, Value y) { return make<arith::DivFOp>(x, y); }
+  Value fma(Value x, Value y, Value z) {
+    return math::FmaOp::create(b, loc, x, y, z);
+  }
   Value neg(Value x) { return arith::NegFOp::create(b, loc, x); }
   Value abs(Value x) { return math::AbsFOp::create(b, loc, x); }
   Value floor(Value x) { return math::FloorOp::create(b, loc, x); }
@@ -101,55 +105,113 @@ private:
 // Powers and logarithms
 //===----------------------------------------------------------------------===//
 
-/// log2 of a number from 0 on, in f64 of an f32: e + log2(m) with m about 1,
-/// and ln(m) = 2 artanh((m - 1) / (m + 1)).
-static Value writeLog2(WideWriter &w, Value x) {
+namespace {
+/// A sum of two numbers, the second of which is what the first was rounded by.
+struct Pair {
+  Value high, low;
+};
+} // namespace
+
+/// x y, with x a pair.
+static Pair multiply(WideWriter &w, Pair x, Value y) {
+  Value high = w.mul(x.high, y);
+  Value low = w.fma(x.high, y, w.neg(high));
+  return {high, w.fma(x.low, y, low)};
+}
+
+/// The mantissa of a number from 0 on, about 1, and its exponent (f64).
+static std::pair<Value, Value> splitExponent(WideWriter &w, Value x) {
   constexpr int64_t one = int64_t(1023) << 52;
-  Value bits = w.toBits(x), exponentBits = w.integer(52);
-  Value e = w.minus(w.right(bits, exponentBits), w.integer(1023));
+  constexpr int kShift = 54;
+  Value isTiny = w.test(FloatTest::OLT, x, w.number(0x1p-1022));
+  x = w.select(isTiny, w.mul(x, w.number(std::ldexp(1, kShift))), x);
+  Value bits = w.toBits(x), bias = w.integer(1023);
+  bias = w.select(isTiny, w.integer(1023 + kShift), bias);
+  Value e = w.minus(w.right(bits, w.integer(52)), bias);
   Value mantissa = w.both(bits, w.integer((int64_t(1) << 52) - 1));
   Value m = w.fromBits(w.either(mantissa, w.integer(one)));
   Value isLarge = w.test(FloatTest::OGT, m, w.number(std::numbers::sqrt2));
   m = w.select(isLarge, w.mul(m, w.number(0.5)), m);
   e = w.select(isLarge, w.plus(e, w.integer(1)), e);
-  Value s = w.div(w.sub(m, w.number(1)), w.add(m, w.number(1)));
-  SmallVector<double> coefficients;
-  for (int n = 0; n < 8; ++n)
-    coefficients.push_back(2 / std::numbers::ln2 / (2 * n + 1));
-  Value sum = w.polynomial(w.mul(s, s), coefficients);
-  Value result = w.add(w.toFloat(e), w.mul(s, sum));
-  Value infinity = w.number(INFINITY);
-  result = w.select(w.test(FloatTest::OEQ, x, infinity), infinity, result);
-  result = w.select(w.test(FloatTest::OEQ, x, w.number(0)), w.number(-INFINITY),
-                    result);
-  return w.select(w.test(FloatTest::OGE, x, w.number(0)), result,
-                  w.number(NAN));
+  return {m, w.toFloat(e)};
 }
 
-/// 2^z, which beyond f32 is any number that f32 has as 0 or infinity.
-static Value writeExp2(WideWriter &w, Value z) {
-  Value low = w.number(-200), high = w.number(200);
-  z = w.select(w.test(FloatTest::OLT, z, low), low, z);
-  z = w.select(w.test(FloatTest::OGT, z, high), high, z);
+/// (m - 1) / (m + 1).
+static Pair divideDifference(WideWriter &w, Value m) {
+  Value one = w.number(1), above = w.sub(m, one), below = w.add(m, one);
+  Value lost = w.sub(m, w.sub(below, one));
+  Value high = w.div(above, below);
+  Value rest = w.fma(w.neg(high), below, above);
+  rest = w.fma(w.neg(high), lost, rest);
+  return {high, w.div(rest, below)};
+}
+
+/// log2 of a number from 0 on: e + log2(m) with m about 1, and
+/// ln(m) = 2 artanh((m - 1) / (m + 1)), whose first term is a pair's.
+static Pair writeLog2(WideWriter &w, Value x) {
+  constexpr double factor = 2 / std::numbers::ln2;
+  constexpr double rest = 0x1.777d0ffda0d24p-56 * 2; // of 1 / ln(2)
+  auto [m, e] = splitExponent(w, x);
+  Pair s = divideDifference(w, m);
+  Pair first = multiply(w, s, w.number(factor));
+  first.low = w.fma(s.high, w.number(rest), first.low);
+  SmallVector<double> coefficients;
+  for (int n = 1; n < 12; ++n)
+    coefficients.push_back(factor / (2 * n + 1));
+  Value square = w.mul(s.high, s.high);
+  Value others =
+      w.mul(w.mul(s.high, square), w.polynomial(square, coefficients));
+  // e is 0, or larger than what is added.
+  Value sum = w.add(e, first.high);
+  Value low = w.add(w.add(w.sub(first.high, w.sub(sum, e)), first.low), others);
+  Value high = w.add(sum, low);
+  low = w.sub(low, w.sub(high, sum));
+  auto unless = [&](FloatTest test, double bound, double result) {
+    Value isSo = w.test(test, x, w.number(bound));
+    high = w.select(isSo, w.number(result), high);
+    low = w.select(isSo, w.number(0), low);
+  };
+  unless(FloatTest::OEQ, INFINITY, INFINITY);
+  unless(FloatTest::OEQ, 0, -INFINITY);
+  unless(FloatTest::ULT, 0, NAN);
+  return {high, low};
+}
+
+/// 2^z; beyond f64 it is 0 or infinity.
+static Value writeExp2(WideWriter &w, Pair z) {
+  constexpr double kMost = 1100;
+  Value isWithin = w.test(FloatTest::OLT, w.abs(z.high), w.number(kMost));
+  auto clamp = [&](FloatTest test, double bound) {
+    Value end = w.number(bound);
+    z.high = w.select(w.test(test, z.high, end), end, z.high);
+  };
+  clamp(FloatTest::OLT, -kMost);
+  clamp(FloatTest::OGT, kMost);
   // Added to it, a number is rounded to an integer, which its low bits then
   // are; a NaN stays one.
-  Value magic = w.number(0x1.8p52);
-  Value sum = w.add(z, magic), rest = w.sub(z, w.sub(sum, magic));
+  Value magic = w.number(0x1.8p52), sum = w.add(z.high, magic);
+  Value rest = w.sub(z.high, w.sub(sum, magic));
+  rest = w.add(rest, w.select(isWithin, z.low, w.number(0)));
   Value n = w.minus(w.toBits(sum), w.toBits(magic));
   SmallVector<double> coefficients = {1};
-  for (int k = 1; k < 10; ++k)
+  for (int k = 1; k < 15; ++k)
     coefficients.push_back(coefficients.back() * std::numbers::ln2 / k);
-  Value power = w.fromBits(w.left(w.plus(n, w.integer(1023)), w.integer(52)));
-  return w.mul(w.polynomial(rest, coefficients), power);
+  auto power = [&](Value n) {
+    return w.fromBits(w.left(w.plus(n, w.integer(1023)), w.integer(52)));
+  };
+  // 2^n may be no normal number, the product is rounded once.
+  Value half = w.make<arith::ShRSIOp>(n, w.integer(1));
+  Value result = w.mul(w.polynomial(rest, coefficients), power(half));
+  return w.mul(result, power(w.minus(n, half)));
 }
 
 /// As the C library's: x^0 and 1^y are 1 for every x and y.
-static Value writePower(WideWriter &w, Value narrowX, Value narrowY) {
-  Value x = w.widen(narrowX), y = w.widen(narrowY);
+static Value writePower(WideWriter &w, Value x, Value y) {
   Value size = w.abs(x), zero = w.number(0);
   Value isOne = w.test(FloatTest::OEQ, size, w.number(1));
-  Value result =
-      writeExp2(w, w.select(isOne, zero, w.mul(y, writeLog2(w, size))));
+  Pair z = multiply(w, writeLog2(w, size), y);
+  Value result = writeExp2(
+      w, {w.select(isOne, zero, z.high), w.select(isOne, zero, z.low)});
   Value isInteger = w.test(FloatTest::OEQ, y, w.floor(y));
   Value half = w.mul(y, w.number(0.5));
   Value isOdd = w.both(isInteger, w.test(FloatTest::UNE, half, w.floor(half)));
@@ -159,8 +221,7 @@ static Value writePower(WideWriter &w, Value narrowX, Value narrowY) {
                          w.test(FloatTest::OGT, x, w.number(-INFINITY)));
   Value isNothing = w.both(isBelow, w.test(FloatTest::UNE, y, w.floor(y)));
   result = w.select(isNothing, w.number(NAN), result);
-  result = w.select(w.test(FloatTest::OEQ, y, zero), w.number(1), result);
-  return w.narrow(result);
+  return w.select(w.test(FloatTest::OEQ, y, zero), w.number(1), result);
 }
 
 //===----------------------------------------------------------------------===//
@@ -262,25 +323,27 @@ static Value writeSinOrCos(WideWriter &w, Value x, bool isSin) {
     result = w.select(isMinus, w.neg(result), result);
   }
   Value isFinite = w.test(FloatTest::OLT, w.abs(wide), w.number(INFINITY));
-  return w.narrow(w.select(isFinite, result, w.number(NAN)));
+  return w.select(isFinite, result, w.number(NAN));
 }
 
 //===----------------------------------------------------------------------===//
 // All of them
 //===----------------------------------------------------------------------===//
 
-/// Null where the operator stays.
-static Value writeOut(WideWriter &w, Operation *op) {
-  if (auto power = dyn_cast<math::PowFOp>(op))
-    return writePower(w, power.getLhs(), power.getRhs());
+/// Of operands in f64; null where the operator stays.
+static Value writeOut(WideWriter &w, Operation *op, ArrayRef<Value> operands) {
+  Value x = operands.front();
+  if (isa<math::PowFOp>(op))
+    return writePower(w, x, operands.back());
+  if (!op->getResult(0).getType().isF32())
+    return nullptr;
   if (isa<math::Exp2Op>(op))
-    return w.narrow(writeExp2(w, w.widen(op->getOperand(0))));
-  if (isa<math::Log2Op, math::Log10Op>(op)) {
-    Value result = writeLog2(w, w.widen(op->getOperand(0)));
-    if (isa<math::Log10Op>(op))
-      result = w.mul(result, w.number(std::numbers::ln2 / std::numbers::ln10));
-    return w.narrow(result);
-  }
+    return writeExp2(w, {x, w.number(0)});
+  if (isa<math::Log2Op>(op))
+    return writeLog2(w, x).high;
+  if (isa<math::Log10Op>(op))
+    return w.mul(writeLog2(w, x).high,
+                 w.number(std::numbers::ln2 / std::numbers::ln10));
   if (isa<math::SinOp, math::CosOp>(op))
     return writeSinOrCos(w, op->getOperand(0), isa<math::SinOp>(op));
   return nullptr;
@@ -289,15 +352,23 @@ static Value writeOut(WideWriter &w, Operation *op) {
 void tandem::writeOutGpuMath(ModuleOp module) {
   SmallVector<Operation *> functions;
   module.walk([&](Operation *op) {
-    if (isa_and_nonnull<math::MathDialect>(op->getDialect()) &&
-        op->getResult(0).getType().isF32())
+    if (isa<math::PowFOp, math::Exp2Op, math::Log2Op, math::Log10Op,
+            math::SinOp, math::CosOp>(op))
       functions.push_back(op);
   });
   for (Operation *op : functions) {
+    Type type = op->getResult(0).getType();
+    if (!type.isF32() && !type.isF64())
+      continue;
     WideWriter writer(op);
-    if (Value result = writeOut(writer, op)) {
-      op->getResult(0).replaceAllUsesWith(result);
-      op->erase();
-    }
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(type.isF32() ? writer.widen(operand) : operand);
+    Value result = writeOut(writer, op, operands);
+    if (!result)
+      continue;
+    op->getResult(0).replaceAllUsesWith(type.isF32() ? writer.narrow(result)
+                                                     : result);
+    op->erase();
   }
 }

@@ -26,18 +26,21 @@ func.func @flat(%x: tensor<4x8x100xf32>) -> tensor<4x8x100xf32> {
   return %0 : tensor<4x8x100xf32>
 }
 
-// A row is a block's: each thread reads its elements once, reduces them by
-// shuffles for the largest element and for the sum, and evaluates none again.
+// A row is a team's of 16 threads, four teams are a block: each thread reads
+// four neighbours once, reduces them by shuffles for the largest element and for
+// the sum, and evaluates none again.
 // CHECK-LABEL: llvm.func @softmax_kernel_0(
 // CHECK: scf.if
+// CHECK: %[[TEAMS:.*]] = arith.constant 4 : i64
 // CHECK: scf.for
-// CHECK-COUNT-2: llvm.load
-// CHECK-COUNT-5: nvvm.shfl.sync  bfly
+// CHECK-COUNT-4: llvm.load
+// CHECK-COUNT-4: nvvm.shfl.sync  bfly
 // CHECK-NOT: llvm.load
-// CHECK-COUNT-2: math.exp
-// CHECK-COUNT-5: nvvm.shfl.sync  bfly
+// CHECK-COUNT-4: math.exp
+// CHECK-COUNT-4: nvvm.shfl.sync  bfly
+// CHECK-NOT: nvvm.shfl
 // CHECK-NOT: math.exp
-// CHECK-COUNT-2: llvm.store
+// CHECK-COUNT-4: llvm.store
 // CHECK: } else {
 // CHECK: llvm.return
 func.func @softmax(%x: tensor<12x64xf32>) -> tensor<12x64xf32> {
@@ -45,8 +48,7 @@ func.func @softmax(%x: tensor<12x64xf32>) -> tensor<12x64xf32> {
   return %0 : tensor<12x64xf32>
 }
 
-// Of more than 32 threads, each warp's are passed on in shared memory. Rows
-// that do not divide by the threads are gone over again.
+// Of more than 32 threads, each warp's are passed on in shared memory.
 // CHECK-LABEL: llvm.func @long_kernel_0(
 // CHECK-COUNT-5: nvvm.shfl.sync  bfly
 // CHECK: scf.if
@@ -60,13 +62,22 @@ func.func @long(%x: tensor<12x1024xf32>) -> tensor<12xf32> {
   return %0 : tensor<12xf32>
 }
 
+// Where a row does not divide by the threads, those that have none do the last
+// element, and neither count nor store it.
 // CHECK-LABEL: llvm.func @odd_kernel_0(
 // CHECK: scf.for
-// CHECK: scf.for {{.*}} iter_args
+// CHECK: %[[IS_THERE:.*]] = arith.cmpi slt
+// CHECK: arith.select %[[IS_THERE]]
+// CHECK: llvm.load
 // CHECK: arith.maximumf
+// CHECK: arith.select %[[IS_THERE]]
 // CHECK: nvvm.shfl.sync  bfly
-// CHECK: scf.for {{.*}} iter_args
-// CHECK: arith.addf
+// CHECK-NOT: !llvm.ptr -> f32
+// CHECK: math.exp
+// CHECK-NOT: math.exp
+// CHECK-NOT: !llvm.ptr -> f32
+// CHECK: scf.if
+// CHECK: llvm.store {{.*}} !llvm.ptr{{$}}
 // CHECK: llvm.return
 func.func @odd(%x: tensor<12x63xf32>) -> tensor<12x63xf32> {
   %0 = nn.softmax %x {dim = 1 : i64} : (tensor<12x63xf32>) -> tensor<12x63xf32>
@@ -89,6 +100,35 @@ func.func @odd(%x: tensor<12x63xf32>) -> tensor<12x63xf32> {
 func.func @columns(%x: tensor<1000x64xf32>) -> tensor<64xf32> {
   %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<1000x64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
+}
+
+// What is summed as a whole: its outer dimension is rows, of 64 teams, whose
+// sums are added up in the order of teams.
+// CHECK-LABEL: llvm.func @whole_kernel_0(
+// CHECK: nvvm.barrier
+// CHECK: %[[ROWS:.*]] = arith.constant 64 : i64
+// CHECK: scf.for {{.*}} to %[[ROWS]]
+// CHECK: nvvm.shfl.sync  bfly
+// CHECK-LABEL: llvm.func @whole_kernel_1(
+// CHECK: %[[ALL:.*]] = arith.constant 64 : i64
+// CHECK: scf.for {{.*}} to %[[ALL]]
+// CHECK: arith.addf
+// CHECK: llvm.return
+func.func @whole(%x: tensor<64x1024xf32>) -> tensor<f32> {
+  %0 = nn.sum %x {dims = array<i64: 0, 1>} : (tensor<64x1024xf32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// Indices that 32 bits have are divided by 32 bits.
+// CHECK-LABEL: llvm.func @transposed_kernel_0(
+// CHECK: arith.trunci {{.*}} : i64 to i32
+// CHECK: arith.remui {{.*}} : i32
+// CHECK: arith.divui {{.*}} : i32
+// CHECK: llvm.return
+func.func @transposed(%x: tensor<30x70xf32>, %y: tensor<70x30xf32>) -> tensor<70x30xf32> {
+  %0 = nn.permute %x {permutation = array<i64: 1, 0>} : (tensor<30x70xf32>) -> tensor<70x30xf32>
+  %1 = nn.add %0, %y : (tensor<70x30xf32>, tensor<70x30xf32>) -> tensor<70x30xf32>
+  return %1 : tensor<70x30xf32>
 }
 
 }

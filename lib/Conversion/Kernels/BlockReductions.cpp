@@ -1,0 +1,194 @@
+//===- BlockReductions.cpp - what the threads of a team have together -----===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BlockNest.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace tandem;
+
+/// Of a value in shared memory, in bytes.
+constexpr int64_t kSharedSlot = 8;
+
+/// What two ranges of elements reduce to together: of a sum, a product or an
+/// extreme the operator itself, of a largest element and its place the former,
+/// of equal ones that which comes first.
+SmallVector<Value> BlockNestEmitter::combine(linalg::GenericOp op, ValueRange a,
+                                             ValueRange b) {
+  Operation *yield = op.getRegion().front().getTerminator();
+  if (yield->getNumOperands() == 1) {
+    Operation *combined = builder.clone(*yield->getOperand(0).getDefiningOp());
+    combined->setOperands({a[0], b[0]});
+    return {combined->getResult(0)};
+  }
+  auto compare = [&](arith::CmpIPredicate predicate, Value x,
+                     Value y) -> Value {
+    return arith::CmpIOp::create(builder, loc, predicate, x, y);
+  };
+  auto compareFloat = [&](arith::CmpFPredicate predicate, Value x,
+                          Value y) -> Value {
+    return arith::CmpFOp::create(builder, loc, predicate, x, y);
+  };
+  auto both = [&](Value x, Value y) -> Value {
+    return arith::AndIOp::create(builder, loc, x, y);
+  };
+  auto either = [&](Value x, Value y) -> Value {
+    return arith::OrIOp::create(builder, loc, x, y);
+  };
+  Value larger, same;
+  if (isa<FloatType>(a[0].getType())) {
+    // A NaN is larger than every number.
+    larger = both(compareFloat(arith::CmpFPredicate::UGT, b[0], a[0]),
+                  compareFloat(arith::CmpFPredicate::ORD, a[0], a[0]));
+    same = either(compareFloat(arith::CmpFPredicate::OEQ, a[0], b[0]),
+                  both(compareFloat(arith::CmpFPredicate::UNO, a[0], a[0]),
+                       compareFloat(arith::CmpFPredicate::UNO, b[0], b[0])));
+  } else {
+    bool isBool = a[0].getType().isInteger(1);
+    larger =
+        compare(isBool ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt,
+                b[0], a[0]);
+    same = compare(arith::CmpIPredicate::eq, a[0], b[0]);
+  }
+  Value earlier = compare(arith::CmpIPredicate::slt, b[1], a[1]);
+  Value take = either(larger, both(same, earlier));
+  return {arith::SelectOp::create(builder, loc, take, b[0], a[0]),
+          arith::SelectOp::create(builder, loc, take, b[1], a[1])};
+}
+
+/// The value of the thread whose number differs in the bit `distance`.
+Value BlockNestEmitter::shuffle(Value value, int64_t distance) {
+  Type type = value.getType(), i32 = builder.getI32Type();
+  unsigned width = type.getIntOrFloatBitWidth();
+  Type bits = builder.getIntegerType(width);
+  auto number = [&](int64_t n) -> Value {
+    return arith::ConstantIntOp::create(builder, loc, i32, n);
+  };
+  auto exchange = [&](Value word) -> Value {
+    return NVVM::ShflOp::create(builder, loc, i32, number(-1), word,
+                                number(distance), number(kWarp - 1),
+                                NVVM::ShflKind::bfly, UnitAttr());
+  };
+  if (type != bits)
+    value = arith::BitcastOp::create(builder, loc, bits, value);
+  if (width < 32) {
+    value = exchange(arith::ExtUIOp::create(builder, loc, i32, value));
+    value = arith::TruncIOp::create(builder, loc, bits, value);
+  } else if (width == 32) {
+    value = exchange(value);
+  } else {
+    Value half = arith::ConstantIntOp::create(builder, loc, bits, width / 2);
+    Value high = arith::ShRUIOp::create(builder, loc, value, half);
+    Value low = exchange(arith::TruncIOp::create(builder, loc, i32, value));
+    high = exchange(arith::TruncIOp::create(builder, loc, i32, high));
+    high = arith::ExtUIOp::create(builder, loc, bits, high);
+    low = arith::ExtUIOp::create(builder, loc, bits, low);
+    high = arith::ShLIOp::create(builder, loc, high, half);
+    value = arith::OrIOp::create(builder, loc, high, low);
+  }
+  if (type != bits)
+    value = arith::BitcastOp::create(builder, loc, type, value);
+  return value;
+}
+
+/// All threads of a warp get the same, as it does not matter which of two is
+/// the first.
+SmallVector<Value> BlockNestEmitter::reduceWarp(linalg::GenericOp op,
+                                                ValueRange values) {
+  SmallVector<Value> sofar(values);
+  for (int64_t distance = std::min(kWarp, numThreads) / 2; distance > 0;
+       distance /= 2) {
+    SmallVector<Value> others;
+    for (Value value : sofar)
+      others.push_back(shuffle(value, distance));
+    sofar = combine(op, sofar, others);
+  }
+  return sofar;
+}
+
+/// The values of a team's threads as one, which all of them get: those of warps
+/// in shared memory, in their order.
+SmallVector<Value> BlockNestEmitter::reduceBlock(linalg::GenericOp op,
+                                                 ValueRange values) {
+  SmallVector<Value> sofar = reduceWarp(op, values);
+  int64_t numWarps = numThreads / kWarp;
+  if (numWarps <= 1)
+    return sofar;
+  int64_t slots = numWarps * values.size();
+  Value shared = kernel.getShared(kSharedSlot * slots * teamsPerBlock);
+  Value ofTeam = arith::DivUIOp::create(builder, loc, kernel.getThread(),
+                                        kernel.constant(numThreads));
+  ofTeam = arith::MulIOp::create(builder, loc, ofTeam, kernel.constant(slots));
+  auto slot = [&](size_t number, Value warp) -> Value {
+    Value first = arith::AddIOp::create(builder, loc, ofTeam,
+                                        kernel.constant(number * numWarps));
+    Value index = arith::AddIOp::create(builder, loc, warp, first);
+    return LLVM::GEPOp::create(builder, loc, shared.getType(),
+                               builder.getI64Type(), shared, ValueRange{index});
+  };
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    Value thread = getMember(), size = kernel.constant(kWarp);
+    Value lane = arith::RemUIOp::create(builder, loc, thread, size);
+    Value warp = arith::DivUIOp::create(builder, loc, thread, size);
+    kernel.beginIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                         lane, kernel.constant(0)));
+    for (auto [number, value] : llvm::enumerate(sofar))
+      kernel.store(slot(number, warp), kernel.constant(0), value);
+  }
+  kernel.emitBarrier();
+  auto load = [&](int64_t warp) {
+    SmallVector<Value> loaded;
+    for (auto [number, value] : llvm::enumerate(values))
+      loaded.push_back(kernel.load(slot(number, kernel.constant(warp)),
+                                   kernel.constant(0), value.getType()));
+    return loaded;
+  };
+  SmallVector<Value> totals = load(0);
+  for (int64_t warp = 1; warp < numWarps; ++warp)
+    totals = combine(op, totals, load(warp));
+  kernel.emitBarrier(); // before the next one writes there
+  return totals;
+}
+
+void BlockNestEmitter::emitCombination() {
+  for (const Partial &partial : partials) {
+    OpBuilder::InsertionGuard guard(builder);
+    Operation *op = nest.members[partial.member].op;
+    auto first = cast<RankedTensorType>(op->getResult(0).getType());
+    Value at = kernel.beginThreads(first.getNumElements()).front();
+    SmallVector<Value> starts;
+    for (OpResult result : op->getResults())
+      starts.push_back(
+          getStart(infos[partial.member].generic, result.getResultNumber()));
+    auto loop = scf::ForOp::create(builder, loc, kernel.constant(0),
+                                   kernel.constant(numTeams),
+                                   kernel.constant(1), starts);
+    {
+      OpBuilder::InsertionGuard inside(builder);
+      builder.setInsertionPointToStart(loop.getBody());
+      Value base =
+          arith::MulIOp::create(builder, loc, loop.getInductionVar(),
+                                kernel.constant(first.getNumElements()));
+      Value place = arith::AddIOp::create(builder, loc, base, at);
+      SmallVector<Value> sums;
+      for (auto [result, offset] :
+           llvm::zip_equal(op->getResults(), partial.offsets))
+        sums.push_back(kernel.load(
+            kernel.getScratch(offset), place,
+            cast<RankedTensorType>(result.getType()).getElementType()));
+      SmallVector<Value> sofar(loop.getRegionIterArgs());
+      scf::YieldOp::create(builder, loc,
+                           combine(infos[partial.member].generic, sofar, sums));
+    }
+    for (auto [result, sum] :
+         llvm::zip_equal(op->getResults(), loop.getResults()))
+      kernel.store(kernel.getMemory(result), at, sum);
+  }
+}
