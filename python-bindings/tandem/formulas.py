@@ -308,6 +308,30 @@ def _as_strided(x, size, stride, storage_offset=None):
     return x.reshape(-1)[torch.tensor(places.tolist(), dtype=torch.int64)]
 
 
+def has_own_memory(layout):
+    """Whether a tensor's elements lie in order, from the start of its memory."""
+    return layout.is_contiguous() and not layout.storage_offset()
+
+
+def strided_in(x, layout, size, stride, storage_offset=None):
+    """`as_strided` of an x whose elements lay as those of `layout` where strides were asked for. Raises NotImplementedError for
+    places of others.
+    """
+    start = layout.storage_offset() if storage_offset is None else storage_offset
+    places = _places(size, stride, start)
+    own = _places(layout.shape, layout.stride(), layout.storage_offset()).reshape(-1)
+    number = np.full(max(places.max(initial=0), own.max(initial=0)) + 1, -1, dtype=np.int64)
+    number[own] = np.arange(own.size)
+    found = number[places]
+    if (found < 0).any():
+        error = NotImplementedError(
+            f"found places beside the tensor of strides {tuple(layout.stride())} below it, expected its own"
+        )
+        error.func = aten.as_strided.default
+        raise error
+    return x.reshape(-1)[torch.tensor(found.tolist(), dtype=torch.int64)]
+
+
 @rule(aten.as_strided_scatter.default)
 def _as_strided_scatter(x, source, size, stride, storage_offset=None):
     _in_order(aten.as_strided_scatter.default, x)

@@ -17,8 +17,9 @@ from torch.fx.node import map_arg
 
 from . import complex_numbers, gamma  # noqa: F401 - its rules
 from .builder import name_of
-from .formulas import FORMULAS
+from .formulas import FORMULAS, has_own_memory, strided_in
 from .origins import Origin, tag_new_nodes
+from .reads import storages_of, written_by
 
 
 def without_rules(kept):
@@ -65,6 +66,8 @@ class _Replay(torch.fx.Interpreter):
     def __init__(self, graph, whereabouts):
         super().__init__(graph)
         self.whereabouts, self.constants = whereabouts, complex_numbers.constants_of(graph)
+        self.place = {node: place for place, node in enumerate(graph.graph.nodes)}
+        self.last_write = {s: self.place[n] for n in graph.graph.nodes for s in written_by(n)}
 
     def get_attr(self, target, args, kwargs):
         pair = self.constants.get(target)
@@ -77,10 +80,26 @@ class _Replay(torch.fx.Interpreter):
 
     def run_node(self, node):
         origin = _origin(node, self.whereabouts)
-        result = super().run_node(node)
+        result = self._strided(node) if self._is_strided(node) else super().run_node(node)
         if node.op != "output":
             tag_new_nodes(get_proxy_mode().tracer.graph, origin)
         return result
+
+    @staticmethod
+    def _is_strided(node):
+        """Whether the node looks at memory in which its operand does not lie as here: a transposed view has no strides here."""
+        return name_of(node.target) in _STRIDED and not has_own_memory(node.args[0].meta["val"])
+
+    def _strided(self, node):
+        layout = node.args[0].meta["val"]
+        if any(self.last_write.get(s, -1) > self.place[node] for s in storages_of(layout)):
+            error = NotImplementedError(
+                f"found strides {tuple(layout.stride())} below it, and a later write to it, expected a contiguous tensor"
+            )
+            error.func = node.target
+            raise error
+        (x, *others), kwargs = self.fetch_args_kwargs_from_env(node)
+        return strided_in(x, layout, *others, **kwargs)
 
 
 def _origin(node, whereabouts):
@@ -92,7 +111,8 @@ def _origin(node, whereabouts):
 # ---- Call by call
 
 # They look at the memory below their operand, which other operators made.
-_OF_MEMORY = ("as_strided", "as_strided_scatter", "as_strided_copy", "set_", "resize_")
+_STRIDED = ("as_strided", "as_strided_copy")
+_OF_MEMORY = (*_STRIDED, "as_strided_scatter", "set_", "resize_")
 
 
 def _stands_alone(node):

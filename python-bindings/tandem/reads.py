@@ -82,7 +82,7 @@ def _real():
         yield
 
 
-def _storages(value):
+def storages_of(value):
     """Of the fake tensors that a node gives."""
     values = value if isinstance(value, (list, tuple)) else [value]
     tensors = [t for t in values if isinstance(t, torch.Tensor) and t.layout == torch.strided]
@@ -252,12 +252,14 @@ class _Traced:
         self.argument_of = dict(zip(placeholders, arguments or (), strict=arguments is not None))
         self._writers = {}
         for node in self.nodes:
-            for storage in _written(node):
+            for storage in written_by(node):
                 self._writers.setdefault(storage, []).append(node)
 
     def is_written(self, node):
         """Whether something writes to its memory."""
-        return bool(self._writers) and bool(_storages(node.meta.get("val")) & self._writers.keys())
+        return bool(self._writers) and bool(
+            storages_of(node.meta.get("val")) & self._writers.keys()
+        )
 
     def behind(self, last):
         """(the nodes that `last` follows from, in order, kinds of what these depend on). With a tensor comes what
@@ -274,7 +276,7 @@ class _Traced:
             if _is_random(node):
                 kinds.add(RANDOM)
             pending.extend(node.all_input_nodes)
-            for storage in _storages(node.meta.get("val")) if self._writers else ():
+            for storage in storages_of(node.meta.get("val")) if self._writers else ():
                 pending.extend(self._writers.get(storage, ()))
         return [node for node in self.nodes if node in found], kinds
 
@@ -293,7 +295,7 @@ def _is_operator(node):
     return isinstance(node.target, torch._ops.OpOverload)
 
 
-def _written(node):
+def written_by(node):
     """The storages that a node writes to."""
     if not _is_operator(node) or not node.target._schema.is_mutable:
         return set()
@@ -302,7 +304,7 @@ def _written(node):
         if argument.alias_info is not None and argument.alias_info.is_write:
             for operand in value if isinstance(value, (list, tuple)) else [value]:
                 if isinstance(operand, torch.fx.Node):
-                    found |= _storages(operand.meta.get("val"))
+                    found |= storages_of(operand.meta.get("val"))
     return found
 
 
