@@ -89,6 +89,7 @@ private:
   bool isSource(Operation *op) const { return sources.contains(op); }
   void findSources();
   bool needsOwnGroup(Operation *source) const;
+  bool isMadeAgain(Operation &op) const;
   void add(Operation *op);
   bool join(int group, Operation *op, ArrayRef<int> producers);
   bool canJoin(int group, ArrayRef<int> producers) const;
@@ -119,19 +120,32 @@ private:
 // Sources
 //===----------------------------------------------------------------------===//
 
+/// Where something else reads it, or a view that is no kernel, it has a place
+/// among the groups, as what it reads has.
+bool GroupBuilder::isMadeAgain(Operation &op) const {
+  return op.hasAttr(sched::kAgainAttrName) && !needsOwnGroup(&op) &&
+         llvm::none_of(op.getUsers(), [](Operation *user) {
+           return user->hasTrait<nn::Rearrangement>();
+         });
+}
+
 void GroupBuilder::findSources() {
+  // What is made again reads more than sources, so that its readers do.
+  llvm::DenseSet<Operation *> readNothing;
   for (Operation &op : block) {
     position[&op] = position.size();
     bool isCheap =
         op.hasTrait<nn::CostsALoad>() || op.hasTrait<nn::Rearrangement>();
     bool readsSources =
         isCheap && llvm::all_of(op.getOperands(), [&](Value operand) {
-          return isSource(operand.getDefiningOp());
+          return readNothing.contains(operand.getDefiningOp());
         });
-    if (spmd::isSource(&op) || readsSources ||
-        op.hasAttr(sched::kAgainAttrName))
+    if (spmd::isSource(&op) || readsSources)
+      readNothing.insert(&op);
+    else if (isMadeAgain(op))
       sources.insert(&op);
   }
+  sources.insert(readNothing.begin(), readNothing.end());
 }
 
 bool GroupBuilder::needsOwnGroup(Operation *source) const {

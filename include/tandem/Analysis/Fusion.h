@@ -44,7 +44,8 @@ struct FusionGroup {
 /// `iota`, `coordinate`, and cheap operators on nothing but sources): these are
 /// in each group that reads them, and in one of their own only where a library
 /// group, another operator or the terminator reads them. What is marked
-/// `sched.again` is a source as well: kernels read it, and nothing else.
+/// `sched.again` is in each group that reads it as well, if only kernels do;
+/// else it is an operator like others.
 llvm::SmallVector<FusionGroup> formFusionGroups(mlir::Block &block,
                                                 const FusionLimits &limits);
 

@@ -254,6 +254,52 @@ TEST(Fusion, NoCycleThroughAProduct) {
   fused.check(2e-6);
 }
 
+TEST(Fusion, WhatIsMadeAgainIsInEachKernelThatReadsIt) {
+  Fused fused(R"(
+    func.func @f(%a: tensor<6x8xf32>, %b: tensor<6x8xf32>, %w: tensor<8x8xf32>) -> (tensor<6x8xf32>, tensor<6x8xf32>) {
+      %x = nn.exp %a : (tensor<6x8xf32>) -> tensor<6x8xf32>
+      %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>
+      %t = nn.add %x, %x {sched.again} : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      %0 = nn.mul %p, %t : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      %q = nn.matmul %0, %w : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>
+      %1 = nn.sub %q, %t : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      return %0, %1 : tensor<6x8xf32>, tensor<6x8xf32>
+    })");
+  EXPECT_EQ(fused.countKernels(), 3u);
+  fused.check(1e-5);
+}
+
+// What reads nothing but values that are made again is no source: a product
+// reads it, when the kernel of `%x` is done.
+TEST(Fusion, ReadersOfWhatIsMadeAgainHaveTheirTurn) {
+  Fused fused(R"(
+    func.func @f(%a: tensor<6x8xf32>, %w: tensor<8x8xbf16>) -> (tensor<6x8xf32>, tensor<6x8xbf16>) {
+      %x = nn.exp %a : (tensor<6x8xf32>) -> tensor<6x8xf32>
+      %t = nn.add %x, %x {sched.again} : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      %0 = nn.convert %t : (tensor<6x8xf32>) -> tensor<6x8xbf16>
+      %1 = nn.matmul %0, %w : (tensor<6x8xbf16>, tensor<8x8xbf16>) -> tensor<6x8xbf16>
+      return %x, %1 : tensor<6x8xf32>, tensor<6x8xbf16>
+    })");
+  EXPECT_EQ(fused.count(FusionGroup::Kind::Library), 1u);
+  fused.check(2e-2);
+}
+
+// A product, a view and the terminator read what lies in memory.
+TEST(Fusion, WhatOthersReadIsNotMadeAgain) {
+  Fused fused(R"(
+    func.func @f(%a: tensor<6x8xf32>, %w: tensor<8x8xf32>) -> (tensor<6x8xf32>, tensor<48xf32>, tensor<6x8xf32>) {
+      %x = nn.exp %a : (tensor<6x8xf32>) -> tensor<6x8xf32>
+      %t = nn.add %x, %x {sched.again} : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      %u = nn.neg %x {sched.again} : (tensor<6x8xf32>) -> tensor<6x8xf32>
+      %v = nn.mul %x, %x {sched.again} : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      %0 = nn.matmul %t, %w : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>
+      %1 = nn.reshape %u : (tensor<6x8xf32>) -> tensor<48xf32>
+      return %0, %1, %v : tensor<6x8xf32>, tensor<48xf32>, tensor<6x8xf32>
+    })");
+  EXPECT_EQ(fused.countKernels(), 1u);
+  fused.check(1e-5);
+}
+
 TEST(Fusion, CrossEntropyWithMaskedMean) {
   Fused fused(R"(
     func.func @f(%x: tensor<4x6x11xf32>, %t: tensor<4x6xi64> {test.low = 0, test.high = 11}) -> (tensor<f32>, tensor<4x6x11xf32>) {
