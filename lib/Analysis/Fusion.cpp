@@ -13,6 +13,7 @@
 
 #include "tandem/Analysis/Fusion.h"
 #include "mlir/IR/IRMapping.h"
+#include "tandem/Analysis/Lookups.h"
 #include "tandem/Analysis/Nest.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
@@ -92,6 +93,8 @@ private:
   bool isMadeAgain(Operation &op) const;
   void add(Operation *op);
   bool join(int group, Operation *op, ArrayRef<int> producers);
+  bool joinRows(Operation *op, ArrayRef<int> producers);
+  void push(int group, Operation *op, ArrayRef<int> producers);
   bool canJoin(int group, ArrayRef<int> producers) const;
   int addGroup(Operation *op, ArrayRef<int> producers);
   void tryMerge(int group, int other);
@@ -252,6 +255,13 @@ int GroupBuilder::addGroup(Operation *op, ArrayRef<int> producers) {
   return index;
 }
 
+void GroupBuilder::push(int index, Operation *op, ArrayRef<int> producers) {
+  groups[index].ops.push_back(op);
+  groupOf[op] = index;
+  if (addProducers(index, producers))
+    delayReaders(index);
+}
+
 bool GroupBuilder::join(int index, Operation *op, ArrayRef<int> producers) {
   Group &group = groups[index];
   bool isScalar =
@@ -260,10 +270,19 @@ bool GroupBuilder::join(int index, Operation *op, ArrayRef<int> producers) {
       (group.isScalar() && !isScalar) || !canJoin(index, producers) ||
       !addToNest(group.nest, op))
     return false;
-  group.ops.push_back(op);
-  groupOf[op] = index;
-  if (addProducers(index, producers))
-    delayReaders(index);
+  push(index, op, producers);
+  return true;
+}
+
+/// An addition to what a loop of its own adds up is done by that loop.
+bool GroupBuilder::joinRows(Operation *op, ArrayRef<int> producers) {
+  auto sum = getRowSum(op);
+  if (!sum || isSource(sum->base.getDefiningOp()))
+    return false;
+  int index = groupOf.at(sum->rows);
+  if (!canJoin(index, producers))
+    return false;
+  push(index, op, producers);
   return true;
 }
 
@@ -304,6 +323,8 @@ void GroupBuilder::tryMerge(int index, int otherIndex) {
 
 void GroupBuilder::add(Operation *op) {
   SmallVector<int> producers = getProducers(op);
+  if (joinRows(op, producers))
+    return;
   int joined = -1;
   if (!isLibraryCall(op) && !isStride(op) && !isOfLoop(op))
     for (int producer : llvm::reverse(producers))

@@ -8,7 +8,9 @@
 // A fusion group is a set of operators of one block that run as one command.
 // Groups are formed from the loops of the operators (`Nest.h`): members share
 // one nest of rows and columns, so that what flows between them stays in
-// registers or in a buffer of one row.
+// registers or in a buffer of one row. A loop that adds rows by their indices
+// is a group of its own, with the addition to what lies in memory
+// (`Lookups.h`).
 //
 //===----------------------------------------------------------------------===//
 
