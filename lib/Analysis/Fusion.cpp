@@ -13,6 +13,7 @@
 
 #include "tandem/Analysis/Fusion.h"
 #include "mlir/IR/IRMapping.h"
+#include "tandem/Analysis/Lookups.h"
 #include "tandem/Analysis/Nest.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
@@ -89,8 +90,11 @@ private:
   bool isSource(Operation *op) const { return sources.contains(op); }
   void findSources();
   bool needsOwnGroup(Operation *source) const;
+  bool isMadeAgain(Operation &op) const;
   void add(Operation *op);
   bool join(int group, Operation *op, ArrayRef<int> producers);
+  bool joinRows(Operation *op, ArrayRef<int> producers);
+  void push(int group, Operation *op, ArrayRef<int> producers);
   bool canJoin(int group, ArrayRef<int> producers) const;
   int addGroup(Operation *op, ArrayRef<int> producers);
   void tryMerge(int group, int other);
@@ -119,19 +123,32 @@ private:
 // Sources
 //===----------------------------------------------------------------------===//
 
+/// Where something else reads it, or a view that is no kernel, it has a place
+/// among the groups, as what it reads has.
+bool GroupBuilder::isMadeAgain(Operation &op) const {
+  return op.hasAttr(sched::kAgainAttrName) && !needsOwnGroup(&op) &&
+         llvm::none_of(op.getUsers(), [](Operation *user) {
+           return user->hasTrait<nn::Rearrangement>();
+         });
+}
+
 void GroupBuilder::findSources() {
+  // What is made again reads more than sources, so that its readers do.
+  llvm::DenseSet<Operation *> readNothing;
   for (Operation &op : block) {
     position[&op] = position.size();
     bool isCheap =
         op.hasTrait<nn::CostsALoad>() || op.hasTrait<nn::Rearrangement>();
     bool readsSources =
         isCheap && llvm::all_of(op.getOperands(), [&](Value operand) {
-          return isSource(operand.getDefiningOp());
+          return readNothing.contains(operand.getDefiningOp());
         });
-    if (spmd::isSource(&op) || readsSources ||
-        op.hasAttr(sched::kAgainAttrName))
+    if (spmd::isSource(&op) || readsSources)
+      readNothing.insert(&op);
+    else if (isMadeAgain(op))
       sources.insert(&op);
   }
+  sources.insert(readNothing.begin(), readNothing.end());
 }
 
 bool GroupBuilder::needsOwnGroup(Operation *source) const {
@@ -238,6 +255,13 @@ int GroupBuilder::addGroup(Operation *op, ArrayRef<int> producers) {
   return index;
 }
 
+void GroupBuilder::push(int index, Operation *op, ArrayRef<int> producers) {
+  groups[index].ops.push_back(op);
+  groupOf[op] = index;
+  if (addProducers(index, producers))
+    delayReaders(index);
+}
+
 bool GroupBuilder::join(int index, Operation *op, ArrayRef<int> producers) {
   Group &group = groups[index];
   bool isScalar =
@@ -246,10 +270,19 @@ bool GroupBuilder::join(int index, Operation *op, ArrayRef<int> producers) {
       (group.isScalar() && !isScalar) || !canJoin(index, producers) ||
       !addToNest(group.nest, op))
     return false;
-  group.ops.push_back(op);
-  groupOf[op] = index;
-  if (addProducers(index, producers))
-    delayReaders(index);
+  push(index, op, producers);
+  return true;
+}
+
+/// An addition to what a loop of its own adds up is done by that loop.
+bool GroupBuilder::joinRows(Operation *op, ArrayRef<int> producers) {
+  auto sum = getRowSum(op);
+  if (!sum || isSource(sum->base.getDefiningOp()))
+    return false;
+  int index = groupOf.at(sum->rows);
+  if (!canJoin(index, producers))
+    return false;
+  push(index, op, producers);
   return true;
 }
 
@@ -290,6 +323,8 @@ void GroupBuilder::tryMerge(int index, int otherIndex) {
 
 void GroupBuilder::add(Operation *op) {
   SmallVector<int> producers = getProducers(op);
+  if (joinRows(op, producers))
+    return;
   int joined = -1;
   if (!isLibraryCall(op) && !isStride(op) && !isOfLoop(op))
     for (int producer : llvm::reverse(producers))

@@ -9,11 +9,31 @@
 #include "mlir/IR/Builders.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/Sched/Sched.h"
 
 using namespace mlir;
 
 bool tandem::readsIndices(Operation *op) {
   return op->hasTrait<nn::ReadsIndices>();
+}
+
+std::optional<tandem::RowSum> tandem::getRowSum(Operation *op) {
+  auto add = dyn_cast_or_null<nn::AddOp>(op);
+  if (!add)
+    return std::nullopt;
+  for (auto [rows, base] : {std::pair(add.getRhs(), add.getLhs()),
+                            std::pair(add.getLhs(), add.getRhs())}) {
+    Operation *adder = rows.getDefiningOp(), *maker = base.getDefiningOp();
+    bool liesInMemory =
+        !maker || maker->getBlock() != op->getBlock() ||
+        isa<nn::LibraryOpInterface, sched::LibraryCallOpInterface>(maker);
+    if (isa_and_nonnull<nn::EmbeddingBackwardOp, nn::ScatterAddOp>(adder) &&
+        adder->getBlock() == op->getBlock() && rows.hasOneUse() &&
+        liesInMemory && rows.getType() == add.getType() &&
+        base.getType() == add.getType())
+      return RowSum{adder, base};
+  }
+  return std::nullopt;
 }
 
 Location tandem::addSites(Location location, ArrayRef<Operation *> ops) {

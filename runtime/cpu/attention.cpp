@@ -83,9 +83,10 @@ void AttentionBlocks<T>::applyBand(const QueryBlock &block, Span keys,
   constexpr W hidden = -std::numeric_limits<W>::infinity();
   for (int64_t i = 0; i < block.rows.count; ++i) {
     auto [begin, end] = bandOf(block, keys, i);
+    Span columns = columnsOf(block, keys, i);
     W *row = scores + i * scoresLeading();
-    std::fill(row, row + begin, hidden);
-    std::fill(row + end, row + keys.count, hidden);
+    std::fill(row + columns.first, row + begin, hidden);
+    std::fill(row + end, row + std::max(end, columns.end()), hidden);
   }
 }
 
@@ -117,12 +118,7 @@ void AttentionBlocks<T>::computeScores(const QueryBlock &block, Span keys,
   multiply(shape, left, right, scores, scoresLeading());
   if (mask)
     applyMask(block, keys, scores);
-  if (positions)
-    applyBand(block, keys, scores);
-  for (int64_t i = 0; i < block.rows.count; ++i)
-    std::fill(scores + i * scoresLeading() + keys.count,
-              scores + i * scoresLeading() + padded(keys.count),
-              -std::numeric_limits<W>::infinity());
+  applyBand(block, keys, scores);
 }
 
 template <typename T>
@@ -174,9 +170,8 @@ template <typename T>
 void Forward<T>::addValues(const QueryBlock &block, Span keys, bool isFirst) {
   ProductShape shape = {block.rows.count, op.valueWidth, keys.count, !isFirst};
   T *narrowed = scratch<struct Narrowed, T>(kNarrowed<T>);
-  Factor<T> left = {
-      narrowBlock<T>(scores, narrowed, block.rows.count, keys.count, leading),
-      leading};
+  Factor<T> left = {narrowBlock<T>(blocks, block, keys, scores, narrowed),
+                    leading};
   Factor<T> right = {
       blocks.value.at(block.batch, blocks.keyHead(block.head), keys.first),
       blocks.value.leading()};
@@ -187,8 +182,9 @@ template <typename T>
 void Forward<T>::addKeys(const QueryBlock &block, Span keys, bool isFirst) {
   blocks.computeScores(block, keys, scores);
   for (int64_t i = 0; i < block.rows.count; ++i) {
-    W rescale =
-        softmaxRow(scores + i * leading, padded(keys.count), most[i], sum[i]);
+    Span columns = blocks.columnsOf(block, keys, i);
+    W rescale = softmaxRow(scores + i * leading + columns.first, columns.count,
+                           most[i], sum[i]);
     W *row = sums + i * op.valueWidth;
     if (!isFirst && rescale != 1)
       std::transform(row, row + op.valueWidth, row,
@@ -197,8 +193,11 @@ void Forward<T>::addKeys(const QueryBlock &block, Span keys, bool isFirst) {
   if (op.dropout) {
     W *kept = scratch<struct Kept, W>(kMaxScores);
     blocks.computeKept(block, keys, kept);
-    for (int64_t i = 0; i < block.rows.count; ++i)
-      multiplyRow(scores + i * leading, kept + i * leading, padded(keys.count));
+    for (int64_t i = 0; i < block.rows.count; ++i) {
+      Span columns = blocks.columnsOf(block, keys, i);
+      int64_t at = i * leading + columns.first;
+      multiplyRow(scores + at, kept + at, columns.count);
+    }
   }
   addValues(block, keys, isFirst);
 }

@@ -91,9 +91,11 @@ void Backward<T>::computeDeltas(const QueryBlock &block, W *to) const {
 template <typename T>
 void Backward<T>::computeWeights(const QueryBlock &block, Span keys) {
   blocks.computeScores(block, keys, weights);
-  for (int64_t i = 0; i < block.rows.count; ++i)
-    weightRow(weights + i * leading, padded(keys.count),
+  for (int64_t i = 0; i < block.rows.count; ++i) {
+    Span columns = blocks.columnsOf(block, keys, i);
+    weightRow(weights + i * leading + columns.first, columns.count,
               blocks.logsumexp[block.number + i]);
+  }
   if (op.dropout)
     blocks.computeKept(block, keys, kept);
 }
@@ -112,21 +114,23 @@ void Backward<T>::computeGradients(const QueryBlock &block, Span keys) {
   multiply(shape, left, right, gradients, leading);
   const W *delta = deltas(block);
   for (int64_t i = 0; i < block.rows.count; ++i) {
-    int64_t at = i * leading, columns = padded(keys.count);
+    Span columns = blocks.columnsOf(block, keys, i);
+    int64_t at = i * leading + columns.first;
     if (op.dropout)
-      multiplyRow(gradients + at, kept + at, columns);
-    gradientRow(weights + at, gradients + at, columns, delta[i], W(op.scale));
+      multiplyRow(gradients + at, kept + at, columns.count);
+    gradientRow(weights + at, gradients + at, columns.count, delta[i],
+                W(op.scale));
     if (op.dropout)
-      multiplyRow(weights + at, kept + at, columns);
+      multiplyRow(weights + at, kept + at, columns.count);
   }
 }
 
 template <typename T>
 void Backward<T>::addToKeys(const QueryBlock &block, Span keys, const T *scores,
                             bool isFirst) {
-  Factor<T> kept = {narrowBlock<T>(weights, narrowWeights, block.rows.count,
-                                   keys.count, leading),
-                    leading, /*transposed=*/true};
+  Factor<T> kept = {narrowBlock<T>(blocks, block, keys, weights, narrowWeights),
+                    leading,
+                    /*transposed=*/true};
   Factor<T> output = {
       outputGradient.at(block.batch, block.head, block.rows.first),
       outputGradient.leading()};
@@ -153,8 +157,8 @@ template <typename T>
 void Backward<T>::addBlock(const QueryBlock &block, Span keys, bool isFirst) {
   computeWeights(block, keys);
   computeGradients(block, keys);
-  const T *scores = narrowBlock<T>(gradients, narrowGradients, block.rows.count,
-                                   keys.count, leading);
+  const T *scores =
+      narrowBlock<T>(blocks, block, keys, gradients, narrowGradients);
   addToKeys(block, keys, scores, isFirst);
   addToQueries(block, keys, scores);
 }

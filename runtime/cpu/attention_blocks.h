@@ -100,7 +100,14 @@ public:
     int64_t vectors = padded(std::min(kBlockKeys, op.keys)) / kLanes;
     return (vectors | 1) * kLanes;
   }
-  /// Scaled and masked scores, with -inf up to a multiple of kLanes.
+  /// The columns of a row of a block's scores that are worked on: whole vectors
+  /// around what a band leaves. The weights of others are 0.
+  Span columnsOf(const QueryBlock &block, Span keys, int64_t i) const {
+    auto [begin, end] = bandOf(block, keys, i);
+    int64_t first = begin / kLanes * kLanes;
+    return {first, begin == end ? 0 : padded(end) - first};
+  }
+  /// Scaled and masked scores of these columns.
   void computeScores(const QueryBlock &block, Span keys, W *scores) const;
   /// What dropout multiplies weights by, where a band leaves some; elsewhere
   /// `kept` stays what it was.
@@ -141,17 +148,25 @@ template <typename Tag, typename T> T *scratch(int64_t count) {
   return memory.data();
 }
 
-/// `rows` of scores as libraries multiply them: themselves, or a copy in `to`.
+/// A block of weights, or of gradients of scores, as libraries multiply it:
+/// itself, or a copy in `to`. Columns that are not worked on become 0.
 template <typename T>
-const T *narrowBlock(const Wide<T> *from, T *to, int64_t rows, int64_t columns,
-                     int64_t leading) {
-  if constexpr (std::is_same_v<T, Wide<T>>) {
-    return from;
-  } else {
-    for (int64_t i = 0; i < rows; ++i)
-      scaleRow(to + i * leading, from + i * leading, columns, Wide<T>(1));
-    return to;
+const T *narrowBlock(const AttentionBlocks<T> &blocks, const QueryBlock &block,
+                     Span keys, Wide<T> *from, T *to) {
+  constexpr bool isNarrow = !std::is_same_v<T, Wide<T>>;
+  if constexpr (!isNarrow)
+    to = from;
+  for (int64_t i = 0; i < block.rows.count; ++i) {
+    Span columns = blocks.columnsOf(block, keys, i);
+    int64_t at = i * blocks.scoresLeading();
+    if constexpr (isNarrow)
+      scaleRow(to + at + columns.first, from + at + columns.first,
+               columns.count, Wide<T>(1));
+    std::fill(to + at, to + at + columns.first, T());
+    std::fill(to + at + std::min(columns.end(), keys.count),
+              to + at + keys.count, T());
   }
+  return to;
 }
 
 /// Elements of a block, if it has to be copied for libraries.

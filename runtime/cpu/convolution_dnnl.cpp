@@ -7,9 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/convolution.h"
+#include "core/strided_copy.h"
 #include "core/text.h"
 #include "cpu/bf16.h"
 #include "cpu/convolution.h"
+#include "tandem_rt/program_builder.h"
 
 #include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -169,13 +171,16 @@ struct Operand {
   const memory &used() const { return reorder ? copy.data : given.data; }
 };
 
+/// Where input, weight and output lie.
+using Places = std::array<Address, 3>;
+
 class DnnlConvolution final : public Task {
 public:
   DnnlConvolution(const TaskContext &context, const Convolution &op,
                   const std::optional<BufferRef> &ref)
       : op(op), workspace(context, ref), stream(cpuEngine()) {}
 
-  Status prepare(const TaskContext &context);
+  Status prepare(const Places &places);
   Status run(int64_t iteration) override;
 
 private:
@@ -217,15 +222,15 @@ Status DnnlConvolution::addReorder(Operand &operand, const memory::desc &type,
   return Status::success();
 }
 
-Status DnnlConvolution::prepare(const TaskContext &context) {
+Status DnnlConvolution::prepare(const Places &places) {
   Chooser chooser(op);
   Choice choice = chooser.choose();
   primitive = choice.primitive;
   for (size_t number = 0; number < 3; ++number) {
     Operand &operand = operands[number];
-    Address address = context.memory.address(op.tensors[number].buffer);
-    operand.given = {memory(chooser.given[number], cpuEngine(), address.base),
-                     address};
+    operand.given = {
+        memory(chooser.given[number], cpuEngine(), places[number].base),
+        places[number]};
     if (choice.types[number] == chooser.given[number])
       continue;
     bool isMade = op.roles()[2] == number;
@@ -278,6 +283,80 @@ Status DnnlConvolution::run(int64_t iteration) {
   }
   return Status::success();
 }
+
+/// Of bf16, by copies in f32.
+class WidenedConvolution final : public Task {
+public:
+  WidenedConvolution(const TaskContext &context, const Convolution &op,
+                     const Places &places,
+                     const std::optional<BufferRef> &workspace);
+
+  Status prepare();
+  Status run(int64_t iteration) override;
+
+private:
+  struct Operand {
+    Address place;
+    Shape extents, strides; ///< As it lies there; copies are contiguous.
+    std::vector<Bf16> packed;
+    std::vector<float> wide;
+  };
+
+  std::array<Operand, 3> operands;
+  Convolution wide; ///< Of f32, on the copies.
+  DnnlConvolution inner;
+};
+
+WidenedConvolution::WidenedConvolution(
+    const TaskContext &context, const Convolution &op, const Places &places,
+    const std::optional<BufferRef> &workspace)
+    : wide(op), inner(context, wide, workspace) {
+  wide.type = ElementType::F32;
+  for (size_t number = 0; number < 3; ++number) {
+    ConvolutionTensor &tensor = wide.tensors[number];
+    size_t count = size_t(numElements(tensor.extents));
+    operands[number] = {places[number], tensor.extents, tensor.strides,
+                        std::vector<Bf16>(count), std::vector<float>(count)};
+    tensor.strides = contiguousStrides(tensor.extents);
+  }
+}
+
+Status WidenedConvolution::prepare() {
+  Places copies;
+  for (size_t number = 0; number < 3; ++number)
+    copies[number].base =
+        reinterpret_cast<char *>(operands[number].wide.data());
+  return inner.prepare(copies);
+}
+
+Status WidenedConvolution::run(int64_t iteration) {
+  size_t made = wide.roles()[2];
+  for (size_t number = 0; number < 3; ++number) {
+    Operand &operand = operands[number];
+    if (number == made)
+      continue;
+    copyStrided(operand.extents, sizeof(Bf16), operand.place.at(iteration),
+                operand.strides, operand.packed.data(),
+                wide.tensors[number].strides);
+    widen(operand.packed.data(), operand.wide.data(), operand.wide.size());
+  }
+  if (Status status = inner.run(/*iteration=*/0); !status.ok())
+    return status;
+  Operand &result = operands[made];
+  narrow(result.wide.data(), result.packed.data(), result.wide.size());
+  copyStrided(result.extents, sizeof(Bf16), result.packed.data(),
+              wide.tensors[made].strides, result.place.at(iteration),
+              result.strides);
+  return Status::success();
+}
+
+template <typename TaskType, typename... Arguments>
+Expected<std::unique_ptr<Task>> prepared(std::unique_ptr<TaskType> task,
+                                         const Arguments &...arguments) {
+  if (Status status = task->prepare(arguments...); !status.ok())
+    return status;
+  return std::unique_ptr<Task>(std::move(task));
+}
 } // namespace
 
 /// oneDNN counts positions in 32 bits.
@@ -298,17 +377,18 @@ makeDnnlConvolution(const TaskContext &context, const Convolution &convolution,
                     const std::optional<BufferRef> &workspace) {
   if (Status status = checkExtents(convolution); !status.ok())
     return status;
-  if (convolution.type == ElementType::BF16 && !multipliesBf16())
-    return errorOf("convolution of bf16 on a CPU without AVX-512, for which "
-                   "oneDNN has none; expected f32");
+  Places places;
+  for (size_t number = 0; number < 3; ++number)
+    places[number] = context.memory.address(convolution.tensors[number].buffer);
   try {
     // Primitives are made for as many cores as run them.
     LibraryThreads hold(context.threads);
-    auto task =
-        std::make_unique<DnnlConvolution>(context, convolution, workspace);
-    if (Status status = task->prepare(context); !status.ok())
-      return status;
-    return std::unique_ptr<Task>(std::move(task));
+    if (convolution.type == ElementType::BF16 && !multipliesBf16())
+      return prepared(std::make_unique<WidenedConvolution>(context, convolution,
+                                                           places, workspace));
+    return prepared(
+        std::make_unique<DnnlConvolution>(context, convolution, workspace),
+        places);
   } catch (const dnnl::error &error) {
     return errorOf("oneDNN convolution: ", error.what());
   }

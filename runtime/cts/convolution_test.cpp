@@ -9,21 +9,9 @@
 #include "core/convolution.h"
 #include "cts/interpreter.h"
 #include "cts/support.h"
-#ifdef TANDEM_CPU
-#include "cpu/bf16.h"
-#endif
 
 namespace tandem::rt::cts {
 namespace {
-
-/// Whether the device that is tested has convolutions of bf16.
-bool takesBf16() {
-#ifdef TANDEM_CPU
-  return cpu::multipliesBf16();
-#else
-  return true;
-#endif
-}
 
 constexpr ConvolutionKind kKinds[] = {ConvolutionKind::Forward,
                                       ConvolutionKind::InputGradient,
@@ -76,9 +64,6 @@ public:
       inputs.push_back(input(i));
     for (ConvolutionKind kind : kKinds)
       add(kind);
-    if (op.type == ElementType::BF16 && !takesBf16())
-      return expectError(Session::create(*p.finish()).status(),
-                         "convolution of bf16 on a CPU without AVX-512");
     auto session = startTwin(p);
     ASSERT_TRUE(session);
     for (const auto &[name, value] : values)

@@ -29,6 +29,7 @@ STEPS = [
     "tandem-outline-kernels",
     "tandem-bufferize",
     "tandem-forward-destinations",
+    "tandem-join-updates",
     "tandem-place-buffers",
 ]
 KERNEL = [

@@ -8,7 +8,9 @@
 // A fusion group is a set of operators of one block that run as one command.
 // Groups are formed from the loops of the operators (`Nest.h`): members share
 // one nest of rows and columns, so that what flows between them stays in
-// registers or in a buffer of one row.
+// registers or in a buffer of one row. A loop that adds rows by their indices
+// is a group of its own, with the addition to what lies in memory
+// (`Lookups.h`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +46,8 @@ struct FusionGroup {
 /// `iota`, `coordinate`, and cheap operators on nothing but sources): these are
 /// in each group that reads them, and in one of their own only where a library
 /// group, another operator or the terminator reads them. What is marked
-/// `sched.again` is a source as well: kernels read it, and nothing else.
+/// `sched.again` is in each group that reads it as well, if only kernels do;
+/// else it is an operator like others.
 llvm::SmallVector<FusionGroup> formFusionGroups(mlir::Block &block,
                                                 const FusionLimits &limits);
 

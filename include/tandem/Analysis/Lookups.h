@@ -15,12 +15,25 @@
 #define TANDEM_ANALYSIS_LOOKUPS_H
 
 #include "mlir/IR/Operation.h"
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace tandem {
 
 bool readsIndices(mlir::Operation *op);
+
+/// An addition of what `rows`, an `embedding_backward` or `scatter_add` that
+/// nothing else reads, adds up by indices. Its loop begins with `base` in place
+/// of zeros.
+struct RowSum {
+  mlir::Operation *rows;
+  mlir::Value base;
+};
+
+/// Set if `op`, which may be null, is one, and its base lies in memory: it
+/// comes from outside of the block, or from a library.
+std::optional<RowSum> getRowSum(mlir::Operation *op);
 
 /// `location` with a name for each of `ops` that reads indices, in their order:
 /// "embedding (model.py:7)".

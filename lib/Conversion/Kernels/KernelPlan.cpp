@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "tandem/Analysis/Lookups.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
@@ -204,7 +205,7 @@ void KernelPlan::placeOwnLoop(Operation *op) {
     requireMemory(value);
   for (Value value : op->getResults()) {
     requireMemory(value);
-    stepOf[value] = steps.size();
+    stepOf[resolve(value)] = steps.size();
   }
   steps.emplace_back(device.fusion.maxColumns);
   steps.back().op = op;
@@ -224,6 +225,15 @@ void KernelPlan::placeGeneric(linalg::GenericOp op) {
   addToNest(getLoops(op), getFirstStep(op));
 }
 
+/// What the loop adds up is the sum.
+void KernelPlan::findBases() {
+  for (auto add : function.front().getOps<nn::AddOp>())
+    if (auto sum = getRowSum(add)) {
+      bases[sum->rows] = sum->base;
+      aliases[sum->rows->getResult(0)] = add.getResult();
+    }
+}
+
 void KernelPlan::place(Operation *op) {
   if (auto generic = dyn_cast<linalg::GenericOp>(op))
     placeGeneric(generic);
@@ -239,6 +249,7 @@ KernelPlan::KernelPlan(func::FuncOp function)
   for (Operation &op : function.front())
     if (hasOwnLoop(&op) || &op == terminator)
       pinned.insert(op.operand_begin(), op.operand_end());
+  findBases();
   for (Operation &op : function.front())
     place(&op);
   for (Value value : terminator->getOperands())

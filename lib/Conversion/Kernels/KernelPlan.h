@@ -45,6 +45,8 @@ struct KernelPlan {
   bool isFloating(mlir::Value value) const { return floating.contains(value); }
   /// The value whose memory `value` shares, which may be itself.
   mlir::Value resolve(mlir::Value value) const;
+  /// What an operator with a loop of its own adds to; null: zeros.
+  mlir::Value getBase(mlir::Operation *op) const { return bases.lookup(op); }
 
   mlir::func::FuncOp function;
   const Device &device;
@@ -53,6 +55,7 @@ struct KernelPlan {
   llvm::SetVector<mlir::Value> inMemory;
 
 private:
+  void findBases();
   void place(mlir::Operation *op);
   void placeGeneric(mlir::linalg::GenericOp op);
   void placeReshape(mlir::Operation *op);
@@ -67,6 +70,7 @@ private:
 
   llvm::DenseMap<mlir::Value, int> stepOf;
   llvm::DenseMap<mlir::Value, mlir::Value> aliases;
+  llvm::DenseMap<mlir::Operation *, mlir::Value> bases;
   llvm::DenseSet<mlir::Value> floating;
   llvm::DenseMap<mlir::Value, int> floatingCost;
   llvm::DenseSet<mlir::Value> pinned; ///< returned, or read by an own loop

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Conversion/Kernels/Kernels.h"
+#include "Calls.h"
 #include "GpuCode.h"
 #include "KernelEmitter.h"
 #include "LowerToLLVM.h"
@@ -150,6 +151,21 @@ public:
                       {emitter.takeParts(), emitter.getScratchBytes()}};
   }
 
+  /// The object of a kernel that calls others.
+  std::optional<KernelCode> compile(ArrayRef<KernelCall> calls,
+                                    StringRef symbol, unsigned vectorBits,
+                                    std::string &error) {
+    OwningOpRef<ModuleOp> target = ModuleOp::create(UnknownLoc::get(&context));
+    emitCalls(calls, *target, symbol);
+    if (failed(lowerToLLVM(*target)))
+      return std::nullopt;
+    std::optional<std::string> object =
+        generateObject(*target, vectorBits, error);
+    if (!object)
+      return std::nullopt;
+    return KernelCode{std::move(*object), {}};
+  }
+
 private:
   /// Of `source`, which says for what, as the llvm dialect.
   static std::optional<std::string> generate(ModuleOp source, ModuleOp target,
@@ -179,6 +195,7 @@ private:
 struct Job {
   func::FuncOp function; ///< the first one
   std::string text, symbol, path, error;
+  std::vector<KernelCall> calls; ///< in place of operators
   KernelParts parts;
   unsigned line = 0;
   bool isCached = false, isTemporary = false;
@@ -218,7 +235,12 @@ static void compileJob(Job &job, Worker &worker, const FileCache &cache,
                        bool useCache) {
   if (useCache && lookup(job, cache))
     return;
-  auto code = worker.compile(job.text, job.symbol, job.error, job.line);
+  auto code =
+      job.calls.empty()
+          ? worker.compile(job.text, job.symbol, job.error, job.line)
+          : worker.compile(job.calls, job.symbol,
+                           sched::getDevice(job.function).kernels.vectorBits,
+                           job.error);
   if (!code) {
     if (job.error.empty())
       job.error = "the kernel cannot be compiled";
@@ -304,6 +326,29 @@ static std::optional<std::string> link(ArrayRef<std::string> paths, bool isPtx,
   return joinPtx(texts);
 }
 
+/// Adds the kernel of `function` to `kernels`.
+static FailureOr<Job> makeJob(func::FuncOp function,
+                              llvm::StringMap<CompiledKernel> &kernels) {
+  const HostTarget &host = HostTarget::get();
+  auto calls = getKernelCalls(function, kernels);
+  if (failed(calls))
+    return failure();
+  if (!calls->empty() && findGpu(sched::getDevice(function)))
+    return function.emitError("calls kernels, which none for a GPU does");
+  Job job;
+  job.function = function;
+  job.calls = std::move(*calls);
+  CompiledKernel kernel;
+  job.text = job.calls.empty() ? ::getText(function, kernel.ordinals)
+                               : printCalls(job.calls);
+  job.symbol =
+      "tandem_" + hashText({job.text, host.cpu, host.features, kKernelVersion});
+  kernel.symbol = job.symbol;
+  kernel.axes = getKernelAxes(function);
+  kernels[function.getName()] = std::move(kernel);
+  return job;
+}
+
 std::string tandem::describeHostTarget() {
   const HostTarget &host = HostTarget::get();
   return host.cpu + " " + host.features;
@@ -325,17 +370,11 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal())
       continue;
-    Job job;
-    job.function = function;
-    CompiledKernel kernel;
-    job.text = ::getText(function, kernel.ordinals);
-    job.symbol = "tandem_" +
-                 hashText({job.text, host.cpu, host.features, kKernelVersion});
-    kernel.symbol = job.symbol;
-    kernel.axes = getKernelAxes(function);
-    result.kernels[function.getName()] = std::move(kernel);
-    if (known.try_emplace(job.symbol, jobs.size()).second)
-      jobs.push_back(std::move(job));
+    auto job = makeJob(function, result.kernels);
+    if (mlir::failed(job))
+      return failure();
+    if (known.try_emplace(job->symbol, jobs.size()).second)
+      jobs.push_back(std::move(*job));
   }
   bool isDone = compileJobs(jobs, options);
 

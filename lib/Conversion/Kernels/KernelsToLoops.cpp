@@ -12,6 +12,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "tandem/Analysis/Lookups.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 
@@ -27,7 +28,7 @@ static bool isKernelOperator(Operation *op) {
   return isa<linalg::GenericOp, nn::ReshapeOp, nn::ConstantOp,
              spmd::CoordinateOp, tensor::EmptyOp, arith::ConstantOp,
              func::ReturnOp>(op) ||
-         hasOwnLoop(op);
+         hasOwnLoop(op) || getRowSum(op);
 }
 
 static LogicalResult verifyTypes(Operation *op, TypeRange types) {

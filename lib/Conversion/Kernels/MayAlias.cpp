@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "tandem/Analysis/Lookups.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
@@ -45,6 +46,8 @@ bool tandem::mayAlias(func::FuncOp kernel, unsigned input, unsigned output) {
   Value to = body.getTerminator()->getOperand(output);
   if (from.getType() != to.getType() || isa<BlockArgument>(to))
     return false;
+  if (auto sum = getRowSum(to.getDefiningOp()))
+    return sum->base == from && from.hasOneUse();
   // All work is one loop over elements of this size: then an element is read
   // and written in the same round.
   int64_t size = getSize(from);

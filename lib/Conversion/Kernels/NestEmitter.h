@@ -63,6 +63,9 @@ protected:
   virtual void emitLoops();
   bool canShare() const;
   void share();
+  /// How many neighbours an iteration of the group's loop, which is innermost,
+  /// computes.
+  int64_t countNeighbours(int group) const;
   /// The first and the last bound of a group's loop.
   std::pair<mlir::Value, mlir::Value> getBounds(int group);
   void emitRow();

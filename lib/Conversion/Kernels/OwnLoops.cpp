@@ -85,8 +85,10 @@ private:
     k.store(k.getMemory(tensor), at,
             narrow(b, loc, value, getElementType(tensor)));
   }
-  /// Zeros to accumulate `result` in, in the type in which it is computed.
-  Value beginSum(Value result);
+  /// What the operator adds to, zeros if nothing else, in the type in which it
+  /// is computed.
+  Value beginSum(Operation *op);
+  Value getStart(Operation *op, Value at);
   void endSum(Value result, Value sum);
   /// Inserts into a branch that is taken where 0 <= index < size; elsewhere an
   /// error is reported.
@@ -398,13 +400,27 @@ void Writer::maxPool(nn::MaxPoolOp op) {
 // Sums at an index
 //===----------------------------------------------------------------------===//
 
-Value Writer::beginSum(Value result) {
+Value Writer::getStart(Operation *op, Value at) {
+  if (Value base = k.plan.getBase(op))
+    return load(base, at);
+  Type computed = getComputeType(getElementType(op->getResult(0)));
+  return constantScalar(b, loc, computed, 0);
+}
+
+/// In place of what it adds to, the operator finds it there.
+Value Writer::beginSum(Operation *op) {
+  Value result = op->getResult(0), base = k.plan.getBase(op);
   auto type = cast<RankedTensorType>(result.getType());
   Type computed = getComputeType(type.getElementType());
   Value sum = k.getMemory(result);
+  OpBuilder::InsertionGuard guard(b);
   if (computed != type.getElementType())
     sum = k.allocate(type.getNumElements(), computed);
-  k.fill(sum, type.getNumElements(), constantScalar(b, loc, computed, 0));
+  else if (base)
+    k.beginIf(LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne,
+                                   k.getMemory(base), sum));
+  Value at = k.beginLoop(type.getNumElements());
+  k.store(sum, at, getStart(op, at));
   return sum;
 }
 
@@ -446,7 +462,7 @@ void Writer::addByThreads(
   {
     OpBuilder::InsertionGuard inside(b);
     Value place = k.beginLoop(to.size);
-    k.store(sum, target(place), constantScalar(b, loc, computed, 0));
+    k.store(sum, target(place), getStart(op, target(place)));
   }
   {
     OpBuilder::InsertionGuard inside(b);
@@ -473,7 +489,7 @@ void Writer::scatterAdd(nn::ScatterAddOp op) {
           return add(mul(add(mul(outer, from.size), place), from.inner), inner);
         });
   Type computed = getComputeType(getElementType(op.getResult()));
-  Value sum = beginSum(op.getResult());
+  Value sum = beginSum(op);
   {
     OpBuilder::InsertionGuard guard(b);
     Value outer = k.beginLoop(from.outer), place = k.beginLoop(from.size);
@@ -499,7 +515,7 @@ void Writer::embeddingBackward(nn::EmbeddingBackwardOp op) {
                         [](Value, Value place, Value) { return place; });
   }
   Type computed = getComputeType(getElementType(op.getResult()));
-  Value sum = beginSum(op.getResult());
+  Value sum = beginSum(op);
   {
     OpBuilder::InsertionGuard guard(b);
     Value row = k.beginLoop(rows);

@@ -8,6 +8,8 @@
 #include "Counts.h"
 #include "Steps.h"
 #include "Views.h"
+#include "tandem/Analysis/Lookups.h"
+#include "tandem/Conversion/Kernels/Kernels.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/SetVector.h"
@@ -38,6 +40,7 @@ private:
   void bufferize(sched::StepOp step);
   void bufferize(Operation *op, Place place);
   void bufferize(func::CallOp call, Place place);
+  Value findBase(func::CallOp call, func::FuncOp kernel, unsigned result);
   void bufferize(sched::LibraryCallOpInterface call, Place place);
   SmallVector<Value> getDestinations(sched::LibraryCallOpInterface call);
   void bufferizeCollective(Operation *op, Place place);
@@ -207,19 +210,63 @@ bool Bufferizer::bufferizeCarried(Operation *op, Place place) {
       .Default(false);
 }
 
+/// Whether one command reads what lies in the buffer of `value`. What keeps a
+/// sum in the memory of one of its terms does not read it.
+static bool isReadOnce(Value value) {
+  auto users = llvm::make_filter_range(value.getUsers(), [](Operation *user) {
+    return !isa<sched::KeepOp>(user);
+  });
+  Operation *maker = value.getDefiningOp();
+  if (!maker || !llvm::hasSingleElement(users))
+    return false;
+  if (auto step = dyn_cast<sched::StepOp>(maker))
+    return isReadOnce(step.getBody().front().getTerminator()->getOperand(
+        cast<OpResult>(value).getResultNumber()));
+  return !isFreeView(maker) || isReadOnce(maker->getOperand(0));
+}
+
+/// Whether each call finds a value of its own, or what it left there: not where
+/// all iterations read what was made before their loop.
+static bool isOfCall(Value value, func::CallOp call) {
+  auto maker = value.getDefiningOp<sched::StepOp>();
+  return !maker ||
+         spmd::getLoop(maker) ==
+             spmd::getLoop(call->getParentOfType<sched::StepOp>()) ||
+         llvm::any_of(value.getUsers(), llvm::IsaPred<sched::KeepOp>);
+}
+
+/// The buffer of what the kernel adds rows to for this result, if nothing needs
+/// it any more.
+Value Bufferizer::findBase(func::CallOp call, func::FuncOp kernel,
+                           unsigned result) {
+  Value made = kernel.front().getTerminator()->getOperand(result);
+  auto sum = getRowSum(made.getDefiningOp());
+  auto base = sum ? dyn_cast<BlockArgument>(sum->base) : BlockArgument();
+  if (!base || !mayAlias(kernel, base.getArgNumber(), result))
+    return {};
+  Value operand = call.getOperand(base.getArgNumber());
+  return isReadOnce(operand) && isOfCall(operand, call) ? getBuffer(operand)
+                                                        : Value();
+}
+
 void Bufferizer::bufferize(func::CallOp call, Place place) {
+  auto kernel =
+      symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
   SmallVector<Value> inputs, outputs;
   for (Value operand : call.getOperands())
     inputs.push_back(getBuffer(operand));
-  for (Value result : call.getResults())
-    outputs.push_back(allocate(result));
-  auto kernel =
-      symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+  int64_t bytes = countTraffic(kernel);
+  for (auto [index, result] : llvm::enumerate(call.getResults())) {
+    Value base = findBase(call, kernel, index);
+    outputs.push_back(base ? buffers[result] = base : allocate(result));
+    if (base)
+      bytes -= countUntouched(kernel, index);
+  }
   sched::LaunchOp::create(
       builder, call.getLoc(), call.getCalleeAttr().getAttr(), inputs, outputs,
       place.queue, place.stage, place.strand,
       call->getAttrOfType<StringAttr>(sched::kLabelAttrName),
-      countFlops(kernel), countTraffic(kernel));
+      countFlops(kernel), bytes);
 }
 
 /// The buffers of the results: new ones, or that of the operand which the first

@@ -7,6 +7,7 @@
 
 #include "Counts.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Analysis/Lookups.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 
@@ -45,6 +46,13 @@ int64_t countTraffic(func::FuncOp kernel) {
   for (BlockArgument argument : body.getArguments())
     bytes += countRead(argument);
   return bytes;
+}
+
+int64_t countUntouched(func::FuncOp kernel, unsigned result) {
+  Value sum = kernel.front().getTerminator()->getOperand(result);
+  Operation *rows = getRowSum(sum.getDefiningOp())->rows;
+  return 2 * std::max<int64_t>(0, countBytes(sum) -
+                                      countBytes(rows->getOperand(0)));
 }
 
 int64_t countSentBytes(Operation *op) {

@@ -21,6 +21,9 @@ int64_t countFlops(mlir::func::FuncOp kernel);
 
 /// Bytes that a kernel reads and writes in memory.
 int64_t countTraffic(mlir::func::FuncOp kernel);
+/// Of these, what it does not touch where it adds rows to result `result` in
+/// place: the other rows, read and written.
+int64_t countUntouched(mlir::func::FuncOp kernel, unsigned result);
 
 /// Bytes that one rank sends in a collective, by the ring algorithms.
 int64_t countSentBytes(mlir::Operation *collective);

@@ -42,6 +42,8 @@ void buildLowerPipeline(mlir::OpPassManager &manager,
   // without the copies, then places that lifetimes allow.
   manager.addPass(lower::createBufferize());
   manager.addPass(lower::createForwardDestinations());
+  // What is written in place is known now.
+  manager.addPass(lower::createJoinUpdates());
   manager.addPass(lower::createPlaceBuffers());
 }
 

@@ -119,6 +119,44 @@ static void createCall(Operation *before, const FusionGroup &group,
     results[output] = result;
 }
 
+static int64_t getSize(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+static int64_t getBits(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getNumElements() * type.getElementTypeBitWidth();
+}
+
+/// Whether the backward pass asks for hardly more than a value of the forward
+/// pass: 2 x of a square, say. It would be in the kernel that makes x, and be
+/// held beside it until then.
+static bool isHardlyMore(Operation *op) {
+  if (nn::getPass(op) != nn::PassKind::Backward ||
+      !op->hasTrait<nn::CostsALoad>() || !op->hasTrait<nn::Broadcasting>())
+    return false;
+  Value large;
+  for (Value operand : op->getOperands()) {
+    if (getSize(operand) == 1 && getSize(op->getResult(0)) > 1)
+      continue;
+    if (large && large != operand)
+      return false;
+    large = operand;
+  }
+  Operation *producer = large ? large.getDefiningOp() : nullptr;
+  return producer && nn::getPass(producer) == nn::PassKind::Forward &&
+         getBits(large) <= getBits(op->getResult(0)) &&
+         llvm::all_of(op->getUsers(), [](Operation *user) {
+           return user->hasTrait<nn::Broadcasting>();
+         });
+}
+
+static void makeAgain(sched::StepOp step) {
+  for (Operation &op : step.getBody().front())
+    if (isHardlyMore(&op))
+      op.setAttr(sched::kAgainAttrName, UnitAttr::get(op.getContext()));
+}
+
 static bool isKernel(const FusionGroup &group) {
   return group.kind == FusionGroup::Kind::Kernel &&
          !(group.ops.size() == 1 && isFreeView(group.ops.front()));
@@ -126,6 +164,7 @@ static bool isKernel(const FusionGroup &group) {
 
 void Outliner::outline(sched::StepOp step) {
   Operation *yield = step.getBody().front().getTerminator();
+  makeAgain(step);
   SmallVector<FusionGroup> groups =
       formFusionGroups(step.getBody().front(), sched::getDevice(step).fusion);
   // All kernels first: afterwards groups read the results of calls.

@@ -247,7 +247,9 @@ LogicalResult Generics::convert(Operation *op) {
       .Case([&](nn::IotaOp iota) { return convertIota(iota); })
       .Case([&](nn::PermuteOp permute) { return convertPermute(permute); })
       .Case([&](nn::PieceOpInterface piece) { return convertPiece(piece); })
-      .Case([&](nn::ScalarOpInterface) { return convertElementwise(op); })
+      .Case([&](nn::ScalarOpInterface) {
+        return getRowSum(op) ? success() : convertElementwise(op);
+      })
       .Case([&](nn::PadOp pad) { return convertPad(pad); })
       .Case([&](nn::CatOp cat) { return convertCat(cat); })
       .Case([&](nn::EmbeddingOp lookup) { return convertEmbedding(lookup); })

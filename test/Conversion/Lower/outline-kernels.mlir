@@ -1,4 +1,4 @@
-// RUN: tandem-opt --tandem-outline-kernels %s | FileCheck %s
+// RUN: tandem-opt --split-input-file --tandem-outline-kernels %s | FileCheck %s
 
 // Equal groups are one kernel, whatever their ids and strands; products,
 // collectives and views that cost nothing stay.
@@ -29,5 +29,51 @@ module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
       sched.yield %6 : tensor<1xf32>
     } : tensor<1xf32>
     return %r, %q : tensor<1xf32>, tensor<1x1xf32>
+  }
+}
+
+// -----
+
+// What the backward pass asks for of a value of the forward pass is made where
+// it is read, and not held beside that value.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[X:.*]] = func.call @[[FORWARD:kernel_[0-9]+]](%arg0, %arg1)
+// CHECK: %[[P:.*]] = sched.matmul %[[X]], %arg2
+// CHECK: func.call @[[BACKWARD:kernel_[0-9]+]](%[[X]], %[[P]])
+// CHECK: func.func private @[[FORWARD]]({{.*}}) -> tensor<8x4xf32>
+// CHECK: func.func private @[[BACKWARD]](
+// CHECK: nn.add
+// CHECK: nn.mul
+module {
+  func.func @step(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+    %p, %q, %e = sched.step on compute stage 0 strand 0 {
+      %0 = nn.add %x, %y {nn.pass = #nn.pass<forward>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      %1 = sched.matmul %0, %w {batch = array<i64>, m = 8, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<forward>} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+      %2 = nn.add %0, %0 {nn.pass = #nn.pass<backward>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      %3 = nn.mul %1, %2 {nn.pass = #nn.pass<backward>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      sched.yield %1, %3 : tensor<8x4xf32>, tensor<8x4xf32>
+    } : tensor<8x4xf32>, tensor<8x4xf32>
+    return %p, %q : tensor<8x4xf32>, tensor<8x4xf32>
+  }
+}
+
+// -----
+
+// A product reads what is made of it alone, behind the kernel of what it is made
+// of.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[X:.*]]:2 = func.call @[[FORWARD:kernel_[0-9]+]](%arg0, %arg1)
+// CHECK: sched.matmul %[[X]]#1, %arg2
+// CHECK: func.func private @[[FORWARD]]({{.*}}) -> (tensor<8x4xf32>, tensor<8x4xbf16>)
+module {
+  func.func @step(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>, %w: tensor<4x4xbf16>) -> (tensor<8x4xf32>, tensor<8x4xbf16>) {
+    %p, %q, %e = sched.step on compute stage 0 strand 0 {
+      %0 = nn.add %x, %y {nn.pass = #nn.pass<forward>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      %1 = nn.add %0, %0 {nn.pass = #nn.pass<backward>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      %2 = nn.convert %1 {nn.pass = #nn.pass<backward>} : (tensor<8x4xf32>) -> tensor<8x4xbf16>
+      %3 = sched.matmul %2, %w {batch = array<i64>, m = 8, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<8x4xbf16>, tensor<4x4xbf16>) -> tensor<8x4xbf16>
+      sched.yield %0, %3 : tensor<8x4xf32>, tensor<8x4xbf16>
+    } : tensor<8x4xf32>, tensor<8x4xbf16>
+    return %p, %q : tensor<8x4xf32>, tensor<8x4xbf16>
   }
 }

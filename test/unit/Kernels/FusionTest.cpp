@@ -229,6 +229,55 @@ TEST(Fusion, AdamWMayBeInPlace) {
   }
 }
 
+TEST(Fusion, RowsAreAddedToAProduct) {
+  for (auto [type, tolerance] :
+       {std::pair("f64", 1e-12), {"f32", 1e-5}, {"bf16", 2e-2}}) {
+    std::string text = R"(
+      func.func @f(%x: tensor<5x6xT>, %y: tensor<6x4xT>, %g: tensor<9x4xT>, %i: tensor<9xi64> {test.low = 0, test.high = 5}) -> tensor<5x4xT> {
+        %0 = nn.matmul %x, %y : (tensor<5x6xT>, tensor<6x4xT>) -> tensor<5x4xT>
+        %1 = nn.embedding_backward %g, %i : (tensor<9x4xT>, tensor<9xi64>) -> tensor<5x4xT>
+        %2 = nn.add %0, %1 : (tensor<5x4xT>, tensor<5x4xT>) -> tensor<5x4xT>
+        return %2 : tensor<5x4xT>
+      })";
+    while (text.find('T') != std::string::npos)
+      text.replace(text.find('T'), 1, type);
+    Fused fused(text);
+    EXPECT_EQ(fused.countKernels(), 1u);
+    fused.check(tolerance);
+  }
+}
+
+TEST(Fusion, RowsAreAddedInPlace) {
+  std::unique_ptr<MLIRContext> context = makeContext();
+  auto module = parse(*context, R"(
+    func.func @f(%b: tensor<3x5x4xf32>, %s: tensor<3x2x4xf32>, %i: tensor<3x2x4xi64> {test.low = 0, test.high = 5}) -> tensor<3x5x4xf32> {
+      %0 = nn.scatter_add %s, %i {dim = 1} : (tensor<3x2x4xf32>, tensor<3x2x4xi64>) -> tensor<3x5x4xf32>
+      %1 = nn.add %0, %b : (tensor<3x5x4xf32>, tensor<3x5x4xf32>) -> tensor<3x5x4xf32>
+      return %1 : tensor<3x5x4xf32>
+    })");
+  auto function = *module->getOps<func::FuncOp>().begin();
+  EXPECT_TRUE(mayAlias(function, 0, 0));
+  EXPECT_FALSE(mayAlias(function, 1, 0));
+  KernelOptions options;
+  options.useCache = false;
+  LoadedKernels kernels(*module, options);
+  ASSERT_EQ(kernels.getError(), "");
+  std::vector<Tensor> inputs = makeInputs(function, 5);
+  Tensor expected = kernels.run(function, inputs).front();
+  EXPECT_LE(
+      compare(expected, reference::interpret(function, {}, inputs)->front()),
+      1e-6);
+  std::vector<std::vector<char>> buffers;
+  for (const Tensor &input : inputs)
+    buffers.push_back(toBytes(input));
+  std::vector<llvm::MutableArrayRef<char>> ranges(buffers.begin(),
+                                                  buffers.end());
+  ranges.push_back(buffers[0]);
+  kernels.runOn("f", ranges, /*scalars=*/{});
+  Tensor actual = fromBytes(buffers[0], inputs[0].getType());
+  EXPECT_TRUE(actual.isIdenticalTo(expected));
+}
+
 TEST(Fusion, TransposeIsNotInPlace) {
   std::unique_ptr<MLIRContext> context = makeContext();
   auto module = parse(*context, R"(
@@ -252,6 +301,52 @@ TEST(Fusion, NoCycleThroughAProduct) {
   // The column sum is complete only behind its kernel.
   EXPECT_EQ(fused.countKernels(), 3u);
   fused.check(2e-6);
+}
+
+TEST(Fusion, WhatIsMadeAgainIsInEachKernelThatReadsIt) {
+  Fused fused(R"(
+    func.func @f(%a: tensor<6x8xf32>, %b: tensor<6x8xf32>, %w: tensor<8x8xf32>) -> (tensor<6x8xf32>, tensor<6x8xf32>) {
+      %x = nn.exp %a : (tensor<6x8xf32>) -> tensor<6x8xf32>
+      %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>
+      %t = nn.add %x, %x {sched.again} : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      %0 = nn.mul %p, %t : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      %q = nn.matmul %0, %w : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>
+      %1 = nn.sub %q, %t : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      return %0, %1 : tensor<6x8xf32>, tensor<6x8xf32>
+    })");
+  EXPECT_EQ(fused.countKernels(), 3u);
+  fused.check(1e-5);
+}
+
+// What reads nothing but values that are made again is no source: a product
+// reads it, when the kernel of `%x` is done.
+TEST(Fusion, ReadersOfWhatIsMadeAgainHaveTheirTurn) {
+  Fused fused(R"(
+    func.func @f(%a: tensor<6x8xf32>, %w: tensor<8x8xbf16>) -> (tensor<6x8xf32>, tensor<6x8xbf16>) {
+      %x = nn.exp %a : (tensor<6x8xf32>) -> tensor<6x8xf32>
+      %t = nn.add %x, %x {sched.again} : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      %0 = nn.convert %t : (tensor<6x8xf32>) -> tensor<6x8xbf16>
+      %1 = nn.matmul %0, %w : (tensor<6x8xbf16>, tensor<8x8xbf16>) -> tensor<6x8xbf16>
+      return %x, %1 : tensor<6x8xf32>, tensor<6x8xbf16>
+    })");
+  EXPECT_EQ(fused.count(FusionGroup::Kind::Library), 1u);
+  fused.check(2e-2);
+}
+
+// A product, a view and the terminator read what lies in memory.
+TEST(Fusion, WhatOthersReadIsNotMadeAgain) {
+  Fused fused(R"(
+    func.func @f(%a: tensor<6x8xf32>, %w: tensor<8x8xf32>) -> (tensor<6x8xf32>, tensor<48xf32>, tensor<6x8xf32>) {
+      %x = nn.exp %a : (tensor<6x8xf32>) -> tensor<6x8xf32>
+      %t = nn.add %x, %x {sched.again} : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      %u = nn.neg %x {sched.again} : (tensor<6x8xf32>) -> tensor<6x8xf32>
+      %v = nn.mul %x, %x {sched.again} : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      %0 = nn.matmul %t, %w : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>
+      %1 = nn.reshape %u : (tensor<6x8xf32>) -> tensor<48xf32>
+      return %0, %1, %v : tensor<6x8xf32>, tensor<48xf32>, tensor<6x8xf32>
+    })");
+  EXPECT_EQ(fused.countKernels(), 1u);
+  fused.check(1e-5);
 }
 
 TEST(Fusion, CrossEntropyWithMaskedMean) {

@@ -11,6 +11,7 @@
 #include "mlir/Parser/Parser.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Reference/Interpreter.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/Support/FileSystem.h"
@@ -196,7 +197,8 @@ std::vector<Tensor> LoadedKernels::run(func::FuncOp function,
 
 std::unique_ptr<MLIRContext> tandem::test::makeContext() {
   DialectRegistry registry;
-  registry.insert<func::FuncDialect, nn::NNDialect, spmd::SPMDDialect>();
+  registry.insert<func::FuncDialect, nn::NNDialect, spmd::SPMDDialect,
+                  sched::SchedDialect>();
   auto context = std::make_unique<MLIRContext>(registry);
   context->allowUnregisteredDialects();
   context->loadAllAvailableDialects();

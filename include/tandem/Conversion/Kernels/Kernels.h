@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A kernel is a `func.func` on plain tensors whose body holds nn operators
-// other than `nn.matmul`, and `spmd.coordinate`, `local_slice`, `keep_first`.
+// other than `nn.matmul`, and `spmd.coordinate`, `local_slice`, `keep_first`;
+// or, for a CPU, calls of such functions before it that have no scalars.
 // Compiled, it is
 //
 //   extern "C" void symbol(void *const *buffers, const int64_t *scalars);
@@ -97,7 +98,7 @@ std::vector<std::string> getKernelAxes(mlir::func::FuncOp kernel);
 
 /// Whether result `output` may be written in place of argument `input`: equal
 /// types, elementwise at the same index, and no element of the input is needed
-/// once that of the output is written.
+/// once that of the output is written; or rows are added to the input.
 bool mayAlias(mlir::func::FuncOp kernel, unsigned input, unsigned output);
 
 } // namespace tandem

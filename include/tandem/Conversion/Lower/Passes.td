@@ -144,6 +144,16 @@ def ForwardDestinations : Lower_Pass<"tandem-forward-destinations"> {
   }];
 }
 
+def JoinUpdates : Lower_Pass<"tandem-join-updates"> {
+  let summary = "one launch updates many parameters";
+  let description = [{
+    Before: a launch per update of an argument in place. After: one launch for those
+    of a queue that nothing comes between, no event and no command that uses what
+    they write or writes what they read, by a kernel that calls theirs. Launches for
+    a GPU stay as they are.
+  }];
+}
+
 def PlaceBuffers : Lower_Pass<"tandem-place-buffers"> {
   let summary = "gives every buffer its offset in the arena";
   let description = [{

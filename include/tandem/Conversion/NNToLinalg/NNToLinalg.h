@@ -30,7 +30,7 @@ void decomposeNN(mlir::func::FuncOp function);
 /// `linalg.generic` on tensors, but for
 ///  - `nn.reshape`, and `nn.constant` that is no splat,
 ///  - operators with a loop of their own: `cumsum`, `topk`, `scatter_add`,
-///    `embedding_backward`,
+///    `embedding_backward`, and additions that these do (`RowSum`),
 ///  - `spmd.coordinate`.
 /// Narrow floating-point types are computed in f32 and rounded where a value is
 /// stored. An index that is out of range calls `@tandem_report_index` with the

@@ -1,0 +1,192 @@
+//===- Calls.cpp - kernels that call kernels ------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Calls.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "tandem_rt/kernel.h"
+
+using namespace mlir;
+using namespace tandem;
+
+/// `left` are the results that no call before `op` has made.
+static LogicalResult
+verifyCall(Operation &op, ValueRange left,
+           const llvm::StringMap<CompiledKernel> &kernels) {
+  auto call = dyn_cast<func::CallOp>(op);
+  if (!call)
+    return op.emitError("operator '")
+           << op.getName() << "' in a kernel of calls, expected calls alone";
+  auto kernel = kernels.find(call.getCallee());
+  if (kernel == kernels.end() || !kernel->second.axes.empty() ||
+      !kernel->second.ordinals.empty())
+    return op.emitError("calls @")
+           << call.getCallee() << ", expected a kernel above that takes no "
+           << "coordinate and draws nothing";
+  unsigned count = call.getNumResults();
+  if (llvm::all_of(call.getOperands(), llvm::IsaPred<BlockArgument>) &&
+      left.size() >= count && left.take_front(count) == call.getResults())
+    return success();
+  return op.emitError("in a kernel of calls, expected arguments of the kernel "
+                      "as operands, and results to be returned in order");
+}
+
+FailureOr<std::vector<KernelCall>>
+tandem::getKernelCalls(func::FuncOp kernel,
+                       const llvm::StringMap<CompiledKernel> &kernels) {
+  std::vector<KernelCall> calls;
+  Block &body = kernel.front();
+  if (body.getOps<func::CallOp>().empty())
+    return calls;
+  unsigned output = kernel.getNumArguments();
+  ValueRange left = body.getTerminator()->getOperands();
+  for (Operation &op : body.without_terminator()) {
+    if (failed(verifyCall(op, left, kernels)))
+      return failure();
+    auto callee = cast<func::CallOp>(op).getCallee();
+    KernelCall &call = calls.emplace_back();
+    call.symbol = kernels.at(callee).symbol;
+    for (Value operand : op.getOperands())
+      call.buffers.push_back(cast<BlockArgument>(operand).getArgNumber());
+    for (unsigned i = 0; i < op.getNumResults(); ++i)
+      call.buffers.push_back(output++);
+    left = left.drop_front(op.getNumResults());
+  }
+  if (!left.empty())
+    return kernel.emitError("returns more than its calls make");
+  return calls;
+}
+
+std::string tandem::printCalls(ArrayRef<KernelCall> calls) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  for (const KernelCall &call : calls) {
+    stream << call.symbol;
+    for (unsigned buffer : call.buffers)
+      stream << ' ' << buffer;
+    stream << '\n';
+  }
+  return text;
+}
+
+namespace {
+class CallEmitter {
+public:
+  CallEmitter(ArrayRef<KernelCall> calls, ModuleOp target)
+      : calls(calls), target(target), b(target.getContext()),
+        loc(b.getUnknownLoc()),
+        pointer(LLVM::LLVMPointerType::get(target.getContext())) {}
+  void emit(StringRef symbol, bool inParts);
+
+private:
+  LLVM::LLVMFuncOp declare(StringRef symbol, ArrayRef<Type> arguments,
+                           LLVM::Linkage linkage);
+  Value getAddress(Value buffers, unsigned index);
+  Value collect(Value buffers, const KernelCall &call);
+  void emitCall(const KernelCall &call, ValueRange args);
+  void emitPart(const KernelCall &call, ValueRange args);
+
+  ArrayRef<KernelCall> calls;
+  ModuleOp target;
+  OpBuilder b;
+  Location loc;
+  Type pointer;
+  Value list; ///< Room for the buffers of a call.
+};
+} // namespace
+
+LLVM::LLVMFuncOp CallEmitter::declare(StringRef symbol,
+                                      ArrayRef<Type> arguments,
+                                      LLVM::Linkage linkage) {
+  if (auto known = target.lookupSymbol<LLVM::LLVMFuncOp>(symbol))
+    return known;
+  OpBuilder begin = OpBuilder::atBlockBegin(target.getBody());
+  auto type = LLVM::LLVMFunctionType::get(
+      LLVM::LLVMVoidType::get(b.getContext()), arguments);
+  return LLVM::LLVMFuncOp::create(begin, loc, symbol, type, linkage);
+}
+
+Value CallEmitter::getAddress(Value buffers, unsigned index) {
+  return LLVM::GEPOp::create(
+      b, loc, pointer, pointer, buffers,
+      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+}
+
+/// The buffers of the call, side by side.
+Value CallEmitter::collect(Value buffers, const KernelCall &call) {
+  for (auto [place, buffer] : llvm::enumerate(call.buffers)) {
+    Value address =
+        LLVM::LoadOp::create(b, loc, pointer, getAddress(buffers, buffer));
+    LLVM::StoreOp::create(b, loc, address, getAddress(list, place));
+  }
+  return list;
+}
+
+void CallEmitter::emitCall(const KernelCall &call, ValueRange args) {
+  auto whole =
+      declare(call.symbol, {pointer, pointer}, LLVM::Linkage::External);
+  LLVM::CallOp::create(b, loc, whole, args.take_front(2));
+}
+
+/// Whether the kernel has parts is known when objects are linked.
+void CallEmitter::emitPart(const KernelCall &call, ValueRange args) {
+  Type number = b.getI64Type();
+  auto part =
+      declare(call.symbol + TANDEM_RT_PART_SUFFIX,
+              {pointer, pointer, number, number}, LLVM::Linkage::ExternWeak);
+  Value hasParts = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne,
+                                        LLVM::AddressOfOp::create(b, loc, part),
+                                        LLVM::ZeroOp::create(b, loc, pointer));
+  Value isFirst =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, args[2],
+                            arith::ConstantIntOp::create(b, loc, number, 0));
+  auto choice = scf::IfOp::create(b, loc, TypeRange{}, hasParts,
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(choice.thenBlock()->getTerminator());
+  LLVM::CallOp::create(b, loc, part, args);
+  b.setInsertionPoint(choice.elseBlock()->getTerminator());
+  auto alone = scf::IfOp::create(b, loc, TypeRange{}, isFirst,
+                                 /*withElseRegion=*/false);
+  b.setInsertionPoint(alone.thenBlock()->getTerminator());
+  emitCall(call, args);
+}
+
+void CallEmitter::emit(StringRef symbol, bool inParts) {
+  SmallVector<Type> types(2, pointer);
+  if (inParts)
+    types.append(2, b.getI64Type());
+  b.setInsertionPointToEnd(target.getBody());
+  auto entry = LLVM::LLVMFuncOp::create(
+      b, loc, symbol,
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                  types));
+  Block *block = entry.addEntryBlock(b);
+  b.setInsertionPointToStart(block);
+  size_t most = 0;
+  for (const KernelCall &call : calls)
+    most = std::max(most, call.buffers.size());
+  Value room = arith::ConstantIntOp::create(b, loc, b.getI64Type(), most);
+  list = LLVM::AllocaOp::create(b, loc, pointer, pointer, room);
+  for (const KernelCall &call : calls) {
+    SmallVector<Value> args(block->getArguments());
+    args[0] = collect(block->getArgument(0), call);
+    if (inParts)
+      emitPart(call, args);
+    else
+      emitCall(call, args);
+  }
+  LLVM::ReturnOp::create(b, loc, ValueRange{});
+}
+
+void tandem::emitCalls(ArrayRef<KernelCall> calls, ModuleOp target,
+                       StringRef symbol) {
+  CallEmitter emitter(calls, target);
+  emitter.emit(symbol, /*inParts=*/false);
+  emitter.emit((symbol + TANDEM_RT_PART_SUFFIX).str(), /*inParts=*/true);
+}

@@ -1,0 +1,40 @@
+//===- Calls.h - kernels that call kernels ----------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_CONVERSION_KERNELS_CALLS_H
+#define TANDEM_LIB_CONVERSION_KERNELS_CALLS_H
+
+#include "tandem/Conversion/Kernels/Kernels.h"
+
+namespace tandem {
+
+/// A call within another kernel, whose buffers have these numbers there. Called
+/// kernels have no scalars.
+struct KernelCall {
+  std::string symbol;
+  llvm::SmallVector<unsigned> buffers;
+};
+
+/// The calls that `kernel` consists of, in their order; none if it has no call.
+/// Fails, with an error, if it has something else as well, if what it calls is
+/// not in `kernels` or has scalars, or if it does not give arguments to its
+/// calls and return their results, each once and in order.
+mlir::FailureOr<std::vector<KernelCall>>
+getKernelCalls(mlir::func::FuncOp kernel,
+               const llvm::StringMap<CompiledKernel> &kernels);
+
+/// For the cache of kernels.
+std::string printCalls(llvm::ArrayRef<KernelCall> calls);
+
+/// Writes the kernel `symbol`, on a CPU, into `target`, and `symbol`_part,
+/// which passes parts on; part 0 does all of what has none.
+void emitCalls(llvm::ArrayRef<KernelCall> calls, mlir::ModuleOp target,
+               llvm::StringRef symbol);
+
+} // namespace tandem
+
+#endif // TANDEM_LIB_CONVERSION_KERNELS_CALLS_H

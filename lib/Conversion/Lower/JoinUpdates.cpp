@@ -1,0 +1,236 @@
+//===- JoinUpdates.cpp - one launch updates many parameters ---------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Kernels stay as they are, so that equal shapes share code: the joined one
+// calls them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CommandOrder.h"
+#include "Steps.h"
+#include "tandem/Analysis/Lookups.h"
+#include "tandem/Conversion/Kernels/Kernels.h"
+#include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Device/Gpu.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace tandem::lower {
+
+#define GEN_PASS_DEF_JOINUPDATES
+#include "tandem/Conversion/Lower/Passes.h.inc"
+
+namespace {
+/// Updates of one queue that may all run where the last of them does: nothing
+/// behind the first uses what they write, or writes what they read.
+class Group {
+public:
+  bool canAdd(sched::LaunchOp launch) const;
+  void add(sched::LaunchOp launch);
+  bool conflictsWith(sched::CommandOpInterface command) const;
+
+  SmallVector<sched::LaunchOp> launches;
+
+private:
+  using Ranges = llvm::DenseMap<Value, SmallVector<BufferRange, 1>>;
+  static bool overlaps(const Ranges &ranges, ValueRange buffers);
+  static void insert(Ranges &ranges, ValueRange buffers);
+
+  Ranges read, written;
+};
+
+class Joiner {
+public:
+  Joiner(ModuleOp module, func::FuncOp function)
+      : module(module), function(function), builder(module.getContext()) {}
+  void run();
+
+private:
+  void visit(sched::LaunchOp launch);
+  bool isUpdate(sched::LaunchOp launch);
+  void join(Group &group);
+  void join(sched::QueueAttr queue);
+  func::FuncOp createKernel(const Group &group);
+  func::FuncOp getKernel(sched::LaunchOp launch) {
+    return symbols.lookupNearestSymbolFrom<func::FuncOp>(
+        launch, launch.getKernelAttr());
+  }
+
+  ModuleOp module;
+  func::FuncOp function;
+  OpBuilder builder;
+  SymbolTableCollection symbols;
+  llvm::MapVector<sched::QueueAttr, Group> groups;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+bool Group::overlaps(const Ranges &ranges, ValueRange buffers) {
+  return llvm::any_of(buffers, [&](Value buffer) {
+    BufferRange range = getRange(buffer);
+    auto known = ranges.find(range.root);
+    return known != ranges.end() &&
+           llvm::any_of(known->second, [&](const BufferRange &other) {
+             return range.overlaps(other);
+           });
+  });
+}
+
+void Group::insert(Ranges &ranges, ValueRange buffers) {
+  for (Value buffer : buffers) {
+    BufferRange range = getRange(buffer);
+    auto &known = ranges[range.root];
+    if (!llvm::is_contained(known, range))
+      known.push_back(range);
+  }
+}
+
+bool Group::conflictsWith(sched::CommandOpInterface command) const {
+  SmallVector<Value> reads = command.getReads(), writes = command.getWrites();
+  return overlaps(written, reads) || overlaps(written, writes) ||
+         overlaps(read, writes);
+}
+
+/// A timeline shows one stage and strand per command.
+bool Group::canAdd(sched::LaunchOp launch) const {
+  if (launches.empty())
+    return true;
+  sched::LaunchOp first = launches.front();
+  return first.getStage() == launch.getStage() &&
+         first.getStrand() == launch.getStrand() && !conflictsWith(launch);
+}
+
+void Group::add(sched::LaunchOp launch) {
+  launches.push_back(launch);
+  insert(read, launch.getInputs());
+  insert(written, launch.getOutputs());
+}
+
+//===----------------------------------------------------------------------===//
+// Joining
+//===----------------------------------------------------------------------===//
+
+/// Whether the launch writes arguments alone, and its kernel needs nothing but
+/// buffers: no coordinate, ordinal or names of what it looks up.
+bool Joiner::isUpdate(sched::LaunchOp launch) {
+  auto isArgument = [](Value buffer) {
+    return isa<BlockArgument>(getRange(buffer).root);
+  };
+  func::FuncOp kernel = getKernel(launch);
+  return llvm::all_of(launch.getOutputs(), isArgument) &&
+         getKernelAxes(kernel).empty() &&
+         llvm::none_of(kernel.front(), [](Operation &op) {
+           return isa<nn::PhiloxOp, func::CallOp>(op) || readsIndices(&op);
+         });
+}
+
+/// What the launches call, one after the other.
+func::FuncOp Joiner::createKernel(const Group &group) {
+  SmallVector<Type> inputs, results;
+  for (sched::LaunchOp launch : group.launches) {
+    FunctionType type = getKernel(launch).getFunctionType();
+    llvm::append_range(inputs, type.getInputs());
+    llvm::append_range(results, type.getResults());
+  }
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(module.getBody());
+  Location loc = builder.getUnknownLoc();
+  auto kernel = func::FuncOp::create(builder, loc, "updates",
+                                     builder.getFunctionType(inputs, results));
+  kernel.setPrivate();
+  kernel->setAttr(sched::kKernelAttrName, builder.getUnitAttr());
+  Block *body = kernel.addEntryBlock();
+  builder.setInsertionPointToStart(body);
+  ArrayRef<BlockArgument> left = body->getArguments();
+  SmallVector<Value> made;
+  for (sched::LaunchOp launch : group.launches) {
+    size_t count = launch.getInputs().size();
+    auto call =
+        func::CallOp::create(builder, loc, getKernel(launch),
+                             SmallVector<Value>(left.take_front(count)));
+    llvm::append_range(made, call.getResults());
+    left = left.drop_front(count);
+  }
+  func::ReturnOp::create(builder, loc, made);
+  symbols.getSymbolTable(module).insert(kernel);
+  return kernel;
+}
+
+void Joiner::join(Group &group) {
+  if (group.launches.size() > 1) {
+    SmallVector<Value> inputs, outputs;
+    SmallVector<Location> places;
+    int64_t flops = 0, bytes = 0;
+    for (sched::LaunchOp launch : group.launches) {
+      llvm::append_range(inputs, launch.getInputs());
+      llvm::append_range(outputs, launch.getOutputs());
+      places.push_back(launch.getLoc());
+      flops += launch.getFlops();
+      bytes += launch.getBytes();
+    }
+    sched::LaunchOp last = group.launches.back();
+    builder.setInsertionPoint(last);
+    sched::LaunchOp::create(builder, builder.getFusedLoc(places),
+                            createKernel(group).getName(), inputs, outputs,
+                            last.getQueue(), last.getStage(), last.getStrand(),
+                            last.getLabelAttr(), flops, bytes);
+    for (sched::LaunchOp launch : group.launches)
+      launch.erase();
+  }
+  group = {};
+}
+
+void Joiner::visit(sched::LaunchOp launch) {
+  Group &group = groups[launch.getQueue()];
+  bool isNext = isUpdate(launch);
+  if (isNext ? !group.canAdd(launch) : group.conflictsWith(launch))
+    join(group);
+  if (isNext)
+    group.add(launch);
+}
+
+/// No event comes between the launches of a group, and no other command.
+void Joiner::join(sched::QueueAttr queue) {
+  if (auto group = groups.find(queue); group != groups.end())
+    join(group->second);
+}
+
+void Joiner::run() {
+  for (Operation &op : llvm::make_early_inc_range(function.front())) {
+    if (auto launch = dyn_cast<sched::LaunchOp>(op))
+      visit(launch);
+    else if (auto command = dyn_cast<sched::CommandOpInterface>(op))
+      join(command.getQueue());
+    else if (auto record = dyn_cast<sched::RecordOp>(op))
+      join(record.getQueue());
+    else if (auto wait = dyn_cast<sched::WaitOp>(op))
+      join(wait.getQueue());
+    else if (isa<sched::BeginLoopOp, sched::EndLoopOp, func::ReturnOp>(op))
+      for (auto &[queue, group] : groups)
+        join(group);
+  }
+}
+
+namespace {
+struct JoinUpdatesPass : impl::JoinUpdatesBase<JoinUpdatesPass> {
+  void runOnOperation() override {
+    func::FuncOp function = getStepFunction(getOperation());
+    if (!function || failed(verifyCommands(function)))
+      return signalPassFailure();
+    // A kernel on a GPU does not call another.
+    if (!findGpu(sched::getDevice(function)))
+      Joiner(getOperation(), function).run();
+  }
+};
+} // namespace
+
+} // namespace tandem::lower
