@@ -64,6 +64,19 @@ static bool parseStages(const std::string &text, std::vector<unsigned> &ends) {
   return !ends.empty();
 }
 
+/// What the search is to leave out (benchmarks/ablation.py).
+static bool parseMechanisms(const std::string &text,
+                            search::MechanismSet &mechanisms) {
+  std::stringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    std::optional<search::Mechanism> found = search::findMechanism(part);
+    if (!found)
+      return false;
+    mechanisms.add(*found);
+  }
+  return true;
+}
+
 namespace {
 using Values = std::vector<std::string>;
 
@@ -124,6 +137,10 @@ static std::vector<Option> getOptions(Arguments &arguments) {
           {"--fail-on-replicate", 1, "a whole number of bytes",
            [&](const Values &values) {
              return parseBytes(values[0], arguments.largestReplicate);
+           }},
+          {"--without", 1, search::listMechanisms(),
+           [&](const Values &values) {
+             return parseMechanisms(values[0], arguments.options.without);
            }},
           takeText("-o", "a file", arguments.output),
           takeText("--json", "a file", arguments.json),

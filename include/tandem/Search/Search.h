@@ -14,6 +14,7 @@
 #define TANDEM_SEARCH_SEARCH_H
 
 #include "tandem/Cost/Cost.h"
+#include "tandem/Search/Mechanism.h"
 #include <functional>
 
 namespace tandem::search {
@@ -30,6 +31,8 @@ struct SearchOptions {
   std::vector<unsigned> stageEnds;
   /// Plans to be no worse than: decisions of presets or of an earlier search.
   std::vector<cost::Plan> starts;
+  /// What `tandem` does without: for measuring what that is worth.
+  MechanismSet without;
   /// Called now and then with the share of the work done (0 to 1), the best
   /// cost and the lower bound so far; returning false interrupts.
   std::function<bool(double done, double best, double bound)> progress;

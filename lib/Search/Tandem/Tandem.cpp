@@ -55,7 +55,8 @@ SearchResult tandem::search::searchTandem(const SearchProblem &problem,
   if (!result.plan || end.isOver())
     return result;
   double best = result.plan->cost, bound = result.plan->lowerBound;
-  if (result.plan->isOptimal || problem.operators.size() <= kMaxRefined)
+  if (!options.without.has(Mechanism::EndTies) &&
+      (result.plan->isOptimal || problem.operators.size() <= kMaxRefined))
     settleTies(problem, *result.plan,
                [&] { return end.proceeds(1, best, bound); });
   return result;

@@ -37,6 +37,8 @@ constexpr double kWorthJoining = 1e-4;
 
 /// Whether the problem is of this kind, and its sweeps are short enough.
 bool Driver::isSum() const {
+  if (!facts.does(Mechanism::Sums))
+    return false;
   uint64_t work = 0;
   for (unsigned i = 0; i < graph.variables.size(); ++i)
     work += graph.getSweepWork(i);
@@ -83,6 +85,8 @@ void Driver::searchAddedUp() {
     lowerBound = std::max(lowerBound, least);
     return proceeds(0.5) && !isClosed();
   };
+  if (!facts.does(Mechanism::Branching))
+    limits.maxNodes = 1;
   SumTrace from;
   limits.upperBound = pool.seconds * (1 + kTolerance);
   if (pool.best)
@@ -107,6 +111,8 @@ bool Driver::tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
   limits.stageEnds = stageEnds;
   if (options.timeLimit == 0)
     limits.maxWork = work / share;
+  if (!facts.does(Mechanism::Branching))
+    limits.maxNodes = 1;
   limits.gap = kStagesGap;
   limits.upperBound = pool.seconds * (1 - worth);
   double &bound = stageBounds[stageEnds];
@@ -119,6 +125,8 @@ bool Driver::tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
   limits.proceeds = [&](double) {
     return !isLeft() && !isClosed() && proceeds(0.9);
   };
+  if (!facts.does(Mechanism::Trace))
+    trace = {};
   trace.choices.push_back(pool.best->signatures);
   SumResult sums = searchSums(facts, table, trace, limits);
   trace = std::move(sums.trace);
@@ -130,14 +138,17 @@ bool Driver::tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
 
 /// The stages for which forms are searched, those of the best plan.
 std::vector<unsigned> Driver::getDivision() {
-  return isCoarse ? pool.getFewestStages() : pool.best->stageEnds;
+  return isCoarse && facts.does(Mechanism::FewestStages)
+             ? pool.getFewestStages()
+             : pool.best->stageEnds;
 }
 
 /// Cheaper forms for the best plan's stages.
 bool Driver::tryCheapestForms(uint64_t &work) {
   if (!addsUp)
     return tryUntimed();
-  return hasExactForms() && tryStages(getDivision(), 1, 0, work);
+  return facts.does(Mechanism::GivenStages) && hasExactForms() &&
+         tryStages(getDivision(), 1, 0, work);
 }
 
 /// Joins two stages of the best plan, from the one that `op` begins on, until

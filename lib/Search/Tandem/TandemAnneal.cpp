@@ -117,7 +117,8 @@ Plan PlanImprover::anneal(const Plan &plan, double heat, uint64_t &work,
                   static_cast<double>(work);
     double now = heat * std::pow(kCold, done);
     PlanEditor::Mark mark = editor.mark();
-    bool hasPair = numbers.real() < kPairs;
+    bool hasPair =
+        numbers.real() < kPairs && graph.facts.does(Mechanism::Pairs);
     if (!change(numbers.real(), numbers.next(), hasPair)) {
       editor.undo(mark);
       continue;

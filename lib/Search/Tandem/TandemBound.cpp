@@ -151,7 +151,9 @@ void Driver::searchBoundForms(const Weights &weights) {
 /// Raises the bound of the whole problem from where the folded one is.
 void Driver::bound(const Weights &weights) {
   BoundGoal goal;
-  goal.values = offerForms(getRelaxation(), kInfinity);
+  goal.values =
+      offerForms(getRelaxation(),
+                 facts.does(Mechanism::BoundForms) ? kInfinity : -kInfinity);
   if (weights.memory > 0)
     goal.held = weights.memory * static_cast<double>(problem.memoryLimit);
   goal.closed =
@@ -268,9 +270,15 @@ void Driver::raiseByPrices(Weights weights) {
 /// says that they lead higher; the forms that suit them say which come next.
 void Driver::raiseBound() {
   Weights weights = getBoundWeights(problem, 1, 1);
-  double price = memoryPrice > 0 && !isClosed() ? findMemoryPrice() : 0;
+  double price =
+      facts.does(Mechanism::BoundMemory) && memoryPrice > 0 && !isClosed()
+          ? findMemoryPrice()
+          : 0;
   double best = -kInfinity;
-  for (unsigned i = 0; i < kMaxBounds && !isClosed() && !end.isOver(); ++i) {
+  for (unsigned i = 0;
+       i < (facts.does(Mechanism::MoreBounds) ? kMaxBounds : 1) &&
+       !isClosed() && !end.isOver();
+       ++i) {
     weights.memory = price;
     double before = lowerBound;
     double value = facts.isLarge()

@@ -39,15 +39,20 @@ constexpr uint64_t kExactWork = 3'000'000, kRoughWork = 300'000,
 
 Driver::Driver(const SearchProblem &problem, const SearchOptions &options,
                SearchEnd &end)
-    : problem(problem), options(options), end(end), facts(problem),
-      table(problem), graph(facts, table), addsUp(isSum()),
-      repeats(findRepeats(graph, kFoldDistance)), folded(graph, repeats),
-      coarse(graph, findRepeats(graph, kCoarseDistance)), pool(facts, table),
-      improver(graph, table, repeats), regions(facts) {
+    : problem(problem), options(options), end(end),
+      facts(problem, options.without), table(problem), graph(facts, table),
+      addsUp(isSum()),
+      repeats(facts.does(Mechanism::Folding) ? findRepeats(graph, kFoldDistance)
+                                             : getUnfolded(graph)),
+      folded(graph, repeats),
+      coarse(graph, facts.does(Mechanism::Coarse)
+                        ? findRepeats(graph, kCoarseDistance)
+                        : repeats),
+      pool(facts, table), improver(graph, table, repeats), regions(facts) {
   size_t numLeft = std::set<unsigned>(repeats.begin(), repeats.end()).size();
   double share =
       static_cast<double>(numLeft) / static_cast<double>(repeats.size());
-  if (share > kWorthFolding && !findsForms())
+  if (facts.does(Mechanism::Unfolded) && share > kWorthFolding && !findsForms())
     unfolded.emplace(graph, getUnfolded(graph));
 }
 
@@ -83,6 +88,8 @@ std::vector<Weights> Driver::getGuides() const {
     weights.join = joins * join;
     guides.push_back(weights);
   };
+  if (!facts.does(Mechanism::Guides))
+    return guides;
   add(1, 0.5, 0.5, 0);
   if (facts.numStrands > 1) {
     add(0.8, 0.2, 0.2, 0.5);
@@ -135,9 +142,10 @@ double Driver::searchForms(const Weights &weights) {
   // Messages of other prices are a worse start than none.
   relaxation.reset();
   unsigned sweeps = getNumSweeps(kFormWork, relaxation, 3, 12), done = 0;
-  unsigned most = findsForms() ? sweeps
-                               : getNumSweeps(kMoreFormWork, relaxation, sweeps,
-                                              kMaxFormSweeps);
+  unsigned most =
+      findsForms() || !facts.does(Mechanism::MoreSweeps)
+          ? sweeps
+          : getNumSweeps(kMoreFormWork, relaxation, sweeps, kMaxFormSweeps);
   PlanPool::Record found;
   double least = kInfinity, bound = -kInfinity;
   bool mayImprove = true;
@@ -153,7 +161,7 @@ double Driver::searchForms(const Weights &weights) {
     least = std::min(least, relaxed);
     mayImprove = hasMoved && least - bound > kNearBound * bound;
   }
-  if (found.plan)
+  if (found.plan && facts.does(Mechanism::Leaders))
     leaders.push_back(found);
   return found.seconds;
 }
@@ -215,8 +223,8 @@ bool Driver::makePriced() {
 
 /// Offers the best plan that labels find, and takes over what they prove.
 void Driver::searchByLabels(LabelLimits limits) {
-  if (problem.operators.size() > kMaxExact || isClosed() || isProven ||
-      end.isOver() || !makePriced())
+  if (!facts.does(Mechanism::Exact) || problem.operators.size() > kMaxExact ||
+      isClosed() || isProven || end.isOver() || !makePriced())
     return;
   // Plans that gain less than the gap are of no interest.
   limits.upperBound = pool.seconds / (1 + options.gap) * (1 + 1e-12);
@@ -242,7 +250,8 @@ void Driver::searchByLabels(LabelLimits limits) {
 /// Finds a plan in little time, so that fewer labels are below it; then looks
 /// at all of these.
 void Driver::searchExactly() {
-  searchByLabels({.maxWork = kRoughWork, .drops = true});
+  if (facts.does(Mechanism::RoughExact))
+    searchByLabels({.maxWork = kRoughWork, .drops = true});
   searchByLabels({.maxWork = kExactWork});
 }
 
@@ -326,9 +335,9 @@ SearchResult Driver::run() {
     return finish();
   }
   searchAddedUp();
-  if (!end.isOver())
+  if (!end.isOver() && facts.does(Mechanism::StrandsBound))
     raiseBound();
-  if (hasTooLarge()) {
+  if (facts.does(Mechanism::Shrink) && hasTooLarge()) {
     searchBoundForms(getBestWeights());
     shrinkCheapest();
   }
@@ -357,7 +366,8 @@ SearchResult Driver::run() {
   }
   pool.restore(std::move(untimed));
   improveStart(std::move(started));
-  refineInRounds();
+  if (facts.does(Mechanism::Refine))
+    refineInRounds();
   searchWindows();
   return finish();
 }

@@ -146,7 +146,8 @@ void FactorGraph::addFactors() {
     // Gradients are made behind the forward pass.
     unsigned numEarly =
         std::count(kind.passes.begin() + 1, kind.passes.end(), Pass::Forward);
-    if (!mayWait && numEarly < info.uses.size() && held.holdsKept(tensor))
+    if (facts.does(Mechanism::KeptPrices) && !mayWait &&
+        numEarly < info.uses.size() && held.holdsKept(tensor))
       kind.numEarly = numEarly;
     key.push_back(kind.numEarly);
     auto [place, isNew] = kindOf.try_emplace(key, kinds.size());
@@ -365,7 +366,7 @@ FactorGraph::getRow(const FactorKind &kind, size_t produced, Price price,
   }
   // The first user finds no copies.
   bool isFirst = price == Price::Serial && !kind.isInUpdates;
-  if (weights.isBound && !isFirst)
+  if (weights.isBound && !isFirst && facts.does(Mechanism::Stations))
     addStations(kind, steps, isFinal, best);
   return best;
 }

@@ -31,8 +31,8 @@ static std::vector<unsigned> makeGroups(const SearchProblem &problem) {
   return groups;
 }
 
-Facts::Facts(const SearchProblem &problem)
-    : problem(problem), timeAxis(problem.getTimeAxis()),
+Facts::Facts(const SearchProblem &problem, const MechanismSet &without)
+    : problem(problem), without(without), timeAxis(problem.getTimeAxis()),
       numStrands(problem.getNumStrands()), tensors(problem.tensors.size()),
       groupOf(makeGroups(problem)), isTied(problem.operators.size()),
       isTiedOutput(problem.operators.size()) {

@@ -15,6 +15,7 @@
 #define TANDEM_LIB_SEARCH_TANDEMFACTS_H
 
 #include "tandem/Cost/SearchProblem.h"
+#include "tandem/Search/Mechanism.h"
 
 namespace tandem::search {
 
@@ -40,9 +41,13 @@ constexpr size_t kManyOperators = 2000;
 
 class Facts {
 public:
-  explicit Facts(const cost::SearchProblem &problem);
+  explicit Facts(const cost::SearchProblem &problem,
+                 const MechanismSet &without = {});
 
   const cost::SearchProblem &problem;
+  /// Left out of the search.
+  MechanismSet without;
+  bool does(Mechanism mechanism) const { return !without.has(mechanism); }
   int timeAxis;
   int64_t numStrands;
   std::vector<TensorFacts> tensors;

@@ -122,13 +122,16 @@ void Driver::fitMemory() {
   for (const PlanTotals &totals : pool.totals)
     scale = std::max(scale, totals.getSum());
   double unit = (scale + 1e-6) / static_cast<double>(problem.memoryLimit + 1);
-  searchPrices(unit);
+  if (facts.does(Mechanism::BoundPrices))
+    searchPrices(unit);
   unsigned rounds = getNumSweeps(kRoundWork, getRelaxation(), kLeastGuideRounds,
                                  kMostGuideRounds);
   std::vector<Weights> guides = getGuides();
   // With one strand there are no more than two that differ.
   size_t numGuides = facts.numStrands == 1 ? 3 : 4;
-  for (size_t i = 1; i < std::min(guides.size(), numGuides); ++i)
+  for (size_t i = 1; facts.does(Mechanism::GuidePrices) &&
+                     i < std::min(guides.size(), numGuides);
+       ++i)
     searchGuidePrices(guides[i], unit, rounds);
   trials.clear();
 }

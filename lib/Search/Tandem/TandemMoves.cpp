@@ -74,10 +74,15 @@ uint64_t Driver::getSmallWork(uint64_t share) const {
 /// of all that come is in the pool, the one that this led to is `offered`.
 void Driver::descend(const Plan &plan, bool isCareful, uint64_t &work) {
   auto mayGoOn = [this] { return proceeds(0.6); };
-  PlanImprover::Reach reach =
-      isCareful ? PlanImprover::Reach::Neighbours : PlanImprover::Reach::Units;
+  PlanImprover::Reach reach = isCareful && facts.does(Mechanism::Neighbours)
+                                  ? PlanImprover::Reach::Neighbours
+                                  : PlanImprover::Reach::Units;
   Plan now = plan;
   double before = kInfinity;
+  if (!facts.does(Mechanism::Descent)) {
+    pool.offerDivided(now, isCareful);
+    return;
+  }
   while (work > 0 && !end.isOver()) {
     now = improver.improve(now, reach, work, mayGoOn);
     double after = pool.offerDivided(now, isCareful);
@@ -122,6 +127,8 @@ bool Driver::tryMove(const Move &move, uint64_t &work) {
 /// Splits regions of the best plan over time, or joins them; true if one led to
 /// a better plan.
 bool Driver::tryRegions(uint64_t &work) {
+  if (!facts.does(Mechanism::Regions))
+    return false;
   improver.setModel(*pool.best);
   bool isBetter = false;
   for (OperatorRange range : regions.list())
@@ -139,6 +146,8 @@ bool Driver::tryRegions(uint64_t &work) {
 
 /// Goes over the changes of single variables; true if one led to a better plan.
 bool Driver::tryMoves(uint64_t &work) {
+  if (!facts.does(Mechanism::Moves))
+    return false;
   std::vector<Move> moves = folded.getMoves(getValues(*pool.best));
   improver.setModel(*pool.best);
   bool isBetter = false;
@@ -178,7 +187,7 @@ PlanPool::Record Driver::anneal(PlanPool::Record from, double heat,
   auto mayGoOn = [this] { return proceeds(0.8); };
   PlanPool::Record best = pool.forget();
   Plan plan = *from.plan;
-  if (heat > 0) {
+  if (heat > 0 && facts.does(Mechanism::Anneal)) {
     uint64_t random = work * 3 / 4;
     work -= random;
     double numOperators = static_cast<double>(problem.operators.size());
@@ -254,7 +263,7 @@ void Driver::improveStart(PlanPool::Record started) {
   if (!started.plan)
     return;
   bool isNear = !pool.best || started.seconds <= pool.seconds * (1 + kNear);
-  if (isNear && !end.isOver() && !isClosed())
+  if (isNear && facts.does(Mechanism::Starts) && !end.isOver() && !isClosed())
     improveFrom(*started.plan, getSmallWork(8));
   pool.restore(std::move(started));
 }
@@ -266,11 +275,12 @@ void Driver::improveStart(PlanPool::Record started) {
 /// gets the same plan every time.
 void Driver::startUntimed() {
   std::optional<UntimedProblem> untimed = dropTime(problem);
-  if (end.isOver() || !untimed)
+  if (end.isOver() || !untimed || !facts.does(Mechanism::Untimed))
     return;
   untimedSearch = std::make_unique<UntimedSearch>();
   UntimedSearch &search = *untimedSearch;
   search.options.gap = options.gap;
+  search.options.without = options.without;
   for (const Plan &start : options.starts)
     if (std::optional<Plan> plan = untimed->lower(start))
       search.options.starts.push_back(std::move(*plan));
@@ -326,6 +336,8 @@ bool Driver::tryUntimed() {
 /// Other forms of the best plan that cost the same, and the cuts that these
 /// want; true if that is a better plan.
 bool Driver::tryTies() {
+  if (!facts.does(Mechanism::Ties))
+    return false;
   Plan plan = *pool.best;
   std::string error;
   if (!derive(problem, plan, error))
@@ -355,7 +367,7 @@ void Driver::refine(uint64_t &work) {
     do
       pool.polish(mayGoOn);
     while (mayGoOn() && (tryTies() || tryCheapestForms(work)));
-  } while (mayGoOn() && joinStages(op, work));
+  } while (mayGoOn() && facts.does(Mechanism::Joins) && joinStages(op, work));
 }
 
 /// Random changes from the best plan, or from where they led to the last time;
@@ -382,14 +394,17 @@ void Driver::refineInRounds() {
   work += getSumWork(kLastStagesWork);
   PlanPool::Record last;
   unsigned numIdle = 0;
-  for (unsigned i = 0; i < kStagesRounds && numIdle < kIdleRounds; ++i) {
+  for (unsigned i = 0; facts.does(Mechanism::Rounds) && i < kStagesRounds &&
+                       numIdle < kIdleRounds;
+       ++i) {
     if (work <= kKeptStagesWork || !pool.best || end.isOver() || isClosed() ||
         !hasExactForms())
       break;
     bool isBetter = refineAnnealed(last, numIdle % 2 == 0, work);
     numIdle = isBetter ? 0 : numIdle + 1;
   }
-  settleStages();
+  if (facts.does(Mechanism::Settle))
+    settleStages();
 }
 
 /// Removes cuts that gain nothing, and sees to it that no other forms are
@@ -417,7 +432,7 @@ bool Driver::hasTooLarge() const {
 /// Where the cheapest plan is too large, lowers what it holds too much, tensor
 /// by tensor: prices of bytes decide for all that are alike at once.
 void Driver::shrinkCheapest() {
-  if (!hasTooLarge())
+  if (!hasTooLarge() || !facts.does(Mechanism::Shrink))
     return;
   Plan from = *pool.cheapest;
   PlanPool::Record best = pool.forget();
@@ -428,6 +443,8 @@ void Driver::shrinkCheapest() {
 
 /// Where no plan fits, lowers what the smallest one holds too much.
 void Driver::makeFit() {
+  if (!facts.does(Mechanism::MakeFit))
+    return;
   if (!pool.best)
     offerStarts(pool);
   auto mayGoOn = [this] { return proceeds(0.4); };
@@ -465,7 +482,8 @@ bool Driver::searchWindow(const OperatorWindows &windows, size_t index,
 /// the other until none gains.
 void Driver::searchWindows() {
   size_t numOperators = problem.operators.size();
-  if (numOperators > kMaxExact || !pool.best || isProven || !makePriced())
+  if (!facts.does(Mechanism::Windows) || numOperators > kMaxExact ||
+      !pool.best || isProven || !makePriced())
     return;
   uint64_t work = kWindowsWork;
   for (double combinations : kCombinations) {

@@ -148,7 +148,7 @@ double PlanPool::fit(Plan &plan) {
   };
   size_t low = 0, high = ranked.size();
   unsigned rounds = facts.isLarge() ? kLargeFitRounds : kFitRounds;
-  if (!keep(0))
+  if (!keep(0) || !facts.does(Mechanism::KeptFit))
     return least;
   for (unsigned round = 0; round < rounds && high - low > 1; ++round) {
     size_t middle = low + (high - low) / 2;
@@ -179,7 +179,8 @@ double PlanPool::offer(const std::vector<unsigned> &signatures) {
 unsigned PlanPool::getFront(double work) const {
   double numOperators = static_cast<double>(facts.problem.operators.size() + 1);
   return static_cast<unsigned>(std::clamp<double>(
-      std::sqrt(work / numOperators), kQuickFront, kCarefulFront));
+      std::sqrt(work / numOperators), kQuickFront,
+      facts.does(Mechanism::Careful) ? kCarefulFront : kQuickFront));
 }
 
 PlanPool::Record PlanPool::forget() {
@@ -286,7 +287,7 @@ bool PlanPool::improveCuts(const std::function<bool()> &proceeds) {
 }
 
 void PlanPool::polish(const std::function<bool()> &proceeds) {
-  if (!best)
+  if (!best || !facts.does(Mechanism::Polish))
     return;
   cutWork = 0;
   Plan divided = *best;

@@ -161,7 +161,7 @@ void Ancestors::claim() {
 SerialClaims::SerialClaims(const Facts &facts)
     : isClaimed(facts.problem.operators.size()),
       hides(facts.problem.operators.size()) {
-  if (facts.timeAxis < 0)
+  if (facts.timeAxis < 0 || !facts.does(Mechanism::Claims))
     return;
   Ancestors(facts, *this).claim();
   updatesAreSerial = true;

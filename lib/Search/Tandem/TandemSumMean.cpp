@@ -70,9 +70,11 @@ void MeanSearch::setUp() {
   dual.reset();
   part = std::make_unique<SumModel>(all, node.values, node.takes);
   numValues = node.countValues();
-  tree = std::make_unique<SumTree>(*part);
-  if (tree->getSize() <= kMaxTree)
-    return;
+  if (all.facts.does(Mechanism::Tree)) {
+    tree = std::make_unique<SumTree>(*part);
+    if (tree->getSize() <= kMaxTree)
+      return;
+  }
   tree.reset();
   dual = std::make_unique<SumDual>(*part, part->getMean(node.mean));
   if (node.messages)
@@ -232,7 +234,10 @@ bool MeanSearch::run(bool isRoot) {
   SumMean mean = node.mean;
   std::vector<double> bounds;
   unsigned numOld = 0;
-  for (unsigned i = 0; i < (isRoot ? kRootMeans : kMeans); ++i) {
+  for (unsigned i = 0; i < (!all.facts.does(Mechanism::Means) ? 1
+                            : isRoot                          ? kRootMeans
+                                                              : kMeans);
+       ++i) {
     if (node.countValues() < kShrunk * numValues)
       setUp();
     if (i == 0 && !proceeds(kFactorWork * all.factors.size()))
