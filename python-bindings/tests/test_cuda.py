@@ -241,7 +241,10 @@ def test_ptx_for_both_architectures(model, tmp_path):
         ({"TANDEM_EMULATED_DRIVER": "12040"}, "the driver is of CUDA 12.4, expected 13.0 or later"),
         ({"TANDEM_EMULATED_MEMORY": "4000"}, "bytes on the emulated GPU: "),
         ({"TANDEM_CUDA_LIBRARIES": "/nowhere"}, "cannot load libcuda.so.1"),
-        ({"LOCAL_RANK": "3"}, "process 3 of this host has no GPU of its own, found 1"),
+        (
+            {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "3"},
+            "process 3 of this host has no GPU of its own, found 1",
+        ),
     ],
 )
 def test_what_is_missing_is_said(variables, expected, tmp_path):
