@@ -172,6 +172,20 @@ protected:
   std::vector<std::string> variables = {}; ///< More of them, "NAME=value".
 };
 
+/// The same on emulated GPUs, where the suite is given a device that has them.
+class GpuProcessesTest : public ProcessesTest {
+protected:
+  void SetUp() override {
+    if (!std::getenv("TANDEM_CTS_DEVICE"))
+      GTEST_SKIP() << "TANDEM_CTS_DEVICE names no device with GPUs";
+    ProcessesTest::SetUp();
+  }
+  void TearDown() override {
+    if (!IsSkipped())
+      ProcessesTest::TearDown();
+  }
+};
+
 } // namespace tandem::rt::cts
 
 #endif // TANDEM_RT_CTS_CHILDREN_H

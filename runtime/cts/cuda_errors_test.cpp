@@ -12,17 +12,8 @@ namespace tandem::rt::cts {
 namespace {
 
 /// tandem-run on an emulated GPU that lacks something.
-class GpuErrors : public ProcessesTest {
+class GpuErrors : public GpuProcessesTest {
 protected:
-  void SetUp() override {
-    if (!std::getenv("TANDEM_CTS_DEVICE"))
-      GTEST_SKIP() << "TANDEM_CTS_DEVICE names no device with GPUs";
-    ProcessesTest::SetUp();
-  }
-  void TearDown() override {
-    if (!IsSkipped())
-      ProcessesTest::TearDown();
-  }
   std::string errorWith(const std::vector<std::string> &variables,
                         const std::string &program = "p2") {
     Child child(variables, {at(program)});

@@ -13,18 +13,7 @@ namespace tandem::rt::cts {
 namespace {
 
 /// Processes of a job on emulated GPUs, of which there are eight.
-class NcclTest : public ProcessesTest {
-protected:
-  void SetUp() override {
-    if (!std::getenv("TANDEM_CTS_DEVICE"))
-      GTEST_SKIP() << "TANDEM_CTS_DEVICE names no device with GPUs";
-    ProcessesTest::SetUp();
-  }
-  void TearDown() override {
-    if (!IsSkipped())
-      ProcessesTest::TearDown();
-  }
-};
+class NcclTest : public GpuProcessesTest {};
 
 /// All kinds of collectives, over each axis of a mesh and over both, beside
 /// ranks of the one process that has them all.
