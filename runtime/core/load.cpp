@@ -107,9 +107,20 @@ private:
   ElementType type(uint8_t value) {
     return enumeration<ElementType>(value, kNumElementTypes, "element type");
   }
+  /// Whether elements stand where their type asks, which FlatBuffers' verifier
+  /// does not look at. Tables stand anywhere.
+  template <typename Element, typename Items>
+  bool isAligned(const Items *items) {
+    bool aligned = reinterpret_cast<uintptr_t>(items->Data()) %
+                       alignof(std::remove_pointer_t<Element>) ==
+                   0;
+    if (!aligned && status.ok())
+      status = errorOf("program file is corrupt: a list of it is not aligned");
+    return aligned;
+  }
   template <typename T>
   std::vector<T> values(const flatbuffers::Vector<T> *items) {
-    return items && take(items->size() * sizeof(T))
+    return items && isAligned<T>(items) && take(items->size() * sizeof(T))
                ? std::vector<T>(items->begin(), items->end())
                : std::vector<T>();
   }
@@ -126,7 +137,7 @@ private:
   template <typename Items, typename Read>
   auto list(const Items *items, Read read) {
     std::vector<decltype(read(*items->Get(0)))> result;
-    if (!items)
+    if (!items || !isAligned<decltype(items->Get(0))>(items))
       return result;
     result.reserve(items->size());
     for (const auto *item : *items)

@@ -23,6 +23,8 @@ std::optional<int64_t> MatmulOp::getSummedDim(unsigned number) {
 
 bool MatmulOp::readsByStrides(unsigned) { return true; }
 
+bool MatmulOp::canWiden() { return true; }
+
 LogicalResult MatmulOp::verifyLibraryTypes() {
   Type element = getLhs().getType().getElementType();
   if (element.isF64() || element.isF32() || element.isBF16())

@@ -49,6 +49,12 @@ static bool widensGradient(ConvertOp op) {
          getElementType(op.getResult()).isF32() && !op.getSumsFirst();
 }
 
+/// Whether it gives the wider type itself, whatever its operands are.
+static bool canWiden(Operation *op) {
+  auto library = dyn_cast<LibraryOpInterface>(op);
+  return library && library.canWiden();
+}
+
 /// Whether terms pass it, and its numbers are of one type: additions, sums,
 /// scaling, and what moves elements.
 static bool passesTerms(Operation *op) {
@@ -68,8 +74,8 @@ static bool passesTerms(Operation *op) {
 static Value widen(Value value, Operation *user, Type element) {
   Operation *op = value.getDefiningOp();
   bool isOwn = isBackward(op) && value.hasOneUse();
-  if (isOwn && (isa<MatmulOp>(op) || passesTerms(op))) {
-    if (!isa<MatmulOp>(op))
+  if (isOwn && (canWiden(op) || passesTerms(op))) {
+    if (!canWiden(op))
       for (OpOperand &operand : op->getOpOperands())
         if (isa<FloatType>(getElementType(operand.get())))
           operand.set(widen(operand.get(), op, element));

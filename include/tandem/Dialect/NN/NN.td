@@ -231,6 +231,10 @@ def NN_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
       permutation of it costs nothing.
       }], "bool", "readsByStrides", (ins "unsigned":$number)>,
     InterfaceMethod<[{
+      Whether its result may be f32 where its operands are bf16: the sum before
+      it is rounded.
+      }], "bool", "canWiden", (ins), [{}], [{ return false; }]>,
+    InterfaceMethod<[{
       Checks that a library has it for the element types; reports if not.
       }], "::llvm::LogicalResult", "verifyLibraryTypes">,
   ];

@@ -7,7 +7,8 @@
 
 def NN_MatmulOp
     : NN_TextRuleOp<"matmul", "(... m k), (... k n) -> (... m n)", "0 | 1",
-                    [DeclareOpInterfaceMethods<NN_LibraryOpInterface>]> {
+                    [DeclareOpInterfaceMethods<NN_LibraryOpInterface,
+                                               ["canWiden"]>]> {
   let summary = "matrix product, for any number of equal leading dimensions";
   let description = [{
     Products of bf16 are accumulated in f32. `import` keeps leading dimensions
