@@ -107,13 +107,13 @@ private:
   ElementType type(uint8_t value) {
     return enumeration<ElementType>(value, kNumElementTypes, "element type");
   }
-  /// Whether elements stand where their type asks, which FlatBuffers' verifier
-  /// does not look at. Tables stand anywhere.
+  /// Whether elements, if any, stand where their type asks, which FlatBuffers'
+  /// verifier does not look at. Tables stand anywhere.
   template <typename Element, typename Items>
   bool isAligned(const Items *items) {
-    bool aligned = reinterpret_cast<uintptr_t>(items->Data()) %
-                       alignof(std::remove_pointer_t<Element>) ==
-                   0;
+    constexpr size_t kAlignment = alignof(std::remove_pointer_t<Element>);
+    bool aligned = items->size() == 0 ||
+                   reinterpret_cast<uintptr_t>(items->Data()) % kAlignment == 0;
     if (!aligned && status.ok())
       status = errorOf("program file is corrupt: a list of it is not aligned");
     return aligned;
