@@ -189,10 +189,26 @@ class Biased(Attention):
         self.bias = nn.Parameter(torch.zeros(ROWS, ROWS))
 
 
+class Blind(Biased):
+    """A row sees nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.attend = lambda q, k, v: sdpa(
+            q, k, v, self.bias.masked_fill(torch.arange(ROWS)[:, None] == 1, -torch.inf)
+        )
+
+
 def test_what_is_no_whole_attention_stays_a_formula():
     assert not _operators(_export(_by_hand))
     assert not _operators(_export(lambda q, k, v: sdpa(q, k, v, dropout_p=1.0)))
     model = Biased().double()
+    module = compare(model, _square, torch.optim.Adam(model.parameters()), [_batch()])
+    assert not _operators(module)
+
+
+def test_a_row_that_sees_nothing_is_zero_in_a_formula():
+    model = Blind().double()
     module = compare(model, _square, torch.optim.Adam(model.parameters()), [_batch()])
     assert not _operators(module)
 

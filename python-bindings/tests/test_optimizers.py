@@ -80,6 +80,15 @@ def test_an_optimizer_that_has_stepped(name):
         assert torch.equal(value, expected[key]), key
 
 
+def test_groups_of_equal_shapes_have_their_own_updates():
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(3)))
+    first, second, third = (list(layer.parameters()) for layer in model)
+    groups = [{"params": first}, {"params": second + third, "alpha": 0.5, "weight_decay": 0.1}]
+    batches = [tuple(torch.randn(2, 8, 4)) for _ in range(3)]
+    step, eager = train_both(model, mse, o.RMSprop(groups, lr=0.01, weight_decay=0.3), batches)
+    states_are_equal(step, eager)
+
+
 def test_scalars_that_pytorch_keeps_in_float32():
     """NAdam's product of momenta is rounded to float32 at each step, by another way than PyTorch's: 1e-6."""
     torch.set_default_dtype(torch.float32)

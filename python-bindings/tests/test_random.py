@@ -45,6 +45,20 @@ def test_moments():
         assert drawn.dtype == dtype and drawn.min() >= 0 and drawn.max() < 1
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_step_draws_what_replay_draws(dtype):
+    def loss(model, batch):
+        return F.mse_loss(model(batch), batch), torch.rand(1000, dtype=dtype)
+
+    model, batch = torch.nn.Linear(4, 4), torch.ones(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = tandem.compile(model, loss, optimizer, batch, seed=5)
+    for number in range(2):
+        found = step(batch)[1]
+        with tandem.random.replay(5, number):
+            assert torch.equal(found, torch.rand(1000, dtype=dtype))
+
+
 def test_mask_does_not_depend_on_the_element_type():
     masks = []
     for dtype in (torch.float64, torch.float32, torch.bfloat16):

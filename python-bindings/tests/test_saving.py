@@ -53,7 +53,13 @@ def batch_of(number, size=16):
     return {"x": x, "y": y}
 
 
+def of_two_rates(parameters):
+    first, *rest = parameters
+    return torch.optim.SGD([{"params": first}, {"params": rest, "lr": 0.01}], lr=0.1, momentum=0.9)
+
+
 OPTIMIZERS = {
+    "two rates": of_two_rates,
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
     "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=1e-2, amsgrad=True),
     "Adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-2),
@@ -117,7 +123,7 @@ def test_training_goes_on_to_the_bit(tmp_path, optimizer, dtype):
     assert_same(other.values(), saved)
     assert other.step.count == 3
     assert other.scheduler.state_dict() == schedule
-    assert schedule["_last_lr"] == [other.optimizer.param_groups[0]["lr"]]
+    assert schedule["_last_lr"] == [group["lr"] for group in other.optimizer.param_groups]
     assert other.train(3, 6) == losses
     assert_same(other.values(), run.values())
 
