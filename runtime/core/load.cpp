@@ -176,9 +176,9 @@ Decoder::affine(int64_t base,
   Affine value(base, {}, perIteration);
   if (!terms || !take(terms->size() * sizeof(CoordinateTerm)))
     return value;
-  for (size_t i = 0; i < terms->size(); ++i)
-    value.terms.push_back(
-        {terms->Get(i)->axis(), terms->Get(i)->coefficient()});
+  value.terms = list(terms, [](const fbs::CoordinateTerm &term) {
+    return CoordinateTerm{term.axis(), term.coefficient()};
+  });
   return value;
 }
 

@@ -8,6 +8,7 @@
 
 #include "trace/analysis.h"
 
+#include <limits>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -243,7 +244,8 @@ void Analyser::findIdle(RankStep &rank, const Interval &span) const {
 void Analyser::addRuns(RankStep &rank, const Runs &runs,
                        const std::vector<const TraceEvent *> &queue) const {
   const TraceEvent *before = nullptr; // the last collective
-  std::optional<int64_t> ready;       // when the awaited was done
+  constexpr int64_t kNever = std::numeric_limits<int64_t>::min();
+  int64_t ready = kNever; // when the awaited was done
   int64_t waited = 0, longest = 0;
   Place from;
   for (const TraceEvent *event : queue) {
@@ -257,19 +259,20 @@ void Analyser::addRuns(RankStep &rank, const Runs &runs,
       if (!producer)
         continue;
       if (const TraceEvent *made = runs.find(timeline.head, *producer, *event))
-        ready = std::max(ready.value_or(made->end), made->end);
+        ready = std::max(ready, made->end);
     }
     if (role != CommandRole::Communicate)
       continue;
     CollectiveRun run{.event = event, .data = waited, .dataFrom = from};
     if (before) {
       int64_t free = std::min(event->begin, before->end);
-      run.link = std::max<int64_t>(0, free - ready.value_or(before->begin));
+      run.link = std::max<int64_t>(
+          0, free - (ready == kNever ? before->begin : ready));
       if (run.link > 0)
         run.linkAfter = before->command;
     }
     rank.collectives.push_back(std::move(run));
-    before = event, ready.reset(), waited = longest = 0, from.reset();
+    before = event, ready = kNever, waited = longest = 0, from.reset();
   }
 }
 
