@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <future>
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -75,6 +76,20 @@ Expected<Addresses> lookUp(const char *host, int64_t port) {
     return errorOf("cannot find host '", host ? host : "",
                    "': ", gai_strerror(error));
   return Addresses(found, freeaddrinfo);
+}
+
+/// The resolver's own deadlines are its configuration's, of minutes perhaps. A
+/// look-up that is late goes on, to no effect.
+Expected<Addresses> lookUp(const std::string &host, int64_t port,
+                           Deadline deadline) {
+  std::packaged_task<Expected<Addresses>()> task(
+      [host, port] { return lookUp(host.c_str(), port); });
+  std::future<Expected<Addresses>> found = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (found.wait_until(deadline) != std::future_status::ready)
+    return errorOf("cannot find host '", host,
+                   "' in time, expected an answer of its name server");
+  return found.get();
 }
 
 void setOption(int descriptor, int level, int option, int value) {
@@ -144,7 +159,7 @@ Expected<Socket> Socket::connect(const std::string &host, int64_t port,
   constexpr auto kPause = std::chrono::milliseconds(20);
   int error = ETIMEDOUT;
   do {
-    Expected<Addresses> found = lookUp(host.c_str(), port);
+    Expected<Addresses> found = lookUp(host, port, deadline);
     if (!found.ok())
       return found.status();
     for (addrinfo *at = found->get(); at; at = at->ai_next) {
