@@ -236,6 +236,42 @@ def test_experts_take_tokens_one_by_one(options):
     assert max(moved.values()) < 1e-2  # Adam's rate: elements whose gradients are rounding
 
 
+class Chosen(torch.nn.Module):
+    """Returns the numbers of the experts it chose, which take more bytes than what chose them."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = torch.nn.Linear(WIDTH, 4)
+        self.experts = torch.nn.ModuleList(torch.nn.Linear(WIDTH, CLASSES) for _ in range(4))
+
+    def forward(self, x):
+        weights, chosen = torch.softmax(self.gate(x), -1).topk(2)
+        made = 0
+        for number, expert in enumerate(self.experts):
+            made = made + expert(x) * (weights * (chosen == number)).sum(-1, keepdim=True)
+        return made, chosen
+
+
+@pytest.mark.parametrize("type", [torch.float64, torch.bfloat16], ids=str)
+def test_what_rows_chose_is_returned_whole(type):
+    def make():
+        torch.manual_seed(1)
+        return Chosen().to(type)
+
+    def loss(model, batch):
+        x, y = batch
+        made, chosen = model(x.to(type))
+        return torch.nn.functional.cross_entropy(made.double(), y), {"chosen": chosen}
+
+    data = batches(1)[0]
+    expected, returned = loss(make(), data)
+    found = compile_step(loss, data, make, accumulate=4)(data)
+    assert float(found[0]) == pytest.approx(
+        float(expected), rel=1e-12 if type.itemsize > 2 else 1e-2
+    )
+    assert torch.equal(found[1]["chosen"], returned["chosen"])
+
+
 def test_a_loss_over_all_experts_of_a_batch_is_refused():
     def loss(model, batch):
         return model(**batch, output_router_logits=True).loss

@@ -48,7 +48,8 @@ double AxisPlanner::getTimeCost(double bytes, AxisForm from, AxisForm to,
     return kImpossible;
   if (from.isReduce() && to.isFull() && wanter == Wanter::DueEarly)
     return 2 * kGradientWeight * bytes;
-  if (from.isReduce() && to.isFull() && wanter >= Wanter::Update)
+  // Results and updates come behind all strands: they join nothing.
+  if (to.isFull() && wanter >= Wanter::Update)
     return kGradientWeight * bytes;
   return kJoinCost + bytes;
 }
