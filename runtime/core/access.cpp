@@ -7,6 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/access.h"
+#include "core/attention.h"
+#include "core/convolution.h"
+#include "core/strided.h"
 
 namespace tandem::rt {
 
@@ -26,7 +29,7 @@ struct Collector {
       list.push_back({&*op.bias, false});
     if (op.accumulate)
       list.push_back({&op.c, false});
-    list.push_back({&op.c, true});
+    write(op.c, stridedResult(op));
   }
   void operator()(const Collective &op) { transfer(op); }
   void operator()(const Copy &op) { transfer(op); }
@@ -45,23 +48,34 @@ struct Collector {
         list.push_back({ref, false});
     if (op.gradients)
       list.push_back({&op.gradients->output.buffer, false});
-    list.push_back({&op.output.buffer, !op.gradients});
-    list.push_back({&op.logsumexp, !op.gradients});
-    if (op.gradients)
-      for (const AttentionTensor *tensor :
-           {&op.gradients->query, &op.gradients->key, &op.gradients->value})
-        list.push_back({&tensor->buffer, true});
+    if (op.gradients) {
+      list.push_back({&op.output.buffer, false});
+      list.push_back({&op.logsumexp, false});
+      write(op.gradients->query, queryExtents(op), op.type);
+      write(op.gradients->key, keyExtents(op), op.type);
+      write(op.gradients->value, valueExtents(op), op.type);
+    } else {
+      write(op.output, outputExtents(op), op.type);
+      list.push_back({&op.logsumexp, true});
+    }
   }
   void operator()(const Convolution &op) {
     auto [lhs, rhs, made] = op.roles();
-    list = {{&op.tensors[lhs].buffer, false},
-            {&op.tensors[rhs].buffer, false},
-            {&op.tensors[made].buffer, true}};
+    list = {{&op.tensors[lhs].buffer, false}, {&op.tensors[rhs].buffer, false}};
+    write(op.tensors[made].buffer, stridedOf(op, made));
   }
   void operator()(const Repeat &) {}
   void operator()(const RecordEvent &) {}
   void operator()(const WaitEvent &) {}
 
+  void write(const BufferRef &ref, const Strided &made) {
+    list.push_back(
+        {&ref, true, leavesHoles(made) ? Defines::Elements : Defines::All});
+  }
+  void write(const AttentionTensor &tensor, const Shape &extents,
+             ElementType type) {
+    write(tensor.buffer, stridedOf(tensor, extents, type));
+  }
   template <typename Op> void transfer(const Op &op) {
     list = {{&op.source, false}, {&op.destination, true}};
   }
@@ -72,7 +86,7 @@ std::vector<Access> accessesOf(const Command &command) {
   Collector collector;
   std::visit(collector, command.operation);
   if (command.workspace)
-    collector.list.push_back({&*command.workspace, true});
+    collector.list.push_back({&*command.workspace, true, Defines::Nothing});
   return std::move(collector.list);
 }
 
@@ -83,25 +97,6 @@ const std::vector<uint32_t> &groupAxes(const Operation &operation) {
   if (const auto *check = std::get_if<Check>(&operation))
     return check->axes;
   return none;
-}
-
-std::optional<int64_t> gemmBytes(const Gemm &gemm, const Shape &strides,
-                                 int64_t rows, int64_t columns,
-                                 ElementType type) {
-  Shape extents = gemm.batch;
-  extents.insert(extents.end(), {rows, columns});
-  int64_t last = 0, step, bytes;
-  for (size_t dim = 0; dim < extents.size(); ++dim) {
-    if (extents[dim] == 0)
-      return 0;
-    if (__builtin_mul_overflow(extents[dim] - 1, strides[dim], &step) ||
-        __builtin_add_overflow(last, step, &last))
-      return std::nullopt;
-  }
-  if (__builtin_add_overflow(last, 1, &last) ||
-      __builtin_mul_overflow(last, elementBytes(type), &bytes))
-    return std::nullopt;
-  return bytes;
 }
 
 bool canBeWritten(const Program &program, const BufferRef &ref) {

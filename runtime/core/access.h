@@ -15,24 +15,23 @@
 
 namespace tandem::rt {
 
+/// What the bytes of a write hold after it: all have a value; those between
+/// strided elements keep theirs; none has one that may be read.
+enum class Defines { All, Elements, Nothing };
+
 struct Access {
   const BufferRef *ref;
   bool write;
+  Defines defines = Defines::All; ///< Of a write.
 };
 
-/// Reads before writes, as a command does them; the workspace is written. A
-/// Repeat touches nothing itself: its body does.
+/// Reads before writes, as a command does them; the workspace is written and
+/// holds nothing afterwards. A Repeat touches nothing itself: its body does.
 std::vector<Access> accessesOf(const Command &command);
 
 /// The axes of the group that does a collective or a combined check together;
 /// empty for every other command.
 const std::vector<uint32_t> &groupAxes(const Operation &operation);
-
-/// Bytes that a Gemm operand spans, from its strides; nothing if there are too
-/// many for 64 bits.
-std::optional<int64_t> gemmBytes(const Gemm &gemm, const Shape &strides,
-                                 int64_t rows, int64_t columns,
-                                 ElementType type);
 
 /// Whether a command may write there. What is only read has no hazards.
 bool canBeWritten(const Program &program, const BufferRef &ref);

@@ -29,8 +29,7 @@ private:
   void mask();
   void whole(const char *name, const BufferRef &ref, int64_t elements,
              ElementType type);
-  void reach(const char *name, const BufferRef &ref, const Shape &strides,
-             const Shape &extents, ElementType type);
+  void strided(const char *name, const Strided &operand, bool isWritten);
   template <typename... Parts> void fail(const Parts &...parts) {
     if (status.ok())
       status = errorOf("attention ", parts...);
@@ -65,51 +64,26 @@ void Verifier::options() {
          ", expected more than 0 and less than 1");
 }
 
-void Verifier::reach(const char *name, const BufferRef &ref,
-                     const Shape &strides, const Shape &extents,
-                     ElementType type) {
-  int64_t last = 0, step, bytes = 0;
-  bool fits = true;
-  for (size_t dim = 0; dim < extents.size(); ++dim)
-    fits &= !__builtin_mul_overflow(extents[dim] - 1, strides[dim], &step) &&
-            !__builtin_add_overflow(last, step, &last);
-  fits &= !__builtin_add_overflow(last, 1, &last) &&
-          !__builtin_mul_overflow(last, elementBytes(type), &bytes);
-  if (!fits || bytes > ref.bytes)
-    fail("operand ", name, " reaches beyond its ", ref.bytes, " bytes");
+void Verifier::strided(const char *name, const Strided &operand,
+                       bool isWritten) {
+  if (status.ok())
+    status =
+        verifyStrided(concat("attention operand ", name), operand, isWritten);
 }
 
 void Verifier::tensor(const char *name, const AttentionTensor &tensor,
                       const Shape &extents, bool isWritten) {
-  if (tensor.strides.size() != 3)
-    return fail("operand ", name, " has ", tensor.strides.size(),
-                " strides, expected 3");
-  for (size_t dim = 0; dim < 3; ++dim) {
-    int64_t stride = tensor.strides[dim];
-    if (stride < 0 || stride > kMaxExtent)
-      return fail("operand ", name, " has stride ", stride,
-                  ", expected 0 to 2^40");
-    if (isWritten && extents[dim] > 1 && stride == 0)
-      return fail("operand ", name, " has stride 0 over a dimension of extent ",
-                  extents[dim]);
-  }
-  Shape strides = tensor.strides;
-  strides.push_back(1);
-  reach(name, tensor.buffer, strides, extents, op.type);
+  strided(name, stridedOf(tensor, extents, op.type), isWritten);
 }
 
 void Verifier::mask() {
   if (op.mask->type != ElementType::I1 && op.mask->type != op.type)
     fail("has a mask of ", elementName(op.mask->type), ", expected i1 or ",
          elementName(op.type));
-  if (op.mask->strides.size() != 4)
-    return fail("operand mask has ", op.mask->strides.size(),
-                " strides, expected 4");
-  for (int64_t stride : op.mask->strides)
-    if (stride < 0 || stride > kMaxExtent)
-      return fail("operand mask has stride ", stride, ", expected 0 to 2^40");
-  reach("mask", op.mask->buffer, op.mask->strides, scoreExtents(op),
-        op.mask->type);
+  strided("mask",
+          {op.mask->buffer.bytes, op.mask->type, scoreExtents(op),
+           op.mask->strides},
+          false);
 }
 
 void Verifier::whole(const char *name, const BufferRef &ref, int64_t elements,

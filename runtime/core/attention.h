@@ -9,6 +9,7 @@
 #ifndef TANDEM_RT_CORE_ATTENTION_H
 #define TANDEM_RT_CORE_ATTENTION_H
 
+#include "core/strided.h"
 #include "tandem_rt/program.h"
 
 namespace tandem::rt {
@@ -28,6 +29,13 @@ inline Shape outputExtents(const Attention &op) {
 }
 inline Shape scoreExtents(const Attention &op) {
   return {op.batch, op.heads, op.queries, op.keys};
+}
+
+inline Strided stridedOf(const AttentionTensor &tensor, const Shape &extents,
+                         ElementType type) {
+  Shape strides = tensor.strides;
+  strides.push_back(1);
+  return {tensor.buffer.bytes, type, extents, std::move(strides)};
 }
 
 /// The element type of the log-sum-exp.

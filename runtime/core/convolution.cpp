@@ -32,7 +32,6 @@ private:
   void ranks();
   void channels();
   void windows();
-  void tensor(size_t number);
   template <typename... Parts> void fail(const Parts &...parts) {
     if (status.ok())
       status = errorOf("convolution ", parts...);
@@ -95,28 +94,6 @@ void Verifier::windows() {
   }
 }
 
-void Verifier::tensor(size_t number) {
-  const auto &[buffer, extents, strides] = op.tensors[number];
-  bool isWritten = op.roles()[2] == number;
-  int64_t last = 0, step, bytes = 0;
-  bool fits = true;
-  for (size_t dim = 0; dim < extents.size(); ++dim) {
-    if (strides[dim] < 0 || strides[dim] > kMaxExtent)
-      return fail("operand ", kNames[number], " has stride ", strides[dim],
-                  ", expected 0 to 2^40");
-    if (isWritten && extents[dim] > 1 && strides[dim] == 0)
-      return fail("operand ", kNames[number],
-                  " has stride 0 over a dimension of extent ", extents[dim]);
-    fits &= !__builtin_mul_overflow(extents[dim] - 1, strides[dim], &step) &&
-            !__builtin_add_overflow(last, step, &last);
-  }
-  fits &= !__builtin_add_overflow(last, 1, &last) &&
-          !__builtin_mul_overflow(last, elementBytes(op.type), &bytes);
-  if (!fits || bytes > buffer.bytes)
-    fail("operand ", kNames[number], " reaches beyond its ", buffer.bytes,
-         " bytes");
-}
-
 Status Verifier::verify() {
   ranks();
   if (status.ok())
@@ -124,7 +101,8 @@ Status Verifier::verify() {
   if (status.ok())
     windows();
   for (size_t number = 0; status.ok() && number < 3; ++number)
-    tensor(number);
+    status = verifyStrided(concat("convolution operand ", kNames[number]),
+                           stridedOf(op, number), op.roles()[2] == number);
   return status;
 }
 } // namespace

@@ -9,6 +9,7 @@
 #ifndef TANDEM_RT_CORE_CONVOLUTION_H
 #define TANDEM_RT_CORE_CONVOLUTION_H
 
+#include "core/strided.h"
 #include "tandem_rt/program.h"
 
 namespace tandem::rt {
@@ -16,6 +17,12 @@ namespace tandem::rt {
 /// How far windows read behind the end of spatial dimension `dim` of the input;
 /// negative where they do not reach it.
 int64_t endPadding(const Convolution &convolution, size_t dim);
+
+/// Tensor `number` of a convolution.
+inline Strided stridedOf(const Convolution &convolution, size_t number) {
+  const auto &[buffer, extents, strides] = convolution.tensors[number];
+  return {buffer.bytes, convolution.type, extents, strides};
+}
 
 /// Types, extents, windows, strides and bytes agree; not where the buffers lie.
 Status verifyConvolution(const Convolution &convolution);

@@ -46,6 +46,7 @@ struct Range {
   int64_t write = 0;
   uint32_t writer = 0; ///< The queue of the write.
   Clock reads = {};
+  bool isDefined = false; ///< Has a value that may be read.
 };
 
 /// Disjoint ranges of one space, by their beginnings.
@@ -106,6 +107,8 @@ private:
   Status touch(const Command &command, const Access &access);
   Status touchBytes(const Command &command, const Access &access, int64_t begin,
                     int64_t bytes);
+  void write(const Command &command, const Access &access, int64_t begin,
+             int64_t end);
   Status checkRange(const Command &command, const Access &access,
                     const Range &range) const;
   Status conflict(const Command &command, const Access &access, uint32_t queue,
@@ -165,7 +168,7 @@ Status HazardVerifier::checkRange(const Command &command, const Access &access,
         return conflict(command, access, queue, range.reads[queue], false);
   Space space = access.ref->space;
   bool startsUnwritten = space == Space::Arena || space == Space::Result;
-  if (!access.write && !range.write && startsUnwritten)
+  if (!access.write && !range.isDefined && startsUnwritten)
     return errorOf(commandText(command), " of rank ", rank, " reads ",
                    bufferText(program, *access.ref, rank),
                    ", which nothing wrote before");
@@ -191,13 +194,31 @@ Status HazardVerifier::touchBytes(const Command &command, const Access &access,
     if (!access.write)
       raise(it->second.reads, command.queue, number);
   }
-  if (!access.write)
-    return Status::success();
-  // A write comes after all that was ordered before it: what was known of the
-  // pieces is now one fact.
-  ranges.erase(first, ranges.lower_bound(end));
-  ranges.emplace(begin, Range{end, number, command.queue, {}});
+  if (access.write)
+    write(command, access, begin, end);
   return Status::success();
+}
+
+/// A write comes after all that was ordered before it: what was known of the
+/// pieces is now one fact, but for what they hold between elements.
+void HazardVerifier::write(const Command &command, const Access &access,
+                           int64_t begin, int64_t end) {
+  Ranges &ranges = spaces[{access.ref->space, access.ref->index}];
+  int64_t number = int64_t(queues[command.queue].size());
+  auto first = ranges.find(begin), last = ranges.lower_bound(end);
+  if (access.defines == Defines::Elements) {
+    for (; first != last; ++first)
+      first->second = {first->second.end,
+                       number,
+                       command.queue,
+                       {},
+                       first->second.isDefined};
+    return;
+  }
+  ranges.erase(first, last);
+  ranges.emplace(
+      begin,
+      Range{end, number, command.queue, {}, access.defines == Defines::All});
 }
 
 Status HazardVerifier::touch(const Command &command, const Access &access) {
@@ -323,7 +344,7 @@ Status HazardVerifier::checkResults() {
     int64_t at = 0;
     for (const auto &[begin, range] :
          spaces[{Space::Result, result.place.index}]) {
-      if (begin != at)
+      if (begin != at || !range.isDefined)
         break;
       at = range.end;
     }

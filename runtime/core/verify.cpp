@@ -155,7 +155,7 @@ Status verifyPlace(const Program &program, uint32_t index) {
   const BufferRef &place = result.place;
   int64_t bytes = numElements(result.localShape) * elementBytes(result.type);
   if (place.bytes != bytes || place.offset.base != 0 ||
-      !place.offset.terms.empty())
+      place.offset.perIteration != 0 || !place.offset.terms.empty())
     return errorOf("place has ", place.bytes, " bytes at offset ",
                    place.offset.base, ", expected ", bytes, " at 0");
   if (place.space == Space::Result)

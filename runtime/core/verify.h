@@ -28,8 +28,7 @@ Status verifyShape(const Shape &shape);
 /// Each command by itself, for the rank that runs it.
 Status verifyCommands(const Program &program, int64_t rank);
 
-/// Collectives and combined checks come in one order, with one meaning, on all
-/// ranks.
+/// Collectives and checks come in one order, with one meaning, on all ranks.
 Status verifyCollectiveOrder(const Program &program);
 
 /// Events, hazards between queues and between iterations, reads before writes,

@@ -80,9 +80,8 @@ private:
   Status checkEvent(uint32_t event);
   Status checkGemmTypes(const Gemm &op);
   Status checkOutput(const Gemm &op);
-  Status checkOperand(const Gemm &op, const char *what, const BufferRef &ref,
-                      const Shape &strides, int64_t rows, int64_t columns,
-                      ElementType type);
+  Status checkOperand(const char *what, const BufferRef &ref,
+                      const Strided &operand, bool isWritten);
   Status checkDims(const Collective &op, int64_t n);
   Status checkAxes(const std::vector<uint32_t> &axes);
   int64_t begin(const BufferRef &ref, int64_t iteration) const {
@@ -218,25 +217,13 @@ Status CommandVerifier::checkGemmTypes(const Gemm &op) {
   return Status::success();
 }
 
-Status CommandVerifier::checkOperand(const Gemm &op, const char *what,
-                                     const BufferRef &ref, const Shape &strides,
-                                     int64_t rows, int64_t columns,
-                                     ElementType type) {
-  if (strides.size() != op.batch.size() + 2)
-    return errorOf("gemm operand ", what, " has ", strides.size(),
-                   " strides, expected ", op.batch.size() + 2);
-  for (int64_t stride : strides)
-    if (stride < 0 || stride > kMaxExtent)
-      return errorOf("gemm operand ", what, " has stride ", stride,
-                     ", expected 0 to 2^40");
-  std::optional<int64_t> needed = gemmBytes(op, strides, rows, columns, type);
-  if (!needed)
-    return errorOf("gemm operand ", what,
-                   " spans more bytes than 64 bits can count");
-  if (ref.bytes < *needed)
-    return errorOf("gemm operand ", what, " has ", ref.bytes,
-                   " bytes, expected at least ", *needed);
-  return expectAligned("gemm operand", ref, elementBytes(type));
+Status CommandVerifier::checkOperand(const char *what, const BufferRef &ref,
+                                     const Strided &operand, bool isWritten) {
+  Status status =
+      verifyStrided(concat("gemm operand ", what), operand, isWritten);
+  return status.ok()
+             ? expectAligned("gemm operand", ref, elementBytes(operand.type))
+             : status;
 }
 
 Status CommandVerifier::check(const Gemm &op) {
@@ -246,13 +233,16 @@ Status CommandVerifier::check(const Gemm &op) {
     if (extent < 1 || extent > kMaxExtent)
       return errorOf("gemm has batch ", shapeText(op.batch),
                      ", expected no extent below 1 or above ", kMaxExtent);
-  Status status =
-      checkOperand(op, "a", op.a, op.stridesA, op.m, op.k, op.inputType);
+  Shape a = op.batch, b = op.batch;
+  a.insert(a.end(), {op.m, op.k}), b.insert(b.end(), {op.k, op.n});
+  Status status = checkOperand(
+      "a", op.a, {op.a.bytes, op.inputType, std::move(a), op.stridesA}, false);
   if (status.ok())
-    status = checkOperand(op, "b", op.b, op.stridesB, op.k, op.n, op.inputType);
+    status = checkOperand("b", op.b,
+                          {op.b.bytes, op.inputType, std::move(b), op.stridesB},
+                          false);
   if (status.ok())
-    status =
-        checkOperand(op, "c", op.c, op.stridesC, op.m, op.n, op.outputType);
+    status = checkOperand("c", op.c, stridedResult(op), true);
   if (status.ok() && op.bias)
     status =
         expectBytes("gemm bias", *op.bias, op.n * elementBytes(op.outputType));
@@ -263,14 +253,8 @@ Status CommandVerifier::check(const Gemm &op) {
   return status;
 }
 
-/// Each element of c is written once, and is no operand.
+/// What it writes is no operand.
 Status CommandVerifier::checkOutput(const Gemm &op) {
-  Shape extents = op.batch;
-  extents.insert(extents.end(), {op.m, op.n});
-  for (size_t dim = 0; dim < extents.size(); ++dim)
-    if (extents[dim] > 1 && op.stridesC[dim] == 0)
-      return errorOf("gemm operand c has stride 0 over a dimension of extent ",
-                     extents[dim]);
   if (overlap(op.a, op.c) || overlap(op.b, op.c) ||
       (op.bias && overlap(*op.bias, op.c)))
     return errorOf("gemm's output overlaps an operand at ",

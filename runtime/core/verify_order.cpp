@@ -15,12 +15,14 @@
 namespace tandem::rt {
 
 namespace {
-/// Collectives and combined checks, and the Repeats that hold some: what all
-/// ranks must come to together.
+/// Collectives and checks, and the Repeats that hold some: what all ranks must
+/// come to together. A check that only some have would refuse a step there and
+/// let the others update.
 bool isShared(const Command &command) {
   if (const auto *repeat = std::get_if<Repeat>(&command.operation))
     return std::any_of(repeat->body.begin(), repeat->body.end(), isShared);
-  return !groupAxes(command.operation).empty();
+  return std::holds_alternative<Collective>(command.operation) ||
+         std::holds_alternative<Check>(command.operation);
 }
 
 std::vector<const Command *> meetingsOf(const RankProgram &rankProgram) {
@@ -59,15 +61,15 @@ Status compare(const Program &program, uint32_t first, uint32_t other) {
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
     if (a[i]->queue != b[i]->queue ||
         !std::visit(Agree(), a[i]->operation, b[i]->operation))
-      return errorOf("collective ", i, " of rank program ", other, " is ",
-                     Program::kindName(b[i]->operation), " of ",
+      return errorOf("collective or check ", i, " of rank program ", other,
+                     " is ", Program::kindName(b[i]->operation), " of ",
                      commandText(*b[i]), ", expected ",
                      Program::kindName(a[i]->operation), " of ",
                      commandText(*a[i]), " as in rank program ", first);
   if (a.size() != b.size())
     return errorOf("rank program ", other, " has ", b.size(),
-                   " collectives, expected ", a.size(), " as in rank program ",
-                   first);
+                   " collectives and checks, expected ", a.size(),
+                   " as in rank program ", first);
   return Status::success();
 }
 } // namespace

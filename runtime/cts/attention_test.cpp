@@ -22,6 +22,7 @@ struct Options {
   int64_t before = -1, after = -1;
   double dropout = 0;
   int64_t firstPosition = 0;
+  int64_t firstRow = 3; ///< In the numbers of dropout.
 };
 
 Tensor numbers(ElementType type, Shape shape, unsigned seed) {
@@ -95,11 +96,12 @@ void Case::addOthers() {
   if (op.hasBand())
     op.positions = input("positions", count(op.queries, options.firstPosition));
   if (options.dropout > 0)
-    op.dropout = AttentionDropout{
-        options.dropout, 5,
-        input("rows", count(op.batch * op.heads * op.queries, 3)),
-        input("seed", tensorOf<int64_t>({}, {0x123456789ab})),
-        input("step", tensorOf<int64_t>({}, {2}))};
+    op.dropout =
+        AttentionDropout{options.dropout, 5,
+                         input("rows", count(op.batch * op.heads * op.queries,
+                                             options.firstRow)),
+                         input("seed", tensorOf<int64_t>({}, {0x123456789ab})),
+                         input("step", tensorOf<int64_t>({}, {2}))};
 }
 
 void Case::addCommands() {
@@ -245,6 +247,9 @@ TEST_P(AttentionTest, Dropout) {
          .maskExtents = {1, 1, 6, 18},
          .after = 0,
          .dropout = 0.5});
+  // Blocks of four numbers have more than 32 bits.
+  check({.queries = 6, .keys = 18, .width = 4, .valueWidth = 4},
+        {.dropout = 0.5, .firstRow = int64_t(5) << 33});
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, AttentionTest,
@@ -272,7 +277,8 @@ TEST(Attention, WrongOnesAreRefused) {
   wrong = good, wrong.after = 0;
   expectRefused(wrong, "attention has no positions for its band");
   wrong = good, wrong.query.buffer.bytes = 12;
-  expectRefused(wrong, "attention operand query reaches beyond its 12 bytes");
+  expectRefused(wrong,
+                "attention operand query has 12 bytes, expected at least ");
   wrong = good, wrong.output.strides[1] = 0;
   expectRefused(wrong, "attention operand output has stride 0 over a dimension "
                        "of extent 4");

@@ -212,7 +212,7 @@ TEST(Convolution, WrongOnesAreRefused) {
          "does not read the last 1 elements of spatial dimension 1, expected "
          "fewer than its stride 1");
   refuse([](auto &c) { c.tensors[0].buffer.bytes -= 4; },
-         "operand input reaches beyond its 1004 bytes");
+         "operand input has 1004 bytes, expected at least 1008");
   refuse([](auto &c) { c.tensors[0].strides[2] = kHuge; },
          "operand input has stride 4611686018427387904, expected 0 to 2^40");
   refuse([](auto &c) { c.tensors[2].strides[1] = 0; },

@@ -231,6 +231,13 @@ TEST(Workspaces, AreWritten) {
       "'turn' writes on queue 'compute', with no event between them");
 }
 
+TEST(Workspaces, HoldNothingAfterwards) {
+  Workspace p;
+  p.b.add({.name = "other"}, Copy{p.b.arena(0, 16), p.b.arena(32, 16)});
+  p.expect("command 1 'other' of rank 0 reads arena 0 [0, 16), which nothing "
+           "wrote before");
+}
+
 TEST(Workspaces, AreTheCommandsOwn) {
   Workspace p;
   p.turn().workspace->offset.base = 60;

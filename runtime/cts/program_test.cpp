@@ -225,13 +225,28 @@ TEST(Verify, CollectivesAgreeBetweenRanks) {
   giveRankOneItsOwn(other);
   auto &commands = other.b.mutableProgram().rankPrograms[1].commands;
   std::get<Collective>(commands[kSum].operation).axes = {1};
-  other.expect("collective 0 of rank program 1 is all_reduce of command 3 "
-               "'sum' (model.py:9), expected all_reduce of command 3");
+  other.expect(
+      "collective or check 0 of rank program 1 is all_reduce of command 3 "
+      "'sum' (model.py:9), expected all_reduce of command 3");
   HandOver fewer;
   giveRankOneItsOwn(fewer);
   auto &shorter = fewer.b.mutableProgram().rankPrograms[1].commands;
   shorter[kSum].operation = Copy{fewer.local, fewer.sum};
-  fewer.expect("rank program 1 has 0 collectives, expected 1");
+  fewer.expect("rank program 1 has 0 collectives and checks, expected 1");
+}
+
+/// One rank would refuse the step, the others update.
+TEST(Verify, ChecksAgreeBetweenRanks) {
+  HandOver p;
+  Check check{CheckKind::Finite, ElementType::F32, p.sum, "sum", {}};
+  p.b.add({.name = "check"}, check);
+  giveRankOneItsOwn(p);
+  EXPECT_OK(verifyProgram(p.b.get()));
+  auto &commands = p.b.mutableProgram().rankPrograms[1].commands;
+  std::get<Check>(commands.back().operation).message = "loss";
+  p.expect("collective or check 1 of rank program 1 is check_finite");
+  commands.pop_back();
+  p.expect("rank program 1 has 1 collectives and checks, expected 2");
 }
 
 TEST(Verify, Forms) {
@@ -308,13 +323,35 @@ TEST(Verify, GemmsAndFills) {
   g.outputType = ElementType::F32, g.stridesB = {1};
   p.expect("gemm operand b has 1 strides, expected 2");
   g.stridesB = {2, 1}, g.stridesC = {0, 1};
-  p.expect("gemm operand c has stride 0");
+  p.expect("gemm operand c has stride 0 over a dimension of extent 2, expected "
+           "at least 1: what is written has a place for each element");
   HandOver q;
   q.commands()[kConsume].operation = Fill{q.b.result(q.y), {1, 2, 3}};
   q.expect("fill has a pattern of 3 bytes, expected 1, 2, 4 or 8");
   HandOver r;
   r.commands()[kConsume].operation = Launch{0, "k", {}, {}, {}};
   r.expect("launches from code object 0 of 0");
+}
+
+/// Elements of a product that are apart leave what is between them as it was.
+TEST(Verify, BytesBetweenElementsAreNotWritten) {
+  auto expectUnwritten = [](bool fills) {
+    HandOver p;
+    BufferRef apart = p.b.arena(128, 28), other = p.b.arena(64, 28);
+    Gemm gemm = contiguousGemm(ElementType::F32, 2, 2, 2);
+    gemm.a = gemm.b = p.sum, gemm.c = apart, gemm.stridesC = {4, 2};
+    if (fills)
+      p.b.add({.name = "fill"}, Fill{apart, {0}});
+    p.b.add({.name = "product"}, gemm);
+    p.b.add({.name = "read"}, Copy{apart, other});
+    if (fills)
+      EXPECT_OK(verifyProgram(p.b.get()));
+    else
+      p.expect("'read' of rank 0 reads arena 0 [128, 156), which nothing wrote "
+               "before");
+  };
+  expectUnwritten(false);
+  expectUnwritten(true);
 }
 
 /// A Program with one of everything.

@@ -510,12 +510,13 @@ Expected<Shape> localShapeOf(const Program &program, const Shape &globalShape,
 ///    are consistent, and no number is too large for 64 bits;
 ///  * every buffer lies in its space, for every rank and iteration;
 ///  * every event is recorded, once, before it is waited for, in its iteration;
-///  * collectives and combined checks come in the same order, and agree, on all
-///    members of a group;
+///  * collectives and checks come in the same order, and agree, on all ranks;
 ///  * commands of different queues that touch the same bytes, one of them
 ///    writing, are ordered by events, in one iteration and from one to the
 ///    next;
-///  * nothing is read from an arena or from a result before it was written;
+///  * nothing is read from an arena or from a result before it was written; a
+///    workspace holds nothing that may be read;
+///  * what a command writes by strides has a place for each element;
 ///  * no argument is written before all checks are done.
 /// Takes time in proportion to the commands, not to their pairs or iterations.
 Status verifyProgram(const Program &program);
