@@ -27,7 +27,7 @@ std::optional<tandem::RowSum> tandem::getRowSum(Operation *op) {
     bool liesInMemory =
         !maker || maker->getBlock() != op->getBlock() ||
         isa<nn::LibraryOpInterface, sched::LibraryCallOpInterface>(maker);
-    if (isa_and_nonnull<nn::EmbeddingBackwardOp, nn::ScatterAddOp>(adder) &&
+    if (adder && adder->hasTrait<nn::Sums>() && readsIndices(adder) &&
         adder->getBlock() == op->getBlock() && rows.hasOneUse() &&
         liesInMemory && rows.getType() == add.getType() &&
         base.getType() == add.getType())

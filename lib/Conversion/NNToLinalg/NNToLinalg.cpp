@@ -61,7 +61,6 @@ LogicalResult Generics::convertElementwise(Operation *op) {
     if (!splats.back())
       inputs.push_back(operand);
   }
-  bool known = true;
   Value result = elementwise(op, inputs, [&](OpBuilder &b, ValueRange args) {
     SmallVector<Value> all;
     for (TypedAttr splat : splats) {
@@ -72,17 +71,8 @@ LogicalResult Generics::convertElementwise(Operation *op) {
       all.push_back(splat ? widen(b, op->getLoc(), value) : value);
     }
     KernelScalar scalars(b, op->getLoc(), all.back().getType());
-    Value scalar = cast<nn::ScalarOpInterface>(op).emitScalar(scalars, all);
-    known = scalar != nullptr;
-    // Something must be yielded until the operator is rejected.
-    Type type =
-        cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
-    return known ? scalar : constantScalar(b, op->getLoc(), type, 0);
+    return cast<nn::ScalarOpInterface>(op).emitScalar(scalars, all);
   });
-  if (!known)
-    return op->emitOpError("has no kernel for element type ")
-           << cast<RankedTensorType>(op->getOperand(0).getType())
-                  .getElementType();
   return replace(op, result);
 }
 

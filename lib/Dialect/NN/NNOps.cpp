@@ -55,6 +55,13 @@ static LogicalResult expectType(Operation *op, StringRef what, Value value,
                                << ", expected " << expected;
 }
 
+static LogicalResult expectFloat(Operation *op, Value value) {
+  if (isFloat(getElementType(value)))
+    return success();
+  return op->emitOpError("has operands of element type ")
+         << getElementType(value) << ", expected a floating-point type";
+}
+
 static LogicalResult expectLike(Operation *op, StringRef what, Value value,
                                 Type type, ArrayRef<int64_t> shape) {
   return success(succeeded(expectShape(op, what, value, shape)) &&
@@ -121,6 +128,11 @@ static LogicalResult verifyElementTypes(Operation *op) {
 LogicalResult tandem::nn::detail::verifyBroadcasting(Operation *op) {
   if (failed(verifyElementTypes(op)))
     return failure();
+  if (auto scalar = dyn_cast<ScalarOpInterface>(op)) {
+    Type element = getElementType(op->getOperands().back());
+    if (!scalar.isDefinedFor(element))
+      return op->emitOpError("is not defined for element type ") << element;
+  }
   ArrayRef<int64_t> result = getShape(op->getResult(0));
   for (Value operand : op->getOperands()) {
     ArrayRef<int64_t> shape = getShape(operand);
@@ -194,10 +206,16 @@ template <typename OpTy> static LogicalResult verifyAlongDim(OpTy op) {
   return verifySame(op);
 }
 
-LogicalResult SoftmaxOp::verify() { return verifyAlongDim(*this); }
-LogicalResult LogSoftmaxOp::verify() { return verifyAlongDim(*this); }
-LogicalResult SoftmaxBackwardOp::verify() { return verifyAlongDim(*this); }
-LogicalResult LogSoftmaxBackwardOp::verify() { return verifyAlongDim(*this); }
+template <typename OpTy> static LogicalResult verifyFloats(OpTy op) {
+  if (failed(expectFloat(op, op->getOperand(0))))
+    return failure();
+  return verifyAlongDim(op);
+}
+
+LogicalResult SoftmaxOp::verify() { return verifyFloats(*this); }
+LogicalResult LogSoftmaxOp::verify() { return verifyFloats(*this); }
+LogicalResult SoftmaxBackwardOp::verify() { return verifyFloats(*this); }
+LogicalResult LogSoftmaxBackwardOp::verify() { return verifyFloats(*this); }
 LogicalResult CumsumOp::verify() { return verifyAlongDim(*this); }
 
 LogicalResult FlipOp::verify() {
@@ -255,6 +273,8 @@ static LogicalResult getNormalized(Operation *op, Value input,
 static LogicalResult expectStatistic(Operation *op, StringRef what, Value value,
                                      Value input, ArrayRef<int64_t> shape) {
   Type type = getElementType(input), own = getElementType(value);
+  if (failed(expectFloat(op, input)))
+    return failure();
   bool isWider = own.isF32() && isa<BFloat16Type, Float16Type>(type);
   if (failed(expectShape(op, what, value, shape)))
     return failure();
@@ -298,7 +318,7 @@ LogicalResult LayerNormBackwardOp::verify() {
            << getWeight().size() << " weights and " << getGradients().size()
            << " results, expected 0 and 1, or 1 and 3";
   for (Value weight : getWeight())
-    if (failed(expectShape(*this, "weight", weight, affine)))
+    if (failed(expectStatistic(*this, "weight", weight, getInput(), affine)))
       return failure();
   for (auto [index, value] : llvm::enumerate(getGradients()))
     if (Value like = index == 0 ? getInput() : getWeight().front();
@@ -315,6 +335,9 @@ LogicalResult LayerNormBackwardOp::verify() {
 LogicalResult ConstantOp::verify() {
   auto type = cast<RankedTensorType>(getResult().getType());
   auto value = cast<ShapedType>(getValue().getType());
+  if (!isa<DenseElementsAttr>(getValue()))
+    return emitOpError("has a value that is not written out, expected "
+                       "'dense<...>'");
   if (value.getShape() == type.getShape() &&
       value.getElementType() == type.getElementType())
     return success();

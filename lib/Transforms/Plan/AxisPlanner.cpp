@@ -104,9 +104,7 @@ bool AxisPlanner::passesSum(const OpNode &op, unsigned operand) const {
   if (isa<nn::MulOp, nn::DivOp>(op.op))
     return isLinear && isScalar(op.operands[1 - operand]);
   return isLinear &&
-         (op.isView || isa<CarryOp>(op.op) ||
-          isa<nn::AddOp, nn::SubOp, nn::NegOp, nn::SumOp, nn::PadOp, nn::CatOp,
-              nn::EmbeddingBackwardOp, nn::ScatterAddOp>(op.op));
+         (op.isView || isa<CarryOp>(op.op) || op.op->hasTrait<nn::Sums>());
 }
 
 void AxisPlanner::findCandidates() {

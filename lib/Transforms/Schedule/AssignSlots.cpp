@@ -7,6 +7,7 @@
 
 #include "Roles.h"
 #include "Slot.h"
+#include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
@@ -101,9 +102,9 @@ void SlotAssigner::limitPieces(unsigned pieces) {
   int64_t gradients = 0;
   for (Operation *op : ops) {
     if (roles.ahead.contains(op) && isCollective(op))
-      byPass[nn::getPass(op)] += getBytes(op->getResult(0));
+      byPass[nn::getPass(op)] += getBytes(op->getResult(0).getType());
     if (roles.waiting.contains(op))
-      gradients += getBytes(op->getOperand(0));
+      gradients += getBytes(op->getOperand(0).getType());
   }
   for (auto &it : byPass)
     gatheredLimit = std::max<int64_t>(gatheredLimit, it.second / pieces);
@@ -191,7 +192,7 @@ void SlotAssigner::placeAhead(Operation *op, Operation *reader, int64_t stage,
     placeAhead(producer, op, stage, own);
   place(op, stage, own, communicates ? Lane::Comm : Lane::Compute);
   if (communicates)
-    gathered += getBytes(op->getResult(0));
+    gathered += getBytes(op->getResult(0).getType());
 }
 
 //===----------------------------------------------------------------------===//
@@ -214,7 +215,7 @@ void SlotAssigner::assignCollective(Operation *op) {
   else
     place(op, stage, strand, Lane::Comm);
   if (waits && op != loss)
-    ready += getBytes(op->getOperand(0));
+    ready += getBytes(op->getOperand(0).getType());
 }
 
 void SlotAssigner::assignComputation(Operation *op) {
@@ -222,7 +223,7 @@ void SlotAssigner::assignComputation(Operation *op) {
   std::optional<int64_t> own = getStrand(op);
   int64_t strand = own.value_or(last), bytes = 0, least = current;
   for (Operation *producer : ahead) {
-    bytes += getBytes(producer->getResult(0));
+    bytes += getBytes(producer->getResult(0).getType());
     least = std::max(least, getLeastStage(producer, op, strand));
   }
   bool full = gathered > 0 && bytes > 0 && gathered + bytes > gatheredLimit;

@@ -7,6 +7,7 @@
 
 #include "Roles.h"
 #include "Slot.h"
+#include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
@@ -97,7 +98,7 @@ static SmallVector<Bundle> findBundles(func::FuncOp step) {
     if (!slot || slot->lane != Lane::Waiting || isWaiting(&op) || &op == loss)
       continue;
     std::optional<int64_t> rows = getRows(&op);
-    if (!rows || getBytes(op.getOperand(0)) > kMaxBytes ||
+    if (!rows || getBytes(op.getOperand(0).getType()) > kMaxBytes ||
         !isBetweenComputation(&op))
       continue;
     auto *it = llvm::find_if(bundles, [&](const Bundle &bundle) {
@@ -197,7 +198,9 @@ Value Combiner::pack(OpBuilder &builder) const {
 
 /// It is called as its largest part, and pays one latency.
 Operation *Combiner::communicate(OpBuilder &builder, Value packed) const {
-  auto getSize = [](Operation *op) { return getBytes(op->getOperand(0)); };
+  auto getSize = [](Operation *op) {
+    return getBytes(op->getOperand(0).getType());
+  };
   Operation *largest = bundle.ops.front();
   double seconds = 0, latency = 0;
   for (Operation *op : bundle.ops) {

@@ -22,12 +22,6 @@ bool isMove(Operation *op) {
 
 bool isUpdate(Operation *op) { return nn::getPass(op) == nn::PassKind::Update; }
 
-int64_t getBytes(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() *
-         std::max(1u, type.getElementTypeBitWidth() / 8);
-}
-
 double getLatency(Operation *op, double seconds) {
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
   if (!axes || axes.empty())

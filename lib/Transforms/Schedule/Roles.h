@@ -25,8 +25,6 @@ using spmd::isSource;
 /// Whether `op` belongs to the pass `update`.
 bool isUpdate(mlir::Operation *op);
 using nn::getStrand;
-/// Bytes of `value` on one device.
-int64_t getBytes(mlir::Value value);
 /// Of the `seconds` of a collective, those that it takes whatever its size:
 /// each of its pieces pays them.
 double getLatency(mlir::Operation *collective, double seconds);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ReformPath.h"
+#include "tandem/Analysis/Bytes.h"
 #include <map>
 #include <set>
 
@@ -49,7 +50,7 @@ private:
 
 /// Bytes that one point of all axes holds.
 double PathSearch::getLocalBytes(const Node &node) const {
-  double bytes = std::max(1u, type.getElementTypeBitWidth() / 8);
+  double bytes = getElementBytes(type.getElementType());
   for (int64_t size : getLocalShape(type.getShape(), mesh, node))
     bytes *= size;
   return bytes;

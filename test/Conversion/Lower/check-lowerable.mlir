@@ -46,9 +46,8 @@ func.func @step(%x: tensor<8xf32>) -> tensor<8xf32> {
 func.func @step(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0, %e = sched.step on compute stage 0 strand 0 {
     // expected-error@+1 {{has a value of element type 'ui8', expected a floating-point type, i64, i32, i8 or i1}}
-    %1 = nn.convert %x : (tensor<8xf32>) -> tensor<8xui8>
-    %2 = nn.convert %1 : (tensor<8xui8>) -> tensor<8xf32>
-    sched.yield %2 : tensor<8xf32>
+    %1 = sched.zeros : tensor<8xui8>
+    sched.yield %x : tensor<8xf32>
   } : tensor<8xf32>
   return %0 : tensor<8xf32>
 }

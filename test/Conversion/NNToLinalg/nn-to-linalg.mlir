@@ -81,10 +81,3 @@ func.func @product(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   return %0 : tensor<2x2xf32>
 }
 
-// -----
-
-func.func @integers(%x: tensor<2xi64>) -> tensor<2xi64> {
-  // expected-error @+1 {{'nn.exp' op has no kernel for element type 'i64'}}
-  %0 = nn.exp %x : (tensor<2xi64>) -> tensor<2xi64>
-  return %0 : tensor<2xi64>
-}

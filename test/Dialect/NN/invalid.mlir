@@ -788,3 +788,67 @@ func.func @pool_windows(%x: tensor<2x3x8xf32>) {
   %0:2 = nn.max_pool %x {kernel = array<i64: 2>, stride = array<i64: 2>, padding = array<i64: 0>, dilation = array<i64: 1>} : (tensor<2x3x8xf32>) -> (tensor<2x3x5xf32>, tensor<2x3x5xi64>)
   return
 }
+
+// -----
+
+func.func @scalar_domain(%x: tensor<4xi64>) {
+  // expected-error @+1 {{'nn.exp' op is not defined for element type 'i64'}}
+  %0 = nn.exp %x : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @logical_domain(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.logical_and' op is not defined for element type 'f32'}}
+  %0 = nn.logical_and %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @softmax_truth(%x: tensor<4x4xi1>) {
+  // expected-error @+1 {{'nn.softmax' op has operands of element type 'i1', expected a floating-point type}}
+  %0 = nn.softmax %x {dim = 1 : i64} : (tensor<4x4xi1>) -> tensor<4x4xi1>
+  return
+}
+
+// -----
+
+func.func @layer_norm_integers(%x: tensor<4x4xi64>) {
+  // expected-error @+1 {{'nn.layer_norm' op has operands of element type 'i64', expected a floating-point type}}
+  %0, %m, %r = nn.layer_norm %x {eps = 1.0e-5 : f64, normalized_rank = 1 : i64} : (tensor<4x4xi64>) -> (tensor<4x4xi64>, tensor<4x1xi64>, tensor<4x1xi64>)
+  return
+}
+
+// -----
+
+func.func @layer_norm_weight(%x: tensor<4x4xf32>, %c: tensor<4x1xf32>, %w: tensor<4xi1>) {
+  // expected-error @+1 {{'nn.layer_norm_backward' op weight has element type 'i1', expected 'f32'}}
+  %q, %0, %r = nn.layer_norm_backward %x, %x, %c, %c, %w {normalized_rank = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4xi1>) -> (tensor<4x4xf32>, tensor<4xi1>, tensor<4xi1>)
+  return
+}
+
+// -----
+
+func.func @element_index(%x: tensor<4xindex>) {
+  // expected-error @+1 {{'nn.add' op operand #0 must be tensor of static shape of f64, f32, f16, bf16, i64, i32, i16, i8 or i1, but got}}
+  %0 = nn.add %x, %x : (tensor<4xindex>, tensor<4xindex>) -> tensor<4xindex>
+  return
+}
+
+// -----
+
+func.func @dynamic(%x: tensor<?xf32>) {
+  // expected-error @+1 {{'nn.neg' op operand #0 must be tensor of static shape of f64, f32, f16, bf16, i64, i32, i16, i8 or i1, but got}}
+  %0 = nn.neg %x : (tensor<?xf32>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @constant_elsewhere() {
+  // expected-error @+1 {{'nn.constant' op has a value that is not written out, expected 'dense<...>'}}
+  %0 = nn.constant sparse<[[0]], [1.0]> : tensor<4xf32> -> tensor<4xf32>
+  return
+}

@@ -11,7 +11,7 @@ class NN_AttentionLikeOp<string mnemonic, dag own, string linear>
     : NN_Op<mnemonic, [DeclareOpInterfaceMethods<NN_LibraryOpInterface,
                                                  ["getFlops"]>]> {
   let arguments = !con(own, (ins
-    Variadic<AnyRankedTensor>:$others, F64Attr:$scale,
+    Variadic<NN_Tensor>:$others, F64Attr:$scale,
     DefaultValuedAttr<BoolAttr, "false">:$masked,
     OptionalAttr<I64Attr>:$before, OptionalAttr<I64Attr>:$after,
     DefaultValuedAttr<F64Attr, "0.0">:$dropout,
@@ -33,7 +33,7 @@ class NN_AttentionLikeOp<string mnemonic, dag own, string linear>
 }
 
 def NN_AttentionOp : NN_AttentionLikeOp<"attention", (ins
-    AnyRankedTensor:$query, AnyRankedTensor:$key, AnyRankedTensor:$value), ""> {
+    NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value), ""> {
   let summary = "softmax(scale q kᵀ + mask) v, and the log-sum-exp of each row";
   let description = [{
     Query (b, h g, m, d), key (b, h, n, d), value (b, h, n, e): g heads of the
@@ -52,18 +52,18 @@ def NN_AttentionOp : NN_AttentionLikeOp<"attention", (ins
 
     A row that sees no key is zeros, with log-sum-exp -inf.
   }];
-  let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$logsumexp);
+  let results = (outs NN_Tensor:$result, NN_Tensor:$logsumexp);
 }
 
 def NN_AttentionBackwardOp : NN_AttentionLikeOp<"attention_backward", (ins
-    AnyRankedTensor:$grad, AnyRankedTensor:$query, AnyRankedTensor:$key,
-    AnyRankedTensor:$value, AnyRankedTensor:$output,
-    AnyRankedTensor:$logsumexp), "0"> {
+    NN_Tensor:$grad, NN_Tensor:$query, NN_Tensor:$key,
+    NN_Tensor:$value, NN_Tensor:$output,
+    NN_Tensor:$logsumexp), "0"> {
   let summary = "gradients of attention's query, key and value";
   let description = [{
     `output` and `logsumexp` are the results of `nn.attention` on the other
     operands, so that no row of scores has to be whole; the mask has no gradient.
   }];
-  let results = (outs AnyRankedTensor:$query_grad, AnyRankedTensor:$key_grad,
-                      AnyRankedTensor:$value_grad);
+  let results = (outs NN_Tensor:$query_grad, NN_Tensor:$key_grad,
+                      NN_Tensor:$value_grad);
 }

@@ -16,8 +16,8 @@ class NN_ConvLikeOp<string mnemonic, dag own>
                                  DenseI64ArrayAttr:$dilation));
 }
 
-def NN_ConvOp : NN_ConvLikeOp<"conv", (ins AnyRankedTensor:$input,
-                                           AnyRankedTensor:$weight)> {
+def NN_ConvOp : NN_ConvLikeOp<"conv", (ins NN_Tensor:$input,
+                                           NN_Tensor:$weight)> {
   let summary = "convolution of one, two or three spatial dimensions";
   let description = [{
     Input (n, g i, x...), weight (g o, i, k...), result (n, g o, y...), for g
@@ -30,7 +30,7 @@ def NN_ConvOp : NN_ConvLikeOp<"conv", (ins AnyRankedTensor:$input,
 }
 
 def NN_ConvInputGradOp : NN_ConvLikeOp<"conv_input_grad", (ins
-    AnyRankedTensor:$grad, AnyRankedTensor:$weight)> {
+    NN_Tensor:$grad, NN_Tensor:$weight)> {
   let summary = "the gradient of a convolution's input; a transposed convolution";
   let description = [{
     `grad` is that of the result of `nn.conv`, whose input has the shape of the
@@ -39,7 +39,7 @@ def NN_ConvInputGradOp : NN_ConvLikeOp<"conv_input_grad", (ins
 }
 
 def NN_ConvWeightGradOp : NN_ConvLikeOp<"conv_weight_grad", (ins
-    AnyRankedTensor:$input, AnyRankedTensor:$grad)> {
+    NN_Tensor:$input, NN_Tensor:$grad)> {
   let summary = "the gradient of a convolution's weight";
   let description = [{
     Sums over the batch; the weight of `nn.conv` has the shape of the result.

@@ -9,8 +9,8 @@
 def NN_Broadcasting : NN_Trait<"Broadcasting">;
 
 /// Says by `scalar` what becomes of the elements `x`, `y` and `z` of its
-/// operands: `s` is a `Scalar`, of the type of the last one, which must be in
-/// `domain` (Any, Float, Integer, Bool).
+/// operands: `s` is a `Scalar`, of the type of the last one, which is verified to
+/// be in `domain` (Any, Float, Integer, Bool).
 class NN_ElementwiseOp<string mnemonic, string linear = "",
                        string builder = "Elementwise", list<Trait> traits = []>
     : NN_BuilderRuleOp<mnemonic, builder, linear,
@@ -21,10 +21,11 @@ class NN_ElementwiseOp<string mnemonic, string linear = "",
   string scalar = ?;
   string domain = "Any";
   let extraClassDefinition = [{
+    bool $cppClass::isDefinedFor(::mlir::Type element) {
+      return ::tandem::nn::is}] # domain # [{(element);
+    }
     ::mlir::Value $cppClass::emitScalar(::tandem::nn::Scalar &s,
                                         ::mlir::ValueRange args) {
-      if (!s.is}] # domain # [{())
-        return {};
       [[maybe_unused]] ::mlir::Value x = args.front();
       [[maybe_unused]] ::mlir::Value y = args.size() > 1 ? args[1] : x;
       [[maybe_unused]] ::mlir::Value z = args.back();
@@ -35,12 +36,12 @@ class NN_ElementwiseOp<string mnemonic, string linear = "",
 
 class NN_UnaryOp<string mnemonic, string linear = "", list<Trait> traits = []>
     : NN_ElementwiseOp<mnemonic, linear, "Elementwise", traits> {
-  let arguments = (ins AnyRankedTensor:$input);
+  let arguments = (ins NN_Tensor:$input);
 }
 
 class NN_BinaryOp<string mnemonic, string linear = "", list<Trait> traits = []>
     : NN_ElementwiseOp<mnemonic, linear, "Elementwise", traits> {
-  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+  let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs);
 }
 
 /// A function of `math`.
@@ -50,16 +51,18 @@ class NN_FunctionOp<string mnemonic, string function> : NN_UnaryOp<mnemonic> {
 }
 
 /// Costs no more than a load: no function such as exp, no division.
-class NN_CheapUnaryOp<string mnemonic, string linear = "">
-    : NN_UnaryOp<mnemonic, linear, [NN_CostsALoad]>;
-class NN_CheapBinaryOp<string mnemonic, string linear = "">
-    : NN_BinaryOp<mnemonic, linear, [NN_CostsALoad]>;
+class NN_CheapUnaryOp<string mnemonic, string linear = "",
+                      list<Trait> traits = []>
+    : NN_UnaryOp<mnemonic, linear, [NN_CostsALoad] # traits>;
+class NN_CheapBinaryOp<string mnemonic, string linear = "",
+                       list<Trait> traits = []>
+    : NN_BinaryOp<mnemonic, linear, [NN_CostsALoad] # traits>;
 
 //===----------------------------------------------------------------------===//
 // One operand
 //===----------------------------------------------------------------------===//
 
-def NN_NegOp : NN_CheapUnaryOp<"neg", "0"> {
+def NN_NegOp : NN_CheapUnaryOp<"neg", "0", [NN_Sums]> {
   let scalar = "s.neg(x)";
   let summary = "-x";
 }
@@ -188,7 +191,7 @@ def NN_GeluOp : NN_UnaryOp<"gelu"> {
   let domain = "Float";
   let scalar = "s.gelu(x, getApproximate() == Approximate::Tanh)";
   let summary = "x * Phi(x), exact (`none`) or by `tanh`";
-  let arguments = (ins AnyRankedTensor:$input, NN_ApproximateAttr:$approximate);
+  let arguments = (ins NN_Tensor:$input, NN_ApproximateAttr:$approximate);
   let assemblyFormat = [{
     $approximate operands attr-dict `:` functional-type(operands, results)
   }];
@@ -205,19 +208,19 @@ def NN_ConvertOp : NN_ElementwiseOp<"convert", "0", "Convert",
     what rounds or cuts off each term, and i1, is not linear. With `sums_first`
     nothing passes: terms are summed in the type in which they are.
   }];
-  let arguments = (ins AnyRankedTensor:$input, UnitAttr:$sums_first);
+  let arguments = (ins NN_Tensor:$input, UnitAttr:$sums_first);
 }
 
 //===----------------------------------------------------------------------===//
 // Two and three operands
 //===----------------------------------------------------------------------===//
 
-def NN_AddOp : NN_CheapBinaryOp<"add", "0 1"> {
+def NN_AddOp : NN_CheapBinaryOp<"add", "0 1", [NN_Sums]> {
   let scalar = "s.add(x, y)";
   let summary = "lhs + rhs";
 }
 
-def NN_SubOp : NN_CheapBinaryOp<"sub", "0 1"> {
+def NN_SubOp : NN_CheapBinaryOp<"sub", "0 1", [NN_Sums]> {
   let scalar = "s.sub(x, y)";
   let summary = "lhs - rhs";
 }
@@ -230,7 +233,7 @@ def NN_MulOp : NN_CheapBinaryOp<"mul", "0 | 1"> {
 def NN_DivOp : NN_ElementwiseOp<"div", "0", "Div"> {
   let scalar = "s.div(x, y)";
   let summary = "lhs / rhs; on integers it truncates";
-  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+  let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs);
 }
 
 def NN_PowOp : NN_BinaryOp<"pow"> {
@@ -294,7 +297,7 @@ def NN_GeluBackwardOp : NN_BinaryOp<"gelu_backward", "0"> {
   let domain = "Float";
   let scalar = "s.geluBackward(x, y, getApproximate() == Approximate::Tanh)";
   let summary = "gradient of gelu: `lhs` is the gradient of the result, `rhs` the input";
-  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
+  let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs,
                        NN_ApproximateAttr:$approximate);
   let assemblyFormat = [{
     $approximate operands attr-dict `:` functional-type(operands, results)
@@ -312,7 +315,7 @@ def NN_CompareOp
     : NN_ElementwiseOp<"compare", "", "Elementwise", [NN_CostsALoad]> {
   let scalar = "s.compare(getPredicate(), x, y)";
   let summary = "compares by `predicate`: eq, ne, lt, le, gt or ge; gives i1";
-  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
+  let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs,
                        NN_PredicateAttr:$predicate);
   let assemblyFormat = [{
     $predicate operands attr-dict `:` functional-type(operands, results)
@@ -323,8 +326,8 @@ def NN_SelectOp
     : NN_ElementwiseOp<"select", "1 2", "Elementwise", [NN_CostsALoad]> {
   let scalar = "s.select(x, y, z)";
   let summary = "`lhs` where `condition` (i1) holds, else `rhs`";
-  let arguments = (ins AnyRankedTensor:$condition, AnyRankedTensor:$lhs,
-                       AnyRankedTensor:$rhs);
+  let arguments = (ins NN_Tensor:$condition, NN_Tensor:$lhs,
+                       NN_Tensor:$rhs);
 }
 
 def NN_PhiloxOp : NN_ElementwiseOp<"philox"> {

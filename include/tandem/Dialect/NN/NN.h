@@ -52,6 +52,11 @@ template <typename ConcreteOp>
 class Rearrangement
     : public mlir::OpTrait::TraitBase<ConcreteOp, Rearrangement> {};
 
+/// Each element of the result is a sum of elements of the operands in which it
+/// is linear, up to signs, or zero.
+template <typename ConcreteOp>
+class Sums : public mlir::OpTrait::TraitBase<ConcreteOp, Sums> {};
+
 /// Elementwise, and costs no more than a load: no function such as exp, no
 /// random numbers.
 template <typename ConcreteOp>

@@ -139,6 +139,7 @@ class NN_Trait<string name> : NativeOpTrait<name> {
 }
 def NN_View : NN_Trait<"View">;
 def NN_Rearrangement : NN_Trait<"Rearrangement">;
+def NN_Sums : NN_Trait<"Sums">;
 def NN_CostsALoad : NN_Trait<"CostsALoad">;
 def NN_MadeAgain : NN_Trait<"MadeAgain">;
 def NN_OwnLoops : NN_Trait<"OwnLoops">;
@@ -153,9 +154,12 @@ def NN_ScalarOpInterface : OpInterface<"ScalarOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
+      Whether it has a meaning for a last operand of this element type.
+      }], "bool", "isDefinedFor", (ins "::mlir::Type":$element)>,
+    InterfaceMethod<[{
       Writes what becomes of the elements `args` of the operands, in the types in
-      which these are computed (`getComputeType`). Null where the operator has no
-      meaning for the type of the last one, which is that of `scalar`.
+      which these are computed (`getComputeType`); that of `scalar` is the last
+      one's.
       }], "::mlir::Value", "emitScalar",
       (ins "::tandem::nn::Scalar &":$scalar, "::mlir::ValueRange":$args)>,
   ];
@@ -240,6 +244,13 @@ def NN_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
   ];
 }
 
+/// What a tensor of `nn` may hold.
+def NN_Tensor
+    : Type<StaticShapeTensorOf<[F64, F32, F16, BF16, I64, I32, I16, I8,
+                                I1]>.predicate,
+           "tensor of static shape of f64, f32, f16, bf16, i64, i32, i16, i8 "
+           "or i1", "::mlir::RankedTensorType">;
+
 class NN_Op<string mnemonic, list<Trait> traits>
     : Tandem_Op<NN_Dialect, mnemonic,
          traits # [Pure, SignatureOpInterface, NN_WorkOpInterface,
@@ -256,7 +267,7 @@ class NN_Op<string mnemonic, list<Trait> traits>
 /// `0 1` together, `0 | 1` separately.
 class NN_TextRuleOp<string mnemonic, string rule, string linear = "",
                     list<Trait> traits = []> : NN_Op<mnemonic, traits> {
-  let results = (outs AnyRankedTensor:$result);
+  let results = (outs NN_Tensor:$result);
   let assemblyFormat =
       "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -275,7 +286,7 @@ class NN_TextRuleOp<string mnemonic, string rule, string linear = "",
 /// gets the operation and the groups of operands in which it is linear.
 class NN_BuilderRuleOp<string mnemonic, string builder, string linear = "",
                        list<Trait> traits = []> : NN_Op<mnemonic, traits> {
-  let results = (outs AnyRankedTensor:$result);
+  let results = (outs NN_Tensor:$result);
   let assemblyFormat =
       "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

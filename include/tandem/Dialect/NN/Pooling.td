@@ -16,8 +16,8 @@ def NN_MaxPoolOp : NN_BuilderRuleOp<"max_pool", "Pooling", "", [NN_OwnLoops]> {
     NaN is larger than every number and than a NaN before it. The gradient is
     `nn.scatter_add` at the indices.
   }];
-  let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$kernel,
+  let arguments = (ins NN_Tensor:$input, DenseI64ArrayAttr:$kernel,
                        DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padding,
                        DenseI64ArrayAttr:$dilation);
-  let results = (outs AnyRankedTensor:$values, TensorOf<[I64]>:$indices);
+  let results = (outs NN_Tensor:$values, TensorOf<[I64]>:$indices);
 }

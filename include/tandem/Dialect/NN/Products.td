@@ -15,7 +15,7 @@ def NN_MatmulOp
     apart where it can, since a dimension merged with another one cannot be
     split.
   }];
-  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+  let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs);
 }
 
 def NN_EmbeddingOp
@@ -30,16 +30,16 @@ def NN_EmbeddingOp
     hold, and the result is `reduce`. An index outside [0, v) is an error at run
     time.
   }];
-  let arguments = (ins AnyRankedTensor:$weight, TensorOf<[I64]>:$indices);
+  let arguments = (ins NN_Tensor:$weight, TensorOf<[I64]>:$indices);
 }
 
 def NN_EmbeddingBackwardOp
     : NN_BuilderRuleOp<"embedding_backward", "EmbeddingBackward", "0",
-                       [NN_ReadsIndices, NN_OwnLoops,
+                       [NN_Sums, NN_ReadsIndices, NN_OwnLoops,
                         DeclareOpInterfaceMethods<LocalizeOpInterface>]> {
   let summary = "adds each row of `grad` (i..., d...) to the row of its index";
   let description = "The result has shape (v, d...).";
-  let arguments = (ins AnyRankedTensor:$grad, TensorOf<[I64]>:$indices);
+  let arguments = (ins NN_Tensor:$grad, TensorOf<[I64]>:$indices);
 }
 
 def NN_GatherOp
@@ -51,18 +51,18 @@ def NN_GatherOp
     As `torch.gather`, but all dimensions other than `dim` are equal in input
     and index.
   }];
-  let arguments = (ins AnyRankedTensor:$input, TensorOf<[I64]>:$index,
+  let arguments = (ins NN_Tensor:$input, TensorOf<[I64]>:$index,
                        I64Attr:$dim);
 }
 
 def NN_ScatterAddOp
     : NN_BuilderRuleOp<"scatter_add", "ScatterAdd", "0",
-                       [NN_ReadsIndices, NN_OwnLoops]> {
+                       [NN_Sums, NN_ReadsIndices, NN_OwnLoops]> {
   let summary = "the gradient of `gather`: adds `src` into zeros at `index`";
   let description = [{
     `src` and `index` have equal shapes; the result has their shape except on
     `dim`.
   }];
-  let arguments = (ins AnyRankedTensor:$src, TensorOf<[I64]>:$index,
+  let arguments = (ins NN_Tensor:$src, TensorOf<[I64]>:$index,
                        I64Attr:$dim);
 }

@@ -9,14 +9,15 @@
 // Reductions
 //===----------------------------------------------------------------------===//
 
-class NN_ReductionOp<string mnemonic, string builder, string linear = "">
-    : NN_BuilderRuleOp<mnemonic, builder, linear> {
+class NN_ReductionOp<string mnemonic, string builder, string linear = "",
+                     list<Trait> traits = []>
+    : NN_BuilderRuleOp<mnemonic, builder, linear, traits> {
   let loops = "Reduction";
-  let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$dims,
+  let arguments = (ins NN_Tensor:$input, DenseI64ArrayAttr:$dims,
                        DefaultValuedAttr<BoolAttr, "false">:$keepdim);
 }
 
-def NN_SumOp : NN_ReductionOp<"sum", "Sum", "0"> {
+def NN_SumOp : NN_ReductionOp<"sum", "Sum", "0", [NN_Sums]> {
   let summary = "sum over `dims` (sorted, not negative)";
 }
 
@@ -35,7 +36,7 @@ def NN_ProdOp : NN_ReductionOp<"prod", "WholeReduction"> {
 def NN_ArgmaxOp : NN_BuilderRuleOp<"argmax", "Argmax"> {
   let loops = "Reduction";
   let summary = "index (i64) of the largest element of `dim`; the lowest wins";
-  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim,
+  let arguments = (ins NN_Tensor:$input, I64Attr:$dim,
                        DefaultValuedAttr<BoolAttr, "false">:$keepdim);
 }
 
@@ -47,7 +48,7 @@ class NN_AlongDimOp<string mnemonic, string linear = "",
                     list<Trait> traits = []>
     : NN_BuilderRuleOp<mnemonic, "AlongDim", linear, traits> {
   let loops = "AlongDim";
-  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim);
+  let arguments = (ins NN_Tensor:$input, I64Attr:$dim);
 }
 
 def NN_SoftmaxOp : NN_AlongDimOp<"softmax", "", [NN_MadeAgain]> {
@@ -57,7 +58,7 @@ def NN_SoftmaxOp : NN_AlongDimOp<"softmax", "", [NN_MadeAgain]> {
     A slice that is all -inf gives NaN (`aten._softmax`), with `safe` zeros
     (`aten._safe_softmax`, which scaled dot-product attention uses).
   }];
-  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim,
+  let arguments = (ins NN_Tensor:$input, I64Attr:$dim,
                        DefaultValuedAttr<BoolAttr, "false">:$safe);
 }
 
@@ -69,7 +70,7 @@ def NN_LogSoftmaxOp : NN_AlongDimOp<"log_softmax"> {
 class NN_AlongDimBackwardOp<string mnemonic>
     : NN_BuilderRuleOp<mnemonic, "AlongDim", "0"> {
   let loops = "AlongDim";
-  let arguments = (ins AnyRankedTensor:$grad, AnyRankedTensor:$output,
+  let arguments = (ins NN_Tensor:$grad, NN_Tensor:$output,
                        I64Attr:$dim);
 }
 
@@ -90,23 +91,25 @@ def NN_CumsumOp : NN_AlongDimOp<"cumsum", "0", [NN_OwnLoops]> {
 
 def NN_FlipOp
     : NN_BuilderRuleOp<"flip", "Flip", "0",
-                       [DeclareOpInterfaceMethods<NN_PieceOpInterface>]> {
+                       [NN_Sums,
+                        DeclareOpInterfaceMethods<NN_PieceOpInterface>]> {
   let flops = 0;
   let loops = "Piece";
   let summary = "reverses `dims`";
-  let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$dims);
+  let arguments = (ins NN_Tensor:$input, DenseI64ArrayAttr:$dims);
 }
 
 def NN_RollOp
     : NN_BuilderRuleOp<"roll", "Flip", "0",
-                       [DeclareOpInterfaceMethods<NN_PieceOpInterface>]> {
+                       [NN_Sums,
+                        DeclareOpInterfaceMethods<NN_PieceOpInterface>]> {
   let flops = 0;
   let loops = "Piece";
   let summary = "moves elements by `shifts` along `dims`, round the end";
   let description = [{
     `dims` are sorted, `shifts` in [0, size of the dimension).
   }];
-  let arguments = (ins AnyRankedTensor:$input, DenseI64ArrayAttr:$dims,
+  let arguments = (ins NN_Tensor:$input, DenseI64ArrayAttr:$dims,
                        DenseI64ArrayAttr:$shifts);
 }
 
@@ -116,9 +119,9 @@ def NN_TopkOp : NN_BuilderRuleOp<"topk", "AlongDim", "", [NN_OwnLoops]> {
     `largest = false` gives the smallest, ascending. Equal elements come with
     the lowest index first. With k = the size of `dim` it is a stable sort.
   }];
-  let arguments = (ins AnyRankedTensor:$input, I64Attr:$k, I64Attr:$dim,
+  let arguments = (ins NN_Tensor:$input, I64Attr:$k, I64Attr:$dim,
                        DefaultValuedAttr<BoolAttr, "true">:$largest);
-  let results = (outs AnyRankedTensor:$values, TensorOf<[I64]>:$indices);
+  let results = (outs NN_Tensor:$values, TensorOf<[I64]>:$indices);
 }
 
 //===----------------------------------------------------------------------===//
@@ -136,11 +139,11 @@ def NN_LayerNormOp : NN_BuilderRuleOp<"layer_norm", "LayerNorm"> {
     normalised dimensions. Beside an input of bf16 or f16 they, mean and rstd may
     be f32.
   }];
-  let arguments = (ins AnyRankedTensor:$input,
-                       Variadic<AnyRankedTensor>:$affine,
+  let arguments = (ins NN_Tensor:$input,
+                       Variadic<NN_Tensor>:$affine,
                        I64Attr:$normalized_rank, F64Attr:$eps);
-  let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$mean,
-                      AnyRankedTensor:$rstd);
+  let results = (outs NN_Tensor:$result, NN_Tensor:$mean,
+                      NN_Tensor:$rstd);
 }
 
 def NN_LayerNormBackwardOp
@@ -152,9 +155,9 @@ def NN_LayerNormBackwardOp
     `weight` may be absent; then there is one result. With it, results are the
     gradients of the input, of the weight and of the bias.
   }];
-  let arguments = (ins AnyRankedTensor:$grad, AnyRankedTensor:$input,
-                       AnyRankedTensor:$mean, AnyRankedTensor:$rstd,
-                       Variadic<AnyRankedTensor>:$weight,
+  let arguments = (ins NN_Tensor:$grad, NN_Tensor:$input,
+                       NN_Tensor:$mean, NN_Tensor:$rstd,
+                       Variadic<NN_Tensor>:$weight,
                        I64Attr:$normalized_rank);
-  let results = (outs Variadic<AnyRankedTensor>:$gradients);
+  let results = (outs Variadic<NN_Tensor>:$gradients);
 }

@@ -34,6 +34,14 @@ mlir::Value constantScalar(mlir::OpBuilder &builder, mlir::Location loc,
 
 namespace nn {
 
+/// The domains of elementwise operators.
+inline bool isAny(mlir::Type) { return true; }
+inline bool isFloat(mlir::Type type) {
+  return mlir::isa<mlir::FloatType>(type);
+}
+inline bool isBool(mlir::Type type) { return type.isInteger(1); }
+inline bool isInteger(mlir::Type type) { return !isFloat(type); }
+
 /// Writes arithmetic on scalars of one type: integer, index or floating-point.
 class Scalar {
 public:
@@ -43,10 +51,9 @@ public:
       : b(builder), loc(loc), type(type) {}
   virtual ~Scalar() = default;
 
-  static bool isAny() { return true; }
-  bool isFloat() const { return mlir::isa<mlir::FloatType>(type); }
-  bool isBool() const { return type.isInteger(1); }
-  bool isInteger() const { return !isFloat(); }
+  bool isFloat() const { return nn::isFloat(type); }
+  bool isBool() const { return nn::isBool(type); }
+  bool isInteger() const { return nn::isInteger(type); }
 
   Value constant(double value) { return constantScalar(b, loc, type, value); }
   /// An operator of `arith` or `math`, whose result has the type of `args`.

@@ -39,7 +39,7 @@ def NN_ReshapeOp : NN_BuilderRuleOp<"reshape", "Reshape", "0",
      DeclareOpInterfaceMethods<NN_StridedOpInterface>]> {
   let flops = 0;
   let summary = "the same elements in row-major order, in another shape";
-  let arguments = (ins AnyRankedTensor:$input);
+  let arguments = (ins NN_Tensor:$input);
 }
 
 def NN_PermuteOp : NN_BuilderRuleOp<"permute", "Permute", "0",
@@ -48,7 +48,7 @@ def NN_PermuteOp : NN_BuilderRuleOp<"permute", "Permute", "0",
   let flops = 0;
   let loops = "Permute";
   let summary = "result dimension i is input dimension permutation[i]";
-  let arguments = (ins AnyRankedTensor:$input,
+  let arguments = (ins NN_Tensor:$input,
                        DenseI64ArrayAttr:$permutation);
 }
 
@@ -57,7 +57,7 @@ def NN_ExpandOp : NN_BuilderRuleOp<"expand", "Elementwise", "0",
      DeclareOpInterfaceMethods<NN_StridedOpInterface>]> {
   let flops = 0;
   let summary = "repeats dimensions of size 1 and adds leading ones";
-  let arguments = (ins AnyRankedTensor:$input);
+  let arguments = (ins NN_Tensor:$input);
 }
 
 //===----------------------------------------------------------------------===//
@@ -70,11 +70,11 @@ def NN_SliceOp : NN_BuilderRuleOp<"slice", "AlongDim", "0",
   let flops = 0;
   let loops = "Piece";
   let summary = "elements start, start + step, ... below stop of `dim`";
-  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim, I64Attr:$start,
+  let arguments = (ins NN_Tensor:$input, I64Attr:$dim, I64Attr:$start,
                        I64Attr:$stop, DefaultValuedAttr<I64Attr, "1">:$step);
 }
 
-def NN_PadOp : NN_BuilderRuleOp<"pad", "Pad", "0"> {
+def NN_PadOp : NN_BuilderRuleOp<"pad", "Pad", "0", [NN_Sums]> {
   let flops = 0;
   let loops = "Piece";
   let summary = "adds `low` zeros before and `high` after along `dim`";
@@ -82,13 +82,13 @@ def NN_PadOp : NN_BuilderRuleOp<"pad", "Pad", "0"> {
     With `step` > 1, step - 1 zeros also stand between the elements: the
     gradient of `slice`.
   }];
-  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim, I64Attr:$low,
+  let arguments = (ins NN_Tensor:$input, I64Attr:$dim, I64Attr:$low,
                        I64Attr:$high, DefaultValuedAttr<I64Attr, "1">:$step);
 }
 
-def NN_CatOp : NN_BuilderRuleOp<"cat", "Cat"> {
+def NN_CatOp : NN_BuilderRuleOp<"cat", "Cat", "", [NN_Sums]> {
   let flops = 0;
   let loops = "Piece";
   let summary = "joins tensors along `dim`";
-  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, I64Attr:$dim);
+  let arguments = (ins Variadic<NN_Tensor>:$inputs, I64Attr:$dim);
 }

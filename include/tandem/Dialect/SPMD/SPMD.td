@@ -269,8 +269,8 @@ def SPMD_ReformOp : SPMD_Op<"reform"> {
     %1 = spmd.reform %0 : tensor<8x4xf32, #spmd.form<#mesh, data: reduce>> -> tensor<8x4xf32>
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$input);
-  let results = (outs AnyRankedTensor:$result);
+  let arguments = (ins AnyStaticShapeTensor:$input);
+  let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
 }
@@ -284,9 +284,9 @@ def SPMD_Communicates : NativeOpTrait<"Communicates"> {
 class SPMD_GroupOp<string mnemonic, dag extraArguments = (ins),
                    list<Trait> traits = []>
     : SPMD_Op<mnemonic, traits> {
-  let arguments = !con((ins AnyRankedTensor:$input, StrArrayAttr:$axes),
+  let arguments = !con((ins AnyStaticShapeTensor:$input, StrArrayAttr:$axes),
                        extraArguments);
-  let results = (outs AnyRankedTensor:$result);
+  let results = (outs AnyStaticShapeTensor:$result);
   let hasVerifier = 1;
 }
 
@@ -385,8 +385,8 @@ def SPMD_CoordinateOp : SPMD_Op<"coordinate", [SPMD_Source,
 /// iteration makes.
 class SPMD_LoopBoundaryOp<string mnemonic, list<Trait> traits = []>
     : SPMD_Op<mnemonic, [SignatureOpInterface] # traits> {
-  let arguments = (ins AnyRankedTensor:$input);
-  let results = (outs AnyRankedTensor:$result);
+  let arguments = (ins AnyStaticShapeTensor:$input);
+  let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
   let extraClassDeclaration = "::tandem::spmd::Rule getRule();";

@@ -38,12 +38,12 @@ def Sched_MatmulOp : Tandem_Op<Sched_Dialect, "matmul", [
     result is written.
   }];
   let arguments = !con(
-    (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
-         Optional<AnyRankedTensor>:$bias, Optional<AnyRankedTensor>:$sum),
+    (ins AnyStaticShapeTensor:$lhs, AnyStaticShapeTensor:$rhs,
+         Optional<AnyStaticShapeTensor>:$bias, Optional<AnyStaticShapeTensor>:$sum),
     strides_ins,
     (ins DefaultValuedAttr<I64Attr, "0">:$offset_a,
          DefaultValuedAttr<I64Attr, "0">:$offset_b));
-  let results = (outs AnyRankedTensor:$result);
+  let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = [{
     $lhs `,` $rhs (`plus` $bias^)? (`onto` $sum^)? attr-dict `:`
     functional-type(operands, results)
@@ -75,9 +75,9 @@ def Sched_AttentionOp : Op<Sched_Dialect, "attention", [
     of `offsets` on (of inputs), in the row-major elements of another one. Every
     element of the results is written.
   }];
-  let arguments = !con((ins Variadic<AnyRankedTensor>:$inputs), attention_ins,
+  let arguments = !con((ins Variadic<AnyStaticShapeTensor>:$inputs), attention_ins,
     (ins DenseI64ArrayAttr:$offsets, I64Attr:$operations));
-  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$results);
   let assemblyFormat =
       "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -105,9 +105,9 @@ def Sched_ConvOp : Op<Sched_Dialect, "conv", [
     operands), in the row-major elements of another tensor. Every element of the
     result is written.
   }];
-  let arguments = !con((ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs),
+  let arguments = !con((ins AnyStaticShapeTensor:$lhs, AnyStaticShapeTensor:$rhs),
                        convolution_ins, (ins DenseI64ArrayAttr:$offsets));
-  let results = (outs AnyRankedTensor:$result);
+  let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = [{
     $kind $lhs `,` $rhs attr-dict `:` functional-type(operands, results)
   }];
@@ -124,7 +124,7 @@ def Sched_ZerosOp : Tandem_Op<Sched_Dialect, "zeros", [Pure]> {
     Lives within `lower`, in a step in front of a loop whose iterations add to
     them.
   }];
-  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$results);
   let assemblyFormat = "attr-dict `:` type($results)";
 }
 
@@ -135,8 +135,8 @@ def Sched_KeepOp : Tandem_Op<Sched_Dialect, "keep", [
     Lives within `lower`: the sum up to this iteration lies where the next one
     finds it.
   }];
-  let arguments = (ins AnyRankedTensor:$value, AnyRankedTensor:$kept);
-  let results = (outs AnyRankedTensor:$result);
+  let arguments = (ins AnyStaticShapeTensor:$value, AnyStaticShapeTensor:$kept);
+  let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$value `in` $kept attr-dict `:` type($result)";
 }
 

@@ -124,7 +124,7 @@ def Sched_StepOp : Tandem_Op<Sched_Dialect, "step", [
   let arguments = (ins Sched_QueueAttr:$queue, Sched_NumberAttr:$stage,
                        Sched_NumberAttr:$strand,
                        Variadic<Sched_EventType>:$after);
-  let results = (outs Variadic<AnyRankedTensor>:$values,
+  let results = (outs Variadic<AnyStaticShapeTensor>:$values,
                       Sched_EventType:$event);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -134,7 +134,7 @@ def Sched_StepOp : Tandem_Op<Sched_Dialect, "step", [
 def Sched_YieldOp : Tandem_Op<Sched_Dialect, "yield", [
     Pure, Terminator, ReturnLike, HasParent<"StepOp">]> {
   let summary = "the values of a step";
-  let arguments = (ins Variadic<AnyRankedTensor>:$values);
+  let arguments = (ins Variadic<AnyStaticShapeTensor>:$values);
   let builders = [OpBuilder<(ins), [{ /* no values */ }]>];
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
