@@ -9,46 +9,9 @@
 
 #include "tandem/Execution/Compile.h"
 
-#include <chrono>
-
 namespace tandem::python {
 
 namespace {
-/// Whether a signal handler of Python raised an exception, which then waits to
-/// be thrown. Asked without the interpreter's lock, which is taken a few times
-/// per second.
-class SignalPoll {
-public:
-  bool isRaised() {
-    Clock::time_point now = Clock::now();
-    if (raised || now - last < std::chrono::milliseconds(50))
-      return raised;
-    last = now;
-    nb::gil_scoped_acquire locked;
-    return raised = PyErr_CheckSignals() != 0;
-  }
-
-  /// Calls Python, whose exception waits as one of a signal handler does: the
-  /// compiler is built without exceptions.
-  template <typename... Args>
-  void call(const nb::object &function, Args... args) {
-    if (raised)
-      return;
-    nb::gil_scoped_acquire locked;
-    try {
-      function(args...);
-    } catch (nb::python_error &error) {
-      error.restore();
-      raised = true;
-    }
-  }
-
-private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point last = Clock::now();
-  bool raised = false;
-};
-
 CompiledProgram compileText(const std::string &text, const std::string &name,
                             CompileOptions options, nb::object progress) {
   CompiledProgram result;

@@ -60,11 +60,15 @@ createSession(nb::bytes program, int threads,
   options.threads = threads;
   options.store = std::move(store);
   options.graph = graph;
+  SignalPoll signals;
+  options.isCancelled = [&signals] { return signals.isRaised(); };
   auto create = [&] {
     nb::gil_scoped_release unlocked;
     return rt::Session::create(bytes, options);
   };
   auto session = create();
+  if (PyErr_Occurred())
+    throw nb::python_error();
   check(session.status(), "ProgramError");
   return std::move(*session);
 }

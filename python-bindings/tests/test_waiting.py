@@ -154,6 +154,23 @@ def test_while_the_session_is_made(monkeypatch):
     assert make_step()(batch_of(0)) > 0
 
 
+def test_while_products_are_measured(tmp_path, monkeypatch, empty_cache):
+    """The first of them takes longer than the signal does; those behind it are left."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(512 + n, 513 + n) for n in range(4)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    begin = Loaded.__init__
+
+    def interrupted(*args, **options):
+        threading.Timer(0.05, interrupt).start()
+        begin(*args, **options)
+
+    monkeypatch.setattr(Loaded, "__init__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        batch = torch.ones(4096, 512)
+        tandem.compile(model, lambda model, batch: model(batch).sum(), optimizer, batch)
+    assert len(list((tmp_path / "cache" / "products").glob("*.txt"))) < 3
+
+
 def test_a_step_ends_first():
     """However many steps there were: the values are those of whole ones."""
     step = make_step()

@@ -12,6 +12,7 @@
 #include "core/communicator.h"
 #include "tandem_rt/command_times.h"
 
+#include <functional>
 #include <set>
 
 namespace tandem::rt {
@@ -28,6 +29,7 @@ struct ExecutorOptions {
   std::shared_ptr<const CommandTimes> times = {};
   bool oneQueue = false;
   bool graph = true;
+  std::function<bool()> isCancelled = {}; ///< Of SessionOptions; may be empty.
 };
 
 /// What an executor is made from. `program` is verified, and outlives it.

@@ -135,7 +135,8 @@ Status Session::Impl::make(const Place &place, const SessionOptions &options,
        argumentBuffers,
        resultBuffers,
        place.fabric,
-       {options.threads, options.times, options.oneQueue, options.graph}});
+       {options.threads, options.times, options.oneQueue, options.graph,
+        options.isCancelled}});
   if (made.ok())
     executor = std::move(*made);
   return made.status();

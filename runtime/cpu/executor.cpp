@@ -62,6 +62,7 @@ public:
 private:
   Status checkTarget() const;
   Status checkMemorySpaces() const;
+  Status chooseWays();
   Status prepareRank(size_t place);
   Status startThreads();
   void threadMain(const Worker &worker);
@@ -170,6 +171,15 @@ Status CpuExecutor::startThreads() {
   return Status::success();
 }
 
+Status CpuExecutor::chooseWays() {
+  const ExecutorOptions &options = context.options;
+  auto chosen = cpu::chooseWays(program, options.threads, options.isCancelled);
+  if (!chosen)
+    return errorOf("making the session was cancelled");
+  ways = std::move(*chosen);
+  return Status::success();
+}
+
 Status CpuExecutor::prepare() {
   Status status = checkTarget();
   if (status.ok())
@@ -184,7 +194,8 @@ Status CpuExecutor::prepare() {
   }
   bool isWhole = int64_t(context.ranks.size()) == program.numRanks();
   if (isWhole && !context.options.times)
-    ways = cpu::chooseWays(program, context.options.threads);
+    if (!(status = chooseWays()).ok())
+      return status;
   for (size_t place = 0; place < context.ranks.size(); ++place)
     if (status = prepareRank(place); !status.ok())
       return status;

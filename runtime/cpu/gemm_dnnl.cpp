@@ -431,8 +431,10 @@ private:
 
 /// The least of some turns, as what else the machine does only adds. Another
 /// way has to be worth more than what it may seem to be by chance.
-ProductWay measureWay(const Gemm &gemm, int threads) try {
+std::optional<ProductWay> measureWay(const Gemm &gemm, int threads,
+                                     const IsCancelled &isCancelled) try {
   constexpr int kTurns = 5;
+  constexpr double kEnough = 0.1; // seconds: long products need no further turn
   constexpr double kClearly = 0.97;
   GemmTypes types(gemm);
   GemmShape shape(gemm);
@@ -443,14 +445,20 @@ ProductWay measureWay(const Gemm &gemm, int threads) try {
     return ProductWay::Plain;
   LibraryThreads cores(threads);
   std::vector<Trial> trials;
-  for (size_t way = 0; way < kNumProductWays; ++way)
+  auto stops = [&] { return isCancelled && isCancelled(); };
+  for (size_t way = 0; way < kNumProductWays && !stops(); ++way)
     trials.emplace_back(gemm, shape, types, ProductWay(way));
   std::array<double, kNumProductWays> least;
-  least.fill(INFINITY);
-  for (int turn = 0; turn <= kTurns; ++turn)
-    for (size_t way = 0; way < kNumProductWays; ++way)
-      if (double time = trials[way].run(); turn > 0)
-        least[way] = std::min(least[way], time);
+  double spent = 0;
+  for (int turn = 0; turn <= kTurns && spent < kEnough; ++turn)
+    for (size_t way = 0; way < kNumProductWays; ++way) {
+      if (stops())
+        return std::nullopt;
+      double time = trials[way].run();
+      spent += time;
+      // The first turn warms up what has another one.
+      least[way] = turn > 1 ? std::min(least[way], time) : time;
+    }
   auto best = std::min_element(least.begin(), least.end());
   bool isClear = *best < kClearly * least[0];
   return isClear ? ProductWay(best - least.begin()) : ProductWay::Plain;

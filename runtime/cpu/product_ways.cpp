@@ -70,11 +70,14 @@ bool isMeasured(const Gemm &gemm) {
   return gemm.inputType != ElementType::F64 && flops >= kLeastFlops;
 }
 
-ProductWay findOrMeasure(const Gemm &gemm, int threads) {
+std::optional<ProductWay> findOrMeasure(const Gemm &gemm, int threads,
+                                        const IsCancelled &isCancelled) {
   std::string key = keyOf(gemm, threads);
-  if (std::optional<ProductWay> known = findWay(key))
-    return *known;
-  return keepWay(key, measureWay(gemm, threads));
+  std::optional<ProductWay> way = findWay(key);
+  if (way)
+    return way;
+  way = measureWay(gemm, threads, isCancelled);
+  return way ? keepWay(key, *way) : way;
 }
 } // namespace
 
@@ -129,7 +132,8 @@ ProductWay keepWay(const std::string &key, ProductWay way) {
   return findWay(key).value_or(way);
 }
 
-ProductWays chooseWays(const Program &program, int threads) {
+std::optional<ProductWays> chooseWays(const Program &program, int threads,
+                                      const IsCancelled &isCancelled) {
   ProductWays ways;
   std::map<std::string, ProductWay> known;
   for (const RankProgram &ranks : program.rankPrograms)
@@ -139,8 +143,12 @@ ProductWays chooseWays(const Program &program, int threads) {
         continue;
       std::string key = keyOf(*gemm, threads);
       auto it = known.find(key);
-      if (it == known.end())
-        it = known.emplace(key, findOrMeasure(*gemm, threads)).first;
+      if (it == known.end()) {
+        auto way = findOrMeasure(*gemm, threads, isCancelled);
+        if (!way)
+          return std::nullopt;
+        it = known.emplace(key, *way).first;
+      }
       ways[gemm] = it->second;
     }
   return ways;

@@ -19,6 +19,7 @@
 
 #include "tandem_rt/program.h"
 
+#include <functional>
 #include <map>
 #include <string_view>
 
@@ -48,14 +49,20 @@ std::optional<ProductWay> findWay(const std::string &key);
 /// is returned. A folder that cannot be written keeps nothing.
 ProductWay keepWay(const std::string &key, ProductWay way);
 
+/// Whether to stop; may be empty.
+using IsCancelled = std::function<bool()>;
+
 /// The fastest way of a product of oneDNN's, as measured with buffers of its
-/// own, or the first one if no other is clearly faster.
-ProductWay measureWay(const Gemm &gemm, int threads);
+/// own, or the first one if no other is clearly faster. Nothing if it was
+/// cancelled.
+std::optional<ProductWay> measureWay(const Gemm &gemm, int threads,
+                                     const IsCancelled &isCancelled);
 
 /// The ways of all products, found or measured; products that are not in it are
 /// plain. Ranks that compute the same have to have the same bits: this is for
-/// Programs whose ranks are all in one process.
-ProductWays chooseWays(const Program &program, int threads);
+/// Programs whose ranks are all in one process. Nothing if it was cancelled.
+std::optional<ProductWays> chooseWays(const Program &program, int threads,
+                                      const IsCancelled &isCancelled);
 
 } // namespace tandem::rt::cpu
 

@@ -20,6 +20,7 @@
 #include "tandem_rt/tensor.h"
 #include "tandem_rt/wholes.h"
 
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -51,6 +52,8 @@ struct SessionOptions {
   /// A device that can has the whole step as one thing (a CUDA graph), which
   /// it starts without the host; the same values without.
   bool graph = true;
+  /// Asked while the session is made, which then fails; not kept. May be empty.
+  std::function<bool()> isCancelled = {};
 };
 
 /// A Program on a store, with threads that sleep between steps. One call at a
