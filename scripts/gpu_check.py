@@ -26,7 +26,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE / "build"
-# Of |expected| and of the largest of a tensor, by type: sums have another order.
+# Of |expected| and of the largest of a tensor, by the coarsest type that a step computes in: sums have another order.
 TOLERANCE = {"float64": 1e-9, "float32": 2e-4}
 # Tests of the conformance suite that launch the tests' own kernels, which exist for the CPU and the emulated GPU.
 WITHOUT_KERNELS = "*GemmTest*:*AttentionTest*:*ConvolutionTest*:*CheckTest*:Check.*"
@@ -205,7 +205,7 @@ def run_case(case, steps):
         )
         losses = [float(line.split()[-1]) for line in text.splitlines() if line.startswith("step ")]
         values.append(read_safetensors(saved))
-    expected, bound = read_safetensors(folder / "expected.safetensors"), TOLERANCE[case["dtype"]]
+    expected, bound = read_safetensors(folder / "expected.safetensors"), TOLERANCE[case["precision"]]
     worst = max(
         (difference(values[0][name], tensor), name)
         for name, tensor in expected.items()
@@ -305,6 +305,10 @@ def main():
     parser.add_argument("--minutes", type=float, default=8.5, help="nothing begins after (8.5)")
     parser.add_argument("--compiled", action="store_true", help="every step by torch.compile, too")
     options = parser.parse_args()
+    if not (HERE / "contents.json").exists():
+        sys.exit(
+            "gpu-check: not in a package, expected one that scripts/gpu-package made: unpack it and run gpu-check there"
+        )
     contents = json.loads((HERE / "contents.json").read_text())
     if options.emulated != (contents["architecture"] == "emulated"):
         sys.exit(

@@ -114,7 +114,8 @@ def add_case(case, matrix, folder, architecture):
     losses = losses_of(run(BUILD / "bin/tandem-run", on_cpu, *data, "--save", saved))
     step.unlink()
     on_cpu.unlink()
-    return asdict(case) | {"folder": place.name, "losses": losses}
+    precision = str(module.precision).removeprefix("torch.")
+    return asdict(case) | {"folder": place.name, "losses": losses, "precision": precision}
 
 
 def add_benchmarks(folder, architecture):
