@@ -10,6 +10,7 @@ from matrix import judge_program
 from tandem.compile import compile_module
 from tandem.model_file import load_model_file
 from tandem.verify import make_subject
+from test_batches import Steps
 from torch import nn
 
 MODEL = Path(__file__).parent / "models" / "convolving.py"
@@ -150,6 +151,47 @@ def test_unpooling():
 def test_around_convolutions(layer, shape):
     model = layer if list(layer.parameters()) else After(layer, shape[1])
     _captures(model, shape)
+
+
+class Halves(nn.Module):
+    """A gate from one convolution, whose weight the compiler takes apart unless groups forbid it."""
+
+    def __init__(self, groups):
+        super().__init__()
+        self.before, self.both = nn.Linear(8, 8), nn.Conv1d(8, 16, 3, padding=1, groups=groups)
+
+    def forward(self, x):
+        value, gate = self.both(self.before(x).transpose(1, 2)).chunk(2, dim=1)
+        return value * gate.sigmoid()
+
+
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_a_part_of_a_convolution_keeps_its_groups(groups):
+    """Half of the rows with all of the input would be other groups, of the same shapes."""
+    batches = [torch.randn(4, 6, 8, dtype=torch.float64) for _ in range(2)]
+    steps = Steps(Halves(groups).double(), _square, batches[0], mesh="data=2")
+    for batch in batches:
+        steps.train(batch)
+    parts = [a.name for a in steps.step.program.arguments if a.part]
+    assert ("both.weight.part0" in parts) == (groups == 1)
+
+
+def test_a_part_of_a_depthwise_convolution_is_one():
+    class Parts(nn.Module):
+        """Two inputs, behind one convolution of each channel, as state-space layers have them."""
+
+        def __init__(self):
+            super().__init__()
+            self.before, self.each = nn.Linear(8, 8), nn.Conv1d(8, 8, 3, padding=1, groups=8)
+
+        def forward(self, x):
+            value, gate = self.each(self.before(x).transpose(1, 2)).split([6, 2], dim=1)
+            return value * gate.sigmoid().sum(1, keepdim=True)
+
+    batches = [torch.randn(4, 6, 8, dtype=torch.float64) for _ in range(2)]
+    steps = Steps(Parts().double(), _square, batches[0], mesh="data=2")
+    for batch in batches:
+        steps.train(batch)
 
 
 def test_gradient_of_a_gradient():

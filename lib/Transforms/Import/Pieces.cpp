@@ -45,20 +45,49 @@ std::optional<Range> tandem::mapThroughReshape(ArrayRef<int64_t> from,
 // Which dimensions are computed slice by slice
 //===----------------------------------------------------------------------===//
 
+/// Factors of size 1 split nothing.
+static spmd::Rule::Dim getLarge(const spmd::Rule &rule,
+                                const spmd::Rule::Dim &factors) {
+  spmd::Rule::Dim large;
+  for (unsigned factor : factors)
+    if (rule.factors[factor].size != 1)
+      large.push_back(factor);
+  return large;
+}
+
+/// Whether each dimension is made of all of `factors` or has none of them: the
+/// groups of a convolution's weight are in those of its input, too.
+static bool areTogether(const spmd::Rule &rule, const spmd::Rule::Dims &dims,
+                        const spmd::Rule::Dim &factors) {
+  return llvm::all_of(dims, [&](const spmd::Rule::Dim &dim) {
+    return getLarge(rule, dim) == factors ||
+           llvm::none_of(dim, [&](unsigned factor) {
+             return llvm::is_contained(factors, factor);
+           });
+  });
+}
+
 std::optional<int64_t> tandem::getParallelDim(Operation *op, unsigned number,
                                               int64_t dim) {
   auto rules = dyn_cast<spmd::SignatureOpInterface>(op);
   if (!rules || op->getNumResults() != 1)
     return std::nullopt;
   spmd::Rule rule = rules.getRule();
-  const spmd::Rule::Dim &factors = rule.operands[number][dim];
+  spmd::Rule::Dim factors = getLarge(rule, rule.operands[number][dim]);
   auto isSplittable = [&](unsigned f) { return rule.factors[f].splittable; };
-  if (factors.empty() || !llvm::all_of(factors, isSplittable))
+  auto isTogether = [&](const spmd::Rule::Dims &dims) {
+    return areTogether(rule, dims, factors);
+  };
+  const spmd::Rule::Dims &result = rule.results[0];
+  if (factors.empty() || !llvm::all_of(factors, isSplittable) ||
+      !llvm::all_of(rule.operands, isTogether) || !isTogether(result))
     return std::nullopt;
-  const auto *found = llvm::find(rule.results[0], factors);
-  if (found == rule.results[0].end())
+  const auto *found = llvm::find_if(result, [&](const spmd::Rule::Dim &dim) {
+    return getLarge(rule, dim) == factors;
+  });
+  if (found == result.end())
     return std::nullopt;
-  return found - rule.results[0].begin();
+  return found - result.begin();
 }
 
 //===----------------------------------------------------------------------===//

@@ -26,7 +26,8 @@ std::optional<Range> mapThroughReshape(llvm::ArrayRef<int64_t> from,
 
 /// The dimension of `op`'s one result that dimension `dim` of operand `number`
 /// becomes, if each slice of it is computed from that slice alone: by the rule,
-/// where both are the same factors, which may be split.
+/// where both are the same factors, which may be split, and no other dimension
+/// has some of them.
 std::optional<int64_t> getParallelDim(mlir::Operation *op, unsigned number,
                                       int64_t dim);
 
