@@ -60,7 +60,7 @@ REASONS = [
     ("halo", r"halo"),
     ("batch does not divide", r"does not divide|not divisible"),
     ("element type", r"element type|found torch\.\w+, expected"),
-    ("writes in the step", r"attribute .* after the first step"),
+    ("writes in the step", r"attribute .* (after|of) the first step"),
 ]  # fmt: skip
 UNCLEAR = "unclear"
 

@@ -145,3 +145,12 @@ def refuse(first, second):
         f"{again} computes something else; expected equal steps: keep it in a buffer, or run a step of eager, or compile"
         " again, when it changes"
     )
+
+
+def refuse_left(name):
+    """CaptureError for a tensor that a step leaves in an attribute, `name` as (module, attribute), for the next one."""
+    module, attribute = name
+    return CaptureError(
+        f"{_name('module', module)}: attribute {attribute!r} holds a tensor of the first step, and the second computes"
+        " with it; expected equal steps: keep it in a buffer, which is part of the step, or make it before, in a step of eager"
+    )

@@ -4,7 +4,10 @@ Philox4x32-10 (Salmon et al., SC 2011). Key: the 64-bit seed. Counter: (linear i
 ordinal of the random operator in eager's call order, step). Lane: index mod 4.
 """
 
+import contextlib
 import math
+import weakref
+from unittest import mock
 
 import numpy as np
 import torch
@@ -120,6 +123,31 @@ def starts_parameter(operator, args):
     return operator._schema.is_mutable and isinstance(args[0], torch.nn.Parameter)
 
 
+class _NewParameters:
+    """Within it, notes which parameters are made: a model may also draw new values for one that it had."""
+
+    def __init__(self):
+        self._made = {}  # {id: weak reference}
+
+    def __contains__(self, tensor):
+        made = self._made.get(id(tensor))
+        return made is not None and made() is tensor
+
+    def __enter__(self):
+        make = torch.nn.Parameter.__new__
+
+        def noting(kind, *arguments, **options):
+            parameter = make(kind, *arguments, **options)
+            self._made[id(parameter)] = weakref.ref(parameter)
+            return parameter
+
+        self._patch = mock.patch.object(torch.nn.Parameter, "__new__", noting)
+        self._patch.start()
+
+    def __exit__(self, *_):
+        self._patch.stop()
+
+
 def _positional(arguments, keywords, names, defaults):
     """Values of the named arguments that follow the first one."""
     given = dict(zip(names, arguments[1:], strict=False))
@@ -143,15 +171,17 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
         super().__init__()
         self.seed, self.step, self.calls = int(seed), int(step), calls
         self.draws = Draws(calls or (), fixed=calls is not None)
+        self._new = _NewParameters()
 
     def __enter__(self):
-        self._generator = self.draws.as_generator()
-        self._generator.__enter__()
+        self._context = contextlib.ExitStack()
+        self._context.enter_context(self.draws.as_generator())
+        self._context.enter_context(self._new)
         return super().__enter__()
 
     def __exit__(self, kind, error, traceback):
         super().__exit__(kind, error, traceback)
-        self._generator.__exit__(kind, error, traceback)
+        self._context.close()
         if error is None and self.calls is not None and self.draws.next != len(self.calls):
             raise ReplayError(
                 f"eager drew {self.draws.next} random tensors, expected {len(self.calls)} as captured"
@@ -159,7 +189,8 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         is_random = torch.Tag.nondeterministic_seeded in operator.tags
-        if not is_random or starts_parameter(operator, args):
+        starts = starts_parameter(operator, args) and args[0] in self._new
+        if not is_random or starts:
             return operator(*args, **(kwargs or {}))
         name = operator._overloadpacket.__name__
         draw = getattr(self, "_draw_" + name.rstrip("_"), None)

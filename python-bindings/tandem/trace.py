@@ -30,7 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import progress, tree
+from . import attributes, progress, tree
 from .arguments import Argument, Result, buffers_of, inputs_of, parameters_of, scalar_arguments
 from .attention import scores_drawn
 from .builder import name_of
@@ -49,6 +49,7 @@ from .python_state import (
     makers,
     numbers_of,
     refuse,
+    refuse_left,
     set_numbers,
     tensors_of,
 )
@@ -272,6 +273,8 @@ class _Step:
         self.numbers, self.changed = {}, {}
         # The modules that the last one has left other tensors in.
         self.makers = set()
+        # Tensors that a step begins with in attributes, and what the last one left there that the next would not.
+        self.kept, self.left = {}, {}
 
     @property
     def arguments(self):
@@ -308,16 +311,36 @@ class _Step:
         named = {a.name: tensor for a, tensor in zip(self.parameters, parameters, strict=True)}
         named |= {a.name: tensor for a, tensor in zip(self.buffers, buffers, strict=True)}
         with (
-            _attributes_kept(self.model),
+            attributes.kept(self.model),
             _reparametrize_module(self.model, named, tie_weights=True),
-            _flat_weights(self.model),
+            attributes.flat_weights(self.model),
             by_definition(),
         ):
             set_numbers(self.model, self.numbers)
+            attributes.put(self.model, self.kept)
             before, tensors = numbers_of(self.model), tensors_of(self.model)
+            held = attributes.held_tensors(self.model)
             yield
+            self.left = self._left(held)
             self.changed = changed(before, numbers_of(self.model))
             self.makers = makers(tensors, tensors_of(self.model))
+
+    def _left(self, held):
+        """What the step leaves in attributes, where they held `held`, as far as batches, training or random numbers decide it."""
+        tracer = get_proxy_mode().tracer
+        names = {name for a in self.buffers for name in (a.name, *a.aliases)}
+        trained = {self.parameters[i].key for i in self.trained}
+        stay = {a.key for a in (*self.parameters, *self.buffers)} - trained
+        places = [node for node in tracer.graph.nodes if node.op == "placeholder"]
+        fixed = {n for n, a in zip(places, self.arguments, strict=False) if a.key in stay}
+
+        def changing(node):
+            if node.op == "placeholder":
+                return node not in fixed
+            return node.op == "call_function" and is_random(node.target)
+
+        left = attributes.left(self.model, held, names)
+        return attributes.that_change(left, tracer, changing)
 
     def forward(self, inputs):
         """The loss."""
@@ -352,42 +375,6 @@ class _Step:
                 )
         # Parameters without elements are no part of a step, as nothing is computed of them.
         return {i: g for i, g in gradients.items() if g is not None and g.numel()}
-
-
-_CONTAINERS = ("_parameters", "_buffers", "_modules")
-
-
-@contextlib.contextmanager
-def _attributes_kept(model):
-    """Takes back what the forward pass assigns to attributes: caches would keep traced tensors. So would
-    a module under two names, whose tensors PyTorch swaps twice and restores once.
-    """
-    saved = [(module, dict(module.__dict__)) for module in model.modules()]
-    held = [
-        (module.__dict__[name], dict(module.__dict__[name]))
-        for module in model.modules()
-        for name in _CONTAINERS
-    ]
-    try:
-        yield
-    finally:
-        for current, before in (*((m.__dict__, attributes) for m, attributes in saved), *held):
-            current.clear()
-            current.update(before)
-
-
-@contextlib.contextmanager
-def _flat_weights(model):
-    """Recurrent layers keep a second list of their weights; let it hold the traced ones."""
-    layers = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase)]
-    saved = [layer._flat_weights for layer in layers]
-    for layer in layers:
-        layer._flat_weights = [getattr(layer, name, None) for name in layer._flat_weights_names]
-    try:
-        yield
-    finally:
-        for layer, weights in zip(layers, saved, strict=True):
-            layer._flat_weights = weights
 
 
 def _run_step(step, mode, tensors):
@@ -605,6 +592,20 @@ def _check_numbers(step, graph):
         raise refuse(first, second)
 
 
+def _check_left(step):
+    """A step that computes with a tensor which the one before left in an attribute is captured twice to see it."""
+    step.kept = attributes.stand_ins(step.left)
+    try:
+        again, *_ = _trace_eager(step, Whereabouts())
+    except Exception:
+        return  # The stand-ins, zeros, may not be what is expected there.
+    finally:
+        kept, step.kept = step.kept, {}
+    name = attributes.used(kept, again)
+    if name is not None:
+        raise refuse_left(name)
+
+
 def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
     """Traces one training step, as a `Wanted` says. `kept(operator)` says which operators are not to be decomposed."""
     check_wrappers(model)
@@ -614,6 +615,8 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
         graph, random_calls, guards = _trace_eager(step, whereabouts)
         if step.changed:
             _check_numbers(step, graph)
+        if step.left and wanted.trains:
+            _check_left(step)
         step.scalars = scalar_arguments(step.numbers_read, step.optimizer.first_step)
     step.returned.forget()
     arguments = step.arguments

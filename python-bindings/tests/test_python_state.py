@@ -107,6 +107,87 @@ def test_the_values_of_a_layer_that_is_made_are_not_drawn():
     assert model.kind == "new"
 
 
+class Keeping(nn.Module):
+    """Leaves a tensor in an attribute."""
+
+    def __init__(self, keep):
+        super().__init__()
+        self.layer, self.keep, self.kept, self.history = nn.Linear(6, 6), keep, None, []
+
+    def forward(self, x):
+        return self.keep(self, self.layer(x))
+
+
+def first_draw(model, y):
+    if model.kept is None:
+        model.kept = torch.randn(6)
+    return y + model.kept
+
+
+def first_weight(model, y):
+    if model.kept is None:
+        model.kept = {"weight": model.layer.weight.detach() * 2}
+    return y @ model.kept["weight"]
+
+
+def last_output(model, y):
+    before, model.kept = model.kept, y.detach().clone()
+    return y if before is None else y + before
+
+
+def last_in_a_list(model, y):
+    before = model.history[-1] if model.history else 0
+    model.history.append(y.detach())
+    return y + before
+
+
+def registered(model, y):
+    if not hasattr(model, "noise"):
+        model.register_buffer("noise", torch.rand(6))
+    return y * model.noise
+
+
+KEEPS = [first_draw, first_weight, last_output, last_in_a_list, registered]
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+def test_a_tensor_of_the_step_before_is_refused(keep):
+    model = Keeping(keep)
+    words = r"the model: attribute '(kept|history|noise)' holds a tensor of the first step"
+    with pytest.raises(tandem.CaptureError, match=words) as e:
+        compile_step(model)
+    assert "\n" not in str(e.value)
+    assert model.kept is None and model.history == [] and not hasattr(model, "noise")
+
+
+def noted(model, y):
+    """For who looks at it: the next step does not."""
+    model.kept = F.dropout(y.detach(), 0.5)
+    model.history.append(model.kept)
+    return y
+
+
+def table(model, y):
+    """Equal in all steps, whoever makes it."""
+    if model.kept is None:
+        model.kept = torch.arange(6.0)
+    return y * model.kept
+
+
+@pytest.mark.parametrize("keep", [noted, table])
+def test_a_tensor_that_changes_no_later_step_is_not(keep):
+    model = Keeping(keep)
+    twin = copy.deepcopy(model)
+    step = compile_step(model)
+    assert model.kept is None and model.history == []
+    for batch in BATCHES:
+        twin.zero_grad()
+        eager = mse(twin, batch)
+        eager.backward()
+        sgd(twin).step()
+        torch.testing.assert_close(step(batch), eager.detach())
+
+
 @pytest.mark.parametrize("use", [lambda model, x: 1.0, cached], ids=["counts", "caches"])
 def test_a_number_that_changes_nothing_is_not(use):
     model = Counting(use)

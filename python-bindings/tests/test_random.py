@@ -1,5 +1,7 @@
 """Counter-based random numbers: the published answers, and replay in eager."""
 
+import copy
+
 import numpy as np
 import pytest
 import tandem
@@ -57,6 +59,33 @@ def test_a_step_draws_what_replay_draws(dtype):
         found = step(batch)[1]
         with tandem.random.replay(5, number):
             assert torch.equal(found, torch.rand(1000, dtype=dtype))
+
+
+def test_replay_draws_for_a_parameter_of_the_model():
+    """Which a model may fill anew in each step; one that it makes begins with numbers of its own."""
+
+    class Noisy(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            with torch.no_grad():
+                self.layer.bias.normal_(0, 0.1)
+            return self.layer(x)
+
+    def loss(model, batch):
+        return model(batch).square().mean()
+
+    model, batch = Noisy(), torch.ones(8, 4)
+    twin = copy.deepcopy(model)
+    step = tandem.compile(model, loss, torch.optim.SGD(model.parameters(), lr=0.0), batch, seed=5)
+    for number in range(2):
+        with tandem.random.replay(5, number):
+            torch.nn.Linear(4, 4)
+            expected = loss(twin, batch).detach()
+        torch.testing.assert_close(step(batch), expected)
+        torch.testing.assert_close(step.state_dict()["layer.bias"], twin.layer.bias.detach())
 
 
 def test_mask_does_not_depend_on_the_element_type():

@@ -1,0 +1,138 @@
+"""Attributes of modules while a step is captured. A forward pass may leave tensors there: where the next one computes with them, eager
+has the first step's, and a captured step would make them anew.
+"""
+
+import contextlib
+
+import torch
+import torch.utils._pytree as pytree
+from torch.fx.experimental.proxy_tensor import get_proxy_slot
+
+_CONTAINERS = (list, tuple, dict)
+
+
+@contextlib.contextmanager
+def kept(model):
+    """Takes back what the forward pass assigns to attributes, or puts into lists and dicts there: caches would keep traced
+    tensors. So would a module under two names, whose tensors PyTorch swaps twice and restores once.
+    """
+    saved = [(module.__dict__, dict(module.__dict__)) for module in model.modules()]
+    values = [value for _, before in saved for value in before.values()]
+    lists = [(value, list(value)) for value in values if type(value) is list]
+    saved += [(value, dict(value)) for value in values if isinstance(value, dict)]
+    try:
+        yield
+    finally:
+        for current, before in saved:
+            current.clear()
+            current.update(before)
+        for current, before in lists:
+            current[:] = before
+
+
+@contextlib.contextmanager
+def flat_weights(model):
+    """Recurrent layers keep a second list of their weights; let it hold the traced ones."""
+    layers = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase)]
+    saved = [layer._flat_weights for layer in layers]
+    for layer in layers:
+        layer._flat_weights = [getattr(layer, name, None) for name in layer._flat_weights_names]
+    try:
+        yield
+    finally:
+        for layer, weights in zip(layers, saved, strict=True):
+            layer._flat_weights = weights
+
+
+def _leaves(value):
+    if isinstance(value, _CONTAINERS):
+        return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    return [value] if isinstance(value, torch.Tensor) else []
+
+
+def _attributes(model):
+    """[(module's name, attributes, their names)] of what may hold tensors, but for parameters and modules."""
+    for name, module in model.named_modules():
+        own = [key for key in module.__dict__ if key not in ("_parameters", "_buffers", "_modules")]
+        yield name, module.__dict__, own
+        yield name, module._buffers, list(module._buffers)
+
+
+def held_tensors(model):
+    """{(module, attribute): tensors} of attributes that hold some."""
+    return {
+        (name, key): leaves
+        for name, attributes, keys in _attributes(model)
+        for key in keys
+        if (leaves := _leaves(attributes[key]))
+    }
+
+
+def left(model, before, buffers):
+    """{(module, attribute): value}: what holds other tensors than `before`, but for the `buffers` of the step, which are its state.
+    Containers are copies.
+    """
+    new = {
+        key
+        for key, tensors in held_tensors(model).items()
+        if list(map(id, tensors)) != list(map(id, before.get(key, ())))
+    }
+    return {
+        (name, key): pytree.tree_map(lambda leaf: leaf, attributes[key])
+        for name, attributes, keys in _attributes(model)
+        for key in keys
+        if (name, key) in new and (f"{name}.{key}" if name else key) not in buffers
+    }
+
+
+def _depends(node, changing):
+    """Whether a node is computed from one of which `changing` is true."""
+    open_, seen = [node], {node}
+    while open_:
+        node = open_.pop()
+        if changing(node):
+            return True
+        new = set(node.all_input_nodes) - seen
+        seen |= new
+        open_.extend(new)
+    return False
+
+
+def that_change(left, tracer, changing):
+    """Those with a tensor of which some step makes another: `changing(node)` says it of placeholders and operators."""
+
+    def changes(tensor):
+        node = get_proxy_slot(tensor, tracer, None, lambda slot: slot.proxy.node)
+        return node is not None and _depends(node, changing)
+
+    return {key: value for key, value in left.items() if any(map(changes, _leaves(value)))}
+
+
+def stand_ins(left):
+    """As many tensors of the same kinds, which are in no graph yet."""
+
+    def stand_in(tensor):
+        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+
+    return {key: pytree.tree_map_only(torch.Tensor, stand_in, value) for key, value in left.items()}
+
+
+def put(model, left):
+    modules = dict(model.named_modules())
+    for (name, key), value in left.items():
+        module = modules[name]
+        if key in module._buffers:
+            module._buffers[key] = value
+        else:
+            module.__dict__[key] = value
+
+
+def used(left, graph):
+    """The first key of `left` with a tensor that the graph computes with, or None."""
+    constants = [
+        getattr(graph, node.target)
+        for node in graph.graph.nodes
+        if node.op == "get_attr" and node.users
+    ]
+    ids = set(map(id, constants))
+    return next((key for key, value in left.items() if ids & set(map(id, _leaves(value)))), None)
