@@ -8,6 +8,8 @@ import torch
 import torch.utils._pytree as pytree
 from torch.fx.experimental.proxy_tensor import get_proxy_slot
 
+from .errors import CaptureError
+
 _CONTAINERS = (list, tuple, dict)
 
 
@@ -42,6 +44,18 @@ def flat_weights(model):
     finally:
         for layer, weights in zip(layers, saved, strict=True):
             layer._flat_weights = weights
+
+
+def check_parameters(model, arguments, tensors):
+    """CaptureError unless the model has these under the names of the arguments: the optimizer would go on with them."""
+    for argument, tensor in zip(arguments, tensors, strict=True):
+        path, _, name = argument.name.rpartition(".")
+        with contextlib.suppress(AttributeError):
+            if model.get_submodule(path)._parameters.get(name, tensor) is not tensor:
+                raise CaptureError(
+                    f"parameter {argument.name!r}: the forward pass puts another tensor in its place, expected a write to"
+                    " it, such as copy_ under torch.no_grad()"
+                )
 
 
 def _leaves(value):

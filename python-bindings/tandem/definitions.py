@@ -254,6 +254,17 @@ def _grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corne
     return result
 
 
+def _set_data(tensor, value):
+    """A write: the tracer follows values, not whose memory a tensor has."""
+    if value.shape != tensor.shape or value.dtype != tensor.dtype:
+        raise RuntimeError(
+            f"x.data = y with y of {value.dtype} and shape {list(value.shape)}, expected {tensor.dtype} and"
+            f" {list(tensor.shape)}, those of x"
+        )
+    tensor.data.copy_(value)
+    return tensor
+
+
 _DEFINITIONS = {
     F.scaled_dot_product_attention: attention,
     F.softshrink: _softshrink,
@@ -296,6 +307,7 @@ _DEFINITIONS = {
     torch.where: masks.where,
     torch.Tensor.numpy: reads.array,
     torch.Tensor.__array__: reads.array,
+    torch.Tensor.data.__set__: _set_data,
     **matrices.DEFINITIONS,
     **packed.DEFINITIONS,
     torch.histc: _histc,

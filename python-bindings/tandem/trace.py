@@ -54,7 +54,7 @@ from .python_state import (
     tensors_of,
 )
 from .random import is_defined, starts_parameter
-from .reads import EQUAL, READ, Reads, of_constants
+from .reads import EQUAL, READ, Reads, of_constants, storages_of, written_by
 from .returned import Returned
 from .updates import Updates, location_of
 from .wrappers import check_wrappers, without_dynamo
@@ -76,6 +76,21 @@ class Trace:
 
 def is_random(operator):
     return torch.Tag.nondeterministic_seeded in operator.tags
+
+
+def _check_written(operator, args, kwargs, location):
+    """CaptureError for a write to a tensor that is none of the step's: eager would go on with what is there."""
+    if not operator._schema.is_mutable:
+        return
+    given = dict(zip((a.name for a in operator._schema.arguments), args, strict=False)) | kwargs
+    for argument in operator._schema.arguments:
+        written = argument.alias_info is not None and argument.alias_info.is_write
+        for value in pytree.tree_leaves(given.get(argument.name)) if written else ():
+            if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+                raise CaptureError(
+                    f"{location}: a tensor is written to that is no parameter, no buffer and none that the step makes,"
+                    " expected a buffer, as module.register_buffer makes one"
+                )
 
 
 class _OriginMode(TorchDispatchMode):
@@ -114,6 +129,7 @@ class _OriginMode(TorchDispatchMode):
         if operator is READ and isinstance(args[0], FakeTensor):
             updates = self.phase == UPDATE
             return self.reads.read(args[0], get_proxy_mode().tracer, location, updates)
+        _check_written(operator, args, kwargs or {}, location)
         known = None
         if torch.Tag.dynamic_output_shape in operator.tags:
             known = of_constants(operator, args, kwargs or {})
@@ -377,6 +393,13 @@ class _Step:
         return {i: g for i, g in gradients.items() if g is not None and g.numel()}
 
 
+def _written(parameters):
+    """The indices of those that the model has written to, also through `.data`, which counts no version."""
+    nodes = get_proxy_mode().tracer.graph.nodes
+    storages = set().union(*map(written_by, nodes))
+    return [i for i, p in enumerate(parameters) if storages_of(p) & storages]
+
+
 def _run_step(step, mode, tensors):
     """Runs under the tracer. Returns the results' tensors; leaves their table in `step.results`."""
     parameters, states, buffers, (count,), _, rates, inputs = step.unpack(tensors)
@@ -387,14 +410,14 @@ def _run_step(step, mode, tensors):
         for parameter, hooks in zip(parameters, step.parameter_hooks, strict=True):
             for hook in hooks:
                 parameter.register_hook(hook)
-        versions = [p._version for p in parameters]
         with step.holding(parameters, [b.clone() for b in buffers]):
             loss = step.forward(inputs)
             mode.watch.check(mode.location)
             if not step.wanted.trains:
                 step.results, step.updates = [Result("loss", "loss")], Updates()
                 return [loss.detach(), *_add_returned(step), *_add_checks(step, mode.reads)]
-            written = [i for i, p in enumerate(parameters) if p._version != versions[i]]
+            written = _written(parameters)
+            attributes.check_parameters(step.model, step.parameters, parameters)
             mode.phase = BACKWARD
             progress.tell("backward pass")
             mode.follow_backward(loss.grad_fn)

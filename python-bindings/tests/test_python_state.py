@@ -160,6 +160,96 @@ def test_a_tensor_of_the_step_before_is_refused(keep):
     assert model.kept is None and model.history == [] and not hasattr(model, "noise")
 
 
+class Momentum(nn.Module):
+    """A frozen copy of a layer that follows it, by a write of some form in each forward pass."""
+
+    def __init__(self, write):
+        super().__init__()
+        self.layer, self.slow, self.write = nn.Linear(6, 6), nn.Linear(6, 6), write
+        self.slow.requires_grad_(False)
+        self.count = torch.zeros(6)
+
+    def forward(self, x):
+        before = self.slow(x)
+        for slow, fast in zip(self.slow.parameters(), self.layer.parameters(), strict=True):
+            self.write(self, slow, fast)
+        return self.layer(x) + before + self.slow(x)
+
+
+def by_data(model, slow, fast):
+    slow.data = slow.data * 0.9 + fast.data * 0.1
+
+
+def within_data(model, slow, fast):
+    slow.data.mul_(0.9).add_(fast.data, alpha=0.1)
+
+
+def without_gradients(model, slow, fast):
+    with torch.no_grad():
+        slow.lerp_(fast, 0.1)
+
+
+def of_both(model, slow, fast):
+    fast.data = fast.data.clamp(-0.2, 0.2)
+    slow.data.copy_(fast)
+
+
+@pytest.mark.parametrize(
+    "how", [{}, dict(mesh="data=2", plan="zero", micro=2)], ids=["one", "zero"]
+)
+@pytest.mark.parametrize("write", [by_data, within_data, without_gradients, of_both])
+def test_writes_to_parameters_in_the_forward_pass(write, how):
+    torch.manual_seed(1)
+    model = Momentum(write).double()
+    twin = copy.deepcopy(model)
+    batches = [batch.double() for batch in BATCHES]
+    step, optimizer = tandem.compile(model, mse, sgd(model), batches[0], **how), sgd(twin)
+    for batch in batches:
+        optimizer.zero_grad()
+        loss = mse(twin, batch)
+        loss.backward()
+        optimizer.step()
+        torch.testing.assert_close(step(batch), loss.detach(), rtol=1e-12, atol=0)
+    for name, value in twin.state_dict().items():
+        torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-12, atol=1e-14)
+
+
+def replaced(model, slow, fast):
+    model.slow.bias = nn.Parameter(fast[0] * 1.0, requires_grad=False)
+
+
+def of_another_shape(model, slow, fast):
+    slow.data = slow.data[:1]
+
+
+def to_a_plain_tensor(model, slow, fast):
+    model.count += fast.detach().sum()
+
+
+def to_a_constant(model, slow, fast):
+    model.count.add_(1)
+
+
+@pytest.mark.parametrize(
+    "write,words",
+    [
+        (replaced, "parameter 'slow.bias': the forward pass puts another tensor in its place"),
+        (of_another_shape, r"x.data = y with y of torch.float32 and shape \[1, 6\], expected"),
+        (
+            to_a_plain_tensor,
+            r"test_python_state.py:\d+: a tensor is written to that is no parameter",
+        ),
+        (to_a_constant, r"test_python_state.py:\d+: a tensor is written to that is no parameter"),
+    ],
+)
+def test_writes_that_no_step_can_have(write, words):
+    model = Momentum(write)
+    with pytest.raises(tandem.CaptureError, match=words) as e:
+        compile_step(model)
+    assert "\n" not in str(e.value)
+    assert model.count.sum() == 0
+
+
 def noted(model, y):
     """For who looks at it: the next step does not."""
     model.kept = F.dropout(y.detach(), 0.5)
