@@ -133,8 +133,10 @@ def inputs_of(batch):
     leaves = [leaf for _, leaf in paths]
     sizes = [leaf.shape[0] for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()]
     if not sizes:
+        kinds = dict.fromkeys(type(leaf).__qualname__ for leaf in leaves)
         raise CaptureError(
-            "example batch: found no tensor with a batch dimension, expected at least one"
+            f"example batch: found no tensor with a batch dimension but {', '.join(kinds) or 'nothing'}, expected at least"
+            " one: a tensor, or dicts, lists, tuples or dataclasses of tensors"
         )
     arguments = []
     for path, leaf in paths:

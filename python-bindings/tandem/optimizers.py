@@ -150,7 +150,8 @@ class FunctionalOptimizer:
                 continue
             raise StateError(
                 f"{what} parameter group {group.index}: {name} is {now.get(name)}, expected {options[name]} as"
-                " captured: only the learning rate, and momentum or betas of SGD and Adam, may change between steps"
+                " captured: only the learning rate, and momentum or betas of SGD and Adam, may change between"
+                " steps (schedulers that cycle others: cycle_momentum=False)"
             )
         return changed
 

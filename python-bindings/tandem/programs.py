@@ -16,7 +16,7 @@ from . import job as jobs
 from . import progress
 from .arguments import batch_constants, batch_tensors
 from .batches import inputs_for
-from .errors import CompileError, TandemError
+from .errors import BatchError, CompileError, TandemError
 from .export import export
 from .native import native
 from .parts import stored_pins, take_parts
@@ -151,6 +151,8 @@ class Programs:
             return batch
         recipe.processes.check_alike(batch)
         recipe.processes.check_first(batch)
+        if batch is None:
+            raise BatchError("batch: is None, expected one like the example batch")
         return recipe.last_batch.take(batch, self.main.session.program, recipe.processes.parts)
 
     def inputs(self, loaded, batch):

@@ -1,5 +1,7 @@
 """The rows of a batch: of the last one of an epoch, which has fewer, and of each process's part."""
 
+import inspect
+
 import torch
 
 from . import tree
@@ -35,6 +37,17 @@ def _pad(batch, rows):
     return map_rows(pad, batch)
 
 
+def _check_takes_weights(loss_fn):
+    try:
+        inspect.signature(loss_fn).bind("model", "batch", "weights")
+    except TypeError as error:
+        raise CompileError(
+            f"last_batch='pad': the loss function takes other arguments ({error}), expected loss_fn(model, batch, weights)"
+        ) from None
+    except ValueError:  # It does not say what it takes.
+        return
+
+
 class LastBatch:
     """What becomes of a batch with fewer rows than the example's: `pad` gives the loss function a weight per row, 1 for
     those of the batch and 0 for those that fill it up, `drop` leaves it out, `error` refuses it, if its rows do not
@@ -50,6 +63,7 @@ class LastBatch:
         """The loss as a function of what `with_weights` makes of a batch."""
         if self._mode != "pad":
             return loss_fn
+        _check_takes_weights(loss_fn)
         return lambda model, batch: loss_fn(model, *batch)
 
     def with_weights(self, batch, rows=None):
@@ -65,19 +79,21 @@ class LastBatch:
         the batch is one part of those of so many `processes`.
         """
         rows = count_rows(batch)
-        if rows is None or not 0 < rows < self._rows:
+        if not rows or rows == self._rows:
             return self.with_weights(batch)
-        if self._mode == "pad":
+        is_short = rows < self._rows
+        if is_short and self._mode == "pad":
             return self.with_weights(_pad(batch, self._rows), rows)
         parts, axes = _parts(program)
         parts //= processes
         if rows % parts == 0:
-            return batch
-        if self._mode == "drop":
+            return self.with_weights(batch)
+        if is_short and self._mode == "drop":
             return None
+        instead = ", or compile(..., last_batch='pad') or 'drop'" if is_short else ""
         raise BatchError(
             f"batch: has {rows} rows, which do not divide into {parts} equal parts ({axes}), expected a multiple, as"
-            f" the {self._rows} of the example batch, or compile(..., last_batch='pad') or 'drop'"
+            f" the {self._rows} of the example batch{instead}"
         )
 
 

@@ -213,7 +213,7 @@ class Step:
             self._counts.follow(self._flags.trained, step, self._captured.steps_taken)
         self._last = self._programs.training(batch, self._varying, self._counts)
         inputs = self._programs.inputs(self._last, batch)
-        rates = [_rate(i, group["lr"]) for i, group in enumerate(self._optimizer.param_groups)]
+        rates = [_rate(i, group.get("lr")) for i, group in enumerate(self._optimizer.param_groups)]
         if not self._rates_checked:
             check_schedulers(self._optimizer, [float(rate) for rate in rates])
             self._rates_checked = True

@@ -51,6 +51,11 @@ def _places(model):
     ]
 
 
+def _modules(model):
+    """[(module, those below it, how many parameters it has)] of the tree as it is."""
+    return [(m, list(m._modules.values()), len(m._parameters)) for m in model.modules()]
+
+
 def _equal(a, b):
     """To the bit, so that a NaN is itself."""
     if not isinstance(a, torch.Tensor) or a.is_meta or a.shape != b.shape or a.dtype != b.dtype:
@@ -63,6 +68,7 @@ class Watch:
     def __init__(self, model, optimizer):
         self.model, self._optimizer = model, optimizer
         self._grouped = self._parameters()
+        self._names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
         self.begin()
 
     def _parameters(self):
@@ -80,7 +86,7 @@ class Watch:
     def begin(self, with_model=True, with_optimizer=True):
         """What is there now is what the step has."""
         if with_model:
-            self._places = _places(self.model)
+            self._places, self._modules = _places(self.model), _modules(self.model)
             self._held = [tensors[key] for _, tensors, key in self._places]
             self._tensors = _Tensors(self._held)
         if with_optimizer:
@@ -99,11 +105,36 @@ class Watch:
             if place[1].get(place[2]) is not held or id(held) in written
         ]
 
+    def _exchanged(self):
+        """The places with other tensors than before, in modules that were put into the model."""
+        if self._has_same_modules():
+            return []
+        held = {name: tensor for (name, *_), tensor in zip(self._places, self._held, strict=True)}
+        return [
+            place for place in _places(self.model) if place[1][place[2]] is not held.get(place[0])
+        ]
+
+    def _has_same_modules(self):
+        return all(
+            len(m._parameters) == count
+            and len(m._modules) == len(children)
+            and all(map(operator.is_, m._modules.values(), children))
+            for m, children, count in self._modules
+        )
+
+    def _check_names(self):
+        now = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
+        for name in sorted(now ^ self._names):
+            raise StateError(
+                f"model: parameter {name!r} is {'new' if name in now else 'gone'} since tandem.compile captured it, expected"
+                " the same parameters, or another call of tandem.compile"
+            )
+
     def _suspected(self):
         """Those, and the buffers beside them: PyTorch counts the batches of a normalisation, not the
         writes to its statistics.
         """
-        changed = self._changed()
+        changed = self._changed() + self._exchanged()
         modules = {id(tensors) for _, tensors, _ in changed}
         beside = [p for p in self._places if id(p[1]) in modules and p not in changed]
         return changed + [p for p in beside if not isinstance(p[1].get(p[2]), torch.nn.Parameter)]
@@ -120,12 +151,18 @@ class Watch:
         """Whether anything may have other values now: a microsecond for four tensors."""
         current = (tensors.get(key) for _, tensors, key in self._places)
         same = all(map(operator.is_, current, self._held))
-        return not same or self._tensors.are_changed() or self._state_changed()
+        return (
+            not same
+            or not self._has_same_modules()
+            or self._tensors.are_changed()
+            or self._state_changed()
+        )
 
     def check_model(self, arguments, value_of):
         """StateError unless what changed has the step's values. `arguments` are those of the step by name,
         `value_of` gives the value of one by its key.
         """
+        self._check_names()
         for name, tensors, key in self._suspected():
             argument, now = arguments.get(name), tensors.get(key)
             if argument is not None and now is not None and now.dtype != argument.dtype:
@@ -171,6 +208,9 @@ def cycled(optimizer):
         getattr(scheduler, "cycle_momentum", False) for scheduler in schedulers_of(optimizer)
     ):
         return frozenset()
+    kinds = (torch.optim.SGD, torch.optim.Adam)
+    if not isinstance(optimizer, kinds):
+        return frozenset()  # Theirs are constants.
     names = ("betas",) if "betas" in optimizer.defaults else ("momentum",)
     return frozenset(name for name in names if all(g.get(name) for g in optimizer.param_groups))
 

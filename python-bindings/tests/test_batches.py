@@ -99,6 +99,21 @@ def test_a_last_batch_that_does_not_divide_is_an_error():
     steps.train(regression(4))
 
 
+def test_a_larger_batch_that_does_not_divide_is_an_error():
+    for mode in ("error", "drop"):
+        steps = Steps(small(nn.Tanh()), mse, regression(8), last_batch=mode, **SPLIT)
+        words = r"has 10 rows, .* \(data=2, micro=2\), expected a multiple, as the 8 of the example batch$"
+        with pytest.raises(tandem.BatchError, match=words):
+            steps.step(regression(10))
+        steps.train(regression(12))
+
+
+def test_no_batch_is_none_that_is_left_out():
+    step = Steps(small(nn.Tanh()), mse, regression(8)).step
+    with pytest.raises(tandem.BatchError, match="batch: is None, expected one like"):
+        step(None)
+
+
 def test_a_last_batch_is_dropped():
     steps = Steps(small(nn.Tanh()), mse, regression(8), last_batch="drop", **SPLIT)
     steps.train(regression(8))
@@ -125,6 +140,12 @@ def test_a_last_batch_is_filled_up(how):
         twin_loss = weighted(twin, batch, torch.ones(rows)).detach()
         torch.testing.assert_close(step.evaluate(batch), twin_loss, rtol=1e-9, atol=0)
     assert len(step._programs._others) == 4  # evaluations of four sizes: one Program trains
+
+
+def test_a_loss_without_weights_cannot_have_its_last_batch_filled_up():
+    model = small(nn.Tanh())
+    with pytest.raises(tandem.CompileError, match=r"'pad': .* expected loss_fn\(model, batch, wei"):
+        tandem.compile(model, mse, adam(model), regression(8), last_batch="pad")
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,10 @@ def test_model_and_batch_of_two_types():
 
 
 def test_batch_without_tensor():
-    fails(tandem.CaptureError, "found no tensor with a batch dimension", lambda m, b: m(b), batch=3)
+    words = (
+        "found no tensor with a batch dimension but int, expected at least one: a tensor, or dicts"
+    )
+    fails(tandem.CaptureError, words, lambda m, b: m(b), batch=3)
 
 
 def test_sparse_gradient():

@@ -298,6 +298,26 @@ def test_schedulers(name, kind, first):
         torch.testing.assert_close(step.state_dict()[key], value, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [o.RMSprop, o.NAdam])
+def test_what_a_cycle_cannot_change(kind):
+    """Schedulers change what these have as constants; the rate alone is no difficulty."""
+    for cycles in (True, False):
+        model = nn.Linear(4, 1)
+        optimizer = kind(
+            model.parameters(), lr=0.1, **{"momentum": 0.9} if kind is o.RMSprop else {}
+        )
+        scheduler = o.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=4, cycle_momentum=cycles)
+        batch = torch.ones(4, 4)
+        step = tandem.compile(model, lambda m, b: m(b).square().mean(), optimizer, batch)
+        step(batch)
+        scheduler.step()
+        if not cycles:
+            step(batch)
+            continue
+        with pytest.raises(tandem.StateError, match="as captured: .* cycle_momentum=False"):
+            step(batch)
+
+
 def test_formulas_are_known_when_dynamo_is_loaded():
     """Which wraps methods of every class of torch.optim by itself."""
     code = """

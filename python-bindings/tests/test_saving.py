@@ -973,6 +973,10 @@ def test_what_no_checkpoint_can_hold(tmp_path):
         tandem.CheckpointError, match="extra is a tensor of shape .* on the meta device"
     ):
         step.save(tmp_path, extra=torch.empty(3, device="meta"))
+    ring = []
+    ring.append(ring)
+    with pytest.raises(tandem.CheckpointError, match="extra: is nested too deep, or holds itself"):
+        step.save(tmp_path, extra=ring)
     extra = {
         "t": torch.arange(3),
         4: [None, True, -0.0, float("nan")],

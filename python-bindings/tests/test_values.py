@@ -220,7 +220,12 @@ def give_other_memory(model):
     model.head.weight.data = torch.zeros_like(model.head.weight)
 
 
+def exchange_a_module(model):
+    model.head = nn.Linear(8, VOCABULARY).double()
+
+
 CHANGES = {
+    "a module": exchange_a_module,
     "load_state_dict": lambda model: model.load_state_dict(zero_state(model)),
     "assign": lambda model: model.load_state_dict(zero_state(model), assign=True),
     "in place": write_in_place,
@@ -249,6 +254,35 @@ def test_values_given_to_the_model_are_an_error_until_taken_over(pair, change):
     CHANGES[change](pair.model)
     pair.step.sync_to(pair.model)
     pair.check()
+
+
+def add(model):
+    model.table.more = nn.Linear(2, 2)
+
+
+def register(model):
+    model.norm.scale = nn.Parameter(torch.ones(8))
+
+
+def remove(model):
+    del model.norm
+
+
+@pytest.mark.parametrize(
+    "change,words",
+    [
+        (add, "parameter 'table.more.bias' is new since"),
+        (register, "parameter 'norm.scale' is new since"),
+        (remove, "parameter 'norm.bias' is gone since"),
+    ],
+)
+def test_other_parameters_are_an_error(pair, change, words):
+    """Also where nothing else was changed: the step would train without them."""
+    pair.check()
+    change(pair.model)
+    for _ in range(2):
+        with pytest.raises(tandem.StateError, match=f"model: {words} tandem.compile captured it"):
+            pair.step(batch_of(5))
 
 
 def test_the_steps_own_values_may_be_given_to_the_model(pair):

@@ -80,6 +80,15 @@ def _ranks(job, ranks):
 # Saving
 
 
+def _encoded(extra):
+    try:
+        return plain.encode(extra, "extra")
+    except RecursionError:
+        raise CheckpointError(
+            "extra: is nested too deep, or holds itself, expected what a checkpoint can hold"
+        ) from None
+
+
 def save(step, folder, scheduler=None, extra=None):
     """What `Step.save` says."""
     job, folder = jobs.join(), _path_of(folder)
@@ -87,7 +96,7 @@ def save(step, folder, scheduler=None, extra=None):
 
     def begin():
         _check_whole(step, what)
-        notes = plain.encode(extra, "extra")
+        notes = _encoded(extra)
         counts = {n: step._counts.of(n, step.count) for n in step._programs.updated}
         return _training_of(step, scheduler).save() | {"counts": counts}, notes
 
@@ -262,7 +271,8 @@ def _check_tensors(what, tensors, values, role):
         if key not in own and key == "seed/seed":
             continue
         if key not in own and key not in values.missing:
-            raise CheckpointError(f"{other} it has {_title(key)}, the step has not")
+            thaw = "; thaw its parameter before tandem.compile" if role == "state" else ""
+            raise CheckpointError(f"{other} it has {_title(key)}, the step has not{thaw}")
         expected = own.get(key) or values.describe_missing(key)
         if (stored.type, stored.shape) != expected:
             raise CheckpointError(
