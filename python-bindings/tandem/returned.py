@@ -73,7 +73,8 @@ class Returned:
         if leaf is None or isinstance(leaf, (numbers.Number, str, bytes)):
             return _Leaf(constant=leaf)
         raise CaptureError(
-            f"loss_fn returns {name!r} as {type(leaf).__name__}, expected tensors, numbers, text or None"
+            f"loss_fn returns {name!r} as {type(leaf).__name__}, expected tensors, numbers, text or None: return the loss"
+            " alone, or with what is wanted of the rest (a cache of transformers: use_cache=False)"
         )
 
     def forget(self):

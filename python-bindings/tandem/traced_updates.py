@@ -6,6 +6,7 @@ class does is unknown, and it is traced for all parameters at once.
 """
 
 import contextlib
+import copy
 import inspect
 import numbers
 from collections import defaultdict
@@ -14,10 +15,12 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .errors import CaptureError
+from .errors import CaptureError, TandemError
+from .locations import location_of_traceback
 
 # Ways of PyTorch's to compute the same.
 IMPLEMENTATIONS = {"foreach", "fused", "capturable", "differentiable"}
+_CONTAINERS = (list, dict, set)
 # They look at all parameters, call the loss again, or want sparse gradients.
 _REFUSED = (torch.optim.LBFGS, torch.optim.SparseAdam)
 
@@ -61,9 +64,10 @@ class _Recorder(dict):
 
 
 def _copy(optimizer, groups, state):
-    """Like the optimizer, on other parameters; without what schedulers have put over its `step`."""
+    """Like the optimizer, on other parameters; without what schedulers have put over its `step`. Containers are its own."""
     twin = object.__new__(type(optimizer))
-    twin.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k != "step"})
+    own = {k: v for k, v in optimizer.__dict__.items() if k != "step"}
+    twin.__dict__.update({k: copy.copy(v) if type(v) in _CONTAINERS else v for k, v in own.items()})
     twin.param_groups, twin.state = groups, state
     return twin
 
@@ -79,6 +83,49 @@ def _numbers(name, value):
     raise CaptureError(
         f"optimizer state {name!r} is {type(value).__name__}, expected tensors and numbers"
     )
+
+
+def _marks(attributes):
+    """{name: what differs where a value does}: of attributes beside state and groups, or of a group."""
+
+    def mark(value):
+        if isinstance(value, torch.Tensor):
+            return id(value), value._version
+        if type(value) in _CONTAINERS:
+            entries = value.items() if isinstance(value, dict) else value
+            return [
+                mark(e) for pair in entries for e in (pair if isinstance(pair, tuple) else [pair])
+            ]
+        return value if isinstance(value, (bool, numbers.Real, str)) else id(value)
+
+    others = ("state", "param_groups", "params")
+    return {name: mark(value) for name, value in attributes.items() if name not in others}
+
+
+def _check_kept(kind, what, before, after):
+    """CaptureError where a step has changed what is no state: each step would begin with what is there now."""
+    for name in before.keys() | after.keys():
+        if repr(before.get(name)) != repr(after.get(name)):
+            raise CaptureError(
+                f"optimizer {kind}: its step changes {name!r} {what}, expected it to keep what changes in"
+                " self.state[parameter], as tensors or numbers"
+            )
+
+
+@contextlib.contextmanager
+def _explained(kind):
+    try:
+        yield
+    except TandemError:
+        raise
+    except Exception as error:
+        location = location_of_traceback(error.__traceback__)
+        place = "" if location.place is None else f"{location}: "
+        raise CaptureError(
+            f"{place}optimizer {kind}: its step fails where parameters and"
+            f" gradients are zeros: {type(error).__name__}: {error}; expected one that takes no argument and looks at no"
+            " value"
+        ) from error
 
 
 class TracedUpdates:
@@ -112,11 +159,14 @@ class TracedUpdates:
         group = options | {"params": [zeros], "foreach": False, "fused": False}
         group = {k: v for k, v in group.items() if k == "params" or k in options}
         twin = _copy(self.optimizer, [group], defaultdict(lambda: _Recorder({}), {zeros: state}))
-        with torch.no_grad():
+        kind, own = type(twin).__qualname__, (_marks(twin.__dict__), _marks(group))
+        with torch.no_grad(), _explained(kind):
             step_of(type(twin))(twin)
+        _check_kept(kind, "of the optimizer", own[0], _marks(twin.__dict__))
+        _check_kept(kind, "of its parameter group", own[1], _marks(group))
         if twin.state.keys() - {zeros}:
             raise CaptureError(
-                f"optimizer {type(twin).__qualname__}: has a state that belongs to no parameter, expected none"
+                f"optimizer {kind}: has a state that belongs to no parameter, expected none"
             )
         first, last = state.first.get("step"), state.get("step")
         counts = first is not None and float(last) == float(first) + 1

@@ -224,9 +224,58 @@ class Unlisted(Lion):
         self.state["all"]["x"] = torch.zeros(2)
 
 
+class Counting(Lion):
+    """Its number of steps is the optimizer's, and would stay what it was in the capture."""
+
+    def step(self, closure=None):
+        self.steps = getattr(self, "steps", 0) + 1
+        for p in self.param_groups[0]["params"]:
+            p.sub_(p.grad / self.steps)
+
+
+class OfItsOwn(Lion):
+    """Momenta in a dict of its own."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters)
+        self.momenta = {}
+
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            momentum = self.momenta.setdefault(id(p), torch.zeros_like(p))
+            p.sub_(momentum.mul_(0.9).add_(p.grad))
+
+
+class Decaying(Lion):
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["lr"] *= 0.9
+            for p in group["params"]:
+                p.sub_(group["lr"] * p.grad)
+
+
+class Dividing(Lion):
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            p.sub_(p.grad * (1 / p.grad.norm().item()))
+
+
+class Calling(Lion):
+    def step(self, closure):
+        closure()
+
+
 @pytest.mark.parametrize(
     "kind, words",
     [
+        (Counting, "optimizer Counting: its step changes 'steps' of the optimizer, expected it to"),
+        (OfItsOwn, "optimizer OfItsOwn: its step changes 'momenta' of the optimizer, expected"),
+        (Decaying, "optimizer Decaying: its step changes 'lr' of its parameter group, expected"),
+        (
+            Dividing,
+            r"test_optimizers\.py:\d+: optimizer Dividing: its step fails where .*DivisionE",
+        ),
+        (Calling, "^optimizer Calling: its step fails where .* takes no argument"),
         (Looking, r"test_optimizers\.py:\d+: control flow or a shape depends on data"),
         (Unlisted, "optimizer Unlisted: has a state that belongs to no parameter"),
         (o.LBFGS, "optimizer LBFGS: expected one that updates parameters by their dense"),
@@ -235,8 +284,11 @@ class Unlisted(Lion):
 )
 def test_what_is_no_update_of_parameters_alone(kind, words):
     model = small(nn.Tanh())
+    optimizer = kind(model.parameters())
+    before = repr(vars(optimizer))
     with pytest.raises(tandem.CaptureError, match=words):
-        tandem.export(model, mse, kind(model.parameters()), regression(1)[0])
+        tandem.export(model, mse, optimizer, regression(1)[0])
+    assert repr(vars(optimizer)) == before
 
 
 def test_a_function_that_returns_something_else():

@@ -131,7 +131,10 @@ def test_outputs_of_transformers():
     [
         (lambda loss: {"x": loss}, "found NoneType, expected a scalar tensor, or a tuple"),
         (lambda loss: (loss.expand(2), loss), r"found a tensor of shape \(2,\)"),
-        (lambda loss: (loss, {"m": object()}), "'1.m' as object, expected tensors, numbers"),
+        (
+            lambda loss: (loss, {"m": object()}),
+            "'1.m' as object, expected tensors, numbers.* return the loss",
+        ),
         (lambda loss: (loss, loss * 1j), "'1' as torch.complex128"),
     ],
 )
