@@ -14,3 +14,19 @@ def restore(optimizer, groups):
                 own.detach().fill_(value.item() if isinstance(value, torch.Tensor) else value)
             else:
                 group[key] = value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def texts(optimizer):
+    """{"lr of parameter group 0": its text} of what may change between steps."""
+    return {
+        f"{name} of parameter group {index}": ", ".join(map(_text, group[name]))
+        if isinstance(group[name], (tuple, list))
+        else _text(group[name])
+        for index, group in enumerate(optimizer.param_groups)
+        for name in ("lr", "momentum", "betas")
+        if name in group
+    }
+
+
+def _text(number):
+    return repr(number.item() if isinstance(number, torch.Tensor) else number)

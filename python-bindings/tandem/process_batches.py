@@ -13,7 +13,7 @@ import math
 import torch
 
 from . import tree
-from .errors import BatchError, CompileError, JobError, RunError
+from .errors import BatchError, CompileError, JobError, RunError, StateError
 from .native import native
 from .rows import map_rows
 
@@ -126,26 +126,29 @@ class ProcessBatches:
         whole[:, slices] = local.reshape(form.time_factor, len(slices), rows, *shape)
         return whole.reshape(tensor.shape)
 
-    def check_alike(self, batch):
-        """BatchError, in all processes, unless they have the same names, types and sizes: each size has a Program of its own, and
-        two that meet in a collective would wait for each other, or add what does not belong together. RunError, as in the
-        step itself, if one does not come.
+    def check_alike(self, batch, report):
+        """The reports of all processes. BatchError, in all of them, unless they have the same names, types and sizes: each size
+        has a Program of its own, and two that meet in a collective would wait for each other, or add what does not belong
+        together. StateError unless the report's "numbers" are the same: each process would train its ranks by its own.
+        RunError, as in the step itself, if one does not come.
         """
         if self._job is None:
-            return
+            return [report]
         try:
-            texts = self._job.exchange("batch", json.dumps(_kinds(batch)))
+            texts = self._job.exchange("batch", json.dumps([_kinds(batch), report]))
         except JobError as error:
             raise RunError(str(error)) from None
-        every = [json.loads(text) for text in texts]
-        for process, kinds in enumerate(every):
-            for name in {**every[0], **kinds}:
-                here, first = (k.get(name, "not there") for k in (kinds, every[0]))
-                if here != first:
-                    raise BatchError(
-                        f"batch: tensor {name!r} is {first} in process 0 and {here} in process {process}, expected the same"
-                        " of all: pad to one length, and drop the rows that are left over"
-                    )
+        kinds, reports = zip(*map(json.loads, texts), strict=True)
+        for process, name, here, first in _differing(kinds):
+            raise BatchError(
+                f"batch: tensor {name!r} is {first} in process 0 and {here} in process {process}, expected the same"
+                " of all: pad to one length, and drop the rows that are left over"
+            )
+        for process, name, here, first in _differing([report["numbers"] for report in reports]):
+            raise StateError(
+                f"optimizer: {name} is {first} in process 0 and {here} in process {process}, expected the same of all"
+            )
+        return reports
 
     def check_first(self, batch):
         """JobError if the first batches are not what the mode says: equal ones, or parts that are not."""
@@ -175,6 +178,15 @@ class ProcessBatches:
                 f"batch: all {len(every)} processes have the same rows, expected the part of each, as a"
                 " DistributedSampler gives it; give whole batches with compile(..., batch='global')"
             )
+
+
+def _differing(every):
+    """(process, name, its value there, that of process 0) of entries that are not those of process 0."""
+    for process, entries in enumerate(every):
+        for name in {**every[0], **entries}:
+            here, first = (e.get(name, "not there") for e in (entries, every[0]))
+            if repr(here) != repr(first):  # NaN is itself.
+                yield process, name, here, first
 
 
 def _kinds(batch):

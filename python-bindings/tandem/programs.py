@@ -144,12 +144,17 @@ class Programs:
         every = [self.main, *self._others.values()]
         return {r.name for loaded in every for r in loaded.module.results if r.role == "parameter"}
 
+    def check_alike(self, batch, report):
+        """The reports of all processes, whose batches are alike."""
+        return (
+            [report] if self._recipe is None else self._recipe.processes.check_alike(batch, report)
+        )
+
     def take(self, batch):
         """The batch of a training step, or None for one that is left out."""
         recipe = self._recipe
         if recipe is None:
             return batch
-        recipe.processes.check_alike(batch)
         recipe.processes.check_first(batch)
         if batch is None:
             raise BatchError("batch: is None, expected one like the example batch")
@@ -167,7 +172,6 @@ class Programs:
         """(`Loaded`, its inputs) of the forward pass alone."""
         if self._recipe is None:
             raise TandemError("evaluate: the step has no model, expected one of tandem.compile")
-        self._recipe.processes.check_alike(batch)
         batch = self._recipe.last_batch.with_weights(batch)
         widened = self._recipe.processes.widen(batch)
         loaded = self._find(widened, frozenset(), dict(trains=False))

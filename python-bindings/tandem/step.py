@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import torch
 
 from . import checkpoint, copies, hyperparameters
+from . import job as jobs
 from .averages import expect_current_values
 from .clipping import NORM, expect_none_behind
 from .counts import Counts
@@ -60,6 +61,12 @@ def _rate(index, rate, what="optimizer"):
             f"{what} parameter group {index}: lr is {rate!r}, expected a number or a tensor of one"
         )
     return _float64(rate)
+
+
+def _raise_first(errors):
+    for error in errors:
+        if error is not None:
+            raise error
 
 
 def _float64(number):
@@ -130,6 +137,7 @@ class Step:
         self._counts = Counts(module.starts, self._flags.trained)
         self._session, self._programs = main.session, Programs(recipe, main, self._counts)
         self._may_thaw = recipe is not None
+        self._job = recipe.job if recipe is not None else None
         self.model_name, self.optimizer_name = (type(x).__qualname__ for x in (model, optimizer))
         # Of several processes the values of the first one count.
         self._root = 0 if len(self._session.ranks) < self._session.program.num_ranks else None
@@ -196,16 +204,20 @@ class Step:
         """
         with self._alone():
             self._check_values()
-            self._check_changes()
+            self._check_changes(self._programs.check_alike(batch, self._report()))
             program, inputs = self._programs.evaluation(batch)
             return program.run(inputs)
 
     def _run(self, batch):
         self._check_values()
+        self._varying |= self._captured.check_options()
+        rates = [_rate(i, group.get("lr")) for i, group in enumerate(self._optimizer.param_groups)]
+        numbers = self._captured.numbers(self._varying).items()
+        numbers = [(f"learning_rate/{name}", _float64(number)) for name, number in numbers]
+        reports = self._programs.check_alike(batch, self._report())
         batch = self._programs.take(batch)
         if batch is None:
             return None
-        self._varying |= self._captured.check_options()
         self._watch.check_groups()
         self._flags.check(self._may_thaw)
         if self._flags.trained != self._counts.trained:
@@ -213,25 +225,39 @@ class Step:
             self._counts.follow(self._flags.trained, step, self._captured.steps_taken)
         self._last = self._programs.training(batch, self._varying, self._counts)
         inputs = self._programs.inputs(self._last, batch)
-        rates = [_rate(i, group.get("lr")) for i, group in enumerate(self._optimizer.param_groups)]
         if not self._rates_checked:
             check_schedulers(self._optimizer, [float(rate) for rate in rates])
             self._rates_checked = True
-        self._check_changes()
-        numbers = self._captured.numbers(self._varying).items()
-        numbers = [(f"learning_rate/{name}", _float64(number)) for name, number in numbers]
+        self._check_changes(reports)
         self.is_ahead = True
         returned = self._last.run(inputs + numbers)
         # What schedulers want to come before them; they look whether it has.
         self._optimizer._opt_called = True
         return returned
 
-    def _check_changes(self):
-        """That the torch model and optimizer have not been given values that the step has not."""
-        if not self._watch.changed():
+    def _report(self):
+        """What the processes of a job tell each other before a step: hyperparameters that must be alike, and what was changed."""
+        changed = self._watch.changed()
+        return {
+            "numbers": {} if self._job is None else hyperparameters.texts(self._optimizer),
+            "changed": changed,
+            "model": self._watch.suspected() if changed else [],
+            "optimizer": changed and self._watch.has_other_state(),
+        }
+
+    def _check_changes(self, reports):
+        """That the torch model and optimizer have not been given values that the step has not. All processes of a job put
+        together what was changed in one of `reports`, and an error of one is that of all.
+        """
+        if not any(r["changed"] for r in reports):
             return
-        self._watch.check_model(self._by_name(), self.value)
-        self._watch.check_optimizer(self.optimizer_state_dict)
+        arguments, errors = self._by_name(), [self._watch.other_names()]
+        for name in sorted({n for r in reports for n in r["model"]} & arguments.keys()):
+            value = self.value(arguments[name].key)
+            errors.append(self._watch.difference(name, arguments[name], value))
+        if any(r["optimizer"] for r in reports):
+            errors.append(self._watch.other_state(self.optimizer_state_dict()))
+        jobs.together(self._job, "values", lambda: _raise_first(errors))
         self._watch.begin()
 
     # Values by role and name

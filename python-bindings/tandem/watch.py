@@ -122,13 +122,15 @@ class Watch:
             for m, children, count in self._modules
         )
 
-    def _check_names(self):
+    def other_names(self):
+        """A StateError unless the model has the parameters that were captured."""
         now = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
         for name in sorted(now ^ self._names):
-            raise StateError(
+            return StateError(
                 f"model: parameter {name!r} is {'new' if name in now else 'gone'} since tandem.compile captured it, expected"
                 " the same parameters, or another call of tandem.compile"
             )
+        return None
 
     def _suspected(self):
         """Those, and the buffers beside them: PyTorch counts the batches of a normalisation, not the
@@ -139,7 +141,8 @@ class Watch:
         beside = [p for p in self._places if id(p[1]) in modules and p not in changed]
         return changed + [p for p in beside if not isinstance(p[1].get(p[2]), torch.nn.Parameter)]
 
-    def _state_changed(self):
+    def has_other_state(self):
+        """Whether the optimizer's may be."""
         state = self._optimizer.state
         return (
             state is not self._state
@@ -155,36 +158,39 @@ class Watch:
             not same
             or not self._has_same_modules()
             or self._tensors.are_changed()
-            or self._state_changed()
+            or self.has_other_state()
         )
 
-    def check_model(self, arguments, value_of):
-        """StateError unless what changed has the step's values. `arguments` are those of the step by name,
-        `value_of` gives the value of one by its key.
-        """
-        self._check_names()
-        for name, tensors, key in self._suspected():
-            argument, now = arguments.get(name), tensors.get(key)
-            if argument is not None and now is not None and now.dtype != argument.dtype:
-                raise StateError(
+    def suspected(self):
+        """The names of parameters and buffers that may have other values now."""
+        return sorted({name for name, *_ in self._suspected()})
+
+    def difference(self, name, argument, value):
+        """A StateError unless the tensor of that name, if it is suspected, is `value`, the step's."""
+        for own, tensors, key in self._suspected():
+            now = tensors.get(key)
+            if own != name or _equal(now, value):
+                continue
+            if now is not None and now.dtype != argument.dtype:
+                return StateError(
                     f"model: {name!r} is of {now.dtype} now and was of {argument.dtype} when tandem.compile captured it,"
                     " expected the same type, or another call of tandem.compile (precision='bf16' computes in bfloat16)"
                 )
-            if argument is None or _equal(tensors.get(key), value_of(argument.key)):
-                continue
-            raise StateError(
+            return StateError(
                 f"model: the values of {name!r} were changed after tandem.compile, and the step has its own,"
                 " expected step.load(model=model) to take them over, or step.sync_to(model) to take them back"
             )
+        return None
 
-    def check_optimizer(self, own_state):
-        """StateError unless the optimizer's state is the step's, which `own_state()` gives as a state dict."""
-        if self._state_changed() and not _same_state(self._optimizer.state_dict(), own_state()):
-            raise StateError(
-                "optimizer: its state was changed after tandem.compile, and the step has its own, expected"
-                " step.load(model=model, optimizer=optimizer) to take both over, or step.sync_to(model, optimizer)"
-                " to take them back"
-            )
+    def other_state(self, own_state):
+        """A StateError unless the optimizer's state is the step's, a state dict."""
+        if not self.has_other_state() or _same_state(self._optimizer.state_dict(), own_state):
+            return None
+        return StateError(
+            "optimizer: its state was changed after tandem.compile, and the step has its own, expected"
+            " step.load(model=model, optimizer=optimizer) to take both over, or step.sync_to(model, optimizer)"
+            " to take them back"
+        )
 
 
 def _same_state(found, own):

@@ -344,6 +344,54 @@ def test_a_mesh_without_a_rank_for_each_process(forks, script):
         assert "mesh data=3 has 3 ranks, and the job 2 processes (WORLD_SIZE), expected" in printed
 
 
+def test_what_one_process_changes_is_an_error_of_both(forks, script):
+    """Values of its model, or of its optimizer: the others would train on, by another rate or none. Values that are the step's own
+    are none, whoever has them.
+    """
+    text = """
+process = int(os.environ["RANK"])
+batch = torch.ones(4, 4) * (process + 1)
+def mean(model, batch):
+    return model(batch).square().mean()
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+step = tandem.compile(model, mean, optimizer, batch, mesh="data=2")
+step(batch)
+own = step.state_dict()
+if process:
+    with torch.no_grad():
+        model.bias.add_(1)
+error_of(lambda: step(batch))
+error_of(lambda: step.evaluate(batch))
+if process:
+    model.load_state_dict(own)
+step(batch)
+optimizer.param_groups[0]["lr"] = 0.1 + process
+error_of(lambda: step(batch))
+optimizer.param_groups[0].update(lr=0.2, momentum=0.8 + process / 10)
+error_of(lambda: step(batch))
+optimizer.param_groups[0]["momentum"] = 0.8
+print(step.count, step(batch).item() > 0)
+from tandem import job
+job.join().conclude("end", "")
+"""
+    ends = finish(forks.start_job(2, script(text)))
+    for process, (code, printed, errors) in enumerate(ends):
+        assert code == 0, errors
+        *values, rate, momentum, last = printed.splitlines()
+        begin = "StateError: " if process else "JobError: process 1 ended with StateError: "
+        for line in values:
+            assert line.startswith(begin + "model: the values of 'bias' were changed"), printed
+        words = "expected the same of all"
+        assert "StateError: optimizer: lr of parameter group 0 is 0.1 in process 0 and 1.1" in rate
+        assert (
+            "StateError: optimizer: momentum of parameter group 0 is 0.8 in process 0 and 0.9"
+            in momentum
+        )
+        assert words in rate and words in momentum
+        assert len(values) == 2 and last == "2 True"
+
+
 def test_batches_of_other_sizes_in_each_process(forks, script):
     """An error of both before the step, in a step and in an evaluation, with one program per length or none; training goes on."""
     text = """
