@@ -546,6 +546,15 @@ def _trace_eager(step, whereabouts):
 _RECURSIONS = ("_ctc_loss",)
 
 
+# What PyTorch's words mean here.
+_MEANINGS = {
+    "FakeTensor.__format__": "a value is made text here, and there is none while a step is captured; expected it to be"
+    " returned with the loss, and printed behind the step",
+    "backward through the graph a second time": "the loss function runs the backward pass itself, expected it to return"
+    " the loss alone, of which the step computes gradients and updates",
+}
+
+
 def _explain(error, location):
     """An exception of the tracer as one line."""
     if isinstance(error, DrawError):
@@ -560,6 +569,9 @@ def _explain(error, location):
             f"{location}: control flow or a shape depends on data ({operator or text});"
             f" expected a static graph"
         )
+    for words, meaning in _MEANINGS.items():
+        if words in text:
+            return CaptureError(f"{location}: {meaning}")
     return CaptureError(f"{location}: the step cannot be captured: {type(error).__name__}: {text}")
 
 

@@ -138,6 +138,28 @@ def test_error_of_eagers_autograd_names_no_unknown_place(tmp_path):
     assert "unknown" not in str(caught.value) and "FailsBackward" in str(caught.value)
 
 
+def test_a_loss_that_is_printed():
+    def loss(model, batch):
+        made = mse(model, batch)
+        f"{made:.3f}"  # printed
+        return made
+
+    fails(
+        tandem.CaptureError,
+        line_of("printed") + "a value is made text here, .*printed behind",
+        loss,
+    )
+
+
+def test_a_loss_that_trains_itself():
+    def loss(model, batch):
+        made = mse(model, batch)
+        made.backward()
+        return made
+
+    fails(tandem.CaptureError, "the loss function runs the backward pass itself, expected", loss)
+
+
 def test_loss_that_is_no_scalar():
     fails(tandem.CaptureError, r"shape \(4, 1\), expected a scalar", lambda m, b: m(b[0]))
     fails(tandem.CaptureError, "found float, expected", lambda m, b: 1.0)
