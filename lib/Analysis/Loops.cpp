@@ -82,7 +82,43 @@ static LogicalResult verifyOperator(Operation *op) {
   return success();
 }
 
+static std::string toString(std::optional<int64_t> loop) {
+  return loop ? "loop " + std::to_string(*loop) : "no loop";
+}
+
+/// What a step holds is in its loop.
+static LogicalResult verifyStep(sched::StepOp step) {
+  for (Operation &op : step.getBody().front().without_terminator())
+    if (getLoop(&op) != getLoop(step))
+      return op.emitError() << "operator '" << op.getName().getStringRef()
+                            << "' is in " << toString(getLoop(&op))
+                            << ", its step in " << toString(getLoop(step));
+  return success();
+}
+
+/// The steps of a loop stand together: it runs once.
+static LogicalResult verifyTogether(func::FuncOp function) {
+  llvm::DenseSet<int64_t> left;
+  std::optional<int64_t> current;
+  for (auto step : function.getBody().front().getOps<sched::StepOp>()) {
+    std::optional<int64_t> loop = getLoop(step);
+    if (current && loop != current)
+      left.insert(*current);
+    if (loop && left.contains(*loop))
+      return step.emitError() << "the step comes back to loop " << *loop
+                              << ", expected the steps of a loop one behind "
+                                 "the other";
+    current = loop;
+  }
+  return success();
+}
+
 LogicalResult tandem::verifyLoops(func::FuncOp step) {
+  for (auto own : step.getBody().front().getOps<sched::StepOp>())
+    if (failed(verifyStep(own)))
+      return failure();
+  if (failed(verifyTogether(step)))
+    return failure();
   WalkResult result = step.walk([&](Operation *op) {
     if (getLoop(op) && getIterations(step) < 2) {
       op->emitError() << "is in a loop, but the function has no '"

@@ -157,8 +157,10 @@ static SmallVector<Declared> getDeclared(func::FuncOp step) {
 static bool isLocal(Type type, RankedTensorType layout, spmd::MeshAttr mesh,
                     spmd::MeshAttr timeMesh) {
   auto local = dyn_cast<ShapedType>(type);
-  if (!local || !mesh)
-    return local && local.getShape() == layout.getShape();
+  if (!local || local.getElementType() != layout.getElementType())
+    return false;
+  if (!mesh)
+    return local.getShape() == layout.getShape();
   spmd::Forms forms = spmd::getForms(layout, mesh);
   if (local.getShape() !=
       ArrayRef(spmd::getLocalShape(layout.getShape(), mesh, forms,

@@ -471,7 +471,7 @@ FailureOr<std::vector<Tensor>> interpret(func::FuncOp function, MeshAttr mesh,
   if (!function.getBody().hasOneBlock())
     return function.emitError("has ") << function.getBody().getBlocks().size()
                                       << " blocks, expected a body of one";
-  if (failed(sched::verifyQueues(function)))
+  if (failed(sched::verifyQueues(function)) || failed(verifyLoops(function)))
     return failure();
   return Interpreter(function, mesh).run(arguments);
 }

@@ -230,7 +230,7 @@ static std::string checkReaders(const ToolOptions &tool,
     if (!flag->reader.empty() && llvm::find(stages, flag->reader) <= from)
       return "option " + flag->name.str() + " is for the stage " +
              flag->reader.str() + ", which does not run with --from " +
-             tool.compile.from;
+             tool.compile.from + ": the module has left that stage";
   return "";
 }
 

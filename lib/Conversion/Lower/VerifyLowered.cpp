@@ -243,13 +243,23 @@ static LogicalResult verify(func::FuncOp function, int64_t arena) {
   return verifyArena(function, order, accesses);
 }
 
+static LogicalResult verifyResults(func::FuncOp function) {
+  for (auto result : function.getBody().front().getOps<sched::ResultOp>())
+    if (result.getIndex() >= function.getNumResults())
+      return result.emitError()
+             << "result is " << result.getIndex() << ", expected one of the "
+             << function.getNumResults() << " of the step";
+  return success();
+}
+
 namespace {
 struct VerifyLoweredPass : impl::VerifyLoweredBase<VerifyLoweredPass> {
   void runOnOperation() override {
     func::FuncOp function = getStepFunction(getOperation());
     auto arena =
         getOperation()->getAttrOfType<IntegerAttr>(sched::kArenaAttrName);
-    if (!function || failed(verifyCommands(function)))
+    if (!function || failed(verifyCommands(function)) ||
+        failed(verifyResults(function)))
       return signalPassFailure();
     if (!arena)
       getOperation().emitError("module has no attribute ")

@@ -134,6 +134,10 @@ FailureOr<PlanFile> FileReader::run(StringRef text) {
   }
   if (std::string error = end.check(); !error.empty())
     return emitError() << " " << error;
+  if (hash.empty())
+    return emitError()
+           << " has no line 'graph', expected the graph that it was "
+              "made for";
   if (hash != graph.hash)
     return emitError() << " was made for the graph "
                        << StringRef(hash).take_front(16) << ", but this one is "

@@ -105,3 +105,14 @@ module attributes {sched.arena = 64 : i64} {
     return
   }
 }
+
+// -----
+
+module attributes {sched.arena = 64 : i64} {
+  func.func @step(%x: memref<4x4xf32>) -> memref<4x4xf32> {
+    // expected-error @+1 {{result is 4294967296, expected one of the 1 of the step}}
+    %r = sched.result 4294967296 : memref<4x4xf32>
+    sched.copy %x into %r on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<4x4xf32> -> memref<4x4xf32>
+    return %r : memref<4x4xf32>
+  }
+}

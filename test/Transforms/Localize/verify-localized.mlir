@@ -69,3 +69,13 @@ module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
     return %w : tensor<8xf32>
   }
 }
+
+// -----
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // expected-error @+1 {{argument 0 has the type 'tensor<4xf32>', which is no device's part of its layout 'tensor<8xf64, #spmd.form<#spmd.mesh<data = 2>, data: gather(0)>>'}}
+  func.func @step(%x: tensor<4xf32> {spmd.layout = tensor<8xf64, #spmd.form<#mesh, data: gather(0)>>}) {
+    return
+  }
+}

@@ -190,3 +190,34 @@ module {
     return %x : tensor<f32>
   }
 }
+
+// -----
+
+func.func @loop_of_a_step(%x: tensor<4xf32>) attributes {spmd.iterations = 2 : i64} {
+  %a, %e = sched.step on compute stage 0 strand 0 {
+    // expected-error @+1 {{operator 'nn.exp' is in loop 0, its step in no loop}}
+    %0 = nn.exp %x {spmd.loop = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+    sched.yield %0 : tensor<4xf32>
+  } : tensor<4xf32>
+  return
+}
+
+// -----
+
+// Each part would run all iterations.
+func.func @loop_in_two_parts(%x: tensor<4xf32>) attributes {spmd.iterations = 2 : i64} {
+  %a, %e = sched.step on compute stage 0 strand 0 {
+    %0 = nn.exp %x {spmd.loop = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+    sched.yield %0 : tensor<4xf32>
+  } {spmd.loop = 0 : i64} : tensor<4xf32>
+  %b, %f = sched.step on compute stage 1 strand 0 {
+    %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    sched.yield %0 : tensor<4xf32>
+  } : tensor<4xf32>
+  // expected-error @+1 {{the step comes back to loop 0, expected the steps of a loop one behind the other}}
+  %c, %g = sched.step on compute stage 2 strand 0 {
+    %0 = nn.exp %a {spmd.loop = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+    sched.yield %0 : tensor<4xf32>
+  } {spmd.loop = 0 : i64} : tensor<4xf32>
+  return
+}
