@@ -222,9 +222,9 @@ def compile(  # noqa: A001 - the name that torch users expect
     a GPU has the step as a CUDA graph, which it runs without the host; the values are the same without.
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
-    learning rates of `optimizer.param_groups` each time. Python runs once, when the step is captured: a
-    number that the loss reads from elsewhere stays what it was, and what changes has to be a tensor of the
-    batch, or a buffer. Raises subclasses of `tandem.TandemError`.
+    learning rates of `optimizer.param_groups` each time. Python runs once, when the step is captured, and
+    again where a number or text was set in an attribute of a module since: a number that the loss reads from elsewhere stays
+    what it was, and what changes in each step has to be a tensor of the batch, or a buffer. Raises subclasses of `tandem.TandemError`.
     """
     if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise CompileError(f"seed is {seed!r}, expected an integer of 64 bits")

@@ -5,6 +5,7 @@ A step is one of the whole batch. Processes whose ranks have the same coordinate
 same rows of it; its rows are in the order of microbatches, then of those coordinates.
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -180,13 +181,26 @@ class ProcessBatches:
             )
 
 
-def _differing(every):
+def _differing(every, missing="not there"):
     """(process, name, its value there, that of process 0) of entries that are not those of process 0."""
     for process, entries in enumerate(every):
         for name in {**every[0], **entries}:
-            here, first = (e.get(name, "not there") for e in (entries, every[0]))
+            here, first = (e.get(name, missing) for e in (entries, every[0]))
             if repr(here) != repr(first):  # NaN is itself.
                 yield process, name, here, first
+
+
+@contextlib.contextmanager
+def told_with(settings):
+    """Lets a JobError say what was set otherwise since the step was captured; `settings` are those of all processes."""
+    try:
+        yield
+    except JobError as error:
+        for process, name, here, first in _differing(settings, "as captured"):
+            raise JobError(
+                f"{error}: {name} is {first} in process 0 and {here} in process {process}"
+            ) from None
+        raise
 
 
 def _kinds(batch):

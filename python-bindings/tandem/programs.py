@@ -5,6 +5,7 @@ as they lie: stored forms are pins, and parts of parameters are arguments of the
 """
 
 import contextlib
+import copy
 import math
 import warnings
 from collections import OrderedDict
@@ -20,7 +21,8 @@ from .errors import BatchError, CompileError, TandemError
 from .export import export
 from .native import native
 from .parts import stored_pins, take_parts
-from .python_state import Flags, modes
+from .process_batches import told_with
+from .python_state import Flags, Settings, modes
 from .types import DTYPES
 from .wanted import Wanted
 
@@ -38,6 +40,12 @@ class Loaded:
         self.session = native().Session(program, threads, store, graph)
         if self.session.notice:
             warnings.warn(self.session.notice, stacklevel=4)
+
+    def with_module(self, module):
+        """The same session for another capture of the same text, which returns something else."""
+        other = copy.copy(self)
+        other.module = module
+        return other
 
     def set(self, key, value, root=None):
         role, _, name = key.partition("/")
@@ -106,20 +114,25 @@ class Programs:
         self._recipe, self.main = recipe, main
         self._others = OrderedDict()
         if recipe is not None:
-            self._flags = Flags(recipe.model)
+            self._flags, self._settings = Flags(recipe.model), Settings(recipe.model)
 
-    def training(self, batch, varying, counts):
+    def settings(self):
+        """What `Settings.changes` says."""
+        return self._settings.changes() if self._recipe is not None else {}
+
+    def training(self, batch, varying, counts, settings=()):
         """The `Loaded` for batches of these shapes, in which the hyperparameters `varying` are arguments, and parameters have
-        taken steps as `counts` says. A batch that differs in more is checked by who calls.
+        taken steps as `counts` says. `settings` are those of all processes if one has some. A batch that differs in more is
+        checked by who calls.
         """
         if self._recipe is None:
             return self.main
         batch = self._recipe.processes.widen(batch)
         wanted = dict(varying=self._recipe.wanted.varying | varying, starts=counts.starts)
         same = wanted["varying"] == self._recipe.wanted.varying and counts.key == self._counts_key
-        if same and not self._differs_in_sizes(batch):
+        if same and not settings and not self._differs_in_sizes(batch):
             return self.main
-        return self._find(batch, counts.trained, wanted)
+        return self._find(batch, counts.trained, wanted, settings)
 
     def holder(self, key):
         """The `Loaded` that has the argument: of a parameter that has thawed, the first one has no state."""
@@ -129,8 +142,8 @@ class Programs:
 
     @property
     def sessions(self):
-        """Of all Programs, the first one's first."""
-        return [loaded.session for loaded in (self.main, *self._others.values())]
+        """Of all Programs, the first one's first; some have two captures."""
+        return list(dict.fromkeys(l.session for l in (self.main, *self._others.values())))
 
     @property
     def arguments(self):
@@ -168,13 +181,13 @@ class Programs:
         inputs = inputs_for(loaded.module, processes.widen(batch))
         return processes.place(batch, inputs, loaded.session.program)
 
-    def evaluation(self, batch):
+    def evaluation(self, batch, settings=()):
         """(`Loaded`, its inputs) of the forward pass alone."""
         if self._recipe is None:
             raise TandemError("evaluate: the step has no model, expected one of tandem.compile")
         batch = self._recipe.last_batch.with_weights(batch)
         widened = self._recipe.processes.widen(batch)
-        loaded = self._find(widened, frozenset(), dict(trains=False))
+        loaded = self._find(widened, frozenset(), dict(trains=False), settings)
         return loaded, self.inputs(loaded, batch)
 
     def _differs_in_sizes(self, batch):
@@ -187,29 +200,33 @@ class Programs:
         alike = all(t.dtype == a.dtype and t.dim() == len(a.shape) for t, a in pairs)
         return alike and any(tuple(t.shape) != tuple(a.shape) for t, a in pairs)
 
-    def _find(self, batch, trained, wanted):
+    def _find(self, batch, trained, wanted, settings):
         constants = repr(sorted(batch_constants(batch).items(), key=str))
-        key = trained, repr(sorted(wanted.items())), _shapes_of(batch), constants
+        key = trained, repr(sorted(wanted.items())), _shapes_of(batch), constants, repr(settings)
         if key not in self._others:
-            self._others[key] = self._make(batch, wanted)
+            self._others[key] = self._make(batch, wanted, settings)
         self._others.move_to_end(key)
         while len(self._others) > _MOST:
             self._others.popitem(last=False)
         return self._others[key]
 
-    def _make(self, batch, wanted):
+    def _make(self, batch, wanted, settings):
         recipe = self._recipe
         with progress.shown(recipe.job is None or recipe.job.process == 0):
-            return self._make_shown(recipe, batch, wanted)
+            return self._make_shown(recipe, batch, wanted, settings)
 
-    def _make_shown(self, recipe, batch, wanted):
+    def _make_shown(self, recipe, batch, wanted, settings):
         program, trains = self.main.session.program, wanted.get("trains", True)
         progress.part("capture")
         with modes(recipe.model, self._flags.training if trains else {}):
             module = jobs.together(recipe.job, "capture", lambda: recipe.capture(batch, **wanted))
         if not trains:
             module = take_parts(module, program)
-        jobs.check_module(recipe.job, module)
+        with told_with(settings):
+            jobs.check_module(recipe.job, module)
+        for loaded in (self.main, *self._others.values()):
+            if loaded.module.mlir == module.mlir:
+                return loaded.with_module(module)
         compiled = jobs.compile_once(recipe.job, lambda: self._compile(module, trains))
         progress.part("session")
         return self._load(module, compiled.bytes)

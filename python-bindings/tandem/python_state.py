@@ -2,6 +2,7 @@
 what would have been different in the next one."""
 
 import contextlib
+import operator
 import random
 import sys
 
@@ -10,6 +11,10 @@ import torch
 from .errors import CaptureError, StateError
 
 _NUMBERS = (bool, int, float)
+# Of what an attribute can be set to: what Python computes with beside tensors.
+_SETTINGS = (*_NUMBERS, str, type(None))
+# Attributes that every module has, among them `training`, which `Flags` follows.
+_OF_ALL_MODULES = frozenset(torch.nn.Module().__dict__)
 
 
 def _name(kind, name):
@@ -50,6 +55,44 @@ class Flags:
                     f"parameter {name!r}: requires_grad is {parameter.requires_grad}, expected {requires} as"
                     " when the step was captured; compile again after freezing or unfreezing parameters"
                 )
+
+
+class Settings:
+    """Numbers and texts in attributes of modules, as they were for the capture. Asked at each step, so that all is in lists."""
+
+    def __init__(self, model):
+        self._model = model
+        self._captured = self._read()
+        self._changes = {}
+
+    def _read(self):
+        """{(module, attribute): text} as they are, which are looked at from now on."""
+        modules = [(name, module.__dict__) for name, module in self._model.named_modules()]
+        self._counts = [(attributes, len(attributes)) for _, attributes in modules]
+        found = {
+            (name, key): (attributes, key, value)
+            for name, attributes in modules
+            for key, value in attributes.items()
+            if type(value) in _SETTINGS and key not in _OF_ALL_MODULES
+        }
+        self._places = [(attributes, key) for attributes, key, _ in found.values()]
+        self._values = [value for *_, value in found.values()]
+        return {place: repr(value) for place, (*_, value) in found.items()}
+
+    def changes(self):
+        """{"module 'x': attribute 'y'": text} of those that are others now: a microsecond for ten of them."""
+        values = [attributes.get(key) for attributes, key in self._places]
+        counts = [len(attributes) == count for attributes, count in self._counts]
+        if all(map(operator.is_, values, self._values)) and all(counts):
+            return self._changes
+        now = self._read()
+        self._changes = {
+            f"{_name('module', module)}: attribute {attribute!r}": text
+            for module, attribute in sorted(now.keys() | self._captured.keys())
+            if (text := now.get((module, attribute), "no number or text"))
+            != self._captured.get((module, attribute))
+        }
+        return self._changes
 
 
 @contextlib.contextmanager

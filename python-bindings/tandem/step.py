@@ -63,6 +63,12 @@ def _rate(index, rate, what="optimizer"):
     return _float64(rate)
 
 
+def _settings(reports):
+    """Those of all processes, or none: who has them compiles together with the others."""
+    settings = [report["settings"] for report in reports]
+    return settings if any(settings) else ()
+
+
 def _raise_first(errors):
     for error in errors:
         if error is not None:
@@ -204,8 +210,9 @@ class Step:
         """
         with self._alone():
             self._check_values()
-            self._check_changes(self._programs.check_alike(batch, self._report()))
-            program, inputs = self._programs.evaluation(batch)
+            reports = self._programs.check_alike(batch, self._report())
+            self._check_changes(reports)
+            program, inputs = self._programs.evaluation(batch, _settings(reports))
             return program.run(inputs)
 
     def _run(self, batch):
@@ -223,7 +230,7 @@ class Step:
         if self._flags.trained != self._counts.trained:
             step = int(self.value("step/step"))
             self._counts.follow(self._flags.trained, step, self._captured.steps_taken)
-        self._last = self._programs.training(batch, self._varying, self._counts)
+        self._last = self._programs.training(batch, self._varying, self._counts, _settings(reports))
         inputs = self._programs.inputs(self._last, batch)
         if not self._rates_checked:
             check_schedulers(self._optimizer, [float(rate) for rate in rates])
@@ -240,6 +247,7 @@ class Step:
         changed = self._watch.changed()
         return {
             "numbers": {} if self._job is None else hyperparameters.texts(self._optimizer),
+            "settings": self._programs.settings(),
             "changed": changed,
             "model": self._watch.suspected() if changed else [],
             "optimizer": changed and self._watch.has_other_state(),

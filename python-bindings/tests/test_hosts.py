@@ -344,6 +344,38 @@ def test_a_mesh_without_a_rank_for_each_process(forks, script):
         assert "mesh data=3 has 3 ranks, and the job 2 processes (WORLD_SIZE), expected" in printed
 
 
+def test_a_number_that_one_process_sets(forks, script):
+    """In an attribute: an error of both if the step reads it, and nothing if not; what both set counts."""
+    text = """
+process = int(os.environ["RANK"])
+batch = torch.ones(4, 4) * (process + 1)
+class Model(torch.nn.Linear):
+    beta, epoch = 1.0, 0
+    def forward(self, x):
+        return self.beta * super().forward(x)
+def mean(model, batch):
+    return model(batch).square().mean()
+model = Model(4, 2)
+step = tandem.compile(model, mean, torch.optim.SGD(model.parameters(), lr=0.0), batch, mesh="data=2")
+first = step(batch)
+model.epoch = process
+assert step(batch) == first
+model.beta = 0.5 + process
+error_of(lambda: step(batch))
+model.beta = 0.5
+print(step.count, (step(batch) / first).item())
+from tandem import job
+job.join().conclude("end", "")
+"""
+    ends = finish(forks.start_job(2, script(text)))
+    for code, printed, errors in ends:
+        assert code == 0, errors
+        error, last = printed.splitlines()
+        assert error.startswith("JobError: process 1 has captured step "), printed
+        assert "the model: attribute 'beta' is 0.5 in process 0 and 1.5 in process 1" in error
+        assert last == "2 0.25"
+
+
 def test_what_one_process_changes_is_an_error_of_both(forks, script):
     """Values of its model, or of its optimizer: the others would train on, by another rate or none. Values that are the step's own
     are none, whoever has them.

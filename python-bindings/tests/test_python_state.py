@@ -10,6 +10,7 @@ import tandem
 import torch
 import torch.nn.functional as F
 from comparing import compare
+from tandem import programs
 from torch import nn
 
 BATCHES = [torch.randn(8, 6, generator=torch.Generator().manual_seed(i)) for i in range(3)]
@@ -314,3 +315,94 @@ def test_flags_that_are_no_longer_those_of_the_capture():
         step(BATCHES[1])
     model.train()
     step(BATCHES[1])
+
+
+class Annealed(nn.Module):
+    """Reads a number that is set between steps, and has some that it does not read."""
+
+    beta = 1.0
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drop, self.epoch = nn.Linear(6, 6), nn.Dropout(0.0), 0
+
+    def forward(self, x):
+        return self.beta * self.drop(self.layer(x))
+
+
+def calls_of(monkeypatch, owner, name):
+    """A list that gets longer with each call."""
+    calls, original = [], getattr(owner, name)
+
+    def counted(*args, **others):
+        calls.append(args)
+        return original(*args, **others)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
+
+
+def captures_of(monkeypatch):
+    """Such lists of captures, and of what is compiled."""
+    return (
+        calls_of(monkeypatch, programs.Recipe, "capture"),
+        calls_of(monkeypatch, programs.Programs, "_compile"),
+    )
+
+
+def test_a_number_that_is_set_between_steps_counts(monkeypatch):
+    """As in eager, in training and evaluation; one that was there before is not captured again."""
+    model = Annealed()
+    twin = copy.deepcopy(model)
+    step, eager = compile_step(model), sgd(twin)
+    captured, compiled = captures_of(monkeypatch)
+    for beta, count in ((0.5, 1), (0.25, 2), (0.5, 2), (True, 3), (1.0, 4), (0.25, 4)):
+        model.beta = twin.beta = beta
+        loss = mse(twin, BATCHES[0])
+        eager.zero_grad()
+        loss.backward()
+        eager.step()
+        torch.testing.assert_close(step(BATCHES[0]), loss.detach())
+        assert len(captured) == count
+    assert len(compiled) < len(captured)  # 1.0 is what the class has
+    model.beta = twin.beta = 0.125
+    torch.testing.assert_close(step.evaluate(BATCHES[1]), mse(twin.eval(), BATCHES[1]).detach())
+    for name, value in step.state_dict().items():
+        torch.testing.assert_close(value, twin.state_dict()[name])
+    assert step.count == 6
+
+
+def test_a_number_that_the_step_does_not_read_compiles_nothing(monkeypatch):
+    model = Annealed()
+    step = compile_step(model)
+    captured, compiled = captures_of(monkeypatch)
+    for epoch in (1, 2, 2, "last", 1):
+        model.epoch = epoch
+        step(BATCHES[0])
+    assert (len(captured), len(compiled)) == (3, 0)
+
+
+def test_what_is_returned_with_a_number_that_is_set():
+    """The step's text is the same, and what it returns is not."""
+    model = Annealed()
+
+    def loss(model, batch):
+        return {"loss": mse(model, batch), "epoch": model.epoch}
+
+    step = compile_step(model, loss)
+    found = []
+    for epoch in (0, 1, 0, 2):
+        model.epoch = epoch
+        found.append(step(BATCHES[0])["epoch"])
+    assert found == [0, 1, 0, 2]
+
+
+def test_dropout_that_is_set_between_steps():
+    model = Annealed()
+    step = compile_step(model)
+    losses = []
+    for p in (0.0, 1.0):
+        model.drop.p = p
+        losses.append(step(BATCHES[0]))
+    torch.testing.assert_close(losses[1], BATCHES[0].square().mean())
+    assert losses[0] != losses[1]
