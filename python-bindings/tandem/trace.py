@@ -75,7 +75,7 @@ class Trace:
 
 
 def is_random(operator):
-    return torch.Tag.nondeterministic_seeded in operator.tags
+    return torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ())
 
 
 def _check_written(operator, args, kwargs, location):

@@ -365,7 +365,7 @@ def test_another_type_of_parameters_is_refused(change):
     before = step.state_dict()
     change(model[1])
     with pytest.raises(
-        tandem.StateError, match=r"'1.weight' is of torch.* now and was of torch.float32 when"
+        tandem.StateError, match=r"'1.bias' is of torch.* now and was of torch.float32 when"
     ):
         step(batch)
     model.float()
