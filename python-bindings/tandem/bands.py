@@ -23,7 +23,8 @@ class _Unknown(Exception):
 def _check(node):
     value = node.meta.get("val")
     is_known = node.op == "get_attr" or (
-        node.op == "call_function" and torch.Tag.nondeterministic_seeded not in node.target.tags
+        node.op == "call_function"
+        and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
     )
     if not is_known or (isinstance(value, torch.Tensor) and value.numel() > _MOST_ELEMENTS):
         raise _Unknown

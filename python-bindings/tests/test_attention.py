@@ -151,6 +151,14 @@ def test_mask_of_positions_is_a_band(mask, before, after):
     assert (attributes.get("before"), attributes.get("after")) == (before, after)
 
 
+def test_positions_may_be_one_result_of_several():
+    def attend(q, k, v):
+        positions = torch.stack([torch.arange(ROWS), torch.zeros(ROWS).long()]).max(0)[0]
+        return sdpa(q, k, v, positions <= positions[:, None])
+
+    assert _check(attend) == {"scale": 0.5, "after": 0}
+
+
 def test_padding_beside_a_window_keeps_its_size():
     """As `transformers` write it."""
 
