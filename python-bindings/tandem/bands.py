@@ -10,6 +10,7 @@ import functools
 import torch
 
 from .attention import ATTENTION
+from .draws import is_random
 
 _MASK, _BEFORE, _AFTER = 3, 5, 6
 # More is no mask that somebody wrote by positions.
@@ -22,10 +23,7 @@ class _Unknown(Exception):
 
 def _check(node):
     value = node.meta.get("val")
-    is_known = node.op == "get_attr" or (
-        node.op == "call_function"
-        and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
-    )
+    is_known = node.op == "get_attr" or (node.op == "call_function" and not is_random(node.target))
     if not is_known or (isinstance(value, torch.Tensor) and value.numel() > _MOST_ELEMENTS):
         raise _Unknown
 

@@ -15,6 +15,11 @@ import torch
 _MAGIC = b"tandem random ordinal"
 
 
+def is_random(operator):
+    """Whether it draws numbers; Python's own functions in a graph, such as getitem, draw none."""
+    return torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ())
+
+
 class RandomCall(NamedTuple):
     """The first draw of an ordinal: the ATen operator's name without its underscore, and what it gave."""
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .draws import DrawError, Draws
+from .draws import DrawError, Draws, is_random
 from .errors import ReplayError
 
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -188,9 +188,8 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
             )
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        is_random = torch.Tag.nondeterministic_seeded in operator.tags
         starts = starts_parameter(operator, args) and args[0] in self._new
-        if not is_random or starts:
+        if not is_random(operator) or starts:
             return operator(*args, **(kwargs or {}))
         name = operator._overloadpacket.__name__
         draw = getattr(self, "_draw_" + name.rstrip("_"), None)

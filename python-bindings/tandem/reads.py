@@ -18,6 +18,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .draws import is_random
 from .errors import BatchError, CaptureError
 from .locations import current_location, source_line
 
@@ -309,7 +310,7 @@ def written_by(node):
 
 
 def _is_random(node):
-    return _is_operator(node) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return _is_operator(node) and is_random(node.target)
 
 
 def _start(argument):

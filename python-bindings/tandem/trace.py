@@ -36,7 +36,7 @@ from .attention import scores_drawn
 from .builder import name_of
 from .clipping import NORM, without_scaler
 from .definitions import by_definition
-from .draws import DrawError, Draws, RandomCall
+from .draws import DrawError, Draws, RandomCall, is_random
 from .errors import CaptureError, TandemError, UnsupportedOperatorError
 from .functional import fake_tensors, make_functional
 from .locations import current_location, location_of_traceback
@@ -72,10 +72,6 @@ class Trace:
     returned: Returned
     starts: dict
     guards: list
-
-
-def is_random(operator):
-    return torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ())
 
 
 def _check_written(operator, args, kwargs, location):

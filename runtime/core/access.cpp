@@ -46,9 +46,8 @@ struct Collector {
       for (const BufferRef *ref :
            {&op.dropout->rows, &op.dropout->seed, &op.dropout->step})
         list.push_back({ref, false});
-    if (op.gradients)
-      list.push_back({&op.gradients->output.buffer, false});
     if (op.gradients) {
+      list.push_back({&op.gradients->output.buffer, false});
       list.push_back({&op.output.buffer, false});
       list.push_back({&op.logsumexp, false});
       write(op.gradients->query, queryExtents(op), op.type);

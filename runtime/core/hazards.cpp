@@ -82,6 +82,25 @@ void cover(Ranges &ranges, int64_t begin, int64_t end) {
   }
 }
 
+/// Puts `made` in the place of what it covers. A write comes after all that was
+/// ordered before it: what was known of the pieces is now one fact, but for
+/// what they hold between elements.
+void write(Ranges &ranges, int64_t begin, Range made, Defines defines) {
+  auto first = ranges.find(begin), last = ranges.lower_bound(made.end);
+  if (defines == Defines::Elements) {
+    for (; first != last; ++first)
+      first->second = {first->second.end,
+                       made.write,
+                       made.writer,
+                       {},
+                       first->second.isDefined};
+    return;
+  }
+  ranges.erase(first, last);
+  made.isDefined = defines == Defines::All;
+  ranges.emplace(begin, std::move(made));
+}
+
 struct Event {
   const Command *recorder = nullptr;
   const Command *scope = nullptr; ///< The Repeat around it.
@@ -107,8 +126,6 @@ private:
   Status touch(const Command &command, const Access &access);
   Status touchBytes(const Command &command, const Access &access, int64_t begin,
                     int64_t bytes);
-  void write(const Command &command, const Access &access, int64_t begin,
-             int64_t end);
   Status checkRange(const Command &command, const Access &access,
                     const Range &range) const;
   Status conflict(const Command &command, const Access &access, uint32_t queue,
@@ -195,30 +212,8 @@ Status HazardVerifier::touchBytes(const Command &command, const Access &access,
       raise(it->second.reads, command.queue, number);
   }
   if (access.write)
-    write(command, access, begin, end);
+    write(ranges, begin, {end, number, command.queue}, access.defines);
   return Status::success();
-}
-
-/// A write comes after all that was ordered before it: what was known of the
-/// pieces is now one fact, but for what they hold between elements.
-void HazardVerifier::write(const Command &command, const Access &access,
-                           int64_t begin, int64_t end) {
-  Ranges &ranges = spaces[{access.ref->space, access.ref->index}];
-  int64_t number = int64_t(queues[command.queue].size());
-  auto first = ranges.find(begin), last = ranges.lower_bound(end);
-  if (access.defines == Defines::Elements) {
-    for (; first != last; ++first)
-      first->second = {first->second.end,
-                       number,
-                       command.queue,
-                       {},
-                       first->second.isDefined};
-    return;
-  }
-  ranges.erase(first, last);
-  ranges.emplace(
-      begin,
-      Range{end, number, command.queue, {}, access.defines == Defines::All});
 }
 
 Status HazardVerifier::touch(const Command &command, const Access &access) {

@@ -52,7 +52,8 @@ struct SessionOptions {
   /// A device that can has the whole step as one thing (a CUDA graph), which
   /// it starts without the host; the same values without.
   bool graph = true;
-  /// Asked while the session is made, which then fails; not kept. May be empty.
+  /// Asked while the session is made, and never later; true lets that fail. May
+  /// be empty.
   std::function<bool()> isCancelled = {};
 };
 
