@@ -8,6 +8,16 @@ func.func @single(%x: tensor<64xf32>) -> tensor<64xf32> {
   return %0 : tensor<64xf32>
 }
 
+// CHECK-LABEL: llvm.func internal @error_kernel_body
+// CHECK-NOT: math.erf
+// CHECK-NOT: arith.divf
+// CHECK: math.copysign
+// CHECK: llvm.return
+func.func @error(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = nn.erf %x : (tensor<64xf32>) -> tensor<64xf32>
+  return %0 : tensor<64xf32>
+}
+
 // f64 stays with the C library, and so do sin and cos, whose polynomials are
 // wrong for large angles.
 // CHECK-LABEL: llvm.func internal @exact_kernel_body
