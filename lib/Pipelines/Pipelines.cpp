@@ -67,6 +67,8 @@ static void buildAccumulatePipeline(OpPassManager &manager,
   plan.timeAxis = "accumulate";
   buildPlanPipeline(manager, plan);
   buildShardPipeline(manager, ShardOptions());
+  // What no iteration needs does not join the batch.
+  nest<createJoinReturnedPass>(manager);
   manager.addPass(createFormLoopsPass());
   nest<createNumberOperatorsPass>(manager);
 }

@@ -118,6 +118,33 @@ def test_metrics_are_those_of_the_whole_batch():
             torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("options", PLANS[1:6:2], ids=str)
+def test_what_is_returned_may_be_of_all_rows(options, whole):
+    """Numbers of the whole batch that nothing else reads, beside the rows that they are of."""
+
+    def loss_fn(model, batch):
+        x, y = batch
+        logits = model(x)
+        loss = torch.nn.functional.cross_entropy(logits, y, ignore_index=-100)
+        rows = {
+            "max": logits.max(),
+            "row": logits.argmax(0),
+            "std": logits.std(),
+            "over": logits.softmax(0),
+        }
+        rest = (logits - logits.mean(0)).square().sum()
+        return loss, rows, 1 - x.square().sum() / rest, logits if whole else None
+
+    data = batches(1)[0]
+    accumulate = 2 if "micro" in options else 4
+    found = compile_step(loss_fn, data, accumulate=accumulate, **options)(data)
+    expected = loss_fn(network(), data)
+    for own, eager in zip(*map(torch.utils._pytree.tree_leaves, (found, expected)), strict=True):
+        if eager is not None:
+            torch.testing.assert_close(own, eager.detach(), rtol=1e-12, atol=1e-12)
+
+
 def test_what_joins_the_batch_is_refused():
     """Batch normalization while training, behind a product: operator and line."""
 

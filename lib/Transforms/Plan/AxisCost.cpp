@@ -48,8 +48,10 @@ double AxisPlanner::getTimeCost(double bytes, AxisForm from, AxisForm to,
     return kImpossible;
   if (from.isReduce() && to.isFull() && wanter == Wanter::DueEarly)
     return 2 * kGradientWeight * bytes;
-  // Results and updates come behind all strands: they join nothing.
-  if (to.isFull() && wanter >= Wanter::Update)
+  // Results and updates come behind all strands: they join nothing. Nor do rows
+  // of which results are made; a sum may be one that strands read as well.
+  if (to.isFull() && (wanter >= Wanter::Update ||
+                      (wanter == Wanter::Behind && from.isGather())))
     return kGradientWeight * bytes;
   return kJoinCost + bytes;
 }
@@ -106,7 +108,8 @@ double AxisPlanner::getReformCost(unsigned value, AxisForm from,
 double AxisPlanner::getValueCost(unsigned value) const {
   double cost = 0;
   for (const Demand &demand : demands[value])
-    cost += getReformCost(value, forms[value], demand);
+    if (!isMetInForward(value, demand))
+      cost += getReformCost(value, forms[value], demand);
   return cost;
 }
 
@@ -159,7 +162,8 @@ double AxisPlanner::getGreedyCost(unsigned index,
   for (unsigned i = 0; i < op.operands.size(); ++i) {
     unsigned value = op.operands[i];
     Demand demand = getDemand(index, i, signature.operands[i]);
-    if (demand.form == forms[value] || hasDemand(value, demand))
+    if (demand.form == forms[value] || hasDemand(value, demand) ||
+        isMetInForward(value, demand))
       continue;
     // What is whole joins a sum for nothing.
     if (demand.form.isReduce()) {

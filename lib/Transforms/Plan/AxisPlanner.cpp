@@ -25,14 +25,15 @@ AxisPlanner::AxisPlanner(StepGraph &graph, unsigned axis,
       isTime(graph.mesh.isTime(axis)), candidates(graph.ops.size()),
       demands(graph.values.size()), forms(graph.values.size()),
       gradients(graph.values.size()), changedAt(graph.values.size()),
-      isDue(graph.ops.size()), storedForms(graph.values.size()),
-      feedsSum(graph.ops.size()) {
+      isDue(graph.ops.size()), isBehind(graph.ops.size()),
+      storedForms(graph.values.size()), feedsSum(graph.ops.size()) {
   settledAt.fill(std::vector<uint64_t>(graph.ops.size()));
 }
 
 void AxisPlanner::run() {
   findCandidates();
   findDueUpdates();
+  findBehind();
   findGradients();
   findStoredForms();
   addDemandsOfResults();
@@ -148,6 +149,25 @@ void AxisPlanner::findDueUpdates() {
   }
 }
 
+/// A maximum that is returned and that nothing else reads joins no strands, as
+/// the rows beside it that are returned do not. What is carried is of one
+/// iteration, and the next one waits for it.
+void AxisPlanner::findBehind() {
+  if (!isTime)
+    return;
+  for (unsigned index = graph.ops.size(); index-- > 0;) {
+    const OpNode &op = graph.ops[index];
+    auto isBehindUse = [&](Use use) {
+      return use.op == graph.ops.size() || isBehind[use.op];
+    };
+    isBehind[index] =
+        op.pass == PassKind::Forward && !isa<CarryOp>(op.op) &&
+        llvm::all_of(op.results, [&](unsigned value) {
+          return llvm::all_of(graph.values[value].uses, isBehindUse);
+        });
+  }
+}
+
 void AxisPlanner::findStoredForms() {
   for (unsigned value = graph.values.size(); value-- > 0;) {
     const ValueNode &node = graph.values[value];
@@ -206,7 +226,7 @@ AxisPlanner::Wanter AxisPlanner::getResultWanter(unsigned index) const {
 AxisPlanner::Wanter AxisPlanner::getWanter(unsigned index) const {
   switch (graph.ops[index].pass) {
   case PassKind::Forward:
-    return Wanter::Forward;
+    return isBehind[index] ? Wanter::Behind : Wanter::Forward;
   case PassKind::Backward:
     return isGradientSum(index) ? Wanter::DueEarly : Wanter::Backward;
   case PassKind::Update:
@@ -234,6 +254,11 @@ bool AxisPlanner::hasDemand(unsigned value, const Demand &demand) const {
   return llvm::any_of(demands[value], [&](const Demand &other) {
     return other.isSame(demand);
   });
+}
+
+bool AxisPlanner::isMetInForward(unsigned value, Demand demand) const {
+  return std::exchange(demand.wanter, Wanter::Forward) == Wanter::Behind &&
+         hasDemand(value, demand);
 }
 
 void AxisPlanner::changeDemands(unsigned index, int change) {

@@ -56,8 +56,16 @@ private:
   static constexpr double kImpossible = 1e30;
 
   /// Who wants a form: a pass, or an update (or result) for which the sum of a
-  /// gradient is due whatever the plan.
-  enum class Wanter : uint8_t { Forward, Backward, DueEarly, Update, Due };
+  /// gradient is due whatever the plan. `Behind` is the forward pass where
+  /// results are all that it is for.
+  enum class Wanter : uint8_t {
+    Forward,
+    Behind,
+    Backward,
+    DueEarly,
+    Update,
+    Due
+  };
 
   /// How often a value is wanted in a form.
   struct Demand {
@@ -79,6 +87,7 @@ private:
   void findCandidates();
   void findGradients();
   void findDueUpdates();
+  void findBehind();
   void findStoredForms();
   bool isDueResult(unsigned result) const;
   bool isGradientSum(unsigned op) const;
@@ -113,6 +122,8 @@ private:
 
   void addDemand(unsigned value, const Demand &demand, int change);
   bool hasDemand(unsigned value, const Demand &demand) const;
+  /// Whether what is wanted behind all strands is there as they want it, too.
+  bool isMetInForward(unsigned value, Demand demand) const;
   void changeDemands(unsigned op, int change);
   void setSignature(unsigned op, unsigned candidate, bool isFirst = false);
 
@@ -136,6 +147,9 @@ private:
   uint64_t now = 0;
   /// Whether an operator updates what is stored as its summed gradient comes.
   std::vector<bool> isDue;
+  /// Over time: whether results of the step are all that an operator of the
+  /// forward pass is for.
+  std::vector<bool> isBehind;
   /// The form in which the update stores what elementwise operators make of a
   /// value; full if that is not known.
   std::vector<Form> storedForms;

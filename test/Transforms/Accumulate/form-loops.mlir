@@ -36,9 +36,9 @@ module attributes {spmd.mesh = #mesh} {
     // expected-error @+1 {{accumulate=2: 'nn.sum' joins the batch: what iterations compute depends on its sum over all of them}}
     %s = nn.sum %h {dims = array<i64: 0>, nn.pass = #nn.pass<forward>} : (tensor<4x3xf64, #spmd.form<#mesh, accumulate: gather(0)>>) -> tensor<3xf64, #spmd.form<#mesh, accumulate: reduce>>
     %m = spmd.reform %s {nn.pass = #nn.pass<forward>} : tensor<3xf64, #spmd.form<#mesh, accumulate: reduce>> -> tensor<3xf64>
-    %c = nn.mul %h, %m {nn.pass = #nn.pass<forward>} : (tensor<4x3xf64, #spmd.form<#mesh, accumulate: gather(0)>>, tensor<3xf64>) -> tensor<4x3xf64, #spmd.form<#mesh, accumulate: gather(0)>>
-    %t = nn.sum %c {dims = array<i64: 0>, nn.pass = #nn.pass<forward>} : (tensor<4x3xf64, #spmd.form<#mesh, accumulate: gather(0)>>) -> tensor<3xf64, #spmd.form<#mesh, accumulate: reduce>>
-    %u = spmd.reform %t {nn.pass = #nn.pass<forward>} : tensor<3xf64, #spmd.form<#mesh, accumulate: reduce>> -> tensor<3xf64>
+    %c = nn.mul %h, %m {nn.pass = #nn.pass<backward>} : (tensor<4x3xf64, #spmd.form<#mesh, accumulate: gather(0)>>, tensor<3xf64>) -> tensor<4x3xf64, #spmd.form<#mesh, accumulate: gather(0)>>
+    %t = nn.sum %c {dims = array<i64: 0>, nn.pass = #nn.pass<backward>} : (tensor<4x3xf64, #spmd.form<#mesh, accumulate: gather(0)>>) -> tensor<3xf64, #spmd.form<#mesh, accumulate: reduce>>
+    %u = spmd.reform %t {nn.pass = #nn.pass<backward>} : tensor<3xf64, #spmd.form<#mesh, accumulate: reduce>> -> tensor<3xf64>
     return %u : tensor<3xf64>
   }
 }

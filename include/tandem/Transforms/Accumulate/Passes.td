@@ -22,6 +22,15 @@ def FormLoopsPass : Pass<"tandem-form-loops", "::mlir::ModuleOp"> {
   }];
 }
 
+def JoinReturnedPass : Pass<"tandem-join-returned", "::mlir::func::FuncOp"> {
+  let summary = "Takes out of the loops what is returned of rows and of a sum over all of them";
+  let description = [{
+    Before and after: forms on one time axis, and on no other. What results alone
+    read is `full` if it depends on a sum or rows of all iterations that need a
+    product: a loop of its own would make the product again.
+  }];
+}
+
 def VerifyAccumulatedPass : Pass<"tandem-verify-accumulated", "::mlir::func::FuncOp"> {
   let summary = "Checks the exit of the accumulate stage: what is read across loops";
   let description = [{
