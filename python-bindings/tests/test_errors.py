@@ -92,6 +92,26 @@ def test_random_operator_that_is_not_defined():
     fails(tandem.UnsupportedOperatorError, line_of("here: poisson") + ".*poisson", loss)
 
 
+class Late(nn.Module):
+    """Makes a layer while it runs, in each step or in the first one."""
+
+    def __init__(self, keeps):
+        super().__init__()
+        self.first, self.keeps = nn.Linear(6, 4), keeps
+
+    def forward(self, x):
+        last = nn.Linear(4, 5) if not hasattr(self, "last") else self.last  # here: made late
+        if self.keeps:
+            self.last = last
+        return last(self.first(x))
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_layer_that_is_made_in_the_step(keeps):
+    words = r"a layer or parameter is made in the step, .* expected it to be made before, in the model's __init__"
+    fails(tandem.CaptureError, line_of("here: made late") + words, mse, Late(keeps))
+
+
 def test_an_error_in_a_package_names_its_line_and_the_users():
     place = Place("transformers/models/bert/modeling_bert.py", 12)
     where = Location(place, Place("train.py", 3))

@@ -11,11 +11,11 @@ import torch
 
 from ..bands import find_bands
 from ..builder import Builder
+from ..draws import is_random
 from ..errors import CaptureError, UnsupportedOperatorError
 from ..locations import UNKNOWN
 from ..origins import Origin
 from ..records import ELEMENT_TYPES, Step, TensorType, Value
-from ..trace import is_random
 from . import (  # noqa: F401
     attention,
     convolutions,
@@ -111,7 +111,12 @@ class _Lowering:
         lowering = (
             lowering_of(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
         )
-        if lowering is None or (is_random(node.target) and self.origin.ordinal is None):
+        if is_random(node.target) and self.origin.ordinal is None:
+            raise CaptureError(
+                f"{self.origin.location}: a layer or parameter is made in the step, with random values that no optimizer"
+                " trains; expected it to be made before, in the model's __init__"
+            )
+        if lowering is None:
             raise self._unsupported(node, "")
         try:
             self.builder.out = _types_of(node.meta["val"])
