@@ -25,9 +25,6 @@
 
 namespace tandem {
 
-/// Threads that run together, and exchange what is in their registers.
-constexpr int64_t kWarp = 32;
-
 /// Emits the parts of a nest.
 void emitByBlocks(KernelEmitter &kernel, const Nest &nest);
 
@@ -90,7 +87,6 @@ private:
   llvm::SmallVector<mlir::Value> emitThreadLoop(llvm::ArrayRef<int> loops,
                                                 mlir::ValueRange inits,
                                                 Element inner);
-  mlir::Value shuffle(mlir::Value value, int64_t distance);
   llvm::SmallVector<mlir::Value> reduceWarp(mlir::linalg::GenericOp op,
                                             mlir::ValueRange values);
   llvm::SmallVector<mlir::Value> reduceBlock(mlir::linalg::GenericOp op,

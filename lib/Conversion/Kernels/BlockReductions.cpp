@@ -62,41 +62,6 @@ SmallVector<Value> BlockNestEmitter::combine(linalg::GenericOp op, ValueRange a,
           arith::SelectOp::create(builder, loc, take, b[1], a[1])};
 }
 
-/// The value of the thread whose number differs in the bit `distance`.
-Value BlockNestEmitter::shuffle(Value value, int64_t distance) {
-  Type type = value.getType(), i32 = builder.getI32Type();
-  unsigned width = type.getIntOrFloatBitWidth();
-  Type bits = builder.getIntegerType(width);
-  auto number = [&](int64_t n) -> Value {
-    return arith::ConstantIntOp::create(builder, loc, i32, n);
-  };
-  auto exchange = [&](Value word) -> Value {
-    return NVVM::ShflOp::create(builder, loc, i32, number(-1), word,
-                                number(distance), number(kWarp - 1),
-                                NVVM::ShflKind::bfly, UnitAttr());
-  };
-  if (type != bits)
-    value = arith::BitcastOp::create(builder, loc, bits, value);
-  if (width < 32) {
-    value = exchange(arith::ExtUIOp::create(builder, loc, i32, value));
-    value = arith::TruncIOp::create(builder, loc, bits, value);
-  } else if (width == 32) {
-    value = exchange(value);
-  } else {
-    Value half = arith::ConstantIntOp::create(builder, loc, bits, width / 2);
-    Value high = arith::ShRUIOp::create(builder, loc, value, half);
-    Value low = exchange(arith::TruncIOp::create(builder, loc, i32, value));
-    high = exchange(arith::TruncIOp::create(builder, loc, i32, high));
-    high = arith::ExtUIOp::create(builder, loc, bits, high);
-    low = arith::ExtUIOp::create(builder, loc, bits, low);
-    high = arith::ShLIOp::create(builder, loc, high, half);
-    value = arith::OrIOp::create(builder, loc, high, low);
-  }
-  if (type != bits)
-    value = arith::BitcastOp::create(builder, loc, type, value);
-  return value;
-}
-
 /// All threads of a warp get the same, as it does not matter which of two is
 /// the first.
 SmallVector<Value> BlockNestEmitter::reduceWarp(linalg::GenericOp op,
@@ -106,7 +71,7 @@ SmallVector<Value> BlockNestEmitter::reduceWarp(linalg::GenericOp op,
        distance /= 2) {
     SmallVector<Value> others;
     for (Value value : sofar)
-      others.push_back(shuffle(value, distance));
+      others.push_back(kernel.shuffle(value, distance));
     sofar = combine(op, sofar, others);
   }
   return sofar;

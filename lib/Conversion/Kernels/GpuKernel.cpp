@@ -70,6 +70,40 @@ Value KernelEmitter::getGlobalThread() {
   return arith::AddIOp::create(builder, loc, first, getThread());
 }
 
+Value KernelEmitter::shuffle(Value value, int64_t distance) {
+  Type type = value.getType(), i32 = builder.getI32Type();
+  unsigned width = type.getIntOrFloatBitWidth();
+  Type bits = builder.getIntegerType(width);
+  auto number = [&](int64_t n) -> Value {
+    return arith::ConstantIntOp::create(builder, loc, i32, n);
+  };
+  auto exchange = [&](Value word) -> Value {
+    return NVVM::ShflOp::create(builder, loc, i32, number(-1), word,
+                                number(distance), number(kWarp - 1),
+                                NVVM::ShflKind::bfly, UnitAttr());
+  };
+  if (type != bits)
+    value = arith::BitcastOp::create(builder, loc, bits, value);
+  if (width < 32) {
+    value = exchange(arith::ExtUIOp::create(builder, loc, i32, value));
+    value = arith::TruncIOp::create(builder, loc, bits, value);
+  } else if (width == 32) {
+    value = exchange(value);
+  } else {
+    Value half = arith::ConstantIntOp::create(builder, loc, bits, width / 2);
+    Value high = arith::ShRUIOp::create(builder, loc, value, half);
+    Value low = exchange(arith::TruncIOp::create(builder, loc, i32, value));
+    high = exchange(arith::TruncIOp::create(builder, loc, i32, high));
+    high = arith::ExtUIOp::create(builder, loc, bits, high);
+    low = arith::ExtUIOp::create(builder, loc, bits, low);
+    high = arith::ShLIOp::create(builder, loc, high, half);
+    value = arith::OrIOp::create(builder, loc, high, low);
+  }
+  if (type != bits)
+    value = arith::BitcastOp::create(builder, loc, type, value);
+  return value;
+}
+
 void KernelEmitter::emitBarrier() { NVVM::Barrier0Op::create(builder, loc); }
 
 /// Divisions are of 32 bits where these have all indices: of 64 they take

@@ -18,6 +18,9 @@
 
 namespace tandem {
 
+/// Threads that run together, and exchange what is in their registers.
+constexpr int64_t kWarp = 32;
+
 /// The functions of one kernel in a module, `target`: `symbol`, which unpacks
 /// its arguments, and its body on pointers that do not alias. The body is in
 /// scf, arith, math and llvm. Where the iterations of its outermost loop need
@@ -100,6 +103,9 @@ public:
   mlir::Value getNumBlocks();
   mlir::Value getGlobalThread();
   void emitBarrier();
+  /// The value of the thread of the warp whose number differs in the bit
+  /// `distance`; all threads of the block ask.
+  mlir::Value shuffle(mlir::Value value, int64_t distance);
   /// A range of the block's shared memory, from its begin.
   mlir::Value getShared(int64_t bytes);
   /// A range of the scratch for the whole kernel: its offset.

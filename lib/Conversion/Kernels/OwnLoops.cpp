@@ -5,12 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelEmitter.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "OwnLoops.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
-#include "tandem/Dialect/NN/NN.h"
-#include "tandem/Dialect/NN/Scalar.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -19,37 +16,10 @@ using namespace tandem;
 
 namespace {
 
-/// A tensor as (outer, size, inner) around one dimension.
-struct Around {
-  Around(Value value, int64_t dim) {
-    auto type = cast<RankedTensorType>(value.getType());
-    for (auto [at, extent] : llvm::enumerate(type.getShape())) {
-      int64_t position = at;
-      (position < dim ? outer : position == dim ? size : inner) *= extent;
-    }
-  }
-  int64_t outer = 1, size = 1, inner = 1;
-};
-
-class Writer {
+class Writer : public OwnLoopEmitter {
 public:
-  explicit Writer(KernelEmitter &kernel)
-      : k(kernel), b(kernel.builder), loc(kernel.loc) {}
+  using OwnLoopEmitter::OwnLoopEmitter;
 
-  Value add(Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
-  Value mul(Value x, int64_t y) {
-    return arith::MulIOp::create(b, loc, x, k.constant(y));
-  }
-  Value plus(Value x, Value y) {
-    if (isa<FloatType>(x.getType()))
-      return arith::AddFOp::create(b, loc, x, y);
-    return add(x, y);
-  }
-  Value both(Value x, Value y) { return arith::AndIOp::create(b, loc, x, y); }
-  Value either(Value x, Value y) { return arith::OrIOp::create(b, loc, x, y); }
-  Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
-    return arith::CmpIOp::create(b, loc, predicate, x, y);
-  }
   Value isNaN(Value x) {
     return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, x, x);
   }
@@ -67,32 +37,8 @@ public:
   void cumsum(nn::CumsumOp op);
   void topk(nn::TopkOp op);
   void maxPool(nn::MaxPoolOp op);
-  void addByThreads(
-      Operation *op, Value source, Value indices, Around from, Around to,
-      llvm::function_ref<Value(Value outer, Value place, Value inner)> indexAt);
-  void scatterAdd(nn::ScatterAddOp op);
-  void embeddingBackward(nn::EmbeddingBackwardOp op);
 
 private:
-  static Type getElementType(Value value) {
-    return cast<RankedTensorType>(value.getType()).getElementType();
-  }
-  Value load(Value tensor, Value at) {
-    return widen(b, loc,
-                 k.load(k.getMemory(tensor), at, getElementType(tensor)));
-  }
-  void storeTo(Value tensor, Value at, Value value) {
-    k.store(k.getMemory(tensor), at,
-            narrow(b, loc, value, getElementType(tensor)));
-  }
-  /// What the operator adds to, zeros if nothing else, in the type in which it
-  /// is computed.
-  Value beginSum(Operation *op);
-  Value getStart(Operation *op, Value at);
-  void endSum(Value result, Value sum);
-  /// Inserts into a branch that is taken where 0 <= index < size; elsewhere an
-  /// error is reported.
-  void beginChecked(Operation *op, Value index, int64_t size);
   void selectFirst(nn::TopkOp op, const Around &from, Value base, Value to);
   void sortFirst(nn::TopkOp op, const Around &from, Value base, Value to,
                  Value buffer);
@@ -111,10 +57,6 @@ private:
   std::pair<Value, Value> getInside(nn::MaxPoolOp op, size_t dim, Value begin);
   Found findLargest(nn::MaxPoolOp op, size_t dim, ArrayRef<Value> begins,
                     Value image, Value row, Found before);
-
-  KernelEmitter &k;
-  OpBuilder &b;
-  Location loc;
 };
 
 } // namespace
@@ -396,147 +338,11 @@ void Writer::maxPool(nn::MaxPoolOp op) {
   storeTo(op.getIndices(), at, found.index);
 }
 
-//===----------------------------------------------------------------------===//
-// Sums at an index
-//===----------------------------------------------------------------------===//
-
-Value Writer::getStart(Operation *op, Value at) {
-  if (Value base = k.plan.getBase(op))
-    return load(base, at);
-  Type computed = getComputeType(getElementType(op->getResult(0)));
-  return constantScalar(b, loc, computed, 0);
-}
-
-/// In place of what it adds to, the operator finds it there.
-Value Writer::beginSum(Operation *op) {
-  Value result = op->getResult(0), base = k.plan.getBase(op);
-  auto type = cast<RankedTensorType>(result.getType());
-  Type computed = getComputeType(type.getElementType());
-  Value sum = k.getMemory(result);
-  OpBuilder::InsertionGuard guard(b);
-  if (computed != type.getElementType())
-    sum = k.allocate(type.getNumElements(), computed);
-  else if (base)
-    k.beginIf(LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne,
-                                   k.getMemory(base), sum));
-  Value at = k.beginLoop(type.getNumElements());
-  k.store(sum, at, getStart(op, at));
-  return sum;
-}
-
-void Writer::endSum(Value result, Value sum) {
-  if (sum == k.getMemory(result))
-    return;
-  auto type = cast<RankedTensorType>(result.getType());
-  OpBuilder::InsertionGuard guard(b);
-  Value at = k.beginLoop(type.getNumElements());
-  storeTo(result, at, k.load(sum, at, getComputeType(type.getElementType())));
-}
-
-void Writer::beginChecked(Operation *op, Value index, int64_t size) {
-  Value bound = k.constant(size);
-  Value valid = compare(arith::CmpIPredicate::ult, index, bound);
-  auto choice = scf::IfOp::create(b, loc, TypeRange{}, valid,
-                                  /*withElseRegion=*/true);
-  b.setInsertionPoint(choice.elseBlock()->getTerminator());
-  k.reportIndex(k.constant(getSite(op)), index, bound);
-  b.setInsertionPoint(choice.thenBlock()->getTerminator());
-}
-
-/// On a GPU: each thread has the elements of `to` that differ in the one
-/// dimension, and adds to them in the order of `from`. `indexAt` gives where
-/// the index of (outer, place, inner) lies.
-void Writer::addByThreads(
-    Operation *op, Value source, Value indices, Around from, Around to,
-    llvm::function_ref<Value(Value outer, Value place, Value inner)> indexAt) {
-  Value result = op->getResult(0);
-  Type stored = getElementType(result), computed = getComputeType(stored);
-  Value sum = k.getMemory(result);
-  if (computed != stored)
-    sum = k.allocate(to.outer * to.size * to.inner, computed);
-  OpBuilder::InsertionGuard guard(b);
-  SmallVector<Value> own = k.beginThreads({to.outer, to.inner});
-  auto target = [&](Value place) {
-    return add(mul(add(mul(own[0], to.size), place), to.inner), own[1]);
-  };
-  {
-    OpBuilder::InsertionGuard inside(b);
-    Value place = k.beginLoop(to.size);
-    k.store(sum, target(place), getStart(op, target(place)));
-  }
-  {
-    OpBuilder::InsertionGuard inside(b);
-    Value place = k.beginLoop(from.size);
-    Value index = k.load(k.getMemory(indices), indexAt(own[0], place, own[1]),
-                         b.getI64Type());
-    beginChecked(op, index, to.size);
-    Value at = add(mul(add(mul(own[0], from.size), place), from.inner), own[1]);
-    Value next = plus(k.load(sum, target(index), computed), load(source, at));
-    k.store(sum, target(index), next);
-  }
-  if (computed == stored)
-    return;
-  Value place = k.beginLoop(to.size);
-  storeTo(result, target(place), k.load(sum, target(place), computed));
-}
-
-void Writer::scatterAdd(nn::ScatterAddOp op) {
-  Around from(op.getSrc(), op.getDim()), to(op.getResult(), op.getDim());
-  if (k.isGpu())
-    return addByThreads(
-        op, op.getSrc(), op.getIndex(), from, to,
-        [&](Value outer, Value place, Value inner) {
-          return add(mul(add(mul(outer, from.size), place), from.inner), inner);
-        });
-  Type computed = getComputeType(getElementType(op.getResult()));
-  Value sum = beginSum(op);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    Value outer = k.beginLoop(from.outer), place = k.beginLoop(from.size);
-    Value inner = k.beginLoop(from.inner);
-    Value at = add(mul(add(mul(outer, from.size), place), from.inner), inner);
-    Value index = k.load(k.getMemory(op.getIndex()), at, b.getI64Type());
-    beginChecked(op, index, to.size);
-    Value target = add(mul(add(mul(outer, to.size), index), to.inner), inner);
-    Value next = plus(k.load(sum, target, computed), load(op.getSrc(), at));
-    k.store(sum, target, next);
-  }
-  endSum(op.getResult(), sum);
-}
-
-void Writer::embeddingBackward(nn::EmbeddingBackwardOp op) {
-  int64_t rows =
-      cast<RankedTensorType>(op.getIndices().getType()).getNumElements();
-  Around to(op.getResult(), 0);
-  if (k.isGpu()) {
-    Around from = to;
-    from.size = rows;
-    return addByThreads(op, op.getGrad(), op.getIndices(), from, to,
-                        [](Value, Value place, Value) { return place; });
-  }
-  Type computed = getComputeType(getElementType(op.getResult()));
-  Value sum = beginSum(op);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    Value row = k.beginLoop(rows);
-    Value index = k.load(k.getMemory(op.getIndices()), row, b.getI64Type());
-    beginChecked(op, index, to.size);
-    Value inner = k.beginLoop(to.inner);
-    Value target = add(mul(index, to.inner), inner);
-    Value gradient = load(op.getGrad(), add(mul(row, to.inner), inner));
-    k.store(sum, target, plus(k.load(sum, target, computed), gradient));
-  }
-  endSum(op.getResult(), sum);
-}
-
 void tandem::emitOwnLoop(KernelEmitter &kernel, Operation *op) {
   Writer writer(kernel);
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](nn::CumsumOp cumsum) { writer.cumsum(cumsum); })
       .Case([&](nn::TopkOp topk) { writer.topk(topk); })
       .Case([&](nn::MaxPoolOp pool) { writer.maxPool(pool); })
-      .Case([&](nn::ScatterAddOp add) { writer.scatterAdd(add); })
-      .Case([&](nn::EmbeddingBackwardOp backward) {
-        writer.embeddingBackward(backward);
-      });
+      .Default([&](Operation *sum) { emitIndexSum(kernel, sum); });
 }

@@ -131,4 +131,41 @@ func.func @transposed(%x: tensor<30x70xf32>, %y: tensor<70x30xf32>) -> tensor<70
   return %1 : tensor<70x30xf32>
 }
 
+// Rows at an index that have few terms: a warp for each of the 90 indices finds
+// the next one that is equal, and whether there is one before; a thread at the
+// first one follows them.
+// CHECK-LABEL: llvm.func @few_kernel_0(
+// CHECK: %[[LAST:.*]] = arith.constant 89 : i64
+// CHECK: arith.minsi %{{.*}}, %[[LAST]]
+// CHECK: scf.for {{.*}} iter_args
+// CHECK: arith.cmpi eq
+// CHECK-COUNT-20: nvvm.shfl.sync  bfly
+// CHECK-NOT: nvvm.shfl
+// CHECK-LABEL: llvm.func @few_kernel_1(
+// CHECK: arith.constant 450 : i64
+// CHECK: scf.while
+// CHECK: arith.addf
+// CHECK: llvm.store
+// CHECK-NOT: @few_kernel_2
+func.func @few(%g: tensor<90x5xf32>, %i: tensor<90xi64>) -> tensor<40x5xf32> {
+  %0 = nn.embedding_backward %g, %i : (tensor<90x5xf32>, tensor<90xi64>) -> tensor<40x5xf32>
+  return %0 : tensor<40x5xf32>
+}
+
+// Many terms: a table of sums for each of three chunks of 71, and their sum.
+// CHECK-LABEL: llvm.func @many_kernel_0(
+// CHECK: %[[THREADS:.*]] = arith.constant 15 : i64
+// CHECK: scf.for {{.*}} to %[[THREADS]]
+// CHECK: arith.constant 71 : i64
+// CHECK: arith.addf
+// CHECK-LABEL: llvm.func @many_kernel_1(
+// CHECK: %[[CHUNKS:.*]] = arith.constant 3 : i64
+// CHECK: scf.for {{.*}} to %[[CHUNKS]]
+// CHECK: arith.addf
+// CHECK-NOT: @many_kernel_2
+func.func @many(%g: tensor<211x5xf32>, %i: tensor<211xi64>) -> tensor<2x5xf32> {
+  %0 = nn.embedding_backward %g, %i : (tensor<211x5xf32>, tensor<211xi64>) -> tensor<2x5xf32>
+  return %0 : tensor<2x5xf32>
+}
+
 }

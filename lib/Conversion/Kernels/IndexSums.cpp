@@ -1,0 +1,397 @@
+//===- IndexSums.cpp - sums at an index -----------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// On a GPU in one of two ways, both without an addition whose place in the
+// order depends on who comes first:
+//   chains  where an element gets few terms: a warp for each index finds the
+//           next position of the same index, and whether there is one before;
+//           a thread at the first one follows the chain. The order is that of
+//           a loop over the positions.
+//   chunks  where each gets many: a table of sums for each chunk of positions,
+//           added up in the order of chunks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "OwnLoops.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace tandem;
+
+/// Columns of which each has a thread where this is enough for a GPU.
+constexpr int64_t kEnoughThreads = 1 << 15;
+/// Indices times those that each is compared with, at most: beyond, looking
+/// takes longer than a thread per column adding.
+constexpr int64_t kMaxPositions = 1 << 21;
+
+namespace {
+class IndexSum : public OwnLoopEmitter {
+public:
+  IndexSum(KernelEmitter &kernel, nn::ScatterAddOp op)
+      : OwnLoopEmitter(kernel), op(op), source(op.getSrc()),
+        indices(op.getIndex()), from(op.getSrc(), op.getDim()),
+        to(op.getResult(), op.getDim()), isOfRows(false) {}
+  IndexSum(KernelEmitter &kernel, nn::EmbeddingBackwardOp op)
+      : OwnLoopEmitter(kernel), op(op), source(op.getGrad()),
+        indices(op.getIndices()), from(op.getResult(), 0),
+        to(op.getResult(), 0), isOfRows(true) {
+    from.size = cast<RankedTensorType>(indices.getType()).getNumElements();
+  }
+  void emit();
+
+private:
+  /// A position in the indices, and in the source behind it.
+  struct Place {
+    Value outer, place, inner;
+  };
+  int64_t getNumElements() const { return to.outer * to.size * to.inner; }
+  int64_t getNumPositions() const {
+    return isOfRows ? from.size : from.outer * from.size * from.inner;
+  }
+  Type getComputed() const {
+    return getComputeType(getElementType(op->getResult(0)));
+  }
+  Value getPosition(const Place &at);
+  Value loadIndex(const Place &at);
+  Value loadSource(const Place &at);
+  Value getTarget(const Place &at, Value index);
+  Value getStart(Value at);
+  void beginUnlessInPlace();
+  Value isValid(Value index);
+  void beginChecked(Value index);
+  void addTo(Value sum, Value target, const Place &at);
+
+  void emitOnCpu();
+  int64_t countChunks() const;
+  bool canChain() const;
+  void addByChunks(int64_t chunks);
+  void addUpChunks(int64_t table, int64_t chunks);
+  void addByChains();
+  void emitStarts();
+  void emitLinks(int64_t links);
+  std::pair<Value, Value> findSame(const Place &at, Value lane, Value index);
+  void followChains(int64_t links);
+
+  Operation *op;
+  Value source, indices;
+  Around from, to;
+  /// Whether an index is that of a whole row, not of one element.
+  bool isOfRows;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+Value IndexSum::getPosition(const Place &at) {
+  if (isOfRows)
+    return at.place;
+  return add(mul(add(mul(at.outer, from.size), at.place), from.inner),
+             at.inner);
+}
+
+Value IndexSum::loadIndex(const Place &at) {
+  return k.load(k.getMemory(indices), getPosition(at), b.getI64Type());
+}
+
+Value IndexSum::loadSource(const Place &at) {
+  return load(
+      source,
+      add(mul(add(mul(at.outer, from.size), at.place), from.inner), at.inner));
+}
+
+Value IndexSum::getTarget(const Place &at, Value index) {
+  return add(mul(add(mul(at.outer, to.size), index), to.inner), at.inner);
+}
+
+/// What the operator adds to, zeros if nothing else, in the type in which it
+/// is computed.
+Value IndexSum::getStart(Value at) {
+  if (Value base = k.plan.getBase(op))
+    return load(base, at);
+  return constantScalar(b, loc, getComputed(), 0);
+}
+
+/// In place of what it adds to, the operator finds it there.
+void IndexSum::beginUnlessInPlace() {
+  if (Value base = k.plan.getBase(op))
+    k.beginIf(LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne,
+                                   k.getMemory(base),
+                                   k.getMemory(op->getResult(0))));
+}
+
+Value IndexSum::isValid(Value index) {
+  return compare(arith::CmpIPredicate::ult, index, k.constant(to.size));
+}
+
+/// Inserts into a branch that is taken where 0 <= index < size; elsewhere an
+/// error is reported.
+void IndexSum::beginChecked(Value index) {
+  auto choice = scf::IfOp::create(b, loc, TypeRange{}, isValid(index),
+                                  /*withElseRegion=*/true);
+  b.setInsertionPoint(choice.elseBlock()->getTerminator());
+  k.reportIndex(k.constant(getSite(op)), index, k.constant(to.size));
+  b.setInsertionPoint(choice.thenBlock()->getTerminator());
+}
+
+void IndexSum::addTo(Value sum, Value target, const Place &at) {
+  Value sofar = k.load(sum, target, getComputed());
+  k.store(sum, target, plus(sofar, loadSource(at)));
+}
+
+//===----------------------------------------------------------------------===//
+// On a CPU
+//===----------------------------------------------------------------------===//
+
+void IndexSum::emitOnCpu() {
+  Value result = op->getResult(0), sum = k.getMemory(result);
+  bool isWidened = getComputed() != getElementType(result);
+  if (isWidened)
+    sum = k.allocate(getNumElements(), getComputed());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    if (!isWidened)
+      beginUnlessInPlace();
+    Value at = k.beginLoop(getNumElements());
+    k.store(sum, at, getStart(at));
+  }
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Place at;
+    at.outer = k.beginLoop(from.outer);
+    at.place = k.beginLoop(from.size);
+    if (!isOfRows)
+      at.inner = k.beginLoop(from.inner);
+    Value index = loadIndex(at);
+    beginChecked(index);
+    if (isOfRows)
+      at.inner = k.beginLoop(from.inner);
+    addTo(sum, getTarget(at, index), at);
+  }
+  if (!isWidened)
+    return;
+  OpBuilder::InsertionGuard guard(b);
+  Value at = k.beginLoop(getNumElements());
+  storeTo(result, at, k.load(sum, at, getComputed()));
+}
+
+//===----------------------------------------------------------------------===//
+// By chunks
+//===----------------------------------------------------------------------===//
+
+/// As many as have each element get some 32 terms in each; 1 where columns
+/// alone are threads enough.
+int64_t IndexSum::countChunks() const {
+  if (to.outer * to.inner >= kEnoughThreads)
+    return 1;
+  int64_t chunks = from.size / (kWarp * to.size);
+  return std::clamp<int64_t>(chunks, 1, k.gpu->maxPartialBlocks);
+}
+
+/// Each thread has the elements of a table that differ in the one dimension,
+/// and adds to them in the order of `from`. One table of the result's type is
+/// the result.
+void IndexSum::addByChunks(int64_t chunks) {
+  Value result = op->getResult(0);
+  bool isDirect = chunks == 1 && getComputed() == getElementType(result);
+  int64_t table = 0, length = llvm::divideCeil(from.size, chunks);
+  if (!isDirect)
+    table = k.reserveScratch(chunks * getNumElements() *
+                             getStoredBytes(getComputed()));
+  Value sum = isDirect ? k.getMemory(result) : k.getScratch(table);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    SmallVector<Value> own = k.beginThreads({chunks, to.outer, to.inner});
+    Value first = mul(own[0], getNumElements());
+    Place at{own[1], {}, own[2]};
+    auto target = [&](Value place) { return add(first, getTarget(at, place)); };
+    {
+      OpBuilder::InsertionGuard inside(b);
+      Value place = target(k.beginLoop(to.size));
+      k.store(sum, place,
+              isDirect ? getStart(place)
+                       : constantScalar(b, loc, getComputed(), 0));
+    }
+    Value begin = mul(own[0], length);
+    Value end = arith::MinSIOp::create(b, loc, add(begin, k.constant(length)),
+                                       k.constant(from.size));
+    at.place = k.beginLoop({begin, end});
+    Value index = loadIndex(at);
+    beginChecked(index);
+    addTo(sum, target(index), at);
+  }
+  if (!isDirect)
+    addUpChunks(table, chunks);
+}
+
+void IndexSum::addUpChunks(int64_t table, int64_t chunks) {
+  k.endPart();
+  k.beginPart();
+  OpBuilder::InsertionGuard guard(b);
+  Value at = k.beginThreads(getNumElements()).front(), sum;
+  {
+    OpBuilder::InsertionGuard inside(b);
+    auto loop = scf::ForOp::create(b, loc, k.constant(0), k.constant(chunks),
+                                   k.constant(1), ValueRange{getStart(at)});
+    b.setInsertionPointToStart(loop.getBody());
+    Value place = add(mul(loop.getInductionVar(), getNumElements()), at);
+    Value term = k.load(k.getScratch(table), place, getComputed());
+    scf::YieldOp::create(b, loc, plus(loop.getRegionIterArg(0), term));
+    sum = loop.getResult(0);
+  }
+  storeTo(op->getResult(0), at, sum);
+}
+
+//===----------------------------------------------------------------------===//
+// By chains
+//===----------------------------------------------------------------------===//
+
+bool IndexSum::canChain() const {
+  return from.size > kWarp && from.size <= kMaxPositions &&
+         getNumPositions() <= kMaxPositions;
+}
+
+/// For each position the next one of the same index, or the end; as its
+/// complement if the position is not the first one, or the index is not valid.
+void IndexSum::addByChains() {
+  int64_t links = k.reserveScratch(getNumPositions() * sizeof(int64_t));
+  emitStarts();
+  emitLinks(links);
+  k.endPart();
+  k.beginPart();
+  followChains(links);
+}
+
+void IndexSum::emitStarts() {
+  OpBuilder::InsertionGuard guard(b);
+  beginUnlessInPlace();
+  Value at = k.beginThreads(getNumElements()).front();
+  storeTo(op->getResult(0), at, getStart(at));
+}
+
+/// The first position of the index, and the next one; from.size: none. Each
+/// lane looks at every 32nd.
+std::pair<Value, Value> IndexSum::findSame(const Place &at, Value lane,
+                                           Value index) {
+  Value end = k.constant(from.size), first, next;
+  auto least = [&](Value x, Value y) -> Value {
+    return arith::MinSIOp::create(b, loc, x, y);
+  };
+  {
+    OpBuilder::InsertionGuard guard(b);
+    auto loop = scf::ForOp::create(b, loc, lane, end, k.constant(kWarp),
+                                   ValueRange{end, end});
+    b.setInsertionPointToStart(loop.getBody());
+    Value other = loop.getInductionVar();
+    Value isSame = compare(arith::CmpIPredicate::eq, index,
+                           loadIndex({at.outer, other, at.inner}));
+    Value isBehind = compare(arith::CmpIPredicate::sgt, other, at.place);
+    Value same = select(isSame, other, end);
+    Value behind = select(isBehind, same, end);
+    scf::YieldOp::create(b, loc,
+                         ValueRange{least(loop.getRegionIterArg(0), same),
+                                    least(loop.getRegionIterArg(1), behind)});
+    first = loop.getResult(0);
+    next = loop.getResult(1);
+  }
+  for (int64_t distance = kWarp / 2; distance > 0; distance /= 2) {
+    first = least(first, k.shuffle(first, distance));
+    next = least(next, k.shuffle(next, distance));
+  }
+  return {first, next};
+}
+
+/// A warp for each position. All warps of a block come to the same shuffles:
+/// those behind the last position look at that one.
+void IndexSum::emitLinks(int64_t links) {
+  int64_t positions = getNumPositions(), warps = k.gpu->blockThreads / kWarp;
+  int64_t groups = llvm::divideCeil(positions, warps);
+  OpBuilder::InsertionGuard guard(b);
+  k.useBlocks(std::min(groups, k.gpu->maxBlocks), k.gpu->blockThreads);
+  auto loop = scf::ForOp::create(b, loc, k.getBlock(), k.constant(groups),
+                                 k.getNumBlocks());
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  Value thread = k.getThread(), size = k.constant(kWarp);
+  Value lane = arith::RemUIOp::create(b, loc, thread, size);
+  Value warp = arith::DivUIOp::create(b, loc, thread, size);
+  Value wanted = add(mul(loop.getInductionVar(), warps), warp);
+  Value position =
+      arith::MinSIOp::create(b, loc, wanted, k.constant(positions - 1));
+  SmallVector<Value> parts =
+      isOfRows ? SmallVector<Value>{{}, position, {}}
+               : k.delinearize(position, {from.outer, from.size, from.inner});
+  Place at{parts[0], parts[1], parts[2]};
+  Value index = loadIndex(at);
+  auto [first, next] = findSame(at, lane, index);
+  k.beginIf(
+      both(compare(arith::CmpIPredicate::eq, lane, k.constant(0)),
+           compare(arith::CmpIPredicate::slt, wanted, k.constant(positions))));
+  Value memory = k.getScratch(links);
+  Value rest = arith::XOrIOp::create(b, loc, next, k.constant(-1));
+  k.store(memory, position, rest);
+  beginChecked(index);
+  k.beginIf(compare(arith::CmpIPredicate::eq, first, at.place));
+  k.store(memory, position, next);
+}
+
+/// A thread for each element of the source: at the first one of a chain it
+/// adds up all of it.
+void IndexSum::followChains(int64_t links) {
+  OpBuilder::InsertionGuard guard(b);
+  SmallVector<Value> own = k.beginThreads({from.outer, from.size, from.inner});
+  Place at{own[0], own[1], own[2]};
+  Type number = b.getI64Type();
+  auto linkOf = [&](const Place &place) {
+    return k.load(k.getScratch(links), getPosition(place), number);
+  };
+  auto isNegative = [&](Value link) {
+    return compare(arith::CmpIPredicate::slt, link, k.constant(0));
+  };
+  k.beginIf(compare(arith::CmpIPredicate::sge, linkOf(at), k.constant(0)));
+  Value target = getTarget(at, loadIndex(at));
+  Value start = load(op->getResult(0), target);
+  SmallVector<Type> types = {number, getComputed()};
+  SmallVector<Location> places(types.size(), loc);
+  auto loop = scf::WhileOp::create(b, loc, types, ValueRange{at.place, start});
+  {
+    OpBuilder::InsertionGuard inside(b);
+    Block *before = b.createBlock(&loop.getBefore(), {}, types, places);
+    Value isThere = compare(arith::CmpIPredicate::slt, before->getArgument(0),
+                            k.constant(from.size));
+    scf::ConditionOp::create(b, loc, isThere, before->getArguments());
+    Block *after = b.createBlock(&loop.getAfter(), {}, types, places);
+    at.place = after->getArgument(0);
+    Value sum = plus(after->getArgument(1), loadSource(at)), link = linkOf(at);
+    Value rest = arith::XOrIOp::create(b, loc, link, k.constant(-1));
+    scf::YieldOp::create(b, loc,
+                         ValueRange{select(isNegative(link), rest, link), sum});
+  }
+  storeTo(op->getResult(0), target, loop.getResult(1));
+}
+
+//===----------------------------------------------------------------------===//
+// Both
+//===----------------------------------------------------------------------===//
+
+void IndexSum::emit() {
+  if (!k.isGpu())
+    return emitOnCpu();
+  int64_t chunks = countChunks();
+  if (chunks == 1 && canChain())
+    addByChains();
+  else
+    addByChunks(chunks);
+}
+
+void tandem::emitIndexSum(KernelEmitter &kernel, Operation *op) {
+  if (auto scatter = dyn_cast<nn::ScatterAddOp>(op))
+    return IndexSum(kernel, scatter).emit();
+  IndexSum(kernel, cast<nn::EmbeddingBackwardOp>(op)).emit();
+}

@@ -1,0 +1,145 @@
+//===- ShapesTest.cpp - sizes at which kernels take another way -----------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// On a GPU above all, whose tiles, teams and chunks small sizes do not fill.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelRunner.h"
+#include "tandem/Reference/Interpreter.h"
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::test;
+
+/// For each of the types in place of $T.
+static void checkTypes(StringRef text, ArrayRef<StringRef> types) {
+  for (StringRef type : types) {
+    std::string own = text.str();
+    for (size_t at; (at = own.find("$T")) != std::string::npos;)
+      own.replace(at, 2, type.str());
+    SCOPED_TRACE(type.str());
+    checkKernels(own);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Sums at an index
+//===----------------------------------------------------------------------===//
+
+/// Few terms for each element, so that each is found from the one before; the
+/// last one has more elements than a launch has threads.
+TEST(IndexSums, OfFewTerms) {
+  checkTypes(R"(
+    func.func @rows(%g: tensor<90x5x$T>, %i: tensor<90xi64> {test.low = 0, test.high = 40}) -> tensor<40x5x$T> {
+      %0 = nn.embedding_backward %g, %i : (tensor<90x5x$T>, tensor<90xi64>) -> tensor<40x5x$T>
+      return %0 : tensor<40x5x$T>
+    }
+    func.func @onto(%b: tensor<7x5x$T>, %g: tensor<90x5x$T>, %i: tensor<90xi64> {test.low = 0, test.high = 7}) -> tensor<7x5x$T> {
+      %0 = nn.embedding_backward %g, %i : (tensor<90x5x$T>, tensor<90xi64>) -> tensor<7x5x$T>
+      %1 = nn.add %0, %b : (tensor<7x5x$T>, tensor<7x5x$T>) -> tensor<7x5x$T>
+      return %1 : tensor<7x5x$T>
+    }
+    func.func @elements(%s: tensor<2x70x3x$T>, %i: tensor<2x70x3xi64> {test.low = 0, test.high = 9}) -> tensor<2x9x3x$T> {
+      %0 = nn.scatter_add %s, %i {dim = 1 : i64} : (tensor<2x70x3x$T>, tensor<2x70x3xi64>) -> tensor<2x9x3x$T>
+      return %0 : tensor<2x9x3x$T>
+    }
+    func.func @flat(%s: tensor<1000x$T>, %i: tensor<1000xi64> {test.low = 0, test.high = 600}) -> tensor<600x$T> {
+      %0 = nn.scatter_add %s, %i {dim = 0 : i64} : (tensor<1000x$T>, tensor<1000xi64>) -> tensor<600x$T>
+      return %0 : tensor<600x$T>
+    })",
+             {"f64", "f32", "bf16", "i64"});
+}
+
+/// Many terms for each element: chunks of the terms, the last of which is
+/// shorter.
+TEST(IndexSums, OfManyTerms) {
+  checkTypes(R"(
+    func.func @rows(%g: tensor<211x5x$T>, %i: tensor<211xi64> {test.low = 0, test.high = 2}) -> tensor<2x5x$T> {
+      %0 = nn.embedding_backward %g, %i : (tensor<211x5x$T>, tensor<211xi64>) -> tensor<2x5x$T>
+      return %0 : tensor<2x5x$T>
+    }
+    func.func @onto(%b: tensor<2x5x$T>, %g: tensor<211x5x$T>, %i: tensor<211xi64> {test.low = 0, test.high = 2}) -> tensor<2x5x$T> {
+      %0 = nn.embedding_backward %g, %i : (tensor<211x5x$T>, tensor<211xi64>) -> tensor<2x5x$T>
+      %1 = nn.add %0, %b : (tensor<2x5x$T>, tensor<2x5x$T>) -> tensor<2x5x$T>
+      return %1 : tensor<2x5x$T>
+    }
+    func.func @elements(%s: tensor<2x211x3x$T>, %i: tensor<2x211x3xi64> {test.low = 0, test.high = 2}) -> tensor<2x2x3x$T> {
+      %0 = nn.scatter_add %s, %i {dim = 1 : i64} : (tensor<2x211x3x$T>, tensor<2x211x3xi64>) -> tensor<2x2x3x$T>
+      return %0 : tensor<2x2x3x$T>
+    })",
+             {"f64", "f32", "bf16", "i64"});
+}
+
+TEST(IndexSums, InPlace) {
+  std::unique_ptr<MLIRContext> context = makeContext();
+  auto module = parse(*context, R"(
+    func.func @few(%b: tensor<7x4xf32>, %s: tensor<90x4xf32>, %i: tensor<90xi64> {test.low = 0, test.high = 7}) -> tensor<7x4xf32> {
+      %0 = nn.embedding_backward %s, %i : (tensor<90x4xf32>, tensor<90xi64>) -> tensor<7x4xf32>
+      %1 = nn.add %0, %b : (tensor<7x4xf32>, tensor<7x4xf32>) -> tensor<7x4xf32>
+      return %1 : tensor<7x4xf32>
+    }
+    func.func @many(%b: tensor<2x4xf32>, %s: tensor<211x4xf32>, %i: tensor<211xi64> {test.low = 0, test.high = 2}) -> tensor<2x4xf32> {
+      %0 = nn.embedding_backward %s, %i : (tensor<211x4xf32>, tensor<211xi64>) -> tensor<2x4xf32>
+      %1 = nn.add %0, %b : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+      return %1 : tensor<2x4xf32>
+    })");
+  KernelOptions options;
+  options.useCache = false;
+  LoadedKernels kernels(*module, options);
+  ASSERT_EQ(kernels.getError(), "");
+  for (auto function : module->getOps<func::FuncOp>()) {
+    std::vector<Tensor> inputs = makeInputs(function, 5);
+    Tensor apart = kernels.run(function, inputs).front();
+    std::vector<std::vector<char>> buffers;
+    for (const Tensor &input : inputs)
+      buffers.push_back(toBytes(input));
+    std::vector<llvm::MutableArrayRef<char>> ranges(buffers.begin(),
+                                                    buffers.end());
+    ranges.push_back(buffers[0]);
+    kernels.runOn(function.getName(), ranges, /*scalars=*/{});
+    Tensor inPlace = fromBytes(buffers[0], inputs[0].getType());
+    EXPECT_TRUE(inPlace.isIdenticalTo(apart)) << function.getName().str();
+  }
+}
+
+/// What is at a bad index is left out, and told.
+TEST(IndexSums, ReportBadIndices) {
+  std::unique_ptr<MLIRContext> context = makeContext();
+  auto module = parse(*context, R"(
+    func.func @few(%g: tensor<90x5xf32>, %i: tensor<90xi64>) -> tensor<40x5xf32> {
+      %0 = nn.embedding_backward %g, %i : (tensor<90x5xf32>, tensor<90xi64>) -> tensor<40x5xf32>
+      return %0 : tensor<40x5xf32>
+    }
+    func.func @many(%g: tensor<2700x5xf32>, %i: tensor<2700xi64>) -> tensor<40x5xf32> {
+      %0 = nn.embedding_backward %g, %i : (tensor<2700x5xf32>, tensor<2700xi64>) -> tensor<40x5xf32>
+      return %0 : tensor<40x5xf32>
+    })");
+  KernelOptions options;
+  options.useCache = false;
+  LoadedKernels kernels(*module, options);
+  ASSERT_EQ(kernels.getError(), "");
+  for (auto function : module->getOps<func::FuncOp>()) {
+    std::vector<Tensor> inputs = makeInputs(function, 1);
+    int64_t rows = inputs[1].getNumElements();
+    for (int64_t bad : {40, -1}) {
+      std::vector<double> sums(40 * 5);
+      for (int64_t i = 0; i < rows; ++i) {
+        bool isBad = i == 50 || i == rows - 1;
+        inputs[1].setInteger(i, isBad ? bad : i % 40);
+        for (int64_t j = 0; j < 5 && !isBad; ++j)
+          sums[i % 40 * 5 + j] += inputs[0].getDouble(i * 5 + j);
+      }
+      Tensor result = kernels.run(function, inputs).front();
+      EXPECT_EQ(LoadedKernels::lastReport,
+                "site 0: " + std::to_string(bad) + " of 40");
+      for (size_t i = 0; i < sums.size(); ++i)
+        EXPECT_NEAR(result.getDouble(i), sums[i], 1e-4);
+    }
+  }
+}
