@@ -21,7 +21,8 @@ constexpr Gpu makeGpu(std::string_view architecture) {
           .architecture = architecture,
           .blockThreads = 256,
           .maxBlocks = 4096,
-          .maxPartialBlocks = 128};
+          .maxPartialBlocks = 128,
+          .maxBuffers = 500};
 }
 
 /// PTX for an older one runs on a newer one, which compiles it again.

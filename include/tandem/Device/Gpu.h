@@ -28,6 +28,8 @@ struct Gpu {
   /// Blocks of a launch at most, and of one whose blocks each have sums of
   /// their own.
   int64_t maxBlocks, maxPartialBlocks;
+  /// Buffers of a launch at most: all its parameters have 4 KiB.
+  int64_t maxBuffers;
 
   bool isEmulated() const { return architecture == "emulated"; }
 };

@@ -8,7 +8,7 @@
 #ifndef TANDEM_LIB_CONVERSION_KERNELS_CALLS_H
 #define TANDEM_LIB_CONVERSION_KERNELS_CALLS_H
 
-#include "tandem/Conversion/Kernels/Kernels.h"
+#include "Parts.h"
 
 namespace tandem {
 
@@ -34,6 +34,12 @@ std::string printCalls(llvm::ArrayRef<KernelCall> calls);
 /// which passes parts on; part 0 does all of what has none.
 void emitCalls(llvm::ArrayRef<KernelCall> calls, mlir::ModuleOp target,
                llvm::StringRef symbol);
+
+/// Writes the launches of the kernel `symbol` on a GPU into `target`. `kernels`
+/// has what is called by symbol, as linalg; all are for that GPU.
+KernelParts emitGpuCalls(llvm::ArrayRef<KernelCall> calls,
+                         const llvm::StringMap<mlir::func::FuncOp> &kernels,
+                         mlir::ModuleOp target, llvm::StringRef symbol);
 
 } // namespace tandem
 

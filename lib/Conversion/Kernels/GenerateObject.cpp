@@ -112,9 +112,10 @@ void tandem::simplify(llvm::Module &module, llvm::TargetMachine &machine) {
   PassTools tools(machine, {});
   llvm::ModulePassManager passes;
   llvm::cantFail(tools.builder.parsePassPipeline(
-      passes, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,"
-              "simplifycfg,loop-mssa(licm),gvn,"
-              "instcombine<no-verify-fixpoint>,simplifycfg)"));
+      passes,
+      "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>,"
+      "simplifycfg,loop-mssa(licm),gvn,"
+      "instcombine<no-verify-fixpoint>,simplifycfg)"));
   passes.run(module, tools.modules);
 }
 

@@ -29,9 +29,11 @@
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Threading.h"
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -128,30 +130,36 @@ public:
       if (auto place = dyn_cast<FileLineColLoc>(diagnostic.getLocation()))
         line = place.getLine();
     });
-    OwningOpRef<ModuleOp> source = parseSourceString<ModuleOp>(text, &context);
+    OwningOpRef<ModuleOp> source = toLinalg(text);
     if (!source)
       return std::nullopt;
-    auto kernel = *source->getOps<func::FuncOp>().begin();
-    decomposeNN(kernel);
-    if (failed(convertNNToLinalg(kernel)))
-      return std::nullopt;
-    kernel = source->lookupSymbol<func::FuncOp>("kernel");
+    auto kernel = source->lookupSymbol<func::FuncOp>("kernel");
     OwningOpRef<ModuleOp> target = ModuleOp::create(kernel.getLoc());
     KernelEmitter emitter(kernel, *target, symbol);
     emitter.emit();
-    setFastMath(*target);
-    if (emitter.isGpu())
-      writeOutGpuMath(*target);
-    if (failed(approximateMath(*target)) || failed(lowerToLLVM(*target)))
-      return std::nullopt;
-    std::optional<std::string> object = generate(*source, *target, error);
-    if (!object)
-      return std::nullopt;
-    return KernelCode{std::move(*object),
-                      {emitter.takeParts(), emitter.getScratchBytes()}};
+    return finish(*source, *target,
+                  {emitter.takeParts(), emitter.getScratchBytes()}, error);
   }
 
-  /// The object of a kernel that calls others.
+  /// That of a kernel that calls others, on a GPU: `texts` has these by symbol.
+  std::optional<KernelCode>
+  compile(ArrayRef<KernelCall> calls,
+          const std::map<std::string, std::string> &texts, StringRef symbol,
+          std::string &error) {
+    std::vector<OwningOpRef<ModuleOp>> sources;
+    llvm::StringMap<func::FuncOp> kernels;
+    for (const auto &[callee, text] : texts) {
+      sources.push_back(toLinalg(text));
+      if (!sources.back())
+        return std::nullopt;
+      kernels[callee] = sources.back()->lookupSymbol<func::FuncOp>("kernel");
+    }
+    OwningOpRef<ModuleOp> target = ModuleOp::create(UnknownLoc::get(&context));
+    KernelParts parts = emitGpuCalls(calls, kernels, *target, symbol);
+    return finish(*sources.front(), *target, std::move(parts), error);
+  }
+
+  /// That of a kernel that calls others, on a CPU.
   std::optional<KernelCode> compile(ArrayRef<KernelCall> calls,
                                     StringRef symbol, unsigned vectorBits,
                                     std::string &error) {
@@ -167,6 +175,33 @@ public:
   }
 
 private:
+  /// A module with the function `kernel`; null after an error.
+  OwningOpRef<ModuleOp> toLinalg(StringRef text) {
+    OwningOpRef<ModuleOp> source = parseSourceString<ModuleOp>(text, &context);
+    if (!source)
+      return nullptr;
+    auto kernel = *source->getOps<func::FuncOp>().begin();
+    decomposeNN(kernel);
+    if (failed(convertNNToLinalg(kernel)))
+      return nullptr;
+    return source;
+  }
+
+  /// The code of loops, for what `source` says.
+  static std::optional<KernelCode> finish(ModuleOp source, ModuleOp target,
+                                          KernelParts parts,
+                                          std::string &error) {
+    setFastMath(target);
+    if (findGpu(sched::getDevice(source)))
+      writeOutGpuMath(target);
+    if (failed(approximateMath(target)) || failed(lowerToLLVM(target)))
+      return std::nullopt;
+    std::optional<std::string> object = generate(source, target, error);
+    if (!object)
+      return std::nullopt;
+    return KernelCode{std::move(*object), std::move(parts)};
+  }
+
   /// Of `source`, which says for what, as the llvm dialect.
   static std::optional<std::string> generate(ModuleOp source, ModuleOp target,
                                              std::string &error) {
@@ -196,6 +231,8 @@ struct Job {
   func::FuncOp function; ///< the first one
   std::string text, symbol, path, error;
   std::vector<KernelCall> calls; ///< in place of operators
+  /// On a GPU, what the calls call, by symbol.
+  std::map<std::string, std::string> callees;
   KernelParts parts;
   unsigned line = 0;
   bool isCached = false, isTemporary = false;
@@ -231,16 +268,21 @@ static bool lookup(Job &job, const FileCache &cache) {
   return job.isCached = true;
 }
 
+static std::optional<KernelCode> compile(Job &job, Worker &worker) {
+  if (job.calls.empty())
+    return worker.compile(job.text, job.symbol, job.error, job.line);
+  if (!job.callees.empty())
+    return worker.compile(job.calls, job.callees, job.symbol, job.error);
+  return worker.compile(job.calls, job.symbol,
+                        sched::getDevice(job.function).kernels.vectorBits,
+                        job.error);
+}
+
 static void compileJob(Job &job, Worker &worker, const FileCache &cache,
                        bool useCache) {
   if (useCache && lookup(job, cache))
     return;
-  auto code =
-      job.calls.empty()
-          ? worker.compile(job.text, job.symbol, job.error, job.line)
-          : worker.compile(job.calls, job.symbol,
-                           sched::getDevice(job.function).kernels.vectorBits,
-                           job.error);
+  std::optional<KernelCode> code = compile(job, worker);
   if (!code) {
     if (job.error.empty())
       job.error = "the kernel cannot be compiled";
@@ -326,15 +368,15 @@ static std::optional<std::string> link(ArrayRef<std::string> paths, bool isPtx,
   return joinPtx(texts);
 }
 
-/// Adds the kernel of `function` to `kernels`.
+/// Adds the kernel of `function` to `kernels`. `texts` has those before by
+/// symbol.
 static FailureOr<Job> makeJob(func::FuncOp function,
-                              llvm::StringMap<CompiledKernel> &kernels) {
+                              llvm::StringMap<CompiledKernel> &kernels,
+                              llvm::StringMap<std::string> &texts) {
   const HostTarget &host = HostTarget::get();
   auto calls = getKernelCalls(function, kernels);
   if (failed(calls))
     return failure();
-  if (!calls->empty() && findGpu(sched::getDevice(function)))
-    return function.emitError("calls kernels, which none for a GPU does");
   Job job;
   job.function = function;
   job.calls = std::move(*calls);
@@ -343,6 +385,10 @@ static FailureOr<Job> makeJob(func::FuncOp function,
                                : printCalls(job.calls);
   job.symbol =
       "tandem_" + hashText({job.text, host.cpu, host.features, kKernelVersion});
+  texts[job.symbol] = job.text;
+  if (findGpu(sched::getDevice(function)))
+    for (const KernelCall &call : job.calls)
+      job.callees[call.symbol] = texts.at(call.symbol);
   kernel.symbol = job.symbol;
   kernel.axes = getKernelAxes(function);
   kernels[function.getName()] = std::move(kernel);
@@ -352,6 +398,15 @@ static FailureOr<Job> makeJob(func::FuncOp function,
 std::string tandem::describeHostTarget() {
   const HostTarget &host = HostTarget::get();
   return host.cpu + " " + host.features;
+}
+
+/// Kernels that others call, whose code on a GPU is theirs, and nobody else.
+static llvm::StringSet<> findOnlyCalled(ModuleOp module) {
+  llvm::StringSet<> called;
+  module.walk([&](func::CallOp call) { called.insert(call.getCallee()); });
+  module.walk(
+      [&](sched::LaunchOp launch) { called.erase(launch.getKernel()); });
+  return called;
 }
 
 FailureOr<CompiledKernels>
@@ -367,13 +422,17 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
     result.features = host.features;
   std::vector<Job> jobs;
   llvm::StringMap<unsigned> known;
+  llvm::StringMap<std::string> texts;
+  llvm::StringSet<> withoutCode =
+      gpu ? findOnlyCalled(module) : llvm::StringSet<>();
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal())
       continue;
-    auto job = makeJob(function, result.kernels);
+    auto job = makeJob(function, result.kernels, texts);
     if (mlir::failed(job))
       return failure();
-    if (known.try_emplace(job->symbol, jobs.size()).second)
+    if (!withoutCode.contains(function.getName()) &&
+        known.try_emplace(job->symbol, jobs.size()).second)
       jobs.push_back(std::move(*job));
   }
   bool isDone = compileJobs(jobs, options);
@@ -404,7 +463,10 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
     return module.emitError() << error;
   result.object = std::move(*object);
   for (auto &kernel : result.kernels) {
-    const KernelParts &parts = jobs[known.lookup(kernel.second.symbol)].parts;
+    auto job = known.find(kernel.second.symbol);
+    if (job == known.end())
+      continue;
+    const KernelParts &parts = jobs[job->second].parts;
     kernel.second.parts = parts.parts;
     kernel.second.scratchBytes = parts.scratchBytes;
   }

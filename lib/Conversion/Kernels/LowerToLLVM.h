@@ -58,7 +58,7 @@ std::unique_ptr<llvm::Module> translateFor(const llvm::TargetMachine &machine,
 void setHostFeatures(llvm::Module &module, llvm::TargetMachine &machine);
 
 /// All of LLVM's optimisations, or those alone that neither vectorise nor
-/// replace loops.
+/// replace loops, nor inline what does not ask for it.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine);
 void simplify(llvm::Module &module, llvm::TargetMachine &machine);
 

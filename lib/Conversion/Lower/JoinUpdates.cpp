@@ -31,7 +31,7 @@ namespace {
 /// behind the first uses what they write, or writes what they read.
 class Group {
 public:
-  bool canAdd(sched::LaunchOp launch) const;
+  bool canAdd(sched::LaunchOp launch, int64_t maxBuffers) const;
   void add(sched::LaunchOp launch);
   bool conflictsWith(sched::CommandOpInterface command) const;
 
@@ -39,16 +39,23 @@ public:
 
 private:
   using Ranges = llvm::DenseMap<Value, SmallVector<BufferRange, 1>>;
+  static int64_t countBuffers(sched::LaunchOp launch) {
+    return launch.getInputs().size() + launch.getOutputs().size();
+  }
   static bool overlaps(const Ranges &ranges, ValueRange buffers);
   static void insert(Ranges &ranges, ValueRange buffers);
 
   Ranges read, written;
+  int64_t numBuffers = 0;
 };
 
 class Joiner {
 public:
   Joiner(ModuleOp module, func::FuncOp function)
-      : module(module), function(function), builder(module.getContext()) {}
+      : module(module), function(function), builder(module.getContext()) {
+    if (const Gpu *gpu = findGpu(sched::getDevice(function)))
+      maxBuffers = gpu->maxBuffers;
+  }
   void run();
 
 private:
@@ -67,6 +74,7 @@ private:
   OpBuilder builder;
   SymbolTableCollection symbols;
   llvm::MapVector<sched::QueueAttr, Group> groups;
+  int64_t maxBuffers = INT64_MAX; ///< of a launch
 };
 } // namespace
 
@@ -101,15 +109,18 @@ bool Group::conflictsWith(sched::CommandOpInterface command) const {
 }
 
 /// A timeline shows one stage and strand per command.
-bool Group::canAdd(sched::LaunchOp launch) const {
+bool Group::canAdd(sched::LaunchOp launch, int64_t maxBuffers) const {
   if (launches.empty())
     return true;
   sched::LaunchOp first = launches.front();
+  if (numBuffers + countBuffers(launch) > maxBuffers)
+    return false;
   return first.getStage() == launch.getStage() &&
          first.getStrand() == launch.getStrand() && !conflictsWith(launch);
 }
 
 void Group::add(sched::LaunchOp launch) {
+  numBuffers += countBuffers(launch);
   launches.push_back(launch);
   insert(read, launch.getInputs());
   insert(written, launch.getOutputs());
@@ -192,7 +203,7 @@ void Joiner::join(Group &group) {
 void Joiner::visit(sched::LaunchOp launch) {
   Group &group = groups[launch.getQueue()];
   bool isNext = isUpdate(launch);
-  if (isNext ? !group.canAdd(launch) : group.conflictsWith(launch))
+  if (isNext ? !group.canAdd(launch, maxBuffers) : group.conflictsWith(launch))
     join(group);
   if (isNext)
     group.add(launch);
@@ -226,9 +237,7 @@ struct JoinUpdatesPass : impl::JoinUpdatesBase<JoinUpdatesPass> {
     func::FuncOp function = getStepFunction(getOperation());
     if (!function || failed(verifyCommands(function)))
       return signalPassFailure();
-    // A kernel on a GPU does not call another.
-    if (!findGpu(sched::getDevice(function)))
-      Joiner(getOperation(), function).run();
+    Joiner(getOperation(), function).run();
   }
 };
 } // namespace

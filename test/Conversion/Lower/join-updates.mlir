@@ -67,3 +67,21 @@ func.func private @draw(%x: tensor<8xi64>, %seed: tensor<i64>, %step: tensor<i64
   %0 = nn.philox %x, %seed, %step {ordinal = 3 : i64} : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
   return %0 : tensor<8xi64>
 }
+
+// -----
+
+// So are those for a GPU.
+// CHECK-LABEL: func.func @step
+// CHECK: sched.launch @updates(
+// CHECK-NEXT: return
+module attributes {sched.device = #sched.device<cuda>} {
+func.func @step(%a: memref<8xf32>, %b: memref<8xf32>, %g: memref<8xf32>) -> (memref<8xf32>, memref<8xf32>) {
+  sched.launch @sub(%a, %g) into(%a) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>, memref<8xf32>) -> memref<8xf32>
+  sched.launch @sub(%b, %g) into(%b) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>, memref<8xf32>) -> memref<8xf32>
+  return %a, %b : memref<8xf32>, memref<8xf32>
+}
+func.func private @sub(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> attributes {sched.kernel} {
+  %0 = nn.sub %x, %y : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+}

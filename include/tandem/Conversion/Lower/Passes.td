@@ -149,8 +149,8 @@ def JoinUpdates : Lower_Pass<"tandem-join-updates"> {
   let description = [{
     Before: a launch per update of an argument in place. After: one launch for those
     of a queue that nothing comes between, no event and no command that uses what
-    they write or writes what they read, by a kernel that calls theirs. Launches for
-    a GPU stay as they are.
+    they write or writes what they read, by a kernel that calls theirs; on a GPU as
+    many as the parameters of a launch have room for.
   }];
 }
 
