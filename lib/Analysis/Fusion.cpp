@@ -453,14 +453,17 @@ SmallVector<Value> tandem::getGroupInputs(const FusionGroup &group) {
   return inputs.takeVector();
 }
 
+static bool isInAnother(Operation *op, const FusionGroup &group,
+                        ArrayRef<FusionGroup> groups) {
+  return llvm::any_of(groups, [&](const FusionGroup &other) {
+    return &other != &group && llvm::is_contained(other.ops, op);
+  });
+}
+
 /// The last operator of a group is no copy of a source for others.
 static bool isOwn(Operation *op, const FusionGroup &group,
                   ArrayRef<FusionGroup> groups) {
-  if (op == group.ops.back())
-    return true;
-  return llvm::none_of(groups, [&](const FusionGroup &other) {
-    return &other != &group && llvm::is_contained(other.ops, op);
-  });
+  return op == group.ops.back() || !isInAnother(op, group, groups);
 }
 
 SmallVector<Value> tandem::getGroupOutputs(const FusionGroup &group,
@@ -468,8 +471,11 @@ SmallVector<Value> tandem::getGroupOutputs(const FusionGroup &group,
   SmallVector<Value> outputs;
   for (Operation *op : group.ops) {
     bool leaves = false;
+    // Also by what is made again here and elsewhere.
     auto isOutside = [&](Operation *user) {
-      return !llvm::is_contained(group.ops, user);
+      return !llvm::is_contained(group.ops, user) ||
+             (user->hasAttr(sched::kAgainAttrName) &&
+              isInAnother(user, group, groups));
     };
     for (Value result : op->getResults())
       leaves |= llvm::any_of(result.getUsers(), isOutside);

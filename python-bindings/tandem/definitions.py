@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch._decomp import decomposition_table
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
 
 from . import losses, masks, matrices, packed, reads, sampling
 from .attention import attention
@@ -316,10 +317,33 @@ _DEFINITIONS = {
 }
 
 
+# On autocast's list of what computes in float32, where an operator of PyTorch's stands for the definition.
+_IN_FLOAT32 = {
+    F.multi_margin_loss,
+    F.multilabel_margin_loss,
+    F.ctc_loss,
+    F.grid_sample,
+    torch.cdist,
+}
+
+
+def _is_in_float32(function, args, kwargs):
+    if not torch.is_autocast_enabled("cpu"):
+        return False
+    is_replication = function is F.pad and "replicate" in (*args[2:3], kwargs.get("mode"))
+    return function in _IN_FLOAT32 or is_replication
+
+
+def _to_float32(x):
+    return x.float() if isinstance(x, torch.Tensor) and x.dtype == torch.bfloat16 else x
+
+
 class _ByDefinition(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if function in _DEFINITIONS:
+            if _is_in_float32(function, args, kwargs):
+                args, kwargs = tree_map(_to_float32, (args, kwargs))
             result = _DEFINITIONS[function](*args, **kwargs)
             if result is not None:
                 return result

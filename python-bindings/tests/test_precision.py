@@ -177,6 +177,35 @@ def test_weights_are_gathered_in_bfloat16():
 NORM_ALONE = [tandem.pin(f"{name}.*", data="full") for name in ("first", "again", "last")]
 
 
+_PLACES = torch.arange(32) % 16
+_LISTED = {
+    "multi_margin_loss": lambda y: F.multi_margin_loss(y, _PLACES),
+    "multilabel_margin_loss": lambda y: F.multilabel_margin_loss(
+        y, torch.cat([_PLACES[:, None], -torch.ones(32, 15, dtype=torch.long)], 1)
+    ),
+    "ctc_loss": lambda y: F.ctc_loss(
+        y.log_softmax(-1)[:, None], torch.tensor([[1, 2, 3]]), torch.tensor([32]), torch.tensor([3])
+    ),
+    "cdist": lambda y: torch.cdist(y, y.detach() + 1).mean(),
+    "pad": lambda y: F.pad(y, (1, 1), mode="replicate").square().mean(),
+}
+
+
+@pytest.mark.parametrize("name", _LISTED)
+def test_what_autocast_lists_is_float32_where_a_definition_stands_for_it(name):
+    def loss(model, batch):
+        y = model(batch)
+        assert y.dtype == torch.bfloat16
+        value = _LISTED[name](y)
+        assert value.dtype == torch.float32
+        return value
+
+    model = nn.Linear(16, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss(model, batch_of())
+    captured(loss, model, precision="bf16")
+
+
 # ---- Whether it is as exact as autocast
 
 

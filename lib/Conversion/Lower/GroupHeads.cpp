@@ -79,9 +79,16 @@ static Value createOnce(OpBuilder &builder, Operation *op, Value repeated) {
                        {shape[0], shape[1], shape[3], shape[4]});
 }
 
-static void group(AttentionOp op) {
+/// Both of `op` before they were repeated; null unless that often alike.
+template <typename Op> static std::pair<Value, Value> getRepeatedBoth(Op op) {
   Value key = getRepeated(op.getKey()), value = getRepeated(op.getValue());
-  if (!key || !value)
+  bool isAlike = key && value && getShape(key)[1] == getShape(value)[1];
+  return isAlike ? std::pair(key, value) : std::pair(Value(), Value());
+}
+
+static void group(AttentionOp op) {
+  auto [key, value] = getRepeatedBoth(op);
+  if (!key)
     return;
   OpBuilder builder(op);
   op.getKeyMutable().assign(createOnce(builder, op, key));
@@ -90,8 +97,8 @@ static void group(AttentionOp op) {
 
 /// Its gradients are sums over groups then.
 static void group(AttentionBackwardOp op) {
-  Value key = getRepeated(op.getKey()), value = getRepeated(op.getValue());
-  if (!key || !value)
+  auto [key, value] = getRepeatedBoth(op);
+  if (!key)
     return;
   auto keySums = getGroupSums(op.getKeyGrad(), key);
   auto valueSums = getGroupSums(op.getValueGrad(), value);

@@ -53,3 +53,22 @@ func.func @step(%q: tensor<2x4x6x8xf32>, %k: tensor<2x2x6x8xf32>) -> (tensor<2x4
   } : tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>
   return %a, %b : tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>
 }
+
+// -----
+
+// Keys that are repeated four times and values that are repeated twice: both stay repeated.
+// CHECK-LABEL: func.func @step
+// CHECK: nn.attention {{.*}} : (tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>)
+func.func @step(%q: tensor<2x4x6x8xf32>, %k: tensor<2x1x6x8xf32>, %v: tensor<2x2x6x8xf32>) -> tensor<2x4x6x8xf32> {
+  %a, %e = sched.step on compute stage 0 strand 0 {
+    %0 = nn.reshape %k : (tensor<2x1x6x8xf32>) -> tensor<2x1x1x6x8xf32>
+    %1 = nn.expand %0 : (tensor<2x1x1x6x8xf32>) -> tensor<2x1x4x6x8xf32>
+    %2 = nn.reshape %1 : (tensor<2x1x4x6x8xf32>) -> tensor<2x4x6x8xf32>
+    %3 = nn.reshape %v : (tensor<2x2x6x8xf32>) -> tensor<2x2x1x6x8xf32>
+    %4 = nn.expand %3 : (tensor<2x2x1x6x8xf32>) -> tensor<2x2x2x6x8xf32>
+    %5 = nn.reshape %4 : (tensor<2x2x2x6x8xf32>) -> tensor<2x4x6x8xf32>
+    %6:2 = nn.attention %q, %2, %5 {scale = 0.5 : f64} : (tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>) -> (tensor<2x4x6x8xf32>, tensor<2x4x6xf32>)
+    sched.yield %6#0 : tensor<2x4x6x8xf32>
+  } : tensor<2x4x6x8xf32>
+  return %a : tensor<2x4x6x8xf32>
+}

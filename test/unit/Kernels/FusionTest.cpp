@@ -422,3 +422,17 @@ TEST(Fusion, GateOfAMixtureOfExperts) {
     })");
   fused.check(2e-6);
 }
+
+/// In the group that makes what it reads, and in one that does not.
+TEST(Fusion, WhatIsMadeAgainHereAndElsewhereIsReadThere) {
+  Fused fused(R"(
+    func.func @f(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+      %0 = nn.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %1 = nn.add %0, %0 {sched.again} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %2 = nn.neg %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %3 = nn.matmul %2, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %4 = nn.mul %3, %1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      return %2, %4 : tensor<4x8xf32>, tensor<4x8xf32>
+    })");
+  fused.check(2e-6);
+}
