@@ -68,18 +68,6 @@ void BlockNestEmitter::divideWhole() {
     groups = {rows, columns};
 }
 
-void BlockNestEmitter::findPartials() {
-  partials.clear();
-  for (auto [index, info] : llvm::enumerate(infos))
-    if (info.isReduction && reducesRows(nest.members[index].op->getResult(0)))
-      partials.push_back({static_cast<unsigned>(index), {}});
-}
-
-static int64_t getBytes(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * getStoredBytes(type.getElementType());
-}
-
 /// A team per row, with as many threads as there are columns, for which there
 /// is a limit. Teams share a block where that has all of its teams come to the
 /// same barriers, and where they leave no sums, for which more blocks are
@@ -108,7 +96,7 @@ void BlockNestEmitter::chooseTeams() {
   numThreads = std::max(numThreads, kWarp);
   for (Partial &partial : partials)
     for (Value result : nest.members[partial.member].op->getResults())
-      bytes += getBytes(result);
+      bytes += getStoredBytes(cast<RankedTensorType>(result.getType()));
   numTeams = std::min(numTeams, limits.maxPartialBlocks);
   numTeams = std::clamp<int64_t>(kMaxPartialBytes / bytes, 1, numTeams);
 }
@@ -130,44 +118,6 @@ Value BlockNestEmitter::getTeam() {
   Value own = arith::DivUIOp::create(builder, loc, kernel.getThread(),
                                      kernel.constant(numThreads));
   return arith::AddIOp::create(builder, loc, first, own);
-}
-
-/// Where the present team adds up.
-Value BlockNestEmitter::getPartial(OpResult result) {
-  return partialMemory.lookup(result);
-}
-
-void BlockNestEmitter::startPartials() {
-  partialMemory.clear();
-  for (Partial &partial : partials) {
-    Operation *op = nest.members[partial.member].op;
-    for (OpResult result : op->getResults()) {
-      auto type = cast<RankedTensorType>(result.getType());
-      Value memory = kernel.getMemory(result);
-      if (numTeams > 1) {
-        int64_t bytes = getBytes(result);
-        if (!recording)
-          partial.offsets.push_back(kernel.reserveScratch(numTeams * bytes));
-        memory = kernel.getScratch(recording ? 0 : partial.offsets.back());
-        Value offset = arith::MulIOp::create(builder, loc, getTeam(),
-                                             kernel.constant(bytes));
-        memory = LLVM::GEPOp::create(builder, loc, memory.getType(),
-                                     builder.getI8Type(), memory,
-                                     ValueRange{offset});
-      }
-      partialMemory[result] = memory;
-      OpBuilder::InsertionGuard guard(builder);
-      auto loop = scf::ForOp::create(builder, loc, getMember(),
-                                     kernel.constant(type.getNumElements()),
-                                     kernel.constant(numThreads));
-      builder.setInsertionPoint(loop.getBody()->getTerminator());
-      kernel.store(
-          memory, loop.getInductionVar(),
-          getStart(infos[partial.member].generic, result.getResultNumber()));
-    }
-  }
-  if (!partials.empty())
-    kernel.emitBarrier();
 }
 
 /// Team i has the rows i, i + number of teams, ...
@@ -217,9 +167,15 @@ void BlockNestEmitter::emitLoops() {
 void BlockNestEmitter::emitRows() {
   forget();
   registers.clear();
-  if (!isElementwise)
+  if (isElementwise)
+    return emitRow();
+  beginRegisters();
+  {
+    OpBuilder::InsertionGuard guard(builder);
     beginRows();
-  emitRow();
+    emitRow();
+  }
+  endRegisters();
 }
 
 //===----------------------------------------------------------------------===//
@@ -478,24 +434,6 @@ void BlockNestEmitter::emitElements(ArrayRef<unsigned> scalars,
   }
 }
 
-void BlockNestEmitter::addToPartial(unsigned member, ValueRange totals) {
-  OpBuilder::InsertionGuard guard(builder);
-  kernel.beginIf(isFirstThread());
-  Operation *op = nest.members[member].op;
-  SmallVector<Value> places, sofar;
-  for (OpResult result : op->getResults()) {
-    auto type = cast<RankedTensorType>(result.getType());
-    Indices indices = getIndices(nest.lookup(result).dims);
-    places.push_back(emitIndex(linearize(indices, type.getShape())));
-    sofar.push_back(
-        kernel.load(getPartial(result), places.back(), type.getElementType()));
-  }
-  SmallVector<Value> sums = combine(infos[member].generic, sofar, totals);
-  for (auto [result, place, sum] :
-       llvm::zip_equal(op->getResults(), places, sums))
-    kernel.store(getPartial(result), place, sum);
-}
-
 /// A thread for each element of the result in this row, which goes over the
 /// columns that are reduced.
 void BlockNestEmitter::emitArray(unsigned member, const Factors &columns) {
@@ -504,30 +442,42 @@ void BlockNestEmitter::emitArray(unsigned member, const Factors &columns) {
   for (int factor : columns)
     if (!llvm::is_contained(own, factor))
       reduced.push_back(factor);
-  bool isPartial = reducesRows(op->getResult(0));
+  auto partial = llvm::find_if(
+      partials, [&](const Partial &each) { return each.member == member; });
+  bool isPartial = partial != partials.end();
+  bool isKept = isPartial && !partial->registers.empty();
+  size_t element = 0;
+  auto placeOf = [&](OpResult result) -> std::pair<Value, Value> {
+    if (isKept)
+      return {partial->registers[result.getResultNumber()][element],
+              kernel.constant(0)};
+    auto type = cast<RankedTensorType>(result.getType());
+    Indices indices = getIndices(nest.lookup(result).dims);
+    return {isPartial ? getPartial(result) : kernel.getMemory(result),
+            emitIndex(linearize(indices, type.getShape()))};
+  };
   emitThreadLoop(getLoops(own), {}, [&](ValueRange) -> SmallVector<Value> {
-    SmallVector<Value> places, starts;
+    SmallVector<std::pair<Value, Value>> places;
+    SmallVector<Value> starts;
     for (OpResult result : op->getResults()) {
       auto type = cast<RankedTensorType>(result.getType());
-      Indices indices = getIndices(nest.lookup(result).dims);
-      places.push_back(emitIndex(linearize(indices, type.getShape())));
+      places.push_back(placeOf(result));
+      auto [memory, place] = places.back();
       starts.push_back(
           isPartial
-              ? kernel.load(getPartial(result), places.back(),
-                            type.getElementType())
+              ? kernel.load(memory, place, type.getElementType())
               : getStart(infos[member].generic, result.getResultNumber()));
     }
+    ++element;
     SmallVector<Value> sums =
         emitColumnLoops(getLoops(reduced), starts, [&](ValueRange sofar) {
           return emitReductionStep(member, sofar);
         });
     OpBuilder::InsertionGuard guard(builder);
-    if (isThere)
+    if (isThere && !isKept)
       kernel.beginIf(isThere);
-    for (auto [result, place, sum] :
-         llvm::zip_equal(op->getResults(), places, sums))
-      kernel.store(isPartial ? getPartial(result) : kernel.getMemory(result),
-                   place, sum);
+    for (auto [at, sum] : llvm::zip_equal(places, sums))
+      kernel.store(at.first, at.second, sum);
     return {};
   });
 }

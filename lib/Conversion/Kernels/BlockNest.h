@@ -41,6 +41,9 @@ private:
   struct Partial {
     unsigned member;
     llvm::SmallVector<int64_t> offsets; ///< in the scratch, per result
+    /// Where each thread has its own elements in registers until all rows are
+    /// done: of each result, in the order of the thread's elements.
+    std::vector<llvm::SmallVector<mlir::Value>> registers;
   };
 
   void chooseColumns() override;
@@ -62,6 +65,9 @@ private:
   void startPartials();
   void beginRows();
   mlir::Value getPartial(mlir::OpResult result);
+  bool fitsRegisters(const Partial &partial) const;
+  void beginRegisters();
+  void endRegisters();
   void emitArray(unsigned member, const Factors &columns);
   void emitElements(llvm::ArrayRef<unsigned> scalars,
                     llvm::ArrayRef<mlir::Value> roots, const Factors &columns);

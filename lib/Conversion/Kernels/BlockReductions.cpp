@@ -121,39 +121,3 @@ SmallVector<Value> BlockNestEmitter::reduceBlock(linalg::GenericOp op,
   kernel.emitBarrier(); // before the next one writes there
   return totals;
 }
-
-void BlockNestEmitter::emitCombination() {
-  for (const Partial &partial : partials) {
-    OpBuilder::InsertionGuard guard(builder);
-    Operation *op = nest.members[partial.member].op;
-    auto first = cast<RankedTensorType>(op->getResult(0).getType());
-    Value at = kernel.beginThreads(first.getNumElements()).front();
-    SmallVector<Value> starts;
-    for (OpResult result : op->getResults())
-      starts.push_back(
-          getStart(infos[partial.member].generic, result.getResultNumber()));
-    auto loop = scf::ForOp::create(builder, loc, kernel.constant(0),
-                                   kernel.constant(numTeams),
-                                   kernel.constant(1), starts);
-    {
-      OpBuilder::InsertionGuard inside(builder);
-      builder.setInsertionPointToStart(loop.getBody());
-      Value base =
-          arith::MulIOp::create(builder, loc, loop.getInductionVar(),
-                                kernel.constant(first.getNumElements()));
-      Value place = arith::AddIOp::create(builder, loc, base, at);
-      SmallVector<Value> sums;
-      for (auto [result, offset] :
-           llvm::zip_equal(op->getResults(), partial.offsets))
-        sums.push_back(kernel.load(
-            kernel.getScratch(offset), place,
-            cast<RankedTensorType>(result.getType()).getElementType()));
-      SmallVector<Value> sofar(loop.getRegionIterArgs());
-      scf::YieldOp::create(builder, loc,
-                           combine(infos[partial.member].generic, sofar, sums));
-    }
-    for (auto [result, sum] :
-         llvm::zip_equal(op->getResults(), loop.getResults()))
-      kernel.store(kernel.getMemory(result), at, sum);
-  }
-}

@@ -166,6 +166,14 @@ Value KernelEmitter::getShared(int64_t bytes) {
   return LLVM::AddressOfOp::create(builder, loc, global);
 }
 
+Value KernelEmitter::allocateRegister(Type type) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&body.getBody().front());
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  return LLVM::AllocaOp::create(builder, loc, pointer, getStoredType(type),
+                                constant(1));
+}
+
 int64_t KernelEmitter::reserveScratch(int64_t bytes) {
   int64_t offset = scratchBytes;
   scratchBytes += llvm::alignTo(std::max<int64_t>(bytes, 1), kScratchAlignment);
@@ -348,6 +356,11 @@ void KernelEmitter::emitGate() {
   OpBuilder::InsertionGuard guard(builder);
   Region &region = body.getBody();
   Block *entry = &region.front(), *rest = entry->splitBlock(entry->begin());
+  // Elsewhere they would be no registers.
+  for (auto room : llvm::make_early_inc_range(rest->getOps<LLVM::AllocaOp>())) {
+    room.getArraySize().getDefiningOp()->moveBefore(entry, entry->end());
+    room->moveBefore(entry, entry->end());
+  }
   Value number = entry->getArguments().back();
   Value report = entry->getArgument(entry->getNumArguments() - 2);
   Block *look = builder.createBlock(rest), *end = builder.createBlock(&region);

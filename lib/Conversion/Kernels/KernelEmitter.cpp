@@ -34,6 +34,10 @@ int64_t tandem::getStoredBytes(Type type) {
   return (getStoredType(type).getIntOrFloatBitWidth() + 7) / 8;
 }
 
+int64_t tandem::getStoredBytes(RankedTensorType type) {
+  return type.getNumElements() * getStoredBytes(type.getElementType());
+}
+
 int64_t tandem::getOrdinalNumber(func::CallOp call) {
   APInt number;
   if (call.getCallee() != kLaunchOrdinalName ||

@@ -106,6 +106,8 @@ public:
   /// The value of the thread of the warp whose number differs in the bit
   /// `distance`; all threads of the block ask.
   mlir::Value shuffle(mlir::Value value, int64_t distance);
+  /// Room for an element of each thread's own.
+  mlir::Value allocateRegister(mlir::Type type);
   /// A range of the block's shared memory, from its begin.
   mlir::Value getShared(int64_t bytes);
   /// A range of the scratch for the whole kernel: its offset.
@@ -172,8 +174,9 @@ private:
   llvm::DenseMap<mlir::Value, mlir::LLVM::GlobalOp> globals;
 };
 
-/// Bytes of an element in memory.
+/// Bytes of an element in memory, and of a whole tensor.
 int64_t getStoredBytes(mlir::Type type);
+int64_t getStoredBytes(mlir::RankedTensorType type);
 
 /// The number of the ordinal that a body asks for; -1 for another call.
 int64_t getOrdinalNumber(mlir::func::CallOp call);

@@ -84,11 +84,19 @@ func.func @odd(%x: tensor<12x63xf32>) -> tensor<12x63xf32> {
   return %0 : tensor<12x63xf32>
 }
 
-// Sums over rows: each block has its own, in the scratch, and a second part
-// adds them up in the order of blocks.
+// Sums over rows: each thread has those of its columns in registers until all
+// rows of the block are done, then the block's lie in the scratch, and a second
+// part adds them up in the order of blocks.
 // CHECK-LABEL: llvm.func @columns_kernel_0(
-// CHECK: nvvm.barrier
-// CHECK: arith.addf
+// CHECK-COUNT-6: llvm.alloca
+// CHECK: scf.if
+// CHECK-COUNT-4: llvm.store
+// CHECK: scf.for
+// CHECK-COUNT-4: arith.addf
+// CHECK: }
+// CHECK: scf.if
+// CHECK-COUNT-4: llvm.store {{.*}} : f32
+// CHECK-NOT: nvvm.barrier
 // CHECK-LABEL: llvm.func @columns_kernel_1(
 // CHECK: scf.for
 // CHECK: %[[BLOCKS:.*]] = arith.constant 128 : i64

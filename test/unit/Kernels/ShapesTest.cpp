@@ -143,3 +143,40 @@ TEST(IndexSums, ReportBadIndices) {
     }
   }
 }
+
+//===----------------------------------------------------------------------===//
+// Sums over rows
+//===----------------------------------------------------------------------===//
+
+/// Columns that fit into registers of a team's threads, with a rest and
+/// without, and that do not; other rows that stay; two sums of one nest.
+TEST(ColumnSums, EqualReference) {
+  checkTypes(R"(
+    func.func @narrow(%x: tensor<300x64x$T>) -> tensor<64x$T> {
+      %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<300x64x$T>) -> tensor<64x$T>
+      return %0 : tensor<64x$T>
+    }
+    func.func @odd(%x: tensor<300x1001x$T>) -> tensor<1001x$T> {
+      %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<300x1001x$T>) -> tensor<1001x$T>
+      return %0 : tensor<1001x$T>
+    }
+    func.func @wide(%x: tensor<9x9000x$T>) -> tensor<9000x$T> {
+      %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<9x9000x$T>) -> tensor<9000x$T>
+      return %0 : tensor<9000x$T>
+    }
+    func.func @kept(%x: tensor<20x3x30x$T>) -> tensor<3x30x$T> {
+      %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<20x3x30x$T>) -> tensor<3x30x$T>
+      return %0 : tensor<3x30x$T>
+    }
+    func.func @largest(%x: tensor<300x64x$T>) -> tensor<64x$T> {
+      %0 = nn.max %x {dims = array<i64: 0>} : (tensor<300x64x$T>) -> tensor<64x$T>
+      return %0 : tensor<64x$T>
+    })",
+             {"f64", "f32", "bf16"});
+  checkTypes(R"(
+    func.func @two(%g: tensor<90x48x$T>, %x: tensor<90x48x$T>, %m: tensor<90x1x$T>, %r: tensor<90x1x$T>, %w: tensor<48x$T>) -> (tensor<90x48x$T>, tensor<48x$T>, tensor<48x$T>) {
+      %0:3 = nn.layer_norm_backward %g, %x, %m, %r, %w {normalized_rank = 1 : i64} : (tensor<90x48x$T>, tensor<90x48x$T>, tensor<90x1x$T>, tensor<90x1x$T>, tensor<48x$T>) -> (tensor<90x48x$T>, tensor<48x$T>, tensor<48x$T>)
+      return %0#0, %0#1, %0#2 : tensor<90x48x$T>, tensor<48x$T>, tensor<48x$T>
+    })",
+             {"f64", "f32"});
+}

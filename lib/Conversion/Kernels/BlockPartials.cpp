@@ -1,0 +1,173 @@
+//===- BlockPartials.cpp - sums over rows of each team --------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BlockNest.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace tandem;
+
+void BlockNestEmitter::findPartials() {
+  partials.clear();
+  for (auto [index, info] : llvm::enumerate(infos))
+    if (info.isReduction && reducesRows(nest.members[index].op->getResult(0)))
+      partials.push_back({static_cast<unsigned>(index), {}});
+}
+
+/// Where the present team adds up.
+Value BlockNestEmitter::getPartial(OpResult result) {
+  return partialMemory.lookup(result);
+}
+
+void BlockNestEmitter::startPartials() {
+  partialMemory.clear();
+  bool isFilled = false;
+  for (Partial &partial : partials) {
+    Operation *op = nest.members[partial.member].op;
+    for (OpResult result : op->getResults()) {
+      auto type = cast<RankedTensorType>(result.getType());
+      Value memory = kernel.getMemory(result);
+      if (numTeams > 1) {
+        int64_t bytes = getStoredBytes(type);
+        if (!recording)
+          partial.offsets.push_back(kernel.reserveScratch(numTeams * bytes));
+        memory = kernel.getScratch(recording ? 0 : partial.offsets.back());
+        Value offset = arith::MulIOp::create(builder, loc, getTeam(),
+                                             kernel.constant(bytes));
+        memory = LLVM::GEPOp::create(builder, loc, memory.getType(),
+                                     builder.getI8Type(), memory,
+                                     ValueRange{offset});
+      }
+      partialMemory[result] = memory;
+      if (fitsRegisters(partial))
+        continue;
+      isFilled = true;
+      OpBuilder::InsertionGuard guard(builder);
+      auto loop = scf::ForOp::create(builder, loc, getMember(),
+                                     kernel.constant(type.getNumElements()),
+                                     kernel.constant(numThreads));
+      builder.setInsertionPoint(loop.getBody()->getTerminator());
+      kernel.store(
+          memory, loop.getInductionVar(),
+          getStart(infos[partial.member].generic, result.getResultNumber()));
+    }
+  }
+  if (isFilled)
+    kernel.emitBarrier();
+}
+
+/// Whether the elements are those of columns, and each is one thread's.
+bool BlockNestEmitter::fitsRegisters(const Partial &partial) const {
+  Factors layout = getLayout(nest.members[partial.member].op->getResult(0));
+  Factors own = getColumns(layout);
+  return !own.empty() && own.size() == layout.size() &&
+         own.size() == infos[partial.member].columns.size() &&
+         fitsRegisters(nest.getSize(own));
+}
+
+/// The code generator makes registers of what lies on the stack.
+void BlockNestEmitter::beginRegisters() {
+  for (Partial &partial : partials) {
+    partial.registers.clear();
+    if (!fitsRegisters(partial))
+      continue;
+    const MemberInfo &info = infos[partial.member];
+    int64_t width = getMaxWidth(getLoops(info.columns));
+    int64_t chunks = nest.getSize(info.columns) / width;
+    int64_t count = llvm::divideCeil(chunks, numThreads) * width;
+    for (OpResult result : nest.members[partial.member].op->getResults()) {
+      Value start = getStart(info.generic, result.getResultNumber());
+      auto &own = partial.registers.emplace_back();
+      for (int64_t i = 0; i < count; ++i) {
+        own.push_back(kernel.allocateRegister(start.getType()));
+        kernel.store(own.back(), kernel.constant(0), start);
+      }
+    }
+  }
+}
+
+/// Stores what the threads have as the team's.
+void BlockNestEmitter::endRegisters() {
+  for (Partial &partial : partials) {
+    if (partial.registers.empty())
+      continue;
+    Operation *op = nest.members[partial.member].op;
+    size_t element = 0;
+    auto storeNext = [&](ValueRange) -> SmallVector<Value> {
+      OpBuilder::InsertionGuard guard(builder);
+      if (isThere)
+        kernel.beginIf(isThere);
+      for (OpResult result : op->getResults()) {
+        auto type = cast<RankedTensorType>(result.getType());
+        Indices indices = getIndices(nest.lookup(result).dims);
+        Value place = emitIndex(linearize(indices, type.getShape()));
+        Value sum =
+            kernel.load(partial.registers[result.getResultNumber()][element],
+                        kernel.constant(0), type.getElementType());
+        kernel.store(getPartial(result), place, sum);
+      }
+      ++element;
+      return {};
+    };
+    emitThreadLoop(getLoops(infos[partial.member].columns), {}, storeNext);
+  }
+}
+
+void BlockNestEmitter::addToPartial(unsigned member, ValueRange totals) {
+  OpBuilder::InsertionGuard guard(builder);
+  kernel.beginIf(isFirstThread());
+  Operation *op = nest.members[member].op;
+  SmallVector<Value> places, sofar;
+  for (OpResult result : op->getResults()) {
+    auto type = cast<RankedTensorType>(result.getType());
+    Indices indices = getIndices(nest.lookup(result).dims);
+    places.push_back(emitIndex(linearize(indices, type.getShape())));
+    sofar.push_back(
+        kernel.load(getPartial(result), places.back(), type.getElementType()));
+  }
+  SmallVector<Value> sums = combine(infos[member].generic, sofar, totals);
+  for (auto [result, place, sum] :
+       llvm::zip_equal(op->getResults(), places, sums))
+    kernel.store(getPartial(result), place, sum);
+}
+
+void BlockNestEmitter::emitCombination() {
+  for (const Partial &partial : partials) {
+    OpBuilder::InsertionGuard guard(builder);
+    Operation *op = nest.members[partial.member].op;
+    auto first = cast<RankedTensorType>(op->getResult(0).getType());
+    Value at = kernel.beginThreads(first.getNumElements()).front();
+    SmallVector<Value> starts;
+    for (OpResult result : op->getResults())
+      starts.push_back(
+          getStart(infos[partial.member].generic, result.getResultNumber()));
+    auto loop = scf::ForOp::create(builder, loc, kernel.constant(0),
+                                   kernel.constant(numTeams),
+                                   kernel.constant(1), starts);
+    {
+      OpBuilder::InsertionGuard inside(builder);
+      builder.setInsertionPointToStart(loop.getBody());
+      Value base =
+          arith::MulIOp::create(builder, loc, loop.getInductionVar(),
+                                kernel.constant(first.getNumElements()));
+      Value place = arith::AddIOp::create(builder, loc, base, at);
+      SmallVector<Value> sums;
+      for (auto [result, offset] :
+           llvm::zip_equal(op->getResults(), partial.offsets))
+        sums.push_back(kernel.load(
+            kernel.getScratch(offset), place,
+            cast<RankedTensorType>(result.getType()).getElementType()));
+      SmallVector<Value> sofar(loop.getRegionIterArgs());
+      scf::YieldOp::create(builder, loc,
+                           combine(infos[partial.member].generic, sofar, sums));
+    }
+    for (auto [result, sum] :
+         llvm::zip_equal(op->getResults(), loop.getResults()))
+      kernel.store(kernel.getMemory(result), at, sum);
+  }
+}
