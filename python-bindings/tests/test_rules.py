@@ -50,5 +50,15 @@ def test_breaches_are_found(rules, check, path, target, why):
     assert found is None if why is None else why in (found or "")
 
 
+def test_the_suite_is_built_without_the_cpu_device(rules):
+    text = '#ifdef TANDEM_CPU\n#include "cpu/crew.h"\n#endif\n#include "cpu/ways.h"\n'
+    left = list(rules.includes(rules.without_cpu(text)))
+    assert left == [(4, "cpu/ways.h")]
+    assert "TANDEM_CPU" in rules.check_suite(None, "cpu/ways.h")
+    assert rules.check_suite(None, "cts/support.h") is None
+    assert "threads_test.cpp" in rules.tests_of_cpu()
+    assert "gemm_test.cpp" not in rules.tests_of_cpu()
+
+
 def test_the_repository_has_none(rules):
     assert rules.main() == 0
