@@ -153,6 +153,9 @@ void BlockNestEmitter::emitLoops() {
   } else {
     kernel.useThreads(1);
   }
+  chooseTiles();
+  if (!tiles.empty())
+    return emitTiles();
   if (recording || !canBeWide())
     return emitRows();
   auto branch = cast<scf::IfOp>(kernel.branchByAlignment());

@@ -56,6 +56,29 @@ private:
   void storeRowValue(mlir::Value value, mlir::Value scalar) override;
   void endLevel(int level) override;
 
+  mlir::Value loadElement(mlir::Value value, const LinearIndex &at) override;
+
+  /// What is read across the nest's innermost loop, and along another one: a
+  /// square of it is read along that into shared memory.
+  struct Tile {
+    mlir::Value value;
+    LinearIndex at;
+    int64_t begin; ///< in shared memory, in bytes
+  };
+  void chooseTiles();
+  bool canTile() const;
+  int findLoopAlong(const LinearIndex &at) const;
+  void emitTiles();
+  void fillTiles(mlir::Value line, mlir::Value column, mlir::Value lane,
+                 mlir::Value row);
+  void emitTileElements(mlir::Value line, mlir::Value column, mlir::Value lane,
+                        mlir::Value row);
+  mlir::Value beginTileElement(mlir::Value line, mlir::Value column,
+                               mlir::Value inLine, mlir::Value inColumn);
+  void forRowsOfTile(mlir::Value row,
+                     llvm::function_ref<void(mlir::Value)> body);
+  mlir::Value getTileMemory(const Tile &tile, mlir::Value place);
+
   void findPartials();
   void divideWhole();
   void chooseTeams();
@@ -116,6 +139,11 @@ private:
   std::vector<Pending> pending;
   /// By the loops: what is known of each of a thread's elements of the row.
   std::map<std::vector<int>, std::vector<std::map<Key, mlir::Value>>> registers;
+  /// What is read in memory, and at which index.
+  std::set<std::pair<void *, LinearIndex>> loads;
+  std::vector<Tile> tiles;
+  int lines = 0;         ///< The loop along which tiles are read.
+  mlir::Value tilePlace; ///< Of the present element in them, else null.
   std::vector<Partial> partials;
   llvm::DenseMap<mlir::Value, mlir::Value> partialMemory;
 };

@@ -103,6 +103,8 @@ protected:
   //===--- Scalars (NestScalars.cpp) --------------------------------------===//
 
   mlir::Value evaluate(mlir::Value value, const Indices &indices);
+  /// An element of what lies in memory.
+  virtual mlir::Value loadElement(mlir::Value value, const LinearIndex &at);
   mlir::Value evaluatePlaced(mlir::Value value);
   mlir::Value evaluateFloating(mlir::Value value, const Indices &indices);
   mlir::Value evaluateReshape(mlir::Operation *op, const Indices &indices);

@@ -98,6 +98,11 @@ Value NestEmitter::remember(Value value, const Indices &indices, Value scalar) {
   return scalar;
 }
 
+Value NestEmitter::loadElement(Value value, const LinearIndex &at) {
+  return kernel.load(kernel.getMemory(value), emitIndex(at),
+                     cast<RankedTensorType>(value.getType()).getElementType());
+}
+
 Value NestEmitter::evaluate(Value value, const Indices &indices) {
   if (nest.makes(value))
     return evaluatePlaced(value);
@@ -107,9 +112,7 @@ Value NestEmitter::evaluate(Value value, const Indices &indices) {
       return it->second;
   auto type = cast<RankedTensorType>(value.getType());
   if (kernel.hasMemory(value)) {
-    Value at = emitIndex(linearize(indices, type.getShape()));
-    Value scalar =
-        kernel.load(kernel.getMemory(value), at, type.getElementType());
+    Value scalar = loadElement(value, linearize(indices, type.getShape()));
     return remember(value, indices, scalar);
   }
   return remember(value, indices, evaluateFloating(value, indices));
@@ -134,8 +137,7 @@ Value NestEmitter::evaluateReshape(Operation *op, const Indices &indices) {
   LinearIndex linear =
       linearize(indices, cast<RankedTensorType>(to.getType()).getShape());
   if (kernel.hasMemory(from))
-    return kernel.load(kernel.getMemory(from), emitIndex(linear),
-                       cast<RankedTensorType>(from.getType()).getElementType());
+    return loadElement(from, linear);
   int64_t total = cast<RankedTensorType>(from.getType()).getNumElements();
   Indices result(shape.size());
   int64_t stride = total;

@@ -127,11 +127,23 @@ func.func @whole(%x: tensor<64x1024xf32>) -> tensor<f32> {
   return %0 : tensor<f32>
 }
 
-// Indices that 32 bits have are divided by 32 bits.
+// What is read across is read along its own rows, in squares of 32, through
+// shared memory, of which each thread has four rows; what is not is read where
+// it is needed. Indices that 32 bits have are divided by 32 bits.
 // CHECK-LABEL: llvm.func @transposed_kernel_0(
+// CHECK: %[[SQUARES:.*]] = arith.constant 3 : i64
+// CHECK: scf.for {{.*}} to %[[SQUARES]]
 // CHECK: arith.trunci {{.*}} : i64 to i32
 // CHECK: arith.remui {{.*}} : i32
 // CHECK: arith.divui {{.*}} : i32
+// CHECK-COUNT-4: llvm.store {{.*}} !llvm.ptr<3>
+// CHECK-NOT: llvm.store
+// CHECK: nvvm.barrier
+// CHECK: llvm.load {{.*}} : !llvm.ptr<3>
+// CHECK: llvm.load {{.*}} : !llvm.ptr ->
+// CHECK: llvm.store {{.*}} !llvm.ptr{{$}}
+// CHECK-COUNT-3: llvm.load {{.*}} : !llvm.ptr<3>
+// CHECK: nvvm.barrier
 // CHECK: llvm.return
 func.func @transposed(%x: tensor<30x70xf32>, %y: tensor<70x30xf32>) -> tensor<70x30xf32> {
   %0 = nn.permute %x {permutation = array<i64: 1, 0>} : (tensor<30x70xf32>) -> tensor<70x30xf32>

@@ -180,3 +180,51 @@ TEST(ColumnSums, EqualReference) {
     })",
              {"f64", "f32"});
 }
+
+//===----------------------------------------------------------------------===//
+// Transposes
+//===----------------------------------------------------------------------===//
+
+/// Sizes that divide by a square's side and that do not; a dimension before,
+/// between and behind; two that are read across, and one that is read both
+/// ways; bytes.
+TEST(Transposes, EqualReference) {
+  checkTypes(R"(
+    func.func @plain(%x: tensor<64x96x$T>) -> tensor<96x64x$T> {
+      %0 = nn.permute %x {permutation = array<i64: 1, 0>} : (tensor<64x96x$T>) -> tensor<96x64x$T>
+      return %0 : tensor<96x64x$T>
+    }
+    func.func @odd(%x: tensor<37x70x$T>, %y: tensor<70x37x$T>) -> tensor<70x37x$T> {
+      %0 = nn.permute %x {permutation = array<i64: 1, 0>} : (tensor<37x70x$T>) -> tensor<70x37x$T>
+      %1 = nn.add %0, %y : (tensor<70x37x$T>, tensor<70x37x$T>) -> tensor<70x37x$T>
+      return %1 : tensor<70x37x$T>
+    }
+    func.func @batch(%x: tensor<3x40x33x$T>) -> tensor<3x33x40x$T> {
+      %0 = nn.permute %x {permutation = array<i64: 0, 2, 1>} : (tensor<3x40x33x$T>) -> tensor<3x33x40x$T>
+      return %0 : tensor<3x33x40x$T>
+    }
+    func.func @outer(%x: tensor<34x3x35x$T>) -> tensor<35x3x34x$T> {
+      %0 = nn.permute %x {permutation = array<i64: 2, 1, 0>} : (tensor<34x3x35x$T>) -> tensor<35x3x34x$T>
+      return %0 : tensor<35x3x34x$T>
+    }
+    func.func @heads(%x: tensor<2x40x48x$T>) -> tensor<2x3x16x40x$T> {
+      %0 = nn.reshape %x : (tensor<2x40x48x$T>) -> tensor<2x40x3x16x$T>
+      %1 = nn.permute %0 {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x40x3x16x$T>) -> tensor<2x3x16x40x$T>
+      return %1 : tensor<2x3x16x40x$T>
+    }
+    func.func @both(%x: tensor<50x50x$T>, %y: tensor<50x50x$T>) -> (tensor<50x50x$T>, tensor<50x50x$T>) {
+      %0 = nn.permute %x {permutation = array<i64: 1, 0>} : (tensor<50x50x$T>) -> tensor<50x50x$T>
+      %1 = nn.permute %y {permutation = array<i64: 1, 0>} : (tensor<50x50x$T>) -> tensor<50x50x$T>
+      %2 = nn.sub %0, %1 : (tensor<50x50x$T>, tensor<50x50x$T>) -> tensor<50x50x$T>
+      %3 = nn.add %2, %x : (tensor<50x50x$T>, tensor<50x50x$T>) -> tensor<50x50x$T>
+      return %2, %3 : tensor<50x50x$T>, tensor<50x50x$T>
+    })",
+             {"f64", "f32", "bf16", "i64"});
+  checkKernels(R"(
+    func.func @mask(%m: tensor<40x41xi1>, %x: tensor<41x40xf32>) -> tensor<41x40xf32> {
+      %0 = nn.permute %m {permutation = array<i64: 1, 0>} : (tensor<40x41xi1>) -> tensor<41x40xi1>
+      %1 = nn.neg %x : (tensor<41x40xf32>) -> tensor<41x40xf32>
+      %2 = nn.select %0, %x, %1 : (tensor<41x40xi1>, tensor<41x40xf32>, tensor<41x40xf32>) -> tensor<41x40xf32>
+      return %2 : tensor<41x40xf32>
+    })");
+}
