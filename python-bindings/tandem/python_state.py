@@ -123,15 +123,19 @@ class RandomWatch:
             states["numpy.random"] = (kind, keys.tobytes(), *rest)
         return states
 
+    def moved(self):
+        """The name of one that has moved since the start, or None."""
+        now = self._states()
+        return next((name for name, state in self._start.items() if now[name] != state), None)
+
     def check(self, location):
         """Raises CaptureError if one has moved since the start."""
-        now = self._states()
-        for name, state in self._start.items():
-            if now[name] != state:
-                raise CaptureError(
-                    f"{location}: here or before, a number is drawn from {name}, which would be the same in"
-                    " every step; expected torch's, such as torch.rand(())"
-                )
+        name = self.moved()
+        if name is not None:
+            raise CaptureError(
+                f"{location}: here or before, a number is drawn from {name}, which would be the same in"
+                " every step; expected torch's, such as torch.rand(())"
+            )
 
 
 def numbers_of(model):

@@ -96,9 +96,10 @@ class _OriginMode(TorchDispatchMode):
     operator.
     """
 
-    def __init__(self, outermost, whereabouts, reads):
+    def __init__(self, outermost, whereabouts, reads, is_watched):
+        """With `is_watched` the operator is named behind which Python or NumPy draw a number."""
         super().__init__()
-        self.reads = reads
+        self.reads, self.is_watched = reads, is_watched
         self.outermost, self.whereabouts = outermost, whereabouts
         self.phase = FORWARD
         self.location_of_sequence = {}
@@ -117,7 +118,8 @@ class _OriginMode(TorchDispatchMode):
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         location = current_location(self.outermost) or self.location
         if self.phase == FORWARD:
-            self.watch.check(location)
+            if self.is_watched:
+                self.watch.check(location)
             self.location = location
             self.location_of_sequence.setdefault(torch.autograd._get_sequence_nr() - 1, location)
         if operator is EQUAL and args[0].shape == args[1].shape:
@@ -516,13 +518,14 @@ def _add_checks(step, reads):
     return [tensor for tensor, _ in reads.checks]
 
 
-def _trace_eager(step, whereabouts):
+def _trace_eager(step, whereabouts, is_watched=False):
     """The first trace, the random calls that it saw, and what it looked at in the batch."""
 
     def run(*tensors):
         return _run_step(step, mode, tensors)
 
-    mode = _OriginMode(run, whereabouts, Reads(step.arguments, step.wanted.guards_batches))
+    reads = Reads(step.arguments, step.wanted.guards_batches)
+    mode = _OriginMode(run, whereabouts, reads, is_watched)
     graph = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(
         *fake_tensors(step.arguments)
     )
@@ -535,6 +538,18 @@ def _trace_eager(step, whereabouts):
     }
     step.updates.copy(graph.graph, places)
     return graph, mode.draws.calls, mode.reads.guards
+
+
+def _trace_watching(step, whereabouts):
+    """The first trace. One in which Python or NumPy have drawn a number is made again to name the operator: looking at
+    their generators takes as long as tracing a small operator does.
+    """
+    watch = RandomWatch()
+    try:
+        return _trace_eager(step, whereabouts)
+    finally:
+        if watch.moved() is not None:
+            _trace_eager(step, whereabouts, is_watched=True)
 
 
 # Losses with a recursion over lengths that are data: of the result's shape, which is static, they say that
@@ -643,7 +658,7 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
     step = _Step(model, loss_fn, optimizer, example_batch, wanted)
     whereabouts = Whereabouts()
     with _explained(whereabouts), _capturing():
-        graph, random_calls, guards = _trace_eager(step, whereabouts)
+        graph, random_calls, guards = _trace_watching(step, whereabouts)
         if step.changed:
             _check_numbers(step, graph)
         if step.left and wanted.trains:

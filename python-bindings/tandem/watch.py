@@ -203,7 +203,9 @@ def _same_state(found, own):
 
 def schedulers_of(optimizer):
     """Those that are in use: of schedulers made of others the outer one."""
-    every = [o for o in gc.get_objects() if issubclass(type(o), LRScheduler)]
+    every = gc.get_objects()
+    kinds = {kind for kind in set(map(type, every)) if issubclass(kind, LRScheduler)}
+    every = [o for o in every if type(o) in kinds] if kinds else []
     inner = {id(part) for o in every for part in getattr(o, "_schedulers", ())}
     return [o for o in every if getattr(o, "optimizer", None) is optimizer and id(o) not in inner]
 
