@@ -67,6 +67,7 @@ private:
   void configurePlan(PlanOptions &plan);
   void warnOfMemory();
   void keepIR(StringRef stage);
+  std::string getPlace(Location location) const;
   void diagnose(Diagnostic &diagnostic);
 
   const CompileOptions &options;
@@ -74,6 +75,8 @@ private:
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   OwningOpRef<ModuleOp> module;
+  /// Of the module and its step, in a text that users rarely see.
+  SmallVector<Location> wholes;
   std::string error;
 };
 
@@ -116,8 +119,11 @@ Compilation::Compilation(const CompileOptions &options, CompiledProgram &result)
       });
 }
 
-/// The user's line, or else the name of what has none: `optimizer.w`.
-static std::string getPlace(Location location) {
+/// The user's line, or else the name of what has none: `optimizer.w`. What is
+/// said of the step as a whole is said of the options: it has no place.
+std::string Compilation::getPlace(Location location) const {
+  if (llvm::is_contained(wholes, location))
+    return "";
   std::string place = getUserLocation(location);
   auto name = dyn_cast<NameLoc>(location);
   return place.empty() && name ? name.getName().str() : place;
@@ -219,8 +225,12 @@ LogicalResult Compilation::parse(std::string_view text, std::string_view name) {
     return failure();
   module = parseSourceString<ModuleOp>(StringRef(text), context.get(),
                                        StringRef(name));
-  if (module)
+  if (module) {
+    wholes.push_back(module->getLoc());
+    if (Operation *step = module->lookupSymbol("step"))
+      wholes.push_back(step->getLoc());
     return nameDevice();
+  }
   return fail(Twine(std::string(name)) +
               ": found no module, expected a step as `python -m tandem export` "
               "writes it");

@@ -16,7 +16,7 @@ import torch
 from . import tree
 from .errors import BatchError, CompileError, JobError, RunError, StateError
 from .native import native
-from .rows import map_rows
+from .rows import count_rows, map_rows
 
 MODES = ("local", "global")
 
@@ -56,14 +56,15 @@ class ProcessBatches:
         self._job, self._mesh = job, parse_mesh(mesh)
         self._is_first = job is not None
         self._is_local = job is not None and mode == "local"
-        self.parts, self._own = 1, [0]
+        self.parts, self._slices = 1, 1
         if job is None or mesh == "auto":
             return
         self._processes = native().num_processes()
         check_processes(self._mesh, self._processes)
         if self._is_local:
             axes = _axes_of_batch(self._mesh, plan)
-            self.parts = self._split(axes, [size for _, size in self._mesh])[0]
+            self.parts, own, _ = self._split(axes, [size for _, size in self._mesh])
+            self._slices = len(own)
 
     def _split(self, axes, sizes):
         """(how many parts processes have together, the slices of this process, those of every process): of a dimension
@@ -94,6 +95,16 @@ class ProcessBatches:
         if self.parts == 1:
             return batch
         return map_rows(lambda t: torch.cat([t] * self.parts), batch)
+
+    def check_divides(self, batch):
+        """BatchError unless the ranks of this process, which cannot compute those of others, have equal parts of its rows."""
+        rows = count_rows(batch)
+        if rows and rows % self._slices:
+            raise BatchError(
+                f"batch: this process has {rows} rows, which do not divide over its {self._slices} ranks that split the"
+                " batch, expected a multiple; drop the rest, or fill it up, or give whole batches with"
+                " compile(..., batch='global')"
+            )
 
     def place(self, batch, inputs, program):
         """`inputs`, pairs of a key and the tensor in the widened batch, with the rows of `batch` where `program` has the

@@ -185,6 +185,7 @@ class Programs:
         """(`Loaded`, its inputs) of the forward pass alone."""
         if self._recipe is None:
             raise TandemError("evaluate: the step has no model, expected one of tandem.compile")
+        self._recipe.processes.check_divides(batch)
         batch = self._recipe.last_batch.with_weights(batch)
         widened = self._recipe.processes.widen(batch)
         loaded = self._find(widened, frozenset(), dict(trains=False), settings)

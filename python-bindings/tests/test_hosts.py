@@ -424,6 +424,27 @@ job.join().conclude("end", "")
         assert len(values) == 2 and last == "2 True"
 
 
+def test_an_evaluation_of_rows_that_do_not_divide(forks, script):
+    """A process has no rows of another's; of the whole batch each has all."""
+    text = """
+batch = {"x": torch.ones(4, 4) * (1 + int(os.environ["RANK"]))}
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+step = tandem.compile(model, loss, optimizer, batch, mesh="data=4")
+batch = {"x": batch["x"][:3]}
+error_of(lambda: step.evaluate(batch))
+print(step.evaluate({"x": batch["x"][:2]}).shape)
+print(compile(mesh="data=4").evaluate({"x": torch.ones(3, 4)}).shape)
+"""
+    ends = finish(forks.start_job(2, script(text)))
+    for code, printed, errors in ends:
+        assert code == 0, errors
+        refused, *others = printed.splitlines()
+        words = "BatchError: batch: this process has 3 rows, which do not divide over its 2 ranks"
+        assert refused.startswith(words) and "batch='global'" in refused
+        assert others == ["torch.Size([])"] * 2
+
+
 def test_batches_of_other_sizes_in_each_process(forks, script):
     """An error of both before the step, in a step and in an evaluation, with one program per length or none; training goes on."""
     text = """

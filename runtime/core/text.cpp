@@ -65,6 +65,11 @@ std::string commandText(const Command &command) {
   return text;
 }
 
+std::string siteText(const Launch &launch, uint64_t site) {
+  bool isNamed = site < launch.sites.size() && !launch.sites[site].empty();
+  return isNamed ? launch.sites[site] + ": " : "";
+}
+
 std::string_view memoryKindName(MemoryKind kind) {
   static constexpr std::string_view kNames[] = {"host", "device", "pinned"};
   return kNames[size_t(kind)];

@@ -46,6 +46,9 @@ std::string bufferText(const Program &program, const BufferRef &ref,
                        int64_t rank, int64_t iteration = 0);
 /// "command 12 'gelu' (model.py:3)".
 std::string commandText(const Command &command);
+/// What reported an index: "lookup (model.py:7): ". `Launch::sites` has nothing
+/// of it where the name and line of the command say it all.
+std::string siteText(const Launch &launch, uint64_t site);
 std::string_view memoryKindName(MemoryKind kind);
 std::string_view codeKindName(CodeKind kind);
 /// "data: gather(0), model: reduce, time(0): 2", or "full".

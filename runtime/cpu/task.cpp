@@ -77,10 +77,8 @@ private:
   }
 
   Status describe(const BadIndex &bad) const {
-    bool isKnown = uint64_t(bad.site) < op.sites.size();
-    return errorOf(isKnown ? op.sites[size_t(bad.site)] + ": " : "", "index ",
-                   bad.index, " is out of range, expected 0 to ",
-                   bad.bound - 1);
+    return errorOf(siteText(op, uint64_t(bad.site)), "index ", bad.index,
+                   " is out of range, expected 0 to ", bad.bound - 1);
   }
 
   const Launch &op;

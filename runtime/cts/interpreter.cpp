@@ -415,7 +415,8 @@ Status Interpreter::launch(int64_t rank, const Turn &turn) {
   if (!badIndex)
     return Status::success();
   auto [site, index, bound] = *badIndex;
-  std::string where = op.sites.empty() ? "" : op.sites.at(size_t(site)) + ": ";
+  std::string where = op.sites.empty() ? "" : op.sites.at(size_t(site));
+  where += where.empty() ? "" : ": ";
   return Status::error(where + "index " + std::to_string(index) +
                        " is out of range, expected 0 to " +
                        std::to_string(bound - 1));

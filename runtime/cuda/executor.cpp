@@ -291,11 +291,10 @@ Status CudaExecutor::findReport() const {
       return errorOf("internal error: the GPU reports launch ", report.launch);
     const Entry &entry = entries[number];
     const Launch &op = *launch;
-    bool isNamed = uint64_t(report.site) < op.sites.size();
     return blame(*ranks[place], entry,
-                 errorOf(isNamed ? op.sites[size_t(report.site)] + ": " : "",
-                         "index ", report.index,
-                         " is out of range, expected 0 to ", report.bound - 1));
+                 errorOf(siteText(op, uint64_t(report.site)), "index ",
+                         report.index, " is out of range, expected 0 to ",
+                         report.bound - 1));
   }
   return Status::success();
 }

@@ -13,7 +13,7 @@
 
 // What a channel's positions are split by is refused by name, whoever asks.
 // RUN: not tandem-compile %s --mesh data=2 --pin 'nn.conv#0:data=gather(2)' -o %t/x.tdm 2>&1 | FileCheck %s --check-prefix=HALO
-// HALO: error: {{.*}}: pin 'nn.conv#0': 'nn.conv#0' of type 'tensor<8x4x6xf32>' cannot be made as gather(2) on axis 'data'; splitting dimension 2 needs a halo, which no operator has; expected one of: full, gather(0), reduce, gather(1)
+// HALO: error: pin 'nn.conv#0': 'nn.conv#0' of type 'tensor<8x4x6xf32>' cannot be made as gather(2) on axis 'data'; splitting dimension 2 needs a halo, which no operator has; expected one of: full, gather(0), reduce, gather(1)
 
 // ONE: conv 'conv' {{.*}} f32 stride [1] padding [1] dilation [1] input [8, 2, 6] {{.*}} weight [4, 2, 3] {{.*}} -> output [8, 4, 6]
 // ONE: conv_input_grad 'conv_input_grad' {{.*}} workspace arena

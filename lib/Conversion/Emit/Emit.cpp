@@ -75,6 +75,20 @@ static rt::CommandInfo getInfo(OpT op, const sched::Queues &queues) {
   return info;
 }
 
+/// The places of a kernel that reads rows by indices, without what its command
+/// says itself: the line, the operator.
+static std::vector<std::string> getSites(sched::LaunchOp op) {
+  std::vector<std::string> sites = tandem::getSites(op.getLoc());
+  std::string line = " (" + getUserLocation(op.getLoc()) + ")";
+  for (std::string &site : sites) {
+    if (StringRef(site).ends_with(line))
+      site.resize(site.size() - line.size());
+    if (site == op.getLabel())
+      site.clear();
+  }
+  return sites;
+}
+
 static rt::Shape toShape(ArrayRef<int64_t> values) { return values.vec(); }
 
 static int64_t getBytes(MemRefType type) {
@@ -127,7 +141,7 @@ void Emitter::emit(sched::LaunchOp op) {
   builder.add(getInfo(op, queues),
               rt::Launch{object, kernel.symbol, getBuffers(op.getInputs()),
                          getBuffers(op.getOutputs()), std::move(scalars),
-                         /*geometry=*/std::nullopt, getSites(op.getLoc())});
+                         /*geometry=*/std::nullopt, getSites(op)});
 }
 
 /// Kernels of one queue run one after the other, and share it.
@@ -159,7 +173,7 @@ void Emitter::emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
   for (const KernelPart &part : kernel.parts) {
     builder.add(info, rt::Launch{object, part.symbol, pick(part.reads),
                                  pick(part.writes), scalars, part.geometry,
-                                 getSites(op.getLoc())});
+                                 getSites(op)});
     info.flops = info.bytes = 0;
   }
 }

@@ -8,6 +8,7 @@
 #include "HidupPlan.h"
 #include "AxisPlanner.h"
 #include "Presets.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 #include <map>
 
 using namespace mlir;
@@ -135,7 +136,7 @@ tandem::plan::makeForwardProblem(const StepGraph &graph,
                                  const Extraction &extraction) {
   if (graph.mesh.getNumSpaceAxes() != 1 || graph.mesh.getNumStrands() != 2)
     return emitError(graph.getLoc())
-           << "search 'hidup' on the mesh " << graph.mesh
+           << "search 'hidup' on the mesh " << getMeshText(graph.mesh)
            << ", expected one axis and two microbatches: use the search tandem";
   StepGraph timed = graph.onMesh(graph.mesh);
   if (failed(planByPreset(timed, "replicate", "")))

@@ -8,6 +8,7 @@
 #include "OperatorGroups.h"
 #include "Presets.h"
 #include "tandem/Analysis/UserLocation.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
 #include <set>
@@ -28,7 +29,7 @@ static LogicalResult parseAxis(func::FuncOp step, MeshAttr mesh, StringRef text,
   if (!axis)
     return emitError(step.getLoc())
            << "pin '" << pin.glob << "' names the axis '" << name.trim()
-           << "', but the mesh is " << mesh;
+           << "', but the mesh is " << getMeshText(mesh);
   std::optional<AxisForm> form = parseAxisForm(formText);
   if (!form || (form->isReduce() && !pin.isOfMade()))
     return emitError(step.getLoc())

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Presets.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -66,7 +67,7 @@ tandem::plan::getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
   if (!main)
     return emitError(step.getLoc())
            << "plan preset '" << name << "' needs an axis "
-           << getAxisName(*preset) << ", but the mesh is " << mesh;
+           << getAxisName(*preset) << ", but the mesh is " << getMeshText(mesh);
   for (unsigned axis = 0; axis < mesh.getNumSpaceAxes(); ++axis)
     if (mesh.getName(axis) == "data" || *preset == AxisPreset::ExpertParallel)
       presets[axis] = AxisPreset::DataParallel;
@@ -99,7 +100,7 @@ static LogicalResult emitIndivisible(StepGraph &graph, unsigned argument,
          << "the batch of input '" << node.name << "' has size "
          << node.type.getDimSize(node.batchDim)
          << ", which does not divide into " << parts << " equal parts (" << axes
-         << ")";
+         << "), expected a multiple";
 }
 
 LogicalResult tandem::plan::checkMicrobatches(StepGraph &graph,
