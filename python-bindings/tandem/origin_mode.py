@@ -1,0 +1,121 @@
+"""Under the tracer: what each operator of a step comes from, what it draws, reads and writes."""
+
+import torch
+import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .attention import scores_drawn
+from .draws import DrawError, Draws, is_random
+from .errors import CaptureError, UnsupportedOperatorError
+from .locations import current_location
+from .origins import FORWARD, UPDATE, Origin, tag_new_nodes
+from .python_state import RandomWatch
+from .random import is_defined, starts_parameter
+from .reads import EQUAL, READ, of_constants
+
+
+def _check_written(operator, args, kwargs, location):
+    """CaptureError for a write to a tensor that is none of the step's: eager would go on with what is there."""
+    if not operator._schema.is_mutable:
+        return
+    given = dict(zip((a.name for a in operator._schema.arguments), args, strict=False)) | kwargs
+    for argument in operator._schema.arguments:
+        written = argument.alias_info is not None and argument.alias_info.is_write
+        for value in pytree.tree_leaves(given.get(argument.name)) if written else ():
+            if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+                raise CaptureError(
+                    f"{location}: a tensor is written to that is no parameter, no buffer and none that the step makes,"
+                    " expected a buffer, as module.register_buffer makes one"
+                )
+
+
+class OriginMode(TorchDispatchMode):
+    """Sits above the tracer and tags the nodes that each operator makes with its origin.
+
+    The backward pass has no user frames; autograd's sequence numbers lead back to the forward
+    operator.
+    """
+
+    def __init__(self, outermost, whereabouts, reads, is_watched):
+        """With `is_watched` the operator is named behind which Python or NumPy draw a number."""
+        super().__init__()
+        self.reads, self.is_watched = reads, is_watched
+        self.outermost, self.whereabouts = outermost, whereabouts
+        self.phase = FORWARD
+        self.location_of_sequence = {}
+        self.draws = Draws()
+        self.watch = RandomWatch()
+        self.hooks = []
+
+    @property
+    def location(self):
+        return self.whereabouts.location
+
+    @location.setter
+    def location(self, location):
+        self.whereabouts.location = location
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        location = current_location(self.outermost) or self.location
+        if self.phase == FORWARD:
+            if self.is_watched:
+                self.watch.check(location)
+            self.location = location
+            self.location_of_sequence.setdefault(torch.autograd._get_sequence_nr() - 1, location)
+        if operator is EQUAL and args[0].shape == args[1].shape:
+            operator, args = READ, [torch.eq(*args).all()]
+        if operator is READ and isinstance(args[0], FakeTensor):
+            updates = self.phase == UPDATE
+            return self.reads.read(args[0], get_proxy_mode().tracer, location, updates)
+        _check_written(operator, args, kwargs or {}, location)
+        known = None
+        if torch.Tag.dynamic_output_shape in operator.tags:
+            known = of_constants(operator, args, kwargs or {})
+        result = operator(*args, **(kwargs or {})) if known is None else known
+        ordinal = self._count_random(operator, args, result, location)
+        tag_new_nodes(
+            get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal)
+        )
+        return result
+
+    def _count_random(self, operator, args, result, location):
+        drawn, name = scores_drawn(operator, args), "bernoulli"
+        if drawn is None:
+            if not is_random(operator) or starts_parameter(operator, args):
+                return None
+            if not is_defined(operator):
+                raise UnsupportedOperatorError(
+                    operator, location, "its random numbers are not defined"
+                )
+            name = operator._overloadpacket.__name__.rstrip("_")
+            drawn = pytree.tree_leaves(result)[0]
+        try:
+            return self.draws.draw(name, drawn)
+        except DrawError as error:
+            raise CaptureError(
+                f"{location}: a part of the model that is run again draws other random numbers: {error}"
+            ) from error
+
+    def follow_backward(self, root):
+        """Before each autograd node runs, its forward operator's line becomes the current
+        location.
+        """
+        pending, seen = [root], set()
+        while pending:
+            node = pending.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            self.hooks.append(node.register_prehook(self._hook(node)))
+            pending.extend(parent for parent, _ in node.next_functions)
+
+    def _hook(self, node):
+        location = self.location_of_sequence.get(node._sequence_nr())
+
+        def before(_):
+            if location is not None:
+                self.location = location
+
+        return before

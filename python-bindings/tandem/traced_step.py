@@ -1,0 +1,163 @@
+"""A training step as a function of flat lists of tensors: its arguments, its forward and its backward pass."""
+
+import contextlib
+
+import torch
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.nn.utils.stateless import _reparametrize_module
+
+from . import attributes, tree
+from .arguments import Argument, buffers_of, inputs_of, parameters_of, scalar_arguments
+from .definitions import by_definition
+from .draws import is_random
+from .errors import CaptureError
+from .optimizers import FunctionalOptimizer
+from .precision import casting, check_parameters
+from .python_state import changed, makers, numbers_of, set_numbers, tensors_of
+from .reads import storages_of, written_by
+from .returned import Returned
+
+
+class TracedStep:
+    """The training step as a function of flat lists of tensors, and the table of its arguments."""
+
+    def __init__(self, model, loss_fn, optimizer, batch, wanted):
+        self.model, self.loss_fn, self.wanted = model, loss_fn, wanted
+        pairs = parameters_of(model)
+        self.parameters = [argument for argument, _ in pairs]
+        check_parameters(wanted.precision, self.parameters)
+        self.trained = [i for i, (_, tensor) in enumerate(pairs) if tensor.requires_grad]
+        self.parameter_hooks = [
+            list((tensor._backward_hooks or {}).values()) for _, tensor in pairs
+        ]
+        named = [(a.name, tensor) for a, tensor in pairs]
+        self.optimizer = FunctionalOptimizer(optimizer, named, wanted.varying, wanted.starts)
+        self.numbers_read = self.optimizer.numbers()
+        self.buffers = buffers_of(model)
+        self.inputs, self.batch_spec, self.batch_leaves = inputs_of(batch)
+        # Which parameters have gradients, thus state, is known after the trace; the lowering
+        # forgets the rest.
+        candidates = [i for i in self.trained if wanted.trains and i in self.optimizer.group_of]
+        started = {i: self.optimizer.states(i) for i in candidates}
+        self.state_names = {i: list(values) for i, values in started.items()}
+        self.states = [
+            self._state(i, name, value)
+            for i, values in started.items()
+            for name, value in values.items()
+        ]
+        self.scalars = scalar_arguments(self.numbers_read, 0)
+        self.updated, self.updates = [], None
+        self.results = []
+        # Attributes that are numbers: those that a step begins with, and what the last one made of them.
+        self.numbers, self.changed = {}, {}
+        # The modules that the last one has left other tensors in.
+        self.makers = set()
+        # Tensors that a step begins with in attributes, and what the last one left there that the next would not.
+        self.kept, self.left = {}, {}
+
+    @property
+    def arguments(self):
+        return [*self.parameters, *self.states, *self.buffers, *self.scalars, *self.inputs]
+
+    def _state(self, parameter, name, value):
+        of = self.parameters[parameter]
+        known = None if value.is_meta else value
+        return Argument(
+            "state", f"{name}.{of.name}", tuple(value.shape), value.dtype, known, of=of.name
+        )
+
+    def unpack(self, tensors):
+        lists, position = [], 0
+        rates = len(self.numbers_read)
+        for count in (
+            len(self.parameters),
+            len(self.states),
+            len(self.buffers),
+            1,
+            1,
+            rates,
+            len(self.inputs),
+        ):
+            lists.append(tensors[position : position + count])
+            position += count
+        return lists
+
+    @contextlib.contextmanager
+    def holding(self, parameters, buffers):
+        """Within it the model has these tensors: for the forward pass, and for what the backward pass
+        runs again (`torch.utils.checkpoint`).
+        """
+        named = {a.name: tensor for a, tensor in zip(self.parameters, parameters, strict=True)}
+        named |= {a.name: tensor for a, tensor in zip(self.buffers, buffers, strict=True)}
+        with (
+            attributes.kept(self.model),
+            _reparametrize_module(self.model, named, tie_weights=True),
+            attributes.flat_weights(self.model),
+            by_definition(),
+        ):
+            set_numbers(self.model, self.numbers)
+            attributes.put(self.model, self.kept)
+            before, tensors = numbers_of(self.model), tensors_of(self.model)
+            held = attributes.held_tensors(self.model)
+            yield
+            self.left = self._left(held)
+            self.changed = changed(before, numbers_of(self.model))
+            self.makers = makers(tensors, tensors_of(self.model))
+
+    def _left(self, held):
+        """What the step leaves in attributes, where they held `held`, as far as batches, training or random numbers decide it."""
+        tracer = get_proxy_mode().tracer
+        names = {name for a in self.buffers for name in (a.name, *a.aliases)}
+        trained = {self.parameters[i].key for i in self.trained}
+        stay = {a.key for a in (*self.parameters, *self.buffers)} - trained
+        places = [node for node in tracer.graph.nodes if node.op == "placeholder"]
+        fixed = {n for n, a in zip(places, self.arguments, strict=False) if a.key in stay}
+
+        def changing(node):
+            if node.op == "placeholder":
+                return node not in fixed
+            return node.op == "call_function" and is_random(node.target)
+
+        left = attributes.left(self.model, held, names)
+        return attributes.that_change(left, tracer, changing)
+
+    def forward(self, inputs):
+        """The loss."""
+        tensors = iter(inputs)
+        leaves = [
+            next(tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.batch_leaves
+        ]
+        with casting(self.wanted.precision):
+            returned = self.loss_fn(self.model, tree.unflatten(leaves, self.batch_spec))
+        self.returned = Returned(returned)
+        loss = self.returned.loss
+        if self.wanted.trains and not loss.requires_grad:
+            raise CaptureError("loss: does not depend on any parameter that requires a gradient")
+        return loss
+
+    def buffers_now(self):
+        """Also the backward pass may change them, where it runs a normalisation again."""
+        return [self.model.get_buffer(a.name) for a in self.buffers]
+
+    def backward(self, loss, parameters):
+        """{index of parameter: gradient}; parameters that the loss does not use are left out.
+
+        By `backward` rather than `grad`, which checkpoints with `use_reentrant=True` refuse.
+        """
+        loss.backward()
+        gradients = {i: parameters[i].grad for i in self.trained}
+        for i, gradient in gradients.items():
+            if gradient is not None and gradient.layout != torch.strided:
+                raise CaptureError(
+                    f"gradient of {self.parameters[i].name!r}: found layout {gradient.layout},"
+                    f" expected torch.strided"
+                )
+        # Parameters without elements are no part of a step, as nothing is computed of them.
+        return {i: g for i, g in gradients.items() if g is not None and g.numel()}
+
+
+def written_parameters(parameters):
+    """The indices of those that the model has written to, also through `.data`, which counts no version."""
+    nodes = get_proxy_mode().tracer.graph.nodes
+    storages = set().union(*map(written_by, nodes))
+    return [i for i, p in enumerate(parameters) if storages_of(p) & storages]
