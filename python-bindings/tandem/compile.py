@@ -11,11 +11,12 @@ from . import progress
 from .arguments import batch_tensors, parameters_of
 from .clipping import Clipping
 from .errors import CompileError
+from .explanations import check_time_limit
 from .native import native
 from .process_batches import ProcessBatches
 from .programs import Recipe
 from .rows import LastBatch
-from .step import Step, check_time_limit
+from .step import Step
 from .wanted import Wanted
 from .watch import cycled
 

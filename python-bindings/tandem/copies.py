@@ -4,6 +4,7 @@ import torch
 
 from . import hyperparameters
 from .errors import StateError
+from .state_dicts import checked
 
 _STORED = ("parameter", "buffer")
 
@@ -43,7 +44,7 @@ def copy_in(step, model, optimizer):
     """What `Step.load` says."""
     values = {}
     if model is not None:
-        values = {a.key: step._checked(a, tensors[0]) for a, tensors in _pairs(step, model)}
+        values = {a.key: checked(a, tensors[0]) for a, tensors in _pairs(step, model)}
     state = None
     if optimizer is not None:
         _check_optimizer(step, optimizer)

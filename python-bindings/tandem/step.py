@@ -1,14 +1,10 @@
 """A compiled training step with its values: what `tandem.compile` returns."""
 
 import contextlib
-import json
 import numbers
 import os
-import sys
-import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
 
 import torch
 
@@ -17,11 +13,12 @@ from . import job as jobs
 from .averages import expect_current_values
 from .clipping import NORM, expect_none_behind
 from .counts import Counts
-from .errors import CompileError, RunError, StateError, TandemError
-from .native import native
+from .errors import RunError, StateError, TandemError
+from .explanations import explain
 from .optimizers import FunctionalOptimizer, is_fresh_state
 from .programs import Loaded, Programs, describe, read
 from .python_state import Flags
+from .state_dicts import check_dict, checked, count_of
 from .timeline import report
 from .types import DTYPES
 from .watch import Watch, check_schedulers
@@ -30,27 +27,6 @@ from .watch import Watch, check_schedulers
 _OWN_STATE = "tandem"
 # Roles of what the model's state dict has.
 _STORED = ("parameter", "buffer")
-
-
-def check_time_limit(seconds):
-    """The limit of a search, as the compiler takes it."""
-    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if not is_number or not 0 <= seconds <= sys.float_info.max:
-        raise CompileError(f"search_time_limit is {seconds!r}, expected seconds, or 0 for no limit")
-    return seconds
-
-
-def _check_outputs(path, file):
-    """That text can be written to both, each of which may be None; `path` exists then."""
-    try:
-        what = f"path {path!r}"
-        if path is not None:
-            open(os.fspath(path), "a").close()
-        what = f"file {file!r}"
-        if file is not None:
-            file.write("")
-    except (AttributeError, OSError, TypeError, ValueError) as error:
-        raise TandemError(f"explain: cannot write to {what}: {error}") from error
 
 
 def _rate(index, rate, what="optimizer"):
@@ -77,24 +53,6 @@ def _raise_first(errors):
 
 def _float64(number):
     return torch.as_tensor(number, dtype=torch.float64).reshape(())
-
-
-def _count(what, value):
-    """An integer, which torch.optim stores as a tensor of floating-point type."""
-    try:
-        return int(value)
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise StateError(f"{what}: found {value!r}, expected an integer") from error
-
-
-def _check_dict(what, value, keys=()):
-    if not isinstance(value, Mapping):
-        raise StateError(f"{what}: found {type(value).__name__}, expected a dict")
-    for key in keys:
-        if key not in value:
-            raise StateError(
-                f"{what}: has no {key!r}, expected what {what.replace(' ', '_')}() gives"
-            )
 
 
 class Step:
@@ -390,7 +348,7 @@ class Step:
         that a state dict does not have stay, or, if they are damaged, become the torch model's again. All
         processes of a job call it; the values of the one with rank 0 count.
         """
-        _check_dict("state dict", state, ())
+        check_dict("state dict", state, ())
         missing = [name for name in self._stored() if name not in state]
         if missing:
             raise StateError(
@@ -404,7 +362,7 @@ class Step:
         stored = [
             a for a in self.module.arguments if a.role in _STORED and a.name in self._model_keys
         ]
-        values = {a.key: self._checked(a, state[a.name]) for a in stored}
+        values = {a.key: checked(a, state[a.name]) for a in stored}
         self._take(self._beyond_dicts() | values, optimizer_state)
 
     def _take(self, values, optimizer_state=None):
@@ -436,37 +394,24 @@ class Step:
             a.key: a.value for a in lost if a.name not in self._model_keys and a.value is not None
         }
 
-    @staticmethod
-    def _checked(argument, value):
-        """The value in the argument's type."""
-        if not isinstance(value, torch.Tensor) or value.is_meta:
-            raise StateError(
-                f"state dict: {argument.name!r} is {type(value).__name__}, expected a tensor with values"
-            )
-        if tuple(value.shape) != tuple(argument.shape):
-            raise StateError(
-                f"state dict: {argument.name!r} has shape {list(value.shape)}, expected {list(argument.shape)}"
-            )
-        return value.to(argument.dtype)
-
     def _optimizer_values(self, optimizer_state):
         """{key: value} of what the state dict of an optimizer gives."""
         what = "optimizer state dict"
-        _check_dict(what, optimizer_state, ("state", "param_groups"))
-        _check_dict(f"{what}: 'state'", optimizer_state["state"])
+        check_dict(what, optimizer_state, ("state", "param_groups"))
+        check_dict(f"{what}: 'state'", optimizer_state["state"])
         self._check_groups(optimizer_state["param_groups"], what)
         values, counts, states = {}, {}, self._states()
         for index, name in self._parameters_in_order():
             entries = optimizer_state["state"].get(index, {})
-            _check_dict(f"{what}: state {index}", entries)
+            check_dict(f"{what}: state {index}", entries)
             if entries:
-                counts[name] = _count(what, entries["step"]) if "step" in entries else None
+                counts[name] = count_of(what, entries["step"]) if "step" in entries else None
             for state_name, argument in states[name]:
                 value = entries.get(state_name)
                 value = (
                     self._captured.states(name, fresh=True)[state_name] if value is None else value
                 )
-                values[argument.key] = self._checked(argument, value)
+                values[argument.key] = checked(argument, value)
         return values | self._own_values(optimizer_state, counts)
 
     def _check_groups(self, groups, what):
@@ -479,17 +424,17 @@ class Step:
     def _own_values(self, optimizer_state, counts):
         """Step count and seed. `counts` are those of the parameters that have a state, None where it has none."""
         what, own = "optimizer state dict", optimizer_state.get(_OWN_STATE, {})
-        _check_dict(f"{what}: {_OWN_STATE!r}", own)
+        check_dict(f"{what}: {_OWN_STATE!r}", own)
         counted = [count for count in counts.values() if count is not None]
         count = own.get("step", max(counted, default=self._uncounted(optimizer_state["state"])))
-        count = _count(what, count)
+        count = count_of(what, count)
         known = self._programs.updated & self._states().keys()
         taken = {name: counts.get(name, 0) for name in known}
         taken = {name: count if own is None else own for name, own in taken.items()}
         self._loaded_counts = taken, count
         values = {"step/step": torch.tensor(count)}
         if "seed" in own:
-            values["seed/seed"] = torch.tensor(_count(what, own["seed"]))
+            values["seed/seed"] = torch.tensor(count_of(what, own["seed"]))
         return values
 
     # Checkpoints, and copies from and to PyTorch
@@ -580,24 +525,15 @@ class Step:
         a laptop without one. `file` is where it is printed; default: standard output. After
         `search_time_limit` seconds, if that is not 0, other forms are estimated briefly, or not looked at.
         """
-        if self._compiled is None:
-            raise TandemError("explain: the step has no plan, expected one of tandem.compile")
-        _check_outputs(path, file)
-        with tempfile.TemporaryDirectory() as folder:
-            plan = os.path.join(folder, "plan.txt")
-            with open(plan, "w") as text:
-                text.write(self._compiled.plan)
-            options = native().CompileOptions()
-            options.plan_file, options.cluster = plan, os.fspath(self._cluster or "")
-            options.explain, options.stop_after = True, "plan"
-            options.search_time_limit = check_time_limit(search_time_limit)
-            options.recompute = self._recompute
-            explained = native().compile(self.module.mlir, "step.mlir", options)
-        print(explained.explanation, end="", file=file)
-        if path is not None:
-            with open(path, "w") as text:
-                text.write(explained.explanation_json)
-        return json.loads(explained.explanation_json)
+        return explain(
+            self._compiled,
+            self.module,
+            self._cluster,
+            self._recompute,
+            path,
+            file,
+            search_time_limit,
+        )
 
     @property
     def program(self):

@@ -1,0 +1,52 @@
+"""Why a plan is as it is, printed, as a dict and as JSON."""
+
+import json
+import os
+import sys
+import tempfile
+
+from .errors import CompileError, TandemError
+from .native import native
+
+
+def check_time_limit(seconds):
+    """The limit of a search, as the compiler takes it."""
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds <= sys.float_info.max:
+        raise CompileError(f"search_time_limit is {seconds!r}, expected seconds, or 0 for no limit")
+    return seconds
+
+
+def _check_outputs(path, file):
+    """That text can be written to both, each of which may be None; `path` exists then."""
+    try:
+        what = f"path {path!r}"
+        if path is not None:
+            open(os.fspath(path), "a").close()
+        what = f"file {file!r}"
+        if file is not None:
+            file.write("")
+    except (AttributeError, OSError, TypeError, ValueError) as error:
+        raise TandemError(f"explain: cannot write to {what}: {error}") from error
+
+
+def explain(compiled, module, cluster, recompute, path, file, search_time_limit):
+    """Of the plan in `compiled`, the reports of the compiler, for the captured step `module`; the rest as `Step.explain` says."""
+    if compiled is None:
+        raise TandemError("explain: the step has no plan, expected one of tandem.compile")
+    _check_outputs(path, file)
+    with tempfile.TemporaryDirectory() as folder:
+        plan = os.path.join(folder, "plan.txt")
+        with open(plan, "w") as text:
+            text.write(compiled.plan)
+        options = native().CompileOptions()
+        options.plan_file, options.cluster = plan, os.fspath(cluster or "")
+        options.explain, options.stop_after = True, "plan"
+        options.search_time_limit = check_time_limit(search_time_limit)
+        options.recompute = recompute
+        explained = native().compile(module.mlir, "step.mlir", options)
+    print(explained.explanation, end="", file=file)
+    if path is not None:
+        with open(path, "w") as text:
+            text.write(explained.explanation_json)
+    return json.loads(explained.explanation_json)

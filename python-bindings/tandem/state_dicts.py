@@ -1,0 +1,38 @@
+"""What state dicts give, checked: StateError says what was found and what was expected."""
+
+from collections.abc import Mapping
+
+import torch
+
+from .errors import StateError
+
+
+def count_of(what, value):
+    """An integer, which torch.optim stores as a tensor of floating-point type."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise StateError(f"{what}: found {value!r}, expected an integer") from error
+
+
+def check_dict(what, value, keys=()):
+    if not isinstance(value, Mapping):
+        raise StateError(f"{what}: found {type(value).__name__}, expected a dict")
+    for key in keys:
+        if key not in value:
+            raise StateError(
+                f"{what}: has no {key!r}, expected what {what.replace(' ', '_')}() gives"
+            )
+
+
+def checked(argument, value):
+    """The value in the argument's type."""
+    if not isinstance(value, torch.Tensor) or value.is_meta:
+        raise StateError(
+            f"state dict: {argument.name!r} is {type(value).__name__}, expected a tensor with values"
+        )
+    if tuple(value.shape) != tuple(argument.shape):
+        raise StateError(
+            f"state dict: {argument.name!r} has shape {list(value.shape)}, expected {list(argument.shape)}"
+        )
+    return value.to(argument.dtype)
