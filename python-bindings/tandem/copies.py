@@ -5,21 +5,22 @@ import torch
 from . import hyperparameters
 from .errors import StateError
 from .state_dicts import checked
+from .wrappers import plain_name
 
 _STORED = ("parameter", "buffer")
 
 
 def _tensors_of(model):
-    """{name: tensor} of parameters and buffers, tied names and those of no state dict too."""
+    """{plain name: tensor} of parameters and buffers, tied names and those of no state dict too."""
     if not isinstance(model, torch.nn.Module):
         raise StateError(f"model is {type(model).__name__}, expected a torch.nn.Module")
     named = (model.named_parameters, model.named_buffers)
-    return {name: t for list_all in named for name, t in list_all(remove_duplicate=False)}
+    return {plain_name(n): t for list_all in named for n, t in list_all(remove_duplicate=False)}
 
 
 def _pairs(step, model):
     """[(argument, tensor of the model)]: what both have, each argument once; an error where they differ."""
-    own, named = step._by_name(), _tensors_of(model)
+    own, named = set(map(plain_name, step._by_name())), _tensors_of(model)
     for name in (*own, *named):
         if name not in own or name not in named:
             raise StateError(
@@ -27,7 +28,7 @@ def _pairs(step, model):
             )
     arguments = [a for a in step.module.arguments if a.role in _STORED]
     for argument in arguments:
-        tensor = named[argument.name]
+        tensor = named[plain_name(argument.name)]
         if tuple(tensor.shape) != tuple(argument.shape):
             raise StateError(
                 f"model: {argument.name!r} has shape {list(tensor.shape)}, expected {list(argument.shape)}"
@@ -37,7 +38,7 @@ def _pairs(step, model):
                 f"model: {argument.name!r} is on the meta device, expected values (model.to_empty(device='cpu')"
                 " makes room for them)"
             )
-    return [(a, [named[n] for n in (a.name, *a.aliases)]) for a in arguments]
+    return [(a, [named[plain_name(n)] for n in (a.name, *a.aliases)]) for a in arguments]
 
 
 def copy_in(step, model, optimizer):

@@ -308,6 +308,7 @@ class Step:
 
     def _parameters_in_order(self):
         """(index in the optimizer's state dict, parameter name)."""
+        self._watch.check_groups()
         parameters = [p for group in self._optimizer.param_groups for p in group["params"]]
         return [(i, self._parameter_names[id(p)]) for i, p in enumerate(parameters)]
 

@@ -214,7 +214,9 @@ def cycled(optimizer):
     """The hyperparameters beside the rate that schedulers of the optimizer change, as far as it has them."""
     # Where no scheduler has left a rate to begin with, none needs to be looked for among all objects: of PyTorch's
     # only ReduceLROnPlateau leaves none, which cycles nothing.
-    if not any("initial_lr" in group for group in optimizer.param_groups) or not any(
+    if not any(
+        "initial_lr" in group for group in getattr(optimizer, "param_groups", ())
+    ) or not any(
         getattr(scheduler, "cycle_momentum", False) for scheduler in schedulers_of(optimizer)
     ):
         return frozenset()

@@ -30,6 +30,11 @@ def check_wrappers(model):
                 )
 
 
+def plain_name(name):
+    """That of a parameter or buffer without what `torch.compile` puts in front of what it wraps."""
+    return name.replace("_orig_mod.", "")
+
+
 def without_dynamo():
     """Within it what `torch.compile` has wrapped runs as it was written, so that it is captured."""
     if "torch._dynamo" not in sys.modules:

@@ -468,3 +468,36 @@ def test_an_average_of_old_weights_is_refused(tmp_path):
     average.update_parameters(model)
     other, _, _ = _averaged(False)  # which no step trains
     average.update_parameters(other)
+
+
+def test_what_compile_has_wrapped_is_copied_to_and_from_the_module_inside():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = tandem.compile(
+        torch.compile(model), lambda m, x: m(x).square().mean(), optimizer, torch.ones(8, 4)
+    )
+    before = model[0].weight.detach().clone()
+    step(torch.randn(8, 4))
+    step.sync_to(model, optimizer)
+    assert torch.equal(step.state_dict()["_orig_mod.0.weight"], model[0].weight)
+    assert not torch.equal(before, model[0].weight)
+    step.load(model=model, optimizer=optimizer)
+    step(torch.randn(8, 4))
+
+
+def test_an_optimizer_that_got_parameters_is_not_saved(tmp_path):
+    model = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = tandem.compile(model, lambda m, x: m(x).mean(), optimizer, torch.ones(8, 4))
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(2))]})
+    with pytest.raises(tandem.StateError, match="its parameter groups hold other tensors"):
+        step.save(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("optimizer", [None, "adam"])
+def test_no_optimizer(optimizer):
+    model = torch.nn.Linear(4, 3)
+    with pytest.raises(
+        tandem.CaptureError, match=f"optimizer {type(optimizer).__name__}: expected a torch.optim"
+    ):
+        tandem.compile(model, lambda m, x: m(x).mean(), optimizer, torch.ones(8, 4))
