@@ -17,6 +17,7 @@ STEPS = [
     "tandem-plan=mesh=data=2,model=2 micro=2 preset=zero",
     "tandem-place-sources",
     "tandem-apply-signatures",
+    "tandem-widen-sums",
     "tandem-split-reforms",
     "tandem-localize-space",
     "tandem-merge-collectives",

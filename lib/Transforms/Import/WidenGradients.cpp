@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Views.h"
+#include "tandem/Analysis/Gradients.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 
@@ -40,13 +41,6 @@ static RankedTensorType getWideType(Value value, Type element) {
 
 static bool isBackward(Operation *op) {
   return op && getPass(op) == PassKind::Backward;
-}
-
-/// bf16 to f32, where nobody wants it summed before. Products of f16 there are
-/// none.
-static bool widensGradient(ConvertOp op) {
-  return isBackward(op) && getElementType(op.getInput()).isBF16() &&
-         getElementType(op.getResult()).isF32() && !op.getSumsFirst();
 }
 
 /// Whether it gives the wider type itself, whatever its operands are.

@@ -19,6 +19,7 @@ void buildShardPipeline(OpPassManager &manager, const ShardOptions &) {
   // Before signatures are applied: what is made as wanted gets its own here.
   add(createPlaceSourcesPass());
   add(createApplySignaturesPass());
+  add(createWidenSumsPass());
   // Apart from the first pass, since a sequence of reforms is a choice by cost
   // and the forms are not.
   add(createSplitReformsPass());

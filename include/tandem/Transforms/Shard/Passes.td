@@ -33,6 +33,14 @@ def SplitReformsPass : Pass<"tandem-split-reforms", "::mlir::func::FuncOp"> {
   }];
 }
 
+def WidenSumsPass : Pass<"tandem-widen-sums", "::mlir::func::FuncOp"> {
+  let summary = "Widens terms of gradients before they are added, whatever is cheaper";
+  let description = [{
+    A reform that adds terms of bf16 gradients and a conversion to f32 behind it
+    change places, unless the conversion `sums_first`.
+  }];
+}
+
 def VerifyShardedPass : Pass<"tandem-verify-sharded", "::mlir::func::FuncOp"> {
   let summary = "Checks the exit of the shard stage: one mesh, legal reforms of one axis, states that are full over time";
   let description = [{
