@@ -109,7 +109,16 @@ def _is_whole(query, key, value, dropout):
     )
 
 
-def _check_mask(mask, scores):
+def _check_dropout(dropout):
+    if not 0 <= dropout <= 1:
+        raise CaptureError(f"{current_location()}: dropout_p is {dropout}, expected 0 to 1")
+
+
+def _check_mask(mask, scores, dtype):
+    if mask.dtype not in (torch.bool, torch.float32, dtype):
+        raise CaptureError(
+            f"{current_location()}: attention mask has type {mask.dtype}, expected torch.bool or {dtype}"
+        )
     try:
         fits = torch.broadcast_shapes(mask.shape, scores) == scores
     except RuntimeError:
@@ -148,6 +157,7 @@ def attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):
     """`F.scaled_dot_product_attention`; None for what is captured by its plain formula."""
+    _check_dropout(dropout_p)
     query, key, value, mask = _cast([query, key, value, attn_mask])
     if enable_gqa:
         key, value = (_repeat_heads(tensor, query) for tensor in (key, value))
@@ -155,7 +165,7 @@ def attention(
         return None
     if mask is not None:
         scores = query.shape[:-1] + key.shape[-2:-1]
-        _check_mask(mask, scores)
+        _check_mask(mask, scores, query.dtype)
         if mask.requires_grad or is_causal:
             return None
         mask = mask if mask.dtype == torch.bool else mask.to(query.dtype)

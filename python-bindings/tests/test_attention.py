@@ -231,6 +231,25 @@ def test_mask_that_does_not_broadcast():
     assert "test_attention.py:" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(dropout_p=-0.5), "dropout_p is -0.5, expected 0 to 1"),
+        (
+            dict(attn_mask=torch.ones(6, 6, dtype=torch.int64)),
+            "attention mask has type torch.int64, expected torch.bool or torch.float64",
+        ),
+    ],
+)
+def test_what_pytorch_refuses(options, message):
+    tensor = torch.ones(1, 1, 6, 4, dtype=torch.float64)
+    with pytest.raises(RuntimeError):
+        sdpa(tensor, tensor, tensor, **options)
+    with pytest.raises(CaptureError) as error:
+        _export(lambda q, k, v: sdpa(q, k, v, **options))
+    assert "\n" not in str(error.value) and str(error.value).endswith(message)
+
+
 MODEL = Path(__file__).parent / "models" / "attending.py"
 KINDS = {
     "plain": "",
