@@ -101,7 +101,7 @@ class Alike(Contrastive):
 
     def __init__(self):
         super().__init__()
-        self.scale.data.fill_(-8.0)
+        self.scale.data.fill_(-6.0)
 
 
 _judge_state = compare._judge_state
