@@ -139,8 +139,8 @@ private:
   std::vector<Pending> pending;
   /// By the loops: what is known of each of a thread's elements of the row.
   std::map<std::vector<int>, std::vector<std::map<Key, mlir::Value>>> registers;
-  /// What is read in memory, and at which index.
-  std::set<std::pair<void *, LinearIndex>> loads;
+  /// What is read in memory, and at which index, in the order of reading.
+  std::vector<std::pair<mlir::Value, LinearIndex>> loads;
   std::vector<Tile> tiles;
   int lines = 0;         ///< The loop along which tiles are read.
   mlir::Value tilePlace; ///< Of the present element in them, else null.

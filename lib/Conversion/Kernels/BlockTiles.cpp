@@ -82,13 +82,12 @@ void BlockNestEmitter::chooseTiles() {
   int64_t bytes = 0;
   for (const auto &[value, at] : loads) {
     int group = findLoopAlong(at);
-    Value tensor = Value::getFromOpaquePointer(value);
-    int64_t own = getTileBytes(tensor);
+    int64_t own = getTileBytes(value);
     if (group < 0 || (!tiles.empty() && group != lines) ||
         bytes + own > kMaxTileBytes)
       continue;
     lines = group;
-    tiles.push_back({tensor, at, bytes});
+    tiles.push_back({value, at, bytes});
     bytes += own;
   }
   if (!tiles.empty())
@@ -200,12 +199,15 @@ void BlockNestEmitter::emitTileElements(Value line, Value column, Value lane,
 }
 
 Value BlockNestEmitter::loadElement(Value value, const LinearIndex &at) {
-  if (recording)
-    loads.insert({value.getAsOpaquePointer(), at});
-  auto isSame = [&](const Tile &tile) {
-    return tile.value == value && !(tile.at < at) && !(at < tile.at);
+  auto isSame = [&](Value other, const LinearIndex &otherAt) {
+    return other == value && !(otherAt < at) && !(at < otherAt);
   };
-  auto tile = llvm::find_if(tiles, isSame);
+  if (recording && llvm::none_of(loads, [&](const auto &load) {
+        return isSame(load.first, load.second);
+      }))
+    loads.push_back({value, at});
+  auto tile = llvm::find_if(
+      tiles, [&](const Tile &tile) { return isSame(tile.value, tile.at); });
   if (!tilePlace || tile == tiles.end())
     return NestEmitter::loadElement(value, at);
   return kernel.load(getTileMemory(*tile, tilePlace), kernel.constant(0),
