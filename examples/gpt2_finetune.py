@@ -1,6 +1,6 @@
 """Fine-tunes a GPT-2 of `transformers` on a text, with evaluation and checkpoints: alone, or in several processes.
 
-python examples/gpt2_finetune.py --mesh data=2 --save tuned          # random weights, bytes of this repository's documents
+python examples/gpt2_finetune.py --mesh data=2 --save tuned          # random weights, bytes of this repository's license
 python examples/gpt2_finetune.py --from gpt2 --text book.txt --mesh data=4 --plan zero --save tuned
 torchrun --nproc-per-node=2 examples/gpt2_finetune.py --save tuned
 python examples/gpt2_finetune.py --mesh data=4 --save tuned --steps 200     # goes on from the checkpoint in `tuned`
@@ -25,7 +25,7 @@ EVALUATED = 0.1  # of the text, at its end
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--from", dest="source", help="weights; default: random ones, and bytes")
-    parser.add_argument("--text", help="a file; default: the documents of this repository")
+    parser.add_argument("--text", help="a file; default: this repository's license")
     parser.add_argument("--mesh", help="such as data=4; default: one rank per process")
     parser.add_argument("--plan", default="zero")
     parser.add_argument("--micro", type=int, default=1)

@@ -144,7 +144,7 @@ def add_benchmarks(folder, architecture):
 def copy_sources(folder):
     listed = run(
         "git", "ls-files", "runtime", "tools/tandem-run", "tools/tandem-trace", "tools/common",
-        "examples/gpt.py", cwd=ROOT,
+        "examples/gpt.py", "examples/example_data.py", "LICENSE", cwd=ROOT,
     )  # fmt: skip
     for name in listed.split():
         target = folder / name
