@@ -76,7 +76,18 @@ def train():
     step.load("/try/saved")
     step.save_program("/try/step.tdm")
     print(f"tandem {tandem.__version__} at {tandem.__file__}: loss {loss.item():.6f}")
+    check_cuda(lambda: tandem.compile(model, loss_fn, optimizer_of(model), batch, device="cuda"))
     check_libraries()
+
+
+def check_cuda(compile_step):
+    """The device's library is the wheel's, and finds that there is no driver."""
+    try:
+        compile_step()
+    except Exception as error:  # noqa: BLE001
+        if "cannot load libcuda.so.1" in str(error):
+            return
+        raise
 
 
 def check_libraries():

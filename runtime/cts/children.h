@@ -31,14 +31,15 @@ class Child {
 public:
   Child(const std::vector<std::string> &variables,
         const std::vector<std::string> &arguments,
-        rlim_t memory = RLIM_INFINITY) {
+        rlim_t memory = RLIM_INFINITY,
+        const std::string &program = TANDEM_RUN) {
     int ends[2];
     if (pipe(ends) != 0)
       return;
     std::vector<const char *> argv = {"env"};
     for (const std::string &variable : variables)
       argv.push_back(variable.c_str());
-    argv.push_back(TANDEM_RUN);
+    argv.push_back(program.c_str());
     for (const std::string &argument : arguments)
       argv.push_back(argument.c_str());
     argv.push_back(nullptr);

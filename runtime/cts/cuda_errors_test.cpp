@@ -7,6 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "cts/children.h"
+#include "stamp.h"
+
+#include <iterator>
 
 namespace tandem::rt::cts {
 namespace {
@@ -27,6 +30,64 @@ protected:
     EXPECT_NE(error.find(text), error.npos) << error;
   }
 };
+
+std::string contentOf(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What a copy of tandem-run says that has `content` for the device's library,
+/// or, if that is empty, none.
+class GpuLibraryErrors : public GpuErrors {
+protected:
+  std::string errorWith(const std::string &content) {
+    std::filesystem::copy_file(TANDEM_RUN, at("tandem-run"));
+    library = at("libtandem-cuda.so");
+    if (!content.empty())
+      std::ofstream(library, std::ios::binary) << content;
+    Child child({}, {at("p2")}, RLIM_INFINITY, at("tandem-run"));
+    std::string error = errorOfEnd(child);
+    EXPECT_EQ(error.find('\n'), error.size() - 1) << error;
+    return error;
+  }
+  void expect(const std::string &content, const std::string &text) {
+    std::string error = errorWith(content);
+    EXPECT_NE(error.find(text), error.npos) << error;
+  }
+  std::string library;
+};
+
+TEST_F(GpuLibraryErrors, None) {
+  expect("", "device 'cuda' cannot be used: no libtandem-cuda.so beside the "
+             "runtime, expected it in " +
+                 std::filesystem::canonical(folder).string() + ", ");
+}
+
+TEST_F(GpuLibraryErrors, AFileThatIsNoLibrary) {
+  expect("no library", "cannot load " + at("libtandem-cuda.so") + ": ");
+}
+
+TEST_F(GpuLibraryErrors, OneThatIsOfNoDevice) {
+  expect(contentOf(TANDEM_RT_TEST_KERNELS),
+         "libtandem-cuda.so is of another build than the runtime");
+}
+
+/// Its classes may lie otherwise.
+TEST_F(GpuLibraryErrors, OneOfOtherHeaders) {
+  std::string content = contentOf(TANDEM_CUDA_LIBRARY);
+  size_t at = content.find(TANDEM_RT_STAMP);
+  ASSERT_NE(at, content.npos);
+  content[at] = content[at] == 'f' ? '0' : 'f';
+  expect(content, "libtandem-cuda.so is of another build than the runtime");
+}
+
+TEST(GpuLibrary, WhoNeverAsksForItHasNothingOfIt) {
+  for (const char *text : {"cuGraphLaunch", "ncclCommSplit", ".target sm_80"}) {
+    EXPECT_EQ(contentOf(TANDEM_RUN).find(text), std::string::npos) << text;
+    EXPECT_NE(contentOf(TANDEM_CUDA_LIBRARY).find(text), std::string::npos)
+        << text;
+  }
+}
 
 TEST_F(GpuErrors, NoGpu) {
   expect({"TANDEM_EMULATED_GPUS=0"}, "the driver finds no GPU");

@@ -7,10 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/bootstrap.h"
-#include "core/registry.h"
+#include "core/device_library.h"
 #include "core/text.h"
 #include "cuda/executor.h"
 #include "cuda/memory.h"
+#include "stamp.h"
 
 #include <cstdlib>
 
@@ -86,8 +87,14 @@ Expected<std::shared_ptr<Device>> createCuda(const Job &job) {
 }
 } // namespace
 
-void registerCuda(Registry &registry) {
-  registry.devices.add("cuda", {cuda::probe, createCuda});
-}
-
 } // namespace tandem::rt
+
+extern "C" {
+#define TANDEM_EXPORT __attribute__((visibility("default")))
+TANDEM_EXPORT extern const char tandemDeviceStamp[] = TANDEM_RT_STAMP;
+TANDEM_EXPORT tandem::rt::DeviceFactoryFunction tandemDeviceFactory;
+
+void tandemDeviceFactory(tandem::rt::Factory<tandem::rt::Device> *factory) {
+  *factory = {tandem::rt::cuda::probe, tandem::rt::createCuda};
+}
+}

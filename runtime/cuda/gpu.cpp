@@ -8,22 +8,19 @@
 
 #include "cuda/gpu.h"
 #include "core/text.h"
-#include "cuda/packed.h"
 #include "cuda/staging.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <utility>
 
-namespace tandem::rt::cuda {
+/// Written by CMake: PTX of kernels/, each with a zero behind it; none where no
+/// compiler for NVPTX was there.
+extern "C" const char tandemPtxBegin[], tandemPtxEnd[];
 
-/// Written by embed.cpp: PTX of kernels/, each with a zero behind it; none
-/// where no compiler for NVPTX was there.
-extern const unsigned char kPackedPtx[];
-extern const size_t kPackedPtxBytes;
+namespace tandem::rt::cuda {
 
 namespace {
 constexpr const char *kFolderVariable = "TANDEM_CUDA_LIBRARIES";
@@ -233,10 +230,9 @@ namespace {
 Expected<std::vector<std::string>> kernelImages(bool isEmulated) {
   std::vector<std::string> images;
   if (!isEmulated) {
-    std::istringstream texts(
-        unpack(reinterpret_cast<const char *>(kPackedPtx), kPackedPtxBytes));
-    for (std::string text; std::getline(texts, text, '\0');)
-      images.push_back(text);
+    for (const char *text = tandemPtxBegin; text != tandemPtxEnd;
+         text += images.back().size() + 1)
+      images.emplace_back(text);
     if (images.empty())
       return errorOf("the runtime was built without a compiler for NVPTX, "
                      "expected clang 22 or CUDA's nvcc when it is built");
