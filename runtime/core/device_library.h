@@ -1,5 +1,4 @@
-//===- device_library.h - a device that is loaded when asked for -*- C++
-//-*-===//
+//===- device_library.h - a device loaded when asked for --------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
