@@ -1,5 +1,6 @@
 """Elementwise functions at the ends of their range, against float64 on the same numbers: overflow,
-tails, exact powers. A loss sees none of this, because its tolerance is that of its largest term."""
+tails, exact powers; and sums whose order is their meaning. A loss sees none of this, because its tolerance
+is that of its largest term."""
 
 import pytest
 import tandem
@@ -93,3 +94,31 @@ def test_function_to_the_end_of_its_range(name, dtype):
     # eager's float64 is the measure of itself: it may be off by as much.
     error = in_last_places(kept[finite], exact[finite])
     assert error.max() <= bound, dict(zip(points[finite].tolist(), error.tolist(), strict=True))
+
+
+def masked(x):
+    """Nothing is masked: x, which `x - m C + C` would round to the last place of C."""
+    return x + (1 - (x == x).to(x.dtype)) * -1e9
+
+
+def rounded(x):
+    """To a multiple of the last place of C."""
+    return (x + 1.5 * 2.0**23) - 1.5 * 2.0**23
+
+
+def masked_row(x):
+    """A softmax of one row, in whose loop the mask is computed: sums over the row may have any order, its terms not."""
+    return masked(x).softmax(0) + masked(x).exp().mean()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("function", [masked, rounded, masked_row])
+def test_order_of_operations_is_kept(function, dtype):
+    points = torch.linspace(-3, 3, 37, dtype=dtype)
+    model = Keeper(function, points)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = tandem.compile(model, lambda model, batch: model(batch), optimizer, points[None])
+    step(points[None])
+    limits = {torch.float32: 1e-6, torch.float64: 1e-14}
+    kept = step.state_dict()["kept"]
+    torch.testing.assert_close(kept, function(points), rtol=limits[dtype], atol=0)

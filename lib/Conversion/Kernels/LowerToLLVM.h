@@ -23,9 +23,10 @@ class TargetMachine;
 
 namespace tandem {
 
-/// Lets the code generator reassociate and contract floating-point arithmetic,
-/// ignore the sign of zero and divide by multiplying. NaN and infinities stay.
-/// Must run before approximations are put in, whose order of operations counts.
+/// Lets the code generator contract floating-point arithmetic, ignore the sign
+/// of zero, and add up what a loop carries in any order, as sums side by side
+/// need. NaN, infinities and the order of all other operations stay. Must run
+/// before approximations are put in, which have no such sums.
 void setFastMath(mlir::ModuleOp module);
 
 /// Replaces exp, log, tanh, erf, ... on f32 by polynomials that vectorise, and

@@ -18,9 +18,9 @@ def ApproximateMathPass : Pass<"tandem-approximate-math", "::mlir::ModuleOp"> {
 }
 
 def FastMathPass : Pass<"tandem-fast-math", "::mlir::ModuleOp"> {
-  let summary = "lets arithmetic be reassociated and contracted";
+  let summary = "lets arithmetic be contracted, and sums of loops be reordered";
   let description = [{
-    lets arithmetic be reassociated and contracted.
+    lets arithmetic be contracted, and sums that a loop carries be added in any order.
   }];
 }
 
