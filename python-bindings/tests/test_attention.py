@@ -1,5 +1,6 @@
 """Attention is captured as one operator, with PyTorch's meaning."""
 
+import copy
 import functools
 from pathlib import Path
 
@@ -287,6 +288,34 @@ def test_compiled_as_in_eager(kind, dtype, mesh, micro, plan):
 def _commands(compiled):
     program = _tandem.Program.load(compiled.bytes)
     return [command for rank in program.rank_programs for command in rank.commands]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("rows", [1, ROWS], ids=["of one row", "of equal rows"])
+def test_one_key_for_all_queries(rows, dtype):
+    """One key, as of pooled images, and one that is repeated by a stride of 0."""
+
+    def attend(q, k, v):
+        k, v = (t[:, :, :1].expand(-1, -1, rows, -1) for t in (k, v))
+        return F.scaled_dot_product_attention(q, k, v)
+
+    model = Attention(attend).to(dtype)
+    batches = [torch.randn(4, ROWS, 8, dtype=dtype) for _ in range(2)]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = tandem.compile(
+        model, lambda m, x: m(x).square().mean(), optimizer, batches[0], mesh={"data": 2}
+    )
+    step_eager = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(step_eager.parameters(), lr=0.1)
+    for batch in batches:
+        loss = step(batch)
+        optimizer.zero_grad()
+        expected = step_eager(batch).square().mean()
+        expected.backward()
+        optimizer.step()
+        torch.testing.assert_close(loss, expected.detach(), check_dtype=False)
+    for name, tensor in step_eager.state_dict().items():
+        torch.testing.assert_close(step.state_dict()[name], tensor)
 
 
 @pytest.mark.parametrize("kind", ["plain", "window", "dropout", "padding"])

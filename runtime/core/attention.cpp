@@ -74,6 +74,9 @@ void Verifier::strided(const char *name, const Strided &operand,
 void Verifier::tensor(const char *name, const AttentionTensor &tensor,
                       const Shape &extents, bool isWritten) {
   strided(name, stridedOf(tensor, extents, op.type), isWritten);
+  if (status.ok() && extents[2] > 1 && tensor.strides[2] < extents[3])
+    fail("operand ", name, " has rows ", tensor.strides[2],
+         " elements apart, expected at least their width, ", extents[3]);
 }
 
 void Verifier::mask() {

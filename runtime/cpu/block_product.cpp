@@ -8,6 +8,7 @@
 
 #include "cpu/bf16.h"
 
+#include <algorithm>
 #include <cblas.h>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -15,8 +16,33 @@
 
 namespace tandem::rt::cpu {
 
+namespace {
+/// Libraries refuse less than a row's width also of one row, BLAS by a line on
+/// stderr and no product.
+int64_t apart(int64_t leading, int64_t rows, int64_t columns) {
+  return rows == 1 ? std::max(leading, columns) : leading;
+}
+
+template <typename T>
+Factor<T> apart(Factor<T> factor, int64_t rows, int64_t columns) {
+  if (factor.transposed)
+    std::swap(rows, columns);
+  factor.leading = apart(factor.leading, rows, columns);
+  return factor;
+}
+
+template <typename T>
+void separate(const ProductShape &shape, Factor<T> &a, Factor<T> &b,
+              int64_t &leading) {
+  a = apart(a, shape.m, shape.k);
+  b = apart(b, shape.k, shape.n);
+  leading = apart(leading, shape.m, shape.n);
+}
+} // namespace
+
 void multiply(const ProductShape &shape, Factor<float> a, Factor<float> b,
               float *c, int64_t leading) {
+  separate(shape, a, b, leading);
   auto letter = [](bool transposed) { return transposed ? 'T' : 'N'; };
   dnnl_status_t status =
       dnnl_sgemm(letter(a.transposed), letter(b.transposed), shape.m, shape.n,
@@ -27,6 +53,7 @@ void multiply(const ProductShape &shape, Factor<float> a, Factor<float> b,
 
 void multiply(const ProductShape &shape, Factor<double> a, Factor<double> b,
               double *c, int64_t leading) {
+  separate(shape, a, b, leading);
   auto transpose = [](bool transposed) {
     return transposed ? CblasTrans : CblasNoTrans;
   };
@@ -114,6 +141,7 @@ Factor<float> widenRows(std::vector<float> &memory, int64_t rows,
 
 void multiply(const ProductShape &shape, Factor<Bf16> a, Factor<Bf16> b,
               float *c, int64_t leading) {
+  separate(shape, a, b, leading);
   if (!multipliesBf16()) {
     thread_local std::vector<float> wideA, wideB;
     return multiply(shape, widenRows(wideA, shape.m, shape.k, a),

@@ -23,7 +23,8 @@ struct Bf16 {
   uint16_t bits;
 };
 
-/// Rows `leading` elements apart; with `transposed` columns are.
+/// Rows `leading` elements apart, which for one row may be any number; with
+/// `transposed` columns are.
 template <typename T> struct Factor {
   const T *data;
   int64_t leading;

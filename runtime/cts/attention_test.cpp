@@ -67,6 +67,8 @@ private:
 
 AttentionTensor Case::tensor(const Shape &extents, BufferRef buffer) const {
   int64_t heads = extents[1], rows = extents[2], width = extents[3];
+  if (rows == 1) // There is no next one.
+    return {buffer, {heads * width, width, 0}};
   if (options.withinRows)
     return {buffer, {heads * rows * width, width, heads * width}};
   return {buffer, {heads * rows * width, rows * width, width}};
@@ -151,6 +153,18 @@ TEST_P(AttentionTest, Plain) {
          .width = 4,
          .valueWidth = 6,
          .scale = 0.5});
+}
+
+/// Its stride over rows is any number, which BLAS would refuse.
+TEST_P(AttentionTest, OneQueryOrKey) {
+  for (auto [queries, keys] : {std::pair{5, 1}, {1, 7}})
+    check({.batch = 2,
+           .heads = 4,
+           .keyHeads = 2,
+           .queries = queries,
+           .keys = keys,
+           .width = 8,
+           .valueWidth = 4});
 }
 
 TEST_P(AttentionTest, ManyBlocks) {
@@ -281,6 +295,12 @@ TEST(Attention, WrongOnesAreRefused) {
   wrong = good, wrong.output.strides[1] = 0;
   expectRefused(wrong, "attention operand output has stride 0 over a dimension "
                        "of extent 4");
+  wrong = good, wrong.keys = 2, wrong.key.buffer.bytes = 64;
+  wrong.width = 4, wrong.key.strides = {8, 8, 1};
+  wrong.query.buffer.bytes = wrong.output.buffer.bytes = 64;
+  wrong.query.strides = {16, 4, 4};
+  expectRefused(wrong, "attention operand key has rows 1 elements apart, "
+                       "expected at least their width, 4");
   wrong = good, wrong.logsumexp.bytes = 8;
   expectRefused(wrong, "attention operand logsumexp has 8 bytes, expected 16");
   wrong = good, wrong.dropout = AttentionDropout{.probability = 1};

@@ -21,10 +21,13 @@ static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// Whether the library takes the view: rows are contiguous, and as they are.
+/// Whether the library takes the view: rows are contiguous, apart, and as they
+/// are.
 static bool isTaken(const StridedView &view, Value value) {
-  bool hasRows = view.strides.back() == 1 || getShape(value).back() == 1;
-  return hasRows && view.scale == 1 &&
+  ArrayRef<int64_t> shape = getShape(value);
+  bool hasRows = view.strides.back() == 1 || shape.back() == 1;
+  bool areApart = shape[2] == 1 || view.strides[2] >= shape[3];
+  return hasRows && areApart && view.scale == 1 &&
          llvm::all_of(view.strides, [](int64_t stride) { return stride >= 0; });
 }
 

@@ -242,7 +242,8 @@ struct Gemm {
 };
 
 /// A tensor of four dimensions whose rows are contiguous: strides of batch,
-/// head and row, in elements.
+/// head and row, in elements. Rows do not overlap; of one row the stride is
+/// any.
 struct AttentionTensor {
   BufferRef buffer = {};
   Shape strides = {};
