@@ -1,12 +1,14 @@
-"""Operators for which PyTorch has no decomposition, or one into what the `nn` dialect has not, by formulas of others: rules of the
-second trace, beside PyTorch's own. Their gradients are autograd's, which are operators again.
+"""Operators for which PyTorch has no decomposition, or one into what the `nn` dialect has not or into more than is needed, by formulas of
+others: rules of the second trace, beside PyTorch's own. Their gradients are autograd's, which are operators again.
 """
 
+import functools
 import math
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch._decomp import decomposition_table
 
 aten = torch.ops.aten
 FORMULAS = {}
@@ -277,6 +279,30 @@ def _inverse(matrix, *, check_errors=False):
 @rule(aten._linalg_check_errors.default)
 def _no_check(info, api_name, *, is_matrix):
     """What has no inverse gives infinities, which the check of the loss finds."""
+
+
+# ---- Losses
+
+_NONE, _MEAN = 0, 1  # reductions
+
+
+def _losses(operator, scores, target, weight, reduction, ignored):
+    """PyTorch's formula, but for weights of classes: it multiplies the scores of all classes, of which it takes one."""
+    formula = decomposition_table[operator]
+    if weight is None:
+        return formula(scores, target, None, reduction, ignored)
+    counts = target != ignored
+    places = torch.where(counts, target, 0).reshape(-1)
+    weights = torch.where(counts, weight.index_select(0, places).reshape(target.shape), 0)
+    losses = formula(scores, target, None, _NONE, ignored)[0] * weights
+    total = weights.sum()
+    if reduction == _NONE:
+        return losses, total
+    return losses.sum() / total if reduction == _MEAN else losses.sum(), total
+
+
+for _operator in (aten.nll_loss_forward.default, aten.nll_loss2d_forward.default):
+    FORMULAS[_operator] = functools.partial(_losses, _operator)
 
 
 # ---- Places in memory

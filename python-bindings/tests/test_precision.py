@@ -209,7 +209,7 @@ def test_what_autocast_lists_is_float32_where_a_definition_stands_for_it(name):
 # ---- Whether it is as exact as autocast
 
 
-class _Subject(ModelFile):
+class OwnFile(ModelFile):
     """A model file without a file."""
 
     precision = "bf16"
@@ -252,7 +252,7 @@ def cross_entropy(model, batch):
 
 @pytest.fixture(scope="module")
 def subject():
-    file = _Subject(
+    file = OwnFile(
         Residual, cross_entropy, (256, 32), lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0)
     )
     return make_subject(file)

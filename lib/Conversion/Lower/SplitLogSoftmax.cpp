@@ -6,11 +6,14 @@
 //===----------------------------------------------------------------------===//
 //
 // A cross entropy of many classes holds nothing larger than its logits, which
-// are there anyway: of bf16 logits no copy in f32.
+// are there anyway: of bf16 logits no copy in f32. Where elements are gathered
+// from a view of a log-softmax, or from one that is converted, the view is of
+// the elements.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Steps.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 
@@ -43,6 +46,12 @@ public:
     return made->getResult(0);
   }
 
+  /// `value` itself if it is of that type.
+  Value convert(Value value, Type element) {
+    auto type = getType(value).clone(element);
+    return value.getType() == type ? value : create<ConvertOp>(type, value);
+  }
+
 private:
   OpBuilder builder;
   Operation *op;
@@ -51,8 +60,8 @@ private:
 
 /// log_softmax(x) = (x - most) - log, the latter two per row.
 struct Rows {
-  Value input; ///< Before it was converted to the type of the result.
-  RankedTensorType type;
+  Value input;        ///< Before it was converted.
+  Type element, wide; ///< Of the log-softmax, and in which it is computed.
   int64_t dim;
   Value most, log;
 
@@ -62,36 +71,147 @@ struct Rows {
 };
 } // namespace
 
+static Value withoutConversion(Value value) {
+  auto convert = value.getDefiningOp<ConvertOp>();
+  return convert ? convert.getInput() : value;
+}
+
 Rows::Rows(LogSoftmaxOp op)
-    : input(op.getInput()), type(getType(op.getResult())), dim(op.getDim()) {
+    : input(withoutConversion(op.getInput())),
+      element(getType(op.getResult()).getElementType()), wide(element),
+      dim(op.getDim()) {
+  if (!element.isF64())
+    wide = Float32Type::get(op.getContext());
   Writer writer(op);
+  Value whole = writer.convert(op.getInput(), wide);
+  RankedTensorType type = getType(whole);
   SmallVector<int64_t> shape(type.getShape());
   shape[dim] = 1;
-  auto one = RankedTensorType::get(shape, type.getElementType());
-  most = writer.create<MaxOp>(one, input, ArrayRef(dim), /*keepdim=*/true);
-  Value shifted = writer.create<SubOp>(type, input, most);
+  auto one = type.clone(shape);
+  most = writer.create<MaxOp>(one, whole, ArrayRef(dim), /*keepdim=*/true);
+  Value shifted = writer.create<SubOp>(type, whole, most);
   Value powers = writer.create<ExpOp>(type, shifted);
   Value sum =
       writer.create<SumOp>(one, powers, ArrayRef(dim), /*keepdim=*/true);
   log = writer.create<LogOp>(one, sum);
-  if (auto convert = input.getDefiningOp<ConvertOp>())
-    input = convert.getInput();
 }
 
 Value Rows::finish(Writer &writer, Value elements) const {
-  auto result = getType(elements).clone(type.getElementType());
-  if (elements.getType() != result)
-    elements = writer.create<ConvertOp>(result, elements);
-  Value shifted = writer.create<SubOp>(result, elements, most);
-  return writer.create<SubOp>(result, shifted, log);
+  elements = writer.convert(elements, wide);
+  Type type = elements.getType();
+  Value shifted = writer.create<SubOp>(type, elements, most);
+  return writer.convert(writer.create<SubOp>(type, shifted, log), element);
 }
 
+//===----------------------------------------------------------------------===//
+// Elements behind views
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What is gathered from, and how.
+struct Source {
+  Value input, index;
+  int64_t dim;
+};
+} // namespace
+
+static int64_t countBehind(ArrayRef<int64_t> shape, int64_t dim) {
+  return computeProduct(shape.drop_front(dim + 1));
+}
+
+/// Where rows along `dim` of the result are rows of what is reshaped.
+static std::optional<Source> getSource(ReshapeOp reshape, Value index,
+                                       int64_t dim, Writer &writer) {
+  ArrayRef<int64_t> from = getType(reshape.getInput()).getShape(),
+                    to = getType(reshape.getResult()).getShape();
+  auto isRow = [&](int64_t i) {
+    return from[i] == to[dim] && countBehind(from, i) == countBehind(to, dim);
+  };
+  auto dims = llvm::seq<int64_t>(from.size());
+  auto found = llvm::find_if(dims, isRow);
+  if (found == dims.end())
+    return std::nullopt;
+  SmallVector<int64_t> shape(from);
+  shape[*found] = getType(index).getDimSize(dim);
+  Value moved = writer.create<ReshapeOp>(getType(index).clone(shape), index);
+  return Source{reshape.getInput(), moved, *found};
+}
+
+static Source getSource(PermuteOp permute, Value index, int64_t dim,
+                        Writer &writer) {
+  auto back = invertPermutationVector(permute.getPermutation());
+  auto shape = applyPermutation(getType(index).getShape(), back);
+  Value moved =
+      writer.create<PermuteOp>(getType(index).clone(shape), index, back);
+  return {permute.getInput(), moved, permute.getPermutation()[dim]};
+}
+
+static std::optional<Source> getSource(GatherOp gather, Writer &writer) {
+  Value index = gather.getIndex();
+  int64_t dim = gather.getDim();
+  Operation *view = gather.getInput().getDefiningOp();
+  if (auto reshape = dyn_cast_or_null<ReshapeOp>(view))
+    return getSource(reshape, index, dim, writer);
+  if (auto permute = dyn_cast_or_null<PermuteOp>(view))
+    return getSource(permute, index, dim, writer);
+  if (auto convert = dyn_cast_or_null<ConvertOp>(view))
+    return Source{convert.getInput(), index, dim};
+  return std::nullopt;
+}
+
+/// gather(view(x)) -> view(gather(x)); gives the new gather. Null where rows do
+/// not stay rows, and nothing is changed.
+static GatherOp passView(GatherOp gather) {
+  Writer writer(gather);
+  std::optional<Source> source = getSource(gather, writer);
+  if (!source)
+    return {};
+  auto type =
+      getType(source->index).clone(getType(source->input).getElementType());
+  Value elements =
+      writer.create<GatherOp>(type, source->input, source->index, source->dim);
+  Operation *view = gather.getInput().getDefiningOp();
+  Operation *moved = OpBuilder(gather).clone(*view);
+  moved->setOperand(0, elements);
+  moved->getResult(0).setType(gather.getType());
+  gather.replaceAllUsesWith(moved->getResult(0));
+  gather.erase();
+  if (view->use_empty())
+    view->erase();
+  return elements.getDefiningOp<GatherOp>();
+}
+
+static void passViews(GatherOp gather) {
+  while (gather)
+    gather = passView(gather);
+}
+
+//===----------------------------------------------------------------------===//
+// The rewrite
+//===----------------------------------------------------------------------===//
+
+static sched::QueueAttr getQueue(Operation *op) {
+  return op->getParentOfType<sched::StepOp>().getQueue();
+}
+
+/// Whether the backward pass reads it, and kernels alone do: it is no result of
+/// the step, and none of those who communicate ask for it.
 static bool isHeld(LogSoftmaxOp op) {
   auto users = op.getResult().getUsers();
   return llvm::any_of(users, llvm::IsaPred<LogSoftmaxBackwardOp>) &&
-         llvm::none_of(users, [](Operation *user) {
-           return user->hasTrait<OpTrait::IsTerminator>();
+         llvm::all_of(users, [&](Operation *user) {
+           return !user->hasTrait<OpTrait::IsTerminator>() &&
+                  getQueue(user) == getQueue(op);
          });
+}
+
+/// Whether `gather` reads views of a log-softmax that is held.
+static bool readsHeld(GatherOp gather) {
+  Operation *producer = gather.getInput().getDefiningOp();
+  while (isa_and_nonnull<ReshapeOp, PermuteOp, ConvertOp>(producer))
+    producer = producer->getOperand(0).getDefiningOp();
+  auto softmax = dyn_cast_or_null<LogSoftmaxOp>(producer);
+  return softmax && isHeld(softmax);
 }
 
 /// Whether the operator's kernel makes on the way what it reads.
@@ -99,10 +219,18 @@ static bool isFused(Operation *op) {
   return op->hasTrait<Broadcasting>() || isa<LogSoftmaxBackwardOp, SumOp>(op);
 }
 
+static void gatherBefore(GatherOp gather, const Rows &rows) {
+  Writer writer(gather);
+  auto type =
+      getType(gather.getResult()).clone(getType(rows.input).getElementType());
+  Value elements =
+      writer.create<GatherOp>(type, rows.input, gather.getIndex(), rows.dim);
+  gather.replaceAllUsesWith(rows.finish(writer, elements));
+  gather.erase();
+}
+
 static void split(LogSoftmaxOp op) {
-  Type element = getType(op.getResult()).getElementType();
-  // Others are computed in f32 and rounded, which nobody does again.
-  if (!isHeld(op) || (!element.isF32() && !element.isF64()))
+  if (!isHeld(op))
     return;
   Rows rows(op);
   SmallVector<Operation *> users(op->getUsers());
@@ -110,13 +238,7 @@ static void split(LogSoftmaxOp op) {
     auto gather = dyn_cast<GatherOp>(user);
     if (gather && static_cast<int64_t>(gather.getDim()) == rows.dim &&
         gather.getInput() == op.getResult()) {
-      Writer writer(gather);
-      auto type = getType(gather.getResult())
-                      .clone(getType(rows.input).getElementType());
-      Value elements = writer.create<GatherOp>(type, rows.input,
-                                               gather.getIndex(), rows.dim);
-      gather.replaceAllUsesWith(rows.finish(writer, elements));
-      gather.erase();
+      gatherBefore(gather, rows);
       continue;
     }
     Writer writer(user, isFused(user));
@@ -129,6 +251,10 @@ namespace {
 struct SplitLogSoftmaxPass : impl::SplitLogSoftmaxBase<SplitLogSoftmaxPass> {
   void runOnOperation() override {
     auto rewrite = [](func::FuncOp function) {
+      rewriteEach<GatherOp>(function, [](GatherOp gather) {
+        if (readsHeld(gather))
+          passViews(gather);
+      });
       rewriteEach<LogSoftmaxOp>(function, split);
     };
     if (failed(rewriteSteps(getOperation(), rewrite)))

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Views.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
@@ -18,6 +20,49 @@ namespace tandem {
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::nn;
+
+/// `value`, converted as `like` converts.
+static Value createConvert(RewriterBase &rewriter, ConvertOp like,
+                           Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  auto op = ConvertOp::create(rewriter, like.getLoc(),
+                              type.clone(like.getType().getElementType()),
+                              value, like.getSumsFirst());
+  op->setDiscardableAttrs(like->getDiscardableAttrDictionary());
+  return op;
+}
+
+/// As matchMerge, for reshapes that add or take away dimensions of 1.
+static std::optional<SmallVector<SmallVector<int64_t, 2>>>
+matchOnesBeside(Value value, Value &source) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  if (!reshape)
+    return std::nullopt;
+  source = reshape.getInput();
+  auto isLarge = [](int64_t size) { return size != 1; };
+  if (!llvm::equal(llvm::make_filter_range(getShape(source), isLarge),
+                   llvm::make_filter_range(getShape(value), isLarge)))
+    return std::nullopt;
+  return getMergedDims(getShape(source), getShape(value));
+}
+
+static int64_t count(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+/// Whether `value`, which one operator reads, is made elementwise of tensors
+/// with fewer elements.
+static bool makesMore(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !value.hasOneUse())
+    return false;
+  if (auto reshape = dyn_cast<ReshapeOp>(op))
+    return makesMore(reshape.getInput());
+  return isBroadcasting(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return count(operand) < count(value) || makesMore(operand);
+         });
+}
 
 namespace {
 
@@ -45,6 +90,25 @@ struct JoinPermutes : OpRewritePattern<PermuteOp> {
       permutation.push_back(inner.getPermutation()[dim]);
     rewriter.replaceOp(
         op, createPermute(rewriter, op, inner.getInput(), permutation));
+    return success();
+  }
+};
+
+/// permute(convert(permute(x))) -> permute(permute(convert(x))), which are one.
+struct MoveConversionBeforePermute : OpRewritePattern<PermuteOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(PermuteOp op,
+                                PatternRewriter &rewriter) const override {
+    auto convert = op.getInput().getDefiningOp<ConvertOp>();
+    auto inner =
+        convert ? convert.getInput().getDefiningOp<PermuteOp>() : PermuteOp();
+    if (!inner)
+      return failure();
+    Value converted = createConvert(rewriter, convert, inner.getInput());
+    Value permuted =
+        createPermute(rewriter, convert, converted, inner.getPermutation());
+    rewriter.replaceOp(
+        op, createPermute(rewriter, op, permuted, op.getPermutation()));
     return success();
   }
 };
@@ -78,6 +142,8 @@ struct MovePermuteBeforeMerge : OpRewritePattern<PermuteOp> {
                                 PatternRewriter &rewriter) const override {
     Value source;
     auto groups = matchMerge(op.getInput(), source);
+    if (!groups && makesMore(op.getInput()))
+      groups = matchOnesBeside(op.getInput(), source);
     if (!groups)
       return failure();
     SmallVector<int64_t> permutation;
@@ -88,6 +154,31 @@ struct MovePermuteBeforeMerge : OpRewritePattern<PermuteOp> {
         op, createReshape(rewriter, op, permuted, op.getType().getShape()));
     return success();
   }
+};
+
+/// softmax(permute(x)) -> permute(softmax(x)) where its rows lie one behind the
+/// other in x, which may be converted in between; so with a log-softmax, and
+/// with gradients, which read the result.
+template <typename OpTy> struct MoveRowsBeforePermute : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override;
+};
+
+/// permute(split(x)) -> split(permute(x)) for what is moved on: parts of a
+/// dimension stay together.
+struct MovePermuteBeforeSplit : OpRewritePattern<PermuteOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(PermuteOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
+/// permute(f(x, y)) -> f(permute(x), permute(y)) for elementwise f where that
+/// moves fewer elements: a row of zeros and a one is made of an index.
+struct MovePermuteBeforeElementwise : OpRewritePattern<PermuteOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(PermuteOp op,
+                                PatternRewriter &rewriter) const override;
 };
 
 /// Operators that broadcast need no explicit expansion of an operand, as long
@@ -112,6 +203,98 @@ struct SimplifyViewsPass
   LogicalResult runOnStep(func::FuncOp step) override;
 };
 } // namespace
+
+static Value withoutConversion(Value value) {
+  auto convert = value.getDefiningOp<ConvertOp>();
+  return convert ? convert.getInput() : value;
+}
+
+template <typename OpTy>
+LogicalResult
+MoveRowsBeforePermute<OpTy>::matchAndRewrite(OpTy op,
+                                             PatternRewriter &rewriter) const {
+  Value rows = op->getOperand(op->getNumOperands() - 1);
+  auto permute = withoutConversion(rows).getDefiningOp<PermuteOp>();
+  int64_t last = op.getType().getRank() - 1, dim = op.getDim();
+  if (!permute || dim == last || permute.getPermutation()[dim] != last)
+    return failure();
+  ArrayRef<int64_t> permutation = permute.getPermutation();
+  SmallVector<int64_t> back = invertPermutationVector(permutation);
+  IRMapping operands;
+  for (Value operand : op->getOperands())
+    operands.map(operand, createPermute(rewriter, op, operand, back));
+  auto moved = cast<OpTy>(rewriter.clone(*op, operands));
+  rewriter.modifyOpInPlace(moved, [&] {
+    moved.setDim(last);
+    moved.getResult().setType(
+        op.getType().clone(applyPermutation(op.getType().getShape(), back)));
+  });
+  rewriter.replaceOp(op, createPermute(rewriter, op, moved, permutation));
+  return success();
+}
+
+/// The order of `groups` in which `permutation` has what is in them, those with
+/// nothing last; nothing if it takes one apart.
+static std::optional<SmallVector<int64_t>>
+getOrder(ArrayRef<SmallVector<int64_t, 2>> groups,
+         ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> order;
+  while (!permutation.empty()) {
+    const auto *group = llvm::find_if(groups, [&](const auto &dims) {
+      return !dims.empty() && dims == permutation.take_front(dims.size());
+    });
+    if (group == groups.end())
+      return std::nullopt;
+    order.push_back(group - groups.begin());
+    permutation = permutation.drop_front(group->size());
+  }
+  for (auto [index, dims] : llvm::enumerate(groups))
+    if (dims.empty())
+      order.push_back(index);
+  return order;
+}
+
+LogicalResult
+MovePermuteBeforeSplit::matchAndRewrite(PermuteOp op,
+                                        PatternRewriter &rewriter) const {
+  auto reshape = op.getInput().getDefiningOp<ReshapeOp>();
+  if (!reshape || !makesMore(op.getInput()))
+    return failure();
+  Value source = reshape.getInput();
+  auto groups = getMergedDims(getShape(op.getInput()), getShape(source));
+  auto order = groups ? getOrder(*groups, op.getPermutation()) : std::nullopt;
+  if (!order)
+    return failure();
+  Value permuted = createPermute(rewriter, op, source, *order);
+  rewriter.replaceOp(
+      op, createReshape(rewriter, op, permuted, op.getType().getShape()));
+  return success();
+}
+
+LogicalResult
+MovePermuteBeforeElementwise::matchAndRewrite(PermuteOp op,
+                                              PatternRewriter &rewriter) const {
+  Operation *made = op.getInput().getDefiningOp();
+  if (!made || !isBroadcasting(made) || !makesMore(op.getInput()))
+    return failure();
+  size_t rank = op.getType().getRank();
+  SmallVector<Value> operands;
+  for (Value operand : made->getOperands()) {
+    if (getShape(operand).empty()) {
+      operands.push_back(operand);
+      continue;
+    }
+    SmallVector<int64_t> shape(rank - getShape(operand).size(), 1);
+    llvm::append_range(shape, getShape(operand));
+    operands.push_back(createPermute(
+        rewriter, made, createReshape(rewriter, made, operand, shape),
+        op.getPermutation()));
+  }
+  OperationState state(made->getLoc(), made->getName().getStringRef(), operands,
+                       op->getResultTypes(), made->getAttrs());
+  rewriter.replaceOp(op, rewriter.create(state));
+  return success();
+}
 
 LogicalResult
 DropExpandedOperand::matchAndRewrite(Operation *op,
@@ -184,8 +367,13 @@ MoveElementwiseBeforeMerge::matchAndRewrite(Operation *op,
 void tandem::populateSimplifyViewsPatterns(RewritePatternSet &patterns) {
   patterns.add<RemoveIdentity<ReshapeOp>, RemoveIdentity<ExpandOp>,
                RemoveIdentity<ConvertOp>, RemoveIdentity<SliceOp>,
-               RemoveIdentity<PadOp>, JoinReshapes, JoinPermutes, RemovePermute,
-               MovePermuteBeforeMerge, DropExpandedOperand,
+               RemoveIdentity<PadOp>, JoinReshapes, JoinPermutes,
+               MoveConversionBeforePermute, RemovePermute,
+               MovePermuteBeforeMerge, MovePermuteBeforeSplit,
+               MovePermuteBeforeElementwise, MoveRowsBeforePermute<SoftmaxOp>,
+               MoveRowsBeforePermute<LogSoftmaxOp>,
+               MoveRowsBeforePermute<SoftmaxBackwardOp>,
+               MoveRowsBeforePermute<LogSoftmaxBackwardOp>, DropExpandedOperand,
                MoveElementwiseBeforeMerge>(patterns.getContext());
 }
 

@@ -36,19 +36,65 @@ func.func @step(%x: tensor<6x50xbf16>, %t: tensor<6x1xi64>, %g: tensor<6x50xf32>
 
 // -----
 
-// One that no backward reads, one that the user gets, and one that is rounded stay.
+// Behind a view and a conversion elements are gathered before; one of bf16 is computed in f32 as its kernel would.
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %[[X:.*]]: tensor<2x3x50xbf16>, %[[T:.*]]: tensor<2x1x1x3xi64>
+// CHECK-NOT: nn.log_softmax %
+// CHECK: nn.max {{.*}} : (tensor<2x3x50xf32>) -> tensor<2x3x1xf32>
+// CHECK: nn.reshape %[[T]] : (tensor<2x1x1x3xi64>) -> tensor<2x1x3xi64>
+// CHECK: nn.permute {{.*}} -> tensor<2x3x1xi64>
+// CHECK: %[[E:.*]] = nn.gather %[[X]], %{{.*}} {dim = 2 : i64} : {{.*}} -> tensor<2x3x1xbf16>
+// CHECK: nn.sub
+// CHECK: nn.convert {{.*}} -> tensor<2x3x1xbf16>
+// CHECK: nn.permute {{.*}} -> tensor<2x1x3xbf16>
+// CHECK: nn.reshape {{.*}} -> tensor<2x1x1x3xbf16>
+// CHECK: nn.convert {{.*}} -> tensor<2x1x1x3xf32>
+// CHECK: nn.log_softmax_backward
+// KERNEL-LABEL: func.func @step
+// KERNEL-NOT: tensor<2x3x50xf32>
+// KERNEL-NOT: tensor<2x50x1x3x
+// KERNEL: call @kernel_1({{.*}}tensor<2x3x50xbf16>, {{.*}} -> tensor<2x3x50xbf16>
+func.func @step(%x: tensor<2x3x50xbf16>, %t: tensor<2x1x1x3xi64>, %g: tensor<2x3x50xbf16>) -> (tensor<2x1x1x3xf32>, tensor<2x3x50xbf16>) {
+  %0, %1, %e = sched.step on compute stage 0 strand 0 {
+    %2 = nn.log_softmax %x {dim = 2} : (tensor<2x3x50xbf16>) -> tensor<2x3x50xbf16>
+    %3 = nn.permute %2 {permutation = array<i64: 0, 2, 1>} : (tensor<2x3x50xbf16>) -> tensor<2x50x3xbf16>
+    %4 = nn.reshape %3 : (tensor<2x50x3xbf16>) -> tensor<2x50x1x3xbf16>
+    %5 = nn.convert %4 : (tensor<2x50x1x3xbf16>) -> tensor<2x50x1x3xf32>
+    %6 = nn.gather %5, %t {dim = 1} : (tensor<2x50x1x3xf32>, tensor<2x1x1x3xi64>) -> tensor<2x1x1x3xf32>
+    sched.yield %2, %6 : tensor<2x3x50xbf16>, tensor<2x1x1x3xf32>
+  } : tensor<2x3x50xbf16>, tensor<2x1x1x3xf32>
+  %7, %f = sched.step on compute stage 1 strand 0 {
+    %8 = nn.log_softmax_backward %g, %0 {dim = 2} : (tensor<2x3x50xbf16>, tensor<2x3x50xbf16>) -> tensor<2x3x50xbf16>
+    sched.yield %8 : tensor<2x3x50xbf16>
+  } : tensor<2x3x50xbf16>
+  return %1, %7 : tensor<2x1x1x3xf32>, tensor<2x3x50xbf16>
+}
+
+// -----
+
+// One that no backward reads, one that the user gets, and one that a collective reads stay.
 // CHECK-LABEL: func.func @step
 // CHECK-COUNT-3: nn.log_softmax %
 // CHECK-NOT: nn.max
-func.func @step(%x: tensor<6x50xf32>, %h: tensor<6x50xbf16>) -> (tensor<6xf32>, tensor<6x50xf32>, tensor<6x50xf32>, tensor<6x50xbf16>) {
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+func.func @step(%x: tensor<6x50xf32>) -> (tensor<6xf32>, tensor<6x50xf32>, tensor<6x50xf32>, tensor<12x50xf32>, tensor<6x50xf32>) {
   %0:4, %e = sched.step on compute stage 0 strand 0 {
     %1 = nn.log_softmax %x {dim = 1} : (tensor<6x50xf32>) -> tensor<6x50xf32>
     %2 = nn.sum %1 {dims = array<i64: 1>} : (tensor<6x50xf32>) -> tensor<6xf32>
     %3 = nn.log_softmax %x {dim = 0} : (tensor<6x50xf32>) -> tensor<6x50xf32>
     %4 = nn.log_softmax_backward %x, %3 {dim = 0} : (tensor<6x50xf32>, tensor<6x50xf32>) -> tensor<6x50xf32>
-    %5 = nn.log_softmax %h {dim = 1} : (tensor<6x50xbf16>) -> tensor<6x50xbf16>
-    %6 = nn.log_softmax_backward %h, %5 {dim = 1} : (tensor<6x50xbf16>, tensor<6x50xbf16>) -> tensor<6x50xbf16>
-    sched.yield %2, %3, %4, %6 : tensor<6xf32>, tensor<6x50xf32>, tensor<6x50xf32>, tensor<6x50xbf16>
-  } : tensor<6xf32>, tensor<6x50xf32>, tensor<6x50xf32>, tensor<6x50xbf16>
-  return %0#0, %0#1, %0#2, %0#3 : tensor<6xf32>, tensor<6x50xf32>, tensor<6x50xf32>, tensor<6x50xbf16>
+    %5 = nn.log_softmax %x {dim = 1} : (tensor<6x50xf32>) -> tensor<6x50xf32>
+    sched.yield %2, %3, %4, %5 : tensor<6xf32>, tensor<6x50xf32>, tensor<6x50xf32>, tensor<6x50xf32>
+  } : tensor<6xf32>, tensor<6x50xf32>, tensor<6x50xf32>, tensor<6x50xf32>
+  %6, %f = sched.step on comm stage 1 strand 0 after(%e) {
+    %7 = spmd.all_gather %0#3 over ["data"] dim 0 : tensor<6x50xf32> -> tensor<12x50xf32>
+    sched.yield %7 : tensor<12x50xf32>
+  } : tensor<12x50xf32>
+  %8, %g = sched.step on compute stage 1 strand 0 {
+    %9 = nn.log_softmax_backward %x, %0#3 {dim = 1} : (tensor<6x50xf32>, tensor<6x50xf32>) -> tensor<6x50xf32>
+    sched.yield %9 : tensor<6x50xf32>
+  } : tensor<6x50xf32>
+  return %0#0, %0#1, %0#2, %6, %8 : tensor<6xf32>, tensor<6x50xf32>, tensor<6x50xf32>, tensor<12x50xf32>, tensor<6x50xf32>
+}
 }

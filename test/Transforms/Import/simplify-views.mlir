@@ -74,3 +74,76 @@ func.func @not_broadcast(%b: tensor<8xf32>) -> tensor<4x8xf32> {
   %1 = nn.add %0, %0 {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %1 : tensor<4x8xf32>
 }
+
+// Rows of a softmax stay one behind the other, whatever is behind it: here the gradient of a cross entropy of (n, classes,
+// positions), whose rows of ones and zeros are made in that order, too. The target alone is moved.
+// CHECK-LABEL: @rows
+// CHECK: %[[C:.*]] = nn.convert %arg0 {{.*}} -> tensor<2x3x5xf32>
+// CHECK: %[[S:.*]] = nn.log_softmax %[[C]] {dim = 2 : i64
+// CHECK: nn.permute %[[S]]
+// CHECK: nn.reshape %arg1 {{.*}} -> tensor<2x1x3x1xi64>
+// CHECK: %[[H:.*]] = nn.compare eq {{.*}} -> tensor<2x1x3x5xi1>
+// CHECK: %[[O:.*]] = nn.select %[[H]]
+// CHECK: %[[G:.*]] = nn.reshape %[[O]] {{.*}} -> tensor<2x3x5xf32>
+// CHECK: %[[B:.*]] = nn.log_softmax_backward %[[G]], %[[S]] {dim = 2 : i64
+// CHECK: nn.convert %[[B]]
+// CHECK-NOT: nn.permute
+// CHECK: return
+func.func @rows(%x: tensor<2x3x5xbf16>, %t: tensor<2x1x1x3xi64>) -> (tensor<2x5x3xf32>, tensor<2x3x5xbf16>) {
+  %0 = nn.permute %x {permutation = array<i64: 0, 2, 1>, nn.pass = #nn.pass<forward>} : (tensor<2x3x5xbf16>) -> tensor<2x5x3xbf16>
+  %1 = nn.convert %0 {nn.pass = #nn.pass<forward>} : (tensor<2x5x3xbf16>) -> tensor<2x5x3xf32>
+  %2 = nn.log_softmax %1 {dim = 1, nn.pass = #nn.pass<forward>} : (tensor<2x5x3xf32>) -> tensor<2x5x3xf32>
+  %3 = nn.iota {nn.pass = #nn.pass<backward>} : tensor<5xi64>
+  %4 = nn.reshape %3 {nn.pass = #nn.pass<backward>} : (tensor<5xi64>) -> tensor<1x5x1x1xi64>
+  %5 = nn.compare eq %4, %t {nn.pass = #nn.pass<backward>} : (tensor<1x5x1x1xi64>, tensor<2x1x1x3xi64>) -> tensor<2x5x1x3xi1>
+  %6 = nn.constant dense<1.0> : tensor<f32> {nn.pass = #nn.pass<backward>} -> tensor<f32>
+  %7 = nn.constant dense<0.0> : tensor<f32> {nn.pass = #nn.pass<backward>} -> tensor<f32>
+  %8 = nn.select %5, %6, %7 {nn.pass = #nn.pass<backward>} : (tensor<2x5x1x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x5x1x3xf32>
+  %9 = nn.reshape %8 {nn.pass = #nn.pass<backward>} : (tensor<2x5x1x3xf32>) -> tensor<2x5x3xf32>
+  %10 = nn.log_softmax_backward %9, %2 {dim = 1, nn.pass = #nn.pass<backward>} : (tensor<2x5x3xf32>, tensor<2x5x3xf32>) -> tensor<2x5x3xf32>
+  %11 = nn.convert %10 {nn.pass = #nn.pass<backward>} : (tensor<2x5x3xf32>) -> tensor<2x5x3xbf16>
+  %12 = nn.permute %11 {permutation = array<i64: 0, 2, 1>, nn.pass = #nn.pass<backward>} : (tensor<2x5x3xbf16>) -> tensor<2x3x5xbf16>
+  return %2, %12 : tensor<2x5x3xf32>, tensor<2x3x5xbf16>
+}
+
+// A permutation that brings rows together stays before them.
+// CHECK-LABEL: @not_rows
+// CHECK-NEXT: nn.permute
+// CHECK-NEXT: nn.softmax
+func.func @not_rows(%x: tensor<2x5x3xf32>) -> tensor<2x3x5xf32> {
+  %0 = nn.permute %x {permutation = array<i64: 0, 2, 1>, nn.pass = #nn.pass<forward>} : (tensor<2x5x3xf32>) -> tensor<2x3x5xf32>
+  %1 = nn.softmax %0 {dim = 2, nn.pass = #nn.pass<forward>} : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  return %1 : tensor<2x3x5xf32>
+}
+
+// What is made of less is made in the order that is asked for, also behind a dimension that is taken apart.
+// CHECK-LABEL: @makes_more
+// CHECK-NEXT: nn.reshape %arg1 {{.*}} -> tensor<1x5xf32>
+// CHECK-NEXT: nn.reshape %arg0 {{.*}} -> tensor<6x1xf32>
+// CHECK-NEXT: nn.mul {{.*}} -> tensor<6x5xf32>
+// CHECK-NEXT: nn.reshape {{.*}} -> tensor<2x3x5xf32>
+// CHECK-NEXT: return
+func.func @makes_more(%x: tensor<1x6xf32>, %y: tensor<5x1xf32>) -> tensor<2x3x5xf32> {
+  %0 = nn.mul %y, %x {nn.pass = #nn.pass<forward>} : (tensor<5x1xf32>, tensor<1x6xf32>) -> tensor<5x6xf32>
+  %1 = nn.reshape %0 {nn.pass = #nn.pass<forward>} : (tensor<5x6xf32>) -> tensor<5x2x3xf32>
+  %2 = nn.permute %1 {permutation = array<i64: 1, 2, 0>, nn.pass = #nn.pass<forward>} : (tensor<5x2x3xf32>) -> tensor<2x3x5xf32>
+  return %2 : tensor<2x3x5xf32>
+}
+
+// A permutation that takes a dimension apart is left, and so is one of what is there already, or is read twice.
+// CHECK-LABEL: @apart
+// CHECK: nn.permute {{.*}} : (tensor<5x2x3xf32>) -> tensor<2x5x3xf32>
+// CHECK: nn.mul %arg2
+// CHECK-NEXT: nn.permute
+// CHECK: nn.permute {{.*}} : (tensor<5x6xf32>) -> tensor<6x5xf32>
+func.func @apart(%x: tensor<1x6xf32>, %y: tensor<5x1xf32>, %z: tensor<5x6xf32>)
+    -> (tensor<2x5x3xf32>, tensor<6x5xf32>, tensor<5x6xf32>, tensor<6x5xf32>) {
+  %0 = nn.mul %y, %x {nn.pass = #nn.pass<forward>} : (tensor<5x1xf32>, tensor<1x6xf32>) -> tensor<5x6xf32>
+  %1 = nn.reshape %0 {nn.pass = #nn.pass<forward>} : (tensor<5x6xf32>) -> tensor<5x2x3xf32>
+  %2 = nn.permute %1 {permutation = array<i64: 1, 0, 2>, nn.pass = #nn.pass<forward>} : (tensor<5x2x3xf32>) -> tensor<2x5x3xf32>
+  %3 = nn.mul %z, %x {nn.pass = #nn.pass<forward>} : (tensor<5x6xf32>, tensor<1x6xf32>) -> tensor<5x6xf32>
+  %4 = nn.permute %3 {permutation = array<i64: 1, 0>, nn.pass = #nn.pass<forward>} : (tensor<5x6xf32>) -> tensor<6x5xf32>
+  %5 = nn.add %y, %x {nn.pass = #nn.pass<forward>} : (tensor<5x1xf32>, tensor<1x6xf32>) -> tensor<5x6xf32>
+  %6 = nn.permute %5 {permutation = array<i64: 1, 0>, nn.pass = #nn.pass<forward>} : (tensor<5x6xf32>) -> tensor<6x5xf32>
+  return %2, %4, %5, %6 : tensor<2x5x3xf32>, tensor<6x5xf32>, tensor<5x6xf32>, tensor<6x5xf32>
+}

@@ -112,7 +112,8 @@ def SplitLogSoftmax : Lower_Pass<"tandem-split-log-softmax"> {
     maximum of each row and the logarithm of the sum of its exponentials, two
     numbers that are held instead; who reads the log-softmax computes
     (x - maximum) - logarithm of the input, with the same rounding, and who gathers
-    elements of it does so for these alone.
+    elements of it, or of a view of it, does so for these alone. One that somebody
+    reads who is in no kernel, the user or a collective, stays.
   }];
 }
 

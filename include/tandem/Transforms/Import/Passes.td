@@ -67,7 +67,9 @@ def SimplifyViewsPass : Pass<"tandem-simplify-views", "::mlir::func::FuncOp"> {
   let summary = "Removes and joins views; moves merges of dimensions to their users";
   let description = [{
     Removes and joins views; moves merges of dimensions towards their
-    users.
+    users. Rows of a softmax that lie one behind the other stay so, with the
+    permutation behind them, and what is made of less is made in the order in
+    which it is read.
   }];
 }
 
