@@ -7,15 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "cpu/product_ways.h"
-#include "core/hash.h"
+#include "core/kept.h"
 #include "core/text.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <unistd.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -27,19 +23,6 @@ constexpr double kLeastFlops = 1 << 24;
 
 constexpr std::string_view kNames[kNumProductWays] = {"plain", "packed-a",
                                                       "packed-b", "packed"};
-
-std::filesystem::path folder() {
-  const char *own = std::getenv("TANDEM_CACHE_DIR");
-  const char *cache = std::getenv("XDG_CACHE_HOME");
-  const char *home = std::getenv("HOME");
-  if (own)
-    return std::filesystem::path(own) / "products";
-  if (cache)
-    return std::filesystem::path(cache) / "tandem" / "products";
-  if (home)
-    return std::filesystem::path(home) / ".cache" / "tandem" / "products";
-  return {};
-}
 
 std::string cpuName() {
   std::ifstream file("/proc/cpuinfo");
@@ -53,15 +36,6 @@ void append(std::string &text, const Shape &numbers) {
   for (int64_t number : numbers)
     text += concat(number, ",");
   text += ' ';
-}
-
-std::filesystem::path pathOf(const std::string &key) {
-  std::filesystem::path path = folder();
-  if (path.empty())
-    return path;
-  std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t *>(key.data()),
-                                 key.size());
-  return path / (hashText(contentHash(bytes)) + ".txt");
 }
 
 bool isMeasured(const Gemm &gemm) {
@@ -105,31 +79,16 @@ std::string keyOf(const Gemm &gemm, int threads) {
                       ", ", cpu);
 }
 
-/// The key stands in the file, as people read it, and against equal hashes.
 std::optional<ProductWay> findWay(const std::string &key) {
-  std::ifstream file(pathOf(key));
-  std::string way, rest;
-  if (!(file >> way) || !std::getline(file >> std::ws, rest) || rest != key)
-    return std::nullopt;
-  return parseWay(way);
+  std::optional<std::string> kept = findKept(key);
+  return kept ? parseWay(*kept) : std::nullopt;
 }
 
 ProductWay keepWay(const std::string &key, ProductWay way) {
-  std::filesystem::path path = pathOf(key);
-  std::error_code error;
-  if (path.empty())
-    return way;
-  std::filesystem::create_directories(path.parent_path(), error);
-  std::filesystem::path part = path;
-  static std::atomic<int> number = 0;
-  part += concat(".", getpid(), ".", number++, ".part");
-  std::ofstream(part) << nameOf(way) << ' ' << key << '\n';
-  // Unlike a renaming, which is for folders without links, it replaces nothing.
-  std::filesystem::create_hard_link(part, path, error);
-  if (error && error != std::errc::file_exists)
-    std::filesystem::rename(part, path, error);
-  std::filesystem::remove(part, error);
-  return findWay(key).value_or(way);
+  std::string kept = keep(key, std::string(nameOf(way)), [](const auto &word) {
+    return parseWay(word).has_value();
+  });
+  return parseWay(kept).value_or(way);
 }
 
 std::optional<ProductWays> chooseWays(const Program &program, int threads,

@@ -8,9 +8,8 @@
 //
 // oneDNN multiplies operands as they lie, or copies them itself, in a way that
 // suits some shapes and strides less than a copy that is made before. Which is
-// the fastest is measured once per shape and kind of CPU, and kept as a file of
-// a line each in $TANDEM_CACHE_DIR/products (else $XDG_CACHE_HOME/tandem, else
-// ~/.cache/tandem).
+// the fastest is measured once per shape and kind of CPU, and kept
+// (core/kept.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,8 +44,7 @@ std::string keyOf(const Gemm &gemm, int threads);
 /// What the folder has for a key; none where there is nothing, or nothing
 /// sound.
 std::optional<ProductWay> findWay(const std::string &key);
-/// Keeps the way of a key. Where another process was first its way counts, and
-/// is returned. A folder that cannot be written keeps nothing.
+/// Keeps the way of a key, as keep() does; the one that counts.
 ProductWay keepWay(const std::string &key, ProductWay way);
 
 /// Whether to stop; may be empty.

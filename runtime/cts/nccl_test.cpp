@@ -64,6 +64,51 @@ TEST_F(NcclTest, GroupsOfAMeshGiveTheBitsOfOneProcess) {
   }
 }
 
+/// Each process measures another algorithm as the fastest, and would keep it.
+/// All take the first one's, as ranks that do the same have to have the same
+/// bits.
+TEST_F(NcclTest, AProductIsDoneInOneWayByAllProcesses) {
+  constexpr int64_t kSize = 256; // large enough to be measured
+  ProgramBuilder b({{"data", 2}});
+  Form rows{{{1, {0}}, {1, {}}}, {}};
+  Shape shape = {2 * kSize, kSize};
+  uint32_t x = b.addArgument(
+      {"parameter", "x", ElementType::F32, shape, {}, {}, -1, {}});
+  uint32_t y = b.addArgument(
+      {"parameter", "y", ElementType::F32, shape, {}, rows, -1, {}});
+  b.addUpdate(y);
+  Gemm product = contiguousGemm(ElementType::F32, kSize, kSize, kSize);
+  constexpr int64_t kBytes = kSize * kSize * sizeof(float);
+  product.a = ProgramBuilder::slice(b.argument(x), 0, kBytes);
+  product.b = ProgramBuilder::slice(b.argument(x), kBytes, kBytes);
+  product.c = b.argument(y);
+  b.add({.name = "multiply"}, product);
+  write("product", *finish(b));
+  auto run = [&](const std::string &name, std::array<const char *, 2> fastest) {
+    std::vector<Child> children;
+    for (int64_t process = 0; process < 2; ++process) {
+      std::string cache = at(name + std::to_string(process));
+      variables = {"TANDEM_CACHE_DIR=" + cache,
+                   std::string("TANDEM_EMULATED_FASTEST=") +
+                       fastest[size_t(process)]};
+      children.push_back(start(
+          process, 2, {at("product"), "--steps=1", "--save=" + at(name)}));
+    }
+    for (Child &child : children)
+      EXPECT_EQ(child.finish(60s), 0) << child.getText();
+    auto file = SafetensorsFile::open(at(name));
+    EXPECT_OK(file.status());
+    auto *data = static_cast<const char *>(file->find("parameter/y")->data);
+    std::string first(data, kBytes), second(data + kBytes, kBytes);
+    EXPECT_TRUE(first == second) << name;
+    return first;
+  };
+  // The fourth adds in another order than the first.
+  std::string mixed = run("mixed", {"4", "1"});
+  EXPECT_TRUE(mixed == run("fourth", {"4", "4"}));
+  EXPECT_TRUE(mixed != run("first", {"1", "4"}));
+}
+
 TEST_F(NcclTest, AHungCollectiveIsNamed) {
   timeout = "3";
   std::vector<Child> children;

@@ -164,12 +164,18 @@ inline constexpr uint32_t kEpilogueNone = 1, kEpilogueRelu = 2,
 inline constexpr int32_t kTransposed = 1;
 /// Of cublasLtMatrixLayoutAttribute_t.
 inline constexpr int kBatchCount = 5, kBatchOffset = 6;
-/// Of cublasLtMatmulPreferenceAttributes_t.
-inline constexpr int kMaxWorkspace = 1;
+/// Of cublasLtMatmulPreferenceAttributes_t; without the others the library
+/// takes every matrix to begin at a multiple of 256 bytes.
+inline constexpr int kMaxWorkspace = 1, kLeastAlignmentA = 5,
+                     kLeastAlignmentB = 6, kLeastAlignmentC = 7,
+                     kLeastAlignmentD = 8;
+/// Of libraryPropertyType.
+inline constexpr int kMajorVersion = 0, kMinorVersion = 1, kPatchLevel = 2;
 
 #define TANDEM_CUBLASLT(F)                                                     \
   F(cublasLtCreate, create, (CublasLtHandle * handle))                         \
   F(cublasLtDestroy, destroy, (CublasLtHandle handle))                         \
+  F(cublasLtGetProperty, getProperty, (int property, int *value))              \
   F(cublasLtMatmulDescCreate, matmulDescCreate,                                \
     (MatmulDesc * desc, int computeType, int scaleType))                       \
   F(cublasLtMatmulDescDestroy, matmulDescDestroy, (MatmulDesc desc))           \
@@ -192,6 +198,10 @@ inline constexpr int kMaxWorkspace = 1;
     (CublasLtHandle handle, MatmulDesc desc, MatrixLayout a, MatrixLayout b,   \
      MatrixLayout c, MatrixLayout d, MatmulPreference preference, int wanted,  \
      MatmulHeuristic *results, int *found))                                    \
+  F(cublasLtMatmulAlgoCheck, algorithmCheck,                                   \
+    (CublasLtHandle handle, MatmulDesc desc, MatrixLayout a, MatrixLayout b,   \
+     MatrixLayout c, MatrixLayout d, const MatmulAlgorithm *algorithm,         \
+     MatmulHeuristic *result))                                                 \
   F(cublasLtMatmul, matmul,                                                    \
     (CublasLtHandle handle, MatmulDesc desc, const void *alpha, const void *a, \
      MatrixLayout layoutA, const void *b, MatrixLayout layoutB,                \

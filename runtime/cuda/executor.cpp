@@ -9,6 +9,7 @@
 #include "cuda/executor.h"
 #include "core/text.h"
 #include "core/verdict.h"
+#include "cuda/algorithms.h"
 #include "cuda/enqueue.h"
 #include "cuda/graph.h"
 #include "cuda/listing.h"
@@ -38,6 +39,10 @@ private:
   Status checkMemory() const;
   Status prepareHere();
   Status prepareRank(size_t place);
+  Status prepareListings();
+  bool isAlone() const {
+    return int64_t(context.ranks.size()) == program.numRanks();
+  }
   const RankProgram &programOf(int64_t rank) const {
     return program.rankPrograms[program.rankToProgram[size_t(rank)]];
   }
@@ -67,6 +72,7 @@ private:
   /// Where ranks are of several processes.
   std::unique_ptr<Peers> peers;
   std::unique_ptr<Enqueuer> enqueuer;
+  Algorithms algorithms;
   /// The step, once it was captured; of a session that connects anew another.
   Graph graph;
   int64_t numPlainProducts = 0;
@@ -140,6 +146,7 @@ Status CudaExecutor::prepareRank(size_t place) {
       return stream.status();
     rank.streams.push_back(std::move(*stream));
   }
+  rank.workspaces.resize(numStreams);
   auto addEvents = [&](std::vector<Event> &events, size_t count) {
     for (size_t i = 0; i < count; ++i) {
       Expected<Event> event = Event::create(gpu);
@@ -176,16 +183,20 @@ Status CudaExecutor::prepareHere() {
   if (!made.ok())
     return made.status();
   board = std::move(*made);
-  if (int64_t(ranks.size()) < program.numRanks()) {
+  if (!isAlone()) {
     auto others = Peers::create(context, gpu);
     if (!others.ok())
       return others.status();
     peers = std::move(*others);
   }
+  return algorithms.choose(gpu, ranks, context.options.isCancelled);
+}
+
+Status CudaExecutor::prepareListings() {
   enqueuer = std::make_unique<Enqueuer>(gpu, board, ranks);
-  status = enqueuer->prepare();
+  Status status = enqueuer->prepare();
   return status.ok() ? makeListings({context, gpu, code, board, peers.get(),
-                                     numPlainProducts},
+                                     numPlainProducts, algorithms},
                                     ranks)
                      : status;
 }
@@ -193,8 +204,14 @@ Status CudaExecutor::prepareHere() {
 /// Nobody waits for a process that could not come so far.
 Status CudaExecutor::prepare() {
   Status status = prepareHere();
-  if (int64_t(context.ranks.size()) == program.numRanks())
+  if (isAlone())
+    return status.ok() ? prepareListings() : status;
+  status = fabric->conclude("GPU", status);
+  if (!status.ok())
     return status;
+  status = algorithms.agree(*fabric, program.numRanks());
+  if (status.ok())
+    status = prepareListings();
   status = fabric->conclude("GPU", status);
   return status.ok() ? peers->connect() : status;
 }

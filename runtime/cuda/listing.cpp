@@ -67,7 +67,7 @@ private:
   Status makeChecks(const std::vector<int64_t> &group, Met &met);
   Status makeCollectives(const std::vector<int64_t> &group, Met &met);
   Expected<BufferRef> destinationOf(size_t place, Entry &entry);
-  WorkContext contextOf(size_t place);
+  WorkContext contextOf(size_t place, const Command &command);
   Refusal refusalOf(size_t place, const Entry &entry) const;
 
   const ListingContext &from;
@@ -75,7 +75,7 @@ private:
   std::vector<std::unique_ptr<Rank>> &ranks;
 };
 
-WorkContext Lister::contextOf(size_t place) {
+WorkContext Lister::contextOf(size_t place, const Command &command) {
   Rank &rank = *ranks[place];
   return {program,
           rank.number,
@@ -84,7 +84,9 @@ WorkContext Lister::contextOf(size_t place) {
           from.code,
           from.board.report(place),
           !rank.checks.empty(),
-          from.numPlainProducts};
+          from.numPlainProducts,
+          from.algorithms,
+          rank.workspaces[rank.placeOf(command)]};
 }
 
 //===----------------------------------------------------------------------===//
@@ -132,7 +134,7 @@ Status Lister::makeAlone(size_t place, Entry &entry) {
   if (isGated && !std::holds_alternative<Launch>(entry.command->operation))
     return redirect(rank, place, entry);
   int64_t number = &entry - rank.entries.data() + 1;
-  Made work = makeWork(contextOf(place), *entry.command,
+  Made work = makeWork(contextOf(place, *entry.command), *entry.command,
                        isGated ? -number : number, entry.count);
   if (work.ok())
     entry.work = std::move(*work);
@@ -162,7 +164,7 @@ Status Lister::redirect(Rank &rank, size_t place, Entry &entry) {
   }
   entry.before = makeSequence(std::move(before));
   entry.after = makeSequence(std::move(after));
-  Made work = makeWork(contextOf(place), *entry.redirected,
+  Made work = makeWork(contextOf(place, *entry.command), *entry.redirected,
                        &entry - rank.entries.data() + 1, entry.count);
   if (work.ok())
     entry.work = std::move(*work);
@@ -296,6 +298,10 @@ Status Lister::list() {
   for (size_t place = 0; place < ranks.size(); ++place)
     if (Status status = addAll(place); !status.ok())
       return status;
+  for (std::unique_ptr<Rank> &rank : ranks)
+    for (Workspace &workspace : rank->workspaces)
+      if (Status status = workspace.allocate(from.gpu); !status.ok())
+        return status;
   return makeTogether();
 }
 } // namespace

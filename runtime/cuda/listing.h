@@ -23,6 +23,7 @@ struct ListingContext {
   const StatusBoard &board;
   Peers *peers;
   int64_t &numPlainProducts;
+  const class Algorithms &algorithms;
 };
 
 /// The most checks of a rank.

@@ -97,4 +97,13 @@ Address RankMemory::address(const BufferRef &ref) const {
   return {};
 }
 
+Status Workspace::allocate(const std::shared_ptr<Gpu> &gpu) {
+  if (bytes == 0)
+    return Status::success();
+  Expected<Memory> made = Memory::allocate(gpu, int64_t(bytes));
+  if (made.ok())
+    memory = std::move(*made);
+  return made.status();
+}
+
 } // namespace tandem::rt::cuda

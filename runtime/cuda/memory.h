@@ -12,6 +12,8 @@
 #include "core/device.h"
 #include "cuda/gpu.h"
 
+#include <algorithm>
+
 namespace tandem::rt::cuda {
 
 /// Whether the GPU has memory of the kind that `space` is of.
@@ -64,6 +66,19 @@ private:
   std::map<uint32_t, uint32_t> shadows; ///< Arenas by argument.
   std::vector<Memory> arenas, constants;
   std::vector<CUdeviceptr> arguments, results;
+};
+
+/// Memory that the library uses while it does a product: of one stream, whose
+/// products come one after the other. Used once allocate() was called.
+class Workspace {
+public:
+  void need(size_t other) { bytes = std::max(bytes, other); }
+  Status allocate(const std::shared_ptr<Gpu> &gpu);
+  CUdeviceptr address() const { return memory.address(); }
+
+private:
+  size_t bytes = 0;
+  Memory memory;
 };
 
 } // namespace tandem::rt::cuda

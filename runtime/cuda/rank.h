@@ -71,6 +71,7 @@ struct Rank {
   const RankProgram &program;
   RankMemory memory;
   std::vector<Stream> streams;
+  std::vector<Workspace> workspaces; ///< Of the streams.
   std::vector<Event> events;
   /// Around a collective: that this member has come, and that it has done its
   /// share. By queue, as a queue does one after the other.
@@ -86,8 +87,11 @@ struct Rank {
   bool isWaiting = false;
   std::vector<bool> begun;
 
+  size_t placeOf(const Command &command) const {
+    return streams.size() == 1 ? 0 : command.queue;
+  }
   CUstream streamOf(const Command &command) const {
-    return streams[streams.size() == 1 ? 0 : command.queue].get();
+    return streams[placeOf(command)].get();
   }
 };
 

@@ -39,6 +39,9 @@ struct WorkContext {
   bool isChecked;
   /// Counts what a library does not take and a plain kernel does.
   int64_t &numPlainProducts;
+  const class Algorithms &algorithms;
+  /// Of the stream that the command is put into.
+  Workspace &workspace;
 };
 
 /// The command has number `launch` in reports, from 1 on, or from -1 down where

@@ -30,9 +30,7 @@ std::map<uint64_t, Allocation> allocations; ///< By the host's address.
 size_t used = 0;
 
 size_t capacity() {
-  static const size_t bytes =
-      size_t(setting("TANDEM_EMULATED_MEMORY", int64_t(1) << 34));
-  return bytes;
+  return size_t(setting("TANDEM_EMULATED_MEMORY", int64_t(1) << 34));
 }
 } // namespace
 
@@ -45,7 +43,7 @@ CUresult allocate(CUdeviceptr &address, size_t bytes) {
   std::lock_guard lock(mutex);
   if (bytes == 0)
     return kInvalidValue;
-  if (bytes > capacity() - used)
+  if (used + bytes > capacity())
     return kOutOfMemory;
   size_t mapped = (bytes + kPage - 1) / kPage * kPage;
   void *start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,

@@ -7,12 +7,14 @@
 //===----------------------------------------------------------------------===//
 //
 // D = epilogue(alpha op(A) op(B) + beta C) of matrices by columns, in plain
-// loops. What cuBLASLt refuses is refused.
+// loops, by several algorithms (EmulatedAlgorithm). What cuBLASLt refuses is
+// refused.
 //
 //===----------------------------------------------------------------------===//
 
 #include "emulator.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -36,6 +38,7 @@ struct cublasLtMatrixLayoutOpaque {
 };
 struct cublasLtMatmulPreferenceOpaque {
   uint64_t workspaceBytes = 0;
+  uint32_t alignments[4] = {256, 256, 256, 256};
 };
 } // namespace tandem::rt::cuda
 
@@ -107,10 +110,31 @@ struct Product {
   cublasLtMatmulDescOpaque desc;
   Layout a, b, d;
   double alpha, beta;
-  CUdeviceptr addressA, addressB, addressD;
+  CUdeviceptr addressA, addressB, addressD, workspace;
+  uint64_t algorithm;
 
   CUresult run() const;
+  double multiply(const double *x, const double *y, size_t k) const;
 };
+
+/// A product's halves apart, which it needs memory for.
+size_t workspaceOf(uint64_t algorithm, const Layout &d) {
+  bool isSplit = algorithm == emulated::kSplitSum;
+  return isSplit ? 2 * sizeof(float) * d.rows * d.columns * size_t(d.batch) : 0;
+}
+
+constexpr uint64_t kAlignment = 128; ///< Of kAlignedOnly.
+
+/// As an algorithm adds: one that takes halves apart rounds them.
+double Product::multiply(const double *x, const double *y, size_t k) const {
+  double sums[2] = {};
+  bool isSplit = algorithm == emulated::kSplitSum;
+  for (size_t i = 0; i < k; ++i)
+    sums[isSplit && i >= k / 2] += x[i] * y[i];
+  if (isSplit && desc.scale == kReal32)
+    return float(float(sums[0]) + float(sums[1]));
+  return sums[0] + sums[1];
+}
 
 /// A matrix of one of the batch, as rows of numbers.
 std::vector<double> unpack(const char *data, const Layout &layout,
@@ -147,6 +171,17 @@ CUresult Product::run() const {
   };
   touch(addressA, a, false), touch(addressB, b, false);
   touch(addressD, d, true);
+  if (size_t bytes = workspaceOf(algorithm, d)) {
+    if (!emulated::hostOf(workspace, bytes))
+      return emulated::fail(kIllegalAddress, "a product's workspace");
+    emulated::touch(workspace, bytes, true);
+  }
+  for (CUdeviceptr address : {addressA, addressB, addressD})
+    if (algorithm == emulated::kAlignedOnly && address % kAlignment)
+      return emulated::fail(kMisalignedAddress, "a product's matrix");
+  if (int64_t(algorithm) !=
+      emulated::setting("TANDEM_EMULATED_FASTEST", emulated::kPlainSum))
+    emulated::spendHour();
   size_t m = d.rows, n = d.columns;
   size_t k = desc.transposes[0] ? a.rows : a.columns;
   for (int32_t number = 0; number < d.batch; ++number) {
@@ -157,13 +192,9 @@ CUresult Product::run() const {
         unpack(by, b, number, !desc.transposes[1], desc.compute);
     for (size_t column = 0; column < n; ++column)
       for (size_t row = 0; row < m; ++row) {
-        const double *x = &left[row * k], *y = &right[column * k];
-        double sum = 0;
-        for (size_t i = 0; i < k; ++i)
-          sum += x[i] * y[i];
+        double sum = alpha * multiply(&left[row * k], &right[column * k], k);
         int64_t at =
             number * d.offset + int64_t(column) * d.leading + int64_t(row);
-        sum *= alpha;
         if (beta != 0) // else what is there is not read
           sum += beta * loadAt(to, d.type, at);
         if (hasBias)
@@ -277,44 +308,90 @@ CublasStatus cublasLtMatmulPreferenceSetAttribute(MatmulPreference preference,
                                                   int attribute,
                                                   const void *value,
                                                   size_t bytes) {
-  if (attribute != kMaxWorkspace || bytes != sizeof(uint64_t))
+  if (attribute == kMaxWorkspace && bytes == sizeof(uint64_t))
+    std::memcpy(&preference->workspaceBytes, value, bytes);
+  else if (attribute >= kLeastAlignmentA && attribute <= kLeastAlignmentD &&
+           bytes == sizeof(uint32_t))
+    std::memcpy(&preference->alignments[attribute - kLeastAlignmentA], value,
+                bytes);
+  else
     return kCublasNotSupported;
-  std::memcpy(&preference->workspaceBytes, value, bytes);
   return kCublasSuccess;
 }
-CublasStatus cublasLtMatmulAlgoGetHeuristic(CublasLtHandle, MatmulDesc desc,
-                                            MatrixLayout a, MatrixLayout b,
-                                            MatrixLayout c, MatrixLayout d,
-                                            MatmulPreference, int wanted,
-                                            MatmulHeuristic *results,
-                                            int *found) {
+CublasStatus cublasLtGetProperty(int property, int *value) {
+  *value = property == kMajorVersion ? 13 : property == kMinorVersion ? 1 : 0;
+  return kCublasSuccess;
+}
+CublasStatus
+cublasLtMatmulAlgoGetHeuristic(CublasLtHandle, MatmulDesc desc, MatrixLayout a,
+                               MatrixLayout b, MatrixLayout c, MatrixLayout d,
+                               MatmulPreference preference, int wanted,
+                               MatmulHeuristic *results, int *found) {
   *found = 0;
   if (CublasStatus status = checkShapes(*desc, *a, *b, *d);
       status != kCublasSuccess)
     return status;
   if (wanted < 1 || c->type != d->type)
     return kCublasInvalidValue;
-  *results = {};
-  *found = 1;
+  bool isAligned = std::ranges::all_of(
+      preference->alignments, [](uint32_t each) { return each >= kAlignment; });
+  for (uint64_t id = emulated::kPlainSum; id <= emulated::kLast; ++id) {
+    size_t bytes = workspaceOf(id, *d);
+    if (*found == wanted || bytes > preference->workspaceBytes ||
+        (id == emulated::kAlignedOnly && !isAligned))
+      continue;
+    bool isFailed = id == emulated::kFailed;
+    results[(*found)++] = {
+        {{id}}, bytes, isFailed ? kCublasNotSupported : kCublasSuccess, 1, {}};
+  }
   return kCublasSuccess;
+}
+CublasStatus cublasLtMatmulAlgoCheck(CublasLtHandle, MatmulDesc desc,
+                                     MatrixLayout a, MatrixLayout b,
+                                     MatrixLayout, MatrixLayout d,
+                                     const MatmulAlgorithm *algorithm,
+                                     MatmulHeuristic *result) {
+  if (CublasStatus status = checkShapes(*desc, *a, *b, *d);
+      status != kCublasSuccess)
+    return status;
+  uint64_t id = algorithm->data[0];
+  if (id < emulated::kPlainSum || id > emulated::kLast)
+    return kCublasInvalidValue;
+  *result = {*algorithm, workspaceOf(id, *d), kCublasSuccess, 1, {}};
+  return id == emulated::kFailed ? kCublasNotSupported : kCublasSuccess;
 }
 CublasStatus cublasLtMatmul(CublasLtHandle, MatmulDesc desc, const void *alpha,
                             const void *a, MatrixLayout layoutA, const void *b,
                             MatrixLayout layoutB, const void *beta,
                             const void *c, MatrixLayout, void *d,
-                            MatrixLayout layoutD, const MatmulAlgorithm *,
-                            void *, size_t, CUstream stream) {
+                            MatrixLayout layoutD,
+                            const MatmulAlgorithm *algorithm, void *workspace,
+                            size_t workspaceBytes, CUstream stream) {
   if (CublasStatus status = checkShapes(*desc, *layoutA, *layoutB, *layoutD);
       status != kCublasSuccess)
     return status;
-  if (c != d)
+  if (c != d || !algorithm)
     return kCublasNotSupported; // nobody asks for it
+  uint64_t id = algorithm->data[0];
+  if (id < emulated::kPlainSum || id > emulated::kLast ||
+      workspaceBytes < workspaceOf(id, *layoutD))
+    return kCublasInvalidValue;
+  if (id == emulated::kFailed || id == emulated::kRefusing)
+    return kCublasNotSupported;
   auto scalar = [&](const void *value) {
     return loadAt(static_cast<const char *>(value), desc->scale, 0);
   };
-  Product product{*desc,          *layoutA,       *layoutB,
-                  *layoutD,       scalar(alpha),  scalar(beta),
-                  CUdeviceptr(a), CUdeviceptr(b), CUdeviceptr(d)};
+  Product product{*desc,
+                  *layoutA,
+                  *layoutB,
+                  *layoutD,
+                  scalar(alpha),
+                  scalar(beta),
+                  CUdeviceptr(a),
+                  CUdeviceptr(b),
+                  CUdeviceptr(d),
+                  CUdeviceptr(workspace),
+                  id};
   emulated::enqueue(stream, [product] { return product.run(); });
   return kCublasSuccess;
 }

@@ -16,6 +16,8 @@
 //   TANDEM_EMULATED_DRIVER      the version of the driver (13000)
 //   TANDEM_EMULATED_CAPABILITY  90 of sm_90 (90)
 //   TANDEM_EMULATED_MEMORY      bytes (2^34)
+//   TANDEM_EMULATED_FASTEST     which of cuBLASLt's algorithms takes no hour
+//                               longer, as events see it (1)
 //   TANDEM_EMULATED_NCCL        the version of NCCL (22809)
 //   TANDEM_EMULATED_NCCL_HANGS  which of its operations here never ends (none)
 //   TANDEM_EMULATED_NCCL_FAILS  which of them fails
@@ -102,6 +104,8 @@ CUresult recordEvent(CUevent event, CUstream stream);
 CUresult waitForEvent(CUstream stream, CUevent event);
 /// When it was recorded last, in nanoseconds; 0: never.
 int64_t timeOf(CUevent event);
+/// Events that are recorded from here on are an hour later.
+TANDEM_EXPORT void spendHour();
 
 //===--- Graphs (streams.cpp) ---------------------------------------------===//
 
@@ -146,6 +150,19 @@ struct Launch {
 };
 /// Runs all blocks, one after the other, in any order.
 CUresult run(const Launch &launch);
+
+//===--- Products (cublaslt.cpp) ------------------------------------------===//
+
+/// The algorithms that cuBLASLt names for each product, by the first word of
+/// cublasLtMatmulAlgo_t, in this order.
+enum EmulatedAlgorithm : uint64_t {
+  kPlainSum = 1,
+  kRefusing,    ///< Is named, and refused when it is to do it.
+  kFailed,      ///< Is named with an error in place of success.
+  kSplitSum,    ///< Adds halves apart, in a workspace; other bits.
+  kAlignedOnly, ///< Of matrices at multiples of 128 bytes alone.
+  kLast = kAlignedOnly
+};
 
 //===--- Products of a warp (mma.cpp) -------------------------------------===//
 

@@ -1,0 +1,101 @@
+//===- product.h - a product as cuBLASLt knows it ---------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// cuBLASLt's matrices lie by columns: a product of rows is one of transposed
+// matrices, cᵀ = bᵀ aᵀ. A bias and functions are its epilogues. The last
+// dimension of a batch is the library's; the others are calls.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CUDA_PRODUCT_H
+#define TANDEM_RT_CUDA_PRODUCT_H
+
+#include "cuda/memory.h"
+
+namespace tandem::rt::cuda {
+
+/// A way in which the library does a product, in its own words, and the bytes
+/// that it needs beside the operands.
+struct Algorithm {
+  MatmulAlgorithm code = {};
+  size_t workspaceBytes = 0;
+};
+
+/// Where the operands of a Product are, in its order.
+struct Operands {
+  CUdeviceptr a = 0, b = 0, c = 0, bias = 0;
+};
+
+/// The powers of two that divide all addresses of an operand, up to 256.
+struct Alignments {
+  uint32_t a = 256, b = 256, c = 256;
+};
+
+/// A product with cuBLASLt's descriptions of it, and no addresses. The GPU
+/// outlives it.
+class Product {
+public:
+  /// Null where it is none of the library's: strides of which none is 1,
+  /// batches of too many calls, and the GELU by erf, which it does not have.
+  static Expected<std::unique_ptr<Product>> describe(Gpu &gpu,
+                                                     const Gemm &gemm);
+  ~Product();
+  Product(const Product &) = delete;
+  Product &operator=(const Product &) = delete;
+
+  /// The same product, or where its output lies by columns that of the
+  /// transposed operands: a and b have changed places.
+  const Gemm &getOp() const { return op; }
+  /// Of the operands of getOp(), in all iterations and calls.
+  Alignments alignmentsOf(const Address &a, const Address &b,
+                          const Address &c) const;
+  /// Bytes from the first to the last element of one call's a, b and c.
+  std::array<int64_t, 3> spans() const;
+
+  /// What decides how fast it is: geometry, types, alignments, the GPU and the
+  /// library's version.
+  std::string keyOf(const Alignments &alignments) const;
+  /// At most so many algorithms, those first that the library takes for the
+  /// fastest; none if it does not do the product.
+  Expected<std::vector<Algorithm>> list(const Alignments &alignments,
+                                        int most) const;
+  /// Whether the library does the product so; and with which workspace.
+  std::optional<Algorithm> check(const MatmulAlgorithm &code) const;
+  /// All calls; an error is one of the library, before any of it has begun.
+  Status enqueue(const Operands &at, const Algorithm &algorithm,
+                 CUdeviceptr workspace, CUstream stream);
+  /// One call.
+  Status enqueueOne(const Operands &at, const Algorithm &algorithm,
+                    CUdeviceptr workspace, CUstream stream);
+
+private:
+  Product(Gpu &gpu, Gemm gemm, const CublasLt &library)
+      : gpu(gpu), lt(library), op(std::move(gemm)) {}
+  struct Matrix;
+  Status prepare(const Matrix &ofA, const Matrix &ofB, const Matrix &ofC,
+                 uint32_t epilogue);
+  Status makeDesc(const Matrix &ofA, const Matrix &ofB, uint32_t epilogue);
+  Status makeLayout(MatrixLayout &layout, ElementType type,
+                    const Matrix &matrix, const Shape &strides);
+  void listCalls();
+  static std::optional<Matrix> matrixOf(int64_t rows, int64_t columns,
+                                        const Shape &strides, size_t dims);
+  static Status check(CublasStatus status, const char *what);
+
+  Gpu &gpu;
+  const CublasLt &lt;
+  const Gemm op;
+  MatmulDesc desc = nullptr;
+  MatrixLayout layoutA = nullptr, layoutB = nullptr, layoutC = nullptr;
+  /// Where operands of a call lie behind those of the first, in bytes.
+  std::vector<Operands> calls;
+};
+
+} // namespace tandem::rt::cuda
+
+#endif // TANDEM_RT_CUDA_PRODUCT_H
