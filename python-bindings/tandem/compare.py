@@ -25,6 +25,7 @@ MANY elements, its root mean square error at most RMS_FACTOR times that of the w
 which start from the same values and from values that differ in the last place. docs/rationale/verify.md says why.
 """
 
+import functools
 import math
 from dataclasses import dataclass, field
 
@@ -250,6 +251,14 @@ def gradient_floor(gradients):
     return FLOOR * max((_scale(g) for g in gradients.values()), default=0.0)
 
 
+class Gradients(list):
+    """Of the reference, step by step, with the floor of each step, for which every tensor asks."""
+
+    @functools.cached_property
+    def floors(self):
+        return [gradient_floor(step) for step in self]
+
+
 def judge_losses(found, expected, twins, training):
     rows = []
     for step, numbers in enumerate(zip(found, expected, *twins, strict=True)):
@@ -298,9 +307,12 @@ def gradient_noise(gradients, twins):
 
 
 def exempt_elements(name, gradients, noise=None):
-    """Where a parameter's gradient was below the floor, or its noise, at some step."""
+    """Where a parameter's gradient was below the floor, or its noise, at some step. `gradients` are `Gradients`."""
     least = (noise or {}).get(name, 0.0)
-    masks = [step[name].double().abs() < max(gradient_floor(step), least) for step in gradients]
+    masks = [
+        step[name].double().abs() < max(floor, least)
+        for step, floor in zip(gradients, gradients.floors, strict=True)
+    ]
     return torch.stack(masks).any(dim=0)
 
 
@@ -364,7 +376,7 @@ def _state_slack(name, found, expected, gradients, floor, training):
 
 def judge_states(found, expected, twins, gradients, training):
     """`found` and `expected` are histories; `twins` states."""
-    floor = max((gradient_floor(step) for step in gradients), default=0.0)
+    floor = max(gradients.floors, default=0.0)
     matched, rows = _matched("state", found.states, expected.states, twins)
     # A step of its own makes its states from equal parameters.
     for values in matched if training.steps > 1 else ():
@@ -455,7 +467,7 @@ def compare(found, expected, training, exact=True, twins=()):
     def of_twins(field):
         return [getattr(twin, field) for twin in twins]
 
-    gradients = expected.gradients
+    gradients = Gradients(expected.gradients)
     drift = exempt_drift(found.parameters, expected.parameters, gradients, training)
     # In a step of its own, buffers come from the values before it.
     drift = drift if training.steps > 1 else 0.0

@@ -8,6 +8,7 @@ import torch
 from .arguments import Result
 from .compare import (
     TOLERANCES,
+    Gradients,
     History,
     Training,
     Values,
@@ -216,7 +217,7 @@ def _part_by_rounding(subject, rows):
     """Whether a gradient differs that was rounding in a step: Adam divides it by its size, and so multiplies what two right
     runs differ by.
     """
-    gradients = subject.expected.gradients
+    gradients = Gradients(subject.expected.gradients)
     return subject.training.adam and any(
         row.kind == "gradient" and not row.passed and exempt_elements(row.name, gradients).any()
         for row in rows
