@@ -8,13 +8,11 @@ import torch
 from .arguments import Result
 from .compare import (
     TOLERANCES,
-    Gradients,
     History,
     Training,
     Values,
     choice_margin,
     compare,
-    exempt_elements,
     worst,
 )
 from .eager import CHOOSING, Eager, computing_in
@@ -213,25 +211,20 @@ def _part_at_ties(found, expected, tolerance):
     return False
 
 
-def _part_by_rounding(subject, rows):
-    """Whether a gradient differs that was rounding in a step: Adam divides it by its size, and so multiplies what two right
-    runs differ by.
+def _part_by_gradients(subject, rows):
+    """Whether a gradient differs that Adam divides by its size: if it is rounding, that multiplies what two right runs
+    differ by, and eager's own error tells whether it is.
     """
-    gradients = Gradients(subject.expected.gradients)
-    return subject.training.adam and any(
-        row.kind == "gradient" and not row.passed and exempt_elements(row.name, gradients).any()
-        for row in rows
-        if row.name in gradients[0]
-    )
+    return subject.training.adam and any(row.kind == "gradient" and not row.passed for row in rows)
 
 
 def judge(subject, found):
-    """The rows of the comparison. In float64 of whole runs, unless these part, at a tie or by gradients of rounding;
+    """The rows of the comparison. In float64 of whole runs, unless these part, at a tie or by gradients under Adam;
     otherwise step by step, with the run's choices.
     """
     _reshape_choices(found, subject.expected)
     if subject.exact and not _part_at_ties(found, subject.expected, subject.training.tolerance):
         rows = compare(found, subject.expected, subject.training)
-        if not _part_by_rounding(subject, rows):
+        if not _part_by_gradients(subject, rows):
             return rows
     return _worst_of_steps(_judge_steps(subject, found))
