@@ -258,7 +258,7 @@ def _parse():
     parser.add_argument(
         "--limit", type=float, default=120, help="seconds of the processor for a case"
     )
-    parser.add_argument("--memory", type=int, default=8, help="GiB for a case")
+    parser.add_argument("--memory", type=int, default=12, help="GiB for a case")
     parser.add_argument("--again", action="store_true", help="also cases that have a result")
     parser.add_argument(
         "--failed", action="store_true", help="also cases that have a result other than 'works'"
