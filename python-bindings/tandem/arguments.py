@@ -1,5 +1,7 @@
 """The arguments and results of a training step, in the order of the exported function."""
 
+import enum
+import numbers
 from dataclasses import dataclass
 
 import torch
@@ -127,11 +129,46 @@ def _value_range(tensor):
     return (int(values.min()), int(values.max())) if values.numel() else (0, 0)
 
 
+# What may be a constant of the step: its text says what it is.
+_PLAIN = (
+    numbers.Number, str, bytes, type(None), torch.dtype, torch.device, enum.Enum, range, slice
+)  # fmt: skip
+
+
+def kind_of(tensor):
+    """`float32[8, 6]`."""
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def text_of(constant):
+    """What tells one constant from another, in another process as well."""
+    if isinstance(constant, _PLAIN):
+        return repr(constant)
+    return getattr(constant, "__qualname__", f"a {name_of_type(constant)}")
+
+
+def name_of_type(value):
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+def _check_constant(name, leaf):
+    """CaptureError for what may hold data, which the step would compute with for good."""
+    if not isinstance(leaf, _PLAIN) and not callable(leaf):
+        raise CaptureError(
+            f"example batch: {name!r} is a {name_of_type(leaf)}, expected a tensor (torch.as_tensor makes one of an array),"
+            " a number, text or None, or dicts, lists, tuples or dataclasses of these"
+        )
+
+
 def inputs_of(batch):
     """(arguments, spec, leaves): the tensors of a batch and how to put it together again."""
     paths, spec = tree.flatten(batch)
     leaves = [leaf for _, leaf in paths]
     sizes = [leaf.shape[0] for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()]
+    for path, leaf in paths:
+        if not isinstance(leaf, torch.Tensor):
+            _check_constant(tree.name_of_path(path), leaf)
     if not sizes:
         kinds = dict.fromkeys(type(leaf).__qualname__ for leaf in leaves)
         raise CaptureError(

@@ -1,11 +1,7 @@
 """Checks that a batch is like the one that a Program was made for."""
 
-from .arguments import batch_constants, batch_tensors
+from .arguments import batch_constants, batch_tensors, kind_of, name_of_type
 from .errors import BatchError
-
-
-def _type_name(dtype, shape):
-    return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
 
 
 def _names_of(batch, tensors):
@@ -26,6 +22,11 @@ def inputs_for(module, batch):
     tensors = batch_tensors(batch)
     wanted = [a for a in module.arguments if a.role == "input"]
     names = [a.name for a in wanted]
+    for name, value in batch_constants(batch).items():
+        if name in names and names != ["0"]:
+            raise BatchError(
+                f"batch: {name!r} is a {name_of_type(value)}, expected a tensor as in the example batch"
+            )
     if list(tensors) != names and set(tensors) != set(names):
         raise BatchError(
             f"batch: found {_names_of(batch, tensors)}, expected {_expected_names(names)} as in"
@@ -46,8 +47,8 @@ def _check_tensor(argument, tensor):
         )
     if tuple(tensor.shape) != tuple(argument.shape) or tensor.dtype != argument.dtype:
         raise BatchError(
-            f"batch: tensor {argument.name!r} is {_type_name(tensor.dtype, tensor.shape)}, expected"
-            f" {_type_name(argument.dtype, argument.shape)} as in the example batch"
+            f"batch: tensor {argument.name!r} is {kind_of(tensor)}, expected {kind_of(argument)} as in the example"
+            " batch"
         )
 
 

@@ -249,6 +249,7 @@ def compile(  # noqa: A001 - the name that torch users expect
     )
     clipping = Clipping(clip_grad_norm, clip_grad_value)
     last = LastBatch(last_batch, example_batch)
+    last.check_model(model)
     job = jobs.join()
     processes = jobs.together(
         job, "mesh", lambda: ProcessBatches(batch, job, mesh_text(mesh), plan)

@@ -17,9 +17,9 @@ def restore(optimizer, groups):
 
 
 def texts(optimizer):
-    """{"lr of parameter group 0": its text} of what may change between steps."""
+    """{"optimizer: lr of parameter group 0": its text} of what may change between steps."""
     return {
-        f"{name} of parameter group {index}": ", ".join(map(_text, group[name]))
+        f"optimizer: {name} of parameter group {index}": ", ".join(map(_text, group[name]))
         if isinstance(group[name], (tuple, list))
         else _text(group[name])
         for index, group in enumerate(optimizer.param_groups)

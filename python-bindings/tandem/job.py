@@ -89,6 +89,21 @@ def together(job, what, call):
     return result
 
 
+def attempt(make):
+    """(the text that `make` gives, None), or what tells other processes of its error, with the error: for an exchange."""
+    try:
+        return make(), None
+    except BaseException as error:
+        return f"error {_words(error)}", error
+
+
+def raise_told(texts):
+    """JobError if the text of a process tells of an error."""
+    for process, text in enumerate(texts):
+        if text.startswith("error "):
+            raise errors.JobError(f"process {process} ended with {text.removeprefix('error ')}")
+
+
 def keep_together(job, what, work):
     """What `work(stop)` returns, which may take long: meanwhile the processes of the job tell each other that they live,
     and an error of one is that of all. `stop()` is true once there is one, and then `work` should end.
@@ -119,11 +134,7 @@ def _beat(job, what, future):
             raise
         if error:
             raise error
-        for process, state in enumerate(states):
-            if state.startswith("error "):
-                raise errors.JobError(
-                    f"process {process} ended with {state.removeprefix('error ')}"
-                )
+        raise_told(states)
         if set(states) == {"done"}:
             return future.result()
         pause = min(2 * pause, _LONGEST_PAUSE)

@@ -13,12 +13,16 @@ import math
 
 import torch
 
+from . import job as jobs
 from . import tree
+from .arguments import kind_of, text_of
 from .errors import BatchError, CompileError, JobError, RunError, StateError
 from .native import native
 from .rows import count_rows, map_rows
 
 MODES = ("local", "global")
+# What a report does not name.
+_CAPTURED = "as captured"
 
 
 def parse_mesh(text):
@@ -57,7 +61,14 @@ class ProcessBatches:
         self._is_first = job is not None
         self._is_local = job is not None and mode == "local"
         self.parts, self._slices = 1, 1
-        if job is None or mesh == "auto":
+        if job is None:
+            return
+        if mesh == "auto":
+            if self._is_local:
+                raise CompileError(
+                    "mesh='auto' says only after the capture which rows are a process's own, expected"
+                    " compile(..., batch='global')"
+                )
             return
         self._processes = native().num_processes()
         check_processes(self._mesh, self._processes)
@@ -138,27 +149,32 @@ class ProcessBatches:
         whole[:, slices] = local.reshape(form.time_factor, len(slices), rows, *shape)
         return whole.reshape(tensor.shape)
 
-    def check_alike(self, batch, report):
-        """The reports of all processes. BatchError, in all of them, unless they have the same names, types and sizes: each size
-        has a Program of its own, and two that meet in a collective would wait for each other, or add what does not belong
-        together. StateError unless the report's "numbers" are the same: each process would train its ranks by its own.
-        RunError, as in the step itself, if one does not come.
+    def check_alike(self, batch, make_report):
+        """The reports of all processes, of which each makes its own; an error of that is the error of all. BatchError, in all of
+        them, unless their batches have the same names, types, sizes and constants: each size has a Program of its own, and two that
+        meet in a collective would wait for each other, or add what does not belong together. StateError unless the reports'
+        "alike" are the same: each process would train its ranks by its own. RunError, as in the step itself, if one does not come.
         """
         if self._job is None:
-            return [report]
+            return [make_report()]
+        text, failure = jobs.attempt(lambda: json.dumps([_kinds(batch), make_report()]))
         try:
-            texts = self._job.exchange("batch", json.dumps([_kinds(batch), report]))
+            texts = self._job.exchange("batch", text)
         except JobError as error:
-            raise RunError(str(error)) from None
+            raise failure or RunError(str(error)) from None
+        if failure is not None:
+            raise failure
+        jobs.raise_told(texts)
         kinds, reports = zip(*map(json.loads, texts), strict=True)
         for process, name, here, first in _differing(kinds):
+            how = ": pad to one length, and drop the rows that are left over"
             raise BatchError(
-                f"batch: tensor {name!r} is {first} in process 0 and {here} in process {process}, expected the same"
-                " of all: pad to one length, and drop the rows that are left over"
+                f"batch: {name} is {first} in process 0 and {here} in process {process}, expected the same"
+                f" of all{how if name.startswith('tensor') else ''}"
             )
-        for process, name, here, first in _differing([report["numbers"] for report in reports]):
+        for process, name, here, first in _differing([r["alike"] for r in reports], _CAPTURED):
             raise StateError(
-                f"optimizer: {name} is {first} in process 0 and {here} in process {process}, expected the same of all"
+                f"{name} is {first} in process 0 and {here} in process {process}, expected the same of all"
             )
         return reports
 
@@ -207,7 +223,7 @@ def told_with(settings):
     try:
         yield
     except JobError as error:
-        for process, name, here, first in _differing(settings, "as captured"):
+        for process, name, here, first in _differing(settings, _CAPTURED):
             raise JobError(
                 f"{error}: {name} is {first} in process 0 and {here} in process {process}"
             ) from None
@@ -215,13 +231,16 @@ def told_with(settings):
 
 
 def _kinds(batch):
-    """{name: type and sizes}."""
-    leaves = tree.flatten(batch)[0]
-    return {
-        tree.name_of_path(path): f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
-        for path, leaf in leaves
-        if isinstance(leaf, torch.Tensor)
-    }
+    """{tensor or constant: type and sizes, or text}."""
+    kinds = {}
+    for path, leaf in tree.flatten(batch)[0]:
+        name = tree.name_of_path(path)
+        if isinstance(leaf, torch.Tensor):
+            where = " on the meta device" if leaf.is_meta else ""
+            kinds[f"tensor {name!r}"] = f"{kind_of(leaf)}{where}"
+        else:
+            kinds[f"constant {name!r}"] = text_of(leaf)
+    return kinds
 
 
 def _digest(batch):

@@ -7,6 +7,7 @@ as they lie: stored forms are pins, and parts of parameters are arguments of the
 import contextlib
 import copy
 import math
+import os
 import warnings
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -15,14 +16,15 @@ import torch
 
 from . import job as jobs
 from . import progress
-from .arguments import batch_constants, batch_tensors
+from .arguments import batch_constants, batch_tensors, kind_of
 from .batches import inputs_for
-from .errors import BatchError, CompileError, TandemError
+from .errors import BatchError, CaptureError, CompileError, TandemError
 from .export import export
 from .native import native
 from .parts import stored_pins, take_parts
 from .process_batches import told_with
 from .python_state import Flags, Settings, modes
+from .rows import check_some
 from .types import DTYPES
 from .wanted import Wanted
 
@@ -116,6 +118,14 @@ class Programs:
         if recipe is not None:
             self._flags, self._settings = Flags(recipe.model), Settings(recipe.model)
 
+    @property
+    def words(self):
+        """Of the options, for people."""
+        planner = self._recipe.planner if self._recipe is not None else {}
+        plan, search, parts = map(planner.get, ("plan", "search", "accumulate"))
+        found = search and f"search {search}" or plan and f"plan {os.path.basename(plan)}"
+        return [found] * bool(found) + [f"accumulate {parts}"] * (parts not in (None, 1))
+
     def settings(self):
         """What `Settings.changes` says."""
         return self._settings.changes() if self._recipe is not None else {}
@@ -132,7 +142,8 @@ class Programs:
         same = wanted["varying"] == self._recipe.wanted.varying and counts.key == self._counts_key
         if same and not settings and not self._differs_in_sizes(batch):
             return self.main
-        return self._find(batch, counts.trained, wanted, settings)
+        with self._naming_sizes(batch):
+            return self._find(batch, counts.trained, wanted, settings)
 
     def holder(self, key):
         """The `Loaded` that has the argument: of a parameter that has thawed, the first one has no state."""
@@ -157,11 +168,11 @@ class Programs:
         every = [self.main, *self._others.values()]
         return {r.name for loaded in every for r in loaded.module.results if r.role == "parameter"}
 
-    def check_alike(self, batch, report):
+    def check_alike(self, batch, make_report):
         """The reports of all processes, whose batches are alike."""
-        return (
-            [report] if self._recipe is None else self._recipe.processes.check_alike(batch, report)
-        )
+        if self._recipe is None:
+            return [make_report()]
+        return self._recipe.processes.check_alike(batch, make_report)
 
     def take(self, batch):
         """The batch of a training step, or None for one that is left out."""
@@ -186,9 +197,11 @@ class Programs:
         if self._recipe is None:
             raise TandemError("evaluate: the step has no model, expected one of tandem.compile")
         self._recipe.processes.check_divides(batch)
+        check_some(batch)
         batch = self._recipe.last_batch.with_weights(batch)
         widened = self._recipe.processes.widen(batch)
-        loaded = self._find(widened, frozenset(), dict(trains=False), settings)
+        with self._naming_sizes(widened):
+            loaded = self._find(widened, frozenset(), dict(trains=False), settings)
         return loaded, self.inputs(loaded, batch)
 
     def _differs_in_sizes(self, batch):
@@ -200,6 +213,23 @@ class Programs:
         pairs = [(found[name], expected[name]) for name in expected]
         alike = all(t.dtype == a.dtype and t.dim() == len(a.shape) for t, a in pairs)
         return alike and any(tuple(t.shape) != tuple(a.shape) for t, a in pairs)
+
+    @contextlib.contextmanager
+    def _naming_sizes(self, batch):
+        """Within it what cannot be captured is a BatchError that says in what the batch differs from the example, if in anything."""
+        try:
+            yield
+        except CaptureError as error:
+            expected = {a.name: kind_of(a) for a in self.main.module.arguments if a.role == "input"}
+            found = {name: kind_of(tensor) for name, tensor in batch_tensors(batch).items()}
+            differing = [
+                f"tensor {name!r} is {found.get(name, 'not there')}, and {expected.get(name, 'not there')} in the example batch"
+                for name in (expected | found)
+                if found.get(name) != expected.get(name)
+            ]
+            if not differing:
+                raise
+            raise BatchError(f"batch: {'; '.join(differing)}: {error}") from error
 
     def _find(self, batch, trained, wanted, settings):
         constants = repr(sorted(batch_constants(batch).items(), key=str))
@@ -288,6 +318,7 @@ def describe(step):
         f"{count:,} parameters",
         step.optimizer_name,
         f"mesh {mesh}",
+        *step._programs.words,
         f"micro {program.micro}",
         f"batch {inputs}",
     ]

@@ -38,6 +38,14 @@ class Flags:
         """The names of the parameters that have gradients now."""
         return frozenset(name for name, parameter, _ in self._parameters if parameter.requires_grad)
 
+    def texts(self):
+        """{"parameter 'x': requires_grad": its text} of those that have frozen or thawed since the capture."""
+        return {
+            f"parameter {name!r}: requires_grad": str(parameter.requires_grad)
+            for name, parameter, requires in self._parameters
+            if parameter.requires_grad != requires
+        }
+
     def check(self, may_thaw=False):
         """Raises StateError where one is another now, but for parameters that freeze and thaw. A model that was put into eval mode as a whole, to be evaluated,
         goes on training as it was captured.

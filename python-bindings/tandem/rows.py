@@ -3,6 +3,7 @@
 import inspect
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from . import tree
 from .errors import BatchError, CompileError
@@ -14,6 +15,12 @@ def count_rows(batch):
     """The first dimension of the first tensor that has one, as capture counts samples; None without one."""
     leaves = (leaf for _, leaf in tree.flatten(batch)[0])
     return next((t.shape[0] for t in leaves if isinstance(t, torch.Tensor) and t.dim()), None)
+
+
+def check_some(batch):
+    """BatchError for one without rows."""
+    if count_rows(batch) == 0:
+        raise BatchError("batch: has 0 rows, expected at least one")
 
 
 def map_rows(function, batch):
@@ -37,12 +44,15 @@ def _pad(batch, rows):
     return map_rows(pad, batch)
 
 
-def _check_takes_weights(loss_fn):
+def _check_takes(loss_fn, *names, reason=""):
+    expected = f"expected loss_fn({', '.join(names)})"
+    if not callable(loss_fn):
+        raise CompileError(f"loss_fn is a {type(loss_fn).__qualname__}, {expected}")
     try:
-        inspect.signature(loss_fn).bind("model", "batch", "weights")
+        inspect.signature(loss_fn).bind(*names)
     except TypeError as error:
         raise CompileError(
-            f"last_batch='pad': the loss function takes other arguments ({error}), expected loss_fn(model, batch, weights)"
+            f"{reason}the loss function takes other arguments ({error}), {expected}"
         ) from None
     except ValueError:  # It does not say what it takes.
         return
@@ -62,9 +72,20 @@ class LastBatch:
     def loss(self, loss_fn):
         """The loss as a function of what `with_weights` makes of a batch."""
         if self._mode != "pad":
+            _check_takes(loss_fn, "model", "batch")
             return loss_fn
-        _check_takes_weights(loss_fn)
+        _check_takes(loss_fn, "model", "batch", "weights", reason="last_batch='pad': ")
         return lambda model, batch: loss_fn(model, *batch)
+
+    def check_model(self, model):
+        """CompileError for what computes with all rows of a batch while it trains, and gets no weights."""
+        pads = self._mode == "pad" and isinstance(model, torch.nn.Module)
+        for name, module in model.named_modules() if pads else ():
+            if isinstance(module, _BatchNorm) and module.training:
+                raise CompileError(
+                    f"last_batch='pad': module {name!r}, a {type(module).__name__}, would also count the rows that fill a batch up,"
+                    " expected last_batch='drop' or 'error', or another norm, such as GroupNorm"
+                )
 
     def with_weights(self, batch, rows=None):
         """The batch, with weights if the loss gets some: of its first `rows` rows they are 1."""
@@ -79,8 +100,11 @@ class LastBatch:
         the batch is one part of those of so many `processes`.
         """
         rows = count_rows(batch)
-        if not rows or rows == self._rows:
+        if rows is None or rows == self._rows:
             return self.with_weights(batch)
+        if rows == 0 and self._mode == "drop":
+            return None
+        check_some(batch)
         is_short = rows < self._rows
         if is_short and self._mode == "pad":
             return self.with_weights(_pad(batch, self._rows), rows)

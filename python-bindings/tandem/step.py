@@ -1,6 +1,7 @@
 """A compiled training step with its values: what `tandem.compile` returns."""
 
 import contextlib
+import math
 import numbers
 import os
 import threading
@@ -10,12 +11,12 @@ import torch
 
 from . import checkpoint, copies, hyperparameters
 from . import job as jobs
-from .averages import expect_current_values
 from .clipping import NORM, expect_none_behind
 from .counts import Counts
 from .errors import RunError, StateError, TandemError
 from .explanations import explain
 from .optimizers import FunctionalOptimizer, is_fresh_state
+from .outdated import expect_current_values, names_of_state
 from .programs import Loaded, Programs, describe, read
 from .python_state import Flags
 from .state_dicts import check_dict, checked, count_of
@@ -35,6 +36,10 @@ def _rate(index, rate, what="optimizer"):
     if not one and not isinstance(rate, numbers.Real):
         raise StateError(
             f"{what} parameter group {index}: lr is {rate!r}, expected a number or a tensor of one"
+        )
+    if not math.isfinite(rate):
+        raise StateError(
+            f"{what} parameter group {index}: lr is {rate!r}, expected a finite number"
         )
     return _float64(rate)
 
@@ -91,7 +96,7 @@ class Step:
         held = {f"{t.role}/{t.name}" for t in store.tensors} if store is not None else ()
         self._cluster, self._recompute = cluster, recompute
         self.module, self.bytes = module, program
-        self._model_keys = list(model.state_dict())
+        self._model_keys = names_of_state(model)
         self._parameter_names = {id(p): name for name, p in model.named_parameters()}
         self._optimizer = optimizer
         self._flags = Flags(model)
@@ -167,32 +172,23 @@ class Step:
         stay as they are.
         """
         with self._alone():
-            self._check_values()
-            reports = self._programs.check_alike(batch, self._report())
+            reports = self._programs.check_alike(batch, self._report)
             self._check_changes(reports)
             program, inputs = self._programs.evaluation(batch, _settings(reports))
             return program.run(inputs)
 
     def _run(self, batch):
-        self._check_values()
-        self._varying |= self._captured.check_options()
-        rates = [_rate(i, group.get("lr")) for i, group in enumerate(self._optimizer.param_groups)]
+        reports = self._programs.check_alike(batch, self._ready)
         numbers = self._captured.numbers(self._varying).items()
         numbers = [(f"learning_rate/{name}", _float64(number)) for name, number in numbers]
-        reports = self._programs.check_alike(batch, self._report())
         batch = self._programs.take(batch)
         if batch is None:
             return None
-        self._watch.check_groups()
-        self._flags.check(self._may_thaw)
         if self._flags.trained != self._counts.trained:
             step = int(self.value("step/step"))
             self._counts.follow(self._flags.trained, step, self._captured.steps_taken)
         self._last = self._programs.training(batch, self._varying, self._counts, _settings(reports))
         inputs = self._programs.inputs(self._last, batch)
-        if not self._rates_checked:
-            check_schedulers(self._optimizer, [float(rate) for rate in rates])
-            self._rates_checked = True
         self._check_changes(reports)
         self.is_ahead = True
         returned = self._last.run(inputs + numbers)
@@ -200,16 +196,33 @@ class Step:
         self._optimizer._opt_called = True
         return returned
 
+    def _ready(self):
+        """Checks the torch model and optimizer, as far as a step reads them. The report."""
+        self._varying |= self._captured.check_options()
+        rates = [_rate(i, group.get("lr")) for i, group in enumerate(self._optimizer.param_groups)]
+        self._watch.check_groups()
+        self._flags.check(self._may_thaw)
+        if not self._rates_checked:
+            check_schedulers(self._optimizer, [float(rate) for rate in rates])
+            self._rates_checked = True
+        return self._report()
+
     def _report(self):
-        """What the processes of a job tell each other before a step: hyperparameters that must be alike, and what was changed."""
-        changed = self._watch.changed()
+        """What the processes of a job tell each other before a step: what must be alike, and what was changed."""
+        self._check_values()
+        changed, optimizer = self._watch.changed(), self._optimizer
+        alike = hyperparameters.texts(optimizer) | self._flags.texts() if self._job else {}
         return {
-            "numbers": {} if self._job is None else hyperparameters.texts(self._optimizer),
+            "alike": alike,
             "settings": self._programs.settings(),
             "changed": changed,
             "model": self._watch.suspected() if changed else [],
             "optimizer": changed and self._watch.has_other_state(),
         }
+
+    def sees_changes(self):
+        """Whether the torch model or optimizer may have been given values since the step was made. Asks no other process."""
+        return self._watch.changed()
 
     def _check_changes(self, reports):
         """That the torch model and optimizer have not been given values that the step has not. All processes of a job put

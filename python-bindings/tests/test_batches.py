@@ -108,6 +108,30 @@ def test_a_larger_batch_that_does_not_divide_is_an_error():
         steps.train(regression(12))
 
 
+def test_a_batch_that_the_model_cannot_take_is_named():
+    """By the tensor that differs from the example's, on one line, behind a step and behind an evaluation."""
+    steps = Steps(small(nn.Tanh()), mse, regression(8), **SPLIT)
+    x, y = regression(8)
+    words = r"^batch: tensor '0' is float64\[8, 5\], and float64\[8, 6\] in the example batch: .*RuntimeError.*$"
+    for call in (steps.step, steps.step.evaluate):
+        with pytest.raises(tandem.BatchError, match=words):
+            call((x[:, :5], y))
+    words = r"^batch: tensor '1' is not there, and float64\[8, 1\] in the example batch: .*$"
+    with pytest.raises(tandem.BatchError, match=words):
+        steps.step.evaluate((x,))
+    steps.train((x, y))
+
+
+def test_a_batch_without_rows():
+    for mode in ("error", "drop"):
+        steps = Steps(small(nn.Tanh()), mse, regression(8), last_batch=mode, **SPLIT)
+        calls = [steps.step.evaluate] + [steps.step] * (mode == "error")
+        for call in calls:
+            with pytest.raises(tandem.BatchError, match="batch: has 0 rows, expected at least one"):
+                call(regression(0))
+    assert steps.step(regression(0)) is None and steps.step.count == 0
+
+
 def test_no_batch_is_none_that_is_left_out():
     step = Steps(small(nn.Tanh()), mse, regression(8)).step
     with pytest.raises(tandem.BatchError, match="batch: is None, expected one like"):
@@ -146,6 +170,17 @@ def test_a_loss_without_weights_cannot_have_its_last_batch_filled_up():
     model = small(nn.Tanh())
     with pytest.raises(tandem.CompileError, match=r"'pad': .* expected loss_fn\(model, batch, wei"):
         tandem.compile(model, mse, adam(model), regression(8), last_batch="pad")
+
+
+def test_rows_that_fill_up_would_count_in_a_batch_norm():
+    model = nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3), nn.Linear(3, 1)).double()
+    with pytest.raises(tandem.CompileError, match="'pad': module '1', a BatchNorm1d, would also"):
+        tandem.compile(model, weighted, adam(model), regression(8), last_batch="pad")
+    model[1].eval()
+    batch = regression(3)
+    step = tandem.compile(model, weighted, adam(model), regression(8), last_batch="pad")
+    expected = weighted(model, batch, torch.ones(3)).detach()
+    torch.testing.assert_close(step(batch), expected, rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -225,16 +260,18 @@ def test_compiled_models(way):
     else:
         loss = torch.compile(mse)
     step = tandem.compile(model, loss, adam(model), batch, **SPLIT)
-    torch.testing.assert_close(step(batch), mse(twin, batch).detach(), rtol=1e-9, atol=0)
     assert step.state_dict().keys() == model.state_dict().keys()
+    torch.testing.assert_close(step(batch), mse(twin, batch).detach(), rtol=1e-9, atol=0)
 
 
 def test_a_step_says_what_it_is():
     steps = Steps(small(nn.Tanh()), mse, regression(8), **SPLIT)
     assert repr(steps.step) == (
-        "<tandem.Step of Sequential: 65 parameters; AdamW; mesh data=2; micro 2; batch 0 float64[8, 6],"
+        "<tandem.Step of Sequential: 65 parameters; AdamW; mesh data=2; plan zero; micro 2; batch 0 float64[8, 6],"
         " 1 float64[8, 1]>"
     )
+    step = Steps(small(nn.Tanh()), mse, regression(8), accumulate=2, search="tandem").step
+    assert "; search tandem; accumulate 2; micro 1; " in repr(step)
 
 
 def test_the_version_is_that_of_the_build(root):

@@ -365,6 +365,9 @@ def test_only_learning_rates_may_change(data):
     optim.param_groups[0]["lr"] = "fast"
     with pytest.raises(tandem.StateError, match="lr is 'fast', expected a number"):
         step(data[0])
+    optim.param_groups[0]["lr"] = float("nan")
+    with pytest.raises(tandem.StateError, match="lr is nan, expected a finite number"):
+        step(data[0])
 
 
 def weighted_loss(model, batch):

@@ -1,6 +1,8 @@
 """Values copied between a step and PyTorch: `step.load(model=..., optimizer=...)` and `step.sync_to`."""
 
 import copy
+import os
+import warnings
 
 import pytest
 import tandem
@@ -468,6 +470,33 @@ def test_an_average_of_old_weights_is_refused(tmp_path):
     average.update_parameters(model)
     other, _, _ = _averaged(False)  # which no step trains
     average.update_parameters(other)
+
+
+def test_old_weights_that_are_saved_or_compiled_are_told():
+    model, optimizer, _ = _averaged(False)
+    batch = torch.randn(8, 6, dtype=torch.float64)
+
+    def compile_it():
+        return tandem.compile(model, lambda m, x: m(x).square().mean(), optimizer, batch)
+
+    step = compile_it()
+    uses = (model.state_dict, model[0].state_dict, compile_it)
+    with warnings.catch_warnings(action="error"):
+        for use in uses[:2]:
+            use()
+        step(batch)
+        copy.deepcopy(model)
+        step.state_dict()
+    for use in uses:
+        with pytest.warns(UserWarning, match=r"the last steps, .* step.sync_to\(model\)") as told:
+            use()
+        assert [os.path.basename(each.filename) for each in told] == ["test_copies.py"]
+    step = compile_it()
+    step(batch)
+    with warnings.catch_warnings(action="error"):
+        step.sync_to(model)
+        for use in uses:
+            use()
 
 
 def test_what_compile_has_wrapped_is_copied_to_and_from_the_module_inside():

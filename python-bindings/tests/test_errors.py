@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 import tandem
 import torch
@@ -278,6 +279,47 @@ def test_batch_without_tensor():
         "found no tensor with a batch dimension but int, expected at least one: a tensor, or dicts"
     )
     fails(tandem.CaptureError, words, lambda m, b: m(b), batch=3)
+
+
+class Held:
+    """Holds a tensor that nobody sees."""
+
+    def __init__(self):
+        self.tensor = torch.ones(4)
+
+
+@pytest.mark.parametrize(
+    "held, kind", [(np.ones(4000), "numpy.ndarray"), (Held(), "test_errors.Held")]
+)
+def test_data_in_a_batch_that_is_no_tensor(held, kind):
+    """Its text does not say whether the next batch has other data: of a long array it is shortened."""
+    words = rf"^example batch: '2' is a {kind}, expected a tensor \(.*\), a number, text or None, or dicts"
+    fails(tandem.CaptureError, words, mse, batch=(*BATCH, held))
+
+
+def test_a_batch_of_arrays():
+    model = nn.Linear(6, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = tandem.compile(model, mse, optimizer, BATCH)
+    with pytest.raises(tandem.BatchError, match=r"^batch: '0' is a numpy.ndarray, expected a tens"):
+        step(tuple(tensor.numpy() for tensor in BATCH))
+
+
+@pytest.mark.parametrize(
+    "loss, words",
+    [
+        (None, r"loss_fn is a NoneType, expected loss_fn\(model, batch\)"),
+        (
+            lambda model: 0,
+            r"takes other arguments \(too many .*\), expected loss_fn\(model, batch\)",
+        ),
+    ],
+)
+def test_no_loss_function(loss, words):
+    model = nn.Linear(6, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(tandem.CompileError, match=words):
+        tandem.compile(model, loss, optimizer, BATCH)
 
 
 def test_sparse_gradient():

@@ -424,6 +424,68 @@ job.join().conclude("end", "")
         assert len(values) == 2 and last == "2 True"
 
 
+def test_what_one_process_cannot_begin_with_is_an_error_of_both(forks, script):
+    """At once, whatever it is that it looks at before a step: the other would wait for it until its time was over. Training goes on."""
+    text = """
+process = int(os.environ["RANK"])
+batch = {"x": torch.ones(4, 4) * (process + 1), "n": 2}
+model = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Linear(2, 2))
+def mean(model, batch):
+    return model(batch["x"]).square().mean()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+step = tandem.compile(model, mean, optimizer, batch, mesh="data=2")
+step(batch)
+options, weight = optimizer.param_groups[0], model[1].weight
+def fails(begin, end):
+    if process:
+        begin()
+    error_of(lambda: step(batch))
+    end()
+fails(lambda: options.update(weight_decay=0.5), lambda: options.update(weight_decay=0))
+fails(model[1].eval, model.train)
+fails(lambda: options.update(params=[weight]), lambda: options.update(params=list(model.parameters())))
+fails(lambda: weight.requires_grad_(False), lambda: weight.requires_grad_(True))
+fails(lambda: batch.update(n=3), lambda: batch.update(n=2))
+print(step.count, step(batch).item() > 0)
+from tandem import job
+job.join().conclude("end", "")
+"""
+    ends = finish(forks.start_job(2, script(text)))
+    for process, (code, printed, errors) in enumerate(ends):
+        assert code == 0, errors
+        *told, frozen, constant, last = printed.splitlines()
+        begin = "StateError: " if process else "JobError: process 1 ended with StateError: "
+        words = [
+            "optimizer parameter group 0: weight_decay is 0.5, expected 0",
+            "module '1': training is False, expected True",
+            "optimizer parameter group 0: found 1 parameters, expected 4",
+        ]
+        assert len(told) == 3, printed
+        for line, word in zip(told, words, strict=True):
+            assert line.startswith(begin + word), printed
+        words = (
+            "parameter '1.weight': requires_grad is as captured in process 0 and False in process 1"
+        )
+        assert frozen == f"StateError: {words}, expected the same of all"
+        words = "batch: constant 'n' is 2 in process 0 and 3 in process 1"
+        assert constant == f"BatchError: {words}, expected the same of all"
+        assert last == "1 True"
+
+
+def test_parts_of_a_mesh_that_is_found_later_are_not_known(forks, script):
+    text = """
+model = torch.nn.Linear(4, 2)
+made = model, loss, torch.optim.SGD(model.parameters(), lr=0.1), {"x": torch.ones(2, 4)}
+error_of(lambda: tandem.compile(*made, mesh="auto", cluster="laptop.yaml"))
+"""
+    for code, printed, errors in finish(forks.start_job(2, script(text))):
+        assert code == 0, errors
+        words = (
+            "CompileError: mesh='auto' says only after the capture which rows are a process's own"
+        )
+        assert printed == f"{words}, expected compile(..., batch='global')\n"
+
+
 def test_an_evaluation_of_rows_that_do_not_divide(forks, script):
     """A process has no rows of another's; of the whole batch each has all."""
     text = """

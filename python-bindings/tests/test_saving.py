@@ -944,6 +944,11 @@ def test_folders_that_cannot_be_saved_to(tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
     with pytest.raises(tandem.CheckpointError, match="folder is 3, expected a path"):
         step.save(3)
+    words = (
+        r"^checkpoint: folder is a torch\S*Sequential, expected a path \(.*step.load\(model=.*\)$"
+    )
+    with pytest.raises(tandem.CheckpointError, match=words):
+        step.load(nn.Sequential(nn.Linear(2, 2)))
     with pytest.raises(tandem.CheckpointError, match="cannot write '.*': .*; a checkpoint"):
         step.save("/proc/nothing")
 

@@ -15,6 +15,7 @@ import secrets
 import torch
 
 from .. import job as jobs
+from ..arguments import text_of
 from ..errors import CheckpointError
 from . import files, layout, plain, shards
 from . import index as indices
@@ -58,11 +59,13 @@ class StoredValues:
         return layout.name_of(argument.dtype), tuple(argument.shape)
 
 
-def _path_of(folder):
+def _path_of(folder, instead=""):
     try:
         return os.path.abspath(os.fsdecode(os.fspath(folder)))
     except TypeError:
-        raise CheckpointError(f"checkpoint: folder is {folder!r}, expected a path") from None
+        raise CheckpointError(
+            f"checkpoint: folder is {text_of(folder)}, expected a path{instead}"
+        ) from None
 
 
 def _training_of(step, scheduler):
@@ -210,7 +213,8 @@ def _index_of(values, shares, every, training, extra):
 
 def load(step, folder, scheduler=None):
     """What `Step.load` says."""
-    job, folder = jobs.join(), _path_of(folder)
+    instead = " (values of torch objects: step.load(model=..., optimizer=...))"
+    job, folder = jobs.join(), _path_of(folder, instead)
     what = f"checkpoint {folder!r}"
     values = StoredValues(step)
 
