@@ -60,6 +60,20 @@ def roofline(program, *options):
         return json.loads(measure_process([BUILD / "bin/roofline", file.name, *options])["text"])
 
 
+def rate_products(report, step_s):
+    """Rows of the products, those by which a step loses most first; in seconds, and as parts of the step."""
+    rows = report["products"]
+    for row in rows:
+        row["lost_s"] = row["count"] * row["ours_s"] * (1 - row["of_packed"])
+        row["of_step"] = row["count"] * row["ours_s"] / step_s
+        row["lost_of_step"] = row["lost_s"] / step_s
+    return sorted(rows, key=lambda row: -row["lost_s"])
+
+
+def title_of_products(name, preset, precision):
+    return f"Products of {name} {preset} {precision or 'f32'}"
+
+
 def terms_of(report):
     """{term: seconds}."""
 
@@ -167,8 +181,8 @@ def median_ratio(times, name, other):
     return statistics.median(a / b for a, b in zip(times[name], times[other], strict=True))
 
 
-def measure_model(name, preset, precision, options):
-    """A row of the table: seconds, and ratios."""
+def measure_model(report, name, preset, precision, options):
+    """A row of the table: seconds, and ratios. Adds a table of the products to `report`."""
     path = ROOT / "examples" / f"{name}.py"
     file = load_model_file(path, preset, None, "float32", precision)
     batches = file.batches(2)
@@ -176,8 +190,10 @@ def measure_model(name, preset, precision, options):
     steps = contestants(file, batches[0], options, with_two)
     times = take_turns(steps, batches, options.turns)
     ours = time_by_term(steps["tandem"], batches[0], 3)
-    report = roofline(steps["tandem"].bytes)
-    terms = terms_of(report)
+    least = roofline(steps["tandem"].bytes, "--ours")
+    products = rate_products(least, statistics.median(times["tandem"]))
+    report.add(title_of_products(name, preset, precision), products)
+    terms = terms_of(least)
     row = {"model": name, "size": preset, "precision": precision or "f32"}
     row |= {f"{term}_s": seconds for term, seconds in terms.items()}
     row |= {f"tandem_{term}_s": seconds for term, seconds in ours.items()}
@@ -230,7 +246,7 @@ def compare_steps(report, names, options):
         for preset in PRESETS if not options.preset else [options.preset]:
             for precision in PRECISIONS:
                 if options.precision in (None, precision or "f32"):
-                    rows.append(measure_model(name, preset, precision, options))
+                    rows.append(measure_model(report, name, preset, precision, options))
                     print_row(rows[-1])
     report.add(title, rows)
     for row in rows:

@@ -12,10 +12,11 @@
 // program how often it is there and the seconds that oneDNN takes with operands
 // in the layouts that it likes best, packed before; with --ours also those that
 // the runtime's command takes with the strides of the Program, in turns with
-// oneDNN. For each attention the seconds of its products, packed as well, and
-// of its exponentials; for all else the bytes. Rates of the core: exponentials
-// of oneDNN on what lies in a cache, bytes read and written by a copy of what
-// does not. Medians; run it on one core that does nothing else.
+// oneDNN, and the median of the turns' ratios. For each attention the seconds
+// of its products, packed as well, and of its exponentials; for all else the
+// bytes. Rates of the core: exponentials of oneDNN on what lies in a cache,
+// bytes read and written by a copy of what does not. Medians; run it on one
+// core that does nothing else.
 //
 //===----------------------------------------------------------------------===//
 
@@ -260,17 +261,21 @@ void timeProduct(const Gemm &gemm, bool withOurs, json &row) {
   std::optional<OurProduct> ours;
   if (withOurs)
     ours.emplace(gemm);
-  std::vector<double> packedTurns, ourTurns;
+  std::vector<double> packedTurns, ourTurns, ratios;
   for (int turn = 0; turn < kTurns; ++turn) {
     packedTurns.push_back(packed.timeTurn());
-    if (ours)
-      ourTurns.push_back(ours->timeTurn());
+    if (!ours)
+      continue;
+    ourTurns.push_back(ours->timeTurn());
+    ratios.push_back(packedTurns.back() / ourTurns.back());
   }
   row["flops"] = 2.0 * double(numElements(gemm.batch)) * double(gemm.m) *
                  double(gemm.n) * double(gemm.k);
   row["packed_s"] = median(packedTurns);
-  if (ours)
-    row["ours_s"] = median(ourTurns);
+  if (!ours)
+    return;
+  row["ours_s"] = median(ourTurns);
+  row["of_packed"] = median(ratios);
 }
 
 //===----------------------------------------------------------------------===//
