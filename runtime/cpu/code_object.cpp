@@ -102,9 +102,23 @@ Expected<tandem_rt_kernel> LoadedCode::find(const std::string &symbol) const {
   return reinterpret_cast<tandem_rt_kernel>(address);
 }
 
-tandem_rt_kernel_part LoadedCode::findPart(const std::string &symbol) const {
-  void *address = dlsym(handle, (symbol + TANDEM_RT_PART_SUFFIX).c_str());
-  return reinterpret_cast<tandem_rt_kernel_part>(address);
+std::optional<SharedKernel>
+LoadedCode::findShared(const std::string &symbol) const {
+  auto find = [&](const char *suffix) {
+    return dlsym(handle, (symbol + suffix).c_str());
+  };
+  SharedKernel kernel;
+  kernel.part =
+      reinterpret_cast<tandem_rt_kernel_part>(find(TANDEM_RT_PART_SUFFIX));
+  if (kernel.part)
+    return kernel;
+  const void *phases = find(TANDEM_RT_PHASES_SUFFIX);
+  kernel.phase =
+      reinterpret_cast<tandem_rt_kernel_phase>(find(TANDEM_RT_PHASE_SUFFIX));
+  if (!phases || !kernel.phase)
+    return std::nullopt;
+  kernel.phases = *static_cast<const tandem_rt_kernel_phases *>(phases);
+  return kernel;
 }
 
 } // namespace tandem::rt::cpu

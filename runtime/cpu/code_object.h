@@ -13,8 +13,25 @@
 #include "tandem_rt/program.h"
 
 #include <memory>
+#include <optional>
 
 namespace tandem::rt::cpu {
+
+/// A kernel that several threads share: by one phase, or by several.
+struct SharedKernel {
+  tandem_rt_kernel_part part = nullptr;
+  tandem_rt_kernel_phase phase = nullptr; ///< Where `part` is null.
+  tandem_rt_kernel_phases phases = {1, 1};
+
+  bool isShared(int64_t number) const { return (phases.shared >> number) & 1; }
+  void run(void *const *buffers, const int64_t *scalars, int64_t number,
+           int64_t index, int64_t parts) const {
+    if (part)
+      part(buffers, scalars, index, parts);
+    else
+      phase(buffers, scalars, number, index, parts);
+  }
+};
 
 /// A shared object that was loaded from memory; unloaded on destruction.
 class LoadedCode {
@@ -25,8 +42,8 @@ public:
   LoadedCode &operator=(const LoadedCode &) = delete;
 
   Expected<tandem_rt_kernel> find(const std::string &symbol) const;
-  /// The function that does a part of the kernel; null if there is none.
-  tandem_rt_kernel_part findPart(const std::string &symbol) const;
+  /// How the kernel is done in parts, if it can be.
+  std::optional<SharedKernel> findShared(const std::string &symbol) const;
 
 private:
   LoadedCode(std::string name, int file, void *handle)

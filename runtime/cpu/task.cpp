@@ -21,10 +21,11 @@ constexpr int64_t kLeastShare = 256 << 10;
 class LaunchTask final : public Task {
 public:
   LaunchTask(const TaskContext &context, const Command &command,
-             tandem_rt_kernel kernel, tandem_rt_kernel_part partKernel)
+             tandem_rt_kernel kernel,
+             const std::optional<SharedKernel> &sharedKernel)
       : op(std::get<Launch>(command.operation)), kernel(kernel),
-        partKernel(partKernel), crew(context.crew) {
-    if (crew && partKernel)
+        sharedKernel(sharedKernel), crew(context.crew) {
+    if (crew && sharedKernel)
       parts = int(
           std::clamp<int64_t>(command.bytes / kLeastShare, 1, crew->size()));
     for (const BufferRef &ref : op.inputs)
@@ -59,11 +60,18 @@ private:
   /// Of what several parts report the first part's counts.
   void runParts() {
     std::vector<std::optional<BadIndex>> bad(static_cast<size_t>(parts));
-    crew->run(parts, [&](int part) {
-      clearBadIndex();
-      partKernel(buffers.data(), scalars.data(), part, parts);
-      bad[size_t(part)] = getBadIndex();
-    });
+    for (int64_t phase = 0; phase < sharedKernel->phases.count; ++phase) {
+      auto runPart = [&](int part, int of) {
+        clearBadIndex();
+        sharedKernel->run(buffers.data(), scalars.data(), phase, part, of);
+        if (!bad[size_t(part)])
+          bad[size_t(part)] = getBadIndex();
+      };
+      if (sharedKernel->isShared(phase))
+        crew->run(parts, [&](int part) { runPart(part, parts); });
+      else
+        runPart(0, 1);
+    }
     clearBadIndex();
     for (const std::optional<BadIndex> &index : bad)
       if (index && !getBadIndex())
@@ -83,7 +91,7 @@ private:
 
   const Launch &op;
   tandem_rt_kernel kernel;
-  tandem_rt_kernel_part partKernel;
+  std::optional<SharedKernel> sharedKernel;
   Crew *crew;
   int parts = 1;
   std::vector<void *> buffers;
@@ -200,7 +208,7 @@ struct Maker {
     if (!kernel.ok())
       return kernel.status();
     return make<LaunchTask>(context, command, *kernel,
-                            context.code[op.codeObject]->findPart(op.symbol));
+                            context.code[op.codeObject]->findShared(op.symbol));
   }
   Made operator()(const Gemm &op) const {
     return makeGemm(context, op, command.workspace);

@@ -44,6 +44,22 @@ void number_part(void *const *buffers, const int64_t *scalars, int64_t part,
     out[i] = float(part);
 }
 
+/// -1 over scalars[0] f32; by phases how many parts the first had, once these
+/// have counted themselves in the workspace.
+void counted(void *const *buffers, const int64_t *scalars) {
+  number(buffers, scalars);
+}
+void counted_phase(void *const *buffers, const int64_t *scalars, int64_t phase,
+                   int64_t part, int64_t parts) {
+  float *out = static_cast<float *>(buffers[0]);
+  float *own = static_cast<float *>(buffers[1]);
+  if (phase == 0)
+    own[part] = float(parts);
+  for (int64_t i = 0; phase == 1 && i < scalars[0]; ++i)
+    out[i] = part == 0 && parts == 1 ? own[i] : -2;
+}
+const int64_t counted_phases[] = {2, 1};
+
 /// p -= lr * g, over scalars[0] f32: in place.
 void KERNEL(sgd)(void *const *buffers, const int64_t *scalars) {
   const float *g = static_cast<const float *>(buffers[1]);

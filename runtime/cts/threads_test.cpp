@@ -59,14 +59,16 @@ TEST(Threads, NobodyChangesTheNumberUnderAnother) {
   EXPECT_EQ(wrong, 0);
 }
 
-/// What `number` writes with so many threads.
-std::vector<float> numbersOfParts(int threads, int64_t count, int64_t bytes) {
+/// What `symbol` writes with so many threads.
+std::vector<float> numbersOfParts(int threads, int64_t count, int64_t bytes,
+                                  const char *symbol = "number") {
   ProgramBuilder b({});
   uint32_t object = b.addCodeObject("kernels", kernelImage());
   uint32_t y =
       b.addResult({"output", "y", ElementType::F32, {count}, {}, {}, {}});
-  b.launch({.name = "number", .bytes = bytes}, object, "number", {},
-           {b.result(y)}, {count});
+  uint32_t arena = b.addArena(64, /*memorySpace=*/0);
+  b.launch({.name = symbol, .bytes = bytes, .workspace = b.arena(0, 64, arena)},
+           object, symbol, {}, {b.result(y)}, {count});
   auto session = start(b, {.threads = threads});
   EXPECT_OK(session->step());
   EXPECT_OK(session->step());
@@ -79,6 +81,15 @@ TEST(Threads, SharePartsOfAKernel) {
   EXPECT_EQ(numbersOfParts(3, 6, large),
             (std::vector<float>{0, 0, 1, 1, 2, 2}));
   EXPECT_EQ(numbersOfParts(1, 3, large), (std::vector<float>{-1, -1, -1}));
+}
+
+TEST(Threads, ShareThePhasesThatCanBe) {
+  Watchdog watchdog(60);
+  constexpr int64_t large = 1 << 20;
+  EXPECT_EQ(numbersOfParts(3, 3, large, "counted"),
+            (std::vector<float>{3, 3, 3}));
+  EXPECT_EQ(numbersOfParts(1, 3, large, "counted"),
+            (std::vector<float>{-1, -1, -1}));
 }
 
 TEST(Threads, AreNotWokenForLittle) {

@@ -138,7 +138,10 @@ void Emitter::emit(sched::LaunchOp op) {
   scalars.insert(scalars.end(), kernel.ordinals.begin(), kernel.ordinals.end());
   if (!kernel.parts.empty())
     return emitParts(op, kernel, scalars);
-  builder.add(getInfo(op, queues),
+  rt::CommandInfo info = getInfo(op, queues);
+  if (kernel.scratchBytes > 0)
+    info.workspace = getScratch(info.queue, kernel.scratchBytes);
+  builder.add(std::move(info),
               rt::Launch{object, kernel.symbol, getBuffers(op.getInputs()),
                          getBuffers(op.getOutputs()), std::move(scalars),
                          /*geometry=*/std::nullopt, getSites(op)});

@@ -120,8 +120,6 @@ private:
                                             mlir::ValueRange values);
   llvm::SmallVector<mlir::Value> reduceBlock(mlir::linalg::GenericOp op,
                                              mlir::ValueRange values);
-  llvm::SmallVector<mlir::Value>
-  combine(mlir::linalg::GenericOp op, mlir::ValueRange a, mlir::ValueRange b);
   mlir::Value isFirstThread();
   llvm::SmallVector<int> getLoops(const Factors &columns) const;
 

@@ -16,52 +16,6 @@ using namespace tandem;
 /// Of a value in shared memory, in bytes.
 constexpr int64_t kSharedSlot = 8;
 
-/// What two ranges of elements reduce to together: of a sum, a product or an
-/// extreme the operator itself, of a largest element and its place the former,
-/// of equal ones that which comes first.
-SmallVector<Value> BlockNestEmitter::combine(linalg::GenericOp op, ValueRange a,
-                                             ValueRange b) {
-  Operation *yield = op.getRegion().front().getTerminator();
-  if (yield->getNumOperands() == 1) {
-    Operation *combined = builder.clone(*yield->getOperand(0).getDefiningOp());
-    combined->setOperands({a[0], b[0]});
-    return {combined->getResult(0)};
-  }
-  auto compare = [&](arith::CmpIPredicate predicate, Value x,
-                     Value y) -> Value {
-    return arith::CmpIOp::create(builder, loc, predicate, x, y);
-  };
-  auto compareFloat = [&](arith::CmpFPredicate predicate, Value x,
-                          Value y) -> Value {
-    return arith::CmpFOp::create(builder, loc, predicate, x, y);
-  };
-  auto both = [&](Value x, Value y) -> Value {
-    return arith::AndIOp::create(builder, loc, x, y);
-  };
-  auto either = [&](Value x, Value y) -> Value {
-    return arith::OrIOp::create(builder, loc, x, y);
-  };
-  Value larger, same;
-  if (isa<FloatType>(a[0].getType())) {
-    // A NaN is larger than every number.
-    larger = both(compareFloat(arith::CmpFPredicate::UGT, b[0], a[0]),
-                  compareFloat(arith::CmpFPredicate::ORD, a[0], a[0]));
-    same = either(compareFloat(arith::CmpFPredicate::OEQ, a[0], b[0]),
-                  both(compareFloat(arith::CmpFPredicate::UNO, a[0], a[0]),
-                       compareFloat(arith::CmpFPredicate::UNO, b[0], b[0])));
-  } else {
-    bool isBool = a[0].getType().isInteger(1);
-    larger =
-        compare(isBool ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt,
-                b[0], a[0]);
-    same = compare(arith::CmpIPredicate::eq, a[0], b[0]);
-  }
-  Value earlier = compare(arith::CmpIPredicate::slt, b[1], a[1]);
-  Value take = either(larger, both(same, earlier));
-  return {arith::SelectOp::create(builder, loc, take, b[0], a[0]),
-          arith::SelectOp::create(builder, loc, take, b[1], a[1])};
-}
-
 /// All threads of a warp get the same, as it does not matter which of two is
 /// the first.
 SmallVector<Value> BlockNestEmitter::reduceWarp(linalg::GenericOp op,

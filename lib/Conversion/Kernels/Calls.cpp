@@ -80,7 +80,11 @@ public:
   CallEmitter(ArrayRef<KernelCall> calls, ModuleOp target)
       : calls(calls), target(target), b(target.getContext()),
         loc(b.getUnknownLoc()),
-        pointer(LLVM::LLVMPointerType::get(target.getContext())) {}
+        pointer(LLVM::LLVMPointerType::get(target.getContext())) {
+    for (const KernelCall &call : calls)
+      for (unsigned buffer : call.buffers)
+        scratch = std::max(scratch, buffer + 1);
+  }
   void emit(StringRef symbol, bool inParts);
 
 private:
@@ -96,7 +100,8 @@ private:
   OpBuilder b;
   Location loc;
   Type pointer;
-  Value list; ///< Room for the buffers of a call.
+  Value list;           ///< Room for the buffers of a call.
+  unsigned scratch = 0; ///< Behind all buffers of the kernel.
 };
 } // namespace
 
@@ -119,7 +124,10 @@ Value CallEmitter::getAddress(Value buffers, unsigned index) {
 
 /// The buffers of the call, side by side.
 Value CallEmitter::collect(Value buffers, const KernelCall &call) {
-  for (auto [place, buffer] : llvm::enumerate(call.buffers)) {
+  SmallVector<unsigned> all(call.buffers);
+  if (call.hasScratch)
+    all.push_back(scratch);
+  for (auto [place, buffer] : llvm::enumerate(all)) {
     Value address =
         LLVM::LoadOp::create(b, loc, pointer, getAddress(buffers, buffer));
     LLVM::StoreOp::create(b, loc, address, getAddress(list, place));
@@ -170,7 +178,7 @@ void CallEmitter::emit(StringRef symbol, bool inParts) {
   b.setInsertionPointToStart(block);
   size_t most = 0;
   for (const KernelCall &call : calls)
-    most = std::max(most, call.buffers.size());
+    most = std::max(most, call.buffers.size() + 1);
   Value room = arith::ConstantIntOp::create(b, loc, b.getI64Type(), most);
   list = LLVM::AllocaOp::create(b, loc, pointer, pointer, room);
   for (const KernelCall &call : calls) {

@@ -17,6 +17,9 @@ namespace tandem {
 struct KernelCall {
   std::string symbol;
   llvm::SmallVector<unsigned> buffers;
+  /// On a CPU, whether it takes a scratch: that of the other kernel, whose last
+  /// buffer it is. All calls of a part come one after the other.
+  bool hasScratch = false;
 };
 
 /// The calls that `kernel` consists of, in their order; none if it has no call.

@@ -14,6 +14,9 @@
 //   chunks  where each gets many: a table of sums for each chunk of positions,
 //           added up in the order of chunks.
 //
+// On a CPU by loops over the positions; parts have ranges of what is beside the
+// dimension of the index.
+//
 //===----------------------------------------------------------------------===//
 
 #include "OwnLoops.h"
@@ -44,6 +47,7 @@ public:
     from.size = cast<RankedTensorType>(indices.getType()).getNumElements();
   }
   void emit();
+  LoopShare findShare() const;
 
 private:
   /// A position in the indices, and in the source behind it.
@@ -67,6 +71,12 @@ private:
   void beginChecked(Value index);
   void addTo(Value sum, Value target, const Place &at);
 
+  bool isWidened() const {
+    return getComputed() != getElementType(op->getResult(0));
+  }
+  bool sharesOuter() const { return from.outer > 1; }
+  Value beginElements();
+  Value beginShared(int64_t count, bool isShared);
   void emitOnCpu();
   int64_t countChunks() const;
   bool canChain() const;
@@ -150,32 +160,62 @@ void IndexSum::addTo(Value sum, Value target, const Place &at) {
 // On a CPU
 //===----------------------------------------------------------------------===//
 
+/// Elements that differ beside the dimension of the index have no term in
+/// common. A table in a wider type is one thread's.
+LoopShare IndexSum::findShare() const {
+  constexpr int64_t kLine = 16; // elements of f32 in a line of a cache
+  if (isWidened() || from.outer != to.outer || from.inner != to.inner)
+    return {};
+  if (sharesOuter())
+    return {.count = from.outer};
+  return {.count = from.inner, .unit = kLine};
+}
+
+/// A loop over the elements of the table.
+Value IndexSum::beginElements() {
+  if (!k.isShared())
+    return k.beginLoop(getNumElements());
+  auto [first, end] = k.getPartBounds();
+  int64_t each = to.size * to.inner;
+  if (sharesOuter())
+    return k.beginLoop({mul(first, each), mul(end, each)});
+  Value row = k.beginLoop(to.outer * to.size);
+  return add(mul(row, to.inner), k.beginLoop({first, end}));
+}
+
+Value IndexSum::beginShared(int64_t count, bool isShared) {
+  return k.isShared() && isShared ? k.beginLoop(k.getPartBounds())
+                                  : k.beginLoop(count);
+}
+
 void IndexSum::emitOnCpu() {
   Value result = op->getResult(0), sum = k.getMemory(result);
-  bool isWidened = getComputed() != getElementType(result);
-  if (isWidened)
+  if (isWidened())
     sum = k.allocate(getNumElements(), getComputed());
   {
     OpBuilder::InsertionGuard guard(b);
-    if (!isWidened)
+    if (!isWidened())
       beginUnlessInPlace();
-    Value at = k.beginLoop(getNumElements());
+    Value at = beginElements();
     k.store(sum, at, getStart(at));
   }
   {
     OpBuilder::InsertionGuard guard(b);
     Place at;
-    at.outer = k.beginLoop(from.outer);
+    auto beginInner = [&] {
+      at.inner = beginShared(from.inner, !sharesOuter());
+    };
+    at.outer = beginShared(from.outer, sharesOuter());
     at.place = k.beginLoop(from.size);
     if (!isOfRows)
-      at.inner = k.beginLoop(from.inner);
+      beginInner();
     Value index = loadIndex(at);
     beginChecked(index);
     if (isOfRows)
-      at.inner = k.beginLoop(from.inner);
+      beginInner();
     addTo(sum, getTarget(at, index), at);
   }
-  if (!isWidened)
+  if (!isWidened())
     return;
   OpBuilder::InsertionGuard guard(b);
   Value at = k.beginLoop(getNumElements());
@@ -390,8 +430,16 @@ void IndexSum::emit() {
     addByChunks(chunks);
 }
 
-void tandem::emitIndexSum(KernelEmitter &kernel, Operation *op) {
+static IndexSum makeIndexSum(KernelEmitter &kernel, Operation *op) {
   if (auto scatter = dyn_cast<nn::ScatterAddOp>(op))
-    return IndexSum(kernel, scatter).emit();
-  IndexSum(kernel, cast<nn::EmbeddingBackwardOp>(op)).emit();
+    return IndexSum(kernel, scatter);
+  return IndexSum(kernel, cast<nn::EmbeddingBackwardOp>(op));
+}
+
+void tandem::emitIndexSum(KernelEmitter &kernel, Operation *op) {
+  makeIndexSum(kernel, op).emit();
+}
+
+LoopShare tandem::findIndexSumShare(KernelEmitter &kernel, Operation *op) {
+  return makeIndexSum(kernel, op).findShare();
 }

@@ -175,8 +175,11 @@ void KernelEmitter::fill(Value memory, int64_t count, Value value) {
 SmallVector<Value> KernelEmitter::beginThreads(ArrayRef<int64_t> counts) {
   SmallVector<Value> inductions;
   if (!isGpu()) {
-    for (int64_t count : counts)
-      inductions.push_back(beginLoop(count));
+    for (int64_t count : counts) {
+      bool isOfPart = inductions.empty() && isShared();
+      inductions.push_back(isOfPart ? beginLoop(getPartBounds())
+                                    : beginLoop(count));
+    }
     return inductions;
   }
   int64_t total = 1;
@@ -248,118 +251,6 @@ void KernelEmitter::createReport() {
   LLVM::ReturnOp::create(b, loc, ValueRange{});
 }
 
-/// A function of pointers that do not alias, never inlined, so that this stays
-/// known of them.
-void KernelEmitter::createBody(unsigned numScalars) {
-  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  unsigned numBuffers = kernel.getNumArguments() + kernel.getNumResults();
-  SmallVector<Type> types(numBuffers, pointer);
-  types.append(numScalars, builder.getI64Type());
-  builder.setInsertionPointToEnd(target.getBody());
-  body = LLVM::LLVMFuncOp::create(
-      builder, loc, symbol + "_body",
-      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
-                                  types),
-      LLVM::Linkage::Internal);
-  body.setPassthroughAttr(builder.getStrArrayAttr({"noinline", "nounwind"}));
-  SmallVector<DictionaryAttr> attrs(
-      numBuffers,
-      builder.getDictionaryAttr(builder.getNamedAttr(
-          LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr())));
-  attrs.append(numScalars, builder.getDictionaryAttr({}));
-  body.setAllArgAttrs(attrs);
-  body.addEntryBlock(builder);
-}
-
-/// Whether all that the kernel does is one nest, which stores nothing but the
-/// kernel's results.
-bool KernelEmitter::hasOneNest() {
-  if (isGpu() || plan.steps.size() != 1 || plan.steps.front().op)
-    return false;
-  llvm::DenseSet<Value> results;
-  for (Value value : kernel.front().getTerminator()->getOperands()) {
-    Value stored = plan.resolve(value);
-    if (!plan.steps.front().nest.makes(stored) ||
-        !results.insert(stored).second)
-      return false;
-  }
-  return llvm::all_of(plan.inMemory,
-                      [&](Value value) { return results.contains(value); });
-}
-
-/// Takes the last two arguments, which nothing uses.
-void KernelEmitter::dropPartBounds() {
-  unsigned count = body.getNumArguments() - 2;
-  SmallVector<DictionaryAttr> attrs;
-  body.getAllArgAttrs(attrs);
-  body.setFunctionType(LLVM::LLVMFunctionType::get(
-      LLVM::LLVMVoidType::get(builder.getContext()),
-      ArrayRef<Type>(body.getArgumentTypes()).take_front(count)));
-  body.setAllArgAttrs(ArrayRef(attrs).take_front(count));
-  body.getBody().front().eraseArguments(count, 2);
-  firstOfPart = endOfPart = {};
-}
-
-SmallVector<Value> KernelEmitter::loadArguments(Block *entry,
-                                                unsigned numScalars) {
-  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  SmallVector<Value> args;
-  auto loadAt = [&](unsigned from, unsigned index, Type type) {
-    Value at = LLVM::GEPOp::create(
-        builder, loc, pointer, type, entry->getArgument(from),
-        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
-    args.push_back(LLVM::LoadOp::create(builder, loc, type, at));
-  };
-  for (unsigned i : llvm::seq(getNumBuffers()))
-    loadAt(0, i, pointer);
-  for (unsigned i : llvm::seq(numScalars))
-    loadAt(1, i, builder.getI64Type());
-  return args;
-}
-
-void KernelEmitter::createEntry(unsigned numScalars) {
-  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  builder.setInsertionPointToEnd(target.getBody());
-  auto entry = LLVM::LLVMFuncOp::create(
-      builder, loc, symbol,
-      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
-                                  {pointer, pointer}));
-  Block *block = entry.addEntryBlock(builder);
-  builder.setInsertionPointToStart(block);
-  SmallVector<Value> args = loadArguments(block, numScalars);
-  if (isShared())
-    args.append({constant(0), constant(shared.count)});
-  LLVM::CallOp::create(builder, loc, body, args);
-  LLVM::ReturnOp::create(builder, loc, ValueRange{});
-}
-
-/// Part i of n has the units from i U / n to (i + 1) U / n.
-void KernelEmitter::createPartEntry(unsigned numScalars) {
-  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  Type number = builder.getI64Type();
-  builder.setInsertionPointToEnd(target.getBody());
-  auto entry = LLVM::LLVMFuncOp::create(
-      builder, loc, symbol + TANDEM_RT_PART_SUFFIX,
-      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
-                                  {pointer, pointer, number, number}));
-  Block *block = entry.addEntryBlock(builder);
-  builder.setInsertionPointToStart(block);
-  SmallVector<Value> args = loadArguments(block, numScalars);
-  Value part = block->getArgument(2), parts = block->getArgument(3);
-  Value units = constant(llvm::divideCeil(shared.count, shared.unit));
-  auto firstOf = [&](Value part) -> Value {
-    Value share = arith::DivUIOp::create(
-        builder, loc, arith::MulIOp::create(builder, loc, part, units), parts);
-    Value first =
-        arith::MulIOp::create(builder, loc, share, constant(shared.unit));
-    return arith::MinSIOp::create(builder, loc, first, constant(shared.count));
-  };
-  Value next = arith::AddIOp::create(builder, loc, part, constant(1));
-  args.append({firstOf(part), firstOf(next)});
-  LLVM::CallOp::create(builder, loc, body, args);
-  LLVM::ReturnOp::create(builder, loc, ValueRange{});
-}
-
 /// Elements of a constant that is no splat.
 LLVM::GlobalOp KernelEmitter::createGlobal(nn::ConstantOp op) {
   OpBuilder b = OpBuilder::atBlockBegin(target.getBody());
@@ -388,16 +279,16 @@ LLVM::GlobalOp KernelEmitter::createGlobal(nn::ConstantOp op) {
 // Steps
 //===----------------------------------------------------------------------===//
 
-void KernelEmitter::emitSteps() {
-  for (KernelPlan::Step &step : plan.steps) {
-    if (step.op)
-      emitOwnLoop(*this, step.op);
-    else
-      NestEmitter(*this, step.nest).emit();
-  }
+/// Whether a result is held by another one, an argument or a constant already.
+bool KernelEmitter::repeatsResults() {
+  llvm::DenseSet<Value> seen;
+  return llvm::any_of(
+      kernel.front().getTerminator()->getOperands(), [&](Value value) {
+        Value held = plan.resolve(value);
+        return !plan.inMemory.contains(held) || !seen.insert(held).second;
+      });
 }
 
-/// Results that another result, an argument or a constant holds already.
 void KernelEmitter::copyRepeatedResults() {
   unsigned first = kernel.getNumArguments();
   Operation *terminator = kernel.front().getTerminator();
@@ -444,43 +335,9 @@ void KernelEmitter::storeCoordinates() {
       store(memory[value], constant(0), getCoordinate(coordinate.getAxis()));
 }
 
-void KernelEmitter::emitFunction() {
-  unsigned numScalars = getKernelAxes(kernel).size() + numOrdinals;
-  bool isOneNest = hasOneNest();
-  createBody(numScalars + (isOneNest ? 2 : 0));
-  builder.setInsertionPointToStart(&body.getBody().front());
-  firstScalar = getNumBuffers();
-  if (isOneNest) {
-    firstOfPart = body.getArgument(firstScalar + numScalars);
-    endOfPart = body.getArgument(firstScalar + numScalars + 1);
-  }
-  bindMemory();
-  for (Value value : plan.inMemory) {
-    auto type = cast<RankedTensorType>(value.getType());
-    if (!memory.contains(value))
-      memory[value] = allocate(type.getNumElements(), type.getElementType());
-  }
-  storeCoordinates();
-  emitSteps();
-  copyRepeatedResults();
-  auto nothing = LLVM::LLVMVoidType::get(builder.getContext());
-  for (Value buffer : toFree) {
-    auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
-    LLVM::CallOp::create(builder, loc, declare("free", nothing, pointer),
-                         buffer);
-  }
-  LLVM::ReturnOp::create(builder, loc, ValueRange{});
-  if (canShare() && !isShared())
-    dropPartBounds();
-  createEntry(numScalars);
-  if (isShared())
-    createPartEntry(numScalars);
-  createReport();
-}
-
 void KernelEmitter::emit() {
   if (isGpu())
     emitParts();
   else
-    emitFunction();
+    emitPhases();
 }

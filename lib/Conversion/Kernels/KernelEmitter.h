@@ -15,16 +15,33 @@
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include "tandem/Device/Gpu.h"
 #include "tandem/Dialect/NN/NN.h"
+#include <memory>
 
 namespace tandem {
+
+/// How parts share a step: ranges of what there is `count` of, in multiples of
+/// `unit`. These are iterations of a loop, or, where sums are added up over it,
+/// blocks of `block` iterations, each with sums of its own.
+struct LoopShare {
+  int64_t count = 0, unit = 1;
+  int64_t block = 0;
+  int loop = -1; ///< of a nest, by place
+
+  /// Of how many parts each would have something.
+  int64_t countPieces() const { return (count + unit - 1) / unit; }
+};
 
 /// Threads that run together, and exchange what is in their registers.
 constexpr int64_t kWarp = 32;
 
+class NestEmitter;
+
 /// The functions of one kernel in a module, `target`: `symbol`, which unpacks
-/// its arguments, and its body on pointers that do not alias. The body is in
-/// scf, arith, math and llvm. Where the iterations of its outermost loop need
-/// nothing of one another, `symbol`_part does those of one part.
+/// its arguments, and bodies on pointers that do not alias, in scf, arith, math
+/// and llvm. Where iterations of a loop need nothing of one another, parts have
+/// ranges of them (tandem_rt/kernel.h): of a kernel that is one such nest
+/// `symbol`_part does a part; else the kernel is done by phases, each with a
+/// body, and what one leaves for the next lies in outputs and in a scratch.
 ///
 /// On a GPU a function per part, `symbol_0`, ..., whose parameters are the
 /// buffers that it reads, those that it writes, the scalars, and where it
@@ -35,9 +52,11 @@ class KernelEmitter {
 public:
   KernelEmitter(mlir::func::FuncOp kernel, mlir::ModuleOp target,
                 llvm::StringRef symbol);
+  ~KernelEmitter();
   void emit();
   /// On a GPU, once emitted.
   std::vector<KernelPart> takeParts() { return std::move(parts); }
+  /// Once emitted.
   int64_t getScratchBytes() const { return scratchBytes; }
 
   //===--- What the emitters of steps use ---------------------------------===//
@@ -68,19 +87,18 @@ public:
   /// A loop from 0 to `count`; the insertion point moves into it.
   mlir::Value beginLoop(int64_t count);
   mlir::Value beginLoop(std::pair<mlir::Value, mlir::Value> bounds);
-  /// Whether a nest may share its outermost loop among parts: what is emitted
-  /// besides is done once for each of them.
-  bool canShare() const { return static_cast<bool>(firstOfPart); }
-  /// The nest's outermost loop, of `count` iterations, is that of a part, which
-  /// has whole multiples of `unit`. Once, and before the loop is emitted.
-  void shareLoop(int64_t count, int64_t unit) { shared = {count, unit}; }
-  bool isShared() const { return shared.count > 0; }
-  /// Of the part: its first iteration, and the first of the next one.
+  /// Whether what is emitted is one of several parts of a step.
+  bool isShared() const { return static_cast<bool>(firstOfPart); }
+  /// Of the part, by `LoopShare`: what it has first, and what the next one has.
   std::pair<mlir::Value, mlir::Value> getPartBounds() const {
     return {firstOfPart, endOfPart};
   }
+  /// The sums of blocks of a shared loop, one after the other.
+  mlir::Value getPartials(mlir::Value value) const {
+    return partials.lookup(value);
+  }
   /// Nested loops whose iterations need nothing of one another: on a GPU each
-  /// is done by a thread.
+  /// is done by a thread, on a CPU a part has a range of the first one.
   llvm::SmallVector<mlir::Value> beginThreads(llvm::ArrayRef<int64_t> counts);
 
   //===--- Of a GPU (GpuKernel.cpp) ---------------------------------------===//
@@ -124,7 +142,53 @@ public:
   mlir::Operation *branchByAlignment();
 
 private:
-  void emitFunction();
+  //===--- Of a CPU (CpuKernel.cpp) ---------------------------------------===//
+
+  /// Something that is done at once: a step, or the sum of what its `blocks`
+  /// have.
+  struct Piece {
+    unsigned step;
+    LoopShare blocks;
+  };
+  /// What runs between two points at which all parts have come together.
+  struct Phase {
+    llvm::SmallVector<Piece> pieces;
+    /// Of its only piece, a step; none where one part does all.
+    LoopShare share;
+    mlir::LLVM::LLVMFuncOp body;
+
+    bool isShared() const { return share.count > 0; }
+  };
+  /// What lies in the scratch: a value, or what blocks have of one.
+  struct Room {
+    mlir::Value value;
+    bool isOfBlocks;
+    int64_t offset;
+  };
+  void emitPhases();
+  void analyzeNests();
+  LoopShare findShare(unsigned step);
+  void formPhases();
+  void addPhase(unsigned step, const LoopShare &share);
+  void addAlone(Piece piece);
+  void reserveRooms();
+  void reserveRoom(mlir::Value value, int64_t blocks);
+  void beginBody(llvm::StringRef name, bool isShared);
+  void emitPhase(Phase &phase, llvm::StringRef name);
+  void emitPiece(const Piece &piece, const LoopShare &share);
+  void bindRooms();
+  mlir::LLVM::LLVMFuncOp createEntry(llvm::StringRef name, unsigned numNumbers);
+  void callPhase(const Phase &phase, llvm::ArrayRef<mlir::Value> arguments,
+                 std::pair<mlir::Value, mlir::Value> part);
+  void createWhole();
+  void createPart();
+  void createPhases();
+  std::pair<mlir::Value, mlir::Value>
+  getShareOfPart(const LoopShare &share, mlir::Value part, mlir::Value parts);
+  llvm::SmallVector<mlir::Value> loadArguments(mlir::Block *entry);
+  void freeMemory();
+  unsigned countScalars();
+
   void emitParts();
   void emitGpuReport(mlir::Value site, mlir::Value index, mlir::Value bound);
   void bindMemory();
@@ -135,19 +199,12 @@ private:
   unsigned getNumBuffers() {
     return kernel.getNumArguments() + kernel.getNumResults();
   }
-  void createBody(unsigned numScalars);
-  void dropPartBounds();
-  void createEntry(unsigned numScalars);
-  void createPartEntry(unsigned numScalars);
-  llvm::SmallVector<mlir::Value> loadArguments(mlir::Block *entry,
-                                               unsigned numScalars);
-  bool hasOneNest();
   mlir::LLVM::GlobalOp createHook();
   void createReport();
-  void emitSteps();
   mlir::LLVM::GlobalOp createGlobal(nn::ConstantOp op);
   mlir::LLVM::LLVMFuncOp declare(llvm::StringRef name, mlir::Type result,
                                  llvm::ArrayRef<mlir::Type> arguments);
+  bool repeatsResults();
   void copyRepeatedResults();
 
   mlir::func::FuncOp kernel;
@@ -160,11 +217,12 @@ private:
   /// Of the body's arguments, the first scalar: the axes, then the ordinals.
   unsigned firstScalar = 0;
   llvm::SmallVector<mlir::Value> toFree;
-  /// The body's last arguments, where its loop may be shared.
+  /// The last arguments of a body that does a part.
   mlir::Value firstOfPart, endOfPart;
-  struct {
-    int64_t count = 0, unit = 1;
-  } shared;
+  std::vector<std::unique_ptr<NestEmitter>> nests; ///< by step
+  std::vector<Phase> phases;
+  std::vector<Room> rooms;
+  llvm::DenseMap<mlir::Value, mlir::Value> partials;
   std::vector<KernelPart> parts;
   mlir::Operation *alignmentBranch = nullptr; ///< of the present part
   int64_t scratchBytes = 0, blockThreads = 0;
@@ -183,6 +241,8 @@ int64_t getOrdinalNumber(mlir::func::CallOp call);
 
 /// Emits an operator with a loop of its own.
 void emitOwnLoop(KernelEmitter &kernel, mlir::Operation *op);
+/// How parts share that loop on a CPU.
+LoopShare findOwnLoopShare(KernelEmitter &kernel, mlir::Operation *op);
 
 /// The type that an element has in memory: i8 for i1, i16 for bf16, else
 /// itself. LLVM has a choice between two values of bf16 go through f32, and

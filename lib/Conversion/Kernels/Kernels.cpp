@@ -236,6 +236,10 @@ struct Job {
   KernelParts parts;
   unsigned line = 0;
   bool isCached = false, isTemporary = false;
+
+  bool isOfGpu() const { return findGpu(sched::getDevice(function)); }
+  /// Whether its code rests on what that of other kernels needs.
+  bool isBehindOthers() const { return !calls.empty() && !isOfGpu(); }
 };
 
 } // namespace
@@ -250,7 +254,7 @@ static std::string getPartsName(const Job &job) {
 }
 
 static bool storeParts(const Job &job, const FileCache &cache) {
-  return job.parts.parts.empty() ||
+  return job.isBehindOthers() ||
          cache.store(getPartsName(job), printParts(job.parts));
 }
 
@@ -258,7 +262,7 @@ static bool lookup(Job &job, const FileCache &cache) {
   auto path = cache.lookup(job.symbol);
   if (!path)
     return false;
-  if (findGpu(sched::getDevice(job.function))) {
+  if (!job.isBehindOthers()) {
     auto partsPath = cache.lookup(getPartsName(job));
     auto text = partsPath ? readObject(*partsPath) : std::nullopt;
     if (!text || !parseParts(*text, job.parts))
@@ -288,7 +292,8 @@ static void compileJob(Job &job, Worker &worker, const FileCache &cache,
       job.error = "the kernel cannot be compiled";
     return;
   }
-  job.parts = std::move(code->parts);
+  if (!job.isBehindOthers())
+    job.parts = std::move(code->parts);
   std::optional<std::string> path;
   if (useCache && storeParts(job, cache))
     path = cache.store(job.symbol, code->object);
@@ -310,17 +315,19 @@ static size_t countThreads(const KernelOptions &options, size_t numJobs) {
   return std::min(cores, numJobs);
 }
 
-/// Jobs have nothing in common, so that their results do not depend on who does
-/// which. False if it was told to end before all were done.
-static bool compileJobs(std::vector<Job> &jobs, const KernelOptions &options) {
+/// Those from `first` to `end`, which have nothing in common, so that their
+/// results do not depend on who does which. False if it was told to end before
+/// all were done.
+static bool compileJobs(std::vector<Job> &jobs, size_t first, size_t end,
+                        const KernelOptions &options) {
   FileCache cache(options.cacheDir.empty() ? getDefaultCacheDirectory()
                                            : options.cacheDir,
                   ".o");
-  std::atomic<size_t> next = 0, done = 0;
+  std::atomic<size_t> next = first, done = first;
   std::atomic<bool> ends = false;
   auto work = [&](bool tells) {
     Worker worker;
-    for (size_t index; !ends && (index = next++) < jobs.size(); ++done) {
+    for (size_t index; !ends && (index = next++) < end; ++done) {
       if (tells && options.progress && !options.progress(done, jobs.size()))
         ends = true;
       else
@@ -328,12 +335,34 @@ static bool compileJobs(std::vector<Job> &jobs, const KernelOptions &options) {
     }
   };
   std::vector<std::thread> threads;
-  for (size_t i = 1, count = countThreads(options, jobs.size()); i < count; ++i)
+  for (size_t i = 1, count = countThreads(options, end - first); i < count; ++i)
     threads.emplace_back(work, /*tells=*/false);
-  work(/*tells=*/true);
+  if (first < end)
+    work(/*tells=*/true);
   for (std::thread &thread : threads)
     thread.join();
   return !ends;
+}
+
+/// First those that rest on no other; then it is known what these need.
+static bool compileJobs(std::vector<Job> &jobs, const KernelOptions &options) {
+  auto behind =
+      std::stable_partition(jobs.begin(), jobs.end(), [](const Job &job) {
+        return !job.isBehindOthers();
+      });
+  size_t numFirst = behind - jobs.begin();
+  if (!compileJobs(jobs, 0, numFirst, options))
+    return false;
+  llvm::StringMap<int64_t> scratchOf;
+  for (Job &job : jobs) {
+    for (KernelCall &call : job.calls) {
+      int64_t bytes = scratchOf.lookup(call.symbol);
+      call.hasScratch = bytes > 0;
+      job.parts.scratchBytes = std::max(job.parts.scratchBytes, bytes);
+    }
+    scratchOf[job.symbol] = job.parts.scratchBytes;
+  }
+  return compileJobs(jobs, numFirst, jobs.size(), options);
 }
 
 /// Reports at the operator, which stands on a line of its own behind those of
@@ -421,7 +450,7 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
   else
     result.features = host.features;
   std::vector<Job> jobs;
-  llvm::StringMap<unsigned> known;
+  llvm::StringSet<> known;
   llvm::StringMap<std::string> texts;
   llvm::StringSet<> withoutCode =
       gpu ? findOnlyCalled(module) : llvm::StringSet<>();
@@ -432,7 +461,7 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
     if (mlir::failed(job))
       return failure();
     if (!withoutCode.contains(function.getName()) &&
-        known.try_emplace(job->symbol, jobs.size()).second)
+        known.insert(job->symbol).second)
       jobs.push_back(std::move(*job));
   }
   bool isDone = compileJobs(jobs, options);
@@ -462,13 +491,15 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
   if (!object)
     return module.emitError() << error;
   result.object = std::move(*object);
+  llvm::StringMap<const KernelParts *> partsOf;
+  for (const Job &job : jobs)
+    partsOf[job.symbol] = &job.parts;
   for (auto &kernel : result.kernels) {
-    auto job = known.find(kernel.second.symbol);
-    if (job == known.end())
+    const KernelParts *parts = partsOf.lookup(kernel.second.symbol);
+    if (!parts)
       continue;
-    const KernelParts &parts = jobs[job->second].parts;
-    kernel.second.parts = parts.parts;
-    kernel.second.scratchBytes = parts.scratchBytes;
+    kernel.second.parts = parts->parts;
+    kernel.second.scratchBytes = parts->scratchBytes;
   }
   return result;
 }

@@ -18,9 +18,8 @@ using namespace tandem;
 
 /// The loops are emitted twice: first only to see at which indices memory is
 /// read and written, then with merged loops.
-void NestEmitter::emit() {
+void NestEmitter::analyze() {
   SmallVector<bool> forced(column);
-  SmallVector<int> levels;
   {
     OpBuilder::InsertionGuard guard(builder);
     recording = true;
@@ -41,45 +40,22 @@ void NestEmitter::emit() {
   buffers.clear();
   analyzeMembers();
   findBuffered();
-  if (kernel.canShare() && canShare())
-    share();
+}
+
+void NestEmitter::emitNest(const LoopShare &chosen) {
+  OpBuilder::InsertionGuard guard(builder);
+  share = chosen;
+  blockMemory.clear();
+  if (share.block > 0)
+    beginBlock();
   initializeAccumulators();
   emitLoops();
 }
 
-/// Whether each iteration of the outermost loop stores what is its own, and
-/// nothing is summed over them.
-bool NestEmitter::canShare() const {
-  if (groups.empty())
-    return false;
-  int outermost = groups.front().front();
-  for (const auto &[value, info] : nest.made) {
-    Factors layout = getLayout(value);
-    if (llvm::is_contained(info.reduced, outermost) ||
-        (kernel.plan.inMemory.contains(value) &&
-         !llvm::is_contained(layout, outermost)))
-      return false;
-    bool hasPlaces = reducesRows(value) || !getColumns(layout).empty();
-    if (!info.reduced.empty() && hasPlaces)
-      return false; // accumulators in memory, which are set before
-  }
-  return true;
-}
-
-/// A loop that is vectorised, as one around a short one may be, is cut where
-/// vectors are, so that each element is computed by the same code in any part.
-void NestEmitter::share() {
-  constexpr int64_t kElements = 256;
-  int64_t count = nest.getSize(groups.front()), inner = 1;
-  for (const Factors &group : llvm::drop_begin(groups))
-    inner *= nest.getSize(group);
-  kernel.shareLoop(count, std::max<int64_t>(1, kElements / inner));
-}
-
 std::pair<Value, Value> NestEmitter::getBounds(int group) {
-  if (!recording && kernel.isShared() && group == 0)
-    return kernel.getPartBounds();
-  return {kernel.constant(0), kernel.constant(nest.getSize(groups[group]))};
+  if (recording || group != share.loop)
+    return {kernel.constant(0), kernel.constant(nest.getSize(groups[group]))};
+  return share.block > 0 ? blockBounds : kernel.getPartBounds();
 }
 
 void NestEmitter::initializeAccumulators() {
@@ -91,8 +67,11 @@ void NestEmitter::initializeAccumulators() {
     auto result = cast<OpResult>(value);
     auto generic = cast<linalg::GenericOp>(result.getOwner());
     int64_t count = cast<RankedTensorType>(value.getType()).getNumElements();
-    kernel.fill(kernel.getMemory(value), count,
-                getStart(generic, result.getResultNumber()));
+    Value start = getStart(generic, result.getResultNumber());
+    if (share.loop >= 0 && !addsUpOver(info, share.loop))
+      fillOwn(value, start);
+    else
+      kernel.fill(getSumMemory(value), count, start);
   }
 }
 
@@ -120,8 +99,10 @@ void NestEmitter::emitLoops() {
   emitRow();
 }
 
+/// Of a block not the numbers that depend on all of them.
 void NestEmitter::emitRow() {
-  for (currentLevel = 0; currentLevel <= maxLevel; ++currentLevel) {
+  int last = share.block > 0 && endsInNumbers() ? 0 : maxLevel;
+  for (currentLevel = 0; currentLevel <= last; ++currentLevel) {
     emitRowMembers(currentLevel);
     std::set<Factors> domains;
     for (const MemberInfo &info : infos)
@@ -153,7 +134,7 @@ void NestEmitter::storeValue(Value value, Value scalar) {
   Indices indices = getIndices(nest.lookup(value).dims);
   auto type = cast<RankedTensorType>(value.getType());
   Value at = emitIndex(linearize(indices, type.getShape()));
-  kernel.store(kernel.getMemory(value), at, scalar);
+  kernel.store(getSumMemory(value), at, scalar);
 }
 
 //===----------------------------------------------------------------------===//
@@ -208,13 +189,13 @@ void NestEmitter::accumulateInMemory(unsigned member) {
     auto type = cast<RankedTensorType>(result.getType());
     Indices indices = getIndices(nest.lookup(result).dims);
     places.push_back(emitIndex(linearize(indices, type.getShape())));
-    sofar.push_back(kernel.load(kernel.getMemory(result), places.back(),
+    sofar.push_back(kernel.load(getSumMemory(result), places.back(),
                                 type.getElementType()));
   }
   SmallVector<Value> next = emitReductionStep(member, sofar);
   for (auto [result, place, value] :
        llvm::zip_equal(op->getResults(), places, next))
-    kernel.store(kernel.getMemory(result), place, value);
+    kernel.store(getSumMemory(result), place, value);
 }
 
 /// A block of Philox is four words: with four neighbours side by side, whose
@@ -314,7 +295,7 @@ void NestEmitter::emitPhase(int level, const Factors &columns) {
       Indices indices = getIndices(nest.lookup(result).dims);
       Value at = emitIndex(linearize(indices, type.getShape()));
       inits.push_back(
-          kernel.load(kernel.getMemory(result), at, type.getElementType()));
+          kernel.load(getSumMemory(result), at, type.getElementType()));
     }
 
   SmallVector<int> loops;
@@ -338,7 +319,7 @@ void NestEmitter::emitPhase(int level, const Factors &columns) {
       });
   for (auto [result, value] : llvm::zip_equal(results, finals)) {
     rowValues[result] = value;
-    if (kernel.plan.inMemory.contains(result))
+    if (kernel.plan.inMemory.contains(result) || blockMemory.contains(result))
       storeValue(result, value);
   }
 }

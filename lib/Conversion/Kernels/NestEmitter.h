@@ -28,7 +28,24 @@ public:
   NestEmitter(KernelEmitter &kernel, const Nest &nest);
   virtual ~NestEmitter() = default;
   /// At the kernel's insertion point.
-  void emit();
+  void emit() {
+    analyze();
+    emitNest({});
+  }
+  /// Chooses the loops. What it inserts is erased again.
+  void analyze();
+  /// Behind `analyze`, in any function with the kernel's memory: what a part
+  /// has of the loop in `share`, or all, if none is shared.
+  void emitNest(const LoopShare &share);
+
+  //===--- Parts (NestParts.cpp) ------------------------------------------===//
+
+  /// The loop that parts share; none if there is no such loop.
+  LoopShare findShare() const;
+  /// What is added up over the loop, by each block of it.
+  llvm::SmallVector<mlir::Value> getSums(const LoopShare &share) const;
+  /// Once all blocks are done: adds theirs up, in their order.
+  void addUpBlocks(const LoopShare &blocks);
 
 protected:
   using Indices = llvm::SmallVector<LinearIndex>;
@@ -61,8 +78,6 @@ protected:
   /// Loops are emitted more than once: what belongs to those before.
   void forget();
   virtual void emitLoops();
-  bool canShare() const;
-  void share();
   /// How many neighbours an iteration of the group's loop, which is innermost,
   /// computes.
   int64_t countNeighbours(int group) const;
@@ -99,6 +114,25 @@ protected:
     storeValue(value, scalar);
   }
   mlir::Value getStart(mlir::linalg::GenericOp op, unsigned result);
+
+  //===--- Parts (NestParts.cpp) ------------------------------------------===//
+
+  bool addsUpOver(const Nest::Made &info, int group) const;
+  bool canShare(int group) const;
+  LoopShare shareIterations(int group) const;
+  LoopShare shareBlocks(int group) const;
+  void beginBlock();
+  void fillOwn(mlir::Value value, mlir::Value start);
+  bool endsInNumbers() const;
+  llvm::SmallVector<mlir::Value> loadPartials(mlir::linalg::GenericOp op,
+                                              mlir::Value at);
+  void addUpNumber(mlir::linalg::GenericOp op);
+  void emitSum(mlir::linalg::GenericOp op, int64_t count);
+  /// Where a reduction lies: where its block has it, if there are blocks.
+  mlir::Value getSumMemory(mlir::Value value) const;
+  /// What two ranges of elements reduce to.
+  llvm::SmallVector<mlir::Value>
+  combine(mlir::linalg::GenericOp op, mlir::ValueRange a, mlir::ValueRange b);
 
   //===--- Scalars (NestScalars.cpp) --------------------------------------===//
 
@@ -139,6 +173,10 @@ protected:
   /// Factors that are one loop, in nest order.
   std::vector<Factors> groups;
   llvm::DenseMap<int, mlir::Value> inductions; ///< by group
+  LoopShare share;                             ///< Of what is emitted.
+  /// Of the present block: its iterations, and where its sums lie.
+  std::pair<mlir::Value, mlir::Value> blockBounds;
+  llvm::DenseMap<mlir::Value, mlir::Value> blockMemory;
   /// Set while indices are only recorded, to see which factors merge.
   bool recording = false;
   std::set<LinearIndex> recorded;

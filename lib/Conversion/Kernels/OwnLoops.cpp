@@ -338,6 +338,27 @@ void Writer::maxPool(nn::MaxPoolOp op) {
   storeTo(op.getIndices(), at, found.index);
 }
 
+/// Images of all channels.
+static int64_t countImages(nn::MaxPoolOp op) {
+  ArrayRef<int64_t> shape = op.getValues().getType().getShape();
+  int64_t count = 1;
+  for (int64_t size : shape.drop_back(op.getKernel().size()))
+    count *= size;
+  return count;
+}
+
+LoopShare tandem::findOwnLoopShare(KernelEmitter &kernel, Operation *op) {
+  auto ofOuter = [](auto along) -> LoopShare {
+    return {.count = Around(along.getInput(), along.getDim()).outer};
+  };
+  return llvm::TypeSwitch<Operation *, LoopShare>(op)
+      .Case<nn::CumsumOp, nn::TopkOp>(ofOuter)
+      .Case([](nn::MaxPoolOp pool) -> LoopShare {
+        return {.count = countImages(pool)};
+      })
+      .Default([&](Operation *sum) { return findIndexSumShare(kernel, sum); });
+}
+
 void tandem::emitOwnLoop(KernelEmitter &kernel, Operation *op) {
   Writer writer(kernel);
   llvm::TypeSwitch<Operation *>(op)

@@ -79,6 +79,8 @@ protected:
 /// Emits a `scatter_add` or `embedding_backward`, into the kernel's present
 /// part and further ones.
 void emitIndexSum(KernelEmitter &kernel, mlir::Operation *op);
+/// How parts share its loops on a CPU.
+LoopShare findIndexSumShare(KernelEmitter &kernel, mlir::Operation *op);
 
 } // namespace tandem
 

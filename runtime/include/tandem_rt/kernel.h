@@ -26,7 +26,11 @@
 // A kernel whose work can be shared has a second function, `name_part`, with
 // the number of a part and of all parts, from 1 on: whoever calls it for each
 // of them, in any order and on any threads, has done what `name` does, to the
-// bit.
+// bit. Where some of the work needs what all parts have done, there is
+// `name_phase` in its place, with the number of a phase before these: whoever
+// calls it for one phase after the other, once for each part of those that can
+// be shared, and as part 0 of 1 for the others, has done what `name` does. How
+// many phases there are, and which can be shared, says `name_phases`.
 //
 // On a GPU a kernel has one parameter of 8 bytes for each address and number:
 //
@@ -48,6 +52,8 @@
 
 #define TANDEM_RT_INDEX_HOOK "tandem_rt_report_index_hook"
 #define TANDEM_RT_PART_SUFFIX "_part"
+#define TANDEM_RT_PHASE_SUFFIX "_phase"
+#define TANDEM_RT_PHASES_SUFFIX "_phases"
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,6 +63,15 @@ typedef void (*tandem_rt_kernel)(void *const *buffers, const int64_t *scalars);
 typedef void (*tandem_rt_kernel_part)(void *const *buffers,
                                       const int64_t *scalars, int64_t part,
                                       int64_t parts);
+
+typedef void (*tandem_rt_kernel_phase)(void *const *buffers,
+                                       const int64_t *scalars, int64_t phase,
+                                       int64_t part, int64_t parts);
+
+typedef struct tandem_rt_kernel_phases {
+  int64_t count;
+  int64_t shared; /* bit i: phase i can be shared */
+} tandem_rt_kernel_phases;
 
 /// `index` was read at `site`, expected 0 <= index < `bound`.
 typedef void (*tandem_rt_index_hook)(int64_t site, int64_t index,

@@ -57,7 +57,7 @@ func.func @softmax(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
   return %0 : tensor<4x64xf32>
 }
 
-// Sums over rows are accumulated in the result, which begins with zeros. They
+// Sums over rows are accumulated in the result, which begins with zeros. So few
 // are not done in parts.
 // CHECK-LABEL: llvm.func internal @columns_kernel_body
 // CHECK: scf.for
@@ -100,4 +100,47 @@ func.func @tables(%x: tensor<4x8x32xf32>, %a: tensor<64x32xf32>, %b: tensor<64x3
 func.func @narrow(%x: tensor<64xbf16>) -> tensor<64xbf16> {
   %0 = nn.exp %x : (tensor<64xbf16>) -> tensor<64xbf16>
   return %0 : tensor<64xbf16>
+}
+
+// Parts have blocks of rows, each with sums of its own in the scratch, which one
+// thread adds up in their order.
+// CHECK-LABEL: llvm.func internal @blocks_kernel_body_0
+// CHECK-SAME: %[[X:[a-z0-9]+]]: !llvm.ptr {llvm.noalias}, %[[Y:[a-z0-9]+]]: !llvm.ptr {llvm.noalias}, %[[SUMS:[a-z0-9]+]]: !llvm.ptr {llvm.noalias}, %[[FIRST:[a-z0-9]+]]: i64, %[[END:[a-z0-9]+]]: i64
+// CHECK: scf.for %[[BLOCK:.*]] = %[[FIRST]] to %[[END]]
+// CHECK: %[[ROW:.*]] = arith.muli %[[BLOCK]], %{{.*}}
+// CHECK: %[[LAST:.*]] = arith.minsi
+// CHECK: %[[OWN:.*]] = llvm.getelementptr inbounds %[[SUMS]]
+// CHECK: scf.for
+// CHECK: llvm.getelementptr inbounds %[[OWN]]
+// CHECK: llvm.store
+// CHECK: scf.for %{{.*}} = %[[ROW]] to %[[LAST]]
+// CHECK: scf.for
+// CHECK: llvm.getelementptr inbounds %[[OWN]]
+// CHECK: arith.addf
+// CHECK: llvm.store
+// CHECK: llvm.return
+// CHECK-LABEL: llvm.func internal @blocks_kernel_body_1
+// CHECK: llvm.store
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: arith.addf
+// CHECK: llvm.store
+// CHECK-LABEL: llvm.func @blocks_kernel(
+// CHECK: llvm.call @blocks_kernel_body_0(
+// CHECK: llvm.call @blocks_kernel_body_1(
+// CHECK-LABEL: llvm.func @blocks_kernel_phase(
+// CHECK: llvm.mlir.global external constant @blocks_kernel_phases(dense<[2, 1]>
+func.func @blocks(%x: tensor<600x64xf32>) -> tensor<64xf32> {
+  %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<600x64xf32>) -> tensor<64xf32>
+  return %0 : tensor<64xf32>
+}
+
+// Columns are shared where there are many of them.
+// CHECK-LABEL: llvm.func internal @many_columns_kernel_body
+// CHECK: scf.for
+// CHECK: scf.for %{{.*}} = %{{.*}} to %
+// CHECK-LABEL: llvm.func @many_columns_kernel_part(
+func.func @many_columns(%x: tensor<40x1025xf32>) -> tensor<1025xf32> {
+  %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<40x1025xf32>) -> tensor<1025xf32>
+  return %0 : tensor<1025xf32>
 }

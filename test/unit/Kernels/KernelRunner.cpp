@@ -13,6 +13,7 @@
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Reference/Interpreter.h"
+#include "tandem_rt/kernel.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
@@ -89,10 +90,36 @@ LoadedKernels::Entry LoadedKernels::lookup(StringRef function) const {
   return reinterpret_cast<Entry>(dlsym(handle, it->second.symbol.c_str()));
 }
 
-LoadedKernels::PartEntry LoadedKernels::lookupPart(StringRef function) const {
+void *LoadedKernels::lookup(StringRef function, StringRef suffix) const {
   const CompiledKernel &kernel = compiled.kernels.find(function)->second;
-  std::string symbol = kernel.symbol + "_part";
-  return reinterpret_cast<PartEntry>(dlsym(handle, symbol.c_str()));
+  return dlsym(handle, (kernel.symbol + suffix).str().c_str());
+}
+
+bool LoadedKernels::isShared(StringRef function) const {
+  return lookup(function, TANDEM_RT_PART_SUFFIX) ||
+         lookup(function, TANDEM_RT_PHASE_SUFFIX);
+}
+
+/// The last part first; what is no part is done once.
+bool LoadedKernels::runInParts(StringRef function, ArrayRef<void *> buffers,
+                               ArrayRef<int64_t> scalars) const {
+  constexpr int64_t kParts = 3;
+  auto part = reinterpret_cast<tandem_rt_kernel_part>(
+      lookup(function, TANDEM_RT_PART_SUFFIX));
+  auto phase = reinterpret_cast<tandem_rt_kernel_phase>(
+      lookup(function, TANDEM_RT_PHASE_SUFFIX));
+  const auto *phases = static_cast<const tandem_rt_kernel_phases *>(
+      lookup(function, TANDEM_RT_PHASES_SUFFIX));
+  EXPECT_EQ(!phase, !phases) << function.str();
+  EXPECT_TRUE(!part || !phase) << function.str();
+  for (int64_t index : llvm::reverse(llvm::seq(part ? kParts : 0)))
+    part(buffers.data(), scalars.data(), index, kParts);
+  for (int64_t number : llvm::seq(phase ? phases->count : 0)) {
+    int64_t parts = (phases->shared >> number) & 1 ? kParts : 1;
+    for (int64_t index : llvm::reverse(llvm::seq(parts)))
+      phase(buffers.data(), scalars.data(), number, index, parts);
+  }
+  return part || phase;
 }
 
 /// Bytes around every buffer that a kernel must not write.
@@ -113,11 +140,17 @@ static bool areGuardsWhole(ArrayRef<char> guarded) {
          llvm::all_of(guarded.take_back(kGuardBytes), isGuard);
 }
 
-static std::vector<void *>
-beginsOf(ArrayRef<llvm::MutableArrayRef<char>> buffers) {
+/// With a scratch that holds anything, if the kernel has one.
+std::vector<void *>
+LoadedKernels::beginsOf(StringRef function,
+                        ArrayRef<llvm::MutableArrayRef<char>> buffers) {
   std::vector<void *> pointers;
   for (llvm::MutableArrayRef<char> buffer : buffers)
     pointers.push_back(buffer.data());
+  int64_t bytes = compiled.kernels[function].scratchBytes;
+  scratch = addGuards(std::vector<char>(bytes, kUnwritten));
+  if (bytes > 0)
+    pointers.push_back(scratch.data() + kGuardBytes);
   return pointers;
 }
 
@@ -127,19 +160,17 @@ void LoadedKernels::runOn(StringRef function,
   if (emulated)
     return emulated->run(compiled.kernels[function], buffers, scalars,
                          lastReport);
-  lookup(function)(beginsOf(buffers).data(), scalars.data());
+  lookup(function)(beginsOf(function, buffers).data(), scalars.data());
+  EXPECT_TRUE(areGuardsWhole(scratch)) << function.str();
 }
 
 void LoadedKernels::runBothWays(StringRef function,
                                 ArrayRef<llvm::MutableArrayRef<char>> buffers,
                                 size_t numInputs, ArrayRef<int64_t> scalars) {
-  PartEntry part = emulated ? nullptr : lookupPart(function);
-  if (!part)
+  if (emulated || !runInParts(function, beginsOf(function, buffers), scalars))
     return runOn(function, buffers, scalars);
-  // In parts, the last one first; then whole, which writes the same.
-  constexpr int64_t kParts = 3;
-  for (int64_t index : llvm::reverse(llvm::seq(kParts)))
-    part(beginsOf(buffers).data(), scalars.data(), index, kParts);
+  EXPECT_TRUE(areGuardsWhole(scratch)) << function.str();
+  // Whole, which writes the same.
   std::vector<std::vector<char>> inParts;
   for (llvm::MutableArrayRef<char> buffer : buffers) {
     inParts.emplace_back(buffer.begin(), buffer.end());

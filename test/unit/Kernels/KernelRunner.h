@@ -28,6 +28,8 @@ public:
   ~LoadedKernels();
   LoadedKernels(const LoadedKernels &) = delete;
 
+  /// Whether several threads can share the kernel.
+  bool isShared(llvm::StringRef function) const;
   const std::string &getError() const { return error; }
   const CompiledKernels &getCompiled() const { return compiled; }
 
@@ -47,9 +49,12 @@ public:
 private:
   using Entry = void (*)(void *const *, const int64_t *);
   Entry lookup(llvm::StringRef function) const;
-  /// Null where the kernel has no parts.
-  using PartEntry = void (*)(void *const *, const int64_t *, int64_t, int64_t);
-  PartEntry lookupPart(llvm::StringRef function) const;
+  void *lookup(llvm::StringRef function, llvm::StringRef suffix) const;
+  bool runInParts(llvm::StringRef function, llvm::ArrayRef<void *> buffers,
+                  llvm::ArrayRef<int64_t> scalars) const;
+  std::vector<void *>
+  beginsOf(llvm::StringRef function,
+           llvm::ArrayRef<llvm::MutableArrayRef<char>> buffers);
   void loadObject();
   /// In parts, too, where the kernel has some.
   void runBothWays(llvm::StringRef function,
@@ -58,6 +63,7 @@ private:
 
   CompiledKernels compiled;
   void *handle = nullptr;
+  std::vector<char> scratch;
   std::unique_ptr<EmulatedKernels> emulated;
   std::string error;
 };

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "EmulatedKernels.h"
 #include "KernelRunner.h"
 #include "tandem/Reference/Interpreter.h"
 #include <gtest/gtest.h>
@@ -147,6 +148,89 @@ TEST(IndexSums, ReportBadIndices) {
 //===----------------------------------------------------------------------===//
 // Sums over rows
 //===----------------------------------------------------------------------===//
+
+/// Whether several threads share each kernel of the text.
+static void expectShared(StringRef text) {
+  std::unique_ptr<MLIRContext> context = makeContext();
+  auto module = parse(*context, text);
+  ASSERT_TRUE(module);
+  KernelOptions options;
+  options.useCache = false;
+  LoadedKernels kernels(*module, options);
+  ASSERT_EQ(kernels.getError(), "");
+  for (auto function : module->getOps<func::FuncOp>())
+    EXPECT_TRUE(kernels.isShared(function.getName()))
+        << function.getName().str();
+}
+
+/// What adds up over rows, columns that are many enough to share alone, all
+/// elements, one loop of several, and what follows such a sum.
+constexpr char kShared[] = R"(
+    func.func @rows(%x: tensor<600x64xf32>) -> tensor<64xf32> {
+      %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<600x64xf32>) -> tensor<64xf32>
+      return %0 : tensor<64xf32>
+    }
+    func.func @columns(%x: tensor<40x1025xf32>) -> tensor<1025xf32> {
+      %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<40x1025xf32>) -> tensor<1025xf32>
+      return %0 : tensor<1025xf32>
+    }
+    func.func @all(%x: tensor<33x1025xf32>) -> tensor<f32> {
+      %0 = nn.mul %x, %x : (tensor<33x1025xf32>, tensor<33x1025xf32>) -> tensor<33x1025xf32>
+      %1 = nn.sum %0 {dims = array<i64: 0, 1>} : (tensor<33x1025xf32>) -> tensor<f32>
+      return %1 : tensor<f32>
+    }
+    func.func @inner(%x: tensor<3x300x20xf32>) -> (tensor<300x20xf32>, tensor<3x300x20xf32>) {
+      %0 = nn.exp %x : (tensor<3x300x20xf32>) -> tensor<3x300x20xf32>
+      %1 = nn.sum %0 {dims = array<i64: 0>} : (tensor<3x300x20xf32>) -> tensor<300x20xf32>
+      return %1, %0 : tensor<300x20xf32>, tensor<3x300x20xf32>
+    }
+    func.func @norm(%g: tensor<500x48xf32>, %x: tensor<500x48xf32>, %m: tensor<500x1xf32>, %r: tensor<500x1xf32>, %w: tensor<48xf32>) -> (tensor<500x48xf32>, tensor<48xf32>, tensor<48xf32>) {
+      %0:3 = nn.layer_norm_backward %g, %x, %m, %r, %w {normalized_rank = 1 : i64} : (tensor<500x48xf32>, tensor<500x48xf32>, tensor<500x1xf32>, tensor<500x1xf32>, tensor<48xf32>) -> (tensor<500x48xf32>, tensor<48xf32>, tensor<48xf32>)
+      return %0#0, %0#1, %0#2 : tensor<500x48xf32>, tensor<48xf32>, tensor<48xf32>
+    }
+    func.func @narrow(%x: tensor<600x64xbf16>) -> tensor<64xbf16> {
+      %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<600x64xbf16>) -> tensor<64xbf16>
+      return %0 : tensor<64xbf16>
+    }
+    func.func @loss(%x: tensor<512x50xf32>, %t: tensor<512x1xi64> {test.low = 0, test.high = 50}) -> tensor<f32> {
+      %0 = nn.log_softmax %x {dim = 1 : i64} : (tensor<512x50xf32>) -> tensor<512x50xf32>
+      %1 = nn.gather %0, %t {dim = 1 : i64} : (tensor<512x50xf32>, tensor<512x1xi64>) -> tensor<512x1xf32>
+      %2 = nn.sum %1 {dims = array<i64: 0, 1>} : (tensor<512x1xf32>) -> tensor<f32>
+      %3 = nn.neg %2 : (tensor<f32>) -> tensor<f32>
+      return %3 : tensor<f32>
+    }
+    func.func @clipped(%x: tensor<150x70xf32>, %m: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<150x70xf32>) {
+      %0 = nn.mul %x, %x : (tensor<150x70xf32>, tensor<150x70xf32>) -> tensor<150x70xf32>
+      %1 = nn.sum %0 {dims = array<i64: 0, 1>} : (tensor<150x70xf32>) -> tensor<f32>
+      %2 = nn.sqrt %1 : (tensor<f32>) -> tensor<f32>
+      %3 = nn.div %m, %2 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      return %3, %1, %0 : tensor<f32>, tensor<f32>, tensor<150x70xf32>
+    }
+    func.func @largest(%x: tensor<600x64xf32>) -> (tensor<64xf32>, tensor<64xi64>) {
+      %0 = nn.max %x {dims = array<i64: 0>} : (tensor<600x64xf32>) -> tensor<64xf32>
+      %1 = nn.argmax %x {dim = 0 : i64} : (tensor<600x64xf32>) -> tensor<64xi64>
+      return %0, %1 : tensor<64xf32>, tensor<64xi64>
+    }
+    func.func @table(%g: tensor<90x64xf32>, %i: tensor<90xi64> {test.low = 0, test.high = 40}) -> tensor<40x64xf32> {
+      %0 = nn.embedding_backward %g, %i : (tensor<90x64xf32>, tensor<90xi64>) -> tensor<40x64xf32>
+      return %0 : tensor<40x64xf32>
+    }
+    func.func @cumulated(%x: tensor<60x20xf32>) -> tensor<60x20xf32> {
+      %0 = nn.cumsum %x {dim = 1 : i64} : (tensor<60x20xf32>) -> tensor<60x20xf32>
+      return %0 : tensor<60x20xf32>
+    }
+    func.func @first(%x: tensor<60x20xf32>) -> (tensor<60x2xf32>, tensor<60x2xi64>) {
+      %v, %i = nn.topk %x {k = 2 : i64, dim = 1 : i64} : (tensor<60x20xf32>) -> (tensor<60x2xf32>, tensor<60x2xi64>)
+      return %v, %i : tensor<60x2xf32>, tensor<60x2xi64>
+    })";
+
+/// With the bits of one thread, as `run` asks for.
+TEST(Shared, EqualReference) { checkKernels(kShared); }
+
+TEST(Shared, HaveParts) {
+  if (!EmulatedKernels::areWanted())
+    expectShared(kShared);
+}
 
 /// Columns that fit into registers of a team's threads, with a rest and
 /// without, and that do not; other rows that stay; two sums of one nest.

@@ -14,7 +14,8 @@
 //
 // `buffers` are the inputs, then the outputs: contiguous, row-major, of
 // distinct memory unless `mayAlias` allows it; i1 takes one byte, 0 or 1.
-// `scalars` are this rank's coordinates on `CompiledKernel::axes`, then
+// Behind them comes a scratch of `CompiledKernel::scratchBytes`, if that is not
+// 0. `scalars` are this rank's coordinates on `CompiledKernel::axes`, then
 // `CompiledKernel::ordinals`. A kernel uses no other state, and may run on
 // several threads at once. It reports an index out of range as
 // `tandem_rt/kernel.h` says.
@@ -65,8 +66,9 @@ struct KernelPart {
 struct CompiledKernel {
   /// Kernels with the same text but for ordinals share one symbol.
   std::string symbol;
-  /// The launches on a GPU, and the bytes of their scratch.
+  /// The launches on a GPU.
   std::vector<KernelPart> parts;
+  /// Of what launches, or phases on a CPU, leave for one another.
   int64_t scratchBytes = 0;
   /// Space axes whose coordinates the kernel takes, in order.
   std::vector<std::string> axes;
@@ -97,9 +99,9 @@ mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module,
 std::vector<std::string> getKernelAxes(mlir::func::FuncOp kernel);
 
 /// Whether result `output` may be written in place of argument `input`: equal
-/// types, elementwise at the same index or by way of one number that all elements
-/// make, and no element of the input is needed once that of the output is
-/// written; or rows are added to the input.
+/// types, elementwise at the same index or by way of one number that all
+/// elements make, and no element of the input is needed once that of the output
+/// is written; or rows are added to the input.
 bool mayAlias(mlir::func::FuncOp kernel, unsigned input, unsigned output);
 
 } // namespace tandem
