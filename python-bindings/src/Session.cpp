@@ -125,6 +125,33 @@ void getResult(rt::Session &session, uint32_t index, const HostArray &array,
   checkUnlocked([&] { return session.getResult(index, view, root); });
 }
 
+/// A tensor in memory of the GPU, by numbers: type, shape, and what data_ptr()
+/// and a stream of PyTorch's are.
+rt::DeviceTensor deviceTensor(const std::string &type, rt::Shape shape,
+                              uint64_t address, uint64_t stream) {
+  std::optional<ElementType> known = rt::parseElementType(type);
+  if (!known)
+    raise("RunError",
+          "tensor has the element type '" + type + "', which no Program knows");
+  return {*known, std::move(shape), address, stream};
+}
+
+void setArgumentDirectly(rt::Session &session, uint32_t index,
+                         const std::string &type, rt::Shape shape,
+                         uint64_t address, uint64_t stream) {
+  rt::DeviceTensor tensor =
+      deviceTensor(type, std::move(shape), address, stream);
+  checkUnlocked([&] { return session.setArgument(index, tensor); });
+}
+
+void getResultDirectly(rt::Session &session, uint32_t index,
+                       const std::string &type, rt::Shape shape,
+                       uint64_t address, uint64_t stream) {
+  rt::DeviceTensor tensor =
+      deviceTensor(type, std::move(shape), address, stream);
+  checkUnlocked([&] { return session.getResult(index, tensor); });
+}
+
 void readSlice(rt::Session &session, uint32_t member, int64_t rank,
                int64_t offset, const HostArray &array) {
   std::span<uint8_t> bytes(static_cast<uint8_t *>(array.data()),
@@ -280,6 +307,14 @@ void bindSession(nb::module_ &module) {
            nb::arg("root") = nb::none())
       .def("get_result", &getResult, nb::arg("index"), nb::arg("value"),
            nb::arg("root") = nb::none())
+      .def("is_direct_argument", &rt::Session::isDirectArgument)
+      .def("is_direct_result", &rt::Session::isDirectResult)
+      .def("set_argument_directly", &setArgumentDirectly, nb::arg("index"),
+           nb::arg("type"), nb::arg("shape"), nb::arg("address"),
+           nb::arg("stream"))
+      .def("get_result_directly", &getResultDirectly, nb::arg("index"),
+           nb::arg("type"), nb::arg("shape"), nb::arg("address"),
+           nb::arg("stream"))
       .def("slices", &slices, nb::arg("index"))
       .def("read_slice", &readSlice, nb::arg("member"), nb::arg("rank"),
            nb::arg("offset"), nb::arg("bytes"))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from . import gpu, progress
 from . import job as jobs
 from . import progress
 from .arguments import batch_constants, batch_tensors, kind_of
@@ -38,7 +39,7 @@ class Loaded:
     """A captured step with a session of its Program on a store of values."""
 
     def __init__(self, module, program, threads, store=None, graph=True):
-        self.module = module
+        self.module, self.device = module, None
         self.session = native().Session(program, threads, store, graph)
         if self.session.notice:
             warnings.warn(self.session.notice, stacklevel=4)
@@ -52,18 +53,23 @@ class Loaded:
     def set(self, key, value, root=None):
         role, _, name = key.partition("/")
         index = self.session.find_argument(role, name)
-        if index >= 0:  # An argument that the step does not use is not in the Program.
+        if index < 0:  # An argument that the step does not use is not in the Program.
+            return
+        if root is not None or not gpu.put(self.session, index, value):
             self.session.set_argument(index, value.detach().cpu().contiguous(), root)
 
     def result(self, role, name):
-        """A result of the last run as a whole tensor."""
+        """A result of the last run as a whole tensor, on the GPU that the batch was on, if it was on one."""
         index = self.session.find_result(role, name)
         if index < 0:
             raise TandemError(f"the step has no result {role}/{name}")
-        return read(self.session.results[index], self.session.get_result, index)
+        if self.device is None:
+            return read(self.session.results[index], self.session.get_result, index)
+        return gpu.take(self.session, index, self.device)
 
     def run(self, tensors):
         """What `loss_fn` returns. `tensors` are pairs of a key and its value in this run."""
+        self.device = gpu.device_of(tensor for _, tensor in tensors)
         for key, tensor in tensors:
             self.set(key, tensor)
         self.session.step()

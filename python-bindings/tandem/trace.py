@@ -19,6 +19,7 @@ from .capturing import capturing
 from .clipping import NORM
 from .draws import RandomCall
 from .functional import fake_tensors, make_functional
+from .on_host import on_host
 from .origin_mode import OriginMode
 from .origins import BACKWARD, UPDATE, Whereabouts
 from .python_state import RandomWatch, refuse, refuse_left
@@ -249,7 +250,7 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
     check_wrappers(model)
     step = TracedStep(model, loss_fn, optimizer, example_batch, wanted)
     whereabouts = Whereabouts()
-    with explained(whereabouts), capturing():
+    with explained(whereabouts), capturing(), on_host(model):
         graph, random_calls, guards = _trace_watching(step, whereabouts)
         if step.changed:
             _check_numbers(step, graph)

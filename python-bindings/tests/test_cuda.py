@@ -338,3 +338,140 @@ def test_a_package_is_checked_against_the_cpu(tmp_path, monkeypatch):
     save_file(tensors, expected)
     with pytest.raises(RuntimeError, match=f"'{name}' by 1.0e-06, expected at most 1e-09"):
         gpu_check.run_case(case, contents["steps"])
+
+
+ON_GPU = """
+import ctypes, os, sys
+sys.path[:0] = {places!r}
+import tandem, torch
+from tandem import gpu
+
+# What stands for PyTorch on CUDA: the primary context, memory and a stream of the emulated GPU.
+driver = ctypes.CDLL(os.environ["TANDEM_CUDA_LIBRARIES"] + "/libcuda.so.1")
+context, stream = ctypes.c_void_p(), ctypes.c_void_p()
+def call(name, *arguments):
+    assert getattr(driver, name)(*arguments) == 0, name
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+call("cuStreamCreate", ctypes.byref(stream), 1)
+gpu.stream_of = lambda device: stream.value
+kept, copies = [], []
+
+class OnGpu(torch.Tensor):
+    # Nothing reads what it has of the host's memory.
+    is_cuda, device = True, torch.device("cuda:0")
+    @staticmethod
+    def __new__(cls, shape, dtype, device="cuda:0", address=None):
+        tensor = torch.Tensor._make_subclass(cls, torch.zeros(shape, dtype=dtype))
+        tensor.address = address or ctypes.c_uint64()
+        if address:
+            return tensor
+        bytes = max(tensor.numel() * tensor.element_size(), 1)
+        call("cuMemAlloc_v2", ctypes.byref(tensor.address), ctypes.c_size_t(bytes))
+        return tensor
+    def data_ptr(self):
+        return self.address.value
+    @classmethod
+    def __torch_dispatch__(cls, operator, types, args=(), kwargs=None):
+        if operator is torch.ops.aten.detach.default:
+            return OnGpu(args[0].shape, args[0].dtype, address=args[0].address)
+        if operator is torch.ops.aten.new_zeros.default:
+            return torch.zeros(args[1], dtype=args[0].dtype)
+        if operator is torch.ops.aten._to_copy.default:
+            copies.append(tuple(args[0].shape))
+            return read(args[0])
+        raise NotImplementedError(operator)
+
+gpu.empty = OnGpu
+
+def put(tensor):
+    # Done when the GPU comes to it, and then written over.
+    made, data = OnGpu(tensor.shape, tensor.dtype), tensor.detach().clone().contiguous()
+    kept.append(data)
+    size = ctypes.c_size_t(data.numel() * data.element_size())
+    call("cuMemcpyHtoDAsync_v2", made.address, ctypes.c_void_p(data.data_ptr()), size, stream)
+    return made
+
+def spoil(tensor):
+    size = ctypes.c_size_t(tensor.numel() * tensor.element_size())
+    call("cuMemsetD8Async", tensor.address, 0xff, size, stream)
+
+def read(tensor):
+    call("cuStreamSynchronize", stream)
+    made = torch.empty(tensor.shape, dtype=tensor.dtype)
+    size = ctypes.c_size_t(made.numel() * made.element_size())
+    call("cuMemcpyDtoH_v2", ctypes.c_void_p(made.data_ptr()), tensor.address, size)
+    return made
+"""
+
+STEPS_ON_GPU = """
+import copy
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+    def forward(self, x):
+        places = torch.arange(16, device="cuda" if on_gpu else "cpu").to(x.dtype)
+        if on_gpu:
+            x = x.cuda()
+        with torch.autocast("cuda" if on_gpu else "cpu", torch.bfloat16):
+            y = self.second(torch.relu(self.first(x + 0.01 * places)))
+        return y.float()
+
+def loss_fn(model, batch):
+    y = model(batch["x"])
+    return ((y - batch["y"]) ** 2).mean(), y
+
+torch.manual_seed(0)
+model, on_gpu = Model(), False
+eager = copy.deepcopy(model)
+optimizer = torch.optim.AdamW(eager.parameters(), lr=0.01)
+for module in (model.first, model.second):
+    for name, value in list(module.named_parameters()):
+        module._parameters[name] = put(value).requires_grad_()
+        module._parameters[name]._is_param = True
+batches = [{"x": torch.randn(8, 16), "y": torch.randn(8, 16)} for _ in range(3)]
+on_gpu = True
+first = {name: put(value) for name, value in batches[0].items()}
+step = tandem.compile(
+    model, loss_fn, torch.optim.AdamW(model.parameters(), lr=0.01), first,
+    mesh={"data": 2}, plan="zero", device="cuda", graph=GRAPH,
+)
+copies.clear()
+for batch in batches:
+    given = {name: put(value) for name, value in batch.items()}
+    loss, y = step(given)
+    for tensor in given.values():
+        spoil(tensor)
+    assert loss.is_cuda and y.is_cuda and not copies, copies
+    on_gpu = False
+    expected, expected_y = loss_fn(eager, batch)
+    on_gpu = True
+    optimizer.zero_grad()
+    expected.backward()
+    optimizer.step()
+    assert abs(read(loss).item() - expected.item()) < 2e-3, (read(loss), expected)
+    assert torch.allclose(read(y), expected_y, atol=2e-2)
+for name, value in step.state_dict().items():
+    assert torch.allclose(value, eager.state_dict()[name], atol=5e-3), name
+try:
+    address = ctypes.c_uint64(kept[0].data_ptr())
+    wrong = OnGpu((8, 16), torch.float32, address=address)
+    step({"x": wrong, "y": first["y"]})
+except tandem.TandemError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("graph", [True, False])
+def test_tensors_on_the_gpu_stay_there(graph, tmp_path):
+    """By the emulated GPU, of which a test has memory as PyTorch has of a real one: values, order, and that nothing
+    is copied to the host."""
+    script = tmp_path / "train.py"
+    places = [str(BUILD / "python")]
+    script.write_text(ON_GPU.format(places=places) + STEPS_ON_GPU.replace("GRAPH", str(graph)))
+    for seed in ("0", "1"):
+        done = run_python(script, TANDEM_EMULATED_SEED=seed)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert done.stdout.strip() == "'input/x': the tensor is in no memory of a GPU"

@@ -10,8 +10,16 @@
 #define TANDEM_RT_CORE_DEVICE_H
 
 #include "core/executor.h"
+#include "core/slices.h"
 
 namespace tandem::rt {
+
+/// Memory of the device itself that is the caller's, and one of the caller's
+/// streams: of a GPU a CUdeviceptr and a CUstream.
+struct DevicePlace {
+  uint64_t address = 0;
+  uint64_t stream = 0;
+};
 
 /// A piece of a device's memory, freed with this.
 class Buffer {
@@ -23,6 +31,23 @@ public:
   virtual Status copyIn(int64_t offset, const void *source, size_t bytes) = 0;
   virtual Status copyOut(int64_t offset, void *destination,
                          size_t bytes) const = 0;
+
+  /// Copy a slice, which is all of the buffer, from and to a whole, of elements
+  /// of so many bytes, in memory of the device. Return at once: they come
+  /// behind what is in the caller's stream, and what uses the buffer comes
+  /// behind them. A device whose memory is the host's has no such memory.
+  virtual Status copyFrom(const Block &, int64_t, const DevicePlace &) {
+    return noMemoryOfItsOwn();
+  }
+  virtual Status copyTo(const Block &, int64_t, const DevicePlace &) const {
+    return noMemoryOfItsOwn();
+  }
+
+private:
+  static Status noMemoryOfItsOwn() {
+    return Status::error("the device has no memory of its own, expected a "
+                         "tensor in the host's");
+  }
 };
 
 /// One kind of device, with all that this process has of it.

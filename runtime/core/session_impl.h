@@ -50,6 +50,10 @@ struct Session::Impl {
   Status getWhole(const char *kind, const std::vector<Whole> &wholes,
                   uint32_t index, const MutableTensorView &value,
                   std::optional<int64_t> root, Get getMember) const;
+  template <typename Entry> bool isDirect(const Entry &entry) const;
+  template <typename Entry, typename Copy>
+  Status copyDirectly(const Entry &entry, const RankBuffers &buffers,
+                      Copy copy) const;
   void damage(const Status &failure);
   Expected<Slice> sliceOf(uint32_t member, int64_t rank) const;
   Expected<Buffer *> find(uint32_t member, int64_t rank, int64_t offset,

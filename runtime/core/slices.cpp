@@ -16,12 +16,6 @@
 namespace tandem::rt {
 
 namespace {
-/// A dimension of extent T·S·L becomes loops over t and l, at a fixed s.
-struct Block {
-  Shape extents, globalStrides, localStrides;
-  int64_t globalOffset = 0;
-};
-
 /// Of so many slices of a dimension, the one at a point of the mesh.
 std::pair<int64_t, int64_t> sliceAt(const Program &program, const DimForm &form,
                                     const std::vector<int64_t> &point) {
@@ -33,23 +27,6 @@ std::pair<int64_t, int64_t> sliceAt(const Program &program, const DimForm &form,
   return {slices, slice};
 }
 
-Block blockOf(const SliceLayout &layout, int64_t rank) {
-  std::vector<int64_t> point = layout.program.coordinates(rank);
-  Shape global = contiguousStrides(layout.globalShape);
-  Block block;
-  for (size_t dim = 0; dim < layout.globalShape.size(); ++dim) {
-    const DimForm &form = layout.form.dims[dim];
-    auto [slices, slice] = sliceAt(layout.program, form, point);
-    int64_t inner = layout.globalShape[dim] / (slices * form.timeFactor);
-    block.extents.insert(block.extents.end(), {form.timeFactor, inner});
-    block.globalStrides.insert(block.globalStrides.end(),
-                               {slices * inner * global[dim], global[dim]});
-    block.globalOffset += slice * inner * global[dim];
-  }
-  block.localStrides = contiguousStrides(block.extents);
-  return block;
-}
-
 bool isFirst(const Program &program, const std::vector<uint32_t> &axes,
              int64_t rank) {
   std::vector<int64_t> point = program.coordinates(rank);
@@ -58,20 +35,42 @@ bool isFirst(const Program &program, const std::vector<uint32_t> &axes,
 }
 } // namespace
 
+/// A dimension of extent T·S·L becomes loops over t and l, at a fixed s.
+Block blockOf(const SliceLayout &layout, const std::optional<Part> &part,
+              int64_t rank) {
+  std::vector<int64_t> point = layout.program.coordinates(rank);
+  Shape whole = contiguousStrides(part ? part->shape : layout.globalShape);
+  Block block;
+  if (part)
+    block.wholeOffset = part->offset * whole[part->dim];
+  for (size_t dim = 0; dim < layout.globalShape.size(); ++dim) {
+    const DimForm &form = layout.form.dims[dim];
+    auto [slices, slice] = sliceAt(layout.program, form, point);
+    int64_t inner = layout.globalShape[dim] / (slices * form.timeFactor);
+    block.extents.insert(block.extents.end(), {form.timeFactor, inner});
+    block.wholeStrides.insert(block.wholeStrides.end(),
+                              {slices * inner * whole[dim], whole[dim]});
+    block.wholeOffset += slice * inner * whole[dim];
+  }
+  block.sliceStrides = contiguousStrides(block.extents);
+  return block;
+}
+
 int64_t sliceBytes(const SliceLayout &layout) {
-  return numElements(blockOf(layout, 0).extents) * elementBytes(layout.type);
+  return numElements(blockOf(layout, {}, 0).extents) *
+         elementBytes(layout.type);
 }
 
 std::optional<int64_t> contiguousOffset(const SliceLayout &layout,
                                         int64_t rank) {
   if (!isFirst(layout.program, layout.form.reduce, rank))
     return std::nullopt;
-  Block block = blockOf(layout, rank);
+  Block block = blockOf(layout, {}, rank);
   for (size_t dim = 0; dim < block.extents.size(); ++dim)
     if (block.extents[dim] != 1 &&
-        block.globalStrides[dim] != block.localStrides[dim])
+        block.wholeStrides[dim] != block.sliceStrides[dim])
       return std::nullopt;
-  return block.globalOffset * elementBytes(layout.type);
+  return block.wholeOffset * elementBytes(layout.type);
 }
 
 std::optional<Box> boxOf(const SliceLayout &layout, int64_t rank) {
@@ -90,24 +89,24 @@ std::optional<Box> boxOf(const SliceLayout &layout, int64_t rank) {
 
 void scatterTo(const SliceLayout &layout, int64_t rank, const void *whole,
                void *local) {
-  Block block = blockOf(layout, rank);
+  Block block = blockOf(layout, {}, rank);
   int64_t width = elementBytes(layout.type);
   if (!isFirst(layout.program, layout.form.reduce, rank)) {
     std::memset(local, 0, size_t(numElements(block.extents) * width));
     return;
   }
   copyStrided(block.extents, width,
-              static_cast<const char *>(whole) + block.globalOffset * width,
-              block.globalStrides, local, block.localStrides);
+              static_cast<const char *>(whole) + block.wholeOffset * width,
+              block.wholeStrides, local, block.sliceStrides);
 }
 
 void gatherFrom(const SliceLayout &layout, int64_t rank, const void *local,
                 void *whole) {
-  Block block = blockOf(layout, rank);
+  Block block = blockOf(layout, {}, rank);
   int64_t width = elementBytes(layout.type);
-  copyStrided(block.extents, width, local, block.localStrides,
-              static_cast<char *>(whole) + block.globalOffset * width,
-              block.globalStrides);
+  copyStrided(block.extents, width, local, block.sliceStrides,
+              static_cast<char *>(whole) + block.wholeOffset * width,
+              block.wholeStrides);
 }
 
 std::vector<int64_t> owners(const Program &program, const Form &form) {

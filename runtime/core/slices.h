@@ -21,6 +21,16 @@ struct SliceLayout {
   ElementType type;
 };
 
+/// A slice as loops over its elements: where they lie in the whole, and in the
+/// slice, where they are contiguous. Strides and offset are in elements.
+struct Block {
+  Shape extents, wholeStrides, sliceStrides;
+  int64_t wholeOffset = 0;
+};
+/// Of a part of a whole, in the latter.
+Block blockOf(const SliceLayout &layout, const std::optional<Part> &part,
+              int64_t rank);
+
 /// Bytes of each rank's slice.
 int64_t sliceBytes(const SliceLayout &layout);
 

@@ -28,6 +28,7 @@ protected:
     auto opened = Gpu::open(0);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     gpu = *opened;
+    present.emplace(*gpu);
     ASSERT_TRUE(gpu->isEmulated());
   }
   Memory allocate(int64_t bytes) {
@@ -55,6 +56,7 @@ protected:
   }
 
   std::shared_ptr<Gpu> gpu;
+  std::optional<Present> present;
 };
 
 TEST_F(Emulator, FreshMemoryIsNaN) {

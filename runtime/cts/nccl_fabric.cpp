@@ -52,7 +52,8 @@ public:
 
   Status run(const Collective &op, const void *source,
              void *destination) override {
-    Status status = gpu->enter();
+    cuda::Present present(*gpu);
+    Status status = present.status();
     if (status.ok() && members.size() > 1 && !isConnected())
       status = connect();
     if (status.ok())

@@ -34,13 +34,14 @@ using CUgraphExec = struct CUgraphExec_st *;
 
 inline constexpr CUresult kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2,
                           kNoDevice = 100, kInvalidImage = 200,
-                          kNoBinaryForGpu = 209, kInvalidPtx = 218,
-                          kInvalidHandle = 400, kNotFound = 500,
-                          kNotReady = 600, kIllegalAddress = 700,
-                          kMisalignedAddress = 716, kLaunchFailed = 719,
-                          kCaptureUnsupported = 900, kCaptureInvalidated = 901,
-                          kCaptureUnmatched = 903, kCaptureUnjoined = 904,
-                          kCaptureIsolation = 905, kUnknown = 999;
+                          kInvalidContext = 201, kNoBinaryForGpu = 209,
+                          kInvalidPtx = 218, kInvalidHandle = 400,
+                          kNotFound = 500, kNotReady = 600,
+                          kIllegalAddress = 700, kMisalignedAddress = 716,
+                          kLaunchFailed = 719, kCaptureUnsupported = 900,
+                          kCaptureInvalidated = 901, kCaptureUnmatched = 903,
+                          kCaptureUnjoined = 904, kCaptureIsolation = 905,
+                          kUnknown = 999;
 
 struct CUuuid {
   char bytes[16];
@@ -64,6 +65,24 @@ inline void *const kEnd = nullptr;
 /// The oldest driver, as cuDriverGetVersion counts.
 inline constexpr int kOldestDriver = 13000;
 
+/// Of CUpointer_attribute, and of CUmemorytype.
+inline constexpr int kMemoryTypeOf = 2, kDeviceOf = 9;
+inline constexpr unsigned kDeviceMemory = 2;
+
+/// CUDA_MEMCPY2D: rows of so many bytes, each a pitch behind the last one.
+struct CudaCopy2D {
+  struct Side {
+    size_t x = 0, y = 0; ///< Bytes, and rows, of the first byte.
+    unsigned memoryType = kDeviceMemory;
+    const void *host = nullptr;
+    CUdeviceptr device = 0;
+    void *array = nullptr;
+    size_t pitch = 0;
+  };
+  Side source, destination;
+  size_t width = 0, height = 0;
+};
+
 #define TANDEM_CUDA_DRIVER(F)                                                  \
   F(cuInit, init, (unsigned flags))                                            \
   F(cuDriverGetVersion, driverGetVersion, (int *version))                      \
@@ -77,6 +96,7 @@ inline constexpr int kOldestDriver = 13000;
     (CUcontext * context, CUdevice device))                                    \
   F(cuDevicePrimaryCtxRelease_v2, primaryContextRelease, (CUdevice device))    \
   F(cuCtxSetCurrent, contextSetCurrent, (CUcontext context))                   \
+  F(cuCtxGetCurrent, contextGetCurrent, (CUcontext * context))                 \
   F(cuCtxSynchronize, contextSynchronize, ())                                  \
   F(cuGetErrorString, getErrorString, (CUresult error, const char **text))     \
   F(cuMemGetInfo_v2, memGetInfo, (size_t *free, size_t *total))                \
@@ -94,6 +114,10 @@ inline constexpr int kOldestDriver = 13000;
     (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))         \
   F(cuMemcpyDtoHAsync_v2, memcpyDtoHAsync,                                     \
     (void *to, CUdeviceptr from, size_t bytes, CUstream stream))               \
+  F(cuMemcpy2DAsync_v2, memcpy2DAsync,                                         \
+    (const CudaCopy2D *copy, CUstream stream))                                 \
+  F(cuPointerGetAttribute, pointerGetAttribute,                                \
+    (void *value, int attribute, CUdeviceptr address))                         \
   F(cuMemsetD8Async, memsetD8Async,                                            \
     (CUdeviceptr to, unsigned char value, size_t count, CUstream stream))      \
   F(cuMemsetD2D8Async, memsetD2D8Async,                                        \
@@ -126,6 +150,7 @@ inline constexpr int kOldestDriver = 13000;
   F(cuGraphDestroy, graphDestroy, (CUgraph graph))                             \
   F(cuEventCreate, eventCreate, (CUevent * event, unsigned flags))             \
   F(cuEventDestroy_v2, eventDestroy, (CUevent event))                          \
+  F(cuEventSynchronize, eventSynchronize, (CUevent event))                     \
   F(cuEventRecord, eventRecord, (CUevent event, CUstream stream))              \
   F(cuEventElapsedTime_v2, eventElapsedTime,                                   \
     (float *milliseconds, CUevent begin, CUevent end))

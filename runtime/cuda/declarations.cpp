@@ -90,6 +90,7 @@ TANDEM_VALUE(cuda::kInvalidValue, CUDA_ERROR_INVALID_VALUE)
 TANDEM_VALUE(cuda::kOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY)
 TANDEM_VALUE(cuda::kNoDevice, CUDA_ERROR_NO_DEVICE)
 TANDEM_VALUE(cuda::kInvalidImage, CUDA_ERROR_INVALID_IMAGE)
+TANDEM_VALUE(cuda::kInvalidContext, CUDA_ERROR_INVALID_CONTEXT)
 TANDEM_VALUE(cuda::kNoBinaryForGpu, CUDA_ERROR_NO_BINARY_FOR_GPU)
 TANDEM_VALUE(cuda::kInvalidPtx, CUDA_ERROR_INVALID_PTX)
 TANDEM_VALUE(cuda::kInvalidHandle, CUDA_ERROR_INVALID_HANDLE)
@@ -144,6 +145,28 @@ TANDEM_VALUE(cuda::kLeastAlignmentD, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)
 TANDEM_VALUE(cuda::kMajorVersion, MAJOR_VERSION)
 TANDEM_VALUE(cuda::kMinorVersion, MINOR_VERSION)
 TANDEM_VALUE(cuda::kPatchLevel, PATCH_LEVEL)
+
+TANDEM_VALUE(cuda::kMemoryTypeOf, CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+TANDEM_VALUE(cuda::kDeviceOf, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+TANDEM_VALUE(cuda::kDeviceMemory, CU_MEMORYTYPE_DEVICE)
+static_assert(sizeof(cuda::CudaCopy2D) == sizeof(CUDA_MEMCPY2D));
+#define TANDEM_SIDE(side, own, theirs)                                         \
+  TANDEM_VALUE(offsetof(cuda::CudaCopy2D, side.own),                           \
+               offsetof(CUDA_MEMCPY2D, theirs))
+TANDEM_SIDE(source, x, srcXInBytes)
+TANDEM_SIDE(source, y, srcY)
+TANDEM_SIDE(source, memoryType, srcMemoryType)
+TANDEM_SIDE(source, host, srcHost)
+TANDEM_SIDE(source, device, srcDevice)
+TANDEM_SIDE(source, array, srcArray)
+TANDEM_SIDE(source, pitch, srcPitch)
+TANDEM_SIDE(destination, x, dstXInBytes)
+TANDEM_SIDE(destination, device, dstDevice)
+TANDEM_SIDE(destination, pitch, dstPitch)
+TANDEM_VALUE(offsetof(cuda::CudaCopy2D, width),
+             offsetof(CUDA_MEMCPY2D, WidthInBytes))
+TANDEM_VALUE(offsetof(cuda::CudaCopy2D, height),
+             offsetof(CUDA_MEMCPY2D, Height))
 
 /// Macros, which are addresses.
 bool launchParametersAreSame() {

@@ -40,10 +40,11 @@ private:
 Expected<std::shared_ptr<Buffer>>
 CudaDevice::allocate(int64_t, const MemorySpace &space, int64_t bytes) {
   Status status = cuda::checkMemorySpace(space);
-  if (status.ok())
-    status = gpu->enter();
   if (!status.ok())
     return status;
+  cuda::Present present(*gpu);
+  if (!present.ok())
+    return present.status();
   Expected<cuda::Memory> memory = cuda::Memory::allocate(gpu, bytes);
   if (!memory.ok())
     return memory.status();
@@ -58,7 +59,7 @@ CudaDevice::allocate(int64_t, const MemorySpace &space, int64_t bytes) {
   if (!status.ok())
     return status;
   return std::shared_ptr<Buffer>(
-      std::make_shared<cuda::GpuBuffer>(std::move(*memory)));
+      std::make_shared<cuda::GpuBuffer>(gpu, std::move(*memory)));
 }
 
 constexpr const char *kShareVariable = "TANDEM_SHARE_GPU";

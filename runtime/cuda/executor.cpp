@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "core/verdict.h"
 #include "cuda/algorithms.h"
+#include "cuda/callers.h"
 #include "cuda/enqueue.h"
 #include "cuda/graph.h"
 #include "cuda/listing.h"
@@ -48,6 +49,7 @@ private:
   }
 
   Status run();
+  Status enqueueAlone(StreamTimes *times);
   Status enqueue(StreamTimes *times);
   Status launchGraph();
   bool hasGraph() const;
@@ -85,9 +87,10 @@ private:
 
 CudaExecutor::~CudaExecutor() {
   // What streams still do uses the memory that goes next.
+  Present present(*gpu);
   if (peers)
     peers->abort();
-  if (gpu->enter().ok())
+  if (present.ok())
     gpu->driver.contextSynchronize();
 }
 
@@ -163,9 +166,7 @@ Status CudaExecutor::prepareRank(size_t place) {
 }
 
 Status CudaExecutor::prepareHere() {
-  Status status = gpu->enter();
-  if (status.ok())
-    status = checkProgram();
+  Status status = checkProgram();
   if (!status.ok())
     return status;
   for (const CodeObject &object : program.codeObjects) {
@@ -203,7 +204,8 @@ Status CudaExecutor::prepareListings() {
 
 /// Nobody waits for a process that could not come so far.
 Status CudaExecutor::prepare() {
-  Status status = prepareHere();
+  Present present(*gpu);
+  Status status = present.ok() ? prepareHere() : present.status();
   if (isAlone())
     return status.ok() ? prepareListings() : status;
   status = fabric->conclude("GPU", status);
@@ -235,6 +237,11 @@ Status CudaExecutor::blame(const Rank &rank, const Entry &entry,
                               commandText(*entry.command), ": ",
                               status.message()),
                        status.kind());
+}
+
+Status CudaExecutor::enqueueAlone(StreamTimes *times) {
+  Status status = gpu->getCallers().comeBefore(enqueuer->origin());
+  return status.ok() ? enqueue(times) : status;
 }
 
 Status CudaExecutor::enqueue(StreamTimes *times) {
@@ -272,7 +279,8 @@ Status CudaExecutor::launchGraph() {
   }
   for (std::unique_ptr<Rank> &rank : ranks)
     rank->begun.assign(rank->entries.size(), true);
-  return graph.launch(enqueuer->origin());
+  Status status = gpu->getCallers().comeBefore(enqueuer->origin());
+  return status.ok() ? graph.launch(enqueuer->origin()) : status;
 }
 
 /// Asked for by a variable, to find the command that does what it may not.
@@ -337,7 +345,8 @@ Status CudaExecutor::run() {
   if (trace)
     status = times.begin(enqueuer->origin());
   if (status.ok())
-    status = hasGraph() ? launchGraph() : enqueue(trace ? &times : nullptr);
+    status =
+        hasGraph() ? launchGraph() : enqueueAlone(trace ? &times : nullptr);
   // The one wait of a step.
   if (status.ok())
     status = wait(enqueuer->origin());
@@ -384,9 +393,8 @@ Status CudaExecutor::step(int64_t number) {
   isKnown = false;
   for (std::unique_ptr<Rank> &rank : ranks)
     rank->begun.assign(rank->entries.size(), false);
-  Status status = gpu->enter();
-  if (status.ok())
-    status = recover();
+  Present present(*gpu);
+  Status status = present.ok() ? recover() : present.status();
   if (!status.ok())
     return status;
   status = run();

@@ -8,6 +8,7 @@
 
 #include "cuda/gpu.h"
 #include "core/text.h"
+#include "cuda/callers.h"
 #include "cuda/staging.h"
 
 #include <cstdlib>
@@ -149,8 +150,16 @@ Status Gpu::check(CUresult result, std::string_view what) const {
   return checkWith(driver, result, what);
 }
 
-Status Gpu::enter() const {
-  return check(driver.contextSetCurrent(context), "use the GPU");
+Present::Present(const Gpu &gpu) : gpu(gpu) {
+  entered = gpu.check(gpu.driver.contextGetCurrent(&before), "use the GPU");
+  if (entered.ok() && before != gpu.context)
+    entered =
+        gpu.check(gpu.driver.contextSetCurrent(gpu.context), "use the GPU");
+}
+
+Present::~Present() {
+  if (before != gpu.context)
+    gpu.driver.contextSetCurrent(before);
 }
 
 Expected<std::shared_ptr<Gpu>> Gpu::open(int number) {
@@ -177,8 +186,8 @@ Expected<std::shared_ptr<Gpu>> Gpu::open(int number) {
 }
 
 Gpu::Gpu(const Driver &driver, CUdevice device)
-    : driver(driver), device(device),
-      staging(std::make_unique<Staging>(*this)) {}
+    : driver(driver), device(device), staging(std::make_unique<Staging>(*this)),
+      callers(std::make_unique<Callers>(*this)) {}
 
 Status Gpu::prepare() {
   int major = 0, minor = 0;
@@ -199,17 +208,20 @@ Status Gpu::prepare() {
   if (status.ok())
     status =
         check(driver.primaryContextRetain(&context, device), "make a context");
-  return status.ok() ? enter() : status;
+  return status;
 }
 
 Gpu::~Gpu() {
-  if (!context || !enter().ok())
+  if (!context)
     return;
-  staging = nullptr;
-  if (cublasHandle)
-    cublasOfProcess().functions.destroy(cublasHandle);
-  for (CUmodule module : modules)
-    driver.moduleUnload(module);
+  if (Present present(*this); present.ok()) {
+    callers = nullptr;
+    staging = nullptr;
+    if (cublasHandle)
+      cublasOfProcess().functions.destroy(cublasHandle);
+    for (CUmodule module : modules)
+      driver.moduleUnload(module);
+  }
   driver.primaryContextRelease(device);
 }
 
@@ -309,14 +321,18 @@ Memory &Memory::operator=(Memory &&other) noexcept {
 }
 
 Memory::~Memory() {
-  if (gpu && start && gpu->enter().ok())
+  if (!gpu || !start)
+    return;
+  if (Present present(*gpu); present.ok())
     gpu->driver.memFree(start);
 }
 
 Status Memory::copyIn(int64_t offset, const void *source, size_t bytes) const {
   if (!bytes)
     return Status::success();
-  if (Status status = gpu->enter(); !status.ok())
+  Present present(*gpu);
+  Status status = present.ok() ? gpu->getCallers().finish() : present.status();
+  if (!status.ok())
     return status;
   if (bytes >= Staging::kLeast)
     return gpu->getStaging().copyIn(start + uint64_t(offset),
@@ -329,7 +345,9 @@ Status Memory::copyIn(int64_t offset, const void *source, size_t bytes) const {
 Status Memory::copyOut(int64_t offset, void *destination, size_t bytes) const {
   if (!bytes)
     return Status::success();
-  if (Status status = gpu->enter(); !status.ok())
+  Present present(*gpu);
+  Status status = present.ok() ? gpu->getCallers().finish() : present.status();
+  if (!status.ok())
     return status;
   if (bytes >= Staging::kLeast)
     return gpu->getStaging().copyOut(static_cast<char *>(destination),
@@ -357,7 +375,9 @@ PinnedMemory &PinnedMemory::operator=(PinnedMemory &&other) noexcept {
   return *this;
 }
 PinnedMemory::~PinnedMemory() {
-  if (gpu && start && gpu->enter().ok())
+  if (!gpu || !start)
+    return;
+  if (Present present(*gpu); present.ok())
     gpu->driver.memFreeHost(start);
 }
 
@@ -403,7 +423,7 @@ Expected<std::unique_ptr<Code>> Code::load(std::shared_ptr<Gpu> gpu,
 }
 
 Code::~Code() {
-  if (gpu->enter().ok())
+  if (Present present(*gpu); present.ok())
     gpu->driver.moduleUnload(module);
 }
 

@@ -34,8 +34,9 @@ Status probe();
 /// Tells GPUs apart, also those of several hosts.
 using GpuId = CUuuid;
 
-/// A GPU with its primary context. Everything else refers to it, and goes
-/// first. Threads may share it; each makes its context the present one.
+/// A GPU with its primary context, which it shares with whoever has retained it
+/// too, such as PyTorch. Everything else refers to it, and goes first. Threads
+/// may share it.
 class Gpu : public std::enable_shared_from_this<Gpu> {
 public:
   /// The GPU with a number.
@@ -47,8 +48,8 @@ public:
   const Driver &driver;
   /// Success, or "cannot WHAT: the driver's words".
   Status check(CUresult result, std::string_view what) const;
-  /// For calls of this thread.
-  Status enter() const;
+  /// Of those that the driver knows.
+  int getNumber() const { return device; }
 
   /// Where libraries are taken from; empty: as the loader finds them.
   static std::string libraryFolder();
@@ -61,6 +62,8 @@ public:
 
   /// Between the host and the GPU, for what is large.
   class Staging &getStaging() { return *staging; }
+  /// Whose streams are waited for.
+  class Callers &getCallers() { return *callers; }
 
   /// Loaded by the first who needs it.
   Expected<const CublasLt *> getCublasLt();
@@ -69,6 +72,7 @@ public:
   Expected<CUfunction> getKernel(const std::string &symbol);
 
 private:
+  friend class Present;
   Gpu(const Driver &driver, CUdevice device);
   Status prepare();
 
@@ -82,7 +86,26 @@ private:
   CublasLtHandle cublasHandle = nullptr;
   std::vector<CUmodule> modules;
   std::unique_ptr<class Staging> staging;
+  std::unique_ptr<class Callers> callers;
   std::map<std::string, CUfunction> kernels;
+};
+
+/// Makes the GPU's context that of the calling thread, for as long as it lives:
+/// what the thread had before it has afterwards.
+class Present {
+public:
+  explicit Present(const Gpu &gpu);
+  ~Present();
+  Present(const Present &) = delete;
+  Present &operator=(const Present &) = delete;
+
+  const Status &status() const { return entered; }
+  bool ok() const { return entered.ok(); }
+
+private:
+  const Gpu &gpu;
+  CUcontext before = nullptr;
+  Status entered;
 };
 
 /// Memory of the GPU, freed with this. Not set to anything.

@@ -20,7 +20,9 @@ Graph &Graph::operator=(Graph &&other) noexcept {
   return *this;
 }
 Graph::~Graph() {
-  if (exec && gpu->enter().ok())
+  if (!exec)
+    return;
+  if (Present present(*gpu); present.ok())
     gpu->driver.graphExecDestroy(exec);
 }
 

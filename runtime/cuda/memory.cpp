@@ -8,6 +8,7 @@
 
 #include "cuda/memory.h"
 #include "core/text.h"
+#include "cuda/callers.h"
 
 namespace tandem::rt::cuda {
 
@@ -17,6 +18,19 @@ Status checkMemorySpace(const MemorySpace &space) {
   return errorOf("memory space '", space.name, "' is of kind ",
                  memoryKindName(space.kind),
                  ", expected device, which a GPU has");
+}
+
+Status GpuBuffer::copyBlock(const Block &block, int64_t width,
+                            const DevicePlace &whole, bool isFromWhole) const {
+  Present present(*gpu);
+  if (!present.ok())
+    return present.status();
+  Status status =
+      cuda::copyBlock(*gpu, block, width, memory.address(), whole, isFromWhole);
+  // Also where it was done in part.
+  Status noted =
+      gpu->getCallers().note(reinterpret_cast<CUstream>(whole.stream));
+  return status.ok() ? noted : status;
 }
 
 namespace {

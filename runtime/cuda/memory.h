@@ -22,7 +22,8 @@ Status checkMemorySpace(const MemorySpace &space);
 /// Memory of a GPU as values see it.
 class GpuBuffer final : public Buffer {
 public:
-  explicit GpuBuffer(Memory memory) : memory(std::move(memory)) {}
+  GpuBuffer(std::shared_ptr<Gpu> gpu, Memory memory)
+      : gpu(std::move(gpu)), memory(std::move(memory)) {}
 
   Status copyIn(int64_t offset, const void *source, size_t bytes) override {
     return memory.copyIn(offset, source, bytes);
@@ -31,9 +32,21 @@ public:
                  size_t bytes) const override {
     return memory.copyOut(offset, destination, bytes);
   }
+  Status copyFrom(const Block &block, int64_t width,
+                  const DevicePlace &whole) override {
+    return copyBlock(block, width, whole, /*isFromWhole=*/true);
+  }
+  Status copyTo(const Block &block, int64_t width,
+                const DevicePlace &whole) const override {
+    return copyBlock(block, width, whole, /*isFromWhole=*/false);
+  }
   CUdeviceptr address() const { return memory.address(); }
 
 private:
+  Status copyBlock(const Block &block, int64_t width, const DevicePlace &whole,
+                   bool isFromWhole) const;
+
+  std::shared_ptr<Gpu> gpu;
   Memory memory;
 };
 

@@ -30,7 +30,9 @@ Stream &Stream::operator=(Stream &&other) noexcept {
   return *this;
 }
 Stream::~Stream() {
-  if (stream && gpu->enter().ok())
+  if (!stream)
+    return;
+  if (Present present(*gpu); present.ok())
     gpu->driver.streamDestroy(stream);
 }
 
@@ -52,7 +54,9 @@ Event &Event::operator=(Event &&other) noexcept {
   return *this;
 }
 Event::~Event() {
-  if (event && gpu->enter().ok())
+  if (!event)
+    return;
+  if (Present present(*gpu); present.ok())
     gpu->driver.eventDestroy(event);
 }
 

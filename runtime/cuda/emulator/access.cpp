@@ -23,6 +23,7 @@ constexpr size_t kPage = 4096;
 
 struct Allocation {
   size_t bytes = 0, mapped = 0;
+  CUdevice device = 0;
 };
 
 std::mutex mutex;
@@ -51,7 +52,7 @@ CUresult allocate(CUdeviceptr &address, size_t bytes) {
   if (start == MAP_FAILED)
     return kOutOfMemory;
   std::memset(start, 0xff, bytes);
-  allocations[uint64_t(start)] = {bytes, mapped};
+  allocations[uint64_t(start)] = {bytes, mapped, presentDevice()};
   used += bytes;
   address = uint64_t(start) | kTag;
   return kSuccess;
@@ -66,6 +67,18 @@ CUresult release(CUdeviceptr address) {
   used -= found->second.bytes;
   allocations.erase(found);
   return kSuccess;
+}
+
+void releaseAll(CUdevice device) {
+  std::vector<CUdeviceptr> left;
+  {
+    std::lock_guard lock(mutex);
+    for (const auto &[start, allocation] : allocations)
+      if (allocation.device == device)
+        left.push_back(start | kTag);
+  }
+  for (CUdeviceptr address : left)
+    release(address);
 }
 
 void getMemory(size_t &free, size_t &total) {
@@ -100,7 +113,7 @@ Range allocationOf(CUdeviceptr address) {
   auto [start, allocation] =
       *std::prev(allocations.upper_bound(address & ~kTag));
   return {start | kTag, (start | kTag) + allocation.bytes,
-          reinterpret_cast<char *>(start)};
+          reinterpret_cast<char *>(start), allocation.device};
 }
 
 } // namespace tandem::rt::cuda::emulated

@@ -8,6 +8,9 @@
 
 #include "emulator.h"
 
+#include <array>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
@@ -53,17 +56,29 @@ char *place(CUdeviceptr address, size_t bytes, bool writes, CUresult &result) {
   return host;
 }
 
+/// GPUs are told apart by where a context lies.
+constexpr size_t kMaxGpus = 64;
+char contexts[kMaxGpus];
+std::array<std::atomic<int>, kMaxGpus> retained; ///< How often.
+thread_local CUcontext presentContext = nullptr;
+
+CUdevice deviceOf(CUcontext context) {
+  return CUdevice(reinterpret_cast<char *>(context) - contexts);
+}
+/// Of calls that are of the thread's context: that it has one that lives.
+CUresult checkContext() {
+  bool isThere = presentContext && retained[size_t(deviceOf(presentContext))];
+  return isThere ? kSuccess : kInvalidContext;
+}
+
 /// A copy or a fill that is done when its turn comes.
 CUresult later(CUstream stream, const std::string &name, emulated::Task task) {
+  if (CUresult none = checkContext(); none != kSuccess)
+    return none;
   if (CUresult failure = emulated::getFailure(); failure != kSuccess)
     return failure;
   return emulated::enqueue(stream, std::move(task), name);
 }
-
-/// GPUs are told apart by where a context lies.
-constexpr size_t kMaxGpus = 64;
-char contexts[kMaxGpus];
-thread_local CUdevice present = 0;
 
 constexpr uint32_t kMaxThreads = 1024, kMaxShared = 48 * 1024,
                    kMaxSharedAsked = 99 * 1024; // the least from sm_80 on
@@ -122,14 +137,27 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
   if (device < 0 || size_t(device) >= kMaxGpus)
     return kInvalidValue;
   *context = reinterpret_cast<CUcontext>(&contexts[device]);
+  ++retained[size_t(device)];
   return kSuccess;
 }
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return kSuccess; }
+/// Who releases it last ends it.
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  if (--retained[size_t(device)] == 0)
+    emulated::releaseAll(device);
+  return retained[size_t(device)] < 0 ? kInvalidContext : kSuccess;
+}
 CUresult cuCtxSetCurrent(CUcontext context) {
-  present = CUdevice(reinterpret_cast<char *>(context) - contexts);
+  presentContext = context;
   return kSuccess;
 }
-CUresult cuCtxSynchronize() { return emulated::finishAll(); }
+CUresult cuCtxGetCurrent(CUcontext *context) {
+  *context = presentContext;
+  return kSuccess;
+}
+CUresult cuCtxSynchronize() {
+  CUresult none = checkContext();
+  return none == kSuccess ? emulated::finishAll() : none;
+}
 
 CUresult cuGetErrorString(CUresult error, const char **text) {
   static thread_local std::string words;
@@ -142,6 +170,9 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
     break;
   case kNoDevice:
     words = "no CUDA-capable device is detected";
+    break;
+  case kInvalidContext:
+    words = "invalid device context";
     break;
   case kInvalidImage:
   case kInvalidPtx:
@@ -185,11 +216,15 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   return kSuccess;
 }
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
+  if (CUresult none = checkContext(); none != kSuccess)
+    return none;
   if (CUresult broken = emulated::breakCapture(); broken != kSuccess)
     return broken;
   return emulated::allocate(*address, bytes);
 }
 CUresult cuMemFree_v2(CUdeviceptr address) {
+  if (CUresult none = checkContext(); none != kSuccess)
+    return none;
   emulated::finishAll(); // NVIDIA's waits as well
   return emulated::release(address);
 }
@@ -204,7 +239,9 @@ CUresult cuMemFreeHost(void *memory) {
 
 /// Not ordered with streams that were made non-blocking.
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
-  CUresult result = emulated::finish(nullptr);
+  CUresult result = checkContext();
+  if (result == kSuccess)
+    result = emulated::finish(nullptr);
   if (result != kSuccess)
     return result;
   if (char *host = place(to, bytes, true, result))
@@ -213,7 +250,9 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
   return result;
 }
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
-  CUresult result = emulated::finish(nullptr);
+  CUresult result = checkContext();
+  if (result == kSuccess)
+    result = emulated::finish(nullptr);
   if (result != kSuccess)
     return result;
   if (char *host = place(from, bytes, false, result))
@@ -249,6 +288,37 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes,
       std::memcpy(to, source, bytes);
     return result;
   });
+}
+CUresult cuMemcpy2DAsync_v2(const CudaCopy2D *copy, CUstream stream) {
+  const CudaCopy2D op = *copy;
+  for (const CudaCopy2D::Side &side : {op.source, op.destination})
+    if (side.memoryType != kDeviceMemory || side.x || side.y ||
+        side.pitch < op.width || side.pitch > INT32_MAX)
+      return kInvalidValue;
+  return later(stream, "a copy or fill", [op] {
+    CUresult result = kSuccess;
+    for (size_t row = 0; row < op.height && op.width; ++row) {
+      CUdeviceptr from = op.source.device + row * op.source.pitch;
+      CUdeviceptr to = op.destination.device + row * op.destination.pitch;
+      char *source = place(from, op.width, false, result);
+      char *destination = place(to, op.width, true, result);
+      if (source && destination)
+        std::memmove(destination, source, op.width);
+    }
+    return result;
+  });
+}
+CUresult cuPointerGetAttribute(void *value, int attribute,
+                               CUdeviceptr address) {
+  if (!emulated::hostOf(address, 1))
+    return kInvalidValue;
+  if (attribute == kMemoryTypeOf)
+    std::memcpy(value, &kDeviceMemory, sizeof kDeviceMemory);
+  else if (attribute == kDeviceOf)
+    *static_cast<int *>(value) = emulated::allocationOf(address).device;
+  else
+    return kInvalidValue;
+  return kSuccess;
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
                          CUstream stream) {
@@ -364,6 +434,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned) {
+  if (CUresult none = checkContext(); none != kSuccess)
+    return none;
   *stream = emulated::createStream();
   return kSuccess;
 }
@@ -402,12 +474,17 @@ CUresult cuGraphDestroy(CUgraph graph) {
   return kSuccess;
 }
 CUresult cuEventCreate(CUevent *event, unsigned) {
+  if (CUresult none = checkContext(); none != kSuccess)
+    return none;
   *event = emulated::createEvent();
   return kSuccess;
 }
 CUresult cuEventDestroy_v2(CUevent event) {
   emulated::destroyEvent(event);
   return kSuccess;
+}
+CUresult cuEventSynchronize(CUevent event) {
+  return emulated::finishEvent(event);
 }
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   return emulated::recordEvent(event, stream);
@@ -422,10 +499,12 @@ CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent begin,
 }
 }
 
-CUdevice emulated::presentDevice() { return present; }
+CUdevice emulated::presentDevice() {
+  return presentContext ? deviceOf(presentContext) : 0;
+}
 
 tandem::rt::cuda::CUuuid emulated::presentId() {
   CUuuid id = {};
-  cuDeviceGetUuid_v2(&id, present);
+  cuDeviceGetUuid_v2(&id, presentDevice());
   return id;
 }

@@ -49,6 +49,8 @@ TANDEM_EXPORT int64_t setting(const char *name, int64_t otherwise);
 /// Filled with NaN, and with an end that no access passes.
 CUresult allocate(CUdeviceptr &address, size_t bytes);
 CUresult release(CUdeviceptr address);
+/// All of the device's, as when its context goes.
+void releaseAll(CUdevice device);
 void getMemory(size_t &free, size_t &total);
 /// The host's address of bytes on the device; null, with a text, where these
 /// are not all of one allocation.
@@ -61,6 +63,7 @@ void touchByHost(CUdeviceptr address, size_t bytes, bool writes);
 struct Range {
   CUdeviceptr begin = 0, end = 0;
   char *host = nullptr;
+  CUdevice device = 0;
 };
 Range allocationOf(CUdeviceptr address);
 
@@ -87,6 +90,8 @@ TANDEM_EXPORT CUresult enqueueOperation(CUstream stream, MakeOperation make,
 /// Does work until the stream has none left, or all of the present device have.
 CUresult finish(CUstream stream);
 CUresult finishAll();
+/// Does work until the event has been recorded as often as it was asked for.
+CUresult finishEvent(CUevent event);
 /// Does what can be done at once; kNotReady if more is left in the stream.
 CUresult query(CUstream stream);
 /// The error that has ended everything, and its words.

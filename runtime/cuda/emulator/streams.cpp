@@ -323,6 +323,23 @@ CUresult query(CUstream stream) {
   return kSuccess;
 }
 
+CUresult finishEvent(CUevent event) {
+  if (CUresult broken = breakCapture(); broken != kSuccess)
+    return broken;
+  std::shared_ptr<CUevent_st> shared;
+  uint64_t number = 0;
+  {
+    std::lock_guard lock(mutex);
+    shared = find(event);
+    number = shared->asked;
+  }
+  CUresult result = doUntil([&] { return shared->done >= number; });
+  std::lock_guard lock(mutex);
+  if (order)
+    addAll(hostPieces, shared->pieces);
+  return result;
+}
+
 CUresult getFailure() {
   std::lock_guard lock(mutex);
   return failure;

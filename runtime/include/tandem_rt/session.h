@@ -104,6 +104,15 @@ public:
                      std::optional<int64_t> root = {}) const;
   Status getResult(uint32_t index, const MutableTensorView &value,
                    std::optional<int64_t> root = {}) const;
+  /// As above, of a tensor in memory of the Program's device: by copies within
+  /// it, which the caller's stream does behind what it has, and the next step
+  /// comes behind them. They return at once. An error for what is not direct.
+  Status setArgument(uint32_t index, const DeviceTensor &value);
+  Status getResult(uint32_t index, const DeviceTensor &value) const;
+  /// Whether these can be called: the device has memory of its own, no slice is
+  /// a term of a sum, and ranks of this process have all of a result.
+  bool isDirectArgument(uint32_t index) const;
+  bool isDirectResult(uint32_t index) const;
   Expected<Tensor> getArgument(uint32_t index) const;
   Expected<Tensor> getResult(uint32_t index) const;
 

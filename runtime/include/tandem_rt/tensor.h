@@ -26,6 +26,15 @@ struct MutableTensorView {
   void *data = nullptr;
 };
 
+/// A whole tensor in memory of the GPU that this process has, contiguous, with
+/// one of the caller's streams: numbers that are a CUdeviceptr and a CUstream.
+struct DeviceTensor {
+  ElementType type = ElementType::F32;
+  Shape shape;
+  uint64_t address = 0;
+  uint64_t stream = 0;
+};
+
 /// A whole tensor that owns its elements.
 struct Tensor {
   ElementType type = ElementType::F32;

@@ -41,6 +41,9 @@ EmulatedKernels::EmulatedKernels(const CompiledKernels &compiled,
   driver.name =                                                                \
       reinterpret_cast<decltype(driver.name)>(dlsym(library, #symbol));
   TANDEM_CUDA_DRIVER(TANDEM_FIND)
+  CUcontext context = nullptr;
+  driver.primaryContextRetain(&context, 0);
+  driver.contextSetCurrent(context);
   if (driver.moduleLoadData(&module, compiled.object.data()) != kSuccess)
     error = "the emulated GPU does not load the kernels";
 }

@@ -1,0 +1,56 @@
+"""Capture of a model that is on a GPU. Its step is traced with fake tensors of the host, as every step is: what the model's
+code makes on the GPU, moves there or casts there is done here, and tensors of its own that lie there are copied.
+"""
+
+import contextlib
+import itertools
+import re
+from unittest import mock
+
+import torch
+import torch.utils._pytree as pytree
+from torch.amp.autocast_mode import autocast
+from torch.overrides import TorchFunctionMode
+
+_GPU = re.compile(r"cuda(:\d+)?")
+_HOST = torch.device("cpu")
+
+
+def is_on_gpu(model):
+    """Whether a parameter or buffer is."""
+    tensors = itertools.chain(model.parameters(), model.buffers())
+    return any(tensor.is_cuda for tensor in tensors)
+
+
+def _moved(value):
+    if isinstance(value, torch.Tensor):
+        return value.cpu() if value.is_cuda else value
+    if isinstance(value, torch.device):
+        return _HOST if value.type == "cuda" else value
+    return "cpu" if isinstance(value, str) and _GPU.fullmatch(value) else value
+
+
+class _OnHost(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.cuda:
+            return args[0]
+        args, kwargs = pytree.tree_map(_moved, (args, kwargs or {}))
+        return function(*args, **kwargs)
+
+
+_init = autocast.__init__
+
+
+def _init_on_host(self, device_type, *args, **kwargs):
+    # A step that casts on a GPU alone, and is there.
+    _init(self, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+
+
+@contextlib.contextmanager
+def on_host(model):
+    """Within it the code of a model on a GPU runs on tensors of the host; of another model all is as it is."""
+    if not is_on_gpu(model):
+        yield
+        return
+    with mock.patch.object(autocast, "__init__", _init_on_host), _OnHost():
+        yield
