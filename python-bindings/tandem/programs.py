@@ -16,7 +16,6 @@ import torch
 
 from . import gpu, progress
 from . import job as jobs
-from . import progress
 from .arguments import batch_constants, batch_tensors, kind_of
 from .batches import inputs_for
 from .errors import BatchError, CaptureError, CompileError, TandemError
