@@ -28,12 +28,13 @@ int64_t countFlops(func::FuncOp kernel) {
   return static_cast<int64_t>(flops);
 }
 
-/// Of a table only the rows that are asked for.
+/// Of a table only the rows, and elements, that are asked for.
 static int64_t countRead(BlockArgument argument) {
   int64_t rows = 0;
   for (OpOperand &use : argument.getUses()) {
     Operation *op = use.getOwner();
-    if (!op->hasTrait<nn::Lookup>() || use.getOperandNumber() != 0)
+    bool readsAtIndices = op->hasTrait<nn::Lookup>() || isa<nn::GatherOp>(op);
+    if (!readsAtIndices || use.getOperandNumber() != 0)
       return countBytes(argument);
     rows += countBytes(op->getResults());
   }
