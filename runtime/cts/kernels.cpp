@@ -58,7 +58,8 @@ void counted_phase(void *const *buffers, const int64_t *scalars, int64_t phase,
   for (int64_t i = 0; phase == 1 && i < scalars[0]; ++i)
     out[i] = part == 0 && parts == 1 ? own[i] : -2;
 }
-const int64_t counted_phases[] = {2, 1};
+// Not const, which would have no symbol.
+int64_t counted_phases[] = {2, 1};
 
 /// p -= lr * g, over scalars[0] f32: in place.
 void KERNEL(sgd)(void *const *buffers, const int64_t *scalars) {

@@ -49,10 +49,9 @@ SmallVector<Value> NestEmitter::getSums(const LoopShare &share) const {
 /// Whether all that depends on sums are numbers, which follow once blocks have
 /// been added up.
 bool NestEmitter::endsInNumbers() const {
-  return llvm::all_of(groups,
-                      [&](const Factors &each) {
-                        return isColumn(each.front());
-                      }) &&
+  return llvm::all_of(
+             groups,
+             [&](const Factors &each) { return isColumn(each.front()); }) &&
          llvm::all_of(infos, [](const MemberInfo &info) {
            return info.level == 0 || info.isRow;
          });
@@ -194,9 +193,9 @@ void NestEmitter::addUpBlocks(const LoopShare &blocks) {
 SmallVector<Value> NestEmitter::loadPartials(linalg::GenericOp op, Value at) {
   SmallVector<Value> scalars;
   for (Value result : op->getResults())
-    scalars.push_back(kernel.load(
-        kernel.getPartials(result), at,
-        cast<RankedTensorType>(result.getType()).getElementType()));
+    scalars.push_back(
+        kernel.load(kernel.getPartials(result), at,
+                    cast<RankedTensorType>(result.getType()).getElementType()));
   return scalars;
 }
 

@@ -421,8 +421,8 @@ protected:
     return files;
   }
 
-  /// Of two kernels. On a GPU there are the launches beside the code.
-  const size_t numFiles = EmulatedKernels::areWanted() ? 4 : 2;
+  /// Of two kernels: the code, and what it has beside (launches, or scratch).
+  const size_t numFiles = 4;
   KernelOptions options;
   std::unique_ptr<MLIRContext> context;
   OwningOpRef<ModuleOp> module;
