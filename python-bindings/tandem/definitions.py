@@ -16,9 +16,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
-from . import losses, masks, matrices, packed, reads, sampling
+from . import losses, masks, matrices, packed, reads, recurrent, sampling
 from .attention import attention
 from .experts import token_by_token
+from .precision import check_autocast
 
 
 def _cdist(x1, x2, p=2.0, compute_mode=None):
@@ -266,6 +267,15 @@ def _set_data(tensor, value):
     return tensor
 
 
+def _lstm(*args, **kwargs):
+    """(data, batch_sizes, ...) of packed sequences, or (input, states, ...)."""
+    result = packed.DEFINITIONS[torch.lstm](*args, **kwargs)
+    is_dense = isinstance(args[1], (list, tuple))
+    if result is None and is_dense and torch.is_autocast_enabled("cpu"):
+        return recurrent.lstm_under_autocast(*args, **kwargs)
+    return result
+
+
 _DEFINITIONS = {
     F.scaled_dot_product_attention: attention,
     F.softshrink: _softshrink,
@@ -311,6 +321,7 @@ _DEFINITIONS = {
     torch.Tensor.data.__set__: _set_data,
     **matrices.DEFINITIONS,
     **packed.DEFINITIONS,
+    torch.lstm: _lstm,
     torch.histc: _histc,
     torch.Tensor.histc: _histc,
     **dict.fromkeys(GROUPED_MM, grouped_mm),
@@ -341,6 +352,7 @@ def _to_float32(x):
 class _ByDefinition(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        check_autocast()
         if function in _DEFINITIONS:
             if _is_in_float32(function, args, kwargs):
                 args, kwargs = tree_map(_to_float32, (args, kwargs))
@@ -453,6 +465,17 @@ def _resizing_by_formula():
                 yield mock.patch.object(torch._C._nn, name, formula)
 
 
+_engine = torch.autograd._engine_run_backward
+
+
+def _run_backward(*args, **kwargs):
+    """What the backward pass runs again (`torch.utils.checkpoint`) is the user's code as well, and out of sight of the mode that has
+    seen the call.
+    """
+    with _ByDefinition():
+        return _engine(*args, **kwargs)
+
+
 @contextlib.contextmanager
 def by_definition():
     """Within it, the functions above run by their definitions."""
@@ -469,6 +492,9 @@ def by_definition():
         stack.enter_context(mock.patch.object(adaptive, "forward", _adaptive_log_softmax_by_all))
         # Also by its name: within PyTorch's own functions no mode sees it.
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", _attention))
+        stack.enter_context(
+            mock.patch.object(torch.autograd, "_engine_run_backward", _run_backward)
+        )
         stack.enter_context(token_by_token())
         stack.enter_context(packed.by_masks())
         stack.enter_context(_ByDefinition())

@@ -74,6 +74,13 @@ def _erfcx(x):
     return torch.where(wide > _FROM, series, torch.exp(near * near) * torch.erfc(near)).to(x.dtype)
 
 
+@rule(aten.addbmm.default)
+def _addbmm(x, left, right, *, beta=1, alpha=1):
+    """A product whose sum goes over the batch as well."""
+    left = left.transpose(0, 1).flatten(1)
+    return torch.addmm(x, left, right.flatten(0, 1), beta=beta, alpha=alpha)
+
+
 @rule(aten._efficientzerotensor.default)
 def _zeros(size, **options):
     return torch.zeros(size, dtype=options.get("dtype"))

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.utils import rnn
 
+from . import recurrent
 from .errors import CaptureError
 from .locations import current_location
 from .masks import Masked, choose
@@ -99,82 +100,24 @@ def unpack(sequence, batch_first, padding_value, total_length):
 # ---- Recurrent layers
 
 
-def _tanh(x, state, recur):
-    return (torch.tanh(x + recur(state[0])),)
-
-
-def _relu(x, state, recur):
-    return (torch.relu(x + recur(state[0])),)
-
-
-def _lstm(x, state, recur):
-    inner, forget, new, outer = (x + recur(state[0])).chunk(4, -1)
-    cell = forget.sigmoid() * state[1] + inner.sigmoid() * new.tanh()
-    return outer.sigmoid() * cell.tanh(), cell
-
-
-def _gru(x, state, recur):
-    of_input, of_state = x.chunk(3, -1), recur(state[0]).chunk(3, -1)
-    reset, keep = (torch.sigmoid(a + b) for a, b in zip(of_input[:2], of_state[:2], strict=True))
-    new = torch.tanh(of_input[2] + reset * of_state[2])
-    return ((state[0] - new) * keep + new,)
-
-
-def _run(cell, x, mask, state, weights, backwards):
-    """(outputs of all positions, last state) of one direction of one layer. A sequence that has ended, or backwards has not begun,
-    keeps its state.
-    """
-    of_input, of_state, *rest = weights
-    biases, projection = (rest[:2], rest[2:]) if len(rest) > 1 else ([None, None], rest)
-    x = F.linear(x, of_input, biases[0])
-    outputs = [None] * x.shape[0]
-
-    def recur(hidden):
-        return F.linear(hidden, of_state, biases[1])
-
-    for t in sorted(range(x.shape[0]), reverse=backwards):
-        new = cell(x[t], state, recur)
-        new = (F.linear(new[0], projection[0]), *new[1:]) if projection else new
-        goes_on = mask[t][:, None]
-        state = tuple(torch.where(goes_on, a, b) for a, b in zip(new, state, strict=True))
-        outputs[t] = state[0]
-    return torch.stack(outputs), state
-
-
-def _layers(cell, data, sizes, states, weights, layers, dropout, training, directions):
-    """(output, last states): of the layers in order, in each of the directions. `states` are of all of these."""
-    mask, x = sizes.mask, data.rows.reshape(sizes.positions, -1, data.rows.shape[-1])
-    each, last = len(weights) // (layers * directions), []
-    for layer in range(layers):
-        outputs = []
-        for direction in range(directions):
-            place = layer * directions + direction
-            own = weights[place * each : (place + 1) * each]
-            output, state = _run(cell, x, mask, [s[place] for s in states], own, direction == 1)
-            outputs.append(output)
-            last.append(state)
-        x = torch.cat(outputs, -1)
-        if layer + 1 < layers:
-            x = F.dropout(x, dropout, training)
-    rows = Masked(x.flatten(0, 1), data.mask)
-    return rows, *(torch.stack(every) for every in zip(*last, strict=True))
-
-
 def _recurrent(cell):
     def run(data, sizes, states, weights, biased, layers, dropout, training, both, *others):
         if not isinstance(data, Masked):
             return None
         states = states if isinstance(states, (list, tuple)) else [states]
-        return _layers(cell, data, sizes, states, weights, layers, dropout, training, 1 + both)
+        x = data.rows.reshape(sizes.positions, -1, data.rows.shape[-1])
+        options = (layers, dropout, training, 1 + both)
+        x, *last = recurrent.run_layers(cell, x, states, weights, *options, sizes.mask)
+        return Masked(x.flatten(0, 1), data.mask), *last
 
     return lambda *args, **kwargs: run(*args) if len(args) == 9 else None
 
 
 DEFINITIONS = {
-    torch.lstm: _recurrent(_lstm),
-    torch.gru: _recurrent(_gru),
-    torch.rnn_tanh: _recurrent(_tanh),
-    torch.rnn_relu: _recurrent(_relu),
+    torch.lstm: _recurrent(recurrent.lstm_cell),
+    torch.gru: _recurrent(recurrent.gru_cell),
+    torch.rnn_tanh: _recurrent(recurrent.tanh_cell),
+    torch.rnn_relu: _recurrent(recurrent.relu_cell),
 }
 
 

@@ -48,19 +48,28 @@ def casting(precision):
     return torch.autocast("cpu", PRECISIONS[precision])
 
 
+def _check_type(dtype):
+    if dtype not in PRECISIONS.values():
+        raise CaptureError(f"{current_location()}: autocast to {dtype}, expected torch.bfloat16")
+
+
+def check_autocast():
+    """Autocast to another type is an error, in place of products that nothing computes; however it was switched on."""
+    if torch.is_autocast_enabled("cpu"):
+        _check_type(torch.get_autocast_dtype("cpu"))
+
+
 _enter = autocast.__enter__
 
 
 def _enter_supported(self):
-    if self._enabled and self.device == "cpu" and self.fast_dtype not in PRECISIONS.values():
-        raise CaptureError(
-            f"{current_location()}: autocast to {self.fast_dtype}, expected torch.bfloat16"
-        )
+    if self._enabled and self.device == "cpu":
+        _check_type(self.fast_dtype)
     return _enter(self)
 
 
 def refusing_others():
-    """Within it autocast to another type is an error, in place of products that nothing computes."""
+    """Within it autocast to another type is an error at its `with`."""
     return mock.patch.object(autocast, "__enter__", _enter_supported)
 
 

@@ -121,15 +121,17 @@ def test_multi_head_attention_of_torch():
     assert len(_operators(module)) == 1
 
 
-def test_recomputed_attention_drops_the_same():
+@pytest.mark.parametrize("is_by_name", [False, True])
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_recomputed_attention_drops_the_same(is_by_name, use_reentrant):
+    """The backward pass runs it again, also one that was imported by its name."""
+
+    def again(*tensors):
+        attend = sdpa if is_by_name else F.scaled_dot_product_attention
+        return attend(*tensors, dropout_p=0.4).sin()
+
     def attend(q, k, v):
-        return torch.utils.checkpoint.checkpoint(
-            lambda *t: F.scaled_dot_product_attention(*t, dropout_p=0.4).sin(),
-            q,
-            k,
-            v,
-            use_reentrant=False,
-        )
+        return torch.utils.checkpoint.checkpoint(again, q, k, v, use_reentrant=use_reentrant)
 
     _check(attend)
 

@@ -206,6 +206,72 @@ def test_what_autocast_lists_is_float32_where_a_definition_stands_for_it(name):
     captured(loss, model, precision="bf16")
 
 
+class Recurrent(nn.Module):
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.layer = kind(16, 6, **options)
+
+    def forward(self, x):
+        return self.layer(x.unflatten(0, (4, 8)))
+
+
+RECURRENT = {
+    "lstm": lambda: Recurrent(nn.LSTM),
+    "lstm, two layers, both ways": lambda: Recurrent(nn.LSTM, num_layers=2, bidirectional=True),
+    "lstm, batch first, no biases": lambda: Recurrent(nn.LSTM, batch_first=True, bias=False),
+    "lstm, projected": lambda: Recurrent(nn.LSTM, proj_size=3),
+    "gru": lambda: Recurrent(nn.GRU),
+    "rnn": lambda: Recurrent(nn.RNN, num_layers=2),
+}
+
+
+def types_of_recurrent(results):
+    """Of the outputs and of the last states."""
+    output, last = results
+    return [t.dtype for t in (output, *(last if isinstance(last, tuple) else (last,)))]
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_layers_have_the_types_of_autocast(name):
+    found = []
+
+    def loss(model, batch):
+        results = model(batch)
+        found.append(types_of_recurrent(results))
+        return results[0].float().square().mean()
+
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = types_of_recurrent(RECURRENT[name]()(batch_of()))
+    captured(loss, RECURRENT[name](), precision="bf16")
+    assert found[0] == expected
+
+
+class Added(nn.Module):
+    """Products with what is added to them, of a batch of them, and summed over it."""
+
+    def __init__(self):
+        super().__init__()
+        self.left = nn.Parameter(torch.randn(4, 16, 8) / 4)
+        self.one, self.each = nn.Parameter(torch.randn(8, 8)), nn.Parameter(torch.randn(4, 1, 8))
+
+    def forward(self, x):
+        x = x.unflatten(0, (4, 8))
+        one = torch.addbmm(self.one, x, self.left, beta=0.5, alpha=2)
+        each = torch.baddbmm(self.each, x, self.left, alpha=0.5)
+        return one, each
+
+
+def test_what_is_added_to_products_is_of_their_type():
+    def loss(model, batch):
+        one, each = model(batch)
+        assert one.dtype == each.dtype == torch.bfloat16
+        return one.float().square().mean() + each.float().square().mean()
+
+    step = captured(loss, Added(), precision="bf16").step
+    products = [operator for operator in step.operators if operator.name == "matmul"]
+    assert {operator.operands[0].dtype for operator in products} == {NARROW}
+
+
 # ---- Whether it is as exact as autocast
 
 
@@ -271,6 +337,25 @@ def failed(subject, found):
 @pytest.mark.parametrize("options", [{}, {"mesh": "data=4", "micro": 2, "plan": "zero"}])
 def test_a_right_run_passes(subject, options):
     assert not failed(subject, trained(subject, **options))
+
+
+def sum_of_squares(model, batch):
+    return sum(value.float().square().mean() for value in model(batch)[:1])
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_layers_are_as_exact(name):
+    own = OwnFile(RECURRENT[name], sum_of_squares, (32, 16), lambda p: torch.optim.SGD(p, lr=0.1))
+    subject = make_subject(own)
+    assert not failed(subject, trained(subject, mesh="data=2", plan="replicate"))
+
+
+def test_what_is_added_to_products_is_as_exact():
+    def loss(model, batch):
+        return sum(value.float().square().mean() for value in model(batch))
+
+    subject = make_subject(OwnFile(Added, loss, (32, 16), lambda p: torch.optim.SGD(p, lr=0.1)))
+    assert not failed(subject, trained(subject))
 
 
 def captured_again(subject, loss=None, **options):
@@ -446,6 +531,26 @@ def test_autocast_to_float16():
             return loss_of(model, batch)
 
     assert text_of(captured(off)) == text_of(captured())
+
+
+def _switch(enabled, dtype):
+    torch.set_autocast_enabled("cpu", enabled)
+    torch.set_autocast_dtype("cpu", dtype)
+
+
+def test_autocast_to_float16_that_was_switched_on_by_hand():
+    def loss(model, batch):
+        _switch(True, torch.float16)
+        try:
+            return loss_of(model, batch)
+        finally:
+            _switch(False, torch.bfloat16)
+
+    with pytest.raises(CaptureError) as error:
+        captured(loss)
+    assert "\n" not in str(error.value)
+    assert str(error.value).endswith("autocast to torch.float16, expected torch.bfloat16")
+    assert not torch.is_autocast_enabled("cpu")
 
 
 @pytest.mark.parametrize(
