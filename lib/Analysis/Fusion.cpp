@@ -13,7 +13,6 @@
 
 #include "tandem/Analysis/Fusion.h"
 #include "mlir/IR/IRMapping.h"
-#include "tandem/Analysis/FreeViews.h"
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Analysis/Nest.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -92,7 +91,6 @@ private:
   void findSources();
   bool needsOwnGroup(Operation *source) const;
   bool isMadeAgain(Operation &op) const;
-  bool isViewOfMemory(Operation *op) const;
   void add(Operation *op);
   bool join(int group, Operation *op, ArrayRef<int> producers);
   bool joinRows(Operation *op, ArrayRef<int> producers);
@@ -230,17 +228,6 @@ bool GroupBuilder::isBetween(int first, int last) const {
 // Joining
 //===----------------------------------------------------------------------===//
 
-/// Whether the operator is a run of elements of what lies in memory anyway. In
-/// a kernel it would tell updates of equal shapes apart, which each read their
-/// gradient in a joined buffer.
-bool GroupBuilder::isViewOfMemory(Operation *op) const {
-  Operation *maker = op->getOperand(0).getDefiningOp();
-  auto group = groupOf.find(maker);
-  bool isInKernel = isSource(maker) ||
-                    (group != groupOf.end() && groups[group->second].isOpen);
-  return !isInKernel && isFreeView(op);
-}
-
 bool GroupBuilder::addToNest(Nest &nest, Operation *op) const {
   if (isa<nn::ReshapeOp>(op))
     return nest.tryAddReshape(op, op->getOperand(0), op->getResult(0));
@@ -259,7 +246,7 @@ int GroupBuilder::addGroup(Operation *op, ArrayRef<int> producers) {
   group.ops.push_back(op);
   if (isLibraryCall(op))
     group.kind = FusionGroup::Kind::Library;
-  else if (isa<nn::ReshapeOp>(op) || isOfLoop(op) || isViewOfMemory(op))
+  else if (isa<nn::ReshapeOp>(op) || isOfLoop(op))
     group.kind = FusionGroup::Kind::View;
   else if (!isStride(op))
     group.isOpen = addToNest(group.nest, op);
@@ -339,8 +326,7 @@ void GroupBuilder::add(Operation *op) {
   if (joinRows(op, producers))
     return;
   int joined = -1;
-  if (!isLibraryCall(op) && !isStride(op) && !isOfLoop(op) &&
-      !isViewOfMemory(op))
+  if (!isLibraryCall(op) && !isStride(op) && !isOfLoop(op))
     for (int producer : llvm::reverse(producers))
       if (join(producer, op, producers)) {
         joined = producer;

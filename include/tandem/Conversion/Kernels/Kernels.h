@@ -99,9 +99,8 @@ mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module,
 std::vector<std::string> getKernelAxes(mlir::func::FuncOp kernel);
 
 /// Whether result `output` may be written in place of argument `input`: equal
-/// types, elementwise at the same index or by way of one number that all
-/// elements make, and no element of the input is needed once that of the output
-/// is written; or rows are added to the input.
+/// types, elementwise at the same index, and no element of the input is needed
+/// once that of the output is written; or rows are added to the input.
 bool mayAlias(mlir::func::FuncOp kernel, unsigned input, unsigned output);
 
 } // namespace tandem
