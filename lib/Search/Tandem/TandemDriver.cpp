@@ -48,7 +48,7 @@ Driver::Driver(const SearchProblem &problem, const SearchOptions &options,
       coarse(graph, facts.does(Mechanism::Coarse)
                         ? findRepeats(graph, kCoarseDistance)
                         : repeats),
-      pool(facts, table), improver(graph, table, repeats), regions(facts) {
+      pool(facts, table), improver(graph, table, repeats) {
   size_t numLeft = std::set<unsigned>(repeats.begin(), repeats.end()).size();
   double share =
       static_cast<double>(numLeft) / static_cast<double>(repeats.size());

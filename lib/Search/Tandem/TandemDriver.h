@@ -19,7 +19,6 @@
 #include "TandemImprove.h"
 #include "TandemLabels.h"
 #include "TandemPool.h"
-#include "TandemRegions.h"
 #include "TandemRelaxation.h"
 #include "TandemSumSearch.h"
 #include "TandemUntimed.h"
@@ -116,10 +115,8 @@ private:
   void selectLeaders(size_t count);
   void annealAll(uint64_t work);
   bool tryMoves(uint64_t &work);
-  bool tryForms(const std::vector<unsigned> &signatures, double promising,
-                uint64_t &work);
+  bool tryForms(const std::vector<unsigned> &signatures, uint64_t &work);
   bool tryMove(const Move &move, uint64_t &work);
-  bool tryRegions(uint64_t &work);
   void improveFrom(const cost::Plan &plan, uint64_t work);
   void startUntimed();
   PlanPool::Record joinUntimed();
@@ -179,7 +176,6 @@ private:
   std::optional<Relaxation> unfolded;
   PlanPool pool;
   PlanImprover improver;
-  StrandRegions regions;
   /// The best plans of the guides.
   std::vector<PlanPool::Record> leaders;
   /// The problem without its time axis, and the search for its plans: on a

@@ -29,8 +29,6 @@ constexpr uint64_t kSmallWork = 20'000'000'000, kWorkPerOperator = 150'000;
 constexpr uint64_t kDivideWork = 24, kForceWork = 300;
 /// A change of forms that costs up to this share more may gain by new stages.
 constexpr double kPromising = 5e-3;
-/// Of regions, which want other stages than what they were.
-constexpr double kPromisingRegion = 3e-2;
 /// Rounds of random changes, and what a change may cost in them at first.
 constexpr unsigned kRounds = 6;
 constexpr std::array kHeats = {1e-3, 3e-4};
@@ -96,11 +94,10 @@ void Driver::descend(const Plan &plan, bool isCareful, uint64_t &work) {
 
 /// Tries other signatures with the best plan's stages; what is changed and what
 /// lies next to it settles, and gets new stages if that promises something.
-bool Driver::tryForms(const std::vector<unsigned> &signatures, double promising,
-                      uint64_t &work) {
+bool Driver::tryForms(const std::vector<unsigned> &signatures, uint64_t &work) {
   double before = pool.seconds;
   std::optional<Plan> plan =
-      improver.tryForms(signatures, {before * (1 + promising), 0}, work);
+      improver.tryForms(signatures, {before * (1 + kPromising), 0}, work);
   if (!plan)
     return false;
   double seconds = pool.offerDivided(*plan, false);
@@ -121,27 +118,7 @@ bool Driver::tryMove(const Move &move, uint64_t &work) {
   std::vector<unsigned> values = getValues(*pool.best);
   folded.force(values, move.variable, move.value);
   spend(work, kForceWork);
-  return tryForms(getSignatures(values), kPromising, work);
-}
-
-/// Splits regions of the best plan over time, or joins them; true if one led to
-/// a better plan.
-bool Driver::tryRegions(uint64_t &work) {
-  if (!facts.does(Mechanism::Regions))
-    return false;
-  improver.setModel(*pool.best);
-  bool isBetter = false;
-  for (OperatorRange range : regions.list())
-    for (bool isSplit : {true, false}) {
-      if (work == 0 || !proceeds(0.6) || isClosed())
-        return false;
-      std::vector<unsigned> changed =
-          regions.change(pool.best->signatures, range, isSplit);
-      spend(work, problem.operators.size());
-      if (changed != pool.best->signatures)
-        isBetter |= tryForms(changed, kPromisingRegion, work);
-    }
-  return isBetter;
+  return tryForms(getSignatures(values), work);
 }
 
 /// Goes over the changes of single variables; true if one led to a better plan.
@@ -165,8 +142,6 @@ void Driver::improve(uint64_t work) {
   uint64_t last = work / kLastShare;
   work -= last;
   descend(Plan(*pool.best), false, work);
-  while (work > 0 && !end.isOver() && !isClosed() && tryRegions(work))
-    continue;
   // With strands, changes with those next to them lead further than moves,
   // which gain little each, and take new stages for that.
   if (facts.numStrands > 1 && !end.isOver() && !isClosed())
