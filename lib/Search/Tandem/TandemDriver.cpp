@@ -119,13 +119,6 @@ Driver::getSignatures(const std::vector<unsigned> &values) const {
   return signatures;
 }
 
-std::vector<unsigned> Driver::getValues(const Plan &plan) const {
-  std::vector<unsigned> values;
-  for (const Variable &variable : graph.variables)
-    values.push_back(plan.signatures[variable.operators.front()]);
-  return values;
-}
-
 /// Few sweeps of large problems, many of small ones.
 unsigned Driver::getNumSweeps(uint64_t budget, const Relaxation &relaxation,
                               unsigned least, unsigned most) {

@@ -114,9 +114,6 @@ private:
   PlanPool::Record anneal(PlanPool::Record from, double heat, uint64_t work);
   void selectLeaders(size_t count);
   void annealAll(uint64_t work);
-  bool tryMoves(uint64_t &work);
-  bool tryForms(const std::vector<unsigned> &signatures, uint64_t &work);
-  bool tryMove(const Move &move, uint64_t &work);
   void improveFrom(const cost::Plan &plan, uint64_t work);
   void startUntimed();
   PlanPool::Record joinUntimed();
@@ -146,10 +143,9 @@ private:
   bool joinStages(unsigned &op, uint64_t &work);
   bool tryCheapestForms(uint64_t &work);
   //--- TandemDriver.cpp
-  std::vector<unsigned> getValues(const cost::Plan &plan) const;
   std::vector<unsigned>
   getSignatures(const std::vector<unsigned> &values) const;
-  /// For messages; moves are those of `folded`.
+  /// For messages; changes are those of `repeats`.
   Relaxation &getRelaxation() { return unfolded ? *unfolded : folded; }
   void searchByGuides();
   bool makePriced();

@@ -16,9 +16,6 @@ using namespace tandem::search;
 constexpr unsigned kCutDistance = 8;
 /// How far from a changed cut operators settle.
 constexpr unsigned kCutReach = 4;
-/// Larger changes do not settle; nor do those that cost this share more.
-constexpr double kFar = 0.02;
-constexpr size_t kMaxSettled = 100;
 /// A change of an operator that costs more than so many operators take is not
 /// tried with those next to it: nearly none of these gains, and they would take
 /// more than half of the time.
@@ -56,10 +53,10 @@ void PlanImprover::addUnits(const std::vector<unsigned> &representatives) {
         if (unitOf[other] != unitOf[i])
           next.push_back(unitOf[other]);
   }
-  unitsOf.resize(problem.operators.size());
+  ownUnits.resize(problem.operators.size());
   for (unsigned i = first; i < units.size(); ++i) {
     for (unsigned op : units[i].operators)
-      unitsOf[op].push_back(i);
+      ownUnits[op] = i;
     std::vector<unsigned> &next = units[i].neighbours;
     std::sort(next.begin(), next.end());
     next.erase(std::unique(next.begin(), next.end()), next.end());
@@ -214,7 +211,7 @@ bool PlanImprover::tryCutWithNeighbours(unsigned op) {
   unsigned first = op - std::min(op, kCutReach);
   unsigned last = std::min<unsigned>(op + kCutReach, problem.operators.size());
   for (unsigned next = first; next < last; ++next)
-    settle(units[unitsOf[next].back()]);
+    settle(units[ownUnits[next]]);
   return take(mark, true);
 }
 
@@ -246,45 +243,4 @@ Plan PlanImprover::improve(const Plan &plan, Reach reach, uint64_t &work,
   } while (reach == Reach::Neighbours && mayGoOn() && sweepNeighbours());
   work -= std::min(work, editor.getWork() - before);
   return editor.getPlan();
-}
-
-void PlanImprover::setModel(const Plan &plan) { editor.set(plan); }
-
-/// Units with operators of other signatures, and those next to them.
-std::vector<unsigned>
-PlanImprover::getChanged(const std::vector<unsigned> &signatures) const {
-  std::vector<unsigned> changed;
-  for (unsigned op = 0; op < signatures.size(); ++op)
-    if (signatures[op] != editor.getSignatures()[op])
-      changed.push_back(unitsOf[op].front());
-  size_t numChanged = changed.size();
-  for (size_t i = 0; i < numChanged; ++i) {
-    const std::vector<unsigned> &next = units[changed[i]].neighbours;
-    changed.insert(changed.end(), next.begin(), next.end());
-  }
-  std::sort(changed.begin(), changed.end());
-  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-  return changed;
-}
-
-std::optional<Plan>
-PlanImprover::tryForms(const std::vector<unsigned> &signatures,
-                       const Score &least, uint64_t &work) {
-  uint64_t before = editor.getWork();
-  std::optional<Plan> plan;
-  std::vector<unsigned> changed = getChanged(signatures);
-  PlanEditor::Mark mark = editor.mark();
-  bool isLegal = editor.setSignatures(signatures);
-  Score far = least;
-  far.seconds *= 1 + kFar;
-  if (isLegal)
-    isLegal = editor.getScore().isBetterThan(far);
-  if (isLegal && changed.size() <= kMaxSettled)
-    for (unsigned unit : changed)
-      settle(units[unit]);
-  if (isLegal && editor.getScore().isBetterThan(least))
-    plan = editor.getPlan();
-  editor.undo(mark);
-  work -= std::min(work, editor.getWork() - before);
-  return plan;
 }

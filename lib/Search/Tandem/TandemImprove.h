@@ -43,14 +43,6 @@ public:
   cost::Plan anneal(const cost::Plan &plan, double heat, uint64_t &work,
                     const std::function<bool()> &proceeds);
 
-  /// Sets the plan whose decisions `tryForms` takes over.
-  void setModel(const cost::Plan &plan);
-  /// The model with other signatures, and cuts that they need, once those that
-  /// differ and those next to them have settled. Nothing if it is not better
-  /// than `least`.
-  std::optional<cost::Plan> tryForms(const std::vector<unsigned> &signatures,
-                                     const Score &least, uint64_t &work);
-
 private:
   /// Operators that get one signature, and the units next to them.
   struct Unit {
@@ -70,8 +62,6 @@ private:
   bool sweepCutsWithNeighbours();
   double getFar() const;
   bool settle(const Unit &unit);
-  std::vector<unsigned>
-  getChanged(const std::vector<unsigned> &signatures) const;
   bool moveCut(unsigned op);
   bool change(double choice, uint64_t number, bool hasPair);
   unsigned getValue(const Unit &unit) const {
@@ -84,8 +74,8 @@ private:
   std::vector<Unit> units;
   /// Those with several values.
   std::vector<unsigned> choosable;
-  /// Units of each operator: with its repetitions, and alone.
-  std::vector<std::vector<unsigned>> unitsOf;
+  /// Of each operator the unit without its repetitions.
+  std::vector<unsigned> ownUnits;
   Score best;
   uint64_t limit = 0;
   /// Calls of `mayGoOn`; few of them ask `proceeds`.

@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Small changes with given stages, and new stages for given forms, in turn; and
-// larger changes, of the forms around an operator in all layers, from which
-// small ones lead on (docs/rationale/search.md, *Small changes*).
+// Small changes with given stages, and new stages for given forms, in turn
+// (docs/rationale/search.md, *Small changes*).
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,10 +24,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// times operators: large problems ten times as large get a tenth. Small ones
 /// need less: so much per operator.
 constexpr uint64_t kSmallWork = 20'000'000'000, kWorkPerOperator = 150'000;
-/// What new stages take, per operator, and a change of forms by the relaxation.
-constexpr uint64_t kDivideWork = 24, kForceWork = 300;
-/// A change of forms that costs up to this share more may gain by new stages.
-constexpr double kPromising = 5e-3;
+/// What new stages take, per operator.
+constexpr uint64_t kDivideWork = 24;
 /// Rounds of random changes, and what a change may cost in them at first.
 constexpr unsigned kRounds = 6;
 constexpr std::array kHeats = {1e-3, 3e-4};
@@ -92,62 +89,12 @@ void Driver::descend(const Plan &plan, bool isCareful, uint64_t &work) {
   }
 }
 
-/// Tries other signatures with the best plan's stages; what is changed and what
-/// lies next to it settles, and gets new stages if that promises something.
-bool Driver::tryForms(const std::vector<unsigned> &signatures, uint64_t &work) {
-  double before = pool.seconds;
-  std::optional<Plan> plan =
-      improver.tryForms(signatures, {before * (1 + kPromising), 0}, work);
-  if (!plan)
-    return false;
-  double seconds = pool.offerDivided(*plan, false);
-  spend(work, kDivideWork * problem.operators.size());
-  if (seconds <= before * (1 + kPromising) && pool.seconds == before) {
-    pool.offer(plan->signatures);
-    spend(work, 2 * kDivideWork * problem.operators.size());
-  }
-  if (pool.seconds == before)
-    return false;
-  descend(Plan(*pool.best), false, work);
-  improver.setModel(*pool.best);
-  return true;
-}
-
-/// Changes one variable, and all that repeat it, and what lies next to them.
-bool Driver::tryMove(const Move &move, uint64_t &work) {
-  std::vector<unsigned> values = getValues(*pool.best);
-  folded.force(values, move.variable, move.value);
-  spend(work, kForceWork);
-  return tryForms(getSignatures(values), work);
-}
-
-/// Goes over the changes of single variables; true if one led to a better plan.
-bool Driver::tryMoves(uint64_t &work) {
-  if (!facts.does(Mechanism::Moves))
-    return false;
-  std::vector<Move> moves = folded.getMoves(getValues(*pool.best));
-  improver.setModel(*pool.best);
-  bool isBetter = false;
-  for (const Move &move : moves) {
-    if (work == 0 || !proceeds(0.6) || isClosed())
-      return false;
-    isBetter |= tryMove(move, work);
-  }
-  return isBetter;
-}
-
 void Driver::improve(uint64_t work) {
   if (!pool.best)
     return;
   uint64_t last = work / kLastShare;
   work -= last;
   descend(Plan(*pool.best), false, work);
-  // With strands, changes with those next to them lead further than moves,
-  // which gain little each, and take new stages for that.
-  if (facts.numStrands > 1 && !end.isOver() && !isClosed())
-    descend(Plan(*pool.best), true, work);
-  while (work > 0 && !end.isOver() && !isClosed() && tryMoves(work))
-    continue;
   last += work;
   if (!end.isOver() && !isClosed())
     descend(Plan(*pool.best), true, last);
