@@ -361,6 +361,5 @@ SearchResult Driver::run() {
   improveStart(std::move(started));
   if (facts.does(Mechanism::Refine))
     refineInRounds();
-  searchWindows();
   return finish();
 }

@@ -22,7 +22,6 @@
 #include "TandemRelaxation.h"
 #include "TandemSumSearch.h"
 #include "TandemUntimed.h"
-#include "TandemWindows.h"
 #include <future>
 #include <map>
 
@@ -128,9 +127,6 @@ private:
   void shrinkCheapest();
   void offerStarts(PlanPool &to) const;
   void improveStart(PlanPool::Record started);
-  bool searchWindow(const OperatorWindows &windows, size_t index,
-                    uint64_t &work);
-  void searchWindows();
   //--- TandemAddedUp.cpp
   bool isSum() const;
   bool findsForms() const;

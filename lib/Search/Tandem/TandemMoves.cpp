@@ -44,11 +44,6 @@ constexpr size_t kMaxLeaders = 4;
 constexpr double kWorthShrinking = 1e-3;
 /// What is left for changes of an operator with those next to it, at last.
 constexpr uint64_t kLastShare = 4;
-/// Combinations of signatures that are looked at together, the second time with
-/// what is left of the work: live tensors of labels (3 million in a second).
-constexpr std::array kCombinations = {1e3, 3e4};
-constexpr uint64_t kWindowsWork = 2'000'000;
-
 /// Numbers that the problem without its time axis may look at for a plan that
 /// the one with it has led to.
 constexpr uint64_t kUntimedWork = 3'000'000'000;
@@ -379,43 +374,5 @@ void Driver::makeFit() {
       plan = improver.anneal(plan, kLargeHeat, work, mayGoOn);
     work = getSmallWork(kRounds);
     descend(plan, true, work);
-  }
-}
-
-/// The cheapest plan with other signatures in the window only. False if the
-/// best one is no dearer.
-bool Driver::searchWindow(const OperatorWindows &windows, size_t index,
-                          uint64_t &work) {
-  LabelLimits limits;
-  limits.signatures = windows.getSignatures(index, pool.best->signatures);
-  limits.upperBound = pool.seconds * (1 - kTolerance);
-  limits.maxWork = work;
-  limits.proceeds = [this](double) { return proceeds(0.95); };
-  LabelResult labels = searchLabels(facts, table, *priced, limits);
-  numLabels += labels.numLabels;
-  spend(work, labels.work);
-  double before = pool.seconds;
-  if (labels.plan)
-    pool.offerDivided(*labels.plan, true);
-  return pool.seconds < before;
-}
-
-/// Signatures of a few operators, cuts and copies at once, in one window after
-/// the other until none gains.
-void Driver::searchWindows() {
-  size_t numOperators = problem.operators.size();
-  if (!facts.does(Mechanism::Windows) || numOperators > kMaxExact ||
-      !pool.best || isProven || !makePriced())
-    return;
-  uint64_t work = kWindowsWork;
-  for (double combinations : kCombinations) {
-    OperatorWindows windows(facts, combinations);
-    size_t numFailed = 0;
-    for (size_t i = 0; numFailed < windows.size();
-         i = (i + 1) % windows.size()) {
-      if (isClosed() || work == 0 || !proceeds(0.95))
-        return;
-      numFailed = searchWindow(windows, i, work) ? 0 : numFailed + 1;
-    }
   }
 }
