@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../Tandem/TandemAdapt.h"
+#include "../Tandem/TandemEditor.h"
 #include "../Tandem/TandemFold.h"
 #include "../Tandem/TandemPool.h"
 #include "../Tandem/TandemRelaxation.h"
@@ -66,6 +66,7 @@ private:
   double getPrice(unsigned variable, unsigned place,
                   const Layout &layout) const;
   std::vector<Layout> getRanked(const FormEntry &entry) const;
+  std::optional<Plan> adapt(const std::vector<unsigned> &signatures);
   bool addCandidate(const FormEntry &entry, const std::vector<unsigned> &forced,
                     std::vector<Candidate> &candidates);
   std::vector<Candidate> getCandidates(const FormEntry &entry);
@@ -82,7 +83,8 @@ private:
   FactorGraph graph;
   std::vector<unsigned> repeats;
   Relaxation folded;
-  PlanAdapter adapter;
+  /// Holds the plan between two questions.
+  PlanEditor editor;
   /// The plan's signatures by variable.
   std::vector<unsigned> values;
   std::vector<std::vector<Move>> movesOf;
@@ -92,7 +94,7 @@ private:
 Estimator::Estimator(const PlanFacts &facts, SearchEnd &end)
     : facts(facts), end(end), problemFacts(facts.problem), table(facts.problem),
       graph(problemFacts, table), repeats(findRepeats(graph, kFoldDistance)),
-      folded(graph, repeats), adapter(problemFacts, table) {
+      folded(graph, repeats), editor(problemFacts, table) {
   graph.setWeights(Weights());
   folded.reset();
   for (const Variable &variable : graph.variables)
@@ -100,7 +102,7 @@ Estimator::Estimator(const PlanFacts &facts, SearchEnd &end)
   movesOf.resize(graph.variables.size());
   for (const Move &move : folded.getMoves(values))
     movesOf[move.variable].push_back(move);
-  adapter.setModel(facts.plan);
+  editor.set(facts.plan);
 }
 
 /// Whether another form may be tried.
@@ -283,6 +285,17 @@ std::vector<Layout> Estimator::getRanked(const FormEntry &entry) const {
   return layouts;
 }
 
+/// The plan with other signatures, its own stages with the cuts that new copies
+/// need, and its decisions on copies. Nothing if that is no plan.
+std::optional<Plan> Estimator::adapt(const std::vector<unsigned> &signatures) {
+  PlanEditor::Mark mark = editor.mark();
+  std::optional<Plan> plan;
+  if (editor.setSignatures(signatures))
+    plan = editor.getPlan();
+  editor.undo(mark);
+  return plan;
+}
+
 /// A plan with the values and the plan's own stages; false if none is legal.
 /// Where it is too large, copies of the entry's tensors are made again in each
 /// pass, if that is enough.
@@ -293,7 +306,7 @@ bool Estimator::addCandidate(const FormEntry &entry,
   for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
     signatures.push_back(forced[graph.variableOf[op]]);
   work += kCostWork * facts.problem.operators.size();
-  std::optional<Plan> plan = adapter.adapt(signatures);
+  std::optional<Plan> plan = adapt(signatures);
   if (!plan)
     return false;
   Choice totals = describePlan(facts, *plan, table);
