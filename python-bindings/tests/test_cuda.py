@@ -175,8 +175,9 @@ def test_a_refused_step_writes_nothing(tmp_path):
     assert texts[0] == texts[1]
 
 
-def test_two_processes_have_a_gpu_each(tmp_path):
-    """Under torchrun: the losses of one process with all ranks, to the bit."""
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_two_processes_have_a_gpu_each(ranks, tmp_path):
+    """Under torchrun, with one rank each and with two: the losses of one process with all ranks, to the bit."""
     script = tmp_path / "train.py"
     script.write_text(
         f"""
@@ -189,7 +190,7 @@ model = mlp.model(**sizes, dropout=0.0)
 batches = [b for b, _ in zip(mlp.batches(**sizes), range(3))]
 step = tandem.compile(
     model, mlp.loss, mlp.optimizer(model), batches[0],
-    mesh={{"data": 2}}, plan="zero", micro=2, device="cuda", batch="global",
+    mesh={{"data": {ranks}}}, plan="zero", micro=2, device="cuda", batch="global",
 )
 losses = [float(step(batch)) for batch in batches]
 sums = sum(value.double().abs().sum().item() for value in step.state_dict().values())
@@ -202,7 +203,8 @@ if os.environ.get("RANK", "0") == "0":
     assert alone.returncode == 0, alone.stderr[-2000:]
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2"]
     launcher.append(f"--master-port={free_port()}")
-    both = run_python(script, *launcher, TANDEM_EMULATED_GPUS="2", TANDEM_SHARE_GPU="0")
+    shares = str(int(ranks > 2))
+    both = run_python(script, *launcher, TANDEM_EMULATED_GPUS="2", TANDEM_SHARE_GPU=shares)
     assert both.returncode == 0, both.stderr[-2000:]
     assert both.stdout == alone.stdout
     assert alone.stdout.startswith("[")

@@ -142,9 +142,11 @@ protected:
     all.insert(all.end(), variables.begin(), variables.end());
     return Child(all, arguments, memory);
   }
-  /// How many processes a Program of so many ranks has.
+  /// How many processes a Program of so many ranks has: with a GPU for each
+  /// rank, or with two ranks of four on each.
   static int64_t processesFor(int64_t ranks) {
-    return std::getenv("TANDEM_CTS_DEVICE") ? ranks : 2;
+    bool isJoint = std::getenv("TANDEM_CTS_JOINT");
+    return std::getenv("TANDEM_CTS_DEVICE") && !isJoint ? ranks : 2;
   }
   std::vector<Child> startAll(int64_t processes,
                               const std::vector<std::string> &arguments) {

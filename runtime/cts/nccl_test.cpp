@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cts/children.h"
+#include "cts/random_program.h"
 #include "tandem_rt/safetensors.h"
 
 namespace tandem::rt::cts {
@@ -55,6 +56,8 @@ TEST_F(NcclTest, GroupsOfAMeshGiveTheBitsOfOneProcess) {
   Child alone({"TANDEM_SHARE_GPU=1"}, run);
   ASSERT_EQ(alone.finish(30s), 0) << alone.getText();
   EXPECT_NE(alone.getText().find("step 3 loss "), std::string::npos);
+  // All communicators, of parts too, may take as many multiprocessors as said.
+  variables = {"TANDEM_MAX_CTAS=4", "TANDEM_EMULATED_NCCL_CTAS=4"};
   for (const char *more : {"--steps=3", "--no-graph"}) {
     run.push_back(more);
     std::vector<Child> children = startAll(4, run);
@@ -107,6 +110,26 @@ TEST_F(NcclTest, AProductIsDoneInOneWayByAllProcesses) {
   std::string mixed = run("mixed", {"4", "1"});
   EXPECT_TRUE(mixed == run("fourth", {"4", "4"}));
   EXPECT_TRUE(mixed != run("first", {"1", "4"}));
+}
+
+TEST_F(NcclTest, MultiprocessorsOfCollectivesAreAnOption) {
+  for (const char *given : {"", "TANDEM_MAX_CTAS=5"}) {
+    variables = {"TANDEM_EMULATED_NCCL_CTAS=4"};
+    if (*given)
+      variables.push_back(given);
+    for (Child &child : startAll(2, {at("p2")}))
+      EXPECT_NE(errorOfEnd(child).find("maxCTAs is above the emulated ones"),
+                std::string::npos)
+          << given;
+  }
+  for (const char *wrong : {"0", "-1", "4x", "many", ""}) {
+    variables = {std::string("TANDEM_MAX_CTAS=") + wrong};
+    for (Child &child : startAll(2, {at("p2")}))
+      EXPECT_NE(errorOfEnd(child).find(
+                    std::string("environment variable TANDEM_MAX_CTAS is '") +
+                    wrong + "', expected how many multiprocessors"),
+                std::string::npos);
+  }
 }
 
 TEST_F(NcclTest, AHungCollectiveIsNamed) {
@@ -166,11 +189,138 @@ TEST_F(NcclTest, TwoProcessesOfOneGpuAreRefused) {
               std::string::npos);
 }
 
-TEST_F(NcclTest, SeveralRanksOfAProcessAmongSeveralAreRefused) {
+TEST_F(NcclTest, SeveralRanksOfAProcessAreRefusedUnasked) {
+  variables = {"TANDEM_SHARE_GPU=0"};
   for (Child &child : startAll(2, {at("p4")}))
-    EXPECT_NE(errorOfEnd(child).find("device 'cuda' has 2 of 4 ranks in this "
-                                     "process, expected one"),
+    EXPECT_NE(errorOfEnd(child).find("device 'cuda' has 2 ranks and one GPU in "
+                                     "this process, expected a process for "
+                                     "each"),
               std::string::npos);
+}
+
+/// What a run prints and saves, but for its name.
+using Left = std::pair<std::string, std::map<std::string, Bytes>>;
+
+class JointTest : public NcclTest {
+protected:
+  Left run(int64_t processes, const std::string &program,
+           const std::vector<std::string> &more = {}) {
+    std::string saved = at(program + "-" + std::to_string(processes));
+    std::vector<std::string> arguments = {at(program), "--save=" + saved};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    std::vector<Child> children = startAll(processes, arguments);
+    Left left;
+    for (Child &child : children) {
+      int status = child.finish(60s);
+      EXPECT_GE(status, 0) << child.getText();
+      left.first += child.getText();
+    }
+    if (!std::filesystem::exists(saved))
+      return left;
+    auto file = SafetensorsFile::open(saved);
+    EXPECT_OK(file.status());
+    for (const auto &[name, view] : file->tensors()) {
+      auto *data = static_cast<const uint8_t *>(view.data);
+      size_t bytes = size_t(numElements(view.shape) * elementBytes(view.type));
+      left.second.emplace(name, Bytes(data, data + bytes));
+    }
+    return left;
+  }
+};
+
+/// Processes with two ranks each, and with four, have the bits of one process.
+TEST_F(JointTest, RandomProgramsRunAsInOneProcess) {
+  int tried = 0;
+  for (unsigned seed = 0; tried < 12; ++seed) {
+    ProgramBuilder b = randomProgram(seed);
+    int64_t ranks = b.get().numRanks();
+    if (ranks < 4)
+      continue;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::string name = "random-" + std::to_string(seed);
+    write(name, *finish(b));
+    bool hasGraph = tried++ % 2;
+    std::vector<std::string> more = {"--steps=3"};
+    if (!hasGraph)
+      more.push_back("--no-graph");
+    Left alone = run(1, name, more);
+    for (int64_t processes = 2; processes < ranks; processes *= 2) {
+      Left several = run(processes, name, more);
+      EXPECT_EQ(several.second, alone.second);
+      if (alone.first.find("error") == std::string::npos)
+        EXPECT_EQ(several.first, alone.first);
+      else
+        EXPECT_NE(several.first.find("error"), std::string::npos);
+    }
+  }
+}
+
+/// Sums that are exchanged in parts, which the elements do not divide into, and
+/// blocks that lie in rows.
+TEST_F(JointTest, LargeCollectivesGiveTheBitsOfOneProcess) {
+  constexpr int64_t kRows = 12, kColumns = 1004, kElements = kRows * kColumns;
+  ProgramBuilder b({{"data", 2}, {"model", 2}});
+  Form terms{{{1, {0}}, {1, {1}}}, {}};
+  uint32_t x = b.addArgument({"parameter",
+                              "x",
+                              ElementType::F32,
+                              {2 * kRows, 2 * kColumns},
+                              {},
+                              terms,
+                              -1,
+                              {}});
+  uint32_t y = b.addArgument({"parameter",
+                              "y",
+                              ElementType::F32,
+                              {2 * kRows, 2 * kColumns},
+                              {},
+                              terms,
+                              -1,
+                              {}});
+  b.addUpdate(y);
+  b.setArena(2 * 4 * kElements * 4);
+  BufferRef one = b.arena(0, kElements * 4),
+            wide = b.arena(4 * kElements * 4, 2 * kElements * 4);
+  auto add = [&](const char *name, CollectiveKind kind,
+                 std::vector<uint32_t> axes, Shape shape, int32_t split,
+                 int32_t join, BufferRef from, BufferRef to) {
+    b.add({.name = name}, Collective{kind, std::move(axes), ElementType::F32,
+                                     std::move(shape), split, join, from, to});
+  };
+  add("sum all", CollectiveKind::AllReduce, {0, 1}, {kRows, kColumns}, -1, -1,
+      b.argument(x), one);
+  add("sum half", CollectiveKind::AllReduce, {0}, {kRows, kColumns}, -1, -1,
+      one, one);
+  add("gather columns", CollectiveKind::AllGather, {0}, {kRows, kColumns}, -1,
+      1, one, wide);
+  add("turn", CollectiveKind::AllToAll, {0}, {kRows, 2 * kColumns}, 1, 0, wide,
+      b.arena(0, 2 * kElements * 4));
+  add("scatter columns", CollectiveKind::ReduceScatter, {0},
+      {kRows, 2 * kColumns}, 1, -1, b.arena(0, 2 * kElements * 4),
+      b.argument(y));
+  write("large", *finish(b));
+  Left alone = run(1, "large", {"--steps=1"});
+  ASSERT_EQ(alone.second.count("parameter/y"), 1u);
+  EXPECT_EQ(run(2, "large", {"--steps=1"}).second, alone.second);
+}
+
+/// A collective that hangs is named by its rank and line, whichever it is.
+TEST_F(JointTest, AHungCollectiveIsNamed) {
+  timeout = "3";
+  std::vector<Child> children;
+  children.push_back(start(0, 2, {at("p4"), "--steps=5"}));
+  variables = {"TANDEM_EMULATED_NCCL_HANGS=2"};
+  children.push_back(start(1, 2, {at("p4"), "--steps=5"}));
+  std::string first = errorOfEnd(children[0]), second = errorOfEnd(children[1]);
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first.find("'sum loss': not done within 3000 ms"), first.npos)
+      << first;
+}
+
+TEST_F(JointTest, StepsWithACheckAreThoseOfOneProcess) {
+  Left alone = run(1, "p4", {"--steps=4"});
+  EXPECT_EQ(run(2, "p4", {"--steps=4"}), alone);
+  EXPECT_NE(alone.first.find("step 4 loss"), std::string::npos);
 }
 
 /// What the GPU has too little memory for ends all, before anybody waits.

@@ -16,6 +16,7 @@
 #include "cts/random_program.h"
 #include "cts/support.h"
 #include "cuda/emulator/order.h"
+#include "cuda/gpu.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
@@ -90,6 +91,13 @@ protected:
     return isFound;
   }
 
+  /// All streams are empty then.
+  static void settle() {
+    auto gpu = *cuda::Gpu::open(0);
+    cuda::Present present(*gpu);
+    EXPECT_OK(gpu->check(gpu->driver.contextSynchronize(), "go on"));
+  }
+
   Watchdog watchdog{280};
   Order *(*watch)(bool, int64_t) = nullptr;
   int64_t (*countWaits)() = nullptr;
@@ -124,6 +132,73 @@ TEST_P(OrderTest, IsReportedIfAndOnlyIfAccessesLoseIt) {
   // Both kinds are there, or nothing was tried.
   EXPECT_GT(needed, 20);
   EXPECT_GT(spare, 20);
+}
+
+/// All that a step leaves; nothing where it ends by an error.
+std::optional<std::vector<Bytes>> valuesBehind(Session &session,
+                                               unsigned seed) {
+  auto numbers = [&](int64_t count, unsigned from) {
+    std::vector<float> values;
+    std::mt19937 random(from);
+    for (int64_t i = 0; i < count; ++i)
+      values.push_back(float(random() % 17));
+    return tensorOf({count}, values);
+  };
+  int64_t ranks = session.program().numRanks();
+  set(session, "parameter", "w", numbers(16 * ranks, seed));
+  set(session, "input", "x", numbers(64 * ranks, seed + 1));
+  Tensor flags(ElementType::I1, {ranks});
+  flags.data.assign(size_t(ranks), 1);
+  set(session, "input", "flags", flags);
+  if (!session.step().ok())
+    return std::nullopt;
+  std::vector<Bytes> values = {argument(session, "parameter", "w").data};
+  for (uint32_t i = 0; i < session.results().size(); ++i)
+    values.push_back(session.getResult(i)->data);
+  return values;
+}
+
+/// What is reported shows in values by one of some orders, unless nothing that
+/// the step leaves depends on it; what is not does so by none. Each step comes
+/// behind one of other numbers, as what memory has from the last one would be
+/// right.
+TEST_P(OrderTest, RemovalsThatAreRun) {
+  if (GetParam())
+    GTEST_SKIP() << "a graph is made with the first step";
+  constexpr int kOrders = 40, kOfEach = 20, kOfAProgram = 4;
+  int needed = 0, shown = 0, spare = 0;
+  for (unsigned seed = 0; needed < kOfEach || spare < kOfEach; ++seed) {
+    auto session = start(randomProgram(seed), {.graph = false});
+    ASSERT_TRUE(session);
+    auto expected = valuesBehind(*session, 1);
+    ASSERT_TRUE(expected) << "program " << seed;
+    watch(true, 0);
+    EXPECT_EQ(valuesBehind(*session, 1), expected);
+    settle();
+    int64_t waits = countWaits();
+    std::mt19937 random(seed);
+    for (int sample = 0; sample < kOfAProgram && waits; ++sample) {
+      int64_t wait = 1 + int64_t(random() % uint64_t(waits));
+      bool isReported = false, isShown = false;
+      for (int order = 0; order < kOrders && !isShown; ++order) {
+        watch(false, 0);
+        valuesBehind(*session, 2);
+        Order *found = watch(true, wait);
+        isShown = valuesBehind(*session, 1) != expected;
+        settle(); // what the step's end does not wait for any more
+        isReported |= !found->getReports().empty();
+      }
+      EXPECT_TRUE(isReported || !isShown)
+          << "program " << seed << ", wait " << wait;
+      if (!isReported && spare < kOfEach)
+        ++spare;
+      else if (isReported && needed < kOfEach)
+        ++needed, shown += isShown;
+    }
+    watch(false, 0);
+  }
+  std::printf("%d of %d removals show in values\n", shown, needed);
+  EXPECT_GE(shown, kOfEach / 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OrderTest, testing::Bool(), [](const auto &info) {

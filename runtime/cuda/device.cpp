@@ -69,10 +69,6 @@ Expected<std::shared_ptr<Device>> createCuda(const Job &job) {
   if (!process.ok())
     return process.status();
   int64_t ranks = int64_t(job.ranks.size());
-  if (ranks != job.worldSize && ranks > 1)
-    return errorOf("device 'cuda' has ", ranks, " of ", job.worldSize,
-                   " ranks in this process, expected one where there are "
-                   "several processes, each with a GPU of its own");
   const char *shares = std::getenv(kShareVariable);
   if (ranks > 1 && (!shares || *shares == '0' || !*shares))
     return errorOf("device 'cuda' has ", ranks,

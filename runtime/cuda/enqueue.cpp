@@ -7,6 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/enqueue.h"
+#include "core/text.h"
+
+#include <algorithm>
 
 namespace tandem::rt::cuda {
 
@@ -52,23 +55,6 @@ Status Enqueuer::join() {
   return status.ok() ? board.fetch(origin()) : status;
 }
 
-/// To the next entry: at the end of a body back to its begin, until all
-/// iterations are done.
-void Enqueuer::stepOver(Rank &rank) {
-  const Entry &around = rank.entries[rank.entries[rank.next].repeat];
-  bool isInBody = rank.entries[rank.next].repeat != rank.next;
-  ++rank.next;
-  if (!isInBody)
-    return;
-  const auto &repeat = std::get<Repeat>(around.command->operation);
-  if (rank.next <= around.repeat + repeat.body.size())
-    return;
-  if (++rank.iteration < repeat.count)
-    rank.next = around.repeat + 1;
-  else
-    rank.iteration = 0;
-}
-
 Status Enqueuer::time(const Rank &rank, const Entry &entry,
                       const std::function<Status()> &body) {
   return hooks->times ? hooks->times->around(rank, entry, body) : body();
@@ -101,21 +87,49 @@ Status Enqueuer::enqueueAlone(Rank &rank, Entry &entry) {
 
 Status Enqueuer::enqueue(Rank &rank, Entry &entry) {
   rank.begun[rank.next] = true;
-  if (entry.together.size() > 1)
+  if (entry.together.size() > 1 || entry.hasTurn)
     return meet(rank, entry);
   Status status = enqueueAlone(rank, entry);
   if (status.ok())
-    stepOver(rank);
+    stepOver(rank.entries, rank.next, rank.iteration);
   return status;
 }
 
-/// The last member to come enqueues what all do.
+/// What the first of its members here has in front of it.
+bool Enqueuer::isItsTurn(const Entry &entry) const {
+  size_t place = entry.together.front();
+  return nextTurn < turns.size() &&
+         turns[nextTurn] == Turn{place, ranks[place]->next};
+}
+
+/// The last member to come enqueues what all do, or whoever has made it its
+/// turn.
 Status Enqueuer::meet(Rank &rank, Entry &entry) {
   size_t &present = meetings[{entry.together, entry.command->queue}];
   rank.isWaiting = true;
   if (++present < entry.together.size())
     return Status::success();
   present = 0;
+  if (entry.hasTurn && !isItsTurn(entry)) {
+    early.push_back(&entry);
+    return Status::success();
+  }
+  Status status = goOnTogether(entry);
+  for (bool isFound = entry.hasTurn; isFound && status.ok();) {
+    auto next = std::ranges::find_if(
+        early, [this](const Entry *other) { return isItsTurn(*other); });
+    isFound = next != early.end();
+    if (!isFound)
+      break;
+    const Entry *other = *next;
+    early.erase(next);
+    status = goOnTogether(*other);
+  }
+  return status;
+}
+
+Status Enqueuer::goOnTogether(const Entry &entry) {
+  nextTurn += entry.hasTurn;
   std::vector<Rank *> members;
   for (size_t place : entry.together)
     members.push_back(ranks[place].get());
@@ -123,7 +137,7 @@ Status Enqueuer::meet(Rank &rank, Entry &entry) {
   for (Rank *member : members) {
     member->isWaiting = false;
     if (status.ok())
-      stepOver(*member);
+      stepOver(member->entries, member->next, member->iteration);
   }
   return status;
 }
@@ -164,8 +178,11 @@ Status Enqueuer::enqueueTogether(const std::vector<Rank *> &members) {
   return status;
 }
 
-Status Enqueuer::advance(Rank &rank) {
+/// Whether it has gone on.
+Expected<bool> Enqueuer::advance(Rank &rank) {
+  bool hasMoved = false;
   while (!rank.isWaiting && rank.next < rank.entries.size()) {
+    hasMoved = true;
     Entry &entry = rank.entries[rank.next];
     Status status = enqueue(rank, entry);
     if (status.ok() && hooks->settle && !rank.isWaiting)
@@ -173,12 +190,14 @@ Status Enqueuer::advance(Rank &rank) {
     if (!status.ok())
       return hooks->blame(rank, entry, status);
   }
-  return Status::success();
+  return hasMoved;
 }
 
 Status Enqueuer::enqueueStep(const Hooks &given) {
   hooks = &given;
   meetings.clear();
+  early.clear();
+  nextTurn = 0;
   for (std::unique_ptr<Rank> &rank : ranks) {
     rank->next = 0;
     rank->iteration = 0;
@@ -186,12 +205,17 @@ Status Enqueuer::enqueueStep(const Hooks &given) {
   }
   if (Status status = fork(); !status.ok())
     return status;
-  bool isDone = false;
+  bool isDone = false, hasMoved = true;
   while (!isDone) {
-    isDone = true;
+    if (!hasMoved)
+      return errorOf(
+          "internal error: ranks wait for a turn that does not come");
+    isDone = true, hasMoved = false;
     for (std::unique_ptr<Rank> &rank : ranks) {
-      if (Status status = advance(*rank); !status.ok())
-        return status;
+      Expected<bool> moved = advance(*rank);
+      if (!moved.ok())
+        return moved.status();
+      hasMoved |= *moved;
       isDone &= rank->next == rank->entries.size();
     }
   }

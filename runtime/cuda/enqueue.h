@@ -11,6 +11,7 @@
 
 #include "cuda/board.h"
 #include "cuda/timeline.h"
+#include "cuda/turns.h"
 
 #include <functional>
 #include <map>
@@ -23,9 +24,11 @@ namespace tandem::rt::cuda {
 /// make a graph where that stream is captured.
 class Enqueuer {
 public:
+  /// What has a turn is put into streams in the order of `turns`.
   Enqueuer(std::shared_ptr<Gpu> gpu, const StatusBoard &board,
-           std::vector<std::unique_ptr<Rank>> &ranks)
-      : gpu(std::move(gpu)), board(board), ranks(ranks) {}
+           std::vector<std::unique_ptr<Rank>> &ranks, std::vector<Turn> turns)
+      : gpu(std::move(gpu)), board(board), ranks(ranks),
+        turns(std::move(turns)) {}
   Status prepare();
 
   struct Hooks {
@@ -47,14 +50,15 @@ private:
 
   Status fork();
   Status join();
-  Status advance(Rank &rank);
+  Expected<bool> advance(Rank &rank);
   Status enqueue(Rank &rank, Entry &entry);
   Status enqueueAlone(Rank &rank, Entry &entry);
   Status meet(Rank &rank, Entry &entry);
+  Status goOnTogether(const Entry &entry);
   Status enqueueTogether(const std::vector<Rank *> &members);
+  bool isItsTurn(const Entry &entry) const;
   Status time(const Rank &rank, const Entry &entry,
               const std::function<Status()> &body);
-  void stepOver(Rank &rank);
   Status record(const Event &event, CUstream stream) const {
     return gpu->check(gpu->driver.eventRecord(event.get(), stream),
                       "record an event");
@@ -71,6 +75,10 @@ private:
   Event forked;
   std::vector<Event> joined; ///< Of all streams but the origin.
   Meetings meetings;
+  std::vector<Turn> turns;
+  size_t nextTurn = 0;
+  /// All members here have come to these, whose turn it is not yet.
+  std::vector<const Entry *> early;
   const Hooks *hooks = nullptr;
 };
 

@@ -8,7 +8,7 @@
 
 #include "cuda/exchange.h"
 #include "core/access.h"
-#include "cuda/kernels/words.h"
+#include "cuda/messages.h"
 #include "tandem_rt/program_builder.h"
 
 #include <algorithm>
@@ -19,49 +19,9 @@ namespace tandem::rt::cuda {
 namespace {
 using Made = Expected<std::unique_ptr<Work>>;
 
-/// Sums of fewer bytes go to every member as terms: one exchange, not two.
-constexpr int64_t kSmall = 32 * 1024;
-
-Address operator+(const Address &at, int64_t bytes) {
-  return {at.base + uint64_t(bytes), at.step};
-}
-
 void *pointer(const Address &at, int64_t iteration) {
   return reinterpret_cast<void *>(at.at(iteration));
 }
-
-struct Message {
-  bool isSend;
-  int64_t peer;
-  Address at;
-  int64_t bytes;
-};
-
-/// Messages from and to others, as one.
-class MessagesWork final : public Work {
-public:
-  MessagesWork(nccl::Group &group, std::vector<Message> messages)
-      : group(group), messages(std::move(messages)) {}
-
-  Status enqueue(CUstream stream, int64_t iteration) override {
-    Status status = group.begin();
-    for (const Message &message : messages) {
-      if (!status.ok())
-        break;
-      void *at = pointer(message.at, iteration);
-      size_t bytes = size_t(message.bytes);
-      int peer = int(message.peer);
-      status = message.isSend ? group.send(at, bytes, peer, stream)
-                              : group.receive(at, bytes, peer, stream);
-    }
-    Status ended = group.end();
-    return status.ok() ? ended : status;
-  }
-
-private:
-  nccl::Group &group;
-  std::vector<Message> messages;
-};
 
 class GatherWork final : public Work {
 public:
@@ -80,15 +40,6 @@ private:
   int64_t bytes;
 };
 
-/// The sizes of a tensor around one of its dimensions.
-struct Cut {
-  int64_t rows = 1, columns = 1; ///< Before it; from it on.
-  Cut(const Shape &shape, int32_t dim) {
-    for (size_t i = 0; i < shape.size(); ++i)
-      (i < size_t(dim) ? rows : columns) *= shape[i];
-  }
-};
-
 /// Makes one collective, step by step.
 class Exchange {
 public:
@@ -105,8 +56,6 @@ private:
   Status reduceScatter();
   Status allGather();
   Status allToAll();
-  /// Blocks of `columns` elements of each of `rows` rows lie side by side in a
-  /// row, one per member; packed they lie one behind the other.
   Status permute(Address from, Address to, int64_t rows, int64_t columns,
                  bool isPacking);
   /// Sends block i of `from` to member i, and receives that of member i as
@@ -120,10 +69,7 @@ private:
     return work.status();
   }
   void addMessages(std::vector<Message> messages) {
-    std::erase_if(messages, [](const Message &m) { return m.bytes == 0; });
-    if (!messages.empty())
-      works.push_back(
-          std::make_unique<MessagesWork>(party.group, std::move(messages)));
+    works.push_back(makeMessages(party.group, std::move(messages)));
   }
 
   const Party &party;
@@ -137,26 +83,16 @@ private:
 /// `others` has the terms of all members but this one, `stride` bytes apart.
 Status Exchange::sum(Address own, Address others, int64_t stride, Address to,
                      int64_t columns) {
-  if (columns == 0)
-    return Status::success();
-  auto words = [&](int64_t iteration) {
-    Words made = {1, columns, 0, 0, n, 1};
-    for (int64_t i = 0; i < n; ++i)
-      made.push_back(int64_t(i == party.member
-                                 ? own.at(iteration)
-                                 : (others + i * stride).at(iteration)));
-    made.push_back(int64_t(to.at(iteration)));
-    return made;
-  };
-  return add(makePlainWork(party.gpu,
-                           "tandem_sum_" + std::string(elementName(op.type)),
-                           columns, count, words));
+  std::vector<Address> terms;
+  for (int64_t i = 0; i < n; ++i)
+    terms.push_back(i == party.member ? own : others + i * stride);
+  return add(makeSum(party.gpu, op.type, terms, {to}, columns, count));
 }
 
 /// Each member adds up its part, and all add up what does not divide.
 Status Exchange::allReduce() {
   int64_t elements = numElements(op.shape);
-  int64_t part = elements * width <= kSmall ? 0 : elements / n;
+  int64_t part = elements * width <= kSmallSum ? 0 : elements / n;
   int64_t bytes = part * width, rest = (elements - n * part) * width;
   Address sourceRest = source + n * bytes;
   std::vector<Message> messages;
@@ -184,20 +120,8 @@ Status Exchange::allReduce() {
 
 Status Exchange::permute(Address from, Address to, int64_t rows,
                          int64_t columns, bool isPacking) {
-  Shape extents = {n, rows, columns};
-  Shape aside = {columns, n * columns, 1},
-        behind = {rows * columns, columns, 1};
-  int64_t total = n * rows * columns;
-  auto words = [&](int64_t iteration) {
-    Words made = {3, total, int64_t(from.at(iteration)),
-                  int64_t(to.at(iteration))};
-    for (const Shape *numbers :
-         {&extents, isPacking ? &aside : &behind, isPacking ? &behind : &aside})
-      made.insert(made.end(), numbers->begin(), numbers->end());
-    return made;
-  };
-  return add(makePlainWork(party.gpu, "tandem_copy_" + std::to_string(width),
-                           total, count, words));
+  return add(makePermute(party.gpu, from, to, n, rows, columns, width,
+                         isPacking, count));
 }
 
 void Exchange::exchangeBlocks(Address from, Address to, int64_t bytes) {
@@ -284,7 +208,7 @@ int64_t scratchBytes(const Collective &op, int64_t members) {
   int64_t operands = std::max(numElements(op.shape),
                               numElements(destinationShape(op, members)));
   int64_t elements = numElements(op.shape);
-  bool isSmall = elements * width <= kSmall;
+  bool isSmall = elements * width <= kSmallSum;
   int64_t terms = op.kind != CollectiveKind::AllReduce ? 0
                   : isSmall ? members * elements
                             : elements + members * members;

@@ -194,7 +194,8 @@ Status CudaExecutor::prepareHere() {
 }
 
 Status CudaExecutor::prepareListings() {
-  enqueuer = std::make_unique<Enqueuer>(gpu, board, ranks);
+  enqueuer = std::make_unique<Enqueuer>(
+      gpu, board, ranks, peers ? peers->getTurns() : std::vector<Turn>());
   Status status = enqueuer->prepare();
   return status.ok() ? makeListings({context, gpu, code, board, peers.get(),
                                      numPlainProducts, algorithms},
@@ -212,6 +213,10 @@ Status CudaExecutor::prepare() {
   if (!status.ok())
     return status;
   status = algorithms.agree(*fabric, program.numRanks());
+  if (status.ok())
+    status = peers->meet();
+  if (status.ok())
+    status = peers->reserve();
   if (status.ok())
     status = prepareListings();
   status = fabric->conclude("GPU", status);
@@ -296,8 +301,8 @@ Status CudaExecutor::wait(CUstream stream) {
   Peers::Waited waited = peers->wait(stream);
   if (waited.status.ok() || !waited.command)
     return waited.status;
-  const Rank &rank = *ranks.front();
-  return blame(rank, rank.entries[*waited.command], waited.status);
+  const Rank &rank = *ranks[waited.command->place];
+  return blame(rank, rank.entries[waited.command->entry], waited.status);
 }
 
 /// The first report of the rank with the lowest number.

@@ -43,6 +43,13 @@ Status errorIn(const Rank &rank, const Command &command, const Status &status) {
                  status.message());
 }
 
+void append(std::unique_ptr<Work> &first, std::unique_ptr<Work> second) {
+  std::vector<std::unique_ptr<Work>> works;
+  works.push_back(std::move(first));
+  works.push_back(std::move(second));
+  first = makeSequence(std::move(works));
+}
+
 class Lister {
 public:
   Lister(const ListingContext &from, std::vector<std::unique_ptr<Rank>> &ranks)
@@ -58,14 +65,17 @@ private:
   };
 
   Status addAll(size_t place);
-  Status add(size_t place, const Command &command, int64_t count,
-             size_t repeat);
+  static void add(Rank &rank, const Listed &listed);
   Status makeAlone(size_t place, Entry &entry);
   Status redirect(Rank &rank, size_t place, Entry &entry);
   Status makeTogether();
   Status make(const std::vector<int64_t> &group, Met &met);
   Status makeChecks(const std::vector<int64_t> &group, Met &met);
   Status makeCollectives(const std::vector<int64_t> &group, Met &met);
+  Status makeJointCollective(const std::vector<int64_t> &group, const Met &met,
+                             const std::vector<Post> &posts);
+  /// Of member `i` of those here.
+  Turn turnOf(const Met &met, size_t i) const;
   Expected<BufferRef> destinationOf(size_t place, Entry &entry);
   WorkContext contextOf(size_t place, const Command &command);
   Refusal refusalOf(size_t place, const Entry &entry) const;
@@ -95,17 +105,8 @@ WorkContext Lister::contextOf(size_t place, const Command &command) {
 
 Status Lister::addAll(size_t place) {
   Rank &rank = *ranks[place];
-  for (const Command &command : rank.program.commands) {
-    size_t own = rank.entries.size();
-    if (Status status = add(place, command, 1, own); !status.ok())
-      return status;
-    const auto *repeat = std::get_if<Repeat>(&command.operation);
-    if (!repeat)
-      continue;
-    for (const Command &inner : repeat->body)
-      if (Status status = add(place, inner, repeat->count, own); !status.ok())
-        return status;
-  }
+  for (const Listed &listed : flatten(rank.program))
+    add(rank, listed);
   for (Entry &entry : rank.entries)
     if (isAlone(entry.command->operation))
       if (Status status = makeAlone(place, entry); !status.ok())
@@ -114,17 +115,16 @@ Status Lister::addAll(size_t place) {
   return Status::success();
 }
 
-Status Lister::add(size_t place, const Command &command, int64_t count,
-                   size_t repeat) {
-  Rank &rank = *ranks[place];
-  Entry entry{.command = &command, .count = count, .repeat = repeat};
-  for (const Access &access : accessesOf(command))
+void Lister::add(Rank &rank, const Listed &listed) {
+  Entry entry{.command = listed.command,
+              .count = listed.count,
+              .repeat = listed.repeat};
+  for (const Access &access : accessesOf(*listed.command))
     if (access.write && access.ref->space == Space::Argument)
       entry.writes.push_back(access.ref->index);
-  if (isCheck(command))
+  if (isCheck(*listed.command))
     rank.checks.push_back(rank.entries.size());
   rank.entries.push_back(std::move(entry));
-  return Status::success();
 }
 
 /// A kernel asks itself whether it may write what outlives the step.
@@ -203,8 +203,11 @@ Status Lister::makeTogether() {
 }
 
 Status Lister::make(const std::vector<int64_t> &group, Met &met) {
-  for (Entry *entry : met.entries)
+  bool isOfSeveral = met.entries.size() < group.size();
+  for (Entry *entry : met.entries) {
     entry->together = met.places;
+    entry->hasTurn = isOfSeveral && from.peers->isJoint();
+  }
   return isCheck(*met.entries.front()->command) ? makeChecks(group, met)
                                                 : makeCollectives(group, met);
 }
@@ -220,12 +223,20 @@ Refusal Lister::refusalOf(size_t place, const Entry &entry) const {
   return to;
 }
 
-/// Members elsewhere send their verdicts.
+Turn Lister::turnOf(const Met &met, size_t i) const {
+  return {met.places[i],
+          size_t(met.entries[i] - ranks[met.places[i]]->entries.data())};
+}
+
+/// Members elsewhere send their verdicts. Where several are here, the first one
+/// does what follows of them for all.
 Status Lister::makeChecks(const std::vector<int64_t> &group, Met &met) {
   const auto &first = std::get<Check>(met.entries.front()->command->operation);
   auto verdicts = Verdicts::create(from.gpu, first, group.size());
   if (!verdicts.ok())
     return verdicts.status();
+  Address words{(*verdicts)->words.address(), 0};
+  std::vector<std::unique_ptr<Work>> refusals;
   for (size_t i = 0; i < met.entries.size(); ++i) {
     Entry &entry = *met.entries[i];
     Rank &rank = *ranks[met.places[i]];
@@ -239,12 +250,21 @@ Status Lister::makeChecks(const std::vector<int64_t> &group, Met &met) {
     if (!judge.ok() || !refuse.ok())
       return judge.ok() ? refuse.status() : judge.status();
     entry.before = std::move(*judge);
-    entry.work = std::move(*refuse);
-    if (met.entries.size() < group.size())
-      from.peers->exchangeWords(
-          entry, op.axes, {(*verdicts)->words.address(), 0},
-          (*verdicts)->bytesOfMember(), size_t(&entry - rank.entries.data()));
+    if (!entry.hasTurn)
+      entry.work = std::move(*refuse);
+    else
+      refusals.push_back(std::move(*refuse));
+    if (met.entries.size() < group.size() && !entry.hasTurn)
+      append(entry.before,
+             from.peers->exchangeWords(
+                 op.axes, words, (*verdicts)->bytesOfMember(), turnOf(met, i)));
   }
+  if (refusals.empty())
+    return Status::success();
+  Entry &leader = *met.entries.front();
+  leader.work = from.peers->exchangeJointWords(
+      group, words, (*verdicts)->bytesOfMember(), turnOf(met, 0));
+  append(leader.work, makeSequence(std::move(refusals)));
   return Status::success();
 }
 
@@ -279,19 +299,36 @@ Status Lister::makeCollectives(const std::vector<int64_t> &group, Met &met) {
     posts.push_back(
         {&op, memory.address(op.source), memory.address(*destination)});
   }
+  if (met.entries.front()->hasTurn)
+    return makeJointCollective(group, met, posts);
   for (size_t i = 0; i < posts.size(); ++i) {
     Entry &entry = *met.entries[i];
     Made work =
         posts.size() == group.size()
             ? makeShare(from.gpu, posts, i, entry.count)
-            : from.peers->makeCollective(
-                  posts[i], entry.count,
-                  size_t(&entry - ranks[met.places[i]]->entries.data()));
+            : from.peers->makeCollective(posts[i], entry.count, turnOf(met, i));
     if (!work.ok())
       return work.status();
     entry.work = std::move(*work);
   }
   return Status::success();
+}
+
+/// The first member here does it for all.
+Status Lister::makeJointCollective(const std::vector<int64_t> &group,
+                                   const Met &met,
+                                   const std::vector<Post> &posts) {
+  std::vector<Post> all(group.size());
+  for (size_t i = 0; i < posts.size(); ++i) {
+    auto member = std::ranges::find(group, ranks[met.places[i]]->number);
+    all[size_t(member - group.begin())] = posts[i];
+  }
+  Entry &leader = *met.entries.front();
+  Made work =
+      from.peers->makeJointCollective(group, all, leader.count, turnOf(met, 0));
+  if (work.ok())
+    leader.work = std::move(*work);
+  return work.status();
 }
 
 Status Lister::list() {

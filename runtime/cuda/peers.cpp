@@ -19,11 +19,14 @@ namespace tandem::rt::cuda {
 
 using Clock = std::chrono::steady_clock;
 
+/// How long an error of NCCL waits for one of the job.
+constexpr std::chrono::milliseconds kGrace(1000);
+
 /// Behind the collective before it, and with a word that says that it is under
 /// way.
 class Peers::ChainedWork final : public Work {
 public:
-  ChainedWork(Peers &peers, std::unique_ptr<Work> work, size_t command)
+  ChainedWork(Peers &peers, std::unique_ptr<Work> work, Turn command)
       : peers(peers), work(std::move(work)), command(command) {}
 
   Status enqueue(CUstream stream, int64_t iteration) override {
@@ -52,7 +55,7 @@ public:
 private:
   Peers &peers;
   std::unique_ptr<Work> work;
-  const size_t command;
+  const Turn command;
 };
 
 Peers::Peers(const ExecutorContext &context, std::shared_ptr<Gpu> gpu,
@@ -79,41 +82,39 @@ std::vector<int64_t> Peers::membersOf(const std::vector<uint32_t> &axes) const {
   return program.group(axes, rank);
 }
 
-/// All ranks have to make all groups, also those of which they do not use any.
+/// All processes have to make all groups, also those of which they do not use
+/// any. Of a process with several ranks only the world is one.
 void Peers::listGroups() {
   nccl::Patience patience{timeout, [this] { return context.fabric->reason(); }};
-  world = std::make_unique<nccl::Group>(api, patience);
+  world = std::make_unique<nccl::Group>(api, patience, maxCtas);
+  if (hasSeveral)
+    return;
   for (const RankProgram &rankProgram : program.rankPrograms)
     for (const Command *command : rankProgram.listing()) {
       const std::vector<uint32_t> &axes = groupAxes(command->operation);
       size_t members = axes.empty() ? 1 : membersOf(axes).size();
       if (members > 1 && int64_t(members) < program.numRanks())
-        groups.try_emplace(axes, std::make_unique<nccl::Group>(api, patience));
+        groups.try_emplace(
+            axes, std::make_unique<nccl::Group>(api, patience, maxCtas));
     }
 }
 
 Status Peers::prepare() {
   Expected<Rendezvous> rendezvous = rendezvousFromEnvironment();
-  if (!rendezvous.ok())
-    return rendezvous.status();
+  Expected<int> ctas = nccl::maxCtas();
+  if (!rendezvous.ok() || !ctas.ok())
+    return rendezvous.ok() ? ctas.status() : rendezvous.status();
   timeout = rendezvous->timeout;
-  listGroups();
-  const RankProgram &own =
-      program.rankPrograms[program.rankToProgram[size_t(rank)]];
-  for (const Command *command : own.listing())
-    if (const auto *op = std::get_if<Collective>(&command->operation))
-      scratchSize = std::max(
-          scratchSize, scratchBytes(*op, int64_t(membersOf(op->axes).size())));
-  Expected<Memory> space = Memory::allocate(gpu, scratchSize);
+  maxCtas = *ctas;
+  process = rendezvous->rank, numProcesses = rendezvous->worldSize;
   Expected<Memory> word = Memory::allocate(gpu, sizeof(uint32_t));
   Expected<PinnedMemory> pinned = PinnedMemory::allocate(gpu, sizeof(uint32_t));
   Expected<Event> event = Event::create(gpu);
   Expected<Stream> stream = Stream::create(gpu);
-  for (const Status &status : {space.status(), word.status(), pinned.status(),
-                               event.status(), stream.status()})
+  for (const Status &status :
+       {word.status(), pinned.status(), event.status(), stream.status()})
     if (!status.ok())
       return status;
-  scratch = std::move(*space);
   progress = std::move(*word);
   seen = std::move(*pinned);
   *seen.as<uint32_t>() = 0;
@@ -123,27 +124,61 @@ Status Peers::prepare() {
 }
 
 /// NCCL wants a GPU for each.
-Status Peers::checkPlaces() {
-  std::vector<GpuId> ids(size_t(program.numRanks()));
-  ids[size_t(rank)] = gpu->getId();
+Status Peers::meet() {
+  struct Place {
+    int64_t process = 0;
+    GpuId gpu = {};
+  };
+  std::vector<Place> places(size_t(program.numRanks()));
+  for (int64_t other : context.ranks)
+    places[size_t(other)] = {process, gpu->getId()};
   for (int64_t other = 0; other < program.numRanks(); ++other)
-    if (Status status =
-            context.fabric->move(other, {}, &ids[size_t(other)], sizeof(GpuId));
+    if (Status status = context.fabric->move(other, {}, &places[size_t(other)],
+                                             sizeof(Place));
         !status.ok())
       return status;
-  for (size_t second = 0; second < ids.size(); ++second)
-    for (size_t first = 0; first < second; ++first)
-      if (ids[first] == ids[second])
+  for (size_t second = 0; second < places.size(); ++second)
+    for (size_t first = 0; first < second; ++first) {
+      if (places[first].process == places[second].process)
+        hasSeveral = true;
+      else if (places[first].gpu == places[second].gpu)
         return errorOf("ranks ", first, " and ", second,
                        " have one GPU, expected one for each process: "
                        "LOCAL_RANK is the number of a process' own");
+    }
+  for (const Place &place : places)
+    processOf.push_back(place.process);
+  if (hasSeveral)
+    turns = turnsOf(program, processOf, context.ranks);
+  listGroups();
   return Status::success();
+}
+
+/// Of the largest collective of all ranks here.
+Status Peers::reserve() {
+  for (int64_t own : context.ranks)
+    for (const Command *command :
+         program.rankPrograms[program.rankToProgram[size_t(own)]].listing()) {
+      const auto *op = std::get_if<Collective>(&command->operation);
+      if (!op)
+        continue;
+      std::vector<int64_t> group = program.group(op->axes, own);
+      auto here = std::ranges::count_if(group, [&](int64_t other) {
+        return processOf[size_t(other)] == process;
+      });
+      auto members = int64_t(group.size());
+      scratchSize = std::max(scratchSize,
+                             hasSeveral ? jointScratchBytes(*op, members, here)
+                                        : scratchBytes(*op, members));
+    }
+  Expected<Memory> space = Memory::allocate(gpu, scratchSize);
+  if (space.ok())
+    scratch = std::move(*space);
+  return space.status();
 }
 
 Status Peers::connect() {
   abort();
-  if (Status status = checkPlaces(); !status.ok())
-    return status;
   nccl::UniqueId id = {};
   Status status;
   if (rank == 0) {
@@ -156,7 +191,7 @@ Status Peers::connect() {
     return all;
   status = context.fabric->move(0, {}, &id, sizeof id);
   if (status.ok())
-    status = world->connect(id, int(program.numRanks()), int(rank));
+    status = world->connect(id, int(numProcesses), int(process));
   for (auto &[axes, group] : groups) {
     if (!status.ok())
       return status;
@@ -170,7 +205,8 @@ Status Peers::connect() {
 void Peers::abort() {
   for (auto &[axes, group] : groups)
     group->abort();
-  world->abort();
+  if (world) // none before meet()
+    world->abort();
 }
 
 nccl::Group &Peers::groupOf(const std::vector<uint32_t> &axes) {
@@ -182,12 +218,12 @@ nccl::Group &Peers::groupOf(const std::vector<uint32_t> &axes) {
 // Collectives
 //===----------------------------------------------------------------------===//
 
-std::unique_ptr<Work> Peers::chain(std::unique_ptr<Work> work, size_t command) {
+std::unique_ptr<Work> Peers::chain(std::unique_ptr<Work> work, Turn command) {
   return std::make_unique<ChainedWork>(*this, std::move(work), command);
 }
 
 Expected<std::unique_ptr<Work>>
-Peers::makeCollective(const Post &post, int64_t count, size_t command) {
+Peers::makeCollective(const Post &post, int64_t count, Turn command) {
   std::vector<int64_t> members = membersOf(post.op->axes);
   auto place = std::ranges::find(members, rank) - members.begin();
   Party party{gpu,   groupOf(post.op->axes), int64_t(members.size()),
@@ -198,15 +234,35 @@ Peers::makeCollective(const Post &post, int64_t count, size_t command) {
   return chain(std::move(*work), command);
 }
 
-void Peers::exchangeWords(Entry &entry, const std::vector<uint32_t> &axes,
-                          Address words, int64_t bytes, size_t command) {
+std::unique_ptr<Work> Peers::exchangeWords(const std::vector<uint32_t> &axes,
+                                           Address words, int64_t bytes,
+                                           Turn command) {
   std::vector<int64_t> members = membersOf(axes);
   auto place = std::ranges::find(members, rank) - members.begin();
-  std::vector<std::unique_ptr<Work>> works;
-  works.push_back(std::move(entry.before));
-  works.push_back(
-      chain(makeGatherInPlace(groupOf(axes), words, bytes, place), command));
-  entry.before = makeSequence(std::move(works));
+  return chain(makeGatherInPlace(groupOf(axes), words, bytes, place), command);
+}
+
+Joint Peers::jointOf(const std::vector<int64_t> &group) const {
+  Joint joint{gpu, *world, {}, process, scratch.address()};
+  for (int64_t member : group)
+    joint.processOf.push_back(processOf[size_t(member)]);
+  return joint;
+}
+
+Expected<std::unique_ptr<Work>>
+Peers::makeJointCollective(const std::vector<int64_t> &group,
+                           const std::vector<Post> &posts, int64_t count,
+                           Turn command) {
+  auto work = makeJoint(jointOf(group), posts, count);
+  if (!work.ok())
+    return work;
+  return chain(std::move(*work), command);
+}
+
+std::unique_ptr<Work>
+Peers::exchangeJointWords(const std::vector<int64_t> &group, Address words,
+                          int64_t bytes, Turn command) {
+  return chain(makeJointGather(jointOf(group), words, bytes), command);
 }
 
 //===----------------------------------------------------------------------===//
@@ -244,8 +300,15 @@ Peers::Waited Peers::wait(CUstream stream) {
     nextLook = now + 20ms;
     if (Status why = context.fabric->reason(); !why.ok())
       return {why};
-    if (Status why = world->poll(); !why.ok())
+    if (Status why = world->poll(); !why.ok()) {
+      // Often what another process' end looks like from here: its own words, or
+      // the job's, are better.
+      for (auto end = now + kGrace; Clock::now() < end;
+           std::this_thread::sleep_for(1ms))
+        if (Status known = context.fabric->reason(); !known.ok())
+          return {known};
       return {why, command()};
+    }
     std::optional<uint32_t> present = lookAtProgress();
     if (present && *present != under) {
       under = *present;

@@ -58,6 +58,9 @@ struct Entry {
   size_t repeat = 0;
   /// The arguments that it writes.
   std::vector<uint32_t> writes = {};
+  /// Whether other processes take part, and this one has its turn for it
+  /// (turns.h).
+  bool hasTurn = false;
   /// The command with what it writes redirected, if its work is that.
   std::unique_ptr<Command> redirected = {};
 };

@@ -9,6 +9,9 @@
 #include "comm/nccl/group.h"
 #include "core/text.h"
 
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <thread>
 #include <type_traits>
@@ -74,6 +77,20 @@ Expected<const Api *> load(const std::string &folder) {
   return &loaded.api;
 }
 
+Expected<int> maxCtas() {
+  const char *text = std::getenv("TANDEM_MAX_CTAS");
+  if (!text)
+    return kUndefined;
+  const char *end = text + std::strlen(text);
+  int value = 0;
+  auto [stop, error] = std::from_chars(text, end, value);
+  if (error != std::errc() || stop != end || value < 1)
+    return errorOf("environment variable TANDEM_MAX_CTAS is '", text,
+                   "', expected how many multiprocessors a collective may "
+                   "take, from 1 on");
+  return value;
+}
+
 Expected<UniqueId> makeId(const Api &api) {
   UniqueId id = {};
   if (Result result = api.getUniqueId(&id); result != kSuccess)
@@ -113,6 +130,7 @@ Status Group::await(Result result, const char *what) const {
 Status Group::connect(const UniqueId &id, int size, int rank) {
   abort();
   Config config;
+  config.maxCtas = maxCtas;
   Result result = api.commInitRankConfig(&comm, size, id, rank, &config);
   return await(result, "connect the processes");
 }
@@ -120,6 +138,7 @@ Status Group::connect(const UniqueId &id, int size, int rank) {
 Status Group::split(const Group &whole, int color, int key) {
   abort();
   Config config;
+  config.maxCtas = maxCtas;
   Result result = api.commSplit(whole.comm, color, key, &comm, &config);
   // The new one is not there before the other one is ready again.
   Status status = whole.await(result, "split the processes");

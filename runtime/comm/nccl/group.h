@@ -26,6 +26,11 @@ Expected<const Api *> load(const std::string &folder);
 
 Expected<UniqueId> makeId(const Api &api);
 
+/// How many multiprocessors a collective may take, as TANDEM_MAX_CTAS says; the
+/// default, which nobody has measured, is NCCL's own choice (kUndefined). Fails
+/// for what is no number from 1 on.
+Expected<int> maxCtas();
+
 /// How long a call may take that waits for other processes, and what ends it
 /// before that: an error of this function.
 struct Patience {
@@ -39,8 +44,8 @@ struct Patience {
 /// all members. Used by one thread, but for abort().
 class Group {
 public:
-  Group(const Api &api, Patience patience)
-      : api(api), patience(std::move(patience)) {}
+  Group(const Api &api, Patience patience, int maxCtas = kUndefined)
+      : api(api), patience(std::move(patience)), maxCtas(maxCtas) {}
   ~Group() { abort(); }
   Group(const Group &) = delete;
   Group &operator=(const Group &) = delete;
@@ -71,6 +76,7 @@ private:
 
   const Api &api;
   const Patience patience;
+  const int maxCtas;
   Comm comm = nullptr;
 };
 

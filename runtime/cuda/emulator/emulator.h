@@ -19,6 +19,8 @@
 //   TANDEM_EMULATED_FASTEST     which of cuBLASLt's algorithms takes no hour
 //                               longer, as events see it (1)
 //   TANDEM_EMULATED_NCCL        the version of NCCL (22809)
+//   TANDEM_EMULATED_NCCL_CTAS   communicators that may take more
+//                               multiprocessors are refused (none)
 //   TANDEM_EMULATED_NCCL_HANGS  which of its operations here never ends (none)
 //   TANDEM_EMULATED_NCCL_FAILS  which of them fails
 //

@@ -294,6 +294,12 @@ Result checkConfig(const Config *config) {
   if (config->blocking != 0)
     return refuse(kInvalidArgument,
                   "emulated communicators do not block, expected blocking = 0");
+  constexpr int64_t kAny = kUndefined;
+  int64_t most = emulated::setting("TANDEM_EMULATED_NCCL_CTAS", kAny);
+  if (config->maxCtas != kUndefined && config->maxCtas < 1)
+    return refuse(kInvalidArgument, "maxCTAs is below 1");
+  if (most != kAny && (config->maxCtas == kUndefined || config->maxCtas > most))
+    return refuse(kInvalidArgument, "maxCTAs is above the emulated ones");
   return kSuccess;
 }
 } // namespace

@@ -1,0 +1,88 @@
+//===- messages.cpp - sends and receives as one ---------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/messages.h"
+#include "cuda/kernels/words.h"
+
+namespace tandem::rt::cuda {
+
+namespace {
+class MessagesWork final : public Work {
+public:
+  MessagesWork(nccl::Group &group, std::vector<Message> messages)
+      : group(group), messages(std::move(messages)) {}
+
+  Status enqueue(CUstream stream, int64_t iteration) override {
+    Status status = group.begin();
+    for (const Message &message : messages) {
+      if (!status.ok())
+        break;
+      void *at = reinterpret_cast<void *>(message.at.at(iteration));
+      size_t bytes = size_t(message.bytes);
+      int peer = int(message.peer);
+      status = message.isSend ? group.send(at, bytes, peer, stream)
+                              : group.receive(at, bytes, peer, stream);
+    }
+    Status ended = group.end();
+    return status.ok() ? ended : status;
+  }
+
+private:
+  nccl::Group &group;
+  std::vector<Message> messages;
+};
+} // namespace
+
+std::unique_ptr<Work> makeMessages(nccl::Group &group,
+                                   std::vector<Message> messages) {
+  std::erase_if(messages, [](const Message &m) { return m.bytes == 0; });
+  if (messages.empty())
+    return makeSequence({});
+  return std::make_unique<MessagesWork>(group, std::move(messages));
+}
+
+Expected<std::unique_ptr<Work>> makePermute(const std::shared_ptr<Gpu> &gpu,
+                                            Address from, Address to,
+                                            int64_t members, int64_t rows,
+                                            int64_t columns, int64_t width,
+                                            bool isPacking, int64_t count) {
+  Shape extents = {members, rows, columns};
+  Shape aside = {columns, members * columns, 1},
+        behind = {rows * columns, columns, 1};
+  int64_t total = members * rows * columns;
+  auto words = [&](int64_t iteration) {
+    Words made = {3, total, int64_t(from.at(iteration)),
+                  int64_t(to.at(iteration))};
+    for (const Shape *numbers :
+         {&extents, isPacking ? &aside : &behind, isPacking ? &behind : &aside})
+      made.insert(made.end(), numbers->begin(), numbers->end());
+    return made;
+  };
+  return makePlainWork(gpu, "tandem_copy_" + std::to_string(width), total,
+                       count, words);
+}
+
+Expected<std::unique_ptr<Work>> makeSum(const std::shared_ptr<Gpu> &gpu,
+                                        ElementType type,
+                                        const std::vector<Address> &terms,
+                                        const std::vector<Address> &to,
+                                        int64_t columns, int64_t count) {
+  if (columns == 0)
+    return makeSequence({});
+  auto words = [&](int64_t iteration) {
+    Words made = {1, columns, 0, 0, int64_t(terms.size()), int64_t(to.size())};
+    for (const std::vector<Address> *list : {&terms, &to})
+      for (const Address &address : *list)
+        made.push_back(int64_t(address.at(iteration)));
+    return made;
+  };
+  return makePlainWork(gpu, "tandem_sum_" + std::string(elementName(type)),
+                       columns, count, words);
+}
+
+} // namespace tandem::rt::cuda
