@@ -253,6 +253,7 @@ def all_suites():
     for path in filter(Path.exists, programs):
         command = [str(path), "--gtest_fail_fast", "--gtest_brief=1"]
         suites.append(Suite(path.name, command, r"\[  FAILED  \] (\S+?),? "))
+    suites += emulated_suites()
     lit = [python, "-c", "import sys; from lit.main import main; main()"]
     lit += ["-v", "-j1", "--max-failures=1"]
     for folder in sorted(TREE.glob("test/*/")):
@@ -264,6 +265,17 @@ def all_suites():
     pytest += ["-p", "no:cacheprovider"]
     for path in sorted(TREE.glob("python-bindings/tests/test_*.py")):
         suites.append(Suite(path.name, [*pytest, str(path)], r"^(?:FAILED|ERROR) (\S+)"))
+    return suites
+
+
+def emulated_suites():
+    """Those that CMake runs on the emulated GPU, with the variables that it gives them."""
+    listing = ["ctest", "--test-dir", BUILD, "--show-only=json-v1", "-R", "cuda|nccl|joint"]
+    suites = []
+    for test in json.loads(subprocess.check_output(listing))["tests"]:
+        given = {p["name"]: p["value"] for p in test["properties"]}.get("ENVIRONMENT", [])
+        command = ["env", *given, *test["command"], "--gtest_fail_fast", "--gtest_brief=1"]
+        suites.append(Suite(test["name"], command, r"\[  FAILED  \] (\S+?),? "))
     return suites
 
 
