@@ -142,11 +142,12 @@ protected:
     all.insert(all.end(), variables.begin(), variables.end());
     return Child(all, arguments, memory);
   }
+  /// Whether processes of GPUs have two ranks each.
+  static bool isJoint() { return std::getenv("TANDEM_CTS_JOINT"); }
   /// How many processes a Program of so many ranks has: with a GPU for each
   /// rank, or with two ranks of four on each.
   static int64_t processesFor(int64_t ranks) {
-    bool isJoint = std::getenv("TANDEM_CTS_JOINT");
-    return std::getenv("TANDEM_CTS_DEVICE") && !isJoint ? ranks : 2;
+    return std::getenv("TANDEM_CTS_DEVICE") && !isJoint() ? ranks : 2;
   }
   std::vector<Child> startAll(int64_t processes,
                               const std::vector<std::string> &arguments) {

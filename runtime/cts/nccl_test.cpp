@@ -14,7 +14,19 @@ namespace tandem::rt::cts {
 namespace {
 
 /// Processes of a job on emulated GPUs, of which there are eight.
-class NcclTest : public GpuProcessesTest {};
+class NcclTest : public GpuProcessesTest {
+protected:
+  /// What two processes say, the second of which has `variable`.
+  std::pair<std::string, std::string>
+  errorsWith(const std::string &variable,
+             const std::vector<std::string> &arguments) {
+    variables = {};
+    Child first = start(0, 2, arguments);
+    variables = {variable};
+    Child second = start(1, 2, arguments);
+    return {errorOfEnd(first), errorOfEnd(second)};
+  }
+};
 
 /// All kinds of collectives, over each axis of a mesh and over both, beside
 /// ranks of the one process that has them all.
@@ -132,32 +144,33 @@ TEST_F(NcclTest, MultiprocessorsOfCollectivesAreAnOption) {
   }
 }
 
+/// Of two processes with a rank each, or with two.
 TEST_F(NcclTest, AHungCollectiveIsNamed) {
   timeout = "3";
-  std::vector<Child> children;
-  children.push_back(start(0, 2, {at("p2"), "--steps=5"}));
-  variables = {"TANDEM_EMULATED_NCCL_HANGS=2"};
-  children.push_back(start(1, 2, {at("p2"), "--steps=5"}));
-  std::string first = errorOfEnd(children[0]), second = errorOfEnd(children[1]);
-  EXPECT_EQ(first, second);
-  EXPECT_NE(first.find("step 2, rank "), first.npos) << first;
-  EXPECT_NE(first.find("command 1 'sum loss': not done within 3000 ms"),
-            first.npos)
-      << first;
+  for (const char *program : {"p2", "p4"}) {
+    SCOPED_TRACE(program);
+    auto [first, second] =
+        errorsWith("TANDEM_EMULATED_NCCL_HANGS=2", {at(program), "--steps=5"});
+    EXPECT_EQ(first, second);
+    EXPECT_NE(first.find("step 2, rank "), first.npos) << first;
+    EXPECT_NE(first.find("command 1 'sum loss': not done within 3000 ms"),
+              first.npos)
+        << first;
+  }
 }
 
 TEST_F(NcclTest, AFailureOfNcclIsNamed) {
-  std::vector<Child> children;
-  children.push_back(start(0, 2, {at("p2"), "--steps=5"}));
-  variables = {"TANDEM_EMULATED_NCCL_FAILS=3"};
-  children.push_back(start(1, 2, {at("p2"), "--steps=5"}));
-  std::string first = errorOfEnd(children[0]), second = errorOfEnd(children[1]);
-  EXPECT_EQ(first, second);
-  EXPECT_NE(first.find("step 3, rank 1"), first.npos) << first;
-  EXPECT_NE(first.find("NCCL cannot go on: remote process exited or there was "
-                       "a network error (an emulated failure)"),
-            first.npos)
-      << first;
+  for (auto [program, rank] : {std::pair("p2", "1"), {"p4", "2"}}) {
+    auto [first, second] =
+        errorsWith("TANDEM_EMULATED_NCCL_FAILS=3", {at(program), "--steps=5"});
+    EXPECT_EQ(first, second);
+    EXPECT_NE(first.find("step 3, rank " + std::string(rank)), first.npos)
+        << first;
+    EXPECT_NE(first.find("NCCL cannot go on: remote process exited or there "
+                         "was a network error (an emulated failure)"),
+              first.npos)
+        << first;
+  }
 }
 
 TEST_F(NcclTest, AnOlderOneIsRefused) {
@@ -228,7 +241,8 @@ protected:
   }
 };
 
-/// Processes with two ranks each, and with four, have the bits of one process.
+/// Processes with two ranks each, and with four, have the bits of one process:
+/// of a graph, command by command, and where each is waited for.
 TEST_F(JointTest, RandomProgramsRunAsInOneProcess) {
   int tried = 0;
   for (unsigned seed = 0; tried < 12; ++seed) {
@@ -239,10 +253,12 @@ TEST_F(JointTest, RandomProgramsRunAsInOneProcess) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::string name = "random-" + std::to_string(seed);
     write(name, *finish(b));
-    bool hasGraph = tried++ % 2;
     std::vector<std::string> more = {"--steps=3"};
-    if (!hasGraph)
+    if (tried % 3 == 1)
       more.push_back("--no-graph");
+    variables = {};
+    if (tried++ % 3 == 2)
+      variables = {"TANDEM_CUDA_WAIT=1"};
     Left alone = run(1, name, more);
     for (int64_t processes = 2; processes < ranks; processes *= 2) {
       Left several = run(processes, name, more);
@@ -304,19 +320,6 @@ TEST_F(JointTest, LargeCollectivesGiveTheBitsOfOneProcess) {
   EXPECT_EQ(run(2, "large", {"--steps=1"}).second, alone.second);
 }
 
-/// A collective that hangs is named by its rank and line, whichever it is.
-TEST_F(JointTest, AHungCollectiveIsNamed) {
-  timeout = "3";
-  std::vector<Child> children;
-  children.push_back(start(0, 2, {at("p4"), "--steps=5"}));
-  variables = {"TANDEM_EMULATED_NCCL_HANGS=2"};
-  children.push_back(start(1, 2, {at("p4"), "--steps=5"}));
-  std::string first = errorOfEnd(children[0]), second = errorOfEnd(children[1]);
-  EXPECT_EQ(first, second);
-  EXPECT_NE(first.find("'sum loss': not done within 3000 ms"), first.npos)
-      << first;
-}
-
 TEST_F(JointTest, StepsWithACheckAreThoseOfOneProcess) {
   Left alone = run(1, "p4", {"--steps=4"});
   EXPECT_EQ(run(2, "p4", {"--steps=4"}), alone);
@@ -325,13 +328,12 @@ TEST_F(JointTest, StepsWithACheckAreThoseOfOneProcess) {
 
 /// What the GPU has too little memory for ends all, before anybody waits.
 TEST_F(NcclTest, TooLittleMemoryIsTheErrorOfAll) {
-  std::vector<Child> children;
-  children.push_back(start(0, 2, {at("p2")}));
-  variables = {"TANDEM_EMULATED_MEMORY=100"};
-  children.push_back(start(1, 2, {at("p2")}));
-  std::string error = errorOfEnd(children[1]);
-  EXPECT_NE(error.find("of 100 are free"), error.npos) << error;
-  EXPECT_EQ(errorOfEnd(children[0]), "process 1 ended with error: " + error);
+  for (const char *program : {"p2", "p4"}) {
+    auto [first, second] =
+        errorsWith("TANDEM_EMULATED_MEMORY=100", {at(program)});
+    EXPECT_NE(second.find("of 100 are free"), second.npos) << second;
+    EXPECT_EQ(first, "process 1 ended with error: " + second);
+  }
 }
 
 } // namespace

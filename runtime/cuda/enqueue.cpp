@@ -85,21 +85,23 @@ Status Enqueuer::enqueueAlone(Rank &rank, Entry &entry) {
   });
 }
 
+/// Waits for what is in the stream, if somebody wants that, so that an error is
+/// that of this command; and names the command in it.
+Status Enqueuer::settle(const Rank &rank, const Entry &entry,
+                        Status status) const {
+  if (status.ok() && hooks->settle)
+    status = hooks->settle(rank.streamOf(*entry.command));
+  return status.ok() ? status : hooks->blame(rank, entry, status);
+}
+
 Status Enqueuer::enqueue(Rank &rank, Entry &entry) {
   rank.begun[rank.next] = true;
   if (entry.together.size() > 1 || entry.hasTurn)
     return meet(rank, entry);
-  Status status = enqueueAlone(rank, entry);
+  Status status = settle(rank, entry, enqueueAlone(rank, entry));
   if (status.ok())
     stepOver(rank.entries, rank.next, rank.iteration);
   return status;
-}
-
-/// What the first of its members here has in front of it.
-bool Enqueuer::isItsTurn(const Entry &entry) const {
-  size_t place = entry.together.front();
-  return nextTurn < turns.size() &&
-         turns[nextTurn] == Turn{place, ranks[place]->next};
 }
 
 /// The last member to come enqueues what all do, or whoever has made it its
@@ -110,30 +112,38 @@ Status Enqueuer::meet(Rank &rank, Entry &entry) {
   if (++present < entry.together.size())
     return Status::success();
   present = 0;
-  if (entry.hasTurn && !isItsTurn(entry)) {
-    early.push_back(&entry);
-    return Status::success();
-  }
-  Status status = goOnTogether(entry);
-  for (bool isFound = entry.hasTurn; isFound && status.ok();) {
-    auto next = std::ranges::find_if(
-        early, [this](const Entry *other) { return isItsTurn(*other); });
-    isFound = next != early.end();
-    if (!isFound)
-      break;
-    const Entry *other = *next;
-    early.erase(next);
-    status = goOnTogether(*other);
+  if (!entry.hasTurn)
+    return goOnTogether(entry);
+  met.push_back(&entry);
+  return takeTurns();
+}
+
+/// A turn is what the first of its members here has in front of it.
+Status Enqueuer::takeTurns() {
+  auto find = [this] {
+    return std::ranges::find_if(met, [this](const Entry *entry) {
+      size_t place = entry->together.front();
+      return nextTurn < turns.size() &&
+             turns[nextTurn] == Turn{place, ranks[place]->next};
+    });
+  };
+  Status status;
+  for (auto next = find(); status.ok() && next != met.end(); next = find()) {
+    const Entry &entry = **next;
+    met.erase(next);
+    ++nextTurn;
+    status = goOnTogether(entry);
   }
   return status;
 }
 
 Status Enqueuer::goOnTogether(const Entry &entry) {
-  nextTurn += entry.hasTurn;
   std::vector<Rank *> members;
   for (size_t place : entry.together)
     members.push_back(ranks[place].get());
   Status status = enqueueTogether(members);
+  for (Rank *member : members)
+    status = settle(*member, member->entries[member->next], status);
   for (Rank *member : members) {
     member->isWaiting = false;
     if (status.ok())
@@ -184,11 +194,8 @@ Expected<bool> Enqueuer::advance(Rank &rank) {
   while (!rank.isWaiting && rank.next < rank.entries.size()) {
     hasMoved = true;
     Entry &entry = rank.entries[rank.next];
-    Status status = enqueue(rank, entry);
-    if (status.ok() && hooks->settle && !rank.isWaiting)
-      status = hooks->settle(rank.streamOf(*entry.command));
-    if (!status.ok())
-      return hooks->blame(rank, entry, status);
+    if (Status status = enqueue(rank, entry); !status.ok())
+      return status;
   }
   return hasMoved;
 }
@@ -196,7 +203,7 @@ Expected<bool> Enqueuer::advance(Rank &rank) {
 Status Enqueuer::enqueueStep(const Hooks &given) {
   hooks = &given;
   meetings.clear();
-  early.clear();
+  met.clear();
   nextTurn = 0;
   for (std::unique_ptr<Rank> &rank : ranks) {
     rank->next = 0;

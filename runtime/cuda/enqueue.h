@@ -32,7 +32,7 @@ public:
   Status prepare();
 
   struct Hooks {
-    /// Makes an error of a command one that names it.
+    /// Makes an error of a command one that names it, if it does not yet.
     std::function<Status(const Rank &, const Entry &, const Status &)> blame;
     /// Null: nobody wants to know.
     StreamTimes *times = nullptr;
@@ -52,11 +52,12 @@ private:
   Status join();
   Expected<bool> advance(Rank &rank);
   Status enqueue(Rank &rank, Entry &entry);
+  Status settle(const Rank &rank, const Entry &entry, Status status) const;
   Status enqueueAlone(Rank &rank, Entry &entry);
   Status meet(Rank &rank, Entry &entry);
+  Status takeTurns();
   Status goOnTogether(const Entry &entry);
   Status enqueueTogether(const std::vector<Rank *> &members);
-  bool isItsTurn(const Entry &entry) const;
   Status time(const Rank &rank, const Entry &entry,
               const std::function<Status()> &body);
   Status record(const Event &event, CUstream stream) const {
@@ -77,8 +78,8 @@ private:
   Meetings meetings;
   std::vector<Turn> turns;
   size_t nextTurn = 0;
-  /// All members here have come to these, whose turn it is not yet.
-  std::vector<const Entry *> early;
+  /// All members here have come to these, whose turn has still to come.
+  std::vector<const Entry *> met;
   const Hooks *hooks = nullptr;
 };
 
