@@ -250,10 +250,12 @@ def choose(x, mask):
 
 
 class Places:
-    """`mask.nonzero()`: of a mask of one dimension, as a column or flat, or one of the parts of several dimensions."""
+    """`mask.nonzero()`: of a mask of one dimension, as a column or flat, or one of the parts of several dimensions. With a
+    `width` each place stands that many times in its row, as `gather` wants it.
+    """
 
-    def __init__(self, mask, part=0):
-        self.mask, self.part = mask, part
+    def __init__(self, mask, part=0, width=None):
+        self.mask, self.part, self.width = mask, part, width
 
     def _flat(self, *_, **__):
         if self.mask.dim() != 1:
@@ -261,6 +263,12 @@ class Places:
         return self
 
     squeeze = view = reshape = flatten = ravel = _flat
+
+    def expand(self, *sizes):
+        sizes = sizes[0] if len(sizes) == 1 else sizes
+        if self.mask.dim() != 1 or len(sizes) != 2 or not isinstance(sizes[1], int):
+            raise _refuse("expand is computed of the places of")
+        return Places(self.mask, self.part, sizes[1])
 
     def numel(self):
         return self.mask.sum()
@@ -286,10 +294,12 @@ class Places:
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        index = args[2] if len(args) > 2 else kwargs.get("index")
-        if function.__name__ == "index_select" and isinstance(index, Places) and args[1] == 0:
-            return getitem(args[0], index)
+        given = dict(zip(("input", "dim", "index"), args, strict=False)) | (kwargs or {})
+        x, index = given.get("input"), given.get("index")
+        if isinstance(x, FakeTensor) and isinstance(index, Places) and given.get("dim") == 0:
+            widths = {"index_select": (None,), "gather": tuple(x.shape[1:]) or (None,)}
+            if (index.width,) == widths.get(function.__name__):
+                return getitem(x, index)
         raise _refuse(f"{function.__name__} is computed of the places of")
 
 

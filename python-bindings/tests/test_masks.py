@@ -81,6 +81,15 @@ def column(model, batch):
     return model(batch[0]).index_select(0, flat).view(-1, 5).exp().mean()
 
 
+def gathered(model, batch):
+    """Rows of scores and labels by their places, as classifiers of transformers leave out what has no label."""
+    scores, places = model(batch[0]), (batch[1] > 0).nonzero()
+    if places.size(0) == 0:
+        return scores.sum() * 0
+    rows = torch.gather(scores, 0, places.expand(places.size(0), scores.size(1)))
+    return F.cross_entropy(rows.view(-1, 5), batch[1].gather(0, places.view(-1)))
+
+
 def put_back(model, batch):
     """One row for all chosen, each chosen row from itself, as many rows as are chosen, and numbers."""
     scores = model(batch[0]).tanh() + 0
@@ -110,6 +119,7 @@ LOSSES = [
     elements,
     triangle,
     column,
+    gathered,
     put_back,
     scattered,
 ]
