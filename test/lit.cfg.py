@@ -27,3 +27,8 @@ config.substitutions.append((TOOL, "tandem-opt --mlir-print-debuginfo=false --wi
 config.substitutions.append(("%opt", "tandem-opt"))
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%source", config.tandem_source_dir))
+# The emulated GPU is in every build that has the CUDA device.
+emulator = os.path.join(config.tandem_binary_dir, "emulator")
+config.substitutions.append(("%emulator", emulator))
+if os.path.exists(os.path.join(emulator, "libcuda.so.1")):
+    config.available_features.add("cuda")

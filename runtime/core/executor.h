@@ -61,6 +61,9 @@ public:
   /// the cost of time alone; empty: nothing.
   virtual std::string notice() const { return {}; }
 
+  /// Bytes of memory that the device has in all, which ranks here share.
+  virtual int64_t memoryBytes() const = 0;
+
   /// Events are appended to `trace` while it is set; null stops.
   virtual void setTrace(Trace *trace) = 0;
 };

@@ -213,6 +213,7 @@ const std::shared_ptr<ValueStore> &Session::store() const {
 }
 const Job &Session::job() const { return impl->values().place.job; }
 std::string Session::notice() const { return impl->executor->notice(); }
+int64_t Session::memoryBytes() const { return impl->executor->memoryBytes(); }
 const std::vector<Whole> &Session::arguments() const { return impl->arguments; }
 const std::vector<Whole> &Session::results() const { return impl->results; }
 const std::vector<uint32_t> &Session::inputs() const { return impl->inputs; }

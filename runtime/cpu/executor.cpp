@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <system_error>
 #include <thread>
+#include <unistd.h>
 
 namespace tandem::rt {
 
@@ -57,6 +58,9 @@ public:
   Status step(int64_t number) override;
   std::set<uint32_t> writtenArguments() const override;
   std::string notice() const override { return cpu::noticeOfBf16(program); }
+  int64_t memoryBytes() const override {
+    return int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  }
   void setTrace(Trace *target) override { trace = target; }
 
 private:

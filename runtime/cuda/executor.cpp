@@ -33,6 +33,7 @@ public:
   Status step(int64_t number) override;
   std::set<uint32_t> writtenArguments() const override;
   std::string notice() const override;
+  int64_t memoryBytes() const override;
   void setTrace(Trace *target) override { trace = target; }
 
 private:
@@ -424,6 +425,14 @@ std::set<uint32_t> CudaExecutor::writtenArguments() const {
                        rank.entries[i].writes.end());
   }
   return written;
+}
+
+int64_t CudaExecutor::memoryBytes() const {
+  Present present(*gpu);
+  size_t free = 0, total = 0;
+  bool isKnown =
+      present.ok() && gpu->driver.memGetInfo(&free, &total) == kSuccess;
+  return isKnown ? int64_t(total) : 0;
 }
 
 std::string CudaExecutor::notice() const {

@@ -113,7 +113,7 @@ Status CollectiveProfiler::measure(Change change, bool isNetwork,
 cost::ChangeRate CollectiveProfiler::getAllReduce(bool isNetwork) const {
   std::vector<cost::Axis> axes(2);
   axes[0].name = "nodes", axes[1].name = "devices";
-  axes[0].size = isNetwork ? effort.ranks : effort.processes;
+  axes[0].size = isNetwork ? effort.ranks : effort.nodes;
   axes[1].size = effort.ranks / axes[0].size;
   std::string error; // the mesh has as many points as the cluster devices
   priceMesh(cluster, axes, error);
@@ -126,9 +126,9 @@ cost::ChangeRate CollectiveProfiler::getAllReduce(bool isNetwork) const {
 void CollectiveProfiler::setLink(bool isNetwork) {
   std::optional<cost::Link> &link = isNetwork ? cluster.network : cluster.node;
   cost::ChangeRate rate = getAllReduce(isNetwork);
-  auto inNode = static_cast<double>(effort.ranks / effort.processes);
+  auto inNode = static_cast<double>(effort.ranks / effort.nodes);
   double ranks = isNetwork ? static_cast<double>(effort.ranks) : inNode;
-  double ends = isNetwork ? static_cast<double>(effort.processes) : inNode;
+  double ends = isNetwork ? static_cast<double>(effort.nodes) : inNode;
   double latency = rate.latency / 2;
   if (isNetwork && cluster.node)
     latency -= std::ceil(std::log2(inNode)) * cluster.node->latency;
@@ -156,12 +156,11 @@ Status CollectiveProfiler::measureLink(bool isNetwork, int64_t mostRanks) {
 }
 
 Status CollectiveProfiler::run() {
-  int64_t inNode = effort.ranks / effort.processes;
+  int64_t inNode = effort.ranks / effort.nodes;
   if (inNode > 1)
     if (Status status = measureLink(false, inNode); !status.ok())
       return status;
-  return effort.processes > 1 ? measureLink(true, effort.ranks)
-                              : Status::success();
+  return effort.nodes > 1 ? measureLink(true, effort.ranks) : Status::success();
 }
 
 Status measureCollectives(const Effort &effort,

@@ -61,8 +61,7 @@ static int64_t getCount(double seconds, double one) {
 
 Expected<Beside> timeBeside(const Effort &effort, int64_t size, int64_t bytes,
                             Beside alone) {
-  ProgramBuilder builder({{"all", effort.ranks}});
-  addCommQueue(builder);
+  ProgramBuilder builder = makeBuilder(effort, {{"all", effort.ranks}});
   // A few commands are cut off at both ends.
   double seconds = 4 * effort.stepSeconds;
   addGemms(ElementType::F32, size, size,

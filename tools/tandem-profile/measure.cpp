@@ -16,16 +16,26 @@ namespace tandem::profile {
 
 using namespace rt;
 
-void addCommQueue(ProgramBuilder &builder) {
+ProgramBuilder makeBuilder(const Effort &effort,
+                           const std::vector<Axis> &mesh) {
+  ProgramBuilder builder(mesh);
   builder.addQueue(QueueRole::Communication, "comm");
+  if (effort.device != "cpu") {
+    constexpr int64_t alignment = 256;
+    Target target = builder.get().target;
+    target.device = effort.device;
+    builder.setTarget(std::move(target));
+    builder.setMemorySpaces({{"device", MemoryKind::Device, alignment}});
+  }
+  return builder;
 }
 
 /// Ones, as zeros might lie on one shared page and be read from a cache.
 BufferRef addBuffer(ProgramBuilder &builder, int64_t bytes, uint32_t queue) {
   RankProgram &ranks = builder.mutableProgram().rankPrograms[0];
   int64_t begin = ranks.arenas.empty() ? 0 : ranks.arenas[0].bytes;
-  int64_t padded =
-      (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+  int64_t alignment = builder.get().memorySpaces[0].alignment;
+  int64_t padded = (bytes + alignment - 1) / alignment * alignment;
   builder.setArena(begin + padded);
   BufferRef buffer = builder.arena(begin, bytes);
   float one = 1;
@@ -144,8 +154,7 @@ static Expected<double> timeSteps(const Effort &effort,
                                   const std::vector<Axis> &mesh,
                                   const AddCommands &add, int64_t count,
                                   int numSteps) {
-  ProgramBuilder builder(mesh);
-  addCommQueue(builder);
+  ProgramBuilder builder = makeBuilder(effort, mesh);
   add(builder, count);
   Expected<Bytes> bytes = builder.finish();
   if (!bytes.ok())
@@ -163,6 +172,16 @@ static Expected<double> timeSteps(const Effort &effort,
       times.push_back(getSeconds(**session));
   }
   return effort.share(*std::min_element(times.begin(), times.end()));
+}
+
+Expected<int64_t> memoryOfDevice(const Effort &effort) {
+  Expected<Bytes> bytes = makeBuilder(effort, {{"all", effort.ranks}}).finish();
+  if (!bytes.ok())
+    return bytes.status();
+  auto session = Session::create(*bytes, {});
+  if (!session.ok())
+    return session.status();
+  return (*session)->memoryBytes();
 }
 
 Expected<double> timeCommand(const Effort &effort,

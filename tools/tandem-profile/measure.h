@@ -21,8 +21,9 @@
 
 namespace tandem::profile {
 
-/// How long and with how many ranks.
+/// How long, on what, and with how many ranks.
 struct Effort {
+  std::string device = "cpu";
   int64_t ranks = 4;
   int threads = 1;
   /// A step repeats its command until it takes so many seconds.
@@ -32,6 +33,9 @@ struct Effort {
   /// That have the ranks, alike many each. All of them measure the same, and
   /// all take what process 0 measured.
   int64_t processes = 1;
+  /// What have a link within: processes, whose ranks have one memory, or hosts
+  /// of GPUs.
+  int64_t nodes = 1;
   std::optional<rt::Processes> job = {};
 
   /// Of process 0, on all.
@@ -52,6 +56,9 @@ using AddCommands = std::function<void(rt::ProgramBuilder &, int64_t count)>;
 rt::Expected<double> timeCommand(const Effort &effort,
                                  const std::vector<rt::Axis> &mesh,
                                  const AddCommands &add);
+
+/// Bytes of memory that a process' ranks share.
+rt::Expected<int64_t> memoryOfDevice(const Effort &effort);
 
 /// m x k times k x n on each rank.
 AddCommands addGemms(rt::ElementType type, int64_t m, int64_t n, int64_t k);
@@ -76,7 +83,9 @@ rt::BufferRef addBuffer(rt::ProgramBuilder &builder, int64_t bytes,
 
 /// The queues of the Programs made here: that of the builder, and one more.
 constexpr uint32_t kCompute = 0, kComm = 1;
-void addCommQueue(rt::ProgramBuilder &builder);
+/// A Program for the device that is measured.
+rt::ProgramBuilder makeBuilder(const Effort &effort,
+                               const std::vector<rt::Axis> &mesh);
 
 } // namespace tandem::profile
 

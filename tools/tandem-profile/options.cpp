@@ -26,6 +26,8 @@ at work, and the process with rank 0 writes the file.
 
   -o FILE          where to write (standard output)
   --name NAME      the cluster's name (local)
+  --device NAME    what to measure: cpu (the default), or cuda: one GPU for
+                   each process, which its ranks share (TANDEM_SHARE_GPU=1)
   --ranks N        ranks of all processes, 2 to 64 (one each; alone 4)
   --threads N      cores per rank (1)
   --computation FILE  takes devices and slow-downs from a cluster file, and
@@ -49,6 +51,8 @@ static Status parseOne(Arguments &arguments, Options &options) {
     return arguments.takeValue(options.output);
   if (name == "--name")
     return arguments.takeValue(options.name);
+  if (name == "--device")
+    return arguments.takeValue(options.device);
   if (name == "--show")
     return arguments.takeValue(options.show);
   if (name == "--computation")
@@ -78,6 +82,9 @@ static Status parseOne(Arguments &arguments, Options &options) {
 
 static Status check(const Options &options) {
   bool prices = !options.price.empty(), shows = !options.show.empty();
+  if (options.device != "cpu" && options.device != "cuda")
+    return Status::error("unknown device '" + options.device +
+                         "', expected cpu or cuda");
   if (prices && shows)
     return Status::error("--price beside --show, expected one of the two");
   if (!shows && !options.mesh.empty())

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
+#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -42,6 +43,7 @@ public:
   const Cluster &get() const { return cluster; }
 
 private:
+  Status findNodes();
   Status takeComputation();
   Status measureComputation();
   Status measureOverhead();
@@ -54,7 +56,7 @@ private:
   const Options &options;
   Effort effort;
   std::vector<int64_t> gemmSizes, collectiveBytes;
-  int64_t copyBytes;
+  int64_t copyBytes, besideSize = 256, besideBytes = 1 << 20;
   Cluster cluster;
 };
 } // namespace
@@ -62,6 +64,7 @@ private:
 Profiler::Profiler(const Options &options, std::optional<rt::Processes> job,
                    int64_t processes)
     : options(options) {
+  effort.device = options.device;
   effort.ranks = getRanks(options, processes);
   effort.threads = options.threads;
   effort.processes = processes;
@@ -69,17 +72,43 @@ Profiler::Profiler(const Options &options, std::optional<rt::Processes> job,
   gemmSizes = {16, 32, 64, 128, 256, 512, 1024};
   collectiveBytes = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24};
   copyBytes = 64 << 20;
+  if (effort.device == "cuda") {
+    gemmSizes = {128, 256, 512, 1024, 2048, 4096, 8192};
+    collectiveBytes = {1 << 14, 1 << 18, 1 << 22, 1 << 25, 1 << 28};
+    copyBytes = 1 << 29;
+    besideSize = 4096, besideBytes = 1 << 26;
+  }
   if (options.quick) {
     effort.stepSeconds = 0.01;
     effort.numSteps = 3;
     gemmSizes = {32, 128, 384};
     collectiveBytes = {1 << 14, 1 << 18, 1 << 22};
     copyBytes = 16 << 20;
+    besideSize = 256, besideBytes = 1 << 20;
   }
   cluster.name = options.name;
   cluster.kinds.resize(1);
   cluster.kinds[0].name = "rank";
-  cluster.nodes = {{processes, {{0, effort.ranks / processes}}}};
+}
+
+/// GPUs of one host are a node, whatever processes have them.
+Status Profiler::findNodes() {
+  effort.nodes = effort.processes;
+  if (effort.device == "cuda" && effort.job) {
+    char name[256] = {};
+    gethostname(name, sizeof name - 1);
+    auto names = effort.job->exchange("host", name);
+    if (!names.ok())
+      return names.status();
+    effort.nodes = static_cast<int64_t>(
+        std::set<std::string>(names->begin(), names->end()).size());
+    if (effort.processes % effort.nodes)
+      return Status::error("found " + std::to_string(effort.processes) +
+                           " processes on " + std::to_string(effort.nodes) +
+                           " hosts, expected alike many on each");
+  }
+  cluster.nodes = {{effort.nodes, {{0, effort.ranks / effort.nodes}}}};
+  return Status::success();
 }
 
 /// All ranks on one axis.
@@ -104,8 +133,10 @@ Status Profiler::measureMemory() {
   cost::DeviceKind &kind = cluster.kinds[0];
   kind.memoryBandwidth =
       roundDigits(2 * static_cast<double>(copyBytes) / *seconds);
-  kind.memorySize = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) /
-                    (effort.ranks / effort.processes);
+  Expected<int64_t> bytes = memoryOfDevice(effort);
+  if (!bytes.ok())
+    return bytes.status();
+  kind.memorySize = *bytes / (effort.ranks / effort.processes);
   effort.say("memory %.2f GB/s per rank\n", kind.memoryBandwidth / 1e9);
   return Status::success();
 }
@@ -144,8 +175,8 @@ Status Profiler::measureRates() {
 }
 
 Status Profiler::measureInterference() {
-  constexpr int64_t size = 256;
-  int64_t bytes = (1 << 20) / (4 * effort.ranks) * (4 * effort.ranks);
+  int64_t size = besideSize;
+  int64_t bytes = besideBytes / (4 * effort.ranks) * (4 * effort.ranks);
   Expected<double> product = time(addGemms(ElementType::F32, size, size, size));
   Expected<double> collective =
       time(addCollectives(CollectiveKind::AllReduce, 0, effort.ranks, bytes));
@@ -192,7 +223,9 @@ Status Profiler::measureComputation() {
 
 Status Profiler::run() {
   bool isGiven = !options.computation.empty();
-  Status status = isGiven ? takeComputation() : measureComputation();
+  Status status = findNodes();
+  if (status.ok())
+    status = isGiven ? takeComputation() : measureComputation();
   if (status.ok())
     status = measureCollectives(effort, collectiveBytes, cluster);
   return status.ok() && !isGiven ? measureInterference() : status;
@@ -210,14 +243,19 @@ static std::string getHeader(const Options &options, int64_t ranks,
             "them work."
           : "Computation is that of '" + options.computation +
                 "'; links while all ranks communicate.";
+  std::string place =
+      options.device == "cuda"
+          ? "a GPU for each process"
+          : std::to_string(options.threads) + " thread(s) each, on " +
+                std::to_string(std::thread::hardware_concurrency()) +
+                " core(s) of a machine";
   return "# Measured by tandem-profile" +
-         std::string(options.quick ? " --quick" : "") + ": " +
-         std::to_string(ranks) + " ranks at work" +
+         std::string(options.device == "cuda" ? " --device cuda" : "") +
+         (options.quick ? " --quick" : "") + ": " + std::to_string(ranks) +
+         " ranks at work" +
          (processes > 1 ? " in " + std::to_string(processes) + " processes"
                         : "") +
-         ", " + std::to_string(options.threads) + " thread(s) each, on " +
-         std::to_string(std::thread::hardware_concurrency()) +
-         " core(s) of a machine.\n# " + computation + "\n";
+         ", " + place + ".\n# " + computation + "\n";
 }
 
 static Status failToWrite(const std::string &path) {

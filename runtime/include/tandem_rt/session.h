@@ -80,6 +80,8 @@ public:
   /// A line for people on what this machine lacks, and what stands for it, at
   /// the cost of time alone; empty: nothing.
   std::string notice() const;
+  /// Bytes of memory that the device has in all, which ranks here share.
+  int64_t memoryBytes() const;
 
   /// The tensors of the model: the Program's arguments and results, where parts
   /// of one tensor are one.

@@ -11,6 +11,7 @@ with socket.socket() as listener:
     port = listener.getsockname()[1]
 job = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 processes = [
-    subprocess.Popen(command, env=dict(os.environ, RANK=str(rank), **job)) for rank in range(count)
+    subprocess.Popen(command, env=dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), **job))
+    for rank in range(count)
 ]
 sys.exit(max(abs(process.wait()) for process in processes))
