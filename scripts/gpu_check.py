@@ -16,6 +16,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import shutil
 import statistics
 import struct
@@ -232,19 +233,94 @@ def find_built(name):
 # ---- Quick
 
 
-def time_program(name, steps=12):
-    """Milliseconds of a step, and the commands of a step by the time that they take."""
+def measure_copies():
+    """Bytes that a second of copies within the GPU reads and writes, by the library that the runtime takes."""
+    driver = ctypes.CDLL(library("libcuda.so.1"))
+    context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+    places = ctypes.c_uint64(), ctypes.c_uint64()
+
+    def call(name, *arguments):
+        if result := getattr(driver, name)(*arguments):
+            raise RuntimeError(f"{name}: CUDA error {result}")
+
+    call("cuInit", 0)
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+    call("cuCtxSetCurrent", context)
+    call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+    most = 1 << 22 if os.environ.get("TANDEM_CUDA_LIBRARIES") else 1 << 29
+    size = ctypes.c_size_t(min(most, free.value // 4))
+    for place in places:
+        call("cuMemAlloc_v2", ctypes.byref(place), size)
+        call("cuMemsetD8Async", place, 0, size, None)
+    call("cuCtxSynchronize")
+    taken = []
+    for _ in range(7):
+        begin = time.perf_counter()
+        call("cuMemcpyDtoDAsync_v2", *places, size, None)
+        call("cuCtxSynchronize")
+        taken.append(time.perf_counter() - begin)
+    for place in places:
+        call("cuMemFree_v2", place)
+    call("cuCtxSetCurrent", None)
+    call("cuDevicePrimaryCtxRelease_v2", 0)
+    return 2 * size.value / statistics.median(taken)
+
+
+LISTED = re.compile(
+    r"^ +(?P<number>\d+) \S+ (?P<kind>\w+) '(?P<name>[^']*)' .*?"
+    r"(?: flops (?P<flops>\d+) bytes (?P<bytes>\d+))?(?: at (?P<place>\S+:\d+))?$"
+)
+
+
+def read_commands(text, seconds):
+    """What each command of a Program's first rank took, beside its bytes and operations. A kernel's later
+    launches, which have none, count to its first."""
+    commands = []
+    for line in text.partition("\nrank program 1 ")[0].splitlines():
+        found = LISTED.match(line)
+        if not found or found["number"] not in seconds:
+            continue
+        row = {key: found[key] for key in ("kind", "name", "place")}
+        row |= {key: int(found[key] or 0) for key in ("bytes", "flops")}
+        row |= {"seconds": seconds[found["number"]], "launches": 1}
+        if commands and not found["bytes"] and commands[-1]["name"] == row["name"]:
+            commands[-1]["seconds"] += row["seconds"]
+            commands[-1]["launches"] += 1
+        else:
+            commands.append(row)
+    return commands
+
+
+def time_program(name, copies, steps=12):
+    """Milliseconds of a step, and its commands, the longest first: `of a copy` is the share of the bytes
+    that a copy moves in a second."""
     stats, times = HERE / f"{name}.stats.json", HERE / f"{name}.times.json"
-    command = [find_built("tandem-run"), HERE / f"{name}.tdm", "--steps", steps, "--stats", stats]
-    run(*command, timeout=300)
+    command = [find_built("tandem-run"), HERE / f"{name}.tdm", "--steps", steps]
+    run(*command, "--stats", stats, timeout=300)
     taken = [row["seconds"] for row in json.loads(stats.read_text())["steps"]][2:]
-    run(*command[:4], "--save-times", times, timeout=300)
-    commands = [s for ranks in json.loads(times.read_text())["seconds"] for s in ranks.values()]
+    run(*command, "--save-times", times, timeout=300)
+    text = run(*command[:2], "--print")
+    commands = read_commands(text, json.loads(times.read_text())["seconds"][0])
+    for row in commands:
+        row["of a copy"] = row["bytes"] / row["seconds"] / copies
     return {
         "milliseconds": 1e3 * statistics.median(taken),
-        "commands": len(commands),
-        "milliseconds of commands": 1e3 * sum(commands),
+        "milliseconds of commands": 1e3 * sum(row["seconds"] for row in commands),
+        "commands": sorted(commands, key=lambda row: -row["seconds"]),
     }
+
+
+def tell_kernels(commands, shown=10):
+    """A line for each kernel that takes longest, and the share of a copy's bandwidth that all have together."""
+    launches = [row for row in commands if row["kind"] == "launch"]
+    for row in launches[:shown]:
+        print(
+            f"  {1e6 * row['seconds']:9.1f} us  {row['bytes'] / row['seconds'] / 1e9:7.0f} GB/s"
+            f"  {row['of a copy']:4.0%} of a copy  {row['name'][:60]} {row['place'] or ''}".rstrip()
+        )
+    seconds = sum(row["seconds"] for row in launches)
+    share = sum(row["seconds"] * row["of a copy"] for row in launches) / seconds
+    return f"{len(launches)} kernels take {1e3 * seconds:.2f} ms, at {share:.0%} of a copy's bytes a second"
 
 
 def time_torch(row, compiled, steps=12):
@@ -255,11 +331,11 @@ def time_torch(row, compiled, steps=12):
 
     sys.path.insert(0, str(HERE / "examples"))
     module = importlib.import_module(row["model"])
-    preset = module.PRESETS[row["preset"]]
+    sizes = row["sizes"]
     torch.manual_seed(0)
-    model = module.model(**preset).cuda()
+    model = module.model(**sizes).cuda()
     optimizer = module.optimizer(model)
-    batch = next(iter(module.batches(**preset)))
+    batch = next(iter(module.batches(**sizes)))
     batch = torch.utils._pytree.tree_map(
         lambda x: x.cuda() if isinstance(x, torch.Tensor) else x, batch
     )
@@ -286,8 +362,8 @@ def compare_speed(check, row, with_torch, compiled):
     numbers = check.numbers.setdefault(row["name"], {})
 
     def ours():
-        numbers.update(time_program(row["name"]))
-        return f"{numbers['milliseconds']:.2f} ms a step, {numbers['commands']} commands"
+        numbers.update(time_program(row["name"], check.numbers.get("copies", float("nan"))))
+        return f"{numbers['milliseconds']:.2f} ms a step, {len(numbers['commands'])} commands"
 
     def theirs(key, is_compiled):
         numbers[key] = time_torch(row, is_compiled)
@@ -295,6 +371,7 @@ def compare_speed(check, row, with_torch, compiled):
         return f"{numbers[key]:.2f} ms a step; Tandem takes {ratio:.2f} times as long"
 
     check.attempt(f"step of {row['name']}", ours)
+    check.attempt(f"kernels of {row['name']}", lambda: tell_kernels(numbers["commands"]))
     if with_torch:
         check.attempt(f"step of {row['name']}, PyTorch eager", lambda: theirs("eager", False))
         if compiled or row["precision"] == "bf16":
@@ -304,7 +381,7 @@ def compare_speed(check, row, with_torch, compiled):
 def main():
     parser = argparse.ArgumentParser(prog="gpu-check", description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, default=HERE / "gpu-check.json")
-    parser.add_argument("--emulated", action="store_true", help="on the emulated GPU; no times")
+    parser.add_argument("--emulated", action="store_true", help="on the emulated GPU, whose times say nothing")
     parser.add_argument("--minutes", type=float, default=8.5, help="nothing begins after (8.5)")
     parser.add_argument("--compiled", action="store_true", help="every step by torch.compile, too")
     options = parser.parse_args()
@@ -328,9 +405,14 @@ def main():
     check.attempt("conformance suite", lambda: run_suite(options.emulated))
     for case in contents["cases"]:
         check.attempt(case["name"], lambda case=case: run_case(case, contents["steps"]))
-    if not options.emulated:
-        for row in contents["benchmarks"]:
-            compare_speed(check, row, shutil.which("python3"), options.compiled)
+
+    def copies():
+        check.numbers["copies"] = measure_copies()
+        return f"{check.numbers['copies'] / 1e9:.0f} GB/s read and written"
+
+    check.attempt("copies within the GPU", copies)
+    for row in contents["benchmarks"]:
+        compare_speed(check, row, not options.emulated, options.compiled)
     failed = sum(not row["passed"] for row in check.rows)
     result = {"architecture": contents["architecture"], "failed": failed, "numbers": check.numbers}
     options.json.write_text(json.dumps(result | {"rows": check.rows}, indent=1))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -256,6 +257,23 @@ def test_what_is_missing_is_said(variables, expected, tmp_path):
     assert expected in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "model,kind,expected",
+    [
+        ("gpt", "attention", "calls of attention (of float64, or of rows above 128 elements)"),
+        ("resnet", "conv", "convolutions"),
+    ],
+)
+def test_what_plain_kernels_do_is_said(model, kind, expected, tmp_path):
+    program = compiled(exported(tmp_path, model, "--dtype", "float64"))
+    listed = tool("tandem-run", program, "--print").stdout
+    count = len(re.findall(rf" {kind}\w* '", listed))
+    done = tool("tandem-run", program, "--steps", 0)
+    assert done.returncode == 0, done.stderr
+    assert f" {count} {expected} run by plain kernels" in done.stderr and count
+    assert done.stderr.count("\n") == 1
+
+
 def test_what_libdevice_has_is_said(tmp_path):
     """Double precision is for proofs: its functions are the toolkit's."""
     step = exported(tmp_path, "gpt", "--dtype", "float64")
@@ -340,6 +358,23 @@ def test_a_package_is_checked_against_the_cpu(tmp_path, monkeypatch):
     save_file(tensors, expected)
     with pytest.raises(RuntimeError, match=f"'{name}' by 1.0e-06, expected at most 1e-09"):
         gpu_check.run_case(case, contents["steps"])
+    copies = gpu_check.measure_copies()
+    assert copies > 0
+    (row,) = contents["benchmarks"]
+    found = gpu_check.time_program(row["name"], copies, steps=3)
+    assert found["milliseconds"] > 0
+    text = tool("tandem-run", folder / f"{row['name']}.tdm", "--print").stdout
+    for kind in ("launch", "gemm", "attention"):
+        lines = [line for line in text.splitlines() if f" {kind} '" in line]
+        rows = [row for row in found["commands"] if row["kind"] == kind]
+        assert sum(row["launches"] for row in rows) == len(lines) > 0
+        expected = sum(
+            int(line.split(" bytes ")[1].split()[0]) for line in lines if " bytes " in line
+        )
+        assert sum(row["bytes"] for row in rows) == expected > 0
+        assert all(row["seconds"] > 0 and row["of a copy"] >= 0 for row in rows)
+    text = gpu_check.tell_kernels(found["commands"])
+    assert " kernels take " in text and "nan" not in text
 
 
 ON_GPU = """

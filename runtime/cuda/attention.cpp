@@ -193,6 +193,7 @@ Made makeTiled(const WorkContext &context, const Attention &op, int64_t count,
 
 /// A thread per row: of any type and width.
 Made makePlain(const WorkContext &context, const Attention &op, int64_t count) {
+  ++context.plain.attentions;
   std::string type(elementName(op.type));
   auto words = [&](int64_t iteration) {
     return wordsOf(context.memory, op, iteration);

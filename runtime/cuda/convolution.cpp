@@ -42,6 +42,7 @@ Expected<std::unique_ptr<Work>> makeConvolution(const WorkContext &context,
     }
     return made;
   };
+  ++context.plain.convolutions;
   return makePlainWork(
       context.gpu, "tandem_convolution_" + std::string(elementName(op.type)),
       numElements(op.tensors[op.roles()[2]].extents), count, words);

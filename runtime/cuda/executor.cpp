@@ -78,7 +78,7 @@ private:
   Algorithms algorithms;
   /// The step, once it was captured; of a session that connects anew another.
   Graph graph;
-  int64_t numPlainProducts = 0;
+  PlainCounts plain;
   int64_t stepNumber = 0;
   bool hasFailed = false;
   /// Whether the GPU's words on the step are here.
@@ -199,7 +199,7 @@ Status CudaExecutor::prepareListings() {
       gpu, board, ranks, peers ? peers->getTurns() : std::vector<Turn>());
   Status status = enqueuer->prepare();
   return status.ok() ? makeListings({context, gpu, code, board, peers.get(),
-                                     numPlainProducts, algorithms},
+                                     plain, algorithms},
                                     ranks)
                      : status;
 }
@@ -436,11 +436,17 @@ int64_t CudaExecutor::memoryBytes() const {
 }
 
 std::string CudaExecutor::notice() const {
-  if (numPlainProducts == 0)
-    return {};
-  return concat(numPlainProducts,
-                " products have strides, a bias or a function that cuBLASLt "
-                "does not take here, and run by a plain kernel");
+  std::string text;
+  auto add = [&](int64_t count, const char *what) {
+    if (count)
+      text += concat(text.empty() ? "" : ", ", count, what);
+  };
+  add(plain.products, " products (their strides, bias or function are not "
+                      "cuBLASLt's)");
+  add(plain.attentions,
+      " calls of attention (of float64, or of rows above 128 elements)");
+  add(plain.convolutions, " convolutions");
+  return text.empty() ? text : text + " run by plain kernels, which are slow";
 }
 } // namespace
 

@@ -62,7 +62,7 @@ std::string suffixOf(const Gemm &op) {
 
 Expected<std::unique_ptr<Work>> makePlainGemm(const WorkContext &context,
                                               const Gemm &op, int64_t count) {
-  ++context.numPlainProducts;
+  ++context.plain.products;
   int64_t batches = numElements(op.batch);
   auto words = [&](int64_t iteration) {
     auto address = [&](const BufferRef &ref) {

@@ -94,7 +94,7 @@ WorkContext Lister::contextOf(size_t place, const Command &command) {
           from.code,
           from.board.report(place),
           !rank.checks.empty(),
-          from.numPlainProducts,
+          from.plain,
           from.algorithms,
           rank.workspaces[rank.placeOf(command)]};
 }

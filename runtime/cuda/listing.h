@@ -22,7 +22,7 @@ struct ListingContext {
   const std::vector<std::unique_ptr<Code>> &code;
   const StatusBoard &board;
   Peers *peers;
-  int64_t &numPlainProducts;
+  PlainCounts &plain;
   const class Algorithms &algorithms;
 };
 

@@ -24,6 +24,12 @@ public:
   virtual Status enqueue(CUstream stream, int64_t iteration) = 0;
 };
 
+/// What plain kernels do, a thread per element or row, as neither a library nor
+/// a quicker kernel does it.
+struct PlainCounts {
+  int64_t products = 0, attentions = 0, convolutions = 0;
+};
+
 /// What work is made from; all of it outlives the work.
 struct WorkContext {
   const Program &program;
@@ -37,8 +43,7 @@ struct WorkContext {
   /// Whether a check may refuse the step, so that what outlives it is written
   /// only where none has.
   bool isChecked;
-  /// Counts what a library does not take and a plain kernel does.
-  int64_t &numPlainProducts;
+  PlainCounts &plain;
   const class Algorithms &algorithms;
   /// Of the stream that the command is put into.
   Workspace &workspace;
