@@ -13,6 +13,7 @@
 
 #include "tandem/Analysis/Fusion.h"
 #include "mlir/IR/IRMapping.h"
+#include "tandem/Analysis/FreeViews.h"
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Analysis/Nest.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -91,6 +92,7 @@ private:
   void findSources();
   bool needsOwnGroup(Operation *source) const;
   bool isMadeAgain(Operation &op) const;
+  bool isViewOfMemory(Operation *op) const;
   void add(Operation *op);
   bool join(int group, Operation *op, ArrayRef<int> producers);
   bool joinRows(Operation *op, ArrayRef<int> producers);
@@ -228,6 +230,17 @@ bool GroupBuilder::isBetween(int first, int last) const {
 // Joining
 //===----------------------------------------------------------------------===//
 
+/// Whether the operator is a run of elements of what lies in memory anyway. In
+/// a kernel it would tell updates of equal shapes apart, which each read their
+/// gradient in a joined buffer.
+bool GroupBuilder::isViewOfMemory(Operation *op) const {
+  Operation *maker = op->getOperand(0).getDefiningOp();
+  auto group = groupOf.find(maker);
+  bool isInKernel = isSource(maker) ||
+                    (group != groupOf.end() && groups[group->second].isOpen);
+  return !isInKernel && isFreeView(op);
+}
+
 bool GroupBuilder::addToNest(Nest &nest, Operation *op) const {
   if (isa<nn::ReshapeOp>(op))
     return nest.tryAddReshape(op, op->getOperand(0), op->getResult(0));
@@ -246,7 +259,7 @@ int GroupBuilder::addGroup(Operation *op, ArrayRef<int> producers) {
   group.ops.push_back(op);
   if (isLibraryCall(op))
     group.kind = FusionGroup::Kind::Library;
-  else if (isa<nn::ReshapeOp>(op) || isOfLoop(op))
+  else if (isa<nn::ReshapeOp>(op) || isOfLoop(op) || isViewOfMemory(op))
     group.kind = FusionGroup::Kind::View;
   else if (!isStride(op))
     group.isOpen = addToNest(group.nest, op);
@@ -326,7 +339,8 @@ void GroupBuilder::add(Operation *op) {
   if (joinRows(op, producers))
     return;
   int joined = -1;
-  if (!isLibraryCall(op) && !isStride(op) && !isOfLoop(op))
+  if (!isLibraryCall(op) && !isStride(op) && !isOfLoop(op) &&
+      !isViewOfMemory(op))
     for (int producer : llvm::reverse(producers))
       if (join(producer, op, producers)) {
         joined = producer;

@@ -27,8 +27,8 @@ struct FusionGroup {
   enum class Kind {
     Kernel,  ///< generated code
     Library, ///< one operator that a library computes
-    /// one `nn.reshape`: the same bytes under another type; or what enters a
-    /// loop or leaves it
+    /// one operator: the same bytes under another type, or a run of those that
+    /// lie in memory; or what enters a loop or leaves it
     View
   };
   Kind kind = Kind::Kernel;

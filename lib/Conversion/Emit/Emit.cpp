@@ -469,7 +469,7 @@ LogicalResult Emitter::emit() {
 
 /// The kernels alone: the step's own function is no code.
 static FailureOr<CompiledKernels> compile(ModuleOp module,
-                                          const KernelOptions &options) {
+                                          KernelOptions options) {
   OpBuilder builder(module.getContext());
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   (*kernels)->setAttrs(module->getAttrDictionary());
@@ -479,6 +479,9 @@ static FailureOr<CompiledKernels> compile(ModuleOp module,
       builder.clone(*function);
   if (kernels->getBody()->empty())
     return CompiledKernels();
+  module.walk([&](sched::LaunchOp launch) {
+    options.launched.insert(launch.getKernel());
+  });
   return compileKernels(*kernels, options);
 }
 

@@ -430,11 +430,13 @@ std::string tandem::describeHostTarget() {
 }
 
 /// Kernels that others call, whose code on a GPU is theirs, and nobody else.
-static llvm::StringSet<> findOnlyCalled(ModuleOp module) {
+static llvm::StringSet<> findOnlyCalled(ModuleOp module,
+                                        const llvm::StringSet<> &launched) {
   llvm::StringSet<> called;
-  module.walk([&](func::CallOp call) { called.insert(call.getCallee()); });
-  module.walk(
-      [&](sched::LaunchOp launch) { called.erase(launch.getKernel()); });
+  module.walk([&](func::CallOp call) {
+    if (!launched.contains(call.getCallee()))
+      called.insert(call.getCallee());
+  });
   return called;
 }
 
@@ -453,7 +455,7 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
   llvm::StringSet<> known;
   llvm::StringMap<std::string> texts;
   llvm::StringSet<> withoutCode =
-      gpu ? findOnlyCalled(module) : llvm::StringSet<>();
+      gpu ? findOnlyCalled(module, options.launched) : llvm::StringSet<>();
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal())
       continue;

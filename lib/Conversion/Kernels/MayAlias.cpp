@@ -25,6 +25,16 @@ static int64_t getSize(Value value) {
   return cast<RankedTensorType>(value.getType()).getNumElements();
 }
 
+/// Whether one number is made of all elements.
+static bool reducesAll(Operation *op) {
+  auto looped = dyn_cast<spmd::LoopOpInterface>(op);
+  auto loops = looped ? looped.getLoops() : std::nullopt;
+  return loops && op->getNumOperands() == 1 && op->getNumResults() == 1 &&
+         getSize(op->getResult(0)) == 1 && !loops->inputs.empty() &&
+         llvm::all_of(loops->inputs.front().dims,
+                      [](int loop) { return loop >= 0; });
+}
+
 /// Everything that `value` depends on, itself included.
 static llvm::DenseSet<Value> getDependences(Value value) {
   llvm::DenseSet<Value> seen = {value};
@@ -40,6 +50,32 @@ static llvm::DenseSet<Value> getDependences(Value value) {
   return seen;
 }
 
+/// Whether all that is computed of `from` other than by `to` is computed for
+/// `to`: then nothing of it is computed again once `to` is there.
+static bool isReadFor(Value from, Value to,
+                      const llvm::DenseSet<Value> &dependences) {
+  SmallVector<Value> work = {from};
+  while (!work.empty())
+    for (Operation *user : work.pop_back_val().getUsers()) {
+      if (user->getNumResults() == 0 ||
+          !dependences.contains(user->getResult(0)))
+        return false;
+      if (user->getResult(0) != to)
+        work.push_back(user->getResult(0));
+    }
+  return true;
+}
+
+/// Whether the terminator and what `to` does not depend on read nothing of
+/// `from` themselves.
+static bool isOnlyLoadedFor(Value from,
+                            const llvm::DenseSet<Value> &dependences) {
+  return llvm::all_of(from.getUsers(), [&](Operation *user) {
+    return user->getNumResults() > 0 &&
+           dependences.contains(user->getResult(0));
+  });
+}
+
 bool tandem::mayAlias(func::FuncOp kernel, unsigned input, unsigned output) {
   Block &body = kernel.front();
   Value from = body.getArgument(input);
@@ -48,25 +84,23 @@ bool tandem::mayAlias(func::FuncOp kernel, unsigned input, unsigned output) {
     return false;
   if (auto sum = getRowSum(to.getDefiningOp()))
     return sum->base == from && from.hasOneUse();
-  // All work is one loop over elements of this size: then an element is read
-  // and written in the same round.
+  // All work is loops over elements of this size: an element is read and
+  // written in the same round, or read before, for a number that all of them
+  // need.
   int64_t size = getSize(from);
+  bool reduces = false;
   for (Operation &op : body.without_terminator()) {
-    if (!isElementwise(&op))
+    bool isNumber = reducesAll(&op);
+    if (!isNumber && !isElementwise(&op))
       return false;
-    int64_t extent = getSize(op.getResult(0));
+    int64_t extent = getSize(isNumber ? op.getOperand(0) : op.getResult(0));
     if (extent != size && extent != 1)
       return false;
+    reduces |= isNumber && extent > 1;
   }
   // Loads may move below stores to other buffers, but not below the store of a
   // value that depends on them.
   llvm::DenseSet<Value> dependences = getDependences(to);
-  for (OpOperand &use : from.getUses()) {
-    Operation *user = use.getOwner();
-    if (user == body.getTerminator() ||
-        !dependences.contains(user->getResult(0)))
-      return false;
-  }
-  // A scalar argument is read in every round.
-  return size > 1;
+  return reduces ? isReadFor(from, to, dependences)
+                 : isOnlyLoadedFor(from, dependences);
 }

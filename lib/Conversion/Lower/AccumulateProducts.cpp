@@ -15,7 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Steps.h"
-#include "Views.h"
+#include "tandem/Analysis/FreeViews.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 

@@ -8,6 +8,7 @@
 #include "Counts.h"
 #include "Steps.h"
 #include "Views.h"
+#include "tandem/Analysis/FreeViews.h"
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include "tandem/Conversion/Lower/Lower.h"

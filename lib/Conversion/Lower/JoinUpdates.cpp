@@ -6,11 +6,13 @@
 //===----------------------------------------------------------------------===//
 //
 // Kernels stay as they are, so that equal shapes share code: the joined one
-// calls them.
+// calls them. Where an update takes several launches (numbers of each parameter
+// first), the first of all updates are one, then the second ones.
 //
 //===----------------------------------------------------------------------===//
 
 #include "CommandOrder.h"
+#include "Counts.h"
 #include "Steps.h"
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
@@ -27,11 +29,11 @@ namespace tandem::lower {
 #include "tandem/Conversion/Lower/Passes.h.inc"
 
 namespace {
-/// Updates of one queue that may all run where the last of them does: nothing
+/// Launches of one queue that may all run where the last of them does: nothing
 /// behind the first uses what they write, or writes what they read.
 class Group {
 public:
-  bool canAdd(sched::LaunchOp launch, int64_t maxBuffers) const;
+  bool hasRoomFor(sched::LaunchOp launch, int64_t maxBuffers) const;
   void add(sched::LaunchOp launch);
   bool conflictsWith(sched::CommandOpInterface command) const;
 
@@ -59,10 +61,15 @@ public:
   void run();
 
 private:
+  /// In the order in which they run.
+  using Groups = SmallVector<Group, 4>;
+
   void visit(sched::LaunchOp launch);
-  bool isUpdate(sched::LaunchOp launch);
-  void join(Group &group);
-  void join(sched::QueueAttr queue);
+  bool isOfUpdate(sched::LaunchOp launch);
+  bool canJoin(sched::LaunchOp launch);
+  void join(const Group &group, Operation *before);
+  void join(Groups &queue, Operation *before);
+  void join(sched::QueueAttr queue, Operation *before);
   func::FuncOp createKernel(const Group &group);
   func::FuncOp getKernel(sched::LaunchOp launch) {
     return symbols.lookupNearestSymbolFrom<func::FuncOp>(
@@ -73,8 +80,9 @@ private:
   func::FuncOp function;
   OpBuilder builder;
   SymbolTableCollection symbols;
-  llvm::MapVector<sched::QueueAttr, Group> groups;
+  llvm::MapVector<sched::QueueAttr, Groups> groups;
   int64_t maxBuffers = INT64_MAX; ///< of a launch
+  bool isChecked = false;         ///< What follows is behind a check: updates.
 };
 } // namespace
 
@@ -109,14 +117,11 @@ bool Group::conflictsWith(sched::CommandOpInterface command) const {
 }
 
 /// A timeline shows one stage and strand per command.
-bool Group::canAdd(sched::LaunchOp launch, int64_t maxBuffers) const {
-  if (launches.empty())
-    return true;
+bool Group::hasRoomFor(sched::LaunchOp launch, int64_t maxBuffers) const {
   sched::LaunchOp first = launches.front();
-  if (numBuffers + countBuffers(launch) > maxBuffers)
-    return false;
-  return first.getStage() == launch.getStage() &&
-         first.getStrand() == launch.getStrand() && !conflictsWith(launch);
+  return numBuffers + countBuffers(launch) <= maxBuffers &&
+         first.getStage() == launch.getStage() &&
+         first.getStrand() == launch.getStrand();
 }
 
 void Group::add(sched::LaunchOp launch) {
@@ -130,15 +135,22 @@ void Group::add(sched::LaunchOp launch) {
 // Joining
 //===----------------------------------------------------------------------===//
 
-/// Whether the launch writes arguments alone, and its kernel needs nothing but
-/// buffers: no coordinate, ordinal or names of what it looks up.
-bool Joiner::isUpdate(sched::LaunchOp launch) {
-  auto isArgument = [](Value buffer) {
-    return isa<BlockArgument>(getRange(buffer).root);
-  };
+/// Whether the launch writes arguments, or, behind the checks, what is little
+/// beside what it reads: all that a group writes is held at once.
+bool Joiner::isOfUpdate(sched::LaunchOp launch) {
+  constexpr int64_t kLittle = 4 << 10, kShare = 8;
+  int64_t most = std::max(kLittle, countBytes(launch.getInputs()) / kShare);
+  return llvm::all_of(launch.getOutputs(), [&](Value buffer) {
+    bool isArgument = isa<BlockArgument>(getRange(buffer).root);
+    return isArgument || (isChecked && countBytes(ValueRange(buffer)) <= most);
+  });
+}
+
+/// Whether the kernel needs nothing but buffers as well: no coordinate, ordinal
+/// or names of what it looks up.
+bool Joiner::canJoin(sched::LaunchOp launch) {
   func::FuncOp kernel = getKernel(launch);
-  return llvm::all_of(launch.getOutputs(), isArgument) &&
-         getKernelAxes(kernel).empty() &&
+  return isOfUpdate(launch) && getKernelAxes(kernel).empty() &&
          llvm::none_of(kernel.front(), [](Operation &op) {
            return isa<nn::PhiloxOp, func::CallOp>(op) || readsIndices(&op);
          });
@@ -176,58 +188,81 @@ func::FuncOp Joiner::createKernel(const Group &group) {
   return kernel;
 }
 
-void Joiner::join(Group &group) {
-  if (group.launches.size() > 1) {
-    SmallVector<Value> inputs, outputs;
-    SmallVector<Location> places;
-    int64_t flops = 0, bytes = 0;
-    for (sched::LaunchOp launch : group.launches) {
-      llvm::append_range(inputs, launch.getInputs());
-      llvm::append_range(outputs, launch.getOutputs());
-      places.push_back(launch.getLoc());
-      flops += launch.getFlops();
-      bytes += launch.getBytes();
-    }
-    sched::LaunchOp last = group.launches.back();
-    builder.setInsertionPoint(last);
-    sched::LaunchOp::create(builder, builder.getFusedLoc(places),
-                            createKernel(group).getName(), inputs, outputs,
-                            last.getQueue(), last.getStage(), last.getStrand(),
-                            last.getLabelAttr(), flops, bytes);
-    for (sched::LaunchOp launch : group.launches)
-      launch.erase();
+void Joiner::join(const Group &group, Operation *before) {
+  if (group.launches.size() == 1)
+    return group.launches.front()->moveBefore(before);
+  SmallVector<Value> inputs, outputs;
+  SmallVector<Location> places;
+  int64_t flops = 0, bytes = 0;
+  for (sched::LaunchOp launch : group.launches) {
+    llvm::append_range(inputs, launch.getInputs());
+    llvm::append_range(outputs, launch.getOutputs());
+    places.push_back(launch.getLoc());
+    flops += launch.getFlops();
+    bytes += launch.getBytes();
   }
-  group = {};
+  sched::LaunchOp last = group.launches.back();
+  builder.setInsertionPoint(before);
+  sched::LaunchOp::create(builder, builder.getFusedLoc(places),
+                          createKernel(group).getName(), inputs, outputs,
+                          last.getQueue(), last.getStage(), last.getStrand(),
+                          last.getLabelAttr(), flops, bytes);
+  for (sched::LaunchOp launch : group.launches)
+    launch.erase();
 }
 
+/// Launches that are joined with no other stay where they are, if none is.
+void Joiner::join(Groups &queue, Operation *before) {
+  if (llvm::any_of(
+          queue, [](const Group &group) { return group.launches.size() > 1; }))
+    for (const Group &group : queue)
+      join(group, before);
+  queue.clear();
+}
+
+/// A launch runs behind the last group that it has to wait for, in the first
+/// that has room.
 void Joiner::visit(sched::LaunchOp launch) {
-  Group &group = groups[launch.getQueue()];
-  bool isNext = isUpdate(launch);
-  if (isNext ? !group.canAdd(launch, maxBuffers) : group.conflictsWith(launch))
-    join(group);
-  if (isNext)
-    group.add(launch);
+  constexpr size_t kMostGroups = 8;
+  Groups &queue = groups[launch.getQueue()];
+  auto *last = llvm::find_if(llvm::reverse(queue), [&](const Group &group) {
+                 return group.conflictsWith(launch);
+               }).base();
+  if (!canJoin(launch)) {
+    if (last != queue.begin())
+      join(queue, launch);
+    return;
+  }
+  auto *place = std::find_if(last, queue.end(), [&](const Group &group) {
+    return group.hasRoomFor(launch, maxBuffers);
+  });
+  if (place != queue.end())
+    return place->add(launch);
+  if (queue.size() == kMostGroups)
+    join(queue, launch);
+  queue.emplace_back().add(launch);
 }
 
 /// No event comes between the launches of a group, and no other command.
-void Joiner::join(sched::QueueAttr queue) {
+void Joiner::join(sched::QueueAttr queue, Operation *before) {
   if (auto group = groups.find(queue); group != groups.end())
-    join(group->second);
+    join(group->second, before);
 }
 
 void Joiner::run() {
   for (Operation &op : llvm::make_early_inc_range(function.front())) {
+    isChecked |= isa<sched::CheckOp>(op);
     if (auto launch = dyn_cast<sched::LaunchOp>(op))
       visit(launch);
     else if (auto command = dyn_cast<sched::CommandOpInterface>(op))
-      join(command.getQueue());
+      join(command.getQueue(), &op);
     else if (auto record = dyn_cast<sched::RecordOp>(op))
-      join(record.getQueue());
+      join(record.getQueue(), &op);
     else if (auto wait = dyn_cast<sched::WaitOp>(op))
-      join(wait.getQueue());
+      join(wait.getQueue(), &op);
     else if (isa<sched::BeginLoopOp, sched::EndLoopOp, func::ReturnOp>(op))
-      for (auto &[queue, group] : groups)
-        join(group);
+      for (auto &[queue, groups] : groups)
+        join(groups, &op);
   }
 }
 

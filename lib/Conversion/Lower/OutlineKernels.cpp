@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Steps.h"
-#include "Views.h"
 #include "mlir/IR/IRMapping.h"
+#include "tandem/Analysis/FreeViews.h"
 #include "tandem/Analysis/Fusion.h"
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Conversion/Lower/Lower.h"

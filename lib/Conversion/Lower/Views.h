@@ -12,12 +12,8 @@
 
 namespace tandem::lower {
 
-/// Whether the result of `op` is a run of consecutive elements of its input,
-/// which begins at the same place on each rank and in each iteration or at one
-/// that is affine in the rank's coordinates or the iteration.
-bool isFreeView(mlir::Operation *op);
-
-/// The `sched.view` that a free view is, of the buffer of its input.
+/// The `sched.view` that a free view (`FreeViews.h`) is, of the buffer of its
+/// input.
 mlir::Value createView(mlir::OpBuilder &builder, mlir::Operation *op,
                        mlir::Value buffer);
 

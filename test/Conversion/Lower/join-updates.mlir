@@ -70,6 +70,57 @@ func.func private @draw(%x: tensor<8xi64>, %seed: tensor<i64>, %step: tensor<i64
 
 // -----
 
+// Behind the check, numbers that each update needs first are one launch, and the
+// updates another. What is large is held for each parameter by itself.
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %[[A:.*]]: memref<8xf32>, %[[B:.*]]: memref<8xf32>, %[[M:.*]]: memref<f32>, %[[N:.*]]: memref<f32>, %[[L:.*]]: memref<4096xf32>
+// CHECK: sched.launch @{{.*}}(%[[M]]) into
+// CHECK: sched.check
+// CHECK-NEXT: sched.launch @large(%[[L]])
+// CHECK-NEXT: sched.launch @large(%[[L]])
+// CHECK-NEXT: sched.launch @[[FIRST:updates.*]](%[[M]], %[[N]]) into(%[[M]], %[[X:[0-9]+]], %[[N]], %[[Y:[0-9]+]])
+// CHECK-NEXT: sched.launch @[[SECOND:updates.*]](%[[A]], %[[X]], %[[B]], %[[Y]]) into(%[[A]], %[[B]])
+// CHECK-NEXT: return
+// CHECK: func.func private @[[FIRST]](
+// CHECK-COUNT-2: call @momentum
+// CHECK: func.func private @[[SECOND]](
+// CHECK-COUNT-2: call @scale
+func.func @step(%a: memref<8xf32>, %b: memref<8xf32>, %m: memref<f32>, %n: memref<f32>, %l: memref<4096xf32>) -> (memref<8xf32>, memref<8xf32>, memref<f32>, memref<f32>) {
+  %0 = sched.alloc : memref<f32>
+  %x = sched.alloc : memref<f32>
+  %y = sched.alloc : memref<f32>
+  %c = sched.alloc : memref<4096xf32>
+  %d = sched.alloc : memref<4096xf32>
+  sched.launch @number(%m) into(%0) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<f32>) -> memref<f32>
+  sched.check finite "loss" %0 on compute stage 1 strand 0 {label = "", flops = 0, bytes = 0} : memref<f32>
+  sched.launch @momentum(%m) into(%m, %x) on compute stage 1 strand 0 {label = "", flops = 0, bytes = 0} : (memref<f32>) -> (memref<f32>, memref<f32>)
+  sched.launch @scale(%a, %x) into(%a) on compute stage 1 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>, memref<f32>) -> memref<8xf32>
+  sched.launch @momentum(%n) into(%n, %y) on compute stage 1 strand 0 {label = "", flops = 0, bytes = 0} : (memref<f32>) -> (memref<f32>, memref<f32>)
+  sched.launch @scale(%b, %y) into(%b) on compute stage 1 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>, memref<f32>) -> memref<8xf32>
+  sched.launch @large(%l) into(%c) on compute stage 2 strand 0 {label = "", flops = 0, bytes = 0} : (memref<4096xf32>) -> memref<4096xf32>
+  sched.launch @large(%l) into(%d) on compute stage 2 strand 0 {label = "", flops = 0, bytes = 0} : (memref<4096xf32>) -> memref<4096xf32>
+  return %a, %b, %m, %n : memref<8xf32>, memref<8xf32>, memref<f32>, memref<f32>
+}
+func.func private @number(%x: tensor<f32>) -> tensor<f32> attributes {sched.kernel} {
+  %0 = nn.neg %x : (tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+func.func private @momentum(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {sched.kernel} {
+  %0 = nn.add %x, %x : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %1 = nn.neg %0 : (tensor<f32>) -> tensor<f32>
+  return %0, %1 : tensor<f32>, tensor<f32>
+}
+func.func private @scale(%x: tensor<8xf32>, %y: tensor<f32>) -> tensor<8xf32> attributes {sched.kernel} {
+  %0 = nn.mul %x, %y : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+func.func private @large(%x: tensor<4096xf32>) -> tensor<4096xf32> attributes {sched.kernel} {
+  %0 = nn.neg %x : (tensor<4096xf32>) -> tensor<4096xf32>
+  return %0 : tensor<4096xf32>
+}
+
+// -----
+
 // So are those for a GPU.
 // CHECK-LABEL: func.func @step
 // CHECK: sched.launch @updates(

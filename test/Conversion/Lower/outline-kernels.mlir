@@ -77,3 +77,56 @@ module {
     return %p, %q : tensor<8x4xf32>, tensor<8x4xbf16>
   }
 }
+
+// -----
+
+// Updates read their gradients in the buffer of a joined collective by views, so
+// that those of equal shapes are one kernel.
+// CHECK-LABEL: func.func @step
+// CHECK: sched.step on compute stage 1
+// CHECK-DAG: %[[A:.*]] = nn.slice %{{.*}} {dim = 1 : i64, start = 0 : i64, stop = 4 : i64}
+// CHECK-DAG: %[[V:.*]] = nn.reshape %[[A]]
+// CHECK-DAG: %[[B:.*]] = nn.slice %{{.*}} {dim = 1 : i64, start = 4 : i64, stop = 8 : i64}
+// CHECK-DAG: %[[W:.*]] = nn.reshape %[[B]]
+// CHECK-DAG: func.call @[[UPDATE:kernel_[0-9]+]](%arg1, %[[V]])
+// CHECK-DAG: func.call @[[UPDATE]](%arg2, %[[W]])
+module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
+  func.func @step(%g: tensor<1x8xf32>, %p: tensor<4xf32>, %q: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    %s, %e = sched.step on comm stage 0 strand 0 {
+      %0 = spmd.all_reduce %g over ["data"] : tensor<1x8xf32> -> tensor<1x8xf32>
+      sched.yield %0 : tensor<1x8xf32>
+    } : tensor<1x8xf32>
+    %r:2, %f = sched.step on compute stage 1 strand 0 after(%e) {
+      %0 = nn.slice %s {dim = 1 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<1x8xf32>) -> tensor<1x4xf32>
+      %1 = nn.reshape %0 : (tensor<1x4xf32>) -> tensor<4xf32>
+      %2 = nn.sub %p, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %3 = nn.slice %s {dim = 1 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<1x8xf32>) -> tensor<1x4xf32>
+      %4 = nn.reshape %3 : (tensor<1x4xf32>) -> tensor<4xf32>
+      %5 = nn.sub %q, %4 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %2, %5 : tensor<4xf32>, tensor<4xf32>
+    } : tensor<4xf32>, tensor<4xf32>
+    return %r#0, %r#1 : tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// What a kernel makes where it is read lies nowhere: a rank's positions are cut
+// out of all of them in the kernel.
+// CHECK-LABEL: func.func @step
+// CHECK: sched.step
+// CHECK-NEXT: func.call @[[KERNEL:kernel_[0-9]+]](%arg0)
+// CHECK: func.func private @[[KERNEL]](
+// CHECK: nn.iota
+// CHECK: spmd.local_slice
+module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
+  func.func @step(%x: tensor<4xi64>) -> tensor<4xi64> {
+    %r, %e = sched.step on compute stage 0 strand 0 {
+      %0 = nn.iota : tensor<8xi64>
+      %1 = spmd.local_slice %0 over ["data"] dim 0 : tensor<8xi64> -> tensor<4xi64>
+      %2 = nn.add %x, %1 : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+      sched.yield %2 : tensor<4xi64>
+    } : tensor<4xi64>
+    return %r : tensor<4xi64>
+  }
+}

@@ -60,6 +60,35 @@ TEST(Calls, HaveTheirBuffers) {
   expect("neg", 3, 1, 3);
 }
 
+/// Also on a GPU, where who calls has the code.
+TEST(Calls, LeaveTheirCodeToKernelsThatAreLaunched) {
+  std::unique_ptr<MLIRContext> context = makeContext();
+  auto module = parse(*context, std::string(kCalled) + R"(
+    func.func @twice(%a: tensor<600x5xf32>, %b: tensor<600x5xf32>) -> (tensor<600x5xf32>, tensor<600x5xf32>) {
+      %0 = call @neg(%a) : (tensor<600x5xf32>) -> tensor<600x5xf32>
+      %1 = call @neg(%b) : (tensor<600x5xf32>) -> tensor<600x5xf32>
+      return %0, %1 : tensor<600x5xf32>, tensor<600x5xf32>
+    })");
+  ASSERT_TRUE(module);
+  KernelOptions options;
+  options.useCache = false;
+  options.launched.insert("neg");
+  LoadedKernels kernels(*module, options);
+  ASSERT_EQ(kernels.getError(), "");
+  for (StringRef name : {"neg", "twice"}) {
+    auto function = module->lookupSymbol<func::FuncOp>(name);
+    std::vector<Tensor> inputs = makeInputs(function, 3);
+    for (const Tensor &result : kernels.run(function, inputs)) {
+      Tensor expected =
+          reference::interpret(module->lookupSymbol<func::FuncOp>("neg"), {},
+                               ArrayRef(inputs).take_front(1))
+              ->front();
+      EXPECT_LE(compare(result, expected), 1e-6) << name.str();
+      inputs.erase(inputs.begin());
+    }
+  }
+}
+
 static void expectRefusedCalls(StringRef body, StringRef error) {
   std::unique_ptr<MLIRContext> context = makeContext();
   auto module =

@@ -33,6 +33,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "tandem_rt/program.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include <functional>
 #include <string>
 #include <vector>
@@ -47,6 +48,9 @@ struct KernelOptions {
   /// Threads that compile; 0: one for each core that the process may use. The
   /// code does not depend on it.
   unsigned threads = 0;
+  /// Of the kernels that others call, those that are launched as well. On a GPU
+  /// the code of the rest is in that of who calls them alone.
+  llvm::StringSet<> launched;
   /// Told between kernels, by the thread that compiles, how many of how many
   /// are done; false ends the compilation with an error. May be empty.
   std::function<bool(size_t done, size_t all)> progress;
@@ -99,8 +103,9 @@ mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module,
 std::vector<std::string> getKernelAxes(mlir::func::FuncOp kernel);
 
 /// Whether result `output` may be written in place of argument `input`: equal
-/// types, elementwise at the same index, and no element of the input is needed
-/// once that of the output is written; or rows are added to the input.
+/// types, elementwise at the same index or by way of one number that all
+/// elements make, and no element of the input is needed once that of the output
+/// is written; or rows are added to the input.
 bool mayAlias(mlir::func::FuncOp kernel, unsigned input, unsigned output);
 
 } // namespace tandem

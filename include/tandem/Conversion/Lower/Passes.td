@@ -148,10 +148,12 @@ def ForwardDestinations : Lower_Pass<"tandem-forward-destinations"> {
 def JoinUpdates : Lower_Pass<"tandem-join-updates"> {
   let summary = "one launch updates many parameters";
   let description = [{
-    Before: a launch per update of an argument in place. After: one launch for those
-    of a queue that nothing comes between, no event and no command that uses what
-    they write or writes what they read, by a kernel that calls theirs; on a GPU as
-    many as the parameters of a launch have room for.
+    Before: launches that update arguments in place, one per parameter, or several,
+    of which the first ones make what little the last one needs. After: one launch
+    for those of a queue that nothing comes between, no event and no command that
+    uses what they write or writes what they read, by a kernel that calls theirs:
+    where an update takes several launches, one for the first of all updates, and
+    so on. On a GPU as many as the parameters of a launch have room for.
   }];
 }
 
