@@ -102,7 +102,8 @@ def key_of(trace, gradient_sums):
     arguments = [replace(argument, value=None) for argument in trace.arguments]
     facts = [_sources(), platform.python_version(), torch.__version__, torch.get_default_dtype()]
     facts += [torch.are_deterministic_algorithms_enabled(), gradient_sums, arguments]
-    digest = hashlib.sha256(repr((facts, trace.results)).encode())
+    facts += [trace.results, trace.updates.facts(trace.first.graph)]
+    digest = hashlib.sha256(repr(facts).encode())
     try:
         for line in _lines(trace.first):
             digest.update(line.encode() + b"\n")

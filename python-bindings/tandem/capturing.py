@@ -10,6 +10,7 @@ import torch
 import torch.distributions
 import torch.utils.checkpoint
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
+from torch.fx.experimental import proxy_tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .clipping import without_scaler
@@ -61,6 +62,16 @@ def _without_collector():
 
 
 @contextlib.contextmanager
+def _without_notes():
+    """What PyTorch notes at each node for its own compiler, and nobody reads here, takes a twentieth of a trace."""
+    with (
+        mock.patch.object(proxy_tensor, "_extract_tensor_metadata", lambda _: None),
+        mock.patch.object(proxy_tensor, "_should_save_eager_input_vals", lambda *_: False),
+    ):
+        yield
+
+
+@contextlib.contextmanager
 def capturing():
     """The global settings under which a trace is complete and correct.
 
@@ -77,6 +88,7 @@ def capturing():
         warnings.catch_warnings(),
         _quiet(),
         _without_collector(),
+        _without_notes(),
         # Graphs are read here, not run: nobody needs their Python code.
         _use_lazy_graph_module(True),
         mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _causal_hint),

@@ -87,23 +87,27 @@ def _place_of(frame):
 
 def _location_of(frames):
     """`frames` go from the innermost outwards: (code, instruction, line)."""
-    users = [frame for frame in frames if not _is_internal(frame[0].co_filename)]
-    if not users:
-        return None
-    place = _place_of(users[0])
-    if not users[0][0].co_filename.startswith(_PACKAGES):
-        return Location(place)
-    own = [frame for frame in users if not frame[0].co_filename.startswith(_PACKAGES)]
-    return Location(place, _place_of(own[0]) if own else None)
+    place = None
+    for frame in frames:
+        path = frame[0].co_filename
+        if _is_internal(path):
+            continue
+        if not path.startswith(_PACKAGES):
+            here = _place_of(frame)
+            return Location(here) if place is None else Location(place, here)
+        place = place or _place_of(frame)
+    return Location(place) if place else None
+
+
+def _frames(frame, last):
+    while frame is not None and frame.f_code is not last:
+        yield frame.f_code, frame.f_lasti, frame.f_lineno
+        frame = frame.f_back
 
 
 def current_location(outermost=None):
     """The location of the running code, looking no further out than the function `outermost`."""
-    frames, frame, last = [], sys._getframe(1), getattr(outermost, "__code__", None)
-    while frame is not None and frame.f_code is not last:
-        frames.append((frame.f_code, frame.f_lasti, frame.f_lineno))
-        frame = frame.f_back
-    return _location_of(frames)
+    return _location_of(_frames(sys._getframe(1), getattr(outermost, "__code__", None)))
 
 
 def location_of_traceback(traceback):

@@ -15,6 +15,8 @@ from .python_state import RandomWatch
 from .random import is_defined, starts_parameter
 from .reads import EQUAL, READ, of_constants
 
+_DEVICE = torch.ops.prim.device.default
+
 
 def _check_written(operator, args, kwargs, location):
     """CaptureError for a write to a tensor that is none of the step's: eager would go on with what is there."""
@@ -57,7 +59,17 @@ class OriginMode(TorchDispatchMode):
     def location(self, location):
         self.whereabouts.location = location
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        """What keeps dynamo out takes as long as half of what is done here, and there is none while a step is traced."""
+        return False
+
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        if operator is _DEVICE and isinstance(args[0], FakeTensor):
+            # Asked twice for each operator; the modes below would answer the same. No operator of the step.
+            return (
+                operator(*args) if args[0].fake_mode.in_kernel_invocation else args[0].fake_device
+            )
         location = current_location(self.outermost) or self.location
         if self.phase == FORWARD:
             if self.is_watched:
@@ -100,7 +112,7 @@ class OriginMode(TorchDispatchMode):
 
     def follow_backward(self, root):
         """Before each autograd node runs, its forward operator's line becomes the current
-        location.
+        location. Returns the nodes.
         """
         pending, seen = [root], set()
         while pending:
@@ -110,6 +122,7 @@ class OriginMode(TorchDispatchMode):
             seen.add(node)
             self.hooks.append(node.register_prehook(self._hook(node)))
             pending.extend(parent for parent, _ in node.next_functions)
+        return seen
 
     def _hook(self, node):
         location = self.location_of_sequence.get(node._sequence_nr())

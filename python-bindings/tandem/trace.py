@@ -25,7 +25,7 @@ from .origins import BACKWARD, UPDATE, Whereabouts
 from .python_state import RandomWatch, refuse, refuse_left
 from .reads import Reads
 from .returned import Returned
-from .traced_step import TracedStep, written_parameters
+from .traced_step import TracedStep, Written
 from .tracer_errors import explained
 from .updates import Updates, location_of
 from .wrappers import check_wrappers
@@ -33,9 +33,12 @@ from .wrappers import check_wrappers
 
 @dataclass
 class Trace:
-    """`first` is the graph of the first trace; `make_graph()` traces it again, without views and writes in place."""
+    """`first` is the graph of the first trace, to which `updates` are to be copied; `make_graph()` does so, once, and traces it
+    again, without views and writes in place.
+    """
 
     first: torch.fx.GraphModule
+    updates: Updates
     make_graph: Callable[[], torch.fx.GraphModule]
     arguments: list[Argument]
     results: list[Result]
@@ -49,25 +52,21 @@ def _run_step(step, mode, tensors):
     """Runs under the tracer. Returns the results' tensors; leaves their table in `step.results`."""
     parameters, states, buffers, (count,), _, rates, inputs = step.unpack(tensors)
     with mode, mode.draws.as_generator():
-        parameters = [
-            p.clone().detach().requires_grad_(i in step.trained) for i, p in enumerate(parameters)
-        ]
-        for parameter, hooks in zip(parameters, step.parameter_hooks, strict=True):
-            for hook in hooks:
-                parameter.register_hook(hook)
+        parameters = step.make_leaves(parameters)
         with step.holding(parameters, [b.clone() for b in buffers]):
             loss = step.forward(inputs)
             mode.watch.check(mode.location)
+            written = step.written(parameters)
             if not step.wanted.trains:
                 step.results, step.updates = [Result("loss", "loss")], Updates()
                 return [loss.detach(), *_add_returned(step), *_add_checks(step, mode.reads)]
-            written = written_parameters(parameters)
             attributes.check_parameters(step.model, step.parameters, parameters)
             mode.phase = BACKWARD
             progress.tell("backward pass")
-            mode.follow_backward(loss.grad_fn)
-            gradients = step.backward(loss, parameters)
+            nodes = mode.follow_backward(loss.grad_fn)
+            gradients = step.backward(loss, parameters, nodes)
             buffers_after = step.buffers_now()
+            step.written(parameters)
         mode.phase = UPDATE
         progress.tell("update")
         gradients, norm = step.wanted.clipping.apply(gradients, mode)
@@ -166,25 +165,22 @@ def _add_checks(step, reads):
 
 
 def _trace_eager(step, whereabouts, is_watched=False):
-    """The first trace, the random calls that it saw, and what it looked at in the batch."""
+    """The first trace, its updates, the random calls that it saw, and what it looked at in the batch."""
 
     def run(*tensors):
         return _run_step(step, mode, tensors)
 
     reads = Reads(step.arguments, step.wanted.guards_batches)
     mode = OriginMode(run, whereabouts, reads, is_watched)
-    graph = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(
-        *fake_tensors(step.arguments)
-    )
+    graph = make_fx(
+        run,
+        tracing_mode="fake",
+        _allow_non_fake_inputs=True,
+        _disable_torch_fn_metadata_mode=True,
+    )(*fake_tensors(step.arguments))
     for hook in mode.hooks:
         hook.remove()
-    places = {
-        step.arguments[result.updates].key: place
-        for place, result in enumerate(step.results)
-        if result.updates is not None
-    }
-    step.updates.copy(graph.graph, places)
-    return graph, mode.draws.calls, mode.reads.guards
+    return graph, step.updates, mode.draws.calls, mode.reads.guards
 
 
 def _trace_watching(step, whereabouts):
@@ -193,7 +189,11 @@ def _trace_watching(step, whereabouts):
     """
     watch = RandomWatch()
     try:
-        return _trace_eager(step, whereabouts)
+        try:
+            return _trace_eager(step, whereabouts)
+        except Written:
+            step.copies = True
+            return _trace_eager(step, whereabouts)
     finally:
         if watch.moved() is not None:
             _trace_eager(step, whereabouts, is_watched=True)
@@ -221,13 +221,15 @@ def _check_numbers(step, graph):
     caches = {name for name, _ in first} & step.makers
     try:
         again, *_ = _trace_eager(step, Whereabouts())
+    except Written:
+        again = None  # to a parameter, in the second step only
     except Exception:
         # A cache that is there by its number, but not by its tensors, which are not kept.
         return
     finally:
         step.numbers = {}
     second = {key: value for key, value in step.changed.items() if key in first}
-    if (second or not caches) and not _equal(graph, again):
+    if (second or not caches) and (again is None or not _equal(graph, again)):
         raise refuse(first, second)
 
 
@@ -251,7 +253,7 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
     step = TracedStep(model, loss_fn, optimizer, example_batch, wanted)
     whereabouts = Whereabouts()
     with explained(whereabouts), capturing(), on_host(model):
-        graph, random_calls, guards = _trace_watching(step, whereabouts)
+        graph, updates, random_calls, guards = _trace_watching(step, whereabouts)
         if step.changed:
             _check_numbers(step, graph)
         if step.left and wanted.trains:
@@ -259,14 +261,21 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
         step.scalars = scalar_arguments(step.numbers_read, step.optimizer.first_step)
     step.returned.forget()
     arguments = step.arguments
+    places = {
+        arguments[result.updates].key: place
+        for place, result in enumerate(step.results)
+        if result.updates is not None
+    }
 
     def make_graph():
         progress.tell("decompositions")
+        updates.copy(graph.graph, places)
         with explained(whereabouts), capturing():
             return make_functional(graph, arguments, kept, whereabouts)
 
     return Trace(
         graph,
+        updates,
         make_graph,
         arguments,
         step.results,

@@ -18,6 +18,10 @@ from .reads import storages_of, written_by
 from .returned import Returned
 
 
+class Written(Exception):
+    """The model writes to a parameter that is not copied."""
+
+
 class TracedStep:
     """The training step as a function of flat lists of tensors, and the table of its arguments."""
 
@@ -52,6 +56,8 @@ class TracedStep:
         self.numbers, self.changed = {}, {}
         # The modules that the last one has left other tensors in.
         self.makers = set()
+        # Whether a trace computes with copies of the parameters, to which the model may write: they are a tenth of its operators.
+        self.copies = False
         # Tensors that a step begins with in attributes, and what the last one left there that the next would not.
         self.kept, self.left = {}, {}
 
@@ -81,6 +87,27 @@ class TracedStep:
             lists.append(tensors[position : position + count])
             position += count
         return lists
+
+    def make_leaves(self, tensors):
+        """The parameters, of which the trained ones are leaves with their hooks."""
+        if self.copies:
+            tensors = [t.clone().detach() for t in tensors]
+        for i, tensor in enumerate(tensors):
+            tensor.requires_grad_(i in self.trained)
+            for hook in self.parameter_hooks[i]:
+                tensor.register_hook(hook)
+        return tensors
+
+    def written(self, parameters):
+        """The indices of those that the model has written to, also through `.data`, which counts no version. Raises Written."""
+        nodes = get_proxy_mode().tracer.graph.nodes
+        storages = set().union(*map(written_by, nodes))
+        written = (
+            [i for i, p in enumerate(parameters) if storages_of(p) & storages] if storages else []
+        )
+        if written and not self.copies:
+            raise Written
+        return written
 
     @contextlib.contextmanager
     def holding(self, parameters, buffers):
@@ -139,13 +166,21 @@ class TracedStep:
         """Also the backward pass may change them, where it runs a normalisation again."""
         return [self.model.get_buffer(a.name) for a in self.buffers]
 
-    def backward(self, loss, parameters):
-        """{index of parameter: gradient}; parameters that the loss does not use are left out.
+    def backward(self, loss, parameters, nodes):
+        """{index of parameter: gradient}; parameters that the loss does not use are left out. `nodes` are those of autograd.
 
-        By `backward` rather than `grad`, which checkpoints with `use_reentrant=True` refuse.
+        By `grad` rather than `backward`, which detaches each gradient, but where a function of the user's, such as a checkpoint
+        with `use_reentrant=True`, may run a backward pass inside, which adds to what the parameters hold.
         """
-        loss.backward()
-        gradients = {i: parameters[i].grad for i in self.trained}
+        trained = [parameters[i] for i in self.trained]
+        if any(map(_is_of_user, nodes)):
+            loss.backward()
+            found = [parameter.grad for parameter in trained]
+        else:
+            found = torch.autograd.grad(loss, trained, allow_unused=True) if trained else ()
+            # What a hook may have added by a backward pass of its own.
+            found = [_sum(g, p.grad) for g, p in zip(found, trained, strict=True)]
+        gradients = dict(zip(self.trained, found, strict=True))
         for i, gradient in gradients.items():
             if gradient is not None and gradient.layout != torch.strided:
                 raise CaptureError(
@@ -156,8 +191,13 @@ class TracedStep:
         return {i: g for i, g in gradients.items() if g is not None and g.numel()}
 
 
-def written_parameters(parameters):
-    """The indices of those that the model has written to, also through `.data`, which counts no version."""
-    nodes = get_proxy_mode().tracer.graph.nodes
-    storages = set().union(*map(written_by, nodes))
-    return [i for i, p in enumerate(parameters) if storages_of(p) & storages]
+def _sum(gradient, held):
+    if gradient is None or held is None:
+        return held if gradient is None else gradient
+    return held + gradient
+
+
+def _is_of_user(node):
+    """Whether a node of autograd's runs Python code that is not ours."""
+    of = getattr(type(node), "_forward_cls", None)
+    return of is not None and not of.__module__.startswith("tandem.")

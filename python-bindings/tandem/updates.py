@@ -64,6 +64,15 @@ class Updates:
         """What the trace has to return behind its results, so that `copy` finds it in the graph."""
         return [tensor for update in self.shared() for tensor in update.operands]
 
+    def facts(self, graph):
+        """All that `copy` makes of the graph, beside the graph itself."""
+        number = {node: place for place, node in enumerate(graph.nodes)}
+        index = {id(update): place for place, update in enumerate(self.updates)}
+        return [
+            (u.name, u.keys, [number.get(n) for n in u.nodes], index.get(id(u.like)))
+            for u in self.updates
+        ]
+
     def copy(self, graph, place_of):
         """Puts the copies where they would have been traced. `place_of` says where a key is among the results."""
         output = graph.output_node()

@@ -161,6 +161,19 @@ def test_statistics_of_a_checkpointed_normalisation_are_updated_twice_as_in_eage
     assert {r.name for r in module.results if r.role == "buffer"} >= {"1.running_mean"}
 
 
+def test_a_backward_pass_in_a_hook_adds_to_gradients():
+    model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)).double()
+
+    def loss_fn(model, batch):
+        hidden = model[0](batch)
+        beside = model[1].weight.square().sum() + model[2].weight.square().sum()
+        hidden.register_hook(lambda gradient: beside.backward())
+        return model[1](hidden).square().mean()
+
+    module = compare(model, loss_fn, sgd(model), batches(2))
+    assert {r.name for r in module.results if r.role == "gradient"} >= {"1.weight", "2.weight"}
+
+
 def test_another_draw_in_the_second_run_is_an_error():
     class Changing(nn.Module):
         def __init__(self):
