@@ -1,6 +1,7 @@
 """A training step as a function of flat lists of tensors: its arguments, its forward and its backward pass."""
 
 import contextlib
+from unittest import mock
 
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
@@ -34,6 +35,8 @@ class TracedStep:
         self.parameter_hooks = [
             list((tensor._backward_hooks or {}).values()) for _, tensor in pairs
         ]
+        # Whether a hook of the user's runs in the backward pass.
+        self.hooked = any(self.parameter_hooks)
         named = [(a.name, tensor) for a, tensor in pairs]
         self.optimizer = FunctionalOptimizer(optimizer, named, wanted.varying, wanted.starts)
         self.numbers_read = self.optimizer.numbers()
@@ -154,13 +157,24 @@ class TracedStep:
         leaves = [
             next(tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.batch_leaves
         ]
-        with casting(self.wanted.precision):
+        with casting(self.wanted.precision), self._noting_hooks():
             returned = self.loss_fn(self.model, tree.unflatten(leaves, self.batch_spec))
         self.returned = Returned(returned)
         loss = self.returned.loss
         if self.wanted.trains and not loss.requires_grad:
             raise CaptureError("loss: does not depend on any parameter that requires a gradient")
         return loss
+
+    @contextlib.contextmanager
+    def _noting_hooks(self):
+        register = torch.Tensor.register_hook
+
+        def noting(tensor, hook):
+            self.hooked = True
+            return register(tensor, hook)
+
+        with mock.patch.object(torch.Tensor, "register_hook", noting):
+            yield
 
     def buffers_now(self):
         """Also the backward pass may change them, where it runs a normalisation again."""
@@ -169,17 +183,18 @@ class TracedStep:
     def backward(self, loss, parameters, nodes):
         """{index of parameter: gradient}; parameters that the loss does not use are left out. `nodes` are those of autograd.
 
-        By `grad` rather than `backward`, which detaches each gradient, but where a function of the user's, such as a checkpoint
-        with `use_reentrant=True`, may run a backward pass inside, which adds to what the parameters hold.
+        By `grad` rather than `backward`, which detaches each gradient, but where a function of the user's or a hook runs in it:
+        it may look at what the parameters hold, or add to it by a backward pass of its own, as a checkpoint with
+        `use_reentrant=True` does.
         """
         trained = [parameters[i] for i in self.trained]
-        if any(map(_is_of_user, nodes)):
+        if self.hooked or any(map(_is_of_user, nodes)):
             loss.backward()
             found = [parameter.grad for parameter in trained]
         else:
             found = torch.autograd.grad(loss, trained, allow_unused=True) if trained else ()
-            # What a hook may have added by a backward pass of its own.
-            found = [_sum(g, p.grad) for g, p in zip(found, trained, strict=True)]
+        if self.optimizer.traced is not None:
+            found = _as_held(found)
         gradients = dict(zip(self.trained, found, strict=True))
         for i, gradient in gradients.items():
             if gradient is not None and gradient.layout != torch.strided:
@@ -191,10 +206,18 @@ class TracedStep:
         return {i: g for i, g in gradients.items() if g is not None and g.numel()}
 
 
-def _sum(gradient, held):
-    if gradient is None or held is None:
-        return held if gradient is None else gradient
-    return held + gradient
+def _as_held(gradients):
+    """Each contiguous and in memory of its own, as parameters hold them: an update that is traced may look at it by `view`, or
+    write to it.
+    """
+    held, storages = [], set()
+    for gradient in gradients:
+        if gradient is not None and gradient.layout == torch.strided:
+            if not gradient.is_contiguous() or storages_of(gradient) & storages:
+                gradient = gradient.clone(memory_format=torch.contiguous_format)
+            storages |= storages_of(gradient)
+        held.append(gradient)
+    return held
 
 
 def _is_of_user(node):

@@ -174,6 +174,26 @@ def test_a_backward_pass_in_a_hook_adds_to_gradients():
     assert {r.name for r in module.results if r.role == "gradient"} >= {"1.weight", "2.weight"}
 
 
+@pytest.mark.parametrize("of", ["activation", "parameter"])
+def test_a_hook_sees_the_gradients_that_are_there(of):
+    model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)).double()
+
+    def grown(gradient):
+        last = model[2].weight.grad
+        return gradient if last is None else gradient * (1 + last.square().sum())
+
+    if of == "parameter":
+        model[0].weight.register_hook(grown)
+
+    def loss_fn(model, batch):
+        hidden = model[0](batch)
+        if of == "activation":
+            hidden.register_hook(grown)
+        return model[2](model[1](hidden)).square().mean()
+
+    compare(model, loss_fn, sgd(model), batches(2))
+
+
 def test_another_draw_in_the_second_run_is_an_error():
     class Changing(nn.Module):
         def __init__(self):

@@ -164,6 +164,32 @@ class Normalized(o.Optimizer):
                 p.sub_(group["lr"] * p.grad / norm)
 
 
+class Halved(o.Optimizer):
+    """Writes to the gradients, as rows."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, dict(lr=lr))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.grad.view(-1).mul_(0.5).add_(p.view(-1), alpha=0.1)
+                p.sub_(group["lr"] * p.grad)
+
+
+class Shared(nn.Module):
+    """Two parameters with one gradient, and one whose gradient is a number of all its elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Parameter(torch.randn(6, 6)), nn.Parameter(torch.randn(6, 6))
+        self.sum = nn.Parameter(torch.randn(3, 2))
+
+    def forward(self, x):
+        return (x @ (self.one + self.other)).sum(-1, keepdim=True) + self.sum.sum()
+
+
 def heavy_ball(parameter, gradient, state, lr, momentum):
     speed = state["speed"] * momentum + gradient
     count = state["count"] + 1
@@ -192,6 +218,23 @@ def test_classes_of_the_user(name, how):
     step, eager = train_both(model, mse, OWN[name](groups), regression(4), **HOW[how])
     if name != "class":  # whose count is no tensor
         states_are_equal(step, eager)
+
+
+@pytest.mark.parametrize("clip", [{}, {"clip_grad_value": 0.01}])
+def test_gradients_are_written_to_as_eager_holds_them(clip):
+    model = Shared().double()
+    twin, batches = copy.deepcopy(model), regression(3)
+    step = tandem.compile(model, mse, Halved(model.parameters()), batches[0], **clip)
+    optimizer = Halved(twin.parameters())
+    for batch in batches:
+        step(batch)
+        optimizer.zero_grad()
+        mse(twin, batch).backward()
+        for limit in clip.values():
+            nn.utils.clip_grad_value_(twin.parameters(), limit)
+        optimizer.step()
+    for name, value in twin.state_dict().items():
+        torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("how", HOW)
