@@ -8,6 +8,7 @@ import torch
 
 from . import capture_cache
 from .arguments import Argument, Result, batch_constants, batch_tensors
+from .constants import Constants
 from .draws import RandomCall
 from .lowering import is_kept, lower
 from .precision import check_precision, sum_first
@@ -34,7 +35,7 @@ class StepModule:
     with `updates = i` is the value of argument i in the next step. `random_calls` lists the random
     operators (name, shape, type) in eager's call order, for `tandem.random.replay`; `returned` what the loss
     function returns; `constants` what is no tensor in the example
-    batch; `starts` those of `Counts`, `guards` what a batch has to agree with (reads.py).
+    batch; `starts` those of `Counts`, `guards` what a batch has to agree with (reads.py); `read_past` what is read past model and batch.
     """
 
     mlir: str
@@ -46,6 +47,7 @@ class StepModule:
     constants: dict = field(default_factory=dict)
     starts: dict = field(default_factory=dict)
     guards: list = field(default_factory=list)
+    read_past: Constants | None = None
 
     @functools.cached_property
     def step(self):
@@ -120,6 +122,7 @@ def export(
     wanted = wanted or Wanted(gradients, precision=precision, gradient_sums=gradient_sums)
     check_precision(wanted.precision, wanted.gradient_sums)
     trace = trace_step(model, loss_fn, optimizer, example_batch, wanted, is_kept)
+    read_past = Constants(trace.first)
 
     def make_step():
         step = lower(trace)
@@ -148,6 +151,7 @@ def export(
         batch_constants(example_batch),
         trace.starts,
         trace.guards,
+        read_past,
     )
 
 

@@ -39,6 +39,12 @@ def expect_current_values(model, step):
         torch.nn.Module.state_dict = _warning(torch.nn.Module.state_dict)
 
 
+def is_old(tensor):
+    """Whether a step has trained a parameter on since the torch model had its values."""
+    step = _step_of[tensor]() if tensor in _step_of else None
+    return step is not None and step.is_ahead
+
+
 def _steps_ahead(model):
     """Those that have trained on since the model had their values."""
     steps = {_step_of[p]() for p in model.parameters() if p in _step_of} - {None}

@@ -173,6 +173,12 @@ class Programs:
         every = [self.main, *self._others.values()]
         return {r.name for loaded in every for r in loaded.module.results if r.role == "parameter"}
 
+    def check_constants(self):
+        """StateError where a Program has a constant that is no longer what it was."""
+        for loaded in (self.main, *self._others.values()):
+            if loaded.module.read_past is not None:
+                loaded.module.read_past.check()
+
     def check_alike(self, batch, make_report):
         """The reports of all processes, whose batches are alike."""
         if self._recipe is None:

@@ -210,6 +210,7 @@ class Step:
     def _report(self):
         """What the processes of a job tell each other before a step: what must be alike, and what was changed."""
         self._check_values()
+        self._programs.check_constants()
         changed, optimizer = self._watch.changed(), self._optimizer
         alike = hyperparameters.texts(optimizer) | self._flags.texts() if self._job else {}
         return {

@@ -17,6 +17,7 @@ from . import attributes, progress
 from .arguments import Argument, Result, scalar_arguments
 from .capturing import capturing
 from .clipping import NORM
+from .constants import check_none_trained
 from .draws import RandomCall
 from .functional import fake_tensors, make_functional
 from .on_host import on_host
@@ -258,6 +259,7 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
             _check_numbers(step, graph)
         if step.left and wanted.trains:
             _check_left(step)
+        check_none_trained(graph, model)
         step.scalars = scalar_arguments(step.numbers_read, step.optimizer.first_step)
     step.returned.forget()
     arguments = step.arguments

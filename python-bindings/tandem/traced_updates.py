@@ -128,6 +128,19 @@ def _explained(kind):
         ) from error
 
 
+def _check_holds_none(optimizer):
+    """CaptureError for one that lets another one update: that has the parameters of eager, to which a step gives no gradients."""
+    for name, value in optimizer.__dict__.items():
+        inner = list(value.values()) if isinstance(value, dict) else value
+        for each in inner if isinstance(inner, (list, tuple)) else [inner]:
+            if isinstance(each, torch.optim.Optimizer):
+                kind = type(each).__qualname__
+                raise CaptureError(
+                    f"optimizer {type(optimizer).__qualname__}: holds an optimizer {kind} in {name!r}, whose step would find no"
+                    f" gradients, expected that one itself, or a class whose own step updates the parameters"
+                )
+
+
 class TracedUpdates:
     """Of an optimizer object, which is read and never changed."""
 
@@ -139,6 +152,7 @@ class TracedUpdates:
                 f"optimizer {type(optimizer).__qualname__}: expected one that updates parameters by their dense"
                 " gradients, once per step"
             )
+        _check_holds_none(optimizer)
         self._known = {}
 
     def states(self, parameter, options, fresh=False):

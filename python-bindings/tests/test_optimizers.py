@@ -237,6 +237,26 @@ def test_gradients_are_written_to_as_eager_holds_them(clip):
         torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-9, atol=1e-12)
 
 
+class Wrapping(o.Optimizer):
+    def __init__(self, params, kept):
+        super().__init__(params, {})
+        self.inner = kept(o.SGD(self.param_groups, lr=0.1))
+
+    def step(self, closure=None):
+        inner = self.inner["it"] if isinstance(self.inner, dict) else self.inner
+        (inner[0] if isinstance(inner, list) else inner).step()
+
+
+@pytest.mark.parametrize("kept", [lambda o: o, lambda o: [o], lambda o: {"it": o}])
+def test_an_optimizer_in_an_optimizer(kept):
+    model = small(nn.Tanh())
+    with pytest.raises(
+        tandem.CaptureError,
+        match="^optimizer Wrapping: holds an optimizer SGD in 'inner', whose step would find no gradients, expected",
+    ):
+        tandem.export(model, mse, Wrapping(model.parameters(), kept), regression(1)[0])
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_a_function_of_the_user(how):
     model = small(nn.Tanh())

@@ -1,0 +1,127 @@
+"""What a loss reads past the model and the batch is a constant of the step, as long as it is one in eager."""
+
+import copy
+
+import pytest
+import tandem
+import torch
+from torch import nn
+
+
+def net():
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4)).double()
+
+
+def compiled(model, loss_fn, batch):
+    return tandem.compile(model, loss_fn, torch.optim.SGD(model.parameters(), 0.1), batch)
+
+
+@pytest.fixture
+def batches():
+    torch.manual_seed(0)
+    return [torch.randn(6, 4).double() for _ in range(3)]
+
+
+def test_a_teacher_that_stays_as_it_is(batches):
+    model, teacher = net(), net()
+    twin = copy.deepcopy(model)
+
+    def loss_fn(model, batch):
+        with torch.no_grad():
+            wanted = teacher(batch)
+        return (model(batch) - wanted).square().mean()
+
+    step, optimizer = compiled(model, loss_fn, batches[0]), torch.optim.SGD(twin.parameters(), 0.1)
+    for batch in batches:
+        loss = step(batch)
+        optimizer.zero_grad()
+        expected = loss_fn(twin, batch)
+        expected.backward()
+        optimizer.step()
+        torch.testing.assert_close(loss, expected.detach(), rtol=1e-12, atol=0)
+
+
+def mean(teacher, model):
+    with torch.no_grad():
+        for p, q in zip(teacher.parameters(), model.parameters(), strict=True):
+            p.lerp_(q, 0.1)
+
+
+def loaded(teacher, model):
+    teacher.load_state_dict(model.state_dict())
+
+
+def exchanged(teacher, model):
+    teacher[0].weight.data = torch.zeros_like(teacher[0].weight)
+
+
+@pytest.mark.parametrize("change", [mean, loaded, exchanged])
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_a_teacher_that_changes(batches, change, evaluates):
+    model, teacher = net(), net()
+    step = compiled(model, lambda m, x: (m(x) - teacher(x).detach()).square().mean(), batches[0])
+    step(batches[0])
+    step.sync_to(model)
+    change(teacher, model)
+    with pytest.raises(
+        tandem.StateError,
+        match=r"test_constants.py:\d+: a tensor \[8, 4\] that is read past the model and the batch was changed after",
+    ):
+        (step.evaluate if evaluates else step)(batches[1])
+
+
+def test_a_teacher_in_the_model(batches):
+    both = nn.ModuleDict({"student": net(), "teacher": net().requires_grad_(False)})
+    twin = copy.deepcopy(both)
+
+    def loss_fn(m, x):
+        return (m["student"](x) - m["teacher"](x)).square().mean()
+
+    optimizer, own = (torch.optim.Adam(m["student"].parameters(), 0.1) for m in (both, twin))
+    step = tandem.compile(both, loss_fn, optimizer, batches[0], mesh="data=2")
+    for batch in batches:
+        loss = step(batch)
+        step.sync_to(both)
+        mean(both["teacher"], both["student"])
+        step.load(model=both)
+        own.zero_grad()
+        expected = loss_fn(twin, batch)
+        expected.backward()
+        own.step()
+        mean(twin["teacher"], twin["student"])
+        torch.testing.assert_close(loss, expected.detach(), rtol=1e-9, atol=0)
+
+
+def test_a_net_that_another_step_trains(batches):
+    one, other = net(), net()
+    first = compiled(one, lambda m, x: (m(x) - other(x).detach()).square().mean(), batches[0])
+    second = compiled(other, lambda m, x: (m(x) - one(x).detach()).square().mean(), batches[0])
+    first(batches[0])
+    first(batches[1])
+    with pytest.raises(tandem.StateError, match="was trained by another step after tandem.compile"):
+        second(batches[0])
+    first.sync_to(one)
+    with pytest.raises(tandem.StateError, match="was changed after tandem.compile"):
+        second(batches[0])
+
+
+def test_parameters_of_the_model_from_a_list(batches):
+    model = net()
+    weights = [p for p in model.parameters() if p.dim() > 1]
+    with pytest.raises(
+        tandem.CaptureError,
+        match=r"test_constants.py:\d+: parameter '0.weight' is read past the model.*model.get_parameter\('0.weight'\)",
+    ):
+        compiled(
+            model,
+            lambda m, x: m(x).square().mean() + sum(w.square().sum() for w in weights),
+            batches[0],
+        )
+
+
+def test_what_nobody_else_has_does_not_change(batches):
+    def loss_fn(model, batch):
+        return (model(batch) * torch.tensor([1.0, 2.0, 3.0, 4.0])).square().mean()
+
+    step = compiled(net(), loss_fn, batches[0])
+    assert torch.isfinite(step(batches[0]))
