@@ -17,9 +17,6 @@ from .index import PART, Shard, is_hash, make_hash
 
 CHUNK = 16 << 20  # bytes that are written at once, and that a hash stands for
 _BUFFERS = 4
-# Chunks until what was written is sent to the disk: each time takes some 30 ms of the processor.
-_FLUSH_EVERY = 8
-
 
 # Seconds between two questions whether to stop, while the disk is waited for.
 _PAUSE = 0.1
@@ -54,6 +51,9 @@ class _File:
     def write(self, data, offset):
         files.write_at(self.number, data, offset)
 
+    def send(self, offset, count):
+        files.send(self.number, offset, count)
+
     def sync(self):
         files.sync(self.number)
 
@@ -74,14 +74,14 @@ def _header(parts):
 
 
 class _Writer:
-    """Hashes and writes chunks behind the back of who fills them; what is written is sent to the disk meanwhile, so
-    that the fsync at the end has little to wait for.
+    """Hashes and writes chunks behind the back of who fills them; each is sent to the disk at once, so that the fsync at
+    the end, which tells the disk's errors, has little to wait for.
     """
 
     def __init__(self, file, pool, stop):
         self.file, self.pool, self.stop = file, pool, stop
         self.free = [torch.empty(CHUNK, dtype=torch.uint8) for _ in range(_BUFFERS)]
-        self.busy, self.hashes, self.flush = collections.deque(), [], None
+        self.busy, self.hashes = collections.deque(), []
 
     def buffer(self):
         if not self.free:
@@ -97,20 +97,13 @@ class _Writer:
         """One after the other: the chunk is in the cache for the second."""
         digest = make_hash(data)
         self.file.write(data, offset)
+        self.file.send(offset, len(data))
         return digest
 
     def _finish_one(self):
         buffer, written = self.busy.popleft()
         self.hashes.append(self._wait(written))
         self.free.append(buffer)
-        if len(self.hashes) % _FLUSH_EVERY == 0 and (self.flush is None or self.flush.done()):
-            self._check_flush()
-            self.flush = self.pool.submit(self.file.sync)
-
-    def _check_flush(self):
-        """An error of the disk is told once: to whoever asks first."""
-        if self.flush is not None:
-            self._wait(self.flush)
 
     def _wait(self, future):
         while not wait([future], _PAUSE).done:
@@ -121,7 +114,6 @@ class _Writer:
     def finish(self):
         while self.busy:
             self._finish_one()
-        self._check_flush()
         self._wait(self.pool.submit(self.file.sync))
 
 
