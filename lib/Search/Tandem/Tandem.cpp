@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemDriver.h"
+#include "TandemLimits.h"
 #include "TandemTies.h"
 #include <algorithm>
 

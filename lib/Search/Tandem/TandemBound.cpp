@@ -4,40 +4,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-//
-// Raises the driver's lower bound (docs/rationale/search.md, *Bound*): under
-// the weights that the plans so far suggest, and, where memory is short, under
-// a price of bytes.
-//
-//===----------------------------------------------------------------------===//
 
-#include "TandemDriver.h"
+#include "TandemBound.h"
 #include "TandemFold.h"
+#include "TandemLimits.h"
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Numbers that the sweeps of the folded problem, of the whole one, and of the
-/// folded one under a price that is tried, may look at.
-constexpr uint64_t kFoldedWork = 2'000'000'000, kBoundWork = 4'000'000'000,
-                   kPriceWork = 130'000'000;
-/// Sweeps that raise the bound by less than this share are too many.
-constexpr double kSlow = 1e-3;
-/// Prices of memory that are tried, and sweeps for each of them.
-constexpr unsigned kMemoryRounds = 5, kPriceSweeps = 16;
-/// Sweeps of the folded problem, and then of the whole one, for a bound.
-constexpr unsigned kMaxSweeps = 80, kMaxWholeSweeps = 24;
-/// More of them if they take little.
-constexpr uint64_t kQuickWork = 100'000'000;
-constexpr unsigned kMaxQuickSweeps = 400;
-/// The larger of two sums is at least half of both: where plans cost so many
-/// times the bound of strands, the weights are at fault.
-constexpr double kFarGap = 2;
-/// Weights that are tried for the bound.
-constexpr unsigned kMaxBounds = 5;
+
+BoundSearch::BoundSearch(SearchContext &context, GuidedSearch &guides)
+    : context(context), guides(guides), problem(context.problem),
+      facts(context.facts), pool(context.pool) {}
 
 //===----------------------------------------------------------------------===//
 // Weights
@@ -52,7 +34,7 @@ static double getPrice(const Weights &weights, const PlanTotals &totals) {
 }
 
 /// The bound's weights under which the plans so far cost the most.
-Weights Driver::getBestWeights() const {
+Weights BoundSearch::getBestWeights() const {
   Weights best = getBoundWeights(problem, 1, 1);
   double bestBound = -kInfinity;
   constexpr int kSteps = 20;
@@ -78,46 +60,40 @@ Weights Driver::getBestWeights() const {
 //===----------------------------------------------------------------------===//
 
 /// Small problems can afford slow sweeps.
-double Driver::getSlow() const { return facts.isLarge() ? kSlow : 1e-6; }
+double BoundSearch::getSlow() const { return facts.isLarge() ? kSlow : 1e-6; }
 
 /// Raises the folded bound until that becomes slow; returns it.
-double Driver::ascend(Relaxation &relaxation, const Weights &weights,
-                      uint64_t maxWork, unsigned maxSweeps) {
-  graph.setWeights(weights);
+double BoundSearch::ascend(Relaxation &relaxation, const Weights &weights,
+                           uint64_t maxWork, unsigned maxSweeps) {
+  context.graph.setWeights(weights);
   relaxation.reset();
-  unsigned sweeps = getNumSweeps(maxWork, relaxation, 6, maxSweeps);
+  unsigned sweeps = guides.getNumSweeps(maxWork, relaxation, 6, maxSweeps);
   double value = -kInfinity;
   for (unsigned i = 0; i < sweeps; ++i) {
     relaxation.sweep();
     if (i % 8 != 7)
       continue;
     double now = relaxation.getBound();
-    if (now - value < getSlow() * std::abs(now) || !proceeds(0.7))
+    if (now - value < getSlow() * std::abs(now) || !context.proceeds(0.7))
       return std::max(now, value);
     value = now;
   }
   return relaxation.getBound();
 }
 
-/// What weights are compared by: of large problems the one that is folded most,
-/// which takes a third of the time and says the same.
-Relaxation &Driver::getProbe() {
-  return facts.isLarge() ? coarse : getRelaxation();
-}
-
 /// The highest bound of some sweeps of the whole problem. Looks at nothing that
 /// changes meanwhile but at whether the search was stopped.
-double Driver::getWholeBound(const FactorGraph &priced, Relaxation &whole,
-                             const BoundGoal &goal) const {
+double BoundSearch::getWholeBound(const FactorGraph &priced, Relaxation &whole,
+                                  const Goal &goal) const {
   // Who names a gap is ready to wait for it.
-  double slow = options.gap > 0 ? 1e-5 : 0.5 * getSlow();
+  double slow = context.options.gap > 0 ? 1e-5 : 0.5 * getSlow();
   unsigned sweeps =
-      std::max(getNumSweeps(kBoundWork, whole, 1, kMaxWholeSweeps),
-               getNumSweeps(kQuickWork, whole, 1, kMaxQuickSweeps));
-  if (options.gap > 0)
+      std::max(guides.getNumSweeps(kWholeWork, whole, 1, kMaxWholeSweeps),
+               guides.getNumSweeps(kQuickWork, whole, 1, kMaxQuickSweeps));
+  if (context.options.gap > 0)
     sweeps *= 8;
   double best = -kInfinity, before = -kInfinity;
-  for (unsigned i = 0; i < sweeps && !end.isOver(); ++i) {
+  for (unsigned i = 0; i < sweeps && !context.isOver(); ++i) {
     whole.sweep();
     double value = whole.getBound() - 1e-13 * priced.forbidden;
     best = std::max(best, value - goal.held);
@@ -129,53 +105,48 @@ double Driver::getWholeBound(const FactorGraph &priced, Relaxation &whole,
   return best;
 }
 
-/// Offers the forms that messages suggest, if they cost less than so many
-/// weighted seconds. Returns what they cost.
-double Driver::offerForms(Relaxation &relaxation, double below) {
-  std::vector<unsigned> values = relaxation.round();
-  relaxation.descend(values, 4);
-  double relaxed = relaxation.getCost(values);
-  if (relaxed < below)
-    pool.offer(getSignatures(values));
-  return relaxed;
+/// The forms that suit the bound's weights, without the whole problem's bound.
+void BoundSearch::searchForms(const Weights &weights) {
+  if (context.isOver() || !pool.best)
+    return;
+  ascend(guides.getRelaxation(), weights, kFoldedWork, kMaxSweeps);
+  guides.offer(guides.getRelaxation(), kInfinity);
 }
 
-/// The forms that suit the bound's weights, without the whole problem's bound.
-void Driver::searchBoundForms(const Weights &weights) {
-  if (end.isOver() || !pool.best)
-    return;
-  ascend(getRelaxation(), weights, kFoldedWork, kMaxSweeps);
-  offerForms(getRelaxation(), kInfinity);
+void BoundSearch::searchSerialForms() {
+  Weights weights = getBoundWeights(problem, 1, 1);
+  weights.memory = guides.memoryPrice;
+  searchForms(weights);
 }
 
 /// Raises the bound of the whole problem from where the folded one is.
-void Driver::bound(const Weights &weights) {
-  BoundGoal goal;
+void BoundSearch::bound(const Weights &weights) {
+  Goal goal;
   goal.values =
-      offerForms(getRelaxation(),
-                 facts.does(Mechanism::BoundForms) ? kInfinity : -kInfinity);
+      guides.offer(guides.getRelaxation(),
+                   facts.does(Mechanism::BoundForms) ? kInfinity : -kInfinity);
   if (weights.memory > 0)
     goal.held = weights.memory * static_cast<double>(problem.memoryLimit);
   goal.closed =
-      pool.seconds / (1 + std::max(options.gap, kTolerance)) * (1 + 1e-12);
-  joinBound();
-  if (facts.isLarge() && options.gap == 0) {
-    startBound(weights, goal);
+      pool.seconds / (1 + std::max(context.options.gap, kProven)) * (1 + 1e-12);
+  join();
+  if (facts.isLarge() && context.options.gap == 0) {
+    start(goal);
     return;
   }
-  Relaxation whole(graph, getUnfolded(graph));
-  whole.adopt(getRelaxation());
-  lowerBound = std::max(lowerBound, getWholeBound(graph, whole, goal));
-  if (!facts.isLarge() && !findsForms())
-    offerForms(whole, goal.values);
-  proceeds(0.8);
+  Relaxation whole(context.graph, getUnfolded(context.graph));
+  whole.adopt(guides.getRelaxation());
+  context.raise(getWholeBound(context.graph, whole, goal));
+  if (!facts.isLarge() && !context.findsForms())
+    guides.offer(whole, goal.values);
+  context.proceeds(0.8);
 }
 
 /// Messages and prices are copied: this thread goes on with others.
-void Driver::startBound(const Weights &weights, const BoundGoal &goal) {
-  auto priced = std::make_unique<FactorGraph>(graph);
-  auto whole = std::make_unique<Relaxation>(*priced, getUnfolded(graph));
-  whole->adopt(getRelaxation());
+void BoundSearch::start(const Goal &goal) {
+  auto priced = std::make_unique<FactorGraph>(context.graph);
+  auto whole = std::make_unique<Relaxation>(*priced, getUnfolded(*priced));
+  whole->adopt(guides.getRelaxation());
   rising =
       std::async(std::launch::async, [this, goal, priced = std::move(priced),
                                       whole = std::move(whole)] {
@@ -183,38 +154,22 @@ void Driver::startBound(const Weights &weights, const BoundGoal &goal) {
       });
 }
 
-void Driver::joinBound() {
+void BoundSearch::join() {
   if (!rising.valid())
     return;
-  wait(rising);
-  lowerBound = std::max(lowerBound, rising.get());
-}
-
-/// Every second of computation lies in a slot that is no shorter: a bound for
-/// searches that end before a better one is known.
-double Driver::getLeastComputation() const {
-  double sum = 0;
-  for (unsigned op = 0; op < problem.operators.size(); ++op) {
-    if (facts.isArgument(op))
-      continue;
-    double least = kInfinity;
-    for (const Signature &signature : problem.getSignatures(op)) {
-      double strands = facts.isPerStrand(signature)
-                           ? static_cast<double>(facts.numStrands)
-                           : 1;
-      least = std::min(least, strands * signature.seconds);
-    }
-    sum += least;
-  }
-  return sum;
+  context.wait(rising);
+  context.raise(rising.get());
 }
 
 /// The price of a byte that lifts the bound most: it is concave in the price.
-double Driver::findMemoryPrice() {
+double BoundSearch::findMemoryPrice() {
+  if (!facts.does(Mechanism::BoundMemory) || guides.memoryPrice == 0 ||
+      context.isClosed())
+    return 0;
   double limit = static_cast<double>(problem.memoryLimit);
   Weights weights = getBoundWeights(problem, 1, 1);
   auto getValue = [&] {
-    return ascend(getProbe(), weights, kPriceWork, kPriceSweeps);
+    return ascend(guides.getProbe(), weights, kPriceWork, kPriceSweeps);
   };
   double bestPrice = 0, best = getValue();
   auto tryPrice = [&](double price) {
@@ -226,15 +181,15 @@ double Driver::findMemoryPrice() {
     bestPrice = price;
     return true;
   };
-  double price = memoryPrice, factor = 4;
+  double price = guides.memoryPrice, factor = 4;
   // In large problems the search for plans has tried those around it.
   unsigned rounds = facts.isLarge() ? 1 : kMemoryRounds;
-  for (unsigned i = 0; i < rounds && !end.isOver(); ++i) {
+  for (unsigned i = 0; i < rounds && !context.isOver(); ++i) {
     bool isHigher = tryPrice(price);
     if (!isHigher && i == 1) {
       // The first step went the wrong way.
       factor = 0.25;
-      price = memoryPrice;
+      price = guides.memoryPrice;
     } else if (!isHigher) {
       // The first price was too high, or the best one is passed.
       if (bestPrice > 0)
@@ -246,63 +201,59 @@ double Driver::findMemoryPrice() {
   // Between the prices that were tried.
   for (double step : {2.0, 1.4}) {
     price = bestPrice;
-    if (bestPrice > 0 && !end.isOver() && !tryPrice(price / step))
+    if (bestPrice > 0 && !context.isOver() && !tryPrice(price / step))
       tryPrice(price * step);
   }
   return bestPrice;
 }
 
 /// The best price of the whole problem is near that of the folded one.
-void Driver::raiseByPrices(Weights weights) {
+void BoundSearch::raiseByPrices(Weights weights) {
   double price = weights.memory;
   for (double factor : {0.84, 1.19})
-    for (double step = factor; !end.isOver() && !isClosed(); step *= factor) {
-      double before = lowerBound;
+    for (double step = factor; context.seeksMore(); step *= factor) {
+      double before = context.lowerBound;
       weights.memory = step * price;
-      ascend(getRelaxation(), weights, kFoldedWork, kMaxSweeps);
-      bound(weights);
-      if (lowerBound <= before)
+      follow(weights);
+      if (context.lowerBound <= before)
         break;
     }
 }
 
+/// Raises the bound under the weights, from where the folded one ends.
+void BoundSearch::follow(const Weights &weights) {
+  ascend(guides.getRelaxation(), weights, kFoldedWork, kMaxSweeps);
+  bound(weights);
+}
+
 /// In large problems other weights are followed only where the folded bound
 /// says that they lead higher; the forms that suit them say which come next.
-void Driver::raiseBound() {
+void BoundSearch::raise() {
   Weights weights = getBoundWeights(problem, 1, 1);
-  double price =
-      facts.does(Mechanism::BoundMemory) && memoryPrice > 0 && !isClosed()
-          ? findMemoryPrice()
-          : 0;
-  double best = -kInfinity;
-  for (unsigned i = 0;
-       i < (facts.does(Mechanism::MoreBounds) ? kMaxBounds : 1) &&
-       !isClosed() && !end.isOver();
-       ++i) {
+  double price = findMemoryPrice(), best = -kInfinity;
+  unsigned most = facts.does(Mechanism::MoreBounds) ? kMaxBounds : 1;
+  for (unsigned i = 0; i < most && context.seeksMore(); ++i) {
     weights.memory = price;
-    double before = lowerBound;
-    double value = facts.isLarge()
-                       ? ascend(coarse, weights, kPriceWork, kPriceSweeps) -
-                             price * static_cast<double>(problem.memoryLimit)
-                       : 0;
-    bool isFollowed = !facts.isLarge() || i == 0 || value >= best * (1 + kSlow);
-    if (isFollowed) {
+    double before = context.lowerBound, value = 0;
+    if (facts.isLarge())
+      value = ascend(guides.getProbe(), weights, kPriceWork, kPriceSweeps) -
+              price * static_cast<double>(problem.memoryLimit);
+    if (!facts.isLarge() || i == 0 || value >= best * (1 + kSlow)) {
       best = std::max(best, value);
-      ascend(getRelaxation(), weights, kFoldedWork, kMaxSweeps);
-      bound(weights);
-      if (facts.numStrands == 1 && options.gap > 0 && price > 0)
+      follow(weights);
+      if (facts.numStrands == 1 && context.options.gap > 0 && price > 0)
         raiseByPrices(weights);
     } else {
-      pool.offer(getSignatures(coarse.round()));
+      pool.offer(context.getSignatures(guides.getProbe().round()));
     }
-    bool isFar = facts.numStrands > 1 && pool.seconds > kFarGap * lowerBound;
+    bool isFar =
+        facts.numStrands > 1 && pool.seconds > kFarGap * context.lowerBound;
     if (i > 1 && !facts.isLarge() && !isFar &&
-        lowerBound - before < kSlow * lowerBound)
+        context.lowerBound - before < kSlow * context.lowerBound)
       return;
     Weights next = getBestWeights();
-    bool isNew = next.once != weights.once || next.sums != weights.sums ||
-                 next.waiting != weights.waiting;
-    if (!isNew)
+    if (next.once == weights.once && next.sums == weights.sums &&
+        next.waiting == weights.waiting)
       return;
     weights = next;
   }

@@ -6,167 +6,27 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemDriver.h"
-#include "TandemFold.h"
+#include "TandemLimits.h"
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// As `kFoldDistance`, of the coarse folding.
-constexpr unsigned kCoarseDistance = 1;
-/// Folding that leaves a larger share of the variables saves little, and lets
-/// some that differ share their messages.
-constexpr double kWorthFolding = 0.75;
-/// Numbers that the sweeps of one search for forms may look at: at first, and
-/// as long as better forms may come.
-constexpr uint64_t kFormWork = 100'000'000, kMoreFormWork = 30'000'000;
-constexpr unsigned kMaxFormSweeps = 1000;
-/// Forms whose weighted cost is this share above its bound are as good as the
-/// best ones; a bound that rises by less than a share leads to no others.
-constexpr double kNearBound = 1e-2, kSettled = 1e-3;
-/// In problems of more operators random changes find little for their time.
-constexpr unsigned kMaxAnnealed = 1000;
-/// A plan that is this share better is tried to be proven again.
-constexpr double kWorthProof = 1e-2;
-/// Live tensors of labels that the exact search may look at (3 million in a
-/// second), and the one that drops labels; with patience, only the user's limit
-/// of time ends it, or so many labels at a position: some hundred megabytes.
-constexpr uint64_t kExactWork = 3'000'000, kRoughWork = 300'000,
-                   kMaxLabels = 200'000;
-
 Driver::Driver(const SearchProblem &problem, const SearchOptions &options,
                SearchEnd &end)
-    : problem(problem), options(options), end(end),
-      facts(problem, options.without), table(problem), graph(facts, table),
-      addsUp(isSum()),
-      repeats(facts.does(Mechanism::Folding) ? findRepeats(graph, kFoldDistance)
-                                             : getUnfolded(graph)),
-      folded(graph, repeats),
-      coarse(graph, facts.does(Mechanism::Coarse)
-                        ? findRepeats(graph, kCoarseDistance)
-                        : repeats),
-      pool(facts, table), improver(graph, table, repeats) {
-  size_t numLeft = std::set<unsigned>(repeats.begin(), repeats.end()).size();
-  double share =
-      static_cast<double>(numLeft) / static_cast<double>(repeats.size());
-  if (facts.does(Mechanism::Unfolded) && share > kWorthFolding && !findsForms())
-    unfolded.emplace(graph, getUnfolded(graph));
-}
-
-/// False if the search has to end.
-bool Driver::proceeds(double done) {
-  return end.proceeds(done, pool.seconds, lowerBound);
-}
-
-/// Whether the best plan is good enough.
-bool Driver::isClosed() const {
-  return pool.best &&
-         (pool.seconds - lowerBound <= kTolerance * pool.seconds ||
-          pool.seconds <= lowerBound * (1 + options.gap) * (1 + 1e-12));
-}
+    : problem(problem), context(problem, options, end), pool(context.pool),
+      guides(context), bound(context, guides), local(context), untimed(context),
+      refiner(context, local, untimed) {}
 
 //===----------------------------------------------------------------------===//
-// Weights
-//===----------------------------------------------------------------------===//
-
-/// Weights that lead to good plans; no bounds.
-std::vector<Weights> Driver::getGuides() const {
-  std::vector<Weights> guides(2);
-  double scale = std::isfinite(pool.seconds) ? pool.seconds : 1;
-  double join = scale / static_cast<double>(problem.operators.size());
-  guides[1].waiting = 0.2;
-  auto add = [&](double split, double collectiveOnce, double collectiveSplit,
-                 double joins) {
-    Weights weights;
-    weights.split = split;
-    weights.collectiveOnce = collectiveOnce;
-    weights.collectiveSplit = collectiveSplit;
-    weights.waiting = std::min(collectiveSplit, 0.1);
-    weights.join = joins * join;
-    guides.push_back(weights);
-  };
-  if (!facts.does(Mechanism::Guides))
-    return guides;
-  add(1, 0.5, 0.5, 0);
-  if (facts.numStrands > 1) {
-    add(0.8, 0.2, 0.2, 0.5);
-    add(0.97, 0.03, 0.03, 0.5);
-    add(1, 1, 0.1, 0);
-    add(0.5, 0.5, 0.5, 0.1);
-    add(1, 0.5, 0.2, 4);
-  }
-  // What holds less often communicates less, too.
-  if (pool.leastPeak < std::numeric_limits<int64_t>::max()) {
-    guides.push_back(guides[1]);
-    guides.back().memory =
-        scale / 100 / static_cast<double>(pool.leastPeak + 1);
-  }
-  return guides;
-}
-
-//===----------------------------------------------------------------------===//
-// Forms
-//===----------------------------------------------------------------------===//
-
-std::vector<unsigned>
-Driver::getSignatures(const std::vector<unsigned> &values) const {
-  std::vector<unsigned> signatures;
-  for (unsigned op = 0; op < problem.operators.size(); ++op)
-    signatures.push_back(values[graph.variableOf[op]]);
-  return signatures;
-}
-
-/// Few sweeps of large problems, many of small ones.
-unsigned Driver::getNumSweeps(uint64_t budget, const Relaxation &relaxation,
-                              unsigned least, unsigned most) {
-  uint64_t sweeps = budget / (1 + relaxation.getWork());
-  return std::clamp<uint64_t>(sweeps, least, most);
-}
-
-/// Makes plans of what suits the weights: after some sweeps, and after twice as
-/// many as long as that leads to other forms. Returns the seconds of the best
-/// one.
-double Driver::searchForms(const Weights &weights) {
-  graph.setWeights(weights);
-  Relaxation &relaxation = getRelaxation();
-  // Messages of other prices are a worse start than none.
-  relaxation.reset();
-  unsigned sweeps = getNumSweeps(kFormWork, relaxation, 3, 12), done = 0;
-  unsigned most =
-      findsForms() || !facts.does(Mechanism::MoreSweeps)
-          ? sweeps
-          : getNumSweeps(kMoreFormWork, relaxation, sweeps, kMaxFormSweeps);
-  PlanPool::Record found;
-  double least = kInfinity, bound = -kInfinity;
-  bool mayImprove = true;
-  while (mayImprove && done < most) {
-    for (; done < std::min(sweeps, most); ++done)
-      relaxation.sweep();
-    sweeps *= 2;
-    double relaxed = offerForms(relaxation, least), before = bound;
-    if (pool.offered.seconds < found.seconds)
-      found = pool.offered;
-    bound = relaxation.getBound();
-    bool hasMoved = relaxed < least || bound - before > kSettled * bound;
-    least = std::min(least, relaxed);
-    mayImprove = hasMoved && least - bound > kNearBound * bound;
-  }
-  if (found.plan && facts.does(Mechanism::Leaders))
-    leaders.push_back(found);
-  return found.seconds;
-}
-
-//===----------------------------------------------------------------------===//
-// Memory
+// What no plan does better
 //===----------------------------------------------------------------------===//
 
 /// Every plan holds what is resident, and what the backward pass needs of the
 /// forward pass when it begins.
-bool Driver::proveInfeasible(SearchResult &result) const {
-  int64_t least = graph.getLeastBytes();
+bool Driver::isImpossible(SearchResult &result) const {
+  int64_t least = context.graph.getLeastBytes();
   if (least <= problem.memoryLimit)
     return false;
   result.isInfeasible = result.lacksMemory = true;
@@ -181,9 +41,9 @@ bool Driver::proveInfeasible(SearchResult &result) const {
 /// The largest tensors that are always there.
 std::string Driver::describeNeed() const {
   std::vector<std::pair<int64_t, unsigned>> sizes;
-  for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor) {
-    const TensorFacts &info = facts.tensors[tensor];
-    if (!graph.held.isHeld(tensor))
+  for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {
+    const TensorFacts &info = context.facts.tensors[tensor];
+    if (!context.graph.held.isHeld(tensor))
       continue;
     int64_t least = std::numeric_limits<int64_t>::max();
     for (const Signature &signature : problem.getSignatures(info.producer))
@@ -200,30 +60,76 @@ std::string Driver::describeNeed() const {
   return sizes.empty() ? "" : text;
 }
 
+/// Every second of computation lies in a slot that is no shorter: a bound for
+/// searches that end before a better one is known.
+double Driver::getLeastComputation() const {
+  double sum = 0;
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    if (context.facts.isArgument(op))
+      continue;
+    double least = std::numeric_limits<double>::infinity();
+    for (const Signature &signature : problem.getSignatures(op)) {
+      double strands = context.facts.isPerStrand(signature)
+                           ? static_cast<double>(context.facts.numStrands)
+                           : 1;
+      least = std::min(least, strands * signature.seconds);
+    }
+    sum += least;
+  }
+  return sum;
+}
+
 //===----------------------------------------------------------------------===//
-// All together
+// Parts of the way
 //===----------------------------------------------------------------------===//
 
-/// False if there is no time left for it.
-bool Driver::makePriced() {
-  if (!priced)
-    priced = std::make_unique<PricedRelaxations>(
-        graph, [this] { return proceeds(0.9); });
-  if (end.isOver())
-    priced.reset();
-  return priced != nullptr;
+/// The plans that are given, with better stages. Of those whose forms are too
+/// large whatever the stages nothing is asked.
+void Driver::offerStarts(PlanPool &to) const {
+  for (const Plan &plan : context.options.starts)
+    if (context.graph.getHeldBytes(plan.signatures) <= problem.memoryLimit)
+      to.offer(plan);
+}
+
+/// Plans under all guides, within the memory limit.
+void Driver::searchByGuides() {
+  guides.run();
+  if (!pool.best)
+    offerStarts(pool);
+  local.makeFit();
+  local.shrinkCheapest();
+}
+
+/// Better plans from where the given ones are, if that may lead somewhere.
+void Driver::improveStart(PlanPool::Record started) {
+  if (!started.plan)
+    return;
+  bool isNear = !pool.best || started.seconds <= pool.seconds * (1 + kNear);
+  if (isNear && context.does(Mechanism::Starts) && context.seeksMore())
+    local.improveFrom(*started.plan, 8);
+  pool.restore(std::move(started));
 }
 
 /// Offers the best plan that labels find, and takes over what they prove.
 void Driver::searchByLabels(LabelLimits limits) {
-  if (!facts.does(Mechanism::Exact) || problem.operators.size() > kMaxExact ||
-      isClosed() || isProven || end.isOver() || !makePriced())
+  if (!context.does(Mechanism::Exact) || problem.operators.size() > kMaxExact ||
+      !context.seeksMore() || context.isProven)
     return;
+  if (!priced)
+    priced = std::make_unique<PricedRelaxations>(
+        context.graph, [this] { return context.proceeds(0.9); });
+  if (context.isOver()) {
+    priced.reset();
+    return;
+  }
   // Plans that gain less than the gap are of no interest.
-  limits.upperBound = pool.seconds / (1 + options.gap) * (1 + 1e-12);
-  limits.proceeds = [&](double done) { return proceeds(0.9 + 0.1 * done); };
-  LabelResult labels = searchLabels(facts, table, *priced, limits);
-  numLabels += labels.numLabels;
+  limits.upperBound = pool.seconds / (1 + context.options.gap) * (1 + 1e-12);
+  limits.proceeds = [&](double done) {
+    return context.proceeds(0.9 + 0.1 * done);
+  };
+  LabelResult labels =
+      searchLabels(context.facts, context.table, *priced, limits);
+  context.numLabels += labels.numLabels;
   if (labels.plan)
     pool.offer(*labels.plan);
   if (!labels.isComplete)
@@ -231,135 +137,137 @@ void Driver::searchByLabels(LabelLimits limits) {
   // What `cost` judges otherwise than the label did proves nothing: the label's
   // seconds stay a bound, but another plan may lie between the two. A label
   // that ended above the limit says nothing of those that were dropped there.
-  double bound = std::min(limits.upperBound / (1 + 1e-12), labels.dropped);
+  double least = std::min(limits.upperBound / (1 + 1e-12), labels.dropped);
   if (labels.plan)
-    bound = std::min(bound, labels.seconds);
-  isProven = pool.seconds <= bound * (1 + kTolerance) ||
-             (!labels.plan && std::isinf(labels.dropped));
+    least = std::min(least, labels.seconds);
+  context.isProven = pool.seconds <= least * (1 + kProven) ||
+                     (!labels.plan && std::isinf(labels.dropped));
   if (pool.best)
-    lowerBound = std::max(lowerBound, std::min(bound, pool.seconds));
+    context.raise(std::min(least, pool.seconds));
 }
 
 /// Finds a plan in little time, so that fewer labels are below it; then looks
 /// at all of these.
 void Driver::searchExactly() {
-  if (facts.does(Mechanism::RoughExact))
+  if (context.does(Mechanism::RoughExact))
     searchByLabels({.maxWork = kRoughWork, .drops = true});
   searchByLabels({.maxWork = kExactWork});
 }
 
+/// Random changes, and labels again, of which fewer are below a better plan.
+void Driver::anneal() {
+  if (!context.seeksMore() || context.isProven ||
+      problem.operators.size() > kMaxRefined)
+    return;
+  double before = pool.seconds;
+  local.anneal();
+  bool isPatient = context.options.timeLimit > 0;
+  if (isPatient)
+    searchByLabels({.maxFront = kMaxLabels});
+  else if (pool.seconds < before * (1 - kWorthProof))
+    searchByLabels({.maxWork = kExactWork});
+}
+
+std::optional<Plan> Driver::refine(const Plan &plan) {
+  pool.forget();
+  pool.offerDivided(plan, true);
+  uint64_t work = kUntimedWork;
+  refiner.refine(work);
+  return pool.best;
+}
+
+void Driver::explainNoPlan(SearchResult &result) const {
+  result.isInfeasible = context.isProven;
+  result.lacksMemory = pool.leastPeak < std::numeric_limits<int64_t>::max();
+  if (!result.lacksMemory) {
+    result.error = "no plan brings all tensors into the layouts that their "
+                   "users accept";
+    return;
+  }
+  result.error =
+      (context.isProven ? "no plan fits" : "found no plan that fits") +
+      std::string(" into ") + std::to_string(problem.memoryLimit) +
+      " bytes; the smallest one that was found exceeds the limit by " +
+      std::to_string(pool.leastPeak - problem.memoryLimit) + " bytes" +
+      describeNeed();
+}
+
 SearchResult Driver::finish() {
-  if (!isProven)
-    pool.polish([&] { return !end.isOver() && !isClosed() && proceeds(0.95); });
+  if (!context.isProven)
+    pool.polish([&] { return context.seeksMore() && context.proceeds(0.95); });
   SearchResult result;
-  result.numVisited = pool.numPlans + numLabels;
+  result.numVisited = pool.numPlans + context.numLabels;
   if (!pool.best) {
-    result.isInfeasible = isProven;
-    result.lacksMemory = pool.leastPeak < std::numeric_limits<int64_t>::max();
-    result.error =
-        !result.lacksMemory
-            ? std::string("no plan brings all tensors into the layouts that "
-                          "their users accept")
-            : (isProven ? "no plan fits" : "found no plan that fits") +
-                  std::string(" into ") + std::to_string(problem.memoryLimit) +
-                  " bytes; the smallest one that was found exceeds the limit "
-                  "by " +
-                  std::to_string(pool.leastPeak - problem.memoryLimit) +
-                  " bytes" + describeNeed();
+    explainNoPlan(result);
     return result;
   }
   if (!derive(problem, *pool.best, result.error))
     return result;
   Plan &plan = *pool.best;
-  plan.lowerBound = std::min(std::max(lowerBound, 0.0), plan.cost);
-  plan.isOptimal = plan.cost - plan.lowerBound <= kTolerance * plan.cost;
+  plan.lowerBound = std::min(std::max(context.lowerBound, 0.0), plan.cost);
+  plan.isOptimal = plan.cost - plan.lowerBound <= kProven * plan.cost;
   if (plan.isOptimal)
     plan.lowerBound = plan.cost;
   result.plan = std::move(pool.best);
   return result;
 }
 
-/// Plans under all guides, within the memory limit.
-void Driver::searchByGuides() {
-  std::vector<Weights> guides = getGuides();
-  for (size_t i = 0; i < guides.size(); ++i) {
-    if (pool.best && !proceeds(0.4 * double(i) / double(guides.size())))
-      return;
-    searchForms(guides[i]);
-    // The scale of prices is known after the first plan.
-    if (i == 0)
-      guides = getGuides();
-  }
-  fitMemory();
-  makeFit();
-  shrinkCheapest();
-}
+//===----------------------------------------------------------------------===//
+// The way
+//===----------------------------------------------------------------------===//
 
 PlanPool::Record Driver::runBriefly() {
   searchByGuides();
-  searchAddedUp();
-  Weights weights = getBoundWeights(problem, 1, 1);
-  weights.memory = memoryPrice;
-  searchBoundForms(weights);
+  refiner.searchAll();
+  bound.searchSerialForms();
   return pool.forget();
 }
 
 SearchResult Driver::run() {
   SearchResult impossible;
-  if (proveInfeasible(impossible))
+  if (isImpossible(impossible))
     return impossible;
-  lowerBound = getLeastComputation() * (1 - 1e-12);
+  context.lowerBound = getLeastComputation() * (1 - 1e-12);
   // Starts wait, and leave no trace: a search that begins with one, or with
   // guides by what they cost, may end with a worse plan.
-  PlanPool given(facts, table);
+  PlanPool given(context.facts, context.table);
   offerStarts(given);
   PlanPool::Record started = given.forget();
-  startUntimed();
+  untimed.start();
   searchByGuides();
-  PlanPool::Record untimed;
-  bool goesOn = pool.best && proceeds(0.5);
+  PlanPool::Record inOneStrand;
+  bool goesOn = pool.best && context.proceeds(0.5);
   if (!goesOn)
-    untimed = joinUntimed();
-  if (untimed.plan && !pool.best)
-    pool.offer(*untimed.plan);
-  if (pool.best && !goesOn && end.isOver()) {
-    pool.restore(std::move(untimed));
+    inOneStrand = untimed.join();
+  if (inOneStrand.plan && !pool.best)
+    pool.offer(*inOneStrand.plan);
+  if (pool.best && !goesOn && context.isOver()) {
+    pool.restore(std::move(inOneStrand));
     pool.restore(std::move(started));
     return finish();
   }
-  searchAddedUp();
-  if (!end.isOver() && facts.does(Mechanism::StrandsBound))
-    raiseBound();
-  if (facts.does(Mechanism::Shrink) && hasTooLarge()) {
-    searchBoundForms(getBestWeights());
-    shrinkCheapest();
+  refiner.searchAll();
+  if (!context.isOver() && context.does(Mechanism::StrandsBound))
+    bound.raise();
+  if (context.does(Mechanism::Shrink) && local.hasTooLarge()) {
+    bound.searchBestForms();
+    local.shrinkCheapest();
   }
-  graph.setWeights(Weights());
-  if (!end.isOver() && !isClosed())
-    improve(getSmallWork(4));
-  joinBound();
-  if (!untimed.plan)
-    untimed = joinUntimed();
-  bool isWorth =
-      problem.operators.size() <= kMaxUntimed || untimed.seconds < pool.seconds;
-  if (untimed.plan && isWorth && !end.isOver() && !isClosed())
-    improveFrom(*untimed.plan, getSmallWork(8));
+  context.graph.setWeights(Weights());
+  if (context.seeksMore())
+    local.improve(4);
+  bound.join();
+  if (!inOneStrand.plan)
+    inOneStrand = untimed.join();
+  bool isWorth = problem.operators.size() <= kMaxUntimed ||
+                 inOneStrand.seconds < pool.seconds;
+  if (inOneStrand.plan && isWorth && context.seeksMore())
+    local.improveFrom(*inOneStrand.plan, 8);
   searchExactly();
-  if (!end.isOver() && !isClosed() && !isProven &&
-      problem.operators.size() <= kMaxAnnealed) {
-    double before = pool.seconds;
-    annealAll(getSmallWork(1));
-    improve(getSmallWork(8));
-    // Fewer labels are below a better plan.
-    bool isPatient = options.timeLimit > 0;
-    if (isPatient)
-      searchByLabels({.maxFront = kMaxLabels});
-    else if (pool.seconds < before * (1 - kWorthProof))
-      searchByLabels({.maxWork = kExactWork});
-  }
-  pool.restore(std::move(untimed));
+  anneal();
+  pool.restore(std::move(inOneStrand));
   improveStart(std::move(started));
-  if (facts.does(Mechanism::Refine))
-    refineInRounds();
+  if (context.does(Mechanism::Refine))
+    refiner.refineInRounds();
   return finish();
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemFacts.h"
+#include "TandemLimits.h"
 #include <algorithm>
 #include <numeric>
 
@@ -69,6 +70,10 @@ Facts::Facts(const SearchProblem &problem, const MechanismSet &without)
     for (unsigned tensor : info.results)
       isBehind |= tensors[tensor].numUpdateUses > 0;
   }
+}
+
+bool Facts::isLarge() const {
+  return problem.operators.size() > kManyOperators;
 }
 
 bool Facts::isArgument(unsigned op) const {

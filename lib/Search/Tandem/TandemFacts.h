@@ -36,9 +36,6 @@ struct TensorFacts {
   bool hasTiedUse = false, hasOnlyTiedUses = false;
 };
 
-/// Problems of more operators are large.
-constexpr size_t kManyOperators = 2000;
-
 class Facts {
 public:
   explicit Facts(const cost::SearchProblem &problem,
@@ -62,7 +59,7 @@ public:
   std::vector<bool> mayHide;
 
   /// Whether a search has to do with less work per operator.
-  bool isLarge() const { return problem.operators.size() > kManyOperators; }
+  bool isLarge() const;
   /// An operator without operands that exists before the first stage.
   bool isArgument(unsigned op) const;
   /// Whether a signature's `seconds` are those of one strand.

@@ -19,8 +19,9 @@
 
 namespace tandem::search {
 
-/// Layers that are further from the ends than this many tensors are alike.
-constexpr unsigned kFoldDistance = 4;
+/// Layers that are further from the ends than this many tensors are alike; and
+/// where prices are compared, which takes a third of the work.
+constexpr unsigned kFoldDistance = 4, kCoarseDistance = 1;
 
 /// Per variable the first one whose surroundings are equal within `distance`
 /// tensors.

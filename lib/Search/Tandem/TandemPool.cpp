@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TandemPool.h"
+#include "TandemLimits.h"
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -14,20 +15,6 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Divisions that the dynamic program keeps per operator, while plans are
-/// compared and for the one that is returned; fewer for many operators.
-constexpr unsigned kQuickFront = 8, kCarefulFront = 256;
-/// Pairs of divisions that are compared, for the plan that is returned and for
-/// starts.
-constexpr double kCarefulWork = 2e7, kStartWork = 2e6;
-/// How often the number of copies between none and all is halved.
-constexpr unsigned kFitRounds = 8, kLargeFitRounds = 5;
-/// Operators times plans that differ in one cut from the best one, and the same
-/// for problems of more operators than that.
-constexpr uint64_t kCutWork = 8'000'000, kLargeCutWork = 2'000'000;
-constexpr size_t kMaxCutOperators = 1000;
-/// Plans cost the same up to this share, which is rounding.
-constexpr double kTie = 1e-12;
 
 void PlanPool::addTotals(const Plan &plan, const CostReport &report) {
   PlanTotals &sums = totals.emplace_back();
@@ -247,7 +234,7 @@ std::vector<unsigned> PlanPool::getFewestStages() {
     std::string error;
     std::optional<CostReport> report =
         cost::cost(facts.problem, other, table, error);
-    if (report && report->seconds <= seconds * (1 + kTie) &&
+    if (report && report->seconds <= seconds * (1 + kEqualCost) &&
         report->peak <= facts.problem.memoryLimit)
       fewest = std::move(other);
   }
@@ -258,7 +245,7 @@ std::vector<unsigned> PlanPool::getFewestStages() {
 bool PlanPool::improveCuts(const std::function<bool()> &proceeds) {
   bool isBetter = false;
   unsigned numOperators = facts.problem.operators.size();
-  uint64_t most = numOperators > kMaxCutOperators ? kLargeCutWork : kCutWork;
+  uint64_t most = numOperators > kMaxRefined ? kLargeCutWork : kCutWork;
   for (unsigned op = 1; op < numOperators; ++op) {
     if (cutWork > most || !proceeds())
       return false;

@@ -7,6 +7,7 @@
 
 #include "TandemTies.h"
 #include "TandemEditor.h"
+#include "TandemLimits.h"
 #include "tandem/Cost/Cost.h"
 #include <algorithm>
 #include <map>
@@ -14,13 +15,6 @@
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-/// Costs that differ by this share are equal but for rounding.
-constexpr double kEqual = 1e-12;
-/// Tensors and stages that are looked at: a tenth of a second.
-constexpr uint64_t kTieWork = 1'500'000;
-/// Operators of plans whose peak is asked for: as long again.
-constexpr uint64_t kCostWork = 300'000;
 
 namespace {
 
@@ -119,7 +113,7 @@ TieSettler::TieSettler(const SearchProblem &problem, const Plan &plan,
   addFamilies();
   editor.set(plan);
   held = getHeld();
-  most = editor.getScore().seconds * (1 + kEqual);
+  most = editor.getScore().seconds * (1 + kEqualCost);
   limit = editor.getWork() + kTieWork;
 }
 
@@ -403,7 +397,7 @@ void tandem::search::settleTies(const SearchProblem &problem, Plan &plan,
   std::string error;
   // The editor adds up in another order than `cost`, which decides.
   if (!derive(problem, settled, error) ||
-      settled.cost > plan.cost * (1 + kEqual))
+      settled.cost > plan.cost * (1 + kEqualCost))
     return;
   settled.isOptimal = plan.isOptimal;
   settled.lowerBound =
