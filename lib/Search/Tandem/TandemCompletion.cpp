@@ -69,33 +69,17 @@ PricedRelaxations::PricedRelaxations(const FactorGraph &graph,
 //===----------------------------------------------------------------------===//
 
 Completion::Completion(const Facts &facts, const LabelWalk &walk,
-                       const PricedRelaxations &priced,
-                       const std::vector<std::vector<unsigned>> &signatures)
-    : facts(facts), walk(walk), priced(priced), signatures(signatures),
-      factorOf(facts.tensors.size(), -1), allowed(facts.tensors.size()) {
-  addAllowed();
+                       const PricedRelaxations &priced)
+    : facts(facts), walk(walk), priced(priced),
+      factorOf(facts.tensors.size(), -1) {
+  const std::vector<Factor> &factors = priced.entries.front()->graph.factors;
+  for (unsigned i = 0; i < factors.size(); ++i)
+    factorOf[factors[i].tensor] = i;
   addRest();
 }
 
 const Factor &Completion::getFactor(unsigned tensor) const {
   return priced.entries.front()->graph.factors[factorOf[tensor]];
-}
-
-void Completion::addAllowed() {
-  const FactorGraph &graph = priced.entries.front()->graph;
-  for (unsigned i = 0; i < graph.factors.size(); ++i) {
-    const Factor &factor = graph.factors[i];
-    factorOf[factor.tensor] = i;
-    for (unsigned slot = 0; slot < factor.variables.size(); ++slot) {
-      const Variable &variable = graph.variables[factor.variables[slot]];
-      const LayoutMap &map = graph.getMap(factor, slot);
-      std::vector<unsigned> &layouts = allowed[factor.tensor].emplace_back();
-      for (unsigned index : signatures[variable.operators.front()])
-        layouts.push_back(map.ofSignature[index]);
-      std::sort(layouts.begin(), layouts.end());
-      layouts.erase(std::unique(layouts.begin(), layouts.end()), layouts.end());
-    }
-  }
 }
 
 /// The layouts that the user in a slot may have: one, which has paid its
@@ -129,7 +113,7 @@ Completion::Choices Completion::getChoices(const Known &known, unsigned slot,
       return {{changes[user.layout], 0}};
   const double *taken = at.relaxation.getTaken(factorOf[known.tensor], slot);
   Choices choices;
-  for (unsigned layout : allowed[known.tensor][slot])
+  for (unsigned layout = 0; layout < size; ++layout)
     choices.push_back({changes[layout], -taken[layout]});
   return choices;
 }
@@ -171,7 +155,7 @@ Completion::Seconds Completion::compute(const Known &known) {
     }
     const double *taken = at.relaxation.getTaken(factorOf[known.tensor], 0);
     double least = kInfinity;
-    for (unsigned produced : allowed[known.tensor][0])
+    for (unsigned produced = 0; produced < map.layouts.size(); ++produced)
       least =
           std::min(least, getLeast(known, entry, produced) - taken[produced]);
     seconds.push_back(least);
@@ -227,9 +211,10 @@ void Completion::addRest() {
       if (!walk.isFirstOfGroup(op))
         continue;
       double least = kInfinity;
-      for (unsigned index : signatures[op])
-        least = std::min(
-            least, at.relaxation.getBelief(at.graph.variableOf[op], index));
+      unsigned variable = at.graph.variableOf[op];
+      for (unsigned value = 0; value < at.graph.variables[variable].size;
+           ++value)
+        least = std::min(least, at.relaxation.getBelief(variable, value));
       // Sums are rounded.
       rest[place][entry] += least - 1e-13 * at.graph.forbidden;
     }

@@ -55,10 +55,8 @@ public:
 
 class Completion {
 public:
-  /// `signatures`: per operator those that it may have.
   Completion(const Facts &facts, const LabelWalk &walk,
-             const PricedRelaxations &priced,
-             const std::vector<std::vector<unsigned>> &signatures);
+             const PricedRelaxations &priced);
 
   /// For a label of which the first `place` operators of the walk are decided,
   /// in s.
@@ -88,7 +86,6 @@ private:
   using Choices = std::vector<Choice>;
 
   const Factor &getFactor(unsigned tensor) const;
-  void addAllowed();
   void addRest();
   Choices getChoices(const Known &known, unsigned slot, unsigned entry,
                      unsigned produced);
@@ -101,11 +98,8 @@ private:
   const Facts &facts;
   const LabelWalk &walk;
   const PricedRelaxations &priced;
-  const std::vector<std::vector<unsigned>> &signatures;
   /// Per tensor its factor; negative if it has no users.
   std::vector<int> factorOf;
-  /// Per tensor and slot the layouts that are left.
-  std::vector<std::vector<std::vector<unsigned>>> allowed;
   /// What operators cost from a place on, and tensors that they make.
   std::vector<Seconds> rest;
   /// What tensors cost of which so much is known.

@@ -8,18 +8,17 @@
 #include "TandemLabel.h"
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
-LabelExpander::LabelExpander(
-    const Facts &facts, ChangeTable &table, const Line &line,
-    const LabelWalk &walk, const std::vector<std::vector<unsigned>> &signatures)
+LabelExpander::LabelExpander(const Facts &facts, ChangeTable &table,
+                             const Line &line, const LabelWalk &walk)
     : facts(facts), problem(facts.problem), table(table), line(line),
-      walk(walk), signatures(signatures),
-      hasLimit(facts.problem.memoryLimit !=
-               std::numeric_limits<int64_t>::max()),
+      walk(walk), hasLimit(facts.problem.memoryLimit !=
+                           std::numeric_limits<int64_t>::max()),
       leastBytes(walk.operators.size() + 1) {
   for (unsigned place = walk.operators.size(); place-- > 0;)
     leastBytes[place] =
@@ -33,11 +32,10 @@ int64_t LabelExpander::getLeastBytes(unsigned op) const {
   if (info.kind != Operator::Kind::Resident)
     return 0;
   int64_t least = std::numeric_limits<int64_t>::max();
-  for (unsigned index : signatures[op]) {
+  for (const Signature &signature : problem.getSignatures(op)) {
     int64_t bytes = 0;
     for (unsigned i = 0; i < info.results.size(); ++i)
-      bytes += problem.getBytes(info.results[i],
-                                problem.getSignatures(op)[index].results[i]);
+      bytes += problem.getBytes(info.results[i], signature.results[i]);
     least = std::min(least, bytes);
   }
   return least;
@@ -147,7 +145,9 @@ std::vector<unsigned> LabelExpander::getSignatures(const Label &label,
   for (auto [group, signature] : label.groups)
     if (group == facts.groupOf[op])
       return {signature};
-  return signatures[op];
+  std::vector<unsigned> all(problem.getSignatures(op).size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 /// Cuts before arguments, which are no work, would only make empty stages.
@@ -372,9 +372,8 @@ bool LabelExpander::isUseful(const LiveTensor &live,
                              : std::numeric_limits<double>::infinity();
   };
   for (size_t i = live.numUsed; i < uses.size(); ++i)
-    for (unsigned index : signatures[uses[i].op]) {
-      const Layout &wanted =
-          problem.getSignatures(uses[i].op)[index].operands[uses[i].operand];
+    for (const Signature &signature : problem.getSignatures(uses[i].op)) {
+      const Layout &wanted = signature.operands[uses[i].operand];
       Layout base = isSummedFor(live, uses[i].op, wanted)
                         ? facts.getSummed(live.produced)
                         : live.produced;

@@ -36,9 +36,8 @@ std::vector<Layout> LabelExpander::getUpdateLayouts(unsigned tensor) const {
   std::vector<Layout> layouts;
   for (const TensorUse &use : facts.tensors[tensor].uses)
     if (problem.operators[use.op].pass == Pass::Update)
-      for (unsigned index : signatures[use.op])
-        layouts.push_back(
-            problem.getSignatures(use.op)[index].operands[use.operand]);
+      for (const Signature &signature : problem.getSignatures(use.op))
+        layouts.push_back(signature.operands[use.operand]);
   std::sort(layouts.begin(), layouts.end());
   layouts.erase(std::unique(layouts.begin(), layouts.end()), layouts.end());
   return layouts;

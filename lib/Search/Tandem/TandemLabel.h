@@ -115,10 +115,8 @@ struct Label {
 /// Extends labels by one operator.
 class LabelExpander {
 public:
-  /// `signatures`: per operator those that it may have.
   LabelExpander(const Facts &facts, cost::ChangeTable &table, const Line &line,
-                const LabelWalk &walk,
-                const std::vector<std::vector<unsigned>> &signatures);
+                const LabelWalk &walk);
 
   /// All labels that decide operator `op` behind `label`.
   std::vector<Label> expand(const Label &label, unsigned op);
@@ -168,7 +166,6 @@ private:
   cost::ChangeTable &table;
   const Line &line;
   const LabelWalk &walk;
-  const std::vector<std::vector<unsigned>> &signatures;
   bool hasLimit;
   /// Per place in the walk what arguments from there on hold at least.
   std::vector<int64_t> leastBytes;
@@ -177,8 +174,7 @@ private:
 /// Sorts labels of one position into Pareto fronts.
 class LabelOrder {
 public:
-  LabelOrder(const Facts &facts,
-             const std::vector<std::vector<unsigned>> &signatures);
+  explicit LabelOrder(const Facts &facts);
 
   std::string getKey(const Label &label) const;
   /// Whether whatever follows costs `a` no more than `b`; keys are equal.
@@ -191,7 +187,6 @@ private:
   bool isQueueEqual(const Label &a, const Label &b) const;
 
   const Facts &facts;
-  const std::vector<std::vector<unsigned>> &signatures;
   bool hasLimit;
 };
 

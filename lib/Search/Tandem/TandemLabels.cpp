@@ -7,7 +7,6 @@
 
 #include "TandemLabels.h"
 #include <algorithm>
-#include <numeric>
 #include <unordered_map>
 
 using namespace tandem::cost;
@@ -18,29 +17,14 @@ constexpr uint64_t kNumbersPerTensor = 300;
 /// After how much work the search asks whether to go on: some milliseconds.
 constexpr uint64_t kQuestionWork = 10'000;
 
-/// What is left to choose from, per operator.
-static std::vector<std::vector<unsigned>>
-listSignatures(const Facts &facts, const LabelLimits &limits) {
-  if (!limits.signatures.empty())
-    return limits.signatures;
-  std::vector<std::vector<unsigned>> all;
-  for (unsigned op = 0; op < facts.problem.operators.size(); ++op) {
-    all.emplace_back(facts.problem.getSignatures(op).size());
-    std::iota(all.back().begin(), all.back().end(), 0);
-  }
-  return all;
-}
-
 namespace {
 class LabelSearch {
 public:
   LabelSearch(const Facts &facts, ChangeTable &table,
               const PricedRelaxations &priced, const LabelLimits &limits)
       : facts(facts), limits(limits), line(facts.problem), walk(facts),
-        signatures(listSignatures(facts, limits)),
-        completion(facts, walk, priced, signatures),
-        expander(facts, table, line, walk, signatures),
-        order(facts, signatures) {}
+        completion(facts, walk, priced), expander(facts, table, line, walk),
+        order(facts) {}
 
   LabelResult run();
 
@@ -71,7 +55,6 @@ private:
   const LabelLimits &limits;
   Line line;
   LabelWalk walk;
-  std::vector<std::vector<unsigned>> signatures;
   Completion completion;
   LabelExpander expander;
   LabelOrder order;

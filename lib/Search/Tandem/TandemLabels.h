@@ -32,8 +32,6 @@ struct LabelLimits {
   bool drops = false;
   /// Labels that cost more are dropped.
   double upperBound = std::numeric_limits<double>::infinity();
-  /// If not empty, per operator the signatures that are looked at.
-  std::vector<std::vector<unsigned>> signatures = {};
   /// Asked now and then with the share of positions that are done; false stops.
   std::function<bool(double)> proceeds = {};
 };

@@ -19,11 +19,9 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-LabelOrder::LabelOrder(const Facts &facts,
-                       const std::vector<std::vector<unsigned>> &signatures)
-    : facts(facts), signatures(signatures),
-      hasLimit(facts.problem.memoryLimit !=
-               std::numeric_limits<int64_t>::max()) {}
+LabelOrder::LabelOrder(const Facts &facts)
+    : facts(facts), hasLimit(facts.problem.memoryLimit !=
+                             std::numeric_limits<int64_t>::max()) {}
 
 /// About what a live tensor takes of a key.
 constexpr size_t kKeyBytes = 40;
@@ -45,9 +43,8 @@ bool LabelOrder::isWantedOtherwise(const LiveTensor &live,
                                    const Layout &layout) const {
   const std::vector<TensorUse> &uses = facts.tensors[live.tensor].uses;
   for (size_t i = live.numUsed; i < uses.size(); ++i)
-    for (unsigned index : signatures[uses[i].op]) {
-      const Layout &wanted = facts.problem.getSignatures(uses[i].op)[index]
-                                 .operands[uses[i].operand];
+    for (const Signature &signature : facts.problem.getSignatures(uses[i].op)) {
+      const Layout &wanted = signature.operands[uses[i].operand];
       if (wanted != layout && wanted != live.produced)
         return true;
     }
