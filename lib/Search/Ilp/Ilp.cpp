@@ -98,19 +98,6 @@ bool IlpSearch::fail(std::string error) {
   return false;
 }
 
-/// Asks for a plan that differs in some decision.
-void IlpSearch::forbid(const IlpForms &forms, const IlpSolution &solution,
-                       IntegerProgram &program) const {
-  Expr row;
-  double least = 1;
-  for (int column : forms.getDecisions()) {
-    bool isSet = solution.values[column] > 0.5;
-    row.push_back({column, isSet ? -1.0 : 1.0});
-    least -= isSet;
-  }
-  program.addRow(row, least, kInfinity);
-}
-
 //===----------------------------------------------------------------------===//
 // Solutions
 //===----------------------------------------------------------------------===//
@@ -235,7 +222,7 @@ void IlpSearch::searchWithLimit(const IlpStages &stages) {
     }
     if (!isOpen)
       return;
-    forbid(model->forms, solution, model->program);
+    model->forms.forbid(solution);
   }
 }
 

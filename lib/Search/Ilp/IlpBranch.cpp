@@ -202,7 +202,7 @@ bool IlpSearch::solve(IlpModel &model, IlpNode &node) {
     }
     if (!isOpen || isTooLarge)
       return !isOpen;
-    forbid(model.forms, solution, model.program);
+    model.forms.forbid(solution);
   }
   return true;
 }

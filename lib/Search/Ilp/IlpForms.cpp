@@ -318,3 +318,14 @@ std::vector<int> IlpForms::getDecisions() const {
                    network->getDecisions().end());
   return columns;
 }
+
+void IlpForms::forbid(const IlpSolution &solution) {
+  Expr row;
+  double least = 1;
+  for (int column : getDecisions()) {
+    bool isSet = solution.values[column] > 0.5;
+    row.push_back({column, isSet ? -1.0 : 1.0});
+    least -= isSet;
+  }
+  program.addRow(row, least, kInfinity);
+}

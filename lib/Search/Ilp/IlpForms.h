@@ -162,8 +162,8 @@ public:
 
   /// The decisions of a solution.
   cost::Plan getPlan(const IlpSolution &solution) const;
-  /// Columns that fix the decisions: of signatures, waiting and kept copies.
-  std::vector<int> getDecisions() const;
+  /// Asks for a plan that differs in some decision.
+  void forbid(const IlpSolution &solution);
 
   /// The layout from which copies are made, for a use that wants `wanted`.
   cost::Layout getBase(const cost::Layout &produced, const cost::Layout &wanted,
@@ -218,6 +218,8 @@ private:
   Expr getExisting(unsigned index, unsigned place, const cost::Layout &layout,
                    unsigned stage);
   std::vector<cost::Layout> getCopyLayouts(const IlpPass &pass) const;
+  /// Columns that fix the decisions: of signatures, waiting and kept copies.
+  std::vector<int> getDecisions() const;
 
   const IlpChoices &allowed;
   cost::ChangeTable &table;

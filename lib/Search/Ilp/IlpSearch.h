@@ -98,8 +98,6 @@ private:
   bool takePlan(cost::Plan plan);
   bool isClosed(const IlpNode &node) const;
   bool fail(std::string error);
-  void forbid(const IlpForms &forms, const IlpSolution &solution,
-              IntegerProgram &program) const;
   void explainInfeasible(const IlpStages &stages);
   void fallBack();
   void claim();

@@ -117,13 +117,14 @@ private:
     cost::Copy copy;
   };
   enum class Placed { Yes, NeedsCut, Impossible };
+  /// After so many changes all is computed anew, as rounding adds up.
+  static constexpr unsigned kExactAfter = 64;
   struct WaitQueue;
 
   //--- TandemEditor.cpp
   void rebuild();
   void logStage(unsigned stage);
   void addOperator(unsigned op, int sign);
-  void moveOperators(unsigned begin, unsigned end, unsigned stage);
   void queueTensors(unsigned op);
   void queueTensor(unsigned tensor);
   bool settle();
@@ -131,19 +132,22 @@ private:
   void addBytes(unsigned tensor, int sign);
   void hold(int64_t bytes, unsigned birth, unsigned death, bool isLate);
   void holdTensor(unsigned tensor, unsigned lastOp, int sign);
-  void setSignature(unsigned op, unsigned signature);
   void setWorkspace(unsigned op) {
     workspaces[op] = problem.getSignatures(op)[signatures[op]].workspace;
   }
-  void setNext(unsigned stage, unsigned next);
-  void setStage(unsigned op, unsigned stage);
-  void addCut(unsigned op);
-  void removeCut(unsigned op);
-  void flip(const cost::Copy &copy, bool isWait);
   void addFlips(const std::vector<cost::Copy> &usual,
                 const std::vector<cost::Copy> &wanted, bool isWait);
   void touch(unsigned stage);
   void setFlags(EditedStage &stage) const;
+
+  //--- TandemEditorChanges.cpp
+  void setSignature(unsigned op, unsigned signature);
+  void setNext(unsigned stage, unsigned next);
+  void setStage(unsigned op, unsigned stage);
+  void moveOperators(unsigned begin, unsigned end, unsigned stage);
+  void addCut(unsigned op);
+  void removeCut(unsigned op);
+  void flip(const cost::Copy &copy, bool isWait);
 
   //--- TandemEditorCopies.cpp
   /// `cut` is where one is needed.

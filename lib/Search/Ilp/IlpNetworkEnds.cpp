@@ -1,0 +1,249 @@
+//===- IlpNetworkEnds.cpp - where the flow of a tensor ends ---------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "IlpLayouts.h"
+#include "IlpNetwork.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+/// The first of the uses behind which all are in its stage and pass; the number
+/// of uses, if they may want a sum over time, or what they have is not all that
+/// decides about their copies.
+unsigned IlpNetwork::getFirstOfLast() const {
+  if (forms.isHidup)
+    return tensor.uses.size();
+  const IlpUse &last = tensor.uses.back();
+  for (const IlpLayout &produced : tensor.produced)
+    for (const IlpLayout &wanted : last.wanted)
+      if (forms.isSum(produced.layout, wanted.layout, last.pass))
+        return tensor.uses.size();
+  unsigned first = tensor.uses.size() - 1;
+  while (first > 0 && tensor.uses[first - 1].stage == last.stage &&
+         tensor.uses[first - 1].pass == last.pass)
+    --first;
+  return first;
+}
+
+std::vector<IlpNetwork::Source>
+IlpNetwork::getSources(const IlpState &state) const {
+  std::vector<Source> sources;
+  bool isMade = tensor.stage >= int(tensor.uses.back().stage);
+  if (state.produced >= 0)
+    sources.push_back({states.getProduced(state.produced), true, isMade});
+  for (const IlpMember &copy : state.copies)
+    sources.push_back({copy.node, false, copy.isFresh});
+  return sources;
+}
+
+void IlpNetwork::addSupply(LastUse &last) {
+  std::map<Source, bool> hasChoice;
+  for (const auto &[state, node] : nodes[firstOfLast]) {
+    std::vector<Source> sources = getSources(state);
+    Expr rest = node.flow;
+    // Nothing that is left leads on.
+    if (sources.empty()) {
+      program.addRow(rest, 0, 0);
+      continue;
+    }
+    for (size_t i = 0; i + 1 < sources.size(); ++i) {
+      Expr column{{program.addContinuous(0, 1), 1}};
+      add(last.supply[sources[i]], column);
+      add(rest, column, -1);
+    }
+    if (sources.size() > 1)
+      program.addRow(rest, 0, kInfinity);
+    add(last.supply[sources.back()], rest);
+    for (const Source &source : sources)
+      hasChoice[source] |= sources.size() > 1;
+  }
+  for (const auto &[source, isChoice] : hasChoice)
+    if (isChoice) {
+      int column = program.addBinary();
+      decisions.push_back(column);
+      Expr row = last.supply[source];
+      add(row, {{column, 1}}, -1);
+      program.addRow(row, 0, 0);
+    }
+}
+
+/// Which ways some state takes, by source.
+std::map<IlpNetwork::Pair, IlpWay> IlpNetwork::getPairs(unsigned use) const {
+  std::map<Pair, IlpWay> pairs;
+  for (const auto &[state, node] : nodes[firstOfLast])
+    for (unsigned w = 0; w < tensor.uses[use].wanted.size(); ++w) {
+      unsigned to = states.getWanted(use, w);
+      for (const IlpWay &way : states.getWays(state, use, w))
+        for (const Source &source : getSources(state))
+          if (source.node == (way.from < 0 ? to : unsigned(way.from)))
+            pairs.try_emplace({source, w, way.waits}, way);
+    }
+  return pairs;
+}
+
+/// `shared`: what is made for several uses, by what is wanted.
+void IlpNetwork::addLast(unsigned use, LastUse &last,
+                         std::map<Pair, std::pair<Expr, unsigned>> &shared) {
+  addSupply(last);
+  const IlpUse &info = tensor.uses[use];
+  std::vector<Expr> wanted(info.wanted.size());
+  std::map<Source, Expr> out;
+  Expr waiting;
+  for (const auto &[pair, way] : getPairs(use)) {
+    auto [source, w, waits] = pair;
+    Expr column{{program.addContinuous(0, 1), 1}};
+    add(out[source], column);
+    add(wanted[w], column);
+    if (waits)
+      add(waiting, column);
+    if (!way.change)
+      continue;
+    auto &[made, count] = shared[{source, states.getWanted(use, w), waits}];
+    bool isFirst = made.empty();
+    if (isFirst)
+      made = {{program.addContinuous(0, 1), 1}};
+    program.addLess(column, made);
+    if (isFirst)
+      addChange(use, states.nodes[way.from], info.wanted[w].layout,
+                use + 1 == tensor.uses.size() ? int(w) : -1, waits, *way.change,
+                made);
+  }
+  for (const auto &[source, supply] : last.supply) {
+    Expr row = out[source];
+    add(row, supply, -1);
+    program.addRow(row, 0, 0);
+  }
+  for (size_t w = 0; w < wanted.size(); ++w) {
+    add(wanted[w], info.wanted[w].chosen, -1);
+    program.addRow(wanted[w], 0, 0);
+  }
+  if (waiting.empty())
+    return;
+  last.waits = program.addBinary();
+  decisions.push_back(last.waits);
+  add(waiting, {{last.waits, 1}}, -1);
+  program.addRow(waiting, 0, 0);
+}
+
+void IlpNetwork::addLastUses() {
+  std::map<Pair, std::pair<Expr, unsigned>> shared;
+  for (unsigned use = firstOfLast; use < tensor.uses.size(); ++use)
+    addLast(use, lastUses.emplace_back(), shared);
+}
+
+IlpWay IlpNetwork::getLastTaken(const std::vector<IlpWay> &ways, unsigned use,
+                                unsigned wanted,
+                                const IlpSolution &solution) const {
+  const LastUse &last = lastUses[use - firstOfLast];
+  bool waits = last.waits >= 0 && solution.values[last.waits] > 0.5;
+  IlpWay taken;
+  double most = -1;
+  for (const IlpWay &way : ways) {
+    double value = 0;
+    unsigned node = way.from < 0 ? states.getWanted(use, wanted) : way.from;
+    for (const auto &[source, supply] : last.supply)
+      if (source.node == node)
+        value += solution.get(supply);
+    if ((way.from < 0 || way.waits == waits) && value > most) {
+      most = value;
+      taken = way;
+    }
+  }
+  return taken;
+}
+
+//===----------------------------------------------------------------------===//
+// The last use, over arcs
+//===----------------------------------------------------------------------===//
+
+/// Sources are there before the last use, and what waits is made of the
+/// gradient alone.
+bool IlpNetwork::canUseArcs() const {
+  const IlpUse &last = tensor.uses.back();
+  bool isAlone = tensor.uses.size() == 1 ||
+                 tensor.uses[tensor.uses.size() - 2].stage < last.stage;
+  bool isOnlyUpdate = tensor.uses.size() == 1 ||
+                      tensor.uses[tensor.uses.size() - 2].pass != last.pass;
+  return states.isScalar && isAlone && tensor.stage < int(last.stage) &&
+         (isOnlyUpdate || !forms.canWait(index, last.pass));
+}
+
+void IlpNetwork::addFlow(const LayoutGraph &graph,
+                         const std::vector<Expr> &supply,
+                         const std::vector<Expr> &demand, bool waits) {
+  std::vector<unsigned> from, to;
+  for (unsigned n = 0; n < graph.nodes.size(); ++n) {
+    if (!supply[n].empty())
+      from.push_back(n);
+    if (!demand[n].empty())
+      to.push_back(n);
+  }
+  std::vector<Expr> rows = demand;
+  for (unsigned n = 0; n < graph.nodes.size(); ++n)
+    add(rows[n], supply[n], -1);
+  for (const LayoutArc &arc : graph.arcs) {
+    if (!graph.isOnWay(arc, from, to))
+      continue;
+    Expr column{{program.addContinuous(0, 1), 1}};
+    const Layout &source = graph.nodes[arc.from], &target = graph.nodes[arc.to];
+    addChange(tensor.uses.size() - 1, source, target, -1, waits,
+              table.getCost(index, source, target), column);
+    add(rows[arc.from], column);
+    add(rows[arc.to], column, -1);
+  }
+  for (const Expr &row : rows)
+    program.addRow(row, 0, 0);
+}
+
+/// Whatever flows from a gradient waits; from copies nothing does.
+void IlpNetwork::addArcs() {
+  const IlpUse &use = tensor.uses.back();
+  LayoutGraph graph(table, index, forms.problem.getNumStrands(), states.nodes);
+  size_t size = graph.nodes.size();
+  bool canWait = forms.canWait(index, use.pass);
+  std::vector<Expr> supply(size), waitingSupply(size), demand(size);
+  bool hasCopies = false;
+  for (const auto &[state, node] : nodes.back()) {
+    Expr rest = node.flow;
+    size_t numCopies = state.copies.size();
+    for (size_t i = 0; i < numCopies; ++i) {
+      Expr &out = supply[graph.getNode(states.nodes[state.copies[i].node])];
+      if (state.produced < 0 && i + 1 == numCopies) {
+        add(out, rest);
+        break;
+      }
+      Expr column{{program.addContinuous(0, 1), 1}};
+      add(out, column);
+      add(rest, column, -1);
+    }
+    hasCopies |= numCopies > 0;
+    if (numCopies > (state.produced < 0))
+      program.addRow(rest, 0, kInfinity);
+    if (state.produced >= 0)
+      add((canWait ? waitingSupply : supply)[graph.getNode(
+              states.nodes[states.getProduced(state.produced)])],
+          rest);
+  }
+  for (const IlpLayout &entry : use.wanted)
+    demand[graph.getNode(entry.layout)] = entry.chosen;
+  if (!canWait)
+    return addFlow(graph, supply, demand, false);
+  std::vector<Expr> waiting = demand;
+  if (hasCopies) {
+    for (unsigned n = 0; n < size; ++n)
+      if (!demand[n].empty()) {
+        waiting[n] = {{program.addContinuous(0, 1), 1}};
+        program.addLess(waiting[n], demand[n]);
+        add(demand[n], waiting[n], -1);
+      }
+    addFlow(graph, supply, demand, false);
+  }
+  for (const Expr &expr : waitingSupply)
+    add(lastWaits, expr);
+  addFlow(graph, waitingSupply, waiting, true);
+}
