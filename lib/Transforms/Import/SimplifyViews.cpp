@@ -94,21 +94,19 @@ struct JoinPermutes : OpRewritePattern<PermuteOp> {
   }
 };
 
-/// permute(convert(permute(x))) -> permute(permute(convert(x))), which are one.
-struct MoveConversionBeforePermute : OpRewritePattern<PermuteOp> {
+/// permute(convert(permute(x))) -> permute(permute(convert(x))), which are one,
+/// where permutations alone read the conversion: others would hold both.
+struct MoveConversionBeforePermute : OpRewritePattern<ConvertOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(PermuteOp op,
+  LogicalResult matchAndRewrite(ConvertOp op,
                                 PatternRewriter &rewriter) const override {
-    auto convert = op.getInput().getDefiningOp<ConvertOp>();
-    auto inner =
-        convert ? convert.getInput().getDefiningOp<PermuteOp>() : PermuteOp();
-    if (!inner)
+    auto inner = op.getInput().getDefiningOp<PermuteOp>();
+    if (!inner || op.use_empty() ||
+        !llvm::all_of(op->getUsers(), llvm::IsaPred<PermuteOp>))
       return failure();
-    Value converted = createConvert(rewriter, convert, inner.getInput());
-    Value permuted =
-        createPermute(rewriter, convert, converted, inner.getPermutation());
+    Value converted = createConvert(rewriter, op, inner.getInput());
     rewriter.replaceOp(
-        op, createPermute(rewriter, op, permuted, op.getPermutation()));
+        op, createPermute(rewriter, op, converted, inner.getPermutation()));
     return success();
   }
 };

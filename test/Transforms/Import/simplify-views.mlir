@@ -106,6 +106,25 @@ func.func @rows(%x: tensor<2x3x5xbf16>, %t: tensor<2x1x1x3xi64>) -> (tensor<2x5x
   return %2, %12 : tensor<2x5x3xf32>, tensor<2x3x5xbf16>
 }
 
+// A conversion between permutations goes before them, unless another reads it, too: there would be two of it.
+// CHECK-LABEL: @conversions
+// CHECK-NEXT: %[[C:.*]] = nn.convert %arg0 {{.*}} -> tensor<2x3x5xf32>
+// CHECK-NEXT: %[[P:.*]] = nn.permute %arg1
+// CHECK-NEXT: %[[D:.*]] = nn.convert %[[P]]
+// CHECK-NEXT: %[[Q:.*]] = nn.permute %[[D]]
+// CHECK-NEXT: %[[R:.*]] = nn.permute %[[C]] {{.*}}array<i64: 2, 0, 1>
+// CHECK-NEXT: return %[[C]], %[[D]], %[[Q]], %[[R]]
+func.func @conversions(%x: tensor<2x3x5xbf16>, %y: tensor<2x3x5xbf16>) -> (tensor<2x3x5xf32>, tensor<2x5x3xf32>, tensor<2x3x5xf32>, tensor<5x2x3xf32>) {
+  %0 = nn.permute %x {permutation = array<i64: 0, 2, 1>, nn.pass = #nn.pass<forward>} : (tensor<2x3x5xbf16>) -> tensor<2x5x3xbf16>
+  %1 = nn.convert %0 {nn.pass = #nn.pass<forward>} : (tensor<2x5x3xbf16>) -> tensor<2x5x3xf32>
+  %2 = nn.permute %1 {permutation = array<i64: 0, 2, 1>, nn.pass = #nn.pass<forward>} : (tensor<2x5x3xf32>) -> tensor<2x3x5xf32>
+  %3 = nn.permute %y {permutation = array<i64: 0, 2, 1>, nn.pass = #nn.pass<forward>} : (tensor<2x3x5xbf16>) -> tensor<2x5x3xbf16>
+  %4 = nn.convert %3 {nn.pass = #nn.pass<forward>} : (tensor<2x5x3xbf16>) -> tensor<2x5x3xf32>
+  %5 = nn.permute %4 {permutation = array<i64: 0, 2, 1>, nn.pass = #nn.pass<forward>} : (tensor<2x5x3xf32>) -> tensor<2x3x5xf32>
+  %6 = nn.permute %1 {permutation = array<i64: 1, 0, 2>, nn.pass = #nn.pass<forward>} : (tensor<2x5x3xf32>) -> tensor<5x2x3xf32>
+  return %2, %4, %5, %6 : tensor<2x3x5xf32>, tensor<2x5x3xf32>, tensor<2x3x5xf32>, tensor<5x2x3xf32>
+}
+
 // A permutation that brings rows together stays before them.
 // CHECK-LABEL: @not_rows
 // CHECK-NEXT: nn.permute
