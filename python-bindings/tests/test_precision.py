@@ -123,6 +123,31 @@ def test_gradients_are_made_and_summed_in_float32(plan):
     assert set(found) == {"bf16", "f32"} and found.count("f32") <= 4
 
 
+class Images(nn.Module):
+    """Convolutions of all channels, of each channel, and one that is transposed; three of one image's rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(1, 8, 3, padding=1)
+        self.each = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.back = nn.ConvTranspose2d(8, 4, 2, 2)
+        self.last = nn.Linear(4, 16)
+
+    def forward(self, x):
+        x = F.gelu(self.each(F.gelu(self.first(x.unflatten(1, (1, 4, 4))))))
+        return self.last(F.gelu(self.back(x)).mean((2, 3)))
+
+
+def test_convolutions_give_gradients_of_weights_in_float32():
+    module = captured(model=Images(), precision="bf16")
+    text = compile_module(module, mesh="data=2", micro=2, stop_after="import").ir[-1][1]
+    types = r"nn\.conv_weight_grad [^(]*\(tensor<[\dx]+(\w+)>[^)]*\) -> tensor<[\dx]+x(\w+)>"
+    made = re.findall(types, text)
+    assert made == [("bf16", "f32")] * 3
+    found = reduced_types(module, mesh="data=2", plan="zero", micro=2)
+    assert len(found) >= 8 and set(found) == {"f32"}
+
+
 @pytest.mark.parametrize("search", ["tandem", "hidup"])
 def test_no_price_makes_a_search_sum_gradients_in_bfloat16(search):
     """An all-reduce of half the bytes is cheaper, all the more with cores as slow as these."""
@@ -348,6 +373,11 @@ def test_recurrent_layers_are_as_exact(name):
     own = OwnFile(RECURRENT[name], sum_of_squares, (32, 16), lambda p: torch.optim.SGD(p, lr=0.1))
     subject = make_subject(own)
     assert not failed(subject, trained(subject, mesh="data=2", plan="replicate"))
+
+
+def test_convolutions_are_as_exact():
+    subject = make_subject(OwnFile(Images, loss_of, (32, 16), lambda p: torch.optim.SGD(p, lr=0.1)))
+    assert not failed(subject, trained(subject, mesh="data=2", plan="zero", micro=2))
 
 
 def test_what_is_added_to_products_is_as_exact():

@@ -29,6 +29,7 @@ public:
   Status verify();
 
 private:
+  void types();
   void ranks();
   void channels();
   void windows();
@@ -43,10 +44,18 @@ private:
 
 constexpr const char *kNames[] = {"input", "weight", "output"};
 
-void Verifier::ranks() {
+void Verifier::types() {
   const ElementType t = op.type;
   if (t != ElementType::F64 && t != ElementType::F32 && t != ElementType::BF16)
     fail("of ", elementName(t), ", expected f64, f32 or bf16");
+  bool isWider = op.kind == ConvolutionKind::WeightGradient &&
+                 t == ElementType::BF16 && op.madeType == ElementType::F32;
+  if (op.madeType != t && !isWider)
+    fail("of ", elementName(t), " makes ", elementName(op.madeType),
+         ", expected the same, or f32 for the gradient of a weight of bf16");
+}
+
+void Verifier::ranks() {
   size_t rank = op.input().extents.size();
   if (rank < 3 || rank > 5)
     return fail("has an input of ", rank, " dimensions, expected 3 to 5");
@@ -95,6 +104,7 @@ void Verifier::windows() {
 }
 
 Status Verifier::verify() {
+  types();
   ranks();
   if (status.ok())
     channels();

@@ -21,7 +21,7 @@ int64_t endPadding(const Convolution &convolution, size_t dim);
 /// Tensor `number` of a convolution.
 inline Strided stridedOf(const Convolution &convolution, size_t number) {
   const auto &[buffer, extents, strides] = convolution.tensors[number];
-  return {buffer.bytes, convolution.type, extents, strides};
+  return {buffer.bytes, convolution.typeOf(number), extents, strides};
 }
 
 /// Types, extents, windows, strides and bytes agree; not where the buffers lie.

@@ -308,6 +308,7 @@ Operation Decoder::read(const fbs::Convolution &op) {
   return Convolution{
       enumeration<ConvolutionKind>(op.kind(), 3, "convolution"),
       type(op.type()),
+      type(op.made_type()),
       values(op.stride()),
       values(op.padding()),
       values(op.dilation()),

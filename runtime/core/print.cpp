@@ -131,10 +131,10 @@ std::string Printer::body(const Convolution &op) const {
     return concat(" ", kNames[number], " ", shapeText(it.extents), " ",
                   buffer(it.buffer), shapeText(it.strides));
   };
-  return concat(elementName(op.type), " stride ", shapeText(op.stride),
-                " padding ", shapeText(op.padding), " dilation ",
-                shapeText(op.dilation), tensor(lhs), tensor(rhs), " ->",
-                tensor(made));
+  return concat(elementName(op.type), " to ", elementName(op.madeType),
+                " stride ", shapeText(op.stride), " padding ",
+                shapeText(op.padding), " dilation ", shapeText(op.dilation),
+                tensor(lhs), tensor(rhs), " ->", tensor(made));
 }
 
 std::string Printer::body(const Attention &op) const {

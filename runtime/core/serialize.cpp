@@ -214,10 +214,11 @@ Offset<fbs::ConvolutionTensor> Encoder::tensor(const ConvolutionTensor &value) {
 }
 
 Offset<void> Encoder::write(const Convolution &op) {
-  return fbs::CreateConvolution(
-             b, uint8_t(op.kind), uint8_t(op.type), b.CreateVector(op.stride),
-             b.CreateVector(op.padding), b.CreateVector(op.dilation),
-             tensor(op.input()), tensor(op.weight()), tensor(op.output()))
+  return fbs::CreateConvolution(b, uint8_t(op.kind), uint8_t(op.type),
+                                uint8_t(op.madeType), b.CreateVector(op.stride),
+                                b.CreateVector(op.padding),
+                                b.CreateVector(op.dilation), tensor(op.input()),
+                                tensor(op.weight()), tensor(op.output()))
       .Union();
 }
 

@@ -284,10 +284,10 @@ Status CommandVerifier::check(const Attention &op) {
 
 Status CommandVerifier::check(const Convolution &op) {
   Status status = verifyConvolution(op);
-  for (const ConvolutionTensor &tensor : op.tensors)
+  for (size_t number = 0; number < 3; ++number)
     if (status.ok())
-      status = expectAligned("convolution operand", tensor.buffer,
-                             elementBytes(op.type));
+      status = expectAligned("convolution operand", op.tensors[number].buffer,
+                             elementBytes(op.typeOf(number)));
   return status.ok() ? checkWrites("convolution", op) : status;
 }
 

@@ -79,11 +79,12 @@ public:
     }
     for (size_t number = 0; number < 3; ++number) {
       Layout layout(op, number);
-      given[number] =
-          memory::desc(layout.extents, dnnlType(op.type), layout.strides);
-      any[number] = memory::desc(layout.extents, dnnlType(op.type),
-                                 memory::format_tag::any);
+      memory::data_type type = dnnlType(op.typeOf(number));
+      given[number] = memory::desc(layout.extents, type, layout.strides);
+      any[number] = memory::desc(layout.extents, type, memory::format_tag::any);
     }
+    weightRead = memory::desc(Layout(op, 1).extents, dnnlType(op.type),
+                              memory::format_tag::any);
   }
 
   /// Images as they lie, if oneDNN has generated code for that (channels come
@@ -107,9 +108,12 @@ private:
   using InputGradient = dnnl::convolution_backward_data;
   using WeightGradient = dnnl::convolution_backward_weights;
 
+  /// Also what a gradient is that of: all that it reads is of one type.
   Forward::primitive_desc describeForward(const Types &t) const {
+    bool isRead = op.kind != ConvolutionKind::WeightGradient;
     return {Forward::desc(dnnl::prop_kind::forward_training, kDirect, t[0],
-                          t[1], t[2], op.stride, between, op.padding, end),
+                          isRead ? t[1] : weightRead, t[2], op.stride, between,
+                          op.padding, end),
             ownScratchpad(), cpuEngine()};
   }
   template <typename Primitive, typename Desc>
@@ -149,6 +153,7 @@ private:
   const Convolution &op;
   Shape between, end;
   Types any;
+  memory::desc weightRead;
 };
 
 /// Memory that an iteration of a Repeat may move.
@@ -284,7 +289,7 @@ Status DnnlConvolution::run(int64_t iteration) {
   return Status::success();
 }
 
-/// Of bf16, by copies in f32.
+/// Of what is read in bf16, by copies in f32.
 class WidenedConvolution final : public Task {
 public:
   WidenedConvolution(const TaskContext &context, const Convolution &op,
@@ -295,6 +300,8 @@ public:
   Status run(int64_t iteration) override;
 
 private:
+  void store(int64_t iteration);
+
   struct Operand {
     Address place;
     Shape extents, strides; ///< As it lies there; copies are contiguous.
@@ -303,15 +310,17 @@ private:
   };
 
   std::array<Operand, 3> operands;
-  Convolution wide; ///< Of f32, on the copies.
+  const bool isNarrowed; ///< The result, where it lies.
+  Convolution wide;      ///< Of f32, on the copies.
   DnnlConvolution inner;
 };
 
 WidenedConvolution::WidenedConvolution(
     const TaskContext &context, const Convolution &op, const Places &places,
     const std::optional<BufferRef> &workspace)
-    : wide(op), inner(context, wide, workspace) {
-  wide.type = ElementType::F32;
+    : isNarrowed(op.madeType == ElementType::BF16), wide(op),
+      inner(context, wide, workspace) {
+  wide.type = wide.madeType = ElementType::F32;
   for (size_t number = 0; number < 3; ++number) {
     ConvolutionTensor &tensor = wide.tensors[number];
     size_t count = size_t(numElements(tensor.extents));
@@ -342,12 +351,24 @@ Status WidenedConvolution::run(int64_t iteration) {
   }
   if (Status status = inner.run(/*iteration=*/0); !status.ok())
     return status;
-  Operand &result = operands[made];
-  narrow(result.wide.data(), result.packed.data(), result.wide.size());
-  copyStrided(result.extents, sizeof(Bf16), result.packed.data(),
-              wide.tensors[made].strides, result.place.at(iteration),
-              result.strides);
+  store(iteration);
   return Status::success();
+}
+
+void WidenedConvolution::store(int64_t iteration) {
+  size_t made = wide.roles()[2];
+  Operand &result = operands[made];
+  auto copy = [&](const auto &from) {
+    copyStrided(result.extents, sizeof from[0], from.data(),
+                wide.tensors[made].strides, result.place.at(iteration),
+                result.strides);
+  };
+  if (isNarrowed) {
+    narrow(result.wide.data(), result.packed.data(), result.wide.size());
+    copy(result.packed);
+  } else {
+    copy(result.wide);
+  }
 }
 
 template <typename TaskType, typename... Arguments>

@@ -33,12 +33,18 @@ struct Options {
   int64_t workspace = 0; ///< Bytes.
 };
 
+/// Of all tensors, but of the gradient of the weight.
+struct Types {
+  ElementType type, ofWeight;
+};
+
 /// Extents, without strides, of a convolution.
 struct Sizes {
   Shape input, weight, output, stride, padding, dilation;
 
   Convolution make(ElementType type, bool last = false) const {
     Convolution op{.type = type,
+                   .madeType = type,
                    .stride = stride,
                    .padding = padding,
                    .dilation = dilation};
@@ -55,8 +61,8 @@ struct Sizes {
 /// A Program with a convolution and both its gradients, on random values.
 class Case {
 public:
-  Case(const Convolution &op, const Options &options)
-      : op(op), options(options) {}
+  Case(const Convolution &op, ElementType ofWeight, const Options &options)
+      : op(op), ofWeight(ofWeight), options(options) {}
   void run() {
     if (options.workspace)
       p.setArena(options.workspace);
@@ -87,13 +93,15 @@ private:
   void add(ConvolutionKind kind) {
     Convolution one = op;
     one.kind = kind;
+    if (kind == ConvolutionKind::WeightGradient)
+      one.madeType = ofWeight;
     auto [lhs, rhs, made] = one.roles();
     one.tensors[lhs].buffer = inputs[lhs];
     one.tensors[rhs].buffer = inputs[rhs];
     one.tensors[made].buffer =
         p.result(p.addResult({"output",
                               "made " + std::to_string(made),
-                              op.type,
+                              one.madeType,
                               op.tensors[made].extents,
                               {},
                               {},
@@ -105,16 +113,18 @@ private:
   }
 
   const Convolution &op;
+  const ElementType ofWeight;
   const Options options;
   ProgramBuilder p{{}};
   std::vector<BufferRef> inputs;
   std::vector<std::pair<std::string, Tensor>> values;
 };
 
-class ConvolutionTest : public testing::TestWithParam<ElementType> {
+class ConvolutionTest : public testing::TestWithParam<Types> {
 protected:
   void check(const Sizes &sizes, const Options &options = {}) {
-    Case(sizes.make(GetParam(), options.channelsLast), options).run();
+    auto [type, ofWeight] = GetParam();
+    Case(sizes.make(type, options.channelsLast), ofWeight, options).run();
   }
   Watchdog watchdog{120};
 };
@@ -167,12 +177,19 @@ TEST_P(ConvolutionTest, Workspaces) {
     check(kPlain, {.workspace = bytes});
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, ConvolutionTest,
-                         testing::Values(ElementType::F64, ElementType::F32,
-                                         ElementType::BF16),
-                         [](const auto &info) {
-                           return std::string(elementName(info.param));
-                         });
+static std::string nameOf(Types types) {
+  auto [type, ofWeight] = types;
+  std::string name(elementName(type));
+  return ofWeight == type ? name : name + "_to_f32";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, ConvolutionTest,
+    testing::Values(Types{ElementType::F64, ElementType::F64},
+                    Types{ElementType::F32, ElementType::F32},
+                    Types{ElementType::BF16, ElementType::BF16},
+                    Types{ElementType::BF16, ElementType::F32}),
+    [](const auto &info) { return nameOf(info.param); });
 
 TEST(Convolution, WrongOnesAreRefused) {
   Convolution good = kPlain.make(ElementType::F32);
@@ -187,6 +204,17 @@ TEST(Convolution, WrongOnesAreRefused) {
   constexpr int64_t kHuge = int64_t(1) << 62;
   refuse([](auto &c) { c.type = ElementType::I64; },
          "of i64, expected f64, f32 or bf16");
+  // The gradient of a weight alone, and of bf16, may be wider.
+  constexpr const char *kMade = ", expected the same, or f32 for the gradient "
+                                "of a weight of bf16";
+  refuse([](auto &c) { c.type = ElementType::BF16; },
+         "of bf16 makes f32" + std::string(kMade));
+  refuse(
+      [](auto &c) {
+        c.kind = ConvolutionKind::WeightGradient;
+        c.madeType = ElementType::F64;
+      },
+      "of f32 makes f64" + std::string(kMade));
   refuse([](auto &c) { c.tensors[0].extents = {2, 3}; },
          "has an input of 2 dimensions, expected 3 to 5");
   refuse([](auto &c) { c.tensors[1].strides.pop_back(); },

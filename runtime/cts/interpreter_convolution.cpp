@@ -66,7 +66,7 @@ void Interpreter::convolve(int64_t rank, const Convolution &op,
       sums[place(result, (*indices)[made])] +=
           read(lhs, (*indices)[lhs]) * read(rhs, (*indices)[rhs]);
   for (auto [at, sum] : sums)
-    storeNumber(op.type, this->at(rank, result.buffer, iteration), at, sum);
+    storeNumber(op.madeType, this->at(rank, result.buffer, iteration), at, sum);
 }
 
 } // namespace tandem::rt::cts

@@ -436,9 +436,9 @@ TEST(Load, SaysWhatIsWrong) {
   size_t root = load(bytes, 0, uint32_t());
   size_t vtable = size_t(int64_t(root) - load(bytes, root, int32_t()));
   Bytes newer = bytes;
-  newer[root + load(bytes, vtable + 4, uint16_t())] = 3;
+  newer[root + load(bytes, vtable + 4, uint16_t())] = 4;
   expectError(loadProgram(newer).status(),
-              "program has version 3, this runtime reads version 2");
+              "program has version 4, this runtime reads version 3");
   Bytes flipped = bytes;
   flipped[flipped.size() - 3] ^= 4;
   expectError(loadProgram(flipped).status(), "content hash is ");

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "core/text.h"
 #include "cuda/kernels/words.h"
 #include "cuda/work.h"
 
@@ -43,9 +44,11 @@ Expected<std::unique_ptr<Work>> makeConvolution(const WorkContext &context,
     return made;
   };
   ++context.plain.convolutions;
-  return makePlainWork(
-      context.gpu, "tandem_convolution_" + std::string(elementName(op.type)),
-      numElements(op.tensors[op.roles()[2]].extents), count, words);
+  return makePlainWork(context.gpu,
+                       concat("tandem_convolution_", elementName(op.type), "_",
+                              elementName(op.madeType)),
+                       numElements(op.tensors[op.roles()[2]].extents), count,
+                       words);
 }
 
 } // namespace tandem::rt::cuda

@@ -326,13 +326,17 @@ LogicalResult Emitter::emit(sched::AttendOp op) {
 }
 
 LogicalResult Emitter::emit(sched::ConvolveOp op) {
-  auto type = getElementType(
-      op, cast<ShapedType>(op.getDestination().getType()).getElementType());
-  if (!type)
+  auto typeOf = [&](Value value) {
+    return getElementType(op,
+                          cast<ShapedType>(value.getType()).getElementType());
+  };
+  auto type = typeOf(op.getLhs()), madeType = typeOf(op.getDestination());
+  if (!type || !madeType)
     return failure();
   rt::Convolution convolution;
   convolution.kind = static_cast<rt::ConvolutionKind>(op.getKind());
   convolution.type = *type;
+  convolution.madeType = *madeType;
   convolution.stride = toShape(op.getStride());
   convolution.padding = toShape(op.getPadding());
   convolution.dilation = toShape(op.getDilation());

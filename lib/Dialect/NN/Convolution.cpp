@@ -82,6 +82,21 @@ static bool agree(const ConvolutionShapes &s) {
   return groups > 0 && s.weight[0] % groups == 0 && s.output[1] == s.weight[0];
 }
 
+/// All of one type, or the gradient of the weight in a wider one.
+static LogicalResult verifyElements(Operation *op, const Convolution &c) {
+  Type type = getElement(op->getOperand(0)),
+       made = getElement(op->getResult(0));
+  bool isWider = isa<ConvWeightGradOp>(op) && type.isBF16() && made.isF32();
+  if (isa<FloatType>(type) && getElement(op->getOperand(1)) == type &&
+      (made == type || isWider))
+    return success();
+  return op->emitOpError("has element types ")
+         << getElement(c.input) << ", " << getElement(c.weight) << " and "
+         << getElement(c.output)
+         << ", expected one floating-point type, or f32 for the gradient of a "
+            "weight of bf16";
+}
+
 static LogicalResult verifyShapes(Operation *op, const Convolution &c) {
   ConvolutionShapes shapes = getShapes(c);
   if (!agree(shapes)) {
@@ -91,13 +106,7 @@ static LogicalResult verifyShapes(Operation *op, const Convolution &c) {
                  << ", expected [n, g i, x...], [g o, i, k...] and [n, g o, "
                     "y...] with 1 to 3 spatial dimensions";
   }
-  Type type = getElement(c.input);
-  if (!isa<FloatType>(type) || getElement(c.weight) != type ||
-      getElement(c.output) != type)
-    return op->emitOpError("has element types ")
-           << type << ", " << getElement(c.weight) << " and "
-           << getElement(c.output) << ", expected one floating-point type";
-  return success();
+  return verifyElements(op, c);
 }
 
 static LogicalResult verifyWindow(Operation *op, const Convolution &c,
@@ -154,7 +163,7 @@ static SmallVector<int64_t> getSizes(Operation *op) {
 }
 
 static LogicalResult verifyTypes(Operation *op) {
-  Type element = getElement(op->getResult(0));
+  Type element = getElement(op->getOperand(0));
   if (element.isF64() || element.isF32() || element.isBF16())
     return success();
   return op->emitError("convolution of ")
@@ -179,6 +188,8 @@ std::optional<int64_t> ConvInputGradOp::getSummedDim(unsigned number) {
   return hasOneGroup(*this) ? std::optional<int64_t>(1 - number) : std::nullopt;
 }
 std::optional<int64_t> ConvWeightGradOp::getSummedDim(unsigned) { return 0; }
+
+bool ConvWeightGradOp::canWiden() { return true; }
 
 bool ConvOp::readsByStrides(unsigned) { return true; }
 bool ConvInputGradOp::readsByStrides(unsigned) { return true; }

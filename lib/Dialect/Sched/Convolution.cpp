@@ -136,7 +136,7 @@ SmallVector<int64_t> ConvOp::getLoopSizes() {
 /// more has memory of its own.
 int64_t ConvOp::getWorkspaceBytes() {
   Type type = getLhs().getType().getElementType();
-  int64_t width = type.getIntOrFloatBitWidth() / 8;
+  int64_t width = getElementBytes(type);
   ArrayRef<int64_t> input = getInput(), weight = getWeight(),
                     output = getOutput();
   int64_t columns = count(output.drop_front(2));
@@ -149,14 +149,17 @@ int64_t ConvOp::getWorkspaceBytes() {
                     weight[1] * count(input.drop_front(2)));
   }
   constexpr int64_t kChannels = 16;
-  auto blocked = [&](int64_t outer, int64_t channels, int64_t inner) {
+  auto blocked = [&](int64_t width, int64_t outer, int64_t channels,
+                     int64_t inner) {
     return llvm::alignTo(
         outer * llvm::alignTo(channels, kChannels) * inner * width, 64);
   };
-  return blocked(input[0], input[1], count(input.drop_front(2))) +
-         blocked(llvm::alignTo(weight[0], kChannels), weight[1],
-                 count(weight.drop_front(2))) +
-         blocked(output[0], output[1], columns);
+  bool makesWeight = getKind() == ConvolutionKind::WeightGradient;
+  Type ofWeight = makesWeight ? getResult().getType().getElementType() : type;
+  return blocked(width, input[0], input[1], count(input.drop_front(2))) +
+         blocked(getElementBytes(ofWeight), llvm::alignTo(weight[0], kChannels),
+                 weight[1], count(weight.drop_front(2))) +
+         blocked(width, output[0], output[1], columns);
 }
 
 static StringRef getLabel(ConvolutionKind kind) {

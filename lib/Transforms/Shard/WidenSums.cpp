@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A product gives the gradient of a parameter in f32 itself (WidenGradients). A
-// convolution gives it in bf16, so that a plan for which half the bytes are
+// A product gives the gradient of a parameter in f32 itself (WidenGradients).
+// Attention gives it in bf16, so that a plan for which half the bytes are
 // cheaper has its terms added before they are widened. In which type gradients
 // are added is the user's choice, and no price's.
 //

@@ -257,7 +257,8 @@ inline bool meetBack(Words w, const Tensor5 &output, const int64_t *x,
   return true;
 }
 
-template <typename T> void convolve(Words w) {
+/// Reads elements of type T, and makes such of type M.
+template <typename T, typename M> void convolve(Words w) {
   using Sum = typename Wide<T>::Type;
   Tensor5 input(w, 0), weight(w, 1), output(w, 2);
   int64_t kind = w[convolution::Kind], groups = w[convolution::Groups];
@@ -303,8 +304,8 @@ template <typename T> void convolve(Words w) {
                 output.get<T>(output.place(n, at[0], y));
         });
     }
-    w.array<T>(made.first)
-        .set(made.place(at[0], at[1], at + 2), Wide<T>::narrow(total));
+    w.array<M>(made.first)
+        .set(made.place(at[0], at[1], at + 2), Wide<M>::narrow(total));
   });
 }
 
@@ -334,11 +335,13 @@ TANDEM_GEMM(f32_f32, float, float)
 TANDEM_GEMM(bf16_bf16, tandem::rt::cuda::Bf16, tandem::rt::cuda::Bf16)
 TANDEM_GEMM(bf16_f32, tandem::rt::cuda::Bf16, float)
 
-#define TANDEM_CONVOLUTION(suffix, type)                                       \
-  TANDEM_KERNEL(tandem_convolution_##suffix, tandem::rt::cuda::convolve<type>)
-TANDEM_CONVOLUTION(f64, double)
-TANDEM_CONVOLUTION(f32, float)
-TANDEM_CONVOLUTION(bf16, tandem::rt::cuda::Bf16)
+#define TANDEM_CONVOLUTION(suffix, ...)                                        \
+  TANDEM_KERNEL(tandem_convolution_##suffix,                                   \
+                (tandem::rt::cuda::convolve<__VA_ARGS__>))
+TANDEM_CONVOLUTION(f64_f64, double, double)
+TANDEM_CONVOLUTION(f32_f32, float, float)
+TANDEM_CONVOLUTION(bf16_bf16, tandem::rt::cuda::Bf16, tandem::rt::cuda::Bf16)
+TANDEM_CONVOLUTION(bf16_f32, tandem::rt::cuda::Bf16, float)
 
 TANDEM_KERNEL(tandem_judge_f32, tandem::rt::cuda::judgeChunks<float>)
 TANDEM_KERNEL(tandem_judge_f64, tandem::rt::cuda::judgeChunks<double>)

@@ -33,7 +33,7 @@
 namespace tandem::rt {
 
 /// Readers accept exactly this version of the format.
-inline constexpr uint32_t kProgramVersion = 2;
+inline constexpr uint32_t kProgramVersion = 3;
 /// Of memory of the host, in bytes: a cache line, and the widest vector.
 inline constexpr int64_t kHostAlignment = 64;
 /// No memory space has a larger one.
@@ -311,10 +311,11 @@ struct ConvolutionTensor {
 /// linear in each of the tensors; what is outside of the input is zero. A
 /// convolution makes the output, which is its derivative by it, and its
 /// gradients the two others, in the same way. All are f32, f64 or bf16; sums of
-/// bf16 are kept in f32.
+/// bf16 are kept in f32, and the gradient of a weight may be f32.
 struct Convolution {
   ConvolutionKind kind = ConvolutionKind::Forward;
-  ElementType type = ElementType::F32;
+  ElementType type = ElementType::F32; ///< Of what is read.
+  ElementType madeType = ElementType::F32;
   Shape stride = {}, padding = {}, dilation = {};
   std::array<ConvolutionTensor, 3> tensors = {}; ///< input, weight, output.
 
@@ -328,6 +329,9 @@ struct Convolution {
     if (kind == ConvolutionKind::InputGradient)
       return {2, 1, 0};
     return {0, 2, 1};
+  }
+  ElementType typeOf(size_t number) const {
+    return number == roles()[2] ? madeType : type;
   }
   int64_t groups() const { return input().extents[1] / weight().extents[1]; }
 };

@@ -759,6 +759,22 @@ func.func @pool_counts(%x: tensor<2x3x8xf32>) {
 
 // -----
 
+func.func @conv_wider(%x: tensor<2x3x8xbf16>, %w: tensor<5x3x3xbf16>) {
+  // expected-error @+1 {{'nn.conv' op has element types 'bf16', 'bf16' and 'f32', expected one floating-point type, or f32 for the gradient of a weight of bf16}}
+  %0 = nn.conv %x, %w {stride = array<i64: 1>, padding = array<i64: 1>, dilation = array<i64: 1>} : (tensor<2x3x8xbf16>, tensor<5x3x3xbf16>) -> tensor<2x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @conv_much_wider(%x: tensor<2x3x8xbf16>, %g: tensor<2x5x8xbf16>) {
+  // expected-error @+1 {{'nn.conv_weight_grad' op has element types 'bf16', 'f64' and 'bf16', expected one floating-point type, or f32}}
+  %0 = nn.conv_weight_grad %x, %g {stride = array<i64: 1>, padding = array<i64: 1>, dilation = array<i64: 1>} : (tensor<2x3x8xbf16>, tensor<2x5x8xbf16>) -> tensor<5x3x3xf64>
+  return
+}
+
+// -----
+
 func.func @pool_shapes(%x: tensor<2x3x8xf32>) {
   // expected-error @+1 {{'nn.max_pool' op has input [2, 3, 8], values [2, 3, 4] and indices [2, 3, 5], expected equal dimensions but for the last 1 of the input}}
   %0:2 = nn.max_pool %x {kernel = array<i64: 2>, stride = array<i64: 2>, padding = array<i64: 0>, dilation = array<i64: 1>} : (tensor<2x3x8xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x5xi64>)

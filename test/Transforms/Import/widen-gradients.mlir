@@ -22,6 +22,21 @@ func.func @product(%x: tensor<8x4xbf16>, %dy: tensor<4x6xbf16>, %w: tensor<6x8xf
   return %5 : tensor<6x8xf32>
 }
 
+// A convolution gives the gradient of its weight as a product does, but neither its result nor that of its input.
+// CHECK-LABEL: @convolution
+// CHECK: nn.conv_weight_grad {{.*}} : (tensor<2x3x8xbf16>, tensor<2x4x6xbf16>) -> tensor<4x3x3xf32>
+// CHECK: nn.conv_input_grad {{.*}} -> tensor<2x3x8xbf16>
+// CHECK-NEXT: nn.convert
+// CHECK-NOT: nn.convert
+// CHECK: return
+func.func @convolution(%x: tensor<2x3x8xbf16>, %dy: tensor<2x4x6xbf16>, %w: tensor<4x3x3xbf16>) -> (tensor<4x3x3xf32>, tensor<2x3x8xf32>) {
+  %0 = nn.conv_weight_grad %x, %dy {stride = array<i64: 1>, padding = array<i64: 0>, dilation = array<i64: 1>, nn.pass = #backward} : (tensor<2x3x8xbf16>, tensor<2x4x6xbf16>) -> tensor<4x3x3xbf16>
+  %1 = nn.convert %0 {nn.pass = #backward} : (tensor<4x3x3xbf16>) -> tensor<4x3x3xf32>
+  %2 = nn.conv_input_grad %dy, %w {stride = array<i64: 1>, padding = array<i64: 0>, dilation = array<i64: 1>, nn.pass = #backward} : (tensor<2x4x6xbf16>, tensor<4x3x3xbf16>) -> tensor<2x3x8xbf16>
+  %3 = nn.convert %2 {nn.pass = #backward} : (tensor<2x3x8xbf16>) -> tensor<2x3x8xf32>
+  return %1, %3 : tensor<4x3x3xf32>, tensor<2x3x8xf32>
+}
+
 // A bias' gradient: what is summed is converted, not the sum.
 // CHECK-LABEL: @sum
 // CHECK: %[[W:.*]] = nn.convert %arg0 {nn.pass = #backward} : (tensor<4x8xbf16>) -> tensor<4x8xf32>

@@ -8,9 +8,10 @@
 /// The three are derivatives of one form that is linear in input, weight and
 /// output (`Convolution.h`), so derivatives of each are the other two. The first
 /// two operands and the result are these tensors in another order.
-class NN_ConvLikeOp<string mnemonic, dag own>
+class NN_ConvLikeOp<string mnemonic, dag own, list<string> methods = []>
     : NN_BuilderRuleOp<mnemonic, "Convolution", "0 | 1",
-                       [DeclareOpInterfaceMethods<NN_LibraryOpInterface>]> {
+                       [DeclareOpInterfaceMethods<NN_LibraryOpInterface,
+                                                  methods>]> {
   let arguments = !con(own, (ins DenseI64ArrayAttr:$stride,
                                  DenseI64ArrayAttr:$padding,
                                  DenseI64ArrayAttr:$dilation));
@@ -39,9 +40,10 @@ def NN_ConvInputGradOp : NN_ConvLikeOp<"conv_input_grad", (ins
 }
 
 def NN_ConvWeightGradOp : NN_ConvLikeOp<"conv_weight_grad", (ins
-    NN_Tensor:$input, NN_Tensor:$grad)> {
+    NN_Tensor:$input, NN_Tensor:$grad), ["canWiden"]> {
   let summary = "the gradient of a convolution's weight";
   let description = [{
-    Sums over the batch; the weight of `nn.conv` has the shape of the result.
+    Sums over the batch; the weight of `nn.conv` has the shape of the result. Of
+    bf16 it may be f32, the sum before it is rounded.
   }];
 }
