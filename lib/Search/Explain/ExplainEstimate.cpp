@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../Tandem/TandemEditor.h"
-#include "../Tandem/TandemFold.h"
-#include "../Tandem/TandemPool.h"
-#include "../Tandem/TandemRelaxation.h"
+#include "../Tandem/Improve/Editor.h"
+#include "../Tandem/Improve/Pool.h"
+#include "../Tandem/Problem/Fold.h"
+#include "../Tandem/Relaxation/Relaxation.h"
 #include "ExplainForms.h"
 #include <algorithm>
 #include <map>

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../Tandem/TandemFacts.h"
+#include "../Tandem/Problem/Facts.h"
 #include "ExplainForms.h"
 #include <algorithm>
 #include <set>

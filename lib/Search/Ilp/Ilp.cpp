@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../Tandem/TandemFit.h"
+#include "../Tandem/Stages/Fit.h"
 #include "IlpMemory.h"
 #include "IlpSearch.h"
 #include "tandem/Cost/Hidup.h"

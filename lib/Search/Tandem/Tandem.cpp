@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TandemDriver.h"
-#include "TandemLimits.h"
-#include "TandemTies.h"
+#include "Tandem/Driver.h"
+#include "Tandem/Improve/Ties.h"
+#include "Tandem/Limits.h"
 #include <algorithm>
 
 using namespace tandem::cost;

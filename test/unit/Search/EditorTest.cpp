@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "RandomPlan.h"
-#include "Tandem/TandemFold.h"
-#include "Tandem/TandemImprove.h"
+#include "Tandem/Improve/Improve.h"
+#include "Tandem/Problem/Fold.h"
 #include "Trial.h"
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include "Ilp/IlpProgram.h"
 #include "ProblemBuilder.h"
 #include "RandomProblem.h"
-#include "Tandem/TandemSumMean.h"
-#include "Tandem/TandemSumSearch.h"
+#include "Tandem/Sums/SumMean.h"
+#include "Tandem/Sums/SumSearch.h"
 #include "Transformer.h"
 #include "tandem/Search/Exhaustive.h"
 #include <algorithm>

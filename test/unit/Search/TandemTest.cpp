@@ -1,4 +1,4 @@
-//===- TandemTest.cpp - what Tandem's own search claims -------------------===//
+//===- Test.cpp - what Tandem's own search claims -------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "RandomProblem.h"
-#include "Tandem/TandemFold.h"
-#include "Tandem/TandemLabels.h"
-#include "Tandem/TandemPool.h"
-#include "Tandem/TandemRelaxation.h"
-#include "Tandem/TandemStages.h"
+#include "Tandem/Improve/Pool.h"
+#include "Tandem/Labels/Labels.h"
+#include "Tandem/Problem/Fold.h"
+#include "Tandem/Relaxation/Relaxation.h"
+#include "Tandem/Stages/Stages.h"
 #include "Transformer.h"
 #include "Trial.h"
 #include "tandem/Search/Search.h"

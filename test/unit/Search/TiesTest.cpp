@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tandem/Improve/Ties.h"
 #include "RandomProblem.h"
-#include "Tandem/TandemTies.h"
 #include "tandem/Search/Search.h"
 #include "gtest/gtest.h"
 

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tandem/Problem/Untimed.h"
 #include "RandomProblem.h"
-#include "Tandem/TandemFacts.h"
-#include "Tandem/TandemUntimed.h"
+#include "Tandem/Problem/Facts.h"
 #include "gtest/gtest.h"
 
 using namespace tandem;

@@ -7,7 +7,7 @@
 
 #include "ProblemBuilder.h"
 #include "RandomProblem.h"
-#include "Tandem/TandemLabels.h"
+#include "Tandem/Labels/Labels.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 

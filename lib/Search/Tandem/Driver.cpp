@@ -1,0 +1,273 @@
+//===- Driver.cpp - the way from a problem to its plan --------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tandem/Driver.h"
+#include "Tandem/Limits.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+Driver::Driver(const SearchProblem &problem, const SearchOptions &options,
+               SearchEnd &end)
+    : problem(problem), context(problem, options, end), pool(context.pool),
+      guides(context), bound(context, guides), local(context), untimed(context),
+      refiner(context, local, untimed) {}
+
+//===----------------------------------------------------------------------===//
+// What no plan does better
+//===----------------------------------------------------------------------===//
+
+/// Every plan holds what is resident, and what the backward pass needs of the
+/// forward pass when it begins.
+bool Driver::isImpossible(SearchResult &result) const {
+  int64_t least = context.graph.getLeastBytes();
+  if (least <= problem.memoryLimit)
+    return false;
+  result.isInfeasible = result.lacksMemory = true;
+  result.error = "every plan holds at least " + std::to_string(least) +
+                 " bytes on a device, " +
+                 std::to_string(least - problem.memoryLimit) +
+                 " more than the limit of " +
+                 std::to_string(problem.memoryLimit) + describeNeed();
+  return true;
+}
+
+/// The largest tensors that are always there.
+std::string Driver::describeNeed() const {
+  std::vector<std::pair<int64_t, unsigned>> sizes;
+  for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {
+    const TensorFacts &info = context.facts.tensors[tensor];
+    if (!context.graph.held.isHeld(tensor))
+      continue;
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const Signature &signature : problem.getSignatures(info.producer))
+      least = std::min(
+          least, problem.getBytes(tensor, signature.results[info.result]));
+    sizes.emplace_back(-least, tensor);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.resize(std::min<size_t>(sizes.size(), 3));
+  std::string text = "; the largest tensors are";
+  for (size_t i = 0; i < sizes.size(); ++i)
+    text += (i ? ", '" : " '") + problem.tensors[sizes[i].second].name + "' (" +
+            std::to_string(-sizes[i].first) + " bytes)";
+  return sizes.empty() ? "" : text;
+}
+
+/// Every second of computation lies in a slot that is no shorter: a bound for
+/// searches that end before a better one is known.
+double Driver::getLeastComputation() const {
+  double sum = 0;
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    if (context.facts.isArgument(op))
+      continue;
+    double least = std::numeric_limits<double>::infinity();
+    for (const Signature &signature : problem.getSignatures(op)) {
+      double strands = context.facts.isPerStrand(signature)
+                           ? static_cast<double>(context.facts.numStrands)
+                           : 1;
+      least = std::min(least, strands * signature.seconds);
+    }
+    sum += least;
+  }
+  return sum;
+}
+
+//===----------------------------------------------------------------------===//
+// Parts of the way
+//===----------------------------------------------------------------------===//
+
+/// The plans that are given, with better stages. Of those whose forms are too
+/// large whatever the stages nothing is asked.
+void Driver::offerStarts(PlanPool &to) const {
+  for (const Plan &plan : context.options.starts)
+    if (context.graph.getHeldBytes(plan.signatures) <= problem.memoryLimit)
+      to.offer(plan);
+}
+
+/// Plans under all guides, within the memory limit.
+void Driver::searchByGuides() {
+  guides.run();
+  if (!pool.best)
+    offerStarts(pool);
+  local.makeFit();
+  local.shrinkCheapest();
+}
+
+/// Better plans from where the given ones are, if that may lead somewhere.
+void Driver::improveStart(PlanPool::Record started) {
+  if (!started.plan)
+    return;
+  bool isNear = !pool.best || started.seconds <= pool.seconds * (1 + kNear);
+  if (isNear && context.does(Mechanism::Starts) && context.seeksMore())
+    local.improveFrom(*started.plan, 8);
+  pool.restore(std::move(started));
+}
+
+/// Offers the best plan that labels find, and takes over what they prove.
+void Driver::searchByLabels(LabelLimits limits) {
+  if (!context.does(Mechanism::Exact) || problem.operators.size() > kMaxExact ||
+      !context.seeksMore() || context.isProven)
+    return;
+  if (!priced)
+    priced = std::make_unique<PricedRelaxations>(
+        context.graph, [this] { return context.proceeds(0.9); });
+  if (context.isOver()) {
+    priced.reset();
+    return;
+  }
+  // Plans that gain less than the gap are of no interest.
+  limits.upperBound = pool.seconds / (1 + context.options.gap) * (1 + 1e-12);
+  limits.proceeds = [&](double done) {
+    return context.proceeds(0.9 + 0.1 * done);
+  };
+  LabelResult labels =
+      searchLabels(context.facts, context.table, *priced, limits);
+  context.numLabels += labels.numLabels;
+  if (labels.plan)
+    pool.offer(*labels.plan);
+  if (!labels.isComplete)
+    return;
+  // What `cost` judges otherwise than the label did proves nothing: the label's
+  // seconds stay a bound, but another plan may lie between the two. A label
+  // that ended above the limit says nothing of those that were dropped there.
+  double least = std::min(limits.upperBound / (1 + 1e-12), labels.dropped);
+  if (labels.plan)
+    least = std::min(least, labels.seconds);
+  context.isProven = pool.seconds <= least * (1 + kProven) ||
+                     (!labels.plan && std::isinf(labels.dropped));
+  if (pool.best)
+    context.raise(std::min(least, pool.seconds));
+}
+
+/// Finds a plan in little time, so that fewer labels are below it; then looks
+/// at all of these.
+void Driver::searchExactly() {
+  if (context.does(Mechanism::RoughExact))
+    searchByLabels({.maxWork = kRoughWork, .drops = true});
+  searchByLabels({.maxWork = kExactWork});
+}
+
+/// Random changes, and labels again, of which fewer are below a better plan.
+void Driver::anneal() {
+  if (!context.seeksMore() || context.isProven ||
+      problem.operators.size() > kMaxRefined)
+    return;
+  double before = pool.seconds;
+  local.anneal();
+  bool isPatient = context.options.timeLimit > 0;
+  if (isPatient)
+    searchByLabels({.maxFront = kMaxLabels});
+  else if (pool.seconds < before * (1 - kWorthProof))
+    searchByLabels({.maxWork = kExactWork});
+}
+
+std::optional<Plan> Driver::refine(const Plan &plan) {
+  pool.forget();
+  pool.offerDivided(plan, true);
+  uint64_t work = kUntimedWork;
+  refiner.refine(work);
+  return pool.best;
+}
+
+void Driver::explainNoPlan(SearchResult &result) const {
+  result.isInfeasible = context.isProven;
+  result.lacksMemory = pool.leastPeak < std::numeric_limits<int64_t>::max();
+  if (!result.lacksMemory) {
+    result.error = "no plan brings all tensors into the layouts that their "
+                   "users accept";
+    return;
+  }
+  result.error =
+      (context.isProven ? "no plan fits" : "found no plan that fits") +
+      std::string(" into ") + std::to_string(problem.memoryLimit) +
+      " bytes; the smallest one that was found exceeds the limit by " +
+      std::to_string(pool.leastPeak - problem.memoryLimit) + " bytes" +
+      describeNeed();
+}
+
+SearchResult Driver::finish() {
+  if (!context.isProven)
+    pool.polish([&] { return context.seeksMore() && context.proceeds(0.95); });
+  SearchResult result;
+  result.numVisited = pool.numPlans + context.numLabels;
+  if (!pool.best) {
+    explainNoPlan(result);
+    return result;
+  }
+  if (!derive(problem, *pool.best, result.error))
+    return result;
+  Plan &plan = *pool.best;
+  plan.lowerBound = std::min(std::max(context.lowerBound, 0.0), plan.cost);
+  plan.isOptimal = plan.cost - plan.lowerBound <= kProven * plan.cost;
+  if (plan.isOptimal)
+    plan.lowerBound = plan.cost;
+  result.plan = std::move(pool.best);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// The way
+//===----------------------------------------------------------------------===//
+
+PlanPool::Record Driver::runBriefly() {
+  searchByGuides();
+  refiner.searchAll();
+  bound.searchSerialForms();
+  return pool.forget();
+}
+
+SearchResult Driver::run() {
+  SearchResult impossible;
+  if (isImpossible(impossible))
+    return impossible;
+  context.lowerBound = getLeastComputation() * (1 - 1e-12);
+  // Starts wait, and leave no trace: a search that begins with one, or with
+  // guides by what they cost, may end with a worse plan.
+  PlanPool given(context.facts, context.table);
+  offerStarts(given);
+  PlanPool::Record started = given.forget();
+  untimed.start();
+  searchByGuides();
+  PlanPool::Record inOneStrand;
+  bool goesOn = pool.best && context.proceeds(0.5);
+  if (!goesOn)
+    inOneStrand = untimed.join();
+  if (inOneStrand.plan && !pool.best)
+    pool.offer(*inOneStrand.plan);
+  if (pool.best && !goesOn && context.isOver()) {
+    pool.restore(std::move(inOneStrand));
+    pool.restore(std::move(started));
+    return finish();
+  }
+  refiner.searchAll();
+  if (!context.isOver() && context.does(Mechanism::StrandsBound))
+    bound.raise();
+  if (context.does(Mechanism::Shrink) && local.hasTooLarge()) {
+    bound.searchBestForms();
+    local.shrinkCheapest();
+  }
+  context.graph.setWeights(Weights());
+  if (context.seeksMore())
+    local.improve(4);
+  bound.join();
+  if (!inOneStrand.plan)
+    inOneStrand = untimed.join();
+  bool isWorth = problem.operators.size() <= kMaxUntimed ||
+                 inOneStrand.seconds < pool.seconds;
+  if (inOneStrand.plan && isWorth && context.seeksMore())
+    local.improveFrom(*inOneStrand.plan, 8);
+  searchExactly();
+  anneal();
+  pool.restore(std::move(inOneStrand));
+  improveStart(std::move(started));
+  if (context.does(Mechanism::Refine))
+    refiner.refineInRounds();
+  return finish();
+}

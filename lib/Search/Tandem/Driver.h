@@ -1,0 +1,65 @@
+//===- Driver.h - the way from a problem to its plan ------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Forms come from the additive relaxation under several weights, stages from
+// the dynamic program, better plans from small changes and, where costs add up,
+// from sums. The bound comes from the relaxation of the whole problem; small
+// problems are then searched exactly below the plan that was found.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEM_DRIVER_H
+#define TANDEM_LIB_SEARCH_TANDEM_DRIVER_H
+
+#include "Tandem/Labels/Labels.h"
+#include "Tandem/Relaxation/Bound.h"
+#include "Tandem/Stages/Refine.h"
+#include "Tandem/UntimedSearch.h"
+
+namespace tandem::search {
+
+class Driver {
+public:
+  /// Ends when `end` says so, which the caller made from the options.
+  Driver(const cost::SearchProblem &problem, const SearchOptions &options,
+         SearchEnd &end);
+
+  SearchResult run();
+  /// Plans of guides and of the cheapest forms; no bound.
+  PlanPool::Record runBriefly();
+  /// Behind either: what better cuts and cheaper forms make of a plan.
+  std::optional<cost::Plan> refine(const cost::Plan &plan);
+  bool addsUp() const { return context.addsUp; }
+
+private:
+  bool isImpossible(SearchResult &result) const;
+  std::string describeNeed() const;
+  double getLeastComputation() const;
+  void offerStarts(PlanPool &to) const;
+  void searchByGuides();
+  void improveStart(PlanPool::Record started);
+  void searchByLabels(LabelLimits limits);
+  void searchExactly();
+  void anneal();
+  void explainNoPlan(SearchResult &result) const;
+  SearchResult finish();
+
+  const cost::SearchProblem &problem;
+  SearchContext context;
+  PlanPool &pool;
+  GuidedSearch guides;
+  BoundSearch bound;
+  LocalSearch local;
+  UntimedSearch untimed;
+  StageRefiner refiner;
+  /// Of searches by labels; made for the first one.
+  std::unique_ptr<PricedRelaxations> priced;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEM_DRIVER_H

@@ -1,0 +1,273 @@
+//===- Editor.cpp - a plan that is changed a little -----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tandem/Improve/Editor.h"
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+PlanEditor::PlanEditor(const Facts &facts, ChangeTable &table)
+    : facts(facts), problem(facts.problem), table(table), line(facts.problem),
+      hasLimit(facts.problem.memoryLimit !=
+               std::numeric_limits<int64_t>::max()),
+      firstUpdate(facts.problem.operators.size()),
+      tensors(facts.tensors.size()), isQueued(facts.tensors.size()) {
+  unsigned numOperators = problem.operators.size();
+  for (unsigned op = numOperators; op-- > 0;)
+    if (problem.operators[op].pass == Pass::Update)
+      firstUpdate = op;
+  stages.resize(numOperators);
+  lines.resize(numOperators);
+  firstChanged = numOperators;
+  lastChanged = 0;
+}
+
+void PlanEditor::set(const Plan &plan) {
+  signatures = plan.signatures;
+  stageOf.resize(signatures.size());
+  nextStage.assign(signatures.size(), 0);
+  unsigned begin = 0;
+  for (unsigned end : plan.stageEnds) {
+    std::fill(stageOf.begin() + begin, stageOf.begin() + end, begin);
+    nextStage[begin] = end;
+    begin = end;
+  }
+  // First as usual, then with the decisions that are not; each pass's may
+  // change what is usual in the next.
+  flips.clear();
+  rebuild();
+  for (unsigned pass = 0; pass < kNumPasses; ++pass) {
+    Plan usual = getPlan();
+    addFlips(usual.kept, plan.kept, false);
+    addFlips(usual.waiting, plan.waiting, true);
+    rebuild();
+  }
+  numKept = kExactAfter - 1;
+  keep();
+}
+
+/// What is decided otherwise than as usual.
+void PlanEditor::addFlips(const std::vector<Copy> &usual,
+                          const std::vector<Copy> &wanted, bool isWait) {
+  std::vector<Copy> different;
+  std::set_symmetric_difference(usual.begin(), usual.end(), wanted.begin(),
+                                wanted.end(), std::back_inserter(different));
+  for (const Copy &copy : different)
+    flip(copy, isWait);
+}
+
+Plan PlanEditor::getPlan() const {
+  Plan plan;
+  plan.signatures = signatures;
+  for (unsigned stage = 0; stage < nextStage.size(); stage = nextStage[stage])
+    plan.stageEnds.push_back(nextStage[stage]);
+  for (const EditedTensor &tensor : tensors) {
+    plan.kept.insert(plan.kept.end(), tensor.kept.begin(), tensor.kept.end());
+    for (const EditedCopy &copy : tensor.copies)
+      if (copy.waits)
+        plan.waiting.push_back(copy.copy);
+  }
+  std::sort(plan.kept.begin(), plan.kept.end());
+  std::sort(plan.waiting.begin(), plan.waiting.end());
+  return plan;
+}
+
+//===----------------------------------------------------------------------===//
+// What stages do and hold
+//===----------------------------------------------------------------------===//
+
+void PlanEditor::touch(unsigned stage) {
+  firstChanged = std::min(firstChanged, stage);
+  lastChanged = std::max(lastChanged, stage);
+}
+
+void PlanEditor::logStage(unsigned stage) {
+  oldStages.emplace_back(stage, stages[stage]);
+  touch(stage);
+}
+
+void PlanEditor::setFlags(EditedStage &stage) const {
+  stage.work.joins = stage.numJoins > 0;
+  stage.work.dependsOnStrand = stage.numOverTime > 0;
+}
+
+void PlanEditor::addOperator(unsigned op, int sign) {
+  const Operator &info = problem.operators[op];
+  if (info.isArgument())
+    return;
+  const Signature &signature = problem.getSignatures(op)[signatures[op]];
+  EditedStage &stage = stages[stageOf[op]];
+  if (facts.isPerStrand(signature)) {
+    stage.numOverTime += sign;
+    stage.work.computationPerStrand += sign * signature.seconds;
+  } else {
+    stage.work.computationOnce += sign * signature.seconds;
+  }
+  setFlags(stage);
+}
+
+/// Held from the stage of `birth` (or the one behind it) to that of `death`.
+void PlanEditor::hold(int64_t bytes, unsigned birth, unsigned death,
+                      bool isLate) {
+  (isLate ? lateBirths : births)[birth] += bytes;
+  deaths[death] += bytes;
+}
+
+/// A tensor in its producer's layout, needed until operator `lastOp`.
+void PlanEditor::holdTensor(unsigned tensor, unsigned lastOp, int sign) {
+  const EditedTensor &made = tensors[tensor];
+  unsigned producer = facts.tensors[tensor].producer;
+  if (made.isInPlace)
+    return;
+  unsigned birth = facts.isArgument(producer) ? 0 : producer;
+  bool isGone = made.isSummed && !made.keepsTerms;
+  hold(sign * made.bytes, birth, isGone ? birth : lastOp, false);
+  if (made.isSummed)
+    hold(sign * made.summedBytes, birth, std::max(lastOp, birth), true);
+}
+
+void PlanEditor::addBytes(unsigned tensor, int sign) {
+  const EditedTensor &made = tensors[tensor];
+  if (problem.operators[facts.tensors[tensor].producer].kind ==
+      Operator::Kind::Resident)
+    residentBytes += sign * made.bytes;
+  else if (!made.hasWaiting)
+    holdTensor(tensor, made.lastOp, sign);
+  for (const EditedCopy &copy : made.copies)
+    if (!copy.waits && !copy.isInPlace)
+      hold(sign * copy.bytes, copy.op, copy.lastOp, false);
+}
+
+/// Adds (1) what the tensor costs and holds, or takes it away (-1).
+void PlanEditor::addTensor(unsigned tensor, int sign) {
+  EditedTensor &made = tensors[tensor];
+  if (hasLimit)
+    addBytes(tensor, sign);
+  if (made.sumSeconds > 0 || made.hasWaiting) {
+    logStage(made.stage);
+    stages[made.stage].work.sums += sign * made.sumSeconds;
+    stages[made.stage].leaving += sign * made.leaving;
+    stages[made.stage].numWaiting += made.hasWaiting ? sign : 0;
+  }
+  for (const EditedCopy &copy : made.copies) {
+    if (copy.waits)
+      continue;
+    logStage(copy.stage);
+    EditedStage &stage = stages[copy.stage];
+    stage.numJoins += copy.change->joins ? sign : 0;
+    stage.work.computationOnce += sign * copy.change->local;
+    for (unsigned q = 0; q < kMaxAxes; ++q) {
+      stage.work.collectivePerStrand[q] +=
+          sign * copy.change->collectivePerStrand[q];
+      stage.work.collectiveOnce[q] += sign * copy.change->collectiveOnce[q];
+    }
+    setFlags(stage);
+  }
+}
+
+/// Takes away what the tensor adds; `settle` places it anew.
+void PlanEditor::queueTensor(unsigned tensor) {
+  if (isQueued[tensor])
+    return;
+  isQueued[tensor] = true;
+  queued.push_back(tensor);
+  if (tensors[tensor].isPlaced)
+    addTensor(tensor, -1);
+  oldTensors.emplace_back(tensor, std::exchange(tensors[tensor], {}));
+}
+
+void PlanEditor::queueTensors(unsigned op) {
+  for (unsigned tensor : problem.operators[op].operands)
+    queueTensor(tensor);
+  for (unsigned tensor : problem.operators[op].results)
+    queueTensor(tensor);
+}
+
+/// Places all tensors that wait for it. False if one cannot be.
+bool PlanEditor::settle() {
+  while (!queued.empty()) {
+    unsigned tensor = queued.back(), cut = 0;
+    queued.pop_back();
+    isQueued[tensor] = false;
+    work += facts.tensors[tensor].uses.size() + 1;
+    Placed placed = placeTensor(tensor, cut);
+    if (placed == Placed::Yes) {
+      tensors[tensor].isPlaced = true;
+      addTensor(tensor, 1);
+      continue;
+    }
+    tensors[tensor] = EditedTensor();
+    if (placed == Placed::Impossible) {
+      for (unsigned other : queued)
+        isQueued[other] = false;
+      queued.clear();
+      return false;
+    }
+    queueTensor(tensor);
+    addCut(cut);
+  }
+  return true;
+}
+
+/// Computes everything from the decisions, so that no rounding adds up.
+void PlanEditor::rebuild() {
+  unsigned numOperators = problem.operators.size();
+  std::fill(stages.begin(), stages.end(), EditedStage());
+  births.assign(numOperators + 1, 0);
+  lateBirths = deaths = births;
+  residentBytes = 0;
+  workspaces.resize(numOperators);
+  for (unsigned op = 0; op < numOperators; ++op) {
+    addOperator(op, 1);
+    setWorkspace(op);
+  }
+  std::fill(tensors.begin(), tensors.end(), EditedTensor());
+  for (unsigned tensor = 0; tensor < tensors.size(); ++tensor)
+    queueTensor(tensor);
+  std::reverse(queued.begin(), queued.end());
+  settle();
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+std::vector<Copy> PlanEditor::listKeepable() const {
+  std::vector<Copy> copies;
+  for (unsigned tensor = 0; tensor < tensors.size(); ++tensor) {
+    const std::vector<TensorUse> &uses = facts.tensors[tensor].uses;
+    for (const EditedCopy &copy : tensors[tensor].copies)
+      if (problem.operators[uses.back().op].pass != copy.copy.pass)
+        copies.push_back(copy.copy);
+  }
+  return copies;
+}
+
+std::vector<Copy> PlanEditor::listWaitable() const {
+  std::vector<Copy> copies;
+  for (const EditedTensor &tensor : tensors)
+    for (const EditedCopy &copy : tensor.copies)
+      if (copy.copy.pass == Pass::Update)
+        copies.push_back(copy.copy);
+  return copies;
+}
+
+int64_t PlanEditor::countCollectives() const {
+  auto isAny = [](const std::array<double, kMaxAxes> &seconds) {
+    return std::any_of(seconds.begin(), seconds.end(),
+                       [](double s) { return s > 0; });
+  };
+  int64_t count = 0;
+  for (const EditedTensor &tensor : tensors)
+    for (const EditedCopy &copy : tensor.copies)
+      count += isAny(copy.change->collectiveOnce) +
+               facts.numStrands * isAny(copy.change->collectivePerStrand);
+  return count;
+}

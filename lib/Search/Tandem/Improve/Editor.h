@@ -1,0 +1,234 @@
+//===- Editor.h - a plan that is changed a little ---------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Holds a plan with what its stages do and hold, so that a change of a
+// signature, a cut, or of what is kept or waits is costed in the time that the
+// change itself takes: some microseconds, where `cost` looks at all operators.
+// `cost` and this agree up to rounding; whoever keeps a plan asks `cost`.
+//
+// Changes are tentative until `keep`; `undo` takes back all that were made
+// behind a mark.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEM_IMPROVE_EDITOR_H
+#define TANDEM_LIB_SEARCH_TANDEM_IMPROVE_EDITOR_H
+
+#include "Tandem/Problem/Facts.h"
+#include "Tandem/Stages/Line.h"
+#include "tandem/Cost/Changes.h"
+#include "tandem/Cost/Plan.h"
+
+namespace tandem::search {
+
+/// What a plan is worth: what it holds too much counts first.
+struct Score {
+  double seconds = std::numeric_limits<double>::infinity();
+  /// Bytes above the memory limit, summed over the stages.
+  int64_t excess = std::numeric_limits<int64_t>::max();
+
+  /// Whether this is better by more than rounding.
+  bool isBetterThan(const Score &other) const {
+    if (excess != other.excess)
+      return excess < other.excess;
+    return seconds < other.seconds * (1 - 1e-12);
+  }
+};
+
+class PlanEditor {
+public:
+  PlanEditor(const Facts &facts, cost::ChangeTable &table);
+
+  /// Begins with a plan that `cost` accepts.
+  void set(const cost::Plan &plan);
+  cost::Plan getPlan() const;
+  const std::vector<unsigned> &getSignatures() const { return signatures; }
+
+  //--- Changes. False if there is no such plan; then the change has to be
+  // undone. Cuts that new copies need are added.
+  bool setSignatures(const std::vector<unsigned> &ops, unsigned signature);
+  /// Those of all operators.
+  bool setSignatures(const std::vector<unsigned> &all);
+  /// Begins a stage with operator `op`, or begins none there. Nothing may be
+  /// changed before the first operator and between the passes.
+  bool setCut(unsigned op, bool cuts);
+  bool hasCut(unsigned op) const { return stageOf[op] == op; }
+  bool mayChangeCut(unsigned op) const;
+  /// Keeps a copy that would be dropped behind its pass, or the reverse.
+  bool toggleKept(const cost::Copy &copy);
+  /// Lets a copy of a gradient wait, or not.
+  bool toggleWaiting(const cost::Copy &copy);
+
+  Score getScore();
+
+  struct Mark {
+    size_t numWorks, numTensors, numSignatures, numStages, numFlips;
+    unsigned firstChanged, lastChanged;
+    int64_t residentBytes;
+  };
+  Mark mark() const;
+  void undo(const Mark &mark);
+  /// Makes all changes final.
+  void keep();
+
+  /// Copies that are made and could be kept for the next pass, or be dropped;
+  /// those of gradients that could wait.
+  std::vector<cost::Copy> listKeepable() const;
+  std::vector<cost::Copy> listWaitable() const;
+  /// Changes of layout in a step that take time on a link, of all strands.
+  int64_t countCollectives() const;
+  /// Tensors recomputed and stages looked at so far.
+  uint64_t getWork() const { return work; }
+
+private:
+  /// A copy, made in the stage of operator `op`, which is `stage`.
+  struct EditedCopy {
+    cost::Copy copy;
+    unsigned op, stage, lastOp = 0;
+    const cost::ChangeCost *change = nullptr;
+    int64_t bytes = 0;
+    bool waits = false, isInPlace = false;
+  };
+  /// What a tensor adds to stages.
+  struct EditedTensor {
+    std::vector<EditedCopy> copies;
+    std::vector<cost::Copy> kept;
+    unsigned stage = 0, lastOp = 0;
+    int64_t bytes = 0, summedBytes = 0;
+    double sumSeconds = 0, leaving = 0;
+    bool isPlaced = false, isSummed = false, keepsTerms = false,
+         isInPlace = false, hasWaiting = false;
+  };
+  /// A stage is named by its first operator.
+  struct EditedStage {
+    StageWork work;
+    double leaving = 0;
+    int numJoins = 0, numOverTime = 0, numWaiting = 0;
+  };
+  /// Decisions other than the usual ones: all copies that the next pass wants
+  /// again are kept, all gradients wait.
+  struct Flip {
+    unsigned tensor;
+    bool isWait;
+    cost::Copy copy;
+  };
+  enum class Placed { Yes, NeedsCut, Impossible };
+  /// After so many changes all is computed anew, as rounding adds up.
+  static constexpr unsigned kExactAfter = 64;
+  struct WaitQueue;
+
+  //--- Tandem/Improve/Editor.cpp
+  void rebuild();
+  void logStage(unsigned stage);
+  void addOperator(unsigned op, int sign);
+  void queueTensors(unsigned op);
+  void queueTensor(unsigned tensor);
+  bool settle();
+  void addTensor(unsigned tensor, int sign);
+  void addBytes(unsigned tensor, int sign);
+  void hold(int64_t bytes, unsigned birth, unsigned death, bool isLate);
+  void holdTensor(unsigned tensor, unsigned lastOp, int sign);
+  void setWorkspace(unsigned op) {
+    workspaces[op] = problem.getSignatures(op)[signatures[op]].workspace;
+  }
+  void addFlips(const std::vector<cost::Copy> &usual,
+                const std::vector<cost::Copy> &wanted, bool isWait);
+  void touch(unsigned stage);
+  void setFlags(EditedStage &stage) const;
+
+  //--- Tandem/Improve/EditorChanges.cpp
+  void setSignature(unsigned op, unsigned signature);
+  void setNext(unsigned stage, unsigned next);
+  void setStage(unsigned op, unsigned stage);
+  void moveOperators(unsigned begin, unsigned end, unsigned stage);
+  void addCut(unsigned op);
+  void removeCut(unsigned op);
+  void flip(const cost::Copy &copy, bool isWait);
+
+  //--- Tandem/Improve/EditorCopies.cpp
+  /// `cut` is where one is needed.
+  Placed placeTensor(unsigned tensor, unsigned &cut);
+  Placed placeUse(EditedTensor &made, unsigned tensor, const TensorUse &use);
+  Placed makeCopy(EditedTensor &made, const TensorUse &use, unsigned tensor,
+                  const cost::Layout &base);
+  void endPass(EditedTensor &made, unsigned tensor, size_t firstUse,
+               size_t endUse);
+  bool isSum(unsigned tensor, const TensorUse &use) const;
+  bool isWantedIn(unsigned tensor, size_t firstUse,
+                  const cost::Layout &layout) const;
+  bool usuallyWaits(unsigned tensor) const;
+  bool isFlipped(const cost::Copy &copy, bool isWait) const;
+  void setInPlace(EditedTensor &made, unsigned tensor) const;
+  const cost::Layout &getWanted(const TensorUse &use) const {
+    return problem.getSignatures(use.op)[signatures[use.op]]
+        .operands[use.operand];
+  }
+  const cost::Layout &getProduced(unsigned tensor) const {
+    const TensorFacts &info = facts.tensors[tensor];
+    return problem.getSignatures(info.producer)[signatures[info.producer]]
+        .results[info.result];
+  }
+
+  //--- Tandem/Improve/EditorScore.cpp
+  double getSeconds();
+  void writeLines(unsigned first);
+  double getSecondsWithQueue(WaitQueue &queue);
+  void holdWaiting(const WaitQueue &queue, int sign);
+  int64_t getExcess() const;
+
+  const Facts &facts;
+  const cost::SearchProblem &problem;
+  cost::ChangeTable &table;
+  Line line;
+  bool hasLimit;
+  unsigned firstUpdate;
+  uint64_t work = 0;
+
+  //--- Decisions.
+  std::vector<unsigned> signatures;
+  /// Per operator the first one of its stage; per first one that of the next.
+  std::vector<unsigned> stageOf, nextStage;
+  std::vector<Flip> flips;
+
+  //--- What follows from them.
+  std::vector<EditedStage> stages;
+  std::vector<EditedTensor> tensors;
+  /// Bytes that are there from the stage of an operator on, or from the one
+  /// behind, and up to that of an operator.
+  std::vector<int64_t> births, lateBirths, deaths;
+  /// Per operator that of its signature.
+  std::vector<int64_t> workspaces;
+  int64_t residentBytes = 0;
+  /// Per stage the time line before it, of the plan that was kept last, and its
+  /// seconds.
+  std::vector<LineState> lines;
+  double keptSeconds = 0;
+  unsigned numKept = 0;
+  /// Stages that changed since then.
+  unsigned firstChanged, lastChanged;
+
+  //--- What undoes changes.
+  std::vector<std::pair<unsigned, EditedStage>> oldStages;
+  std::vector<std::pair<unsigned, EditedTensor>> oldTensors;
+  std::vector<std::pair<unsigned, unsigned>> oldSignatures;
+  struct OldStage {
+    bool isNext;
+    unsigned index, value;
+  };
+  std::vector<OldStage> oldPlaces;
+  std::vector<std::pair<bool, Flip>> oldFlips;
+
+  //--- Tensors that have to be placed again.
+  std::vector<unsigned> queued;
+  std::vector<bool> isQueued;
+  //--- Of the tensor at hand.
+  std::vector<unsigned> alive;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEM_IMPROVE_EDITOR_H

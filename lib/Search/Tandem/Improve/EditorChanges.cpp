@@ -1,0 +1,170 @@
+//===- EditorChanges.cpp - changes that can be undone ---------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tandem/Improve/Editor.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+void PlanEditor::setSignature(unsigned op, unsigned signature) {
+  logStage(stageOf[op]);
+  addOperator(op, -1);
+  oldSignatures.emplace_back(op, signatures[op]);
+  signatures[op] = signature;
+  setWorkspace(op);
+  addOperator(op, 1);
+}
+
+bool PlanEditor::setSignatures(const std::vector<unsigned> &ops,
+                               unsigned signature) {
+  for (unsigned op : ops)
+    queueTensors(op);
+  for (unsigned op : ops)
+    setSignature(op, signature);
+  return settle();
+}
+
+bool PlanEditor::setSignatures(const std::vector<unsigned> &all) {
+  for (unsigned op = 0; op < all.size(); ++op)
+    if (all[op] != signatures[op])
+      queueTensors(op);
+  for (unsigned op = 0; op < all.size(); ++op)
+    if (all[op] != signatures[op])
+      setSignature(op, all[op]);
+  return settle();
+}
+
+void PlanEditor::setNext(unsigned stage, unsigned next) {
+  oldPlaces.push_back({true, stage, nextStage[stage]});
+  nextStage[stage] = next;
+}
+
+void PlanEditor::setStage(unsigned op, unsigned stage) {
+  oldPlaces.push_back({false, op, stageOf[op]});
+  stageOf[op] = stage;
+}
+
+void PlanEditor::moveOperators(unsigned begin, unsigned end, unsigned stage) {
+  logStage(stageOf[begin]);
+  logStage(stage);
+  for (unsigned op = begin; op < end; ++op) {
+    queueTensors(op);
+    addOperator(op, -1);
+    setStage(op, stage);
+    addOperator(op, 1);
+  }
+}
+
+void PlanEditor::addCut(unsigned op) {
+  unsigned stage = stageOf[op], end = nextStage[stage];
+  setNext(op, end);
+  setNext(stage, op);
+  moveOperators(op, end, op);
+}
+
+void PlanEditor::removeCut(unsigned op) {
+  unsigned stage = stageOf[op - 1], end = nextStage[op];
+  setNext(stage, end);
+  moveOperators(op, end, stage);
+  // What is left there is rounding.
+  stages[op] = EditedStage();
+}
+
+bool PlanEditor::mayChangeCut(unsigned op) const {
+  return op > 0 && op != firstUpdate && !facts.isArgument(op);
+}
+
+bool PlanEditor::setCut(unsigned op, bool cuts) {
+  if (hasCut(op) == cuts || !mayChangeCut(op))
+    return hasCut(op) == cuts;
+  if (cuts)
+    addCut(op);
+  else
+    removeCut(op);
+  return settle();
+}
+
+void PlanEditor::flip(const Copy &copy, bool isWait) {
+  auto place = std::find_if(flips.begin(), flips.end(), [&](const Flip &flip) {
+    return flip.isWait == isWait && flip.copy == copy;
+  });
+  bool isNew = place == flips.end();
+  oldFlips.emplace_back(isNew, Flip{copy.tensor, isWait, copy});
+  if (isNew)
+    flips.push_back({copy.tensor, isWait, copy});
+  else
+    flips.erase(place);
+}
+
+bool PlanEditor::toggleKept(const Copy &copy) {
+  flip(copy, false);
+  queueTensor(copy.tensor);
+  return settle();
+}
+
+bool PlanEditor::toggleWaiting(const Copy &copy) {
+  flip(copy, true);
+  queueTensor(copy.tensor);
+  return settle();
+}
+
+PlanEditor::Mark PlanEditor::mark() const {
+  return {oldStages.size(), oldTensors.size(), oldSignatures.size(),
+          oldPlaces.size(), oldFlips.size(),   firstChanged,
+          lastChanged,      residentBytes};
+}
+
+void PlanEditor::undo(const Mark &mark) {
+  for (; oldTensors.size() > mark.numTensors; oldTensors.pop_back()) {
+    auto &[tensor, old] = oldTensors.back();
+    if (hasLimit && tensors[tensor].isPlaced)
+      addBytes(tensor, -1);
+    tensors[tensor] = std::move(old);
+    if (hasLimit && tensors[tensor].isPlaced)
+      addBytes(tensor, 1);
+  }
+  for (; oldStages.size() > mark.numWorks; oldStages.pop_back())
+    stages[oldStages.back().first] = oldStages.back().second;
+  for (; oldSignatures.size() > mark.numSignatures; oldSignatures.pop_back()) {
+    auto [op, old] = oldSignatures.back();
+    signatures[op] = old;
+    setWorkspace(op);
+  }
+  for (; oldPlaces.size() > mark.numStages; oldPlaces.pop_back()) {
+    const OldStage &old = oldPlaces.back();
+    (old.isNext ? nextStage : stageOf)[old.index] = old.value;
+  }
+  for (; oldFlips.size() > mark.numFlips; oldFlips.pop_back()) {
+    const auto &[isNew, old] = oldFlips.back();
+    if (!isNew) {
+      flips.push_back(old);
+      continue;
+    }
+    auto isSame = [copy = &old.copy, isWait = old.isWait](const Flip &flip) {
+      return flip.isWait == isWait && flip.copy == *copy;
+    };
+    flips.erase(std::find_if(flips.begin(), flips.end(), isSame));
+  }
+  firstChanged = mark.firstChanged;
+  lastChanged = mark.lastChanged;
+  residentBytes = mark.residentBytes;
+}
+
+void PlanEditor::keep() {
+  bool isRounded = ++numKept % kExactAfter == 0;
+  if (isRounded)
+    rebuild();
+  oldTensors.clear();
+  oldStages.clear();
+  oldSignatures.clear();
+  oldPlaces.clear();
+  oldFlips.clear();
+  writeLines(isRounded ? 0 : firstChanged);
+  firstChanged = problem.operators.size();
+  lastChanged = 0;
+}

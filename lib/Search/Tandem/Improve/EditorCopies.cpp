@@ -1,0 +1,218 @@
+//===- EditorCopies.cpp - the copies of an edited plan --------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Which copies a tensor has, where they are made and from what: Cost.h,
+// *Copies* and *Sums over time*.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tandem/Improve/Editor.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+bool PlanEditor::isSum(unsigned tensor, const TensorUse &use) const {
+  return facts.timeAxis >= 0 &&
+         problem.operators[use.op].pass == Pass::Update &&
+         getProduced(tensor)[facts.timeAxis] == kReduce &&
+         getWanted(use)[facts.timeAxis] == kFull;
+}
+
+bool PlanEditor::isFlipped(const Copy &copy, bool isWait) const {
+  for (const Flip &flip : flips)
+    if (flip.tensor == copy.tensor && flip.isWait == isWait &&
+        flip.copy == copy)
+      return true;
+  return false;
+}
+
+/// Whether some user, from `firstUse` on in one pass, wants a copy in this
+/// layout.
+bool PlanEditor::isWantedIn(unsigned tensor, size_t firstUse,
+                            const Layout &layout) const {
+  const std::vector<TensorUse> &uses = facts.tensors[tensor].uses;
+  Pass pass = problem.operators[uses[firstUse].op].pass;
+  for (size_t i = firstUse;
+       i < uses.size() && problem.operators[uses[i].op].pass == pass; ++i) {
+    const Layout &produced = getProduced(tensor);
+    if (getWanted(uses[i]) == layout &&
+        layout !=
+            (isSum(tensor, uses[i]) ? facts.getSummed(produced) : produced))
+      return true;
+  }
+  return false;
+}
+
+/// A gradient that nothing but updates use, in one layout: its copy surely
+/// comes from the gradient itself.
+bool PlanEditor::usuallyWaits(unsigned tensor) const {
+  const TensorFacts &info = facts.tensors[tensor];
+  const Layout *wanted = nullptr;
+  const Layout &produced = getProduced(tensor);
+  for (const TensorUse &use : info.uses) {
+    if (problem.operators[use.op].pass != Pass::Update)
+      return false;
+    const Layout &layout = getWanted(use);
+    if (layout == (isSum(tensor, use) ? facts.getSummed(produced) : produced))
+      continue;
+    if (wanted && *wanted != layout)
+      return false;
+    wanted = &layout;
+  }
+  return true;
+}
+
+/// The copy that `use` takes is made here.
+PlanEditor::Placed PlanEditor::makeCopy(EditedTensor &made,
+                                        const TensorUse &use, unsigned tensor,
+                                        const Layout &base) {
+  Pass pass = problem.operators[use.op].pass;
+  const Layout &layout = getWanted(use);
+  unsigned producer = facts.tensors[tensor].producer, stage = stageOf[use.op];
+  bool isArgument = facts.isArgument(producer);
+  EditedCopy copy{{tensor, layout, pass}, use.op, stage};
+  double best = 0;
+  bool isFromBase = false, isPossible = false;
+  auto offer = [&](const Layout &from, bool isEarlier) {
+    const ChangeCost &change = table.getCost(tensor, from, layout);
+    if (!change.isPossible)
+      return false;
+    isPossible = true;
+    double total = change.getTotal(facts.numStrands);
+    if (!isEarlier || (copy.change && total >= best))
+      return false;
+    best = total;
+    copy.change = &change;
+    return true;
+  };
+  isFromBase = offer(base, isArgument || stageOf[producer] < stage);
+  for (bool ofThisPass : {true, false})
+    for (unsigned index : alive) {
+      const EditedCopy &other = made.copies[index];
+      if ((other.copy.pass == pass) == ofThisPass &&
+          offer(other.copy.layout, other.stage < stage))
+        isFromBase = false;
+    }
+  if (!copy.change)
+    return isPossible ? Placed::NeedsCut : Placed::Impossible;
+  bool mayWait = pass == Pass::Update && !isArgument && isFromBase &&
+                 problem.operators[producer].pass != Pass::Update &&
+                 !copy.change->joins;
+  copy.waits = mayWait &&
+               (usuallyWaits(tensor) && best > 0) != isFlipped(copy.copy, true);
+  copy.bytes = hasLimit ? problem.getBytes(tensor, layout) : 0;
+  if (copy.waits) {
+    made.hasWaiting = true;
+    made.leaving += best;
+  }
+  alive.push_back(made.copies.size());
+  made.copies.push_back(copy);
+  return Placed::Yes;
+}
+
+PlanEditor::Placed PlanEditor::placeUse(EditedTensor &made, unsigned tensor,
+                                        const TensorUse &use) {
+  const Layout &layout = getWanted(use), &produced = getProduced(tensor);
+  bool sum = isSum(tensor, use);
+  if (sum && !made.isSummed) {
+    made.isSummed = true;
+    if (!facts.isArgument(facts.tensors[tensor].producer))
+      made.sumSeconds =
+          table.getCost(tensor, produced, facts.getSummed(produced)).local;
+  }
+  if (sum && !facts.isArgument(facts.tensors[tensor].producer) &&
+      made.stage == stageOf[use.op])
+    return Placed::NeedsCut;
+  made.keepsTerms |= !sum;
+  Layout base = sum ? facts.getSummed(produced) : produced;
+  if (layout == base) {
+    made.lastOp = std::max(made.lastOp, use.op);
+    return Placed::Yes;
+  }
+  auto matches = [&](unsigned index) {
+    return made.copies[index].copy.layout == layout;
+  };
+  auto place = std::find_if(alive.begin(), alive.end(), matches);
+  if (place == alive.end()) {
+    Placed placed = makeCopy(made, use, tensor, base);
+    if (placed != Placed::Yes)
+      return placed;
+    place = alive.end() - 1;
+  }
+  if (!made.copies[*place].waits)
+    made.lastOp = std::max(made.lastOp, use.op);
+  return Placed::Yes;
+}
+
+/// Copies live until the tensor's last use in the pass; kept ones are there for
+/// the next.
+void PlanEditor::endPass(EditedTensor &made, unsigned tensor, size_t firstUse,
+                         size_t endUse) {
+  const std::vector<TensorUse> &uses = facts.tensors[tensor].uses;
+  Pass pass = problem.operators[uses[firstUse].op].pass;
+  std::vector<unsigned> kept;
+  for (unsigned index : alive) {
+    EditedCopy &copy = made.copies[index];
+    copy.lastOp = std::max(copy.lastOp, uses[endUse - 1].op);
+    Copy key{tensor, copy.copy.layout, pass};
+    if (endUse == uses.size() ||
+        isWantedIn(tensor, endUse, key.layout) == isFlipped(key, false))
+      continue;
+    made.kept.push_back(key);
+    kept.push_back(index);
+  }
+  alive = std::move(kept);
+}
+
+void PlanEditor::setInPlace(EditedTensor &made, unsigned tensor) const {
+  const TensorFacts &info = facts.tensors[tensor];
+  const Layout &produced = getProduced(tensor);
+  if (!info.hasTiedUse)
+    return;
+  auto isTied = [&](const TensorUse &use) {
+    return bool(facts.isTiedOutput[use.op]);
+  };
+  made.isInPlace =
+      std::all_of(info.uses.begin(), info.uses.end(), [&](auto &use) {
+        return isTied(use) && getWanted(use) == produced;
+      });
+  for (EditedCopy &copy : made.copies)
+    copy.isInPlace =
+        std::all_of(info.uses.begin(), info.uses.end(), [&](auto &use) {
+          return isTied(use) || getWanted(use) != copy.copy.layout;
+        });
+}
+
+PlanEditor::Placed PlanEditor::placeTensor(unsigned tensor, unsigned &cut) {
+  const TensorFacts &info = facts.tensors[tensor];
+  EditedTensor &made = tensors[tensor];
+  made.stage = stageOf[info.producer];
+  made.lastOp = facts.isArgument(info.producer) ? 0 : info.producer;
+  alive.clear();
+  for (size_t i = 0, begin = 0; i < info.uses.size(); ++i) {
+    const TensorUse &use = info.uses[i];
+    Placed placed = placeUse(made, tensor, use);
+    cut = use.op;
+    if (placed != Placed::Yes)
+      return placed;
+    if (i + 1 < info.uses.size() &&
+        problem.operators[info.uses[i + 1].op].pass ==
+            problem.operators[use.op].pass)
+      continue;
+    endPass(made, tensor, begin, i + 1);
+    begin = i + 1;
+  }
+  if (!hasLimit)
+    return Placed::Yes;
+  setInPlace(made, tensor);
+  const Layout &produced = getProduced(tensor);
+  made.bytes = problem.getBytes(tensor, produced);
+  if (made.isSummed)
+    made.summedBytes = problem.getBytes(tensor, facts.getSummed(produced));
+  return Placed::Yes;
+}

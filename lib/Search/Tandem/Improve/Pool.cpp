@@ -1,0 +1,284 @@
+//===- Pool.cpp - finished plans, the best one first ----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tandem/Improve/Pool.h"
+#include "Tandem/Limits.h"
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+void PlanPool::addTotals(const Plan &plan, const CostReport &report) {
+  PlanTotals &sums = totals.emplace_back();
+  double strands = static_cast<double>(facts.numStrands);
+  for (unsigned op = 0; op < plan.signatures.size(); ++op) {
+    const Signature &signature =
+        facts.problem.getSignatures(op)[plan.signatures[op]];
+    if (facts.isArgument(op))
+      continue;
+    if (facts.isPerStrand(signature))
+      sums.split += strands * signature.seconds;
+    else
+      (facts.mayHide[op] ? sums.once : sums.alone) += signature.seconds;
+  }
+  for (const CopyChange &change : report.changes) {
+    const ChangeCost &cost =
+        table.getCost(change.copy.tensor, change.from, change.copy.layout);
+    double once = 0, split = 0;
+    for (unsigned q = 0; q < kMaxAxes; ++q) {
+      once += cost.collectiveOnce[q];
+      split += strands * cost.collectivePerStrand[q];
+    }
+    if (change.waits) {
+      sums.waiting += once + split;
+    } else if (cost.joins) {
+      sums.joined += once + split;
+    } else {
+      sums.collectiveOnce += once;
+      sums.collectiveSplit += split;
+    }
+  }
+}
+
+/// Asks what the plan costs and keeps it if it is the best one.
+double PlanPool::take(const Plan &plan) {
+  ++numPlans;
+  std::string error;
+  std::optional<CostReport> report =
+      cost::cost(facts.problem, plan, table, error);
+  if (!report)
+    return kInfinity;
+  addTotals(plan, *report);
+  if (report->peak < leastPeak) {
+    leastPeak = report->peak;
+    smallest = plan;
+  }
+  if (report->seconds < leastSeconds) {
+    leastSeconds = report->seconds;
+    cheapest = plan;
+  }
+  if (report->peak > facts.problem.memoryLimit)
+    return kInfinity;
+  if (report->seconds < offered.seconds)
+    offered = {plan, report->seconds};
+  if (report->seconds < seconds) {
+    seconds = report->seconds;
+    best = plan;
+    ++numBest;
+  }
+  return report->seconds;
+}
+
+/// Finds stages for the plan's signatures, kept and waiting copies.
+double PlanPool::divide(Plan &plan, unsigned maxFront) {
+  if (!forms.analyse(plan))
+    return kInfinity;
+  StageLimits limits;
+  limits.maxFront = maxFront;
+  limits.memory = facts.problem.memoryLimit;
+  if (!stages.plan(forms, plan, limits)) {
+    // What waits is only estimated there: the finest division decides.
+    plan.stageEnds.clear();
+    for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
+      if (!facts.isArgument(op))
+        plan.stageEnds.push_back(op + 1);
+    plan.stageEnds.back() = facts.problem.operators.size();
+  }
+  return take(plan);
+}
+
+/// The kept copies, first those that take the most seconds per byte to be made
+/// again.
+std::vector<Copy> PlanPool::rankKept(const Plan &plan) {
+  std::vector<std::tuple<double, int64_t, Copy>> ranked;
+  for (const Copy &copy : plan.kept) {
+    const TensorFacts &info = facts.tensors[copy.tensor];
+    const Layout &produced =
+        facts.problem
+            .getSignatures(info.producer)[plan.signatures[info.producer]]
+            .results[info.result];
+    const ChangeCost &change =
+        table.getCost(copy.tensor, produced, copy.layout);
+    int64_t bytes = facts.problem.getBytes(copy.tensor, copy.layout);
+    double seconds =
+        change.isPossible ? change.getTotal(facts.numStrands) : kInfinity;
+    ranked.emplace_back(-seconds / static_cast<double>(bytes + 1), -bytes,
+                        copy);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<Copy> kept;
+  for (const auto &entry : ranked)
+    kept.push_back(std::get<Copy>(entry));
+  return kept;
+}
+
+/// Keeps as many copies as the limit lets, those first that save the most.
+double PlanPool::fit(Plan &plan) {
+  double least = divide(plan, kQuickFront);
+  if (least < kInfinity || plan.kept.empty())
+    return least;
+  std::vector<Copy> ranked = rankKept(plan);
+  auto keep = [&](size_t count) {
+    plan.kept.assign(ranked.begin(), ranked.begin() + count);
+    std::sort(plan.kept.begin(), plan.kept.end());
+    double seconds = divide(plan, kQuickFront);
+    least = std::min(least, seconds);
+    return seconds < kInfinity;
+  };
+  size_t low = 0, high = ranked.size();
+  unsigned rounds = facts.isLarge() ? kLargeFitRounds : kFitRounds;
+  if (!keep(0) || !facts.does(Mechanism::KeptFit))
+    return least;
+  for (unsigned round = 0; round < rounds && high - low > 1; ++round) {
+    size_t middle = low + (high - low) / 2;
+    (keep(middle) ? low : high) = middle;
+  }
+  return least;
+}
+
+double PlanPool::offer(const std::vector<unsigned> &signatures) {
+  double least = kInfinity;
+  offered = {};
+  for (bool waits : {true, false}) {
+    Plan plan;
+    plan.signatures = signatures;
+    if (!forms.choose(plan, true, waits))
+      return kInfinity;
+    if (waits && plan.waiting.empty())
+      continue;
+    least = std::min(least, fit(plan));
+    // What waits takes less time, but may hold more memory.
+    if (least < kInfinity && facts.isLarge())
+      break;
+  }
+  return least;
+}
+
+/// How many divisions to keep per operator, all pairs of which are compared.
+unsigned PlanPool::getFront(double work) const {
+  double numOperators = static_cast<double>(facts.problem.operators.size() + 1);
+  return static_cast<unsigned>(std::clamp<double>(
+      std::sqrt(work / numOperators), kQuickFront,
+      facts.does(Mechanism::Careful) ? kCarefulFront : kQuickFront));
+}
+
+PlanPool::Record PlanPool::forget() {
+  Record record{std::move(best), seconds};
+  best.reset();
+  seconds = kInfinity;
+  ++numBest;
+  return record;
+}
+
+void PlanPool::restore(Record record) {
+  if (!record.plan || (best && seconds < record.seconds))
+    return;
+  best = std::move(record.plan);
+  seconds = record.seconds;
+  ++numBest;
+}
+
+double PlanPool::offerDivided(const Plan &plan, bool isCareful) {
+  offered = {};
+  double least = take(plan);
+  Plan divided = plan;
+  return std::min(
+      least, divide(divided, isCareful ? getFront(kCarefulWork) : kQuickFront));
+}
+
+double PlanPool::offer(const Plan &plan) {
+  double least = offer(plan.signatures);
+  least = std::min(least, take(plan));
+  Plan divided = plan;
+  return std::min(least, divide(divided, getFront(kStartWork)));
+}
+
+//===----------------------------------------------------------------------===//
+// Single cuts
+//===----------------------------------------------------------------------===//
+
+/// The best plan with another division, if that is better.
+bool PlanPool::tryCuts(std::vector<unsigned> ends) {
+  Plan other = *best;
+  other.stageEnds = std::move(ends);
+  cutWork += other.signatures.size();
+  std::string error;
+  std::optional<CostReport> report =
+      cost::cost(facts.problem, other, table, error);
+  if (!report || report->peak > facts.problem.memoryLimit ||
+      report->seconds >= seconds)
+    return false;
+  seconds = report->seconds;
+  best = std::move(other);
+  ++numBest;
+  return true;
+}
+
+std::vector<unsigned> PlanPool::getFewestStages() {
+  Plan fewest = *best;
+  for (unsigned op = 1; op < facts.problem.operators.size(); ++op) {
+    Plan other = fewest;
+    auto place =
+        std::lower_bound(other.stageEnds.begin(), other.stageEnds.end(), op);
+    if (*place != op)
+      continue;
+    other.stageEnds.erase(place);
+    std::string error;
+    std::optional<CostReport> report =
+        cost::cost(facts.problem, other, table, error);
+    if (report && report->seconds <= seconds * (1 + kEqualCost) &&
+        report->peak <= facts.problem.memoryLimit)
+      fewest = std::move(other);
+  }
+  return fewest.stageEnds;
+}
+
+/// Goes once over all places of cuts; true if some change helped.
+bool PlanPool::improveCuts(const std::function<bool()> &proceeds) {
+  bool isBetter = false;
+  unsigned numOperators = facts.problem.operators.size();
+  uint64_t most = numOperators > kMaxRefined ? kLargeCutWork : kCutWork;
+  for (unsigned op = 1; op < numOperators; ++op) {
+    if (cutWork > most || !proceeds())
+      return false;
+    // Without the cut; elsewhere up to the next ones; or with a cut.
+    std::vector<unsigned> ends = best->stageEnds;
+    auto place = std::lower_bound(ends.begin(), ends.end(), op);
+    if (*place != op) {
+      ends.insert(place, op);
+      isBetter |= tryCuts(std::move(ends));
+      continue;
+    }
+    unsigned first = place == ends.begin() ? 1 : *(place - 1) + 1;
+    unsigned last = *(place + 1);
+    ends.erase(place);
+    bool isMoved = tryCuts(ends);
+    for (unsigned to = first; to < last && !isMoved; ++to) {
+      if (to == op || cutWork > most)
+        continue;
+      std::vector<unsigned> moved = ends;
+      moved.insert(std::lower_bound(moved.begin(), moved.end(), to), to);
+      isMoved = tryCuts(std::move(moved));
+    }
+    isBetter |= isMoved;
+  }
+  return isBetter;
+}
+
+void PlanPool::polish(const std::function<bool()> &proceeds) {
+  if (!best || !facts.does(Mechanism::Polish))
+    return;
+  cutWork = 0;
+  Plan divided = *best;
+  divide(divided, getFront(kCarefulWork));
+  while (proceeds() && improveCuts(proceeds))
+    continue;
+}

@@ -1,0 +1,194 @@
+//===- Limits.h - sizes, budgets and shares of a search ---------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// When which part of the search runs, how much it may look at, and what counts
+// as a gain. Budgets are amounts of work and not of time, so that equal
+// problems get equal plans. *Numbers* are entries of messages and tables (about
+// 10^9 in a second), *tensors* are those that an editor places anew and stages
+// that it adds up (15 million in a second), *labels* count the tensors that are
+// alive in them (3 million in a second).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEM_LIMITS_H
+#define TANDEM_LIB_SEARCH_TANDEM_LIMITS_H
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace tandem::search {
+
+//===----------------------------------------------------------------------===//
+// Sizes, in operators of the problem
+//===----------------------------------------------------------------------===//
+
+/// Searched exactly up to here: beyond it labels end nowhere.
+constexpr size_t kMaxExact = 120;
+/// Beyond it sums look at less, with the square: sweeps are as much longer.
+constexpr size_t kManySummed = 600;
+/// Beyond it random changes find little for their time, plans are taken as
+/// small changes leave them, and single cuts are looked at for a shorter time.
+constexpr size_t kMaxRefined = 1000;
+/// Beyond it the problem without its time axis is searched but briefly.
+constexpr size_t kMaxUntimed = 1200;
+/// Beyond it a search has to do with less work per operator (`Facts::isLarge`).
+constexpr size_t kManyOperators = 2000;
+
+//===----------------------------------------------------------------------===//
+// Shares of the cost
+//===----------------------------------------------------------------------===//
+
+/// A plan within this of the bound is optimal.
+constexpr double kProven = 1e-9;
+/// Plans cost the same up to this, which is rounding.
+constexpr double kEqualCost = 1e-12;
+/// Descents that gain less end.
+constexpr double kWorthDescending = 1e-9;
+/// A plan that is so much better is tried to be proven again.
+constexpr double kWorthProof = 1e-2;
+/// Plans that are too large and so much cheaper are made smaller.
+constexpr double kWorthShrinking = 1e-3;
+/// Joined stages have to gain so much; forms for given stages may cost so much
+/// above the best ones.
+constexpr double kWorthJoining = 1e-4, kStagesGap = 1e-7;
+/// Given plans that cost so much more than the best one are left alone.
+constexpr double kNear = 0.03;
+/// Forms whose weighted cost is so much above its bound are as good as the best
+/// ones; a bound that rises by less leads to no others.
+constexpr double kNearBound = 1e-2, kSettled = 1e-3;
+/// Sweeps that raise a bound by less are too many.
+constexpr double kSlow = 1e-3;
+/// The larger of two sums is at least half of both: where plans cost so many
+/// times the bound of strands, the weights are at fault.
+constexpr double kFarGap = 2;
+
+//===----------------------------------------------------------------------===//
+// Forms by the relaxation
+//===----------------------------------------------------------------------===//
+
+/// Folding that leaves a larger share of the variables saves little, and lets
+/// some that differ share their messages.
+constexpr double kWorthFolding = 0.75;
+/// Numbers for one guide: at first, and as long as better forms may come.
+constexpr uint64_t kFormWork = 100'000'000, kMoreFormWork = 30'000'000;
+constexpr unsigned kLeastFormSweeps = 3, kFormSweeps = 12,
+                   kMaxFormSweeps = 1000;
+/// Prices of memory under the bound's weights, and for each guide: as many as
+/// sweeps of the folded problem that look at so many numbers.
+constexpr unsigned kLeastBoundRounds = 6, kMostBoundRounds = 12;
+constexpr unsigned kLeastGuideRounds = 2, kMostGuideRounds = 5;
+constexpr uint64_t kRoundWork = 30'000'000;
+/// Numbers for one price.
+constexpr uint64_t kPriceWork = 130'000'000;
+/// The first price: that at which this share of the dearest plan's seconds
+/// would pay for all memory. Prices that differ by less than `kNearPrice` times
+/// are one.
+constexpr double kFirstShare = 0.05, kGuideShare = 0.03, kPriceStep = 4,
+                 kNearPrice = 1.15;
+
+//===----------------------------------------------------------------------===//
+// The bound
+//===----------------------------------------------------------------------===//
+
+/// Numbers for the folded problem, and then for the whole one.
+constexpr uint64_t kFoldedWork = 2'000'000'000, kWholeWork = 4'000'000'000;
+constexpr unsigned kMaxSweeps = 80, kMaxWholeSweeps = 24;
+/// More sweeps of the whole problem if they take little.
+constexpr uint64_t kQuickWork = 100'000'000;
+constexpr unsigned kMaxQuickSweeps = 400;
+/// Weights that are tried; and prices of memory, with sweeps for each of them.
+constexpr unsigned kMaxBounds = 5, kMemoryRounds = 5, kPriceSweeps = 16;
+
+//===----------------------------------------------------------------------===//
+// Small changes
+//===----------------------------------------------------------------------===//
+
+/// Tensors times operators: large problems ten times as large get a tenth.
+/// Small ones need less: so many per operator.
+constexpr uint64_t kSmallWork = 20'000'000'000, kWorkPerOperator = 150'000;
+/// What new stages take, in tensors per operator.
+constexpr uint64_t kDivideWork = 24;
+/// Of a descent one in so many is left for changes of an operator with those
+/// next to it.
+constexpr uint64_t kLastShare = 4;
+/// Plans of guides that descend.
+constexpr size_t kMaxLeaders = 4;
+/// Rounds of random changes, and what a change may cost in them at first.
+constexpr unsigned kRounds = 6;
+constexpr std::array kHeats = {1e-3, 3e-4};
+/// Where there are fewer operators, each is a larger share, and there is time
+/// for more rounds.
+constexpr double kHeatOperators = 400;
+/// Where nothing fits: a share of the limit.
+constexpr double kLargeHeat = 5e-3;
+
+//===----------------------------------------------------------------------===//
+// Forms by sums
+//===----------------------------------------------------------------------===//
+
+/// Numbers for all plans, where pieces cost nothing, and else; with less than
+/// so many sweeps nothing comes of it.
+constexpr uint64_t kSumWork = 40'000'000'000, kSumBoundWork = 3'000'000'000,
+                   kLeastSumSweeps = 300;
+/// Numbers for the stages of plans: of the best one; with what is left for what
+/// random changes make of that; and of that what is left for the stages that
+/// this ends with.
+constexpr uint64_t kStagesWork = 3'500'000'000, kLastStagesWork = 5'000'000'000,
+                   kKeptStagesWork = 1'000'000'000;
+/// Of what is left one in so many is for the stages of one more pair that is
+/// joined.
+constexpr uint64_t kJoinShare = 16;
+/// Rounds with cheapest forms, and those in sequence that gain nothing.
+constexpr unsigned kStagesRounds = 4, kIdleRounds = 2;
+/// Numbers that the problem without its time axis may look at for a plan that
+/// the one with it has led to.
+constexpr uint64_t kUntimedWork = 3'000'000'000;
+
+/// Numbers for a problem where a small one gets `work`.
+constexpr uint64_t getSumWork(uint64_t work, size_t numOperators) {
+  double share = double(kManySummed) / double(numOperators);
+  return uint64_t(double(work) * std::min(1.0, share * share));
+}
+
+//===----------------------------------------------------------------------===//
+// Labels
+//===----------------------------------------------------------------------===//
+
+/// Live tensors for the search that keeps all labels, and before it for one
+/// that drops the dearest; with a limit of time that is the only one, but for
+/// labels at a position: some hundred megabytes.
+constexpr uint64_t kExactWork = 3'000'000, kRoughWork = 300'000,
+                   kMaxLabels = 200'000;
+
+//===----------------------------------------------------------------------===//
+// Stages and cuts
+//===----------------------------------------------------------------------===//
+
+/// Divisions that are kept per operator, while plans are compared and for the
+/// one that is returned; fewer for many operators: pairs that are compared, for
+/// that one and for starts.
+constexpr unsigned kQuickFront = 8, kCarefulFront = 256;
+constexpr double kCarefulWork = 2e7, kStartWork = 2e6;
+/// How often the number of kept copies between none and all is halved.
+constexpr unsigned kFitRounds = 8, kLargeFitRounds = 5;
+/// Operators of plans that differ in one cut from the best one; and the same of
+/// problems beyond `kMaxRefined`.
+constexpr uint64_t kCutWork = 8'000'000, kLargeCutWork = 2'000'000;
+
+//===----------------------------------------------------------------------===//
+// Ties
+//===----------------------------------------------------------------------===//
+
+/// Tensors that are looked at: a tenth of a second; and operators of plans
+/// whose peak is asked for: as long again.
+constexpr uint64_t kTieWork = 1'500'000, kCostWork = 300'000;
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEM_LIMITS_H

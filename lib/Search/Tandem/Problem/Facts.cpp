@@ -1,0 +1,87 @@
+//===- Facts.cpp - what a search looks up again and again -----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tandem/Problem/Facts.h"
+#include "Tandem/Limits.h"
+#include <algorithm>
+#include <numeric>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+static unsigned findRoot(std::vector<unsigned> &parents, unsigned op) {
+  while (parents[op] != op)
+    op = parents[op] = parents[parents[op]];
+  return op;
+}
+
+/// The group of an operator is named after its first member.
+static std::vector<unsigned> makeGroups(const SearchProblem &problem) {
+  std::vector<unsigned> groups(problem.operators.size());
+  std::iota(groups.begin(), groups.end(), 0);
+  for (auto [first, second] : problem.ties) {
+    unsigned a = findRoot(groups, first), b = findRoot(groups, second);
+    groups[std::max(a, b)] = std::min(a, b);
+  }
+  for (unsigned op = 0; op < groups.size(); ++op)
+    groups[op] = findRoot(groups, op);
+  return groups;
+}
+
+Facts::Facts(const SearchProblem &problem, const MechanismSet &without)
+    : problem(problem), without(without), timeAxis(problem.getTimeAxis()),
+      numStrands(problem.getNumStrands()), tensors(problem.tensors.size()),
+      groupOf(makeGroups(problem)), isTied(problem.operators.size()),
+      isTiedOutput(problem.operators.size()) {
+  for (auto [first, second] : problem.ties) {
+    isTied[first] = isTied[second] = true;
+    if (problem.operators[first].kind == Operator::Kind::Resident)
+      isTiedOutput[second] = true;
+    if (problem.operators[second].kind == Operator::Kind::Resident)
+      isTiedOutput[first] = true;
+  }
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    const Operator &info = problem.operators[op];
+    for (unsigned i = 0; i < info.results.size(); ++i) {
+      tensors[info.results[i]].producer = op;
+      tensors[info.results[i]].result = i;
+    }
+    for (unsigned i = 0; i < info.operands.size(); ++i) {
+      TensorFacts &tensor = tensors[info.operands[i]];
+      tensor.hasOnlyTiedUses =
+          isTiedOutput[op] && (tensor.uses.empty() || tensor.hasOnlyTiedUses);
+      tensor.hasTiedUse |= isTiedOutput[op];
+      tensor.numUpdateUses += info.pass == Pass::Update;
+      tensor.uses.push_back({op, i});
+    }
+  }
+  // A gradient leaves behind the slot of its own computation.
+  bool isBehind = false;
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    const Operator &info = problem.operators[op];
+    bool isUpdate = info.pass == Pass::Update;
+    mayHide.push_back(isBehind && !isUpdate);
+    if (isUpdate || isArgument(op))
+      continue;
+    for (unsigned tensor : info.results)
+      isBehind |= tensors[tensor].numUpdateUses > 0;
+  }
+}
+
+bool Facts::isLarge() const {
+  return problem.operators.size() > kManyOperators;
+}
+
+bool Facts::isArgument(unsigned op) const {
+  return problem.operators[op].isArgument();
+}
+
+Layout Facts::getSummed(Layout layout) const {
+  if (timeAxis >= 0)
+    layout[timeAxis] = kFull;
+  return layout;
+}

@@ -1,0 +1,75 @@
+//===- Facts.h - what a search looks up again and again ---------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Read-only facts of a problem: who uses a tensor, in which order; which
+// operators take signatures of one index; what a signature costs over all
+// strands.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FACTS_H
+#define TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FACTS_H
+
+#include "tandem/Cost/SearchProblem.h"
+#include "tandem/Search/Mechanism.h"
+
+namespace tandem::search {
+
+/// An operand: `operators[op].operands[operand]`.
+struct TensorUse {
+  unsigned op, operand;
+};
+
+/// Facts of one tensor.
+struct TensorFacts {
+  unsigned producer = 0;
+  /// Index among the producer's results.
+  unsigned result = 0;
+  /// In the order of operators, then of operands.
+  std::vector<TensorUse> uses;
+  unsigned numUpdateUses = 0;
+  /// Whether some, or all, uses return it to an argument's memory.
+  bool hasTiedUse = false, hasOnlyTiedUses = false;
+};
+
+class Facts {
+public:
+  explicit Facts(const cost::SearchProblem &problem,
+                 const MechanismSet &without = {});
+
+  const cost::SearchProblem &problem;
+  /// Left out of the search.
+  MechanismSet without;
+  bool does(Mechanism mechanism) const { return !without.has(mechanism); }
+  int timeAxis;
+  int64_t numStrands;
+  std::vector<TensorFacts> tensors;
+  /// Per operator the first one of those that take signatures of one index.
+  std::vector<unsigned> groupOf;
+  /// Whether there are others in an operator's group.
+  std::vector<bool> isTied;
+  /// An output that is written in place.
+  std::vector<bool> isTiedOutput;
+  /// Whether something may wait while the operator computes: it lies behind the
+  /// first gradient, and is no update (Cost.h, *Waiting*).
+  std::vector<bool> mayHide;
+
+  /// Whether a search has to do with less work per operator.
+  bool isLarge() const;
+  /// An operator without operands that exists before the first stage.
+  bool isArgument(unsigned op) const;
+  /// Whether a signature's `seconds` are those of one strand.
+  bool isPerStrand(const cost::Signature &signature) const {
+    return problem.isOverTime(signature);
+  }
+  /// The producer's layout with `full` over time.
+  cost::Layout getSummed(cost::Layout layout) const;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FACTS_H

@@ -1,0 +1,104 @@
+//===- Forms.h - what given signatures need ---------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// With the signatures, the kept and the waiting copies decided, the work of a
+// stage follows from where it begins. `FixedForms` lists, per operator, the
+// copies that it is the first to want, each with the layouts that it may be
+// made from and since which operator they exist (Cost.h, *Copies*).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FORMS_H
+#define TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FORMS_H
+
+#include "Tandem/Problem/Facts.h"
+#include "tandem/Cost/Changes.h"
+#include "tandem/Cost/Plan.h"
+
+namespace tandem::search {
+
+/// A layout that a copy may be made from, in stages that begin behind
+/// `position` (-1: in any).
+struct CopySource {
+  int position;
+  const cost::ChangeCost *change;
+};
+
+/// A copy, to be made in the stage of operator `op`.
+struct CopyNeed {
+  cost::Copy copy;
+  unsigned op;
+  /// In the order in which equal ones are preferred.
+  std::vector<CopySource> sources;
+  bool waits = false;
+
+  /// The source in a stage that begins with operator `begin`; null if a cut is
+  /// missing.
+  const cost::ChangeCost *getChange(unsigned begin, int64_t numStrands) const;
+};
+
+class FixedForms {
+public:
+  FixedForms(const Facts &facts, cost::ChangeTable &table)
+      : facts(facts), table(table) {}
+
+  /// Replaces the plan's kept copies by all that the next pass wants again,
+  /// and, if `waits`, its waiting copies by all that take time.
+  bool choose(cost::Plan &plan, bool keeps, bool waits);
+  /// False if some operand cannot be brought into its layout.
+  bool analyse(const cost::Plan &plan);
+
+  /// Sorted by operator.
+  std::vector<CopyNeed> needs;
+  /// First one of each operator; one more than operators.
+  std::vector<unsigned> firstNeed;
+  /// Local seconds of sums over time, and seconds of copies that wait, of the
+  /// tensors that each operator makes.
+  std::vector<double> sums, leaving;
+  /// Bytes that a stage with the operator makes, and bytes that are alive
+  /// before a stage that begins with it (resident ones left out). What waits
+  /// is taken to be alive as long as its gradient or it may be.
+  std::vector<int64_t> madeBytes, aliveBytes;
+  int64_t residentBytes = 0;
+
+private:
+  struct Live {
+    cost::Layout layout;
+    cost::Pass madeIn;
+    /// The operators that made it, and to which its memory is accounted.
+    int position, heldTo;
+  };
+  bool placeTensor(const cost::Plan &plan, unsigned tensor);
+  bool placeUse(const cost::Plan &plan, unsigned tensor, const TensorUse &use);
+  bool makeNeed(const cost::Plan &plan, unsigned tensor, unsigned op,
+                const cost::Layout &base, const cost::Layout &layout);
+  void endPass(const cost::Plan &plan, unsigned tensor, cost::Pass pass,
+               unsigned last);
+  void chooseTensor(const cost::Plan &plan, unsigned tensor, bool keeps,
+                    bool waits, cost::Plan &chosen);
+  void hold(int64_t bytes, int birth, unsigned death, bool countsAtBirth);
+  void holdTensor(unsigned tensor);
+  const cost::Layout &getWanted(const cost::Plan &plan,
+                                const TensorUse &use) const {
+    return facts.problem.getSignatures(use.op)[plan.signatures[use.op]]
+        .operands[use.operand];
+  }
+  bool isSum(unsigned op, const cost::Layout &layout) const;
+
+  const Facts &facts;
+  cost::ChangeTable &table;
+  //--- Of the tensor at hand.
+  std::vector<Live> alive;
+  cost::Layout produced;
+  unsigned lastUse = 0;
+  bool isSummed = false, keepsTerms = false, hasWaiting = false,
+       isInPlace = false;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FORMS_H

@@ -1,0 +1,348 @@
+//===- FactorPrices.cpp - what factors cost under some weights ------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tandem/Relaxation/Factors.h"
+#include <algorithm>
+#include <utility>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+int64_t
+FactorGraph::getHeldBytes(const std::vector<unsigned> &signatures) const {
+  int64_t sum = 0;
+  for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor) {
+    const TensorFacts &info = facts.tensors[tensor];
+    if (!held.isHeld(tensor))
+      continue;
+    const Signature &signature =
+        facts.problem.getSignatures(info.producer)[signatures[info.producer]];
+    sum += held.getBytes(tensor, signature.results[info.result]);
+  }
+  return sum;
+}
+
+int64_t FactorGraph::getLeastBytes() const {
+  int64_t sum = 0;
+  for (const Variable &variable : variables) {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (unsigned value = 0; value < variable.size; ++value) {
+      int64_t bytes = 0;
+      for (unsigned op : variable.operators) {
+        const Operator &info = facts.problem.operators[op];
+        for (unsigned i = 0; i < info.results.size(); ++i)
+          if (held.isHeld(info.results[i]))
+            bytes += held.getBytes(
+                info.results[i],
+                facts.problem.getSignatures(op)[value].results[i]);
+      }
+      least = std::min(least, bytes);
+    }
+    sum += least;
+  }
+  return sum;
+}
+
+double FactorGraph::getOperatorCost(unsigned op,
+                                    const Signature &signature) const {
+  const Operator &info = facts.problem.operators[op];
+  bool isSplit = facts.isPerStrand(signature);
+  double price = 0;
+  if (!facts.isArgument(op)) {
+    double split = claims.hides[op] ? weights.hiding : weights.split;
+    price += isSplit ? split * static_cast<double>(facts.numStrands) *
+                           signature.seconds
+                     : (facts.mayHide[op] ? weights.once : weights.alone) *
+                           signature.seconds;
+  }
+  for (unsigned i = 0; i < info.results.size(); ++i)
+    if (held.isHeld(info.results[i]))
+      price += weights.memory * static_cast<double>(held.getBytes(
+                                    info.results[i], signature.results[i]));
+  return price;
+}
+
+void FactorGraph::setUnaries() {
+  for (std::vector<double> &unary : unaries)
+    unary.clear();
+  for (const Variable &variable : variables) {
+    std::vector<double> &unary = unaries[variable.unary];
+    if (!unary.empty())
+      continue;
+    unary.resize(variable.size);
+    for (unsigned op : variable.operators)
+      for (unsigned i = 0; i < variable.size; ++i)
+        unary[i] += getOperatorCost(op, facts.problem.getSignatures(op)[i]);
+  }
+}
+
+void FactorGraph::setWanted(FactorKind &kind) {
+  for (unsigned slot = 1; slot < kind.maps.size(); ++slot)
+    for (const Layout &layout : maps[kind.maps[slot]].layouts)
+      kind.wanted.push_back(layout);
+  std::sort(kind.wanted.begin(), kind.wanted.end());
+  kind.wanted.erase(std::unique(kind.wanted.begin(), kind.wanted.end()),
+                    kind.wanted.end());
+  for (unsigned slot = 1; slot < kind.maps.size(); ++slot) {
+    std::vector<unsigned> &indices = kind.wantedOf.emplace_back();
+    for (const Layout &layout : maps[kind.maps[slot]].layouts)
+      indices.push_back(
+          std::lower_bound(kind.wanted.begin(), kind.wanted.end(), layout) -
+          kind.wanted.begin());
+  }
+}
+
+FactorKind::Parts FactorGraph::getParts(unsigned tensor, const Layout &from,
+                                        const Layout &to) const {
+  const ChangeCost &change = table.getCost(tensor, from, to);
+  FactorKind::Parts parts;
+  if (!change.isPossible)
+    return parts;
+  parts.once = 0;
+  parts.local = change.local;
+  parts.joins = change.joins;
+  for (unsigned q = 0; q < kMaxAxes; ++q) {
+    parts.once += change.collectiveOnce[q];
+    parts.split +=
+        static_cast<double>(facts.numStrands) * change.collectivePerStrand[q];
+  }
+  return parts;
+}
+
+/// Takes the changes apart; once, whatever the prices.
+void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
+  setWanted(kind);
+  for (const Layout &layout : kind.wanted)
+    kind.wantedBytes.push_back(
+        static_cast<double>(facts.problem.getBytes(tensor, layout)));
+  auto [known, isNew] =
+      betweenOf.try_emplace({shape, kind.wanted}, betweens.size());
+  kind.between = known->second;
+  if (isNew) {
+    std::vector<FactorKind::Parts> &between = betweens.emplace_back();
+    for (const Layout &from : kind.wanted)
+      for (const Layout &to : kind.wanted)
+        between.push_back(getParts(tensor, from, to));
+  }
+  for (const Layout &from : maps[kind.maps[0]].layouts) {
+    // A gradient is summed where it is made.
+    bool isSummed = facts.timeAxis >= 0 && from[facts.timeAxis] == kReduce &&
+                    facts.tensors[tensor].numUpdateUses > 0;
+    Layout summed = facts.getSummed(from);
+    kind.sums.push_back(isSummed ? table.getCost(tensor, from, summed).local
+                                 : -1);
+    for (const Layout &to : kind.wanted) {
+      kind.direct.push_back(getParts(tensor, from, to));
+      kind.summed.push_back(isSummed ? getParts(tensor, summed, to)
+                                     : FactorKind::Parts());
+    }
+  }
+}
+
+double FactorGraph::getDistance(const FactorKind::Parts &parts,
+                                Price kind) const {
+  if (parts.once < 0)
+    return forbidden;
+  double price = weights.collectiveOnce * parts.once +
+                 weights.collectiveSplit * parts.split;
+  if (kind == Price::Serial && weights.serial >= 0)
+    price = weights.serial * (parts.once + parts.split);
+  // What joins the strands makes its stage serial; beside its local work others
+  // may wait.
+  if (parts.joins)
+    price = weights.joined * (parts.once + parts.split) +
+            weights.once * parts.local + weights.join;
+  // What waits does so with its local part.
+  if (kind == Price::Waiting)
+    price = weights.waiting * (parts.once + parts.split + parts.local);
+  return std::min(forbidden, price);
+}
+
+/// Copies may be made from copies. Changes are the cheapest by all seconds, so
+/// that stations help only where the seconds of the direct one have not the
+/// lowest price.
+void FactorGraph::addStations(const FactorKind &kind,
+                              const std::vector<double> &steps,
+                              const std::vector<bool> &isFinal,
+                              std::vector<double> &best) const {
+  size_t count = kind.wanted.size();
+  for (bool isStable = false; !isStable;) {
+    isStable = true;
+    for (size_t to = 0; to < count; ++to) {
+      if (isFinal[to])
+        continue;
+      double least = best[to];
+      for (size_t mid = 0; mid < count; ++mid)
+        least = std::min(least, best[mid] + steps[to * count + mid]);
+      if (least < best[to] * (1 - 1e-12)) {
+        best[to] = least;
+        isStable = false;
+      }
+    }
+  }
+}
+
+/// Distances from a produced layout to all that are wanted.
+std::vector<double>
+FactorGraph::getRow(const FactorKind &kind, size_t produced, Price price,
+                    const std::vector<double> &steps) const {
+  size_t count = kind.wanted.size();
+  std::vector<double> best(count);
+  std::vector<bool> isFinal(count);
+  double sum = kind.sums[produced];
+  for (size_t to = 0; to < count; ++to) {
+    const FactorKind::Parts &direct = kind.direct[produced * count + to];
+    const FactorKind::Parts &summed = kind.summed[produced * count + to];
+    best[to] = getDistance(direct, price);
+    isFinal[to] =
+        price == Price::Waiting || (direct.once == 0 && !direct.joins);
+    if (sum >= 0 && summed.once >= 0)
+      best[to] =
+          std::min(best[to], weights.sums * sum + getDistance(summed, price));
+  }
+  // The first user finds no copies.
+  bool isFirst = price == Price::Serial && !kind.isInUpdates;
+  if (weights.isBound && !isFirst && facts.does(Mechanism::Stations))
+    addStations(kind, steps, isFinal, best);
+  return best;
+}
+
+/// How the changes to a user's layout are priced.
+FactorGraph::Price FactorGraph::getPrice(const FactorKind &kind, bool mayWait,
+                                         unsigned slot, size_t layout) const {
+  if (mayWait && kind.passes[slot] == Pass::Update)
+    return Price::Waiting;
+  bool isSerial = kind.isInUpdates || maps[kind.maps[slot]].isAtOnce[layout];
+  return isSerial ? Price::Serial : Price::Usual;
+}
+
+/// Appends the distances from a produced layout for the users of this price.
+void FactorGraph::addRow(FactorKind &kind, size_t produced, bool mayWait,
+                         Price price, const std::vector<double> &row) const {
+  size_t numProduced = kind.sums.size();
+  for (unsigned user = 0; user < kind.wantedOf.size(); ++user) {
+    std::vector<double> &distances = kind.distances[user];
+    size_t size = kind.wantedOf[user].size();
+    distances.resize(numProduced * size);
+    for (size_t i = 0; i < size; ++i)
+      if (getPrice(kind, mayWait, user + 1, i) == price)
+        distances[produced * size + i] = row[kind.wantedOf[user][i]];
+  }
+}
+
+/// What changes between wanted layouts cost, by target first, as they are read.
+std::vector<double> FactorGraph::getSteps(const FactorKind &kind,
+                                          Price price) const {
+  size_t count = kind.wanted.size();
+  const std::vector<FactorKind::Parts> &between = betweens[kind.between];
+  std::vector<double> steps(weights.isBound ? count * count : 0);
+  for (size_t from = 0; weights.isBound && from < count; ++from)
+    for (size_t to = 0; to < count; ++to)
+      steps[to * count + from] = getDistance(between[from * count + to], price);
+  return steps;
+}
+
+std::vector<double> FactorGraph::getWantedDistances(const Factor &factor,
+                                                    const Layout &from,
+                                                    Price price) const {
+  const FactorKind &kind = kinds[factor.kind];
+  std::vector<double> best;
+  for (const Layout &to : kind.wanted)
+    best.push_back(
+        from == to ? 0 : getDistance(getParts(factor.tensor, from, to), price));
+  if (weights.isBound)
+    addStations(kind, getSteps(kind, price), std::vector<bool>(best.size()),
+                best);
+  return best;
+}
+
+std::vector<std::vector<double>>
+FactorGraph::getDistances(const Factor &factor, const Layout &from) const {
+  const FactorKind &kind = kinds[factor.kind];
+  std::map<Price, std::vector<double>> byPrice;
+  std::vector<std::vector<double>> distances(kind.wantedOf.size());
+  for (size_t user = 0; user < distances.size(); ++user)
+    for (size_t i = 0; i < kind.wantedOf[user].size(); ++i) {
+      Price price = getPrice(kind, kindWaits[factor.kind], user + 1, i);
+      std::vector<double> &best = byPrice[price];
+      if (best.empty())
+        best = getWantedDistances(factor, from, price);
+      distances[user].push_back(best[kind.wantedOf[user][i]]);
+    }
+  return distances;
+}
+
+void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
+  size_t numProduced = kind.sums.size();
+  kind.distances.assign(kind.wantedOf.size(), {});
+  kind.rows.clear();
+  for (Price price : {Price::Usual, Price::Waiting, Price::Serial}) {
+    if ((price == Price::Waiting && !mayWait) ||
+        (price == Price::Serial && !kind.isClaimed && !kind.isInUpdates) ||
+        (price == Price::Usual && kind.isInUpdates))
+      continue;
+    std::vector<double> steps = getSteps(kind, price);
+    for (size_t produced = 0; produced < numProduced; ++produced) {
+      std::vector<double> row = getRow(kind, produced, price, steps);
+      addRow(kind, produced, mayWait, price, row);
+      if (kind.numEarly > 0 && price == Price::Usual)
+        kind.rows.insert(kind.rows.end(), row.begin(), row.end());
+    }
+  }
+}
+
+/// Distances do not depend on the price of bytes; what copies that are kept
+/// cost does.
+void FactorGraph::setWeights(const Weights &given) {
+  Weights before = std::exchange(weights, given);
+  before.memory = weights.memory;
+  bool keepsDistances = numPriced > 0 && before == weights;
+  ++numPriced;
+  setUnaries();
+  for (unsigned i = 0; i < kinds.size(); ++i) {
+    if (!keepsDistances)
+      setDistances(kinds[i], kindWaits[i]);
+    if (!keepsDistances || kinds[i].numEarly > 0)
+      setLevels(kinds[i]);
+  }
+}
+
+uint64_t FactorGraph::getSweepWork(unsigned variable) const {
+  uint64_t work = 0;
+  for (auto [index, slot] : variables[variable].slots) {
+    const Factor &factor = factors[index];
+    uint64_t layouts = 0;
+    for (unsigned user = 1; user < factor.variables.size(); ++user)
+      layouts += getMap(factor, user).layouts.size();
+    work += 2 * layouts * getMap(factor, 0).layouts.size();
+  }
+  return work;
+}
+
+double FactorGraph::getChangeCost(const Factor &factor,
+                                  const uint16_t *layouts) const {
+  const FactorKind &kind = kinds[factor.kind];
+  double price = 0;
+  for (unsigned slot = 1; slot < kind.maps.size(); ++slot) {
+    unsigned wanted = kind.wantedOf[slot - 1][layouts[slot]];
+    bool isKept = false, isKnown = false;
+    for (unsigned other = 1; other < slot && !isKnown; ++other) {
+      bool isEqual = kind.wantedOf[other - 1][layouts[other]] == wanted;
+      bool isBefore =
+          kind.isPriced && other <= kind.numEarly && slot > kind.numEarly;
+      isKept |= isEqual && isBefore;
+      isKnown = isEqual && !isBefore;
+    }
+    if (isKnown)
+      continue;
+    size_t size = maps[kind.maps[slot]].layouts.size();
+    double distance =
+        kind.distances[slot - 1][layouts[0] * size + layouts[slot]];
+    price += isKept ? std::min(distance, getKeptPrice(kind, wanted)) : distance;
+  }
+  return price;
+}

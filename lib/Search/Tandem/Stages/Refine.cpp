@@ -1,0 +1,220 @@
+//===- Refine.cpp - the cheapest forms for given stages -------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tandem/Stages/Refine.h"
+#include "Tandem/Improve/Ties.h"
+#include "Tandem/Limits.h"
+#include "Tandem/UntimedSearch.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+void StageRefiner::searchAll() {
+  if (context.isClosed() || !context.addsUp)
+    return;
+  SumLimits limits;
+  // A limit of time, where one is given, is the only one.
+  if (context.options.timeLimit == 0)
+    limits.maxWork =
+        getSumWork(problem.pieceLatency > 0 ? kSumBoundWork : kSumWork,
+                   context.getNumOperators());
+  double gap = context.options.gap;
+  limits.gap = std::max(kProven / 2, gap / (1 + gap));
+  limits.takes = [&](const Plan &plan) {
+    pool.offer(plan);
+    return pool.seconds;
+  };
+  limits.proceeds = [&](double least) {
+    context.raise(least);
+    return context.proceeds(0.5) && !context.isClosed();
+  };
+  if (!context.does(Mechanism::Branching))
+    limits.maxNodes = 1;
+  SumTrace from;
+  limits.upperBound = pool.seconds * (1 + kProven);
+  if (pool.best)
+    from.choices.push_back(pool.best->signatures);
+  SumResult sums = searchSums(context.facts, context.table, from, limits);
+  context.raise(sums.bound);
+  context.numLabels += sums.numNodes;
+}
+
+//===----------------------------------------------------------------------===//
+// Given stages
+//===----------------------------------------------------------------------===//
+
+/// Where memory is scarce the cheapest forms of given stages need not fit.
+/// Where pieces cost nothing, larger stages gain nothing.
+bool StageRefiner::hasExactForms() const {
+  bool isAmple = pool.leastSeconds >= pool.seconds * (1 - kProven);
+  return isAmple && context.getNumOperators() <= kMaxRefined &&
+         problem.pieceLatency > 0 && context.addsUp;
+}
+
+/// The cheapest forms with these stages, and what better stages make of them;
+/// true if that is a better plan. `work` is what is left of it; one in `share`
+/// of that may be used. Plans that gain less than the share `worth` do not
+/// count. Where the stages change with the forms, the search goes on from
+/// there.
+bool StageRefiner::tryStages(const std::vector<unsigned> &stageEnds,
+                             uint64_t share, double worth, uint64_t &work) {
+  uint64_t numBest = pool.numBest;
+  auto isLeft = [&] {
+    return pool.numBest != numBest && pool.best->stageEnds != stageEnds;
+  };
+  SumLimits limits;
+  limits.stageEnds = stageEnds;
+  if (context.options.timeLimit == 0)
+    limits.maxWork = work / share;
+  if (!context.does(Mechanism::Branching))
+    limits.maxNodes = 1;
+  limits.gap = kStagesGap;
+  limits.upperBound = pool.seconds * (1 - worth);
+  double &bound = stageBounds[stageEnds];
+  if (bound >= limits.upperBound * (1 - kStagesGap))
+    return false;
+  limits.takes = [&](const Plan &plan) {
+    pool.offerDivided(plan, true);
+    return pool.seconds;
+  };
+  limits.proceeds = [&](double) { return !isLeft() && mayGoOn(); };
+  if (!context.does(Mechanism::Trace))
+    trace = {};
+  trace.choices.push_back(pool.best->signatures);
+  SumResult sums = searchSums(context.facts, context.table, trace, limits);
+  trace = std::move(sums.trace);
+  bound = std::max(bound, sums.bound);
+  work -= std::min(work, sums.work);
+  context.numLabels += sums.numNodes;
+  return pool.numBest != numBest;
+}
+
+/// The stages for which forms are searched, those of the best plan.
+std::vector<unsigned> StageRefiner::getDivision() {
+  return isCoarse && context.does(Mechanism::FewestStages)
+             ? pool.getFewestStages()
+             : pool.best->stageEnds;
+}
+
+/// Cheaper forms for the best plan's stages.
+bool StageRefiner::tryCheapestForms(uint64_t &work) {
+  if (!context.addsUp)
+    return untimed.refine();
+  return context.does(Mechanism::GivenStages) && hasExactForms() &&
+         tryStages(getDivision(), 1, 0, work);
+}
+
+/// Joins two stages of the best plan, from the one that `op` begins on, until
+/// that leads to a better plan; false if none does. In front of the backward
+/// pass nothing waits: there a cut costs nothing.
+bool StageRefiner::joinStages(unsigned &op, uint64_t &work) {
+  if (!hasExactForms())
+    return false;
+  const std::vector<unsigned> division = getDivision();
+  unsigned numOperators = context.getNumOperators();
+  for (unsigned i = 0; i < numOperators; ++i) {
+    op = (op + 1) % numOperators;
+    std::vector<unsigned> ends = division;
+    auto place = std::lower_bound(ends.begin(), ends.end(), op);
+    if (*place != op || problem.operators[op].pass != Pass::Backward)
+      continue;
+    ends.erase(place);
+    if (work <= kKeptStagesWork || !mayGoOn())
+      return false;
+    uint64_t spare = work - kKeptStagesWork;
+    bool isBetter = tryStages(ends, kJoinShare, kWorthJoining, spare);
+    work = kKeptStagesWork + spare;
+    if (isBetter)
+      return true;
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// In turn
+//===----------------------------------------------------------------------===//
+
+/// Other forms of the best plan that cost the same, and the cuts that these
+/// want; true if that is a better plan.
+bool StageRefiner::tryTies() {
+  if (!context.does(Mechanism::Ties))
+    return false;
+  Plan plan = *pool.best;
+  std::string error;
+  if (!derive(problem, plan, error))
+    return false;
+  auto mayGoOn = [this] { return this->mayGoOn(); };
+  Plan settled = plan;
+  settleTies(problem, settled, mayGoOn);
+  if (settled == plan)
+    return false;
+  PlanPool::Record before = pool.forget();
+  pool.offerDivided(settled, true);
+  pool.polish(mayGoOn);
+  bool isBetter = pool.seconds < before.seconds;
+  pool.restore(std::move(before));
+  return isBetter;
+}
+
+void StageRefiner::refine(uint64_t &work) {
+  if (!pool.best || context.isProven || context.getNumOperators() > kMaxRefined)
+    return;
+  unsigned op = 0;
+  do {
+    do
+      pool.polish([this] { return mayGoOn(); });
+    while (mayGoOn() && (tryTies() || tryCheapestForms(work)));
+  } while (mayGoOn() && context.does(Mechanism::Joins) && joinStages(op, work));
+}
+
+/// Random changes from the best plan, or from where they led to the last time;
+/// and the cheapest forms from there. True if that gains.
+bool StageRefiner::refineAnnealed(PlanPool::Record &last, bool isAgain,
+                                  uint64_t &work) {
+  PlanPool::Record best = pool.forget();
+  pool.restore(isAgain && last.plan ? last : best);
+  local.anneal();
+  last = {pool.best, pool.seconds};
+  isCoarse = !isCoarse;
+  refine(work);
+  bool isBetter = pool.seconds < best.seconds;
+  pool.restore(std::move(best));
+  return isBetter;
+}
+
+/// Removes cuts that gain nothing, and sees to it that no other forms are
+/// cheaper without them.
+void StageRefiner::settleStages() {
+  if (!pool.best || context.isProven || !context.seeksMore() ||
+      !(context.addsUp || untimed.addsUpFor(*pool.best)))
+    return;
+  isCoarse = true;
+  pool.best->stageEnds = pool.getFewestStages();
+  uint64_t work = kKeptStagesWork;
+  refine(work);
+  pool.best->stageEnds = pool.getFewestStages();
+}
+
+void StageRefiner::refineInRounds() {
+  size_t numOperators = context.getNumOperators();
+  uint64_t work = getSumWork(kStagesWork, numOperators);
+  refine(work);
+  work += getSumWork(kLastStagesWork, numOperators);
+  PlanPool::Record last;
+  unsigned numIdle = 0;
+  unsigned rounds = context.does(Mechanism::Rounds) ? kStagesRounds : 0;
+  for (unsigned i = 0; i < rounds && numIdle < kIdleRounds; ++i) {
+    if (work <= kKeptStagesWork || !pool.best || !context.seeksMore() ||
+        !hasExactForms())
+      break;
+    bool isBetter = refineAnnealed(last, numIdle % 2 == 0, work);
+    numIdle = isBetter ? 0 : numIdle + 1;
+  }
+  if (context.does(Mechanism::Settle))
+    settleStages();
+}

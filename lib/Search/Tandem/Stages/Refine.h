@@ -1,0 +1,76 @@
+//===- Refine.h - the cheapest forms for given stages -----------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Where nothing overlaps but what waits, the cheapest forms are found directly
+// (Tandem/Sums/SumSearch.h): of all plans, if pieces of what waits cost
+// nothing, and of given stages. Stages follow from forms and forms from stages,
+// so both are chosen in turn, and two stages are joined to see whether other
+// forms make up for the collectives between them (docs/rationale/search.md,
+// *Where costs add up*). A plan of another problem that splits nothing over
+// time is refined in the problem without its time axis.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEM_STAGES_REFINE_H
+#define TANDEM_LIB_SEARCH_TANDEM_STAGES_REFINE_H
+
+#include "Tandem/Improve/Local.h"
+#include "Tandem/Sums/SumSearch.h"
+#include <map>
+
+namespace tandem::search {
+
+class UntimedSearch;
+
+class StageRefiner {
+public:
+  StageRefiner(SearchContext &context, LocalSearch &local,
+               UntimedSearch &untimed)
+      : context(context), local(local), untimed(untimed),
+        problem(context.problem), pool(context.pool) {}
+
+  /// Of plans whose costs add up the best one is found directly. It is the best
+  /// one at all if pieces of what waits cost nothing and memory suffices.
+  void searchAll();
+
+  /// Better cuts for the best plan's forms, other forms that cost the same, and
+  /// the cheapest forms for its stages, in turn until none of these gains; then
+  /// other stages, and the same from there. `work` is what is left for forms.
+  void refine(uint64_t &work);
+  /// The same, and from where random changes lead to from there, until some
+  /// rounds did not gain; then cuts that gain nothing go.
+  void refineInRounds();
+
+private:
+  bool hasExactForms() const;
+  bool tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
+                 double worth, uint64_t &work);
+  std::vector<unsigned> getDivision();
+  bool tryCheapestForms(uint64_t &work);
+  bool joinStages(unsigned &op, uint64_t &work);
+  bool tryTies();
+  bool refineAnnealed(PlanPool::Record &last, bool isAgain, uint64_t &work);
+  void settleStages();
+  bool mayGoOn() { return !context.isClosed() && context.proceeds(0.9); }
+
+  SearchContext &context;
+  LocalSearch &local;
+  UntimedSearch &untimed;
+  const cost::SearchProblem &problem;
+  PlanPool &pool;
+  /// Of the last search for the forms of given stages; and what plans with
+  /// these cost at least.
+  SumTrace trace;
+  std::map<std::vector<unsigned>, double> stageBounds;
+  /// Whether forms are searched for the best plan's stages without cuts that
+  /// gain nothing: with fewer stages others are within reach, and sooner.
+  bool isCoarse = false;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEM_STAGES_REFINE_H

@@ -1,0 +1,224 @@
+//===- Stages.cpp - stages for given signatures ---------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tandem/Stages/Stages.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+StagePlanner::StagePlanner(const Facts &facts)
+    : facts(facts), problem(facts.problem), line(facts.problem),
+      waitPrice((1 + Interference(facts.problem).beta) / 2) {
+  unsigned numOperators = problem.operators.size();
+  firstWork = firstUpdate = numOperators;
+  for (unsigned op = numOperators; op-- > 0;) {
+    if (facts.isArgument(op))
+      continue;
+    firstWork = op;
+    if (problem.operators[op].pass == Pass::Update)
+      firstUpdate = op;
+  }
+}
+
+void StagePlanner::prepare(const FixedForms &given, const Plan &plan) {
+  forms = &given;
+  current = &plan;
+  nodes.clear();
+  pending.clear();
+  lastWanted.resize(problem.operators.size());
+  for (unsigned op = 0; op < lastWanted.size(); ++op)
+    lastWanted[op] = op;
+  lastChoice = lastWanted;
+  for (const CopyNeed &need : given.needs)
+    for (const CopySource &source : need.sources) {
+      if (source.position < 0)
+        continue;
+      unsigned &last = lastWanted[source.position];
+      last = std::max(last, need.op);
+      if (need.sources.size() > 1) {
+        unsigned &choice = lastChoice[source.position];
+        choice = std::max(choice, need.op);
+      }
+    }
+}
+
+/// Adds operator `op` to the open stage. False if a cut is missing.
+bool StagePlanner::extend(Front &front, unsigned op) const {
+  for (unsigned i = forms->firstNeed[op]; i < forms->firstNeed[op + 1]; ++i) {
+    const CopyNeed &need = forms->needs[i];
+    const ChangeCost *change = need.getChange(front.begin, facts.numStrands);
+    if (!change)
+      return false;
+    if (!need.waits)
+      front.work.add(*change);
+  }
+  front.work.sums += forms->sums[op];
+  front.leaving += forms->leaving[op];
+  front.made += forms->madeBytes[op];
+  const Signature &signature =
+      problem.getSignatures(op)[current->signatures[op]];
+  front.workspace = std::max(front.workspace, signature.workspace);
+  if (limits.memory != std::numeric_limits<int64_t>::max() &&
+      forms->residentBytes + forms->aliveBytes[front.begin] + front.made +
+              front.workspace >
+          limits.memory)
+    return false;
+  if (facts.isArgument(op))
+    return true;
+  if (facts.isPerStrand(signature)) {
+    front.work.dependsOnStrand = true;
+    front.work.computationPerStrand += signature.seconds;
+  } else {
+    front.work.computationOnce += signature.seconds;
+  }
+  return true;
+}
+
+/// Whether copies that are still to be made can be made in the open stage that
+/// begins with `a` as in one that begins with `b`: a later begin only adds
+/// sources, which changes nothing for copies that have one.
+bool StagePlanner::sourcesAgree(unsigned a, unsigned b) const {
+  unsigned op = std::min(a, b), end = std::max(a, b);
+  for (auto place = std::lower_bound(pending.begin(), pending.end(), op);
+       place != pending.end() && *place < end; ++place)
+    if (a < b || lastChoice[*place] > position)
+      return false;
+  return true;
+}
+
+bool StagePlanner::isNoWorse(const Front &a, const Front &b) const {
+  // The cheap questions first.
+  double lead = b.line.seconds - a.line.seconds;
+  if (lead < 0 || a.line.previous - b.line.previous > lead ||
+      a.line.previousIsOne != b.line.previousIsOne ||
+      a.work.joins != b.work.joins ||
+      a.work.dependsOnStrand != b.work.dependsOnStrand)
+    return false;
+  if (limits.memory != std::numeric_limits<int64_t>::max() &&
+      (forms->aliveBytes[a.begin] + a.made >
+           forms->aliveBytes[b.begin] + b.made ||
+       a.workspace > b.workspace))
+    return false;
+  return a.line.seconds + getMostLost(a.line, a.work, a.leaving, b.line, b.work,
+                                      b.leaving, facts.numStrands) <=
+             b.line.seconds &&
+         sourcesAgree(a.begin, b.begin);
+}
+
+/// A low rank is good. What waits costs beta where it is hidden and one where
+/// it is not.
+double StagePlanner::getRank(const Front &front) const {
+  return front.line.seconds + front.line.previous +
+         static_cast<double>(facts.numStrands) *
+             front.work.computationPerStrand +
+         front.work.computationOnce +
+         waitPrice * (front.line.waiting + front.line.arriving + front.leaving);
+}
+
+/// What dominates a front has no higher rank, but for rounding.
+void StagePlanner::prune() {
+  // Good ones first, so that few comparisons are needed.
+  order.clear();
+  for (unsigned i = 0; i < fronts.size(); ++i)
+    order.push_back({getRank(fronts[i]), fronts[i].begin, i});
+  std::sort(order.begin(), order.end(), [](const Rank &a, const Rank &b) {
+    return a.rank != b.rank     ? a.rank < b.rank
+           : a.begin != b.begin ? a.begin > b.begin
+                                : a.index < b.index;
+  });
+  keptFronts.clear();
+  for (const Rank &rank : order) {
+    const Front &front = fronts[rank.index];
+    if (std::any_of(keptFronts.begin(), keptFronts.end(),
+                    [&](const Rank &other) {
+                      return isNoWorse(fronts[other.index], front);
+                    }))
+      continue;
+    auto isTied = [&](const Rank &other) {
+      return other.rank >= rank.rank * (1 - 1e-12);
+    };
+    auto firstTied =
+        std::find_if_not(keptFronts.rbegin(), keptFronts.rend(), isTied).base();
+    keptFronts.erase(std::remove_if(firstTied, keptFronts.end(),
+                                    [&](const Rank &other) {
+                                      return isNoWorse(front,
+                                                       fronts[other.index]);
+                                    }),
+                     keptFronts.end());
+    keptFronts.push_back(rank);
+    if (keptFronts.size() >= limits.maxFront)
+      break;
+  }
+  scratch.clear();
+  for (const Rank &kept : keptFronts)
+    scratch.push_back(fronts[kept.index]);
+  std::swap(fronts, scratch);
+}
+
+/// Closes all stages before operator `op` and begins a new one with it.
+void StagePlanner::open(unsigned op) {
+  opened.clear();
+  for (const Front &front : fronts) {
+    Front &next = opened.emplace_back();
+    next.line = front.line;
+    line.close(next.line, front.work, front.leaving,
+               front.begin <= firstUpdate && op > firstUpdate);
+    next.begin = op;
+    next.node = front.node;
+  }
+  std::swap(opened, fronts);
+  prune();
+  for (Front &front : fronts) {
+    nodes.push_back({front.node, op});
+    front.node = static_cast<int>(nodes.size()) - 1;
+  }
+  if (op != firstUpdate)
+    fronts.insert(fronts.end(), opened.begin(), opened.end());
+}
+
+void StagePlanner::advance(unsigned op) {
+  position = op;
+  if (op > firstWork && !facts.isArgument(op))
+    open(op);
+  std::erase_if(fronts, [&](Front &front) { return !extend(front, op); });
+  std::erase_if(pending,
+                [&](unsigned source) { return lastWanted[source] <= op; });
+  if (lastWanted[op] > op)
+    pending.push_back(op);
+  if (fronts.size() > 1)
+    prune();
+}
+
+std::optional<double> StagePlanner::finish(Plan &plan) {
+  const Front *best = nullptr;
+  bool hasUpdates = firstUpdate < problem.operators.size();
+  for (Front &front : fronts) {
+    line.close(front.line, front.work, front.leaving,
+               front.begin <= firstUpdate && hasUpdates);
+    line.finish(front.line);
+    if (!best || front.line.seconds < best->line.seconds)
+      best = &front;
+  }
+  if (!best)
+    return std::nullopt;
+  plan.stageEnds = {static_cast<unsigned>(problem.operators.size())};
+  for (int node = best->node; node >= 0; node = nodes[node].previous)
+    plan.stageEnds.push_back(nodes[node].begin);
+  std::reverse(plan.stageEnds.begin(), plan.stageEnds.end());
+  return best->line.seconds;
+}
+
+std::optional<double> StagePlanner::plan(const FixedForms &given, Plan &plan,
+                                         const StageLimits &given_limits) {
+  limits = given_limits;
+  prepare(given, plan);
+  fronts.assign(1, Front());
+  for (unsigned op = 0; op < problem.operators.size() && !fronts.empty(); ++op)
+    advance(op);
+  return finish(plan);
+}

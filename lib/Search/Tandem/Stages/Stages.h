@@ -1,0 +1,96 @@
+//===- Stages.h - stages for given signatures -------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// With signatures, kept and waiting copies decided, what is left to choose are
+// the cuts. A dynamic program over the order finds the best ones: partial
+// divisions that end behind an operator are compared by what the rest can see
+// of them (docs/rationale/search.md, *Stages*).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_SEARCH_TANDEM_STAGES_STAGES_H
+#define TANDEM_LIB_SEARCH_TANDEM_STAGES_STAGES_H
+
+#include "Tandem/Problem/Forms.h"
+#include "Tandem/Stages/Line.h"
+
+namespace tandem::search {
+
+struct StageLimits {
+  /// Divisions that no other one dominates are kept up to this number per
+  /// operator; beyond it the best ones.
+  unsigned maxFront = 48;
+  /// Bytes of one device that a stage may hold.
+  int64_t memory = std::numeric_limits<int64_t>::max();
+};
+
+class StagePlanner {
+public:
+  explicit StagePlanner(const Facts &facts);
+
+  /// Sets the plan's stages to the cheapest ones for what `forms` has analysed.
+  /// Nothing if no division is legal within the memory limit.
+  std::optional<double> plan(const FixedForms &forms, cost::Plan &plan,
+                             const StageLimits &limits);
+
+private:
+  /// A division of the operators so far; the last stage is open.
+  struct Front {
+    LineState line;
+    StageWork work;
+    double leaving = 0;
+    unsigned begin = 0;
+    int64_t made = 0, workspace = 0;
+    int node = -1;
+  };
+  /// Where a stage begins, and the ones before it.
+  struct Node {
+    int previous;
+    unsigned begin;
+  };
+
+  /// A division's place in the order in which they are compared.
+  struct Rank {
+    double rank;
+    unsigned begin, index;
+  };
+
+  void prepare(const FixedForms &forms, const cost::Plan &plan);
+  void advance(unsigned op);
+  void open(unsigned op);
+  bool extend(Front &front, unsigned op) const;
+  bool close(Front &front, unsigned op, Front &closed) const;
+  void prune();
+  double getRank(const Front &front) const;
+  bool isNoWorse(const Front &a, const Front &b) const;
+  bool sourcesAgree(unsigned a, unsigned b) const;
+  std::optional<double> finish(cost::Plan &plan);
+
+  const Facts &facts;
+  const cost::SearchProblem &problem;
+  Line line;
+  /// What a second that waits counts in a rank.
+  double waitPrice;
+  //--- Of the plan at hand.
+  const FixedForms *forms = nullptr;
+  const cost::Plan *current = nullptr;
+  StageLimits limits;
+  std::vector<Front> fronts, opened, scratch;
+  std::vector<Rank> order, keptFronts;
+  std::vector<Node> nodes;
+  /// Per operator the last one that wants a copy of what it makes, and that
+  /// has a choice of sources; the operator itself if there is none.
+  std::vector<unsigned> lastWanted, lastChoice;
+  /// Operators whose results will be sources, sorted.
+  std::vector<unsigned> pending;
+  unsigned position = 0;
+  unsigned firstWork = 0, firstUpdate = 0;
+};
+
+} // namespace tandem::search
+
+#endif // TANDEM_LIB_SEARCH_TANDEM_STAGES_STAGES_H

@@ -1,0 +1,259 @@
+//===- Sum.cpp - problems whose costs add up ------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tandem/Sums/Sum.h"
+#include "tandem/Cost/Slots.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+/// How often the ceiling is impossible.
+constexpr double kForbidden = 2;
+
+bool SumModel::isSum(const Facts &facts) {
+  if (facts.problem.getNumQueues() > 1)
+    return false;
+  auto isOver = [&](const Signature &signature) {
+    return facts.isPerStrand(signature);
+  };
+  return std::none_of(facts.problem.signatureSets.begin(),
+                      facts.problem.signatureSets.end(),
+                      [&](const SignatureSet &set) {
+                        return std::any_of(set.begin(), set.end(), isOver);
+                      });
+}
+
+SumModel::SumModel(const Facts &facts, ChangeTable &table, uint64_t maxEntries,
+                   std::vector<unsigned> stages, double ceiling,
+                   std::function<bool()> proceeds)
+    : facts(facts), changes(table), variableOf(facts.problem.operators.size()),
+      maxEntries(maxEntries), fillWork(std::move(proceeds)),
+      stageEnds(std::move(stages)) {
+  Interference interference(facts.problem);
+  beta = interference.beta;
+  gamma = interference.beta < 1 ? interference.gamma : 1;
+  addStages();
+  addVariables();
+  forbidden = std::min(forbidden, kForbidden * ceiling);
+  addRooms();
+  for (unsigned tensor = 0; tensor < facts.tensors.size() && complete; ++tensor)
+    if (!facts.tensors[tensor].uses.empty())
+      complete = addFactor(tensor);
+}
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+SumModel::SumModel(const SumModel &other,
+                   const std::vector<std::vector<unsigned>> &values,
+                   const std::vector<Takes> &takes)
+    : facts(other.facts), numOrigins(other.numOrigins),
+      forbidden(other.forbidden), numStages(other.numStages),
+      rooms(other.rooms), changes(other.changes), variableOf(other.variableOf),
+      maxEntries(other.maxEntries), beta(other.beta), gamma(other.gamma),
+      stageEnds(other.stageEnds), stageOf(other.stageOf) {
+  for (unsigned i = 0; i < values.size(); ++i) {
+    variables.push_back(other.variables[i]);
+    variables.back().values = values[i];
+  }
+  for (unsigned i = 0; i < takes.size(); ++i)
+    rooms[i].takes = takes[i];
+  addRooms();
+  std::map<std::vector<unsigned>, unsigned> known;
+  for (unsigned i = 0; i < other.factors.size(); ++i)
+    restrictFactor(other, i, known);
+}
+
+void SumModel::restrictFactor(
+    const SumModel &other, unsigned index,
+    std::map<std::vector<unsigned>, unsigned> &known) {
+  const SumFactor &before = other.factors[index];
+  SumFactor factor;
+  factor.tensor = before.tensor;
+  factor.variables = before.variables;
+  std::vector<std::vector<unsigned>> kept;
+  std::vector<unsigned> key = {before.table};
+  for (unsigned slot = 0; slot < before.variables.size(); ++slot) {
+    unsigned variable = before.variables[slot];
+    const std::vector<unsigned> &all = other.variables[variable].values;
+    std::vector<unsigned> &own = kept.emplace_back();
+    std::vector<unsigned> numberOf(before.roles[slot].size(), ~0u);
+    factor.roles.emplace_back();
+    factor.roleOf.emplace_back();
+    factor.origins.emplace_back();
+    size_t place = 0;
+    for (unsigned value : variables[variable].values) {
+      while (all[place] != value)
+        ++place;
+      unsigned role = before.roleOf[slot][place];
+      if (numberOf[role] == ~0u) {
+        numberOf[role] = own.size();
+        own.push_back(role);
+        factor.roles[slot].push_back(before.roles[slot][role]);
+        factor.origins[slot].push_back(before.origins[slot][role]);
+      }
+      factor.roleOf[slot].push_back(numberOf[role]);
+    }
+    key.insert(key.end(), own.begin(), own.end());
+    key.push_back(~0u);
+  }
+  auto [entry, isNew] = known.try_emplace(std::move(key), tables.size());
+  if (isNew)
+    tables.push_back(other.tables[before.table].restrict(kept));
+  factor.table = entry->second;
+  factors.push_back(std::move(factor));
+}
+
+SumTable
+    SumTable::restrict(const std::vector<std::vector<unsigned>> &kept) const {
+  SumTable result;
+  result.waits = waits;
+  for (const std::vector<unsigned> &roles : kept)
+    result.sizes.push_back(roles.size());
+  if (chain) {
+    result.chain = chain->restrict(kept);
+    return result;
+  }
+  std::vector<uint64_t> places = {0}, next;
+  for (size_t slot = 0; slot < kept.size(); ++slot) {
+    next.clear();
+    for (uint64_t place : places)
+      for (unsigned role : kept[slot])
+        next.push_back(place * sizes[slot] + role);
+    places.swap(next);
+  }
+  result.made.reserve(places.size());
+  for (uint64_t place : places)
+    result.made.push_back(made[place]);
+  if (waits)
+    for (uint64_t place : places)
+      result.waiting.push_back(waiting[place]);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Structure
+//===----------------------------------------------------------------------===//
+
+void SumModel::addVariables() {
+  double dearest = 0;
+  for (unsigned op = 0; op < variableOf.size(); ++op) {
+    const SignatureSet &signatures = facts.problem.getSignatures(op);
+    double most = 0;
+    for (const Signature &signature : signatures)
+      most = std::max(most, signature.seconds);
+    dearest += most;
+    if (facts.groupOf[op] != op) {
+      variableOf[op] = variableOf[facts.groupOf[op]];
+      variables[variableOf[op]].operators.push_back(op);
+      continue;
+    }
+    variableOf[op] = variables.size();
+    SumVariable &variable = variables.emplace_back();
+    variable.operators = {op};
+    for (unsigned i = 0; i < signatures.size(); ++i)
+      variable.values.push_back(i);
+  }
+  forbidden = 1 + 100 * dearest;
+}
+
+void SumModel::addStages() {
+  unsigned stage = 0;
+  for (unsigned op = 0; op < variableOf.size(); ++op) {
+    if (!stageEnds.empty() && op == stageEnds[stage])
+      ++stage;
+    stageOf.push_back(stageEnds.empty() ? op : stage);
+  }
+  numStages = stageEnds.empty() ? variableOf.size() : stageEnds.size();
+  rooms.resize(numStages);
+}
+
+bool SumModel::mayWait(unsigned tensor, const TensorUse &use) const {
+  const TensorFacts &info = facts.tensors[tensor];
+  return facts.problem.operators[use.op].pass == Pass::Update &&
+         !facts.isArgument(info.producer) &&
+         facts.problem.operators[info.producer].pass != Pass::Update;
+}
+
+/// Slots are variables: of one that uses the tensor twice, both layouts are
+/// decided at once.
+std::vector<SumModel::Role> SumModel::addSlots(SumFactor &factor) {
+  const TensorFacts &info = facts.tensors[factor.tensor];
+  std::vector<std::vector<std::pair<unsigned, int>>> wanted; // per slot
+  std::vector<Role> order;
+  unsigned stage = ~0u; // of the role before
+  auto addRole = [&](unsigned op, int operand, bool waits) {
+    unsigned variable = variableOf[op];
+    auto place =
+        std::find(factor.variables.begin(), factor.variables.end(), variable);
+    unsigned slot = place - factor.variables.begin();
+    if (place == factor.variables.end()) {
+      factor.variables.push_back(variable);
+      wanted.emplace_back();
+    }
+    order.push_back({slot, static_cast<unsigned>(wanted[slot].size()), waits,
+                     stageOf[op] != stage});
+    wanted[slot].emplace_back(op, operand);
+    stage = facts.isArgument(op) ? ~0u : stageOf[op];
+  };
+  addRole(info.producer, -1, false);
+  for (const TensorUse &use : info.uses)
+    addRole(use.op, static_cast<int>(use.operand), mayWait(factor.tensor, use));
+  for (unsigned slot = 0; slot < wanted.size(); ++slot) {
+    std::vector<SumRoles> &roles = factor.roles.emplace_back();
+    std::vector<unsigned> &indices = factor.roleOf.emplace_back();
+    std::map<SumRoles, unsigned> known;
+    for (unsigned value : variables[factor.variables[slot]].values) {
+      SumRoles own;
+      for (auto [op, operand] : wanted[slot]) {
+        const Signature &signature = facts.problem.getSignatures(op)[value];
+        own.push_back(operand < 0 ? signature.results[info.result]
+                                  : signature.operands[operand]);
+      }
+      auto [entry, isNew] = known.try_emplace(own, roles.size());
+      if (isNew)
+        roles.push_back(std::move(own));
+      indices.push_back(entry->second);
+    }
+    std::vector<unsigned> &origins = factor.origins.emplace_back();
+    for (unsigned i = 0; i < roles.size(); ++i)
+      origins.push_back(numOrigins++);
+  }
+  return order;
+}
+
+bool SumModel::addFactor(unsigned tensor) {
+  SumFactor factor;
+  factor.tensor = tensor;
+  std::vector<Role> order = addSlots(factor);
+  // What the table depends on.
+  const Tensor &data = facts.problem.tensors[tensor];
+  std::vector<int64_t> key(data.shape);
+  key.push_back(data.elementBytes);
+  key.push_back(data.times);
+  for (const Role &role : order) {
+    key.push_back(role.slot);
+    key.push_back(role.mayWait);
+    key.push_back(role.beginsStage);
+  }
+  for (const std::vector<SumRoles> &roles : factor.roles) {
+    key.push_back(-1 - static_cast<int64_t>(roles.size()));
+    for (const SumRoles &own : roles)
+      for (const Layout &layout : own)
+        key.push_back(layout.getKey());
+  }
+  auto [place, isNew] = tableOf.try_emplace(std::move(key), tables.size());
+  factor.table = place->second;
+  if (isNew && !fillTable(factor, order))
+    return false;
+  for (unsigned slot = 0; slot < factor.variables.size(); ++slot)
+    variables[factor.variables[slot]].slots.emplace_back(factors.size(), slot);
+  factors.push_back(std::move(factor));
+  return true;
+}
