@@ -224,8 +224,8 @@ def compile(  # noqa: A001 - the name that torch users expect
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
     learning rates of `optimizer.param_groups` each time. Python runs once, when the step is captured, and
-    again where a number or text was set in an attribute of a module since: a number that the loss reads from elsewhere stays
-    what it was, and what changes in each step has to be a tensor of the batch, or a buffer. Raises subclasses of `tandem.TandemError`.
+    again where a number or text was set since in an attribute of a module, or in a variable that the loss function reads
+    (`outside.py`); what changes in each step has to be a tensor of the batch, or a buffer. Raises subclasses of `tandem.TandemError`.
     """
     if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise CompileError(f"seed is {seed!r}, expected an integer of 64 bits")

@@ -56,6 +56,12 @@ def _is_internal(path):
     return path.startswith((_TORCH, _TANDEM)) or (path.startswith(_STDLIB) and not in_packages)
 
 
+def is_of_user(function):
+    """Whether a function is neither PyTorch's nor Tandem's nor that of a package."""
+    path = function.__code__.co_filename
+    return not _is_internal(path) and not path.startswith(_PACKAGES)
+
+
 @functools.lru_cache(maxsize=4096)
 def _readable(path):
     """A path that does not depend on the machine: below the package folder or the current one."""

@@ -32,6 +32,8 @@ from .wanted import Wanted
 _STORED = ("parameter", "buffer", "state")
 # Programs beside the first one that are kept: of those that were used last.
 _MOST = 32
+# Captures for other numbers of the user's, behind which one is told what they take.
+_MANY = 8
 
 
 class Loaded:
@@ -119,9 +121,12 @@ class Programs:
         """
         self._counts_key = counts.key
         self._recipe, self.main = recipe, main
-        self._others = OrderedDict()
+        self._others, self._captured_anew = OrderedDict(), 0
         if recipe is not None:
-            self._flags, self._settings = Flags(recipe.model), Settings(recipe.model)
+            self._flags, self._settings = (
+                Flags(recipe.model),
+                Settings(recipe.model, recipe.loss_fn),
+            )
 
     @property
     def words(self):
@@ -246,11 +251,22 @@ class Programs:
         constants = repr(sorted(batch_constants(batch).items(), key=str))
         key = trained, repr(sorted(wanted.items())), _shapes_of(batch), constants, repr(settings)
         if key not in self._others:
+            self._warn_of_many(settings)
             self._others[key] = self._make(batch, wanted, settings)
         self._others.move_to_end(key)
         while len(self._others) > _MOST:
             self._others.popitem(last=False)
         return self._others[key]
+
+    def _warn_of_many(self, settings):
+        self._captured_anew += bool(settings)
+        if settings and self._captured_anew == _MANY:
+            names = ", ".join(sorted({name for of_process in settings for name in of_process}))
+            warnings.warn(
+                f"step: captured anew {_MANY} times, as {names} was set; what changes in each step takes no time as a"
+                " tensor of the batch, or in a buffer",
+                stacklevel=6,
+            )
 
     def _make(self, batch, wanted, settings):
         recipe = self._recipe

@@ -9,6 +9,7 @@ import sys
 import torch
 
 from .errors import CaptureError, StateError
+from .outside import read_outside
 
 _NUMBERS = (bool, int, float)
 # Of what an attribute can be set to: what Python computes with beside tensors.
@@ -66,39 +67,45 @@ class Flags:
 
 
 class Settings:
-    """Numbers and texts in attributes of modules, as they were for the capture. Asked at each step, so that all is in lists."""
+    """Numbers and texts in attributes of modules, and what the loss reads elsewhere, as they were for the capture. Asked at each step,
+    so that all is in lists.
+    """
 
-    def __init__(self, model):
+    def __init__(self, model, loss_fn):
         self._model = model
+        self._outside = read_outside(loss_fn, _SETTINGS)
         self._captured = self._read()
         self._changes = {}
 
     def _read(self):
-        """{(module, attribute): text} as they are, which are looked at from now on."""
+        """{what it is: text} as they are, which are looked at from now on."""
         modules = [(name, module.__dict__) for name, module in self._model.named_modules()]
         self._counts = [(attributes, len(attributes)) for _, attributes in modules]
         found = {
-            (name, key): (attributes, key, value)
+            f"{_name('module', name)}: attribute {key!r}": (attributes, key, value)
             for name, attributes in modules
             for key, value in attributes.items()
             if type(value) in _SETTINGS and key not in _OF_ALL_MODULES
         }
+        found |= {name: (place, None, place.get(None)) for name, place in self._outside.items()}
         self._places = [(attributes, key) for attributes, key, _ in found.values()]
         self._values = [value for *_, value in found.values()]
-        return {place: repr(value) for place, (*_, value) in found.items()}
+        return {
+            name: repr(value) if type(value) in _SETTINGS else "no number or text"
+            for name, (*_, value) in found.items()
+        }
 
     def changes(self):
-        """{"module 'x': attribute 'y'": text} of those that are others now: a microsecond for ten of them."""
+        """{"module 'x': attribute 'y'": text} of those that are others now: a microsecond for ten of modules."""
         values = [attributes.get(key) for attributes, key in self._places]
         counts = [len(attributes) == count for attributes, count in self._counts]
         if all(map(operator.is_, values, self._values)) and all(counts):
             return self._changes
         now = self._read()
         self._changes = {
-            f"{_name('module', module)}: attribute {attribute!r}": text
-            for module, attribute in sorted(now.keys() | self._captured.keys())
-            if (text := now.get((module, attribute), "no number or text"))
-            != self._captured.get((module, attribute))
+            name: text
+            for name in sorted(now.keys() | self._captured.keys())
+            if (text := now.get(name, "no number or text")) != self._captured.get(name)
         }
         return self._changes
 
