@@ -272,52 +272,82 @@ TEST_F(JointTest, RandomProgramsRunAsInOneProcess) {
 }
 
 /// Sums that are exchanged in parts, which the elements do not divide into, and
-/// blocks that lie in rows.
+/// blocks that lie in rows; of groups with one member in each process, and with
+/// two.
 TEST_F(JointTest, LargeCollectivesGiveTheBitsOfOneProcess) {
-  constexpr int64_t kRows = 12, kColumns = 1004, kElements = kRows * kColumns;
-  ProgramBuilder b({{"data", 2}, {"model", 2}});
-  Form terms{{{1, {0}}, {1, {1}}}, {}};
-  uint32_t x = b.addArgument({"parameter",
-                              "x",
-                              ElementType::F32,
-                              {2 * kRows, 2 * kColumns},
-                              {},
-                              terms,
-                              -1,
-                              {}});
-  uint32_t y = b.addArgument({"parameter",
-                              "y",
-                              ElementType::F32,
-                              {2 * kRows, 2 * kColumns},
-                              {},
-                              terms,
-                              -1,
-                              {}});
-  b.addUpdate(y);
-  b.setArena(2 * 4 * kElements * 4);
-  BufferRef one = b.arena(0, kElements * 4),
-            wide = b.arena(4 * kElements * 4, 2 * kElements * 4);
-  auto add = [&](const char *name, CollectiveKind kind,
-                 std::vector<uint32_t> axes, Shape shape, int32_t split,
-                 int32_t join, BufferRef from, BufferRef to) {
-    b.add({.name = name}, Collective{kind, std::move(axes), ElementType::F32,
-                                     std::move(shape), split, join, from, to});
+  constexpr int64_t kRows = 9, kColumns = 1003, kBytes = kRows * kColumns * 4;
+  for (std::vector<uint32_t> axes : {std::vector<uint32_t>{0}, {0, 1}}) {
+    int64_t n = int64_t(2 * axes.size());
+    SCOPED_TRACE(n);
+    ProgramBuilder b({{"data", 2}, {"model", 2}});
+    auto addParameter = [&](const char *name) {
+      Form form{{{1, {0}}, {1, {1}}}, {}};
+      Shape shape = {2 * kRows, 2 * kColumns};
+      return b.addArgument(
+          {"parameter", name, ElementType::F32, shape, {}, form, -1, {}});
+    };
+    uint32_t x = addParameter("x"), y = addParameter("y"),
+             sum = addParameter("sum");
+    b.addUpdate(y), b.addUpdate(sum);
+    b.setArena(2 * n * kBytes);
+    BufferRef wide = b.arena(0, n * kBytes),
+              turned = b.arena(n * kBytes, n * kBytes);
+    auto add = [&](const char *name, CollectiveKind kind, Shape shape,
+                   int32_t split, int32_t join, BufferRef from, BufferRef to) {
+      b.add({.name = name},
+            Collective{kind, axes, ElementType::F32, std::move(shape), split,
+                       join, from, to});
+    };
+    add("sum", CollectiveKind::AllReduce, {kRows, kColumns}, -1, -1,
+        b.argument(x), b.argument(sum));
+    add("sum again", CollectiveKind::AllReduce, {kRows, kColumns}, -1, -1,
+        b.argument(sum), b.argument(sum));
+    add("gather columns", CollectiveKind::AllGather, {kRows, kColumns}, -1, 1,
+        b.argument(x), wide);
+    add("turn", CollectiveKind::AllToAll, {kRows, n * kColumns}, 1, 0, wide,
+        turned);
+    add("scatter columns", CollectiveKind::ReduceScatter, {kRows, n * kColumns},
+        1, -1, turned, b.argument(y));
+    add("add up", CollectiveKind::AllReduce, {kRows, kColumns}, -1, -1,
+        b.argument(y), b.argument(y));
+    write("large", *finish(b));
+    Left alone = run(1, "large", {"--steps=1"});
+    ASSERT_EQ(alone.second.count("parameter/y"), 1u);
+    EXPECT_EQ(run(2, "large", {"--steps=1"}).second, alone.second);
+  }
+}
+
+/// A mesh whose rows do not divide among processes: of what is of both, the
+/// first comes to the sum of ranks 1, 3 and 5 before that of 2 and 3, and the
+/// second to that of 2 and 3.
+TEST_F(JointTest, ProcessesComeToSumsInOtherOrders) {
+  ProgramBuilder b({{"data", 3}, {"model", 2}});
+  auto addParameter = [&](const char *name) {
+    Form form{{{1, {0, 1}}}, {}};
+    return b.addArgument(
+        {"parameter", name, ElementType::F32, {6 * 16}, {}, form, -1, {}});
   };
-  add("sum all", CollectiveKind::AllReduce, {0, 1}, {kRows, kColumns}, -1, -1,
-      b.argument(x), one);
-  add("sum half", CollectiveKind::AllReduce, {0}, {kRows, kColumns}, -1, -1,
-      one, one);
-  add("gather columns", CollectiveKind::AllGather, {0}, {kRows, kColumns}, -1,
-      1, one, wide);
-  add("turn", CollectiveKind::AllToAll, {0}, {kRows, 2 * kColumns}, 1, 0, wide,
-      b.arena(0, 2 * kElements * 4));
-  add("scatter columns", CollectiveKind::ReduceScatter, {0},
-      {kRows, 2 * kColumns}, 1, -1, b.arena(0, 2 * kElements * 4),
-      b.argument(y));
-  write("large", *finish(b));
-  Left alone = run(1, "large", {"--steps=1"});
+  uint32_t x = addParameter("x"), y = addParameter("y");
+  b.addUpdate(y);
+  b.setArena(64);
+  auto add = [&](const char *name, uint32_t axis, BufferRef from,
+                 BufferRef to) {
+    b.add({.name = name}, Collective{CollectiveKind::AllReduce,
+                                     {axis},
+                                     ElementType::F32,
+                                     {16},
+                                     -1,
+                                     -1,
+                                     from,
+                                     to});
+  };
+  add("within rows", 1, b.argument(x), b.arena(0, 64));
+  add("across rows", 0, b.arena(0, 64), b.argument(y));
+  write("rows", *finish(b));
+  Left alone = run(1, "rows", {"--steps=2"});
   ASSERT_EQ(alone.second.count("parameter/y"), 1u);
-  EXPECT_EQ(run(2, "large", {"--steps=1"}).second, alone.second);
+  for (const char *more : {"--steps=2", "--no-graph"})
+    EXPECT_EQ(run(2, "rows", {"--steps=2", more}).second, alone.second);
 }
 
 TEST_F(JointTest, StepsWithACheckAreThoseOfOneProcess) {
