@@ -128,9 +128,18 @@ static int64_t getBits(Value value) {
   return type.getNumElements() * type.getElementTypeBitWidth();
 }
 
+/// Whether a library reads the value in the backward pass: it is held until
+/// then, whoever else reads it.
+static bool isHeldForLibrary(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return isa<sched::LibraryCallOpInterface>(user) &&
+           nn::getPass(user) == nn::PassKind::Backward;
+  });
+}
+
 /// Whether the backward pass asks for hardly more than a value of the forward
-/// pass: 2 x of a square, say. It would be in the kernel that makes x, and be
-/// held beside it until then.
+/// pass: 2 x of a square, say, or where the input of a product is 0. It would
+/// be in the kernel that makes x, and be held beside it until then.
 static bool isHardlyMore(Operation *op) {
   if (nn::getPass(op) != nn::PassKind::Backward ||
       !op->hasTrait<nn::CostsALoad>() || !op->hasTrait<nn::Broadcasting>())
@@ -145,7 +154,8 @@ static bool isHardlyMore(Operation *op) {
   }
   Operation *producer = large ? large.getDefiningOp() : nullptr;
   return producer && nn::getPass(producer) == nn::PassKind::Forward &&
-         getBits(large) <= getBits(op->getResult(0)) &&
+         (getBits(large) <= getBits(op->getResult(0)) ||
+          isHeldForLibrary(large)) &&
          llvm::all_of(op->getUsers(), [](Operation *user) {
            return user->hasTrait<nn::Broadcasting>();
          });

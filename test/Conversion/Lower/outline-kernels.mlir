@@ -130,3 +130,32 @@ module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
     return %r : tensor<4xi64>
   }
 }
+
+// -----
+
+// Where a ReLU was 0 is seen in its result, which a product of the backward pass
+// reads and which so is held: no mask is held beside it.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[X:.*]] = func.call @[[FORWARD:kernel_[0-9]+]](%arg0)
+// CHECK: %[[G:.*]] = sched.matmul %[[X]], %arg1
+// CHECK: sched.matmul %[[X]], %[[G]]
+// CHECK: %[[H:.*]] = sched.matmul %[[G]], %arg1
+// CHECK: func.call @[[BACKWARD:kernel_[0-9]+]](%[[X]], %[[H]])
+// CHECK: func.func private @[[FORWARD]]({{.*}}) -> tensor<4x4xf32>
+// CHECK: func.func private @[[BACKWARD]](
+// CHECK: nn.compare
+module {
+  func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    %p, %q, %e = sched.step on compute stage 0 strand 0 {
+      %z = nn.constant dense<0.0> : tensor<f32> -> tensor<f32>
+      %0 = nn.relu %x {nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %1 = sched.matmul %0, %w {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %2 = sched.matmul %0, %1 {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 1, 4>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %3 = sched.matmul %1, %w {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 1, 4>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %4 = nn.compare le %0, %z {nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xi1>
+      %5 = nn.select %4, %z, %3 {nn.pass = #nn.pass<backward>} : (tensor<4x4xi1>, tensor<f32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      sched.yield %2, %5 : tensor<4x4xf32>, tensor<4x4xf32>
+    } : tensor<4x4xf32>, tensor<4x4xf32>
+    return %p, %q : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
