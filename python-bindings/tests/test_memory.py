@@ -3,12 +3,15 @@
 import itertools
 import re
 from math import prod
+from types import SimpleNamespace
 
 import matrix
 import pytest
 import torch
+import torch.nn.functional as F
 from tandem import _tandem, export
 from tandem.model_file import load_model_file
+from torch import nn
 from torch.utils import _pytree as pytree
 
 LIMIT = 700000
@@ -161,3 +164,37 @@ def test_a_step_takes_no_more_than_that_of_torch(name):
     module = export(model, file.loss, file.make_optimizer(model), file.batches(1)[0])
     held = count_held(matrix.compile_module(module))
     assert held <= count_peak_of_torch(file)
+
+
+def encoder_and_decoder(width=32):
+    return nn.Sequential(
+        nn.Conv2d(3, width, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(width, 2 * width, 3, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(2 * width, 4 * width, 3, 2, 1),
+        nn.ReLU(),
+        nn.ConvTranspose2d(4 * width, 2 * width, 4, 2, 1),
+        nn.ReLU(),
+        nn.ConvTranspose2d(2 * width, width, 4, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(width, 3, 3, padding=1),
+    )
+
+
+def test_convolutions_take_no_more_than_those_of_torch():
+    """Not by the copies that a library makes of images, nor by masks of what is held."""
+    images = torch.randn(8, 3, 64, 64)
+
+    def loss(model, batch):
+        return F.mse_loss(model(batch), batch)
+
+    file = SimpleNamespace(
+        make_model=encoder_and_decoder,
+        make_optimizer=lambda model: torch.optim.Adam(model.parameters()),
+        batches=lambda count: [images] * count,
+        loss=loss,
+    )
+    model = file.make_model()
+    module = export(model, loss, file.make_optimizer(model), images)
+    assert count_held(matrix.compile_module(module)) <= count_peak_of_torch(file)

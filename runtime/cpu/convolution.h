@@ -23,6 +23,7 @@ public:
 
   /// Aligned as buffers are.
   Expected<Address> take(int64_t bytes);
+  int64_t size() const { return left; }
 
 private:
   Address next;

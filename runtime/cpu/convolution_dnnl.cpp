@@ -101,6 +101,15 @@ public:
     return describe(any);
   }
 
+  /// Of the copies that the choice needs.
+  int64_t countCopied(const Choice &choice) const {
+    int64_t bytes = 0;
+    for (size_t number = 0; number < 3; ++number)
+      if (choice.types[number] != given[number])
+        bytes += int64_t(choice.types[number].get_size());
+    return bytes;
+  }
+
   Types given;
 
 private:
@@ -170,8 +179,10 @@ struct Place {
 /// An operand, and its copy in the layout that the primitive wants.
 struct Operand {
   Place given, copy;
-  std::optional<dnnl::reorder> reorder;
-  Place scratchpad; ///< Of the reorder.
+  /// The latter where a sum over images goes on.
+  std::optional<dnnl::reorder> reorder, addition;
+  Place scratchpad;   ///< Of the reorder.
+  int64_t ofTurn = 0; ///< Bytes from the images of a turn to the next ones.
 
   const memory &used() const { return reorder ? copy.data : given.data; }
 };
@@ -179,22 +190,33 @@ struct Operand {
 /// Where input, weight and output lie.
 using Places = std::array<Address, 3>;
 
+/// By so many images at a time as the workspace has room for the copies of.
 class DnnlConvolution final : public Task {
 public:
-  DnnlConvolution(const TaskContext &context, const Convolution &op,
+  /// `whole` must live as long as the task.
+  DnnlConvolution(const TaskContext &context, const Convolution &whole,
                   const std::optional<BufferRef> &ref)
-      : op(op), workspace(context, ref), stream(cpuEngine()) {}
+      : whole(whole), workspace(context, ref), stream(cpuEngine()) {}
 
   Status prepare(const Places &places);
   Status run(int64_t iteration) override;
 
 private:
+  Choice choose(int64_t images);
+  int64_t estimateImages(const Choice &all) const;
+  Choice chooseImages();
   Expected<Place> take(const memory::desc &type);
-  Status addReorder(Operand &operand, const memory::desc &type, bool isMade);
+  Status addReorder(Operand &operand, const memory::desc &type, bool isMade,
+                    bool isSum);
   int key(size_t number) const;
-  void reorder(Operand &operand, const memory &from, const memory &to);
+  void reorder(const dnnl::reorder &primitive, const Operand &operand,
+               const memory &from, const memory &to);
+  void run(int64_t iteration, int64_t turn);
+  void moveTo(int64_t iteration, int64_t turn);
 
-  const Convolution &op;
+  const Convolution &whole;
+  Convolution op; ///< Of the images of a turn.
+  int64_t turns = 1;
   Workspace workspace;
   dnnl::stream stream;
   std::array<Operand, 3> operands;
@@ -210,36 +232,96 @@ Expected<Place> DnnlConvolution::take(const memory::desc &type) {
 }
 
 Status DnnlConvolution::addReorder(Operand &operand, const memory::desc &type,
-                                   bool isMade) {
+                                   bool isMade, bool isSum) {
   auto copy = take(type);
   if (!copy.ok())
     return copy.status();
   operand.copy = *copy;
   memory::desc given = operand.given.data.get_desc();
-  dnnl::reorder::primitive_desc desc(cpuEngine(), isMade ? type : given,
-                                     cpuEngine(), isMade ? given : type,
-                                     ownScratchpad());
-  auto own = take(desc.scratchpad_desc());
+  auto describe = [&](const dnnl::primitive_attr &attr) {
+    return dnnl::reorder::primitive_desc(cpuEngine(), isMade ? type : given,
+                                         cpuEngine(), isMade ? given : type,
+                                         attr);
+  };
+  dnnl::reorder::primitive_desc desc = describe(ownScratchpad());
+  memory::desc scratchpad = desc.scratchpad_desc();
+  operand.reorder = dnnl::reorder(desc);
+  if (isSum) {
+    dnnl::primitive_attr attr = ownScratchpad();
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attr.set_post_ops(sum);
+    dnnl::reorder::primitive_desc adds = describe(attr);
+    if (adds.scratchpad_desc().get_size() > scratchpad.get_size())
+      scratchpad = adds.scratchpad_desc();
+    operand.addition = dnnl::reorder(adds);
+  }
+  auto own = take(scratchpad);
   if (!own.ok())
     return own.status();
   operand.scratchpad = *own;
-  operand.reorder = dnnl::reorder(desc);
   return Status::success();
 }
 
+/// Of a turn.
+Choice DnnlConvolution::choose(int64_t images) {
+  op = whole;
+  op.tensors[0].extents[0] = op.tensors[2].extents[0] = images;
+  turns = whole.input().extents[0] / images;
+  return Chooser(op).choose();
+}
+
+/// How many images the workspace may have room for the copies of, as far as
+/// that is seen from those of all; a divisor of their number, or 0.
+int64_t DnnlConvolution::estimateImages(const Choice &all) const {
+  const int64_t images = whole.input().extents[0];
+  int64_t weights = all.types[1] == Chooser(op).given[1]
+                        ? 0
+                        : int64_t(all.types[1].get_size());
+  int64_t copied = Chooser(op).countCopied(all) - weights;
+  int64_t room = workspace.size() - weights;
+  bool fits = copied <= std::max<int64_t>(room, 0);
+  int64_t count = fits ? images : room * images / copied;
+  while (count > 0 && images % count != 0)
+    --count;
+  return std::max<int64_t>(count, 0);
+}
+
+/// All images, or as many as there is room for. A gradient of a weight that is
+/// added up over turns needs a copy, to add to what is there; of bf16 it would
+/// be rounded once more for each of them.
+Choice DnnlConvolution::chooseImages() {
+  const int64_t images = whole.input().extents[0];
+  Choice all = choose(images);
+  int64_t count = estimateImages(all);
+  bool isSum = op.roles()[2] == 1;
+  if (count == 0 || count == images ||
+      (isSum && op.madeType == ElementType::BF16))
+    return all;
+  Choice part = choose(count);
+  bool isCopied = part.types[1] != Chooser(op).given[1];
+  bool isRoom = Chooser(op).countCopied(part) <= workspace.size();
+  return isRoom && (isCopied || !isSum) ? part : choose(images);
+}
+
 Status DnnlConvolution::prepare(const Places &places) {
-  Chooser chooser(op);
-  Choice choice = chooser.choose();
+  const size_t made = whole.roles()[2];
+  Choice choice = chooseImages();
+  Types given = Chooser(op).given;
   primitive = choice.primitive;
   for (size_t number = 0; number < 3; ++number) {
     Operand &operand = operands[number];
-    operand.given = {
-        memory(chooser.given[number], cpuEngine(), places[number].base),
-        places[number]};
-    if (choice.types[number] == chooser.given[number])
+    operand.given = {memory(given[number], cpuEngine(), places[number].base),
+                     places[number]};
+    const ConvolutionTensor &tensor = op.tensors[number];
+    if (number != 1)
+      operand.ofTurn =
+          tensor.extents[0] * tensor.strides[0] * elementBytes(op.type);
+    if (choice.types[number] == given[number])
       continue;
-    bool isMade = op.roles()[2] == number;
-    if (Status status = addReorder(operand, choice.types[number], isMade);
+    bool isMade = made == number;
+    if (Status status = addReorder(operand, choice.types[number], isMade,
+                                   isMade && number == 1 && turns > 1);
         !status.ok())
       return status;
   }
@@ -258,31 +340,49 @@ int DnnlConvolution::key(size_t number) const {
   return isGradient ? kGradients[number] : kKeys[number];
 }
 
-void DnnlConvolution::reorder(Operand &operand, const memory &from,
+void DnnlConvolution::reorder(const dnnl::reorder &primitive,
+                              const Operand &operand, const memory &from,
                               const memory &to) {
-  operand.reorder->execute(stream,
-                           {{DNNL_ARG_FROM, from},
-                            {DNNL_ARG_TO, to},
-                            {DNNL_ARG_SCRATCHPAD, operand.scratchpad.data}});
+  primitive.execute(stream, {{DNNL_ARG_FROM, from},
+                             {DNNL_ARG_TO, to},
+                             {DNNL_ARG_SCRATCHPAD, operand.scratchpad.data}});
+}
+
+void DnnlConvolution::moveTo(int64_t iteration, int64_t turn) {
+  scratchpad.moveTo(iteration);
+  for (Operand &operand : operands) {
+    for (Place *place : {&operand.given, &operand.copy, &operand.scratchpad})
+      place->moveTo(iteration);
+    operand.given.data.set_data_handle(operand.given.address.at(iteration) +
+                                       turn * operand.ofTurn);
+  }
+}
+
+/// What is read and the same for all images is laid out once.
+void DnnlConvolution::run(int64_t iteration, int64_t turn) {
+  const size_t made = op.roles()[2];
+  moveTo(iteration, turn);
+  std::unordered_map<int, memory> arguments;
+  arguments.emplace(DNNL_ARG_SCRATCHPAD, scratchpad.data);
+  for (size_t number = 0; number < 3; ++number) {
+    Operand &operand = operands[number];
+    bool isNew = turn == 0 || operand.ofTurn > 0;
+    if (operand.reorder && number != made && isNew)
+      reorder(*operand.reorder, operand, operand.given.data, operand.copy.data);
+    arguments.emplace(key(number), operand.used());
+  }
+  primitive.execute(stream, arguments);
+  const Operand &result = operands[made];
+  bool isSum = turn > 0 && result.addition;
+  if (result.reorder)
+    reorder(isSum ? *result.addition : *result.reorder, result,
+            result.copy.data, result.given.data);
 }
 
 Status DnnlConvolution::run(int64_t iteration) {
   try {
-    std::unordered_map<int, memory> arguments;
-    scratchpad.moveTo(iteration);
-    arguments.emplace(DNNL_ARG_SCRATCHPAD, scratchpad.data);
-    for (size_t number = 0; number < 3; ++number) {
-      Operand &operand = operands[number];
-      for (Place *place : {&operand.given, &operand.copy, &operand.scratchpad})
-        place->moveTo(iteration);
-      if (operand.reorder && number != op.roles()[2])
-        reorder(operand, operand.given.data, operand.copy.data);
-      arguments.emplace(key(number), operand.used());
-    }
-    primitive.execute(stream, arguments);
-    Operand &made = operands[op.roles()[2]];
-    if (made.reorder)
-      reorder(made, made.copy.data, made.given.data);
+    for (int64_t turn = 0; turn < turns; ++turn)
+      run(iteration, turn);
   } catch (const dnnl::error &error) {
     return errorOf("oneDNN convolution: ", error.what());
   }

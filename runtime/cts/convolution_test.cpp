@@ -177,6 +177,19 @@ TEST_P(ConvolutionTest, Workspaces) {
     check(kPlain, {.workspace = bytes});
 }
 
+/// With room for one image, for some of them and for all: weights first.
+TEST_P(ConvolutionTest, FewImagesAtATime) {
+  const Sizes sizes = {{6, 20, 4, 3}, {18, 20, 3, 3}, {6, 18, 4, 3},
+                       {1, 1},        {1, 1},         {1, 1}};
+  auto [type, ofWeight] = GetParam();
+  int64_t width = elementBytes(type), widthOfWeight = elementBytes(ofWeight);
+  int64_t weights = 32 * 32 * 9 * widthOfWeight, image = 2 * 32 * 4 * 3 * width;
+  for (int64_t images : {0, 1, 2, 3, 5, 6})
+    check(sizes, {.workspace = weights + images * image});
+  check({{4, 32, 6, 6}, {32, 1, 3, 3}, {4, 32, 6, 6}, {1, 1}, {1, 1}, {1, 1}},
+        {.workspace = 32 * 9 * widthOfWeight + 2 * 2 * 32 * 36 * width});
+}
+
 static std::string nameOf(Types types) {
   auto [type, ofWeight] = types;
   std::string name(elementName(type));

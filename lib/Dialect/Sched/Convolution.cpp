@@ -132,8 +132,11 @@ SmallVector<int64_t> ConvOp::getLoopSizes() {
 
 /// What libraries need beside the operands: f64 a copy of the weight, and of
 /// one image and group what is read, written and laid out as rows of a product;
-/// the others all three tensors in blocks of channels. A library that needs
-/// more has memory of its own.
+/// the others all three tensors in blocks of channels, of so many images as are
+/// done at a time. These are few, as their copies stay in a cache; but of a
+/// weight's gradient, which is added up over them, as many as outweigh that,
+/// and all where it is of bf16 and would be rounded for each. A library that
+/// needs more has memory of its own.
 int64_t ConvOp::getWorkspaceBytes() {
   Type type = getLhs().getType().getElementType();
   int64_t width = getElementBytes(type);
@@ -156,10 +159,22 @@ int64_t ConvOp::getWorkspaceBytes() {
   };
   bool makesWeight = getKind() == ConvolutionKind::WeightGradient;
   Type ofWeight = makesWeight ? getResult().getType().getElementType() : type;
-  return blocked(width, input[0], input[1], count(input.drop_front(2))) +
-         blocked(getElementBytes(ofWeight), llvm::alignTo(weight[0], kChannels),
-                 weight[1], count(weight.drop_front(2))) +
-         blocked(width, output[0], output[1], columns);
+  constexpr int64_t kCache = 1 << 20, kOutweigh = 8;
+  int64_t weights =
+      blocked(getElementBytes(ofWeight), llvm::alignTo(weight[0], kChannels),
+              weight[1], count(weight.drop_front(2)));
+  int64_t image = blocked(width, 1, input[1], count(input.drop_front(2))) +
+                  blocked(width, 1, output[1], columns);
+  int64_t least = kCache, images = input[0];
+  if (makesWeight)
+    least = ofWeight.isBF16() ? images * image
+                              : std::max(least, kOutweigh * weights);
+  int64_t turn =
+      std::clamp<int64_t>(llvm::divideCeil(least, std::max<int64_t>(image, 1)),
+                          1, std::max<int64_t>(images, 1));
+  while (images % turn != 0)
+    ++turn;
+  return weights + turn * image;
 }
 
 static StringRef getLabel(ConvolutionKind kind) {
