@@ -5,8 +5,8 @@
 
 Each row is a process of its own: seconds of the processor (all threads) and on the clock of `tandem.compile` (mesh
 data=4, preset zero). `nothing` finds an empty cache, `again` what the row before has left there. Beside it what the
-first step takes beyond the second one, and how much of that is the kernel's: it is the first to touch most pages,
-which a virtual machine may have to be given by its host. Memory is the
+first step takes beyond the second one, and how much of both is the kernel's: what touches a page first may have to wait until
+a virtual machine is given it by its host (2 s a GB on one, 0.1 where it has been there before). Memory is the
 largest resident one of the process, which has the torch model as well; beside it what the step needs: parameters,
 buffers and the optimizer's state, each once, and the arenas of four ranks.
 
@@ -92,14 +92,16 @@ def make_compile(options):
 def measure_here(options):
     """In the process that is measured: one row, as JSON."""
     compile_step, batch = make_compile(options)
-    before = peak_bytes()
+    before, kernel = peak_bytes(), os.times().system
     cpu, wall, step = timed(compile_step)
+    compile_kernel = os.times().system - kernel
     kernel = os.times().system
     first_cpu, _, _ = timed(lambda: step(batch))
     kernel = os.times().system - kernel
     second_cpu, _, _ = timed(lambda: step(batch))
     row = {
         "cpu_s": cpu,
+        "kernel_s": compile_kernel,
         "seconds": wall,
         "first_step_cpu_s": first_cpu - second_cpu,
         "first_step_kernel_s": kernel,
@@ -178,7 +180,7 @@ def measure_starts(options, report):
                 (row,) = run_alone(options, "start", cache)
                 rows[kind].append({"from": kind} | row)
                 print(
-                    f"  {kind:8} {row['cpu_s']:6.1f} s of CPU, {row['seconds']:6.1f} s;  first step"
+                    f"  {kind:8} {row['cpu_s']:6.1f} s of CPU (kernel {row['kernel_s']:.1f}), {row['seconds']:6.1f} s;  first step"
                     f" {row['first_step_cpu_s']:+5.1f} s (kernel {row['first_step_kernel_s']:.1f});  memory"
                     f" {row['peak_B'] / 1e9:5.2f} GB, needed {row['needed_B'] / 1e9:5.2f} GB",
                     flush=True,
