@@ -23,6 +23,15 @@ struct Row {
   int64_t firstKey; ///< Row of the keys, and of the values.
   std::vector<double> scores; ///< Scaled and masked.
   std::vector<double> kept;   ///< What dropout multiplies a weight by.
+
+  /// e^(score - log-sum-exp), where that is `most` + `log`: a finite mask over
+  /// the whole row may leave nothing of `log` in their sum.
+  double getWeight(int64_t key) const {
+    return scores[key] == -kInfinity ? 0 : std::exp(scores[key] - most - log);
+  }
+  void findMost();
+
+  double most = -kInfinity, log = 0;
 };
 
 /// Forward and backward alike: what the rows of scores are.
@@ -117,20 +126,15 @@ template <typename OpT> Row Attention<OpT>::getRow(int64_t number) const {
   return row;
 }
 
-/// e^(score - logsumexp); nothing where nothing is seen.
-static double getWeight(double score, double logsumexp) {
-  return score == -kInfinity ? 0 : std::exp(score - logsumexp);
-}
-
-static double getLogSumExp(const Row &row) {
-  double most = -kInfinity, sum = 0;
-  for (double score : row.scores)
+void Row::findMost() {
+  double sum = 0;
+  for (double score : scores)
     most = std::max(most, score);
   if (most == -kInfinity)
-    return most;
-  for (double score : row.scores)
+    return;
+  for (double score : scores)
     sum += std::exp(score - most);
-  return most + std::log(sum);
+  log = std::log(sum);
 }
 
 LogicalResult run(AttentionOp op, Call &call) {
@@ -138,12 +142,12 @@ LogicalResult run(AttentionOp op, Call &call) {
   int64_t width = attention.getValueWidth();
   for (int64_t i = 0; i < attention.countRows(); ++i) {
     Row row = attention.getRow(i);
-    double logsumexp = getLogSumExp(row);
-    call.result(1).setDouble(i, logsumexp);
+    row.findMost();
+    call.result(1).setDouble(i, row.most + row.log);
     for (int64_t e = 0; e < width; ++e) {
       double sum = 0;
       for (int64_t j = 0; j < attention.getKeys(); ++j)
-        sum += getWeight(row.scores[j], logsumexp) * row.kept[j] *
+        sum += row.getWeight(j) * row.kept[j] *
                attention.v.getDouble((row.firstKey + j) * width + e);
       call.result().setDouble(i * width + e, sum);
     }
@@ -159,6 +163,14 @@ static void addRow(std::vector<double> &to, int64_t i, double factor,
     to[i * width + d] += factor * from.getDouble(j * width + d);
 }
 
+/// Whether so large a log-sum-exp has lost digits, by a mask that is added.
+static bool isLost(AttentionBackwardOp op, double logsumexp) {
+  constexpr double kLarge = 1024;
+  Value mask = op.getOtherOperands().mask;
+  return mask && !getElementTypeOrSelf(mask.getType()).isInteger(1) &&
+         std::isfinite(logsumexp) && std::abs(logsumexp) > kLarge;
+}
+
 LogicalResult run(AttentionBackwardOp op, Call &call) {
   Attention attention(op, call);
   const Tensor &grad = call.operand(0), &output = call.operand(4);
@@ -168,10 +180,14 @@ LogicalResult run(AttentionBackwardOp op, Call &call) {
   for (int64_t i = 0; i < attention.countRows(); ++i) {
     Row row = attention.getRow(i);
     double logsumexp = call.operand(5).getDouble(i);
+    if (isLost(op, logsumexp))
+      row.findMost();
+    else
+      row.most = logsumexp;
     double delta = attention.dot(grad, i, output, i);
     for (int64_t j = 0; j < attention.getKeys(); ++j) {
       int64_t key = row.firstKey + j;
-      double weight = getWeight(row.scores[j], logsumexp);
+      double weight = row.getWeight(j);
       double ofWeight = attention.dot(grad, i, attention.v, key) * row.kept[j];
       double ofScore = weight * (ofWeight - delta) * attention.getScale();
       addRow(gradients[0], i, ofScore, attention.k, key);

@@ -260,6 +260,8 @@ KINDS = {
     "one head of keys": "key_heads=1",
     "padding": "padded=1",
     "window": "window=5,dropout=0.3",
+    "covered": "padded=1,lowest=-3e38",
+    "covered, dropout": "padded=1,lowest=-3e38,dropout=0.3",
     "dropout": "dropout=0.3,causal=1",
 }
 

@@ -43,6 +43,17 @@ inline ElementType wideType(ElementType type) {
   return type == ElementType::F64 ? type : ElementType::F32;
 }
 
+/// From here on in size the log-sum-exp of a row has lost digits of what it is
+/// there for: a finite mask of -1e9 at all keys leaves nothing of the logarithm
+/// of the sum. Where masks are added, the backward takes the maximum of such a
+/// row, and the sum, once more from its scores. Of a row without a score above
+/// -2e38 a device may leave any number below that.
+inline constexpr double kLargeLogSumExp = 1024;
+
+inline bool addsMask(const Attention &op) {
+  return op.mask && op.mask->type != ElementType::I1;
+}
+
 /// Weights are kept whose random bits are below it.
 uint64_t keepThreshold(double dropout);
 

@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // For each block of keys over all blocks of queries that see it: with weights P
-// of the saved log-sum-exp, kept (and scaled) by D,
+// of the saved log-sum-exp (of large ones again of the scores), kept (and
+// scaled) by D,
 //
 //   dV += (P D)ᵀ dO    dS = P (D (dO Vᵀ) - sum(dO O))    dK += dSᵀ Q    dQ +=
 //   dS K
@@ -15,6 +16,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "cpu/attention_blocks.h"
+
+#include <cmath>
 
 namespace tandem::rt::cpu {
 
@@ -29,6 +32,7 @@ public:
 
 private:
   void computeDeltas(const QueryBlock &block, W *to) const;
+  void findTotals(const QueryBlock &block, Span seen);
   void addBlock(const QueryBlock &block, Span keys, bool isFirst);
   void computeWeights(const QueryBlock &block, Span keys);
   void computeGradients(const QueryBlock &block, Span keys);
@@ -40,6 +44,13 @@ private:
   /// Of the first head in the group, and of the first query.
   W *deltas(const QueryBlock &block) const {
     return allDeltas + (block.head % group * op.queries + block.rows.first);
+  }
+  /// Weights are e^((score - shift) - total).
+  W *shifts(const QueryBlock &block) const {
+    return allShifts + (block.head % group * op.queries + block.rows.first);
+  }
+  W *totals(const QueryBlock &block) const {
+    return allTotals + (block.head % group * op.queries + block.rows.first);
   }
   W *querySums(const QueryBlock &block) const {
     return allQuerySums +
@@ -55,7 +66,7 @@ private:
   W *weights, *gradients, *kept;      ///< Of a block.
   T *narrowWeights, *narrowGradients; ///< As the library multiplies them.
   W *keySums, *valueSums;             ///< Of a block of keys.
-  W *allQuerySums, *allDeltas;        ///< Of the group.
+  W *allQuerySums, *allDeltas, *allShifts, *allTotals; ///< Of the group.
 };
 } // namespace
 
@@ -76,7 +87,9 @@ Backward<T>::Backward(const AttentionBlocks<T> &blocks)
       keySums(scratch<struct KeySums, W>(kBlockKeys * op.width)),
       valueSums(scratch<struct ValueSums, W>(kBlockKeys * op.valueWidth)),
       allQuerySums(scratch<struct QuerySums, W>(group * op.queries * op.width)),
-      allDeltas(scratch<struct Deltas, W>(group * op.queries)) {}
+      allDeltas(scratch<struct Deltas, W>(group * op.queries)),
+      allShifts(scratch<struct Shifts, W>(group * op.queries)),
+      allTotals(scratch<struct Totals, W>(group * op.queries)) {}
 
 template <typename T>
 void Backward<T>::computeDeltas(const QueryBlock &block, W *to) const {
@@ -89,12 +102,44 @@ void Backward<T>::computeDeltas(const QueryBlock &block, W *to) const {
 }
 
 template <typename T>
+void Backward<T>::findTotals(const QueryBlock &block, Span seen) {
+  const int64_t count = block.rows.count;
+  W *shift = shifts(block), *total = totals(block), sum[kBlockQueries] = {};
+  std::copy_n(blocks.logsumexp + block.number, count, total);
+  auto isLost = [](W x) {
+    return std::isfinite(x) && std::abs(x) > W(kLargeLogSumExp);
+  };
+  if (!addsMask(op) || std::none_of(total, total + count, isLost)) {
+    std::fill(shift, shift + count, W(0));
+    return;
+  }
+  std::fill(shift, shift + count, -std::numeric_limits<W>::infinity());
+  for (int64_t index = seen.first; index < seen.end(); ++index) {
+    Span keys = blocks.keys(index);
+    blocks.computeScores(block, keys, weights);
+    for (int64_t i = 0; i < count; ++i) {
+      Span columns = blocks.columnsOf(block, keys, i);
+      softmaxRow(weights + i * leading + columns.first, columns.count, shift[i],
+                 sum[i]);
+    }
+  }
+  for (int64_t i = 0; i < count; ++i)
+    if (isLost(total[i]))
+      total[i] = std::log(sum[i]);
+    else
+      shift[i] = 0;
+}
+
+template <typename T>
 void Backward<T>::computeWeights(const QueryBlock &block, Span keys) {
   blocks.computeScores(block, keys, weights);
   for (int64_t i = 0; i < block.rows.count; ++i) {
     Span columns = blocks.columnsOf(block, keys, i);
-    weightRow(weights + i * leading + columns.first, columns.count,
-              blocks.logsumexp[block.number + i]);
+    W *row = weights + i * leading + columns.first;
+    if (W shift = shifts(block)[i]; shift != 0)
+      std::transform(row, row + columns.count, row,
+                     [&](W score) { return score - shift; });
+    weightRow(row, columns.count, totals(block)[i]);
   }
   if (op.dropout)
     blocks.computeKept(block, keys, kept);
@@ -177,6 +222,7 @@ template <typename T> void Backward<T>::run(int64_t batch, int64_t keyHead) {
       QueryBlock block = blocks.block(batch, head, index);
       computeDeltas(block, deltas(block));
       seen.push_back({block, blocks.seenKeyBlocks(block)});
+      findTotals(block, seen.back().second);
     }
   std::fill(allQuerySums, allQuerySums + group * op.queries * op.width, W(0));
   for (int64_t index = 0; index * kBlockKeys < op.keys; ++index) {

@@ -18,6 +18,7 @@ struct Options {
   bool withinRows = false; ///< [batch, row, head, width] in memory.
   std::optional<ElementType> mask = {};
   Shape maskExtents = {}; ///< 1 where it is broadcast.
+  double covering = 0;    ///< What each other row of it has, if it is not 0.
   int64_t before = -1, after = -1;
   double dropout = 0;
   int64_t firstPosition = 0;
@@ -81,6 +82,10 @@ void Case::addOthers() {
     if (*options.mask == ElementType::I1)
       for (uint8_t &byte : mask.data)
         byte = byte % 3 != 0;
+    int64_t keys = options.maskExtents[3];
+    for (int64_t i = 0; options.covering && i < numElements(mask.shape); ++i)
+      if (i / keys % 2 == 1 || i % 5 == 3)
+        storeNumber(mask.type, mask.data.data(), i, options.covering);
     Shape strides = contiguousStrides(options.maskExtents);
     for (size_t dim = 0; dim < strides.size(); ++dim)
       if (options.maskExtents[dim] == 1)
@@ -113,8 +118,15 @@ void Case::addCommands() {
   addOthers();
   op.output = result("output", outputExtents(op));
   Shape rows = {op.batch, op.heads, op.queries};
-  op.logsumexp = p.result(p.addResult(
-      {"output", "logsumexp", wideType(op.type), rows, {}, {}, {}}));
+  // Of lower numbers it is any (core/attention.h).
+  if (options.covering < -2e38) {
+    int64_t bytes = numElements(rows) * elementBytes(wideType(op.type));
+    p.setArena(bytes);
+    op.logsumexp = p.arena(0, bytes);
+  } else {
+    op.logsumexp = p.result(p.addResult(
+        {"output", "logsumexp", wideType(op.type), rows, {}, {}, {}}));
+  }
   p.add({.name = "attention"}, op);
   Attention backward = op;
   backward.gradients = AttentionGradients{
@@ -244,6 +256,28 @@ TEST_P(AttentionTest, Masks) {
     for (Shape extents :
          {Shape{2, 3, 4, 19}, {1, 1, 4, 19}, {2, 1, 1, 19}, {1, 3, 4, 1}})
       check(sizes, {.mask = type, .maskExtents = extents});
+}
+
+/// Beside the lowest numbers all else that a score has is lost, and beside
+/// -2,000 digits of the logarithm of the sum.
+TEST_P(AttentionTest, FiniteMasksOverWholeRows) {
+  Attention sizes = {.batch = 2,
+                     .heads = 4,
+                     .keyHeads = 2,
+                     .queries = 140,
+                     .keys = 600,
+                     .width = 4,
+                     .valueWidth = 8};
+  for (Shape extents : {Shape{2, 4, 140, 600}, {2, 1, 1, 600}, {1, 4, 140, 1}})
+    check(sizes,
+          {.mask = GetParam(), .maskExtents = extents, .covering = -3.3e38});
+  for (double covering : {-2e3, -3.3e38})
+    check(sizes, {.mask = GetParam(),
+                  .maskExtents = {1, 1, 140, 600},
+                  .covering = covering,
+                  .before = 40,
+                  .after = 3,
+                  .dropout = 0.3});
 }
 
 TEST_P(AttentionTest, Dropout) {

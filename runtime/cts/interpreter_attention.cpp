@@ -103,15 +103,16 @@ struct Row {
       most = std::max(most, scores.back());
     }
   }
-  double logsumexp() const {
+  double logSum() const {
     double sum = 0;
     for (double score : scores)
       sum += score == -kInfinity ? 0 : std::exp(score - most);
-    return most == -kInfinity ? most : most + std::log(sum);
+    return most == -kInfinity ? 0 : std::log(sum);
   }
-  double weight(int64_t j, double logsumexp) const {
+  /// Of a log-sum-exp that is the sum of the two.
+  double weight(int64_t j, double first, double second) const {
     double score = scores[size_t(j)];
-    return score == -kInfinity ? 0 : std::exp(score - logsumexp);
+    return score == -kInfinity ? 0 : std::exp(score - first - second);
   }
 
   const Tensors &t;
@@ -123,13 +124,13 @@ struct Row {
 
 void runForward(const Row &row) {
   const Attention &op = row.op;
-  double logsumexp = row.logsumexp();
+  double logSum = row.logSum();
   storeNumber(op.type == ElementType::F64 ? op.type : ElementType::F32,
-              row.t.find(op.logsumexp), row.number, logsumexp);
+              row.t.find(op.logsumexp), row.number, row.most + logSum);
   for (int64_t e = 0; e < op.valueWidth; ++e) {
     double sum = 0;
     for (int64_t j = 0; j < op.keys; ++j)
-      sum += row.weight(j, logsumexp) * row.t.kept(row.number, j) *
+      sum += row.weight(j, row.most, logSum) * row.t.kept(row.number, j) *
              row.t.get(op.value, {row.b, row.keyHead, j, e});
     storeNumber(op.type, row.t.find(op.output.buffer),
                 Tensors::place(op.output, {row.b, row.h, row.i, e}), sum);
@@ -147,12 +148,18 @@ void addGradients(const Row &row, Sums &sums) {
   double logsumexp =
       loadNumber(op.type == ElementType::F64 ? op.type : ElementType::F32,
                  t.find(op.logsumexp), row.number);
+  // A finite mask over a whole row leaves nothing of the logarithm in it.
+  bool isAdded = op.mask && op.mask->type != ElementType::I1;
+  bool isLost =
+      isAdded && std::isfinite(logsumexp) && std::abs(logsumexp) > 1024;
+  double most = isLost ? row.most : logsumexp;
+  double logSum = isLost ? row.logSum() : 0;
   double delta = 0;
   for (int64_t e = 0; e < op.valueWidth; ++e)
     delta +=
         t.get(gradients.output, {b, h, i, e}) * t.get(op.output, {b, h, i, e});
   for (int64_t j = 0; j < op.keys; ++j) {
-    double weight = row.weight(j, logsumexp), kept = t.kept(row.number, j);
+    double weight = row.weight(j, most, logSum), kept = t.kept(row.number, j);
     double ofWeight = 0;
     for (int64_t e = 0; e < op.valueWidth; ++e) {
       double gradient = t.get(gradients.output, {b, h, i, e});

@@ -12,6 +12,7 @@
 #include "cuda/work.h"
 
 #include <algorithm>
+#include <numbers>
 
 namespace tandem::rt::cuda {
 
@@ -65,6 +66,8 @@ Words wordsOf(const RankMemory &memory, const Attention &op,
   put(at::Before, op.before);
   put(at::After, op.after);
   put(at::LogSumExp, address(op.logsumexp));
+  put(at::Unit, wordOf(1.0));
+  put(at::LargeLogSumExp, wordOf(kLargeLogSumExp));
   if (op.mask) {
     put(at::Mask, address(op.mask->buffer));
     put(at::MaskIsTruth, op.mask->type == ElementType::I1);
@@ -94,6 +97,103 @@ Words wordsOf(const RankMemory &memory, const Attention &op,
   }
   put(at::IsWide, isWide(words, op));
   return words;
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+/// Kernels one behind the other, with memory for what one leaves to the next.
+class Backward final : public Work {
+public:
+  Backward(std::vector<Memory> memory, std::unique_ptr<Work> kernels)
+      : memory(std::move(memory)), kernels(std::move(kernels)) {}
+  Status enqueue(CUstream stream, int64_t iteration) override {
+    return kernels->enqueue(stream, iteration);
+  }
+
+private:
+  std::vector<Memory> memory;
+  std::unique_ptr<Work> kernels;
+};
+
+/// Makes one; of errors the first is kept. Scores are in `unit`.
+class BackwardBuilder {
+public:
+  BackwardBuilder(const WorkContext &context, const Attention &op,
+                  int64_t count, double unit)
+      : context(context), op(op), count(count), unit(unit) {}
+
+  int64_t rows() const { return op.batch * op.heads * op.queries; }
+  /// Memory whose address is a word of what is added then.
+  void reserve(int word, int64_t bytes);
+  /// If it is needed, before the others.
+  void addTotals();
+  void addPlain(std::string_view what, int64_t threads);
+  void add(const std::string &symbol, const Geometry &geometry) {
+    add(makeOwnWork(context.gpu, symbol, geometry, count, words()));
+  }
+  Made finish();
+
+private:
+  void add(Made work);
+  std::function<Words(int64_t)> words() const;
+
+  const WorkContext &context;
+  const Attention &op;
+  const int64_t count;
+  const double unit;
+  std::vector<std::pair<int, int64_t>> reserved; ///< Words.
+  std::vector<Memory> memory;
+  std::vector<std::unique_ptr<Work>> kernels;
+  Status status;
+};
+
+void BackwardBuilder::reserve(int word, int64_t bytes) {
+  Expected<Memory> own = Memory::allocate(context.gpu, bytes);
+  if (!own.ok()) {
+    status = status.ok() ? own.status() : status;
+    return;
+  }
+  reserved.emplace_back(word, int64_t(own->address()));
+  memory.push_back(std::move(*own));
+}
+
+std::function<Words(int64_t)> BackwardBuilder::words() const {
+  return [this](int64_t iteration) {
+    Words words = wordsOf(context.memory, op, iteration);
+    words[attention::Unit] = wordOf(unit);
+    for (auto [word, address] : reserved)
+      words[size_t(word)] = address;
+    return words;
+  };
+}
+
+void BackwardBuilder::add(Made work) {
+  if (work.ok())
+    kernels.push_back(std::move(*work));
+  else if (status.ok())
+    status = work.status();
+}
+
+void BackwardBuilder::addPlain(std::string_view what, int64_t threads) {
+  add(makePlainWork(
+      context.gpu, concat("tandem_attention_", what, "_", elementName(op.type)),
+      threads, count, words()));
+}
+
+Made BackwardBuilder::finish() {
+  if (!status.ok())
+    return status;
+  return Made(std::make_unique<Backward>(std::move(memory),
+                                         makeSequence(std::move(kernels))));
+}
+
+void BackwardBuilder::addTotals() {
+  if (!addsMask(op))
+    return;
+  reserve(attention::Totals, 2 * rows() * elementBytes(wideType(op.type)));
+  addPlain("totals", rows());
 }
 
 //===----------------------------------------------------------------------===//
@@ -141,22 +241,6 @@ const TiledKernels *findTiled(const Attention &op) {
   return nullptr;
 }
 
-/// The backward, whose first kernel leaves sums of rows to the second.
-class TiledBackward final : public Work {
-public:
-  TiledBackward(Memory deltas, Made queries, Made keys)
-      : deltas(std::move(deltas)), queries(std::move(*queries)),
-        keys(std::move(*keys)) {}
-  Status enqueue(CUstream stream, int64_t iteration) override {
-    Status status = queries->enqueue(stream, iteration);
-    return status.ok() ? keys->enqueue(stream, iteration) : status;
-  }
-
-private:
-  Memory deltas;
-  std::unique_ptr<Work> queries, keys;
-};
-
 Made makeTiled(const WorkContext &context, const Attention &op, int64_t count,
                const TiledKernels &kernels) {
   int64_t heads = op.batch * op.heads, keyHeads = op.batch * op.keyHeads;
@@ -167,53 +251,31 @@ Made makeTiled(const WorkContext &context, const Attention &op, int64_t count,
     return makeOwnWork(context.gpu, kernels.symbol("forward"),
                        kernels.geometry(op.queries, heads, kernels.forward, 1),
                        count, words);
-  Expected<Memory> deltas = Memory::allocate(
-      context.gpu, heads * op.queries * int64_t(sizeof(float)));
-  if (!deltas.ok())
-    return deltas.status();
-  auto withDeltas = [&](int64_t iteration) {
-    Words made = words(iteration);
-    made[attention::Deltas] = int64_t(deltas->address());
-    return made;
-  };
-  Made queries =
-      makeOwnWork(context.gpu, kernels.symbol("queries"),
-                  kernels.geometry(op.queries, heads, kernels.queries, 2),
-                  count, withDeltas);
-  if (!queries.ok())
-    return queries;
-  Made keys = makeOwnWork(context.gpu, kernels.symbol("keys"),
-                          kernels.geometry(op.keys, keyHeads, kernels.keys, 2),
-                          count, withDeltas);
-  if (!keys.ok())
-    return keys;
-  return std::unique_ptr<Work>(std::make_unique<TiledBackward>(
-      std::move(*deltas), std::move(queries), std::move(keys)));
+  BackwardBuilder builder(context, op, count, /*unit=*/std::numbers::log2e);
+  builder.addTotals();
+  builder.reserve(attention::Deltas, builder.rows() * int64_t(sizeof(float)));
+  builder.add(kernels.symbol("queries"),
+              kernels.geometry(op.queries, heads, kernels.queries, 2));
+  builder.add(kernels.symbol("keys"),
+              kernels.geometry(op.keys, keyHeads, kernels.keys, 2));
+  return builder.finish();
 }
 
 /// A thread per row: of any type and width.
 Made makePlain(const WorkContext &context, const Attention &op, int64_t count) {
   ++context.plain.attentions;
-  std::string type(elementName(op.type));
   auto words = [&](int64_t iteration) {
     return wordsOf(context.memory, op, iteration);
   };
-  int64_t queries = op.batch * op.heads * op.queries;
+  BackwardBuilder builder(context, op, count, /*unit=*/1);
   if (!op.gradients)
-    return makePlainWork(context.gpu, "tandem_attention_forward_" + type,
-                         queries, count, words);
-  Made ofQueries = makePlainWork(
-      context.gpu, "tandem_attention_queries_" + type, queries, count, words);
-  if (!ofQueries.ok())
-    return ofQueries;
-  Made ofKeys = makePlainWork(context.gpu, "tandem_attention_keys_" + type,
-                              op.batch * op.keyHeads * op.keys, count, words);
-  if (!ofKeys.ok())
-    return ofKeys;
-  std::vector<std::unique_ptr<Work>> works;
-  works.push_back(std::move(*ofQueries));
-  works.push_back(std::move(*ofKeys));
-  return makeSequence(std::move(works));
+    return makePlainWork(
+        context.gpu, concat("tandem_attention_forward_", elementName(op.type)),
+        builder.rows(), count, words);
+  builder.addTotals();
+  builder.addPlain("queries", builder.rows());
+  builder.addPlain("keys", op.batch * op.keyHeads * op.keys);
+  return builder.finish();
 }
 } // namespace
 

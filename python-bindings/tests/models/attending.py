@@ -8,19 +8,23 @@ PRESETS = {"default": {"batch": 8, "rows": 16, "width": 32, "heads": 4}}
 
 
 class Attending(nn.Module):
-    def __init__(self, width, heads, key_heads, window, dropout, causal):
+    def __init__(self, width, heads, key_heads, window, dropout, causal, lowest):
         super().__init__()
         self.heads, self.key_heads, self.size = heads, key_heads, width // heads
         self.q, self.out = nn.Linear(width, width), nn.Linear(width, width)
         self.k, self.v = (nn.Linear(width, key_heads * self.size) for _ in range(2))
         self.window, self.dropout, self.causal = window, dropout, causal
+        self.lowest = lowest
 
     def mask(self, padding, rows):
-        """Also of a row that sees nothing."""
+        """Also of a row that sees nothing, or adds `lowest` to all of its scores."""
         if self.window:
             distance = torch.arange(rows) - torch.arange(rows)[:, None]
             return (distance > -self.window) & (distance <= 0)
-        return padding[:, None, None, :] if padding is not None else None
+        if padding is None:
+            return None
+        seen = padding[:, None, None, :]
+        return torch.where(seen, 0.0, self.lowest).to(self.q.weight.dtype) if self.lowest else seen
 
     def forward(self, x, padding):
         batch, rows, _ = x.shape
@@ -40,8 +44,8 @@ class Attending(nn.Module):
         return x + self.out(y.transpose(1, 2).reshape(x.shape))
 
 
-def model(width, heads, key_heads=0, window=0, dropout=0.0, causal=0, **_):
-    return Attending(width, heads, key_heads or heads, window, dropout, causal)
+def model(width, heads, key_heads=0, window=0, dropout=0.0, causal=0, lowest=0.0, **_):
+    return Attending(width, heads, key_heads or heads, window, dropout, causal, lowest)
 
 
 def loss(model, batch):

@@ -25,13 +25,15 @@ constexpr int kChunk = 32;
 
 template <typename T> struct Attend {
   using Sum = typename Wide<T>::Type;
+  static constexpr Sum kLowest =
+      sizeof(Sum) == 8 ? Sum(-__DBL_MAX__) : Sum(-__FLT_MAX__);
 
   explicit Attend(Words w)
       : w(w), heads(w[at::Heads]), keyHeads(w[at::KeyHeads]),
         queries(w[at::Queries]), keys(w[at::Keys]), width(w[at::Width]),
-        valueWidth(w[at::ValueWidth]), scale(Sum(w.real(at::Scale))),
-        before(w[at::Before]), after(w[at::After]), mask(w[at::Mask]),
-        maskIsTruth(w[at::MaskIsTruth]),
+        valueWidth(w[at::ValueWidth]), unit(Sum(w.real(at::Unit))),
+        scale(Sum(w.real(at::Scale)) * unit), before(w[at::Before]),
+        after(w[at::After]), mask(w[at::Mask]), maskIsTruth(w[at::MaskIsTruth]),
         dropoutThreshold(w[at::DropoutThreshold]) {}
 
   /// A row of a tensor, whose elements lie side by side.
@@ -67,15 +69,32 @@ template <typename T> struct Attend {
       sum += get(query, d) * get(key, d);
     sum *= scale;
     if (mask && !maskIsTruth)
-      sum += Wide<T>::widen(w.array<T>(at::Mask)[maskPlace(b, h, i, j)]);
+      sum +=
+          inUnits(Wide<T>::widen(w.array<T>(at::Mask)[maskPlace(b, h, i, j)]));
     return sum;
   }
+  /// Finite masks stay finite.
+  Sum inUnits(Sum added) const {
+    Sum made = added * unit;
+    return isNothing(made) && !isNothing(added) ? kLowest : made;
+  }
 
-  Sum logSumExp(int64_t n) const { return w.array<Sum>(at::LogSumExp)[n]; }
+  /// The log-sum-exp of a row, as the sum of two numbers (`Totals`).
+  struct Total {
+    Sum most, log;
+  };
+  Total totalOf(int64_t n) const {
+    if (!w[at::Totals])
+      return {0, w.array<Sum>(at::LogSumExp)[n]};
+    auto totals = w.array<Sum>(at::Totals);
+    return {totals[2 * n], totals[2 * n + 1]};
+  }
 
   /// Of a row whose log-sum-exp is not -inf.
-  Sum weight(int64_t b, int64_t h, int64_t i, int64_t j, Sum total) const {
-    return isSeen(b, h, i, j) ? expOf<Sum>(score(b, h, i, j) - total) : Sum(0);
+  Sum weight(int64_t b, int64_t h, int64_t i, int64_t j, Total total) const {
+    if (!isSeen(b, h, i, j))
+      return 0;
+    return expOf<Sum>((score(b, h, i, j) - total.most) - total.log);
   }
 
   /// What dropout makes of a weight: 0, or 1 / (1 - probability).
@@ -93,8 +112,10 @@ template <typename T> struct Attend {
   }
 
   static bool isNothing(Sum total) { return total == -(Sum(1) / Sum(0)); }
+  static bool isNothing(Total total) { return isNothing(total.log); }
 
-  Sum sumRow(int64_t b, int64_t h, int64_t i) const;
+  Total sumRow(int64_t b, int64_t h, int64_t i) const;
+  void findTotal(int64_t n) const;
   void forward(int64_t n) const;
   Sum ofScore(int64_t b, int64_t h, int64_t i, int64_t j, int64_t n,
               Sum weight) const;
@@ -103,14 +124,15 @@ template <typename T> struct Attend {
 
   Words w;
   int64_t heads, keyHeads, queries, keys, width, valueWidth;
-  Sum scale;
+  Sum unit, scale;
   int64_t before, after, mask, maskIsTruth, dropoutThreshold;
 };
 
-/// The log-sum-exp of the scores.
+/// The maximum of the scores, and the logarithm of the sum beside it: 0 and
+/// -inf where there are none.
 template <typename T>
-typename Attend<T>::Sum Attend<T>::sumRow(int64_t b, int64_t h,
-                                          int64_t i) const {
+typename Attend<T>::Total Attend<T>::sumRow(int64_t b, int64_t h,
+                                            int64_t i) const {
   Sum nothing = -(Sum(1) / Sum(0)), most = nothing, sum = 0;
   for (int64_t j = 0; j < keys; ++j) {
     if (!isSeen(b, h, i, j))
@@ -119,18 +141,30 @@ typename Attend<T>::Sum Attend<T>::sumRow(int64_t b, int64_t h,
     if (next == nothing)
       continue;
     if (next > most || next != next) {
-      sum = sum == 0 ? Sum(0) : sum * expOf<Sum>(most - next);
+      sum = sum == 0 ? Sum(0) : sum * expOf<Sum>((most - next) / unit);
       most = next;
     }
-    sum += expOf<Sum>(next - most);
+    sum += expOf<Sum>((next - most) / unit);
   }
-  return most == nothing ? nothing : most + logOf<Sum>(sum);
+  return most == nothing ? Total{0, nothing}
+                         : Total{most, logOf<Sum>(sum) * unit};
+}
+
+/// Before gradients, where masks are added.
+template <typename T> void Attend<T>::findTotal(int64_t n) const {
+  Sum whole = w.array<Sum>(at::LogSumExp)[n],
+      limit = Sum(w.real(at::LargeLogSumExp));
+  bool isLost = (whole > limit || whole < -limit) && whole - whole == 0;
+  int64_t i = n % queries, h = n / queries % heads, b = n / queries / heads;
+  Total total = isLost ? sumRow(b, h, i) : Total{0, whole * unit};
+  w.array<Sum>(at::Totals).set(2 * n, total.most);
+  w.array<Sum>(at::Totals).set(2 * n + 1, total.log);
 }
 
 template <typename T> void Attend<T>::forward(int64_t n) const {
   int64_t i = n % queries, h = n / queries % heads, b = n / queries / heads;
-  Sum total = sumRow(b, h, i);
-  w.array<Sum>(at::LogSumExp).set(n, total);
+  Total total = sumRow(b, h, i);
+  w.array<Sum>(at::LogSumExp).set(n, total.most + total.log);
   for (int64_t begin = 0; begin < valueWidth; begin += kChunk) {
     int64_t size = valueWidth - begin < kChunk ? valueWidth - begin : kChunk;
     Sum sums[kChunk] = {};
@@ -164,7 +198,7 @@ typename Attend<T>::Sum Attend<T>::ofScore(int64_t b, int64_t h, int64_t i,
 
 template <typename T> void Attend<T>::queryGradient(int64_t n) const {
   int64_t i = n % queries, h = n / queries % heads, b = n / queries / heads;
-  Sum total = logSumExp(n);
+  Total total = totalOf(n);
   for (int64_t begin = 0; begin < width; begin += kChunk) {
     int64_t size = width - begin < kChunk ? width - begin : kChunk;
     Sum sums[kChunk] = {};
@@ -190,7 +224,7 @@ template <typename T> void Attend<T>::keyGradients(int64_t n) const {
     for (int64_t h = g * shared; h < (g + 1) * shared; ++h)
       for (int64_t i = 0; i < queries; ++i) {
         int64_t number = (b * heads + h) * queries + i;
-        Sum total = logSumExp(number);
+        Total total = totalOf(number);
         if (isNothing(total))
           continue;
         Sum by = weight(b, h, i, j, total);
@@ -221,6 +255,11 @@ template <typename T> void runForward(Words w) {
   forEach(w, w[at::NumBatches] * attend.heads * attend.queries,
           [&](int64_t n) { attend.forward(n); });
 }
+template <typename T> void runTotals(Words w) {
+  Attend<T> attend(w);
+  forEach(w, w[at::NumBatches] * attend.heads * attend.queries,
+          [&](int64_t n) { attend.findTotal(n); });
+}
 template <typename T> void runQueries(Words w) {
   Attend<T> attend(w);
   forEach(w, w[at::NumBatches] * attend.heads * attend.queries,
@@ -238,6 +277,8 @@ template <typename T> void runKeys(Words w) {
 #define TANDEM_ATTENTION(suffix, type)                                         \
   TANDEM_KERNEL(tandem_attention_forward_##suffix,                             \
                 tandem::rt::cuda::runForward<type>)                            \
+  TANDEM_KERNEL(tandem_attention_totals_##suffix,                              \
+                tandem::rt::cuda::runTotals<type>)                             \
   TANDEM_KERNEL(tandem_attention_queries_##suffix,                             \
                 tandem::rt::cuda::runQueries<type>)                            \
   TANDEM_KERNEL(tandem_attention_keys_##suffix, tandem::rt::cuda::runKeys<type>)

@@ -25,15 +25,24 @@ namespace {
 namespace at = attention;
 
 constexpr float kLog2OfE = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
-constexpr float kHidden = -__builtin_inff();
+constexpr float kHidden = -__builtin_inff(), kLowest = -__FLT_MAX__;
+
+/// A mask by the logarithm of base 2; the lowest ones stay finite, as a row of
+/// them is one of equal scores.
+inline float addedOf(float mask) {
+  float made = mask * kLog2OfE;
+  return made == kHidden && mask != kHidden ? kLowest : made;
+}
 
 /// What is known of each query of a block's rows or of a tile, in shared memory
 /// from its begin.
 struct Facts {
-  /// Of `tileRows` queries each: the log-sum-exp by the logarithm of base 2,
+  /// Of `tileRows` queries each: two numbers whose sum is the log-sum-exp by
+  /// the logarithm of base 2 (the first one is 0 but where masks are added),
   /// the sum of the output times its gradient, the first and the last key that
   /// is seen, and the number of the row's first random number.
-  static constexpr uint32_t kTotal = 0, kDelta = kTotal + 4 * at::kTileRows,
+  static constexpr uint32_t kMost = 0, kTotal = kMost + 4 * at::kTileRows,
+                            kDelta = kTotal + 4 * at::kTileRows,
                             kFirst = kDelta + 4 * at::kTileRows,
                             kLast = kFirst + 4 * at::kTileRows,
                             kRandom = kLast + 4 * at::kTileRows,
@@ -288,9 +297,15 @@ TANDEM_ATTEND(void)::loadFacts(int64_t firstQuery, int count,
     least = least > keys ? keys : least;
     most = most < -1 ? -1 : most;
     if (isBackward) {
-      float total = w.array<float>(at::LogSumExp)[number];
-      least = total == kHidden ? keys : least;
-      block.storeShared(Facts::kTotal + n * 4u, total * kLog2OfE);
+      float whole = w.array<float>(at::LogSumExp)[number];
+      least = whole == kHidden ? keys : least;
+      float most = 0, total = whole * kLog2OfE;
+      if (w[at::Totals]) {
+        auto totals = w.array<float>(at::Totals);
+        most = totals[2 * number], total = totals[2 * number + 1];
+      }
+      block.storeShared(Facts::kMost + n * 4u, most);
+      block.storeShared(Facts::kTotal + n * 4u, total);
     }
     if (drops)
       block.storeShared(Facts::kRandom + n * 8u,
@@ -374,7 +389,7 @@ Attend<Width, Tile, Resident, WayOf>::addMask(Scores &scores,
       return;
     int64_t place = base + at.numQuery * byQuery + at.key * byKey;
     if (!isTruth)
-      score += Wide<T>::widen(Array<T>{w.gpu, mask}[place]) * kLog2OfE;
+      score += addedOf(Wide<T>::widen(Array<T>{w.gpu, mask}[place]));
     else if (!Array<uint8_t>{w.gpu, mask}[place])
       score = kHidden;
   });
@@ -433,10 +448,13 @@ TANDEM_INLINE void Attend<Width, Tile, Resident, WayOf>::makeGradients(
   forEachElement<Scores>([&](int i, int c) { kept.at[i][c] = 1; });
   hide<IsTransposed>(scores, firstColumn);
   drop<IsTransposed>(kept, firstColumn);
+  bool shifts = w[at::Totals];
   forEachElement<Scores>([&](int i, int c) {
     int query = placeOf<IsTransposed>(firstColumn, i, c).query;
     float score = scores.at[i][c], keeps = kept.at[i][c];
     bool isSeen = score != kHidden;
+    if (shifts)
+      score -= fact<float>(Facts::kMost, query);
     float weight = Block::exp2(score - fact<float>(Facts::kTotal, query));
     float inner =
         keeps * ofWeights.at[i][c] - fact<float>(Facts::kDelta, query);

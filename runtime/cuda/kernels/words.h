@@ -61,6 +61,7 @@ enum { Batch = 12 };
 
 /// `tandem_attention_forward_TYPE` and `..._queries_TYPE`, `..._keys_TYPE`, the
 /// gradients of queries, and of keys and values: as `Attention` has it.
+/// `..._totals_TYPE` goes before gradients where masks are added.
 namespace attention {
 enum {
   NumBatches,
@@ -97,13 +98,19 @@ enum {
   // sums of outputs times their gradients are, of f32 (batch, heads, queries).
   IsWide = ValueGradient + 4,
   Deltas,
+  // Per row a maximum and a logarithm, whose sum is the log-sum-exp: 0 and this
+  // itself, unless it is so large that it has lost digits; nothing where no
+  // mask is added. They and scores are in these units, of e or of 2.
+  Totals,
+  Unit,
+  LargeLogSumExp,
   End
 };
 
 /// A block by tiles: its rows, a warp's being 16.
 inline constexpr int kTileRows = 64, kTileWarps = 4, kTileThreads = 128;
 /// What is kept of queries in shared memory.
-inline constexpr int kFactBytes = 24 * kTileRows;
+inline constexpr int kFactBytes = 28 * kTileRows;
 /// Of a row in shared memory: with 16 more, neighbours are in other banks.
 constexpr int rowBytes(int width, int elementBytes) {
   return width * elementBytes + 16;
@@ -133,7 +140,8 @@ constexpr int sharedBytes(int width, int elementBytes, int tile, int resident,
   F(tf32, 64, 32, 32, 16, MmaTf32)                                             \
   F(tf32, 128, 16, 16, 16, MmaTf32)
 
-/// `tandem_convolution_TYPE`: as `Convolution` has it, in three dimensions.
+/// `tandem_convolution_TYPE_MADE`: as `Convolution` has it, in three
+/// dimensions.
 namespace convolution {
 enum {
   Kind,

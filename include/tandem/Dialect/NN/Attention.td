@@ -63,6 +63,8 @@ def NN_AttentionBackwardOp : NN_AttentionLikeOp<"attention_backward", (ins
   let description = [{
     `output` and `logsumexp` are the results of `nn.attention` on the other
     operands, so that no row of scores has to be whole; the mask has no gradient.
+    Of a row that a finite mask covers the log-sum-exp has lost the logarithm of the
+    sum: it is taken from the scores again.
   }];
   let results = (outs NN_Tensor:$query_grad, NN_Tensor:$key_grad,
                       NN_Tensor:$value_grad);
