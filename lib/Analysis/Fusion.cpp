@@ -230,6 +230,12 @@ bool GroupBuilder::isBetween(int first, int last) const {
 // Joining
 //===----------------------------------------------------------------------===//
 
+/// Whether it is one device's part of what is made: the rest would be held for
+/// as long. The parts of a joined buffer are all read.
+static bool holdsRest(Operation *op) {
+  return isa<spmd::LocalSliceOp>(op) && op->getOperand(0).getDefiningOp();
+}
+
 /// Whether the operator is a run of elements of what lies in memory anyway. In
 /// a kernel it would tell updates of equal shapes apart, which each read their
 /// gradient in a joined buffer.
@@ -238,7 +244,7 @@ bool GroupBuilder::isViewOfMemory(Operation *op) const {
   auto group = groupOf.find(maker);
   bool isInKernel = isSource(maker) ||
                     (group != groupOf.end() && groups[group->second].isOpen);
-  return !isInKernel && isFreeView(op);
+  return !isInKernel && isFreeView(op) && !holdsRest(op);
 }
 
 bool GroupBuilder::addToNest(Nest &nest, Operation *op) const {
