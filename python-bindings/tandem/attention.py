@@ -36,9 +36,8 @@ def _attention(query, key, value, mask, scale, before, after, dropout):
     )
 
 
-@torch.library.impl("tandem::attention", "CPU", lib=_library)
-def _compute(query, key, value, mask, scale, before, after, dropout):
-    """For values that Python looks at while a step is captured."""
+def _formula(query, key, value, mask, scale, before, after, dropout):
+    """What the operator computes, and its scores."""
     scores = query @ key.transpose(-1, -2) * scale
     places = torch.arange(key.shape[-2]) - torch.arange(query.shape[-2])[:, None]
     seen = torch.ones(scores.shape[-2:], dtype=torch.bool)
@@ -54,9 +53,15 @@ def _compute(query, key, value, mask, scale, before, after, dropout):
         )
         scores = masked.reshape(scores.shape)
     weights = torch.ops.aten._safe_softmax(scores, -1)
-    weights = torch.dropout(weights, dropout, dropout > 0)
+    return torch.dropout(weights, dropout, dropout > 0) @ value, scores
+
+
+@torch.library.impl("tandem::attention", "CPU", lib=_library)
+def _compute(query, *others):
+    """For values that Python looks at while a step is captured."""
+    output, scores = _formula(query, *others)
     wide = torch.float64 if query.dtype == torch.float64 else torch.float32
-    return weights @ value, scores.logsumexp(-1).to(wide)
+    return output, scores.logsumexp(-1).to(wide)
 
 
 @torch.library.register_fake("tandem::attention_backward", lib=_library)
@@ -64,19 +69,36 @@ def _attention_backward(grad, query, key, value, output, logsumexp):
     return tuple(query.new_empty(tensor.shape) for tensor in (query, key, value))
 
 
+def _differentiable_gradients(grad, tensors, options):
+    """Those of the formula, of which gradients may be asked for: the operator's own are of first order."""
+    if options[-1] > 0:
+        raise CaptureError(
+            f"{current_location()}: a gradient of attention's gradient is asked for, and its dropout is drawn once, expected"
+            " dropout_p=0.0, or attention written as softmax(q @ k.mT * scale) @ v"
+        )
+    wanted = [tensor for tensor in tensors if tensor.requires_grad]
+    with torch.enable_grad():
+        output, _ = _formula(*tensors, *options)
+        found = iter(torch.autograd.grad(output, wanted, grad, create_graph=True))
+    return [next(found) if tensor.requires_grad else None for tensor in tensors]
+
+
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, query, key, value, *options):
-        output, logsumexp = ATTENTION(query, key, value, *options)
-        ctx.save_for_backward(query, key, value, output, logsumexp)
-        ctx.count = len(options)
+    def forward(ctx, query, key, value, mask, *options):
+        output, logsumexp = ATTENTION(query, key, value, mask, *options)
+        ctx.save_for_backward(query, key, value, output, logsumexp, mask)
+        ctx.options = options
         return output
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, grad):
-        gradients = torch.ops.tandem.attention_backward(grad, *ctx.saved_tensors)
-        return *gradients, *[None] * ctx.count
+        *saved, mask = ctx.saved_tensors
+        if torch.is_grad_enabled():  # by create_graph=True
+            gradients = _differentiable_gradients(grad, saved[:3], (mask, *ctx.options))
+        else:
+            gradients = torch.ops.tandem.attention_backward(grad, *saved)
+        return *gradients, *[None] * (1 + len(ctx.options))
 
 
 def scores_drawn(operator, args):
@@ -92,6 +114,21 @@ def _repeat_heads(tensor, query):
     if min(tensor.dim(), query.dim()) < 3 or query.shape[-3] % tensor.shape[-3]:
         return tensor
     return tensor.repeat_interleave(query.shape[-3] // tensor.shape[-3], -3)
+
+
+def _broadcast(tensors):
+    """With the leading dimensions that all have together, as one head of keys and values for many of queries."""
+    try:
+        leading = torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
+    except RuntimeError:
+        return tensors
+    if len({t.dim() for t in tensors}) > 1 or leading != tensors[0].shape[:-2]:
+        return tensors
+    one_head = [t.dim() >= 3 and t.shape[-3] == 1 for t in tensors]
+    tensors = [
+        _repeat_heads(t, tensors[0]) if one else t for t, one in zip(tensors, one_head, strict=True)
+    ]
+    return [t.expand(*leading, *t.shape[-2:]) for t in tensors]
 
 
 def _is_whole(query, key, value, dropout):
@@ -161,6 +198,7 @@ def attention(
     query, key, value, mask = _cast([query, key, value, attn_mask])
     if enable_gqa:
         key, value = (_repeat_heads(tensor, query) for tensor in (key, value))
+    query, key, value = _broadcast([query, key, value])
     if not _is_whole(query, key, value, dropout_p):
         return None
     if mask is not None:
@@ -171,5 +209,9 @@ def attention(
         mask = mask if mask.dtype == torch.bool else mask.to(query.dtype)
         mask = _mask_of_four(mask, scores)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    if not math.isfinite(scale):
+        raise CaptureError(
+            f"{current_location()}: attention's scale is {scale}, expected a finite number"
+        )
     after = 0 if is_causal else None
     return _Attention.apply(query, key, value, mask, scale, None, after, float(dropout_p))

@@ -107,6 +107,38 @@ def test_grouped_queries():
         assert attributes["after"] == 0
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_one_head_of_keys_is_for_all(dropout):
+    """By broadcasting, as falcon's multi_query has it; and keys of one sample for all."""
+    mask = _half((2, 1, 1, ROWS))
+    _check(lambda q, k, v: sdpa(q, k, v, mask, dropout_p=dropout), key_heads=1)
+    _check(lambda q, k, v: sdpa(q, k[:1], v[:1], dropout_p=dropout))
+
+
+def _penalty(options):
+    def loss(model, x):
+        x = x.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(_square(model, x), x, create_graph=True)
+        return gradient.square().mean()
+
+    model = Attention(lambda q, k, v: sdpa(q, k, v, **options)).double()
+    return model, loss, torch.optim.Adam(model.parameters())
+
+
+@pytest.mark.parametrize(
+    "options", [dict(is_causal=True), dict(attn_mask=_half((2, 1, 1, ROWS)), scale=0.3)]
+)
+def test_gradients_of_its_gradient_are_the_formulas(options):
+    model, loss, optimizer = _penalty(options)
+    compare(model, loss, optimizer, [_batch() for _ in range(2)])
+
+
+def test_gradients_of_its_gradient_with_dropout_are_refused():
+    model, loss, optimizer = _penalty(dict(dropout_p=0.3))
+    with pytest.raises(CaptureError, match="a gradient of attention's gradient is asked for"):
+        tandem.export(model, loss, optimizer, _batch())
+
+
 def test_multi_head_attention_of_torch():
     class Model(nn.Module):
         def __init__(self):
@@ -222,6 +254,11 @@ def test_a_row_that_sees_nothing_is_zero_in_a_formula():
     model = Blind().double()
     module = compare(model, _square, torch.optim.Adam(model.parameters()), [_batch()])
     assert not _operators(module)
+
+
+def test_scale_that_is_no_number():
+    with pytest.raises(CaptureError, match=r"attention's scale is inf, expected a finite number"):
+        _export(lambda q, k, v: sdpa(q, k, v, scale=float("inf")))
 
 
 def test_mask_that_does_not_broadcast():
