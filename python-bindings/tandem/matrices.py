@@ -19,15 +19,18 @@ class _LogDeterminant(torch.autograd.Function):
     def forward(ctx, matrix):
         unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape)
         inverse, pivots = eliminate(matrix, unit)
-        ctx.save_for_backward(inverse)
+        ctx.save_for_backward(matrix, inverse)
         sign, size = pivots.sign().prod(-1), pivots.abs().log().sum(-1)
         ctx.mark_non_differentiable(sign)
         return sign, size
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, _, grad):
-        (inverse,) = ctx.saved_tensors
+        matrix, inverse = ctx.saved_tensors
+        if torch.is_grad_enabled():  # of which gradients may be asked for
+            inverse = _Solution.apply(
+                matrix, torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape)
+            )
         return grad[..., None, None] * inverse.transpose(-1, -2)
 
 
@@ -56,10 +59,9 @@ class _Solution(torch.autograd.Function):
         return solution
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, grad):
         matrix, solution = ctx.saved_tensors
-        of_right, _ = eliminate(matrix.transpose(-1, -2), grad)
+        of_right = _Solution.apply(matrix.transpose(-1, -2), grad)
         return -of_right @ solution.transpose(-1, -2), of_right
 
 

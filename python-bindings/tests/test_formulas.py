@@ -259,6 +259,26 @@ def run(function):
     compare(model, lambda model, x: function(model(x)).square().mean(), optimizer, batches)
 
 
+def logarithms(x):
+    a = (x[:, None] * x[:, :, None])[..., :5, :5] + 9 * torch.eye(5, dtype=x.dtype)
+    return torch.logdet(a) + torch.slogdet(a[0]).logabsdet + torch.linalg.inv(a).sum((1, 2))
+
+
+@pytest.mark.parametrize("function", [logarithms, solutions])
+def test_gradients_of_gradients(function):
+    torch.manual_seed(0)
+    model = nn.Linear(12, 12).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def loss(model, x):
+        x = x.clone().requires_grad_()
+        value = function(model(x)).square().mean()
+        (gradient,) = torch.autograd.grad(value, x, create_graph=True)
+        return gradient.square().mean()
+
+    compare(model, loss, optimizer, [torch.randn(8, 12, dtype=torch.float64)])
+
+
 @pytest.mark.parametrize("name", FORMULAS)
 def test_formula(name):
     run(FORMULAS[name])
