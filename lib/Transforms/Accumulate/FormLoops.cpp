@@ -243,8 +243,10 @@ LogicalResult LoopFormer::verifySlice(Operation *join,
          << "iterations compute depends on "
          << (getForm(value).isReduce() ? "its sum over" : "its rows of")
          << " all of them, and would be computed once more for it (batch "
-            "normalization while training, a loss that compares samples?); "
-            "expected rows that do not depend on one another";
+            "normalization while training, a loss that compares samples, "
+            "a view that merges another dimension in front of the batch?); "
+            "expected rows that do not depend on one another, and the batch "
+            "first among those that are merged";
 }
 
 LogicalResult LoopFormer::fillLoops() {
