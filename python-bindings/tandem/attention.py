@@ -76,8 +76,9 @@ def _differentiable_gradients(grad, tensors, options):
             f"{current_location()}: a gradient of attention's gradient is asked for, and its dropout is drawn once, expected"
             " dropout_p=0.0, or attention written as softmax(q @ k.mT * scale) @ v"
         )
-    wanted = [tensor for tensor in tensors if tensor.requires_grad]
     with torch.enable_grad():
+        tensors = [tensor.view_as(tensor) for tensor in tensors]  # as one may be given twice
+        wanted = [tensor for tensor in tensors if tensor.requires_grad]
         output, _ = _formula(*tensors, *options)
         found = iter(torch.autograd.grad(output, wanted, grad, create_graph=True))
     return [next(found) if tensor.requires_grad else None for tensor in tensors]
@@ -116,19 +117,15 @@ def _repeat_heads(tensor, query):
     return tensor.repeat_interleave(query.shape[-3] // tensor.shape[-3], -3)
 
 
-def _broadcast(tensors):
-    """With the leading dimensions that all have together, as one head of keys and values for many of queries."""
-    try:
-        leading = torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
-    except RuntimeError:
-        return tensors
-    if len({t.dim() for t in tensors}) > 1 or leading != tensors[0].shape[:-2]:
-        return tensors
-    one_head = [t.dim() >= 3 and t.shape[-3] == 1 for t in tensors]
-    tensors = [
-        _repeat_heads(t, tensors[0]) if one else t for t, one in zip(tensors, one_head, strict=True)
-    ]
-    return [t.expand(*leading, *t.shape[-2:]) for t in tensors]
+def _broadcast(tensor, query):
+    """Keys or values with the leading dimensions of the queries, of which they may have one, as a head for all."""
+    leading = query.shape[:-2]
+    pairs = zip(tensor.shape[:-2], leading, strict=False)
+    if tensor.dim() != query.dim() or any(size not in (1, whole) for size, whole in pairs):
+        return tensor
+    if tensor.dim() >= 3 and tensor.shape[-3] < query.shape[-3]:
+        tensor = _repeat_heads(tensor, query)
+    return tensor if tensor.shape[:-2] == leading else tensor.expand(*leading, *tensor.shape[-2:])
 
 
 def _is_whole(query, key, value, dropout):
@@ -198,7 +195,7 @@ def attention(
     query, key, value, mask = _cast([query, key, value, attn_mask])
     if enable_gqa:
         key, value = (_repeat_heads(tensor, query) for tensor in (key, value))
-    query, key, value = _broadcast([query, key, value])
+    key, value = (_broadcast(tensor, query) for tensor in (key, value))
     if not _is_whole(query, key, value, dropout_p):
         return None
     if mask is not None:

@@ -115,13 +115,13 @@ def test_one_head_of_keys_is_for_all(dropout):
     _check(lambda q, k, v: sdpa(q, k[:1], v[:1], dropout_p=dropout))
 
 
-def _penalty(options):
+def _penalty(options, attend=sdpa):
     def loss(model, x):
         x = x.clone().requires_grad_()
         (gradient,) = torch.autograd.grad(_square(model, x), x, create_graph=True)
         return gradient.square().mean()
 
-    model = Attention(lambda q, k, v: sdpa(q, k, v, **options)).double()
+    model = Attention(lambda q, k, v: attend(q, k, v, **options)).double()
     return model, loss, torch.optim.Adam(model.parameters())
 
 
@@ -131,6 +131,11 @@ def _penalty(options):
 def test_gradients_of_its_gradient_are_the_formulas(options):
     model, loss, optimizer = _penalty(options)
     compare(model, loss, optimizer, [_batch() for _ in range(2)])
+
+
+def test_gradients_of_its_gradient_where_one_is_given_three_times():
+    model, loss, optimizer = _penalty({}, lambda q, k, v: sdpa(q, q, q) + k + v)
+    compare(model, loss, optimizer, [_batch()])
 
 
 def test_gradients_of_its_gradient_with_dropout_are_refused():
