@@ -17,8 +17,6 @@
 namespace tandem::rt::cuda {
 
 namespace {
-using Made = Expected<std::unique_ptr<Work>>;
-
 void *pointer(const Address &at, int64_t iteration) {
   return reinterpret_cast<void *>(at.at(iteration));
 }
@@ -40,44 +38,31 @@ private:
   int64_t bytes;
 };
 
-/// Makes one collective, step by step.
-class Exchange {
+class Exchange final : public CollectiveBuilder {
 public:
   Exchange(const Party &party, const Post &post, int64_t count)
-      : party(party), op(*post.op), source(post.source),
-        destination(post.destination), count(count), n(party.members),
-        width(elementBytes(op.type)), packed{party.scratch, 0},
+      : CollectiveBuilder(party.gpu, *post.op, count, party.members),
+        party(party), source(post.source), destination(post.destination),
+        packed{party.scratch, 0},
         received{party.scratch + uint64_t(party.scratchBytes / 2), 0} {}
 
-  Made make();
-
 private:
-  Status allReduce();
-  Status reduceScatter();
-  Status allGather();
-  Status allToAll();
-  Status permute(Address from, Address to, int64_t rows, int64_t columns,
-                 bool isPacking);
+  Status allReduce() override;
+  Status reduceScatter() override;
+  Status allGather() override;
+  Status allToAll() override;
   /// Sends block i of `from` to member i, and receives that of member i as
   /// block i of `to`; this member's own stays.
   void exchangeBlocks(Address from, Address to, int64_t bytes);
   Status sum(Address own, Address others, int64_t stride, Address to,
              int64_t columns);
-  Status add(Made work) {
-    if (work.ok())
-      works.push_back(std::move(*work));
-    return work.status();
-  }
   void addMessages(std::vector<Message> messages) {
     works.push_back(makeMessages(party.group, std::move(messages)));
   }
 
   const Party &party;
-  const Collective &op;
   const Address source, destination;
-  const int64_t count, n, width;
   const Address packed, received;
-  std::vector<std::unique_ptr<Work>> works;
 };
 
 /// `others` has the terms of all members but this one, `stride` bytes apart.
@@ -86,7 +71,7 @@ Status Exchange::sum(Address own, Address others, int64_t stride, Address to,
   std::vector<Address> terms;
   for (int64_t i = 0; i < n; ++i)
     terms.push_back(i == party.member ? own : others + i * stride);
-  return add(makeSum(party.gpu, op.type, terms, {to}, columns, count));
+  return add(makeSum(gpu, op.type, terms, {to}, columns, count));
 }
 
 /// Each member adds up its part, and all add up what does not divide.
@@ -116,12 +101,6 @@ Status Exchange::allReduce() {
     works.push_back(
         makeGatherInPlace(party.group, destination, bytes, party.member));
   return status;
-}
-
-Status Exchange::permute(Address from, Address to, int64_t rows,
-                         int64_t columns, bool isPacking) {
-  return add(makePermute(party.gpu, from, to, n, rows, columns, width,
-                         isPacking, count));
 }
 
 void Exchange::exchangeBlocks(Address from, Address to, int64_t bytes) {
@@ -170,35 +149,12 @@ Status Exchange::allToAll() {
   if (split.rows > 1)
     status = permute(source, packed, split.rows, split.columns, true);
   exchangeBlocks(from, to, bytes);
-  works.push_back(makeCopy(party.gpu, from + party.member * bytes,
-                           to + party.member * bytes, size_t(bytes)));
+  copy(from + party.member * bytes, to + party.member * bytes, bytes);
   if (status.ok() && join.rows > 1)
     status = permute(received, destination, join.rows, join.columns, false);
   return status;
 }
 
-Made Exchange::make() {
-  Status status;
-  if (numElements(op.shape) == 0)
-    return makeSequence({});
-  switch (op.kind) {
-  case CollectiveKind::AllReduce:
-    status = allReduce();
-    break;
-  case CollectiveKind::AllGather:
-    status = allGather();
-    break;
-  case CollectiveKind::ReduceScatter:
-    status = reduceScatter();
-    break;
-  case CollectiveKind::AllToAll:
-    status = allToAll();
-    break;
-  }
-  if (!status.ok())
-    return status;
-  return makeSequence(std::move(works));
-}
 } // namespace
 
 /// Half of it is what is packed, half what is received: the larger of the
@@ -212,12 +168,11 @@ int64_t scratchBytes(const Collective &op, int64_t members) {
   int64_t terms = op.kind != CollectiveKind::AllReduce ? 0
                   : isSmall ? members * elements
                             : elements + members * members;
-  constexpr int64_t kAlignment = 256;
-  int64_t half = std::max(operands, terms) * width;
-  return 2 * ((half + kAlignment - 1) / kAlignment * kAlignment);
+  return 2 * aligned(std::max(operands, terms) * width);
 }
 
-Made makeExchange(const Party &party, const Post &post, int64_t count) {
+Expected<std::unique_ptr<Work>> makeExchange(const Party &party,
+                                             const Post &post, int64_t count) {
   return Exchange(party, post, count).make();
 }
 

@@ -17,13 +17,6 @@
 namespace tandem::rt::cuda {
 
 namespace {
-using Made = Expected<std::unique_ptr<Work>>;
-
-constexpr int64_t kAlignment = 256;
-int64_t aligned(int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 /// Bytes of the larger operand of a member.
 int64_t operandBytes(const Collective &op, int64_t members) {
   return elementBytes(op.type) *
@@ -66,37 +59,22 @@ std::vector<Message> gatherMessages(const Joint &joint, Address all,
   return messages;
 }
 
-/// Makes one collective, step by step.
-class JointCollective {
+class JointCollective final : public CollectiveBuilder {
 public:
   JointCollective(const Joint &joint, const std::vector<Post> &posts,
                   int64_t count);
-  Made make();
 
 private:
-  Status allReduce();
-  Status reduceScatter();
-  Status allGather();
-  Status allToAll();
+  Status allReduce() override;
+  Status reduceScatter() override;
+  Status allGather() override;
+  Status allToAll() override;
 
-  Status add(Made work) {
-    if (work.ok())
-      works.push_back(std::move(*work));
-    return work.status();
-  }
-  void copy(Address from, Address to, int64_t bytes) {
-    works.push_back(makeCopy(joint.gpu, from, to, size_t(bytes)));
-  }
-  Status permute(Address from, Address to, int64_t rows, int64_t columns,
-                 bool isPacking) {
-    return add(makePermute(joint.gpu, from, to, n, rows, columns, width,
-                           isPacking, count));
-  }
   Status sum(Address terms, int64_t bytes, const std::vector<Address> &to) {
     std::vector<Address> list;
     for (int64_t i = 0; i < n; ++i)
       list.push_back(terms + i * bytes);
-    return add(makeSum(joint.gpu, op.type, list, to, bytes / width, count));
+    return add(makeSum(gpu, op.type, list, to, bytes / width, count));
   }
   void gather(Address all, int64_t bytes) {
     works.push_back(
@@ -116,13 +94,10 @@ private:
 
   const Joint &joint;
   const std::vector<Post> &posts;
-  const Collective &op;
-  const int64_t count, n, width;
   std::vector<size_t> here; ///< Members.
   /// By member; where a member is elsewhere there is none.
   std::vector<Address> packed, received;
   Address shared;
-  std::vector<std::unique_ptr<Work>> works;
 };
 
 const Collective &operationOf(const std::vector<Post> &posts) {
@@ -131,9 +106,10 @@ const Collective &operationOf(const std::vector<Post> &posts) {
 
 JointCollective::JointCollective(const Joint &joint,
                                  const std::vector<Post> &posts, int64_t count)
-    : joint(joint), posts(posts), op(operationOf(posts)), count(count),
-      n(int64_t(posts.size())), width(elementBytes(op.type)),
-      packed(posts.size()), received(posts.size()), shared{joint.scratch, 0} {
+    : CollectiveBuilder(joint.gpu, operationOf(posts), count,
+                        int64_t(posts.size())),
+      joint(joint), posts(posts), packed(posts.size()), received(posts.size()),
+      shared{joint.scratch, 0} {
   int64_t area = aligned(operandBytes(op, n));
   Address next = shared + aligned(sharedBytes(op, n));
   for (size_t i = 0; i < posts.size(); ++i) {
@@ -242,28 +218,6 @@ Status JointCollective::allToAll() {
   });
 }
 
-Made JointCollective::make() {
-  Status status;
-  if (numElements(op.shape) == 0)
-    return makeSequence({});
-  switch (op.kind) {
-  case CollectiveKind::AllReduce:
-    status = allReduce();
-    break;
-  case CollectiveKind::AllGather:
-    status = allGather();
-    break;
-  case CollectiveKind::ReduceScatter:
-    status = reduceScatter();
-    break;
-  case CollectiveKind::AllToAll:
-    status = allToAll();
-    break;
-  }
-  if (!status.ok())
-    return status;
-  return makeSequence(std::move(works));
-}
 } // namespace
 
 int64_t jointScratchBytes(const Collective &op, int64_t members, int64_t here) {
@@ -271,8 +225,8 @@ int64_t jointScratchBytes(const Collective &op, int64_t members, int64_t here) {
          2 * here * aligned(operandBytes(op, members));
 }
 
-Made makeJoint(const Joint &joint, const std::vector<Post> &posts,
-               int64_t count) {
+Expected<std::unique_ptr<Work>>
+makeJoint(const Joint &joint, const std::vector<Post> &posts, int64_t count) {
   return JointCollective(joint, posts, count).make();
 }
 

@@ -1,4 +1,4 @@
-//===- messages.cpp - sends and receives as one ---------------------------===//
+//===- messages.cpp - what collectives are made of ------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -83,6 +83,51 @@ Expected<std::unique_ptr<Work>> makeSum(const std::shared_ptr<Gpu> &gpu,
   };
   return makePlainWork(gpu, "tandem_sum_" + std::string(elementName(type)),
                        columns, count, words);
+}
+
+CollectiveBuilder::CollectiveBuilder(const std::shared_ptr<Gpu> &gpu,
+                                     const Collective &op, int64_t count,
+                                     int64_t members)
+    : gpu(gpu), op(op), count(count), n(members), width(elementBytes(op.type)) {
+}
+
+Status CollectiveBuilder::add(Expected<std::unique_ptr<Work>> work) {
+  if (work.ok())
+    works.push_back(std::move(*work));
+  return work.status();
+}
+
+void CollectiveBuilder::copy(Address from, Address to, int64_t bytes) {
+  works.push_back(makeCopy(gpu, from, to, size_t(bytes)));
+}
+
+Status CollectiveBuilder::permute(Address from, Address to, int64_t rows,
+                                  int64_t columns, bool isPacking) {
+  return add(
+      makePermute(gpu, from, to, n, rows, columns, width, isPacking, count));
+}
+
+Expected<std::unique_ptr<Work>> CollectiveBuilder::make() {
+  Status status;
+  if (numElements(op.shape) == 0)
+    return makeSequence({});
+  switch (op.kind) {
+  case CollectiveKind::AllReduce:
+    status = allReduce();
+    break;
+  case CollectiveKind::AllGather:
+    status = allGather();
+    break;
+  case CollectiveKind::ReduceScatter:
+    status = reduceScatter();
+    break;
+  case CollectiveKind::AllToAll:
+    status = allToAll();
+    break;
+  }
+  if (!status.ok())
+    return status;
+  return makeSequence(std::move(works));
 }
 
 } // namespace tandem::rt::cuda

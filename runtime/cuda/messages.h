@@ -1,4 +1,4 @@
-//===- messages.h - sends and receives as one -------------------*- C++ -*-===//
+//===- messages.h - what collectives are made of ----------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -56,6 +56,34 @@ struct Cut {
 
 /// Sums of fewer bytes go to every member as terms: one exchange, not two.
 inline constexpr int64_t kSmallSum = 32 * 1024;
+
+/// Where the next area of a scratch may begin behind so many bytes.
+inline int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+/// Makes one collective of `members`, step by step.
+class CollectiveBuilder {
+public:
+  virtual ~CollectiveBuilder() = default;
+  Expected<std::unique_ptr<Work>> make();
+
+protected:
+  CollectiveBuilder(const std::shared_ptr<Gpu> &gpu, const Collective &op,
+                    int64_t count, int64_t members);
+  virtual Status allReduce() = 0;
+  virtual Status reduceScatter() = 0;
+  virtual Status allGather() = 0;
+  virtual Status allToAll() = 0;
+
+  Status add(Expected<std::unique_ptr<Work>> work);
+  void copy(Address from, Address to, int64_t bytes);
+  Status permute(Address from, Address to, int64_t rows, int64_t columns,
+                 bool isPacking);
+
+  const std::shared_ptr<Gpu> &gpu;
+  const Collective &op;
+  const int64_t count, n, width;
+  std::vector<std::unique_ptr<Work>> works;
+};
 
 } // namespace tandem::rt::cuda
 
