@@ -103,21 +103,8 @@ Words wordsOf(const RankMemory &memory, const Attention &op,
 // Gradients
 //===----------------------------------------------------------------------===//
 
-/// Kernels one behind the other, with memory for what one leaves to the next.
-class Backward final : public Work {
-public:
-  Backward(std::vector<Memory> memory, std::unique_ptr<Work> kernels)
-      : memory(std::move(memory)), kernels(std::move(kernels)) {}
-  Status enqueue(CUstream stream, int64_t iteration) override {
-    return kernels->enqueue(stream, iteration);
-  }
-
-private:
-  std::vector<Memory> memory;
-  std::unique_ptr<Work> kernels;
-};
-
-/// Makes one; of errors the first is kept. Scores are in `unit`.
+/// Makes kernels one behind the other, with memory for what one leaves to the
+/// next; of errors the first is kept. Scores are in `unit`.
 class BackwardBuilder {
 public:
   BackwardBuilder(const WorkContext &context, const Attention &op,
@@ -185,8 +172,7 @@ void BackwardBuilder::addPlain(std::string_view what, int64_t threads) {
 Made BackwardBuilder::finish() {
   if (!status.ok())
     return status;
-  return Made(std::make_unique<Backward>(std::move(memory),
-                                         makeSequence(std::move(kernels))));
+  return hold(std::move(memory), Made(makeSequence(std::move(kernels))));
 }
 
 void BackwardBuilder::addTotals() {

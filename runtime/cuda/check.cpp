@@ -13,30 +13,6 @@
 
 namespace tandem::rt::cuda {
 
-namespace {
-/// Keeps what the work inside of it uses.
-class Holding final : public Work {
-public:
-  Holding(std::shared_ptr<Verdicts> verdicts, std::unique_ptr<Work> work)
-      : verdicts(std::move(verdicts)), work(std::move(work)) {}
-  Status enqueue(CUstream stream, int64_t iteration) override {
-    return work->enqueue(stream, iteration);
-  }
-
-private:
-  std::shared_ptr<Verdicts> verdicts;
-  std::unique_ptr<Work> work;
-};
-
-Expected<std::unique_ptr<Work>> hold(std::shared_ptr<Verdicts> verdicts,
-                                     Expected<std::unique_ptr<Work>> work) {
-  if (!work.ok())
-    return work;
-  return std::unique_ptr<Work>(
-      std::make_unique<Holding>(std::move(verdicts), std::move(*work)));
-}
-} // namespace
-
 Expected<std::shared_ptr<Verdicts>>
 Verdicts::create(std::shared_ptr<Gpu> gpu, const Check &check, size_t members) {
   constexpr int64_t kElements = 256, kMaxPieces = 1024;

@@ -24,6 +24,29 @@ public:
   virtual Status enqueue(CUstream stream, int64_t iteration) = 0;
 };
 
+/// Work, and what it uses as long as it is there.
+template <typename Held> class Holding final : public Work {
+public:
+  Holding(Held held, std::unique_ptr<Work> work)
+      : held(std::move(held)), work(std::move(work)) {}
+  Status enqueue(CUstream stream, int64_t iteration) override {
+    return work->enqueue(stream, iteration);
+  }
+
+private:
+  Held held;
+  std::unique_ptr<Work> work;
+};
+
+template <typename Held>
+Expected<std::unique_ptr<Work>> hold(Held held,
+                                     Expected<std::unique_ptr<Work>> work) {
+  if (!work.ok())
+    return work;
+  return std::unique_ptr<Work>(
+      std::make_unique<Holding<Held>>(std::move(held), std::move(*work)));
+}
+
 /// What plain kernels do, a thread per element or row, as neither a library nor
 /// a quicker kernel does it.
 struct PlainCounts {
