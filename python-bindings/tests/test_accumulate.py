@@ -145,6 +145,36 @@ def test_what_is_returned_may_be_of_all_rows(options, whole):
             torch.testing.assert_close(own, eager.detach(), rtol=1e-12, atol=1e-12)
 
 
+class Attending(torch.nn.Module):
+    """Takes its weights as well, which is what a layer of PyTorch gives unless told otherwise."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+        self.head = torch.nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        rows = x.unflatten(-1, (1, -1)) * torch.arange(1, 4).reshape(-1, 1)
+        mixed, weights = self.attention(rows, rows, rows)
+        return self.head(mixed).mean(1) + weights.diagonal(dim1=1, dim2=2).sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("options", PLANS[:5], ids=str)
+def test_attention_with_its_weights_is_of_rows(options):
+    """Its layer merges rows in front of the batch."""
+
+    def make():
+        torch.manual_seed(1)
+        return Attending().double()
+
+    accumulate = 2 if "micro" in options else 4
+    step = assert_equals_eager(masked_loss, batches(), make, accumulate=accumulate, **options)
+    if options.get("plan") != "zero":
+        for command, _ in list_commands(step.program):
+            if command.kind in ("all_gather", "all_to_all"):
+                assert math.prod(command.operation.shape) < ROWS  # numbers of the loss
+
+
 def test_what_joins_the_batch_is_refused():
     """Batch normalization while training, behind a product: operator and line."""
 

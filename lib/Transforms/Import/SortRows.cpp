@@ -29,9 +29,13 @@ namespace {
 using Dims = SmallVector<int64_t, 2>;
 using BatchDims = llvm::DenseMap<Value, int64_t>;
 
-/// A value as merge(permute(source)); the permutation may be the identity.
+/// A value as merge(permute(split(source))); the split and the permutation may
+/// be the identity.
 struct PermutedMerge {
   Value source;
+  SmallVector<int64_t> splitShape;
+  /// Of the dimension of the split source that has the batch; -1 for none.
+  int64_t batchDim = -1;
   SmallVector<int64_t> permutation;
   /// Per dimension of the value, the dimensions of the permuted source.
   SmallVector<Dims> groups;
@@ -128,22 +132,78 @@ static BatchDims findBatchDims(func::FuncOp function) {
 // Patterns
 //===----------------------------------------------------------------------===//
 
-static std::optional<PermutedMerge> matchPermutedMerge(Value value) {
-  PermutedMerge match;
-  auto groups = matchMerge(value, match.source);
-  if (!groups)
+/// The sizes that are left when both shapes are split wherever one of them is;
+/// nothing if they cannot be. Both have the same number of elements.
+static std::optional<SmallVector<int64_t>>
+getCommonSplit(ArrayRef<int64_t> lhs, ArrayRef<int64_t> rhs) {
+  SmallVector<int64_t> ends;
+  for (ArrayRef<int64_t> shape : {lhs, rhs})
+    for (int64_t end = 1; int64_t size : shape)
+      ends.push_back(end *= size);
+  llvm::sort(ends);
+  SmallVector<int64_t> sizes;
+  for (int64_t last = 1; int64_t end : ends) {
+    if (end == last)
+      continue;
+    if (last == 0 || end % last != 0)
+      return std::nullopt;
+    sizes.push_back(end / last);
+    last = end;
+  }
+  return sizes;
+}
+
+/// Per dimension of `source`, as `order` has them, its parts among `sizes`;
+/// they are counted in the order of the source.
+static SmallVector<Dims> getParts(ArrayRef<Dims> groups,
+                                  ArrayRef<int64_t> order) {
+  SmallVector<Dims> parts(groups.size());
+  int64_t next = 0;
+  for (int64_t position : invertPermutationVector(order))
+    for (size_t part = 0; part < groups[position].size(); ++part)
+      parts[position].push_back(next++);
+  return parts;
+}
+
+/// A layer may split one dimension of what it permutes and merge others in one
+/// reshape: (positions, batch and heads, width) -> (rows, all heads' width).
+static std::optional<PermutedMerge>
+matchPermutedMerge(Value value, const BatchDims &batchDims) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  if (!reshape)
     return std::nullopt;
-  // Dimensions of size 1 stand anywhere: they are in no group.
-  for (const auto &group : *groups)
-    match.groups.push_back(llvm::filter_to_vector<2>(
-        group, [&](int64_t dim) { return getShape(match.source)[dim] != 1; }));
+  PermutedMerge match;
+  match.source = reshape.getInput();
+  auto order = llvm::to_vector(
+      llvm::seq<int64_t>(0, getShape(reshape.getInput()).size()));
   if (auto permute = match.source.getDefiningOp<PermuteOp>()) {
     match.source = permute.getInput();
-    llvm::append_range(match.permutation, permute.getPermutation());
-  } else {
-    llvm::append_range(match.permutation,
-                       llvm::seq<int64_t>(0, getShape(match.source).size()));
+    order.assign(permute.getPermutation().begin(),
+                 permute.getPermutation().end());
   }
+  ArrayRef<int64_t> from = getShape(reshape.getInput()), to = getShape(value);
+  auto sizes = getCommonSplit(from, to);
+  if (!sizes || llvm::is_contained(*sizes, 0))
+    return std::nullopt;
+  auto groups = getMergedDims(*sizes, to);
+  auto splits = getMergedDims(*sizes, from);
+  if (!groups || !splits ||
+      llvm::all_of(*groups, [](const auto &group) { return group.size() < 2; }))
+    return std::nullopt;
+  match.groups.assign(groups->begin(), groups->end());
+  SmallVector<Dims> parts = getParts(*splits, order);
+  match.splitShape.resize(sizes->size());
+  for (auto [split, part] : llvm::zip_equal(*splits, parts)) {
+    llvm::append_range(match.permutation, part);
+    for (auto [from, to] : llvm::zip_equal(split, part))
+      match.splitShape[to] = (*sizes)[from];
+  }
+  auto known = batchDims.find(match.source);
+  if (known == batchDims.end())
+    return match;
+  const Dims &batch = parts[invertPermutationVector(order)[known->second]];
+  if (!batch.empty())
+    match.batchDim = batch.front();
   return match;
 }
 
@@ -151,21 +211,18 @@ static SmallVector<int64_t> getGroupSizes(const PermutedMerge &match,
                                           unsigned index) {
   SmallVector<int64_t> sizes;
   for (int64_t dim : match.groups[index])
-    sizes.push_back(getShape(match.source)[match.permutation[dim]]);
+    sizes.push_back(match.splitShape[match.permutation[dim]]);
   return sizes;
 }
 
 /// The dimensions of group `index`, the batch first. Sorted if it is, or if it
 /// is not among them.
-static SmallVector<int64_t> getOrder(const PermutedMerge &match, unsigned index,
-                                     const BatchDims &batchDims) {
+static SmallVector<int64_t> getOrder(const PermutedMerge &match,
+                                     unsigned index) {
   auto order =
       llvm::to_vector(llvm::seq<int64_t>(0, match.groups[index].size()));
-  auto known = batchDims.find(match.source);
-  if (known == batchDims.end())
-    return order;
   for (int64_t position : llvm::seq<int64_t>(0, order.size())) {
-    if (match.permutation[match.groups[index][position]] != known->second)
+    if (match.permutation[match.groups[index][position]] != match.batchDim)
       continue;
     order.erase(order.begin() + position);
     order.insert(order.begin(), position);
@@ -182,7 +239,8 @@ static Value createReordered(PatternRewriter &rewriter, Operation *root,
   for (auto [position, from] : llvm::enumerate(order))
     permutation[match.groups[index][position]] =
         match.permutation[match.groups[index][from]];
-  Value permuted = match.source;
+  Value permuted =
+      createReshape(rewriter, root, match.source, match.splitShape);
   if (!llvm::is_sorted(permutation))
     permuted = createPermute(rewriter, root, permuted, permutation);
   return createReshape(rewriter, root, permuted, shape);
@@ -190,10 +248,10 @@ static Value createReordered(PatternRewriter &rewriter, Operation *root,
 
 LogicalResult
 SortProductRows::matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const {
-  auto match = matchPermutedMerge(op.getLhs());
+  auto match = matchPermutedMerge(op.getLhs(), batchDims);
   if (!match || match->groups.size() != 2)
     return failure();
-  SmallVector<int64_t> order = getOrder(*match, 0, batchDims);
+  SmallVector<int64_t> order = getOrder(*match, 0);
   if (llvm::is_sorted(order))
     return failure();
   ArrayRef<int64_t> shape = op.getType().getShape();
@@ -217,14 +275,14 @@ SortProductRows::matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const {
 
 LogicalResult
 SortContraction::matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const {
-  auto lhs = matchPermutedMerge(op.getLhs());
-  auto rhs = matchPermutedMerge(op.getRhs());
+  auto lhs = matchPermutedMerge(op.getLhs(), batchDims);
+  auto rhs = matchPermutedMerge(op.getRhs(), batchDims);
   if (!lhs || !rhs || lhs->groups.size() != 2 || rhs->groups.size() != 2 ||
       getGroupSizes(*lhs, 1) != getGroupSizes(*rhs, 0))
     return failure();
-  SmallVector<int64_t> order = getOrder(*lhs, 1, batchDims);
+  SmallVector<int64_t> order = getOrder(*lhs, 1);
   if (llvm::is_sorted(order))
-    order = getOrder(*rhs, 0, batchDims);
+    order = getOrder(*rhs, 0);
   if (llvm::is_sorted(order))
     return failure();
   Value newLhs =

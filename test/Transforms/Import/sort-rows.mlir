@@ -16,6 +16,24 @@ func.func @rows(%x: tensor<6x16x16xf32> {nn.batch_dim = 1}, %w: tensor<16x4xf32>
   return %2 : tensor<6x16x4xf32>
 }
 
+// Attention with its weights: one reshape splits the batch from the heads and
+// merges it with the positions. The batch is split off in front of the
+// permutation, so that it comes first in the rows.
+// CHECK-LABEL: @split
+// CHECK: %[[S:.*]] = nn.reshape %arg0 {{.*}} -> tensor<16x4x6x5xf32>
+// CHECK: %[[P:.*]] = nn.permute %[[S]] {{.*}}permutation = array<i64: 0, 2, 1, 3>
+// CHECK: %[[R:.*]] = nn.reshape %[[P]] {{.*}} -> tensor<96x20xf32>
+// CHECK: %[[M:.*]] = nn.matmul %[[R]], %arg1
+// CHECK: %[[U:.*]] = nn.reshape %[[M]] {{.*}} -> tensor<16x6x8xf32>
+// CHECK: nn.permute %[[U]] {{.*}}permutation = array<i64: 1, 0, 2>
+func.func @split(%x: tensor<64x6x5xf32> {nn.batch_dim = 0}, %w: tensor<20x8xf32>) -> tensor<6x16x8xf32> {
+  %0 = nn.permute %x {permutation = array<i64: 1, 0, 2>, nn.pass = #nn.pass<forward>} : (tensor<64x6x5xf32>) -> tensor<6x64x5xf32>
+  %1 = nn.reshape %0 {nn.pass = #nn.pass<forward>} : (tensor<6x64x5xf32>) -> tensor<96x20xf32>
+  %2 = nn.matmul %1, %w {nn.pass = #nn.pass<forward>} : (tensor<96x20xf32>, tensor<20x8xf32>) -> tensor<96x8xf32>
+  %3 = nn.reshape %2 {nn.pass = #nn.pass<forward>} : (tensor<96x8xf32>) -> tensor<6x16x8xf32>
+  return %3 : tensor<6x16x8xf32>
+}
+
 // CHECK-LABEL: @contraction
 // CHECK: nn.permute %arg0 {{.*}}permutation = array<i64: 2, 1, 0>
 // CHECK: nn.permute %arg1 {{.*}}permutation = array<i64: 1, 0, 2>
