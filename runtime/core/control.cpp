@@ -179,6 +179,8 @@ void Control::run() {
     if (isLeaving())
       return;
     checkSteps();
+    if (hasServerLeft())
+      break;
     if (!open || now > heard + silenceOf(job)) {
       loseServer(open);
       break;
@@ -197,6 +199,11 @@ void Control::run() {
 bool Control::isLeaving() const {
   std::lock_guard lock(mutex);
   return leaving;
+}
+
+bool Control::hasServerLeft() const {
+  std::lock_guard lock(mutex);
+  return serverLeft;
 }
 
 std::vector<std::function<void()>> Control::stopsOfAll() const {
@@ -292,6 +299,7 @@ std::vector<std::function<void()>> Control::takeFailure(ControlMessage kind,
   if (kind == ControlMessage::Refuse && !fatal) {
     fatal = Status::error(fields.string());
   } else if (kind == ControlMessage::Bye && !fatal) {
+    serverLeft = true;
     fatal = errorOf("process 0 has left the job");
   } else if (kind == ControlMessage::Lost) {
     lost.insert(int64_t(fields.number()));
@@ -369,8 +377,11 @@ bool Control::isStopped(uint64_t number) const {
   return isStopped(scopes.at(number));
 }
 
+/// Who leaves has given what it had to give, process 0 as well: only what is
+/// not said yet cannot come any more.
 bool Control::isStopped(const Scope &scope) const {
-  return scope.verdict || scope.reported || fatal || !lost.empty();
+  bool failed = fatal && !serverLeft;
+  return scope.verdict || scope.reported || failed || !lost.empty();
 }
 
 bool Control::isLost(int64_t process) const {

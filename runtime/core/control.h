@@ -148,6 +148,7 @@ private:
   Status causeOf(const Scope &scope) const;
   bool isStopped(const Scope &scope) const;
   bool isLeaving() const;
+  bool hasServerLeft() const;
 
   const Rendezvous job;
   std::string localAddress;
@@ -166,7 +167,8 @@ private:
   std::map<uint64_t, Scope> scopes;
   std::set<int64_t> lost, left;
   std::optional<Status> fatal;
-  bool serverSpoke = false, welcome = false, leaving = false;
+  bool serverSpoke = false, serverLeft = false;
+  bool welcome = false, leaving = false;
   std::thread thread;
   std::mutex calling; ///< Held while onStop runs, so that close() can wait.
 };

@@ -9,6 +9,7 @@
 #include "cts/fabrics.h"
 #include "cts/support.h"
 
+#include <atomic>
 #include <barrier>
 #include <thread>
 
@@ -228,6 +229,24 @@ TEST_F(ControlTest, WhoLeavesHasNotDied) {
   EXPECT_NE(text.find(" has left the job; missed in rank 2 is missing"),
             std::string::npos)
       << text;
+}
+
+/// What it has given may still be read.
+TEST_F(ControlTest, ProcessZeroThatLeavesStopsNothing) {
+  Controls controls = joinAll(2, 3s);
+  std::atomic<int> numStops = 0;
+  for (auto &control : controls)
+    control->open([&] { ++numStops; });
+  controls[0]->leave();
+  expectError(controls[1]->exchange("number", "").status(),
+              "process 0 has left the job; missed in the exchange of number");
+  std::this_thread::sleep_for(500ms);
+  EXPECT_FALSE(controls[1]->isStopped(0));
+  EXPECT_FALSE(controls[1]->isLost(0));
+  EXPECT_EQ(numStops, 0);
+  controls[1]->report(0, Status::error("rank 0 is missing"), 0);
+  EXPECT_TRUE(controls[1]->isStopped(0));
+  expectError(controls[1]->verdict(0), "process 0 has left the job");
 }
 
 } // namespace
