@@ -13,9 +13,11 @@ One rank without duplex. Per model, size and precision (bf16: PyTorch's under au
 each beside the time of Tandem's commands of that kind. Then the step with its ratio to the sum of the terms, to the
 better of eager and torch.compile, and of two microbatches to one. Contestants take turns in one process on one pinned
 core, so that all see the same machine; a ratio is taken per turn, and the medians count. Attention alone, forward and
-backward, beside PyTorch's fused CPU kernel.
+backward, beside PyTorch's fused CPU kernel. They are compiled on all cores; what torch.compile makes is kept in the
+build folder, as it takes most of the time.
 """
 
+import contextlib
 import copy
 import json
 import os
@@ -44,12 +46,21 @@ LEAST_FASTER = 1.3
 TERMS = {"gemm": "products", "attention": "attention", "attention_backward": "attention"}
 
 
-def pin_to_one_core():
-    """Threads that come later inherit it."""
-    core = min(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {core})
-    torch.set_num_threads(1)
-    return core
+def pin(cores):
+    """All threads of this process, and what they start."""
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(ProcessLookupError):  # It has ended since.
+            os.sched_setaffinity(int(thread), cores)
+
+
+@contextlib.contextmanager
+def one_core():
+    cores = os.sched_getaffinity(0)
+    pin({min(cores)})
+    try:
+        yield
+    finally:
+        pin(cores)
 
 
 def roofline(program, *options):
@@ -167,7 +178,6 @@ def take_turns(steps, batches, turns):
     """{name: seconds of each turn}, in turns; the first calls warm up."""
     times = {name: [] for name in steps}
     for step in steps.values():
-        step(batches[0])
         step(batches[1 % len(batches)])
     for turn in range(turns):
         for name, step in steps.items():
@@ -188,9 +198,12 @@ def measure_model(report, name, preset, precision, options):
     batches = file.batches(2)
     with_two = preset == PRESETS[0] and not precision
     steps = contestants(file, batches[0], options, with_two)
-    times = take_turns(steps, batches, options.turns)
-    ours = time_by_term(steps["tandem"], batches[0], 3)
-    least = roofline(steps["tandem"].bytes, "--ours")
+    for step in steps.values():
+        step(batches[0])
+    with one_core():
+        times = take_turns(steps, batches, options.turns)
+        ours = time_by_term(steps["tandem"], batches[0], 3)
+        least = roofline(steps["tandem"].bytes, "--ours")
     products = rate_products(least, statistics.median(times["tandem"]))
     report.add(title_of_products(name, preset, precision), products)
     terms = terms_of(least)
@@ -286,13 +299,13 @@ def measure_attention(positions, turns, heads=8, width=64):
         model, lambda m, g: m(g), torch.optim.SGD(model.parameters(), lr=0.0), gradient
     )
     pairs = []
-    with tempfile.TemporaryDirectory() as folder:
+    with one_core(), tempfile.TemporaryDirectory() as folder:
         for _ in range(turns + 1):
             commands = trace_commands(step, gradient, folder)
             ours = sum(seconds for kind, seconds in commands if "attention" in kind)
             pairs.append((ours, torch_attention(model, gradient)))
+        terms = terms_of(roofline(step.bytes))
     pairs = pairs[1:]
-    terms = terms_of(roofline(step.bytes))
     arena = sum(a.bytes for a in step._session.program.rank_programs[0].arenas)
     return {
         "positions": positions,
@@ -336,8 +349,9 @@ def main():
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
     options = parser.parse_args()
-    core = pin_to_one_core()
-    print(f"{get_cpu_name()}, core {core}, torch {torch.__version__}, {options.turns} turns")
+    torch.set_num_threads(1)
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(BUILD / "inductor"))
+    print(f"{get_cpu_name()}, one core, torch {torch.__version__}, {options.turns} turns")
     chosen = options.only or [*MODELS, "attention"]
     report = Report()
     names = [name for name in MODELS if name in chosen]

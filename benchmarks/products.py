@@ -10,7 +10,6 @@ With --from, of the tables that benchmarks/cpu.py wrote there, which timed the s
 """
 
 import json
-import os
 import pathlib
 import statistics
 import time
@@ -18,7 +17,7 @@ import time
 from cpu import (
     MODELS,
     PRESETS,
-    pin_to_one_core,
+    one_core,
     rate_products,
     roofline,
     title_of_products,
@@ -50,8 +49,9 @@ def measure_products(name, preset, precision):
     step = tandem_compile(
         model, file.loss, file.make_optimizer(model), batch, precision=file.precision
     )
-    step_s = time_step(step, batch)
-    return rate_products(roofline(step.bytes, "--ours"), step_s)
+    with one_core():
+        step_s = time_step(step, batch)
+        return rate_products(roofline(step.bytes, "--ours"), step_s)
 
 
 def read_tables(path):
@@ -112,7 +112,7 @@ def main():
     options = parser.parse_args()
     known = read_tables(options.tables) if options.tables else None
     if known is None:
-        print(f"{get_cpu_name()}, core {pin_to_one_core()} of {os.cpu_count()}")
+        print(f"{get_cpu_name()}, one core")
     report = Report()
     for name in options.only:
         for preset in options.presets:

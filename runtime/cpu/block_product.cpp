@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "cpu/attention_rows.h"
 #include "cpu/bf16.h"
 
 #include <algorithm>
@@ -73,8 +74,8 @@ struct Prepared {
 };
 
 /// Everything that the code of a product depends on.
-using Key = std::tuple<int64_t, int64_t, int64_t, bool, double, int64_t, bool,
-                       int64_t, bool, int64_t>;
+using Key = std::tuple<int64_t, int64_t, int64_t, bool, int64_t, bool, int64_t,
+                       bool, int64_t>;
 
 memory::desc describe(int64_t rows, int64_t columns, memory::data_type type,
                       int64_t leading, bool transposed) {
@@ -89,8 +90,6 @@ Prepared prepare(const dnnl::engine &engine, const ProductShape &shape,
   constexpr auto kNarrow = memory::data_type::bf16;
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (shape.alpha != 1)
-    attr.set_output_scales(0, {float(shape.alpha)});
   dnnl::post_ops ops;
   if (shape.accumulate)
     ops.append_sum(1.0f);
@@ -111,7 +110,7 @@ class PreparedProducts {
 public:
   Prepared &find(const ProductShape &shape, const Factor<Bf16> &a,
                  const Factor<Bf16> &b, int64_t leading) {
-    Key key(shape.m, shape.n, shape.k, shape.accumulate, shape.alpha, a.leading,
+    Key key(shape.m, shape.n, shape.k, shape.accumulate, a.leading,
             a.transposed, b.leading, b.transposed, leading);
     auto it = made.find(key);
     if (it == made.end())
@@ -157,6 +156,9 @@ void multiply(const ProductShape &shape, Factor<Bf16> a, Factor<Bf16> b,
                               {DNNL_ARG_WEIGHTS, prepared.b},
                               {DNNL_ARG_DST, prepared.c},
                               {DNNL_ARG_SCRATCHPAD, prepared.scratchpad}});
+  // oneDNN's own scaling takes several times as long as the product.
+  for (int64_t row = 0; shape.alpha != 1 && row < shape.m; ++row)
+    scaleRow(c + row * leading, c + row * leading, shape.n, float(shape.alpha));
 }
 
 } // namespace tandem::rt::cpu

@@ -34,7 +34,7 @@ template <typename T> struct Factor {
 struct ProductShape {
   int64_t m, n, k;
   bool accumulate = false; ///< Adds to what c is.
-  double alpha = 1;
+  double alpha = 1;        ///< Of what adds to nothing.
 };
 
 /// c = alpha a b; rows of c are `leading` elements apart.
