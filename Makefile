@@ -53,8 +53,8 @@ fuzz: setup ## Give every reader mutated files for a minute each (SECONDS=60)
 
 bench-cpu: build ## One core beside its roofline and PyTorch, and every product (15 minutes; CHECK=1)
 	@cmake --build $(BUILD) --target roofline -- --quiet
-	@.venv/bin/python benchmarks/cpu.py $(if $(CHECK),--check) --json $(BUILD)/bench/cpu.json
-	@.venv/bin/python benchmarks/products.py $(if $(CHECK),--check) --from $(BUILD)/bench/cpu.json --json $(BUILD)/bench/cpu.json
+	@.venv/bin/python benchmarks/cpu.py $(if $(CHECK),--check) --json $(BUILD)/bench/cpu.json; failed=$$?; \
+	.venv/bin/python benchmarks/products.py $(if $(CHECK),--check) --from $(BUILD)/bench/cpu.json --json $(BUILD)/bench/cpu.json && exit $$failed
 
 bench-search: build ## Tables of the search: findings, times, gaps, optima (PROBLEMS=folder); also build/bench/search.json
 	@scripts/bench-search $(BUILD) $(PROBLEMS)

@@ -322,7 +322,7 @@ def compare_attention(report, options):
     print(title)
     rows = []
     for positions in options.positions:
-        row = measure_attention(positions, 2 if positions > 2048 else options.turns)
+        row = measure_attention(positions, 1 if positions > 2048 else options.turns)
         print(
             f"  {positions:5} positions: {1e3 * row['tandem_s']:8.1f} ms, roofline {1e3 * row['roofline_s']:8.1f},"
             f" torch {1e3 * row['torch_s']:8.1f}, {row['faster']:.2f} times faster, arena {row['arena_B'] >> 20} MiB",

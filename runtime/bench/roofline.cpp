@@ -45,7 +45,7 @@ using dnnl::memory;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTurns = 7;
+constexpr int kTurns = 5;
 constexpr auto kTurn = std::chrono::milliseconds(8);
 /// Of attention: the most positions of a block, and the least that a band can
 /// leave out.
@@ -140,10 +140,18 @@ public:
     for (PackedProduct &product : products)
       product.run();
   }
+  /// Those that took far longer than the best are left out from then on.
   double timeTurn() {
-    double best = INFINITY;
+    constexpr double kFar = 1.3;
+    std::vector<double> times;
     for (PackedProduct &product : products)
-      best = std::min(best, rt::timeTurn([&] { product.run(); }));
+      times.push_back(rt::timeTurn([&] { product.run(); }));
+    double best = *std::min_element(times.begin(), times.end());
+    std::vector<PackedProduct> near;
+    for (size_t i = 0; i < times.size(); ++i)
+      if (times[i] <= kFar * best)
+        near.push_back(std::move(products[i]));
+    products = std::move(near);
     return best;
   }
 
