@@ -8,6 +8,7 @@ import contextlib
 import copy
 import math
 import os
+import sys
 import warnings
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -36,6 +37,15 @@ _MOST = 32
 _MANY = 8
 
 
+def _tell(notice):
+    """A warning at the line of the user's that led here."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+        level, frame = level + 1, frame.f_back
+    with progress.aside():
+        warnings.warn(notice, stacklevel=level)
+
+
 class Loaded:
     """A captured step with a session of its Program on a store of values."""
 
@@ -43,7 +53,7 @@ class Loaded:
         self.module, self.device = module, None
         self.session = native().Session(program, threads, store, graph)
         if self.session.notice:
-            warnings.warn(self.session.notice, stacklevel=4)
+            _tell(self.session.notice)
 
     def with_module(self, module):
         """The same session for another capture of the same text, which returns something else."""
@@ -310,14 +320,15 @@ class Programs:
         # A process that has a part of the rows cannot compute all.
         ways = ways[:-1] if self._recipe.processes.parts > 1 else ways
         *first, last = ways[:1] if trains else ways
-        make = self._recipe.compile_module
+        make, options = self._recipe.compile_module, dict(mesh=mesh, pins=pins)
+        options |= {name: planner[name] for name in ("device", "architecture")}
         for plan, micro in first:
             with contextlib.suppress(CompileError):
-                return make(module, mesh=mesh, plan=plan, micro=micro, pins=pins)
-        options = dict(plan=last[0], micro=last[1])
+                return make(module, plan=plan, micro=micro, **options)
+        options |= dict(plan=last[0], micro=last[1])
         if trains:
             options |= {name: planner[name] for name in ("recompute", "accumulate")}
-        return make(module, mesh=mesh, pins=pins, **options)
+        return make(module, **options)
 
 
 def _preset(planner, mesh):

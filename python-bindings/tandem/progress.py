@@ -116,6 +116,19 @@ def tell(detail):
         _current.tell(detail)
 
 
+@contextlib.contextmanager
+def aside():
+    """Within it somebody else writes lines on the terminal."""
+    progress = _current
+    if progress is not None:
+        progress.pause(True)
+    try:
+        yield
+    finally:
+        if progress is not None:
+            progress.pause(False)
+
+
 def of_compiler(searches):
     """What the compiler calls as `progress(what, done, all)`; None where nothing is shown. A search shows itself."""
     progress = _current

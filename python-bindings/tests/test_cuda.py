@@ -274,6 +274,47 @@ def test_what_plain_kernels_do_is_said(model, kind, expected, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+NOTICES = """
+import warnings
+import torch
+import tandem
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3)
+
+    def forward(self, x):
+        return self.conv(x).square().mean()
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batch = {"x": torch.randn(4, 3, 8, 8)}
+step = tandem.compile(model, lambda model, batch: model(batch["x"]), optimizer, batch, device="cuda")  # first
+step(batch)
+step({"x": torch.randn(2, 3, 8, 8)})  # another size
+step.evaluate(batch)  # without gradients
+"""
+
+
+def test_what_plain_kernels_do_is_said_in_python_too(tmp_path):
+    """Of every Program, at the line that asked for it."""
+    script = tmp_path / "notices.py"
+    script.write_text(NOTICES)
+    command = [sys.executable, "-W", "always", str(script)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | EMULATED, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    pattern = r"notices\.py:(\d+): UserWarning: (\d) convolutions run by plain kernels"
+    lines = NOTICES.splitlines()
+    said = [
+        (lines[int(at) - 1].split("# ")[-1], count)
+        for at, count in re.findall(pattern, done.stderr)
+    ]
+    assert said == [("first", "2"), ("another size", "2"), ("without gradients", "1")]
+
+
 def test_what_libdevice_has_is_said(tmp_path):
     """Double precision is for proofs: its functions are the toolkit's."""
     step = exported(tmp_path, "gpt", "--dtype", "float64")

@@ -64,6 +64,26 @@ def test_a_terminal_shows_each_part(tmp_path):
     assert re.search(f"tandem: capture{seconds}, session{seconds}\r\n", again)
 
 
+NOTICE = """
+import sys, time
+sys.path[:0] = {path!r}
+from tandem import programs, progress
+progress._QUIET, progress._PAUSE = 0, 0.001
+with progress.shown():
+    progress.part("session")
+    time.sleep(0.1)
+    programs._tell("what a session says")
+    time.sleep(0.1)
+"""
+
+
+def test_a_notice_has_a_line_of_its_own():
+    text = run_on_terminal([sys.executable, "-c", NOTICE.format(path=sys.path)], os.environ)
+    lines = [line.rpartition("\x1b[K")[2] for line in text.replace("\r\n", "\n").split("\n")]
+    assert "<string>:9: UserWarning: what a session says" in lines
+    assert any(re.match("^tandem: session [0-9.]+ s$", line) for line in lines)
+
+
 def test_a_file_has_nothing(tmp_path):
     environment = os.environ | {"TANDEM_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", SCRIPT.format(path=sys.path)]
