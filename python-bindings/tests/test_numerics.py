@@ -5,6 +5,7 @@ is that of its largest term."""
 import pytest
 import tandem
 import torch
+import torch.nn.functional as F
 
 POINTS = torch.tensor(
     [
@@ -122,3 +123,23 @@ def test_order_of_operations_is_kept(function, dtype):
     limits = {torch.float32: 1e-6, torch.float64: 1e-14}
     kept = step.state_dict()["kept"]
     torch.testing.assert_close(kept, function(points), rtol=limits[dtype], atol=0)
+
+
+def test_what_two_kernels_compute_is_one_value():
+    """Resizing by 3 takes pixels at the floor of a place and weights by what is left, each in a kernel that computes the place."""
+    torch.manual_seed(0)
+    images = torch.randn(8, 1, 3, 3, dtype=torch.float64)
+    scale = torch.nn.Parameter(torch.rand(3, 3, dtype=torch.float64))
+    model = torch.nn.ParameterList([scale])
+
+    def loss_fn(model, x):
+        large = F.interpolate(x * model[0], size=(9, 3), mode="bilinear", align_corners=False)
+        return (large.tanh() * torch.arange(27).reshape(9, 3)).mean()
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = tandem.compile(model, loss_fn, optimizer, images, micro=2, gradients=True)
+    found = step(images)
+    expected = loss_fn(model, images)
+    expected.backward()
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(step.gradients()["0"], scale.grad, rtol=1e-12, atol=1e-12)

@@ -20,31 +20,40 @@ using namespace tandem;
 
 /// Not nnan and ninf: a masked softmax computes with -inf, and a NaN in the
 /// loss must be seen. Not arcp: with reciprocals x / y overflows for small y,
-/// and their estimates give NaN for 1 / sqrt(0).
-constexpr arith::FastMathFlags kFlags =
-    arith::FastMathFlags::contract | arith::FastMathFlags::nsz;
+/// and their estimates give NaN for 1 / sqrt(0). Not contract: what several
+/// kernels compute has to be the same to the bit, as one may take its floor and
+/// another what is left.
+constexpr arith::FastMathFlags kFlags = arith::FastMathFlags::nsz;
+constexpr arith::FastMathFlags kFusedFlags =
+    kFlags | arith::FastMathFlags::contract;
+
+static void setFlags(Operation *op, arith::FastMathFlags flags) {
+  auto math = cast<arith::ArithFastMathInterface>(op);
+  op->setAttr(math.getFastMathAttrName(),
+              arith::FastMathFlagsAttr::get(op->getContext(), flags));
+}
 
 /// Lets the terms that a loop adds to what it carries, `sum`, be added in any
-/// order. One iteration may add several, one after the other.
+/// order, with the products that they are. One iteration may add several, one
+/// after the other.
 static void reassociate(Value sum) {
-  auto flags = arith::FastMathFlagsAttr::get(
-      sum.getContext(), kFlags | arith::FastMathFlags::reassoc);
   for (Operation *kind = nullptr; sum && sum.hasOneUse();) {
     Operation *step = *sum.user_begin();
     auto math = dyn_cast<arith::ArithFastMathInterface>(step);
     if (!math || (kind && step->getName() != kind->getName()))
       return;
-    step->setAttr(math.getFastMathAttrName(), flags);
+    setFlags(step, kFusedFlags | arith::FastMathFlags::reassoc);
+    for (Value term : step->getOperands())
+      if (auto product = term.getDefiningOp<arith::MulFOp>();
+          product && product->hasOneUse())
+        setFlags(product, kFusedFlags);
     kind = step;
     sum = step->getResult(0);
   }
 }
 
 void tandem::setFastMath(ModuleOp module) {
-  auto flags = arith::FastMathFlagsAttr::get(module.getContext(), kFlags);
-  module.walk([&](arith::ArithFastMathInterface op) {
-    op->setAttr(op.getFastMathAttrName(), flags);
-  });
+  module.walk([](arith::ArithFastMathInterface op) { setFlags(op, kFlags); });
   module.walk([](scf::ForOp loop) {
     llvm::for_each(loop.getRegionIterArgs(), reassociate);
   });

@@ -18,9 +18,9 @@ def ApproximateMathPass : Pass<"tandem-approximate-math", "::mlir::ModuleOp"> {
 }
 
 def FastMathPass : Pass<"tandem-fast-math", "::mlir::ModuleOp"> {
-  let summary = "lets arithmetic be contracted, and sums of loops be reordered";
+  let summary = "lets sums of loops be reordered and fused with their products";
   let description = [{
-    lets arithmetic be contracted, and sums that a loop carries be added in any order.
+    lets sums that a loop carries be added in any order, and fused with products that are their terms.
   }];
 }
 
