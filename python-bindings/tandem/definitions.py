@@ -44,6 +44,8 @@ def _embedding_bag(
     if sparse or max_norm is not None or scale_grad_by_freq:
         return None
     rows = F.embedding(input, weight)
+    if padding_idx is not None:
+        padding_idx %= weight.shape[0]
     used = torch.ones_like(input, dtype=torch.bool) if padding_idx is None else input != padding_idx
     if offsets is not None:
         bags = offsets[:-1] if include_last_offset else offsets

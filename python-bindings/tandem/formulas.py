@@ -91,6 +91,27 @@ def _negative(x):
     return -x
 
 
+@rule(aten.fft_fftfreq.default)
+def _frequencies(n, d=1.0, **options):
+    places = torch.arange(n, dtype=options.get("dtype") or torch.get_default_dtype())
+    return torch.where(places < (n + 1) // 2, places, places - n) * (1.0 / (n * d))
+
+
+@rule(aten.fft_rfftfreq.default)
+def _half_frequencies(n, d=1.0, **options):
+    dtype = options.get("dtype") or torch.get_default_dtype()
+    return torch.arange(n // 2 + 1, dtype=dtype) * (1.0 / (n * d))
+
+
+@rule(aten.max_unpool2d.default, aten.max_unpool3d.default)
+def _unpool(x, indices, output_size, *_):
+    """PyTorch's formula puts the images of a batch behind one another, where all are one place to write to."""
+    rank = len(output_size)
+    zeros = x.new_zeros(*x.shape[:-rank], math.prod(output_size))
+    written = zeros.scatter(-1, indices.flatten(-rank), x.flatten(-rank))
+    return written.unflatten(-1, tuple(output_size))
+
+
 def _scan(tensors, dim, combine, neutral):
     """Combines each position with all before it, in log2(n) rounds: behind round r a position has what the last 2^r are
     together. `combine(earlier, later)` takes and gives lists of tensors.

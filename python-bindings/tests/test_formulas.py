@@ -21,7 +21,9 @@ def triangular(x):
 
 def ragged(x):
     words, starts = torch.arange(40) % 8, torch.tensor([0, 3, 3, 20])
-    return F.embedding_bag(words, x, starts, mode="max") + F.embedding_bag(words, x, starts)
+    padded = F.embedding_bag(words, x, starts, padding_idx=-5)
+    largest = F.embedding_bag(words, x, starts, mode="max")
+    return largest + F.embedding_bag(words, x, starts) + padded
 
 
 def ctc(x):
@@ -127,6 +129,33 @@ def scattered(x):
         + x.take(torch.tensor([[3, -1, 3, 40, 7]]))
         + x.put(torch.tensor([9, 17]), x[0, :2] * 2)[:, 7:]
     )
+
+
+def written_twice(x):
+    """Of what is written to one place the last stays."""
+    places, rows = torch.tensor([3, 1, 3, 0, 1, 3, 2, 7]), torch.arange(8)[:, None]
+    flags = torch.zeros_like(x)
+    flags[:, [1, 1, 2]] = 1.0
+    columns = (torch.arange(12) * 7 % 5).expand(8, 12)
+    ones = torch.zeros(8, 5, dtype=x.dtype).scatter(1, columns, torch.ones_like(x))
+    return (
+        torch.zeros_like(x).index_put((places,), x)
+        + torch.zeros_like(x).index_put((rows, places.expand(8, 8)), x[:, :8] * 2)
+        + torch.zeros_like(x).index_copy(1, places[:3], x[:, :3].exp())
+        + torch.zeros_like(x).scatter(1, columns, x.sin())
+        + torch.zeros_like(x).scatter(1, x.argsort(1), x.cos())
+        + flags * x
+        + ones.sum(1, keepdim=True)
+    )
+
+
+def unpooled(x):
+    """Windows overlap, and share their largest element."""
+    images = x.reshape(4, 2, 3, 4)
+    pooled, places = F.max_pool2d(images, 2, 1, return_indices=True)
+    lines, at = F.max_pool1d(x, 3, 1, return_indices=True)
+    whole = F.max_unpool2d(pooled * 2, places, 2, 1, output_size=(3, 4))
+    return whole.reshape(8, 12) + F.max_unpool1d(lines * lines, at, 3, 1, output_size=(12,))
 
 
 def counted(x):
@@ -243,6 +272,9 @@ FORMULAS = {
     "factored": factored,
     "special": special,
     "scattered": scattered,
+    "written twice": written_twice,
+    "unpooled": unpooled,
+    "frequencies": lambda x: x * torch.fft.fftfreq(12, 0.3) + x * torch.fft.rfftfreq(22),
     "counted": counted,
     "looked up": looked_up,
     "conjugates": lambda x: (torch.complex(x, x * x) @ torch.complex(x, x.flip(1)).mH).abs() + 0.1,

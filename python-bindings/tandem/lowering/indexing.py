@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from .reductions import _sort
 from .registry import Unsupported, lowers, normalize_dim
 
 _NEVER_NEGATIVE = ("iota", "argmax", "topk")
@@ -90,6 +91,30 @@ def _cut_source(b, source, index):
     return source
 
 
+def _counts_along(b, index, dim):
+    """Whether `index` is 0, 1, ... along a dimension, the same at all places of the others."""
+    size, behind = index.shape[dim], len(index.shape) - dim
+    if index.owner is not None and index.owner.name == "expand":
+        index = index.owner.operands[0]
+    is_along = len(index.shape) >= behind and index.shape[-behind] == size
+    return is_along and _batched_positions(b, index, size)
+
+
+def _is_distinct(b, index, dim):
+    """Whether no position comes twice along `dim`, by what the index is made of."""
+    is_order = index.owner is not None and index.owner.name == "topk" and index.index == 1
+    return (is_order and index.owner.attributes["dim"] == dim) or _counts_along(b, index, dim)
+
+
+def _is_last(b, index, dim):
+    """Where a position is the last one of its kind along `dim`: what is written there stays, as in eager."""
+    count = index.shape[dim]
+    ordered, order = _sort(b, index, dim)
+    first, second = b.slice(ordered, dim, 0, count - 1), b.slice(ordered, dim, 1, count)
+    followed = b.pad(b.convert(b.compare("eq", first, second), torch.int64), dim, 0, 1)
+    return b.compare("eq", b.scatter_add(followed, order, dim, count), 0)
+
+
 @lowers("scatter")
 def _scatter(b, x, dim, index, source, reduce=None):
     if reduce is not None:
@@ -103,9 +128,12 @@ def _scatter(b, x, dim, index, source, reduce=None):
     hit = b.compare("gt", _scatter_into_zeros(b, x.shape, dim, index, ones), 0)
     if not hasattr(source, "shape"):
         return b.select(hit, source, x, x.dtype)
-    if not source.shape:
-        return b.select(hit, source, x, x.dtype)
-    total = _scatter_into_zeros(b, x.shape, dim, index, _cut_source(b, source, index))
+    if b.splat(source) is not None:
+        return b.select(hit, b.splat(source), x, x.dtype)
+    index, source = b.convert(index, torch.int64), _cut_source(b, source, index)
+    if not _is_distinct(b, index, dim):
+        source = b.select(_is_last(b, index, dim), source, 0, source.dtype)
+    total = _scatter_into_zeros(b, x.shape, dim, index, source)
     return total if b.splat_number(x) == 0 else b.select(hit, total, x, x.dtype)
 
 
@@ -154,6 +182,8 @@ class _Advanced:
         self.x_shape = x.shape
         self.linear = self._linear(b, [indices[dim] for dim in self.dims])
 
+        self.indices = [indices[dim] for dim in self.dims]
+
     def _linear(self, b, indices):
         linear = None
         for index, size in zip(indices, self.sizes, strict=False):
@@ -173,6 +203,34 @@ class _Advanced:
         return b.permute(
             b.reshape(merged, shape), [self.order.index(dim) for dim in range(len(shape))]
         )
+
+    def sums(self, b, rows):
+        """Zeros of x's shape, and `rows` added at their places."""
+        count = math.prod(self.sizes)
+        return self.separated(b, b.embedding_backward(rows, self.linear, count))
+
+    def _is_counted(self, b, dim):
+        """Whether an index counts along a dimension of `shape`, so that places differ which differ there."""
+        for index in self.indices:
+            own = dim - len(self.shape) + len(index.shape)
+            if own >= 0 and index.shape[own] == self.shape[dim] and _counts_along(b, index, own):
+                return True
+        return False
+
+    def last_of_each(self, b, rows):
+        """Those of `rows` that are the last ones at their place; zeros for the others."""
+        counted, others = [], []
+        for dim, size in enumerate(self.shape):
+            (counted if size == 1 or self._is_counted(b, dim) else others).append(dim)
+        if not others:
+            return rows
+        order = counted + others
+        shape = [self.shape[dim] for dim in order]
+        apart = (*shape[: len(counted)], math.prod(shape[len(counted) :]))
+        last = _is_last(b, b.reshape(b.permute(self.linear, order), apart), len(counted))
+        last = b.permute(b.reshape(last, shape), [order.index(dim) for dim in range(len(order))])
+        last = b.reshape(last, self.shape + (1,) * len(self.rest))
+        return b.select(last, rows, 0, rows.dtype)
 
     def _result_order(self):
         """Where the index's dimensions stand in the result: in place if adjacent, else in front."""
@@ -249,21 +307,21 @@ def _index_put(b, x, indices, values, accumulate=False):
         source = b.reshape(b.expand(values, (x.shape[0],) + x.shape[2:]), along.shape)
         total = b.scatter_add(source, along, 1, x.shape[1])
     else:
-        total, hit = _put_rows(b, x, indices, values)
+        advanced = _Advanced(b, x, indices)
+        rows = advanced.from_result(b, b.convert(values, x.dtype))
         if not accumulate:
-            return b.select(hit, total, x, x.dtype)
+            return _written(b, x, advanced, rows)
+        total = advanced.sums(b, rows)
     return total if b.splat_number(x) == 0 else b.binary("add", x, total)
 
 
-def _put_rows(b, x, indices, values):
-    """The sum of `values` at their places, and where there is one."""
-    advanced = _Advanced(b, x, indices)
-    count = math.prod(advanced.sizes)
-    rows = advanced.from_result(b, b.convert(values, x.dtype))
-    total = b.embedding_backward(rows, advanced.linear, count)
+def _written(b, x, advanced, rows):
     ones = b.full(rows.shape, 1, torch.int64)
-    hit = b.compare("gt", b.embedding_backward(ones, advanced.linear, count), 0)
-    return advanced.separated(b, total), advanced.separated(b, hit)
+    hit = b.compare("gt", advanced.sums(b, ones), 0)
+    value = b.splat(rows)
+    if value is None:
+        value = advanced.sums(b, advanced.last_of_each(b, rows))
+    return b.select(hit, value, x, x.dtype)
 
 
 @lowers("take")
