@@ -14,6 +14,8 @@ from torch.fx.experimental import proxy_tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .clipping import without_scaler
+from .errors import CaptureError
+from .locations import current_location
 from .precision import refusing_others
 from .wrappers import without_dynamo
 
@@ -71,6 +73,26 @@ def _without_notes():
         yield
 
 
+def _begin_region(region):
+    """A profiler's region holds no tensors that could be traced. An optimizer's step is one."""
+    if region.name.startswith("Optimizer.step"):
+        raise CaptureError(
+            f"{current_location()}: an optimizer steps within the loss function, expected the loss alone, of which the"
+            " step computes gradients and updates"
+        )
+    return region
+
+
+@contextlib.contextmanager
+def _without_regions():
+    region = torch.autograd.profiler.record_function
+    with (
+        mock.patch.object(region, "__enter__", _begin_region),
+        mock.patch.object(region, "__exit__", lambda *_: None),
+    ):
+        yield
+
+
 @contextlib.contextmanager
 def capturing():
     """The global settings under which a trace is complete and correct.
@@ -89,6 +111,7 @@ def capturing():
         _quiet(),
         _without_collector(),
         _without_notes(),
+        _without_regions(),
         # Graphs are read here, not run: nobody needs their Python code.
         _use_lazy_graph_module(True),
         mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _causal_hint),

@@ -18,10 +18,10 @@ _ORDINARY = 0.5
 
 _ELEMENTWISE = frozenset(
     """
-    abs add bool clamp clamp_max clamp_min clone contiguous cos detach div double eq erf exp expm1 float floor ge gelu gt half int
-    isfinite isinf isnan le leaky_relu log log1p logical_and logical_not logical_or logsigmoid long lt maximum minimum mul ne neg pow reciprocal relu
+    abs add bool clamp clamp_max clamp_min clone contiguous cos detach div double eq erf exp expm1 float floor full_like ge gelu gt half int
+    isfinite isinf isnan le leaky_relu log log1p logical_and logical_not logical_or logsigmoid long lt maximum minimum mul ne neg ones_like pow reciprocal relu
     round rsqrt sigmoid sign silu sin softplus sqrt square sub tan tanh to true_divide type_as where
-    linear layer_norm rms_norm
+    zeros_like linear layer_norm rms_norm
     """.split()  # noqa: SIM905 - a list of words is easier to read
 )
 # What they take beside the rows is no row.

@@ -180,6 +180,23 @@ def test_a_loss_that_trains_itself():
 
     fails(tandem.CaptureError, "the loss function runs the backward pass itself, expected", loss)
 
+    def stepping(model, batch):
+        torch.optim.SGD(model.parameters()).step()
+        return mse(model, batch)
+
+    fails(tandem.CaptureError, "an optimizer steps within the loss function, expected", stepping)
+
+
+def test_regions_of_a_profiler():
+    def loss(model, batch):
+        with torch.profiler.record_function("forward"):
+            return mse(model, batch)
+
+    model, batch = nn.Linear(6, 1), BATCH
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = tandem.compile(model, loss, optimizer, batch)(batch)
+    torch.testing.assert_close(found, mse(model, batch).detach())
+
 
 def test_loss_that_is_no_scalar():
     fails(tandem.CaptureError, r"shape \(4, 1\), expected a scalar", lambda m, b: m(b[0]))
