@@ -50,6 +50,11 @@ def _tensor_argument(role, name, tensor, **rest):
             f"{role} {name!r}: found {tensor.dtype}, expected a floating-point type, torch.int64,"
             f" torch.int32, torch.int8 or torch.bool"
         )
+    if tensor.is_complex():
+        raise CaptureError(
+            f"{role} {name!r}: element type {tensor.dtype}, expected two real tensors, of which torch.complex makes it, or a"
+            " plain attribute where it is a constant"
+        )
     value = None if tensor.is_meta else tensor.detach()
     return Argument(role, name, tuple(tensor.shape), tensor.dtype, value, **rest)
 

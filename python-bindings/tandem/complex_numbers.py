@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.utils._pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .builder import name_of
 
@@ -37,11 +38,13 @@ def constants_of(graph):
     """{name: pair} of the complex tensors that a traced graph holds."""
     nodes = (node for node in graph.graph.nodes if node.op == "get_attr")
     values = {node.target: getattr(graph, node.target) for node in nodes}
-    return {
-        name: Pair(value.resolve_conj().real.clone(), value.resolve_conj().imag.clone())
-        for name, value in values.items()
-        if isinstance(value, torch.Tensor) and value.is_complex()
-    }
+    # No operators of the trace.
+    with _disable_current_modes():
+        return {
+            name: Pair(value.resolve_conj().real.clone(), value.resolve_conj().imag.clone())
+            for name, value in values.items()
+            if isinstance(value, torch.Tensor) and value.is_complex()
+        }
 
 
 def _pair(value):

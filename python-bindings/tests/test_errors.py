@@ -349,8 +349,11 @@ def test_complex_numbers():
     pattern = r"aten\.log\.default is not supported \(complex numbers are supported in a few"
     fails(tandem.CaptureError, pattern, lambda m, b: torch.fft.fft(m(b[0])).log().abs().sum())
     batch = (*BATCH, torch.ones(4, dtype=torch.complex64))
-    pattern = "input '2': element type torch.complex64"
+    pattern = "input '2': element type torch.complex64, expected two real"
     fails(tandem.CaptureError, pattern, lambda m, b: m(b[0]).sum(), batch=batch)
+    model = nn.Linear(6, 1, dtype=torch.complex64)
+    pattern = "parameter 'weight': element type torch.complex64, expected two real"
+    fails(tandem.CaptureError, pattern, lambda m, b: m(b[0] + 0j).abs().sum(), model)
 
 
 def test_export_leaves_the_model_usable():

@@ -19,6 +19,9 @@ def triangular(x):
     return torch.linalg.solve_triangular(a / 9, a, **unit) @ y
 
 
+TURNS = torch.polar(torch.ones(6).double(), torch.arange(6.0).double())
+
+
 def ragged(x):
     words, starts = torch.arange(40) % 8, torch.tensor([0, 3, 3, 20])
     padded = F.embedding_bag(words, x, starts, padding_idx=-5)
@@ -278,6 +281,7 @@ FORMULAS = {
     "counted": counted,
     "looked up": looked_up,
     "conjugates": lambda x: (torch.complex(x, x * x) @ torch.complex(x, x.flip(1)).mH).abs() + 0.1,
+    "turned by a constant": lambda x: torch.view_as_real(torch.view_as_complex(x.view(8, 6, 2)) * TURNS),
     "strided below": strided_below,
     "frames": lambda x: torch.stft(x, 6, 3, window=torch.ones(6, dtype=x.dtype), return_complex=True).abs(),
 }  # fmt: skip
