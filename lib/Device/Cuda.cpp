@@ -46,6 +46,7 @@ Device describe(std::string_view name) {
                   .maxCheapBody = 24,
                   .maxFloatingCost = 64,
                   .vectorBits = 0},
+      .hasEpilogues = true,
   };
 }
 } // namespace

@@ -114,7 +114,10 @@ void bindOperations(nb::module_ &module) {
       .def_rw("a", &Gemm::a)
       .def_rw("b", &Gemm::b)
       .def_rw("c", &Gemm::c)
-      .def_rw("bias", &Gemm::bias);
+      .def_rw("bias", &Gemm::bias)
+      .def_rw("pre_activation", &Gemm::preActivation)
+      .def_rw("sums_a", &Gemm::sumsA)
+      .def_rw("sums_b", &Gemm::sumsB);
   nb::class_<Attention>(module, "Attention")
       .def_prop_ro("type",
                    [](const Attention &a) { return elementName(a.type); })

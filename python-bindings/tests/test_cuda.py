@@ -315,6 +315,37 @@ def test_what_plain_kernels_do_is_said_in_python_too(tmp_path):
     assert said == [("first", "2"), ("another size", "2"), ("without gradients", "1")]
 
 
+@pytest.mark.parametrize("types", [["--dtype", "float32"], ["--precision", "bf16"]])
+def test_products_apply_gelu_and_sum_the_gradients_of_biases(types, tmp_path):
+    """Two layers: GELU behind a product, its gradient, and gradients of biases beside those of weights."""
+    step = exported(tmp_path, "gpt", *types)
+
+    def commands(program):
+        lines = tool("tandem-run", program, "--print").stdout.splitlines()
+        return [line for line in lines if re.search(r" (gemm|launch) '", line)]
+
+    def count(lines, *words):
+        return sum(all(word in line for word in words) for line in lines)
+
+    program = compiled(step)
+    listed = commands(program)
+    assert count(listed, " gelu_tanh ", " pre-activation ") == 2
+    assert count(listed, " gelu_tanh_gradient ", " pre-activation ") == 2
+    assert count(listed, "matmul+sum", " sums of ") >= 4
+    assert count(listed, "launch", "gelu") == 0
+    on_cpu = compiled(step, device="cpu")
+    assert count(commands(on_cpu), "pre-activation") == count(commands(on_cpu), "sums of") == 0
+    done = tool("tandem-run", program, "--steps", 0)
+    assert done.stderr == ""  # the library does them
+    precision = 1e-5 if "float32" in types else 1e-2
+    assert losses(program, step) == pytest.approx(losses(on_cpu, step), rel=precision)
+    case = [str(ROOT / "examples" / "gpt.py"), "--device", "cuda", *types]
+    command = [sys.executable, "-m", "tandem", "verify", *case]
+    environment = os.environ | EMULATED
+    checked = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert checked.returncode == 0, checked.stdout[-3000:] + checked.stderr[-2000:]
+
+
 def test_what_libdevice_has_is_said(tmp_path):
     """Double precision is for proofs: its functions are the toolkit's."""
     step = exported(tmp_path, "gpt", "--dtype", "float64")

@@ -29,6 +29,11 @@ struct Collector {
       list.push_back({&*op.bias, false});
     if (op.accumulate)
       list.push_back({&op.c, false});
+    if (op.preActivation)
+      list.push_back({&*op.preActivation, !op.readsPreActivation()});
+    for (const std::optional<BufferRef> *sums : {&op.sumsA, &op.sumsB})
+      if (*sums)
+        list.push_back({&**sums, true});
     write(op.c, stridedResult(op));
   }
   void operator()(const Collective &op) { transfer(op); }

@@ -257,12 +257,17 @@ Operation Decoder::read(const fbs::Gemm &op) {
   gemm.stridesC = values(op.strides_c());
   gemm.alpha = op.alpha();
   gemm.accumulate = op.accumulate();
-  gemm.postOp = enumeration<PostOp>(op.post_op(), 4, "post-op");
+  gemm.postOp = enumeration<PostOp>(op.post_op(), 5, "post-op");
   gemm.a = buffer(*op.a());
   gemm.b = buffer(*op.b());
   gemm.c = buffer(*op.c());
-  if (op.bias())
-    gemm.bias = buffer(*op.bias());
+  auto optional = [&](const fbs::BufferRef *ref) {
+    return ref ? std::optional(buffer(*ref)) : std::nullopt;
+  };
+  gemm.bias = optional(op.bias());
+  gemm.preActivation = optional(op.pre_activation());
+  gemm.sumsA = optional(op.sums_a());
+  gemm.sumsB = optional(op.sums_b());
   return gemm;
 }
 

@@ -113,14 +113,18 @@ std::string Printer::body(const Launch &op) const {
 
 std::string Printer::body(const Gemm &op) const {
   static constexpr const char *kPostOps[] = {"", " gelu_erf", " gelu_tanh",
-                                             " relu"};
+                                             " relu", " gelu_tanh_gradient"};
+  auto optional = [&](const char *name, const std::optional<BufferRef> &ref) {
+    return ref ? concat(" ", name, " ", buffer(*ref)) : std::string();
+  };
   return concat(
       elementName(op.inputType), " -> ", elementName(op.outputType), " batch ",
       shapeText(op.batch), " m ", op.m, " n ", op.n, " k ", op.k,
       op.accumulate ? " accumulate" : "", kPostOps[size_t(op.postOp)], " a ",
       buffer(op.a), shapeText(op.stridesA), " b ", buffer(op.b),
       shapeText(op.stridesB), " c ", buffer(op.c), shapeText(op.stridesC),
-      op.bias ? " bias " + buffer(*op.bias) : "");
+      optional("bias", op.bias), optional("pre-activation", op.preActivation),
+      optional("sums of a", op.sumsA), optional("sums of b", op.sumsB));
 }
 
 std::string Printer::body(const Convolution &op) const {

@@ -165,13 +165,19 @@ Offset<void> Encoder::write(const Launch &op) {
 }
 
 Offset<void> Encoder::write(const Gemm &op) {
-  Offset<fbs::BufferRef> bias = op.bias ? buffer(*op.bias) : 0;
-  return fbs::CreateGemm(
-             b, uint8_t(op.inputType), uint8_t(op.outputType),
-             b.CreateVector(op.batch), op.m, op.n, op.k,
-             b.CreateVector(op.stridesA), b.CreateVector(op.stridesB),
-             b.CreateVector(op.stridesC), op.alpha, op.accumulate,
-             uint8_t(op.postOp), buffer(op.a), buffer(op.b), buffer(op.c), bias)
+  auto optional = [&](const std::optional<BufferRef> &ref) {
+    return ref ? buffer(*ref) : Offset<fbs::BufferRef>(0);
+  };
+  Offset<fbs::BufferRef> bias = optional(op.bias);
+  Offset<fbs::BufferRef> preActivation = optional(op.preActivation);
+  Offset<fbs::BufferRef> sumsA = optional(op.sumsA), sumsB = optional(op.sumsB);
+  return fbs::CreateGemm(b, uint8_t(op.inputType), uint8_t(op.outputType),
+                         b.CreateVector(op.batch), op.m, op.n, op.k,
+                         b.CreateVector(op.stridesA),
+                         b.CreateVector(op.stridesB),
+                         b.CreateVector(op.stridesC), op.alpha, op.accumulate,
+                         uint8_t(op.postOp), buffer(op.a), buffer(op.b),
+                         buffer(op.c), bias, preActivation, sumsA, sumsB)
       .Union();
 }
 

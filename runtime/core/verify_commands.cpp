@@ -79,7 +79,7 @@ private:
   Status check(const WaitEvent &op) { return checkEvent(op.event); }
   Status checkEvent(uint32_t event);
   Status checkGemmTypes(const Gemm &op);
-  Status checkOutput(const Gemm &op);
+  Status checkBeside(const Gemm &op);
   Status checkOperand(const char *what, const BufferRef &ref,
                       const Strided &operand, bool isWritten);
   Status checkDims(const Collective &op, int64_t n);
@@ -243,22 +243,39 @@ Status CommandVerifier::check(const Gemm &op) {
                           false);
   if (status.ok())
     status = checkOperand("c", op.c, stridedResult(op), true);
-  if (status.ok() && op.bias)
-    status =
-        expectBytes("gemm bias", *op.bias, op.n * elementBytes(op.outputType));
-  if (status.ok() && op.bias)
-    status = expectAligned("gemm bias", *op.bias, elementBytes(op.outputType));
   if (status.ok())
-    status = checkOutput(op);
-  return status;
+    status = checkBeside(op);
+  return status.ok() ? checkWrites("gemm", op) : status;
 }
 
-/// What it writes is no operand.
-Status CommandVerifier::checkOutput(const Gemm &op) {
-  if (overlap(op.a, op.c) || overlap(op.b, op.c) ||
-      (op.bias && overlap(*op.bias, op.c)))
-    return errorOf("gemm's output overlaps an operand at ",
-                   bufferText(program, op.c, rank));
+/// What it reads and writes beside its operands and its output.
+Status CommandVerifier::checkBeside(const Gemm &op) {
+  if (op.readsPreActivation() && !op.preActivation)
+    return errorOf("gemm has a gradient of GELU, expected a pre-activation");
+  if (op.preActivation && op.postOp != PostOp::GeluTanh &&
+      !op.readsPreActivation())
+    return errorOf("gemm has a pre-activation, expected GELU by tanh or its "
+                   "gradient");
+  if (!op.batch.empty() && (op.preActivation || op.sumsA || op.sumsB))
+    return errorOf("gemm has batch ", shapeText(op.batch),
+                   " and a pre-activation or sums, expected no batch");
+  int64_t width = elementBytes(op.outputType);
+  struct {
+    const char *what;
+    const std::optional<BufferRef> &ref;
+    int64_t elements;
+  } all[] = {{"gemm bias", op.bias, op.n},
+             {"gemm pre-activation", op.preActivation, op.m * op.n},
+             {"gemm sums of a", op.sumsA, op.m},
+             {"gemm sums of b", op.sumsB, op.n}};
+  for (const auto &[what, ref, elements] : all) {
+    if (!ref)
+      continue;
+    if (Status status = expectBytes(what, *ref, elements * width); !status.ok())
+      return status;
+    if (Status status = expectAligned(what, *ref, width); !status.ok())
+      return status;
+  }
   return Status::success();
 }
 

@@ -262,6 +262,9 @@ Expected<std::unique_ptr<Task>> makeTask(const TaskContext &context,
 Expected<std::unique_ptr<Task>>
 makeGemm(const TaskContext &context, const Gemm &gemm,
          const std::optional<BufferRef> &workspace) {
+  if (gemm.preActivation || gemm.sumsA || gemm.sumsB)
+    return errorOf("gemm has a pre-activation or sums beside it, which a CPU "
+                   "has not");
   if (gemm.inputType == ElementType::F64)
     return makeBlasGemm(context, gemm);
   return makeDnnlGemm(context, gemm, workspace);

@@ -70,33 +70,6 @@ int64_t spanOf(const Gemm &g, const Shape &strides, int64_t rows,
   return last + 1;
 }
 
-Tensor encode(ElementType type, const std::vector<double> &values) {
-  Tensor tensor(type, {int64_t(values.size())});
-  for (size_t i = 0; i < values.size(); ++i) {
-    float single = float(values[i]);
-    uint16_t half = floatToBf16(single);
-    const void *from = type == ElementType::F64   ? (const void *)&values[i]
-                       : type == ElementType::F32 ? (const void *)&single
-                                                  : &half;
-    size_t width = size_t(elementBytes(type));
-    std::memcpy(tensor.data.data() + i * width, from, width);
-  }
-  return tensor;
-}
-
-std::vector<double> decode(const Tensor &tensor) {
-  if (tensor.type == ElementType::F64)
-    return valuesOf<double>(tensor);
-  std::vector<double> values;
-  if (tensor.type == ElementType::F32)
-    for (float value : valuesOf<float>(tensor))
-      values.push_back(value);
-  else
-    for (uint16_t value : valuesOf<uint16_t>(tensor))
-      values.push_back(bf16ToFloat(value));
-  return values;
-}
-
 /// Runs a Gemm as a Program, twice, and compares every element that it spans,
 /// those between the strides too, which must stay as they were.
 void check(Gemm g) {

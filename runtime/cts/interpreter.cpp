@@ -423,7 +423,13 @@ Status Interpreter::launch(int64_t rank, const Turn &turn) {
 }
 
 namespace {
-double activate(PostOp op, double x) {
+double geluTanhSlope(double x) {
+  double tanh = std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * std::sqrt(2 / M_PI) *
+                                (1 + 3 * 0.044715 * x * x);
+}
+
+double activate(PostOp op, double x, double preActivation) {
   switch (op) {
   case PostOp::None:
     return x;
@@ -434,6 +440,8 @@ double activate(PostOp op, double x) {
            (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   case PostOp::Relu:
     return x > 0 ? x : 0;
+  case PostOp::GeluTanhGradient:
+    return x * geluTanhSlope(preActivation);
   }
   return x;
 }
@@ -467,9 +475,34 @@ void Interpreter::multiply(int64_t rank, const Gemm &op, int64_t iteration) {
           sum += loadNumber(op.outputType, c, out);
         if (bias)
           sum += loadNumber(op.outputType, bias, n);
-        storeNumber(op.outputType, c, out, activate(op.postOp, sum));
+        double before = sum;
+        if (op.preActivation) {
+          char *kept = at(rank, *op.preActivation, iteration);
+          if (op.readsPreActivation())
+            before = loadNumber(op.outputType, kept, m * op.n + n);
+          else
+            storeNumber(op.outputType, kept, m * op.n + n, sum);
+        }
+        storeNumber(op.outputType, c, out, activate(op.postOp, sum, before));
       }
   }
+  addUp(rank, op, iteration);
+}
+
+/// What it keeps of its operands.
+void Interpreter::addUp(int64_t rank, const Gemm &op, int64_t iteration) {
+  auto addOne = [&](const std::optional<BufferRef> &sums, const BufferRef &from,
+                    int64_t count, int64_t stride, int64_t next) {
+    for (int64_t i = 0; sums && i < count; ++i) {
+      double sum = 0;
+      for (int64_t k = 0; k < op.k; ++k)
+        sum += loadNumber(op.inputType, at(rank, from, iteration),
+                          i * stride + k * next);
+      storeNumber(op.outputType, at(rank, *sums, iteration), i, sum);
+    }
+  };
+  addOne(op.sumsA, op.a, op.m, op.stridesA[0], op.stridesA[1]);
+  addOne(op.sumsB, op.b, op.n, op.stridesB[1], op.stridesB[0]);
 }
 
 void Interpreter::fill(int64_t rank, const Fill &op, int64_t iteration) {

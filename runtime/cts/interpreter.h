@@ -66,6 +66,7 @@ private:
   Status run(int64_t rank, const Turn &turn);
   Status launch(int64_t rank, const Turn &turn);
   void multiply(int64_t rank, const Gemm &op, int64_t iteration);
+  void addUp(int64_t rank, const Gemm &op, int64_t iteration);
   void attend(int64_t rank, const Attention &op, int64_t iteration);
   void convolve(int64_t rank, const Convolution &op, int64_t iteration);
   void fill(int64_t rank, const Fill &op, int64_t iteration);

@@ -325,6 +325,17 @@ TEST(Verify, GemmsAndFills) {
   g.stridesB = {2, 1}, g.stridesC = {0, 1};
   p.expect("gemm operand c has stride 0 over a dimension of extent 2, expected "
            "at least 1: what is written has a place for each element");
+  g.stridesC = {2, 1}, g.postOp = PostOp::GeluTanhGradient;
+  p.expect("gemm has a gradient of GELU, expected a pre-activation");
+  g.preActivation = p.b.slice(p.local, 0, 8);
+  p.expect("gemm pre-activation has 8 bytes, expected 16");
+  g.postOp = PostOp::Relu;
+  p.expect("gemm has a pre-activation, expected GELU by tanh or its gradient");
+  g.postOp = PostOp::GeluTanh, g.preActivation = p.local;
+  p.expect("gemm writes arena 0 [0, 16), which overlaps another operand");
+  g.batch = {1}, g.stridesA = g.stridesB = g.stridesC = {0, 2, 1};
+  p.expect("gemm has batch [1] and a pre-activation or sums, expected no "
+           "batch");
   HandOver q;
   q.commands()[kConsume].operation = Fill{q.b.result(q.y), {1, 2, 3}};
   q.expect("fill has a pattern of 3 bytes, expected 1, 2, 4 or 8");
@@ -373,6 +384,8 @@ Bytes everything() {
   gemm.a = gemm.b = p.local, gemm.c = p.b.arena(128, 16);
   gemm.bias = p.b.slice(p.sum, 0, 8);
   gemm.postOp = PostOp::GeluTanh, gemm.alpha = 0.25;
+  gemm.preActivation = p.b.arena(144, 16);
+  gemm.sumsA = p.b.arena(160, 8), gemm.sumsB = p.b.arena(168, 8);
   p.b.add({.name = "gemm", .flops = 16, .bytes = 48, .stage = 2, .strand = -1},
           gemm);
   std::vector<Affine> scalars = {5};
@@ -436,9 +449,9 @@ TEST(Load, SaysWhatIsWrong) {
   size_t root = load(bytes, 0, uint32_t());
   size_t vtable = size_t(int64_t(root) - load(bytes, root, int32_t()));
   Bytes newer = bytes;
-  newer[root + load(bytes, vtable + 4, uint16_t())] = 4;
+  newer[root + load(bytes, vtable + 4, uint16_t())] = 5;
   expectError(loadProgram(newer).status(),
-              "program has version 4, this runtime reads version 3");
+              "program has version 5, this runtime reads version 4");
   Bytes flipped = bytes;
   flipped[flipped.size() - 3] ^= 4;
   expectError(loadProgram(flipped).status(), "content hash is ");

@@ -68,6 +68,10 @@ std::vector<T> randomValues(int64_t count, unsigned seed) {
   return values;
 }
 
+/// Numbers as a tensor of one dimension of f64, f32 or bf16; and back.
+Tensor encode(ElementType type, const std::vector<double> &values);
+std::vector<double> decode(const Tensor &tensor);
+
 /// A session beside its twin, the interpreter: after each step all values of
 /// the two are compared, and whether and why they were refused. Of all ranks,
 /// and from zeros on.

@@ -38,7 +38,7 @@ public:
 private:
   std::shared_ptr<Gpu> gpu;
   Product &product;
-  std::array<Memory, 5> memory; ///< a, b, c, the bias and the workspace.
+  std::array<Memory, 6> memory; ///< Those of OfBuffers, and the workspace.
   Stream stream;
   Event begin, end;
 };
@@ -46,12 +46,16 @@ private:
 /// Numbers far from those with which a GPU is slower or quicker.
 Expected<bool> Trial::prepare(const std::vector<Algorithm> &candidates) {
   constexpr unsigned char kByte = 0x3d; // 0.046 as bf16 and as float
-  auto [a, b, c] = product.spans();
+  OfBuffers<int64_t> spans = product.spans();
   size_t workspace = 0;
   for (const Algorithm &algorithm : candidates)
     workspace = std::max(workspace, algorithm.workspaceBytes);
-  int64_t bias = product.getOp().n * elementBytes(product.getOp().outputType);
-  int64_t needed = 0, sizes[] = {a, b, c, bias, int64_t(workspace)};
+  int64_t needed = 0, sizes[] = {spans.a,
+                                 spans.b,
+                                 spans.c,
+                                 spans.bias,
+                                 spans.preActivation,
+                                 int64_t(workspace)};
   for (int64_t size : sizes)
     needed += size;
   size_t free = 0, total = 0;
@@ -84,12 +88,12 @@ Expected<bool> Trial::prepare(const std::vector<Algorithm> &candidates) {
 Expected<double> Trial::run(const Algorithm &algorithm) {
   const Driver &driver = gpu->driver;
   Operands at{memory[0].address(), memory[1].address(), memory[2].address(),
-              memory[3].address()};
+              memory[3].address(), memory[4].address()};
   Status status = gpu->check(driver.eventRecord(begin.get(), stream.get()),
                              "measure a product");
   if (!status.ok())
     return status;
-  if (!product.enqueueOne(at, algorithm, memory[4].address(), stream.get())
+  if (!product.enqueueOne(at, algorithm, memory[5].address(), stream.get())
            .ok())
     return std::numeric_limits<double>::infinity();
   float milliseconds = 0;
@@ -193,15 +197,13 @@ Status Algorithms::add(const std::shared_ptr<Gpu> &gpu,
   if (!made.ok() || !*made)
     return made.status();
   Product &product = **made;
-  const Gemm &op = product.getOp();
-  Alignments alignments = product.alignmentsOf(
-      memory.address(op.a), memory.address(op.b), memory.address(op.c));
+  Alignments alignments = product.alignmentsOf(product.addressesIn(memory));
   std::string key = product.keyOf(alignments);
   if (measured.contains(key))
     return Status::success();
   auto parse = [&](const std::string &word) -> std::optional<MatmulAlgorithm> {
     std::optional<MatmulAlgorithm> code = parseAlgorithm(word);
-    return code && product.check(*code) ? code : std::nullopt;
+    return code && product.check(*code, alignments) ? code : std::nullopt;
   };
   std::optional<MatmulAlgorithm> known;
   if (std::optional<std::string> word = findKept(key))
@@ -250,12 +252,12 @@ Status Algorithms::agree(Fabric &fabric, int64_t numRanks) {
 }
 
 Expected<std::optional<Algorithm>>
-Algorithms::find(const Product &product, const Alignments &alignments) const {
+Algorithms::find(Product &product, const Alignments &alignments) const {
   using Found = std::optional<Algorithm>;
   if (isMeasured(product.getOp()))
     if (auto known = measured.find(product.keyOf(alignments));
         known != measured.end())
-      if (Found algorithm = product.check(known->second))
+      if (Found algorithm = product.check(known->second, alignments))
         return algorithm;
   Expected<std::vector<Algorithm>> first = product.list(alignments, 1);
   if (!first.ok())

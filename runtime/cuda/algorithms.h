@@ -40,7 +40,7 @@ public:
 
   /// What was measured, or the library's first; none if it does not do the
   /// product.
-  Expected<std::optional<Algorithm>> find(const Product &product,
+  Expected<std::optional<Algorithm>> find(Product &product,
                                           const Alignments &alignments) const;
 
 private:

@@ -182,10 +182,15 @@ inline constexpr int kReal32 = 0, kReal64 = 1, kRealBf16 = 14;
 inline constexpr int kCompute32 = 68, kCompute64 = 70, kComputeTf32 = 77;
 /// Of cublasLtMatmulDescAttributes_t, with CUBLAS_OP_T.
 inline constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7,
-                     kBiasPointer = 8;
-/// Of cublasLtEpilogue_t, which is a sum of them; GELU is that of tanh.
+                     kBiasPointer = 8, kAuxPointer = 11, kAuxLeading = 12;
+/// Of cublasLtEpilogue_t, which is a sum of some of them; GELU is that of tanh.
+/// The gradient of GELU and what keeps the pre-activation have an auxiliary
+/// matrix; the sums over k of a and b are gradients of biases.
 inline constexpr uint32_t kEpilogueNone = 1, kEpilogueRelu = 2,
-                          kEpilogueBias = 4, kEpilogueGelu = 32;
+                          kEpilogueBias = 4, kEpilogueGelu = 32,
+                          kEpilogueGeluAux = 32 | 128,
+                          kEpilogueGeluGradient = 64 | 128,
+                          kEpilogueSumsA = 256, kEpilogueSumsB = 512;
 inline constexpr int32_t kTransposed = 1;
 /// Of cublasLtMatrixLayoutAttribute_t.
 inline constexpr int kBatchCount = 5, kBatchOffset = 6;

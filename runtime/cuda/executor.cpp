@@ -441,8 +441,9 @@ std::string CudaExecutor::notice() const {
     if (count)
       text += concat(text.empty() ? "" : ", ", count, what);
   };
-  add(plain.products, " products (their strides, bias or function are not "
-                      "cuBLASLt's)");
+  add(plain.products, " products (their strides are not cuBLASLt's)");
+  add(plain.functions,
+      " functions or sums beside products (cuBLASLt has them not)");
   add(plain.attentions,
       " calls of attention (of float64, or of rows above 128 elements)");
   add(plain.convolutions, " convolutions");

@@ -17,7 +17,9 @@ namespace {
 /// Bytes that an algorithm may ask for beside the operands; NVIDIA's advice.
 constexpr size_t kMostWorkspace = size_t(32) << 20;
 /// What cuMemAlloc gives, and the library asks for at most.
-constexpr uint64_t kMostAlignment = 256;
+constexpr uint32_t kMostAlignment = 256;
+/// What divides rows of a pre-activation.
+constexpr int64_t kAuxMultiple = 8;
 
 /// The same product with its output transposed, for one that lies by columns.
 Gemm transposed(Gemm op) {
@@ -28,22 +30,33 @@ Gemm transposed(Gemm op) {
   std::swap(op.m, op.n);
   std::swap(op.a, op.b);
   std::swap(op.stridesA, op.stridesB);
+  std::swap(op.sumsA, op.sumsB);
   op.stridesA = swapped(op.stridesA);
   op.stridesB = swapped(op.stridesB);
   op.stridesC = swapped(op.stridesC);
   return op;
 }
 
-/// What cuBLASLt calls what comes behind a product; nothing if it has none.
+/// What cuBLASLt calls what comes behind a product, or is kept beside it;
+/// nothing if it has none. Its a is b, as all are transposed.
 std::optional<uint32_t> epilogueOf(const Gemm &op) {
   uint32_t bias = op.bias ? kEpilogueBias : 0;
+  bool isNarrow = op.preActivation && op.n % kAuxMultiple != 0;
+  bool isBesideMore =
+      bias || op.postOp != PostOp::None || (op.sumsA && op.sumsB);
+  if (isNarrow || ((op.sumsA || op.sumsB) && isBesideMore))
+    return std::nullopt;
+  if (op.sumsA || op.sumsB)
+    return op.sumsA ? kEpilogueSumsB : kEpilogueSumsA;
   switch (op.postOp) {
   case PostOp::None:
     return bias ? bias : kEpilogueNone;
   case PostOp::Relu:
     return bias | kEpilogueRelu;
   case PostOp::GeluTanh:
-    return bias | kEpilogueGelu;
+    return bias | (op.preActivation ? kEpilogueGeluAux : kEpilogueGelu);
+  case PostOp::GeluTanhGradient:
+    return bias ? std::nullopt : std::optional(kEpilogueGeluGradient);
   case PostOp::GeluErf:
     return std::nullopt;
   }
@@ -109,7 +122,7 @@ Expected<std::unique_ptr<Product>> Product::describe(Gpu &gpu,
   auto a = matrixOf(gemm.m, gemm.k, gemm.stridesA, dims);
   auto b = matrixOf(gemm.k, gemm.n, gemm.stridesB, dims);
   auto c = matrixOf(gemm.m, gemm.n, gemm.stridesC, dims);
-  if (c && c->isTransposed && !gemm.bias)
+  if (c && c->isTransposed && !gemm.bias && !gemm.preActivation)
     return describe(gpu, transposed(gemm));
   std::optional<uint32_t> epilogue = epilogueOf(gemm);
   constexpr int64_t kMostCalls = 1024, kMostOfBatch = int64_t(1) << 30;
@@ -165,6 +178,23 @@ Status Product::makeDesc(const Matrix &ofA, const Matrix &ofB,
     set(kTransposeB, kTransposed, "transpose a matrix");
   if (epilogue != kEpilogueNone)
     set(kEpilogue, epilogue, "say what comes behind a product");
+  if (op.preActivation)
+    set(kAuxLeading, op.n, "describe a pre-activation");
+  return status;
+}
+
+/// Read by the library when it is called; while it chooses it wants to know how
+/// they are aligned.
+Status Product::setPointers(CUdeviceptr bias, CUdeviceptr preActivation) {
+  Status status = Status::success();
+  auto set = [&](bool isUsed, int attribute, CUdeviceptr pointer) {
+    if (isUsed && status.ok())
+      status =
+          check(lt.matmulDescSet(desc, attribute, &pointer, sizeof pointer),
+                "say what is beside a product");
+  };
+  set(op.bias || op.sumsA || op.sumsB, kBiasPointer, bias);
+  set(bool(op.preActivation), kAuxPointer, preActivation);
   return status;
 }
 
@@ -193,25 +223,39 @@ void Product::listCalls() {
     std::vector<Operands> next;
     for (const Operands &base : calls)
       for (uint64_t i = 0; i < uint64_t(op.batch[dim]); ++i)
-        next.push_back({base.a + i * uint64_t(op.stridesA[dim]) * in,
-                        base.b + i * uint64_t(op.stridesB[dim]) * in,
-                        base.c + i * uint64_t(op.stridesC[dim]) * out});
+        next.push_back({.a = base.a + i * uint64_t(op.stridesA[dim]) * in,
+                        .b = base.b + i * uint64_t(op.stridesB[dim]) * in,
+                        .c = base.c + i * uint64_t(op.stridesC[dim]) * out});
     calls = std::move(next);
   }
 }
 
-Alignments Product::alignmentsOf(const Address &a, const Address &b,
-                                 const Address &c) const {
-  auto of = [&](const Address &address, CUdeviceptr Operands::*which) {
-    uint64_t bits = kMostAlignment | address.base | uint64_t(address.step);
-    for (const Operands &call : calls)
-      bits |= call.*which;
-    return uint32_t(bits & -bits);
+Addresses Product::addressesIn(const RankMemory &memory) const {
+  auto addressOf = [&](const std::optional<BufferRef> &ref) {
+    return ref ? memory.address(*ref) : Address();
   };
-  return {of(a, &Operands::a), of(b, &Operands::b), of(c, &Operands::c)};
+  return {memory.address(op.a), memory.address(op.b), memory.address(op.c),
+          addressOf(op.bias    ? op.bias
+                    : op.sumsA ? op.sumsA
+                               : op.sumsB),
+          addressOf(op.preActivation)};
 }
 
-std::array<int64_t, 3> Product::spans() const {
+Alignments Product::alignmentsOf(const Addresses &at) const {
+  auto of = [&](Address Addresses::*which, CUdeviceptr Operands::*ofCall) {
+    const Address &address = at.*which;
+    uint64_t bits = kMostAlignment | address.base | uint64_t(address.step);
+    for (const Operands &call : calls)
+      bits |= call.*ofCall;
+    return uint32_t(bits & -bits);
+  };
+  return {of(&Addresses::a, &Operands::a), of(&Addresses::b, &Operands::b),
+          of(&Addresses::c, &Operands::c),
+          of(&Addresses::bias, &Operands::bias),
+          of(&Addresses::preActivation, &Operands::preActivation)};
+}
+
+OfBuffers<int64_t> Product::spans() const {
   size_t dims = op.batch.size();
   auto span = [&](ElementType type, const Shape &strides, int64_t rows,
                   int64_t columns) {
@@ -220,9 +264,12 @@ std::array<int64_t, 3> Product::spans() const {
                    (dims ? (op.batch.back() - 1) * strides[dims - 1] : 0);
     return (last + 1) * elementBytes(type);
   };
+  int64_t width = elementBytes(op.outputType);
   return {span(op.inputType, op.stridesA, op.m, op.k),
           span(op.inputType, op.stridesB, op.k, op.n),
-          span(op.outputType, op.stridesC, op.m, op.n)};
+          span(op.outputType, op.stridesC, op.m, op.n),
+          std::max(op.m, op.n) * width,
+          op.preActivation ? op.m * op.n * width : 0};
 }
 
 //===----------------------------------------------------------------------===//
@@ -239,18 +286,23 @@ std::string Product::keyOf(const Alignments &alignments) const {
   for (const Shape *list :
        {&op.batch, &op.stridesA, &op.stridesB, &op.stridesC})
     key += shapeText(*list) + " ";
-  return key + concat(op.accumulate ? "accumulate " : "",
-                      op.bias ? "bias " : "", "behind ", int(op.postOp),
-                      ", compute ", computeType(op), ", aligned ", alignments.a,
-                      " ", alignments.b, " ", alignments.c, ", cuBLASLt ",
-                      version[0], ".", version[1], ".", version[2], ", ",
-                      gpu.getName());
+  return key +
+         concat(op.accumulate ? "accumulate " : "", op.bias ? "bias " : "",
+                op.preActivation ? "pre-activation " : "",
+                op.sumsA ? "sums of a " : "", op.sumsB ? "sums of b " : "",
+                "behind ", int(op.postOp), ", compute ", computeType(op),
+                ", aligned ", alignments.a, " ", alignments.b, " ",
+                alignments.c, " ", alignments.bias, " ",
+                alignments.preActivation, ", cuBLASLt ", version[0], ".",
+                version[1], ".", version[2], ", ", gpu.getName());
 }
 
 Expected<std::vector<Algorithm>> Product::list(const Alignments &alignments,
-                                               int most) const {
+                                               int most) {
   MatmulPreference preference = nullptr;
-  Status status = check(lt.preferenceCreate(&preference), "state a preference");
+  Status status = setPointers(alignments.bias, alignments.preActivation);
+  if (status.ok())
+    status = check(lt.preferenceCreate(&preference), "state a preference");
   auto set = [&](int attribute, auto value) {
     if (status.ok())
       status =
@@ -270,7 +322,8 @@ Expected<std::vector<Algorithm>> Product::list(const Alignments &alignments,
     result =
         lt.getHeuristic(gpu.getCublasHandle(), desc, layoutA, layoutB, layoutC,
                         layoutC, preference, most, found.data(), &count);
-  lt.preferenceDestroy(preference);
+  if (preference)
+    lt.preferenceDestroy(preference);
   if (status.ok() && result != kCublasNotSupported)
     status = check(result, "choose an algorithm");
   if (!status.ok())
@@ -283,8 +336,11 @@ Expected<std::vector<Algorithm>> Product::list(const Alignments &alignments,
   return algorithms;
 }
 
-std::optional<Algorithm> Product::check(const MatmulAlgorithm &code) const {
+std::optional<Algorithm> Product::check(const MatmulAlgorithm &code,
+                                        const Alignments &alignments) {
   MatmulHeuristic found = {};
+  if (!setPointers(alignments.bias, alignments.preActivation).ok())
+    return std::nullopt;
   CublasStatus result =
       lt.algorithmCheck(gpu.getCublasHandle(), desc, layoutA, layoutB, layoutC,
                         layoutC, &code, &found);
@@ -304,13 +360,8 @@ Status Product::enqueueOne(const Operands &at, const Algorithm &algorithm,
   auto pointer = [](CUdeviceptr address) {
     return reinterpret_cast<void *>(address);
   };
-  // Read by the library when it is called.
-  if (op.bias)
-    if (Status status = check(
-            lt.matmulDescSet(desc, kBiasPointer, &at.bias, sizeof at.bias),
-            "add a bias");
-        !status.ok())
-      return status;
+  if (Status status = setPointers(at.bias, at.preActivation); !status.ok())
+    return status;
   return check(lt.matmul(gpu.getCublasHandle(), desc, alpha, pointer(at.b),
                          layoutA, pointer(at.a), layoutB, beta, pointer(at.c),
                          layoutC, pointer(at.c), layoutC, &algorithm.code,
@@ -321,7 +372,8 @@ Status Product::enqueueOne(const Operands &at, const Algorithm &algorithm,
 Status Product::enqueue(const Operands &at, const Algorithm &algorithm,
                         CUdeviceptr workspace, CUstream stream) {
   for (const Operands &call : calls) {
-    Operands own{at.a + call.a, at.b + call.b, at.c + call.c, at.bias};
+    Operands own{at.a + call.a, at.b + call.b, at.c + call.c, at.bias,
+                 at.preActivation};
     if (Status status = enqueueOne(own, algorithm, workspace, stream);
         !status.ok())
       return status;

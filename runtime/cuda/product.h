@@ -26,22 +26,24 @@ struct Algorithm {
   size_t workspaceBytes = 0;
 };
 
-/// Where the operands of a Product are, in its order.
-struct Operands {
-  CUdeviceptr a = 0, b = 0, c = 0, bias = 0;
+/// What a Product has of each of its buffers, in its order: those of a matrix,
+/// the bias or sums, which are one pointer of the library's, and the
+/// pre-activation.
+template <typename T> struct OfBuffers {
+  T a = {}, b = {}, c = {}, bias = {}, preActivation = {};
 };
-
-/// The powers of two that divide all addresses of an operand, up to 256.
-struct Alignments {
-  uint32_t a = 256, b = 256, c = 256;
-};
+using Operands = OfBuffers<CUdeviceptr>;
+using Addresses = OfBuffers<Address>;
+/// The powers of two that divide all addresses of a buffer, up to 256.
+using Alignments = OfBuffers<uint32_t>;
 
 /// A product with cuBLASLt's descriptions of it, and no addresses. The GPU
 /// outlives it.
 class Product {
 public:
   /// Null where it is none of the library's: strides of which none is 1,
-  /// batches of too many calls, and the GELU by erf, which it does not have.
+  /// batches of too many calls, and what it does not have behind a product, the
+  /// GELU by erf above all.
   static Expected<std::unique_ptr<Product>> describe(Gpu &gpu,
                                                      const Gemm &gemm);
   ~Product();
@@ -51,21 +53,22 @@ public:
   /// The same product, or where its output lies by columns that of the
   /// transposed operands: a and b have changed places.
   const Gemm &getOp() const { return op; }
-  /// Of the operands of getOp(), in all iterations and calls.
-  Alignments alignmentsOf(const Address &a, const Address &b,
-                          const Address &c) const;
-  /// Bytes from the first to the last element of one call's a, b and c.
-  std::array<int64_t, 3> spans() const;
+  /// Of the buffers of getOp().
+  Addresses addressesIn(const RankMemory &memory) const;
+  /// In all iterations and calls.
+  Alignments alignmentsOf(const Addresses &at) const;
+  /// Bytes from the first to the last element of one call's buffers.
+  OfBuffers<int64_t> spans() const;
 
   /// What decides how fast it is: geometry, types, alignments, the GPU and the
   /// library's version.
   std::string keyOf(const Alignments &alignments) const;
   /// At most so many algorithms, those first that the library takes for the
   /// fastest; none if it does not do the product.
-  Expected<std::vector<Algorithm>> list(const Alignments &alignments,
-                                        int most) const;
+  Expected<std::vector<Algorithm>> list(const Alignments &alignments, int most);
   /// Whether the library does the product so; and with which workspace.
-  std::optional<Algorithm> check(const MatmulAlgorithm &code) const;
+  std::optional<Algorithm> check(const MatmulAlgorithm &code,
+                                 const Alignments &alignments);
   /// All calls; an error is one of the library, before any of it has begun.
   Status enqueue(const Operands &at, const Algorithm &algorithm,
                  CUdeviceptr workspace, CUstream stream);
@@ -80,6 +83,7 @@ private:
   Status prepare(const Matrix &ofA, const Matrix &ofB, const Matrix &ofC,
                  uint32_t epilogue);
   Status makeDesc(const Matrix &ofA, const Matrix &ofB, uint32_t epilogue);
+  Status setPointers(CUdeviceptr bias, CUdeviceptr preActivation);
   Status makeLayout(MatrixLayout &layout, ElementType type,
                     const Matrix &matrix, const Shape &strides);
   void listCalls();

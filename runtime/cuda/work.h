@@ -50,7 +50,7 @@ Expected<std::unique_ptr<Work>> hold(Held held,
 /// What plain kernels do, a thread per element or row, as neither a library nor
 /// a quicker kernel does it.
 struct PlainCounts {
-  int64_t products = 0, attentions = 0, convolutions = 0;
+  int64_t products = 0, functions = 0, attentions = 0, convolutions = 0;
 };
 
 /// What work is made from; all of it outlives the work.

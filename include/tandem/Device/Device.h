@@ -57,6 +57,9 @@ struct Device {
   std::vector<rt::MemorySpace> memorySpaces;
   FusionLimits fusion;
   KernelLimits kernels;
+  /// Whether products of f32 and bf16 apply GELU and its gradient to what they
+  /// write, and keep sums of what they read (`rt::Gemm`).
+  bool hasEpilogues = false;
 
   const rt::MemorySpace &getValueSpace() const { return memorySpaces.front(); }
 };

@@ -210,6 +210,15 @@ LogicalResult Emitter::emit(sched::GemmOp op) {
   gemm.accumulate = op.getAccumulate();
   if (Value bias = op.getBias())
     gemm.bias = getBuffer(bias);
+  if (op.getEpilogue() != sched::Epilogue::None)
+    gemm.postOp = op.getEpilogue() == sched::Epilogue::Gelu
+                      ? rt::PostOp::GeluTanh
+                      : rt::PostOp::GeluTanhGradient;
+  if (Value preActivation = op.getPreActivation())
+    gemm.preActivation = getBuffer(preActivation);
+  if (Value sums = op.getSums())
+    (op.getSummed() == sched::Summed::Lhs ? gemm.sumsA : gemm.sumsB) =
+        getBuffer(sums);
   rt::CommandInfo info = getInfo(op, queues);
   if (Value workspace = op.getWorkspace())
     info.workspace = getBuffer(workspace);

@@ -34,6 +34,7 @@ void buildLowerPipeline(mlir::OpPassManager &manager,
   manager.addPass(lower::createCarrySums());
   // Before fusion as well: a sum that a product makes is no kernel.
   manager.addPass(lower::createAccumulateProducts());
+  manager.addPass(lower::createSelectEpilogues());
   manager.addPass(lower::createAddBias());
   // Behind all that reads by strides: what it leaves is for kernels only.
   manager.addPass(lower::createSplitLogSoftmax());

@@ -141,11 +141,13 @@ static void replace(nn::MatmulOp matmul, Choice choice) {
   if (p.swapped)
     std::swap(choice.a, choice.b);
   auto product = sched::MatmulOp::create(
-      builder, matmul.getLoc(), choice.c.source.getType(), choice.a.source,
-      choice.b.source, /*bias=*/Value(), /*sum=*/Value(), p.batch, p.m, p.n,
-      p.k, p.stridesA, p.stridesB, p.stridesC,
+      builder, matmul.getLoc(), choice.c.source.getType(),
+      /*beside=*/Type(), choice.a.source, choice.b.source, /*bias=*/Value(),
+      /*sum=*/Value(), /*preActivation=*/Value(), p.batch, p.m, p.n, p.k,
+      p.stridesA, p.stridesB, p.stridesC,
       llvm::APFloat(choice.a.scale * choice.b.scale * choice.c.scale),
-      choice.a.offset, choice.b.offset);
+      sched::Epilogue::None, sched::Summed::None, choice.a.offset,
+      choice.b.offset);
   product->setDiscardableAttrs(matmul->getDiscardableAttrDictionary());
   choice.c.source.replaceAllUsesWith(product.getResult());
 }

@@ -158,7 +158,7 @@ struct Launch {
 /// Runs all blocks, one after the other, in any order.
 CUresult run(const Launch &launch);
 
-//===--- Products (cublaslt.cpp) ------------------------------------------===//
+//===--- Products (cublaslt.cpp, product.cpp) -----------------------------===//
 
 /// The algorithms that cuBLASLt names for each product, by the first word of
 /// cublasLtMatmulAlgo_t, in this order.

@@ -143,16 +143,28 @@ template <typename T> T tanhOf(T x) {
   return x < 0 ? -value : value;
 }
 
-/// As PostOp counts them.
-template <typename T> T applyPostOp(int64_t op, T x) {
+/// The tanh in GELU.
+template <typename T> T geluTanhOf(T x) {
+  return tanhOf(T(0.7978845608028654) * (x + T(0.044715) * x * x * x));
+}
+
+template <typename T> T geluTanhSlope(T x) {
+  T tanh = geluTanhOf(x);
+  T inner = T(0.7978845608028654) * (1 + T(0.134145) * x * x);
+  return (1 + tanh) / 2 + x / 2 * (1 - tanh * tanh) * inner;
+}
+
+/// As PostOp counts them; `x` is the pre-activation, but where it is read.
+template <typename T> T applyPostOp(int64_t op, T x, T preActivation) {
   switch (op) {
   case 1:
     return x / 2 * (1 + erfOf(x * T(0.7071067811865476)));
   case 2:
-    return x / 2 *
-           (1 + tanhOf(T(0.7978845608028654) * (x + T(0.044715) * x * x * x)));
+    return x / 2 * (1 + geluTanhOf(x));
   case 3:
     return x > 0 || x != x ? x : T(0);
+  case 4:
+    return x * geluTanhSlope(preActivation);
   default:
     return x;
   }
@@ -189,9 +201,46 @@ template <typename In, typename Out> void multiply(Words w) {
     auto result = w.array<Out>(gemm::C);
     if (w[gemm::Accumulate])
       total += WideOut::widen(result[c]);
-    if (w[gemm::Bias])
-      total += WideOut::widen(w.array<Out>(gemm::Bias)[column]);
-    result.set(c, WideOut::narrow(applyPostOp(w[gemm::PostOp], total)));
+    result.set(c, WideOut::narrow(total));
+  });
+}
+
+template <typename T> void applyBehind(Words w) {
+  using W = Wide<T>;
+  constexpr int64_t kGradient = 4; // of PostOp
+  int64_t dims = w[behind::BatchDims], m = w[behind::M], n = w[behind::N];
+  int64_t strides = behind::Batch + dims;
+  forEach(w.gpu, w[behind::Count] * m * n, [&](int64_t i) {
+    int64_t column = i % n, row = i / n % m, batch = i / n / m;
+    int64_t c = row * w[strides + dims] + column * w[strides + dims + 1];
+    for (int64_t dim = dims; dim-- > 0;) {
+      int64_t extent = w[behind::Batch + dim];
+      c += batch % extent * w[strides + dim];
+      batch /= extent;
+    }
+    auto made = w.array<T>(behind::C);
+    auto x = W::widen(made[c]);
+    if (w[behind::Bias])
+      x += W::widen(w.array<T>(behind::Bias)[column]);
+    auto before = x;
+    if (w[behind::PreActivation]) {
+      auto kept = w.array<T>(behind::PreActivation);
+      if (w[behind::PostOp] == kGradient)
+        before = W::widen(kept[i]);
+      else
+        kept.set(i, W::narrow(x));
+    }
+    made.set(c, W::narrow(applyPostOp(w[behind::PostOp], x, before)));
+  });
+}
+
+template <typename In, typename Out> void addBeside(Words w) {
+  forEach(w.gpu, w[beside::Count], [&](int64_t i) {
+    typename Wide<Out>::Type total = 0;
+    for (int64_t k = 0; k < w[beside::K]; ++k)
+      total += Wide<In>::widen(w.array<In>(
+          beside::Source)[i * w[beside::RowStride] + k * w[beside::Stride]]);
+    w.array<Out>(beside::Sums).set(i, Wide<Out>::narrow(total));
   });
 }
 
@@ -329,11 +378,20 @@ TANDEM_COPY(2, uint16_t)
 TANDEM_COPY(1, uint8_t)
 
 #define TANDEM_GEMM(suffix, ...)                                               \
-  TANDEM_KERNEL(tandem_gemm_##suffix, (tandem::rt::cuda::multiply<__VA_ARGS__>))
+  TANDEM_KERNEL(tandem_gemm_##suffix,                                          \
+                (tandem::rt::cuda::multiply<__VA_ARGS__>))                     \
+  TANDEM_KERNEL(tandem_beside_##suffix,                                        \
+                (tandem::rt::cuda::addBeside<__VA_ARGS__>))
 TANDEM_GEMM(f64_f64, double, double)
 TANDEM_GEMM(f32_f32, float, float)
 TANDEM_GEMM(bf16_bf16, tandem::rt::cuda::Bf16, tandem::rt::cuda::Bf16)
 TANDEM_GEMM(bf16_f32, tandem::rt::cuda::Bf16, float)
+
+#define TANDEM_BEHIND(suffix, type)                                            \
+  TANDEM_KERNEL(tandem_behind_##suffix, tandem::rt::cuda::applyBehind<type>)
+TANDEM_BEHIND(f64, double)
+TANDEM_BEHIND(f32, float)
+TANDEM_BEHIND(bf16, tandem::rt::cuda::Bf16)
 
 #define TANDEM_CONVOLUTION(suffix, ...)                                        \
   TANDEM_KERNEL(tandem_convolution_##suffix,                                   \

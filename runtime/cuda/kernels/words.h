@@ -51,13 +51,26 @@ namespace commit {
 enum { Bytes, Source, Destination, Refused, End };
 } // namespace commit
 
-/// `tandem_gemm_IN_OUT`: a product as `Gemm` has it.
+/// `tandem_gemm_IN_OUT`: a product as `Gemm` has it, without what is behind and
+/// beside it.
 namespace gemm {
-enum { BatchDims, Count, M, N, K, Alpha, Accumulate, PostOp, A, B, C, Bias };
+enum { BatchDims, Count, M, N, K, Alpha, Accumulate, A, B, C };
 /// Here begin extents of the batch, then strides of a, b and c, with those of
 /// their matrices last.
-enum { Batch = 12 };
+enum { Batch = 10 };
 } // namespace gemm
+
+/// `tandem_behind_TYPE`: what `Gemm` has behind a product, which lies in C.
+namespace behind {
+enum { BatchDims, Count, M, N, PostOp, C, Bias, PreActivation };
+/// Here begin extents of the batch, then strides of c.
+enum { Batch = 8 };
+} // namespace behind
+
+/// `tandem_beside_IN_OUT`: sums of each of `Count` rows of K elements.
+namespace beside {
+enum { Count, K, Source, RowStride, Stride, Sums, End };
+} // namespace beside
 
 /// `tandem_attention_forward_TYPE` and `..._queries_TYPE`, `..._keys_TYPE`, the
 /// gradients of queries, and of keys and values: as `Attention` has it.

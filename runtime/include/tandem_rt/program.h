@@ -33,7 +33,7 @@
 namespace tandem::rt {
 
 /// Readers accept exactly this version of the format.
-inline constexpr uint32_t kProgramVersion = 3;
+inline constexpr uint32_t kProgramVersion = 4;
 /// Of memory of the host, in bytes: a cache line, and the widest vector.
 inline constexpr int64_t kHostAlignment = 64;
 /// No memory space has a larger one.
@@ -221,11 +221,19 @@ struct Launch {
   std::vector<std::string> sites = {};
 };
 
-enum class PostOp : uint8_t { None = 0, GeluErf = 1, GeluTanh = 2, Relu = 3 };
+/// The gradient multiplies by the derivative of GeluTanh at the pre-activation.
+enum class PostOp : uint8_t {
+  None = 0,
+  GeluErf = 1,
+  GeluTanh = 2,
+  Relu = 3,
+  GeluTanhGradient = 4,
+};
 
 /// c = postOp(alpha · a·b + beta · c + bias), for each point of `batch`.
 /// Types (inputs, output): f32 f32, bf16 bf16, bf16 f32, f64 f64; sums of bf16
-/// are kept in f32. The bias has the type of the output.
+/// are kept in f32. All buffers but a and b have the type of the output. A CPU
+/// has neither pre-activations nor sums beside a product.
 struct Gemm {
   ElementType inputType = ElementType::F32;
   ElementType outputType = ElementType::F32;
@@ -239,6 +247,14 @@ struct Gemm {
   PostOp postOp = PostOp::None;
   BufferRef a = {}, b = {}, c = {};
   std::optional<BufferRef> bias = {}; ///< n elements, contiguous.
+  /// (m, n), contiguous, without a batch. GeluTanh keeps here what it is
+  /// applied to, if asked; GeluTanhGradient reads it.
+  std::optional<BufferRef> preActivation = {};
+  /// Keeps sums over k, of a (m elements) or of b (n elements): the gradient of
+  /// a bias beside that of a weight. Without a batch.
+  std::optional<BufferRef> sumsA = {}, sumsB = {};
+
+  bool readsPreActivation() const { return postOp == PostOp::GeluTanhGradient; }
 };
 
 /// A tensor of four dimensions whose rows are contiguous: strides of batch,

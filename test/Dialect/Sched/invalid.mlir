@@ -47,8 +47,72 @@ func.func @sum(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>, %y: tensor<20xf32>) {
 // -----
 
 func.func @bias(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>, %y: tensor<4xf32>) {
-  // expected-error @+1 {{'sched.matmul' op adds a bias of 4 elements of 'f32', expected 5 of 'f32'}}
+  // expected-error @+1 {{'sched.matmul' op has a bias of 4 elements of 'f32', expected 5 of 'f32'}}
   %a = sched.matmul %x, %g plus %y {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>} : (tensor<4x8xf32>, tensor<8x5xf32>, tensor<4xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @gradient(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>) {
+  // expected-error @+1 {{'sched.matmul' op has epilogue 'gelu_gradient' and no pre-activation to read}}
+  %a = sched.matmul %x, %g {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>, epilogue = #sched<epilogue gelu_gradient>} : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @pre_activation(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>, %p: tensor<4x5xf32>) {
+  // expected-error @+1 {{'sched.matmul' op has epilogue 'gelu' and a pre-activation to read}}
+  %a = sched.matmul %x, %g at %p {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>, epilogue = #sched<epilogue gelu>} : (tensor<4x8xf32>, tensor<8x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @size(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>, %p: tensor<4xf32>) {
+  // expected-error @+1 {{'sched.matmul' op has a pre-activation of 4 elements of 'f32', expected 20 of 'f32'}}
+  %a = sched.matmul %x, %g at %p {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>, epilogue = #sched<epilogue gelu_gradient>} : (tensor<4x8xf32>, tensor<8x5xf32>, tensor<4xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @second(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>) {
+  // expected-error @+1 {{'sched.matmul' op has a second result, expected epilogue 'gelu' or sums}}
+  %a:2 = sched.matmul %x, %g {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>} : (tensor<4x8xf32>, tensor<8x5xf32>) -> (tensor<4x5xf32>, tensor<4x5xf32>)
+  return
+}
+
+// -----
+
+func.func @sums(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>) {
+  // expected-error @+1 {{'sched.matmul' op has sums of 5 elements of 'f32', expected 4 of 'f32'}}
+  %a:2 = sched.matmul %x, %g {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>, summed = #sched<summed lhs>} : (tensor<4x8xf32>, tensor<8x5xf32>) -> (tensor<4x5xf32>, tensor<5xf32>)
+  return
+}
+
+// -----
+
+func.func @nowhere(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>) {
+  // expected-error @+1 {{'sched.matmul' op sums 'rhs' and has no place for it}}
+  %a = sched.matmul %x, %g {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>, summed = #sched<summed rhs>} : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @both(%x: tensor<4x8xf32>, %g: tensor<8x5xf32>) {
+  // expected-error @+1 {{'sched.matmul' op has an epilogue and sums, expected one of them}}
+  %a:2 = sched.matmul %x, %g {batch = array<i64>, m = 4, n = 5, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 5, 1>, strides_c = array<i64: 5, 1>, epilogue = #sched<epilogue gelu>, summed = #sched<summed rhs>} : (tensor<4x8xf32>, tensor<8x5xf32>) -> (tensor<4x5xf32>, tensor<5xf32>)
+  return
+}
+
+// -----
+
+func.func @batch(%x: tensor<2x4x8xf32>) {
+  // expected-error @+1 {{'sched.matmul' op has a pre-activation or sums and a batch, expected no batch}}
+  %a:2 = sched.matmul %x, %x {batch = array<i64: 2>, m = 4, n = 4, k = 8, strides_a = array<i64: 32, 8, 1>, strides_b = array<i64: 32, 1, 8>, strides_c = array<i64: 16, 4, 1>, epilogue = #sched<epilogue gelu>} : (tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> (tensor<2x4x4xf32>, tensor<2x4x4xf32>)
   return
 }
 

@@ -105,6 +105,18 @@ def AddBias : Lower_Pass<"tandem-add-bias"> {
   }];
 }
 
+def SelectEpilogues : Lower_Pass<"tandem-select-epilogues"> {
+  let summary = "products apply GELU and its gradient, and sum gradients of biases";
+  let description = [{
+    For devices whose library does so. Before: the GELU of tanh of a product and a
+    bias that only libraries read; its gradient, of a product, that only libraries
+    and a sum over rows read; and such a sum, of what a library has made and another
+    product reads with these rows summed. After: products that do so as they write,
+    or read, each of which saves a kernel that reads and writes the same again. What
+    the backward pass asks of a GELU's input is kept beside the product.
+  }];
+}
+
 def SplitLogSoftmax : Lower_Pass<"tandem-split-log-softmax"> {
   let summary = "log-softmaxes that the backward reads are made again there";
   let description = [{

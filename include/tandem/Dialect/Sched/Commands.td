@@ -22,6 +22,10 @@ defvar strides_ins = (ins
   DenseI64ArrayAttr:$strides_c,
   DefaultValuedAttr<F64Attr, "1.0">:$alpha);
 
+defvar beside_ins = (ins
+  DefaultValuedAttr<Sched_EpilogueAttr, "::tandem::sched::Epilogue::None">:$epilogue,
+  DefaultValuedAttr<Sched_SummedAttr, "::tandem::sched::Summed::None">:$summed);
+
 def Sched_MatmulOp : Tandem_Op<Sched_Dialect, "matmul", [
     Pure, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<LibraryCallOpInterface, ["getOverwritten"]>]> {
@@ -29,7 +33,13 @@ def Sched_MatmulOp : Tandem_Op<Sched_Dialect, "matmul", [
   let description = [{
     Lives within `lower`, between tensors and buffers. For each point of
     `batch`: c = alpha a b, or c = sum + alpha a b where there is a `sum`, whose
-    buffer the result takes; a `bias` of n elements is added to each row. Element (i, j) of an operand lies at
+    buffer the result takes; a `bias` of n elements is added to each row. The
+    epilogue `gelu` writes the GELU of tanh of that, and that itself as a second
+    result, if asked; `gelu_gradient` writes its product with the derivative of
+    GELU at `pre_activation`. Both are (m, n), by rows. In place of an epilogue the
+    second result may be the sums over k of the operand that `summed` names: the
+    gradient of a bias, beside that of a weight. Only devices whose library can have
+    these. Element (i, j) of an operand lies at
     offset + the sum over the batch of index * stride + i * s + j * t in the row-major
     elements of the tensor; s and t are the last two strides. So a transposed, permuted,
     sliced or expanded operand is read where it lies, and the result is written in the
@@ -39,16 +49,27 @@ def Sched_MatmulOp : Tandem_Op<Sched_Dialect, "matmul", [
   }];
   let arguments = !con(
     (ins AnyStaticShapeTensor:$lhs, AnyStaticShapeTensor:$rhs,
-         Optional<AnyStaticShapeTensor>:$bias, Optional<AnyStaticShapeTensor>:$sum),
-    strides_ins,
+         Optional<AnyStaticShapeTensor>:$bias, Optional<AnyStaticShapeTensor>:$sum,
+         Optional<AnyStaticShapeTensor>:$pre_activation),
+    strides_ins, beside_ins,
     (ins DefaultValuedAttr<I64Attr, "0">:$offset_a,
          DefaultValuedAttr<I64Attr, "0">:$offset_b));
-  let results = (outs AnyStaticShapeTensor:$result);
+  // Beside it the pre-activation that is kept, or the sums.
+  let results = (outs AnyStaticShapeTensor:$result,
+                      Optional<AnyStaticShapeTensor>:$beside);
   let assemblyFormat = [{
-    $lhs `,` $rhs (`plus` $bias^)? (`onto` $sum^)? attr-dict `:`
-    functional-type(operands, results)
+    $lhs `,` $rhs (`plus` $bias^)? (`onto` $sum^)? (`at` $pre_activation^)?
+    attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The pre-activation that is kept, and the sums; or null.
+    ::mlir::Value getKept();
+    ::mlir::Value getSums();
+    /// The same product, which had one result, with a second one of this type.
+    MatmulOp keep(::mlir::Type beside);
+    std::string getLabel();
+  }];
 }
 
 //===----------------------------------------------------------------------===//
@@ -213,17 +234,20 @@ def Sched_LaunchOp : Sched_Command<"launch",
 }
 
 def Sched_GemmOp : Sched_Command<"gemm",
-    "$lhs `,` $rhs (`plus` $bias^)? `into` $destination "
-    "(`workspace` $workspace^)?",
+    "$lhs `,` $rhs (`plus` $bias^)? `into` $destination (`at` $pre_activation^)? "
+    "(`sums` $sums^)? (`workspace` $workspace^)?",
     "type($lhs) `,` type($rhs) (`plus` type($bias)^)? `into` "
-    "type($destination) (`workspace` type($workspace)^)?", !con((ins
+    "type($destination) (`at` type($pre_activation)^)? (`sums` type($sums)^)? "
+    "(`workspace` type($workspace)^)?", !con((ins
       AnyMemRef:$lhs, AnyMemRef:$rhs, Optional<AnyMemRef>:$bias,
-      AnyMemRef:$destination, Optional<AnyMemRef>:$workspace,
-      UnitAttr:$accumulate), strides_ins), [AttrSizedOperandSegments]> {
+      AnyMemRef:$destination, Optional<AnyMemRef>:$pre_activation,
+      Optional<AnyMemRef>:$sums, Optional<AnyMemRef>:$workspace,
+      UnitAttr:$accumulate), strides_ins, beside_ins), [AttrSizedOperandSegments]> {
   let summary = "`sched.matmul` on buffers, in the library";
   let description = [{
-    With `accumulate` it adds to what is in the destination. The workspace, if it
-    has one, holds nothing before and afterwards.
+    With `accumulate` it adds to what is in the destination. The pre-activation is
+    written by `gelu` and read by `gelu_gradient`. The workspace, if it has one, holds
+    nothing before and afterwards.
   }];
   let hasVerifier = 1;
 }

@@ -176,6 +176,26 @@ def Sched_ConvolutionKind : I32EnumAttr<"ConvolutionKind",
 def Sched_ConvolutionKindAttr
     : EnumAttr<Sched_Dialect, Sched_ConvolutionKind, "convolution">;
 
+def Sched_Epilogue : I32EnumAttr<"Epilogue",
+    "what a product does with a sum before it writes it", [
+    I32EnumAttrCase<"None", 0, "none">,
+    I32EnumAttrCase<"Gelu", 1, "gelu">,
+    I32EnumAttrCase<"GeluGradient", 2, "gelu_gradient">]> {
+  let cppNamespace = "::tandem::sched";
+  let genSpecializedAttr = 0;
+}
+def Sched_EpilogueAttr : EnumAttr<Sched_Dialect, Sched_Epilogue, "epilogue">;
+
+def Sched_Summed : I32EnumAttr<"Summed",
+    "the operand of a product whose sums over k are kept", [
+    I32EnumAttrCase<"None", 0, "none">,
+    I32EnumAttrCase<"Lhs", 1, "lhs">,
+    I32EnumAttrCase<"Rhs", 2, "rhs">]> {
+  let cppNamespace = "::tandem::sched";
+  let genSpecializedAttr = 0;
+}
+def Sched_SummedAttr : EnumAttr<Sched_Dialect, Sched_Summed, "summed">;
+
 include "tandem/Dialect/Sched/Commands.td"
 
 #endif // TANDEM_DIALECT_SCHED_TD
