@@ -9,10 +9,12 @@ from .draws import DrawError
 from .errors import CaptureError, TandemError, UnsupportedOperatorError
 from .locations import location_of_traceback
 
-# Losses with a recursion over lengths that are data: of the result's shape, which is static, they say that
-# it depends on them.
-_RECURSIONS = ("_ctc_loss",)
-
+# Of the shape of their results, which is static, these say that it depends on data: a loss with a recursion over lengths,
+# and a solution with ranks beside it. With what to write instead, if there is something.
+_STATIC = {
+    "_ctc_loss": "",
+    "linalg_lstsq": "of a well-conditioned matrix with independent columns expected torch.linalg.solve(A.mT @ A, A.mT @ B)",
+}
 
 # What PyTorch's words mean here.
 _MEANINGS = {
@@ -28,8 +30,8 @@ def _explain(error, location):
     if isinstance(error, DrawError):
         return CaptureError(f"{location}: {error}")
     dynamic = (DataDependentOutputException, DynamicOutputShapeException)
-    if isinstance(error, dynamic) and name_of(error.func) in _RECURSIONS:
-        return UnsupportedOperatorError(error.func, location)
+    if isinstance(error, dynamic) and name_of(error.func) in _STATIC:
+        return UnsupportedOperatorError(error.func, location, _STATIC[name_of(error.func)])
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if isinstance(error, dynamic) or "data-dependent" in text or "guard on data" in text:
         operator = getattr(error, "func", "")
