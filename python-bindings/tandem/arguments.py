@@ -8,6 +8,7 @@ import torch
 
 from . import tree
 from .errors import CaptureError
+from .types import WIDER
 
 
 @dataclass
@@ -45,10 +46,12 @@ _WITHOUT_KERNELS = (torch.uint8, torch.int16, torch.uint16, torch.uint32, torch.
 
 
 def _tensor_argument(role, name, tensor, **rest):
-    if tensor.dtype in _WITHOUT_KERNELS:
+    reads = WIDER if role == "input" else ()  # What is stored keeps its own type.
+    if tensor.dtype in _WITHOUT_KERNELS and tensor.dtype not in reads:
+        narrow = "".join(f"{dtype}, " for dtype in reads)
         raise CaptureError(
             f"{role} {name!r}: found {tensor.dtype}, expected a floating-point type, torch.int64,"
-            f" torch.int32, torch.int8 or torch.bool"
+            f" torch.int32, {narrow}torch.int8 or torch.bool"
         )
     if tensor.is_complex():
         raise CaptureError(
@@ -190,15 +193,9 @@ def inputs_of(batch):
                 " dimension of 0"
             )
         batch_dim = 0 if leaf.dim() and leaf.shape[0] == sizes[0] else None
-        arguments.append(
-            _tensor_argument(
-                "input",
-                tree.name_of_path(path),
-                leaf,
-                batch_dim=batch_dim,
-                range=_value_range(leaf),
-            )
-        )
+        argument = _tensor_argument("input", tree.name_of_path(path), leaf, batch_dim=batch_dim)
+        argument.range = _value_range(leaf)
+        arguments.append(argument)
     return arguments, spec, leaves
 
 

@@ -16,6 +16,7 @@ from .records import Step
 from .returned import Returned
 from .text import print_step
 from .trace import trace_step
+from .types import widened
 from .wanted import Wanted
 
 # Operators whose results IEEE 754 defines, or that only move elements.
@@ -79,7 +80,7 @@ class StepModule:
     def inputs(self, batch):
         """{`input/name`: tensor} of a batch, in the arguments' order."""
         tensors = batch_tensors(batch)
-        return {a.key: tensors[a.name] for a in self.arguments if a.role == "input"}
+        return {a.key: widened(tensors[a.name]) for a in self.arguments if a.role == "input"}
 
     def save_values(self, path, batches=(), seed=0):
         """Writes the values and some batches as safetensors: `parameter/<name>`,
@@ -90,7 +91,8 @@ class StepModule:
         tensors = self.values() | {"seed/seed": torch.tensor(seed)}
         for i, batch in enumerate(batches):
             tensors |= {
-                f"batch.{i}/{name}": tensor for name, tensor in batch_tensors(batch).items()
+                f"batch.{i}/{name}": widened(tensor)
+                for name, tensor in batch_tensors(batch).items()
             }
         save_file(
             {key: tensor.detach().clone().contiguous() for key, tensor in tensors.items()}, path

@@ -26,7 +26,7 @@ from .parts import stored_pins, take_parts
 from .process_batches import told_with
 from .python_state import Flags, Settings, modes
 from .rows import check_some
-from .types import DTYPES
+from .types import DTYPES, widened
 from .wanted import Wanted
 
 # What lives from step to step and starts from what the torch model and optimizer have.
@@ -66,6 +66,7 @@ class Loaded:
         index = self.session.find_argument(role, name)
         if index < 0:  # An argument that the step does not use is not in the Program.
             return
+        value = widened(value)
         if root is not None or not gpu.put(self.session, index, value):
             self.session.set_argument(index, value.detach().cpu().contiguous(), root)
 

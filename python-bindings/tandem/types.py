@@ -12,9 +12,16 @@ DTYPES = {
     "i8": torch.int8,
     "i1": torch.bool,
 }
+# Integers without kernels are wider ones of the same values in a Program.
+WIDER = {torch.uint8: torch.int32, torch.int16: torch.int32}
 SAFETENSORS = {name: name.upper() for name in DTYPES} | {"i1": "BOOL"}
 
 
 def name_of(dtype):
     """The name in a Program."""
     return next(name for name, known in DTYPES.items() if known == dtype)
+
+
+def widened(tensor):
+    """A tensor as a Program takes it."""
+    return tensor.to(WIDER.get(tensor.dtype, tensor.dtype))

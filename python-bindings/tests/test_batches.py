@@ -55,6 +55,41 @@ def test_lengths_and_numbers_of_rows(how):
         steps.train(tokens(rows, length))
 
 
+def narrow(rows):
+    def draw(low, high, dtype):
+        return torch.randint(low, high, (rows, 6), dtype=dtype)
+
+    return draw(0, 2**8, torch.uint8), draw(-(2**15), 2**15, torch.int16)
+
+
+def narrow_loss(model, batch):
+    image, sound = batch
+    small = image.double() / 255 + sound.double() / 2**15
+    over = (image * 3 - 7).double() / 255 + (-sound * 40).double() / 2**15
+    signed, most = (
+        image.to(torch.int8).double() / 128,
+        (image.sum(1, True) + sound.amax(1, True)) / 2**15,
+    )
+    return F.mse_loss(
+        model(small + over + signed), most + (image[:, :1] > 99) + ~image[:, 1:2] / 255
+    )
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_batches_of_narrow_integers(how):
+    """Images are bytes, and sound is int16: what is computed in these types overflows as in eager."""
+    steps = Steps(small(nn.Tanh()), narrow_loss, narrow(8), **HOW[how])
+    for batch in (narrow(8), narrow(16), narrow(8)):
+        steps.train(batch)
+    batch = narrow(4)
+    torch.testing.assert_close(
+        steps.step.evaluate(batch), narrow_loss(steps.twin, batch).detach(), rtol=1e-9, atol=0
+    )
+    image, sound = narrow(8)
+    with pytest.raises(tandem.BatchError, match=r"'0' is int32\[8, 6\], expected uint8\[8, 6\]"):
+        steps.step((image.int(), sound))
+
+
 class Packed(nn.Module):
     def __init__(self):
         super().__init__()

@@ -494,14 +494,16 @@ def test_error_of_the_model_logs_nothing(capfd):
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16])
-def test_input_of_a_type_without_kernels(dtype):
+def test_tensors_of_a_type_without_kernels():
     model = torch.nn.Linear(6, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    batch = {"image": torch.zeros(8, 6, dtype=dtype)}
-    with pytest.raises(
-        tandem.CaptureError, match=f"input 'image': found {dtype}, expected a float"
-    ):
+    batch = {"image": torch.zeros(8, 6, dtype=torch.uint16)}
+    pattern = r"input 'image': found torch.uint16, expected a float.*torch\.uint8, torch\.int16"
+    with pytest.raises(tandem.CaptureError, match=pattern):
+        tandem.export(model, lambda m, b: m(b["image"].float()).sum(), optimizer, batch)
+    model.register_buffer("table", torch.zeros(6, dtype=torch.uint8))
+    pattern = "buffer 'table': found torch.uint8, expected a float.*torch.int32, torch.int8"
+    with pytest.raises(tandem.CaptureError, match=pattern):
         tandem.export(model, lambda m, b: m(b["image"].float()).sum(), optimizer, batch)
 
 

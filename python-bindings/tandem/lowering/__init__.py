@@ -16,6 +16,7 @@ from ..errors import CaptureError, UnsupportedOperatorError
 from ..locations import UNKNOWN
 from ..origins import Origin
 from ..records import ELEMENT_TYPES, Step, TensorType, Value
+from ..types import WIDER, widened
 from . import (  # noqa: F401
     attention,
     convolutions,
@@ -98,7 +99,7 @@ class _Lowering:
                 f" neither parameter, buffer"
                 " nor input has no values; register it as a buffer"
             )
-        tensor = tensor.to(_WIDER.get(tensor.dtype, tensor.dtype))
+        tensor = widened(tensor)
         scalar = tensor.dim() and tensor.numel() and bool((tensor == tensor.reshape(-1)[0]).all())
         if scalar:
             return self.builder.expand(self.builder.tensor(tensor.reshape(-1)[0]), tensor.shape)
@@ -132,7 +133,7 @@ class _Lowering:
         def plain(leaf):
             if isinstance(leaf, torch.fx.Node):
                 return self.values[leaf]
-            return _WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
+            return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
 
         return torch.fx.node.map_aggregate(tree, plain)
 
@@ -181,8 +182,7 @@ class _Lowering:
         )
 
 
-# Integers without kernels are wider ones within a step, in their own range: lowest number, and how many.
-_WIDER = {torch.uint8: torch.int32, torch.int16: torch.int32}
+# The ranges of integers that are wider ones within a step: lowest number, and how many.
 _RANGES = {torch.uint8: (0, 2**8), torch.int16: (-(2**15), 2**16)}
 # Operators whose numbers are those of their operands, which are in range.
 _MOVES = frozenset(
@@ -218,7 +218,7 @@ def _apply(lowering, *arguments_and_keywords):
 
 
 def _type(tensor):
-    dtype = _WIDER.get(tensor.dtype, tensor.dtype)
+    dtype = WIDER.get(tensor.dtype, tensor.dtype)
     if dtype not in ELEMENT_TYPES:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in ELEMENT_TYPES)
         raise Unsupported(f"element type {tensor.dtype}, expected one of {known}")
