@@ -175,6 +175,26 @@ def test_attention_with_its_weights_is_of_rows(options):
                 assert math.prod(command.operation.shape) < ROWS  # numbers of the loss
 
 
+def written_loss(model, batch):
+    """Places come twice in a row, and of what is written there the last stays."""
+    x, y = batch
+    places = (y.clamp(min=0)[:, None] * torch.tensor([1, 2, 1]) + torch.tensor([0, 1, 3])) % CLASSES
+    scores, rows = model(x), torch.arange(len(x))[:, None]
+    written = scores.clone()
+    written[rows, places] = scores[rows, places.flip(1)] * x[:, :3]
+    pairs = torch.stack([scores, scores.sin()], -1)
+    pairs[rows, places] = x[:, :6].unflatten(1, (3, 2))
+    pairs[rows[:, 0], places[:, 0]] = scores[:, :2]
+    flags = torch.zeros(len(x), CLASSES, dtype=x.dtype)
+    flags[rows, places] = 1.0
+    return (written.tanh() + pairs.cos().prod(-1) + flags * scores.exp()).sum(1).square().mean()
+
+
+@pytest.mark.parametrize("options", [PLANS[0], PLANS[3]], ids=str)
+def test_what_is_written_within_rows_is_of_rows(options):
+    assert_equals_eager(written_loss, batches(), accumulate=2, **options)
+
+
 def test_what_joins_the_batch_is_refused():
     """Batch normalization while training, behind a product: operator and line."""
 

@@ -264,8 +264,8 @@ def _batched_positions(b, index, size):
 
 
 def _along_batch(b, x, indices):
-    """x[arange(n), i] as a gather, which can be split over n; None where the pattern does not
-    match.
+    """Positions in the rows of x[arange(n), i] and x[arange(n)[:, None], i], (n, how many of a row): of a gather, which can be
+    split over n. None where the pattern does not match.
     """
     if (
         len(indices) < 2
@@ -274,19 +274,38 @@ def _along_batch(b, x, indices):
     ):
         return None
     rows, columns = indices[:2]
-    one_dim = len(rows.shape) == 1 and columns.shape == rows.shape
-    if not one_dim or not _batched_positions(b, rows, x.shape[0]) or columns.dtype == torch.bool:
+    count = x.shape[0]
+    if (
+        columns.dtype == torch.bool
+        or rows.shape[:1] != (count,)
+        or not _batched_positions(b, rows, count)
+    ):
         return None
-    count, tail = rows.shape[0], x.shape[2:]
-    index = b.reshape(_wrapped(b, columns, x.shape[1]), (count, 1) + (1,) * len(tail))
-    return b.expand(index, (count, 1) + tail)
+    shape = _shape_along(indices)
+    if len(rows.shape) < len(shape):
+        return None
+    columns = b.expand(_wrapped(b, columns, x.shape[1]), shape)
+    return b.reshape(columns, (count, math.prod(shape[1:])))
+
+
+def _shape_along(indices):
+    """Of the positions, as they are given."""
+    return tuple(torch.broadcast_shapes(*(index.shape for index in indices[:2])))
+
+
+def _for_each(b, positions, x):
+    """For all that is behind them in x."""
+    tail = x.shape[2:]
+    return b.expand(
+        b.reshape(positions, positions.shape + (1,) * len(tail)), positions.shape + tail
+    )
 
 
 @lowers("index", "_unsafe_index")
 def _index(b, x, indices):
     along = _along_batch(b, x, indices)
     if along is not None:
-        return b.reshape(b.gather(x, along, 1), b.out.shape)
+        return b.reshape(b.gather(x, _for_each(b, along, x), 1), b.out.shape)
     present = [(dim, index) for dim, index in enumerate(indices) if index is not None]
     if len(present) == 1 and present[0][1].dtype != torch.bool:
         dim, index = present[0]
@@ -303,9 +322,12 @@ def _index_put(b, x, indices, values, accumulate=False):
         )
         return b.select(mask, b.binary("add", x, values) if accumulate else values, x, x.dtype)
     along = _along_batch(b, x, indices)
-    if along is not None and accumulate:
-        source = b.reshape(b.expand(values, (x.shape[0],) + x.shape[2:]), along.shape)
-        total = b.scatter_add(source, along, 1, x.shape[1])
+    if along is not None:
+        values = b.expand(b.convert(values, x.dtype), _shape_along(indices) + x.shape[2:])
+        source = b.reshape(values, along.shape + x.shape[2:])
+        if not accumulate:
+            return _written_along(b, x, along, source)
+        total = b.scatter_add(source, _for_each(b, along, x), 1, x.shape[1])
     else:
         advanced = _Advanced(b, x, indices)
         rows = advanced.from_result(b, b.convert(values, x.dtype))
@@ -313,6 +335,20 @@ def _index_put(b, x, indices, values, accumulate=False):
             return _written(b, x, advanced, rows)
         total = advanced.sums(b, rows)
     return total if b.splat_number(x) == 0 else b.binary("add", x, total)
+
+
+def _written_along(b, x, positions, source):
+    tail = (1,) * len(x.shape[2:])
+    ones = b.full(positions.shape, 1, torch.int64)
+    hit = b.compare("gt", b.scatter_add(ones, positions, 1, x.shape[1]), 0)
+    hit = b.reshape(hit, hit.shape + tail)
+    value = b.splat(source)
+    if value is None:
+        if positions.shape[1] > 1 and not _is_distinct(b, positions, 1):
+            last = _is_last(b, positions, 1)
+            source = b.select(b.reshape(last, last.shape + tail), source, 0, x.dtype)
+        value = b.scatter_add(source, _for_each(b, positions, x), 1, x.shape[1])
+    return b.select(hit, value, x, x.dtype)
 
 
 def _written(b, x, advanced, rows):
