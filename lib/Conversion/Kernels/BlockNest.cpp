@@ -315,9 +315,28 @@ void BlockNestEmitter::storeRowValue(Value value, Value scalar) {
   storeValue(value, scalar);
 }
 
-/// What a level has stored the next ones may read, by other threads.
+/// Whether a level leaves more than numbers of the row, which all threads have,
+/// and sums that each thread keeps.
+bool BlockNestEmitter::storesColumns(int level) const {
+  for (auto [index, info] : llvm::enumerate(infos)) {
+    if (info.isRow || info.level != level)
+      continue;
+    Value result = nest.members[index].op->getResult(0);
+    bool isKept = llvm::any_of(partials, [&](const Partial &partial) {
+      return partial.member == index && !partial.registers.empty();
+    });
+    if (info.isReduction ? !isKept && !getColumns(getLayout(result)).empty()
+                         : kernel.plan.inMemory.contains(result))
+      return true;
+  }
+  return false;
+}
+
+/// What a level has stored the next ones may read, by other threads. Where it
+/// has not, all that it reads is in sums that no thread has before all threads
+/// have read.
 void BlockNestEmitter::endLevel(int level) {
-  if (!isElementwise && level < maxLevel)
+  if (!isElementwise && level < maxLevel && storesColumns(level))
     kernel.emitBarrier();
 }
 

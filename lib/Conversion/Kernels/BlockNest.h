@@ -121,6 +121,7 @@ private:
   llvm::SmallVector<mlir::Value> reduceBlock(mlir::linalg::GenericOp op,
                                              mlir::ValueRange values);
   mlir::Value isFirstThread();
+  bool storesColumns(int level) const;
   llvm::SmallVector<int> getLoops(const Factors &columns) const;
 
   bool isElementwise = false;

@@ -341,11 +341,14 @@ std::pair<Value, Value> IndexSum::findSame(const Place &at, Value lane,
     first = loop.getResult(0);
     next = loop.getResult(1);
   }
-  for (int64_t distance = kWarp / 2; distance > 0; distance /= 2) {
-    first = least(first, k.shuffle(first, distance));
-    next = least(next, k.shuffle(next, distance));
-  }
-  return {first, next};
+  auto leastOfWarp = [&](Value own) -> Value {
+    // An exchange of 64 bits is two; kMaxPositions has fewer than 32.
+    own = arith::TruncIOp::create(b, loc, b.getI32Type(), own);
+    for (int64_t distance = kWarp / 2; distance > 0; distance /= 2)
+      own = least(own, k.shuffle(own, distance));
+    return arith::ExtUIOp::create(b, loc, b.getI64Type(), own);
+  };
+  return {leastOfWarp(first), leastOfWarp(next)};
 }
 
 /// A warp for each position. All warps of a block come to the same shuffles:

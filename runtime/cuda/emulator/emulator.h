@@ -158,6 +158,29 @@ struct Launch {
 /// Runs all blocks, one after the other, in any order.
 CUresult run(const Launch &launch);
 
+//===--- Mistakes in kernels (mistakes.cpp) -------------------------------===//
+
+enum class Mistake {
+  None,
+  NoBarrier,
+  NoShuffle,
+  ReadBehind,
+  WriteBehind,
+  NoWrite
+};
+/// Whether any is planted, or what can be wrong is listed.
+extern bool areMistakesWatched;
+Mistake findMistake(const void *place, std::initializer_list<Mistake> possible);
+/// How to answer a call from a place in the code of a kernel wrongly.
+inline Mistake mistakeAt(const void *place,
+                         std::initializer_list<Mistake> possible) {
+  return areMistakesWatched ? findMistake(place, possible) : Mistake::None;
+}
+/// Whether a kernel goes on far longer than without the mistake.
+bool areCallsEndless();
+/// As if nothing had failed so far.
+void forgetFailure();
+
 //===--- Products (cublaslt.cpp, product.cpp) -----------------------------===//
 
 /// The algorithms that cuBLASLt names for each product, by the first word of

@@ -135,6 +135,8 @@ private:
   /// are at a barrier: all or none.
   std::vector<Given> given;
   uint32_t numAtBarrier = 0;
+  alignas(16) std::array<uint64_t, 2> lost =
+      {}; ///< Takes what Mistake::NoWrite writes.
   /// Allocations that were asked for last: none is freed while a kernel runs.
   std::array<Range, 8> known = {};
   size_t next = 0;
@@ -162,12 +164,28 @@ Grid::Thread Grid::makeThread(uint64_t block, uint32_t index) {
 void *Grid::accessHook(tandem_rt_emulated_thread *thread, uint64_t address,
                        int64_t bytes, int32_t kind) {
   auto &self = static_cast<Thread &>(*thread);
+  const void *from = __builtin_return_address(0);
+  bool writes = kind & TANDEM_RT_EMULATED_WRITE;
+  Mistake mistake =
+      writes ? mistakeAt(from, {Mistake::WriteBehind, Mistake::NoWrite})
+             : mistakeAt(from, {Mistake::ReadBehind});
+  if (areMistakesWatched && areCallsEndless()) {
+    self.self->error = fail(kLaunchFailed, "a kernel does not end");
+    self.self->leaveLaunch();
+  }
+  if (mistake == Mistake::NoWrite)
+    return self.self->lost.data();
+  if (mistake != Mistake::None)
+    address += uint64_t(bytes);
   if (void *place = self.self->access(self, address, bytes, kind))
     return place;
   self.self->leaveLaunch();
 }
 
 void Grid::barrierHook(tandem_rt_emulated_thread *thread) {
+  if (mistakeAt(__builtin_return_address(0), {Mistake::NoBarrier}) !=
+      Mistake::None)
+    return;
   ++static_cast<Thread &>(*thread).self->numAtBarrier;
   yield();
 }
@@ -176,6 +194,9 @@ void Grid::barrierHook(tandem_rt_emulated_thread *thread) {
 /// given.
 uint32_t Grid::shuffleHook(tandem_rt_emulated_thread *thread, uint32_t value,
                            uint32_t distance) {
+  if (mistakeAt(__builtin_return_address(0), {Mistake::NoShuffle}) !=
+      Mistake::None)
+    return value;
   auto &self = static_cast<Thread &>(*thread);
   std::vector<Given> &given = self.self->given;
   given[self.index].a[0] = value;

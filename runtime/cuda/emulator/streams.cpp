@@ -576,4 +576,12 @@ Order *watchOrder(bool isOn, int64_t left) {
 
 int64_t countWaits() { return numWaits; }
 
+void forgetFailure() {
+  std::lock_guard lock(mutex);
+  failure = kSuccess;
+  failureText.clear();
+  for (CUstream stream : streams)
+    stream->items.clear();
+}
+
 } // namespace tandem::rt::cuda::emulated

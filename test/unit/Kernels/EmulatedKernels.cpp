@@ -41,6 +41,14 @@ EmulatedKernels::EmulatedKernels(const CompiledKernels &compiled,
   driver.name =                                                                \
       reinterpret_cast<decltype(driver.name)>(dlsym(library, #symbol));
   TANDEM_CUDA_DRIVER(TANDEM_FIND)
+  auto find = [&](auto &function, const char *symbol) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+        dlsym(library, symbol));
+  };
+  find(mistakes.list, "tandemListMistakes");
+  find(mistakes.count, "tandemCountMistakes");
+  find(mistakes.plant, "tandemPlantMistake");
+  find(mistakes.name, "tandemNameMistake");
   CUcontext context = nullptr;
   driver.primaryContextRetain(&context, 0);
   driver.contextSetCurrent(context);
@@ -48,10 +56,11 @@ EmulatedKernels::EmulatedKernels(const CompiledKernels &compiled,
     error = "the emulated GPU does not load the kernels";
 }
 
-void EmulatedKernels::expect(int result, const char *what) const {
+void EmulatedKernels::expect(int result, const char *what) {
   const char *text = "";
   driver.getErrorString(result, &text);
-  ASSERT_EQ(result, kSuccess) << what << ": " << text;
+  if (result != kSuccess && refusal.empty())
+    refusal = std::string(what) + ": " + text;
 }
 
 CUdeviceptr EmulatedKernels::allocate(int64_t bytes) {
@@ -60,9 +69,11 @@ CUdeviceptr EmulatedKernels::allocate(int64_t bytes) {
   return address;
 }
 
-void EmulatedKernels::run(const CompiledKernel &kernel,
-                          ArrayRef<llvm::MutableArrayRef<char>> buffers,
-                          ArrayRef<int64_t> scalars, std::string &report) {
+std::string EmulatedKernels::run(const CompiledKernel &kernel,
+                                 ArrayRef<llvm::MutableArrayRef<char>> buffers,
+                                 ArrayRef<int64_t> scalars,
+                                 std::string &report) {
+  refusal.clear();
   std::vector<CUdeviceptr> addresses;
   std::map<const char *, CUdeviceptr> known;
   for (llvm::MutableArrayRef<char> buffer : buffers) {
@@ -94,9 +105,9 @@ void EmulatedKernels::run(const CompiledKernel &kernel,
     void *extra[] = {kBufferPointer, parameters.data(), kBufferSize, &bytes,
                      kEnd};
     const auto &[grid, block, shared] = part.geometry;
-    expect(driver.launchKernel(function, grid[0], grid[1], grid[2], block[0],
-                               block[1], block[2], shared, nullptr, nullptr,
-                               extra),
+    expect(driver.launchKernel(function, std::min(grid[0], maxBlocks), grid[1],
+                               grid[2], block[0], block[1], block[2], shared,
+                               nullptr, nullptr, extra),
            "launch a part");
   }
   expect(driver.contextSynchronize(), "run the kernel");
@@ -113,4 +124,5 @@ void EmulatedKernels::run(const CompiledKernel &kernel,
     expect(driver.memFree(address), "free");
   expect(driver.memFree(scratch), "free");
   expect(driver.memFree(reportAddress), "free");
+  return refusal;
 }

@@ -25,16 +25,31 @@ public:
   EmulatedKernels(const CompiledKernels &compiled, std::string &error);
 
   /// `buffers` are the inputs, then the outputs; those of equal begin are one.
-  /// Uses gtest's expectations.
-  void run(const CompiledKernel &kernel,
-           llvm::ArrayRef<llvm::MutableArrayRef<char>> buffers,
-           llvm::ArrayRef<int64_t> scalars, std::string &report);
+  /// What the GPU refuses; empty if nothing.
+  std::string run(const CompiledKernel &kernel,
+                  llvm::ArrayRef<llvm::MutableArrayRef<char>> buffers,
+                  llvm::ArrayRef<int64_t> scalars, std::string &report);
+
+  /// Mistakes in what kernels ask for (emulator/mistakes.cpp).
+  struct Mistakes {
+    void (*list)() = nullptr;
+    int64_t (*count)() = nullptr;
+    void (*plant)(int64_t number) = nullptr;
+    const char *(*name)(int64_t number) = nullptr;
+  };
+  const Mistakes &getMistakes() const { return mistakes; }
+  /// Launches have fewer blocks from now on, each of which goes over more rows:
+  /// not for kernels whose blocks leave sums each.
+  void limitBlocks(uint32_t number) { maxBlocks = number; }
 
 private:
-  void expect(int result, const char *what) const;
+  void expect(int result, const char *what);
   rt::cuda::CUdeviceptr allocate(int64_t bytes);
 
   rt::cuda::Driver driver = {};
+  Mistakes mistakes;
+  uint32_t maxBlocks = UINT32_MAX;
+  std::string refusal; ///< Of the present run.
   rt::cuda::CUmodule module = nullptr;
 };
 

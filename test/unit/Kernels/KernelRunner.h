@@ -45,6 +45,10 @@ public:
              llvm::ArrayRef<int64_t> scalars);
   /// Message that the last run reported; empty if none.
   static std::string lastReport;
+  /// What the emulated GPU refused of the last run; empty if nothing.
+  static std::string lastRefusal;
+  /// Null on the host.
+  EmulatedKernels *getEmulated() const { return emulated.get(); }
 
 private:
   using Entry = void (*)(void *const *, const int64_t *);
@@ -84,6 +88,9 @@ Tensor fromBytes(llvm::ArrayRef<char> bytes, mlir::RankedTensorType type);
 /// The largest difference, relative to the largest absolute value (at least
 /// 1); infinity where NaN or infinities are at different places.
 double compare(const Tensor &actual, const Tensor &expected);
+
+/// How far a kernel may be from the reference.
+double getTolerance(const Tensor &value);
 
 /// Compiles and runs every function of the text, and compares with the
 /// reference interpreter; `tolerance` of 0 is by element type. Uses gtest's
