@@ -159,7 +159,7 @@ func.func @transposed(%x: tensor<30x70xf32>, %y: tensor<70x30xf32>) -> tensor<70
 // CHECK: arith.minsi %{{.*}}, %[[LAST]]
 // CHECK: scf.for {{.*}} iter_args
 // CHECK: arith.cmpi eq
-// CHECK-COUNT-20: nvvm.shfl.sync  bfly
+// CHECK-COUNT-10: nvvm.shfl.sync  bfly
 // CHECK-NOT: nvvm.shfl
 // CHECK-LABEL: llvm.func @few_kernel_1(
 // CHECK: arith.constant 450 : i64
