@@ -8,14 +8,15 @@ import torch
 
 from . import tree
 from .errors import CaptureError
-from .types import WIDER
+from .types import WIDER, as_real
 
 
 @dataclass
 class Argument:
     """One argument. `value` is the tensor to start from (None for models on the meta device); for a
     state, `of` names its parameter; for an input, `batch_dim` is the dimension that counts
-    samples; `part` is name, shape, dimension and offset of the whole of which it is a part."""
+    samples; `part` is name, shape, dimension and offset of the whole of which it is a part; where it `is_complex`,
+    shape and type are those of its pairs (`as_real`)."""
 
     role: str
     name: str
@@ -27,6 +28,7 @@ class Argument:
     batch_dim: int | None = None
     range: tuple[int, int] | None = None
     part: tuple | None = None
+    is_complex: bool = False
 
     @property
     def key(self):
@@ -56,7 +58,7 @@ def _tensor_argument(role, name, tensor, **rest):
     if tensor.is_complex():
         raise CaptureError(
             f"{role} {name!r}: element type {tensor.dtype}, expected two real tensors, of which torch.complex makes it, or a"
-            " plain attribute where it is a constant"
+            " buffer where it is a constant"
         )
     value = None if tensor.is_meta else tensor.detach()
     return Argument(role, name, tuple(tensor.shape), tensor.dtype, value, **rest)
@@ -118,7 +120,13 @@ def parameters_of(model):
 def buffers_of(model):
     groups = _group_names(model.named_buffers(remove_duplicate=False))
     return [
-        _tensor_argument("buffer", name, tensor, aliases=tuple(others))
+        _tensor_argument(
+            "buffer",
+            name,
+            as_real(tensor),
+            aliases=tuple(others),
+            is_complex=tensor.is_complex(),
+        )
         for name, (tensor, others) in groups.items()
     ]
 

@@ -5,17 +5,19 @@ import torch
 from . import hyperparameters
 from .errors import StateError
 from .state_dicts import checked
+from .types import as_real
 from .wrappers import plain_name
 
 _STORED = ("parameter", "buffer")
 
 
 def _tensors_of(model):
-    """{plain name: tensor} of parameters and buffers, tied names and those of no state dict too."""
+    """{plain name: tensor as it is stored} of parameters and buffers, tied names and those of no state dict too."""
     if not isinstance(model, torch.nn.Module):
         raise StateError(f"model is {type(model).__name__}, expected a torch.nn.Module")
     named = (model.named_parameters, model.named_buffers)
-    return {plain_name(n): t for list_all in named for n, t in list_all(remove_duplicate=False)}
+    pairs = (pair for list_all in named for pair in list_all(remove_duplicate=False))
+    return {plain_name(name): as_real(tensor) for name, tensor in pairs}
 
 
 def _pairs(step, model):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 
 from .errors import StateError
+from .types import as_real
 
 
 def count_of(what, value):
@@ -31,6 +32,7 @@ def checked(argument, value):
         raise StateError(
             f"state dict: {argument.name!r} is {type(value).__name__}, expected a tensor with values"
         )
+    value = as_real(value)
     if tuple(value.shape) != tuple(argument.shape):
         raise StateError(
             f"state dict: {argument.name!r} has shape {list(value.shape)}, expected {list(argument.shape)}"

@@ -21,7 +21,7 @@ from .programs import Loaded, Programs, describe, read
 from .python_state import Flags
 from .state_dicts import check_dict, checked, count_of
 from .timeline import report
-from .types import DTYPES
+from .types import DTYPES, as_complex
 from .watch import Watch, check_schedulers
 
 # Key of a Tandem step's own values in an optimizer's state dict; torch.optim ignores it.
@@ -301,7 +301,10 @@ class Step:
         }
         if not self._has(rank):
             return {}
-        return {name: values[argument.key] for name, argument in self._stored().items()}
+        return {
+            name: as_complex(values[argument.key], argument.is_complex)
+            for name, argument in self._stored().items()
+        }
 
     def _has(self, rank):
         return rank is None or rank in self._session.ranks

@@ -17,6 +17,7 @@ from .precision import casting, check_parameters
 from .python_state import changed, makers, numbers_of, set_numbers, tensors_of
 from .reads import storages_of, written_by
 from .returned import Returned
+from .types import as_complex, as_real
 
 
 class Written(Exception):
@@ -41,6 +42,7 @@ class TracedStep:
         self.optimizer = FunctionalOptimizer(optimizer, named, wanted.varying, wanted.starts)
         self.numbers_read = self.optimizer.numbers()
         self.buffers = buffers_of(model)
+        self.held = []  # Each buffer as the model has it, and as it is stored.
         self.inputs, self.batch_spec, self.batch_leaves = inputs_of(batch)
         # Which parameters have gradients, thus state, is known after the trace; the lowering
         # forgets the rest.
@@ -118,7 +120,9 @@ class TracedStep:
         runs again (`torch.utils.checkpoint`).
         """
         named = {a.name: tensor for a, tensor in zip(self.parameters, parameters, strict=True)}
-        named |= {a.name: tensor for a, tensor in zip(self.buffers, buffers, strict=True)}
+        pairs = zip(self.buffers, buffers, strict=True)
+        self.held = [(as_complex(tensor, a.is_complex), tensor) for a, tensor in pairs]
+        named |= {a.name: tensor for a, (tensor, _) in zip(self.buffers, self.held, strict=True)}
         with (
             attributes.kept(self.model),
             _reparametrize_module(self.model, named, tie_weights=True),
@@ -178,7 +182,11 @@ class TracedStep:
 
     def buffers_now(self):
         """Also the backward pass may change them, where it runs a normalisation again."""
-        return [self.model.get_buffer(a.name) for a in self.buffers]
+        now = [self.model.get_buffer(a.name) for a in self.buffers]
+        return [
+            stored if tensor is held else as_real(tensor)
+            for tensor, (held, stored) in zip(now, self.held, strict=True)
+        ]
 
     def backward(self, loss, parameters, nodes):
         """{index of parameter: gradient}; parameters that the loss does not use are left out. `nodes` are those of autograd.

@@ -25,3 +25,13 @@ def name_of(dtype):
 def widened(tensor):
     """A tensor as a Program takes it."""
     return tensor.to(WIDER.get(tensor.dtype, tensor.dtype))
+
+
+def as_real(tensor):
+    """A tensor as a step stores it: a complex one as a view of its pairs, with a dimension more."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def as_complex(tensor, is_complex=True):
+    """What `as_real` was made of."""
+    return torch.view_as_complex(tensor) if is_complex else tensor

@@ -13,6 +13,7 @@ import torch
 from torch.optim.lr_scheduler import LRScheduler
 
 from .errors import StateError
+from .types import as_real
 
 
 class _Tensors:
@@ -169,6 +170,7 @@ class Watch:
         """A StateError unless the tensor of that name, if it is suspected, is `value`, the step's."""
         for own, tensors, key in self._suspected():
             now = tensors.get(key)
+            now = now if now is None else as_real(now)
             if own != name or _equal(now, value):
                 continue
             if now is not None and now.dtype != argument.dtype:

@@ -403,6 +403,61 @@ def test_what_has_no_elements_is_kept(tmp_path):
     torch.testing.assert_close(step(batch), model(batch).square().mean().detach())
 
 
+class _Turned(nn.Module):
+    """Rotary positions as the reference code of Llama has them, a state of complex numbers, and one that it exchanges."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 8)
+        self.register_buffer("turns", torch.polar(torch.ones(4), torch.arange(4.0)))
+        self.register_buffer("seen", torch.zeros(4, dtype=torch.complex128))
+        self.register_buffer("last", torch.zeros(4, dtype=torch.complex128), persistent=False)
+        self.register_buffer("unused", torch.ones(2, dtype=torch.complex64))
+
+    def forward(self, x):
+        y = torch.view_as_complex(self.layer(x).unflatten(-1, (4, 2))) * self.turns
+        z = (y + self.seen - self.last).abs()
+        self.seen.mul_(0.5).add_(y.detach().mean(0))
+        self.last = y.detach().sum(0)
+        return z
+
+
+@pytest.mark.parametrize("how", [dict(mesh="data=2", micro=2), dict(mesh="data=4", plan="zero")])
+def test_complex_buffers(tmp_path, how):
+    def make():
+        torch.manual_seed(0)
+        model = _Turned().double()
+        return model, torch.optim.Adam(model.parameters(), lr=1e-2)
+
+    def loss(model, x):
+        return model(x).square().mean()
+
+    batches = torch.randn(6, 8, 6, dtype=torch.float64)
+    model, optimizer = make()
+    step = tandem.compile(model, loss, optimizer, batches[0], **how)
+    (twin, twin_optimizer), (other, other_optimizer) = make(), make()
+    for number, batch in enumerate(batches):
+        if number == 2:
+            step.save(tmp_path)
+            step = tandem.compile(other, loss, other_optimizer, batch, mesh="data=2")
+            step.load(tmp_path)
+        if number == 4:
+            step.sync_to(model, optimizer)
+            step.load(model=model, optimizer=optimizer)
+        twin_optimizer.zero_grad()
+        expected = loss(twin, batch)
+        expected.backward()
+        twin_optimizer.step()
+        torch.testing.assert_close(step(batch), expected.detach())
+    torch.testing.assert_close(step.state_dict(), twin.state_dict())
+    step.load_state_dict(twin.state_dict())
+    step.sync_to(model)
+    torch.testing.assert_close(dict(model.named_buffers())["last"], twin.last)
+    other.seen += 1
+    with pytest.raises(tandem.StateError, match="the values of '.*' were changed"):
+        step(batches[0])
+
+
 # ---- Moving averages of weights
 
 
