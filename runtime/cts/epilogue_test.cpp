@@ -19,11 +19,9 @@
 namespace tandem::rt::cts {
 namespace {
 
-using Types = std::pair<ElementType, ElementType>;
-
 bool hasEpilogues() { return std::getenv("TANDEM_CTS_DEVICE"); }
 
-class BesideGemmTest : public testing::TestWithParam<Types> {
+class BesideGemmTest : public testing::TestWithParam<GemmTypes> {
 protected:
   /// A Program of one product whose buffers are arguments of numbers.
   struct Beside {
@@ -150,16 +148,7 @@ TEST_P(BesideGemmTest, KeepsSumsOfEitherOperand) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Types, BesideGemmTest,
-    testing::Values(Types{ElementType::F32, ElementType::F32},
-                    Types{ElementType::BF16, ElementType::BF16},
-                    Types{ElementType::BF16, ElementType::F32},
-                    Types{ElementType::F64, ElementType::F64}),
-    [](const auto &info) {
-      return std::string(elementName(info.param.first)) + "_" +
-             std::string(elementName(info.param.second));
-    });
+INSTANTIATE_TEST_SUITE_P(Types, BesideGemmTest, allGemmTypes(), nameOfTypes);
 
 /// The product is 1 at one place, which becomes the slope there.
 TEST(BesideGemmTest, TheSlopeIsThatOfDifferences) {

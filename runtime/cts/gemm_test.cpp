@@ -118,9 +118,7 @@ void check(Gemm g) {
   }
 }
 
-using Types = std::pair<ElementType, ElementType>;
-
-class GemmTest : public testing::TestWithParam<Types> {
+class GemmTest : public testing::TestWithParam<GemmTypes> {
 protected:
   Gemm gemm(int64_t m, int64_t n, int64_t k, Shape batch = {}) {
     Gemm g = contiguousGemm(GetParam().first, m, n, k, std::move(batch));
@@ -315,16 +313,7 @@ TEST(ProductWays, OfDamagedFilesAreNone) {
 }
 #endif // TANDEM_CPU
 
-INSTANTIATE_TEST_SUITE_P(
-    Types, GemmTest,
-    testing::Values(Types{ElementType::F32, ElementType::F32},
-                    Types{ElementType::BF16, ElementType::BF16},
-                    Types{ElementType::BF16, ElementType::F32},
-                    Types{ElementType::F64, ElementType::F64}),
-    [](const auto &info) {
-      return std::string(elementName(info.param.first)) + "_" +
-             std::string(elementName(info.param.second));
-    });
+INSTANTIATE_TEST_SUITE_P(Types, GemmTest, allGemmTypes(), nameOfTypes);
 
 } // namespace
 } // namespace tandem::rt::cts

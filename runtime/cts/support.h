@@ -72,6 +72,18 @@ std::vector<T> randomValues(int64_t count, unsigned seed) {
 Tensor encode(ElementType type, const std::vector<double> &values);
 std::vector<double> decode(const Tensor &tensor);
 
+/// Of a product's operands, and of what it makes: all that there are.
+using GemmTypes = std::pair<ElementType, ElementType>;
+inline auto allGemmTypes() {
+  using enum ElementType;
+  return testing::Values(GemmTypes{F32, F32}, GemmTypes{BF16, BF16},
+                         GemmTypes{BF16, F32}, GemmTypes{F64, F64});
+}
+inline std::string nameOfTypes(const testing::TestParamInfo<GemmTypes> &info) {
+  return std::string(elementName(info.param.first)) + "_" +
+         std::string(elementName(info.param.second));
+}
+
 /// A session beside its twin, the interpreter: after each step all values of
 /// the two are compared, and whether and why they were refused. Of all ranks,
 /// and from zeros on.
