@@ -101,6 +101,11 @@ Made PlainGemm::multiply() const {
                        batches * op.m * op.n, count, words);
 }
 
+static_assert(int(PostOp::GeluErf) == behind::GeluErf &&
+              int(PostOp::GeluTanh) == behind::GeluTanh &&
+              int(PostOp::Relu) == behind::Relu &&
+              int(PostOp::GeluTanhGradient) == behind::GeluTanhGradient);
+
 Made PlainGemm::applyBehind() const {
   int64_t batches = numElements(op.batch);
   auto words = [&](int64_t iteration) {

@@ -154,16 +154,16 @@ template <typename T> T geluTanhSlope(T x) {
   return (1 + tanh) / 2 + x / 2 * (1 - tanh * tanh) * inner;
 }
 
-/// As PostOp counts them; `x` is the pre-activation, but where it is read.
+/// `x` is the pre-activation, but where it is read.
 template <typename T> T applyPostOp(int64_t op, T x, T preActivation) {
   switch (op) {
-  case 1:
+  case behind::GeluErf:
     return x / 2 * (1 + erfOf(x * T(0.7071067811865476)));
-  case 2:
+  case behind::GeluTanh:
     return x / 2 * (1 + geluTanhOf(x));
-  case 3:
+  case behind::Relu:
     return x > 0 || x != x ? x : T(0);
-  case 4:
+  case behind::GeluTanhGradient:
     return x * geluTanhSlope(preActivation);
   default:
     return x;
@@ -207,7 +207,6 @@ template <typename In, typename Out> void multiply(Words w) {
 
 template <typename T> void applyBehind(Words w) {
   using W = Wide<T>;
-  constexpr int64_t kGradient = 4; // of PostOp
   int64_t dims = w[behind::BatchDims], m = w[behind::M], n = w[behind::N];
   int64_t strides = behind::Batch + dims;
   forEach(w.gpu, w[behind::Count] * m * n, [&](int64_t i) {
@@ -225,7 +224,7 @@ template <typename T> void applyBehind(Words w) {
     auto before = x;
     if (w[behind::PreActivation]) {
       auto kept = w.array<T>(behind::PreActivation);
-      if (w[behind::PostOp] == kGradient)
+      if (w[behind::PostOp] == behind::GeluTanhGradient)
         before = W::widen(kept[i]);
       else
         kept.set(i, W::narrow(x));

@@ -62,6 +62,8 @@ enum { Batch = 10 };
 
 /// `tandem_behind_TYPE`: what `Gemm` has behind a product, which lies in C.
 namespace behind {
+/// As PostOp counts them.
+enum { None, GeluErf, GeluTanh, Relu, GeluTanhGradient };
 enum { BatchDims, Count, M, N, PostOp, C, Bias, PreActivation };
 /// Here begin extents of the batch, then strides of c.
 enum { Batch = 8 };
