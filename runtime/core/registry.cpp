@@ -18,9 +18,12 @@ void Factories<Product>::add(const std::string &name,
   factories[name] = std::move(factory);
 }
 
-template <typename Product> std::string Factories<Product>::list() const {
+template <typename Product>
+std::string Factories<Product>::list(const std::string &except) const {
   std::string text;
   for (const auto &[name, factory] : factories) {
+    if (name == except)
+      continue;
     Status status = factory.probe();
     text += concat(text.empty() ? "'" : ", '", name, "'",
                    status.ok() ? "" : " (not here: " + status.message() + ")");
@@ -36,7 +39,7 @@ Factories<Product>::create(const std::string &name, const Job &job) const {
   std::string known;
   {
     std::lock_guard lock(mutex);
-    known = list();
+    known = list(name);
     if (auto it = factories.find(name); it != factories.end())
       factory = it->second;
   }

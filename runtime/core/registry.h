@@ -43,7 +43,8 @@ public:
                                             const Job &job) const;
 
 private:
-  std::string list() const;
+  /// All others, and why those cannot be used that cannot.
+  std::string list(const std::string &except) const;
 
   const char *kind;
   mutable std::mutex mutex;

@@ -90,11 +90,18 @@ TEST(GpuLibrary, WhoNeverAsksForItHasNothingOfIt) {
 }
 
 TEST_F(GpuErrors, NoGpu) {
-  expect({"TANDEM_EMULATED_GPUS=0"}, "the driver finds no GPU");
+  std::string error = errorWith({"TANDEM_EMULATED_GPUS=0"}, "p2");
+  std::string reason = "the driver finds no GPU, expected one";
+  size_t at = error.find("device 'cuda' cannot be used: " + reason);
+  EXPECT_NE(at, error.npos) << error;
+  // Once: who lists the others leaves it out.
+  EXPECT_EQ(error.rfind(reason), error.find(reason)) << error;
 }
 
 TEST_F(GpuErrors, NoDriver) {
   expect({"TANDEM_CUDA_LIBRARIES=/none"}, "cannot load libcuda.so.1");
+  expect({"TANDEM_CUDA_LIBRARIES=/none"},
+         ", expected NVIDIA's driver, of CUDA 13.0 or later");
 }
 
 TEST_F(GpuErrors, AnOlderDriver) {
@@ -107,7 +114,9 @@ TEST_F(GpuErrors, AnOlderGpu) {
   b.mutableProgram().target.cpu = "sm_90";
   write("new", *finish(b));
   expect({"TANDEM_EMULATED_CAPABILITY=80"},
-         "program is for sm_90, but the emulated GPU is sm_80", "new");
+         "program is for sm_90, but the emulated GPU is sm_80, expected one "
+         "that was compiled for sm_80 or older",
+         "new");
 }
 
 TEST_F(GpuErrors, TooLittleMemory) {

@@ -51,7 +51,9 @@ LoadedDriver loadDriver() {
   LoadedDriver loaded;
   Expected<void *> library = loadLibrary("libcuda.so.1");
   if (!library.ok()) {
-    loaded.status = library.status();
+    loaded.status =
+        errorOf(library.status().message(),
+                ", expected NVIDIA's driver, of CUDA 13.0 or later");
     return loaded;
   }
   std::string missing;
@@ -126,7 +128,8 @@ Expected<int> countGpus() {
   if (result == kSuccess)
     result = loaded.driver.deviceGetCount(&count);
   if (result == kNoDevice || (result == kSuccess && count == 0))
-    return errorOf("the driver finds no GPU");
+    return errorOf("the driver finds no GPU, expected one "
+                   "(CUDA_VISIBLE_DEVICES may hide it)");
   if (Status status = checkWith(loaded.driver, result, "start the driver");
       !status.ok())
     return status;
@@ -394,7 +397,8 @@ Status checkArchitecture(const Gpu &gpu, const CodeObject &object,
     needed = std::atoi(target.cpu.c_str() + 3);
   if (needed > present || (object.kind == CodeKind::Cubin && needed != present))
     return errorOf("program is for ", target.cpu, ", but ", gpu.getName(),
-                   " is sm_", present);
+                   " is sm_", present, ", expected one that was compiled for ",
+                   "sm_", present, " or older (--arch, architecture=)");
   bool isForEmulated = object.kind == CodeKind::SharedObject;
   if (isForEmulated == gpu.isEmulated())
     return Status::success();

@@ -39,8 +39,10 @@ Loaded loadFrom(const std::string &folder) {
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *reason = dlerror();
-    loaded.status = errorOf("several processes need NCCL, cannot load ",
-                            kLibrary, ": ", reason ? reason : "unknown error");
+    loaded.status =
+        errorOf("several processes need NCCL, cannot load ", kLibrary, ": ",
+                reason ? reason : "unknown error", ", expected version ",
+                versionText(kOldestVersion), " or later");
     return loaded;
   }
   std::string missing;
