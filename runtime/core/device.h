@@ -63,6 +63,10 @@ public:
   /// Prepares the ranks of this process. Buffers are of this device.
   virtual Expected<std::unique_ptr<Executor>>
   createExecutor(const ExecutorContext &context) = 0;
+
+  /// Whether so many bytes can be allocated beside what has been; else an error
+  /// that says what is free. Who cannot tell has room.
+  virtual Status checkRoom(int64_t) const { return Status::success(); }
 };
 
 } // namespace tandem::rt

@@ -90,6 +90,28 @@ template <typename Entry> int64_t localBytes(const Entry &entry) {
 }
 } // namespace
 
+/// By all ranks here: for values that are not in the store yet, for what is the
+/// session's own, and for what its executor holds.
+int64_t Session::Impl::bytesToAllocate(const Place &place) const {
+  int64_t ofEach = 0, all = 0;
+  for (const Whole &whole : arguments)
+    if (!values().entries.contains({whole.role, whole.name}))
+      for (uint32_t member : whole.members)
+        ofEach += localBytes(program.arguments[member]);
+  for (const Result &result : program.results)
+    if (result.place.space == Space::Result)
+      ofEach += localBytes(result);
+  for (const Constant &constant : program.constants)
+    ofEach += int64_t(constant.data.size());
+  for (int64_t rank : place.job.ranks) {
+    all += ofEach;
+    uint32_t number = program.rankToProgram[size_t(rank)];
+    for (const Arena &arena : program.rankPrograms[number].arenas)
+      all += arena.bytes;
+  }
+  return all;
+}
+
 /// What is the session's own: the other arguments, and results.
 Status Session::Impl::allocate(const Place &place) {
   for (uint32_t i = 0; i < program.arguments.size(); ++i) {
@@ -115,20 +137,29 @@ Status Session::Impl::allocate(const Place &place) {
   return Status::success();
 }
 
-/// Buffers, and what runs on them. `fresh` are the store's new ones.
-Status Session::Impl::make(const Place &place, const SessionOptions &options,
-                           ValueStore::Impl::Entries &fresh) try {
+/// Buffers. `fresh` are the store's new ones.
+Status Session::Impl::reserve(const Place &place, const SessionOptions &options,
+                              ValueStore::Impl::Entries &fresh) try {
   if (isTimed)
     if (Status status = checkTimes(program, hash, *options.times); !status.ok())
       return status;
+  if (Status status = place.device->checkRoom(bytesToAllocate(place));
+      !status.ok())
+    return status;
   argumentBuffers.resize(program.arguments.size());
   resultBuffers.resize(program.results.size());
   if (Status status =
           values().bind(program, arguments, place, argumentBuffers, fresh);
       !status.ok())
     return status;
-  if (Status status = allocate(place); !status.ok())
-    return status;
+  return allocate(place);
+} catch (const std::bad_alloc &) {
+  return Status::error("out of memory");
+}
+
+/// What runs on them.
+Status Session::Impl::make(const Place &place,
+                           const SessionOptions &options) try {
   auto made = place.device->createExecutor(
       {program,
        place.job.ranks,
@@ -144,7 +175,8 @@ Status Session::Impl::make(const Place &place, const SessionOptions &options,
   return Status::error("out of memory");
 }
 
-/// The store changes only when all has gone well, in all processes.
+/// The store changes only when all has gone well, in all processes. Executors
+/// of several processes meet while they are made.
 Status Session::Impl::prepare(const Job &job, const SessionOptions &options) {
   isTimed = options.times != nullptr;
   Use use(values());
@@ -156,7 +188,9 @@ Status Session::Impl::prepare(const Job &job, const SessionOptions &options) {
   ValueStore::Impl::Entries fresh;
   Status status = place->fabric->agree("program", hash);
   if (status.ok())
-    status = place->fabric->conclude("session", make(*place, options, fresh));
+    status = place->fabric->conclude("memory", reserve(*place, options, fresh));
+  if (status.ok())
+    status = place->fabric->conclude("session", make(*place, options));
   if (status.ok())
     values().adopt(program, *place, std::move(fresh));
   return status;

@@ -34,10 +34,12 @@ struct Session::Impl {
   std::unique_ptr<Executor> executor;
 
   Status index();
+  int64_t bytesToAllocate(const Place &place) const;
   Status allocate(const Place &place);
   Status prepare(const Job &job, const SessionOptions &options);
-  Status make(const Place &place, const SessionOptions &options,
-              ValueStore::Impl::Entries &fresh);
+  Status reserve(const Place &place, const SessionOptions &options,
+                 ValueStore::Impl::Entries &fresh);
+  Status make(const Place &place, const SessionOptions &options);
   Status checkComputed() const;
   const RankBuffers &buffersOf(uint32_t result) const;
   Expected<int64_t> nextStep() const;

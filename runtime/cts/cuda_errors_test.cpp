@@ -119,12 +119,18 @@ TEST_F(GpuErrors, AnOlderGpu) {
          "new");
 }
 
+/// Of all that is to be allocated, not of the first part that does not fit.
 TEST_F(GpuErrors, TooLittleMemory) {
-  ProgramBuilder b = smallStep(1);
+  ProgramBuilder b = smallStep(2);
   b.setArena(1 << 20);
+  b.addArgument(
+      {"parameter", "large", ElementType::F32, {1 << 18}, {}, {}, -1, {}});
   write("large", *finish(b));
+  // Of both ranks: x, w, the rate, the step, the loss; what is large; arenas.
+  int64_t needed = 2 * (8 + 8 + 4 + 8 + 4 + (1 << 20) + (1 << 20));
   expect({"TANDEM_EMULATED_MEMORY=65536"},
-         "a step needs 1048576 bytes beside its values on the emulated GPU: ",
+         "a step and its values have to allocate " + std::to_string(needed) +
+             " bytes on the emulated GPU: 65536 of 65536 are free, expected ",
          "large");
 }
 

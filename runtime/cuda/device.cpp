@@ -32,6 +32,7 @@ public:
   createExecutor(const ExecutorContext &context) override {
     return cuda::createExecutor(context, gpu);
   }
+  Status checkRoom(int64_t bytes) const override;
 
 private:
   std::shared_ptr<Gpu> gpu;
@@ -60,6 +61,21 @@ CudaDevice::allocate(int64_t, const MemorySpace &space, int64_t bytes) {
     return status;
   return std::shared_ptr<Buffer>(
       std::make_shared<cuda::GpuBuffer>(gpu, std::move(*memory)));
+}
+
+Status CudaDevice::checkRoom(int64_t bytes) const {
+  cuda::Present present(*gpu);
+  size_t free = 0, total = 0;
+  Status status = present.ok()
+                      ? gpu->check(gpu->driver.memGetInfo(&free, &total),
+                                   "ask for the GPU's memory")
+                      : present.status();
+  if (!status.ok() || bytes <= int64_t(free))
+    return status;
+  return errorOf("a step and its values have to allocate ", bytes, " bytes on ",
+                 gpu->getName(), ": ", free, " of ", total,
+                 " are free, expected more GPUs, plan 'zero', or more parts of "
+                 "the batch (accumulate)");
 }
 
 constexpr const char *kShareVariable = "TANDEM_SHARE_GPU";

@@ -38,7 +38,6 @@ public:
 
 private:
   Status checkProgram() const;
-  Status checkMemory() const;
   Status prepareHere();
   Status prepareRank(size_t place);
   Status prepareListings();
@@ -115,26 +114,6 @@ Status CudaExecutor::checkProgram() const {
   return Status::success();
 }
 
-/// Values have theirs already.
-Status CudaExecutor::checkMemory() const {
-  int64_t needed = 0;
-  for (int64_t rank : context.ranks) {
-    for (const Arena &arena : programOf(rank).arenas)
-      needed += arena.bytes;
-    for (const Constant &constant : program.constants)
-      needed += int64_t(constant.data.size());
-  }
-  size_t free = 0, total = 0;
-  if (Status status = gpu->check(gpu->driver.memGetInfo(&free, &total),
-                                 "ask for the GPU's memory");
-      !status.ok())
-    return status;
-  if (needed <= int64_t(free))
-    return Status::success();
-  return errorOf("a step needs ", needed, " bytes beside its values on ",
-                 gpu->getName(), ": ", free, " of ", total, " are free");
-}
-
 Status CudaExecutor::prepareRank(size_t place) {
   Expected<RankMemory> memory = RankMemory::allocate(context, place, gpu);
   if (!memory.ok())
@@ -176,8 +155,6 @@ Status CudaExecutor::prepareHere() {
       return loaded.status();
     code.push_back(std::move(*loaded));
   }
-  if (status = checkMemory(); !status.ok())
-    return status;
   for (size_t place = 0; place < context.ranks.size(); ++place)
     if (status = prepareRank(place); !status.ok())
       return status;
