@@ -7,6 +7,7 @@ the rows counts the chosen ones. The others hold an ordinary number, so that no 
 import math
 
 import torch
+import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .errors import CaptureError
@@ -62,10 +63,19 @@ _OPERATORS = {
 }
 
 
-def _refuse(what):
+# What to write, where a mask has one value per row, and where it has several, as of the experts that each token takes.
+_OF_ROWS = "write it for all rows, as torch.where(mask, x, 0).sum() / mask.sum()"
+_OF_SEVERAL = (
+    "of experts chosen[token, place] == k let mask = (chosen == k).any(-1), and use x[mask], (weights * (chosen == k)).sum(-1)[mask]"
+    " and y[mask] += ..."
+)
+
+
+def _refuse(what, mask=None):
+    advice = _OF_ROWS if mask is None or mask.dim() == 1 else _OF_SEVERAL
     return CaptureError(
         f"{current_location()}: {what} rows that a mask chooses, and how many these are depends on data; expected what does the same to"
-        " each row, and then a sum or a mean: write it for all rows, as torch.where(mask, x, 0).sum() / mask.sum()"
+        f" each row, and then a sum or a mean: {advice}"
     )
 
 
@@ -259,7 +269,7 @@ class Places:
 
     def _flat(self, *_, **__):
         if self.mask.dim() != 1:
-            raise _refuse("nonzero lists the")
+            raise _refuse("nonzero lists the", self.mask)
         return self
 
     squeeze = view = reshape = flatten = ravel = _flat
@@ -267,7 +277,7 @@ class Places:
     def expand(self, *sizes):
         sizes = sizes[0] if len(sizes) == 1 else sizes
         if self.mask.dim() != 1 or len(sizes) != 2 or not isinstance(sizes[1], int):
-            raise _refuse("expand is computed of the places of")
+            raise _refuse("expand is computed of the places of", self.mask)
         return Places(self.mask, self.part, sizes[1])
 
     def numel(self):
@@ -281,16 +291,16 @@ class Places:
         return (self.mask.sum(),)
 
     def __len__(self):
-        raise _refuse("Python is to count the")
+        raise _refuse("Python is to count the", self.mask)
 
     def __iter__(self):
-        raise _refuse("a loop runs over the")
+        raise _refuse("a loop runs over the", self.mask)
 
     def __getitem__(self, index):
-        raise _refuse("an index is taken of the places of")
+        raise _refuse("an index is taken of the places of", self.mask)
 
     def __getattr__(self, name):
-        raise _refuse(f"{name} is computed of the places of")
+        raise _refuse(f"{name} is computed of the places of", self.mask)
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -300,7 +310,8 @@ class Places:
             widths = {"index_select": (None,), "gather": tuple(x.shape[1:]) or (None,)}
             if (index.width,) == widths.get(function.__name__):
                 return getitem(x, index)
-        raise _refuse(f"{function.__name__} is computed of the places of")
+        places = (leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, Places))
+        raise _refuse(f"{function.__name__} is computed of the places of", next(places).mask)
 
 
 def nonzero(x, *, as_tuple=False):
@@ -337,7 +348,7 @@ def getitem(x, index):
         )
         if numbered and len(parts) == mask.dim() and mask.shape == x.shape[: mask.dim()]:
             return choose(x, mask)
-        raise _refuse("an index takes other dimensions of")
+        raise _refuse("an index takes other dimensions of", mask)
     mask = parts[0]
     if not _is_mask(mask) or mask.shape != x.shape[: mask.dim()]:
         return None

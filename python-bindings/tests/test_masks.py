@@ -202,3 +202,55 @@ def test_what_needs_the_rows_themselves_is_an_error(use):
     ) as caught:
         tandem.export(model, loss, optimizer, batches()[0])
     assert re.search(r"torch\.where\(mask, x, 0\)|fixed size and a mask", str(caught.value))
+
+
+class Mixture(nn.Module):
+    """Two of three experts for each row, by a loop over experts: by their places, or as the error says."""
+
+    def __init__(self, use):
+        super().__init__()
+        self.gate, self.use = nn.Linear(8, 3), use
+        self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        weights, chosen = self.gate(x).softmax(-1).topk(2)
+        y = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            self.use(x, y, weights, chosen == number, expert)
+        return y
+
+
+def by_mask(x, y, weights, hits, expert):
+    mask = hits.any(-1)
+    y[mask] += (weights * hits).sum(-1)[mask][:, None] * expert(x[mask])
+
+
+def by_rows(x, y, weights, hits, expert):
+    rows, places = torch.where(hits)
+    y[rows] += weights[rows, places, None] * expert(x[rows])
+
+
+def by_places(x, y, weights, hits, expert):
+    places, rows = torch.where(hits.t())
+    y.index_add_(0, rows, expert(x[None, rows].reshape(-1, 8)) * weights[rows, places, None])
+
+
+@pytest.mark.parametrize("use", [by_rows, by_places])
+def test_experts_by_their_places_say_how_to_write_them(use):
+    def loss(model, x):
+        return model(x).square().mean()
+
+    torch.manual_seed(0)
+    models = [Mixture(way).double() for way in (use, by_mask)]
+    models[1].load_state_dict(models[0].state_dict())
+    x = torch.randn(8, 8, dtype=torch.float64)
+    eager, other = (torch.optim.SGD(model.parameters(), 0.1) for model in models)
+    with pytest.raises(tandem.CaptureError, match=r"let mask = \(chosen == k\)\.any\(-1\)"):
+        tandem.compile(models[0], loss, eager, x)
+    step = tandem.compile(models[1], loss, other, x, mesh="data=2", micro=2)
+    for _ in range(3):
+        expected = loss(models[0], x)
+        eager.zero_grad()
+        expected.backward()
+        eager.step()
+        torch.testing.assert_close(step(x), expected.detach(), rtol=1e-9, atol=0)
