@@ -14,6 +14,38 @@ from .errors import StateError
 _step_of = WeakIdKeyDictionary()
 
 
+# What each step trains, as long as it is there.
+_every = weakref.WeakSet()
+
+
+class Trained:
+    """What a step trains of its model, and how often; and what it only reads, which other steps may train."""
+
+    def __init__(self, model, updated):
+        """`updated` are the names of the parameters that the step writes to."""
+        named = [(name, id(parameter)) for name, parameter in model.named_parameters()]
+        self._own = {key for name, key in named if name in updated}
+        self._read = {key: name for name, key in named if name not in updated}
+        self.count = 0
+        self.take_over()
+        _every.add(self)
+
+    def take_over(self):
+        """The values are those that all steps have now."""
+        self._seen = weakref.WeakKeyDictionary((other, other.count) for other in _every)
+
+    def check(self):
+        """StateError where another step has trained since what this one only reads."""
+        for other in _every if self._read else ():
+            if other.count == self._seen.get(other, 0):
+                continue
+            for key in other._own & self._read.keys():
+                raise StateError(
+                    f"model: parameter {self._read[key]!r} was trained by another step since this one got its values, expected"
+                    " other.sync_to(model) and step.load(model=model) between the two"
+                )
+
+
 class OldValuesWarning(UserWarning):
     """A model is used whose step has trained on."""
 

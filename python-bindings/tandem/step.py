@@ -16,7 +16,7 @@ from .counts import Counts
 from .errors import RunError, StateError, TandemError
 from .explanations import explain
 from .optimizers import FunctionalOptimizer, is_fresh_state
-from .outdated import expect_current_values, names_of_state
+from .outdated import Trained, expect_current_values, names_of_state
 from .programs import Loaded, Programs, describe, read
 from .python_state import Flags
 from .state_dicts import check_dict, checked, count_of
@@ -125,6 +125,7 @@ class Step:
         )
         expect_none_behind(model)
         expect_current_values(model, self)
+        self._trained = Trained(model, self._programs.updated)
         self._rates_checked = False
         self._varying = recipe.wanted.varying if recipe is not None else frozenset()
         self._timeline = None
@@ -191,6 +192,7 @@ class Step:
         inputs = self._programs.inputs(self._last, batch)
         self._check_changes(reports)
         self.is_ahead = True
+        self._trained.count += 1
         returned = self._last.run(inputs + numbers)
         # What schedulers want to come before them; they look whether it has.
         self._optimizer._opt_called = True
@@ -211,6 +213,7 @@ class Step:
         """What the processes of a job tell each other before a step: what must be alike, and what was changed."""
         self._check_values()
         self._programs.check_constants()
+        self._trained.check()
         changed, optimizer = self._watch.changed(), self._optimizer
         alike = hyperparameters.texts(optimizer) | self._flags.texts() if self._job else {}
         return {
@@ -399,6 +402,8 @@ class Step:
     def _took_over(self, with_model=True, with_optimizer=True):
         """What the torch model and optimizer have now has been seen."""
         self._watch.begin(with_model, with_optimizer)
+        if with_model:
+            self._trained.take_over()
         self.is_ahead |= with_model
         self._rates_checked = False
 

@@ -105,6 +105,37 @@ def test_a_net_that_another_step_trains(batches):
         second(batches[0])
 
 
+def test_networks_that_train_in_turns(batches):
+    """As of a GAN: what the other step trains is not this one's."""
+    both = nn.ModuleDict({"one": net(), "other": net()})
+    twin = copy.deepcopy(both)
+
+    def loss_fn(m, x):
+        return (m["one"](x) - m["other"](x)).square().mean()
+
+    names = ("one", "other")
+    one, other = (
+        tandem.compile(both, loss_fn, torch.optim.SGD(both[name].parameters(), 0.1), batches[0])
+        for name in names
+    )
+    optimizers = [torch.optim.SGD(twin[name].parameters(), 0.1) for name in names]
+    one(batches[0])
+    for call in (other, other.evaluate):
+        with pytest.raises(tandem.StateError, match="'one.0.weight' was trained by another step"):
+            call(batches[0])
+    one.load(model=both)
+    other.load(model=both)
+    for batch in batches:
+        for step, then, optimizer in zip((one, other), (other, one), optimizers, strict=True):
+            twin.zero_grad()
+            expected = loss_fn(twin, batch)
+            expected.backward()
+            optimizer.step()
+            torch.testing.assert_close(step(batch), expected.detach(), rtol=1e-9, atol=0)
+            step.sync_to(both)
+            then.load(model=both)
+
+
 def test_parameters_of_the_model_from_a_list(batches):
     model = net()
     weights = [p for p in model.parameters() if p.dim() > 1]
