@@ -16,6 +16,7 @@
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <chrono>
 
 using namespace mlir;
 using namespace tandem;
@@ -28,8 +29,13 @@ static constexpr llvm::StringLiteral kPresetSearch = "presets";
 /// one strand are of little use there, and costing them takes time.
 static constexpr size_t kMaxInOneStrand = 1200;
 
+/// What a search gets whose time is over, in s: it ends at once.
+static constexpr double kLeastTime = 1e-6;
+
 /// Searches a problem of its own.
 static constexpr llvm::StringLiteral kHidup = "hidup";
+
+using Clock = std::chrono::steady_clock;
 
 namespace {
 class Planner {
@@ -50,6 +56,7 @@ private:
   LogicalResult writeProblem(const cost::SearchProblem &problem);
   LogicalResult findHidup(cost::Plan &plan);
   FailureOr<Decisions> takePreset();
+  double getTimeLeft() const;
   search::SearchOptions getOptions(search::Watch &watch) const;
   search::SearchResult search();
   LogicalResult decide(cost::Plan &plan);
@@ -67,6 +74,8 @@ private:
   std::unique_ptr<Extraction> extraction;
   std::vector<cost::Plan> starts;
   std::string clusterName;
+  /// When the search has begun, with the plans that it starts from.
+  Clock::time_point begin;
 };
 } // namespace
 
@@ -116,9 +125,18 @@ LogicalResult Planner::writeProblem(const cost::SearchProblem &problem) {
   return success();
 }
 
+/// Of the limit, which the first of several searches may have used up; 0
+/// without one.
+double Planner::getTimeLeft() const {
+  std::chrono::duration<double> spent = Clock::now() - begin;
+  return settings.timeLimit > 0
+             ? std::max(settings.timeLimit - spent.count(), kLeastTime)
+             : 0;
+}
+
 search::SearchOptions Planner::getOptions(search::Watch &watch) const {
   search::SearchOptions options;
-  options.timeLimit = settings.timeLimit;
+  options.timeLimit = getTimeLeft();
   options.progress = [&watch](double done, double best, double bound) {
     return watch.show(done, best, bound);
   };
@@ -126,6 +144,7 @@ search::SearchOptions Planner::getOptions(search::Watch &watch) const {
 }
 
 search::SearchResult Planner::search() {
+  begin = Clock::now();
   auto addPresets = [&](bool isInOneStrand) {
     llvm::append_range(
         starts, findPresetPlans(graph, *extraction, isPinned, isInOneStrand));
@@ -139,7 +158,8 @@ search::SearchResult Planner::search() {
       extraction->problem.operators.size() <= kMaxInOneStrand)
     addPresets(/*isInOneStrand=*/true);
   if (settings.usesPresets && settings.algorithm == "tandem" && pins.empty())
-    if (auto hidup = findHidupPlan(graph, *extraction))
+    if (auto hidup = findHidupPlan(graph, *extraction, getTimeLeft(),
+                                   settings.endsSearch))
       starts.push_back(std::move(*hidup));
   search::Watch watch(settings.endsSearch);
   search::SearchOptions options = getOptions(watch);
@@ -235,6 +255,7 @@ LogicalResult Planner::findHidup(cost::Plan &plan) {
   FailureOr<ForwardProblem> forward = makeForwardProblem(graph, *extraction);
   if (failed(forward) || failed(writeProblem(forward->problem)))
     return failure();
+  begin = Clock::now();
   search::Watch watch(settings.endsSearch);
   auto found = planByHidup(graph, *extraction, *forward, getOptions(watch));
   if (failed(found))

@@ -115,13 +115,19 @@ tandem::plan::findPresetPlans(const StepGraph &graph,
 
 std::optional<cost::Plan>
 tandem::plan::findHidupPlan(const StepGraph &graph,
-                            const Extraction &extraction) {
+                            const Extraction &extraction, double timeLimit,
+                            const std::function<bool()> &ends) {
   ScopedDiagnosticHandler silent(graph.mesh.getContext(),
                                  [](Diagnostic &) { return success(); });
   FailureOr<ForwardProblem> forward = makeForwardProblem(graph, extraction);
   if (failed(forward))
     return std::nullopt;
-  FailureOr<cost::Plan> plan = planByHidup(graph, extraction, *forward, {});
+  search::SearchOptions options;
+  options.timeLimit = timeLimit;
+  // Its costs are of another accounting: not for who watches the search.
+  options.progress = [&](double, double, double) { return !ends || !ends(); };
+  FailureOr<cost::Plan> plan =
+      planByHidup(graph, extraction, *forward, options);
   return succeeded(plan) ? std::optional(std::move(*plan)) : std::nullopt;
 }
 

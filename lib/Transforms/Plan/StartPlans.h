@@ -10,6 +10,7 @@
 
 #include "SearchPlan.h"
 #include "tandem/Search/Search.h"
+#include <functional>
 
 namespace tandem::plan {
 
@@ -32,9 +33,12 @@ std::vector<cost::Plan> findPresetPlans(const StepGraph &graph,
                                         const PinFlags &isPinned,
                                         bool isInOneStrand = false);
 
-/// The plan of the search `hidup`, where it makes one. It knows no pins.
+/// The plan of the search `hidup`, where it makes one within `timeLimit` s (0:
+/// no limit) and before `ends`, which may be empty. It knows no pins.
 std::optional<cost::Plan> findHidupPlan(const StepGraph &graph,
-                                        const Extraction &extraction);
+                                        const Extraction &extraction,
+                                        double timeLimit,
+                                        const std::function<bool()> &ends);
 
 /// The cheapest of the presets that fit in memory.
 search::SearchResult takeCheapest(const cost::SearchProblem &problem,
