@@ -242,7 +242,7 @@ def test_ptx_for_both_architectures(model, tmp_path):
     [
         ({"TANDEM_EMULATED_GPUS": "0"}, "the driver finds no GPU"),
         ({"TANDEM_EMULATED_DRIVER": "12040"}, "the driver is of CUDA 12.4, expected 13.0 or later"),
-        ({"TANDEM_EMULATED_MEMORY": "4000"}, "bytes on the emulated GPU: "),
+        ({"TANDEM_EMULATED_MEMORY": "4000"}, "bytes on the emulated GPU: 4000 of 4000 are free"),
         ({"TANDEM_CUDA_LIBRARIES": "/nowhere"}, "cannot load libcuda.so.1"),
         (
             {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "3"},
@@ -255,6 +255,73 @@ def test_what_is_missing_is_said(variables, expected, tmp_path):
     done = tool("tandem-run", program, "--steps", "1", **variables)
     assert done.returncode == 1
     assert expected in done.stderr and done.stderr.count("\n") == 1
+
+
+TRAIN = """
+import os, sys
+sys.path[:0] = {places!r}
+import tandem, torch, mlp
+if os.environ.get("RANK") == "1":
+    os.environ |= {of_process_1!r}
+torch.manual_seed(0)
+sizes = mlp.PRESETS["tiny"]
+model = mlp.model(**sizes, dropout=0.0)
+batches = [batch for batch, _ in zip(mlp.batches(**sizes), range(3))]
+step = tandem.compile(
+    model, mlp.loss, mlp.optimizer(model), batches[0],
+    mesh={{"data": 2}}, device="cuda", batch="global",
+)
+for batch in batches:
+    print(float(step(batch)), flush=True)
+"""
+
+
+def training(tmp_path, **of_process_1):
+    script = tmp_path / "train.py"
+    places = [str(BUILD / "python"), str(ROOT / "examples")]
+    script.write_text(TRAIN.format(places=places, of_process_1=of_process_1))
+    return script
+
+
+@pytest.mark.parametrize(
+    "variables,expected",
+    [
+        ({"TANDEM_EMULATED_GPUS": "0"}, "the driver finds no GPU, expected one"),
+        ({"TANDEM_EMULATED_DRIVER": "12040"}, "the driver is of CUDA 12.4, expected 13.0 or later"),
+        ({"TANDEM_EMULATED_MEMORY": "4000"}, "bytes on the emulated GPU: 4000 of 4000 are free"),
+        ({"TANDEM_SHARE_GPU": "0"}, "device 'cuda' has 2 ranks and one GPU in this process"),
+    ],
+)
+def test_what_is_missing_is_said_in_python(variables, expected, tmp_path):
+    done = run_python(training(tmp_path), **variables)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    *_, last = done.stderr.splitlines()
+    assert last.startswith("tandem.errors.ProgramError: ") and expected in last
+
+
+@pytest.mark.parametrize(
+    "variables,of_process_1,expected",
+    [
+        ({"TANDEM_EMULATED_NCCL": "21703"}, {}, "NCCL is of version 2.17.3, expected 2.18.0"),
+        ({"TANDEM_EMULATED_GPUS": "1"}, {}, "process 1 of this host has no GPU of its own"),
+        ({}, {"LOCAL_RANK": "0"}, "ranks 0 and 1 have one GPU, expected one for each process"),
+        ({"TANDEM_TIMEOUT": "5"}, {"TANDEM_EMULATED_NCCL_HANGS": "2"}, ": not done within 5000 ms"),
+    ],
+)
+def test_what_processes_lack_is_said(variables, of_process_1, expected, tmp_path):
+    """By each of two that is not ended by torchrun before, in one line."""
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2"]
+    launcher.append(f"--master-port={free_port()}")
+    variables = {"TANDEM_EMULATED_GPUS": "2", "TANDEM_SHARE_GPU": "0"} | variables
+    done = run_python(training(tmp_path, **of_process_1), *launcher, **variables)
+    assert done.returncode == 1
+    told = [
+        line.split("tandem.errors.")[-1]
+        for line in done.stderr.splitlines()
+        if "tandem.errors." in line
+    ]
+    assert told and all(expected in line for line in told), done.stderr[-3000:]
 
 
 @pytest.mark.parametrize(

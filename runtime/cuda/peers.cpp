@@ -315,7 +315,10 @@ Peers::Waited Peers::wait(CUstream stream) {
       since = now;
     }
     if (under && now - since > timeout)
-      return {errorOf("not done within ", timeout.count(), " ms"), command()};
+      return {errorOf("not done within ", timeout.count(),
+                      " ms (TANDEM_TIMEOUT), expected all processes to come to "
+                      "it"),
+              command()};
   }
 }
 
