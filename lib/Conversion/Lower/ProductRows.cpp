@@ -36,6 +36,14 @@ sched::MatmulOp getRowsProduct(Value term, bool isOwn) {
   return isPlain ? product : sched::MatmulOp();
 }
 
+bool isDoneBefore(Operation *first, Operation *second) {
+  if (first->getBlock() == second->getBlock())
+    return first->isBeforeInBlock(second);
+  auto from = first->getParentOfType<sched::StepOp>();
+  auto to = second->getParentOfType<sched::StepOp>();
+  return from.getQueue() == to.getQueue() && from->isBeforeInBlock(to);
+}
+
 bool isThereFor(Value value, sched::MatmulOp product) {
   Operation *maker = value.getDefiningOp();
   return !maker || maker->getBlock() != product->getBlock() ||

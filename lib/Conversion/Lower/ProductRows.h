@@ -21,7 +21,12 @@ mlir::Value skipReshapes(mlir::Value value);
 /// sum. With `isOwn` nobody else reads it.
 sched::MatmulOp getRowsProduct(mlir::Value term, bool isOwn);
 
-/// Whether `value` is there when the step of `product` comes to it.
+/// Whether `first` is done when `second` begins: it stands before it in one
+/// step, or in an earlier step of the same queue. Steps are open.
+bool isDoneBefore(mlir::Operation *first, mlir::Operation *second);
+
+/// Whether `value`, which the step of `product` reads, is there when it comes
+/// to it.
 bool isThereFor(mlir::Value value, sched::MatmulOp product);
 
 /// Whether `value` has an element for each of the product's columns, of its

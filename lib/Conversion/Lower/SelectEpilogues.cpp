@@ -95,16 +95,26 @@ static void applyGelu(nn::GeluOp gelu) {
 
 static bool canSum(Operation *op);
 
+/// Whether the product, perhaps of an earlier step, may read what `gradient`
+/// reads.
+static bool isThereFor(Value input, nn::GeluBackwardOp gradient,
+                       sched::MatmulOp product) {
+  if (product->getBlock() == gradient->getBlock())
+    return isThereFor(input, product);
+  return isDoneBefore(product, gradient) &&
+         isDoneBefore(input.getDefiningOp(), product);
+}
+
 static void applyGradient(nn::GeluBackwardOp gradient) {
   auto product = getRowsProduct(gradient.getLhs(), /*isOwn=*/true);
   Value input = skipReshapes(gradient.getRhs());
   // Else a kernel would have to write it for the library.
   bool isLibrarys = input.getDefiningOp<sched::MatmulOp>() != nullptr;
   if (gradient.getApproximate() != nn::Approximate::Tanh || !product ||
-      !isLibrarys || product->getBlock() != gradient->getBlock() ||
-      product.getN() % kRowMultiple != 0 || !isNarrow(gradient.getResult()) ||
+      !isLibrarys || product.getN() % kRowMultiple != 0 ||
+      !isNarrow(gradient.getResult()) ||
       gradient.getLhs().getType() != gradient.getRhs().getType() ||
-      !isThereFor(input, product) ||
+      !isThereFor(input, gradient, product) ||
       !isForLibraries(gradient.getResult(), canSum))
     return;
   product.getPreActivationMutable().assign(input);
@@ -142,40 +152,61 @@ static std::optional<int64_t> getColumns(nn::SumOp sum) {
   return ShapedType::getNumElements(type.getShape().drop_front(leading));
 }
 
-/// A product in the step of `sum` that reads the same rows and sums over them
-/// too, and the operand that they are.
-static std::pair<sched::MatmulOp, sched::Summed> findProduct(nn::SumOp sum) {
+/// Whether `product`, which reads the same rows as `sum`, sums over them too;
+/// the operand that they are.
+static std::optional<sched::Summed> findSummed(sched::MatmulOp product,
+                                               nn::SumOp sum, int64_t columns) {
   auto type = cast<RankedTensorType>(sum.getInput().getType());
-  std::optional<int64_t> columns = getColumns(sum);
-  if (!columns)
-    return {};
-  int64_t rows = type.getNumElements() / *columns;
   Value input = getSummed(sum);
-  auto isBeforeUsers = [&](sched::MatmulOp product) {
-    return llvm::all_of(sum->getUsers(), [&](Operation *user) {
-      return user->getBlock() != product->getBlock() ||
-             product->isBeforeInBlock(user);
-    });
-  };
-  for (Operation &op : *sum->getBlock()) {
-    auto product = dyn_cast<sched::MatmulOp>(op);
-    if (!product || !product.getBatch().empty() || product.getBias() ||
-        product.getEpilogue() != sched::Epilogue::None || product.getSums() ||
-        static_cast<int64_t>(product.getK()) != rows ||
-        !product.getAlpha().isExactlyValue(1) || !isBeforeUsers(product) ||
-        getElementTypeOrSelf(product.getResult()) !=
-            getElementTypeOrSelf(sum.getResult()))
-      continue;
-    if (skipReshapes(product.getLhs()) == input && product.getOffsetA() == 0 &&
-        static_cast<int64_t>(product.getM()) == *columns &&
-        product.getStridesA() == ArrayRef<int64_t>({1, *columns}))
-      return {product, sched::Summed::Lhs};
-    if (skipReshapes(product.getRhs()) == input && product.getOffsetB() == 0 &&
-        static_cast<int64_t>(product.getN()) == *columns &&
-        product.getStridesB() == ArrayRef<int64_t>({*columns, 1}))
-      return {product, sched::Summed::Rhs};
-  }
-  return {};
+  if (!product.getBatch().empty() || product.getBias() ||
+      product.getEpilogue() != sched::Epilogue::None || product.getSums() ||
+      static_cast<int64_t>(product.getK()) * columns != type.getNumElements() ||
+      !product.getAlpha().isExactlyValue(1) ||
+      getElementTypeOrSelf(product.getResult()) !=
+          getElementTypeOrSelf(sum.getResult()))
+    return std::nullopt;
+  if (skipReshapes(product.getLhs()) == input && product.getOffsetA() == 0 &&
+      static_cast<int64_t>(product.getM()) == columns &&
+      product.getStridesA() == ArrayRef<int64_t>({1, columns}))
+    return sched::Summed::Lhs;
+  if (skipReshapes(product.getRhs()) == input && product.getOffsetB() == 0 &&
+      static_cast<int64_t>(product.getN()) == columns &&
+      product.getStridesB() == ArrayRef<int64_t>({columns, 1}))
+    return sched::Summed::Rhs;
+  return std::nullopt;
+}
+
+/// Whether who reads `sum` comes behind the product, which may be of an earlier
+/// step, as steps end with products that collectives wait for.
+static bool isInTime(sched::MatmulOp product, nn::SumOp sum) {
+  if (product->getBlock() != sum->getBlock())
+    return isDoneBefore(product, sum);
+  return llvm::all_of(sum->getUsers(), [&](Operation *user) {
+    return user->getBlock() != product->getBlock() ||
+           product->isBeforeInBlock(user);
+  });
+}
+
+/// The first product in time that sums over the same rows, and the operand that
+/// they are.
+static std::pair<sched::MatmulOp, sched::Summed> findProduct(nn::SumOp sum) {
+  std::pair<sched::MatmulOp, sched::Summed> found;
+  std::optional<int64_t> columns = getColumns(sum);
+  SmallVector<Value> rows;
+  if (columns)
+    rows.push_back(getSummed(sum));
+  while (!rows.empty())
+    for (Operation *user : rows.pop_back_val().getUsers()) {
+      if (isa<nn::ReshapeOp>(user))
+        rows.push_back(user->getResult(0));
+      auto product = dyn_cast<sched::MatmulOp>(user);
+      if (!product || (found.first && isDoneBefore(found.first, product)))
+        continue;
+      auto summed = findSummed(product, sum, *columns);
+      if (summed && isInTime(product, sum))
+        found = {product, *summed};
+    }
+  return found;
 }
 
 /// Whether `op` sums over rows that a product sums over as well, or widens them

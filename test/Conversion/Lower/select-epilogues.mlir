@@ -140,3 +140,56 @@ func.func @step(%x: tensor<8x8xbf16>) -> (tensor<8x8xf32>, tensor<8xf32>) {
   return %0#0, %0#1 : tensor<8x8xf32>, tensor<8xf32>
 }
 }
+
+// -----
+
+// A step ends with what a collective waits for; the gradient of GELU and the sums of the next one are the products' of this one.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[Y:.*]], %[[KEPT:.*]] = sched.matmul %{{.*}}, %{{.*}} {{.*}}epilogue = #sched<epilogue gelu>
+// CHECK: sched.matmul %{{.*}}, %{{.*}} at %[[KEPT]] {{.*}}epilogue = #sched<epilogue gelu_gradient>
+// CHECK: sched.matmul {{.*}}summed = #sched<summed rhs>
+// CHECK: sched.step
+// CHECK-NOT: nn.gelu_backward
+// CHECK-NOT: nn.sum
+module attributes {sched.device = #sched.device<cuda>} {
+func.func @step(%x: tensor<6x16xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf32>, %dy: tensor<6x16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>, tensor<16x8xf32>) {
+  %0:4, %e = sched.step on compute stage 0 strand 0 {
+    %1 = sched.matmul %x, %w {batch = array<i64>, m = 6, n = 8, k = 16, strides_a = array<i64: 16, 1>, strides_b = array<i64: 8, 1>, strides_c = array<i64: 8, 1>} : (tensor<6x16xf32>, tensor<16x8xf32>) -> tensor<6x8xf32>
+    %2 = nn.gelu tanh %1 : (tensor<6x8xf32>) -> tensor<6x8xf32>
+    %3 = sched.matmul %2, %v {batch = array<i64>, m = 6, n = 16, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 16, 1>, strides_c = array<i64: 16, 1>} : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
+    %4 = sched.matmul %dy, %v {batch = array<i64>, m = 6, n = 8, k = 16, strides_a = array<i64: 16, 1>, strides_b = array<i64: 1, 16>, strides_c = array<i64: 8, 1>} : (tensor<6x16xf32>, tensor<8x16xf32>) -> tensor<6x8xf32>
+    %5 = sched.matmul %2, %3 {batch = array<i64>, m = 8, n = 16, k = 6, strides_a = array<i64: 1, 8>, strides_b = array<i64: 16, 1>, strides_c = array<i64: 16, 1>} : (tensor<6x8xf32>, tensor<6x16xf32>) -> tensor<8x16xf32>
+    sched.yield %1, %3, %4, %5 : tensor<6x8xf32>, tensor<6x16xf32>, tensor<6x8xf32>, tensor<8x16xf32>
+  } : tensor<6x8xf32>, tensor<6x16xf32>, tensor<6x8xf32>, tensor<8x16xf32>
+  %6:2, %f = sched.step on compute stage 1 strand 0 {
+    %7 = nn.sum %0#1 {dims = array<i64: 0>} : (tensor<6x16xf32>) -> tensor<16xf32>
+    %8 = nn.gelu_backward tanh %0#2, %0#0 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+    %9 = sched.matmul %x, %8 {batch = array<i64>, m = 16, n = 8, k = 6, strides_a = array<i64: 1, 16>, strides_b = array<i64: 8, 1>, strides_c = array<i64: 8, 1>} : (tensor<6x16xf32>, tensor<6x8xf32>) -> tensor<16x8xf32>
+    sched.yield %7, %9 : tensor<16xf32>, tensor<16x8xf32>
+  } : tensor<16xf32>, tensor<16x8xf32>
+  return %0#3, %6#0, %6#1 : tensor<8x16xf32>, tensor<16xf32>, tensor<16x8xf32>
+}
+}
+
+// -----
+
+// Not those of a product that comes later.
+// CHECK-LABEL: func.func @step
+// CHECK-NOT: summed
+// CHECK: nn.sum
+// CHECK-NOT: summed
+module attributes {sched.device = #sched.device<cuda>} {
+func.func @step(%x: tensor<8x8xf32>) -> (tensor<8xf32>, tensor<8x8xf32>) {
+  %0:2, %e = sched.step on compute stage 0 strand 0 {
+    %1 = sched.matmul %x, %x {batch = array<i64>, m = 8, n = 8, k = 8, strides_a = array<i64: 8, 1>, strides_b = array<i64: 8, 1>, strides_c = array<i64: 8, 1>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %2 = nn.sum %1 {dims = array<i64: 0>} : (tensor<8x8xf32>) -> tensor<8xf32>
+    sched.yield %1, %2 : tensor<8x8xf32>, tensor<8xf32>
+  } : tensor<8x8xf32>, tensor<8xf32>
+  %3, %f = sched.step on compute stage 1 strand 0 {
+    %4 = nn.exp %0#1 : (tensor<8xf32>) -> tensor<8xf32>
+    %5 = sched.matmul %x, %0#0 {batch = array<i64>, m = 8, n = 8, k = 8, strides_a = array<i64: 1, 8>, strides_b = array<i64: 8, 1>, strides_c = array<i64: 8, 1>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    sched.yield %5 : tensor<8x8xf32>
+  } : tensor<8x8xf32>
+  return %0#1, %3 : tensor<8xf32>, tensor<8x8xf32>
+}
+}
