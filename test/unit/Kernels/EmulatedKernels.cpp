@@ -79,7 +79,7 @@ std::string EmulatedKernels::run(const CompiledKernel &kernel,
   for (llvm::MutableArrayRef<char> buffer : buffers) {
     auto [place, isNew] = known.try_emplace(buffer.data());
     if (isNew)
-      place->second = allocate(buffer.size());
+      place->second = allocate(buffer.size() + shift) + shift;
     addresses.push_back(place->second);
     expect(driver.memcpyHtoD(addresses.back(), buffer.data(), buffer.size()),
            "copy to the device");
@@ -121,7 +121,7 @@ std::string EmulatedKernels::run(const CompiledKernel &kernel,
              std::to_string(reported.index) + " of " +
              std::to_string(reported.bound);
   for (const auto &[begin, address] : known)
-    expect(driver.memFree(address), "free");
+    expect(driver.memFree(address - shift), "free");
   expect(driver.memFree(scratch), "free");
   expect(driver.memFree(reportAddress), "free");
   return refusal;

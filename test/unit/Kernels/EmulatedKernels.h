@@ -41,6 +41,9 @@ public:
   /// Launches have fewer blocks from now on, each of which goes over more rows:
   /// not for kernels whose blocks leave sums each.
   void limitBlocks(uint32_t number) { maxBlocks = number; }
+  /// Buffers begin so many bytes behind a multiple of 16 from now on, where
+  /// kernels read and write single elements.
+  void shiftBuffers(uint64_t bytes) { shift = bytes; }
 
 private:
   void expect(int result, const char *what);
@@ -49,6 +52,7 @@ private:
   rt::cuda::Driver driver = {};
   Mistakes mistakes;
   uint32_t maxBlocks = UINT32_MAX;
+  uint64_t shift = 0;
   std::string refusal; ///< Of the present run.
   rt::cuda::CUmodule module = nullptr;
 };

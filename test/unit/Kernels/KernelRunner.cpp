@@ -243,6 +243,17 @@ OwningOpRef<ModuleOp> tandem::test::parse(MLIRContext &context,
   return parseSourceString<ModuleOp>(text, &context);
 }
 
+KernelsOfText::KernelsOfText(StringRef text) : module(parse(*context, text)) {
+  if (!module) {
+    error = "the text is no module";
+    return;
+  }
+  KernelOptions options;
+  options.useCache = false;
+  loaded = std::make_unique<LoadedKernels>(*module, options);
+  error = loaded->getError();
+}
+
 std::vector<Tensor> tandem::test::makeInputs(func::FuncOp function,
                                              unsigned seed) {
   std::mt19937 random(seed);

@@ -77,6 +77,21 @@ std::unique_ptr<mlir::MLIRContext> makeContext();
 mlir::OwningOpRef<mlir::ModuleOp> parse(mlir::MLIRContext &context,
                                         llvm::StringRef text);
 
+/// The kernels of a text, loaded. Check `getError()` first.
+class KernelsOfText {
+public:
+  explicit KernelsOfText(llvm::StringRef text);
+  const std::string &getError() const { return error; }
+  auto getFunctions() { return module->getOps<mlir::func::FuncOp>(); }
+  LoadedKernels *operator->() { return loaded.get(); }
+
+private:
+  std::unique_ptr<mlir::MLIRContext> context = makeContext();
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::unique_ptr<LoadedKernels> loaded;
+  std::string error;
+};
+
 /// Seeded values: floats in [-2, 2), integers in [-4, 5), i1; or in the
 /// argument's attributes `test.low` and `test.high` (integers).
 std::vector<Tensor> makeInputs(mlir::func::FuncOp function, unsigned seed);

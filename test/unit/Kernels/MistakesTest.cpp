@@ -23,10 +23,13 @@ using namespace tandem::test;
 /// So few that each goes over several rows or squares.
 constexpr uint32_t kFewBlocks = 2;
 
+/// Bytes behind a multiple of 16, where no access is of 16 bytes.
+constexpr uint64_t kShift = 8;
+
 /// Whether the kernel runs, and gives what is expected.
-static bool isRight(LoadedKernels &kernels, func::FuncOp function,
+static bool isRight(KernelsOfText &kernels, func::FuncOp function,
                     ArrayRef<Tensor> inputs, ArrayRef<Tensor> expected) {
-  std::vector<Tensor> actual = kernels.run(function, inputs);
+  std::vector<Tensor> actual = kernels->run(function, inputs);
   if (!LoadedKernels::lastRefusal.empty() || !LoadedKernels::lastReport.empty())
     return false;
   for (auto [value, reference] : llvm::zip_equal(actual, expected))
@@ -38,35 +41,40 @@ static bool isRight(LoadedKernels &kernels, func::FuncOp function,
 /// Mistakes that change nothing, by kernel and name, and how many of them.
 using Harmless = std::map<std::string, int>;
 
-/// Plants every mistake in every kernel of the text.
+/// Plants every mistake in the kernel, and counts those that change nothing.
+static void plantAll(KernelsOfText &kernels, func::FuncOp function,
+                     Harmless &unnoticed) {
+  const auto &mistakes = kernels->getEmulated()->getMistakes();
+  std::vector<Tensor> inputs = makeInputs(function, 7);
+  auto expected = reference::interpret(function, {}, inputs);
+  ASSERT_TRUE(succeeded(expected));
+  mistakes.list();
+  ASSERT_TRUE(isRight(kernels, function, inputs, *expected))
+      << function.getName().str() << LoadedKernels::lastRefusal;
+  for (int64_t number = 0, e = mistakes.count(); number < e; ++number) {
+    mistakes.plant(number);
+    if (isRight(kernels, function, inputs, *expected))
+      ++unnoticed[function.getName().str() + ": " + mistakes.name(number)];
+  }
+  mistakes.plant(-1);
+}
+
+/// In every kernel of the text, by accesses of 16 bytes where it has such, and
+/// by single elements.
 static void checkMistakes(StringRef text, const Harmless &harmless = {},
                           uint32_t maxBlocks = UINT32_MAX) {
   ASSERT_TRUE(EmulatedKernels::areWanted()) << "TANDEM_TEST_DEVICE is no GPU";
-  std::unique_ptr<MLIRContext> context = makeContext();
-  auto module = parse(*context, text);
-  ASSERT_TRUE(module);
-  KernelOptions options;
-  options.useCache = false;
-  LoadedKernels kernels(*module, options);
+  KernelsOfText kernels(text);
   ASSERT_EQ(kernels.getError(), "");
-  kernels.getEmulated()->limitBlocks(maxBlocks);
-  const auto &mistakes = kernels.getEmulated()->getMistakes();
-  Harmless unnoticed;
-  for (auto function : module->getOps<func::FuncOp>()) {
-    std::vector<Tensor> inputs = makeInputs(function, 7);
-    auto expected = reference::interpret(function, {}, inputs);
-    ASSERT_TRUE(succeeded(expected));
-    mistakes.list();
-    ASSERT_TRUE(isRight(kernels, function, inputs, *expected))
-        << function.getName().str() << LoadedKernels::lastRefusal;
-    for (int64_t number = 0, e = mistakes.count(); number < e; ++number) {
-      mistakes.plant(number);
-      if (isRight(kernels, function, inputs, *expected))
-        ++unnoticed[function.getName().str() + ": " + mistakes.name(number)];
-    }
-    mistakes.plant(-1);
+  kernels->getEmulated()->limitBlocks(maxBlocks);
+  for (uint64_t shift : {uint64_t(0), kShift}) {
+    SCOPED_TRACE(shift);
+    kernels->getEmulated()->shiftBuffers(shift);
+    Harmless unnoticed;
+    for (auto function : kernels.getFunctions())
+      plantAll(kernels, function, unnoticed);
+    EXPECT_EQ(unnoticed, harmless);
   }
-  EXPECT_EQ(unnoticed, harmless);
 }
 
 /// `short` has teams of four threads, 64 of which share a block.

@@ -78,8 +78,7 @@ TEST(IndexSums, OfManyTerms) {
 }
 
 TEST(IndexSums, InPlace) {
-  std::unique_ptr<MLIRContext> context = makeContext();
-  auto module = parse(*context, R"(
+  KernelsOfText kernels(R"(
     func.func @few(%b: tensor<7x4xf32>, %s: tensor<90x4xf32>, %i: tensor<90xi64> {test.low = 0, test.high = 7}) -> tensor<7x4xf32> {
       %0 = nn.embedding_backward %s, %i : (tensor<90x4xf32>, tensor<90xi64>) -> tensor<7x4xf32>
       %1 = nn.add %0, %b : (tensor<7x4xf32>, tensor<7x4xf32>) -> tensor<7x4xf32>
@@ -90,20 +89,17 @@ TEST(IndexSums, InPlace) {
       %1 = nn.add %0, %b : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
       return %1 : tensor<2x4xf32>
     })");
-  KernelOptions options;
-  options.useCache = false;
-  LoadedKernels kernels(*module, options);
   ASSERT_EQ(kernels.getError(), "");
-  for (auto function : module->getOps<func::FuncOp>()) {
+  for (auto function : kernels.getFunctions()) {
     std::vector<Tensor> inputs = makeInputs(function, 5);
-    Tensor apart = kernels.run(function, inputs).front();
+    Tensor apart = kernels->run(function, inputs).front();
     std::vector<std::vector<char>> buffers;
     for (const Tensor &input : inputs)
       buffers.push_back(toBytes(input));
     std::vector<llvm::MutableArrayRef<char>> ranges(buffers.begin(),
                                                     buffers.end());
     ranges.push_back(buffers[0]);
-    kernels.runOn(function.getName(), ranges, /*scalars=*/{});
+    kernels->runOn(function.getName(), ranges, /*scalars=*/{});
     Tensor inPlace = fromBytes(buffers[0], inputs[0].getType());
     EXPECT_TRUE(inPlace.isIdenticalTo(apart)) << function.getName().str();
   }
@@ -111,8 +107,7 @@ TEST(IndexSums, InPlace) {
 
 /// What is at a bad index is left out, and told.
 TEST(IndexSums, ReportBadIndices) {
-  std::unique_ptr<MLIRContext> context = makeContext();
-  auto module = parse(*context, R"(
+  KernelsOfText kernels(R"(
     func.func @few(%g: tensor<90x5xf32>, %i: tensor<90xi64>) -> tensor<40x5xf32> {
       %0 = nn.embedding_backward %g, %i : (tensor<90x5xf32>, tensor<90xi64>) -> tensor<40x5xf32>
       return %0 : tensor<40x5xf32>
@@ -121,11 +116,8 @@ TEST(IndexSums, ReportBadIndices) {
       %0 = nn.embedding_backward %g, %i : (tensor<2700x5xf32>, tensor<2700xi64>) -> tensor<40x5xf32>
       return %0 : tensor<40x5xf32>
     })");
-  KernelOptions options;
-  options.useCache = false;
-  LoadedKernels kernels(*module, options);
   ASSERT_EQ(kernels.getError(), "");
-  for (auto function : module->getOps<func::FuncOp>()) {
+  for (auto function : kernels.getFunctions()) {
     std::vector<Tensor> inputs = makeInputs(function, 1);
     int64_t rows = inputs[1].getNumElements();
     for (int64_t bad : {40, -1}) {
@@ -136,7 +128,7 @@ TEST(IndexSums, ReportBadIndices) {
         for (int64_t j = 0; j < 5 && !isBad; ++j)
           sums[i % 40 * 5 + j] += inputs[0].getDouble(i * 5 + j);
       }
-      Tensor result = kernels.run(function, inputs).front();
+      Tensor result = kernels->run(function, inputs).front();
       EXPECT_EQ(LoadedKernels::lastReport,
                 "site 0: " + std::to_string(bad) + " of 40");
       for (size_t i = 0; i < sums.size(); ++i)
@@ -151,15 +143,10 @@ TEST(IndexSums, ReportBadIndices) {
 
 /// Whether several threads share each kernel of the text.
 static void expectShared(StringRef text) {
-  std::unique_ptr<MLIRContext> context = makeContext();
-  auto module = parse(*context, text);
-  ASSERT_TRUE(module);
-  KernelOptions options;
-  options.useCache = false;
-  LoadedKernels kernels(*module, options);
+  KernelsOfText kernels(text);
   ASSERT_EQ(kernels.getError(), "");
-  for (auto function : module->getOps<func::FuncOp>())
-    EXPECT_TRUE(kernels.isShared(function.getName()))
+  for (auto function : kernels.getFunctions())
+    EXPECT_TRUE(kernels->isShared(function.getName()))
         << function.getName().str();
 }
 
