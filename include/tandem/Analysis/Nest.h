@@ -68,6 +68,13 @@ public:
   llvm::SmallVector<Member> members;
   llvm::MapVector<mlir::Value, Made> made;
 
+  /// Makes two of a factor: one of the `minor` elements that are innermost, and
+  /// one of as many as are left, which keeps the number.
+  void splitFactor(int factor, int64_t minor) {
+    llvm::SmallVector<Factors> none;
+    split(factor, minor, none);
+  }
+
   /// Factors of all loops of a member.
   Factors getDomain(unsigned member) const;
   int64_t getSize(const Factors &factors) const;

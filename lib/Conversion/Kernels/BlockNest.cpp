@@ -26,7 +26,8 @@ constexpr int64_t kMaxWidth = 8;
 /// come to together.
 constexpr int64_t kMaxRegisters = 16, kMaxUnrolled = 256;
 
-void tandem::emitByBlocks(KernelEmitter &kernel, const Nest &nest) {
+void tandem::emitByBlocks(KernelEmitter &kernel, const Nest &whole) {
+  Nest nest = splitWhole(whole);
   BlockNestEmitter emitter(kernel, nest);
   kernel.beginPart();
   emitter.emit();
@@ -49,23 +50,6 @@ void BlockNestEmitter::chooseColumns() {
     return std::fill(column.begin(), column.end(), true);
   divideWhole();
   NestEmitter::chooseColumns();
-}
-
-/// What is summed as one row would be a single team's: all but the last
-/// dimensions become rows, each of which has as many elements as are worth it.
-void BlockNestEmitter::divideWhole() {
-  constexpr int64_t kElements = 1024, kLeastRows = 8;
-  if (groups.size() != 1 || llvm::is_contained(column, true) ||
-      nest.getSize(groups.front()) < kElements * kLeastRows)
-    return;
-  Factors rows = groups.front(), columns;
-  int64_t count = 1;
-  while (rows.size() > 1 && count < kElements) {
-    count *= nest.sizes[rows.back()];
-    columns.insert(columns.begin(), rows.pop_back_val());
-  }
-  if (!columns.empty())
-    groups = {rows, columns};
 }
 
 /// A team per row, with as many threads as there are columns, for which there

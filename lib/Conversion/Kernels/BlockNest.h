@@ -25,6 +25,9 @@
 
 namespace tandem {
 
+/// The nest with loops that can be divided among teams.
+Nest splitWhole(const Nest &nest);
+
 /// Emits the parts of a nest.
 void emitByBlocks(KernelEmitter &kernel, const Nest &nest);
 

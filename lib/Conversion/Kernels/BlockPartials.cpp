@@ -12,6 +12,54 @@
 using namespace mlir;
 using namespace tandem;
 
+/// Elements of a row that are worth a team, and rows that are worth more than
+/// one.
+constexpr int64_t kElements = 1024, kLeastRows = 8;
+/// Elements of a row at most, where a loop of many is made two.
+constexpr int64_t kMostElements = 8 * kElements;
+
+/// Where all is summed as one row, a loop that has more elements than a team is
+/// worth becomes two, so that it can be divided.
+Nest tandem::splitWhole(const Nest &nest) {
+  Nest result = nest;
+  bool isWhole = llvm::any_of(
+      nest.members, [](const auto &member) { return hasReduction(member.op); });
+  if (!isWhole || llvm::is_contained(nest.isColumn, true) ||
+      nest.getSize(nest.order) < kElements * kLeastRows)
+    return result;
+  int64_t count = 1;
+  for (int factor : llvm::reverse(nest.order)) {
+    int64_t size = nest.sizes[factor];
+    if (count * size < kElements) {
+      count *= size;
+      continue;
+    }
+    int64_t own = llvm::divideCeil(kElements, count);
+    while (count * own < kMostElements && size % own != 0)
+      ++own;
+    if (own < size && size % own == 0)
+      result.splitFactor(factor, own);
+    break;
+  }
+  return result;
+}
+
+/// What is summed as one row would be a single team's: all but the last
+/// dimensions become rows, each of which has as many elements as are worth it.
+void BlockNestEmitter::divideWhole() {
+  if (groups.size() != 1 || llvm::is_contained(column, true) ||
+      nest.getSize(groups.front()) < kElements * kLeastRows)
+    return;
+  Factors rows = groups.front(), columns;
+  int64_t count = 1;
+  while (rows.size() > 1 && count < kElements) {
+    count *= nest.sizes[rows.back()];
+    columns.insert(columns.begin(), rows.pop_back_val());
+  }
+  if (!columns.empty())
+    groups = {rows, columns};
+}
+
 void BlockNestEmitter::findPartials() {
   partials.clear();
   for (auto [index, info] : llvm::enumerate(infos))

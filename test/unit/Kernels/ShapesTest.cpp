@@ -252,6 +252,53 @@ TEST(ColumnSums, EqualReference) {
              {"f64", "f32"});
 }
 
+/// Of one loop, which has to be cut, of loops the inner of which are short or
+/// long, and of a loop that nothing divides.
+constexpr char kWhole[] = R"(
+    func.func @line(%x: tensor<33800xf32>) -> tensor<f32> {
+      %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<33800xf32>) -> tensor<f32>
+      return %0 : tensor<f32>
+    }
+    func.func @squares(%x: tensor<2x130x130xf32>) -> tensor<f32> {
+      %0 = nn.mul %x, %x : (tensor<2x130x130xf32>, tensor<2x130x130xf32>) -> tensor<2x130x130xf32>
+      %1 = nn.sum %0 {dims = array<i64: 0, 1, 2>} : (tensor<2x130x130xf32>) -> tensor<f32>
+      return %1 : tensor<f32>
+    }
+    func.func @rows(%x: tensor<33x1025xf32>) -> tensor<f32> {
+      %0 = nn.sum %x {dims = array<i64: 0, 1>} : (tensor<33x1025xf32>) -> tensor<f32>
+      return %0 : tensor<f32>
+    }
+    func.func @reshaped(%x: tensor<3x4x5000xf32>) -> (tensor<f32>, tensor<12x5000xf32>) {
+      %0 = nn.neg %x : (tensor<3x4x5000xf32>) -> tensor<3x4x5000xf32>
+      %1 = nn.reshape %0 : (tensor<3x4x5000xf32>) -> tensor<12x5000xf32>
+      %2 = nn.sum %1 {dims = array<i64: 0, 1>} : (tensor<12x5000xf32>) -> tensor<f32>
+      return %2, %1 : tensor<f32>, tensor<12x5000xf32>
+    }
+    func.func @prime(%x: tensor<8209xf32>) -> tensor<f32> {
+      %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<8209xf32>) -> tensor<f32>
+      return %0 : tensor<f32>
+    })";
+
+TEST(WholeSums, EqualReference) { checkKernels(kWhole); }
+
+/// What several teams add up has a second part.
+TEST(WholeSums, AreDividedAmongTeams) {
+  if (!EmulatedKernels::areWanted())
+    GTEST_SKIP() << "TANDEM_TEST_DEVICE is no GPU";
+  KernelsOfText kernels(kWhole);
+  ASSERT_EQ(kernels.getError(), "");
+  const CompiledKernels &compiled = kernels->getCompiled();
+  for (const auto &[name, blocks] : {std::pair("line", 26u),
+                                     {"squares", 26u},
+                                     {"rows", 33u},
+                                     {"reshaped", 48u}}) {
+    const auto &parts = compiled.kernels.find(name)->second.parts;
+    ASSERT_EQ(parts.size(), 2u) << name;
+    EXPECT_EQ(parts.front().geometry.grid[0], blocks) << name;
+  }
+  EXPECT_EQ(compiled.kernels.find("prime")->second.parts.size(), 1u);
+}
+
 //===----------------------------------------------------------------------===//
 // Transposes
 //===----------------------------------------------------------------------===//
