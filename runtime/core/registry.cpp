@@ -47,7 +47,7 @@ Factories<Product>::create(const std::string &name, const Job &job) const {
     return errorOf(kind, " '", name, "' is unknown, expected one of ", known);
   if (Status status = factory->probe(); !status.ok())
     return errorOf(kind, " '", name, "' cannot be used: ", status.message(),
-                   "; there are ", known);
+                   "; others are ", known);
   return factory->create(job);
 }
 

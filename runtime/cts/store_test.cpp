@@ -252,7 +252,7 @@ TEST(Registry, SaysWhatThereIs) {
   target.device = "none";
   model.b.setTarget(target);
   expectError(Session::create(*model.b.finish()).status(),
-              "device 'none' cannot be used: no such card; there are 'cpu'");
+              "device 'none' cannot be used: no such card; others are 'cpu'");
   target.device = "cpu";
   model.b.setTarget(target);
   Status unknown =
