@@ -302,7 +302,16 @@ static bool canBeTakenApart(func::FuncOp step, ArrayRef<BlockArgument> family,
   });
 }
 
+static bool trains(func::FuncOp step) {
+  return llvm::any_of(llvm::seq(step.getNumResults()), [&](unsigned result) {
+    return getUpdates(step.getResultAttrDict(result)).has_value();
+  });
+}
+
 LogicalResult TakeApartParametersPass::runOnStep(func::FuncOp step) {
+  // An evaluation has the parameters as the step that trains stores them.
+  if (!trains(step))
+    return success();
   llvm::StringSet<> names;
   for (unsigned i = 0; i < step.getNumArguments(); ++i)
     names.insert(getTensorName(step.getArgAttrDict(i)));

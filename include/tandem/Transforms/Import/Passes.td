@@ -87,7 +87,9 @@ def TakeApartParametersPass : Pass<"tandem-take-apart-parameters", "::mlir::func
     A parameter that holds several side by side (query, key and value;
     gate and up), told by the slices that are taken of what is computed
     with it, becomes as many parameters, with their own states, gradients
-    and new values. `nn.part` says where each lies in the whole.
+    and new values. `nn.part` says where each lies in the whole. A step
+    that updates nothing has its parameters as another one stores them, and
+    stays.
   }];
 }
 
