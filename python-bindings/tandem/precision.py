@@ -21,7 +21,7 @@ GRADIENT_SUMS = ("f32", "bf16")
 
 
 def check_precision(precision, gradient_sums):
-    if precision is not None and precision not in PRECISIONS:
+    if precision not in (None, *PRECISIONS):
         expected = ", ".join(map(repr, PRECISIONS))
         raise CaptureError(
             f"precision is {precision!r}, expected {expected}, or None for the model's own"

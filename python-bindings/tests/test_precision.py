@@ -587,6 +587,7 @@ def test_autocast_to_float16_that_was_switched_on_by_hand():
     "options,pattern",
     [
         ({"precision": "fp16"}, r"precision is 'fp16', expected 'bf16', or None"),
+        ({"precision": ["bf16"]}, r"precision is \['bf16'\], expected 'bf16', or None"),
         ({"gradient_sums": "f16"}, r"gradient_sums is 'f16', expected 'f32' or 'bf16'"),
     ],
 )
