@@ -112,9 +112,14 @@ def scores_drawn(operator, args):
 
 def _repeat_heads(tensor, query):
     """Plans split attention into as many parts as the query has heads; `lower` undoes it."""
-    if min(tensor.dim(), query.dim()) < 3 or query.shape[-3] % tensor.shape[-3]:
+    if min(tensor.dim(), query.dim()) < 3:
         return tensor
-    return tensor.repeat_interleave(query.shape[-3] // tensor.shape[-3], -3)
+    heads, count = tensor.shape[-3], query.shape[-3]
+    if heads == 0 or count % heads:
+        raise CaptureError(
+            f"{current_location()}: keys or values have {heads} heads, expected a number that divides the {count} of the queries"
+        )
+    return tensor.repeat_interleave(count // heads, -3)
 
 
 def _broadcast(tensor, query):

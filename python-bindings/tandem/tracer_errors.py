@@ -57,9 +57,8 @@ def explained(whereabouts):
         raise
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise _explain(error, place(error)) from error
-    except NotImplementedError as error:
-        raise UnsupportedOperatorError(
-            getattr(error, "func", "?"), place(error), str(error).splitlines()[0]
-        ) from error
     except Exception as error:
+        if isinstance(error, NotImplementedError) and hasattr(error, "func"):
+            reason = str(error).splitlines()[0]
+            raise UnsupportedOperatorError(error.func, place(error), reason) from error
         raise _explain(error, place(error)) from error

@@ -16,6 +16,7 @@ from tandem.errors import CaptureError
 from tandem.model_file import load_model_file
 from tandem.verify import make_subject
 from torch import nn
+from torch.nn.attention.flex_attention import flex_attention
 
 HEADS, WIDTH, ROWS = 4, 4, 6
 
@@ -264,6 +265,21 @@ def test_a_row_that_sees_nothing_is_zero_in_a_formula():
 def test_scale_that_is_no_number():
     with pytest.raises(CaptureError, match=r"attention's scale is inf, expected a finite number"):
         _export(lambda q, k, v: sdpa(q, k, v, scale=float("inf")))
+
+
+def test_groups_that_do_not_divide():
+    with pytest.raises(CaptureError) as error:
+        _export(lambda q, k, v: sdpa(q, k[:, :3], v[:, :3], enable_gqa=True))
+    expected = "keys or values have 3 heads, expected a number that divides the 4 of the queries"
+    assert str(error.value).endswith(expected)
+    assert "test_attention.py:" in str(error.value)
+
+
+def test_flex_attention_is_refused_with_the_reason_of_torch():
+    with pytest.raises(CaptureError) as error:
+        _export(flex_attention)
+    assert "test_attention.py:" in str(error.value)
+    assert "captured: NotImplementedError: FlexAttention does not support" in str(error.value)
 
 
 def test_mask_that_does_not_broadcast():
