@@ -41,7 +41,8 @@ bool isDoneBefore(Operation *first, Operation *second) {
     return first->isBeforeInBlock(second);
   auto from = first->getParentOfType<sched::StepOp>();
   auto to = second->getParentOfType<sched::StepOp>();
-  return from.getQueue() == to.getQueue() && from->isBeforeInBlock(to);
+  return from && to && from->getBlock() == to->getBlock() &&
+         from.getQueue() == to.getQueue() && from->isBeforeInBlock(to);
 }
 
 bool isThereFor(Value value, sched::MatmulOp product) {

@@ -22,7 +22,8 @@ mlir::Value skipReshapes(mlir::Value value);
 sched::MatmulOp getRowsProduct(mlir::Value term, bool isOwn);
 
 /// Whether `first` is done when `second` begins: it stands before it in one
-/// step, or in an earlier step of the same queue. Steps are open.
+/// step, or in an earlier step of the same queue and the same loop. Steps are
+/// open.
 bool isDoneBefore(mlir::Operation *first, mlir::Operation *second);
 
 /// Whether `value`, which the step of `product` reads, is there when it comes
