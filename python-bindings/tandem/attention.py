@@ -8,6 +8,7 @@ compute is what `nn.attention` says.
 import math
 
 import torch
+from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from .errors import CaptureError
 from .locations import current_location
@@ -184,6 +185,12 @@ def _mask_of_four(mask, scores):
     return mask.reshape(of_four(mask.shape))
 
 
+def causal_mask(variant, queries, keys):
+    """What a `CausalBias` says, as a tensor: one of a class of its own cannot be made while a step is captured."""
+    first = keys - queries if variant == CausalVariant.LOWER_RIGHT else 0
+    return torch.ones(queries, keys, dtype=torch.bool).tril(first)
+
+
 def _cast(tensors):
     """Under autocast attention computes in its type."""
     if not torch.is_autocast_enabled("cpu"):
@@ -197,6 +204,8 @@ def attention(
 ):
     """`F.scaled_dot_product_attention`; None for what is captured by its plain formula."""
     _check_dropout(dropout_p)
+    if isinstance(attn_mask, CausalBias):
+        attn_mask = causal_mask(attn_mask.variant, attn_mask.seq_len_q, attn_mask.seq_len_kv)
     query, key, value, mask = _cast([query, key, value, attn_mask])
     if enable_gqa:
         key, value = (_repeat_heads(tensor, query) for tensor in (key, value))

@@ -11,8 +11,9 @@ import torch.distributions
 import torch.utils.checkpoint
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental import proxy_tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import SDPBackend, bias, sdpa_kernel
 
+from .attention import causal_mask
 from .clipping import without_scaler
 from .errors import CaptureError
 from .locations import current_location
@@ -117,6 +118,7 @@ def capturing():
         mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _causal_hint),
         mock.patch.object(torch.distributions.Distribution, "_validate_args", _UNCHECKED),
         mock.patch.object(torch.utils.checkpoint._VersionWrapper, "get_val", _cached),
+        mock.patch.object(bias, "CausalBias", causal_mask),
         refusing_others(),
         without_scaler(),
         without_dynamo(),

@@ -16,6 +16,7 @@ from tandem.errors import CaptureError
 from tandem.model_file import load_model_file
 from tandem.verify import make_subject
 from torch import nn
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from torch.nn.attention.flex_attention import flex_attention
 
 HEADS, WIDTH, ROWS = 4, 4, 6
@@ -190,6 +191,15 @@ def test_mask_of_positions_is_a_band(mask, before, after):
     attributes = _check(lambda q, k, v: sdpa(q, k, v, mask))
     assert "masked" not in attributes
     assert (attributes.get("before"), attributes.get("after")) == (before, after)
+
+
+@pytest.mark.parametrize("make, after", [(causal_upper_left, 0), (causal_lower_right, 2)])
+def test_bias_of_torch_is_a_band(make, after):
+    """Made before, or in the step, which no mode of PyTorch's lets eager do."""
+    bias = make(ROWS - 2, ROWS)
+    assert _check(lambda q, k, v: sdpa(q[:, :, 2:], k, v, bias)) == {"scale": 0.5, "after": after}
+    (forward,) = _operators(_export(lambda q, k, v: sdpa(q[:, :, 2:], k, v, make(ROWS - 2, ROWS))))
+    assert forward.attributes == {"scale": 0.5, "after": after}
 
 
 def test_positions_may_be_one_result_of_several():
