@@ -24,7 +24,8 @@ std::filesystem::path folder() {
   const char *cache = std::getenv("XDG_CACHE_HOME");
   const char *home = std::getenv("HOME");
   if (own)
-    return std::filesystem::path(own) / "products";
+    return *own ? std::filesystem::path(own) / "products"
+                : std::filesystem::path();
   if (cache)
     return std::filesystem::path(cache) / "tandem" / "products";
   if (home)

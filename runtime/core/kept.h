@@ -9,7 +9,7 @@
 // Which way of doing a product is the fastest is measured once per key (its
 // shape, the machine, the library's version), and kept as a file of a line each
 // in $TANDEM_CACHE_DIR/products (else $XDG_CACHE_HOME/tandem, else
-// ~/.cache/tandem).
+// ~/.cache/tandem; nowhere if it is empty).
 //
 //===----------------------------------------------------------------------===//
 

@@ -297,6 +297,15 @@ TEST(ProductWays, AreMeasuredOnceAndKept) {
   EXPECT_FALSE(cpu::findWay(cpu::keyOf(g, 2)));
 }
 
+TEST(ProductWays, AreKeptNowhereWhereTheFolderIsEmpty) {
+  Variable folder("TANDEM_CACHE_DIR", "");
+  std::string key =
+      cpu::keyOf(contiguousGemm(ElementType::F32, 128, 256, 256), 1);
+  EXPECT_EQ(cpu::keepWay(key, cpu::ProductWay::PackedB),
+            cpu::ProductWay::PackedB);
+  EXPECT_FALSE(cpu::findWay(key));
+}
+
 TEST(ProductWays, OfDamagedFilesAreNone) {
   CacheFolder folder;
   Gemm g = contiguousGemm(ElementType::F32, 128, 256, 256);
