@@ -199,7 +199,8 @@ static ParameterUse splitStored(StepGraph &graph, unsigned axis,
 
 /// The forms on `axis` in which operators of the forward and backward passes
 /// that make `group` may take `value`; all, if none are said. A parameter is
-/// taken whole on a batch axis, or as it is stored.
+/// taken whole on a batch axis, or as it is stored; what repeats one (a token
+/// for each sample) may have the batch.
 static std::optional<SmallVector<AxisForm, 2>>
 getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
            unsigned axis, const ParameterUse &use, bool isBatchAxis) {
@@ -211,7 +212,10 @@ getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
                                 graph.mesh.getSize(axis));
   if (use.keepsStored[argument])
     return kept ? std::optional(SmallVector<AxisForm, 2>{*kept}) : std::nullopt;
-  if (!isBatchAxis)
+  auto type = cast<RankedTensorType>(graph.values[value].value.getType());
+  bool repeats =
+      type.getNumElements() > graph.arguments[argument].type.getNumElements();
+  if (!isBatchAxis || repeats)
     return std::nullopt;
   SmallVector<AxisForm, 2> allowed{AxisForm::full()};
   // A view may keep what is stored in pieces; no other split is asked for.
