@@ -150,12 +150,10 @@ void Enumeration::addCandidates(Member &member) {
       add(1 + rule.factors.size() + linear);
 }
 
-/// Whether every sum that `candidate` takes can exist on `axis`. In an update
-/// some terms may be whole: one point keeps them.
+/// Whether every sum that `candidate` takes can exist on `axis`.
 bool Enumeration::isSumPossible(const Member &member,
                                 const Candidate &candidate,
                                 unsigned axis) const {
-  bool anySum = false;
   for (auto [number, form] :
        llvm::zip(member.operands, candidate.signature.operands)) {
     if (!form.isReduce())
@@ -164,12 +162,10 @@ bool Enumeration::isSumPossible(const Member &member,
     if (value < 0)
       return false;
     bool isInput = llvm::is_contained(group.inputs, unsigned(value));
-    bool isSum = !isInput || canReduce[value] >> axis & 1;
-    if (!isSum && group.pass != PassKind::Update)
+    if (isInput && !(canReduce[value] >> axis & 1))
       return false;
-    anySum |= isSum;
   }
-  return anySum;
+  return true;
 }
 
 bool Enumeration::isAllowed(const Member &member, const Candidate &candidate,

@@ -98,7 +98,8 @@ LogicalResult Extractor::addAxes() {
   const MeshAttr &mesh = graph.mesh;
   if (mesh.getNumSpaceAxes() > cost::kMaxAxes - 1)
     return emitError() << "the mesh has " << mesh.getNumSpaceAxes()
-                       << " axes, expected at most " << cost::kMaxAxes - 1;
+                       << " axes, expected at most " << cost::kMaxAxes - 1
+                       << " for a search";
   for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
     cost::Axis &added = problem.axes.emplace_back();
     added.name = mesh.getName(axis).str();

@@ -77,14 +77,16 @@ private:
 } // namespace
 
 FailureOr<Decisions> MakePlanPass::plan(StepGraph &graph) {
-  auto decisions = planBySearch(graph, search, preset, pins);
-  if (failed(decisions))
+  if (search.isWanted()) {
+    auto decisions = planBySearch(graph, search, preset, pins);
+    if (succeeded(decisions) && !search.algorithm.empty())
+      listUndivided(graph);
+    return decisions;
+  }
+  if (failed(planByPreset(graph, preset, pins)))
     return failure();
-  if (search.algorithm.empty())
-    warnOfUnsplit(graph, preset);
-  else
-    listUndivided(graph);
-  return decisions;
+  warnOfUnsplit(graph, preset);
+  return Decisions();
 }
 
 //===----------------------------------------------------------------------===//

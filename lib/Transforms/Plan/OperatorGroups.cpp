@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "GroupSignatures.h"
+#include "OperatorGroups.h"
 #include "tandem/Analysis/Bytes.h"
 
 using namespace mlir;
@@ -37,10 +37,6 @@ private:
   bool isReadBy(unsigned value, int group) const;
   bool mayShrink(unsigned op, int readers) const;
   int findReaders(unsigned op) const;
-  bool takes(unsigned value, AxisForm form, ArrayRef<int> groups,
-             llvm::DenseMap<std::pair<unsigned, int64_t>, bool> &known) const;
-  bool sumsBatch(unsigned op) const;
-  bool losesSplit(unsigned op, ArrayRef<int> groups) const;
   bool joinsReaders(unsigned op, int readers) const;
   std::optional<unsigned> getOnlyOperand(unsigned op) const;
   bool joinsProducer(unsigned op) const;
@@ -54,7 +50,6 @@ private:
 
   const StepGraph &graph;
   OperatorGroups &result;
-  std::optional<BatchMarks> batch;
   /// Values that depend on no argument but scalars: a random mask.
   std::vector<bool> isFree;
   /// Values that can be sums still to be finished.
@@ -196,88 +191,12 @@ int Grouping::findReaders(unsigned index) const {
   return readers;
 }
 
-/// Whether members of `groups` take `value` in `form`, and each other what
-/// follows. `known` has what was found.
-bool Grouping::takes(
-    unsigned value, AxisForm form, ArrayRef<int> groups,
-    llvm::DenseMap<std::pair<unsigned, int64_t>, bool> &known) const {
-  auto isReduce = [](AxisForm form) { return form.isReduce(); };
-  auto takesUse = [&](Use use) {
-    if (use.op == graph.ops.size() ||
-        !llvm::is_contained(groups, result.groupOf[use.op]))
-      return true;
-    const OpNode &op = graph.ops[use.op];
-    return llvm::any_of(op.rule.enumerate(1), [&](const Signature &signature) {
-      return signature.operands[use.operand] == form &&
-             llvm::count_if(signature.operands, isReduce) == form.isReduce() &&
-             llvm::all_of_zip(op.results, signature.results,
-                              [&](unsigned next, AxisForm made) {
-                                return takes(next, made, groups, known);
-                              });
-    });
-  };
-  auto [it, isNew] = known.try_emplace({value, form.getCode()});
-  if (!isNew)
-    return it->second;
-  bool isTaken = llvm::all_of(graph.values[value].uses, takesUse);
-  return known[{value, form.getCode()}] = isTaken;
-}
-
-/// Whether `index` sums over the batch, as a loss, a statistic or a gradient.
-bool Grouping::sumsBatch(unsigned index) const {
-  const OpNode &op = graph.ops[index];
-  for (unsigned factor = 0; factor < op.rule.factors.size(); ++factor)
-    if (batch->factors[index] >> factor & 1 && op.rule.canSplit(factor, 1) &&
-        op.rule.getSplitSignature(factor).results[0].isReduce())
-      return true;
-  return false;
-}
-
-/// Whether `groups`, which read what `index` makes, could not be split as it
-/// can: over the batch (a statistic of it would be finished inside), or over
-/// experts, as a parameter of three dimensions that it reads may be stored.
-bool Grouping::losesSplit(unsigned index, ArrayRef<int> groups) const {
-  const OpNode &op = graph.ops[index];
-  llvm::DenseMap<std::pair<unsigned, int64_t>, bool> known;
-  for (unsigned factor = 0; factor < op.rule.factors.size(); ++factor) {
-    if (!op.rule.canSplit(factor, 1))
-      continue;
-    Signature signature = op.rule.getSplitSignature(factor);
-    auto isOfExperts = [&](unsigned value, AxisForm form) {
-      int argument = graph.values[value].viewOf;
-      return argument >= 0 && form.isGather() &&
-             graph.arguments[argument].role == Role::Parameter &&
-             graph.arguments[argument].type.getRank() >= 3;
-    };
-    bool matters = batch->factors[index] >> factor & 1;
-    for (auto [value, form] : llvm::zip(op.operands, signature.operands))
-      matters |= isOfExperts(value, form);
-    if (!matters)
-      continue;
-    for (auto [value, form] : llvm::zip(op.results, signature.results))
-      if (!takes(value, form, groups, known))
-        return true;
-  }
-  return false;
-}
-
 bool Grouping::joinsReaders(unsigned index, int readers) const {
   const OpNode &op = graph.ops[index];
   if (readers < 0 || !isKernelOp(op))
     return false;
-  // A sum that the update makes is finished once, behind its last term.
-  auto isSum = [&](unsigned value) {
-    return graph.values[value].isSummedInUpdate;
-  };
-  if (isSum(op.results[0]) &&
-      !llvm::all_of(graph.values[op.results[0]].uses, [&](Use use) {
-        return use.op == graph.ops.size() ||
-               isSum(graph.ops[use.op].results[0]);
-      }))
-    return false;
   return (op.pass == PassKind::Update && isChainOp(op)) ||
-         (!isSumPoint(index) && !sumsBatch(index) &&
-          mayShrink(index, readers) && !losesSplit(index, readers));
+         (!isSumPoint(index) && mayShrink(index, readers));
 }
 
 void Grouping::join(unsigned op, int group) {
@@ -318,14 +237,6 @@ bool Grouping::joinsProducer(unsigned index) const {
   if (node.producer < 0 || node.uses.size() != 1 ||
       graph.ops[node.producer].pass != op.pass ||
       getBytes(value) < getBytes(op.results[0]))
-    return false;
-  // A sum over the batch that several passes read is finished before, once.
-  auto isOwnPass = [&](Use use) {
-    return use.op < graph.ops.size() && graph.ops[use.op].pass == op.pass;
-  };
-  const auto &uses = graph.values[op.results[0]].uses;
-  if (sumsBatch(node.producer) && llvm::any_of(uses, isOwnPass) &&
-      !llvm::all_of(uses, isOwnPass))
     return false;
   // A sum must be able to wait until it is behind the operator.
   return llvm::any_of(op.rule.linear, [&](const auto &group) {
@@ -431,11 +342,7 @@ void Grouping::joinGroups() {
         joins &= getBytes(value) >= most;
         readers = reader;
       }
-    int own = group.members.back();
-    if (joins && readers >= 0 &&
-        llvm::none_of(group.members, [&](unsigned member) {
-          return losesSplit(member, {own, readers}) && !losesSplit(member, own);
-        }))
+    if (joins && readers >= 0)
       for (unsigned member : group.members)
         result.groupOf[member] = readers;
   }
@@ -446,7 +353,6 @@ void Grouping::run() {
   for (unsigned index = 0; index < graph.ops.size(); ++index)
     result.groupOf[index] = index;
   findSources();
-  batch.emplace(graph, result.isSource);
   findSums();
   joinReaders();
   joinProducers();

@@ -320,11 +320,19 @@ LogicalResult tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
   return success();
 }
 
-bool tandem::plan::obeysPins(const StepGraph &graph) {
-  return llvm::all_of(graph.ops, [&](const OpNode &op) {
-    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-      if (!graph.obeysPins(op, op.signatures[axis], axis))
-        return false;
-    return true;
-  });
+LogicalResult tandem::plan::checkMadePins(const StepGraph &graph,
+                                          unsigned axis) {
+  for (auto [value, node] : llvm::enumerate(graph.values)) {
+    if (node.pinned.empty() || !node.pinned[axis] ||
+        *node.pinned[axis] == graph.getForm(value, axis))
+      continue;
+    return emitError(graph.getLoc())
+           << "the pin of '" << graph.getMadeName(value) << "' asks for "
+           << node.pinned[axis]->str() << " on axis '"
+           << graph.mesh.getName(axis)
+           << "', which the forms on the axes before it leave no signature "
+              "for: it is "
+           << graph.getForm(value, axis).str();
+  }
+  return success();
 }

@@ -9,7 +9,6 @@
 #include "HidupPlan.h"
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
-#include "tandem/Search/Natural.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -55,59 +54,20 @@ LogicalResult tandem::plan::addStart(const StepGraph &graph,
   return success();
 }
 
-/// The signature without sums on axes where an operand is `made` whole.
-static unsigned finishSums(const cost::SignatureSet &set, unsigned chosen,
-                           ArrayRef<cost::Layout> made) {
-  cost::Signature wanted = set[chosen];
-  for (unsigned axis = 0; axis < cost::kMaxAxes; ++axis) {
-    bool isWhole = llvm::any_of(
-        llvm::zip(wanted.operands, made), [&](const auto &operand) {
-          return std::get<0>(operand)[axis] == cost::kReduce &&
-                 std::get<1>(operand)[axis] == cost::kFull;
-        });
-    for (auto *layouts : {&wanted.operands, &wanted.results})
-      for (cost::Layout &layout : *layouts)
-        if (isWhole && layout[axis] == cost::kReduce)
-          layout[axis] = cost::kFull;
-  }
-  auto it = llvm::find_if(set, [&](const cost::Signature &signature) {
-    return signature.operands == wanted.operands &&
-           signature.results == wanted.results;
-  });
-  return it == set.end() ? chosen : it - set.begin();
-}
-
-std::optional<cost::Plan>
-tandem::plan::completePreset(const cost::SearchProblem &problem,
-                             cost::Plan plan, std::string &error) {
-  std::vector<cost::Layout> made(problem.tensors.size());
-  for (auto [index, op] : llvm::enumerate(problem.operators)) {
-    SmallVector<cost::Layout> operands;
-    for (unsigned tensor : op.operands)
-      operands.push_back(made[tensor]);
-    const cost::SignatureSet &set = problem.getSignatures(index);
-    unsigned &chosen = plan.signatures[index];
-    if (op.pass == cost::Pass::Update)
-      chosen = finishSums(set, chosen, operands);
-    for (auto [tensor, layout] : llvm::zip(op.results, set[chosen].results))
-      made[tensor] = layout;
-  }
-  return search::completePlan(problem, std::move(plan), error);
-}
-
 std::vector<cost::Plan>
 tandem::plan::findPresetPlans(const StepGraph &graph,
-                              const Extraction &extraction,
-                              const PinFlags &isPinned, bool isInOneStrand) {
+                              const Extraction &extraction, StringRef pins,
+                              bool isInOneStrand) {
   std::vector<cost::Plan> presets;
-  ScopedDiagnosticHandler silent(graph.mesh.getContext(),
-                                 [](Diagnostic &) { return success(); });
+  const StepGraph unplanned = graph.onMesh(graph.mesh);
   for (const char *name : kPresets) {
-    auto plan = planByPreset(graph, extraction, isPinned, name, isInOneStrand);
+    ScopedDiagnosticHandler silent(graph.mesh.getContext(),
+                                   [](Diagnostic &) { return success(); });
+    StepGraph planned = unplanned;
     std::string error;
-    if (failed(plan))
+    if (failed(planByPreset(planned, name, pins, isInOneStrand)))
       continue;
-    if (auto start = completePreset(extraction.problem, *plan, error))
+    if (auto start = convertPlan(planned, extraction, error))
       presets.push_back(std::move(*start));
   }
   return presets;
@@ -115,20 +75,18 @@ tandem::plan::findPresetPlans(const StepGraph &graph,
 
 std::optional<cost::Plan>
 tandem::plan::findHidupPlan(const StepGraph &graph,
-                            const Extraction &extraction, double timeLimit,
-                            const std::function<bool()> &ends) {
+                            const Extraction &extraction, StringRef pins) {
   ScopedDiagnosticHandler silent(graph.mesh.getContext(),
                                  [](Diagnostic &) { return success(); });
-  FailureOr<ForwardProblem> forward = makeForwardProblem(graph, extraction);
-  if (failed(forward))
+  // It knows no pins.
+  if (!pins.empty())
     return std::nullopt;
-  search::SearchOptions options;
-  options.timeLimit = timeLimit;
-  // Its costs are of another accounting: not for who watches the search.
-  options.progress = [&](double, double, double) { return !ends || !ends(); };
-  FailureOr<cost::Plan> plan =
-      planByHidup(graph, extraction, *forward, options);
-  return succeeded(plan) ? std::optional(std::move(*plan)) : std::nullopt;
+  FailureOr<ForwardProblem> forward = makeForwardProblem(graph, extraction);
+  StepGraph planned = graph.onMesh(graph.mesh);
+  std::string error;
+  if (failed(forward) || failed(planByHidup(planned, extraction, *forward, {})))
+    return std::nullopt;
+  return convertPlan(planned, extraction, error);
 }
 
 search::SearchResult

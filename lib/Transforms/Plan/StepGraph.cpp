@@ -253,6 +253,21 @@ std::string tandem::plan::printShape(RankedTensorType type) {
   return text + "]";
 }
 
+void StepGraph::commitAxis(unsigned axis) {
+  int64_t size = mesh.getSize(axis);
+  for (auto [index, value] : llvm::enumerate(values))
+    if (getForm(index, axis).isGather())
+      value.bytes /= size;
+  for (OpNode &op : ops) {
+    const Signature &signature = op.signatures[axis];
+    if (isSplit(signature))
+      op.flops /= size;
+    LogicalResult legal = op.rule.split(signature, size);
+    assert(succeeded(legal) && "signatures come from the rule");
+    (void)legal;
+  }
+}
+
 bool StepGraph::canStore(unsigned index, unsigned axis, AxisForm form,
                          std::string *reason) const {
   // State is updated once for all microbatches: over time it is whole.
