@@ -65,6 +65,13 @@ def assert_equals_eager(loss_fn, data, make=network, **options):
     return step
 
 
+def assert_gathers_no_rows(step):
+    """But numbers of the loss."""
+    for command, _ in list_commands(step.program):
+        if command.kind in ("all_gather", "all_to_all"):
+            assert math.prod(command.operation.shape) < ROWS
+
+
 PLANS = [
     {},
     {"mesh": {"data": 2}},
@@ -170,9 +177,7 @@ def test_attention_with_its_weights_is_of_rows(options):
     accumulate = 2 if "micro" in options else 4
     step = assert_equals_eager(masked_loss, batches(), make, accumulate=accumulate, **options)
     if options.get("plan") != "zero":
-        for command, _ in list_commands(step.program):
-            if command.kind in ("all_gather", "all_to_all"):
-                assert math.prod(command.operation.shape) < ROWS  # numbers of the loss
+        assert_gathers_no_rows(step)
 
 
 def written_loss(model, batch):
@@ -193,6 +198,34 @@ def written_loss(model, batch):
 @pytest.mark.parametrize("options", [PLANS[0], PLANS[3]], ids=str)
 def test_what_is_written_within_rows_is_of_rows(options):
     assert_equals_eager(written_loss, batches(), accumulate=2, **options)
+
+
+class Filled(torch.nn.Module):
+    """A learned token in places of some rows, as masked autoencoders have it, and all of them in another order."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = torch.nn.Linear(2, 4), torch.nn.Linear(4, 4)
+        self.token = torch.nn.Parameter(torch.zeros(1, 1, 4))
+        self.last = torch.nn.Linear(16, CLASSES)
+
+    def forward(self, x):
+        rows, order = len(x), x[:, :4].argsort(1)
+        seen = self.other(self.one(x.unflatten(1, (4, 2)))[:, :2])
+        filled = torch.cat([seen, self.token.repeat(rows, 2, 1)], 1)
+        return self.last(filled.gather(1, order[..., None].expand(-1, -1, 4)).flatten(1))
+
+
+@pytest.mark.parametrize("options", [{}, dict(mesh="data=2", micro=2)], ids=str)
+def test_a_token_that_is_repeated_is_of_rows(options):
+    """It was computed whole behind the token, for all rows on each rank."""
+
+    def make():
+        torch.manual_seed(1)
+        return Filled().double()
+
+    step = assert_equals_eager(masked_loss, batches(), make, accumulate=2, **options)
+    assert_gathers_no_rows(step)
 
 
 def test_what_joins_the_batch_is_refused():

@@ -56,7 +56,11 @@ bool AxisPlanner::isAllowedOperand(const OpNode &op, unsigned operand,
         graph.getViewForm(value, graph.arguments[argument].forms[axis], size);
     return !kept || form == *kept;
   }
-  if (form.isFull() || !(isTime || policy.isBatchAxis))
+  // What repeats a parameter (a token for each sample) may have the batch.
+  auto type = cast<RankedTensorType>(graph.values[value].value.getType());
+  bool repeats =
+      type.getNumElements() > graph.arguments[argument].type.getNumElements();
+  if (form.isFull() || repeats || !(isTime || policy.isBatchAxis))
     return true;
   // A view may keep what is stored in pieces; no other split is asked for.
   return op.isView &&
