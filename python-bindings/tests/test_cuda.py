@@ -237,12 +237,17 @@ def test_ptx_for_both_architectures(model, tmp_path):
         assert b".extern .func" not in content
 
 
+MISSING = [
+    ({"TANDEM_EMULATED_GPUS": "0"}, "the driver finds no GPU, expected one"),
+    ({"TANDEM_EMULATED_DRIVER": "12040"}, "the driver is of CUDA 12.4, expected 13.0 or later"),
+    ({"TANDEM_EMULATED_MEMORY": "4000"}, "bytes on the emulated GPU: 4000 of 4000 are free"),
+]
+
+
 @pytest.mark.parametrize(
     "variables,expected",
     [
-        ({"TANDEM_EMULATED_GPUS": "0"}, "the driver finds no GPU"),
-        ({"TANDEM_EMULATED_DRIVER": "12040"}, "the driver is of CUDA 12.4, expected 13.0 or later"),
-        ({"TANDEM_EMULATED_MEMORY": "4000"}, "bytes on the emulated GPU: 4000 of 4000 are free"),
+        *MISSING,
         ({"TANDEM_CUDA_LIBRARIES": "/nowhere"}, "cannot load libcuda.so.1"),
         (
             {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "3"},
@@ -286,9 +291,7 @@ def training(tmp_path, **of_process_1):
 @pytest.mark.parametrize(
     "variables,expected",
     [
-        ({"TANDEM_EMULATED_GPUS": "0"}, "the driver finds no GPU, expected one"),
-        ({"TANDEM_EMULATED_DRIVER": "12040"}, "the driver is of CUDA 12.4, expected 13.0 or later"),
-        ({"TANDEM_EMULATED_MEMORY": "4000"}, "bytes on the emulated GPU: 4000 of 4000 are free"),
+        *MISSING,
         ({"TANDEM_SHARE_GPU": "0"}, "device 'cuda' has 2 ranks and one GPU in this process"),
     ],
 )
