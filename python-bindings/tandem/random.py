@@ -123,6 +123,13 @@ def starts_parameter(operator, args):
     return operator._schema.is_mutable and isinstance(args[0], torch.nn.Parameter)
 
 
+def _has_no_dropout(operator, args, kwargs):
+    """An attention kernel of PyTorch's has the tag of a random operator, and draws nothing without dropout."""
+    names = [argument.name for argument in operator._schema.arguments[1:]]
+    values = _positional(args, kwargs, names, [0.0] * len(names))
+    return "dropout_p" in names and values[names.index("dropout_p")] == 0
+
+
 class _NewParameters:
     """Within it, notes which parameters are made: a model may also draw new values for one that it had."""
 
@@ -189,7 +196,7 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         starts = starts_parameter(operator, args) and args[0] in self._new
-        if not is_random(operator) or starts:
+        if not is_random(operator) or starts or _has_no_dropout(operator, args, kwargs or {}):
             return operator(*args, **(kwargs or {}))
         name = operator._overloadpacket.__name__
         draw = getattr(self, "_draw_" + name.rstrip("_"), None)

@@ -88,6 +88,14 @@ def test_replay_draws_for_a_parameter_of_the_model():
         torch.testing.assert_close(step.state_dict()["layer.bias"], twin.layer.bias.detach())
 
 
+def test_replay_runs_attention_without_dropout():
+    """PyTorch tags its fused kernel as random, whether it has dropout or not."""
+    q, k, v = torch.randn(3, 2, 2, 8, 4)
+    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    with tandem.random.replay(5, 0):
+        assert torch.equal(F.scaled_dot_product_attention(q, k, v, is_causal=True), expected)
+
+
 def test_mask_does_not_depend_on_the_element_type():
     masks = []
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
