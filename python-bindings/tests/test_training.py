@@ -88,12 +88,13 @@ def test_optimizers(name, how):
 
 
 OVER_TWO_AXES = re.compile(r"spmd\.(\w+) .* over \[\"data\", \"model\"\]")
-# plan, microbatches, what is split over a second axis, which collectives that gives
+# plan, microbatches, what is split over a second axis, which collectives that gives: parameters and the batch are, so
+# that no plan can do without
 TWO_AXES = [
-    ("data-parallel", 2, "[01]", {"all_reduce"}),
-    ("zero", 1, "*.bias", {"all_gather", "reduce_scatter"}),
-    ("zero", 2, "*.bias", {"all_gather", "reduce_scatter", "all_reduce"}),
-    ("zero", 2, "[01]", {"all_reduce", "reduce_scatter"}),
+    ("data-parallel", 2, ["[01]"], {"all_reduce"}),
+    ("zero", 1, ["[01]", "*.bias"], {"all_gather", "reduce_scatter"}),
+    ("zero", 2, ["[01]", "*.bias"], {"all_gather", "reduce_scatter", "all_reduce"}),
+    ("zero", 2, ["[01]", "*.weight"], {"all_reduce", "reduce_scatter"}),
 ]
 
 
@@ -103,7 +104,7 @@ def test_collectives_over_two_axes(plan, micro, split, kinds):
     model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 6)).double()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     batches = [(normal(12, 6), normal(12, 6)) for _ in range(3)]
-    pins = [tandem.pin(split, model="gather(0)")]
+    pins = [tandem.pin(glob, model="gather(0)") for glob in split]
     how = dict(mesh="data=2,model=3", plan=plan, micro=micro, pins=pins)
     module = tandem.export(model, mse, optimizer, batches[0])
     (_, text), *_ = compile_module(module, stop_after="localize", **how).ir
