@@ -147,3 +147,36 @@ def test_pins_stand_in_the_plan_and_are_obeyed_again(module, tmp_path):
     path.write_text(found.plan)
     again = compile_module(module, plan=str(path), timeline=True)
     assert f"\npins {PINS['rows']}\n" in again.plan and again.bytes == found.bytes
+
+
+class Packed(nn.Module):
+    """Queries, keys and values come from one product, so that what reads it is decided together."""
+
+    def __init__(self):
+        super().__init__()
+        self.packed, self.last = nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x):
+        rows, positions, _ = x.shape
+        q, k, v = self.packed(x).view(rows, positions, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        y = nn.functional.scaled_dot_product_attention(q, k, v)
+        return self.last(y.transpose(1, 2).reshape(rows, positions, 16))
+
+
+@pytest.mark.parametrize("micro", [1, 2])
+def test_a_plan_found_under_a_pin(tmp_path, micro):
+    """Its operator stands alone, also where the plan is read back or another search starts from it."""
+    model = Packed().double()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    module = tandem.export(model, mse, optimizer, (normal(4, 6, 16), normal(4, 6, 16)))
+    how = {"mesh": "data=2", "micro": micro, "search": "tandem"}
+    pins = [tandem.pin("nn.attention@*", data="gather(2)")]
+    found = compile_module(module, stop_after="plan", pins=pins, **how)
+    (made,) = results_of(operators_of(found.ir[0][1]), "attention")
+    assert made[0] == "gather(2)"
+    file = tmp_path / "plan.txt"
+    file.write_text(found.plan)
+    again = compile_module(module, stop_after="plan", plan=str(file))
+    assert again.ir == found.ir and again.plan == found.plan
+    free = compile_module(module, stop_after="plan", start=str(file), **how)
+    assert free.ir != found.ir

@@ -88,8 +88,8 @@ def test_a_stage_that_does_not_run_is_refused(stages):
 
 def test_an_error_behind_a_stage_names_the_users_line(stages):
     """The IR was printed and read again; the line is that of the model's file."""
-    gather = r'(spmd\.all_gather %\S+ over \["data"\] dim) 1'
-    broken, count = re.subn(gather, r"\1 0", stages["duplex"], count=1)
+    gather = r'(spmd\.all_gather %\S+ over \["data"\] dim) 0'
+    broken, count = re.subn(gather, r"\1 1", stages["duplex"], count=1)
     assert count == 1
     with pytest.raises(CompileError, match=r"mlp\.py:\d+: .*all_gather"):
         compile_text(broken, from_stage="duplex")
@@ -171,7 +171,7 @@ def in_wrong_order(text):
 
 BROKEN = {
     without_wait: "reads a value of stage .* but no awaited event says that it is done",
-    in_wrong_order: "comes after the one of stage 0, strand 1 on the same queue",
+    in_wrong_order: "comes after the one of stage 8, strand 0 on the same queue",
 }
 
 

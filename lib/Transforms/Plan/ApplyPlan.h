@@ -18,16 +18,13 @@ namespace tandem::plan {
 void applyPlan(StepGraph &graph, const Extraction &extraction,
                const cost::Plan &plan);
 
-/// The plan whose decisions are those of `planned`, a graph with signatures (a
-/// preset's): of each group the signature that differs least, stages as few or
-/// as many as can be, whichever is cheaper, and gradients that wait. Nothing,
-/// with one line in `error`, if it is not legal. `numNearest` is set to the
-/// number of groups in which the graph changes a form, or has a combination
-/// that is no signature, so that the nearest one stands for it.
+/// The plan whose signatures are those of `planned`, a graph of a plan file: of
+/// each group the signature that differs least, stages as few or as many as can
+/// be, whichever is cheaper, and gradients that wait. Nothing, with one line in
+/// `error`, if it is not legal.
 std::optional<cost::Plan> convertPlan(const StepGraph &planned,
                                       const Extraction &extraction,
-                                      std::string &error,
-                                      unsigned *numNearest = nullptr);
+                                      std::string &error);
 
 /// The signatures alone, in one stage.
 cost::Plan convertSignatures(const StepGraph &planned,

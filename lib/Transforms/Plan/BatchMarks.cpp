@@ -41,7 +41,9 @@ static uint64_t getDims(const Rule &rule, const Rule::Dims &dims,
   return result;
 }
 
-BatchMarks::BatchMarks(const StepGraph &graph)
+/// Not through sources: one count may be that of rows and of positions.
+BatchMarks::BatchMarks(const StepGraph &graph,
+                       const std::vector<bool> &isSource)
     : factors(graph.ops.size()), dims(graph.values.size()) {
   for (auto [index, argument] : llvm::enumerate(graph.arguments))
     if (argument.role == Role::Input && argument.batchDim >= 0)
@@ -53,10 +55,11 @@ BatchMarks::BatchMarks(const StepGraph &graph)
     for (auto [i, value] : llvm::enumerate(op.results))
       factors[index] |= getFactors(op.rule, op.rule.results[i], dims[value]);
     for (auto [i, value] : llvm::enumerate(op.operands))
-      if (graph.values[value].producer >= 0)
+      if (graph.values[value].producer >= 0 && !isSource[value])
         dims[value] |= getDims(op.rule, op.rule.operands[i], factors[index]);
     for (auto [i, value] : llvm::enumerate(op.results))
-      dims[value] |= getDims(op.rule, op.rule.results[i], factors[index]);
+      if (!isSource[value])
+        dims[value] |= getDims(op.rule, op.rule.results[i], factors[index]);
   };
   // Onwards, back to what meets the batch later (random masks), and onwards
   // from there.

@@ -19,11 +19,6 @@ public:
       : planned(planned), extraction(extraction), problem(extraction.problem) {}
   cost::Plan convert();
 
-  /// Groups whose plan is none of their signatures.
-  unsigned numNearest = 0;
-  /// What `findNearest` found last is what was wanted.
-  bool isExact = true;
-
 private:
   cost::Layout
   getLayout(llvm::function_ref<spmd::AxisForm(unsigned axis)> getForm) const;
@@ -88,7 +83,6 @@ unsigned Converter::findNearest(const cost::SignatureSet &set,
     nearest = index;
     least = count;
   }
-  isExact = least == 0;
   return nearest;
 }
 
@@ -111,9 +105,7 @@ unsigned Converter::findSignature(unsigned op) {
     for (unsigned value : group.outputs)
       results.push_back(getProduced(value));
   }
-  unsigned found = findNearest(problem.getSignatures(op), operands, results);
-  numNearest += origin.kind == Part::Kind::Group && !isExact;
-  return found;
+  return findNearest(problem.getSignatures(op), operands, results);
 }
 
 cost::Plan Converter::convert() {
@@ -128,14 +120,9 @@ cost::Plan Converter::convert() {
 
 std::optional<cost::Plan>
 tandem::plan::convertPlan(const StepGraph &planned,
-                          const Extraction &extraction, std::string &error,
-                          unsigned *numNearest) {
-  Converter converter(planned, extraction);
-  std::optional<cost::Plan> plan =
-      search::completePlan(extraction.problem, converter.convert(), error);
-  if (numNearest)
-    *numNearest = converter.numNearest;
-  return plan;
+                          const Extraction &extraction, std::string &error) {
+  return search::completePlan(extraction.problem,
+                              convertSignatures(planned, extraction), error);
 }
 
 cost::Plan tandem::plan::convertSignatures(const StepGraph &planned,

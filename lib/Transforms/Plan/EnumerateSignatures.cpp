@@ -150,10 +150,12 @@ void Enumeration::addCandidates(Member &member) {
       add(1 + rule.factors.size() + linear);
 }
 
-/// Whether every sum that `candidate` takes can exist on `axis`.
+/// Whether every sum that `candidate` takes can exist on `axis`. In an update
+/// some terms may be whole: one point keeps them.
 bool Enumeration::isSumPossible(const Member &member,
                                 const Candidate &candidate,
                                 unsigned axis) const {
+  bool anySum = false;
   for (auto [number, form] :
        llvm::zip(member.operands, candidate.signature.operands)) {
     if (!form.isReduce())
@@ -162,10 +164,12 @@ bool Enumeration::isSumPossible(const Member &member,
     if (value < 0)
       return false;
     bool isInput = llvm::is_contained(group.inputs, unsigned(value));
-    if (isInput && !(canReduce[value] >> axis & 1))
+    bool isSum = !isInput || canReduce[value] >> axis & 1;
+    if (!isSum && group.pass != PassKind::Update)
       return false;
+    anySum |= isSum;
   }
-  return true;
+  return anySum;
 }
 
 bool Enumeration::isAllowed(const Member &member, const Candidate &candidate,

@@ -98,8 +98,7 @@ LogicalResult Extractor::addAxes() {
   const MeshAttr &mesh = graph.mesh;
   if (mesh.getNumSpaceAxes() > cost::kMaxAxes - 1)
     return emitError() << "the mesh has " << mesh.getNumSpaceAxes()
-                       << " axes, expected at most " << cost::kMaxAxes - 1
-                       << " for a search";
+                       << " axes, expected at most " << cost::kMaxAxes - 1;
   for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
     cost::Axis &added = problem.axes.emplace_back();
     added.name = mesh.getName(axis).str();

@@ -15,8 +15,8 @@ using namespace tandem::plan;
 
 SignatureMaker::SignatureMaker(const StepGraph &graph,
                                const cost::Cluster &cluster)
-    : graph(graph), groups(graph.getGroups()), cluster(cluster), marks(graph),
-      canReduce(graph.values.size()) {}
+    : graph(graph), groups(graph.getGroups()), cluster(cluster),
+      marks(graph, groups.isSource), canReduce(graph.values.size()) {}
 
 static void append(std::string &key, int64_t number) {
   key.append(reinterpret_cast<const char *>(&number), sizeof number);

@@ -29,7 +29,7 @@ class GroupCost;
 /// Which factors of each operator, and which dimensions of each value, come
 /// from the batch dimension of an input.
 struct BatchMarks {
-  explicit BatchMarks(const StepGraph &graph);
+  BatchMarks(const StepGraph &graph, const std::vector<bool> &isSource);
 
   /// Bit f of `factors[op]`, bit d of `dims[value]`.
   std::vector<uint64_t> factors, dims;

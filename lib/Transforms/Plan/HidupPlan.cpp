@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "HidupPlan.h"
-#include "AxisPlanner.h"
 #include "Presets.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
+#include "tandem/Search/Descent.h"
+#include "tandem/Search/Natural.h"
 #include <map>
 
 using namespace mlir;
@@ -26,9 +27,9 @@ static constexpr unsigned kSpace = 0, kTime = 1;
 namespace {
 class ForwardMaker {
 public:
-  ForwardMaker(const Extraction &extraction, const StepGraph &timed)
-      : whole(extraction.problem), tensors(whole.tensors.size(), -1) {
-    result.natural = convertSignatures(timed, extraction);
+  ForwardMaker(const cost::SearchProblem &whole, cost::Plan natural)
+      : whole(whole), tensors(whole.tensors.size(), -1) {
+    result.natural = std::move(natural);
   }
   ForwardProblem run();
 
@@ -138,58 +139,69 @@ tandem::plan::makeForwardProblem(const StepGraph &graph,
     return emitError(graph.getLoc())
            << "search 'hidup' on the mesh " << getMeshText(graph.mesh)
            << ", expected one axis and two microbatches: use the search tandem";
-  StepGraph timed = graph.onMesh(graph.mesh);
-  if (failed(planByPreset(timed, "replicate", "")))
+  PinFlags unpinned(graph.arguments.size(),
+                    SmallVector<bool>(graph.mesh.getNumAxes(), false));
+  auto natural =
+      planByPreset(graph.onMesh(graph.mesh), extraction, unpinned, "replicate");
+  if (failed(natural))
     return failure();
-  return ForwardMaker(extraction, timed).run();
+  return ForwardMaker(extraction.problem, std::move(*natural)).run();
 }
 
 //===----------------------------------------------------------------------===//
 // The plan
 //===----------------------------------------------------------------------===//
 
-/// The plan of the whole problem whose forward signatures are those found, and
-/// what is not decided natural.
-static cost::Plan expandPlan(const ForwardProblem &forward,
-                             const cost::Plan &found) {
+/// Leaves of each operator of the forward pass and each argument what was
+/// found; states are stored as their parameters are.
+static void keepForward(const StepGraph &graph, const Extraction &extraction,
+                        const ForwardProblem &forward, const cost::Plan &found,
+                        search::Descent &descent) {
+  const cost::SearchProblem &problem = extraction.problem;
   cost::Plan plan = forward.natural;
   for (auto [index, op] : llvm::enumerate(forward.operators))
     plan.signatures[op] = forward.signatures[index][found.signatures[index]];
-  return plan;
-}
-
-/// Plans what is not forward around the forward signatures that `graph` has.
-static void planAround(StepGraph &graph, const Extraction &extraction) {
-  for (unsigned axis : graph.mesh.getLayoutOrder()) {
-    AxisPolicy policy;
-    policy.isBatchAxis = true;
-    policy.keepStored.assign(graph.arguments.size(), false);
-    policy.isFree.assign(graph.arguments.size(), true);
-    policy.fixed.resize(graph.ops.size());
-    for (auto [index, op] : llvm::enumerate(graph.ops))
-      if (op.pass == PassKind::Forward && graph.getGroups().groupOf[index] >= 0)
-        policy.fixed[index] = op.signatures[axis];
-    if (graph.mesh.getSize(axis) > 1)
-      AxisPlanner(graph, axis, policy).run();
-    graph.commitAxis(axis);
+  llvm::DenseMap<unsigned, unsigned> stored;
+  for (auto [op, part] : llvm::enumerate(extraction.origins)) {
+    if (part.kind != Part::Kind::Argument)
+      continue;
+    int parameter = graph.arguments[part.index].parameter;
+    if (auto it = stored.find(parameter); parameter >= 0 && it != stored.end())
+      plan.signatures[op] = plan.signatures[it->second];
+    stored[part.index] = op;
+  }
+  for (auto [argument, result] : problem.ties)
+    plan.signatures[result] = plan.signatures[argument];
+  for (auto [op, node] : llvm::enumerate(problem.operators)) {
+    const cost::Signature &fixed =
+        problem.getSignatures(op)[plan.signatures[op]];
+    if (node.pass == cost::Pass::Forward ||
+        node.kind != cost::Operator::Kind::Compute)
+      descent.keep(op, [&](const cost::Signature &signature) {
+        return &signature == &fixed;
+      });
   }
 }
 
-LogicalResult tandem::plan::planByHidup(StepGraph &graph,
-                                        const Extraction &extraction,
-                                        const ForwardProblem &forward,
-                                        const search::SearchOptions &options) {
+FailureOr<cost::Plan>
+tandem::plan::planByHidup(const StepGraph &graph, const Extraction &extraction,
+                          const ForwardProblem &forward,
+                          const search::SearchOptions &options) {
   // One walk: a step's arguments stand in front, so that nearly every choice of
   // split parameters is undominated, and a proof would take seconds.
   search::SearchOptions oneWalk = options;
   oneWalk.gap = 1;
   search::SearchResult found = search::searchHidup(forward.problem, oneWalk);
   if (!found.plan)
-    return emitError(graph.step.getLoc()) << "no plan: " << found.error;
-  applyPlan(graph, extraction, expandPlan(forward, *found.plan));
-  for (ArgumentNode &node : graph.arguments)
-    if (node.role == Role::State && node.parameter >= 0)
-      node.forms = graph.arguments[node.parameter].forms;
-  planAround(graph, extraction);
-  return success();
+    return emitError(graph.getLoc()) << "no plan: " << found.error;
+  search::Descent descent(extraction.problem);
+  keepForward(graph, extraction, forward, *found.plan, descent);
+  for (unsigned axis : graph.mesh.getLayoutOrder())
+    descent.decide({axis, /*isBatchAxis=*/true});
+  std::string error;
+  auto plan =
+      search::completePlan(extraction.problem, descent.getPlan(), error);
+  if (!plan || !cost::derive(extraction.problem, *plan, error))
+    return emitError(graph.getLoc()) << "no plan: " << error;
+  return std::move(*plan);
 }

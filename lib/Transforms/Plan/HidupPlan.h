@@ -10,7 +10,7 @@
 // of a problem is made one of the accounting `hidup-overlapped`: tensors are
 // those of one strand, split over time as the presets do, and a parameter that
 // is stored whole is `replicate`. The backward pass and the updates are then
-// planned greedily around the forward forms, as for presets.
+// planned by descent around the forward forms, as for presets.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,11 +38,12 @@ struct ForwardProblem {
 mlir::FailureOr<ForwardProblem>
 makeForwardProblem(const StepGraph &graph, const Extraction &extraction);
 
-/// Plans `graph` by HiDup's search. Fails with an error at the step if there is
-/// no plan.
-mlir::LogicalResult planByHidup(StepGraph &graph, const Extraction &extraction,
-                                const ForwardProblem &forward,
-                                const search::SearchOptions &options);
+/// The plan of HiDup's search, stages and waiting collectives as for presets.
+/// Fails with an error at the step if there is no plan.
+mlir::FailureOr<cost::Plan> planByHidup(const StepGraph &graph,
+                                        const Extraction &extraction,
+                                        const ForwardProblem &forward,
+                                        const search::SearchOptions &options);
 
 } // namespace tandem::plan
 

@@ -77,16 +77,14 @@ private:
 } // namespace
 
 FailureOr<Decisions> MakePlanPass::plan(StepGraph &graph) {
-  if (search.isWanted()) {
-    auto decisions = planBySearch(graph, search, preset, pins);
-    if (succeeded(decisions) && !search.algorithm.empty())
-      listUndivided(graph);
-    return decisions;
-  }
-  if (failed(planByPreset(graph, preset, pins)))
+  auto decisions = planBySearch(graph, search, preset, pins);
+  if (failed(decisions))
     return failure();
-  warnOfUnsplit(graph, preset);
-  return Decisions();
+  if (search.algorithm.empty())
+    warnOfUnsplit(graph, preset);
+  else
+    listUndivided(graph);
+  return decisions;
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "OperatorGroups.h"
+#include "GroupSignatures.h"
 #include "tandem/Analysis/Bytes.h"
 
 using namespace mlir;
@@ -28,6 +28,7 @@ public:
 private:
   bool isScalarArgument(unsigned value) const;
   void findSources();
+  bool isPinned(unsigned op) const;
   int64_t getBytes(unsigned value) const {
     return tandem::getBytes(graph.values[value].value.getType());
   }
@@ -37,6 +38,10 @@ private:
   bool isReadBy(unsigned value, int group) const;
   bool mayShrink(unsigned op, int readers) const;
   int findReaders(unsigned op) const;
+  bool takes(unsigned value, AxisForm form, ArrayRef<int> groups,
+             llvm::DenseMap<std::pair<unsigned, int64_t>, bool> &known) const;
+  bool sumsBatch(unsigned op) const;
+  bool losesSplit(unsigned op, ArrayRef<int> groups) const;
   bool joinsReaders(unsigned op, int readers) const;
   std::optional<unsigned> getOnlyOperand(unsigned op) const;
   bool joinsProducer(unsigned op) const;
@@ -50,6 +55,7 @@ private:
 
   const StepGraph &graph;
   OperatorGroups &result;
+  std::optional<BatchMarks> batch;
   /// Values that depend on no argument but scalars: a random mask.
   std::vector<bool> isFree;
   /// Values that can be sums still to be finished.
@@ -99,6 +105,14 @@ void Grouping::findSources() {
 //===----------------------------------------------------------------------===//
 // Joining
 //===----------------------------------------------------------------------===//
+
+/// Whether a pin says what `op` makes. It stands alone: what its neighbours
+/// could not have with it would leave no signature that obeys.
+bool Grouping::isPinned(unsigned op) const {
+  return llvm::any_of(graph.ops[op].results, [&](unsigned value) {
+    return !graph.values[value].pinned.empty();
+  });
+}
 
 /// Elementwise operators and views: forms pass them, dimension by dimension.
 static bool isChainOp(const OpNode &op) {
@@ -164,11 +178,12 @@ bool Grouping::isReadBy(unsigned value, int group) const {
 }
 
 /// A result that is smaller than what it is made of is cheaper to change, but
-/// for a statistic (of a norm), which is applied to what it is made of.
+/// for one number, or a statistic of a norm, which is applied to its operand.
 bool Grouping::mayShrink(unsigned index, int readers) const {
   const OpNode &op = graph.ops[index];
   return llvm::all_of(op.operands, [&](unsigned value) {
-    bool shrinks = getBytes(value) > getBytes(op.results[0]);
+    bool shrinks = getBytes(value) > getBytes(op.results[0]) &&
+                   !isScalar(graph.values[value].value);
     return isFree[value] || !shrinks ||
            (!isa<nn::ConvertOp>(op.op) && isReadBy(value, readers));
   });
@@ -191,12 +206,89 @@ int Grouping::findReaders(unsigned index) const {
   return readers;
 }
 
+/// Whether members of `groups` take `value` in `form`, and each other what
+/// follows. `known` has what was found.
+bool Grouping::takes(
+    unsigned value, AxisForm form, ArrayRef<int> groups,
+    llvm::DenseMap<std::pair<unsigned, int64_t>, bool> &known) const {
+  auto isReduce = [](AxisForm form) { return form.isReduce(); };
+  auto takesUse = [&](Use use) {
+    if (use.op == graph.ops.size() ||
+        !llvm::is_contained(groups, result.groupOf[use.op]))
+      return true;
+    const OpNode &op = graph.ops[use.op];
+    return llvm::any_of(op.rule.enumerate(1), [&](const Signature &signature) {
+      return signature.operands[use.operand] == form &&
+             llvm::count_if(signature.operands, isReduce) == form.isReduce() &&
+             llvm::all_of_zip(op.results, signature.results,
+                              [&](unsigned next, AxisForm made) {
+                                return takes(next, made, groups, known);
+                              });
+    });
+  };
+  auto [it, isNew] = known.try_emplace({value, form.getCode()});
+  if (!isNew)
+    return it->second;
+  bool isTaken = llvm::all_of(graph.values[value].uses, takesUse);
+  return known[{value, form.getCode()}] = isTaken;
+}
+
+/// Whether `index` sums over the batch, as a loss, a statistic or a gradient.
+bool Grouping::sumsBatch(unsigned index) const {
+  const OpNode &op = graph.ops[index];
+  for (unsigned factor = 0; factor < op.rule.factors.size(); ++factor)
+    if (batch->factors[index] >> factor & 1 && op.rule.canSplit(factor, 1) &&
+        op.rule.getSplitSignature(factor).results[0].isReduce())
+      return true;
+  return false;
+}
+
+/// Whether `groups`, which read what `index` makes, could not be split as it
+/// can: over the batch (a statistic of it would be finished inside), or over
+/// experts, as a parameter of three dimensions that it reads may be stored.
+bool Grouping::losesSplit(unsigned index, ArrayRef<int> groups) const {
+  const OpNode &op = graph.ops[index];
+  llvm::DenseMap<std::pair<unsigned, int64_t>, bool> known;
+  for (unsigned factor = 0; factor < op.rule.factors.size(); ++factor) {
+    if (!op.rule.canSplit(factor, 1))
+      continue;
+    Signature signature = op.rule.getSplitSignature(factor);
+    auto isOfExperts = [&](unsigned value, AxisForm form) {
+      int argument = graph.values[value].viewOf;
+      return argument >= 0 && form.isGather() &&
+             graph.arguments[argument].role == Role::Parameter &&
+             graph.arguments[argument].type.getRank() >= 3;
+    };
+    bool matters = batch->factors[index] >> factor & 1;
+    for (auto [value, form] : llvm::zip(op.operands, signature.operands))
+      matters |= isOfExperts(value, form);
+    if (!matters)
+      continue;
+    for (auto [value, form] : llvm::zip(op.results, signature.results))
+      if (!takes(value, form, groups, known))
+        return true;
+  }
+  return false;
+}
+
 bool Grouping::joinsReaders(unsigned index, int readers) const {
   const OpNode &op = graph.ops[index];
-  if (readers < 0 || !isKernelOp(op))
+  // A group has the number of its last member.
+  if (readers < 0 || !isKernelOp(op) || isPinned(index) || isPinned(readers))
+    return false;
+  // A sum that the update makes is finished once, behind its last term.
+  auto isSum = [&](unsigned value) {
+    return graph.values[value].isSummedInUpdate;
+  };
+  if (isSum(op.results[0]) &&
+      !llvm::all_of(graph.values[op.results[0]].uses, [&](Use use) {
+        return use.op == graph.ops.size() ||
+               isSum(graph.ops[use.op].results[0]);
+      }))
     return false;
   return (op.pass == PassKind::Update && isChainOp(op)) ||
-         (!isSumPoint(index) && mayShrink(index, readers));
+         (!isSumPoint(index) && !sumsBatch(index) &&
+          mayShrink(index, readers) && !losesSplit(index, readers));
 }
 
 void Grouping::join(unsigned op, int group) {
@@ -230,13 +322,21 @@ std::optional<unsigned> Grouping::getOnlyOperand(unsigned index) const {
 bool Grouping::joinsProducer(unsigned index) const {
   const OpNode &op = graph.ops[index];
   std::optional<unsigned> only = getOnlyOperand(index);
-  if (!only || !isChainOp(op) || op.pass == PassKind::Update)
+  if (!only || !isChainOp(op) || op.pass == PassKind::Update || isPinned(index))
     return false;
   unsigned value = op.operands[*only];
   const ValueNode &node = graph.values[value];
-  if (node.producer < 0 || node.uses.size() != 1 ||
+  if (node.producer < 0 || node.uses.size() != 1 || isPinned(node.producer) ||
       graph.ops[node.producer].pass != op.pass ||
       getBytes(value) < getBytes(op.results[0]))
+    return false;
+  // A sum over the batch that several passes read is finished before, once.
+  auto isOwnPass = [&](Use use) {
+    return use.op < graph.ops.size() && graph.ops[use.op].pass == op.pass;
+  };
+  const auto &uses = graph.values[op.results[0]].uses;
+  if (sumsBatch(node.producer) && llvm::any_of(uses, isOwnPass) &&
+      !llvm::all_of(uses, isOwnPass))
     return false;
   // A sum must be able to wait until it is behind the operator.
   return llvm::any_of(op.rule.linear, [&](const auto &group) {
@@ -309,7 +409,7 @@ bool Grouping::isSimple(const OperatorGroup &group) const {
     numWeighty += isWeighty(last, value);
   return numWeighty <= 1 && group.pass != PassKind::Update &&
          llvm::all_of(group.members, [&](unsigned member) {
-           return isKernelOp(graph.ops[member]);
+           return isKernelOp(graph.ops[member]) && !isPinned(member);
          });
 }
 
@@ -318,7 +418,7 @@ bool Grouping::isSimple(const OperatorGroup &group) const {
 void Grouping::joinGroups() {
   std::vector<OperatorGroup> groups = std::move(result.groups);
   result.groups.clear();
-  // A group has the number of its last member from here on.
+  // As before, a group has the number of its last member.
   for (int &group : result.groupOf)
     if (group >= 0)
       group = groups[group].members.back();
@@ -338,11 +438,15 @@ void Grouping::joinGroups() {
             result.groupOf[use.op] == int(group.members.back()))
           continue;
         int reader = result.groupOf[use.op];
-        joins &= readers < 0 || reader == readers;
+        joins &= (readers < 0 || reader == readers) && !isPinned(reader);
         joins &= getBytes(value) >= most;
         readers = reader;
       }
-    if (joins && readers >= 0)
+    int own = group.members.back();
+    if (joins && readers >= 0 &&
+        llvm::none_of(group.members, [&](unsigned member) {
+          return losesSplit(member, {own, readers}) && !losesSplit(member, own);
+        }))
       for (unsigned member : group.members)
         result.groupOf[member] = readers;
   }
@@ -353,6 +457,7 @@ void Grouping::run() {
   for (unsigned index = 0; index < graph.ops.size(); ++index)
     result.groupOf[index] = index;
   findSources();
+  batch.emplace(graph, result.isSource);
   findSums();
   joinReaders();
   joinProducers();

@@ -7,6 +7,7 @@
 
 #include "OperatorGroups.h"
 #include "Presets.h"
+#include "mlir/IR/Diagnostics.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "llvm/ADT/StringExtras.h"
@@ -317,22 +318,29 @@ LogicalResult tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
     if (failed(PinApplier(graph, pin, *pattern, isPinned).run()))
       return failure();
   }
+  if (llvm::any_of(pins, [](const Pin &pin) { return pin.isOfMade(); }))
+    graph.group();
   return success();
 }
 
-LogicalResult tandem::plan::checkMadePins(const StepGraph &graph,
-                                          unsigned axis) {
-  for (auto [value, node] : llvm::enumerate(graph.values)) {
-    if (node.pinned.empty() || !node.pinned[axis] ||
-        *node.pinned[axis] == graph.getForm(value, axis))
-      continue;
-    return emitError(graph.getLoc())
-           << "the pin of '" << graph.getMadeName(value) << "' asks for "
-           << node.pinned[axis]->str() << " on axis '"
-           << graph.mesh.getName(axis)
-           << "', which the forms on the axes before it leave no signature "
-              "for: it is "
-           << graph.getForm(value, axis).str();
-  }
-  return success();
+std::optional<StepGraph> tandem::plan::tryPins(const StepGraph &graph,
+                                               StringRef text) {
+  func::FuncOp step = graph.step;
+  ScopedDiagnosticHandler silent(step.getContext(),
+                                 [](Diagnostic &) { return success(); });
+  StepGraph pinned = graph;
+  PinFlags flags;
+  auto parsed = parsePins(step, graph.mesh, text);
+  if (failed(parsed) || failed(applyPins(pinned, *parsed, flags)))
+    return std::nullopt;
+  return pinned;
+}
+
+bool tandem::plan::obeysPins(const StepGraph &graph) {
+  return llvm::all_of(graph.ops, [&](const OpNode &op) {
+    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+      if (!graph.obeysPins(op, op.signatures[axis], axis))
+        return false;
+    return true;
+  });
 }

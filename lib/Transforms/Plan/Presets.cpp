@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Presets.h"
+#include "ExtractProblem.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
+#include "tandem/Search/Descent.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -18,6 +20,16 @@ using namespace tandem::plan;
 //===----------------------------------------------------------------------===//
 // Presets to axes
 //===----------------------------------------------------------------------===//
+
+namespace {
+enum class AxisPreset {
+  Replicate,
+  DataParallel,
+  Zero,
+  TensorParallel,
+  ExpertParallel
+};
+} // namespace
 
 static std::optional<AxisPreset> parsePreset(StringRef name) {
   return llvm::StringSwitch<std::optional<AxisPreset>>(name)
@@ -47,8 +59,12 @@ static StringRef getAxisName(AxisPreset preset) {
   return preset == AxisPreset::ExpertParallel ? "'expert' or 'data'" : "'data'";
 }
 
-FailureOr<SmallVector<AxisPreset>>
-tandem::plan::getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
+/// One per axis of the mesh, by the names of the axes: batch and ZeRO on
+/// `data`, tensor parallelism on `model`, experts on `expert`, else `data`; on
+/// a mesh with one axis, that one. Emits an error at the step where an axis is
+/// missing or the preset is unknown.
+static FailureOr<SmallVector<AxisPreset>>
+getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
   std::optional<AxisPreset> preset = parsePreset(name);
   if (!preset)
     return emitError(step.getLoc())
@@ -115,9 +131,9 @@ LogicalResult tandem::plan::checkMicrobatches(StepGraph &graph,
   return success();
 }
 
-LogicalResult tandem::plan::splitBatch(StepGraph &graph,
-                                       ArrayRef<AxisPreset> presets,
-                                       const PinFlags &isPinned) {
+/// Splits inputs over the batch on every axis that asks for it.
+static LogicalResult splitBatch(StepGraph &graph, ArrayRef<AxisPreset> presets,
+                                const PinFlags &isPinned) {
   for (unsigned axis : graph.mesh.getLayoutOrder()) {
     if (!splitsBatch(presets[axis]) || graph.mesh.getSize(axis) == 1)
       continue;
@@ -162,58 +178,118 @@ static void followParameters(StepGraph &graph, unsigned axis,
       node.forms[axis] = graph.arguments[node.parameter].forms[axis];
 }
 
-AxisPolicy tandem::plan::applyPreset(StepGraph &graph, unsigned axis,
-                                     AxisPreset preset,
-                                     ArrayRef<bool> isPinned) {
-  AxisPolicy policy;
-  policy.keepStored.assign(graph.arguments.size(), false);
-  policy.isFree.assign(isPinned.begin(), isPinned.end());
-  policy.isBatchAxis = splitsBatch(preset);
-  policy.scattersGradients = preset == AxisPreset::Zero;
+static ParameterUse splitStored(StepGraph &graph, unsigned axis,
+                                AxisPreset preset, ArrayRef<bool> isPinned) {
+  ParameterUse use;
+  use.keepsStored.assign(graph.arguments.size(), false);
+  use.isFree.assign(isPinned.begin(), isPinned.end());
   if (preset == AxisPreset::Zero)
     shardParameters(graph, axis, isPinned);
   if (preset == AxisPreset::TensorParallel)
-    splitTensors(graph, axis, isPinned, policy);
+    splitTensors(graph, axis, isPinned, use);
   if (preset == AxisPreset::ExpertParallel)
-    splitExperts(graph, axis, isPinned, policy);
+    splitExperts(graph, axis, isPinned, use);
   followParameters(graph, axis, isPinned);
-  return policy;
+  return use;
+}
+
+//===----------------------------------------------------------------------===//
+// Allowed signatures
+//===----------------------------------------------------------------------===//
+
+/// The forms on `axis` in which operators of the forward and backward passes
+/// that make `group` may take `value`; all, if none are said. A parameter is
+/// taken whole on a batch axis, or as it is stored; what repeats one (a token
+/// for each sample) may have the batch.
+static std::optional<SmallVector<AxisForm, 2>>
+getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
+           unsigned axis, const ParameterUse &use, bool isBatchAxis) {
+  int argument = graph.values[value].viewOf;
+  if (argument < 0 || graph.arguments[argument].role != Role::Parameter ||
+      use.isFree[argument])
+    return std::nullopt;
+  auto kept = graph.getViewForm(value, graph.arguments[argument].forms[axis],
+                                graph.mesh.getSize(axis));
+  if (use.keepsStored[argument])
+    return kept ? std::optional(SmallVector<AxisForm, 2>{*kept}) : std::nullopt;
+  auto type = cast<RankedTensorType>(graph.values[value].value.getType());
+  bool repeats =
+      type.getNumElements() > graph.arguments[argument].type.getNumElements();
+  if (!isBatchAxis || repeats)
+    return std::nullopt;
+  SmallVector<AxisForm, 2> allowed{AxisForm::full()};
+  // A view may keep what is stored in pieces; no other split is asked for.
+  bool isView = llvm::all_of(
+      group.members, [&](unsigned member) { return graph.ops[member].isView; });
+  if (isView && kept)
+    allowed.push_back(*kept);
+  return allowed;
+}
+
+/// Leaves the signatures of `axis` that go with the stored forms of `graph`.
+static void keepAllowed(const StepGraph &graph, const Extraction &extraction,
+                        unsigned axis, const ParameterUse &use,
+                        bool isBatchAxis, search::Descent &descent) {
+  for (auto [index, origin] : llvm::enumerate(extraction.origins)) {
+    SmallVector<std::optional<SmallVector<AxisForm, 2>>> allowed;
+    if (origin.kind == Part::Kind::Argument)
+      allowed = {{{graph.arguments[origin.index].forms[axis]}}};
+    if (origin.kind == Part::Kind::Result)
+      allowed = {{{graph.getResultForm(origin.index, axis)}}};
+    if (origin.kind == Part::Kind::Group) {
+      const OperatorGroup &group = graph.getGroups().groups[origin.index];
+      if (group.pass == PassKind::Update)
+        continue;
+      for (unsigned value : group.inputs)
+        allowed.push_back(
+            getAllowed(graph, group, value, axis, use, isBatchAxis));
+    }
+    bool ofResults = origin.kind == Part::Kind::Argument;
+    descent.keep(index, [&](const cost::Signature &signature) {
+      return llvm::all_of_zip(
+          ofResults ? signature.results : signature.operands, allowed,
+          [&](const cost::Layout &layout, const auto &forms) {
+            return !forms ||
+                   llvm::is_contained(*forms, AxisForm::fromCode(layout[axis]));
+          });
+    });
+  }
 }
 
 //===----------------------------------------------------------------------===//
 // All axes
 //===----------------------------------------------------------------------===//
 
-LogicalResult tandem::plan::planByPreset(StepGraph &graph, StringRef preset,
-                                         StringRef pinText,
-                                         bool isInOneStrand) {
+FailureOr<cost::Plan> tandem::plan::planByPreset(StepGraph graph,
+                                                 const Extraction &extraction,
+                                                 const PinFlags &isPinned,
+                                                 StringRef preset,
+                                                 bool isInOneStrand) {
   auto presets = getAxisPresets(graph.step, graph.mesh, preset);
-  auto pins = parsePins(graph.step, graph.mesh, pinText);
-  PinFlags isPinned;
-  if (failed(presets) || failed(pins))
+  if (failed(presets))
     return failure();
   if (isInOneStrand)
     for (unsigned axis = graph.mesh.getNumSpaceAxes();
          axis < graph.mesh.getNumAxes(); ++axis)
       (*presets)[axis] = AxisPreset::Replicate;
-  if (failed(applyPins(graph, *pins, isPinned)) ||
-      failed(splitBatch(graph, *presets, isPinned)))
+  if (failed(splitBatch(graph, *presets, isPinned)))
     return failure();
+  search::Descent descent(extraction.problem);
   // In layout order: an axis divides what the axes before it have left.
   for (unsigned axis : graph.mesh.getLayoutOrder()) {
-    // An axis of one point splits nothing: forms on it would only cost.
     if (graph.mesh.getSize(axis) == 1)
       continue;
     SmallVector<bool> pinned;
     for (const auto &flags : isPinned)
       pinned.push_back(flags[axis]);
-    AxisPolicy policy = applyPreset(graph, axis, (*presets)[axis], pinned);
-    AxisPlanner(graph, axis, policy).run();
-    if (failed(checkMadePins(graph, axis)))
-      return failure();
-    graph.commitAxis(axis);
+    AxisPreset ofAxis = (*presets)[axis];
+    ParameterUse use = splitStored(graph, axis, ofAxis, pinned);
+    bool isBatchAxis = splitsBatch(ofAxis);
+    keepAllowed(graph, extraction, axis, use,
+                isBatchAxis || graph.mesh.isTime(axis), descent);
+    descent.decide({axis, isBatchAxis});
   }
-  return success();
+  return descent.getPlan();
 }
 
 //===----------------------------------------------------------------------===//

@@ -8,25 +8,10 @@
 #ifndef TANDEM_LIB_TRANSFORMS_PLAN_PRESETS_H
 #define TANDEM_LIB_TRANSFORMS_PLAN_PRESETS_H
 
-#include "AxisPlanner.h"
+#include "StepGraph.h"
+#include "tandem/Cost/Plan.h"
 
 namespace tandem::plan {
-
-enum class AxisPreset {
-  Replicate,
-  DataParallel,
-  Zero,
-  TensorParallel,
-  ExpertParallel
-};
-
-/// One per axis of the mesh, by the names of the axes: batch and ZeRO on
-/// `data`, tensor parallelism on `model`, experts on `expert`, else `data`; on
-/// a mesh with one axis, that one. Emits an error at the step where an axis is
-/// missing or the preset is unknown.
-mlir::FailureOr<llvm::SmallVector<AxisPreset>>
-getAxisPresets(mlir::func::FuncOp step, spmd::MeshAttr mesh,
-               llvm::StringRef preset);
 
 /// A pin of the user: the forms in which arguments whose name matches are
 /// stored; or, if the name is that of an operator (`nn.softmax#17`,
@@ -45,30 +30,33 @@ using PinFlags = std::vector<llvm::SmallVector<bool>>;
 mlir::FailureOr<llvm::SmallVector<Pin>>
 parsePins(mlir::func::FuncOp step, spmd::MeshAttr mesh, llvm::StringRef text);
 
-/// Writes the pinned forms into the arguments and values of the graph. Errors
-/// name the tensor and what is legal.
+/// Writes the pinned forms into the arguments and values of the graph, and
+/// groups its operators by them. Errors name the tensor and what is legal.
 mlir::LogicalResult applyPins(StepGraph &graph, llvm::ArrayRef<Pin> pins,
                               PinFlags &isPinned);
 
-/// Fails where the signatures of `axis` make something else than pins ask for.
-mlir::LogicalResult checkMadePins(const StepGraph &graph, unsigned axis);
+/// The graph with the pins of `text`; none, and no error, if it cannot have
+/// them.
+std::optional<StepGraph> tryPins(const StepGraph &graph, llvm::StringRef text);
 
-/// Splits inputs over the batch on every axis that asks for it.
-mlir::LogicalResult splitBatch(StepGraph &graph,
-                               llvm::ArrayRef<AxisPreset> presets,
-                               const PinFlags &pins);
+/// Whether the graph's signatures make what pins ask for.
+bool obeysPins(const StepGraph &graph);
 
 /// Fails where an input does not divide into the microbatches that were asked
 /// for, unless a pin says how it is split: a search could only leave it whole.
 mlir::LogicalResult checkMicrobatches(StepGraph &graph,
                                       const PinFlags &isPinned);
 
-/// Plans all axes of `graph` by a preset: forms of arguments and signatures of
-/// operators. `pins` is text as `parsePins` reads it. In one strand nothing but
-/// what is pinned is split over time.
-mlir::LogicalResult planByPreset(StepGraph &graph, llvm::StringRef preset,
-                                 llvm::StringRef pins,
-                                 bool isInOneStrand = false);
+struct Extraction;
+
+/// The signatures of a preset, in one stage, for the problem of `graph`, which
+/// holds the pinned forms. In one strand nothing but what is pinned is split
+/// over time.
+mlir::FailureOr<cost::Plan> planByPreset(StepGraph graph,
+                                         const Extraction &extraction,
+                                         const PinFlags &isPinned,
+                                         llvm::StringRef preset,
+                                         bool isInOneStrand = false);
 
 /// Warns of space axes that split nothing, so that all their points compute the
 /// same, and of a preset whose own axis has found no parameter to split.
@@ -78,19 +66,23 @@ void warnOfUnsplit(const StepGraph &graph, llvm::StringRef preset);
 /// parameters no axis divides: they are kept whole.
 void listUndivided(const StepGraph &graph);
 
-/// The stored forms of parameters and states on `axis`, and the policy for
-/// its operators. `isPinned` has one entry per argument.
-AxisPolicy applyPreset(StepGraph &graph, unsigned axis, AxisPreset preset,
-                       llvm::ArrayRef<bool> isPinned);
+/// What a preset asks of parameters on one axis, one entry per argument.
+struct ParameterUse {
+  /// Used as it is stored in the forward and backward passes (experts, column
+  /// and row split weights). Views keep the form as well.
+  llvm::SmallVector<bool> keepsStored;
+  /// No constraint on its uses (pinned by the user).
+  llvm::SmallVector<bool> isFree;
+};
 
 /// Megatron's column and row splits (arXiv:1909.08053), found in the graph:
 /// stored forms on `axis` and the weights that are used as stored.
 void splitTensors(StepGraph &graph, unsigned axis,
-                  llvm::ArrayRef<bool> isPinned, AxisPolicy &policy);
+                  llvm::ArrayRef<bool> isPinned, ParameterUse &use);
 
 /// GShard's split of expert weights (arXiv:2006.16668) over `axis`.
 void splitExperts(StepGraph &graph, unsigned axis,
-                  llvm::ArrayRef<bool> isPinned, AxisPolicy &policy);
+                  llvm::ArrayRef<bool> isPinned, ParameterUse &use);
 
 } // namespace tandem::plan
 

@@ -7,6 +7,7 @@
 
 #include "CheckDecisions.h"
 #include "PlanFile.h"
+#include "Presets.h"
 #include <set>
 
 using namespace mlir;
@@ -144,6 +145,9 @@ LogicalResult PlanReader::readForms(StringRef text) {
 
 LogicalResult PlanReader::run() {
   Decisions &decisions = file.decisions;
+  // Kernels and stages are those of the pins under which it was found.
+  if (auto pinned = tryPins(graph, decisions.pins))
+    graph.shareGroups(*pinned);
   for (const auto &[number, text] : file.lines) {
     line = number;
     auto [word, rest] = StringRef(text).split(' ');

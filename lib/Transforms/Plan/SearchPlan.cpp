@@ -16,6 +16,7 @@
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <chrono>
 
 using namespace mlir;
 using namespace tandem;
@@ -28,8 +29,13 @@ static constexpr llvm::StringLiteral kPresetSearch = "presets";
 /// one strand are of little use there, and costing them takes time.
 static constexpr size_t kMaxInOneStrand = 1200;
 
+/// What a search gets whose time is over, in s: it ends at once.
+static constexpr double kLeastTime = 1e-6;
+
 /// Searches a problem of its own.
 static constexpr llvm::StringLiteral kHidup = "hidup";
+
+using Clock = std::chrono::steady_clock;
 
 namespace {
 class Planner {
@@ -48,13 +54,12 @@ private:
   FailureOr<cost::Cluster> getCluster();
   LogicalResult extract();
   LogicalResult writeProblem(const cost::SearchProblem &problem);
-  LogicalResult planHidup();
   LogicalResult findHidup(cost::Plan &plan);
-  FailureOr<Decisions> costPreset();
+  FailureOr<Decisions> takePreset();
+  double getTimeLeft() const;
   search::SearchOptions getOptions(search::Watch &watch) const;
   search::SearchResult search();
   LogicalResult decide(cost::Plan &plan);
-  FailureOr<cost::Plan> convert(StringRef name);
   Decisions report(const cost::Plan &plan, StringRef name);
   bool obeys(StringRef text) const;
   LogicalResult ask(const cost::Plan &plan) {
@@ -69,8 +74,8 @@ private:
   std::unique_ptr<Extraction> extraction;
   std::vector<cost::Plan> starts;
   std::string clusterName;
-  /// Groups of a preset whose cost is that of another signature.
-  unsigned numNearest = 0;
+  /// When the search has begun, with the plans that it starts from.
+  Clock::time_point begin;
 };
 } // namespace
 
@@ -120,9 +125,18 @@ LogicalResult Planner::writeProblem(const cost::SearchProblem &problem) {
   return success();
 }
 
+/// Of the limit, which the first of several searches may have used up; 0
+/// without one.
+double Planner::getTimeLeft() const {
+  std::chrono::duration<double> spent = Clock::now() - begin;
+  return settings.timeLimit > 0
+             ? std::max(settings.timeLimit - spent.count(), kLeastTime)
+             : 0;
+}
+
 search::SearchOptions Planner::getOptions(search::Watch &watch) const {
   search::SearchOptions options;
-  options.timeLimit = settings.timeLimit;
+  options.timeLimit = getTimeLeft();
   options.progress = [&watch](double done, double best, double bound) {
     return watch.show(done, best, bound);
   };
@@ -130,18 +144,22 @@ search::SearchOptions Planner::getOptions(search::Watch &watch) const {
 }
 
 search::SearchResult Planner::search() {
+  begin = Clock::now();
+  auto addPresets = [&](bool isInOneStrand) {
+    llvm::append_range(
+        starts, findPresetPlans(graph, *extraction, isPinned, isInOneStrand));
+  };
+  if (settings.algorithm == kPresetSearch || settings.usesPresets)
+    addPresets(/*isInOneStrand=*/false);
   if (settings.algorithm == kPresetSearch)
-    return takeCheapest(extraction->problem,
-                        findPresetPlans(graph, *extraction, pins));
-  if (settings.usesPresets)
-    llvm::append_range(starts, findPresetPlans(graph, *extraction, pins));
+    return takeCheapest(extraction->problem, std::move(starts));
   // Plans that are no worse than with one microbatch, and than of `hidup`.
   if (settings.usesPresets && graph.mesh.getNumStrands() > 1 &&
       extraction->problem.operators.size() <= kMaxInOneStrand)
-    llvm::append_range(starts, findPresetPlans(graph, *extraction, pins,
-                                               /*isInOneStrand=*/true));
-  if (settings.usesPresets && settings.algorithm == "tandem")
-    if (auto hidup = findHidupPlan(graph, *extraction, pins))
+    addPresets(/*isInOneStrand=*/true);
+  if (settings.usesPresets && settings.algorithm == "tandem" && pins.empty())
+    if (auto hidup = findHidupPlan(graph, *extraction, getTimeLeft(),
+                                   settings.endsSearch))
       starts.push_back(std::move(*hidup));
   search::Watch watch(settings.endsSearch);
   search::SearchOptions options = getOptions(watch);
@@ -194,10 +212,6 @@ Decisions Planner::report(const cost::Plan &plan, StringRef name) {
   line << (gap.empty() ? ", without a proven bound" : gap);
   if (!pins.empty() && plan.lowerBound > 0)
     line << " under its pins";
-  if (numNearest > 0)
-    line << "; groups that change forms inside, costed by their nearest "
-            "signatures: "
-         << numNearest;
   int64_t limit = extraction->problem.memoryLimit;
   if (plan.peak > limit)
     mlir::emitWarning(graph.step.getLoc())
@@ -214,37 +228,12 @@ Decisions Planner::report(const cost::Plan &plan, StringRef name) {
 
 /// Whether the forms of `graph` are those that the pins ask for.
 bool Planner::obeys(StringRef text) const {
-  ScopedDiagnosticHandler silent(graph.step.getContext(),
-                                 [](Diagnostic &) { return success(); });
-  StepGraph pinned = graph;
-  PinFlags flags;
-  auto parsed = parsePins(pinned.step, pinned.mesh, text);
-  if (failed(parsed) || failed(applyPins(pinned, *parsed, flags)))
-    return false;
-  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-    if (failed(checkMadePins(pinned, axis)))
-      return false;
-  return llvm::equal(pinned.arguments, graph.arguments,
+  std::optional<StepGraph> pinned = tryPins(graph, text);
+  return pinned && obeysPins(*pinned) &&
+         llvm::equal(pinned->arguments, graph.arguments,
                      [](const ArgumentNode &a, const ArgumentNode &b) {
                        return a.forms == b.forms;
                      });
-}
-
-/// The plan that `graph` holds, for its cost.
-FailureOr<cost::Plan> Planner::convert(StringRef name) {
-  std::string error;
-  auto plan = convertPlan(graph, *extraction, error, &numNearest);
-  if (!plan)
-    return emitError() << name << " has no cost: " << error;
-  return *plan;
-}
-
-LogicalResult Planner::planHidup() {
-  FailureOr<ForwardProblem> forward = makeForwardProblem(graph, *extraction);
-  if (failed(forward) || failed(writeProblem(forward->problem)))
-    return failure();
-  search::Watch watch(settings.endsSearch);
-  return planByHidup(graph, *extraction, *forward, getOptions(watch));
 }
 
 FailureOr<cost::Plan> Planner::find() {
@@ -256,34 +245,32 @@ FailureOr<cost::Plan> Planner::find() {
   return plan;
 }
 
-/// The plan of HiDup's search: forms from the graph planned around its forward
-/// signatures, stages and waiting collectives as for presets.
 LogicalResult Planner::findHidup(cost::Plan &plan) {
-  if (failed(planHidup()))
+  FailureOr<ForwardProblem> forward = makeForwardProblem(graph, *extraction);
+  if (failed(forward) || failed(writeProblem(forward->problem)))
     return failure();
-  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-    if (failed(checkMadePins(graph, axis)))
-      return failure();
-  FailureOr<cost::Plan> converted = convert("search hidup");
-  if (failed(converted))
+  begin = Clock::now();
+  search::Watch watch(settings.endsSearch);
+  auto found = planByHidup(graph, *extraction, *forward, getOptions(watch));
+  if (failed(found))
     return failure();
-  plan = std::move(*converted);
-  numNearest = 0; // What was converted is what runs.
-  std::string error;
-  if (!cost::derive(extraction->problem, plan, error))
-    return emitError() << "no plan: " << error;
+  plan = std::move(*found);
   return success();
 }
 
 /// Takes the preset as it is: signatures alone decide, `shard` and `schedule`
-/// do as always. Says what it costs.
-FailureOr<Decisions> Planner::costPreset() {
-  std::string name = "preset " + preset.str();
-  if (failed(planByPreset(graph, preset, pins)))
+/// do as always. Says what it costs, if somebody asks.
+FailureOr<Decisions> Planner::takePreset() {
+  auto signatures = planByPreset(graph, *extraction, isPinned, preset);
+  if (failed(signatures))
     return failure();
-  FailureOr<cost::Plan> plan = convert(name);
-  if (failed(plan))
-    return failure();
+  applyPlan(graph, *extraction, *signatures);
+  if (!settings.isWanted())
+    return Decisions();
+  std::string name = "preset " + preset.str(), error;
+  auto plan = completePreset(extraction->problem, *signatures, error);
+  if (!plan)
+    return emitError() << name << " has no cost: " << error;
   Decisions decisions = report(*plan, name);
   if (failed(ask(*plan)))
     return failure();
@@ -298,7 +285,7 @@ FailureOr<Decisions> Planner::run() {
       failed(addStart(graph, *extraction, settings, starts)))
     return failure();
   if (settings.algorithm.empty())
-    return costPreset();
+    return takePreset();
   cost::Plan plan;
   if (failed(settings.algorithm == kHidup ? findHidup(plan) : decide(plan)))
     return failure();

@@ -9,6 +9,7 @@
 #include "HidupPlan.h"
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
+#include "tandem/Search/Natural.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -46,6 +47,11 @@ LogicalResult tandem::plan::addStart(const StepGraph &graph,
   StepGraph planned = graph.onMesh(graph.mesh);
   if (failed(readPlan(planned, *file)))
     return failure();
+  // Of other pins, whose stages are not those of this problem.
+  if (planned.getGroups().groupOf != graph.getGroups().groupOf) {
+    planned.shareGroups(graph);
+    file->decisions = Decisions();
+  }
   FailureOr<cost::Plan> start =
       makePlan(planned, extraction, file->decisions, settings.start);
   if (failed(start))
@@ -54,20 +60,59 @@ LogicalResult tandem::plan::addStart(const StepGraph &graph,
   return success();
 }
 
+/// The signature without sums on axes where an operand is `made` whole.
+static unsigned finishSums(const cost::SignatureSet &set, unsigned chosen,
+                           ArrayRef<cost::Layout> made) {
+  cost::Signature wanted = set[chosen];
+  for (unsigned axis = 0; axis < cost::kMaxAxes; ++axis) {
+    bool isWhole = llvm::any_of(
+        llvm::zip(wanted.operands, made), [&](const auto &operand) {
+          return std::get<0>(operand)[axis] == cost::kReduce &&
+                 std::get<1>(operand)[axis] == cost::kFull;
+        });
+    for (auto *layouts : {&wanted.operands, &wanted.results})
+      for (cost::Layout &layout : *layouts)
+        if (isWhole && layout[axis] == cost::kReduce)
+          layout[axis] = cost::kFull;
+  }
+  auto it = llvm::find_if(set, [&](const cost::Signature &signature) {
+    return signature.operands == wanted.operands &&
+           signature.results == wanted.results;
+  });
+  return it == set.end() ? chosen : it - set.begin();
+}
+
+std::optional<cost::Plan>
+tandem::plan::completePreset(const cost::SearchProblem &problem,
+                             cost::Plan plan, std::string &error) {
+  std::vector<cost::Layout> made(problem.tensors.size());
+  for (auto [index, op] : llvm::enumerate(problem.operators)) {
+    SmallVector<cost::Layout> operands;
+    for (unsigned tensor : op.operands)
+      operands.push_back(made[tensor]);
+    const cost::SignatureSet &set = problem.getSignatures(index);
+    unsigned &chosen = plan.signatures[index];
+    if (op.pass == cost::Pass::Update)
+      chosen = finishSums(set, chosen, operands);
+    for (auto [tensor, layout] : llvm::zip(op.results, set[chosen].results))
+      made[tensor] = layout;
+  }
+  return search::completePlan(problem, std::move(plan), error);
+}
+
 std::vector<cost::Plan>
 tandem::plan::findPresetPlans(const StepGraph &graph,
-                              const Extraction &extraction, StringRef pins,
-                              bool isInOneStrand) {
+                              const Extraction &extraction,
+                              const PinFlags &isPinned, bool isInOneStrand) {
   std::vector<cost::Plan> presets;
-  const StepGraph unplanned = graph.onMesh(graph.mesh);
+  ScopedDiagnosticHandler silent(graph.mesh.getContext(),
+                                 [](Diagnostic &) { return success(); });
   for (const char *name : kPresets) {
-    ScopedDiagnosticHandler silent(graph.mesh.getContext(),
-                                   [](Diagnostic &) { return success(); });
-    StepGraph planned = unplanned;
+    auto plan = planByPreset(graph, extraction, isPinned, name, isInOneStrand);
     std::string error;
-    if (failed(planByPreset(planned, name, pins, isInOneStrand)))
+    if (failed(plan))
       continue;
-    if (auto start = convertPlan(planned, extraction, error))
+    if (auto start = completePreset(extraction.problem, *plan, error))
       presets.push_back(std::move(*start));
   }
   return presets;
@@ -75,18 +120,20 @@ tandem::plan::findPresetPlans(const StepGraph &graph,
 
 std::optional<cost::Plan>
 tandem::plan::findHidupPlan(const StepGraph &graph,
-                            const Extraction &extraction, StringRef pins) {
+                            const Extraction &extraction, double timeLimit,
+                            const std::function<bool()> &ends) {
   ScopedDiagnosticHandler silent(graph.mesh.getContext(),
                                  [](Diagnostic &) { return success(); });
-  // It knows no pins.
-  if (!pins.empty())
-    return std::nullopt;
   FailureOr<ForwardProblem> forward = makeForwardProblem(graph, extraction);
-  StepGraph planned = graph.onMesh(graph.mesh);
-  std::string error;
-  if (failed(forward) || failed(planByHidup(planned, extraction, *forward, {})))
+  if (failed(forward))
     return std::nullopt;
-  return convertPlan(planned, extraction, error);
+  search::SearchOptions options;
+  options.timeLimit = timeLimit;
+  // Its costs are of another accounting: not for who watches the search.
+  options.progress = [&](double, double, double) { return !ends || !ends(); };
+  FailureOr<cost::Plan> plan =
+      planByHidup(graph, extraction, *forward, options);
+  return succeeded(plan) ? std::optional(std::move(*plan)) : std::nullopt;
 }
 
 search::SearchResult

@@ -10,6 +10,7 @@
 
 #include "SearchPlan.h"
 #include "tandem/Search/Search.h"
+#include <functional>
 
 namespace tandem::plan {
 
@@ -20,16 +21,24 @@ mlir::LogicalResult addStart(const StepGraph &graph,
                              const SearchSettings &settings,
                              std::vector<cost::Plan> &starts);
 
+/// The plan of a preset's signatures for its cost, stages as few or as many as
+/// can be. Searches finish sums before terms that are whole join them, so that
+/// this is done here, too. Nothing, and a line in `error`, if it is not legal.
+std::optional<cost::Plan> completePreset(const cost::SearchProblem &problem,
+                                         cost::Plan plan, std::string &error);
+
 /// What the presets decide, where they can be had.
 std::vector<cost::Plan> findPresetPlans(const StepGraph &graph,
                                         const Extraction &extraction,
-                                        llvm::StringRef pins,
+                                        const PinFlags &isPinned,
                                         bool isInOneStrand = false);
 
-/// The plan of the search `hidup`, where it makes one.
+/// The plan of the search `hidup`, where it makes one within `timeLimit` s (0:
+/// no limit) and before `ends`, which may be empty. It knows no pins.
 std::optional<cost::Plan> findHidupPlan(const StepGraph &graph,
                                         const Extraction &extraction,
-                                        llvm::StringRef pins);
+                                        double timeLimit,
+                                        const std::function<bool()> &ends);
 
 /// The cheapest of the presets that fit in memory.
 search::SearchResult takeCheapest(const cost::SearchProblem &problem,

@@ -23,6 +23,10 @@ StepGraph::StepGraph(func::FuncOp step)
   addArguments();
   addOperators();
   addResults();
+  group();
+}
+
+void StepGraph::group() {
   groups = std::make_shared<const OperatorGroups>(*this);
 }
 
@@ -251,21 +255,6 @@ std::string tandem::plan::printShape(RankedTensorType type) {
   llvm::raw_string_ostream os(text);
   llvm::interleaveComma(type.getShape(), os << "[");
   return text + "]";
-}
-
-void StepGraph::commitAxis(unsigned axis) {
-  int64_t size = mesh.getSize(axis);
-  for (auto [index, value] : llvm::enumerate(values))
-    if (getForm(index, axis).isGather())
-      value.bytes /= size;
-  for (OpNode &op : ops) {
-    const Signature &signature = op.signatures[axis];
-    if (isSplit(signature))
-      op.flops /= size;
-    LogicalResult legal = op.rule.split(signature, size);
-    assert(succeeded(legal) && "signatures come from the rule");
-    (void)legal;
-  }
 }
 
 bool StepGraph::canStore(unsigned index, unsigned axis, AxisForm form,

@@ -6,8 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Plain tables over the operators of `@step`: indices instead of pointers, and
-// for each operator the rule that is left after the axes planned so far.
+// Plain tables over the operators of `@step`: indices instead of pointers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +38,6 @@ struct ValueNode {
   /// Number of the result or of the argument.
   unsigned index = 0;
   llvm::SmallVector<Use, 2> uses;
-  /// Bytes that one point of the axes planned so far holds.
   double bytes = 0;
   /// Argument of which this is a view, through other views; -1 if none.
   int viewOf = -1;
@@ -60,7 +58,6 @@ struct OpNode {
   /// Whether it only rearranges or converts operand 0.
   bool isView;
   llvm::SmallVector<unsigned, 4> operands, results;
-  /// The rule for what one point of the axes planned so far holds.
   spmd::Rule rule;
   /// Chosen signature per axis of the mesh.
   llvm::SmallVector<spmd::Signature, 3> signatures;
@@ -100,8 +97,7 @@ public:
   StepGraph(mlir::func::FuncOp step, spmd::MeshAttr mesh)
       : StepGraph(StepGraph(step).onMesh(mesh)) {}
 
-  /// The same step, of which no axis was committed, on a mesh: everything is
-  /// `full`.
+  /// The same step on a mesh: everything is `full`.
   StepGraph onMesh(spmd::MeshAttr mesh) const;
 
   mlir::func::FuncOp step;
@@ -114,8 +110,11 @@ public:
   std::vector<ArgumentNode> arguments;
   std::vector<ResultNode> results;
 
-  /// Shared by all graphs of the step.
+  /// Shared by all graphs of the step that have the same pins.
   const OperatorGroups &getGroups() const { return *groups; }
+  /// Groups the operators anew, as pins on what they make ask for.
+  void group();
+  void shareGroups(const StepGraph &other) { groups = other.groups; }
   /// `nn.matmul#17`, and `nn.layer_norm#3:1` for a second result: what
   /// problems, explanations and pins call what an operator makes.
   std::string getMadeName(unsigned value) const;
@@ -142,8 +141,6 @@ public:
   /// The stored form of the argument that gives the view `value` this form.
   std::optional<spmd::AxisForm>
   getStoredForm(unsigned value, spmd::AxisForm viewed, int64_t axisSize) const;
-  /// Takes the signatures of `axis` as final: divides rules, bytes and FLOPs.
-  void commitAxis(unsigned axis);
   /// Whether argument `index` can be stored so on `axis`, the forms on the
   /// other axes being as they are.
   bool canStore(unsigned index, unsigned axis, spmd::AxisForm form,

@@ -50,12 +50,10 @@ FormAttr Writer::getForm(ArrayRef<AxisForm> forms) const {
   return FormAttr::get(context, graph.mesh, codes);
 }
 
-/// A search leaves sources to `shard`, which makes them as they are wanted.
+/// Sources are left to `shard`, which makes them as they are wanted.
 void Writer::addForms() {
-  bool isSearched = !decisions.search.empty();
   for (auto [index, op] : llvm::enumerate(graph.ops)) {
-    operators[index].asWanted =
-        isSearched && graph.getGroups().groupOf[index] < 0;
+    operators[index].asWanted = graph.getGroups().groupOf[index] < 0;
     if (!operators[index].asWanted)
       operators[index].signatures = SignaturesAttr::get(context, op.signatures);
   }
