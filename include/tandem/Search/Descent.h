@@ -43,9 +43,6 @@ public:
   /// `isAllowed`; all, if none is.
   void keep(unsigned op,
             const std::function<bool(const cost::Signature &)> &isAllowed);
-  /// Indices of the signatures that are left, at least one.
-  const std::vector<unsigned> &getLeft(unsigned op) const { return left[op]; }
-
   /// Decides one axis: leaves signatures of the same forms on it. Time comes
   /// first, then space axes in the order of the mesh.
   void decide(const AxisUse &use);
@@ -55,6 +52,7 @@ public:
 
 private:
   const cost::SearchProblem &problem;
+  /// Per operator, indices of the signatures that are left, at least one.
   std::vector<std::vector<unsigned>> left;
   /// Bytes of each tensor that one point of the axes decided so far holds.
   std::vector<double> bytes;

@@ -18,17 +18,9 @@ namespace tandem::plan {
 void applyPlan(StepGraph &graph, const Extraction &extraction,
                const cost::Plan &plan);
 
-/// The plan whose signatures are those of `planned`, a graph of a plan file: of
-/// each group the signature that differs least, stages as few or as many as can
-/// be, whichever is cheaper, and gradients that wait. Nothing, with one line in
-/// `error`, if it is not legal.
-std::optional<cost::Plan> convertPlan(const StepGraph &planned,
-                                      const Extraction &extraction,
-                                      std::string &error);
-
-/// The signatures alone, in one stage.
-cost::Plan convertSignatures(const StepGraph &planned,
-                             const Extraction &extraction);
+/// The plan, in one stage, whose signatures are those of `planned`, a graph of
+/// a plan file: of each group the signature that differs least.
+cost::Plan convertPlan(const StepGraph &planned, const Extraction &extraction);
 
 } // namespace tandem::plan
 

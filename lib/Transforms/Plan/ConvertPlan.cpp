@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "ApplyPlan.h"
-#include "tandem/Search/Natural.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -118,14 +117,7 @@ cost::Plan Converter::convert() {
   return plan;
 }
 
-std::optional<cost::Plan>
-tandem::plan::convertPlan(const StepGraph &planned,
-                          const Extraction &extraction, std::string &error) {
-  return search::completePlan(extraction.problem,
-                              convertSignatures(planned, extraction), error);
-}
-
-cost::Plan tandem::plan::convertSignatures(const StepGraph &planned,
-                                           const Extraction &extraction) {
+cost::Plan tandem::plan::convertPlan(const StepGraph &planned,
+                                     const Extraction &extraction) {
   return Converter(planned, extraction).convert();
 }

@@ -118,8 +118,8 @@ struct Extraction;
 Decisions makeDecisions(const Extraction &extraction, const cost::Plan &plan);
 
 /// The plan whose signatures are those of `graph` and whose other decisions are
-/// given; if they are unstaged, as `convertPlan` chooses. Fails with an error
-/// that names the line of `file`.
+/// given; if they are unstaged, as `search::completePlan` chooses. Fails with
+/// an error that names the line of `file`.
 mlir::FailureOr<cost::Plan> makePlan(const StepGraph &graph,
                                      const Extraction &extraction,
                                      const Decisions &decisions,

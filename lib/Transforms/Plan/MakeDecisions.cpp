@@ -9,6 +9,7 @@
 #include "Decisions.h"
 #include "tandem/Cost/InTurn.h"
 #include "tandem/Cost/Pieces.h"
+#include "tandem/Search/Natural.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -222,28 +223,25 @@ LogicalResult PlanMaker::addCopy(unsigned value, const Forms &forms,
 
 /// Of copies, those that say something else than prices do: that are kept.
 FailureOr<cost::Plan> PlanMaker::run() {
-  std::string error;
-  auto plan = convertPlan(graph, extraction, error);
-  if (!plan)
-    plan = convertSignatures(graph, extraction);
-  if (decisions.isUnstaged())
-    return *plan;
-  plan->waiting.clear();
-  plan->stageEnds = {static_cast<unsigned>(extraction.origins.size())};
-  if (failed(setStages(*plan)))
+  cost::Plan plan = convertPlan(graph, extraction);
+  if (decisions.isUnstaged()) {
+    std::string error;
+    return search::completePlan(extraction.problem, plan, error).value_or(plan);
+  }
+  if (failed(setStages(plan)))
     return failure();
   std::vector<cost::Copy> others;
   for (const PlannedCopy &copy : decisions.copies)
     if (failed(addCopy(copy.value, copy.path.back(), copy.pass, copy.line,
-                       copy.isKept ? plan->kept : others)))
+                       copy.isKept ? plan.kept : others)))
       return failure();
   for (const PlannedWait &wait : decisions.waits)
     if (failed(addCopy(wait.value, wait.forms, cost::Pass::Update, wait.line,
-                       plan->waiting)))
+                       plan.waiting)))
       return failure();
-  llvm::sort(plan->kept);
-  llvm::sort(plan->waiting);
-  return *plan;
+  llvm::sort(plan.kept);
+  llvm::sort(plan.waiting);
+  return plan;
 }
 
 FailureOr<cost::Plan> tandem::plan::makePlan(const StepGraph &graph,

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "GroupSignatures.h"
+#include "BatchSplits.h"
 #include "tandem/Analysis/Bytes.h"
 
 using namespace mlir;
@@ -38,14 +38,9 @@ private:
   bool isReadBy(unsigned value, int group) const;
   bool mayShrink(unsigned op, int readers) const;
   int findReaders(unsigned op) const;
-  bool takes(unsigned value, AxisForm form, ArrayRef<int> groups,
-             llvm::DenseMap<std::pair<unsigned, int64_t>, bool> &known) const;
-  bool sumsBatch(unsigned op) const;
-  bool losesSplit(unsigned op, ArrayRef<int> groups) const;
   bool joinsReaders(unsigned op, int readers) const;
   std::optional<unsigned> getOnlyOperand(unsigned op) const;
   bool joinsProducer(unsigned op) const;
-  void join(unsigned op, int group);
   void joinReaders();
   void joinProducers();
   bool isSimple(const OperatorGroup &group) const;
@@ -55,7 +50,7 @@ private:
 
   const StepGraph &graph;
   OperatorGroups &result;
-  std::optional<BatchMarks> batch;
+  std::optional<BatchSplits> splits;
   /// Values that depend on no argument but scalars: a random mask.
   std::vector<bool> isFree;
   /// Values that can be sums still to be finished.
@@ -206,71 +201,6 @@ int Grouping::findReaders(unsigned index) const {
   return readers;
 }
 
-/// Whether members of `groups` take `value` in `form`, and each other what
-/// follows. `known` has what was found.
-bool Grouping::takes(
-    unsigned value, AxisForm form, ArrayRef<int> groups,
-    llvm::DenseMap<std::pair<unsigned, int64_t>, bool> &known) const {
-  auto isReduce = [](AxisForm form) { return form.isReduce(); };
-  auto takesUse = [&](Use use) {
-    if (use.op == graph.ops.size() ||
-        !llvm::is_contained(groups, result.groupOf[use.op]))
-      return true;
-    const OpNode &op = graph.ops[use.op];
-    return llvm::any_of(op.rule.enumerate(1), [&](const Signature &signature) {
-      return signature.operands[use.operand] == form &&
-             llvm::count_if(signature.operands, isReduce) == form.isReduce() &&
-             llvm::all_of_zip(op.results, signature.results,
-                              [&](unsigned next, AxisForm made) {
-                                return takes(next, made, groups, known);
-                              });
-    });
-  };
-  auto [it, isNew] = known.try_emplace({value, form.getCode()});
-  if (!isNew)
-    return it->second;
-  bool isTaken = llvm::all_of(graph.values[value].uses, takesUse);
-  return known[{value, form.getCode()}] = isTaken;
-}
-
-/// Whether `index` sums over the batch, as a loss, a statistic or a gradient.
-bool Grouping::sumsBatch(unsigned index) const {
-  const OpNode &op = graph.ops[index];
-  for (unsigned factor = 0; factor < op.rule.factors.size(); ++factor)
-    if (batch->factors[index] >> factor & 1 && op.rule.canSplit(factor, 1) &&
-        op.rule.getSplitSignature(factor).results[0].isReduce())
-      return true;
-  return false;
-}
-
-/// Whether `groups`, which read what `index` makes, could not be split as it
-/// can: over the batch (a statistic of it would be finished inside), or over
-/// experts, as a parameter of three dimensions that it reads may be stored.
-bool Grouping::losesSplit(unsigned index, ArrayRef<int> groups) const {
-  const OpNode &op = graph.ops[index];
-  llvm::DenseMap<std::pair<unsigned, int64_t>, bool> known;
-  for (unsigned factor = 0; factor < op.rule.factors.size(); ++factor) {
-    if (!op.rule.canSplit(factor, 1))
-      continue;
-    Signature signature = op.rule.getSplitSignature(factor);
-    auto isOfExperts = [&](unsigned value, AxisForm form) {
-      int argument = graph.values[value].viewOf;
-      return argument >= 0 && form.isGather() &&
-             graph.arguments[argument].role == Role::Parameter &&
-             graph.arguments[argument].type.getRank() >= 3;
-    };
-    bool matters = batch->factors[index] >> factor & 1;
-    for (auto [value, form] : llvm::zip(op.operands, signature.operands))
-      matters |= isOfExperts(value, form);
-    if (!matters)
-      continue;
-    for (auto [value, form] : llvm::zip(op.results, signature.results))
-      if (!takes(value, form, groups, known))
-        return true;
-  }
-  return false;
-}
-
 bool Grouping::joinsReaders(unsigned index, int readers) const {
   const OpNode &op = graph.ops[index];
   // A group has the number of its last member.
@@ -287,13 +217,8 @@ bool Grouping::joinsReaders(unsigned index, int readers) const {
       }))
     return false;
   return (op.pass == PassKind::Update && isChainOp(op)) ||
-         (!isSumPoint(index) && !sumsBatch(index) &&
-          mayShrink(index, readers) && !losesSplit(index, readers));
-}
-
-void Grouping::join(unsigned op, int group) {
-  result.groupOf[op] = group;
-  reads[group].insert_range(graph.ops[op].operands);
+         (!isSumPoint(index) && !splits->isSummed(index) &&
+          mayShrink(index, readers) && !splits->isLost(index, readers));
 }
 
 void Grouping::joinReaders() {
@@ -301,7 +226,9 @@ void Grouping::joinReaders() {
     if (result.groupOf[index] < 0)
       continue;
     int readers = findReaders(index);
-    join(index, joinsReaders(index, readers) ? readers : int(index));
+    int group = joinsReaders(index, readers) ? readers : int(index);
+    result.groupOf[index] = group;
+    reads[group].insert_range(graph.ops[index].operands);
   }
 }
 
@@ -335,7 +262,7 @@ bool Grouping::joinsProducer(unsigned index) const {
     return use.op < graph.ops.size() && graph.ops[use.op].pass == op.pass;
   };
   const auto &uses = graph.values[op.results[0]].uses;
-  if (sumsBatch(node.producer) && llvm::any_of(uses, isOwnPass) &&
+  if (splits->isSummed(node.producer) && llvm::any_of(uses, isOwnPass) &&
       !llvm::all_of(uses, isOwnPass))
     return false;
   // A sum must be able to wait until it is behind the operator.
@@ -445,7 +372,8 @@ void Grouping::joinGroups() {
     int own = group.members.back();
     if (joins && readers >= 0 &&
         llvm::none_of(group.members, [&](unsigned member) {
-          return losesSplit(member, {own, readers}) && !losesSplit(member, own);
+          return splits->isLost(member, {own, readers}) &&
+                 !splits->isLost(member, own);
         }))
       for (unsigned member : group.members)
         result.groupOf[member] = readers;
@@ -457,7 +385,7 @@ void Grouping::run() {
   for (unsigned index = 0; index < graph.ops.size(); ++index)
     result.groupOf[index] = index;
   findSources();
-  batch.emplace(graph, result.isSource);
+  splits.emplace(graph, result);
   findSums();
   joinReaders();
   joinProducers();

@@ -1,0 +1,73 @@
+//===- BatchSplits.cpp - what groups leave of an operator's splits --------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BatchSplits.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+using namespace tandem::plan;
+
+bool BatchSplits::isSummed(unsigned index) const {
+  const OpNode &op = graph.ops[index];
+  for (unsigned factor = 0; factor < op.rule.factors.size(); ++factor)
+    if (marks.factors[index] >> factor & 1 && op.rule.canSplit(factor, 1) &&
+        op.rule.getSplitSignature(factor).results[0].isReduce())
+      return true;
+  return false;
+}
+
+/// Whether members of `joined` take `value` in `form`, and each other what
+/// follows. `known` has what was found.
+bool BatchSplits::takes(unsigned value, AxisForm form, ArrayRef<int> joined,
+                        Known &known) const {
+  auto isReduce = [](AxisForm form) { return form.isReduce(); };
+  auto takesUse = [&](Use use) {
+    if (use.op == graph.ops.size() ||
+        !llvm::is_contained(joined, groups.groupOf[use.op]))
+      return true;
+    const OpNode &op = graph.ops[use.op];
+    return llvm::any_of(op.rule.enumerate(1), [&](const Signature &signature) {
+      return signature.operands[use.operand] == form &&
+             llvm::count_if(signature.operands, isReduce) == form.isReduce() &&
+             llvm::all_of_zip(op.results, signature.results,
+                              [&](unsigned next, AxisForm made) {
+                                return takes(next, made, joined, known);
+                              });
+    });
+  };
+  auto [it, isNew] = known.try_emplace({value, form.getCode()});
+  if (!isNew)
+    return it->second;
+  bool isTaken = llvm::all_of(graph.values[value].uses, takesUse);
+  return known[{value, form.getCode()}] = isTaken;
+}
+
+bool BatchSplits::isLost(unsigned index, ArrayRef<int> joined) const {
+  const OpNode &op = graph.ops[index];
+  Known known;
+  for (unsigned factor = 0; factor < op.rule.factors.size(); ++factor) {
+    if (!op.rule.canSplit(factor, 1))
+      continue;
+    Signature signature = op.rule.getSplitSignature(factor);
+    auto isOfExperts = [&](unsigned value, AxisForm form) {
+      int argument = graph.values[value].viewOf;
+      return argument >= 0 && form.isGather() &&
+             graph.arguments[argument].role == Role::Parameter &&
+             graph.arguments[argument].type.getRank() >= 3;
+    };
+    bool matters = marks.factors[index] >> factor & 1;
+    for (auto [value, form] : llvm::zip(op.operands, signature.operands))
+      matters |= isOfExperts(value, form);
+    if (!matters)
+      continue;
+    for (auto [value, form] : llvm::zip(op.results, signature.results))
+      if (!takes(value, form, joined, known))
+        return true;
+  }
+  return false;
+}
