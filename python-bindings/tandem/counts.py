@@ -1,12 +1,12 @@
 """How many steps each parameter has taken: PyTorch counts them per parameter, a step once.
 
 A parameter's count is the step's less its *start*, a constant of the Program. Starts differ from 0 where a
-parameter was frozen, or had no gradient, while others were trained.
+parameter was frozen, or had no gradient, as in batches of some sizes, while others were trained.
 """
 
 
 class Counts:
-    """Of the parameters by name. `starts` are those that are not 0, `trained` the names of parameters with gradients."""
+    """Of the parameters by name. `starts` are those that are not 0, `trained` the names of those with gradients that count."""
 
     def __init__(self, starts, trained):
         self.starts, self.trained = dict(starts), frozenset(trained)
@@ -17,7 +17,7 @@ class Counts:
         return self._frozen_at.get(name, step) - self.starts.get(name, 0)
 
     def follow(self, trained, step, taken):
-        """Parameters freeze and thaw before the step that counts `step`. `taken(name)` says what one that was never
+        """Before the step that counts `step` other parameters have gradients. `taken(name)` says what one that was never
         trained here had taken before.
         """
         for name in self.trained - trained:
@@ -30,7 +30,7 @@ class Counts:
 
     def load(self, counts, step):
         """Takes over {name: steps taken} of parameters that have taken some."""
-        self._frozen_at = {}
+        self._frozen_at = {name: step for name in counts if name not in self.trained}
         self.starts = {}
         for name, count in counts.items():
             self._set(name, step - count)
@@ -39,8 +39,3 @@ class Counts:
         self.starts.pop(name, None)
         if start:
             self.starts[name] = start
-
-    @property
-    def key(self):
-        """What a Program depends on."""
-        return tuple(sorted(self.starts.items())), self.trained

@@ -36,7 +36,8 @@ class StepModule:
     with `updates = i` is the value of argument i in the next step. `random_calls` lists the random
     operators (name, shape, type) in eager's call order, for `tandem.random.replay`; `returned` what the loss
     function returns; `constants` what is no tensor in the example
-    batch; `starts` those of `Counts`, `guards` what a batch has to agree with (reads.py); `read_past` what is read past model and batch.
+    batch; `starts` those of `Counts`, `updated` the parameters that the optimizer updates; `guards` what a batch has to agree with
+    (reads.py); `read_past` what is read past model and batch.
     """
 
     mlir: str
@@ -47,6 +48,7 @@ class StepModule:
     returned: Returned
     constants: dict = field(default_factory=dict)
     starts: dict = field(default_factory=dict)
+    updated: frozenset = frozenset()
     guards: list = field(default_factory=list)
     read_past: Constants | None = None
 
@@ -152,6 +154,7 @@ def export(
         trace.returned,
         batch_constants(example_batch),
         trace.starts,
+        trace.updated,
         trace.guards,
         read_past,
     )

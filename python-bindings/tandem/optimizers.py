@@ -181,6 +181,13 @@ class FunctionalOptimizer:
             return self.kind != "SGD"
         return self.traced.states(*self._tensor_and_options(parameter))[1]
 
+    def depends_on_steps(self, name):
+        """Whether the update of a parameter is another one for each number of steps that the parameter has taken."""
+        if self.kind == "SGD":
+            options = self._tensor_and_options(name)[1]
+            return bool(options["momentum"] and options["dampening"])
+        return self.counts_steps(name)
+
     def _tensor_and_options(self, parameter):
         """Of a parameter by its index or its name."""
         if isinstance(parameter, str):

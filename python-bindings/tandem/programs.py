@@ -119,21 +119,21 @@ class Recipe:
         return export(self.model, self.loss_fn, self.optimizer, batch, wanted=wanted, cache=True)
 
 
-def _shapes_of(batch):
-    return tuple(
-        (name, tensor.dtype, tuple(tensor.shape)) for name, tensor in batch_tensors(batch).items()
-    )
+def _key_of(batch, wanted, settings):
+    """All that a capture depends on, but for which parameters are frozen."""
+    shapes = [(name, t.dtype, tuple(t.shape)) for name, t in batch_tensors(batch).items()]
+    constants = sorted(batch_constants(batch).items(), key=str)
+    return repr((shapes, constants, sorted(wanted.items()), settings))
 
 
 class Programs:
-    def __init__(self, recipe, main, counts):
-        """`recipe` may be None: then there is only the Program `main`, in which parameters have taken steps as `counts`
-        says.
-        """
-        self._counts_key = counts.key
+    def __init__(self, recipe, main):
+        """`recipe` may be None: then there is only the Program `main`."""
         self._recipe, self.main = recipe, main
         self._others, self._captured_anew = OrderedDict(), 0
+        self._starts, self._counted_anew = {}, 0
         if recipe is not None:
+            self._trained = Flags(recipe.model).trained
             self._flags, self._settings = (
                 Flags(recipe.model),
                 Settings(recipe.model, recipe.loss_fn),
@@ -151,20 +151,21 @@ class Programs:
         """What `Settings.changes` says."""
         return self._settings.changes() if self._recipe is not None else {}
 
-    def training(self, batch, varying, counts, settings=()):
-        """The `Loaded` for batches of these shapes, in which the hyperparameters `varying` are arguments, and parameters have
-        taken steps as `counts` says. `settings` are those of all processes if one has some. A batch that differs in more is
-        checked by who calls.
+    def training(self, batch, varying, trained, starts_of, settings=()):
+        """The `Loaded` for batches of these shapes, in which the hyperparameters `varying` are arguments, and parameters
+        `trained` have gradients; `starts_of(names)` are the starts (counts.py) of a step that updates these. `settings` are
+        those of all processes if one has some. A batch that differs in more is checked by who calls.
         """
         if self._recipe is None:
             return self.main
-        batch = self._recipe.processes.widen(batch)
-        wanted = dict(varying=self._recipe.wanted.varying | varying, starts=counts.starts)
-        same = wanted["varying"] == self._recipe.wanted.varying and counts.key == self._counts_key
-        if same and not settings and not self._differs_in_sizes(batch):
+        batch, main = self._recipe.processes.widen(batch), self.main.module
+        varying = self._recipe.wanted.varying | varying
+        same = varying == self._recipe.wanted.varying and trained == self._trained
+        same = same and not settings and not self._differs_in_sizes(batch)
+        if same and starts_of(main.updated) == main.starts:
             return self.main
         with self._naming_sizes(batch):
-            return self._find(batch, counts.trained, wanted, settings)
+            return self._find_training(batch, trained, dict(varying=varying), starts_of, settings)
 
     def holder(self, key):
         """The `Loaded` that has the argument: of a parameter that has thawed, the first one has no state."""
@@ -228,7 +229,7 @@ class Programs:
         batch = self._recipe.last_batch.with_weights(batch)
         widened = self._recipe.processes.widen(batch)
         with self._naming_sizes(widened):
-            loaded = self._find(widened, frozenset(), dict(trains=False), settings)
+            loaded = self._find(widened, dict(trains=False), settings)
         return loaded, self.inputs(loaded, batch)
 
     def _differs_in_sizes(self, batch):
@@ -258,12 +259,29 @@ class Programs:
                 raise
             raise BatchError(f"batch: {'; '.join(differing)}: {error}") from error
 
-    def _find(self, batch, trained, wanted, settings):
-        constants = repr(sorted(batch_constants(batch).items(), key=str))
-        key = trained, repr(sorted(wanted.items())), _shapes_of(batch), constants, repr(settings)
+    def _find_training(self, batch, trained, wanted, starts_of, settings):
+        """Only a capture says which parameters have gradients in batches of these shapes."""
+        key, module = (trained, _key_of(batch, wanted, settings)), None
+        if key not in self._starts:
+            likely = (self.main.module.updated | (trained - self._trained)) & trained
+            module = self._capture(batch, wanted | {"starts": starts_of(likely)}, settings)
+            self._starts[key] = module.updated, starts_of(module.updated)
+        updated, before = self._starts[key]
+        starts = starts_of(updated)
+        self._starts[key] = updated, starts
+        if starts != before:
+            self._warn_of_counts(starts, before)
+        if module is not None:
+            own = {name: start for name, start in module.starts.items() if name in updated}
+            module = module if own == starts else None
+        return self._find(batch, wanted | {"starts": starts}, settings, trained, module)
+
+    def _find(self, batch, wanted, settings, trained=None, module=None):
+        """`module` is a capture for the batch, where there is one."""
+        key = trained, _key_of(batch, wanted, settings)
         if key not in self._others:
             self._warn_of_many(settings)
-            self._others[key] = self._make(batch, wanted, settings)
+            self._others[key] = self._make(batch, wanted, settings, module)
         self._others.move_to_end(key)
         while len(self._others) > _MOST:
             self._others.popitem(last=False)
@@ -279,26 +297,45 @@ class Programs:
                 stacklevel=6,
             )
 
-    def _make(self, batch, wanted, settings):
-        recipe = self._recipe
-        with progress.shown(recipe.job is None or recipe.job.process == 0):
-            return self._make_shown(recipe, batch, wanted, settings)
+    def _warn_of_counts(self, starts, before):
+        self._counted_anew += 1
+        if self._counted_anew == _MANY:
+            names = {name for name, _ in starts.items() ^ before.items()}
+            warnings.warn(
+                f"step: compiled anew {_MANY} times, as parameter {min(names)!r} has a gradient in some steps only, and the"
+                " optimizer counts the steps of each; with 0 * parameter.sum() in the loss it always has one, if only zero",
+                stacklevel=6,
+            )
 
-    def _make_shown(self, recipe, batch, wanted, settings):
-        program, trains = self.main.session.program, wanted.get("trains", True)
-        progress.part("capture")
-        with modes(recipe.model, self._flags.training if trains else {}):
-            module = jobs.together(recipe.job, "capture", lambda: recipe.capture(batch, **wanted))
+    def _shown(self):
+        job = self._recipe.job
+        return progress.shown(job is None or job.process == 0)
+
+    def _capture(self, batch, wanted, settings):
+        recipe, trains = self._recipe, wanted.get("trains", True)
+        with self._shown():
+            progress.part("capture")
+            with modes(recipe.model, self._flags.training if trains else {}):
+                module = jobs.together(
+                    recipe.job, "capture", lambda: recipe.capture(batch, **wanted)
+                )
+            with told_with(settings):
+                jobs.check_module(recipe.job, module)
+        return module
+
+    def _make(self, batch, wanted, settings, module):
+        trains = wanted.get("trains", True)
+        module = self._capture(batch, wanted, settings) if module is None else module
         if not trains:
-            module = take_parts(module, program)
-        with told_with(settings):
-            jobs.check_module(recipe.job, module)
+            module = take_parts(module, self.main.session.program)
         for loaded in (self.main, *self._others.values()):
             if loaded.module.mlir == module.mlir:
                 return loaded.with_module(module)
-        compiled = jobs.compile_once(recipe.job, lambda: self._compile(module, trains))
-        progress.part("session")
-        return self._load(module, compiled.bytes)
+        job = self._recipe.job
+        with self._shown():
+            compiled = jobs.compile_once(job, lambda: self._compile(module, trains))
+            progress.part("session")
+            return self._load(module, compiled.bytes)
 
     def _load(self, module, program):
         """What the first Program does not use, and so does not store, starts from the torch model's value."""

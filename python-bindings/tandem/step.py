@@ -103,8 +103,8 @@ class Step:
         self._captured = FunctionalOptimizer(optimizer, list(model.named_parameters()))
         self._compiled = compiled
         self._last = main = Loaded(module, program, threads, store, graph)
-        self._counts = Counts(module.starts, self._flags.trained)
-        self._session, self._programs = main.session, Programs(recipe, main, self._counts)
+        self._counts = Counts(module.starts, self._counted(module.updated))
+        self._session, self._programs = main.session, Programs(recipe, main)
         self._may_thaw = recipe is not None
         self._job = recipe.job if recipe is not None else None
         self.model_name, self.optimizer_name = (type(x).__qualname__ for x in (model, optimizer))
@@ -185,10 +185,9 @@ class Step:
         batch = self._programs.take(batch)
         if batch is None:
             return None
-        if self._flags.trained != self._counts.trained:
-            step = int(self.value("step/step"))
-            self._counts.follow(self._flags.trained, step, self._captured.steps_taken)
-        self._last = self._programs.training(batch, self._varying, self._counts, _settings(reports))
+        self._last = self._programs.training(
+            batch, self._varying, self._flags.trained, self._starts, _settings(reports)
+        )
         inputs = self._programs.inputs(self._last, batch)
         self._check_changes(reports)
         self.is_ahead = True
@@ -197,6 +196,17 @@ class Step:
         # What schedulers want to come before them; they look whether it has.
         self._optimizer._opt_called = True
         return returned
+
+    def _counted(self, updated):
+        return frozenset(filter(self._captured.depends_on_steps, updated))
+
+    def _starts(self, updated):
+        """Those of `Counts` for a step that updates the parameters `updated`."""
+        counted = self._counted(updated)
+        if counted != self._counts.trained:
+            step = int(self.value("step/step"))
+            self._counts.follow(counted, step, self._captured.steps_taken)
+        return {n: start for n, start in sorted(self._counts.starts.items()) if n in updated}
 
     def _ready(self):
         """Checks the torch model and optimizer, as far as a step reads them. The report."""
@@ -429,6 +439,12 @@ class Step:
             check_dict(f"{what}: state {index}", entries)
             if entries:
                 counts[name] = count_of(what, entries["step"]) if "step" in entries else None
+            lost = [s for s, value in entries.items() if s != "step" and value is not None]
+            if lost and not states[name]:
+                raise StateError(
+                    f"{what}: has state {lost[0]!r} of parameter {name!r}, which has no gradient in the step; thaw it before"
+                    " tandem.compile, or give an example batch that trains it"
+                )
             for state_name, argument in states[name]:
                 value = entries.get(state_name)
                 value = (

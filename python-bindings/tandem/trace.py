@@ -46,6 +46,7 @@ class Trace:
     random_calls: list[RandomCall]
     returned: Returned
     starts: dict
+    updated: frozenset
     guards: list
 
 
@@ -284,5 +285,6 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
         random_calls,
         step.returned,
         step.optimizer.starts,
+        frozenset(step.parameters[i].name for i in step.updated),
         guards,
     )

@@ -96,3 +96,62 @@ def test_loading_other_numbers_of_steps(kind):
     pair.eager.load_state_dict(state)
     pair.step.load_state_dict(other.step.state_dict(), state)
     pair.train()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_loading_while_frozen(kind):
+    pair = Pair(kind)
+    pair.train()
+    model, state = copy.deepcopy(pair.step.state_dict()), pair.step.optimizer_state_dict()
+    eager = copy.deepcopy(pair.eager.state_dict())
+    pair.freeze([0])
+    pair.train()
+    pair.step.load_state_dict(model, state)
+    pair.twin.load_state_dict(model)
+    pair.eager.load_state_dict(eager)
+    pair.train()
+    pair.freeze([])
+    pair.train()
+
+
+def test_state_of_a_frozen_parameter():
+    """Is not left out, as the parameter would begin anew when it thaws."""
+    pair, other = Pair("adamw"), Pair("adamw", frozen=[2])
+    pair.train()
+    before = other.step.state_dict()
+    with pytest.raises(
+        tandem.StateError, match=r"has state 'exp_avg' of parameter '2\.weight'.* thaw it before"
+    ):
+        other.step.load_state_dict(pair.step.state_dict(), pair.step.optimizer_state_dict())
+    assert all(torch.equal(value, before[n]) for n, value in other.step.state_dict().items())
+
+
+class Sometimes(nn.Module):
+    """One layer for long batches, another one for short ones, and one that nothing uses."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.unused = nn.Linear(6, 8), nn.Linear(8, 1), nn.Linear(3, 3)
+        self.long, self.short = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        hidden = self.first(x).tanh()
+        hidden = (self.long if x.shape[1] > 4 else self.short)(hidden)
+        return self.last(hidden.tanh())
+
+
+@pytest.mark.parametrize("how", ["one", "zero"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_in_some_batches_only(kind, how):
+    model = Sometimes()
+    twin = copy.deepcopy(model)
+    optimizer, eager = (KINDS[kind](m.parameters()) for m in (model, twin))
+    batches = [(torch.randn(8, n, 6), torch.randn(8, n, 1)) for n in (3, 5, 3, 3, 5, 3)]
+    step = tandem.compile(model, mse, optimizer, batches[0], **HOW[how])
+    for batch in batches:
+        found = step(batch)
+        expected = Pair.train_eager(twin, eager, batch)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
+        for name, value in twin.state_dict().items():
+            torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-8, atol=1e-11)
+    states_are_equal(step, eager)
