@@ -370,6 +370,7 @@ LogicalResult Compilation::runStage(const Stage &stage) {
     PlanOptions plan;
     plan.recompute = options.recompute;
     plan.accumulate = options.accumulate;
+    plan.storedParts = llvm::join(options.storedParts, ";");
     if (failed(runPasses(stage, plan)))
       return fail("stage " + stage.name + " failed");
   }

@@ -29,9 +29,9 @@ static bool listParts(std::string_view text, std::string_view name,
                       llvm::SmallVectorImpl<std::string> &parts) {
   // All fields, so that a new one does not compile until it is looked at: one
   // that is forgotten here would give a Program of other options.
-  const auto &[from, mesh, micro, accumulate, preset, pins, planFile, search,
-               cluster, searchTimeLimit, start, usesPresets, device,
-               architecture, recompute, problemOut, costsPlan, explains,
+  const auto &[from, mesh, micro, accumulate, preset, pins, storedParts,
+               planFile, search, cluster, searchTimeLimit, start, usesPresets,
+               device, architecture, recompute, problemOut, costsPlan, explains,
                failOnReplicate, compareWith, timeline, printAfter,
                printLocations, stopAfter, takesInterrupts, isCancelled,
                progress, usesCache] = options;
@@ -41,7 +41,7 @@ static bool listParts(std::string_view text, std::string_view name,
   for (int64_t number :
        {micro, accumulate, failOnReplicate, int64_t(usesPresets),
         int64_t(recompute), int64_t(costsPlan), int64_t(explains),
-        int64_t(timeline)})
+        int64_t(timeline), int64_t(pins.size())})
     parts.push_back(std::to_string(number));
   char limit[sizeof searchTimeLimit];
   std::memcpy(limit, &searchTimeLimit, sizeof limit);
@@ -54,6 +54,7 @@ static bool listParts(std::string_view text, std::string_view name,
     parts.append({*path, content.value_or("")});
   }
   parts.append(pins.begin(), pins.end());
+  parts.append(storedParts.begin(), storedParts.end());
   return true;
 }
 

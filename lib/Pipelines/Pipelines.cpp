@@ -75,6 +75,7 @@ static void buildAccumulatePipeline(OpPassManager &manager,
 
 static void setOptions(ImportOptions &own, const PlanOptions &options) {
   own.recompute = options.recompute;
+  own.storedParts = options.storedParts;
 }
 static void setOptions(AccumulateOptions &own, const PlanOptions &options) {
   own.accumulate = options.accumulate;

@@ -60,6 +60,7 @@ void bindCompile(nb::module_ &module) {
       .def_rw("accumulate", &CompileOptions::accumulate)
       .def_rw("preset", &CompileOptions::preset)
       .def_rw("pins", &CompileOptions::pins)
+      .def_rw("stored_parts", &CompileOptions::storedParts)
       .def_rw("plan_file", &CompileOptions::planFile)
       .def_rw("search", &CompileOptions::search)
       .def_rw("cluster", &CompileOptions::cluster)

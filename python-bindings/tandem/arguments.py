@@ -15,8 +15,7 @@ from .types import WIDER, as_real
 class Argument:
     """One argument. `value` is the tensor to start from (None for models on the meta device); for a
     state, `of` names its parameter; for an input, `batch_dim` is the dimension that counts
-    samples; `part` is name, shape, dimension and offset of the whole of which it is a part; where it `is_complex`,
-    shape and type are those of its pairs (`as_real`)."""
+    samples; where it `is_complex`, shape and type are those of its pairs (`as_real`)."""
 
     role: str
     name: str
@@ -27,7 +26,6 @@ class Argument:
     of: str | None = None
     batch_dim: int | None = None
     range: tuple[int, int] | None = None
-    part: tuple | None = None
     is_complex: bool = False
 
     @property

@@ -75,6 +75,7 @@ def make_options(
     *,
     device=None,
     architecture=None,
+    stored_parts=(),
     from_stage="",
     print_after=(),
     stop_after="",
@@ -104,7 +105,7 @@ def make_options(
     options.search, options.cluster = search or "", os.fspath(cluster or "")
     options.search_time_limit = check_time_limit(search_time_limit)
     options.start, options.uses_presets = os.fspath(start or ""), bool(presets)
-    options.recompute = bool(recompute)
+    options.stored_parts, options.recompute = list(stored_parts), bool(recompute)
     options.device, options.architecture = device_options(device, architecture)
     if problem_out is not None:
         options.problem_out = os.fspath(problem_out)

@@ -22,7 +22,7 @@ from .batches import inputs_for
 from .errors import BatchError, CaptureError, CompileError, TandemError
 from .export import export
 from .native import native
-from .parts import stored_pins, take_parts
+from .parts import stored_parts, stored_pins
 from .process_batches import told_with
 from .python_state import Flags, Settings, modes
 from .rows import check_some
@@ -182,7 +182,7 @@ class Programs:
     def arguments(self):
         """{key: argument} of all Programs; the inputs are the first one's."""
         every = [*reversed(self._others.values()), self.main]
-        return {a.key: a for loaded in every for a in loaded.module.arguments if a.part is None}
+        return {a.key: a for loaded in every for a in loaded.module.arguments}
 
     @property
     def updated(self):
@@ -326,8 +326,6 @@ class Programs:
     def _make(self, batch, wanted, settings, module):
         trains = wanted.get("trains", True)
         module = self._capture(batch, wanted, settings) if module is None else module
-        if not trains:
-            module = take_parts(module, self.main.session.program)
         for loaded in (self.main, *self._others.values()):
             if loaded.module.mlir == module.mlir:
                 return loaded.with_module(module)
@@ -343,8 +341,8 @@ class Programs:
         held = {f"{tensor.role}/{tensor.name}" for tensor in store.tensors}
         loaded = Loaded(module, program, self._recipe.threads, store, self._recipe.graph)
         for argument in module.arguments:
-            is_own = argument.role in _STORED and argument.part is None
-            if is_own and argument.key not in held and argument.value is not None:
+            is_new = argument.role in _STORED and argument.key not in held
+            if is_new and argument.value is not None:
                 loaded.set(argument.key, argument.value, None if self._recipe.job is None else 0)
         return loaded
 
@@ -353,12 +351,16 @@ class Programs:
         program, planner = self.main.session.program, self._recipe.planner
         mesh = {axis.name: axis.size for axis in program.mesh}
         plan = _preset(planner, mesh)
-        pins = stored_pins(module, program)
+        stored = [session.program for session in self.sessions]
         ways = [(plan, planner["micro"]), (plan, 1), ("replicate", 1)]
         # A process that has a part of the rows cannot compute all.
         ways = ways[:-1] if self._recipe.processes.parts > 1 else ways
         *first, last = ways[:1] if trains else ways
-        make, options = self._recipe.compile_module, dict(mesh=mesh, pins=pins)
+        make, options = (
+            self._recipe.compile_module,
+            dict(mesh=mesh, pins=stored_pins(module, stored)),
+        )
+        options["stored_parts"] = stored_parts(stored)
         options |= {name: planner[name] for name in ("device", "architecture")}
         for plan, micro in first:
             with contextlib.suppress(CompileError):

@@ -101,10 +101,6 @@ def _argument_attributes(argument):
         parts.append("nn.aliases = [" + ", ".join(map(quote, argument.aliases)) + "]")
     if argument.of is not None:
         parts.append(f"nn.of = {quote(argument.of)}")
-    if argument.part is not None:
-        name, shape, dim, offset = argument.part
-        place = f"{quote(name)} {list(shape)}, dim = {dim}, offset = {offset}"
-        parts.append(f"nn.part = #nn.part<{place}>")
     if argument.batch_dim is not None:
         parts.append(f"nn.batch_dim = {argument.batch_dim} : i64")
     if argument.range is not None:

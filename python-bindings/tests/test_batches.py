@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import re
+import warnings
 from collections import UserDict
 
 import pytest
@@ -111,6 +112,36 @@ def test_packed_parameters_keep_their_parts(plan):
     for length in (5, 6, 5):
         steps.train(normal(4, length, 8))
     assert any(a.part for a in steps.step.program.arguments)
+
+
+class PackedByLength(nn.Module):
+    """Long batches use the three parts of the weight each for itself, short ones only all of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x):
+        made = self.qkv(x)
+        if x.shape[1] < 6:
+            made = made.softmax(-1)
+        q, k, v = made.chunk(3, -1)
+        return self.out(q * k.tanh() + v)
+
+
+@pytest.mark.parametrize("plan", ["zero", "tensor-parallel"])
+@pytest.mark.parametrize("first", [5, 7])
+def test_parameters_that_are_packed_in_some_batches_only(first, plan):
+    how = dict(mesh="data=2,model=2", plan=plan)
+    loss = lambda m, x: m(x).square().mean()  # noqa: E731
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # short batches have nothing to split on the axis
+        steps = Steps(PackedByLength().double(), loss, normal(4, first, 8), **how)
+        for length in (first, 12 - first, first, 12 - first):
+            steps.train(normal(4, length, 8))
+            x = normal(4, length, 8)
+            torch.testing.assert_close(steps.step.evaluate(x), loss(steps.twin, x).detach())
+    assert any(a.part for a in steps.step.program.arguments) == (first == 7)
 
 
 def regression(rows):

@@ -44,6 +44,9 @@ struct CompileOptions {
   std::string preset;
   /// Each `GLOB:axis=form,...`.
   std::vector<std::string> pins;
+  /// How the store that the Program is for has parameters: `NAME:DIM:ROW,...`
+  /// each (tandem-take-apart-parameters).
+  std::vector<std::string> storedParts;
   /// A plan file to apply in place of a preset. Empty: none.
   std::string planFile;
   /// Algorithm that finds the plan: `tandem`, `hidup`, `ilp`, `exhaustive`.

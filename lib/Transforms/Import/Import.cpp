@@ -18,7 +18,7 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   manager.addPass(createWidenGradientsPass());
   // Slices and concatenations are still where the model has them; what
   // gradients add as zeros goes next.
-  manager.addPass(createTakeApartParametersPass());
+  manager.addPass(createTakeApartParametersPass({options.storedParts}));
   manager.addPass(createRemoveNeutralPass());
   // Equal views first, so that products see that they share an operand.
   manager.addPass(createMergeEqualPass());

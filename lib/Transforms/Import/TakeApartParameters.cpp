@@ -10,6 +10,7 @@
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace tandem {
@@ -28,6 +29,7 @@ namespace {
 struct TakeApartParametersPass
     : tandem::StepPass<
           tandem::impl::TakeApartParametersPassBase<TakeApartParametersPass>> {
+  using StepPass::StepPass;
   LogicalResult runOnStep(func::FuncOp step) override;
 };
 
@@ -128,7 +130,10 @@ void Surgeon::eraseWhole(BlockArgument whole) {
       inputs.push_back(part.argument);
     auto joined = CatOp::create(builder, whole.getLoc(), whole.getType(),
                                 inputs, parts[whole].front().dim);
-    inheritPass(joined, *whole.getUsers().begin());
+    inheritPass(joined, *llvm::min_element(whole.getUsers(),
+                                           [](auto *one, auto *other) {
+                                             return one->isBeforeInBlock(other);
+                                           }));
     whole.replaceAllUsesWith(joined);
   }
   (void)step.eraseArgument(whole.getArgNumber());
@@ -302,24 +307,91 @@ static bool canBeTakenApart(func::FuncOp step, ArrayRef<BlockArgument> family,
   });
 }
 
-static bool trains(func::FuncOp step) {
-  return llvm::any_of(llvm::seq(step.getNumResults()), [&](unsigned result) {
-    return getUpdates(step.getResultAttrDict(result)).has_value();
-  });
+//===----------------------------------------------------------------------===//
+// As another step stores them
+//===----------------------------------------------------------------------===//
+
+/// The rows of a dimension where parts begin, but for the first one.
+struct StoredCuts {
+  int64_t dim;
+  SmallVector<int64_t> rows;
+};
+
+/// By the names of parameters, from `NAME:DIM:ROW,ROW;...`; names may have
+/// colons.
+static std::optional<llvm::StringMap<StoredCuts>> parseStored(StringRef text) {
+  llvm::StringMap<StoredCuts> stored;
+  SmallVector<StringRef> entries, rows;
+  text.split(entries, ';', -1, /*KeepEmpty=*/false);
+  for (StringRef entry : entries) {
+    auto [front, list] = entry.rsplit(':');
+    auto [name, dim] = front.rsplit(':');
+    StoredCuts cuts;
+    rows.clear();
+    list.split(rows, ',', -1, /*KeepEmpty=*/false);
+    if (dim.getAsInteger(10, cuts.dim) || cuts.dim < 0)
+      return std::nullopt;
+    for (StringRef row : rows)
+      if (row.getAsInteger(10, cuts.rows.emplace_back()))
+        return std::nullopt;
+    stored[name] = cuts;
+  }
+  return stored;
+}
+
+/// Whether the cuts are rows of the parameter, in order.
+static bool areRowsOf(const StoredCuts &cuts, BlockArgument parameter) {
+  ArrayRef<int64_t> shape = getShape(parameter);
+  int64_t before = 0;
+  for (int64_t row : cuts.rows) {
+    if (cuts.dim >= int64_t(shape.size()) || row <= before ||
+        row >= shape[cuts.dim])
+      return false;
+    before = row;
+  }
+  return true;
+}
+
+/// What has the parameter's shape comes apart with it. Slices end at the parts
+/// only if they would have taken the parameter apart just so.
+static Packed packAsStored(ArrayRef<BlockArgument> family,
+                           const StoredCuts &cuts) {
+  Packed packed;
+  ArrayRef<int64_t> shape = getShape(family.front());
+  llvm::copy_if(family, std::back_inserter(packed.wholes),
+                [&](BlockArgument one) { return getShape(one) == shape; });
+  PackedParameter as{cuts.dim, {0, shape[cuts.dim]}, {}};
+  as.cuts.insert(cuts.rows.begin(), cuts.rows.end());
+  auto found = findPacking(packed.wholes);
+  bool isSame = found && found->dim == as.dim && found->cuts == as.cuts;
+  packed.packing = isSame ? *found : as;
+  return packed;
 }
 
 LogicalResult TakeApartParametersPass::runOnStep(func::FuncOp step) {
-  // An evaluation has the parameters as the step that trains stores them.
-  if (!trains(step))
-    return success();
+  auto stored = parseStored(storedParts);
+  if (!stored)
+    return step.emitError() << "stored-parts is '" << storedParts
+                            << "', expected NAME:DIM:ROW,ROW;...";
   llvm::StringSet<> names;
   for (unsigned i = 0; i < step.getNumArguments(); ++i)
     names.insert(getTensorName(step.getArgAttrDict(i)));
   SmallVector<Packed> packed;
-  for (auto &family : getFamilies(step))
-    if (canBeTakenApart(step, family, names))
+  for (auto &family : getFamilies(step)) {
+    StringRef name =
+        getTensorName(step.getArgAttrDict(family.front().getArgNumber()));
+    if (auto known = stored->find(name); known != stored->end()) {
+      const StoredCuts &cuts = known->second;
+      if (!areRowsOf(cuts, family.front()))
+        return step.emitError()
+               << "stored-parts cuts '" << name << "' where it has no rows";
+      if (!cuts.rows.empty())
+        packed.push_back(packAsStored(family, cuts));
+    } else if (canBeTakenApart(step, family, names)) {
       if (auto packing = findPacking(family))
         packed.push_back({family, *packing});
+    }
+  }
   if (!packed.empty())
     Surgeon(step).run(packed);
   return success();

@@ -129,21 +129,3 @@ func.func @some(
   %q = nn.slice %y {dim = 1 : i64, start = 0 : i64, stop = 3 : i64, nn.pass = #nn.pass<forward>} : (tensor<5x6xf64>) -> tensor<5x3xf64>
   return %q, %w : tensor<5x3xf64>, tensor<6x3xf64>
 }
-
-// -----
-
-// An evaluation has its parameters as the step that trains stores them.
-
-// CHECK-LABEL: @evaluated
-// CHECK-SAME: tensor<6x3xf64> {nn.name = "w"
-func.func @evaluated(
-    %w: tensor<6x3xf64> {nn.role = #nn.role<parameter>, nn.name = "w"},
-    %x: tensor<5x3xf64> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64})
-    -> (tensor<5x3xf64> {nn.role = #nn.role<output>, nn.name = "y"}) {
-  %wt = nn.permute %w {permutation = array<i64: 1, 0>, nn.pass = #nn.pass<forward>} : (tensor<6x3xf64>) -> tensor<3x6xf64>
-  %y = nn.matmul %x, %wt {nn.pass = #nn.pass<forward>} : (tensor<5x3xf64>, tensor<3x6xf64>) -> tensor<5x6xf64>
-  %q = nn.slice %y {dim = 1 : i64, start = 0 : i64, stop = 3 : i64, nn.pass = #nn.pass<forward>} : (tensor<5x6xf64>) -> tensor<5x3xf64>
-  %k = nn.slice %y {dim = 1 : i64, start = 3 : i64, stop = 6 : i64, nn.pass = #nn.pass<forward>} : (tensor<5x6xf64>) -> tensor<5x3xf64>
-  %qk = nn.mul %q, %k {nn.pass = #nn.pass<forward>} : (tensor<5x3xf64>, tensor<5x3xf64>) -> tensor<5x3xf64>
-  return %qk : tensor<5x3xf64>
-}

@@ -36,6 +36,10 @@ struct ImportOptions : mlir::PassPipelineOptions<ImportOptions> {
       *this, "recompute",
       llvm::cl::desc("the backward pass makes again what is cheap to make"),
       llvm::cl::init(false)};
+  Option<std::string> storedParts{
+      *this, "stored-parts",
+      llvm::cl::desc("how another step stores parameters (Passes.td)"),
+      llvm::cl::init("")};
 };
 
 #define GEN_PASS_DECL

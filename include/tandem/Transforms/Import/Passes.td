@@ -87,10 +87,18 @@ def TakeApartParametersPass : Pass<"tandem-take-apart-parameters", "::mlir::func
     A parameter that holds several side by side (query, key and value;
     gate and up), told by the slices that are taken of what is computed
     with it, becomes as many parameters, with their own states, gradients
-    and new values. `nn.part` says where each lies in the whole. A step
-    that updates nothing has its parameters as another one stores them, and
-    stays.
+    and new values. `nn.part` says where each lies in the whole.
+
+    `stored-parts` says how another step, whose values this one takes, has
+    them: `w:0:4,8;b:0:` is `w` in three parts, of which the others begin at
+    rows 4 and 8 of dimension 0, and `b` whole. Such a parameter is taken
+    apart there and nowhere else; what is computed from all of it joins the
+    parts.
   }];
+  let options = [
+    Option<"storedParts", "stored-parts", "std::string", "",
+           "how another step stores parameters">,
+  ];
 }
 
 def UnfoldProductsPass : Pass<"tandem-unfold-products", "::mlir::func::FuncOp"> {

@@ -108,6 +108,10 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
       *this, "recompute",
       llvm::cl::desc("import: the backward pass makes cheap values again"),
       llvm::cl::init(false)};
+  Option<std::string> storedParts{
+      *this, "stored-parts",
+      llvm::cl::desc("import: how another step stores parameters (Passes.td)"),
+      llvm::cl::init("")};
   Option<std::string> problemOut{
       *this, "problem-out",
       llvm::cl::desc("write the search problem to this file"),
