@@ -9,6 +9,7 @@ import torch
 from . import tree
 from .errors import CaptureError
 from .types import WIDER, as_real
+from .wrappers import check_wrappers
 
 
 @dataclass
@@ -96,6 +97,7 @@ def parameters_of(model):
     """[(argument, parameter)], each tensor once, under its first name."""
     if not isinstance(model, torch.nn.Module):
         raise CaptureError(f"model: found {type(model).__name__}, expected a torch.nn.Module")
+    check_wrappers(model)
     groups = _group_names(model.named_parameters(remove_duplicate=False))
     for name, (tensor, _) in groups.items():
         if torch.nn.parameter.is_lazy(tensor):

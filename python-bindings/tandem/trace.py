@@ -29,7 +29,6 @@ from .returned import Returned
 from .traced_step import TracedStep, Written
 from .tracer_errors import explained
 from .updates import Updates, location_of
-from .wrappers import check_wrappers
 
 
 @dataclass
@@ -251,7 +250,6 @@ def _check_left(step):
 
 def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
     """Traces one training step, as a `Wanted` says. `kept(operator)` says which operators are not to be decomposed."""
-    check_wrappers(model)
     step = TracedStep(model, loss_fn, optimizer, example_batch, wanted)
     whereabouts = Whereabouts()
     with explained(whereabouts), capturing(), on_host(model):

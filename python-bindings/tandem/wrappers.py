@@ -18,8 +18,6 @@ _PARALLEL = {
 
 def check_wrappers(model):
     """CaptureError for a model that is, or has in it, a module of another way to train on several devices."""
-    if not isinstance(model, torch.nn.Module):
-        return
     for name, module in model.named_modules():
         for kind in type(module).__mro__:
             if kind.__name__ in _PARALLEL and kind.__module__.startswith("torch."):
@@ -28,6 +26,12 @@ def check_wrappers(model):
                     f"{where}: found a {kind.__name__}, which has collectives of its own, expected"
                     f" {_PARALLEL[kind.__name__]}: a step splits it over the mesh by its plan"
                 )
+    for name, tensor in model.named_parameters():
+        if type(tensor).__name__ == "DTensor":
+            raise CaptureError(
+                f"parameter {name!r}: found a DTensor, of which each process has a part, expected the model before it was"
+                " split: a step splits it over the mesh by its plan"
+            )
 
 
 def plain_name(name):

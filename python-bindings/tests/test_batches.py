@@ -9,6 +9,8 @@ from collections import UserDict
 import pytest
 import tandem
 import torch
+import torch.distributed.fsdp
+import torch.distributed.tensor
 import torch.nn.functional as F
 from test_models import normal, small
 from test_training import HOW
@@ -309,6 +311,25 @@ def test_wrapped_models():
     outer = nn.Sequential(nn.Linear(6, 6).double(), nn.DataParallel(small(nn.Tanh())))
     with pytest.raises(tandem.CaptureError, match="module '1': found a DataParallel"):
         tandem.compile(outer, mse, adam(outer), regression(8))
+
+
+def test_split_models():
+    """They hold tensors of which each process has a part."""
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        sharded, split = small(nn.Tanh()), small(nn.Tanh())
+        torch.distributed.fsdp.fully_shard(sharded)
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+        torch.distributed.tensor.distribute_module(split[0], mesh)
+        for model, words in [
+            (sharded, "model: found a FSDPModule.*before fully_shard"),
+            (split, r"parameter '0\.weight': found a DTensor.*before it was split"),
+        ]:
+            with pytest.raises(tandem.CaptureError, match=words):
+                tandem.compile(model, mse, adam(model), regression(8))
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 @pytest.mark.parametrize("way", ["function", "method", "part", "loss"])
