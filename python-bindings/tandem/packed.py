@@ -1,6 +1,6 @@
 """Packed sequences while a step is captured: `pack_padded_sequence`, recurrent layers, `pad_packed_sequence`.
 
-How long sequences are is data, so all positions go on, in PyTorch's order of time and batch, with a mask beside them (masks.py): a loss
+How long sequences are is data, so all positions go on, in PyTorch's order of time and batch, with a mask beside them (masked_rows.py): a loss
 over `packed.data` counts those of the sequences. A recurrent layer keeps the state of a sequence that has ended. Sequences are not
 sorted, as no result depends on their order.
 """
@@ -16,7 +16,7 @@ from torch.nn.utils import rnn
 from . import recurrent
 from .errors import CaptureError
 from .locations import current_location
-from .masks import Masked, choose
+from .masked_rows import Masked, choose
 
 
 def _refuse(what):
