@@ -242,9 +242,9 @@ def _loss(function, name, args, kwargs, mask):
 
 
 def choose(x, mask):
-    """x[mask]."""
+    """x[mask]. What is not chosen is replaced before dimensions are joined, so that a batch that is not the first of them can be split."""
     rest = x.shape[mask.dim() :]
-    rows, mask = x.reshape(-1, *rest), mask.reshape(-1)
     ordinary = _ORDINARY if x.is_floating_point() else 0
-    shape = (-1,) + (1,) * len(rest)
-    return Masked(torch.where(mask.reshape(shape), rows, torch.full_like(rows, ordinary)), mask)
+    chosen = mask.reshape(*mask.shape, *(1,) * len(rest))
+    rows = torch.where(chosen, x, torch.full_like(x, ordinary)).reshape(-1, *rest)
+    return Masked(rows, mask.reshape(-1))

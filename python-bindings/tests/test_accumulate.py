@@ -228,6 +228,36 @@ def test_a_token_that_is_repeated_is_of_rows(options):
     assert_gathers_no_rows(step)
 
 
+class LastState(torch.nn.Module):
+    """Of sequences of two numbers that are packed, as their first number says how long they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(2, 4)
+        self.layer = torch.nn.LSTM(4, 4, batch_first=True, bidirectional=True)
+        self.last = torch.nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        lengths = (x[:, 0] > 0) + 2 * (x[:, 1] > 0) + 1
+        packed = torch.nn.utils.rnn.pack_padded_sequence(
+            self.first(x.unflatten(1, (4, 2))), lengths, True, enforce_sorted=False
+        )
+        return self.last(torch.cat([*self.layer(packed)[1][0]], 1))
+
+
+@pytest.mark.parametrize("options", [{}, dict(mesh="data=2", micro=2)], ids=str)
+def test_last_states_of_packed_sequences_are_of_rows(options):
+    """Time and batch were one dimension where the rows of sequences that have ended are replaced."""
+
+    def make():
+        torch.manual_seed(1)
+        return LastState().double()
+
+    assert_gathers_no_rows(
+        assert_equals_eager(masked_loss, batches(), make, accumulate=2, **options)
+    )
+
+
 def test_what_joins_the_batch_is_refused():
     """Batch normalization while training, behind a product: operator and line."""
 
