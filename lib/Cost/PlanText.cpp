@@ -79,11 +79,11 @@ std::string tandem::cost::print(const SearchProblem &problem,
 //===----------------------------------------------------------------------===//
 
 namespace {
-class PlanParser {
+class PlanParser : LineReader {
 public:
   PlanParser(const SearchProblem &problem, std::string_view text,
              std::string_view name, std::string &error)
-      : problem(problem), reader(text, name, error) {}
+      : LineReader(text, name, error), problem(problem) {}
 
   std::optional<Plan> run();
 
@@ -96,15 +96,6 @@ private:
   bool parseOperator();
   std::optional<Copy> parseCopy(size_t place);
 
-  bool fail(std::string message) { return reader.fail(std::move(message)); }
-  std::string_view getWord(size_t place) const {
-    const auto &words = reader.getWords();
-    return place < words.size() ? words[place] : std::string_view("nothing");
-  }
-  bool failWord(size_t place, std::string_view expected) {
-    return fail("found '" + std::string(getWord(place)) + "', expected " +
-                std::string(expected));
-  }
   template <typename T> bool readNumber(T &value, std::string_view unit) {
     auto number = parseNumber<T>(getWord(1));
     if (!number || !std::isfinite(static_cast<double>(*number)) ||
@@ -116,7 +107,6 @@ private:
   }
 
   const SearchProblem &problem;
-  LineReader reader;
   Plan plan;
   /// Of the bound, as the text has it.
   std::string proof;
@@ -167,10 +157,8 @@ bool PlanParser::parseHeader() {
 }
 
 bool PlanParser::parseStage() {
-  auto index = parseNumber<unsigned>(getWord(1));
-  if (!index || *index != plan.stageEnds.size())
-    return failWord(1, "stage " + std::to_string(plan.stageEnds.size()) +
-                           ": they are numbered in order");
+  if (!expectIndex("stage", plan.stageEnds.size()))
+    return false;
   plan.stageEnds.push_back(plan.signatures.size());
   return true;
 }
@@ -185,7 +173,7 @@ bool PlanParser::parseChange() {
   if (plan.stageEnds.empty())
     return fail("found a change before the first stage, expected 'stage 0'");
   bool waits = getWord(7) == "waits";
-  if (reader.getWords().size() > 7 && !waits)
+  if (getWords().size() > 7 && !waits)
     return failWord(7, "'waits' or the end of the line");
   plan.changes.push_back(
       {static_cast<unsigned>(plan.stageEnds.size() - 1), *copy, *from, waits});
@@ -201,7 +189,7 @@ bool PlanParser::parseOperator() {
                            : std::string("no further operator"));
   if (plan.stageEnds.empty())
     return fail("found an operator before the first stage, expected 'stage 0'");
-  const auto &words = reader.getWords();
+  const auto &words = getWords();
   std::optional<Signature> forms;
   if (words.size() > 3)
     forms = parseForms(problem, {words.begin() + 3, words.end()});
@@ -248,18 +236,18 @@ void PlanParser::dropUnproven() {
 }
 
 std::optional<Plan> PlanParser::run() {
-  if (!reader.next() || getWord(0) != "tandem-plan") {
+  if (!next() || getWord(0) != "tandem-plan") {
     failWord(0, "'tandem-plan 2'");
     return std::nullopt;
   }
   // Plans for steps, which `parseLine` refuses, count versions for themselves.
-  LineReader ahead = reader;
+  LineReader ahead = *this;
   bool isOfStep = ahead.next() && ahead.getWords().front() == "graph";
   if (getWord(1) != "2" && !isOfStep) {
     failWord(1, "version 2 of a plan");
     return std::nullopt;
   }
-  while (reader.next())
+  while (next())
     if (!parseLine())
       return std::nullopt;
   if (plan.signatures.size() != problem.operators.size()) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Text.h"
+#include <cmath>
 
 using namespace tandem::cost;
 
@@ -239,4 +240,44 @@ bool LineReader::fail(std::string message) {
     error = std::string(name) + ":" + std::to_string(std::max(line, 1u)) +
             ": " + message;
   return false;
+}
+
+bool LineReader::failWord(size_t place, std::string_view expected) {
+  return fail("found '" + std::string(getWord(place)) + "', expected " +
+              std::string(expected));
+}
+
+std::optional<double> LineReader::getQuantity(size_t place,
+                                              std::string_view unit) {
+  auto value = parseNumber<double>(getWord(place));
+  if (!value || !std::isfinite(*value) || *value < 0) {
+    failWord(place, "a number that is not negative");
+    return std::nullopt;
+  }
+  // Sums and products of such stay finite.
+  if (*value > 1e30) {
+    failWord(place, "a number of at most 1e30");
+    return std::nullopt;
+  }
+  if (!unit.empty() && getWord(place + 1) != unit) {
+    failWord(place + 1, "the unit '" + std::string(unit) + "'");
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<int64_t> LineReader::getBytes(size_t place) {
+  auto value = parseNumber<int64_t>(getWord(place));
+  if (!value || *value < 0 || getWord(place + 1) != "B") {
+    failWord(place, "a number of bytes, as in '16 B'");
+    return std::nullopt;
+  }
+  return value;
+}
+
+bool LineReader::expectIndex(std::string_view what, size_t expected) {
+  auto index = parseNumber<unsigned>(getWord(1));
+  return (index && *index == expected) ||
+         failWord(1, std::string(what) + " " + std::to_string(expected) +
+                         ": they are numbered in order");
 }

@@ -18,6 +18,12 @@
 
 namespace tandem::cost {
 
+/// Of changes and of kinds of operators.
+constexpr std::string_view kChangeNames[] = {"all-gather", "reduce-scatter",
+                                             "all-reduce", "all-to-all"};
+constexpr std::string_view kKindNames[] = {"input", "resident", "compute",
+                                           "output"};
+
 /// The shortest text that reads back as the same number.
 std::string printNumber(double value);
 /// A name as one word: blanks, `#` and quotes become `_`; `-` if empty.
@@ -60,9 +66,22 @@ public:
   /// The words of the next line that has some; false at the end.
   bool next();
   const std::vector<std::string_view> &getWords() const { return words; }
-  unsigned getLine() const { return line; }
+  /// `nothing` behind the last one.
+  std::string_view getWord(size_t place) const {
+    return place < words.size() ? words[place] : "nothing";
+  }
   /// Sets the error to `NAME:LINE: message`, once. Always false.
   bool fail(std::string message);
+  /// The same: the word was found, and something else expected.
+  bool failWord(size_t place, std::string_view expected);
+  bool expectEnd(size_t place) {
+    return words.size() == place || failWord(place, "the end of the line");
+  }
+  /// The second word is the number of the next `what`.
+  bool expectIndex(std::string_view what, size_t expected);
+  /// A word that is a non-negative, finite number, with a unit behind it.
+  std::optional<double> getQuantity(size_t place, std::string_view unit);
+  std::optional<int64_t> getBytes(size_t place);
 
 private:
   std::string_view text, name;
