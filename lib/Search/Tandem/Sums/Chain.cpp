@@ -251,13 +251,20 @@ ChainMarginals::ChainMarginals(const SumChain &chain, double waitingPrice)
     : chain(&chain), before(chain.sizes.size()), behind(chain.sizes.size()),
       firstBehind(chain.sizes.size()) {
   before.front() = {0};
-  for (const SumChain::Steps &steps : chain.steps) {
-    std::vector<double> &own = costs.emplace_back();
-    for (size_t i = 0; i < steps.made.size(); ++i)
-      own.push_back(steps.made[i] + waitingPrice * steps.waiting[i]);
-  }
-  for (size_t i = 0; i < chain.made.size(); ++i)
-    lastCosts.push_back(chain.made[i] + waitingPrice * chain.waiting[i]);
+  setPrice(waitingPrice);
+}
+
+void ChainMarginals::setPrice(double waitingPrice) {
+  auto add = [&](const auto &steps, std::vector<double> &sums) {
+    sums.resize(steps.made.size());
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i] = steps.made[i] + waitingPrice * steps.waiting[i];
+  };
+  costs.resize(chain->steps.size());
+  for (size_t slot = 0; slot < costs.size(); ++slot)
+    add(chain->steps[slot], costs[slot]);
+  add(*chain, lastCosts);
+  forget();
 }
 
 void ChainMarginals::change(unsigned slot) {

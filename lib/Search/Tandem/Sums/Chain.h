@@ -104,6 +104,8 @@ class ChainMarginals {
 public:
   ChainMarginals(const SumChain &chain, double waitingPrice);
 
+  void setPrice(double waitingPrice);
+
   /// `offers` are what the slots' roles cost besides, those of the last call
   /// but for slots that were told to have changed since; not counted are the
   /// slot's own.

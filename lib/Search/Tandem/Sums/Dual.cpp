@@ -16,24 +16,30 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr unsigned kChainPasses = 3;
 
 SumDual::SumDual(const SumModel &model, const SumPrices &prices)
-    : model(model), prices(prices) {
-  for (unsigned i = 0; i < model.variables.size(); ++i) {
-    std::vector<double> &unary = unaries.emplace_back();
-    for (unsigned value = 0; value < model.variables[i].values.size(); ++value)
-      unary.push_back(model.getUnary(prices, i, value));
-  }
-  for (unsigned i = 0; i < model.factors.size(); ++i) {
-    const SumFactor &factor = model.factors[i];
+    : model(model), unaries(model.variables.size()),
+      entries(model.factors.size()), chains(model.factors.size()) {
+  for (size_t i = 0; i < unaries.size(); ++i)
+    unaries[i].resize(model.variables[i].values.size());
+  for (const SumFactor &factor : model.factors) {
     std::vector<std::vector<double>> &own = costs.emplace_back();
     for (const std::vector<SumRoles> &roles : factor.roles)
       own.emplace_back(roles.size());
-    const std::optional<SumChain> &chain = model.tables[factor.table].chain;
-    entries.push_back(chain ? std::vector<double>()
-                            : model.getEntries(prices, i));
-    chains.emplace_back();
-    if (chain)
-      chains.back().emplace(*chain, model.getWaitingPrice(prices, i));
+    if (const auto &chain = model.tables[factor.table].chain)
+      chains[costs.size() - 1].emplace(*chain, 0);
   }
+  setPrices(prices);
+}
+
+void SumDual::setPrices(SumPrices others) {
+  prices = std::move(others);
+  for (unsigned i = 0; i < unaries.size(); ++i)
+    for (unsigned value = 0; value < unaries[i].size(); ++value)
+      unaries[i][value] = model.getUnary(prices, i, value);
+  for (unsigned i = 0; i < chains.size(); ++i)
+    if (chains[i])
+      chains[i]->setPrice(model.getWaitingPrice(prices, i));
+    else
+      entries[i] = model.getEntries(prices, i);
 }
 
 std::vector<double> SumDual::getMessages() const {

@@ -23,6 +23,8 @@ class SumDual {
 public:
   SumDual(const SumModel &model, const SumPrices &prices);
 
+  /// Other prices; messages stay.
+  void setPrices(SumPrices others);
   /// One pass over the variables, there and back.
   void sweep();
   double getBound();
@@ -45,9 +47,9 @@ public:
   double getEntry(unsigned factor, const std::vector<unsigned> &choice) const;
 
   const SumModel &model;
-  const SumPrices prices;
 
 private:
+  SumPrices prices;
   void update(unsigned variable, bool isForward);
   /// Per role of the slot the least entry, without the slot's own messages;
   /// `offers` are what the slots' roles cost the factor. Chains are told of

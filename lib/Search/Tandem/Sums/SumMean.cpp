@@ -94,9 +94,7 @@ bool MeanSearch::solve(const SumMean &mean, bool isRoot) {
     least = tree->getLeast();
     return proceeds(6 * static_cast<uint64_t>(tree->getSize()));
   }
-  auto next = std::make_unique<SumDual>(*part, prices);
-  next->setMessages(dual->getMessages());
-  dual = std::move(next);
+  dual->setPrices(std::move(prices));
   bound = -kInfinity;
   unsigned numSweeps = isRoot ? kRootSweeps : kSweeps;
   for (unsigned i = 0; i < numSweeps; i += kSweepsAtOnce) {
