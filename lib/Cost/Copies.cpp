@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Copies.h"
+#include "Text.h"
 #include <algorithm>
 #include <numeric>
 #include <span>
@@ -43,7 +44,7 @@ public:
   CopyPlacer(const SearchProblem &problem, const Plan &plan, ChangeTable &table,
              std::string &error)
       : problem(problem), plan(plan), table(table), error(error),
-        isTiedOutput(problem.operators.size()) {}
+        isTiedOutput(problem.getTiedOutputs()) {}
 
   std::optional<Placement> run();
 
@@ -99,17 +100,12 @@ bool CopyPlacer::checkSignatures() {
       return fail(describeOperator(problem, op) + " has signature " +
                   std::to_string(plan.signatures[op]) + ", expected one of " +
                   std::to_string(problem.getSignatures(op).size()));
-  for (auto [first, second] : problem.ties) {
+  for (auto [first, second] : problem.ties)
     if (plan.signatures[first] != plan.signatures[second])
       return fail(describeOperator(problem, second) + " has signature " +
                   std::to_string(plan.signatures[second]) +
                   ", expected that of " + describeOperator(problem, first) +
                   ": what is updated returns as it was stored");
-    if (problem.operators[first].kind == Operator::Kind::Resident)
-      isTiedOutput[second] = true;
-    if (problem.operators[second].kind == Operator::Kind::Resident)
-      isTiedOutput[first] = true;
-  }
   return true;
 }
 
@@ -318,12 +314,11 @@ bool CopyPlacer::checkMade(const std::vector<Copy> &decided,
   if (decided.size() == made.size())
     return true;
   std::sort(made.begin(), made.end());
-  constexpr const char *passes[] = {"forward", "backward", "update"};
   for (const Copy &copy : decided)
     if (!isListed(made, copy))
       return fail("the copy of " + describeTensor(problem, copy.tensor) +
                   " as '" + print(problem, copy.layout) + "' " + what +
-                  ", but the " + passes[static_cast<unsigned>(copy.pass)] +
+                  ", but the " + std::string(getPassName(copy.pass)) +
                   " pass makes none, expected one of its copies: leave the "
                   "line out");
   return fail("a copy " + std::string(what) + " twice, expected it once");

@@ -37,6 +37,17 @@ std::vector<unsigned> SearchProblem::getProducers() const {
   return producers;
 }
 
+std::vector<bool> SearchProblem::getTiedOutputs() const {
+  std::vector<bool> isTiedOutput(operators.size());
+  for (auto [first, second] : ties) {
+    if (operators[first].kind == Operator::Kind::Resident)
+      isTiedOutput[second] = true;
+    if (operators[second].kind == Operator::Kind::Resident)
+      isTiedOutput[first] = true;
+  }
+  return isTiedOutput;
+}
+
 int64_t SearchProblem::getBytes(unsigned tensor, const Layout &layout) const {
   int64_t bytes = tensors[tensor].elementBytes;
   for (int64_t size : tensors[tensor].shape)

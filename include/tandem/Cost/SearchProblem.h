@@ -163,6 +163,9 @@ struct SearchProblem {
   unsigned getNumQueues() const;
   /// Operator that makes each tensor.
   std::vector<unsigned> getProducers() const;
+  /// Per operator, whether it returns what is written into the memory of a
+  /// resident argument, to which it is tied.
+  std::vector<bool> getTiedOutputs() const;
 
   /// Bytes that one device holds of `tensor` in this layout, all strands
   /// together: divided by the sizes of the space axes that split it, times k if

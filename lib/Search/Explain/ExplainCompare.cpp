@@ -71,11 +71,6 @@ struct Side {
 using Sides = std::array<Side, 2>;
 } // namespace
 
-static std::string getPassWord(Pass pass) {
-  constexpr const char *texts[] = {"forward", "backward", "update"};
-  return texts[static_cast<unsigned>(pass)];
-}
-
 static std::string printTotals(const Sides &sides) {
   const PlanTime &a = sides[0].analysis.time, &b = sides[1].analysis.time;
   Table table("lrrrr");
@@ -134,7 +129,7 @@ static std::vector<Row> getCollectiveRows(const Sides &sides) {
     for (const Collective &entry :
          getCollectives(facts.problem, facts.plan, sides[side].analysis,
                         facts.report, facts.names)) {
-      Row &row = rows.get(getPassWord(entry.pass) + " " + entry.kind + " " +
+      Row &row = rows.get(formatPass(entry.pass) + " " + entry.kind + " " +
                               entry.axis + " of",
                           entry.name, entry.location);
       row.seconds[side] += entry.seconds;
@@ -157,7 +152,7 @@ static std::vector<Row> getComputationRows(const Sides &sides) {
       const std::string &label = info.results.empty()
                                      ? info.name
                                      : facts.names.getLabel(info.results[0]);
-      Row &row = rows.get(getPassWord(info.pass), label, info.location);
+      Row &row = rows.get(formatPass(info.pass), label, info.location);
       row.seconds[side] += seconds;
       row.exposed[side] += seconds;
     }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExplainTable.h"
 #include "tandem/Search/Explain.h"
 #include <nlohmann/json.hpp>
 
@@ -12,11 +13,6 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 using Json = nlohmann::ordered_json;
-
-static const char *getName(Pass pass) {
-  constexpr const char *names[] = {"forward", "backward", "update"};
-  return names[static_cast<unsigned>(pass)];
-}
 
 static const char *getName(Role role) {
   constexpr const char *names[] = {"stored", "input", "activation", "gradient",
@@ -49,7 +45,7 @@ static Json write(const Collective &entry) {
           {"axis", entry.axis},
           {"group_size", entry.groupSize},
           {"tensor", entry.name},
-          {"pass", getName(entry.pass)},
+          {"pass", formatPass(entry.pass)},
           {"location", entry.location},
           {"count", entry.count},
           {"bytes", entry.bytes},
@@ -76,7 +72,7 @@ static Json write(const PeakEntry &entry) {
 }
 
 static Json write(const FormChange &change) {
-  return {{"pass", getName(change.pass)},
+  return {{"pass", formatPass(change.pass)},
           {"form", change.form},
           {"collectives", change.collectives},
           {"kept", change.isKept},

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 
+using namespace tandem;
 using namespace tandem::search;
 
 static std::string format(const char *pattern, double value, bool isSigned,
@@ -25,6 +26,11 @@ std::string tandem::search::formatSeconds(double seconds, bool isSigned) {
   if (size >= 0.9999995e-3)
     return format("%.4g", 1e3 * seconds, isSigned, "ms");
   return format("%.4g", 1e6 * seconds, isSigned, "us");
+}
+
+std::string tandem::search::formatPass(cost::Pass pass) {
+  constexpr const char *names[] = {"forward", "backward", "update"};
+  return names[static_cast<unsigned>(pass)];
 }
 
 std::string tandem::search::formatBytes(int64_t bytes, bool isSigned) {

@@ -8,9 +8,7 @@
 #ifndef TANDEM_LIB_SEARCH_EXPLAINTABLE_H
 #define TANDEM_LIB_SEARCH_EXPLAINTABLE_H
 
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "tandem/Cost/SearchProblem.h"
 
 namespace tandem::search {
 
@@ -20,6 +18,8 @@ std::string formatSeconds(double seconds, bool isSigned = false);
 std::string formatBytes(int64_t bytes, bool isSigned = false);
 /// `5.8 %` of a share.
 std::string formatShare(double share, bool isSigned = false);
+/// `forward`, `backward` or `update`.
+std::string formatPass(cost::Pass pass);
 /// The last parts of a path: `examples/llama.py:31`.
 std::string formatPlace(const std::string &location);
 

@@ -20,11 +20,6 @@ constexpr size_t kMaxPrinted = 10;
 /// And of gradients, which mostly follow from the rest.
 constexpr size_t kMaxGradients = 5;
 
-static const char *getPassText(Pass pass) {
-  constexpr const char *texts[] = {"forward", "backward", "update"};
-  return texts[static_cast<unsigned>(pass)];
-}
-
 //===----------------------------------------------------------------------===//
 // Time
 //===----------------------------------------------------------------------===//
@@ -33,9 +28,8 @@ static std::string getPassSeconds(const PlanTime &time) {
   std::string text;
   for (unsigned pass = 0; pass < kNumPasses; ++pass)
     if (time.computation[pass] > 0)
-      text += (text.empty() ? "" : ", ") +
-              std::string(getPassText(static_cast<Pass>(pass))) + " " +
-              formatSeconds(time.computation[pass]);
+      text += (text.empty() ? "" : ", ") + formatPass(static_cast<Pass>(pass)) +
+              " " + formatSeconds(time.computation[pass]);
   if (time.local > 0)
     text += ", sums over time " + formatSeconds(time.local);
   return text;
@@ -110,7 +104,7 @@ static std::string printCollectives(const Explanation &explanation) {
       rest += entry.seconds;
       continue;
     }
-    table.add({entry.kind + " " + entry.axis, getPassText(entry.pass),
+    table.add({entry.kind + " " + entry.axis, formatPass(entry.pass),
                std::to_string(entry.count) + " x", formatBytes(entry.bytes),
                formatSeconds(entry.seconds),
                formatShare(entry.getHiddenShare()) + " hidden",
@@ -183,8 +177,8 @@ static std::string getChangesText(const FormEntry &entry) {
   for (const FormChange &change : entry.changes) {
     if (change.collectives.empty())
       continue;
-    text += (text.empty() ? "" : "; ") + std::string(getPassText(change.pass)) +
-            ": " + change.collectives + " to " + change.form;
+    text += (text.empty() ? "" : "; ") + formatPass(change.pass) + ": " +
+            change.collectives + " to " + change.form;
     if (change.isKept)
       text += ", kept";
     if (change.waits)

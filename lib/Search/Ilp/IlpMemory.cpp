@@ -18,14 +18,8 @@ constexpr double kLimit = 1e6;
 
 IlpMemory::IlpMemory(const IlpForms &forms, IntegerProgram &program)
     : forms(forms), problem(forms.problem), stages(forms.stages),
-      program(program), isTiedOutput(problem.operators.size()),
+      program(program), isTiedOutput(problem.getTiedOutputs()),
       waiting(problem.tensors.size()) {
-  for (auto [first, second] : problem.ties) {
-    if (problem.operators[first].kind == Operator::Kind::Resident)
-      isTiedOutput[second] = true;
-    if (problem.operators[second].kind == Operator::Kind::Resident)
-      isTiedOutput[first] = true;
-  }
   for (const IlpChange &change : forms.changes)
     if (change.waits)
       waiting[change.copy.tensor].push_back(&change);

@@ -36,14 +36,9 @@ Facts::Facts(const SearchProblem &problem, const MechanismSet &without)
     : problem(problem), without(without), timeAxis(problem.getTimeAxis()),
       numStrands(problem.getNumStrands()), tensors(problem.tensors.size()),
       groupOf(makeGroups(problem)), isTied(problem.operators.size()),
-      isTiedOutput(problem.operators.size()) {
-  for (auto [first, second] : problem.ties) {
+      isTiedOutput(problem.getTiedOutputs()) {
+  for (auto [first, second] : problem.ties)
     isTied[first] = isTied[second] = true;
-    if (problem.operators[first].kind == Operator::Kind::Resident)
-      isTiedOutput[second] = true;
-    if (problem.operators[second].kind == Operator::Kind::Resident)
-      isTiedOutput[first] = true;
-  }
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     const Operator &info = problem.operators[op];
     for (unsigned i = 0; i < info.results.size(); ++i) {
