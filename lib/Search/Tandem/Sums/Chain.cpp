@@ -365,33 +365,3 @@ void ChainMarginals::get(unsigned slot,
     for (double &least : result)
       least = std::min(least, sum + after[*next++] + *cost++);
 }
-
-std::vector<double> ChainMarginals::getEntries() const {
-  std::vector<double> sums = {0}, moreSums;
-  std::vector<unsigned> sets = {0}, moreSets;
-  for (size_t slot = 0; slot < chain->steps.size(); ++slot) {
-    size_t width = chain->sizes[slot];
-    moreSums.clear();
-    moreSets.clear();
-    for (size_t i = 0; i < sums.size(); ++i)
-      for (size_t place = sets[i] * width; place < (sets[i] + 1) * width;
-           ++place) {
-        moreSums.push_back(sums[i] + costs[slot][place]);
-        moreSets.push_back(chain->steps[slot].next[place]);
-      }
-    sums.swap(moreSums);
-    sets.swap(moreSets);
-  }
-  size_t width = chain->sizes.back();
-  std::vector<double> result(sums.size() * width, kInfinity);
-  for (size_t i = 0; i < sums.size(); ++i)
-    for (unsigned j = chain->firstMembers[sets[i]];
-         j < chain->firstMembers[sets[i] + 1]; ++j) {
-      const double *cost = lastCosts.data() + chain->members[j] * width;
-      for (size_t role = 0; role < width; ++role) {
-        double &least = result[i * width + role];
-        least = std::min(least, sums[i] + cost[role]);
-      }
-    }
-  return result;
-}

@@ -115,8 +115,6 @@ public:
   void change(unsigned slot);
   /// All are.
   void forget();
-  /// Of all combinations, the last slot's roles lying side by side.
-  std::vector<double> getEntries() const;
 
 private:
   void getLast(std::vector<double> &result) const;

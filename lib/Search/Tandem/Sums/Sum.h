@@ -178,7 +178,7 @@ public:
   double getOffset(const SumMean &mean) const;
   double getUnary(const SumPrices &prices, unsigned variable,
                   unsigned value) const;
-  /// What all combinations of a factor cost.
+  /// What all combinations of a factor without a chain cost.
   std::vector<double> getEntries(const SumPrices &prices,
                                  unsigned factor) const;
   double getFactorCost(const SumPrices &prices, unsigned factor,

@@ -13,8 +13,6 @@
 using namespace tandem::search;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Tables of eliminations of up to this many entries are made.
-constexpr double kMaxTree = 1 << 20;
 /// Means that are tried, and sweeps of messages for each of them: at the root
 /// and elsewhere.
 constexpr unsigned kRootMeans = 60, kMeans = 8, kRootSweeps = 100, kSweeps = 40;
@@ -32,7 +30,7 @@ constexpr double kPromise = 1e-4;
 constexpr unsigned kPatience = 6;
 /// When less than this share of its values is left, a node is set up anew.
 constexpr double kShrunk = 0.85;
-/// What making a node's model and tree takes per factor, in numbers looked at.
+/// What making a node's model takes per factor, in numbers looked at.
 constexpr uint64_t kFactorWork = 5000;
 /// Of what is impossible: sums are right up to this share.
 constexpr double kTolerance = 1e-13;
@@ -66,16 +64,9 @@ void MeanSearch::setUp() {
     if (!first)
       first = node.messages;
   }
-  tree.reset();
   dual.reset();
   part = std::make_unique<SumModel>(all, node.values, node.takes);
   numValues = node.countValues();
-  if (all.facts.does(Mechanism::Tree)) {
-    tree = std::make_unique<SumTree>(*part);
-    if (tree->getSize() <= kMaxTree)
-      return;
-  }
-  tree.reset();
   dual = std::make_unique<SumDual>(*part, part->getMean(node.mean));
   if (node.messages)
     dual->setMessages(*node.messages);
@@ -88,13 +79,7 @@ void MeanSearch::setUp() {
 /// A bound, a choice and a bound per value. False if there is no leave.
 bool MeanSearch::solve(const SumMean &mean, bool isRoot) {
   offset = part->getOffset(mean) - kTolerance * part->forbidden;
-  SumPrices prices = part->getMean(mean);
-  if (tree) {
-    bound = tree->solve(prices, choice) + offset;
-    least = tree->getLeast();
-    return proceeds(6 * static_cast<uint64_t>(tree->getSize()));
-  }
-  dual->setPrices(std::move(prices));
+  dual->setPrices(part->getMean(mean));
   bound = -kInfinity;
   unsigned numSweeps = isRoot ? kRootSweeps : kSweeps;
   for (unsigned i = 0; i < numSweeps; i += kSweepsAtOnce) {
@@ -133,12 +118,10 @@ double MeanSearch::getLeast(unsigned variable, unsigned value) const {
 }
 
 std::vector<double> MeanSearch::getExcess() const {
-  return dual ? dual->getExcess(choice) : std::vector<double>(least.size());
+  return dual->getExcess(choice);
 }
 
 std::shared_ptr<const std::vector<double>> MeanSearch::getMessages() const {
-  if (!dual)
-    return nullptr;
   return std::make_shared<const std::vector<double>>(dual->getMessages());
 }
 

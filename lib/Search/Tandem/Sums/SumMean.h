@@ -17,7 +17,6 @@
 #define TANDEM_LIB_SEARCH_TANDEM_SUMS_SUMMEAN_H
 
 #include "Tandem/Sums/Dual.h"
-#include "Tandem/Sums/Tree.h"
 #include <functional>
 #include <memory>
 
@@ -93,8 +92,6 @@ private:
   /// Of the values that are left, or were when there were not many more.
   std::unique_ptr<SumModel> part;
   size_t numValues = 0;
-  /// The one or the other, whichever is less work.
-  std::unique_ptr<SumTree> tree;
   std::unique_ptr<SumDual> dual;
   std::shared_ptr<const std::vector<double>> first;
   /// Of the last mean; the offset is that of its sums, less what rounding may

@@ -191,8 +191,6 @@ std::vector<double> SumModel::getEntries(const SumPrices &prices,
                                          unsigned factor) const {
   const SumTable &table = tables[factors[factor].table];
   double price = getWaitingPrice(prices, factor);
-  if (table.chain)
-    return ChainMarginals(*table.chain, price).getEntries();
   std::vector<double> result = table.made;
   for (size_t i = 0; i < table.waiting.size(); ++i)
     result[i] += price * table.waiting[i];
