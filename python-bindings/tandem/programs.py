@@ -262,19 +262,21 @@ class Programs:
     def _find_training(self, batch, trained, wanted, starts_of, settings):
         """Only a capture says which parameters have gradients in batches of these shapes."""
         key, module = (trained, _key_of(batch, wanted, settings)), None
-        if key not in self._starts:
-            likely = (self.main.module.updated | (trained - self._trained)) & trained
-            module = self._capture(batch, wanted | {"starts": starts_of(likely)}, settings)
-            self._starts[key] = module.updated, starts_of(module.updated)
-        updated, before = self._starts[key]
-        starts = starts_of(updated)
-        self._starts[key] = updated, starts
-        if starts != before:
-            self._warn_of_counts(starts, before)
-        if module is not None:
-            own = {name: start for name, start in module.starts.items() if name in updated}
-            module = module if own == starts else None
-        return self._find(batch, wanted | {"starts": starts}, settings, trained, module)
+        with contextlib.ExitStack() as shown:
+            if key not in self._starts:
+                shown.enter_context(self._shown())
+                likely = (self.main.module.updated | (trained - self._trained)) & trained
+                module = self._capture(batch, wanted | {"starts": starts_of(likely)}, settings)
+                self._starts[key] = module.updated, starts_of(module.updated)
+            updated, before = self._starts[key]
+            starts = starts_of(updated)
+            self._starts[key] = updated, starts
+            if starts != before:
+                self._warn_of_counts(starts, before)
+            if module is not None:
+                own = {name: start for name, start in module.starts.items() if name in updated}
+                module = module if own == starts else None
+            return self._find(batch, wanted | {"starts": starts}, settings, trained, module)
 
     def _find(self, batch, wanted, settings, trained=None, module=None):
         """`module` is a capture for the batch, where there is one."""
@@ -291,20 +293,18 @@ class Programs:
         self._captured_anew += bool(settings)
         if settings and self._captured_anew == _MANY:
             names = ", ".join(sorted({name for of_process in settings for name in of_process}))
-            warnings.warn(
+            _tell(
                 f"step: captured anew {_MANY} times, as {names} was set; what changes in each step takes no time as a"
-                " tensor of the batch, or in a buffer",
-                stacklevel=6,
+                " tensor of the batch, or in a buffer"
             )
 
     def _warn_of_counts(self, starts, before):
         self._counted_anew += 1
         if self._counted_anew == _MANY:
-            names = {name for name, _ in starts.items() ^ before.items()}
-            warnings.warn(
-                f"step: compiled anew {_MANY} times, as parameter {min(names)!r} has a gradient in some steps only, and the"
-                " optimizer counts the steps of each; with 0 * parameter.sum() in the loss it always has one, if only zero",
-                stacklevel=6,
+            name = min(name for name, _ in starts.items() ^ before.items())
+            _tell(
+                f"step: compiled anew {_MANY} times, as parameter {name!r} has a gradient in some steps only, and the"
+                " optimizer counts the steps of each; with 0 * parameter.sum() in the loss it always has one, if only zero"
             )
 
     def _shown(self):
@@ -313,24 +313,20 @@ class Programs:
 
     def _capture(self, batch, wanted, settings):
         recipe, trains = self._recipe, wanted.get("trains", True)
-        with self._shown():
-            progress.part("capture")
-            with modes(recipe.model, self._flags.training if trains else {}):
-                module = jobs.together(
-                    recipe.job, "capture", lambda: recipe.capture(batch, **wanted)
-                )
-            with told_with(settings):
-                jobs.check_module(recipe.job, module)
+        progress.part("capture")
+        with modes(recipe.model, self._flags.training if trains else {}):
+            module = jobs.together(recipe.job, "capture", lambda: recipe.capture(batch, **wanted))
+        with told_with(settings):
+            jobs.check_module(recipe.job, module)
         return module
 
     def _make(self, batch, wanted, settings, module):
-        trains = wanted.get("trains", True)
-        module = self._capture(batch, wanted, settings) if module is None else module
-        for loaded in (self.main, *self._others.values()):
-            if loaded.module.mlir == module.mlir:
-                return loaded.with_module(module)
-        job = self._recipe.job
+        job, trains = self._recipe.job, wanted.get("trains", True)
         with self._shown():
+            module = self._capture(batch, wanted, settings) if module is None else module
+            for loaded in (self.main, *self._others.values()):
+                if loaded.module.mlir == module.mlir:
+                    return loaded.with_module(module)
             compiled = jobs.compile_once(job, lambda: self._compile(module, trains))
             progress.part("session")
             return self._load(module, compiled.bytes)

@@ -155,3 +155,17 @@ def test_gradients_in_some_batches_only(kind, how):
         for name, value in twin.state_dict().items():
             torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-8, atol=1e-11)
     states_are_equal(step, eager)
+
+
+def test_many_programs_for_counts_are_told():
+    """At the line that trains."""
+    model = Sometimes()
+    step = tandem.compile(
+        model, mse, o.AdamW(model.parameters()), (torch.randn(8, 3, 6), torch.randn(8, 3, 1))
+    )
+    with pytest.warns(
+        UserWarning, match="parameter '(long|short).* has a gradient in some"
+    ) as told:
+        for turn in range(12):
+            step((torch.randn(8, 3 + 2 * (turn % 2), 6), torch.randn(8, 3 + 2 * (turn % 2), 1)))
+    assert [warning.filename for warning in told] == [__file__]
