@@ -27,6 +27,15 @@ def _cdist(x1, x2, p=2.0, compute_mode=None):
     return torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), ord=p, dim=-1)
 
 
+@torch.no_grad()
+def _shorten_used(weight, places, max_norm, norm_type):
+    """With `max_norm` rows that are looked up are made shorter, in the parameter itself."""
+    is_used = (places.reshape(-1, 1) == torch.arange(weight.shape[0])).any(0)
+    norms = torch.linalg.vector_norm(weight, norm_type, dim=-1)
+    factor = torch.where(is_used & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)
+    weight.mul_(factor[:, None].to(weight.dtype))
+
+
 def _embedding_bag(
     input,  # noqa: A002
     weight,
@@ -41,8 +50,10 @@ def _embedding_bag(
     padding_idx=None,
 ):
     """Bags of equal size, or one behind the other with where each begins."""
-    if sparse or max_norm is not None or scale_grad_by_freq:
+    if sparse or scale_grad_by_freq:
         return None
+    if max_norm is not None:
+        _shorten_used(weight, input, max_norm, norm_type)
     rows = F.embedding(input, weight)
     if padding_idx is not None:
         padding_idx %= weight.shape[0]
@@ -159,15 +170,9 @@ def _embedding(
     scale_grad_by_freq=False,
     sparse=False,
 ):
-    """With `max_norm` rows that are looked up are made shorter, in the parameter itself."""
     if max_norm is None:
         return None
-    with torch.no_grad():
-        places = torch.arange(weight.shape[0])
-        is_used = (input.reshape(-1, 1) == places).any(0)
-        norms = torch.linalg.vector_norm(weight, norm_type, dim=-1)
-        factor = torch.where(is_used & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)
-        weight.mul_(factor[:, None].to(weight.dtype))
+    _shorten_used(weight, input, max_norm, norm_type)
     return F.embedding(input, weight, padding_idx, None, 2.0, scale_grad_by_freq, sparse)
 
 

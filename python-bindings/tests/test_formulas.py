@@ -226,10 +226,11 @@ def test_erfcx_is_exact():
         )
 
 
-def test_rows_of_a_table_that_are_too_long():
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+def test_rows_of_a_table_that_are_too_long(kind):
     """The parameter itself is made shorter where it is looked up."""
     torch.manual_seed(0)
-    model = nn.Embedding(9, 3, max_norm=1.0, norm_type=1.5).double()
+    model = kind(9, 3, max_norm=1.0, norm_type=1.5).double()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     batches = [torch.tensor([[0, 3, 3], [5, 1, 0]]), torch.tensor([[8, 3, 1], [2, 2, 2]])]
     compare(model, lambda model, x: model(x).square().sum() * 9, optimizer, batches)
