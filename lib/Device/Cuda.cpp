@@ -65,6 +65,14 @@ const Gpu *findGpu(const Device &device) {
   return nullptr;
 }
 
+rt::Target getTarget(const Device &device) {
+  rt::Target target;
+  const Gpu *gpu = findGpu(device);
+  target.device = gpu ? gpu->runtimeDevice : device.name;
+  target.cpu = gpu ? gpu->architecture : "";
+  return target;
+}
+
 std::string nameWithArchitecture(std::string_view device,
                                  std::string_view architecture) {
   return std::string(device) + "." + std::string(architecture);

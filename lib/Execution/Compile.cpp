@@ -42,6 +42,7 @@ public:
   bool find(const ProgramCache &cache);
   bool make(std::string_view text, std::string_view name);
   bool hash(std::string_view text, std::string_view name, std::string &found);
+  bool findTarget(rt::Target &target);
   const std::string &getError() const { return error; }
 
 private:
@@ -210,12 +211,18 @@ LogicalResult Compilation::checkOptions() {
   return success();
 }
 
+/// Empty: what the module names.
+static std::string getDeviceName(const CompileOptions &options) {
+  if (options.architecture.empty())
+    return options.device;
+  return nameWithArchitecture(options.device.empty()
+                                  ? kDefaultDevice
+                                  : std::string_view(options.device),
+                              options.architecture);
+}
+
 LogicalResult Compilation::nameDevice() {
-  std::string name = options.device;
-  if (!options.architecture.empty())
-    name =
-        nameWithArchitecture(name.empty() ? std::string(kDefaultDevice) : name,
-                             options.architecture);
+  std::string name = getDeviceName(options);
   return name.empty() ? success() : sched::setDevice(*module, name);
 }
 
@@ -436,6 +443,23 @@ bool Compilation::hash(std::string_view text, std::string_view name,
     return succeeded(fail("module has no function @step"));
   found = hashStep(step);
   return true;
+}
+
+bool Compilation::findTarget(rt::Target &target) {
+  module = ModuleOp::create(UnknownLoc::get(context.get()));
+  if (failed(nameDevice()))
+    return false;
+  target = getTarget(sched::getDevice(*module));
+  return true;
+}
+
+bool findTarget(const CompileOptions &options, rt::Target &target,
+                std::string &error) {
+  CompiledProgram unused;
+  Compilation compilation(options, unused);
+  bool done = compilation.findTarget(target);
+  error = compilation.getError();
+  return done;
 }
 
 bool hashModule(std::string_view module, std::string_view name,

@@ -8,6 +8,7 @@
 #include "Bindings.h"
 
 #include "tandem/Execution/Compile.h"
+#include "tandem_rt/store.h"
 
 namespace tandem::python {
 
@@ -32,6 +33,22 @@ CompiledProgram compileText(const std::string &text, const std::string &name,
   if (!done)
     raise("CompileError", error);
   return result;
+}
+
+/// Values on the device that a step is to be compiled for.
+std::shared_ptr<rt::ValueStore> openStore(const CompileOptions &options,
+                                          int64_t numRanks) {
+  rt::Target target;
+  std::string error;
+  if (!findTarget(options, target, error))
+    raise("CompileError", error);
+  auto store = std::make_shared<rt::ValueStore>();
+  auto open = [&] {
+    nb::gil_scoped_release unlocked;
+    return store->open(target, numRanks);
+  };
+  check(open(), "ProgramError");
+  return store;
 }
 
 std::string hashOf(const std::string &text, const std::string &name) {
@@ -92,6 +109,10 @@ void bindCompile(nb::module_ &module) {
       nb::arg("options"), nb::arg("progress") = nb::none(),
       "Compiles the text of a training step to a Program. `progress(what, "
       "done, all)` is told of stages and kernels.");
+  module.def("open_store", &openStore, nb::arg("options"), nb::arg("num_ranks"),
+             "An empty store of values on the device of a step by so many "
+             "ranks, 0: one for each process. What is missing for it here is "
+             "an error before anything is compiled.");
   module.def("hash_step", &hashOf, nb::arg("text"), nb::arg("name"),
              "What a training step computes, as a number.");
 }

@@ -220,7 +220,8 @@ def compile(  # noqa: A001 - the name that torch users expect
     `gradient_sums="bf16"` in bfloat16.
     `threads` is the number of cores per rank, `seed` that of dropout and other random numbers. `device` is `"cpu"`, the default,
     or `"cuda"`, for which `architecture` names what code is made for: `"sm_80"`, the default, which newer ones run as well,
-    `"sm_90"`, or `"emulated"`, the default where `TANDEM_CUDA_LIBRARIES` names the folder of the emulated GPU's libraries. With `graph`
+    `"sm_90"`, or `"emulated"`, the default where `TANDEM_CUDA_LIBRARIES` names the folder of the emulated GPU's libraries; one that
+    cannot be used is an error before anything is captured. With `graph`
     a GPU has the step as a CUDA graph, which it runs without the host; the values are the same without.
 
     The step starts from the values of `model` and `optimizer` and never changes them, but reads the
@@ -278,6 +279,12 @@ def compile(  # noqa: A001 - the name that torch users expect
     }
     jobs.check_same(job, "options", lambda: _texts(given, model, optimizer, example_batch))
     with progress.shown(job is None or job.process == 0):
+        # A device that cannot be used is an error now, not after the capture and the compiler.
+        store = jobs.together(
+            job,
+            "device",
+            lambda: native().open_store(make_options(**options), processes.num_ranks),
+        )
         progress.part("capture")
         module = jobs.together(job, "capture", lambda: recipe.capture(example))
         jobs.check_module(job, module)
@@ -293,6 +300,7 @@ def compile(  # noqa: A001 - the name that torch users expect
             seed,
             cluster=cluster,
             recompute=recompute,
+            store=store,
             recipe=recipe,
             graph=graph,
         )

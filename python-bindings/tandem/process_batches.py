@@ -58,6 +58,8 @@ class ProcessBatches:
         if mode not in MODES:
             raise CompileError(f"batch is {mode!r}, expected one of {', '.join(MODES)}")
         self._job, self._mesh = job, parse_mesh(mesh)
+        # Of all processes; 0: found later.
+        self.num_ranks = 0 if mesh == "auto" else math.prod(size for _, size in self._mesh)
         self._is_first = job is not None
         self._is_local = job is not None and mode == "local"
         self.parts, self._slices = 1, 1

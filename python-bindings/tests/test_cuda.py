@@ -240,14 +240,18 @@ def test_ptx_for_both_architectures(model, tmp_path):
 MISSING = [
     ({"TANDEM_EMULATED_GPUS": "0"}, "the driver finds no GPU, expected one"),
     ({"TANDEM_EMULATED_DRIVER": "12040"}, "the driver is of CUDA 12.4, expected 13.0 or later"),
-    ({"TANDEM_EMULATED_MEMORY": "4000"}, "bytes on the emulated GPU: 4000 of 4000 are free"),
 ]
+TOO_SMALL = (
+    {"TANDEM_EMULATED_MEMORY": "4000"},
+    "bytes on the emulated GPU: 4000 of 4000 are free",
+)
 
 
 @pytest.mark.parametrize(
     "variables,expected",
     [
         *MISSING,
+        TOO_SMALL,
         ({"TANDEM_CUDA_LIBRARIES": "/nowhere"}, "cannot load libcuda.so.1"),
         (
             {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "3"},
@@ -272,9 +276,12 @@ torch.manual_seed(0)
 sizes = mlp.PRESETS["tiny"]
 model = mlp.model(**sizes, dropout=0.0)
 batches = [batch for batch, _ in zip(mlp.batches(**sizes), range(3))]
+def loss(model, batch):
+    print("captured", flush=True)
+    return mlp.loss(model, batch)
 step = tandem.compile(
-    model, mlp.loss, mlp.optimizer(model), batches[0],
-    mesh={{"data": 2}}, device="cuda", batch="global",
+    model, loss, mlp.optimizer(model), batches[0], mesh={{"data": 2}}, batch="global",
+    device="cuda", architecture=os.environ.get("ARCHITECTURE"),
 )
 for batch in batches:
     print(float(step(batch)), flush=True)
@@ -293,32 +300,55 @@ def training(tmp_path, **of_process_1):
     [
         *MISSING,
         ({"TANDEM_SHARE_GPU": "0"}, "device 'cuda' has 2 ranks and one GPU in this process"),
+        (
+            {"TANDEM_EMULATED_CAPABILITY": "80", "ARCHITECTURE": "sm_90"},
+            "program is for sm_90, but the emulated GPU is sm_80",
+        ),
+        ({"ARCHITECTURE": "sm_90"}, "program is for sm_90, expected the emulated GPU"),
+        TOO_SMALL,
     ],
 )
 def test_what_is_missing_is_said_in_python(variables, expected, tmp_path):
+    """Before the capture, but for memory, of which only the Program says how much it needs."""
     done = run_python(training(tmp_path), **variables)
     assert done.returncode == 1
-    assert done.stdout == ""
+    assert ("captured" in done.stdout) == ((variables, expected) == TOO_SMALL)
     *_, last = done.stderr.splitlines()
     assert last.startswith("tandem.errors.ProgramError: ") and expected in last
 
 
 @pytest.mark.parametrize(
-    "variables,of_process_1,expected",
+    "variables,of_process_1,stage,expected",
     [
-        ({"TANDEM_EMULATED_NCCL": "21703"}, {}, "NCCL is of version 2.17.3, expected 2.18.0"),
-        ({"TANDEM_EMULATED_GPUS": "1"}, {}, "process 1 of this host has no GPU of its own"),
-        ({}, {"LOCAL_RANK": "0"}, "ranks 0 and 1 have one GPU, expected one for each process"),
-        ({"TANDEM_TIMEOUT": "5"}, {"TANDEM_EMULATED_NCCL_HANGS": "2"}, ": not done within 5000 ms"),
+        (
+            {"TANDEM_EMULATED_NCCL": "21703"},
+            {},
+            "before",
+            "NCCL is of version 2.17.3, expected 2.18.0",
+        ),
+        (
+            {"TANDEM_EMULATED_GPUS": "1"},
+            {},
+            "before",
+            "process 1 of this host has no GPU of its own",
+        ),
+        ({}, {"LOCAL_RANK": "0"}, "captured", "ranks 0 and 1 have one GPU, expected one for each"),
+        (
+            {"TANDEM_TIMEOUT": "5"},
+            {"TANDEM_EMULATED_NCCL_HANGS": "2"},
+            "captured",
+            ": not done within 5000 ms",
+        ),
     ],
 )
-def test_what_processes_lack_is_said(variables, of_process_1, expected, tmp_path):
+def test_what_processes_lack_is_said(variables, of_process_1, stage, expected, tmp_path):
     """By each of two that is not ended by torchrun before, in one line."""
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2"]
     launcher.append(f"--master-port={free_port()}")
     variables = {"TANDEM_EMULATED_GPUS": "2", "TANDEM_SHARE_GPU": "0"} | variables
     done = run_python(training(tmp_path, **of_process_1), *launcher, **variables)
     assert done.returncode == 1
+    assert ("captured" in done.stdout) == (stage == "captured")
     told = [
         line.split("tandem.errors.")[-1]
         for line in done.stderr.splitlines()

@@ -64,6 +64,10 @@ public:
   virtual Expected<std::unique_ptr<Executor>>
   createExecutor(const ExecutorContext &context) = 0;
 
+  /// Whether code for this target runs here, as far as that is known before
+  /// there is a Program.
+  virtual Status check(const Target &) const { return Status::success(); }
+
   /// Whether so many bytes can be allocated beside what has been; else an error
   /// that says what is free. Who cannot tell has room.
   virtual Status checkRoom(int64_t) const { return Status::success(); }

@@ -6,11 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/bootstrap.h"
 #include "core/session_impl.h"
 
 #include <cstring>
-#include <numeric>
 
 namespace tandem::rt {
 
@@ -195,26 +193,6 @@ Status Session::Impl::prepare(const Job &job, const SessionOptions &options) {
     values().adopt(program, *place, std::move(fresh));
   return status;
 }
-
-namespace {
-/// Of a job whose processes were started by a launcher: neighbouring ranks,
-/// alike many for each process.
-Expected<Job> jobOfProcess(const Job &given, int64_t ranks) {
-  Expected<Rendezvous> rendezvous = rendezvousFromEnvironment();
-  if (!rendezvous.ok())
-    return rendezvous.status();
-  int64_t processes = rendezvous->worldSize;
-  if (processes == 1 || !given.ranks.empty())
-    return given;
-  if (ranks % processes)
-    return errorOf("program has ", ranks, " ranks, expected a multiple of the ",
-                   processes, " processes of the job");
-  Job job{ranks, std::vector<int64_t>(size_t(ranks / processes)), "gloo"};
-  std::iota(job.ranks.begin(), job.ranks.end(),
-            rendezvous->rank * (ranks / processes));
-  return job;
-}
-} // namespace
 
 Expected<std::unique_ptr<Session>>
 Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {

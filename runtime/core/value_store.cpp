@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/value_store.h"
+#include "core/bootstrap.h"
 #include "core/registry.h"
 #include "core/text.h"
 
@@ -62,30 +63,62 @@ Expected<Job> resolve(Job job, int64_t ranks) {
 }
 } // namespace
 
-Expected<Place> ValueStore::Impl::settle(const Program &program,
-                                         const Job &asked) const {
-  Expected<Job> job = resolve(asked, program.numRanks());
+Expected<Job> jobOfProcess(Job given, int64_t ranks) {
+  Expected<Rendezvous> rendezvous = rendezvousFromEnvironment();
+  if (!rendezvous.ok())
+    return rendezvous.status();
+  int64_t processes = rendezvous->worldSize;
+  if (processes == 1 || !given.ranks.empty())
+    return resolve(std::move(given), ranks);
+  if (ranks % processes)
+    return errorOf("program has ", ranks, " ranks, expected a multiple of the ",
+                   processes, " processes of the job");
+  Job job{ranks, std::vector<int64_t>(size_t(ranks / processes)), "gloo"};
+  std::iota(job.ranks.begin(), job.ranks.end(),
+            rendezvous->rank * (ranks / processes));
+  return job;
+}
+
+Status ValueStore::open(const Target &target, int64_t numRanks) {
+  Expected<Rendezvous> rendezvous = rendezvousFromEnvironment();
+  if (!rendezvous.ok())
+    return rendezvous.status();
+  int64_t ranks = numRanks ? numRanks : rendezvous->worldSize;
+  Expected<Job> job = jobOfProcess({}, ranks);
   if (!job.ok())
     return job.status();
+  auto made = Registry::get().devices.create(target.device, *job);
+  if (!made.ok())
+    return made.status();
+  if (Status status = (*made)->check(target); !status.ok())
+    return status;
+  impl->deviceName = target.device;
+  impl->place.device = std::move(*made);
+  return Status::success();
+}
+
+Expected<Place> ValueStore::Impl::settle(const Program &program,
+                                         const Job &job) const {
   const std::string &device = program.target.device;
-  if (!place.device) {
-    auto made = Registry::get().devices.create(device, *job);
-    if (!made.ok())
-      return made.status();
-    auto fabric = Registry::get().fabrics.create(job->fabric, *job);
-    if (!fabric.ok())
-      return fabric.status();
-    return Place{*job, *made, *fabric};
-  }
-  if (device != deviceName)
+  if (place.device && device != deviceName)
     return errorOf("program is for device '", device,
                    "', expected the store's '", deviceName, "'");
+  if (!place.fabric) {
+    auto made = place.device ? Expected(place.device)
+                             : Registry::get().devices.create(device, job);
+    if (!made.ok())
+      return made.status();
+    auto fabric = Registry::get().fabrics.create(job.fabric, job);
+    if (!fabric.ok())
+      return fabric.status();
+    return Place{job, *made, *fabric};
+  }
   if (meshText(program.mesh) != meshText(mesh))
     return errorOf("program has mesh ", meshText(program.mesh),
                    ", expected the store's ", meshText(mesh));
-  if (*job != place.job)
-    return errorOf("session has ", job->ranks.size(), " ranks on fabric '",
-                   job->fabric, "', expected the store's ",
+  if (job != place.job)
+    return errorOf("session has ", job.ranks.size(), " ranks on fabric '",
+                   job.fabric, "', expected the store's ",
                    place.job.ranks.size(), " on '", place.job.fabric, "'");
   return place;
 }

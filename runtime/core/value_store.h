@@ -36,7 +36,8 @@ struct ValueStore::Impl {
 
   using Entries = std::map<Key, Entry>;
 
-  /// The store's place, or, where it is empty, device and fabric for `program`.
+  /// The store's place, or, where it is empty, device and fabric for `program`;
+  /// the device may be open.
   Expected<Place> settle(const Program &program, const Job &job) const;
 
   /// Sets `buffers`, by argument, of all stored ones. Those that the store has
@@ -63,6 +64,11 @@ struct ValueStore::Impl {
   /// Held for what tensors() reads.
   mutable std::mutex listing;
 };
+
+/// World size and ranks as numbers, and right. Where a launcher has started
+/// several processes, and `given` names no ranks: neighbouring ones, alike many
+/// for each process.
+Expected<Job> jobOfProcess(Job given, int64_t ranks);
 
 /// A buffer per rank of this process in a memory space of `program`, zeroed.
 Expected<RankBuffers> allocateForRanks(const Place &place,

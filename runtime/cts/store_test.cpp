@@ -262,6 +262,20 @@ TEST(Registry, SaysWhatThereIs) {
   expectError(unknown, "'local'"); // and others that were built
 }
 
+TEST(Registry, OpensADeviceBeforeThereIsAProgram) {
+  ValueStore none;
+  expectError(none.open({.device = "abacus"}, 1),
+              "device 'abacus' is unknown, expected one of 'cpu'");
+  auto store = std::make_shared<ValueStore>();
+  EXPECT_OK(store->open({.device = "cpu"}, 1));
+  TrainingStep model(1);
+  model.b.setTarget({.device = "abacus"});
+  expectError(Session::create(*model.b.finish(), {.store = store}).status(),
+              "program is for device 'abacus', expected the store's 'cpu'");
+  model.b.setTarget({.device = "cpu"});
+  EXPECT_OK(Session::create(*model.b.finish(), {.store = store}).status());
+}
+
 /// A CPU with two memory spaces, which notes for which one it is asked.
 class TwoSpaces final : public Device {
 public:

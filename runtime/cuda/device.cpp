@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "comm/nccl/group.h"
 #include "core/bootstrap.h"
 #include "core/device_library.h"
 #include "core/text.h"
@@ -32,6 +33,7 @@ public:
   createExecutor(const ExecutorContext &context) override {
     return cuda::createExecutor(context, gpu);
   }
+  Status check(const Target &target) const override;
   Status checkRoom(int64_t bytes) const override;
 
 private:
@@ -61,6 +63,12 @@ CudaDevice::allocate(int64_t, const MemorySpace &space, int64_t bytes) {
     return status;
   return std::shared_ptr<Buffer>(
       std::make_shared<cuda::GpuBuffer>(gpu, std::move(*memory)));
+}
+
+Status CudaDevice::check(const Target &target) const {
+  bool isForEmulated = target.cpu == "emulated";
+  return cuda::checkTarget(
+      *gpu, target, isForEmulated ? CodeKind::SharedObject : CodeKind::Ptx);
 }
 
 Status CudaDevice::checkRoom(int64_t bytes) const {
@@ -93,6 +101,9 @@ Expected<std::shared_ptr<Device>> createCuda(const Job &job) {
                    "--nproc-per-node=",
                    ranks, "), or ", kShareVariable,
                    "=1, which lets them share it");
+  if (process->worldSize > 1)
+    if (auto nccl = nccl::load(Gpu::libraryFolder()); !nccl.ok())
+      return nccl.status();
   Expected<std::shared_ptr<Gpu>> gpu = Gpu::open(int(process->localRank));
   if (!gpu.ok())
     return gpu.status();

@@ -388,32 +388,28 @@ PinnedMemory::~PinnedMemory() {
 // Code
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// Code is for this kind of GPU, or for an older one, as PTX.
-Status checkArchitecture(const Gpu &gpu, const CodeObject &object,
-                         const Target &target) {
+Status checkTarget(const Gpu &gpu, const Target &target, CodeKind kind) {
   int needed = 0, present = gpu.getCapability();
   if (target.cpu.starts_with("sm_"))
     needed = std::atoi(target.cpu.c_str() + 3);
-  if (needed > present || (object.kind == CodeKind::Cubin && needed != present))
+  if (needed > present || (kind == CodeKind::Cubin && needed != present))
     return errorOf("program is for ", target.cpu, ", but ", gpu.getName(),
                    " is sm_", present, ", expected one that was compiled for ",
                    "sm_", present, " or older (--arch, architecture=)");
-  bool isForEmulated = object.kind == CodeKind::SharedObject;
+  bool isForEmulated = kind == CodeKind::SharedObject;
   if (isForEmulated == gpu.isEmulated())
     return Status::success();
-  return errorOf("code object '", object.name, "' is for ",
+  return errorOf("program is for ",
                  isForEmulated ? "the emulated GPU" : target.cpu, ", expected ",
                  gpu.isEmulated() ? std::string("the emulated GPU")
                                   : concat("sm_", present, " or older"),
                  ", which is here");
 }
-} // namespace
 
 Expected<std::unique_ptr<Code>> Code::load(std::shared_ptr<Gpu> gpu,
                                            const CodeObject &object,
                                            const Target &target) {
-  if (Status status = checkArchitecture(*gpu, object, target); !status.ok())
+  if (Status status = checkTarget(*gpu, target, object.kind); !status.ok())
     return status;
   // PTX is a text, which ends by a zero.
   std::string image(object.image.begin(), object.image.end());

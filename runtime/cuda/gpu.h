@@ -143,6 +143,9 @@ private:
   void *start = nullptr;
 };
 
+/// Whether code of this kind is for such a GPU, or, as PTX, for an older one.
+Status checkTarget(const Gpu &gpu, const Target &target, CodeKind kind);
+
 /// A module of kernels.
 class Code {
 public:

@@ -37,6 +37,10 @@ struct Gpu {
 /// Null for a device whose kernels are functions that a thread calls.
 const Gpu *findGpu(const Device &device);
 
+/// Of Programs for a device, what is known before there is one: the runtime's
+/// device, and for a GPU the architecture.
+rt::Target getTarget(const Device &device);
+
 /// The device's name with an architecture: `cuda` and `sm_90` give
 /// `cuda.sm_90`.
 std::string nameWithArchitecture(std::string_view device,

@@ -13,6 +13,7 @@
 #ifndef TANDEM_EXECUTION_COMPILE_H
 #define TANDEM_EXECUTION_COMPILE_H
 
+#include "tandem_rt/program.h"
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -122,6 +123,12 @@ struct CompiledProgram {
   /// there.
   std::vector<std::pair<std::string, double>> seconds;
 };
+
+/// What code is made for with these options, which is known before there is a
+/// step: device and architecture. On failure returns false and puts one line
+/// into `error`.
+bool findTarget(const CompileOptions &options, rt::Target &target,
+                std::string &error);
 
 /// Compiles the text of a module with a training step,
 /// `func.func @step`. `name` is what errors call the text. On failure returns

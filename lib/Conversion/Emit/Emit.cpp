@@ -500,9 +500,7 @@ static FailureOr<CompiledKernels> compile(ModuleOp module,
 
 static rt::Target getTarget(const CompiledKernels &kernels,
                             const Device &device) {
-  rt::Target target;
-  const Gpu *gpu = findGpu(device);
-  target.device = gpu ? gpu->runtimeDevice : device.name;
+  rt::Target target = getTarget(device);
   target.triple = kernels.kind == rt::CodeKind::Ptx
                       ? "nvptx64-nvidia-cuda"
                       : llvm::sys::getProcessTriple();

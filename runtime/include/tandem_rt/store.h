@@ -58,6 +58,11 @@ public:
   ValueStore();
   ~ValueStore();
 
+  /// Opens the device of Programs for `target`, before there is one, with so
+  /// many ranks in all, 0: one for each process. So what is missing for it here
+  /// is an error before anything is compiled. Sessions use what is open.
+  Status open(const Target &target, int64_t numRanks);
+
   /// By role and name.
   std::vector<StoredTensor> tensors() const;
 
