@@ -14,6 +14,7 @@
 
 #include "Steps.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "tandem/Analysis/TensorType.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 
@@ -24,10 +25,6 @@ namespace tandem::lower {
 
 #define GEN_PASS_DEF_SPLITLOGSOFTMAX
 #include "tandem/Conversion/Lower/Passes.h.inc"
-
-static RankedTensorType getType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 namespace {
 /// Writes before one operator, as a part of it: with its location and facts.
@@ -48,7 +45,7 @@ public:
 
   /// `value` itself if it is of that type.
   Value convert(Value value, Type element) {
-    auto type = getType(value).clone(element);
+    auto type = getTensorType(value).clone(element);
     return value.getType() == type ? value : create<ConvertOp>(type, value);
   }
 
@@ -78,13 +75,13 @@ static Value withoutConversion(Value value) {
 
 Rows::Rows(LogSoftmaxOp op)
     : input(withoutConversion(op.getInput())),
-      element(getType(op.getResult()).getElementType()), wide(element),
+      element(getTensorType(op.getResult()).getElementType()), wide(element),
       dim(op.getDim()) {
   if (!element.isF64())
     wide = Float32Type::get(op.getContext());
   Writer writer(op);
   Value whole = writer.convert(op.getInput(), wide);
-  RankedTensorType type = getType(whole);
+  RankedTensorType type = getTensorType(whole);
   SmallVector<int64_t> shape(type.getShape());
   shape[dim] = 1;
   auto one = type.clone(shape);
@@ -122,8 +119,8 @@ static int64_t countBehind(ArrayRef<int64_t> shape, int64_t dim) {
 /// Where rows along `dim` of the result are rows of what is reshaped.
 static std::optional<Source> getSource(ReshapeOp reshape, Value index,
                                        int64_t dim, Writer &writer) {
-  ArrayRef<int64_t> from = getType(reshape.getInput()).getShape(),
-                    to = getType(reshape.getResult()).getShape();
+  ArrayRef<int64_t> from = getTensorType(reshape.getInput()).getShape(),
+                    to = getTensorType(reshape.getResult()).getShape();
   auto isRow = [&](int64_t i) {
     return from[i] == to[dim] && countBehind(from, i) == countBehind(to, dim);
   };
@@ -132,17 +129,18 @@ static std::optional<Source> getSource(ReshapeOp reshape, Value index,
   if (found == dims.end())
     return std::nullopt;
   SmallVector<int64_t> shape(from);
-  shape[*found] = getType(index).getDimSize(dim);
-  Value moved = writer.create<ReshapeOp>(getType(index).clone(shape), index);
+  shape[*found] = getTensorType(index).getDimSize(dim);
+  Value moved =
+      writer.create<ReshapeOp>(getTensorType(index).clone(shape), index);
   return Source{reshape.getInput(), moved, *found};
 }
 
 static Source getSource(PermuteOp permute, Value index, int64_t dim,
                         Writer &writer) {
   auto back = invertPermutationVector(permute.getPermutation());
-  auto shape = applyPermutation(getType(index).getShape(), back);
+  auto shape = applyPermutation(getTensorType(index).getShape(), back);
   Value moved =
-      writer.create<PermuteOp>(getType(index).clone(shape), index, back);
+      writer.create<PermuteOp>(getTensorType(index).clone(shape), index, back);
   return {permute.getInput(), moved, permute.getPermutation()[dim]};
 }
 
@@ -166,8 +164,8 @@ static GatherOp passView(GatherOp gather) {
   std::optional<Source> source = getSource(gather, writer);
   if (!source)
     return {};
-  auto type =
-      getType(source->index).clone(getType(source->input).getElementType());
+  auto type = getTensorType(source->index)
+                  .clone(getTensorType(source->input).getElementType());
   Value elements =
       writer.create<GatherOp>(type, source->input, source->index, source->dim);
   Operation *view = gather.getInput().getDefiningOp();
@@ -221,8 +219,8 @@ static bool isFused(Operation *op) {
 
 static void gatherBefore(GatherOp gather, const Rows &rows) {
   Writer writer(gather);
-  auto type =
-      getType(gather.getResult()).clone(getType(rows.input).getElementType());
+  auto type = getTensorType(gather.getResult())
+                  .clone(getTensorType(rows.input).getElementType());
   Value elements =
       writer.create<GatherOp>(type, rows.input, gather.getIndex(), rows.dim);
   gather.replaceAllUsesWith(rows.finish(writer, elements));

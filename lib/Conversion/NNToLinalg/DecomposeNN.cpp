@@ -7,6 +7,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "tandem/Analysis/StepBody.h"
+#include "tandem/Analysis/TensorType.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -27,20 +28,18 @@ class Writer {
 public:
   explicit Writer(Operation *op)
       : builder(op), loc(op->getLoc()),
-        stored(getType(op->getOperand(0)).getElementType()),
+        stored(getTensorType(op->getOperand(0)).getElementType()),
         computed(stored.isF64() ? stored : builder.getF32Type()) {}
 
-  static RankedTensorType getType(Value value) {
-    return cast<RankedTensorType>(value.getType());
-  }
   static ArrayRef<int64_t> getShape(Value value) {
-    return getType(value).getShape();
+    return getTensorType(value).getShape();
   }
 
   Value load(Value value) { return convert(value, computed); }
   /// Replaces `result` by `value`, rounded to the result's type.
   void replace(Value result, Value value) {
-    result.replaceAllUsesWith(convert(value, getType(result).getElementType()));
+    result.replaceAllUsesWith(
+        convert(value, getTensorType(result).getElementType()));
   }
 
   Value constant(double value) {
@@ -62,7 +61,7 @@ public:
 
   /// `value`, or `other` where `value` equals `special`.
   Value replaceEqual(Value value, double special, double other) {
-    auto type = getType(value).clone(builder.getI1Type());
+    auto type = getTensorType(value).clone(builder.getI1Type());
     Value equal = nn::CompareOp::create(builder, loc, type, value,
                                         constant(special), nn::Predicate::Eq);
     return nn::SelectOp::create(builder, loc, value.getType(), equal,
@@ -87,10 +86,10 @@ public:
 
 private:
   Value convert(Value value, Type element) {
-    if (getType(value).getElementType() == element)
+    if (getTensorType(value).getElementType() == element)
       return value;
-    return nn::ConvertOp::create(builder, loc, getType(value).clone(element),
-                                 value);
+    return nn::ConvertOp::create(builder, loc,
+                                 getTensorType(value).clone(element), value);
   }
   RankedTensorType broadcast(Value lhs, Value rhs) {
     ArrayRef<int64_t> longer = getShape(lhs), shorter = getShape(rhs);

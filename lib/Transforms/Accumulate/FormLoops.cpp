@@ -20,6 +20,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Analysis/StepBody.h"
+#include "tandem/Analysis/TensorType.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Accumulate/Accumulate.h"
 #include "llvm/ADT/DenseSet.h"
@@ -137,10 +138,6 @@ struct FormLoopsPass : tandem::impl::FormLoopsPassBase<FormLoopsPass> {
 };
 } // namespace
 
-static RankedTensorType getType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 bool LoopFormer::isJoin(Operation *op) const {
   auto reform = dyn_cast<ReformOp>(op);
   return reform && !isFull(reform.getInput()) && isFull(reform.getResult());
@@ -165,9 +162,9 @@ void LoopFormer::joinThroughWhole() {
     if (isFull(reform.getInput()) || isFull(reform.getResult()))
       continue;
     OpBuilder before(reform);
-    auto whole = ReformOp::create(before, reform.getLoc(),
-                                  withoutForms(getType(reform.getInput())),
-                                  reform.getInput());
+    auto whole = ReformOp::create(
+        before, reform.getLoc(), withoutForms(getTensorType(reform.getInput())),
+        reform.getInput());
     whole->setDiscardableAttrs(reform->getDiscardableAttrDictionary());
     reform.getInputMutable().assign(whole);
   }
@@ -180,7 +177,7 @@ void LoopFormer::joinResults() {
     if (isFull(value))
       continue;
     auto whole = ReformOp::create(builder, value.getLoc(),
-                                  withoutForms(getType(value)), value);
+                                  withoutForms(getTensorType(value)), value);
     if (Operation *maker = value.getDefiningOp())
       nn::copyPass(maker, whole);
     operand.set(whole);
@@ -284,7 +281,7 @@ LogicalResult LoopFormer::fillLoops() {
 //===----------------------------------------------------------------------===//
 
 RankedTensorType LoopFormer::getLocalType(Value value) const {
-  RankedTensorType type = getType(value);
+  RankedTensorType type = getTensorType(value);
   return RankedTensorType::get(
       getLocalShape(type.getShape(), mesh, getForms(type, mesh)),
       type.getElementType());
@@ -302,7 +299,7 @@ static SmallVector<int64_t> cutShape(ArrayRef<int64_t> shape, int64_t dim,
 Value LoopFormer::permuteToFront(Value value, int64_t dim, Operation *origin) {
   if (dim == 0)
     return value;
-  RankedTensorType type = getType(value);
+  RankedTensorType type = getTensorType(value);
   SmallVector<int64_t> order{dim}, shape{type.getDimSize(dim)};
   for (int64_t other = 0; other < type.getRank(); ++other)
     if (other != dim) {
@@ -320,7 +317,7 @@ Value LoopFormer::permuteToFront(Value value, int64_t dim, Operation *origin) {
 
 /// What iterations have of a tensor that is made once, in front of loops.
 Value LoopFormer::cut(Value whole, int64_t dim, Operation *origin) {
-  RankedTensorType type = getType(whole);
+  RankedTensorType type = getTensorType(whole);
   MarkLoop mark(origin, std::nullopt);
   builder.setListener(&mark);
   Value parts = nn::ReshapeOp::create(
@@ -462,7 +459,7 @@ void LoopFormer::emitIterated(Operation *op, unsigned loop) {
 
 /// The whole of rows that were collected: dimension `dim` in one piece.
 Value LoopFormer::uncut(Value rows, int64_t dim, Operation *join) {
-  RankedTensorType type = getType(rows);
+  RankedTensorType type = getTensorType(rows);
   SmallVector<int64_t> order, shape;
   for (int64_t other = 1; other <= dim; ++other)
     order.push_back(other);
@@ -478,7 +475,8 @@ Value LoopFormer::uncut(Value rows, int64_t dim, Operation *join) {
         builder, join->getLoc(),
         RankedTensorType::get(shape, type.getElementType()), rows, order);
   Value whole = nn::ReshapeOp::create(
-      builder, join->getLoc(), withoutForms(getType(join->getResult(0))), rows);
+      builder, join->getLoc(), withoutForms(getTensorType(join->getResult(0))),
+      rows);
   builder.setListener(nullptr);
   return whole;
 }
@@ -498,11 +496,11 @@ void LoopFormer::emitJoins(Operation *op, unsigned loop) {
       if (getForm(result).isReduce()) {
         made = CarryOp::create(builder, user->getLoc(), value.getType(), value);
       } else {
-        SmallVector<int64_t> shape(getType(value).getShape());
+        SmallVector<int64_t> shape(getTensorType(value).getShape());
         shape.insert(shape.begin(), count);
         made = CollectOp::create(
             builder, user->getLoc(),
-            RankedTensorType::get(shape, getType(value).getElementType()),
+            RankedTensorType::get(shape, getTensorType(value).getElementType()),
             value);
       }
       nn::copyPass(op, made.getDefiningOp());
@@ -531,7 +529,7 @@ void LoopFormer::emitLoop(unsigned loop) {
 /// An input that is cut has a dimension of iterations before the one that is.
 void LoopFormer::addArguments(Block &fresh) {
   for (BlockArgument argument : step.getArguments()) {
-    RankedTensorType type = withoutForms(getType(argument));
+    RankedTensorType type = withoutForms(getTensorType(argument));
     if (AxisForm form = getForm(argument); form.isGather())
       type =
           RankedTensorType::get(cutShape(type.getShape(), form.getDim(), count),
@@ -557,9 +555,9 @@ void LoopFormer::emitWholeArguments() {
     if (isJoin(&op) && isa<BlockArgument>(op.getOperand(0))) {
       MarkLoop mark(&op, std::nullopt);
       builder.setListener(&mark);
-      once[op.getResult(0)] =
-          nn::ReshapeOp::create(builder, op.getLoc(), getType(op.getResult(0)),
-                                once.lookup(op.getOperand(0)));
+      once[op.getResult(0)] = nn::ReshapeOp::create(
+          builder, op.getLoc(), getTensorType(op.getResult(0)),
+          once.lookup(op.getOperand(0)));
       builder.setListener(nullptr);
     }
 }

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Analysis/StepAttrs.h"
+#include "tandem/Analysis/TensorType.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Accumulate/Accumulate.h"
 #include "tandem/Transforms/StepPass.h"
@@ -35,11 +36,7 @@ struct JoinReturnedPass
 };
 } // namespace
 
-static RankedTensorType getType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-static bool isWhole(Value value) { return !getType(value).getEncoding(); }
+static bool isWhole(Value value) { return !getTensorType(value).getEncoding(); }
 
 /// What results alone are for, and no update.
 static OpSet findReturned(Block &block) {
@@ -80,12 +77,12 @@ static void makeWhole(Operation *op) {
     if (isWhole(value))
       continue;
     auto whole = ReformOp::create(before, value.getLoc(),
-                                  withoutForms(getType(value)), value);
+                                  withoutForms(getTensorType(value)), value);
     nn::copyPass(op, whole);
     operand.set(whole);
   }
   for (Value result : op->getResults())
-    result.setType(withoutForms(getType(result)));
+    result.setType(withoutForms(getTensorType(result)));
 }
 
 /// Changes of form that `makeWhole` has left nothing to change.

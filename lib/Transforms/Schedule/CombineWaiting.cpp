@@ -8,6 +8,7 @@
 #include "Roles.h"
 #include "Slot.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Analysis/TensorType.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
@@ -45,10 +46,6 @@ public:
 };
 } // namespace
 
-static RankedTensorType getType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static bool isSame(const Slot &slot, const Slot &other) {
   return !(slot < other) && !(other < slot);
 }
@@ -58,8 +55,8 @@ bool Bundle::takes(Operation *op, const Slot &at, int64_t rowsOf) const {
   return isSame(at, slot) && rowsOf == rows &&
          first->getName() == op->getName() &&
          first->getAttr("axes") == op->getAttr("axes") &&
-         getType(first->getOperand(0)).getElementType() ==
-             getType(op->getOperand(0)).getElementType();
+         getTensorType(first->getOperand(0)).getElementType() ==
+             getTensorType(op->getOperand(0)).getElementType();
 }
 
 /// How many members get a row of `op` each; none if these are no rows.
@@ -69,11 +66,12 @@ static std::optional<int64_t> getRows(Operation *op) {
   auto scatter = dyn_cast<ReduceScatterOp>(op);
   if (!scatter)
     return std::nullopt;
-  RankedTensorType type = getType(op->getOperand(0));
+  RankedTensorType type = getTensorType(op->getOperand(0));
   if (llvm::any_of(type.getShape().take_front(scatter.getDim()),
                    [](int64_t size) { return size != 1; }))
     return std::nullopt;
-  return type.getNumElements() / getType(op->getResult(0)).getNumElements();
+  return type.getNumElements() /
+         getTensorType(op->getResult(0)).getNumElements();
 }
 
 /// Whether what `op` reads and what reads it is computed, so that copies can
@@ -176,7 +174,8 @@ Slot Combiner::getRead(Operation *op) const {
 }
 
 static Value reshape(OpBuilder &builder, Value value, ArrayRef<int64_t> shape) {
-  auto type = RankedTensorType::get(shape, getType(value).getElementType());
+  auto type =
+      RankedTensorType::get(shape, getTensorType(value).getElementType());
   if (type == value.getType())
     return value;
   return nn::ReshapeOp::create(builder, value.getLoc(), type, value);
@@ -186,12 +185,13 @@ Value Combiner::pack(OpBuilder &builder) const {
   SmallVector<Value> parts;
   int64_t columns = 0;
   for (Operation *op : bundle.ops) {
-    int64_t size = getType(op->getOperand(0)).getNumElements() / bundle.rows;
+    int64_t size =
+        getTensorType(op->getOperand(0)).getNumElements() / bundle.rows;
     parts.push_back(reshape(builder, op->getOperand(0), {bundle.rows, size}));
     columns += size;
   }
-  auto type = RankedTensorType::get({bundle.rows, columns},
-                                    getType(parts.front()).getElementType());
+  auto type = RankedTensorType::get(
+      {bundle.rows, columns}, getTensorType(parts.front()).getElementType());
   return nn::CatOp::create(builder, bundle.ops.back()->getLoc(), type, parts,
                            1);
 }
@@ -211,8 +211,8 @@ Operation *Combiner::communicate(OpBuilder &builder, Value packed) const {
     latency = std::max(latency, start);
   }
   auto axes = largest->getAttrOfType<ArrayAttr>("axes");
-  auto type = RankedTensorType::get({1, getType(packed).getDimSize(1)},
-                                    getType(packed).getElementType());
+  auto type = RankedTensorType::get({1, getTensorType(packed).getDimSize(1)},
+                                    getTensorType(packed).getElementType());
   Operation *whole;
   if (isa<AllReduceOp>(largest))
     whole = AllReduceOp::create(builder, largest->getLoc(), type, packed, axes);
@@ -229,7 +229,7 @@ void Combiner::unpack(OpBuilder &builder, Value whole) const {
   auto *marker = static_cast<Marker *>(builder.getListener());
   int64_t begin = 0;
   for (Operation *op : bundle.ops) {
-    RankedTensorType type = getType(op->getResult(0));
+    RankedTensorType type = getTensorType(op->getResult(0));
     int64_t size = type.getNumElements();
     marker->slot = getRead(op);
     Value part = nn::SliceOp::create(

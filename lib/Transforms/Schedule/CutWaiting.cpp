@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Roles.h"
+#include "tandem/Analysis/TensorType.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
@@ -56,10 +57,6 @@ private:
 };
 } // namespace
 
-static RankedTensorType getType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static int64_t multiply(ArrayRef<int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t(1),
                          std::multiplies<>());
@@ -67,8 +64,8 @@ static int64_t multiply(ArrayRef<int64_t> sizes) {
 
 /// A reduce-scatter or all-gather, which changes `dim`.
 static Cut getCutOfOne(Operation *op, int64_t dim) {
-  ArrayRef<int64_t> source = getType(op->getOperand(0)).getShape();
-  ArrayRef<int64_t> result = getType(op->getResult(0)).getShape();
+  ArrayRef<int64_t> source = getTensorType(op->getOperand(0)).getShape();
+  ArrayRef<int64_t> result = getTensorType(op->getResult(0)).getShape();
   bool scatters = isa<ReduceScatterOp>(op);
   ArrayRef<int64_t> local = scatters ? result : source;
   int64_t members = multiply(scatters ? source : result) / multiply(local);
@@ -80,8 +77,8 @@ static Cut getCutOfOne(Operation *op, int64_t dim) {
 }
 
 static Cut getCutOfTwo(AllToAllOp op) {
-  ArrayRef<int64_t> source = getType(op.getInput()).getShape();
-  ArrayRef<int64_t> result = getType(op.getResult()).getShape();
+  ArrayRef<int64_t> source = getTensorType(op.getInput()).getShape();
+  ArrayRef<int64_t> result = getTensorType(op.getResult()).getShape();
   int64_t split = op.getSplitDim(), concat = op.getConcatDim();
   int64_t first = std::min(split, concat), second = std::max(split, concat);
   int64_t members = source[split] / result[split], part = result[split];
@@ -102,7 +99,7 @@ static Cut getCutOfTwo(AllToAllOp op) {
 static std::optional<Cut> getCut(Operation *op) {
   std::optional<Cut> cut;
   if (isa<AllReduceOp>(op)) {
-    int64_t size = multiply(getType(op->getOperand(0)).getShape());
+    int64_t size = multiply(getTensorType(op->getOperand(0)).getShape());
     return Cut{op, {size}, {size}};
   }
   if (auto scatter = dyn_cast<ReduceScatterOp>(op))
@@ -119,7 +116,8 @@ static std::optional<Cut> getCut(Operation *op) {
 }
 
 static Value reshape(OpBuilder &builder, Value value, ArrayRef<int64_t> shape) {
-  auto type = RankedTensorType::get(shape, getType(value).getElementType());
+  auto type =
+      RankedTensorType::get(shape, getTensorType(value).getElementType());
   if (type == value.getType())
     return value;
   return nn::ReshapeOp::create(builder, value.getLoc(), type, value);
@@ -129,7 +127,7 @@ static Value reshape(OpBuilder &builder, Value value, ArrayRef<int64_t> shape) {
 static Operation *buildPiece(OpBuilder &builder, const Cut &cut, Value source,
                              int64_t begin, int64_t end) {
   Location loc = cut.op->getLoc();
-  Type element = getType(source).getElementType();
+  Type element = getTensorType(source).getElementType();
   auto getPart = [&](SmallVector<int64_t> shape) {
     shape[cut.dim] = end - begin;
     return RankedTensorType::get(shape, element);
@@ -215,14 +213,14 @@ void CutWaitingPass::cut(Operation *op, ArrayRef<Piece> pieces) const {
     markPart(part, op, slot, double(end - begin) / cut->getExtent());
     results.push_back(part->getResult(0));
   }
-  auto type =
-      RankedTensorType::get(cut->result, getType(source).getElementType());
+  auto type = RankedTensorType::get(cut->result,
+                                    getTensorType(source).getElementType());
   Value whole =
       nn::CatOp::create(builder, op->getLoc(), type, results, cut->dim);
   if (std::optional<int64_t> stage = getPlannedStage(op))
     setPlannedStage(whole.getDefiningOp(), *stage);
   op->replaceAllUsesWith(ValueRange(
-      reshape(builder, whole, getType(op->getResult(0)).getShape())));
+      reshape(builder, whole, getTensorType(op->getResult(0)).getShape())));
   op->erase();
 }
 

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Analysis/Gradients.h"
+#include "tandem/Analysis/TensorType.h"
 #include "tandem/Transforms/Shard/Shard.h"
 #include "tandem/Transforms/StepPass.h"
 
@@ -32,15 +33,11 @@ struct WidenSumsPass
 };
 } // namespace
 
-static RankedTensorType getType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static bool sums(ReformOp reform) {
   MeshAttr mesh = getMesh(reform);
   return llvm::any_of(
-      llvm::zip_equal(getForms(getType(reform.getInput()), mesh),
-                      getForms(getType(reform.getResult()), mesh)),
+      llvm::zip_equal(getForms(getTensorType(reform.getInput()), mesh),
+                      getForms(getTensorType(reform.getResult()), mesh)),
       [](auto forms) {
         auto [from, to] = forms;
         return from.isReduce() && !to.isReduce();
@@ -50,11 +47,11 @@ static bool sums(ReformOp reform) {
 /// reform, convert -> convert, reform. Returns the new conversion.
 static nn::ConvertOp swap(ReformOp reform, nn::ConvertOp convert) {
   OpBuilder builder(convert);
-  RankedTensorType type = getType(convert.getResult());
+  RankedTensorType type = getTensorType(convert.getResult());
   Value terms = reform.getInput();
-  auto wide =
-      nn::ConvertOp::create(builder, convert.getLoc(),
-                            getType(terms).clone(type.getElementType()), terms);
+  auto wide = nn::ConvertOp::create(
+      builder, convert.getLoc(),
+      getTensorType(terms).clone(type.getElementType()), terms);
   wide->setDiscardableAttrs(convert->getDiscardableAttrDictionary());
   auto sum = ReformOp::create(builder, reform.getLoc(), type, wide);
   sum->setDiscardableAttrs(reform->getDiscardableAttrDictionary());
