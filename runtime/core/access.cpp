@@ -9,7 +9,7 @@
 #include "core/access.h"
 #include "core/attention.h"
 #include "core/convolution.h"
-#include "core/strided.h"
+#include "core/gemm.h"
 
 namespace tandem::rt {
 

@@ -29,6 +29,9 @@ bool isSame(const Collective &a, const Collective &b);
 /// "all_reduce of f32[4]".
 std::string describe(const Collective &op);
 
+/// Type, shape and dimensions agree with so many members.
+Status verifyCollective(const Collective &op, int64_t members);
+
 /// The error of all members when one does not do what the first does.
 Status disagreement(const Collective &first, size_t member,
                     const Collective &other);

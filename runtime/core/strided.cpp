@@ -50,12 +50,6 @@ Status verifyApart(const std::string &name, const Strided &operand) {
 }
 } // namespace
 
-Strided stridedResult(const Gemm &gemm) {
-  Shape extents = gemm.batch;
-  extents.insert(extents.end(), {gemm.m, gemm.n});
-  return {gemm.c.bytes, gemm.outputType, std::move(extents), gemm.stridesC};
-}
-
 Status verifyStrided(const std::string &name, const Strided &operand,
                      bool isWritten) {
   if (operand.strides.size() != operand.extents.size())

@@ -23,9 +23,6 @@ struct Strided {
   Shape strides; ///< Of each dimension, in elements.
 };
 
-/// The result of a product.
-Strided stridedResult(const Gemm &gemm);
-
 /// There is a stride for each dimension, none is negative, and the buffer holds
 /// all elements; of what is written no two lie at one place. `name` is that of
 /// the operand in errors.

@@ -278,4 +278,31 @@ Status verifyProgram(const Program &program) {
   return Status::success();
 }
 
+int64_t spaceBytes(const Program &program, const RankProgram &rankProgram,
+                   const BufferRef &ref) {
+  auto tensorBytes = [](const auto &entry) {
+    return numElements(entry.localShape) * elementBytes(entry.type);
+  };
+  switch (ref.space) {
+  case Space::Arena:
+    return ref.index < rankProgram.arenas.size()
+               ? rankProgram.arenas[ref.index].bytes
+               : -1;
+  case Space::Argument:
+    return ref.index < program.arguments.size()
+               ? tensorBytes(program.arguments[ref.index])
+               : -1;
+  case Space::Result:
+    return ref.index < program.results.size() &&
+                   program.results[ref.index].place.space == Space::Result
+               ? tensorBytes(program.results[ref.index])
+               : -1;
+  case Space::Constant:
+    return ref.index < program.constants.size()
+               ? int64_t(program.constants[ref.index].data.size())
+               : -1;
+  }
+  return -1;
+}
+
 } // namespace tandem::rt

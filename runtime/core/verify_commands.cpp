@@ -8,7 +8,9 @@
 
 #include "core/access.h"
 #include "core/attention.h"
+#include "core/collective.h"
 #include "core/convolution.h"
+#include "core/gemm.h"
 #include "core/text.h"
 #include "core/verify.h"
 
@@ -16,33 +18,6 @@
 #include <set>
 
 namespace tandem::rt {
-
-int64_t spaceBytes(const Program &program, const RankProgram &rankProgram,
-                   const BufferRef &ref) {
-  auto tensorBytes = [](const auto &entry) {
-    return numElements(entry.localShape) * elementBytes(entry.type);
-  };
-  switch (ref.space) {
-  case Space::Arena:
-    return ref.index < rankProgram.arenas.size()
-               ? rankProgram.arenas[ref.index].bytes
-               : -1;
-  case Space::Argument:
-    return ref.index < program.arguments.size()
-               ? tensorBytes(program.arguments[ref.index])
-               : -1;
-  case Space::Result:
-    return ref.index < program.results.size() &&
-                   program.results[ref.index].place.space == Space::Result
-               ? tensorBytes(program.results[ref.index])
-               : -1;
-  case Space::Constant:
-    return ref.index < program.constants.size()
-               ? int64_t(program.constants[ref.index].data.size())
-               : -1;
-  }
-  return -1;
-}
 
 namespace {
 class CommandVerifier {
@@ -78,11 +53,6 @@ private:
   Status check(const RecordEvent &op) { return checkEvent(op.event); }
   Status check(const WaitEvent &op) { return checkEvent(op.event); }
   Status checkEvent(uint32_t event);
-  Status checkGemmTypes(const Gemm &op);
-  Status checkBeside(const Gemm &op);
-  Status checkOperand(const char *what, const BufferRef &ref,
-                      const Strided &operand, bool isWritten);
-  Status checkDims(const Collective &op, int64_t n);
   Status checkAxes(const std::vector<uint32_t> &axes);
   int64_t begin(const BufferRef &ref, int64_t iteration) const {
     return *evaluateChecked(ref.offset, point, iteration);
@@ -197,86 +167,19 @@ Status CommandVerifier::check(const Launch &op) {
   return Status::success();
 }
 
-Status CommandVerifier::checkGemmTypes(const Gemm &op) {
-  using T = ElementType;
-  T in = op.inputType, out = op.outputType;
-  bool known = (in == T::F64 && out == T::F64) ||
-               (in == T::F32 && out == T::F32) ||
-               (in == T::BF16 && (out == T::BF16 || out == T::F32));
-  if (!known)
-    return errorOf("gemm from ", elementName(in), " to ", elementName(out),
-                   ", expected f64 to f64, f32 to f32, or bf16 to bf16 or f32");
-  for (int64_t extent : {op.m, op.n, op.k})
-    if (extent < 1 || extent > kMaxExtent)
-      return errorOf("gemm has m ", op.m, ", n ", op.n, ", k ", op.k,
-                     ", expected none below 1 or above ", kMaxExtent);
-  constexpr size_t kMaxBatchDims = 8;
-  if (op.batch.size() > kMaxBatchDims)
-    return errorOf("gemm has ", op.batch.size(),
-                   " batch dimensions, expected at most ", kMaxBatchDims);
-  return Status::success();
-}
-
-Status CommandVerifier::checkOperand(const char *what, const BufferRef &ref,
-                                     const Strided &operand, bool isWritten) {
-  Status status =
-      verifyStrided(concat("gemm operand ", what), operand, isWritten);
-  return status.ok()
-             ? expectAligned("gemm operand", ref, elementBytes(operand.type))
-             : status;
-}
-
 Status CommandVerifier::check(const Gemm &op) {
-  if (Status status = checkGemmTypes(op); !status.ok())
+  if (Status status = verifyGemm(op); !status.ok())
     return status;
-  for (int64_t extent : op.batch)
-    if (extent < 1 || extent > kMaxExtent)
-      return errorOf("gemm has batch ", shapeText(op.batch),
-                     ", expected no extent below 1 or above ", kMaxExtent);
-  Shape a = op.batch, b = op.batch;
-  a.insert(a.end(), {op.m, op.k}), b.insert(b.end(), {op.k, op.n});
-  Status status = checkOperand(
-      "a", op.a, {op.a.bytes, op.inputType, std::move(a), op.stridesA}, false);
+  int64_t in = elementBytes(op.inputType), out = elementBytes(op.outputType);
+  Status status = expectAligned("gemm operand", op.a, in);
   if (status.ok())
-    status = checkOperand("b", op.b,
-                          {op.b.bytes, op.inputType, std::move(b), op.stridesB},
-                          false);
+    status = expectAligned("gemm operand", op.b, in);
   if (status.ok())
-    status = checkOperand("c", op.c, stridedResult(op), true);
-  if (status.ok())
-    status = checkBeside(op);
+    status = expectAligned("gemm operand", op.c, out);
+  for (const auto &[what, ref, elements] : besideOf(op))
+    if (status.ok() && ref)
+      status = expectAligned(what, *ref, out);
   return status.ok() ? checkWrites("gemm", op) : status;
-}
-
-/// What it reads and writes beside its operands and its output.
-Status CommandVerifier::checkBeside(const Gemm &op) {
-  if (op.readsPreActivation() && !op.preActivation)
-    return errorOf("gemm has a gradient of GELU, expected a pre-activation");
-  if (op.preActivation && op.postOp != PostOp::GeluTanh &&
-      !op.readsPreActivation())
-    return errorOf("gemm has a pre-activation, expected GELU by tanh or its "
-                   "gradient");
-  if (!op.batch.empty() && (op.preActivation || op.sumsA || op.sumsB))
-    return errorOf("gemm has batch ", shapeText(op.batch),
-                   " and a pre-activation or sums, expected no batch");
-  int64_t width = elementBytes(op.outputType);
-  struct {
-    const char *what;
-    const std::optional<BufferRef> &ref;
-    int64_t elements;
-  } all[] = {{"gemm bias", op.bias, op.n},
-             {"gemm pre-activation", op.preActivation, op.m * op.n},
-             {"gemm sums of a", op.sumsA, op.m},
-             {"gemm sums of b", op.sumsB, op.n}};
-  for (const auto &[what, ref, elements] : all) {
-    if (!ref)
-      continue;
-    if (Status status = expectBytes(what, *ref, elements * width); !status.ok())
-      return status;
-    if (Status status = expectAligned(what, *ref, width); !status.ok())
-      return status;
-  }
-  return Status::success();
 }
 
 /// What it writes overlaps nothing else that it reads or writes.
@@ -308,44 +211,15 @@ Status CommandVerifier::check(const Convolution &op) {
   return status.ok() ? checkWrites("convolution", op) : status;
 }
 
-Status CommandVerifier::checkDims(const Collective &op, int64_t n) {
-  bool splits = op.kind == CollectiveKind::ReduceScatter ||
-                op.kind == CollectiveKind::AllToAll;
-  bool joins = op.kind == CollectiveKind::AllGather ||
-               op.kind == CollectiveKind::AllToAll;
-  int32_t dims = int32_t(op.shape.size());
-  if (splits && (op.splitDim < 0 || op.splitDim >= dims))
-    return errorOf("collective splits dimension ", op.splitDim, " of ",
-                   shapeText(op.shape));
-  if (joins && (op.concatDim < 0 || op.concatDim >= dims))
-    return errorOf("collective concatenates along dimension ", op.concatDim,
-                   " of ", shapeText(op.shape));
-  if (splits && op.shape[size_t(op.splitDim)] % n != 0)
-    return errorOf("collective splits dimension ", op.splitDim, " of ",
-                   shapeText(op.shape), " into ", n, " parts");
-  return Status::success();
-}
-
-bool sums(CollectiveKind kind) {
-  return kind == CollectiveKind::AllReduce ||
-         kind == CollectiveKind::ReduceScatter;
-}
-
 Status CommandVerifier::check(const Collective &op) {
   if (op.axes.empty())
     return errorOf("collective has no axes");
   if (Status status = checkAxes(op.axes); !status.ok())
     return status;
-  if (Status status = verifyShape(op.shape); !status.ok())
-    return status;
-  if (sums(op.kind) &&
-      (op.type == ElementType::I1 || op.type == ElementType::F16))
-    return errorOf("collective sums ", elementName(op.type),
-                   ", expected f64, f32, bf16, i64, i32 or i8");
   int64_t n = 1;
   for (uint32_t axis : op.axes)
     n *= program.mesh[axis].size;
-  if (Status status = checkDims(op, n); !status.ok())
+  if (Status status = verifyCollective(op, n); !status.ok())
     return status;
   int64_t width = elementBytes(op.type);
   Status status = expectBytes("collective's source", op.source,
