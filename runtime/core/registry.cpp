@@ -20,6 +20,7 @@ void Factories<Product>::add(const std::string &name,
 
 template <typename Product>
 std::string Factories<Product>::list(const std::string &except) const {
+  std::lock_guard lock(mutex);
   std::string text;
   for (const auto &[name, factory] : factories) {
     if (name == except)
@@ -36,18 +37,17 @@ Expected<std::shared_ptr<Product>>
 Factories<Product>::create(const std::string &name, const Job &job) const {
   // One may make others, and take its time: not under the lock.
   std::optional<Factory<Product>> factory;
-  std::string known;
   {
     std::lock_guard lock(mutex);
-    known = list(name);
     if (auto it = factories.find(name); it != factories.end())
       factory = it->second;
   }
   if (!factory)
-    return errorOf(kind, " '", name, "' is unknown, expected one of ", known);
+    return errorOf(kind, " '", name, "' is unknown, expected one of ",
+                   list(name));
   if (Status status = factory->probe(); !status.ok())
     return errorOf(kind, " '", name, "' cannot be used: ", status.message(),
-                   "; others are ", known);
+                   "; others are ", list(name));
   return factory->create(job);
 }
 

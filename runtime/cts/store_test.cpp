@@ -262,6 +262,19 @@ TEST(Registry, SaysWhatThereIs) {
   expectError(unknown, "'local'"); // and others that were built
 }
 
+/// Its library is loaded, and a GPU's driver started, by who wants it.
+TEST(Registry, AsksNoOtherDevice) {
+  static int timesAsked = 0;
+  Registry::get().devices.add("unasked",
+                              {[] {
+                                 ++timesAsked;
+                                 return Status::error("no such card");
+                               },
+                               {}});
+  EXPECT_OK(Registry::get().devices.create("cpu", {}).status());
+  EXPECT_EQ(timesAsked, 0);
+}
+
 TEST(Registry, OpensADeviceBeforeThereIsAProgram) {
   ValueStore none;
   expectError(none.open({.device = "abacus"}, 1),
