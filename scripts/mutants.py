@@ -249,8 +249,11 @@ class Suite:
 def all_suites():
     python = str(TREE / ".venv" / "bin" / "python")
     suites = []
+    given = programs_of_ctest()
     programs = [*sorted((BUILD / "bin").glob("*Test*")), BUILD / "bin" / "tandem_rt_cts"]
     for path in filter(Path.exists, programs):
+        if all(map(is_emulated, given.get(str(path), [{}]))):
+            continue  # a GPU's alone
         command = [str(path), "--gtest_fail_fast", "--gtest_brief=1"]
         suites.append(Suite(path.name, command, r"\[  FAILED  \] (\S+?),? "))
     suites += emulated_suites()
@@ -268,14 +271,34 @@ def all_suites():
     return suites
 
 
-def emulated_suites():
-    """Those that CMake runs on the emulated GPU, with the variables that it gives them."""
-    listing = ["ctest", "--test-dir", BUILD, "--show-only=json-v1", "-R", "cuda|nccl|joint"]
-    suites = []
+def tests_of_ctest():
+    """[(name, command, {variable: value})]"""
+    listing = ["ctest", "--test-dir", BUILD, "--show-only=json-v1"]
     for test in json.loads(subprocess.check_output(listing))["tests"]:
         given = {p["name"]: p["value"] for p in test["properties"]}.get("ENVIRONMENT", [])
-        command = ["env", *given, *test["command"], "--gtest_fail_fast", "--gtest_brief=1"]
-        suites.append(Suite(test["name"], command, r"\[  FAILED  \] (\S+?),? "))
+        yield test["name"], test["command"], dict(pair.split("=", 1) for pair in given)
+
+
+def is_emulated(variables):
+    return "TANDEM_CUDA_LIBRARIES" in variables
+
+
+def programs_of_ctest():
+    """{program: [the variables of each test that runs it]}"""
+    given = {}
+    for _, command, variables in tests_of_ctest():
+        given.setdefault(command[0], []).append(variables)
+    return given
+
+
+def emulated_suites():
+    """Those that CMake runs on the emulated GPU, with the variables that it gives them."""
+    suites = []
+    for name, command, variables in tests_of_ctest():
+        if is_emulated(variables):
+            given = [f"{key}={value}" for key, value in variables.items()]
+            command = ["env", *given, *command, "--gtest_fail_fast", "--gtest_brief=1"]
+            suites.append(Suite(name, command, r"\[  FAILED  \] (\S+?),? "))
     return suites
 
 

@@ -60,6 +60,36 @@ TEST(Calls, HaveTheirBuffers) {
   expect("neg", 3, 1, 3);
 }
 
+/// On a GPU what blocks leave for a second launch lies in a scratch.
+TEST(Calls, HaveTheirScratch) {
+  std::unique_ptr<MLIRContext> context = makeContext();
+  auto module = parse(*context, R"(
+    func.func @columns(%x: tensor<600x40xf32>) -> tensor<40xf32> {
+      %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<600x40xf32>) -> tensor<40xf32>
+      return %0 : tensor<40xf32>
+    }
+    func.func @both(%a: tensor<600x40xf32>, %b: tensor<600x40xf32>) -> (tensor<40xf32>, tensor<40xf32>) {
+      %0 = call @columns(%a) : (tensor<600x40xf32>) -> tensor<40xf32>
+      %1 = call @columns(%b) : (tensor<600x40xf32>) -> tensor<40xf32>
+      return %0, %1 : tensor<40xf32>, tensor<40xf32>
+    })");
+  ASSERT_TRUE(module);
+  KernelOptions options;
+  options.useCache = false;
+  LoadedKernels kernels(*module, options);
+  ASSERT_EQ(kernels.getError(), "");
+  auto find = [&](StringRef name) {
+    return module->lookupSymbol<func::FuncOp>(name);
+  };
+  std::vector<Tensor> inputs = makeInputs(find("both"), 3);
+  std::vector<Tensor> results = kernels.run(find("both"), inputs);
+  for (size_t call = 0; call < 2; ++call) {
+    std::vector<Tensor> expected = *reference::interpret(
+        find("columns"), {}, ArrayRef(inputs).slice(call, 1));
+    EXPECT_LE(compare(results[call], expected.front()), 1e-5) << call;
+  }
+}
+
 /// Also on a GPU, where who calls has the code.
 TEST(Calls, LeaveTheirCodeToKernelsThatAreLaunched) {
   std::unique_ptr<MLIRContext> context = makeContext();
