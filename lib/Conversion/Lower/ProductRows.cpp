@@ -45,7 +45,9 @@ bool isDoneBefore(Operation *first, Operation *second) {
          from.getQueue() == to.getQueue() && from->isBeforeInBlock(to);
 }
 
-bool isThereFor(Value value, sched::MatmulOp product) {
+/// Whether `value`, which the step of `product` reads, is there when it comes
+/// to it.
+static bool isThereFor(Value value, sched::MatmulOp product) {
   Operation *maker = value.getDefiningOp();
   return !maker || maker->getBlock() != product->getBlock() ||
          maker->isBeforeInBlock(product);

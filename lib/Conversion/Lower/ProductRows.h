@@ -26,10 +26,6 @@ sched::MatmulOp getRowsProduct(mlir::Value term, bool isOwn);
 /// open.
 bool isDoneBefore(mlir::Operation *first, mlir::Operation *second);
 
-/// Whether `value`, which the step of `product` reads, is there when it comes
-/// to it.
-bool isThereFor(mlir::Value value, sched::MatmulOp product);
-
 /// Whether `value` has an element for each of the product's columns, of its
 /// type, and is there for it.
 bool isBiasOf(mlir::Value value, sched::MatmulOp product);

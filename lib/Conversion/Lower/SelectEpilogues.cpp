@@ -95,16 +95,6 @@ static void applyGelu(nn::GeluOp gelu) {
 
 static bool canSum(Operation *op);
 
-/// Whether the product, perhaps of an earlier step, may read what `gradient`
-/// reads.
-static bool isThereFor(Value input, nn::GeluBackwardOp gradient,
-                       sched::MatmulOp product) {
-  if (product->getBlock() == gradient->getBlock())
-    return isThereFor(input, product);
-  return isDoneBefore(product, gradient) &&
-         isDoneBefore(input.getDefiningOp(), product);
-}
-
 static void applyGradient(nn::GeluBackwardOp gradient) {
   auto product = getRowsProduct(gradient.getLhs(), /*isOwn=*/true);
   Value input = skipReshapes(gradient.getRhs());
@@ -114,7 +104,8 @@ static void applyGradient(nn::GeluBackwardOp gradient) {
       !isLibrarys || product.getN() % kRowMultiple != 0 ||
       !isNarrow(gradient.getResult()) ||
       gradient.getLhs().getType() != gradient.getRhs().getType() ||
-      !isThereFor(input, gradient, product) ||
+      !isDoneBefore(input.getDefiningOp(), product) ||
+      !isDoneBefore(product, gradient) ||
       !isForLibraries(gradient.getResult(), canSum))
     return;
   product.getPreActivationMutable().assign(input);
