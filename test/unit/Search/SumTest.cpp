@@ -316,6 +316,7 @@ TEST(SumTest, tablesOfManyReadersEnd) {
   limits.maxWork = 150'000'000;
   SumResult sums = searchSums(facts, table, {}, limits);
   EXPECT_FALSE(sums.isComplete);
+  EXPECT_TRUE(sums.isTooLarge);
   EXPECT_EQ(sums.numNodes, 0u);
   EXPECT_GT(sums.work, 0u);
   EXPECT_LE(sums.work, limits.maxWork);
@@ -538,7 +539,7 @@ TEST(SumTest, twoLayersAreSolvedAsTheIntegerProgramSolvesThem) {
   compareWithIlp(makeLayers(2, {4}));
 }
 
-/// Tables of all combinations would be too large for elimination.
+/// Tables of all combinations would be too large.
 TEST(SumTest, twoAxesAreSolvedAsTheIntegerProgramSolvesThem) {
   compareWithIlp(makeLayers(1, {2, 2}));
 }

@@ -76,7 +76,8 @@ bool StageRefiner::tryStages(const std::vector<unsigned> &stageEnds,
   limits.gap = kStagesGap;
   limits.upperBound = pool.seconds * (1 - worth);
   double &bound = stageBounds[stageEnds];
-  if (bound >= limits.upperBound * (1 - kStagesGap))
+  if (bound >= limits.upperBound * (1 - kStagesGap) ||
+      limits.maxWork <= workTooLittle)
     return false;
   limits.takes = [&](const Plan &plan) {
     pool.offerDivided(plan, true);
@@ -89,6 +90,8 @@ bool StageRefiner::tryStages(const std::vector<unsigned> &stageEnds,
   SumResult sums = searchSums(context.facts, context.table, trace, limits);
   trace = std::move(sums.trace);
   bound = std::max(bound, sums.bound);
+  if (sums.isTooLarge)
+    workTooLittle = std::max(workTooLittle, limits.maxWork);
   work -= std::min(work, sums.work);
   context.numLabels += sums.numNodes;
   return pool.numBest != numBest;

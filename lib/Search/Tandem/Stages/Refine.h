@@ -66,6 +66,9 @@ private:
   /// these cost at least.
   SumTrace trace;
   std::map<std::vector<unsigned>, double> stageBounds;
+  /// The most work for which tables of some stages were too large: those of
+  /// other stages hardly differ.
+  uint64_t workTooLittle = 0;
   /// Whether forms are searched for the best plan's stages without cuts that
   /// gain nothing: with fewer stages others are within reach, and sooner.
   bool isCoarse = false;

@@ -7,8 +7,9 @@
 
 #include "Tandem/Sums/Chain.h"
 #include <algorithm>
+#include <bit>
 #include <limits>
-#include <map>
+#include <unordered_map>
 
 using namespace tandem::search;
 
@@ -42,9 +43,9 @@ struct Copier {
     if (set.all >> wanted & 1)
       return;
     double least = set.all == 0 ? 0 : forbidden;
-    for (unsigned from = 0; from < numLayouts; ++from)
-      if (set.old >> from & 1)
-        least = std::min(least, distances[from * numLayouts + wanted]);
+    for (uint64_t left = set.old; left != 0; left &= left - 1)
+      least = std::min(least,
+                       distances[std::countr_zero(left) * numLayouts + wanted]);
     (mayWait && least < forbidden ? waiting : made) += least;
     set.all |= uint64_t(1) << wanted;
   }
@@ -66,10 +67,10 @@ public:
   }
 
   void apply(SumChain::Set &set) const {
-    for (unsigned layout = numLayouts; layout-- > 0;) {
+    for (uint64_t left = set.all & ~wanted; left != 0;) {
+      unsigned layout = std::bit_width(left) - 1;
       uint64_t bit = uint64_t(1) << layout;
-      if (!(set.all & bit) || (wanted & bit))
-        continue;
+      left &= ~bit;
       if (better[layout] & (set.old & bit ? set.old : set.all)) {
         set.all &= ~bit;
         set.old &= ~bit;
@@ -91,6 +92,15 @@ private:
   uint64_t wanted;
   /// Per layout those that are as good a source.
   std::vector<uint64_t> better;
+};
+} // namespace
+
+namespace {
+struct SetHash {
+  size_t operator()(const SumChain::Set &set) const {
+    uint64_t hash = set.all * 0x9e3779b97f4a7c15 ^ set.old;
+    return (hash ^ hash >> 32) * 0x9e3779b97f4a7c15 >> 16;
+  }
 };
 } // namespace
 
@@ -147,7 +157,7 @@ bool SumChain::fill(const std::vector<Slot> &slots,
     if ((count += sets.size() * slot.roles.size()) > maxSteps)
       return false;
     std::vector<Set> next;
-    std::map<Set, unsigned> known;
+    std::unordered_map<Set, unsigned, SetHash> known;
     Steps &own = steps.emplace_back();
     SourceFilter filter(distances, numLayouts, listWanted(slots, place + 1));
     for (const Set &before : sets) {

@@ -319,6 +319,7 @@ std::unique_ptr<SumNode> SumSearch::makeRoot(const SumTrace &from) {
 
 SumResult SumSearch::run(const SumTrace &from) {
   if (!model.isComplete()) {
+    result.isTooLarge = true;
     result.work = kEntryWork * model.getNumSteps();
     return result;
   }

@@ -60,6 +60,9 @@ struct SumResult {
   uint64_t numNodes = 0, work = 0;
   /// Whether nothing is left that could cost less.
   bool isComplete = false;
+  /// Whether tables would have been too large for the work, so that nothing was
+  /// searched.
+  bool isTooLarge = false;
   SumTrace trace;
 };
 
