@@ -128,7 +128,7 @@ def list_problems():
         Problem("memory", "hf-llama", "a100-4x8", two, 2, 0.6),
         Problem("memory", "experts", "v100-1x8", "data=8", 2, 0.7),
         Problem("memory", "hf-gpt2", "laptop", "model=4", 2, 0.8),
-        Problem("memory", "gpt-6", "laptop", "data=4", 1, 0.6),
+        Problem("memory", "gpt-6", "laptop", "data=4", 1, 0.9),
         Problem("large", "gpt-24", "h100-8x8", "data=8,model=4", 2),
         Problem("large", "moe-12", "v100-8x8", "data=32", 1),
         Problem("large", "hf-llama-16", "a100-4x8", "data=8,model=2", 2),
