@@ -101,6 +101,7 @@ class Step:
         self._optimizer = optimizer
         self._flags = Flags(model)
         self._captured = FunctionalOptimizer(optimizer, list(model.named_parameters()))
+        self._counted_of = {}
         self._compiled = compiled
         self._last = main = Loaded(module, program, threads, store, graph)
         self._counts = Counts(module.starts, self._counted(module.updated))
@@ -198,7 +199,11 @@ class Step:
         return returned
 
     def _counted(self, updated):
-        return frozenset(filter(self._captured.depends_on_steps, updated))
+        """Those of the parameters whose steps count: asked once, as each step needs them and options are as captured."""
+        if updated not in self._counted_of:
+            counted = filter(self._captured.depends_on_steps, updated)
+            self._counted_of[updated] = frozenset(counted)
+        return self._counted_of[updated]
 
     def _starts(self, updated):
         """Those of `Counts` for a step that updates the parameters `updated`."""
