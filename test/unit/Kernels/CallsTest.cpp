@@ -14,6 +14,26 @@ using namespace mlir;
 using namespace tandem;
 using namespace tandem::test;
 
+namespace {
+class Calls : public testing::Test {
+protected:
+  void load(const std::string &text, KernelOptions options = {}) {
+    module = parse(*context, text);
+    ASSERT_TRUE(module);
+    options.useCache = false;
+    kernels = std::make_unique<LoadedKernels>(*module, options);
+    ASSERT_EQ(kernels->getError(), "");
+  }
+  func::FuncOp find(StringRef name) {
+    return module->lookupSymbol<func::FuncOp>(name);
+  }
+
+  std::unique_ptr<MLIRContext> context = makeContext();
+  OwningOpRef<ModuleOp> module;
+  std::unique_ptr<LoadedKernels> kernels;
+};
+} // namespace
+
 /// A kernel that has parts, and one that has none.
 static constexpr char kCalled[] = R"(
   func.func @neg(%x: tensor<600x5xf32>) -> tensor<600x5xf32> {
@@ -26,28 +46,19 @@ static constexpr char kCalled[] = R"(
     return %0, %1 : tensor<4x3xf32>, tensor<4x3xf32>
   })";
 
-TEST(Calls, HaveTheirBuffers) {
-  std::unique_ptr<MLIRContext> context = makeContext();
-  auto module = parse(*context, std::string(kCalled) + R"(
+TEST_F(Calls, HaveTheirBuffers) {
+  ASSERT_NO_FATAL_FAILURE(load(std::string(kCalled) + R"(
     func.func @both(%a: tensor<600x5xf32>, %x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %b: tensor<600x5xf32>) -> (tensor<600x5xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<600x5xf32>) {
       %0 = call @neg(%a) : (tensor<600x5xf32>) -> tensor<600x5xf32>
       %1:2 = call @sums(%x, %y) : (tensor<4x3xf32>, tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>)
       %2 = call @neg(%b) : (tensor<600x5xf32>) -> tensor<600x5xf32>
       return %0, %1#0, %1#1, %2 : tensor<600x5xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<600x5xf32>
-    })");
-  ASSERT_TRUE(module);
-  KernelOptions options;
-  options.useCache = false;
-  LoadedKernels kernels(*module, options);
-  ASSERT_EQ(kernels.getError(), "");
+    })"));
   // On a GPU a kernel has the code of those that it calls.
-  EXPECT_EQ(kernels.getCompiled().numCompiled,
+  EXPECT_EQ(kernels->getCompiled().numCompiled,
             EmulatedKernels::areWanted() ? 1u : 3u);
-  auto find = [&](StringRef name) {
-    return module->lookupSymbol<func::FuncOp>(name);
-  };
   std::vector<Tensor> inputs = makeInputs(find("both"), 3);
-  std::vector<Tensor> results = kernels.run(find("both"), inputs);
+  std::vector<Tensor> results = kernels->run(find("both"), inputs);
   auto expect = [&](StringRef callee, size_t first, size_t count,
                     size_t result) {
     std::vector<Tensor> expected = *reference::interpret(
@@ -61,9 +72,8 @@ TEST(Calls, HaveTheirBuffers) {
 }
 
 /// On a GPU what blocks leave for a second launch lies in a scratch.
-TEST(Calls, HaveTheirScratch) {
-  std::unique_ptr<MLIRContext> context = makeContext();
-  auto module = parse(*context, R"(
+TEST_F(Calls, HaveTheirScratch) {
+  ASSERT_NO_FATAL_FAILURE(load(R"(
     func.func @columns(%x: tensor<600x40xf32>) -> tensor<40xf32> {
       %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<600x40xf32>) -> tensor<40xf32>
       return %0 : tensor<40xf32>
@@ -72,17 +82,9 @@ TEST(Calls, HaveTheirScratch) {
       %0 = call @columns(%a) : (tensor<600x40xf32>) -> tensor<40xf32>
       %1 = call @columns(%b) : (tensor<600x40xf32>) -> tensor<40xf32>
       return %0, %1 : tensor<40xf32>, tensor<40xf32>
-    })");
-  ASSERT_TRUE(module);
-  KernelOptions options;
-  options.useCache = false;
-  LoadedKernels kernels(*module, options);
-  ASSERT_EQ(kernels.getError(), "");
-  auto find = [&](StringRef name) {
-    return module->lookupSymbol<func::FuncOp>(name);
-  };
+    })"));
   std::vector<Tensor> inputs = makeInputs(find("both"), 3);
-  std::vector<Tensor> results = kernels.run(find("both"), inputs);
+  std::vector<Tensor> results = kernels->run(find("both"), inputs);
   for (size_t call = 0; call < 2; ++call) {
     std::vector<Tensor> expected = *reference::interpret(
         find("columns"), {}, ArrayRef(inputs).slice(call, 1));
@@ -91,27 +93,22 @@ TEST(Calls, HaveTheirScratch) {
 }
 
 /// Also on a GPU, where who calls has the code.
-TEST(Calls, LeaveTheirCodeToKernelsThatAreLaunched) {
-  std::unique_ptr<MLIRContext> context = makeContext();
-  auto module = parse(*context, std::string(kCalled) + R"(
+TEST_F(Calls, LeaveTheirCodeToKernelsThatAreLaunched) {
+  KernelOptions options;
+  options.launched.insert("neg");
+  ASSERT_NO_FATAL_FAILURE(load(std::string(kCalled) + R"(
     func.func @twice(%a: tensor<600x5xf32>, %b: tensor<600x5xf32>) -> (tensor<600x5xf32>, tensor<600x5xf32>) {
       %0 = call @neg(%a) : (tensor<600x5xf32>) -> tensor<600x5xf32>
       %1 = call @neg(%b) : (tensor<600x5xf32>) -> tensor<600x5xf32>
       return %0, %1 : tensor<600x5xf32>, tensor<600x5xf32>
-    })");
-  ASSERT_TRUE(module);
-  KernelOptions options;
-  options.useCache = false;
-  options.launched.insert("neg");
-  LoadedKernels kernels(*module, options);
-  ASSERT_EQ(kernels.getError(), "");
+    })",
+                               options));
   for (StringRef name : {"neg", "twice"}) {
-    auto function = module->lookupSymbol<func::FuncOp>(name);
+    auto function = find(name);
     std::vector<Tensor> inputs = makeInputs(function, 3);
-    for (const Tensor &result : kernels.run(function, inputs)) {
+    for (const Tensor &result : kernels->run(function, inputs)) {
       Tensor expected =
-          reference::interpret(module->lookupSymbol<func::FuncOp>("neg"), {},
-                               ArrayRef(inputs).take_front(1))
+          reference::interpret(find("neg"), {}, ArrayRef(inputs).take_front(1))
               ->front();
       EXPECT_LE(compare(result, expected), 1e-6) << name.str();
       inputs.erase(inputs.begin());
@@ -139,7 +136,7 @@ static void expectRefusedCalls(StringRef body, StringRef error) {
   EXPECT_EQ(text, error);
 }
 
-TEST(Calls, AreOfKernelsAbove) {
+TEST_F(Calls, AreOfKernelsAbove) {
   constexpr char kType[] = ": (tensor<600x5xf32>) -> tensor<600x5xf32>\n";
   constexpr char kReturn[] = "return %0 : tensor<600x5xf32>";
   auto write = [&](StringRef first, StringRef second = "") {
