@@ -21,7 +21,7 @@ constexpr Gpu makeGpu(std::string_view architecture) {
           .architecture = architecture,
           .blockThreads = 256,
           .maxBlocks = 4096,
-          .maxPartialBlocks = 128,
+          .maxPartialBlocks = 256,
           .maxBuffers = 500};
 }
 

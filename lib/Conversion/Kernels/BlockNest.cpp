@@ -13,9 +13,6 @@
 using namespace mlir;
 using namespace tandem;
 
-/// Bytes of the scratch that sums of blocks may take.
-constexpr int64_t kMaxPartialBytes = 64 << 20;
-
 void tandem::emitByBlocks(KernelEmitter &kernel, const Nest &whole) {
   Nest nest = splitWhole(whole);
   BlockNestEmitter emitter(kernel, nest);
@@ -34,8 +31,9 @@ void tandem::emitByBlocks(KernelEmitter &kernel, const Nest &whole) {
 //===----------------------------------------------------------------------===//
 
 void BlockNestEmitter::chooseColumns() {
-  isElementwise = llvm::none_of(
-      nest.members, [](const auto &member) { return hasReduction(member.op); });
+  isElementwise = llvm::none_of(nest.members, [&](const auto &member) {
+    return hasReduction(member.op) && !addsUpInThreads(member.op, *kernel.gpu);
+  });
   if (isElementwise)
     return std::fill(column.begin(), column.end(), true);
   divideWhole();
@@ -55,9 +53,15 @@ void BlockNestEmitter::chooseTeams() {
   for (const MemberInfo &info : infos)
     columns = std::max(columns, nest.getSize(info.columns));
   int64_t width = canBeWide() ? getMaxWidth() : 1;
+  // Threads of a team wait for each other where they only add up.
+  bool storesElements = false;
+  for (auto [index, info] : llvm::enumerate(infos))
+    storesElements |=
+        !info.isRow && !info.isReduction &&
+        kernel.plan.inMemory.contains(nest.members[index].op->getResult(0));
   numThreads =
       std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(columns, width)),
-                          1, limits.blockThreads);
+                          1, (storesElements ? 2 : 1) * limits.blockThreads);
   numTeams = std::max<int64_t>(rows, 1);
   teamsPerBlock = 1;
   if (partials.empty()) {

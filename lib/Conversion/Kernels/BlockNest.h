@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where nothing is reduced each element is a thread's, or the neighbours that
-// make an access of 16 bytes. Else a row is a *team*'s, a block's or a part of
+// Where nothing is reduced, or sums over rows are too large for blocks to have
+// their own, each element is a thread's, or the neighbours that make an access
+// of 16 bytes. Else a row is a *team*'s, a block's or a part of
 // one where rows are short, whose threads add up by shuffles, and its warps in
 // shared memory. A thread's elements of a row are in registers where they are
 // few, so that each is read and evaluated once; else each level goes over the
@@ -24,6 +25,9 @@
 #include "NestEmitter.h"
 
 namespace tandem {
+
+/// Of a value in shared memory, in bytes.
+inline constexpr int64_t kSharedSlot = 8;
 
 /// The nest with loops that can be divided among teams.
 Nest splitWhole(const Nest &nest);
@@ -102,6 +106,12 @@ private:
                                              mlir::ValueRange sofar);
   void storePending();
   void addToPartial(unsigned member, mlir::ValueRange totals);
+  llvm::SmallVector<mlir::Value> combineTeams(const Partial &partial,
+                                              mlir::Value at, mlir::Value warp);
+  llvm::SmallVector<mlir::Value> combineWarps(mlir::linalg::GenericOp op,
+                                              mlir::ValueRange values,
+                                              mlir::Value lane,
+                                              mlir::Value warp);
   void emitRows();
   int64_t getMaxWidth() const;
   int64_t getMaxWidth(llvm::ArrayRef<int> loops) const;

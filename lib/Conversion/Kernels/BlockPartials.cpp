@@ -17,6 +17,8 @@ using namespace tandem;
 constexpr int64_t kElements = 1024, kLeastRows = 8;
 /// Elements of a row at most, where a loop of many is made two.
 constexpr int64_t kMostElements = 8 * kElements;
+/// Partial sums that a thread reads before it adds the first of them up.
+constexpr int64_t kLoadsUnderWay = 16;
 
 /// Where all is summed as one row, a loop that has more elements than a team is
 /// worth becomes two, so that it can be divided.
@@ -184,38 +186,120 @@ void BlockNestEmitter::addToPartial(unsigned member, ValueRange totals) {
     kernel.store(getPartial(result), place, sum);
 }
 
+/// Each warp of a block has 32 neighbours of the result, and of the teams those
+/// that are its turn; what the warps have is added up in their order. So many
+/// sums are under way at a time.
 void BlockNestEmitter::emitCombination() {
+  int64_t threads = kernel.gpu->blockThreads;
   for (const Partial &partial : partials) {
     OpBuilder::InsertionGuard guard(builder);
-    Operation *op = nest.members[partial.member].op;
-    auto first = cast<RankedTensorType>(op->getResult(0).getType());
-    Value at = kernel.beginThreads(first.getNumElements()).front();
-    SmallVector<Value> starts;
-    for (OpResult result : op->getResults())
-      starts.push_back(
-          getStart(infos[partial.member].generic, result.getResultNumber()));
-    auto loop = scf::ForOp::create(builder, loc, kernel.constant(0),
-                                   kernel.constant(numTeams),
-                                   kernel.constant(1), starts);
-    {
-      OpBuilder::InsertionGuard inside(builder);
-      builder.setInsertionPointToStart(loop.getBody());
-      Value base =
-          arith::MulIOp::create(builder, loc, loop.getInductionVar(),
-                                kernel.constant(first.getNumElements()));
-      Value place = arith::AddIOp::create(builder, loc, base, at);
-      SmallVector<Value> sums;
-      for (auto [result, offset] :
-           llvm::zip_equal(op->getResults(), partial.offsets))
-        sums.push_back(kernel.load(
-            kernel.getScratch(offset), place,
-            cast<RankedTensorType>(result.getType()).getElementType()));
-      SmallVector<Value> sofar(loop.getRegionIterArgs());
-      scf::YieldOp::create(builder, loc,
-                           combine(infos[partial.member].generic, sofar, sums));
-    }
-    for (auto [result, sum] :
-         llvm::zip_equal(op->getResults(), loop.getResults()))
+    linalg::GenericOp op = infos[partial.member].generic;
+    ResultRange results = nest.members[partial.member].op->getResults();
+    int64_t size =
+        cast<RankedTensorType>(results[0].getType()).getNumElements();
+    int64_t pieces = llvm::divideCeil(size, kWarp);
+    kernel.useBlocks(std::min(pieces, kernel.gpu->maxBlocks), threads);
+    Value lane = arith::RemUIOp::create(builder, loc, kernel.getThread(),
+                                        kernel.constant(kWarp));
+    Value warp = arith::DivUIOp::create(builder, loc, kernel.getThread(),
+                                        kernel.constant(kWarp));
+    auto loop =
+        scf::ForOp::create(builder, loc, kernel.getBlock(),
+                           kernel.constant(pieces), kernel.getNumBlocks());
+    builder.setInsertionPoint(loop.getBody()->getTerminator());
+    Value first = arith::MulIOp::create(builder, loc, loop.getInductionVar(),
+                                        kernel.constant(kWarp));
+    Value at = arith::AddIOp::create(builder, loc, first, lane);
+    Value isElement = arith::CmpIOp::create(
+        builder, loc, arith::CmpIPredicate::slt, at, kernel.constant(size));
+    at = arith::SelectOp::create(builder, loc, isElement, at,
+                                 kernel.constant(size - 1));
+    SmallVector<Value> ofWarp = combineTeams(partial, at, warp);
+    if (&partial != &partials.front() || pieces > kernel.gpu->maxBlocks)
+      kernel.emitBarrier(); // others may still read what was there before
+    SmallVector<Value> sums = combineWarps(op, ofWarp, lane, warp);
+    Value isFirst = arith::CmpIOp::create(
+        builder, loc, arith::CmpIPredicate::eq, warp, kernel.constant(0));
+    kernel.beginIf(arith::AndIOp::create(builder, loc, isElement, isFirst));
+    for (auto [result, sum] : llvm::zip_equal(results, sums))
       kernel.store(kernel.getMemory(result), at, sum);
   }
+}
+
+/// Of the element `at`, what the teams have whose turn is the warp's.
+SmallVector<Value> BlockNestEmitter::combineTeams(const Partial &partial,
+                                                  Value at, Value warp) {
+  linalg::GenericOp op = infos[partial.member].generic;
+  ResultRange results = nest.members[partial.member].op->getResults();
+  int64_t numWarps = kernel.gpu->blockThreads / kWarp;
+  int64_t turns = llvm::divideCeil(numTeams, numWarps);
+  int64_t together = std::min(turns, kLoadsUnderWay);
+  SmallVector<Value> starts;
+  for (OpResult result : results)
+    starts.push_back(getStart(op, result.getResultNumber()));
+  auto loop =
+      scf::ForOp::create(builder, loc, kernel.constant(0),
+                         kernel.constant(llvm::divideCeil(turns, together)),
+                         kernel.constant(1), starts);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  Value begin = arith::MulIOp::create(builder, loc, loop.getInductionVar(),
+                                      kernel.constant(together * numWarps));
+  begin = arith::AddIOp::create(builder, loc, begin, warp);
+  SmallVector<std::pair<Value, SmallVector<Value>>> loaded;
+  for (int64_t turn = 0; turn < together; ++turn) {
+    Value team = arith::AddIOp::create(builder, loc, begin,
+                                       kernel.constant(turn * numWarps));
+    Value isTeam =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, team,
+                              kernel.constant(numTeams));
+    team = arith::SelectOp::create(builder, loc, isTeam, team,
+                                   kernel.constant(numTeams - 1));
+    auto &[condition, values] =
+        loaded.emplace_back(isTeam, SmallVector<Value>());
+    for (auto [result, offset] : llvm::zip_equal(results, partial.offsets)) {
+      auto type = cast<RankedTensorType>(result.getType());
+      Value place = arith::MulIOp::create(
+          builder, loc, team, kernel.constant(type.getNumElements()));
+      place = arith::AddIOp::create(builder, loc, place, at);
+      values.push_back(
+          kernel.load(kernel.getScratch(offset), place, type.getElementType()));
+    }
+  }
+  SmallVector<Value> sofar(loop.getRegionIterArgs());
+  for (auto &[isTeam, values] : loaded)
+    for (auto [sum, before] :
+         llvm::zip_equal(combine(op, sofar, values), sofar))
+      before = arith::SelectOp::create(builder, loc, isTeam, sum, before);
+  scf::YieldOp::create(builder, loc, sofar);
+  return SmallVector<Value>(loop.getResults());
+}
+
+/// What the warps have of an element each, which the first one's threads get.
+SmallVector<Value> BlockNestEmitter::combineWarps(linalg::GenericOp op,
+                                                  ValueRange values, Value lane,
+                                                  Value warp) {
+  int64_t threads = kernel.gpu->blockThreads;
+  Value shared = kernel.getShared(kSharedSlot * threads * values.size());
+  auto slot = [&](size_t number, Value ofWarp) -> Value {
+    Value index =
+        arith::MulIOp::create(builder, loc, ofWarp, kernel.constant(kWarp));
+    index = arith::AddIOp::create(builder, loc, index, lane);
+    index = arith::AddIOp::create(builder, loc, index,
+                                  kernel.constant(number * threads));
+    return LLVM::GEPOp::create(builder, loc, shared.getType(),
+                               builder.getI64Type(), shared, ValueRange{index});
+  };
+  for (auto [number, value] : llvm::enumerate(values))
+    kernel.store(slot(number, warp), kernel.constant(0), value);
+  kernel.emitBarrier();
+  SmallVector<Value> totals;
+  for (int64_t other = 0; other < threads / kWarp; ++other) {
+    SmallVector<Value> loaded;
+    for (auto [number, value] : llvm::enumerate(values))
+      loaded.push_back(kernel.load(slot(number, kernel.constant(other)),
+                                   kernel.constant(0), value.getType()));
+    totals = totals.empty() ? loaded : combine(op, totals, loaded);
+  }
+  return totals;
 }

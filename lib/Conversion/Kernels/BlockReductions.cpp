@@ -13,9 +13,6 @@
 using namespace mlir;
 using namespace tandem;
 
-/// Of a value in shared memory, in bytes.
-constexpr int64_t kSharedSlot = 8;
-
 /// All threads of a warp get the same, as it does not matter which of two is
 /// the first.
 SmallVector<Value> BlockNestEmitter::reduceWarp(linalg::GenericOp op,

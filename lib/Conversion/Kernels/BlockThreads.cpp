@@ -151,7 +151,9 @@ SmallVector<Value> BlockNestEmitter::emitThreadLoop(ArrayRef<int> loops,
     total *= nest.getSize(groups[loop]);
   if (fitsRegisters(total))
     return emitInRegisters(loops, total, inits, inner);
-  int64_t width = isElementwise ? getMaxWidth(loops) : 1;
+  int64_t width = getMaxWidth(loops);
+  while (width * static_cast<int64_t>(nest.members.size()) > kMaxUnrolled)
+    width /= 2;
   total /= width;
   Value start, step = kernel.constant(numThreads);
   if (!isElementwise) {

@@ -68,7 +68,8 @@ bool BlockNestEmitter::canTile() const {
   for (auto [index, info] : llvm::enumerate(infos)) {
     Value value = nest.members[index].op->getResult(0);
     bool isStored = kernel.plan.inMemory.contains(value);
-    if (info.isRow || (isStored && info.columns.size() != nest.order.size()))
+    if (info.isRow || info.isReduction ||
+        (isStored && info.columns.size() != nest.order.size()))
       return false;
   }
   return true;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelPlan.h"
+#include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -42,6 +43,18 @@ bool tandem::isExpensive(Operation *op) {
     expensive |= isMath || isa<func::CallOp, arith::RemFOp>(inner);
   });
   return expensive || size > sched::getDevice(op).kernels.maxCheapBody;
+}
+
+bool tandem::addsUpInThreads(Operation *op, const Gpu &gpu) {
+  if (!hasReduction(op))
+    return false;
+  auto generic = cast<linalg::GenericOp>(op);
+  if (generic.getIteratorTypesArray().back() == utils::IteratorType::reduction)
+    return false;
+  int64_t bytes = 0;
+  for (Value result : op->getResults())
+    bytes += getStoredBytes(cast<RankedTensorType>(result.getType()));
+  return bytes > kMaxPartialBytes / gpu.maxPartialBlocks;
 }
 
 static SmallVector<Value> getTensorOperands(Operation *op) {
@@ -162,9 +175,20 @@ int KernelPlan::getFirstStep(Operation *op) const {
   return first;
 }
 
+bool KernelPlan::canShare(const Nest &nest, Operation *op) const {
+  const Gpu *gpu = findGpu(device);
+  if (!gpu || nest.members.empty())
+    return true;
+  return !addsUpInThreads(op, *gpu) &&
+         llvm::none_of(nest.members, [&](const auto &member) {
+           return addsUpInThreads(member.op, *gpu);
+         });
+}
+
 void KernelPlan::addToNest(const LoopOp &op, int first) {
   int step = first, end = steps.size();
-  while (step < end && (steps[step].op || !steps[step].nest.tryAdd(op)))
+  while (step < end && (steps[step].op || !canShare(steps[step].nest, op.op) ||
+                        !steps[step].nest.tryAdd(op)))
     ++step;
   if (step == end) {
     steps.emplace_back(device.fusion.maxColumns);
@@ -192,6 +216,7 @@ void KernelPlan::placeReshape(Operation *op) {
   }
   auto it = stepOf.find(from);
   if (it != stepOf.end() && !steps[it->second].op &&
+      canShare(steps[it->second].nest, op) &&
       steps[it->second].nest.tryAddReshape(op, from, to)) {
     stepOf[to] = it->second;
     return;

@@ -18,6 +18,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "tandem/Analysis/Nest.h"
 #include "tandem/Device/Device.h"
+#include "tandem/Device/Gpu.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -28,6 +29,13 @@ bool hasOwnLoop(mlir::Operation *op);
 /// Whether to evaluate the body again costs more than to load its value.
 bool isExpensive(mlir::Operation *op);
 bool hasReduction(mlir::Operation *op);
+
+/// Bytes of the scratch that sums of blocks may take.
+inline constexpr int64_t kMaxPartialBytes = 64 << 20;
+/// Whether `op` adds up rows, and as many blocks as fill a GPU cannot each have
+/// a result of their own: each element is one thread's then, which goes over
+/// the rows, and no other operator is in the same loops.
+bool addsUpInThreads(mlir::Operation *op, const Gpu &gpu);
 
 struct KernelPlan {
   struct Step {
@@ -67,6 +75,7 @@ private:
   /// The first step at which `op` could run.
   int getFirstStep(mlir::Operation *op) const;
   void addToNest(const LoopOp &op, int first);
+  bool canShare(const Nest &nest, mlir::Operation *op) const;
 
   llvm::DenseMap<mlir::Value, int> stepOf;
   llvm::DenseMap<mlir::Value, mlir::Value> aliases;

@@ -85,8 +85,9 @@ func.func @odd(%x: tensor<12x63xf32>) -> tensor<12x63xf32> {
 }
 
 // Sums over rows: each thread has those of its columns in registers until all
-// rows of the block are done, then the block's lie in the scratch, and a second
-// part adds them up in the order of blocks.
+// rows of the block are done, then the block's lie in the scratch. In a second
+// part each of eight warps has those of every eighth block, of which it reads 16
+// before it adds them up, and what the warps have is added up in their order.
 // CHECK-LABEL: llvm.func @columns_kernel_0(
 // CHECK-COUNT-6: llvm.alloca
 // CHECK: scf.if
@@ -98,16 +99,38 @@ func.func @odd(%x: tensor<12x63xf32>) -> tensor<12x63xf32> {
 // CHECK-COUNT-4: llvm.store {{.*}} : f32
 // CHECK-NOT: nvvm.barrier
 // CHECK-LABEL: llvm.func @columns_kernel_1(
-// CHECK: scf.for
-// CHECK: %[[BLOCKS:.*]] = arith.constant 128 : i64
-// CHECK: scf.for {{.*}} to %[[BLOCKS]]
-// CHECK: arith.addf
+// CHECK: %[[PIECES:.*]] = arith.constant 2 : i64
+// CHECK: scf.for {{.*}} to %[[PIECES]]
+// CHECK: %[[TURNS:.*]] = arith.constant 2 : i64
+// CHECK: scf.for {{.*}} to %[[TURNS]]
+// CHECK-COUNT-16: llvm.load
+// CHECK-COUNT-16: arith.addf
+// CHECK: llvm.store
+// CHECK: nvvm.barrier
+// CHECK-COUNT-7: arith.addf
 // CHECK: llvm.store
 // CHECK-NOT: nvvm.barrier
 // CHECK: llvm.return
 func.func @columns(%x: tensor<1000x64xf32>) -> tensor<64xf32> {
   %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<1000x64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
+}
+
+// A sum of which not every block can have its own: a thread adds up for each
+// element, in a launch of its own behind that of the other sums.
+// CHECK-LABEL: llvm.func @large_kernel_0(
+// CHECK: nvvm.barrier
+// CHECK-LABEL: llvm.func @large_kernel_1(
+// CHECK-NOT: nvvm.barrier
+// CHECK: %[[BATCH:.*]] = arith.constant 3 : i64
+// CHECK: scf.for {{.*}} to %[[BATCH]]
+// CHECK: arith.addf
+// CHECK: llvm.return
+func.func @large(%x: tensor<3x64x1200xf32>) -> (tensor<3x64xf32>, tensor<64x1200xf32>) {
+  %0 = nn.exp %x : (tensor<3x64x1200xf32>) -> tensor<3x64x1200xf32>
+  %1 = nn.sum %0 {dims = array<i64: 2>} : (tensor<3x64x1200xf32>) -> tensor<3x64xf32>
+  %2 = nn.sum %0 {dims = array<i64: 0>} : (tensor<3x64x1200xf32>) -> tensor<64x1200xf32>
+  return %1, %2 : tensor<3x64xf32>, tensor<64x1200xf32>
 }
 
 // What is summed as a whole: its outer dimension is rows, of 64 teams, whose
@@ -118,9 +141,10 @@ func.func @columns(%x: tensor<1000x64xf32>) -> tensor<64xf32> {
 // CHECK: scf.for {{.*}} to %[[ROWS]]
 // CHECK: nvvm.shfl.sync  bfly
 // CHECK-LABEL: llvm.func @whole_kernel_1(
-// CHECK: %[[ALL:.*]] = arith.constant 64 : i64
-// CHECK: scf.for {{.*}} to %[[ALL]]
-// CHECK: arith.addf
+// CHECK-COUNT-8: llvm.load
+// CHECK-COUNT-8: arith.addf
+// CHECK: nvvm.barrier
+// CHECK-COUNT-7: arith.addf
 // CHECK: llvm.return
 func.func @whole(%x: tensor<64x1024xf32>) -> tensor<f32> {
   %0 = nn.sum %x {dims = array<i64: 0, 1>} : (tensor<64x1024xf32>) -> tensor<f32>

@@ -219,6 +219,26 @@ TEST(Shared, HaveParts) {
     expectShared(kShared);
 }
 
+/// Of which not every block can have its own, among others.
+TEST(ColumnSums, ThatAreLarge) {
+  checkTypes(R"(
+    func.func @beside(%x: tensor<3x68x1025x$T>) -> (tensor<3x68x$T>, tensor<68x1025x$T>, tensor<1025x$T>, tensor<68x1025x$T>) {
+      %0 = nn.tanh %x : (tensor<3x68x1025x$T>) -> tensor<3x68x1025x$T>
+      %1 = nn.sum %0 {dims = array<i64: 2>} : (tensor<3x68x1025x$T>) -> tensor<3x68x$T>
+      %2 = nn.sum %0 {dims = array<i64: 0>} : (tensor<3x68x1025x$T>) -> tensor<68x1025x$T>
+      %3 = nn.sum %0 {dims = array<i64: 0, 1>} : (tensor<3x68x1025x$T>) -> tensor<1025x$T>
+      %4 = nn.exp %2 : (tensor<68x1025x$T>) -> tensor<68x1025x$T>
+      return %1, %2, %3, %4 : tensor<3x68x$T>, tensor<68x1025x$T>, tensor<1025x$T>, tensor<68x1025x$T>
+    }
+    func.func @across(%x: tensor<1036x70x2x$T>) -> (tensor<70x1036x$T>, tensor<70x1x1036x$T>) {
+      %0 = nn.permute %x {permutation = array<i64: 2, 1, 0>} : (tensor<1036x70x2x$T>) -> tensor<2x70x1036x$T>
+      %1 = nn.sum %0 {dims = array<i64: 0>} : (tensor<2x70x1036x$T>) -> tensor<70x1036x$T>
+      %2 = nn.reshape %1 : (tensor<70x1036x$T>) -> tensor<70x1x1036x$T>
+      return %1, %2 : tensor<70x1036x$T>, tensor<70x1x1036x$T>
+    })",
+             {"f64", "f32"});
+}
+
 /// Columns that fit into registers of a team's threads, with a rest and
 /// without, and that do not; other rows that stay; two sums of one nest.
 TEST(ColumnSums, EqualReference) {
