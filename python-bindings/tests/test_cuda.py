@@ -514,7 +514,9 @@ def test_a_package_is_checked_against_the_cpu(tmp_path, monkeypatch):
     assert {path.name for path in (folder / "prebuilt").iterdir()} == {
         "program_generated.h",
         "attention.ptx",
-        "attention_tiles.ptx",
+        "attention_bf16.ptx",
+        "attention_f32.ptx",
+        "attention_tf32.ptx",
         "kernels.ptx",
     }
     monkeypatch.setattr(gpu_check, "HERE", folder)

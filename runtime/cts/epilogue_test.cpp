@@ -15,6 +15,7 @@
 #include "cts/support.h"
 
 #include <cmath>
+#include <cstdlib>
 
 namespace tandem::rt::cts {
 namespace {
@@ -161,6 +162,9 @@ TEST(BesideGemmTest, TheSlopeIsThatOfDifferences) {
     return 0.5 * x *
            (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   };
+  // cuBLASLt takes the tanh of float32 by an instruction, whose slope is right
+  // to 1.3e-5 (on an H100).
+  double bound = std::getenv("TANDEM_CUDA_LIBRARIES") ? 1e-6 : 2e-5;
   for (ElementType type : {ElementType::F32, ElementType::F64}) {
     int64_t count = int64_t(points.size()) / 8 * 8;
     ProgramBuilder p({});
@@ -187,7 +191,7 @@ TEST(BesideGemmTest, TheSlopeIsThatOfDifferences) {
       constexpr double kStep = 1e-5;
       double slope =
           (gelu(some[i] + kStep) - gelu(some[i] - kStep)) / (2 * kStep);
-      EXPECT_NEAR(found[i], slope, type == ElementType::F32 ? 1e-6 : 1e-9)
+      EXPECT_NEAR(found[i], slope, type == ElementType::F32 ? bound : 1e-9)
           << some[i];
     }
   }

@@ -222,8 +222,9 @@ Gpu::~Gpu() {
     staging = nullptr;
     if (cublasHandle)
       cublasOfProcess().functions.destroy(cublasHandle);
-    for (CUmodule module : modules)
-      driver.moduleUnload(module);
+    for (const OwnKernels &own : ownKernels)
+      if (own.module)
+        driver.moduleUnload(own.module);
   }
   driver.primaryContextRelease(device);
 }
@@ -261,33 +262,42 @@ Expected<std::vector<std::string>> kernelImages(bool isEmulated) {
     return errorOf("cannot read ", path);
   return images;
 }
+
+/// Behind its name PTX has a parenthesis, and the emulated GPU's library a
+/// zero.
+bool hasKernel(const std::string &image, const std::string &symbol) {
+  return image.find(symbol + '(') != std::string::npos ||
+         image.find(symbol + '\0') != std::string::npos;
+}
 } // namespace
 
 Expected<CUfunction> Gpu::getKernel(const std::string &symbol) {
   std::lock_guard lock(mutex);
   if (auto known = kernels.find(symbol); known != kernels.end())
     return known->second;
-  if (modules.empty()) {
+  if (ownKernels.empty()) {
     Expected<std::vector<std::string>> images = kernelImages(emulated);
     if (!images.ok())
       return images.status();
-    for (const std::string &image : *images) {
-      CUmodule module = nullptr;
-      if (Status status = check(driver.moduleLoadData(&module, image.data()),
-                                "load the runtime's kernels");
+    for (std::string &image : *images)
+      ownKernels.push_back({std::move(image), nullptr});
+  }
+  for (OwnKernels &own : ownKernels) {
+    if (!hasKernel(own.image, symbol))
+      continue;
+    if (!own.module)
+      if (Status status =
+              check(driver.moduleLoadData(&own.module, own.image.data()),
+                    "load the runtime's kernels");
           !status.ok())
         return status;
-      modules.push_back(module);
-    }
-  }
-  for (CUmodule module : modules) {
     CUfunction function = nullptr;
-    CUresult result =
-        driver.moduleGetFunction(&function, module, symbol.c_str());
-    if (result == kSuccess)
-      return kernels[symbol] = function;
-    if (result != kNotFound)
-      return check(result, concat("find the kernel '", symbol, "'"));
+    if (Status status = check(
+            driver.moduleGetFunction(&function, own.module, symbol.c_str()),
+            concat("find the kernel '", symbol, "'"));
+        !status.ok())
+      return status;
+    return kernels[symbol] = function;
   }
   return errorOf("the runtime has no kernel '", symbol, "'");
 }

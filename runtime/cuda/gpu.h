@@ -84,7 +84,13 @@ private:
   std::string name;
   std::mutex mutex;
   CublasLtHandle cublasHandle = nullptr;
-  std::vector<CUmodule> modules;
+  /// Of the runtime, which the driver compiles for this GPU when it is asked
+  /// for the first of them.
+  struct OwnKernels {
+    std::string image;
+    CUmodule module;
+  };
+  std::vector<OwnKernels> ownKernels;
   std::unique_ptr<class Staging> staging;
   std::unique_ptr<class Callers> callers;
   std::map<std::string, CUfunction> kernels;

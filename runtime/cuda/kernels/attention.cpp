@@ -9,7 +9,7 @@
 // A row of the output, or of a gradient, is a thread's: weights are computed
 // again from the log-sum-exp where they are needed, and nothing has the size of
 // positions times positions. Right for every type and width; what is
-// usual is done by tiles (attention_tiles.cpp).
+// usual is done by tiles (attend.h).
 //
 //===----------------------------------------------------------------------===//
 

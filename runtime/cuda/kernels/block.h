@@ -74,9 +74,23 @@ struct Block {
     return __nvvm_shfl_sync_bfly_f32(~0u, value, distance, 31);
   }
 
+  uint32_t shuffle(uint32_t value, int distance) const {
+    return uint32_t(__nvvm_shfl_sync_bfly_i32(~0u, int(value), distance, 31));
+  }
+  int32_t minOfWarp(int32_t value) const {
+    int32_t least;
+    asm volatile("redux.sync.min.s32 %0, %1, 0xffffffff;"
+                 : "=r"(least)
+                 : "r"(value));
+    return least;
+  }
+
+  static uint32_t sharedAddress(uint32_t at) {
+    return uint32_t(uint64_t(shared<char>(at)));
+  }
   template <bool IsTransposed>
   void loadMatrices(uint32_t *to, uint32_t at) const {
-    uint32_t address = uint32_t(uint64_t(shared<char>(at)));
+    uint32_t address = sharedAddress(at);
     if constexpr (IsTransposed)
       asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
                    "{%0, %1, %2, %3}, [%4];"
@@ -136,10 +150,12 @@ struct Block {
   template <typename T> void storeShared(uint32_t at, T value) const {
     *shared<T>(at, TANDEM_RT_EMULATED_WRITE) = value;
   }
+  uint32_t shuffle(uint32_t value, int distance) const {
+    return gpu.thread->shuffle(gpu.thread, value, uint32_t(distance));
+  }
   float shuffle(float value, int distance) const {
-    uint32_t other = gpu.thread->shuffle(
-        gpu.thread, __builtin_bit_cast(uint32_t, value), uint32_t(distance));
-    return __builtin_bit_cast(float, other);
+    return __builtin_bit_cast(
+        float, shuffle(__builtin_bit_cast(uint32_t, value), distance));
   }
   template <bool IsTransposed>
   void loadMatrices(uint32_t *to, uint32_t at) const {
@@ -175,13 +191,60 @@ struct Block {
       value += shuffle(value, distance);
     return value;
   }
-  float maxOfRow(float value, int lanes) const {
-    for (int distance = 1; distance < lanes; distance *= 2) {
-      float other = shuffle(value, distance);
-      value = other > value ? other : value;
+#ifndef __NVPTX__
+  int32_t minOfWarp(int32_t value) const {
+    for (int distance = 1; distance < 32; distance *= 2) {
+      int32_t other = int32_t(shuffle(uint32_t(value), distance));
+      value = other < value ? other : value;
     }
     return value;
   }
+#endif
+  int32_t maxOfWarp(int32_t value) const { return -minOfWarp(-value); }
+  float maxOfRow(float value, int lanes) const {
+    for (int distance = 1; distance < lanes; distance *= 2) {
+      value = __builtin_fmaxf(value, shuffle(value, distance));
+    }
+    return value;
+  }
+};
+
+/// Copies of 16 bytes from memory to shared memory that a thread has under way:
+/// their places may be written at any time until it waits, and are there for
+/// others behind the barrier that comes next.
+class Copies {
+public:
+#ifdef __NVPTX__
+  explicit Copies(Block) {}
+  void add(uint32_t to, uint64_t from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"(Block::sharedAddress(to)), "l"(from)
+                 : "memory");
+  }
+  void wait() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+
+#else
+  explicit Copies(Block block) : block(block) {}
+  void add(uint32_t to, uint64_t from) {
+    block.storeShared(to, ~Word4{}); // NaN
+    pending[count++] = {to, from};
+  }
+  void wait() {
+    for (int n = 0; n < count; ++n)
+      block.storeShared(pending[n].to, block.gpu.load<Word4>(pending[n].from));
+    count = 0;
+  }
+
+private:
+  Block block;
+  struct Copy {
+    uint32_t to;
+    uint64_t from;
+  };
+  Copy pending[64];
+  int count = 0;
+#endif
 };
 
 } // namespace tandem::rt::cuda

@@ -40,6 +40,9 @@ template <int Columns> struct MmaPiece {
   static int column(int lane, int c) {
     return c / 2 * 8 + lane % 4 * 2 + c % 2;
   }
+  /// Where a bit of each element is in four words.
+  static constexpr int word(int i, int c) { return 2 * i + c % 2; }
+  static constexpr int bit(int, int c) { return c / 2 * 4; }
 };
 
 /// Four rows, and every eighth column (scores), or four neighbours of every
@@ -53,6 +56,8 @@ template <int Columns, bool AreNeighbours> struct FmaPiece {
   static int column(int lane, int c) {
     return AreNeighbours ? c / 4 * 32 + lane % 8 * 4 + c % 4 : c * 8 + lane % 8;
   }
+  static constexpr int word(int i, int) { return i; }
+  static constexpr int bit(int, int c) { return c; }
 };
 
 /// Calls with the numbers of each of a piece's rows and columns, or of each
@@ -131,7 +136,7 @@ TANDEM_INLINE void MmaBf16<Width, Tile>::addScores(Block block, Scores &scores,
   uint32_t ofX = x + lane % 16 * bytes + lane / 16 * 16;
   // Of eight rows of y at a time, columns first: what `mma` takes as b.
   uint32_t ofY = y + (lane % 8 + lane / 16 * 8) * bytes + lane / 8 % 2 * 16;
-  TANDEM_ROLL
+  TANDEM_UNROLL
   for (int k = 0; k < Width / 16; ++k) {
     uint32_t a[4];
     block.loadMatrices<false>(a, ofX + k * 32);

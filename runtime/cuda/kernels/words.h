@@ -124,7 +124,7 @@ enum {
 
 /// A block by tiles: its rows, a warp's being 16.
 inline constexpr int kTileRows = 64, kTileWarps = 4, kTileThreads = 128;
-/// What is kept of queries in shared memory.
+/// What is kept of queries in shared memory, of two tiles at a time.
 inline constexpr int kFactBytes = 28 * kTileRows;
 /// Of a row in shared memory: with 16 more, neighbours are in other banks.
 constexpr int rowBytes(int width, int elementBytes) {
@@ -134,11 +134,15 @@ constexpr int rowBytes(int width, int elementBytes) {
 constexpr int scratchBytes(bool isFma, int tile) {
   return isFma ? 16 * (tile + 4) * 4 : 0;
 }
+/// How many tiles of columns are there at a time: while one is multiplied the
+/// next one comes. Of wider elements two would be more than any GPU has.
+constexpr int numStages(int elementBytes) { return elementBytes == 2 ? 2 : 1; }
 /// With `resident` tensors of 64 rows, and two of `tile` at a time.
 constexpr int sharedBytes(int width, int elementBytes, int tile, int resident,
                           int scratchOfWarp) {
-  return kFactBytes +
-         (resident * kTileRows + 2 * tile) * rowBytes(width, elementBytes) +
+  return 2 * kFactBytes +
+         (resident * kTileRows + 2 * numStages(elementBytes) * tile) *
+             rowBytes(width, elementBytes) +
          kTileWarps * scratchOfWarp;
 }
 } // namespace attention
@@ -147,13 +151,19 @@ constexpr int sharedBytes(int width, int elementBytes, int tile, int resident,
 /// of the type, the widest rows, how many columns the output, the gradient of
 /// queries and those of keys and values go over at a time, which their
 /// registers decide, and the way to multiply (tiles.h).
-#define TANDEM_ATTENTION_TILES(F)                                              \
+#define TANDEM_ATTENTION_BF16(F)                                               \
   F(bf16, 64, 64, 64, 32, MmaBf16)                                             \
-  F(bf16, 128, 64, 32, 16, MmaBf16)                                            \
+  F(bf16, 128, 64, 32, 16, MmaBf16)
+#define TANDEM_ATTENTION_F32(F)                                                \
   F(f32, 64, 32, 32, 32, Fma)                                                  \
-  F(f32, 128, 16, 16, 8, Fma)                                                  \
+  F(f32, 128, 16, 16, 8, Fma)
+#define TANDEM_ATTENTION_TF32(F)                                               \
   F(tf32, 64, 32, 32, 16, MmaTf32)                                             \
   F(tf32, 128, 16, 16, 16, MmaTf32)
+#define TANDEM_ATTENTION_TILES(F)                                              \
+  TANDEM_ATTENTION_BF16(F)                                                     \
+  TANDEM_ATTENTION_F32(F)                                                      \
+  TANDEM_ATTENTION_TF32(F)
 
 /// `tandem_convolution_TYPE_MADE`: as `Convolution` has it, in three
 /// dimensions.

@@ -1,0 +1,252 @@
+//===- attend.h - attention by tiles ----------------------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A block has 64 *rows*, which are queries (of the output, and of the gradient
+// of queries) or keys (of the gradients of keys and values), and goes over the
+// others, the *columns*, a tile at a time. The softmax is put together from
+// tiles (Milakov and Gimelshein, "Online normalizer calculation for softmax",
+// 2018; Dao, "FlashAttention-2", 2023); the backward has the weights again from
+// the log-sum-exp. Each block alone writes its rows, and adds up in the order
+// of tiles, so nothing depends on the order of blocks.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CUDA_KERNELS_ATTEND_H
+#define TANDEM_RT_CUDA_KERNELS_ATTEND_H
+
+#include "dropout.h"
+#include "tiles.h"
+#include "words.h"
+
+namespace tandem::rt::cuda {
+namespace {
+namespace at = attention;
+
+constexpr float kLog2OfE = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
+constexpr float kHidden = -__builtin_inff(), kLowest = -__FLT_MAX__;
+
+typedef float Float2 __attribute__((vector_size(8)));
+typedef int32_t Int2 __attribute__((vector_size(8)));
+
+/// What is known of each query of a block's rows or of a tile, in shared memory
+/// from the begin of a *set*, of which there are two.
+struct Facts {
+  /// Of `tileRows` queries each: a number that is taken from the scores, which
+  /// is 0 but where masks are added, another one whose sum with it is the
+  /// log-sum-exp by the logarithm of base 2, and the sum of the output times
+  /// its gradient; the first and the last key that is seen; and the number of
+  /// the row's first random number.
+  static constexpr uint32_t kWhole = 0, kSpan = kWhole + 8 * at::kTileRows,
+                            kMost = kSpan + 8 * at::kTileRows,
+                            kRandom = kMost + 4 * at::kTileRows,
+                            kEnd = kRandom + 8 * at::kTileRows;
+  static constexpr uint32_t kDelta = kWhole + 4; ///< Behind the total.
+
+  bool isThere = false;
+  int32_t first = 1, last = 0; ///< none
+  float most = 0, total = 0, delta = 0;
+  uint64_t random = 0;
+};
+static_assert(Facts::kEnd == at::kFactBytes);
+
+/// Rows of one head of a tensor in memory.
+template <typename T> struct Rows {
+  Array<T> elements;
+  int64_t stride, count;
+  int width;
+
+  Rows from(int64_t first) const {
+    return {
+        {elements.gpu, elements.address + uint64_t(first * stride) * sizeof(T)},
+        stride,
+        count - first,
+        width};
+  }
+};
+
+/// A block's work by `Way` (tiles.h), with `Resident` tensors whose rows are
+/// the block's in shared memory throughout.
+template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+class Attend {
+public:
+  Attend(Words w, Block block)
+      : w(w), block(block), lane(int(block.lane())), heads(w[at::Heads]),
+        keyHeads(w[at::KeyHeads]), queries(w[at::Queries]), keys(w[at::Keys]),
+        scale(float(w.real(at::Scale)) * kLog2OfE), isWide(w[at::IsWide]),
+        shifts(w[at::Totals]), dropout(w), mask(uint64_t(w[at::Mask])),
+        copies(block) {}
+
+  void forward();
+  void queryGradient();
+  void keyGradients();
+
+private:
+  using Way = WayOf<Width, Tile>;
+  using T = typename Way::Element;
+  using Scores = typename Way::Scores;
+  using Outputs = typename Way::Outputs;
+  static constexpr uint32_t kRowBytes = at::rowBytes(Width, sizeof(T));
+  static_assert(kRowBytes == Way::kStride * sizeof(T));
+  static constexpr int kStages = at::numStages(sizeof(T));
+  // Tiles of shared memory: the block's rows, and those of the columns.
+  static constexpr uint32_t kX1 = 2 * at::kFactBytes,
+                            kX2 = kX1 +
+                                  (Resident - 1) * at::kTileRows * kRowBytes,
+                            kY = kX2 + at::kTileRows * kRowBytes,
+                            kTileBytes = Tile * kRowBytes,
+                            kScratch = kY + 2 * kStages * kTileBytes;
+  static_assert(kScratch + at::kTileWarps * Way::kScratch ==
+                at::sharedBytes(Width, sizeof(T), Tile, Resident,
+                                Way::kScratch));
+  static uint32_t firstTile(int stage) {
+    return kY + uint32_t(stage) * 2 * kTileBytes;
+  }
+  static uint32_t secondTile(int stage) {
+    return firstTile(stage) + kTileBytes;
+  }
+
+  //===--- Memory ---------------------------------------------------------===//
+
+  Rows<T> rowsOf(int tensor, int64_t ofHead, int64_t first, int64_t total,
+                 int width) const {
+    int64_t offset =
+        batch * w[tensor + 1] + ofHead * w[tensor + 2] + first * w[tensor + 3];
+    return {{w.gpu, uint64_t(w[tensor]) + uint64_t(offset) * sizeof(T)},
+            w[tensor + 3],
+            total - first,
+            int(w[width])};
+  }
+  Rows<T> queryRows(int tensor, int64_t ofHead, int64_t first,
+                    int width) const {
+    return rowsOf(tensor, ofHead, first, queries, width);
+  }
+  Rows<T> keyRows(int tensor, int64_t first, int width) const {
+    return rowsOf(tensor, head / (heads / keyHeads), first, keys, width);
+  }
+  template <int NumRows, typename Body> void forEachChunk(Body body) const;
+  template <int NumRows> void load(uint32_t tile, const Rows<T> &from);
+  /// The tensors that a block goes over, of one head: keys and values, or
+  /// queries and gradients of the output.
+  struct Columns {
+    Rows<T> first, second;
+  };
+  Columns keyColumns() const {
+    return {keyRows(at::Key, 0, at::Width),
+            keyRows(at::Value, 0, at::ValueWidth)};
+  }
+  Columns queryColumns(int64_t ofHead) const {
+    return {queryRows(at::Query, ofHead, 0, at::Width),
+            queryRows(at::OutputGradient, ofHead, 0, at::ValueWidth)};
+  }
+  void load(int stage, const Columns &columns, int64_t column) {
+    load<Tile>(firstTile(stage), columns.first.from(column));
+    load<Tile>(secondTile(stage), columns.second.from(column));
+  }
+  void store(const Rows<T> &to, uint32_t tile) const;
+  void keep(uint32_t tile, const Outputs &outputs, float factor) const;
+  uint32_t ofWarp(uint32_t tile) const {
+    return tile + block.warp() * kWarpRows * kRowBytes;
+  }
+  uint32_t scratch() const {
+    return kScratch + block.warp() * uint32_t(Way::kScratch);
+  }
+  /// All have come to the end of a tile of columns, and the next one is there.
+  template <typename Load> void nextTile(Load load) {
+    if constexpr (kStages == 1) {
+      block.barrier();
+      load();
+    }
+    copies.wait();
+    block.barrier();
+  }
+
+  //===--- Facts ----------------------------------------------------------===//
+
+  void findRows(int64_t total, int64_t numHeads, bool areLastLongest);
+  Facts readFacts(int64_t ofHead, int64_t firstQuery, int count,
+                  bool isBackward) const;
+  void storeFacts(int set, const Facts &facts) const;
+  template <typename N> N fact(uint32_t which, int query) const {
+    return block.loadShared<N>(facts + which +
+                               uint32_t(query) * uint32_t(sizeof(N)));
+  }
+  /// Of keys from the first to behind the last: those that any of some queries
+  /// sees, and those that each of them does.
+  struct Span {
+    int begin, end, allBegin, allEnd;
+    bool hasAll(int64_t first, int64_t last) const {
+      return first >= allBegin && last <= allEnd;
+    }
+  };
+  Span keysSeenBy(int count) const;
+  struct Range {
+    int64_t begin, end;
+  };
+  Range queriesThatSee() const;
+  void computeDeltas() const;
+
+  //===--- Scores ---------------------------------------------------------===//
+
+  /// The number of a piece's row among the block's.
+  int rowOf(int i) const {
+    return int(block.warp()) * kWarpRows + Scores::row(lane, i);
+  }
+  /// Of an element whose row is the i-th of a piece: in a *transposed* piece
+  /// rows are keys.
+  struct Place {
+    int query;        ///< Of those whose facts are there.
+    int64_t numQuery; ///< Of all.
+    int key;
+  };
+  template <bool IsTransposed>
+  Place placeOf(int64_t firstColumn, int i, int c) const {
+    int row = rowOf(i), column = Scores::column(lane, c);
+    if (IsTransposed)
+      return {column, firstColumn + column, int(first) + row};
+    return {row, first + row, int(firstColumn) + column};
+  }
+  template <bool IsTransposed>
+  bool isWhole(const Span &span, int64_t firstColumn) const {
+    return IsTransposed ? span.hasAll(first, first + at::kTileRows)
+                        : span.hasAll(firstColumn, firstColumn + Tile);
+  }
+  template <bool IsTransposed>
+  void hide(Scores &scores, const Span &span, int64_t firstColumn) const;
+  template <bool IsTransposed>
+  void addMask(Scores &scores, int64_t firstColumn) const;
+  template <bool IsTransposed> Kept draw(int64_t firstColumn) const;
+  template <bool IsTransposed>
+  void drawByBlocks(Kept &kept, int64_t firstColumn) const;
+  void addToSoftmax(Scores &scores, float *most, float *sums,
+                    Outputs &outputs) const;
+  template <bool IsTransposed>
+  void makeGradients(Scores &scores, Scores &ofWeights, const Span &span,
+                     const Kept &kept, int64_t firstColumn) const;
+
+  Words w;
+  Block block;
+  int lane;
+  int64_t heads, keyHeads, queries, keys;
+  float scale; ///< Scores are logarithms of base 2.
+  bool isWide, shifts;
+  Dropout dropout;
+  uint64_t mask;
+  Copies copies;
+  /// What the block's rows are of, and the first of them.
+  int64_t batch = 0, head = 0, first = 0;
+  uint32_t facts = 0; ///< Where the present set begins.
+};
+
+#define TANDEM_ATTEND(type)                                                    \
+  template <int Width, int Tile, int Resident,                                 \
+            template <int, int> typename WayOf>                                \
+  TANDEM_INLINE type Attend<Width, Tile, Resident, WayOf>
+} // namespace
+} // namespace tandem::rt::cuda
+
+#endif // TANDEM_RT_CUDA_KERNELS_ATTEND_H

@@ -1,0 +1,219 @@
+//===- attend_kernels.h - kernels of attention by tiles ---------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CUDA_KERNELS_ATTEND_KERNELS_H
+#define TANDEM_RT_CUDA_KERNELS_ATTEND_KERNELS_H
+
+#include "attend_rows.h"
+#include "attend_scores.h"
+
+namespace tandem::rt::cuda {
+namespace {
+namespace at = attention;
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+TANDEM_ATTEND(void)::forward() {
+  findRows(queries, heads, /*areLastLongest=*/true);
+  storeFacts(0, readFacts(head, first, at::kTileRows, /*isBackward=*/false));
+  load<at::kTileRows>(kX1, queryRows(at::Query, head, first, at::Width));
+  block.barrier();
+  Outputs outputs;
+  clear(outputs);
+  float most[Scores::kRows], sums[Scores::kRows];
+  TANDEM_UNROLL
+  for (int i = 0; i < Scores::kRows; ++i)
+    most[i] = kHidden, sums[i] = 0;
+  Span seen = keysSeenBy(at::kTileRows);
+  Columns columns = keyColumns();
+  int stage = 0;
+  if (kStages > 1 && seen.begin < seen.end)
+    load(0, columns, seen.begin / Tile * Tile);
+  TANDEM_ROLL
+  for (int64_t key = seen.begin / Tile * Tile; key < seen.end; key += Tile) {
+    nextTile([&] { load(0, columns, key); });
+    if (kStages > 1 && key + Tile < seen.end)
+      load(1 - stage, columns, key + Tile);
+    Kept kept = draw<false>(key);
+    Scores scores;
+    clear(scores);
+    Way::addScores(block, scores, ofWarp(kX1), firstTile(stage));
+    hide<false>(scores, seen, key);
+    addToSoftmax(scores, most, sums, outputs);
+    if (dropout.isOn)
+      forEachElement<Scores>([&](int i, int c) {
+        if (!kept.template has<Scores>(i, c))
+          scores.at[i][c] = 0;
+      });
+    Way::addOutputs(block, outputs, scores, secondTile(stage), scratch());
+    stage = kStages - 1 - stage;
+  }
+  TANDEM_UNROLL
+  for (int i = 0; i < Scores::kRows; ++i) {
+    float sum = block.sumOfRow(sums[i], Scores::kLanesPerRow);
+    float factor = sum == 0 ? 0 : 1 / sum;
+    TANDEM_UNROLL
+    for (int c = 0; c < Outputs::kColumns; ++c)
+      outputs.at[i][c] *= factor;
+    if (lane % Scores::kLanesPerRow == 0 && first + rowOf(i) < queries)
+      w.array<float>(at::LogSumExp)
+          .set((batch * heads + head) * queries + first + rowOf(i),
+               sum == 0 ? kHidden : (most[i] + Block::log2(sum)) * kLn2);
+  }
+  copies.wait();
+  block.barrier();
+  keep(kX1, outputs, dropout.factor);
+  block.barrier();
+  store(queryRows(at::Output, head, first, at::ValueWidth), kX1);
+}
+
+TANDEM_ATTEND(void)::queryGradient() {
+  findRows(queries, heads, /*areLastLongest=*/true);
+  load<at::kTileRows>(kX1, queryRows(at::Query, head, first, at::Width));
+  load<at::kTileRows>(
+      kX2, queryRows(at::OutputGradient, head, first, at::ValueWidth));
+  storeFacts(0, readFacts(head, first, at::kTileRows, /*isBackward=*/true));
+  computeDeltas();
+  block.barrier();
+  Outputs outputs;
+  clear(outputs);
+  Span seen = keysSeenBy(at::kTileRows);
+  Columns columns = keyColumns();
+  int stage = 0;
+  if (kStages > 1 && seen.begin < seen.end)
+    load(0, columns, seen.begin / Tile * Tile);
+  TANDEM_ROLL
+  for (int64_t key = seen.begin / Tile * Tile; key < seen.end; key += Tile) {
+    nextTile([&] { load(0, columns, key); });
+    if (kStages > 1 && key + Tile < seen.end)
+      load(1 - stage, columns, key + Tile);
+    Kept kept = draw<false>(key);
+    Scores scores, gradients;
+    clear(scores);
+    clear(gradients);
+    Way::addScores(block, scores, ofWarp(kX1), firstTile(stage));
+    Way::addScores(block, gradients, ofWarp(kX2), secondTile(stage));
+    makeGradients<false>(scores, gradients, seen, kept, key);
+    Way::addOutputs(block, outputs, gradients, firstTile(stage), scratch());
+    stage = kStages - 1 - stage;
+  }
+  copies.wait();
+  block.barrier();
+  keep(kX1, outputs, scale * kLn2);
+  block.barrier();
+  store(queryRows(at::QueryGradient, head, first, at::Width), kX1);
+}
+
+/// Over the heads that share the keys, in their order, and their queries.
+TANDEM_ATTEND(void)::keyGradients() {
+  findRows(keys, keyHeads, /*areLastLongest=*/false);
+  int64_t ofKeys = head, shared = heads / keyHeads;
+  Range range = queriesThatSee();
+  load<at::kTileRows>(kX1, rowsOf(at::Key, ofKeys, first, keys, at::Width));
+  load<at::kTileRows>(kX2,
+                      rowsOf(at::Value, ofKeys, first, keys, at::ValueWidth));
+  auto factsOf = [&](int64_t ofHead, int64_t query) {
+    Facts known = readFacts(ofHead, query, Tile, /*isBackward=*/true);
+    int64_t number = query + block.thread();
+    if (known.isThere && number < queries)
+      known.delta = w.array<float>(
+          at::Deltas)[(batch * heads + ofHead) * queries + number];
+    return known;
+  };
+  auto storeAll = [&](int set, const Facts &known) {
+    storeFacts(set, known);
+    if (known.isThere)
+      block.storeShared(uint32_t(set) * at::kFactBytes + Facts::kDelta +
+                            block.thread() * 8,
+                        known.delta);
+  };
+  Outputs ofKey, ofValue;
+  clear(ofKey);
+  clear(ofValue);
+  head = ofKeys * shared;
+  int64_t query = range.begin, endHead = head + shared;
+  bool isLast = range.begin >= range.end;
+  int stage = 0, set = 0;
+  Columns columns = queryColumns(head);
+  if (!isLast) {
+    storeAll(0, factsOf(head, query));
+    if (kStages > 1)
+      load(0, columns, query);
+  }
+  TANDEM_ROLL
+  while (!isLast) {
+    nextTile([&] { load(0, columns, query); });
+    int64_t nextHead = head, nextQuery = query + Tile;
+    if (nextQuery >= range.end)
+      ++nextHead, nextQuery = range.begin;
+    isLast = nextHead == endHead;
+    Facts next;
+    if (!isLast) {
+      if (nextHead != head)
+        columns = queryColumns(nextHead);
+      if (kStages > 1)
+        load(1 - stage, columns, nextQuery);
+      next = factsOf(nextHead, nextQuery);
+    }
+    facts = uint32_t(set) * at::kFactBytes;
+    Span seen = keysSeenBy(Tile);
+    if (seen.end > first && seen.begin < first + at::kTileRows) {
+      Kept kept = draw<true>(query);
+      Scores weights, gradients;
+      clear(weights);
+      clear(gradients);
+      Way::addScores(block, weights, ofWarp(kX1), firstTile(stage));
+      Way::addScores(block, gradients, ofWarp(kX2), secondTile(stage));
+      makeGradients<true>(weights, gradients, seen, kept, query);
+      Way::addOutputs(block, ofValue, weights, secondTile(stage), scratch());
+      Way::addOutputs(block, ofKey, gradients, firstTile(stage), scratch());
+    }
+    set = 1 - set, stage = kStages - 1 - stage;
+    if (!isLast)
+      storeAll(set, next);
+    head = nextHead, query = nextQuery;
+  }
+  copies.wait();
+  block.barrier();
+  keep(kX1, ofKey, scale * kLn2);
+  keep(kX2, ofValue, dropout.factor);
+  block.barrier();
+  store(rowsOf(at::KeyGradient, ofKeys, first, keys, at::Width), kX1);
+  store(rowsOf(at::ValueGradient, ofKeys, first, keys, at::ValueWidth), kX2);
+}
+
+template <int Width, int Tile, template <int, int> typename Way>
+void runForward(Words w, Block block) {
+  Attend<Width, Tile, 1, Way>(w, block).forward();
+}
+template <int Width, int Tile, template <int, int> typename Way>
+void runQueries(Words w, Block block) {
+  Attend<Width, Tile, 2, Way>(w, block).queryGradient();
+}
+template <int Width, int Tile, template <int, int> typename Way>
+void runKeys(Words w, Block block) {
+  Attend<Width, Tile, 2, Way>(w, block).keyGradients();
+}
+
+} // namespace
+} // namespace tandem::rt::cuda
+
+#define TANDEM_ATTENTION(suffix, width, forward, queries, keys, way)           \
+  TANDEM_BLOCK_KERNEL(                                                         \
+      tandem_attention_forward_##suffix##_##width,                             \
+      (tandem::rt::cuda::runForward<width, forward, tandem::rt::cuda::way>))   \
+  TANDEM_BLOCK_KERNEL(                                                         \
+      tandem_attention_queries_##suffix##_##width,                             \
+      (tandem::rt::cuda::runQueries<width, queries, tandem::rt::cuda::way>))   \
+  TANDEM_BLOCK_KERNEL(                                                         \
+      tandem_attention_keys_##suffix##_##width,                                \
+      (tandem::rt::cuda::runKeys<width, keys, tandem::rt::cuda::way>))
+
+#endif // TANDEM_RT_CUDA_KERNELS_ATTEND_KERNELS_H

@@ -1,0 +1,258 @@
+//===- attend_rows.h - memory and facts of attention by tiles ---*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CUDA_KERNELS_ATTEND_ROWS_H
+#define TANDEM_RT_CUDA_KERNELS_ATTEND_ROWS_H
+
+#include "attend.h"
+
+namespace tandem::rt::cuda {
+namespace {
+namespace at = attention;
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// Calls with row and column of each 16 bytes of some rows.
+template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+template <int NumRows, typename Body>
+TANDEM_INLINE void
+Attend<Width, Tile, Resident, WayOf>::forEachChunk(Body body) const {
+  constexpr int each = 16 / int(sizeof(T)), chunks = Width / each;
+  constexpr int count = NumRows * chunks;
+  int thread = int(block.thread());
+  TANDEM_UNROLL
+  for (int n = 0; n < count; n += at::kTileThreads)
+    if (count - n >= at::kTileThreads || n + thread < count)
+      body((n + thread) / chunks, (n + thread) % chunks * each);
+}
+
+/// Zeros where there are no rows and columns. What comes by 16 bytes is there
+/// when the copies are.
+template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+template <int NumRows>
+TANDEM_INLINE void
+Attend<Width, Tile, Resident, WayOf>::load(uint32_t tile, const Rows<T> &from) {
+  constexpr int each = 16 / int(sizeof(T)), chunks = Width / each;
+  constexpr int step = at::kTileThreads / chunks; // rows at a time
+  int row = int(block.thread()) / chunks;
+  int column = int(block.thread()) % chunks * each;
+  uint32_t to =
+      tile + uint32_t(row) * kRowBytes + uint32_t(column) * uint32_t(sizeof(T));
+  int width = from.width - column;
+  if (isWide) {
+    uint64_t address = from.elements.address +
+                       uint64_t(row * from.stride + column) * sizeof(T);
+    uint64_t stride = uint64_t(from.stride) * step * sizeof(T);
+    int count =
+        width > 0 ? int(from.count < NumRows ? from.count : NumRows) : 0;
+    TANDEM_ROLL
+    for (; row < NumRows; row += step) {
+      if (row < count)
+        copies.add(to, address);
+      else
+        block.storeShared(to, Word4{});
+      to += step * kRowBytes, address += stride;
+    }
+    return;
+  }
+  TANDEM_ROLL
+  for (; row < NumRows; row += step, to += step * kRowBytes) {
+    int count = row < from.count ? width : 0;
+    for (int e = 0; e < each; ++e)
+      block.storeShared(
+          to + e * uint32_t(sizeof(T)),
+          e < count ? from.elements[row * from.stride + column + e] : T{});
+  }
+}
+
+TANDEM_ATTEND(void)::store(const Rows<T> &to, uint32_t tile) const {
+  constexpr int each = 16 / int(sizeof(T));
+  forEachChunk<at::kTileRows>([&](int row, int column) {
+    uint32_t from = tile + uint32_t(row) * kRowBytes +
+                    uint32_t(column) * uint32_t(sizeof(T));
+    int64_t place = row * to.stride + column;
+    int count = row < to.count ? to.width - column : 0;
+    if (isWide && count > 0) {
+      w.gpu.store(to.elements.address + uint64_t(place) * sizeof(T),
+                  block.loadShared<Word4>(from));
+      return;
+    }
+    for (int e = 0; e < each && e < count; ++e)
+      to.elements.set(place + e,
+                      block.loadShared<T>(from + e * uint32_t(sizeof(T))));
+  });
+}
+
+/// The outputs times a factor, where the block's rows of a tensor were.
+TANDEM_ATTEND(void)::keep(uint32_t tile, const Outputs &outputs,
+                          float factor) const {
+  forEachElement<Outputs>([&](int i, int c) {
+    block.storeShared(
+        ofWarp(tile) + uint32_t(Outputs::row(lane, i)) * kRowBytes +
+            uint32_t(Outputs::column(lane, c)) * uint32_t(sizeof(T)),
+        Wide<T>::narrow(outputs.at[i][c] * factor));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Facts
+//===----------------------------------------------------------------------===//
+
+/// Blocks with much to do come first: with keys seen up to the query's own,
+/// those of the last queries and of the first keys.
+TANDEM_ATTEND(void)::findRows(int64_t total, int64_t numHeads,
+                              bool areLastLongest) {
+  int64_t tiles = (total + at::kTileRows - 1) / at::kTileRows;
+  int64_t each = numHeads * w[at::NumBatches], number = block.number();
+  int64_t tile = number / each;
+  first = (areLastLongest ? tiles - 1 - tile : tile) * at::kTileRows;
+  head = number % each % numHeads;
+  batch = number % each / numHeads;
+}
+
+/// What a thread has of one of `count` queries of a head, if there is one.
+TANDEM_ATTEND(Facts)::readFacts(int64_t ofHead, int64_t firstQuery, int count,
+                                bool isBackward) const {
+  Facts facts;
+  int n = int(block.thread());
+  facts.isThere = n < count;
+  int64_t query = firstQuery + n;
+  if (!facts.isThere || query >= queries)
+    return facts;
+  int64_t number = (batch * heads + ofHead) * queries + query;
+  int64_t before = w[at::Before], after = w[at::After], position = 0;
+  if (before >= 0 || after >= 0)
+    position = w.array<int64_t>(at::Positions)[query];
+  int64_t least = before < 0 || position < before ? 0 : position - before;
+  int64_t most =
+      after < 0 || position + after >= keys ? keys - 1 : position + after;
+  least = least > keys ? keys : least;
+  most = most < -1 ? -1 : most;
+  if (isBackward) {
+    float whole = w.array<float>(at::LogSumExp)[number];
+    least = whole == kHidden ? keys : least;
+    facts.total = whole * kLog2OfE;
+    if (shifts) {
+      auto totals = w.array<float>(at::Totals);
+      facts.most = totals[2 * number], facts.total = totals[2 * number + 1];
+    }
+  }
+  facts.first = int32_t(least), facts.last = int32_t(most);
+  if (dropout.isOn)
+    facts.random =
+        uint64_t(w.array<int64_t>(at::DropoutRows)[number]) * uint64_t(keys);
+  return facts;
+}
+
+/// All but the delta, which others may have.
+TANDEM_ATTEND(void)::storeFacts(int set, const Facts &known) const {
+  if (!known.isThere)
+    return;
+  uint32_t to = uint32_t(set) * at::kFactBytes, n = block.thread();
+  block.storeShared(to + Facts::kWhole + n * 8, known.total);
+  block.storeShared(to + Facts::kSpan + n * 8, Int2{known.first, known.last});
+  block.storeShared(to + Facts::kMost + n * 4, known.most);
+  block.storeShared(to + Facts::kRandom + n * 8, known.random);
+}
+
+/// All threads get the same.
+TANDEM_ATTEND(auto)::keysSeenBy(int count) const -> Span {
+  Span span = {int(keys), 0, 0, int(keys)};
+  TANDEM_UNROLL
+  for (int n = 0; n < at::kTileRows; n += 32) {
+    if (n + lane >= count)
+      continue;
+    auto seen = fact<Int2>(Facts::kSpan, n + lane);
+    int begin = seen[0], end = seen[1] + 1;
+    span.allBegin = begin > span.allBegin ? begin : span.allBegin;
+    span.allEnd = end < span.allEnd ? end : span.allEnd;
+    if (begin >= end)
+      continue;
+    span.begin = begin < span.begin ? begin : span.begin;
+    span.end = end > span.end ? end : span.end;
+  }
+  return {block.minOfWarp(span.begin), block.maxOfWarp(span.end),
+          block.maxOfWarp(span.allBegin), block.minOfWarp(span.allEnd)};
+}
+
+/// From the first to behind the last query that, by its position, sees one of
+/// the block's keys. Called once, as it is put together in a set of facts.
+TANDEM_ATTEND(auto)::queriesThatSee() const -> Range {
+  int64_t before = w[at::Before], after = w[at::After];
+  if (before < 0 && after < 0)
+    return {0, queries};
+  auto positions = w.array<int64_t>(at::Positions);
+  int32_t begin = int32_t(queries), end = 0;
+  TANDEM_ROLL
+  for (int query = int(block.thread()); query < queries;
+       query += at::kTileThreads) {
+    int64_t position = positions[query];
+    bool isSeen = (before < 0 || position - before < first + at::kTileRows) &&
+                  (after < 0 || position + after >= first);
+    if (!isSeen)
+      continue;
+    begin = query < begin ? query : begin;
+    end = query + 1;
+  }
+  Int2 own = {block.minOfWarp(begin), block.maxOfWarp(end)};
+  if (lane == 0)
+    block.storeShared(block.warp() * 8, own);
+  block.barrier();
+  TANDEM_UNROLL
+  for (uint32_t warp = 0; warp < at::kTileWarps; ++warp) {
+    Int2 other = block.loadShared<Int2>(warp * 8);
+    own[0] = other[0] < own[0] ? other[0] : own[0];
+    own[1] = other[1] > own[1] ? other[1] : own[1];
+  }
+  block.barrier();
+  return {own[0] / Tile * Tile, own[1]};
+}
+
+/// Of the block's rows, for itself and for the kernel that comes next.
+TANDEM_ATTEND(void)::computeDeltas() const {
+  Rows<T> gradient = queryRows(at::OutputGradient, head, first, at::ValueWidth);
+  Rows<T> output = queryRows(at::Output, head, first, at::ValueWidth);
+  constexpr int each = 16 / int(sizeof(T)), chunks = Width / each;
+  struct Chunk {
+    T at[each];
+  };
+  forEachChunk<at::kTileRows>([&](int row, int column) {
+    float sum = 0;
+    int count = row < output.count ? output.width - column : 0;
+    int64_t ofGradient = row * gradient.stride + column;
+    int64_t ofOutput = row * output.stride + column;
+    if (isWide && count > 0) {
+      auto chunkOf = [&](const Rows<T> &rows, int64_t place) {
+        return __builtin_bit_cast(
+            Chunk, w.gpu.load<Word4>(rows.elements.address +
+                                     uint64_t(place) * sizeof(T)));
+      };
+      Chunk a = chunkOf(gradient, ofGradient), b = chunkOf(output, ofOutput);
+      TANDEM_UNROLL
+      for (int e = 0; e < each; ++e)
+        sum += Wide<T>::widen(a.at[e]) * Wide<T>::widen(b.at[e]);
+    } else {
+      TANDEM_ROLL
+      for (int e = 0; e < each && e < count; ++e)
+        sum += Wide<T>::widen(gradient.elements[ofGradient + e]) *
+               Wide<T>::widen(output.elements[ofOutput + e]);
+    }
+    sum = block.sumOfRow(sum, chunks);
+    if (column != 0 || row >= output.count)
+      return;
+    block.storeShared(Facts::kDelta + uint32_t(row) * 8, sum);
+    int64_t number = (batch * heads + head) * queries + first + row;
+    w.array<float>(at::Deltas).set(number, sum);
+  });
+}
+} // namespace
+} // namespace tandem::rt::cuda
+
+#endif // TANDEM_RT_CUDA_KERNELS_ATTEND_ROWS_H
