@@ -227,10 +227,10 @@ def run_case(case, steps):
 
 
 def find_built(name):
-    for path in BUILD.glob(f"**/{name}"):
-        if path.is_file():
-            return path
-    raise RuntimeError(f"no {name}, which was not built")
+    path = BUILD / "bin" / name
+    if not path.is_file():
+        raise RuntimeError(f"no {name}, which was not built")
+    return path
 
 
 # ---- Quick
