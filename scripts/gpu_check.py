@@ -28,7 +28,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 BUILD = HERE / "build"
 # Of |expected| and of the largest of a tensor, by the coarsest type that a step computes in: sums have another order.
-TOLERANCE = {"float64": 1e-9, "float32": 2e-4}
+TOLERANCE = {"float64": 1e-9, "float32": 2e-4, "bfloat16": 2e-2}
+# Of the bytes that a copy moves in a second, by what a kernel does; those that move fewer bytes are not judged.
+LEAST_SHARES, JUDGED_BYTES = {"update": 0.9, "column": 0.8, "row": 0.85}, 60e6
 # Tests of the conformance suite that launch none of the tests' own kernels, which exist for the CPU and the emulated GPU.
 WITHOUT_KERNELS = (
     "*GemmTest*:*AttentionTest*:*ConvolutionTest*:*CheckTest*:Check.FindsWhatIsNotFinite"
@@ -209,7 +211,10 @@ def run_case(case, steps):
         )
         losses = [float(line.split()[-1]) for line in text.splitlines() if line.startswith("step ")]
         values.append(read_safetensors(saved))
-    expected, bound = read_safetensors(folder / "expected.safetensors"), TOLERANCE[case["precision"]]
+    expected, bound = (
+        read_safetensors(folder / "expected.safetensors"),
+        TOLERANCE[case["precision"]],
+    )
     worst = max(
         (difference(values[0][name], tensor), name)
         for name, tensor in expected.items()
@@ -326,6 +331,73 @@ def tell_kernels(commands, shown=10):
     return f"{len(launches)} kernels take {1e3 * seconds:.2f} ms, at {share:.0%} of a copy's bytes a second"
 
 
+def judge_kernels(commands):
+    """Pointwise and row kernels, sums over rows, which have two launches, and updates, which have no source line."""
+    slow, worst = [], 9.0
+    for row in commands:
+        if row["kind"] != "launch" or row["bytes"] < JUDGED_BYTES:
+            continue
+        kind = "update" if not row["place"] else "column" if row["launches"] > 1 else "row"
+        worst = min(worst, row["of a copy"] / LEAST_SHARES[kind])
+        if row["of a copy"] < LEAST_SHARES[kind]:
+            slow.append(
+                f"{row['name'][:40]} {row['of a copy']:.0%} ({kind}: {LEAST_SHARES[kind]:.0%})"
+            )
+    if slow:
+        raise RuntimeError("; ".join(slow))
+    return f"at least {worst:.2f} of what they should reach"
+
+
+def time_attention(sizes, dropout=0.1, times=20):
+    """Microseconds of PyTorch's attention and of its gradients, causal, in bfloat16, in the layout that gpt has."""
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+
+    shape = (sizes["batch"], sizes["seq"], sizes["heads"], sizes["width"] // sizes["heads"])
+    q, k, v, gradient = (
+        torch.randn(shape, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(4)
+    )
+    inputs = [x.requires_grad_() for x in (q, k, v)]
+
+    def forward():
+        return scaled_dot_product_attention(*inputs, is_causal=True, dropout_p=dropout)
+
+    output = forward()
+
+    def backward():
+        torch.autograd.grad(output, inputs, gradient, retain_graph=True)
+
+    medians = []
+    for call in (forward, backward):
+        taken = []
+        for _ in range(times):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            call()
+            end.record()
+            end.synchronize()
+            taken.append(1e3 * begin.elapsed_time(end))
+        medians.append(statistics.median(taken))
+    return medians
+
+
+def compare_attention(numbers, row):
+    theirs = dict(
+        zip(("attention", "attention_backward"), time_attention(row["sizes"]), strict=True)
+    )
+    numbers["attention"] = {}
+    texts = []
+    for kind, microseconds in theirs.items():
+        own = 1e6 * statistics.median(
+            command["seconds"] for command in numbers["commands"] if command["kind"] == kind
+        )
+        numbers["attention"][kind] = {"ours": own, "theirs": microseconds}
+        texts.append(
+            f"{kind} {own:.0f} us, {own / microseconds:.2f} of PyTorch's {microseconds:.0f}"
+        )
+    return "; ".join(texts)
+
+
 def time_torch(row, compiled, steps=12):
     """The same step in PyTorch, eager or compiled."""
     import importlib
@@ -375,6 +447,12 @@ def compare_speed(check, row, with_torch, compiled):
 
     check.attempt(f"step of {row['name']}", ours)
     check.attempt(f"kernels of {row['name']}", lambda: tell_kernels(numbers["commands"]))
+    if row["purpose"] == "kernels":
+        if with_torch:
+            check.attempt(f"bandwidth of {row['name']}", lambda: judge_kernels(numbers["commands"]))
+        return
+    if with_torch and row["precision"] == "bf16":
+        check.attempt(f"attention of {row['name']}", lambda: compare_attention(numbers, row))
     if with_torch:
         check.attempt(f"step of {row['name']}, PyTorch eager", lambda: theirs("eager", False))
         if compiled or row["precision"] == "bf16":
@@ -384,7 +462,9 @@ def compare_speed(check, row, with_torch, compiled):
 def main():
     parser = argparse.ArgumentParser(prog="gpu-check", description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, default=HERE / "gpu-check.json")
-    parser.add_argument("--emulated", action="store_true", help="on the emulated GPU, whose times say nothing")
+    parser.add_argument(
+        "--emulated", action="store_true", help="on the emulated GPU, whose times say nothing"
+    )
     parser.add_argument("--minutes", type=float, default=8.5, help="nothing begins after (8.5)")
     parser.add_argument("--compiled", action="store_true", help="every step by torch.compile, too")
     options = parser.parse_args()

@@ -75,6 +75,8 @@ def make_cases():
         cases.append(Case(f"{variant} {plan}", variant, "float64", four[plan]))
     for variant, plan in (("gpt", "zero"), ("bert_moe sgmoe", "expert-parallel")):
         cases.append(Case(f"{variant} {plan} f32", variant, "float32", four[plan]))
+    for variant in ("gpt", "llama", "bert_moe sgmoe"):
+        cases.append(Case(f"{variant} alone bf16", variant, "bf16", []))
     return cases, matrix
 
 
@@ -98,10 +100,12 @@ def add_case(case, matrix, folder, architecture):
     source, preset, settings = matrix.VARIANTS[case.variant]
     place = folder / "cases" / case.name.replace(" ", "-")
     place.mkdir(parents=True)
-    file = load_model_file(ROOT / "examples" / f"{source}.py", preset, settings, case.dtype)
+    dtype = "float32" if case.dtype == "bf16" else case.dtype
+    file = load_model_file(ROOT / "examples" / f"{source}.py", preset, settings, dtype)
     model = file.make_model()
     batches = file.batches(STEPS)
-    module = export(model, file.loss, file.make_optimizer(model), batches[0])
+    options = {"precision": "bf16"} if case.dtype == "bf16" else {}
+    module = export(model, file.loss, file.make_optimizer(model), batches[0], **options)
     step = place / "step.mlir"
     step.write_text(module.mlir)
     module.save_values(place / "values.safetensors", batches, 0)
@@ -120,13 +124,18 @@ def add_case(case, matrix, folder, architecture):
 
 # GPT-2 medium, of 350 million parameters, in the batches that a step's time is asked of.
 MEDIUM = "layers=24,width=1024,heads=16,seq=1024,batch=8,vocab=50304"
+# Its kernels have 4096 x 4096 elements.
+SQUARE = "layers=1,width=4096,heads=64,seq=1024,batch=4,vocab=4096"
+# By name: preset, settings, precision, and what it is for.
 BENCHMARKS = {
-    "gpt-float32": ("bench", "", "float32"),
-    "gpt-bf16": ("bench", "", "bf16"),
-    "gpt-350m-bf16": ("bench", MEDIUM, "bf16"),
+    "gpt-350m-bf16": ("bench", MEDIUM, "bf16", "step"),
+    "gpt-4096-float32": ("bench", SQUARE, "float32", "kernels"),
+    "gpt-4096-bf16": ("bench", SQUARE, "bf16", "kernels"),
+    "gpt-float32": ("bench", "", "float32", "step"),
+    "gpt-bf16": ("bench", "", "bf16", "step"),
 }
 # The emulated GPU's times say nothing: they show that times are taken.
-UNTIMED = {"gpt-float32": ("tiny", "", "float32")}
+UNTIMED = {"gpt-float32": ("tiny", "", "float32", "step")}
 
 
 def add_benchmarks(folder, architecture):
@@ -136,7 +145,7 @@ def add_benchmarks(folder, architecture):
 
     rows = []
     benchmarks = UNTIMED if architecture == "emulated" else BENCHMARKS
-    for name, (preset, settings, precision) in benchmarks.items():
+    for name, (preset, settings, precision, purpose) in benchmarks.items():
         file = load_model_file(ROOT / "examples/gpt.py", preset, settings, "float32")
         model = file.make_model()
         options = {"precision": "bf16"} if precision == "bf16" else {}
@@ -148,7 +157,10 @@ def add_benchmarks(folder, architecture):
             *[step, "--device", "cuda", "--arch", architecture, "-o", folder / f"{name}.tdm"],
         )
         step.unlink()
-        rows.append({"name": name, "model": "gpt", "sizes": file.sizes, "precision": precision})
+        rows.append(
+            {"name": name, "model": "gpt", "sizes": file.sizes, "precision": precision}
+            | {"purpose": purpose}
+        )
     return rows
 
 
