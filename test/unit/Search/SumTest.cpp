@@ -264,20 +264,24 @@ TEST(SumTest, chainsCostWhatTheirCopiesCost) {
           roles[i] = 0;
       }
     }
-    std::vector<double> least;
+    auto getLeast = [&](ChainMarginals &&marginals, unsigned slot) {
+      std::vector<double> all, least(offers[slot].size());
+      for (const std::vector<double> &own : offers)
+        all.insert(all.end(), own.begin(), own.end());
+      marginals.get(slot, all.data(), least.data());
+      return least;
+    };
     for (unsigned i = 0; i < slots.size(); ++i) {
-      ChainMarginals(chain, kPrice).get(i, offers, least);
+      std::vector<double> least = getLeast(ChainMarginals(chain, kPrice), i);
       for (size_t role = 0; role < least.size(); ++role)
         EXPECT_NEAR(least[role], ofRole[i][role], 1e-9);
     }
     // What is kept between calls is as good as new.
     ChainMarginals known(chain, kPrice);
     for (unsigned i = 0; i < 40; ++i) {
-      std::vector<double> anew;
       unsigned slot = random() % slots.size(), changed = random() % 8;
-      known.get(slot, offers, least);
-      ChainMarginals(chain, kPrice).get(slot, offers, anew);
-      EXPECT_EQ(least, anew);
+      EXPECT_EQ(getLeast(std::move(known), slot),
+                getLeast(ChainMarginals(chain, kPrice), slot));
       if (changed >= slots.size())
         continue;
       for (double &offer : offers[changed])

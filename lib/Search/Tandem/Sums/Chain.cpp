@@ -259,8 +259,14 @@ SumChain::getSeconds(const std::vector<unsigned> &roles) const {
 
 ChainMarginals::ChainMarginals(const SumChain &chain, double waitingPrice)
     : chain(&chain), before(chain.sizes.size()), behind(chain.sizes.size()),
-      firstBehind(chain.sizes.size()) {
+      firstBehind(chain.sizes.size()),
+      ofLayouts(chain.made.size() / chain.sizes.back()) {
   before.front() = {0};
+  unsigned count = 0;
+  for (unsigned size : chain.sizes) {
+    firstOffers.push_back(count);
+    count += size;
+  }
   setPrice(waitingPrice);
 }
 
@@ -288,90 +294,95 @@ void ChainMarginals::forget() {
 }
 
 /// The last slot: the least over the sets with a layout, then over layouts.
-void ChainMarginals::getLast(std::vector<double> &result) const {
-  size_t width = chain->sizes.back();
+void ChainMarginals::getLast(double *result) {
+  unsigned width = chain->sizes.back();
   const std::vector<double> &sums = before.back();
-  std::vector<double> with(chain->made.size() / width, kInfinity);
+  std::fill(ofLayouts.begin(), ofLayouts.end(), kInfinity);
   for (size_t set = 0; set < sums.size(); ++set)
     for (unsigned i = chain->firstMembers[set];
          i < chain->firstMembers[set + 1]; ++i) {
-      double &least = with[chain->members[i]];
+      double &least = ofLayouts[chain->members[i]];
       least = std::min(least, sums[set]);
     }
-  result.assign(width, kInfinity);
+  std::fill_n(result, width, kInfinity);
   const double *cost = lastCosts.data();
-  for (double sum : with)
-    for (double &least : result)
-      least = std::min(least, sum + *cost++);
+  for (double sum : ofLayouts)
+    for (unsigned role = 0; role < width; ++role)
+      result[role] = std::min(result[role], sum + *cost++);
 }
 
 /// What the last slot costs behind each set.
-void ChainMarginals::beginBack(const std::vector<double> &offers) {
-  std::vector<double> from(chain->made.size() / offers.size(), kInfinity);
+void ChainMarginals::beginBack(const double *offers) {
+  unsigned width = chain->sizes.back();
   const double *cost = lastCosts.data();
-  for (double &least : from)
-    for (double offer : offers)
-      least = std::min(least, offer + *cost++);
+  for (double &sum : ofLayouts) {
+    double least = kInfinity;
+    for (unsigned role = 0; role < width; ++role)
+      least = std::min(least, offers[role] + *cost++);
+    sum = least;
+  }
   std::vector<double> &sums = behind.back();
   sums.resize(chain->numSets.back());
   for (size_t set = 0; set < sums.size(); ++set) {
     double least = kInfinity;
     for (unsigned i = chain->firstMembers[set];
          i < chain->firstMembers[set + 1]; ++i)
-      least = std::min(least, from[chain->members[i]]);
+      least = std::min(least, ofLayouts[chain->members[i]]);
     sums[set] = least;
   }
   --firstBehind;
 }
 
 /// What the next slot more costs, and those behind it.
-void ChainMarginals::goBack(const std::vector<double> &offers) {
+void ChainMarginals::goBack(const double *offers) {
   const std::vector<double> &after = behind[firstBehind--];
   const unsigned *next = chain->steps[firstBehind].next.data();
   const double *cost = costs[firstBehind].data();
   std::vector<double> &sums = behind[firstBehind];
   sums.resize(chain->numSets[firstBehind]);
+  unsigned width = chain->sizes[firstBehind];
   for (double &sum : sums) {
     double least = kInfinity;
-    for (double offer : offers)
-      least = std::min(least, after[*next++] + offer + *cost++);
+    for (unsigned role = 0; role < width; ++role)
+      least = std::min(least, after[*next++] + offers[role] + *cost++);
     sum = least;
   }
 }
 
 /// What the slots up to one more cost.
-void ChainMarginals::goOn(const std::vector<double> &offers) {
+void ChainMarginals::goOn(const double *offers) {
   const unsigned *next = chain->steps[numBefore - 1].next.data();
   const double *cost = costs[numBefore - 1].data();
   std::vector<double> &sums = before[numBefore];
   sums.assign(chain->numSets[numBefore], kInfinity);
+  unsigned width = chain->sizes[numBefore - 1];
   for (double sum : before[numBefore - 1])
-    for (double offer : offers) {
+    for (unsigned role = 0; role < width; ++role) {
       double &least = sums[*next++];
-      least = std::min(least, sum + offer + *cost++);
+      least = std::min(least, sum + offers[role] + *cost++);
     }
   ++numBefore;
 }
 
-void ChainMarginals::get(unsigned slot,
-                         const std::vector<std::vector<double>> &offers,
-                         std::vector<double> &result) {
+void ChainMarginals::get(unsigned slot, const double *offers, double *result) {
+  auto getOffers = [&](unsigned of) { return offers + firstOffers[of]; };
   while (numBefore <= slot)
-    goOn(offers[numBefore - 1]);
+    goOn(getOffers(numBefore - 1));
   unsigned last = chain->sizes.size() - 1;
   if (slot == last) {
     getLast(result);
     return;
   }
   if (firstBehind > last)
-    beginBack(offers.back());
+    beginBack(getOffers(last));
   while (firstBehind > slot + 1)
-    goBack(offers[firstBehind - 1]);
-  result.assign(chain->sizes[slot], kInfinity);
+    goBack(getOffers(firstBehind - 1));
+  unsigned width = chain->sizes[slot];
+  std::fill_n(result, width, kInfinity);
   const unsigned *next = chain->steps[slot].next.data();
   const double *cost = costs[slot].data();
   const double *after = behind[slot + 1].data();
   for (double sum : before[slot])
-    for (double &least : result)
-      least = std::min(least, sum + after[*next++] + *cost++);
+    for (unsigned role = 0; role < width; ++role)
+      result[role] = std::min(result[role], sum + after[*next++] + *cost++);
 }

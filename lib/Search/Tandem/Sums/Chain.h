@@ -106,21 +106,20 @@ public:
 
   void setPrice(double waitingPrice);
 
-  /// `offers` are what the slots' roles cost besides, those of the last call
-  /// but for slots that were told to have changed since; not counted are the
-  /// slot's own.
-  void get(unsigned slot, const std::vector<std::vector<double>> &offers,
-           std::vector<double> &result);
+  /// `offers` are what the slots' roles cost besides, slot after slot, those of
+  /// the last call but for slots that were told to have changed since; not
+  /// counted are the slot's own.
+  void get(unsigned slot, const double *offers, double *result);
   /// The slot's offers are others.
   void change(unsigned slot);
   /// All are.
   void forget();
 
 private:
-  void getLast(std::vector<double> &result) const;
-  void goOn(const std::vector<double> &offers);
-  void goBack(const std::vector<double> &offers);
-  void beginBack(const std::vector<double> &offers);
+  void getLast(double *result);
+  void goOn(const double *offers);
+  void goBack(const double *offers);
+  void beginBack(const double *offers);
 
   const SumChain *chain;
   /// What the slots before each one cost, by its sets, of the first `numBefore`
@@ -128,8 +127,10 @@ private:
   /// on.
   std::vector<std::vector<double>> before, behind;
   unsigned numBefore = 1, firstBehind;
+  std::vector<unsigned> firstOffers;      // per slot
   std::vector<std::vector<double>> costs; // like the steps
   std::vector<double> lastCosts;          // like `made`
+  std::vector<double> ofLayouts;          // before or behind the last slot
 };
 
 } // namespace tandem::search

@@ -42,35 +42,58 @@ public:
   /// in the factors that it takes part in.
   std::vector<double> getExcess(const std::vector<unsigned> &choice);
 
-  /// What a value, or an entry of a factor's table, costs now.
-  double getUnary(unsigned variable, unsigned value) const;
-  double getEntry(unsigned factor, const std::vector<unsigned> &choice) const;
-
-  const SumModel &model;
-
 private:
-  SumPrices prices;
-  void update(unsigned variable, bool isForward);
+  /// A slot of a factor.
+  struct Slot {
+    const SumSlot *part;
+    unsigned factor, index;
+    /// Its messages: where they are, and how many.
+    unsigned first, size;
+    /// Whether the factor has a variable that comes earlier, or later.
+    bool hasEarlier, hasLater;
+  };
+  struct Factor {
+    const SumTable *table;
+    /// Where the messages of its slots begin and end.
+    unsigned first, end;
+    unsigned firstSlot;
+    /// Its entries, or its chain.
+    std::vector<double> entries;
+    std::optional<ChainMarginals> chain;
+  };
+  struct Variable {
+    std::vector<unsigned> slots;
+    std::vector<double> unaries; // per value
+    /// Of what it costs, for each factor that it shares with others.
+    double share = 1;
+  };
+
+  void addFactor(const SumFactor &factor);
+  void update(const Variable &variable, bool isForward);
   /// Per role of the slot the least entry, without the slot's own messages;
-  /// `offers` are what the slots' roles cost the factor. Chains are told of
-  /// those that change.
-  void getMarginals(unsigned factor, unsigned slot,
-                    const std::vector<std::vector<double>> &offers,
-                    std::vector<double> &result);
+  /// `offers` are what all roles cost their factors, in the order of the
+  /// messages. Chains are told of those that change.
+  void getMarginals(const Slot &slot, const double *offers, double *result);
+  /// Adds to what each value costs the least that it costs in the slot.
+  void addMarginals(const Slot &slot, const double *offers,
+                    std::vector<double> &sums);
   void forgetOffers();
-  double getLeastUnary(unsigned variable) const;
+  std::vector<double> getUnaries(const Variable &variable) const;
+  double getLeastUnary(const Variable &variable) const;
+  double getEntry(unsigned factor, const std::vector<unsigned> &choice) const;
   double getLeastEntry(unsigned factor);
 
-  std::vector<std::vector<double>> unaries; // per variable
-  /// Per factor: its entries, or its chain.
-  std::vector<std::vector<double>> entries;
-  std::vector<std::optional<ChainMarginals>> chains;
+  const SumModel &model;
+  SumPrices prices;
+  std::vector<Variable> variables;
+  /// Those with several values: what is sent to the others is always 0.
+  std::vector<unsigned> open;
+  std::vector<Factor> factors;
+  std::vector<Slot> slots;
   /// Per factor, slot and role: what went from the factor to the variable, with
   /// its sign turned.
-  std::vector<std::vector<std::vector<double>>> costs;
-  mutable std::vector<double> table, before;
-  std::vector<std::vector<double>> scratch;
-  std::vector<double> belief, least;
+  std::vector<double> costs;
+  std::vector<double> table, before, marginals, belief, least;
 };
 
 } // namespace tandem::search

@@ -76,29 +76,25 @@ void SumModel::restrictFactor(
   const SumFactor &before = other.factors[index];
   SumFactor factor;
   factor.tensor = before.tensor;
-  factor.variables = before.variables;
   std::vector<std::vector<unsigned>> kept;
-  std::vector<unsigned> key = {before.table};
-  for (unsigned slot = 0; slot < before.variables.size(); ++slot) {
-    unsigned variable = before.variables[slot];
-    const std::vector<unsigned> &all = other.variables[variable].values;
+  std::vector<unsigned> key = {before.table}, numberOf;
+  for (const SumSlot &whole : before.slots) {
+    const std::vector<unsigned> &all = other.variables[whole.variable].values;
     std::vector<unsigned> &own = kept.emplace_back();
-    std::vector<unsigned> numberOf(before.roles[slot].size(), ~0u);
-    factor.roles.emplace_back();
-    factor.roleOf.emplace_back();
-    factor.origins.emplace_back();
+    SumSlot &slot = factor.slots.emplace_back();
+    slot.variable = whole.variable;
+    numberOf.assign(whole.origins.size(), ~0u);
     size_t place = 0;
-    for (unsigned value : variables[variable].values) {
+    for (unsigned value : variables[slot.variable].values) {
       while (all[place] != value)
         ++place;
-      unsigned role = before.roleOf[slot][place];
+      unsigned role = whole.roleOf[place];
       if (numberOf[role] == ~0u) {
         numberOf[role] = own.size();
         own.push_back(role);
-        factor.roles[slot].push_back(before.roles[slot][role]);
-        factor.origins[slot].push_back(before.origins[slot][role]);
+        slot.origins.push_back(whole.origins[role]);
       }
-      factor.roleOf[slot].push_back(numberOf[role]);
+      slot.roleOf.push_back(numberOf[role]);
     }
     key.insert(key.end(), own.begin(), own.end());
     key.push_back(~0u);
@@ -183,18 +179,20 @@ bool SumModel::mayWait(unsigned tensor, const TensorUse &use) const {
 
 /// Slots are variables: of one that uses the tensor twice, both layouts are
 /// decided at once.
-std::vector<SumModel::Role> SumModel::addSlots(SumFactor &factor) {
+std::vector<SumModel::Role> SumModel::addSlots(SumFactor &factor,
+                                               AllRoles &roles) {
   const TensorFacts &info = facts.tensors[factor.tensor];
   std::vector<std::vector<std::pair<unsigned, int>>> wanted; // per slot
   std::vector<Role> order;
   unsigned stage = ~0u; // of the role before
   auto addRole = [&](unsigned op, int operand, bool waits) {
     unsigned variable = variableOf[op];
-    auto place =
-        std::find(factor.variables.begin(), factor.variables.end(), variable);
-    unsigned slot = place - factor.variables.begin();
-    if (place == factor.variables.end()) {
-      factor.variables.push_back(variable);
+    auto place = std::find_if(
+        factor.slots.begin(), factor.slots.end(),
+        [&](const SumSlot &slot) { return slot.variable == variable; });
+    unsigned slot = place - factor.slots.begin();
+    if (place == factor.slots.end()) {
+      factor.slots.push_back({variable, {}, {}});
       wanted.emplace_back();
     }
     order.push_back({slot, static_cast<unsigned>(wanted[slot].size()), waits,
@@ -205,25 +203,24 @@ std::vector<SumModel::Role> SumModel::addSlots(SumFactor &factor) {
   addRole(info.producer, -1, false);
   for (const TensorUse &use : info.uses)
     addRole(use.op, static_cast<int>(use.operand), mayWait(factor.tensor, use));
-  for (unsigned slot = 0; slot < wanted.size(); ++slot) {
-    std::vector<SumRoles> &roles = factor.roles.emplace_back();
-    std::vector<unsigned> &indices = factor.roleOf.emplace_back();
+  for (unsigned i = 0; i < wanted.size(); ++i) {
+    SumSlot &slot = factor.slots[i];
+    std::vector<SumRoles> &all = roles.emplace_back();
     std::map<SumRoles, unsigned> known;
-    for (unsigned value : variables[factor.variables[slot]].values) {
+    for (unsigned value : variables[slot.variable].values) {
       SumRoles own;
-      for (auto [op, operand] : wanted[slot]) {
+      for (auto [op, operand] : wanted[i]) {
         const Signature &signature = facts.problem.getSignatures(op)[value];
         own.push_back(operand < 0 ? signature.results[info.result]
                                   : signature.operands[operand]);
       }
-      auto [entry, isNew] = known.try_emplace(own, roles.size());
-      if (isNew)
-        roles.push_back(std::move(own));
-      indices.push_back(entry->second);
+      auto [entry, isNew] = known.try_emplace(own, all.size());
+      if (isNew) {
+        all.push_back(std::move(own));
+        slot.origins.push_back(numOrigins++);
+      }
+      slot.roleOf.push_back(entry->second);
     }
-    std::vector<unsigned> &origins = factor.origins.emplace_back();
-    for (unsigned i = 0; i < roles.size(); ++i)
-      origins.push_back(numOrigins++);
   }
   return order;
 }
@@ -231,7 +228,8 @@ std::vector<SumModel::Role> SumModel::addSlots(SumFactor &factor) {
 bool SumModel::addFactor(unsigned tensor) {
   SumFactor factor;
   factor.tensor = tensor;
-  std::vector<Role> order = addSlots(factor);
+  AllRoles all;
+  std::vector<Role> order = addSlots(factor, all);
   // What the table depends on.
   const Tensor &data = facts.problem.tensors[tensor];
   std::vector<int64_t> key(data.shape);
@@ -242,7 +240,7 @@ bool SumModel::addFactor(unsigned tensor) {
     key.push_back(role.mayWait);
     key.push_back(role.beginsStage);
   }
-  for (const std::vector<SumRoles> &roles : factor.roles) {
+  for (const std::vector<SumRoles> &roles : all) {
     key.push_back(-1 - static_cast<int64_t>(roles.size()));
     for (const SumRoles &own : roles)
       for (const Layout &layout : own)
@@ -250,10 +248,11 @@ bool SumModel::addFactor(unsigned tensor) {
   }
   auto [place, isNew] = tableOf.try_emplace(std::move(key), tables.size());
   factor.table = place->second;
-  if (isNew && !fillTable(factor, order))
+  if (isNew && !fillTable(tensor, all, order))
     return false;
-  for (unsigned slot = 0; slot < factor.variables.size(); ++slot)
-    variables[factor.variables[slot]].slots.emplace_back(factors.size(), slot);
+  for (unsigned slot = 0; slot < factor.slots.size(); ++slot)
+    variables[factor.slots[slot].variable].slots.emplace_back(factors.size(),
+                                                              slot);
   factors.push_back(std::move(factor));
   return true;
 }

@@ -120,15 +120,19 @@ struct SumTable {
   }
 };
 
+/// What one variable has to do with a tensor.
+struct SumSlot {
+  unsigned variable;
+  /// By value of the variable the index of its roles.
+  std::vector<unsigned> roleOf;
+  /// The roles' indices among all roles of the model of all values.
+  std::vector<unsigned> origins;
+};
+
 /// A tensor with its producer and users.
 struct SumFactor {
   unsigned tensor, table;
-  std::vector<unsigned> variables; // per slot
-  /// Per slot: what a value of the variable stands for, and its index by value.
-  std::vector<std::vector<SumRoles>> roles;
-  std::vector<std::vector<unsigned>> roleOf;
-  /// Per slot the roles' indices among all roles of the model of all values.
-  std::vector<std::vector<unsigned>> origins;
+  std::vector<SumSlot> slots;
 };
 
 class SumModel {
@@ -232,6 +236,8 @@ private:
     /// What those before it left is there.
     bool beginsStage;
   };
+  /// Those of each slot.
+  using AllRoles = std::vector<std::vector<SumRoles>>;
 
   void restrictFactor(const SumModel &other, unsigned factor,
                       std::map<std::vector<unsigned>, unsigned> &known);
@@ -244,12 +250,13 @@ private:
     return (1 - gamma) * room.share * computed - room.offset;
   }
   bool addFactor(unsigned tensor);
-  std::vector<Role> addSlots(SumFactor &factor);
-  bool fillTable(const SumFactor &factor, const std::vector<Role> &roles);
-  void fillDistances(const SumFactor &factor,
+  std::vector<Role> addSlots(SumFactor &factor, AllRoles &roles);
+  bool fillTable(unsigned tensor, const AllRoles &roles,
+                 const std::vector<Role> &order);
+  void fillDistances(unsigned tensor, const AllRoles &roles,
                      std::map<cost::Layout, unsigned> &numberOf);
-  bool fillChain(SumTable &table, const SumFactor &factor,
-                 const std::vector<Role> &roles, uint64_t maxSteps,
+  bool fillChain(SumTable &table, const AllRoles &roles,
+                 const std::vector<Role> &order, uint64_t maxSteps,
                  std::map<cost::Layout, unsigned> &numberOf);
   void addEntry(SumTable &table, const std::vector<unsigned> &layouts,
                 const std::vector<Role> &roles,

@@ -17,10 +17,10 @@ constexpr unsigned kMinChain = 3;
 constexpr double kChainGain = 2;
 
 /// Layouts by number, and seconds between them.
-void SumModel::fillDistances(const SumFactor &factor,
+void SumModel::fillDistances(unsigned tensor, const AllRoles &all,
                              std::map<Layout, unsigned> &numberOf) {
   std::vector<Layout> layouts;
-  for (const std::vector<SumRoles> &roles : factor.roles)
+  for (const std::vector<SumRoles> &roles : all)
     for (const SumRoles &own : roles)
       for (const Layout &layout : own)
         if (numberOf.try_emplace(layout, layouts.size()).second)
@@ -29,7 +29,7 @@ void SumModel::fillDistances(const SumFactor &factor,
   distances.clear();
   for (const Layout &from : layouts)
     for (const Layout &to : layouts) {
-      const ChangeCost &change = changes.getCost(factor.tensor, from, to);
+      const ChangeCost &change = changes.getCost(tensor, from, to);
       distances.push_back(from == to ? 0
                           : change.isPossible
                               ? change.getTotal(facts.numStrands)
@@ -39,15 +39,15 @@ void SumModel::fillDistances(const SumFactor &factor,
 
 /// False if the slots' users do not come one after the other, if there would be
 /// too many steps, or if the making has to end.
-bool SumModel::fillChain(SumTable &table, const SumFactor &factor,
+bool SumModel::fillChain(SumTable &table, const AllRoles &all,
                          const std::vector<Role> &order, uint64_t maxSteps,
                          std::map<Layout, unsigned> &numberOf) {
   auto isBefore = [](const Role &a, const Role &b) { return a.slot < b.slot; };
-  if (numLayouts > 64 || factor.roles.size() < kMinChain ||
+  if (numLayouts > 64 || all.size() < kMinChain ||
       !std::is_sorted(order.begin(), order.end(), isBefore))
     return false;
   std::vector<SumChain::Slot> slots;
-  for (const std::vector<SumRoles> &roles : factor.roles) {
+  for (const std::vector<SumRoles> &roles : all) {
     SumChain::Slot &slot = slots.emplace_back();
     for (const SumRoles &own : roles) {
       std::vector<unsigned> &numbers = slot.roles.emplace_back();
@@ -66,21 +66,21 @@ bool SumModel::fillChain(SumTable &table, const SumFactor &factor,
   return true;
 }
 
-bool SumModel::fillTable(const SumFactor &factor,
+bool SumModel::fillTable(unsigned tensor, const AllRoles &all,
                          const std::vector<Role> &order) {
   SumTable &table = tables.emplace_back();
   double combinations = 1;
-  for (const std::vector<SumRoles> &roles : factor.roles) {
+  for (const std::vector<SumRoles> &roles : all) {
     table.sizes.push_back(roles.size());
     combinations *= static_cast<double>(roles.size());
   }
   table.waits = std::any_of(order.begin(), order.end(),
                             [](const Role &role) { return role.mayWait; });
   std::map<Layout, unsigned> numberOf;
-  fillDistances(factor, numberOf);
+  fillDistances(tensor, all, numberOf);
   double left = static_cast<double>(maxEntries - numEntries);
   uint64_t maxSteps = std::min(combinations / kChainGain, left);
-  if (fillChain(table, factor, order, maxSteps, numberOf)) {
+  if (fillChain(table, all, order, maxSteps, numberOf)) {
     numEntries += table.getSize();
     return true;
   }
@@ -96,8 +96,8 @@ bool SumModel::fillTable(const SumFactor &factor,
     if (!fillWork.add(1))
       return false;
     for (unsigned i = 0; i < order.size(); ++i)
-      chosen[i] = numberOf[factor.roles[order[i].slot][place[order[i].slot]]
-                                       [order[i].index]];
+      chosen[i] =
+          numberOf[all[order[i].slot][place[order[i].slot]][order[i].index]];
     addEntry(table, chosen, order, copies);
     for (unsigned slot = place.size(); slot-- > 0;) {
       if (++place[slot] < table.sizes[slot])
@@ -176,8 +176,8 @@ SumModel::getFactorSeconds(unsigned index,
                            const std::vector<unsigned> &choice) const {
   const SumFactor &factor = factors[index];
   std::vector<unsigned> roles;
-  for (unsigned slot = 0; slot < factor.variables.size(); ++slot)
-    roles.push_back(factor.roleOf[slot][choice[factor.variables[slot]]]);
+  for (const SumSlot &slot : factor.slots)
+    roles.push_back(slot.roleOf[choice[slot.variable]]);
   return tables[factor.table].getSeconds(roles);
 }
 
