@@ -83,12 +83,12 @@ double Driver::getLeastComputation() const {
 // Parts of the way
 //===----------------------------------------------------------------------===//
 
-/// The plans that are given, with better stages. Of those whose forms are too
-/// large whatever the stages nothing is asked.
+/// The plans that are given, with better stages if there is time. Of those
+/// whose forms are too large whatever the stages nothing is asked.
 void Driver::offerStarts(PlanPool &to) const {
   for (const Plan &plan : context.options.starts)
     if (context.graph.getHeldBytes(plan.signatures) <= problem.memoryLimit)
-      to.offer(plan);
+      context.isOver() ? to.take(plan) : to.offer(plan);
 }
 
 /// Plans under all guides, within the memory limit.
@@ -233,6 +233,10 @@ SearchResult Driver::run() {
   PlanPool given(context.facts, context.table);
   offerStarts(given);
   PlanPool::Record started = given.forget();
+  if (started.plan && context.isOver()) {
+    pool.restore(std::move(started));
+    return finish();
+  }
   untimed.start();
   searchByGuides();
   PlanPool::Record inOneStrand;

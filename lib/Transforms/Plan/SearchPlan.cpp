@@ -57,6 +57,7 @@ private:
   LogicalResult findHidup(cost::Plan &plan);
   FailureOr<Decisions> takePreset();
   double getTimeLeft() const;
+  bool isOver() const { return getTimeLeft() == kLeastTime; }
   search::SearchOptions getOptions(search::Watch &watch) const;
   search::SearchResult search();
   LogicalResult decide(cost::Plan &plan);
@@ -154,10 +155,11 @@ search::SearchResult Planner::search() {
   if (settings.algorithm == kPresetSearch)
     return takeCheapest(extraction->problem, std::move(starts));
   // Plans that are no worse than with one microbatch, and than of `hidup`.
-  if (settings.usesPresets && graph.mesh.getNumStrands() > 1 &&
+  if (settings.usesPresets && graph.mesh.getNumStrands() > 1 && !isOver() &&
       extraction->problem.operators.size() <= kMaxInOneStrand)
     addPresets(/*isInOneStrand=*/true);
-  if (settings.usesPresets && settings.algorithm == "tandem" && pins.empty())
+  if (settings.usesPresets && settings.algorithm == "tandem" && pins.empty() &&
+      !isOver())
     if (auto hidup = findHidupPlan(graph, *extraction, getTimeLeft(),
                                    settings.endsSearch))
       starts.push_back(std::move(*hidup));

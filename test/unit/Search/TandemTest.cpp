@@ -339,6 +339,26 @@ TEST(TandemTest, isNoWorseThanItsStarts) {
   EXPECT_LE(second.plan->cost, start.cost);
 }
 
+/// It is taken as it is where there is no time for others.
+TEST(TandemTest, looksAtNothingElseWithoutTime) {
+  SearchProblem problem = makeTransformer(getSmall(2));
+  SearchOptions options;
+  options.timeLimit = 1e-9;
+  SearchResult first = searchTandem(problem, options);
+  ASSERT_TRUE(first.plan) << first.error;
+  EXPECT_GT(first.numVisited, 0u);
+  options.starts.push_back(*first.plan);
+  SearchResult second = searchTandem(problem, options);
+  ASSERT_TRUE(second.plan) << second.error;
+  EXPECT_EQ(second.numVisited, 0u);
+  EXPECT_EQ(second.plan->cost, first.plan->cost);
+  // What does not fit is no plan.
+  problem.memoryLimit = first.plan->peak - 1;
+  SearchResult third = searchTandem(problem, options);
+  ASSERT_TRUE(third.plan) << third.error;
+  EXPECT_GT(third.numVisited, 0u);
+}
+
 /// What a start that is far dearer holds and costs guides no search.
 TEST(TandemTest, farStartsChangeNothing) {
   SearchProblem problem = makeTransformer(getSmall(1));

@@ -48,7 +48,6 @@ void PlanPool::addTotals(const Plan &plan, const CostReport &report) {
   }
 }
 
-/// Asks what the plan costs and keeps it if it is the best one.
 double PlanPool::take(const Plan &plan) {
   ++numPlans;
   std::string error;
@@ -274,7 +273,7 @@ bool PlanPool::improveCuts(const std::function<bool()> &proceeds) {
 }
 
 void PlanPool::polish(const std::function<bool()> &proceeds) {
-  if (!best || !facts.does(Mechanism::Polish))
+  if (!best || !facts.does(Mechanism::Polish) || !proceeds())
     return;
   cutWork = 0;
   Plan divided = *best;

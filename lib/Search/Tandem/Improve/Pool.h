@@ -49,6 +49,9 @@ public:
   /// Takes the plan as it is, and with better stages.
   double offer(const cost::Plan &plan);
 
+  /// Asks what the plan costs as it is, and keeps it if it is the best one.
+  double take(const cost::Plan &plan);
+
   /// Takes the plan as it is, and divided anew with the copies that it has.
   double offerDivided(const cost::Plan &plan, bool isCareful);
 
@@ -81,7 +84,6 @@ public:
   uint64_t numPlans = 0;
 
 private:
-  double take(const cost::Plan &plan);
   void addTotals(const cost::Plan &plan, const cost::CostReport &report);
   double divide(cost::Plan &plan, unsigned maxFront);
   unsigned getFront(double work) const;
