@@ -168,10 +168,9 @@ void Driver::anneal() {
     searchByLabels({.maxWork = kExactWork});
 }
 
-std::optional<Plan> Driver::refine(const Plan &plan) {
+std::optional<Plan> Driver::refine(const Plan &plan, uint64_t &work) {
   pool.forget();
   pool.offerDivided(plan, true);
-  uint64_t work = kUntimedWork;
   refiner.refine(work);
   return pool.best;
 }

@@ -31,8 +31,9 @@ public:
   SearchResult run();
   /// Plans of guides and of the cheapest forms; no bound.
   PlanPool::Record runBriefly();
-  /// Behind either: what better cuts and cheaper forms make of a plan.
-  std::optional<cost::Plan> refine(const cost::Plan &plan);
+  /// Behind either: what better cuts and cheaper forms make of a plan, with the
+  /// work that is left.
+  std::optional<cost::Plan> refine(const cost::Plan &plan, uint64_t &work);
   bool addsUp() const { return context.addsUp; }
 
 private:

@@ -139,16 +139,16 @@ constexpr uint64_t kSumWork = 40'000'000'000, kSumBoundWork = 3'000'000'000,
 /// Numbers for the stages of plans: of the best one; with what is left for what
 /// random changes make of that; and of that what is left for the stages that
 /// this ends with.
-constexpr uint64_t kStagesWork = 3'500'000'000, kLastStagesWork = 5'000'000'000,
+constexpr uint64_t kStagesWork = 2'500'000'000, kLastStagesWork = 3'000'000'000,
                    kKeptStagesWork = 1'000'000'000;
 /// Of what is left one in so many is for the stages of one more pair that is
 /// joined.
 constexpr uint64_t kJoinShare = 16;
 /// Rounds with cheapest forms, and those in sequence that gain nothing.
 constexpr unsigned kStagesRounds = 4, kIdleRounds = 2;
-/// Numbers that the problem without its time axis may look at for a plan that
-/// the one with it has led to.
-constexpr uint64_t kUntimedWork = 3'000'000'000;
+/// Numbers that the problem without its time axis may look at for all plans
+/// that the one with it leads to.
+constexpr uint64_t kUntimedWork = 2'000'000'000;
 
 /// Numbers for a problem where a small one gets `work`.
 constexpr uint64_t getSumWork(uint64_t work, size_t numOperators) {

@@ -63,7 +63,7 @@ bool UntimedSearch::refine() {
   if (!lowered)
     return false;
   uint64_t numBest = context.pool.numBest;
-  if (std::optional<Plan> refined = driver->refine(*lowered))
+  if (std::optional<Plan> refined = driver->refine(*lowered, work))
     context.pool.offerDivided(untimed->lift(*refined), true);
   return context.pool.numBest != numBest;
 }

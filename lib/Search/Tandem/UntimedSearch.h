@@ -19,6 +19,7 @@
 #define TANDEM_LIB_SEARCH_TANDEM_UNTIMEDSEARCH_H
 
 #include "Tandem/Context.h"
+#include "Tandem/Limits.h"
 #include "Tandem/Problem/Untimed.h"
 #include <memory>
 
@@ -54,6 +55,8 @@ private:
   /// Whether it is on the other thread, which leaves who watches alone.
   bool isApart = false;
   std::unique_ptr<Driver> driver;
+  /// What is left for plans that the whole problem leads to.
+  uint64_t work = kUntimedWork;
   std::future<PlanPool::Record> found;
 };
 
