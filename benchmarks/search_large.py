@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Large models from Python file to plan file: seconds, memory and proven gaps of whole processes, and what pins take.
 
-    benchmarks/search_large.py [--runs 3] [--part models] [--part pins] [--check] [--json FILE]
+    benchmarks/search_large.py [--runs 3] [--part models] [--part pins] [--part hard] [--check] [--json FILE]
 
 Llama with 8 billion parameters on 8x8 H100 and GPT-3 on 128x8 are exported on the meta device and planned by
 `--search tandem`; `--replan` costs the plans once more. Then searches of two-layer models, Llama and GPT-3 are measured
-with and without pins: adding or removing one searches again. Exports run once, searches --runs times, those of GPT-3 and
+with and without pins: adding or removing one searches again. Steps that are hard for their size (hard_steps.py), two
+microbatches on one and two axes, show what a search takes at worst. Exports run once, searches --runs times, those of GPT-3 and
 one with a limit of time once; shown are medians. CPU time, which the limits are for, is closer to what an idle machine
 shows than wall time.
 """
@@ -61,6 +62,9 @@ PINS = {
     "embedding whole": ["tokens.weight:{}=full"],
     "all matrices split": ["layers.*.weight:{}=gather(0)"],
 }
+# Presets of hard_steps.py, and what the plan of a step of up to 5,000 operators may take: s CPU.
+HARD = ["t5", "gemma3_text", "modernbert", "longt5", "reformer"]
+HARD_LIMIT = 20
 # What a search with a pin more or less may take: times.
 PIN_LIMIT = 2
 
@@ -86,8 +90,10 @@ class Steps:
         """The file, and what the export took."""
         if name not in self.made:
             path = self.folder / f"{name}.mlir"
-            model = ROOT / f"examples/{name.split()[0]}.py"
-            row = export(model, path, *EXPORTS[name])
+            if name in HARD:
+                row = export(ROOT / "benchmarks/hard_steps.py", path, "--preset", name)
+            else:
+                row = export(ROOT / f"examples/{name.split()[0]}.py", path, *EXPORTS[name])
             del row["text"]
             self.made[name] = path, row
         return self.made[name]
@@ -148,7 +154,20 @@ def measure_pins(report, steps, runs):
         report.limit(f"{name}, a pin less", 1 / min(shares), PIN_LIMIT, "times the CPU")
 
 
-PARTS = {"models": measure_models, "pins": measure_pins}
+def measure_hard(report, steps, runs):
+    rows = []
+    report.add("steps that are hard for their size", rows)
+    for name in HARD:
+        step, _ = steps.get(name)
+        for mesh in ["data=4", "data=2,model=2"]:
+            options = ["--mesh", mesh, "--micro", "2", "--search", "tandem"]
+            row = take_medians([plan(step, *options) for _ in range(runs)])
+            rows.append({"what": name, "mesh": mesh} | row)
+            show(f"{name}, {mesh}", row)
+            report.limit(f"{name}, {mesh}", row["cpu_s"], HARD_LIMIT, "s CPU")
+
+
+PARTS = {"models": measure_models, "pins": measure_pins, "hard": measure_hard}
 
 
 def main():
