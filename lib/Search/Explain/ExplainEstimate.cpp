@@ -19,7 +19,7 @@ using namespace tandem::search;
 /// How often all may adapt to forms that are far from the plan's.
 constexpr unsigned kMaxRounds = 4;
 /// Forms of an entry, the best first, for which stages are chosen anew.
-constexpr size_t kMaxRefined = 2;
+constexpr size_t kMaxRefinedForms = 2;
 /// Operators times forms that `cost` is asked about for one entry: of large
 /// problems those that the relaxed cost likes best.
 constexpr size_t kMaxWork = 60'000, kMinForms = 3;
@@ -30,7 +30,7 @@ constexpr size_t kBriefForms = 2;
 constexpr size_t kMaxDivided = 2000;
 /// Numbers that may be looked at behind the end of the search (about 10^9 in a
 /// second); and so many are, per operator, for what a plan costs.
-constexpr uint64_t kLateWork = 200'000'000, kCostWork = 400;
+constexpr uint64_t kLateWork = 200'000'000, kCostedWork = 400;
 
 namespace {
 /// Signatures that give an entry another form.
@@ -305,7 +305,7 @@ bool Estimator::addCandidate(const FormEntry &entry,
   std::vector<unsigned> signatures;
   for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
     signatures.push_back(forced[graph.variableOf[op]]);
-  work += kCostWork * facts.problem.operators.size();
+  work += kCostedWork * facts.problem.operators.size();
   std::optional<Plan> plan = adapt(signatures);
   if (!plan)
     return false;
@@ -358,7 +358,7 @@ bool Estimator::find(const FormEntry &entry, Effort effort, MetPlans &plans) {
                    });
   bool isDivided =
       effort == Effort::Full && facts.problem.operators.size() <= kMaxDivided;
-  size_t numRefined = isDivided ? kMaxRefined : 0;
+  size_t numRefined = isDivided ? kMaxRefinedForms : 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (i < numRefined && end.proceeds())
       refine(entry, candidates[i], plans);

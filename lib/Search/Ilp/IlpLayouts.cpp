@@ -6,13 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "IlpLayouts.h"
+#include "../Infinity.h"
 #include <algorithm>
 #include <limits>
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 /// Sums of the same seconds in another order are equal.
 static bool isNoMore(double a, double b) {
@@ -27,7 +26,7 @@ LayoutGraph::LayoutGraph(ChangeTable &table, unsigned tensor,
       nodes.push_back(layout);
   addNodes(table, tensor);
   size_t size = nodes.size();
-  seconds.resize(size * size, kInfinite);
+  seconds.resize(size * size, kInfinity);
   for (unsigned from = 0; from < size; ++from)
     for (unsigned to = 0; to < size; ++to)
       if (const ChangeCost &change =
@@ -57,11 +56,11 @@ void LayoutGraph::addArcs() {
   std::vector<LayoutArc> pairs;
   for (unsigned from = 0; from < size; ++from)
     for (unsigned to = 0; to < size; ++to)
-      if (from != to && getSeconds(from, to) < kInfinite)
+      if (from != to && getSeconds(from, to) < kInfinity)
         pairs.push_back({from, to, getSeconds(from, to)});
   std::stable_sort(pairs.begin(), pairs.end(),
                    [](auto &a, auto &b) { return a.seconds < b.seconds; });
-  std::vector<double> nearest(size * size, kInfinite);
+  std::vector<double> nearest(size * size, kInfinity);
   for (unsigned i = 0; i < size; ++i)
     nearest[i * size + i] = 0;
   for (const LayoutArc &arc : pairs) {
@@ -82,7 +81,7 @@ bool LayoutGraph::isOnWay(const LayoutArc &arc,
   for (unsigned source : from)
     for (unsigned sink : to) {
       double way = getSeconds(source, sink);
-      if (way < kInfinite &&
+      if (way < kInfinity &&
           isNoMore(getSeconds(source, arc.from) + arc.seconds +
                        getSeconds(arc.to, sink),
                    way))

@@ -14,9 +14,9 @@
 #ifndef TANDEM_LIB_SEARCH_ILPPROGRAM_H
 #define TANDEM_LIB_SEARCH_ILPPROGRAM_H
 
+#include "../Infinity.h"
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <vector>
 
 namespace tandem::search {
@@ -33,8 +33,6 @@ void add(Expr &expr, const Expr &what, double factor = 1);
 
 /// With the values of all columns.
 double getValue(const Expr &expr, const std::vector<double> &values);
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct IlpSolution {
   enum class Status {

@@ -36,7 +36,7 @@ SearchContext::SearchContext(const SearchProblem &problem,
 bool SearchContext::isClosed() const {
   return pool.best &&
          (pool.seconds - lowerBound <= kProven * pool.seconds ||
-          pool.seconds <= lowerBound * (1 + options.gap) * (1 + 1e-12));
+          pool.seconds <= lowerBound * (1 + options.gap) * (1 + kEqualCost));
 }
 
 bool SearchContext::findsForms() const {

@@ -123,7 +123,8 @@ void Driver::searchByLabels(LabelLimits limits) {
     return;
   }
   // Plans that gain less than the gap are of no interest.
-  limits.upperBound = pool.seconds / (1 + context.options.gap) * (1 + 1e-12);
+  limits.upperBound =
+      pool.seconds / (1 + context.options.gap) * (1 + kEqualCost);
   limits.proceeds = [&](double done) {
     return context.proceeds(0.9 + 0.1 * done);
   };
@@ -137,7 +138,7 @@ void Driver::searchByLabels(LabelLimits limits) {
   // What `cost` judges otherwise than the label did proves nothing: the label's
   // seconds stay a bound, but another plan may lie between the two. A label
   // that ended above the limit says nothing of those that were dropped there.
-  double least = std::min(limits.upperBound / (1 + 1e-12), labels.dropped);
+  double least = std::min(limits.upperBound / (1 + kEqualCost), labels.dropped);
   if (labels.plan)
     least = std::min(least, labels.seconds);
   context.isProven = pool.seconds <= least * (1 + kProven) ||
@@ -226,7 +227,7 @@ SearchResult Driver::run() {
   SearchResult impossible;
   if (isImpossible(impossible))
     return impossible;
-  context.lowerBound = getLeastComputation() * (1 - 1e-12);
+  context.lowerBound = getLeastComputation() * (1 - kEqualCost);
   // Starts wait, and leave no trace: a search that begins with one, or with
   // guides by what they cost, may end with a worse plan.
   PlanPool given(context.facts, context.table);

@@ -17,6 +17,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEM_LIMITS_H
 #define TANDEM_LIB_SEARCH_TANDEM_LIMITS_H
 
+#include "../Infinity.h"
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -44,12 +45,11 @@ constexpr size_t kManyOperators = 2000;
 // Shares of the cost
 //===----------------------------------------------------------------------===//
 
-/// A plan within this of the bound is optimal.
+/// A plan within this of the bound is optimal; descents that gain less end.
 constexpr double kProven = 1e-9;
-/// Plans cost the same up to this, which is rounding.
-constexpr double kEqualCost = 1e-12;
-/// Descents that gain less end.
-constexpr double kWorthDescending = 1e-9;
+/// Plans cost the same up to this, which is rounding; and of what stands for
+/// the impossible, sums are right up to this.
+constexpr double kEqualCost = 1e-12, kRounding = 1e-13;
 /// A plan that is so much better is tried to be proven again.
 constexpr double kWorthProof = 1e-2;
 /// Plans that are too large and so much cheaper are made smaller.
@@ -60,13 +60,31 @@ constexpr double kWorthJoining = 1e-4, kStagesGap = 1e-7;
 /// Given plans that cost so much more than the best one are left alone.
 constexpr double kNear = 0.03;
 /// Forms whose weighted cost is so much above its bound are as good as the best
-/// ones; a bound that rises by less leads to no others.
-constexpr double kNearBound = 1e-2, kSettled = 1e-3;
-/// Sweeps that raise a bound by less are too many.
+/// ones.
+constexpr double kNearBound = 1e-2;
+/// Sweeps that raise a bound by less are too many, and lead to no other forms.
 constexpr double kSlow = 1e-3;
 /// The larger of two sums is at least half of both: where plans cost so many
 /// times the bound of strands, the weights are at fault.
 constexpr double kFarGap = 2;
+
+//===----------------------------------------------------------------------===//
+// The relaxation
+//===----------------------------------------------------------------------===//
+
+/// Layers that are further from the ends than this many tensors are alike; and
+/// where prices are compared, which takes a third of the work.
+constexpr unsigned kFoldDistance = 4, kCoarseDistance = 1;
+/// Tensors with more users look the same from all of them: a mask is used by
+/// every layer.
+constexpr size_t kManyUsers = 8;
+/// Distances that exceed another one by less than this share count as that one
+/// where two levels are looked at together.
+constexpr double kLevelShare = 5e-3;
+/// Numbers of levels that are kept: 128 MB.
+constexpr size_t kMaxLevels = 16'000'000;
+/// A tenth of a second, and a third of that, in numbers.
+constexpr uint64_t kShortWork = 100'000'000, kBriefWork = 30'000'000;
 
 //===----------------------------------------------------------------------===//
 // Forms by the relaxation
@@ -75,15 +93,14 @@ constexpr double kFarGap = 2;
 /// Folding that leaves a larger share of the variables saves little, and lets
 /// some that differ share their messages.
 constexpr double kWorthFolding = 0.75;
-/// Numbers for one guide: at first, and as long as better forms may come.
-constexpr uint64_t kFormWork = 100'000'000, kMoreFormWork = 30'000'000;
+/// Sweeps for one guide: of short work at first, and of brief work as long as
+/// better forms may come.
 constexpr unsigned kLeastFormSweeps = 3, kFormSweeps = 12,
                    kMaxFormSweeps = 1000;
 /// Prices of memory under the bound's weights, and for each guide: as many as
-/// sweeps of the folded problem that look at so many numbers.
+/// sweeps of the folded problem in brief work.
 constexpr unsigned kLeastBoundRounds = 6, kMostBoundRounds = 12;
 constexpr unsigned kLeastGuideRounds = 2, kMostGuideRounds = 5;
-constexpr uint64_t kRoundWork = 30'000'000;
 /// Numbers for one price.
 constexpr uint64_t kPriceWork = 130'000'000;
 /// The first price: that at which this share of the dearest plan's seconds
@@ -99,9 +116,10 @@ constexpr double kFirstShare = 0.05, kGuideShare = 0.03, kPriceStep = 4,
 /// Numbers for the folded problem, and then for the whole one.
 constexpr uint64_t kFoldedWork = 2'000'000'000, kWholeWork = 4'000'000'000;
 constexpr unsigned kMaxSweeps = 80, kMaxWholeSweeps = 24;
-/// More sweeps of the whole problem if they take little.
-constexpr uint64_t kQuickWork = 100'000'000;
+/// More sweeps of the whole problem if they are short work.
 constexpr unsigned kMaxQuickSweeps = 400;
+/// Weights of the first slot, and of later ones, that are compared.
+constexpr int kWeightSteps = 20;
 /// Weights that are tried; and prices of memory, with sweeps for each of them.
 constexpr unsigned kMaxBounds = 5, kMemoryRounds = 5, kPriceSweeps = 16;
 
@@ -119,6 +137,15 @@ constexpr uint64_t kDivideWork = 24;
 constexpr uint64_t kLastShare = 4;
 /// Plans of guides that descend.
 constexpr size_t kMaxLeaders = 4;
+/// How far a cut may move, and how far from a changed one operators settle, in
+/// operators.
+constexpr unsigned kCutDistance = 8, kCutReach = 4;
+/// A change of an operator that costs more than so many operators take is not
+/// tried with those next to it: nearly none of these gains, and they would take
+/// more than half of the time.
+constexpr double kFarOperators = 8;
+/// After so many changes all is computed anew, as rounding adds up.
+constexpr unsigned kExactAfter = 64;
 /// Rounds of random changes, and what a change may cost in them at first.
 constexpr unsigned kRounds = 6;
 constexpr std::array kHeats = {1e-3, 3e-4};
@@ -127,6 +154,14 @@ constexpr std::array kHeats = {1e-3, 3e-4};
 constexpr double kHeatOperators = 400;
 /// Where nothing fits: a share of the limit.
 constexpr double kLargeHeat = 5e-3;
+/// What a random change may cost at last, as a share of that at first.
+constexpr double kCold = 0.01;
+/// Shares of changes of forms, and of cuts (the others are of copies); and of
+/// those of forms that take a neighbour with them.
+constexpr double kFormShare = 0.6, kCutShare = 0.35, kPairShare = 0.1;
+/// The whole limit of memory costs this many times the plan; and where the plan
+/// does not fit, its seconds count this much of the limit.
+constexpr double kMemoryPrice = 10, kLargeSeconds = 1e-3;
 
 //===----------------------------------------------------------------------===//
 // Forms by sums
@@ -150,6 +185,49 @@ constexpr unsigned kStagesRounds = 4, kIdleRounds = 2;
 /// that the one with it leads to.
 constexpr uint64_t kUntimedWork = 2'000'000'000;
 
+/// Entries of all tables together (some hundred megabytes), and nodes.
+constexpr uint64_t kMaxTableEntries = 1 << 24, kMaxSumNodes = 100'000;
+/// Numbers that could be looked at while one entry of a table is made; so many
+/// entries are made with the least work, and so many before the clock is looked
+/// at: 25 ms.
+constexpr uint64_t kEntryWork = 100, kLeastEntries = 1 << 20,
+                   kFillWork = 1 << 18;
+/// Slots of the factors that become chains where these have so much less steps
+/// than there are combinations; and how often a chain is gone over for all its
+/// slots.
+constexpr unsigned kMinChain = 3, kChainPasses = 3;
+constexpr double kChainGain = 2;
+/// What costs so many times the best plan is as good as impossible.
+constexpr double kForbidden = 2;
+/// What making a node's model takes per factor, in numbers.
+constexpr uint64_t kNodeFactorWork = 5000;
+/// When less than this share of its values is left, a node is set up anew.
+constexpr double kShrunkNode = 0.85;
+/// Nodes that are left with their messages: some 100 KB each.
+constexpr size_t kMaxMessages = 2000;
+/// Means that are tried, and sweeps of messages for each of them, so many
+/// before the clock is looked at: at the root and elsewhere.
+constexpr unsigned kRootMeans = 60, kMeans = 8, kRootMeanSweeps = 100,
+                   kMeanSweeps = 40, kSweepsAtOnce = 4;
+/// Sweeps go on while some of them gain this share of the bound; and, but for
+/// the root, this share of what is missing to the goal.
+constexpr double kLeastGain = 1e-5, kLeastShare = 0.05;
+/// How much of the best mean so far goes into the next one; nothing if the last
+/// choice was known. That may be so as often before a node is done.
+constexpr double kMeanCenter = 0.5;
+constexpr unsigned kMaxKnown = 2;
+/// The root is done when the game promises less than this share, or when so
+/// many means gained less than `kLeastGain`.
+constexpr double kMeanPromise = 1e-4;
+constexpr unsigned kMeanPatience = 6;
+/// Of choices that are mixed, what is less is none; and of what is missing to
+/// the goal, what rooms must be worth to be decided.
+constexpr double kLeastWeight = 1e-9, kRoomShare = 0.1;
+/// Of the simplex, which has some ten rows: beyond it, it goes round in
+/// circles.
+constexpr unsigned kMaxPivots = 1000;
+constexpr double kPivotTolerance = 1e-11;
+
 /// Numbers for a problem where a small one gets `work`.
 constexpr uint64_t getSumWork(uint64_t work, size_t numOperators) {
   double share = double(kManySummed) / double(numOperators);
@@ -166,6 +244,17 @@ constexpr uint64_t getSumWork(uint64_t work, size_t numOperators) {
 constexpr uint64_t kExactWork = 3'000'000, kRoughWork = 300'000,
                    kMaxLabels = 200'000;
 
+/// Numbers that the completion looks at while a label's tensor is made; and
+/// live tensors before the clock is looked at: some milliseconds.
+constexpr uint64_t kNumbersPerTensor = 300, kQuestionWork = 10'000;
+/// Weights of the completion between 0 and 1, sweeps for each, and numbers that
+/// they may look at.
+constexpr int kLambdaSteps = 4;
+constexpr unsigned kLambdaSweeps = 60;
+constexpr uint64_t kLambdaWork = 20'000'000;
+/// How often changes from one layout to all others are looked at.
+constexpr uint64_t kStationRounds = 3;
+
 //===----------------------------------------------------------------------===//
 // Stages and cuts
 //===----------------------------------------------------------------------===//
@@ -180,6 +269,8 @@ constexpr unsigned kFitRounds = 8, kLargeFitRounds = 5;
 /// Operators of plans that differ in one cut from the best one; and the same of
 /// problems beyond `kMaxRefined`.
 constexpr uint64_t kCutWork = 8'000'000, kLargeCutWork = 2'000'000;
+/// Decisions that may turn out to leave another operator no choice.
+constexpr unsigned kMaxRetracted = 1000;
 
 //===----------------------------------------------------------------------===//
 // Ties

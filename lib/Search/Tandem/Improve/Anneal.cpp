@@ -11,21 +11,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Improve/Improve.h"
+#include "Tandem/Limits.h"
 #include <cmath>
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-/// What a change may cost at last, as a share of what it may cost at first.
-constexpr double kCold = 0.01;
-/// Shares of changes of forms, and of cuts; the others are of copies.
-constexpr double kForms = 0.6, kCuts = 0.35;
-/// How many changes of forms take a neighbour with them.
-constexpr double kPairs = 0.1;
-/// The whole limit of memory costs this many times the plan.
-constexpr double kMemoryPrice = 10;
-/// Where the plan does not fit, its seconds count this much of the limit.
-constexpr double kLargeSeconds = 1e-3;
 
 namespace {
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -51,7 +41,7 @@ private:
 
 /// Changes something at random. False if that is no plan, or no change.
 bool PlanImprover::change(double choice, uint64_t number, bool hasPair) {
-  if (choice < kForms) {
+  if (choice < kFormShare) {
     const Unit &unit = units[choosable[number % choosable.size()]];
     number /= choosable.size();
     unsigned value =
@@ -62,7 +52,7 @@ bool PlanImprover::change(double choice, uint64_t number, bool hasPair) {
       settle(units[unit.neighbours[(number >> 16) % unit.neighbours.size()]]);
     return true;
   }
-  if (choice < kForms + kCuts) {
+  if (choice < kFormShare + kCutShare) {
     unsigned numOperators = problem.operators.size();
     unsigned op = number % numOperators;
     if (!editor.mayChangeCut(op))
@@ -118,7 +108,7 @@ Plan PlanImprover::anneal(const Plan &plan, double heat, uint64_t &work,
     double now = heat * std::pow(kCold, done);
     PlanEditor::Mark mark = editor.mark();
     bool hasPair =
-        numbers.real() < kPairs && graph.facts.does(Mechanism::Pairs);
+        numbers.real() < kPairShare && graph.facts.does(Mechanism::Pairs);
     if (!change(numbers.real(), numbers.next(), hasPair)) {
       editor.undo(mark);
       continue;

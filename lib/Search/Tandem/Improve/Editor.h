@@ -18,6 +18,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEM_IMPROVE_EDITOR_H
 #define TANDEM_LIB_SEARCH_TANDEM_IMPROVE_EDITOR_H
 
+#include "Tandem/Limits.h"
 #include "Tandem/Problem/Facts.h"
 #include "Tandem/Stages/Line.h"
 #include "tandem/Cost/Changes.h"
@@ -35,7 +36,7 @@ struct Score {
   bool isBetterThan(const Score &other) const {
     if (excess != other.excess)
       return excess < other.excess;
-    return seconds < other.seconds * (1 - 1e-12);
+    return seconds < other.seconds * (1 - kEqualCost);
   }
 };
 
@@ -117,8 +118,6 @@ private:
     cost::Copy copy;
   };
   enum class Placed { Yes, NeedsCut, Impossible };
-  /// After so many changes all is computed anew, as rounding adds up.
-  static constexpr unsigned kExactAfter = 64;
   struct WaitQueue;
 
   //--- Tandem/Improve/Editor.cpp

@@ -6,20 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Improve/Improve.h"
+#include "Tandem/Limits.h"
 #include "Tandem/Problem/Fold.h"
 #include <algorithm>
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-/// How far a cut may move, in operators.
-constexpr unsigned kCutDistance = 8;
-/// How far from a changed cut operators settle.
-constexpr unsigned kCutReach = 4;
-/// A change of an operator that costs more than so many operators take is not
-/// tried with those next to it: nearly none of these gains, and they would take
-/// more than half of the time.
-constexpr double kFarOperators = 8;
 
 PlanImprover::PlanImprover(const FactorGraph &graph, ChangeTable &table,
                            const std::vector<unsigned> &repeats)

@@ -42,7 +42,7 @@ void LocalSearch::descend(const Plan &plan, bool isCareful, uint64_t &work) {
     now = improver.improve(now, reach, work, mayGoOn);
     double after = pool.offerDivided(now, isCareful);
     work -= std::min<uint64_t>(work, kDivideWork * problem.operators.size());
-    if (!pool.offered.plan || after >= before * (1 - kWorthDescending))
+    if (!pool.offered.plan || after >= before * (1 - kProven))
       return;
     before = after;
     now = *pool.offered.plan;

@@ -14,8 +14,6 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 void PlanPool::addTotals(const Plan &plan, const CostReport &report) {
   PlanTotals &sums = totals.emplace_back();
   double strands = static_cast<double>(facts.numStrands);

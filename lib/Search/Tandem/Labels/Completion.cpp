@@ -6,21 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Labels/Completion.h"
+#include "Tandem/Limits.h"
 #include "Tandem/Problem/Fold.h"
 #include <algorithm>
 #include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Values of lambda that are tried, from 0 to 1.
-constexpr int kSteps = 4;
-/// Sweeps for each, and numbers that they may look at.
-constexpr unsigned kMaxSweeps = 60;
-constexpr uint64_t kSweepWork = 20'000'000;
-/// How often changes from one layout to all others are looked at.
-constexpr uint64_t kStationRounds = 3;
 
 //===----------------------------------------------------------------------===//
 // Relaxations
@@ -30,8 +22,8 @@ PricedRelaxations::Entry::Entry(const FactorGraph &given,
                                 const Weights &weights)
     : graph(given), relaxation(graph, getUnfolded(graph)) {
   graph.setWeights(weights);
-  uint64_t sweeps = kSweepWork / (1 + relaxation.getWork());
-  for (uint64_t i = 0; i < std::clamp<uint64_t>(sweeps, 1, kMaxSweeps); ++i)
+  uint64_t sweeps = kLambdaWork / (1 + relaxation.getWork());
+  for (uint64_t i = 0; i < std::clamp<uint64_t>(sweeps, 1, kLambdaSweeps); ++i)
     relaxation.sweep();
 }
 
@@ -52,10 +44,11 @@ PricedRelaxations::Entry::getDistances(const Factor &factor, const Layout &from,
 /// one may lie in front of the open stage, where labels no longer know it.
 PricedRelaxations::PricedRelaxations(const FactorGraph &graph,
                                      const std::function<bool()> &proceeds) {
-  for (int second = 0; second <= kSteps; ++second)
+  for (int second = 0; second <= kLambdaSteps; ++second)
     for (int first = 0; first <= second; ++first) {
-      Weights weights = getBoundWeights(
-          graph.facts.problem, double(first) / kSteps, double(second) / kSteps);
+      Weights weights =
+          getBoundWeights(graph.facts.problem, double(first) / kLambdaSteps,
+                          double(second) / kLambdaSteps);
       weights.serial = -1;
       weights.hiding = weights.split;
       entries.push_back(std::make_unique<Entry>(graph, weights));
@@ -216,7 +209,7 @@ void Completion::addRest() {
            ++value)
         least = std::min(least, at.relaxation.getBelief(variable, value));
       // Sums are rounded.
-      rest[place][entry] += least - 1e-13 * at.graph.forbidden;
+      rest[place][entry] += least - kRounding * at.graph.forbidden;
     }
     for (unsigned tensor : facts.problem.operators[op].results)
       if (factorOf[tensor] >= 0)

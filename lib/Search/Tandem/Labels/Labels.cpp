@@ -6,16 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Labels/Labels.h"
+#include "Tandem/Limits.h"
 #include <algorithm>
 #include <unordered_map>
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-/// Numbers that the completion looks at while a label's tensor is made.
-constexpr uint64_t kNumbersPerTensor = 300;
-/// After how much work the search asks whether to go on: some milliseconds.
-constexpr uint64_t kQuestionWork = 10'000;
 
 namespace {
 class LabelSearch {

@@ -6,14 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Problem/Fold.h"
+#include "Tandem/Limits.h"
 #include <numeric>
 #include <unordered_map>
 
 using namespace tandem::search;
-
-/// Tensors with more users than this look the same from all of them: a mask is
-/// used by every layer.
-constexpr size_t kManyUsers = 8;
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);

@@ -15,13 +15,10 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FOLD_H
 #define TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FOLD_H
 
+#include "Tandem/Limits.h"
 #include "Tandem/Relaxation/Factors.h"
 
 namespace tandem::search {
-
-/// Layers that are further from the ends than this many tensors are alike; and
-/// where prices are compared, which takes a third of the work.
-constexpr unsigned kFoldDistance = 4, kCoarseDistance = 1;
 
 /// Per variable the first one whose surroundings are equal within `distance`
 /// tensors.

@@ -15,8 +15,6 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 BoundSearch::BoundSearch(SearchContext &context, GuidedSearch &guides)
     : context(context), guides(guides), problem(context.problem),
       facts(context.facts), pool(context.pool) {}
@@ -37,13 +35,12 @@ static double getPrice(const Weights &weights, const PlanTotals &totals) {
 Weights BoundSearch::getBestWeights() const {
   Weights best = getBoundWeights(problem, 1, 1);
   double bestBound = -kInfinity;
-  constexpr int kSteps = 20;
   // The first weight is no larger than the second one: the distances of
   // `FactorGraph` rest on it.
-  for (int second = 0; second <= kSteps; ++second)
+  for (int second = 0; second <= kWeightSteps; ++second)
     for (int first = 0; first <= second; ++first) {
-      Weights weights = getBoundWeights(problem, double(first) / kSteps,
-                                        double(second) / kSteps);
+      Weights weights = getBoundWeights(problem, double(first) / kWeightSteps,
+                                        double(second) / kWeightSteps);
       double least = kInfinity;
       for (const PlanTotals &totals : pool.totals)
         least = std::min(least, getPrice(weights, totals));
@@ -89,13 +86,13 @@ double BoundSearch::getWholeBound(const FactorGraph &priced, Relaxation &whole,
   double slow = context.options.gap > 0 ? 1e-5 : 0.5 * getSlow();
   unsigned sweeps =
       std::max(guides.getNumSweeps(kWholeWork, whole, 1, kMaxWholeSweeps),
-               guides.getNumSweeps(kQuickWork, whole, 1, kMaxQuickSweeps));
+               guides.getNumSweeps(kShortWork, whole, 1, kMaxQuickSweeps));
   if (context.options.gap > 0)
     sweeps *= 8;
   double best = -kInfinity, before = -kInfinity;
   for (unsigned i = 0; i < sweeps && !context.isOver(); ++i) {
     whole.sweep();
-    double value = whole.getBound() - 1e-13 * priced.forbidden;
+    double value = whole.getBound() - kRounding * priced.forbidden;
     best = std::max(best, value - goal.held);
     if (best >= goal.closed || value - before < slow * goal.values ||
         goal.values - value < 1e-6 * goal.values)
@@ -127,8 +124,8 @@ void BoundSearch::bound(const Weights &weights) {
                    facts.does(Mechanism::BoundForms) ? kInfinity : -kInfinity);
   if (weights.memory > 0)
     goal.held = weights.memory * static_cast<double>(problem.memoryLimit);
-  goal.closed =
-      pool.seconds / (1 + std::max(context.options.gap, kProven)) * (1 + 1e-12);
+  goal.closed = pool.seconds / (1 + std::max(context.options.gap, kProven)) *
+                (1 + kEqualCost);
   join();
   if (facts.isLarge() && context.options.gap == 0) {
     start(goal);

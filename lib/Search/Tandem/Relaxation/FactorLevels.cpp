@@ -12,15 +12,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tandem/Limits.h"
 #include "Tandem/Relaxation/Factors.h"
 #include <algorithm>
 #include <span>
 
 using namespace tandem::search;
-
-/// Distances that exceed another one by less than this share count as that one
-/// where two levels are looked at together.
-constexpr double kLevelShare = 5e-3;
 
 /// Leaves few levels: a distance counts as the next lower one that is left.
 static void thinOut(std::vector<double> &levels) {

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tandem/Limits.h"
 #include "Tandem/Relaxation/Factors.h"
 #include <algorithm>
 #include <utility>
@@ -178,7 +179,7 @@ void FactorGraph::addStations(const FactorKind &kind,
       double least = best[to];
       for (size_t mid = 0; mid < count; ++mid)
         least = std::min(least, best[mid] + steps[to * count + mid]);
-      if (least < best[to] * (1 - 1e-12)) {
+      if (least < best[to] * (1 - kEqualCost)) {
         best[to] = least;
         isStable = false;
       }

@@ -15,8 +15,6 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 GuidedSearch::GuidedSearch(SearchContext &context)
     : context(context), problem(context.problem), facts(context.facts),
       graph(context.graph), pool(context.pool), folded(graph, context.repeats),
@@ -94,13 +92,13 @@ double GuidedSearch::search(const Weights &weights) {
   Relaxation &relaxation = getRelaxation();
   // Messages of other prices are a worse start than none.
   relaxation.reset();
-  unsigned sweeps = getNumSweeps(kFormWork, relaxation, kLeastFormSweeps,
+  unsigned sweeps = getNumSweeps(kShortWork, relaxation, kLeastFormSweeps,
                                  kFormSweeps),
            done = 0;
   unsigned most =
       context.findsForms() || !facts.does(Mechanism::MoreSweeps)
           ? sweeps
-          : getNumSweeps(kMoreFormWork, relaxation, sweeps, kMaxFormSweeps);
+          : getNumSweeps(kBriefWork, relaxation, sweeps, kMaxFormSweeps);
   PlanPool::Record found;
   double least = kInfinity, bound = -kInfinity;
   bool mayImprove = true;
@@ -112,7 +110,7 @@ double GuidedSearch::search(const Weights &weights) {
     if (pool.offered.seconds < found.seconds)
       found = pool.offered;
     bound = relaxation.getBound();
-    bool hasMoved = relaxed < least || bound - before > kSettled * bound;
+    bool hasMoved = relaxed < least || bound - before > kSlow * bound;
     least = std::min(least, relaxed);
     mayImprove = hasMoved && least - bound > kNearBound * bound;
   }
@@ -183,7 +181,7 @@ void GuidedSearch::searchPrices(double unit) {
   std::vector<Trial> trials;
   Weights weights = getBoundWeights(problem, 1, 1);
   double price = kFirstShare * unit, highest = -kInfinity;
-  unsigned rounds = getNumSweeps(kRoundWork, getRelaxation(), kLeastBoundRounds,
+  unsigned rounds = getNumSweeps(kBriefWork, getRelaxation(), kLeastBoundRounds,
                                  kMostBoundRounds);
   for (unsigned round = 0; round < rounds && price > 0; ++round) {
     if (pool.best && !context.proceeds(0.3))
@@ -227,7 +225,7 @@ void GuidedSearch::fitMemory() {
   double unit = (scale + 1e-6) / static_cast<double>(problem.memoryLimit + 1);
   if (facts.does(Mechanism::BoundPrices))
     searchPrices(unit);
-  unsigned rounds = getNumSweeps(kRoundWork, getRelaxation(), kLeastGuideRounds,
+  unsigned rounds = getNumSweeps(kBriefWork, getRelaxation(), kLeastGuideRounds,
                                  kMostGuideRounds);
   std::vector<Weights> guides = getGuides();
   // With one strand there are no more than two that differ.

@@ -6,14 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Relaxation/Levels.h"
+#include "Tandem/Limits.h"
 #include <algorithm>
 #include <limits>
 
 using namespace tandem::search;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Numbers that are kept: 128 MB.
-constexpr size_t kMaxKept = 16'000'000;
 
 LevelCosts::LevelCosts(const FactorGraph &graph)
     : graph(graph), firstEntry(graph.factors.size(), -1),
@@ -43,7 +40,7 @@ void LevelCosts::reset() {
       size += kind.getLevels(slot).values.size();
     }
   }
-  values.resize(std::min(size, kMaxKept));
+  values.resize(std::min(size, kMaxLevels));
   forget();
 }
 

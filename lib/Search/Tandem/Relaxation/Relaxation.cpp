@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Relaxation/Relaxation.h"
+#include "Tandem/Limits.h"
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -14,8 +15,6 @@
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Relaxation::Relaxation(const FactorGraph &graph, std::vector<unsigned> given)
     : graph(graph), representatives(std::move(given)),

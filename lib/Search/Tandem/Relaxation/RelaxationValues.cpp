@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tandem/Limits.h"
 #include "Tandem/Relaxation/Relaxation.h"
 #include <algorithm>
 #include <utility>
@@ -105,7 +106,7 @@ bool Relaxation::settle(std::vector<unsigned> &values,
   unsigned before = values[variable];
   double best = costs[before];
   for (unsigned value = 0; value < costs.size(); ++value)
-    if (costs[value] < best - 1e-12 * (1 + best)) {
+    if (costs[value] < best - kEqualCost * (1 + best)) {
       best = costs[value];
       values[variable] = value;
     }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Stages/Fit.h"
+#include "Tandem/Limits.h"
 #include "Tandem/Problem/Forms.h"
 #include "tandem/Cost/Cost.h"
 #include "tandem/Cost/Hidup.h"
@@ -14,9 +15,6 @@
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-/// Decisions that may turn out to leave another operator no choice.
-constexpr unsigned kMaxRetracted = 1000;
 
 StageFitter::StageFitter(const Facts &facts, ChangeTable &table,
                          const std::vector<unsigned> &stageEnds)

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Stages/Stages.h"
+#include "Tandem/Limits.h"
 #include <algorithm>
 
 using namespace tandem::cost;
@@ -140,7 +141,7 @@ void StagePlanner::prune() {
                     }))
       continue;
     auto isTied = [&](const Rank &other) {
-      return other.rank >= rank.rank * (1 - 1e-12);
+      return other.rank >= rank.rank * (1 - kEqualCost);
     };
     auto firstTied =
         std::find_if_not(keptFronts.rbegin(), keptFronts.rend(), isTied).base();

@@ -13,12 +13,10 @@
 
 using namespace tandem::search;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 bool FillWork::add(uint64_t number) {
   numSteps += number;
   if (numSteps >= nextQuestion && !ended) {
-    nextQuestion = numSteps + kStepsBetween;
+    nextQuestion = numSteps + kFillWork;
     ended = proceeds && !proceeds();
   }
   return !ended;

@@ -18,6 +18,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEM_SUMS_CHAIN_H
 #define TANDEM_LIB_SEARCH_TANDEM_SUMS_CHAIN_H
 
+#include "Tandem/Limits.h"
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -40,10 +41,8 @@ public:
   uint64_t getNumSteps() const { return numSteps; }
 
 private:
-  /// Some 25 ms.
-  static constexpr uint64_t kStepsBetween = 1 << 18;
   std::function<bool()> proceeds;
-  uint64_t numSteps = 0, nextQuestion = kStepsBetween;
+  uint64_t numSteps = 0, nextQuestion = kFillWork;
   bool ended = false;
 };
 

@@ -6,14 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Sums/Dual.h"
+#include "Tandem/Limits.h"
 #include <algorithm>
 #include <limits>
 
 using namespace tandem::search;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// How often a chain is gone over for the marginals of all its slots.
-constexpr unsigned kChainPasses = 3;
 
 SumDual::SumDual(const SumModel &model, const SumPrices &prices)
     : model(model), variables(model.variables.size()) {

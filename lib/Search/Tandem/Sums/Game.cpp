@@ -11,13 +11,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tandem/Limits.h"
 #include "Tandem/Sums/SumMean.h"
 #include <algorithm>
 
 using namespace tandem::search;
-
-constexpr double kTolerance = 1e-11;
-constexpr unsigned kMaxPivots = 1000;
 
 namespace {
 class Simplex {
@@ -59,14 +57,14 @@ Simplex::Simplex(const std::vector<std::vector<double>> &rows)
 bool Simplex::pivot() {
   const std::vector<double> &objective = table.back();
   size_t enters = 0;
-  while (enters + 1 < objective.size() && objective[enters] >= -kTolerance)
+  while (enters + 1 < objective.size() && objective[enters] >= -kPivotTolerance)
     ++enters;
   if (enters + 1 == objective.size())
     return false;
   size_t leaves = numColumns;
   double least = 0;
   for (size_t j = 0; j < numColumns; ++j) {
-    if (table[j][enters] <= kTolerance)
+    if (table[j][enters] <= kPivotTolerance)
       continue;
     double ratio = table[j].back() / table[j][enters];
     if (leaves == numColumns || ratio < least ||

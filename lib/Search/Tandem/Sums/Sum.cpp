@@ -6,14 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Sums/Sum.h"
+#include "Tandem/Limits.h"
 #include "tandem/Cost/Slots.h"
 #include <algorithm>
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-/// How often the ceiling is impossible.
-constexpr double kForbidden = 2;
 
 bool SumModel::isSum(const Facts &facts) {
   if (facts.problem.getNumQueues() > 1)

@@ -6,34 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Sums/SumMean.h"
+#include "Tandem/Limits.h"
 #include <algorithm>
 #include <limits>
 #include <set>
 
 using namespace tandem::search;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Means that are tried, and sweeps of messages for each of them: at the root
-/// and elsewhere.
-constexpr unsigned kRootMeans = 60, kMeans = 8, kRootSweeps = 100, kSweeps = 40;
-constexpr unsigned kSweepsAtOnce = 4;
-/// Sweeps go on while some of them gain this share of the bound; and, but for
-/// the root, this share of what is missing to the goal.
-constexpr double kLeastGain = 1e-5, kLeastShare = 0.05;
-/// How much of the best mean so far goes into the next one; nothing if the last
-/// choice was known. That may be so as often before a node is done.
-constexpr double kCenter = 0.5;
-constexpr unsigned kMaxOld = 2;
-/// The root is done when the game promises less than this share, or when so
-/// many means gained less than `kLeastGain`.
-constexpr double kPromise = 1e-4;
-constexpr unsigned kPatience = 6;
-/// When less than this share of its values is left, a node is set up anew.
-constexpr double kShrunk = 0.85;
-/// What making a node's model takes per factor, in numbers looked at.
-constexpr uint64_t kFactorWork = 5000;
-/// Of what is impossible: sums are right up to this share.
-constexpr double kTolerance = 1e-13;
 
 size_t SumNode::countValues() const {
   size_t count = 0;
@@ -78,10 +56,10 @@ void MeanSearch::setUp() {
 
 /// A bound, a choice and a bound per value. False if there is no leave.
 bool MeanSearch::solve(const SumMean &mean, bool isRoot) {
-  offset = part->getOffset(mean) - kTolerance * part->forbidden;
+  offset = part->getOffset(mean) - kRounding * part->forbidden;
   dual->setPrices(part->getMean(mean));
   bound = -kInfinity;
-  unsigned numSweeps = isRoot ? kRootSweeps : kSweeps;
+  unsigned numSweeps = isRoot ? kRootMeanSweeps : kMeanSweeps;
   for (unsigned i = 0; i < numSweeps; i += kSweepsAtOnce) {
     for (unsigned j = 0; j < kSweepsAtOnce; ++j)
       dual->sweep();
@@ -219,9 +197,9 @@ bool MeanSearch::run(bool isRoot) {
                             : isRoot                          ? kRootMeans
                                                               : kMeans);
        ++i) {
-    if (node.countValues() < kShrunk * numValues)
+    if (node.countValues() < kShrunkNode * numValues)
       setUp();
-    if (i == 0 && !proceeds(kFactorWork * all.factors.size()))
+    if (i == 0 && !proceeds(kNodeFactorWork * all.factors.size()))
       return false;
     if (!solve(mean, isRoot))
       return false;
@@ -236,14 +214,16 @@ bool MeanSearch::run(bool isRoot) {
       return true;
     playGame();
     bounds.push_back(node.bound);
-    double gained = bounds.back() - bounds[i < kPatience ? 0 : i - kPatience];
-    bool isSlow = i >= 2 * kPatience && gained < kLeastGain * node.bound;
-    bool promises = isRoot ? isNew || value - bound > kPromise * bound
+    double gained =
+        bounds.back() - bounds[i < kMeanPatience ? 0 : i - kMeanPatience];
+    bool isSlow = i >= 2 * kMeanPatience && gained < kLeastGain * node.bound;
+    bool promises = isRoot ? isNew || value - bound > kMeanPromise * bound
                            : isNew || value - bound > kLeastGain * bound;
     // Another mean cannot reach the goal; a branch may.
-    if (isSlow || !promises || numOld > kMaxOld || (!isRoot && !isGood(value)))
+    if (isSlow || !promises || numOld > kMaxKnown ||
+        (!isRoot && !isGood(value)))
       return true;
-    mean = getNext(numOld ? 0 : kCenter);
+    mean = getNext(numOld ? 0 : kMeanCenter);
   }
   return true;
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Sums/SumSearch.h"
+#include "Tandem/Limits.h"
 #include "Tandem/Sums/SumMean.h"
 #include <algorithm>
 #include <array>
@@ -16,17 +17,6 @@
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Nodes that are left with their messages: some 100 KB each.
-constexpr size_t kMaxMessages = 2000;
-/// Of choices that are mixed, what is less is none.
-constexpr double kLeastWeight = 1e-9;
-/// Of what is missing to the goal, what rooms must be worth to be decided.
-constexpr double kRoomShare = 0.1;
-/// Numbers that could be looked at while one entry of a table is made; and so
-/// many entries are made with the least work.
-constexpr uint64_t kEntryWork = 100, kLeastEntries = 1 << 20;
 
 /// Tables that take longer to make than the search may take are not worth it.
 static uint64_t getMaxEntries(const SumLimits &limits) {

@@ -16,6 +16,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEM_SUMS_SUMSEARCH_H
 #define TANDEM_LIB_SEARCH_TANDEM_SUMS_SUMSEARCH_H
 
+#include "Tandem/Limits.h"
 #include "Tandem/Sums/Sum.h"
 #include <functional>
 #include <limits>
@@ -38,11 +39,11 @@ struct SumLimits {
   /// of all plans.
   std::vector<unsigned> stageEnds;
   /// Entries of all tables together; fewer if little work is left.
-  uint64_t maxEntries = uint64_t(1) << 24;
+  uint64_t maxEntries = kMaxTableEntries;
   /// Nodes, and entries that are looked at (about 10^9 in a second).
-  uint64_t maxNodes = 100000, maxWork = ~uint64_t(0);
+  uint64_t maxNodes = kMaxSumNodes, maxWork = ~uint64_t(0);
   /// What is proven to be this share below the best choice is good enough.
-  double gap = 1e-9;
+  double gap = kProven;
   /// Choices that cost as much or more are of no interest.
   double upperBound = std::numeric_limits<double>::infinity();
   /// Asked now and then, with the best bound; false stops.

@@ -5,16 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Tandem/Limits.h"
 #include "Tandem/Sums/Sum.h"
 #include <algorithm>
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-/// Slots of the factors that become chains where these have so much less steps
-/// than there are combinations.
-constexpr unsigned kMinChain = 3;
-constexpr double kChainGain = 2;
 
 /// Layouts by number, and seconds between them.
 void SumModel::fillDistances(unsigned tensor, const AllRoles &all,
