@@ -21,6 +21,7 @@ namespace tandem::rt::cts {
 namespace {
 
 bool hasEpilogues() { return std::getenv("TANDEM_CTS_DEVICE"); }
+bool isEmulated() { return std::getenv("TANDEM_CUDA_LIBRARIES"); }
 
 class BesideGemmTest : public testing::TestWithParam<GemmTypes> {
 protected:
@@ -60,7 +61,8 @@ protected:
     return g;
   }
   /// Runs it beside its twin, twice; the library alone does it if that is
-  /// expected. Null, with a failure, if it does not run.
+  /// expected, and if its heuristics, which are the GPU's, have a way. Null,
+  /// with a failure, if it does not run.
   static std::unique_ptr<TwinSession> run(Beside &beside, bool isLibrarys) {
     beside.p.add({.name = "gemm"}, beside.gemm);
     auto session = startTwin(beside.p);
@@ -72,8 +74,9 @@ protected:
                  randomValues<double>(beside.sizes[i], unsigned(i))));
     EXPECT_OK(session->step());
     EXPECT_OK(session->step());
-    EXPECT_EQ(session->plain().notice().empty(), isLibrarys)
-        << session->plain().notice();
+    if (isEmulated() || !isLibrarys)
+      EXPECT_EQ(session->plain().notice().empty(), isLibrarys)
+          << session->plain().notice();
     return session;
   }
   static bool isWide() { return GetParam().first == ElementType::F64; }
@@ -164,7 +167,7 @@ TEST(BesideGemmTest, TheSlopeIsThatOfDifferences) {
   };
   // cuBLASLt takes the tanh of float32 by an instruction, whose slope is right
   // to 1.3e-5 (on an H100).
-  double bound = std::getenv("TANDEM_CUDA_LIBRARIES") ? 1e-6 : 2e-5;
+  double bound = isEmulated() ? 1e-6 : 2e-5;
   for (ElementType type : {ElementType::F32, ElementType::F64}) {
     int64_t count = int64_t(points.size()) / 8 * 8;
     ProgramBuilder p({});

@@ -46,13 +46,18 @@ struct Facts {
                             kRandom = kMost + 4 * at::kTileRows,
                             kEnd = kRandom + 8 * at::kTileRows;
   static constexpr uint32_t kDelta = kWhole + 4; ///< Behind the total.
-
-  bool isThere = false;
-  int32_t first = 1, last = 0; ///< none
-  float most = 0, total = 0, delta = 0;
-  uint64_t random = 0;
 };
 static_assert(Facts::kEnd == at::kFactBytes);
+
+/// What memory has of a query, of which nothing is computed yet: a thread that
+/// reads it and multiplies a tile before it stores facts waits for nothing.
+struct QueryWords {
+  bool isThere = false, isQuery = false;
+  int64_t position = 0, randomRow = 0;
+  float logSumExp = 0, most = 0, total = 0, delta = 0;
+};
+/// Which of these a kernel has.
+enum class Pass { Forward, Queries, Keys };
 
 /// Rows of one head of a tensor in memory.
 template <typename T> struct Rows {
@@ -168,9 +173,9 @@ private:
   //===--- Facts ----------------------------------------------------------===//
 
   void findRows(int64_t total, int64_t numHeads, bool areLastLongest);
-  Facts readFacts(int64_t ofHead, int64_t firstQuery, int count,
-                  bool isBackward) const;
-  void storeFacts(int set, const Facts &facts) const;
+  QueryWords read(Pass pass, int64_t ofHead, int64_t firstQuery,
+                  int count) const;
+  void storeFacts(Pass pass, int set, const QueryWords &words) const;
   template <typename N> N fact(uint32_t which, int query) const {
     return block.loadShared<N>(facts + which +
                                uint32_t(query) * uint32_t(sizeof(N)));

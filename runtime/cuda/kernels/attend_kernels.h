@@ -22,7 +22,7 @@ namespace at = attention;
 
 TANDEM_ATTEND(void)::forward() {
   findRows(queries, heads, /*areLastLongest=*/true);
-  storeFacts(0, readFacts(head, first, at::kTileRows, /*isBackward=*/false));
+  storeFacts(Pass::Forward, 0, read(Pass::Forward, head, first, at::kTileRows));
   load<at::kTileRows>(kX1, queryRows(at::Query, head, first, at::Width));
   block.barrier();
   Outputs outputs;
@@ -79,7 +79,7 @@ TANDEM_ATTEND(void)::queryGradient() {
   load<at::kTileRows>(kX1, queryRows(at::Query, head, first, at::Width));
   load<at::kTileRows>(
       kX2, queryRows(at::OutputGradient, head, first, at::ValueWidth));
-  storeFacts(0, readFacts(head, first, at::kTileRows, /*isBackward=*/true));
+  storeFacts(Pass::Queries, 0, read(Pass::Queries, head, first, at::kTileRows));
   computeDeltas();
   block.barrier();
   Outputs outputs;
@@ -119,21 +119,6 @@ TANDEM_ATTEND(void)::keyGradients() {
   load<at::kTileRows>(kX1, rowsOf(at::Key, ofKeys, first, keys, at::Width));
   load<at::kTileRows>(kX2,
                       rowsOf(at::Value, ofKeys, first, keys, at::ValueWidth));
-  auto factsOf = [&](int64_t ofHead, int64_t query) {
-    Facts known = readFacts(ofHead, query, Tile, /*isBackward=*/true);
-    int64_t number = query + block.thread();
-    if (known.isThere && number < queries)
-      known.delta = w.array<float>(
-          at::Deltas)[(batch * heads + ofHead) * queries + number];
-    return known;
-  };
-  auto storeAll = [&](int set, const Facts &known) {
-    storeFacts(set, known);
-    if (known.isThere)
-      block.storeShared(uint32_t(set) * at::kFactBytes + Facts::kDelta +
-                            block.thread() * 8,
-                        known.delta);
-  };
   Outputs ofKey, ofValue;
   clear(ofKey);
   clear(ofValue);
@@ -143,7 +128,7 @@ TANDEM_ATTEND(void)::keyGradients() {
   int stage = 0, set = 0;
   Columns columns = queryColumns(head);
   if (!isLast) {
-    storeAll(0, factsOf(head, query));
+    storeFacts(Pass::Keys, 0, read(Pass::Keys, head, query, Tile));
     if (kStages > 1)
       load(0, columns, query);
   }
@@ -154,13 +139,13 @@ TANDEM_ATTEND(void)::keyGradients() {
     if (nextQuery >= range.end)
       ++nextHead, nextQuery = range.begin;
     isLast = nextHead == endHead;
-    Facts next;
+    QueryWords next;
     if (!isLast) {
       if (nextHead != head)
         columns = queryColumns(nextHead);
       if (kStages > 1)
         load(1 - stage, columns, nextQuery);
-      next = factsOf(nextHead, nextQuery);
+      next = read(Pass::Keys, nextHead, nextQuery, Tile);
     }
     facts = uint32_t(set) * at::kFactBytes;
     Span seen = keysSeenBy(Tile);
@@ -177,7 +162,7 @@ TANDEM_ATTEND(void)::keyGradients() {
     }
     set = 1 - set, stage = kStages - 1 - stage;
     if (!isLast)
-      storeAll(set, next);
+      storeFacts(Pass::Keys, set, next);
     head = nextHead, query = nextQuery;
   }
   copies.wait();

@@ -117,49 +117,59 @@ TANDEM_ATTEND(void)::findRows(int64_t total, int64_t numHeads,
   batch = number % each / numHeads;
 }
 
-/// What a thread has of one of `count` queries of a head, if there is one.
-TANDEM_ATTEND(Facts)::readFacts(int64_t ofHead, int64_t firstQuery, int count,
-                                bool isBackward) const {
-  Facts facts;
-  int n = int(block.thread());
-  facts.isThere = n < count;
-  int64_t query = firstQuery + n;
-  if (!facts.isThere || query >= queries)
-    return facts;
+/// Of one of `count` queries of a head, if the thread has one.
+TANDEM_ATTEND(QueryWords)::read(Pass pass, int64_t ofHead, int64_t firstQuery,
+                                int count) const {
+  QueryWords words;
+  int64_t query = firstQuery + block.thread();
+  words.isThere = int(block.thread()) < count;
+  words.isQuery = words.isThere && query < queries;
+  if (!words.isQuery)
+    return words;
   int64_t number = (batch * heads + ofHead) * queries + query;
-  int64_t before = w[at::Before], after = w[at::After], position = 0;
-  if (before >= 0 || after >= 0)
-    position = w.array<int64_t>(at::Positions)[query];
-  int64_t least = before < 0 || position < before ? 0 : position - before;
-  int64_t most =
-      after < 0 || position + after >= keys ? keys - 1 : position + after;
-  least = least > keys ? keys : least;
-  most = most < -1 ? -1 : most;
-  if (isBackward) {
-    float whole = w.array<float>(at::LogSumExp)[number];
-    least = whole == kHidden ? keys : least;
-    facts.total = whole * kLog2OfE;
-    if (shifts) {
-      auto totals = w.array<float>(at::Totals);
-      facts.most = totals[2 * number], facts.total = totals[2 * number + 1];
-    }
-  }
-  facts.first = int32_t(least), facts.last = int32_t(most);
+  if (w[at::Before] >= 0 || w[at::After] >= 0)
+    words.position = w.array<int64_t>(at::Positions)[query];
   if (dropout.isOn)
-    facts.random =
-        uint64_t(w.array<int64_t>(at::DropoutRows)[number]) * uint64_t(keys);
-  return facts;
+    words.randomRow = w.array<int64_t>(at::DropoutRows)[number];
+  if (pass == Pass::Forward)
+    return words;
+  words.logSumExp = w.array<float>(at::LogSumExp)[number];
+  if (shifts) {
+    auto totals = w.array<float>(at::Totals);
+    words.most = totals[2 * number], words.total = totals[2 * number + 1];
+  }
+  if (pass == Pass::Keys)
+    words.delta = w.array<float>(at::Deltas)[number];
+  return words;
 }
 
-/// All but the delta, which others may have.
-TANDEM_ATTEND(void)::storeFacts(int set, const Facts &known) const {
-  if (!known.isThere)
+TANDEM_ATTEND(void)::storeFacts(Pass pass, int set,
+                                const QueryWords &words) const {
+  if (!words.isThere)
     return;
+  int64_t least = 1, most = 0; // none
+  if (words.isQuery) {
+    int64_t before = w[at::Before], after = w[at::After];
+    int64_t position = words.position;
+    least = before < 0 || position < before ? 0 : position - before;
+    most = after < 0 || position + after >= keys ? keys - 1 : position + after;
+    least = least > keys ? keys : least;
+    most = most < -1 ? -1 : most;
+    if (pass != Pass::Forward && words.logSumExp == kHidden)
+      least = keys;
+  }
   uint32_t to = uint32_t(set) * at::kFactBytes, n = block.thread();
-  block.storeShared(to + Facts::kWhole + n * 8, known.total);
-  block.storeShared(to + Facts::kSpan + n * 8, Int2{known.first, known.last});
-  block.storeShared(to + Facts::kMost + n * 4, known.most);
-  block.storeShared(to + Facts::kRandom + n * 8, known.random);
+  block.storeShared(to + Facts::kSpan + n * 8,
+                    Int2{int32_t(least), int32_t(most)});
+  block.storeShared(to + Facts::kRandom + n * 8,
+                    uint64_t(words.randomRow) * uint64_t(keys));
+  if (pass == Pass::Forward)
+    return;
+  block.storeShared(to + Facts::kMost + n * 4, words.most);
+  block.storeShared(to + Facts::kWhole + n * 8,
+                    shifts ? words.total : words.logSumExp * kLog2OfE);
+  if (pass == Pass::Keys) // else others compute it
+    block.storeShared(to + Facts::kDelta + n * 8, words.delta);
 }
 
 /// All threads get the same.
