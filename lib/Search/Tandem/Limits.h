@@ -174,7 +174,7 @@ constexpr uint64_t kSumWork = 40'000'000'000, kSumBoundWork = 3'000'000'000,
 /// Numbers for the stages of plans: of the best one; with what is left for what
 /// random changes make of that; and of that what is left for the stages that
 /// this ends with.
-constexpr uint64_t kStagesWork = 2'500'000'000, kLastStagesWork = 3'000'000'000,
+constexpr uint64_t kStagesWork = 1'500'000'000, kLastStagesWork = 2'000'000'000,
                    kKeptStagesWork = 1'000'000'000;
 /// Of what is left one in so many is for the stages of one more pair that is
 /// joined.
@@ -183,7 +183,7 @@ constexpr uint64_t kJoinShare = 16;
 constexpr unsigned kStagesRounds = 4, kIdleRounds = 2;
 /// Numbers that the problem without its time axis may look at for all plans
 /// that the one with it leads to.
-constexpr uint64_t kUntimedWork = 2'000'000'000;
+constexpr uint64_t kUntimedWork = 1'000'000'000;
 
 /// Entries of all tables together (some hundred megabytes), and nodes.
 constexpr uint64_t kMaxTableEntries = 1 << 24, kMaxSumNodes = 100'000;
