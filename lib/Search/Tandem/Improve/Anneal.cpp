@@ -48,8 +48,10 @@ bool PlanImprover::change(double choice, uint64_t number, bool hasPair) {
         (getValue(unit) + 1 + number % (unit.numValues - 1)) % unit.numValues;
     if (!editor.setSignatures(unit.operators, value))
       return false;
-    if (hasPair && !unit.neighbours.empty())
-      settle(units[unit.neighbours[(number >> 16) % unit.neighbours.size()]]);
+    const std::vector<unsigned> &next = unit.neighbours;
+    if (hasPair && !next.empty())
+      editor.settleSignatures(
+          units[next[(number >> 16) % next.size()]].operators);
     return true;
   }
   if (choice < kFormShare + kCutShare) {

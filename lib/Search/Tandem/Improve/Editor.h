@@ -54,6 +54,9 @@ public:
   bool setSignatures(const std::vector<unsigned> &ops, unsigned signature);
   /// Those of all operators.
   bool setSignatures(const std::vector<unsigned> &all);
+  /// Gives the operators the best signature, with all else as it is; false if
+  /// that is the one that they have.
+  bool settleSignatures(const std::vector<unsigned> &ops);
   /// Begins a stage with operator `op`, or begins none there. Nothing may be
   /// changed before the first operator and between the passes.
   bool setCut(unsigned op, bool cuts);
@@ -156,20 +159,19 @@ private:
                   const cost::Layout &base);
   void endPass(EditedTensor &made, unsigned tensor, size_t firstUse,
                size_t endUse);
-  bool isSum(unsigned tensor, const TensorUse &use) const;
   bool isWantedIn(unsigned tensor, size_t firstUse,
                   const cost::Layout &layout) const;
   bool usuallyWaits(unsigned tensor) const;
   bool isFlipped(const cost::Copy &copy, bool isWait) const;
   void setInPlace(EditedTensor &made, unsigned tensor) const;
   const cost::Layout &getWanted(const TensorUse &use) const {
-    return problem.getSignatures(use.op)[signatures[use.op]]
-        .operands[use.operand];
+    return facts.getWanted(signatures, use);
   }
   const cost::Layout &getProduced(unsigned tensor) const {
-    const TensorFacts &info = facts.tensors[tensor];
-    return problem.getSignatures(info.producer)[signatures[info.producer]]
-        .results[info.result];
+    return facts.getProduced(signatures, tensor);
+  }
+  cost::Layout getBase(unsigned tensor, const TensorUse &use) const {
+    return facts.getBase(use.op, getProduced(tensor), getWanted(use));
   }
 
   //--- Tandem/Improve/EditorScore.cpp

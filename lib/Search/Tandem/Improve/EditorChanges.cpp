@@ -39,6 +39,24 @@ bool PlanEditor::setSignatures(const std::vector<unsigned> &all) {
   return settle();
 }
 
+bool PlanEditor::settleSignatures(const std::vector<unsigned> &ops) {
+  Score least = getScore();
+  unsigned before = signatures[ops.front()], value = before;
+  unsigned numValues = problem.getSignatures(ops.front()).size();
+  for (unsigned i = 0; i < numValues; ++i) {
+    if (i == before)
+      continue;
+    Mark begin = mark();
+    if (setSignatures(ops, i))
+      if (Score score = getScore(); score.isBetterThan(least)) {
+        least = score;
+        value = i;
+      }
+    undo(begin);
+  }
+  return value != before && setSignatures(ops, value);
+}
+
 void PlanEditor::setNext(unsigned stage, unsigned next) {
   oldPlaces.push_back({true, stage, nextStage[stage]});
   nextStage[stage] = next;

@@ -16,13 +16,6 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-bool PlanEditor::isSum(unsigned tensor, const TensorUse &use) const {
-  return facts.timeAxis >= 0 &&
-         problem.operators[use.op].pass == Pass::Update &&
-         getProduced(tensor)[facts.timeAxis] == kReduce &&
-         getWanted(use)[facts.timeAxis] == kFull;
-}
-
 bool PlanEditor::isFlipped(const Copy &copy, bool isWait) const {
   for (const Flip &flip : flips)
     if (flip.tensor == copy.tensor && flip.isWait == isWait &&
@@ -38,13 +31,9 @@ bool PlanEditor::isWantedIn(unsigned tensor, size_t firstUse,
   const std::vector<TensorUse> &uses = facts.tensors[tensor].uses;
   Pass pass = problem.operators[uses[firstUse].op].pass;
   for (size_t i = firstUse;
-       i < uses.size() && problem.operators[uses[i].op].pass == pass; ++i) {
-    const Layout &produced = getProduced(tensor);
-    if (getWanted(uses[i]) == layout &&
-        layout !=
-            (isSum(tensor, uses[i]) ? facts.getSummed(produced) : produced))
+       i < uses.size() && problem.operators[uses[i].op].pass == pass; ++i)
+    if (getWanted(uses[i]) == layout && layout != getBase(tensor, uses[i]))
       return true;
-  }
   return false;
 }
 
@@ -53,12 +42,11 @@ bool PlanEditor::isWantedIn(unsigned tensor, size_t firstUse,
 bool PlanEditor::usuallyWaits(unsigned tensor) const {
   const TensorFacts &info = facts.tensors[tensor];
   const Layout *wanted = nullptr;
-  const Layout &produced = getProduced(tensor);
   for (const TensorUse &use : info.uses) {
     if (problem.operators[use.op].pass != Pass::Update)
       return false;
     const Layout &layout = getWanted(use);
-    if (layout == (isSum(tensor, use) ? facts.getSummed(produced) : produced))
+    if (layout == getBase(tensor, use))
       continue;
     if (wanted && *wanted != layout)
       return false;
@@ -100,8 +88,7 @@ PlanEditor::Placed PlanEditor::makeCopy(EditedTensor &made,
     }
   if (!copy.change)
     return isPossible ? Placed::NeedsCut : Placed::Impossible;
-  bool mayWait = pass == Pass::Update && !isArgument && isFromBase &&
-                 problem.operators[producer].pass != Pass::Update &&
+  bool mayWait = pass == Pass::Update && facts.mayWait(tensor) && isFromBase &&
                  !copy.change->joins;
   copy.waits = mayWait &&
                (usuallyWaits(tensor) && best > 0) != isFlipped(copy.copy, true);
@@ -118,7 +105,7 @@ PlanEditor::Placed PlanEditor::makeCopy(EditedTensor &made,
 PlanEditor::Placed PlanEditor::placeUse(EditedTensor &made, unsigned tensor,
                                         const TensorUse &use) {
   const Layout &layout = getWanted(use), &produced = getProduced(tensor);
-  bool sum = isSum(tensor, use);
+  bool sum = facts.takesSum(use.op, produced, layout);
   if (sum && !made.isSummed) {
     made.isSummed = true;
     if (!facts.isArgument(facts.tensors[tensor].producer))
@@ -129,7 +116,7 @@ PlanEditor::Placed PlanEditor::placeUse(EditedTensor &made, unsigned tensor,
       made.stage == stageOf[use.op])
     return Placed::NeedsCut;
   made.keepsTerms |= !sum;
-  Layout base = sum ? facts.getSummed(produced) : produced;
+  Layout base = getBase(tensor, use);
   if (layout == base) {
     made.lastOp = std::max(made.lastOp, use.op);
     return Placed::Yes;

@@ -81,7 +81,7 @@ bool PlanImprover::sweepForms() {
     if (!mayGoOn())
       return isBetter;
     PlanEditor::Mark mark = editor.mark();
-    if (settle(unit))
+    if (editor.settleSignatures(unit.operators))
       isBetter |= take(mark, true);
   }
   return isBetter;
@@ -135,26 +135,6 @@ bool PlanImprover::sweepCopies() {
   return isBetter;
 }
 
-/// Gives the unit the best value, with all others as they are.
-bool PlanImprover::settle(const Unit &unit) {
-  Score least = editor.getScore();
-  unsigned before = getValue(unit), value = before;
-  for (unsigned i = 0; i < unit.numValues; ++i) {
-    if (i == before)
-      continue;
-    PlanEditor::Mark mark = editor.mark();
-    if (editor.setSignatures(unit.operators, i)) {
-      Score score = editor.getScore();
-      if (score.isBetterThan(least)) {
-        least = score;
-        value = i;
-      }
-    }
-    editor.undo(mark);
-  }
-  return value != before && editor.setSignatures(unit.operators, value);
-}
-
 /// From which seconds on a first change is not followed.
 double PlanImprover::getFar() const {
   // What holds too much is lowered at any price.
@@ -172,7 +152,7 @@ bool PlanImprover::tryWithNeighbours(const Unit &unit, unsigned value) {
     return false;
   }
   for (unsigned next : unit.neighbours)
-    settle(units[next]);
+    editor.settleSignatures(units[next].operators);
   return take(mark, true);
 }
 
@@ -203,7 +183,7 @@ bool PlanImprover::tryCutWithNeighbours(unsigned op) {
   unsigned first = op - std::min(op, kCutReach);
   unsigned last = std::min<unsigned>(op + kCutReach, problem.operators.size());
   for (unsigned next = first; next < last; ++next)
-    settle(units[ownUnits[next]]);
+    editor.settleSignatures(units[ownUnits[next]].operators);
   return take(mark, true);
 }
 

@@ -61,7 +61,6 @@ private:
   bool tryCutWithNeighbours(unsigned op);
   bool sweepCutsWithNeighbours();
   double getFar() const;
-  bool settle(const Unit &unit);
   bool moveCut(unsigned op);
   bool change(double choice, uint64_t number, bool hasPair);
   unsigned getValue(const Unit &unit) const {

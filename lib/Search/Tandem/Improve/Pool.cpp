@@ -97,13 +97,9 @@ double PlanPool::divide(Plan &plan, unsigned maxFront) {
 std::vector<Copy> PlanPool::rankKept(const Plan &plan) {
   std::vector<std::tuple<double, int64_t, Copy>> ranked;
   for (const Copy &copy : plan.kept) {
-    const TensorFacts &info = facts.tensors[copy.tensor];
-    const Layout &produced =
-        facts.problem
-            .getSignatures(info.producer)[plan.signatures[info.producer]]
-            .results[info.result];
-    const ChangeCost &change =
-        table.getCost(copy.tensor, produced, copy.layout);
+    const ChangeCost &change = table.getCost(
+        copy.tensor, facts.getProduced(plan.signatures, copy.tensor),
+        copy.layout);
     int64_t bytes = facts.problem.getBytes(copy.tensor, copy.layout);
     double seconds =
         change.isPossible ? change.getTotal(facts.numStrands) : kInfinity;
@@ -147,7 +143,7 @@ double PlanPool::offer(const std::vector<unsigned> &signatures) {
   for (bool waits : {true, false}) {
     Plan plan;
     plan.signatures = signatures;
-    if (!forms.choose(plan, true, waits))
+    if (!forms.choose(plan, waits))
       return kInfinity;
     if (waits && plan.waiting.empty())
       continue;
@@ -202,18 +198,24 @@ double PlanPool::offer(const Plan &plan) {
 // Single cuts
 //===----------------------------------------------------------------------===//
 
+/// What the plan costs; infinity if it is not legal within the limit.
+double PlanPool::getSeconds(const Plan &plan) const {
+  std::string error;
+  std::optional<CostReport> report =
+      cost::cost(facts.problem, plan, table, error);
+  bool fits = report && report->peak <= facts.problem.memoryLimit;
+  return fits ? report->seconds : kInfinity;
+}
+
 /// The best plan with another division, if that is better.
 bool PlanPool::tryCuts(std::vector<unsigned> ends) {
   Plan other = *best;
   other.stageEnds = std::move(ends);
   cutWork += other.signatures.size();
-  std::string error;
-  std::optional<CostReport> report =
-      cost::cost(facts.problem, other, table, error);
-  if (!report || report->peak > facts.problem.memoryLimit ||
-      report->seconds >= seconds)
+  double now = getSeconds(other);
+  if (now >= seconds)
     return false;
-  seconds = report->seconds;
+  seconds = now;
   best = std::move(other);
   ++numBest;
   return true;
@@ -228,11 +230,7 @@ std::vector<unsigned> PlanPool::getFewestStages() {
     if (*place != op)
       continue;
     other.stageEnds.erase(place);
-    std::string error;
-    std::optional<CostReport> report =
-        cost::cost(facts.problem, other, table, error);
-    if (report && report->seconds <= seconds * (1 + kEqualCost) &&
-        report->peak <= facts.problem.memoryLimit)
+    if (getSeconds(other) <= seconds * (1 + kEqualCost))
       fewest = std::move(other);
   }
   return fewest.stageEnds;

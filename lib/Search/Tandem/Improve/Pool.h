@@ -89,6 +89,7 @@ private:
   unsigned getFront(double work) const;
   double fit(cost::Plan &plan);
   std::vector<cost::Copy> rankKept(const cost::Plan &plan);
+  double getSeconds(const cost::Plan &plan) const;
   bool tryCuts(std::vector<unsigned> ends);
   bool improveCuts(const std::function<bool()> &proceeds);
 

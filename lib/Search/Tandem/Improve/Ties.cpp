@@ -41,7 +41,6 @@ private:
   }
   bool set(const TieFamily &family, const TieFamily::Choice &choice);
   bool setValue(unsigned group, unsigned value);
-  void settle(unsigned group);
   bool isEqual();
   bool take(const PlanEditor::Mark &mark, bool isLegal, bool mayBeEqual);
   bool shrink(const TieFamily &family);
@@ -133,24 +132,6 @@ bool TieSettler::take(const PlanEditor::Mark &mark, bool isLegal,
   return true;
 }
 
-/// Gives the operators the best signature, with all others as they are.
-void TieSettler::settle(unsigned group) {
-  Score least = editor.getScore();
-  unsigned before = editor.getSignatures()[group], value = before;
-  unsigned numValues = problem.getSignatures(group).size();
-  for (unsigned i = 0; i < numValues; ++i) {
-    PlanEditor::Mark mark = editor.mark();
-    if (i != before && editor.setSignatures(families.operatorsOf[group], i))
-      if (Score score = editor.getScore(); score.isBetterThan(least)) {
-        least = score;
-        value = i;
-      }
-    editor.undo(mark);
-  }
-  if (value != before)
-    editor.setSignatures(families.operatorsOf[group], value);
-}
-
 /// Other forms for one family; operators next to it may follow.
 bool TieSettler::shrink(const TieFamily &family) {
   for (const TieFamily::Choice &choice : family.choices) {
@@ -160,7 +141,7 @@ bool TieSettler::shrink(const TieFamily &family) {
     bool isLegal = set(family, choice);
     if (isLegal && !isEqual())
       for (unsigned group : family.neighbours)
-        settle(group);
+        editor.settleSignatures(families.operatorsOf[group]);
     if (take(mark, isLegal, false))
       return true;
   }

@@ -84,14 +84,6 @@ bool LabelExpander::makeCopy(Draft &draft, LiveTensor &live, unsigned op,
   return true;
 }
 
-/// Whether the operator wants the sum over time of what was produced.
-bool LabelExpander::isSummedFor(const LiveTensor &live, unsigned op,
-                                const Layout &layout) const {
-  return problem.operators[op].pass == Pass::Update && facts.timeAxis >= 0 &&
-         live.produced[facts.timeAxis] == kReduce &&
-         layout[facts.timeAxis] == kFull;
-}
-
 bool LabelExpander::use(Draft &draft, unsigned op, unsigned operand,
                         const Layout &layout, std::vector<Draft> &results) {
   unsigned tensor = problem.operators[op].operands[operand];
@@ -102,12 +94,12 @@ bool LabelExpander::use(Draft &draft, unsigned op, unsigned operand,
   unsigned index = place - draft.label.tensors.begin();
   LiveTensor &live = *place;
   const TensorFacts &info = facts.tensors[tensor];
-  bool isSum = isSummedFor(live, op, layout);
+  bool isSum = facts.takesSum(op, live.produced, layout);
   if (isSum && (!live.isSummed || !live.existed))
     return false;
   live.sumSeen |= isSum;
   live.termsSeen |= !isSum;
-  Layout base = isSum ? facts.getSummed(live.produced) : live.produced;
+  Layout base = facts.getBase(op, live.produced, layout);
   if (live.isInPlace && layout != base)
     return false;
   bool takesBase = layout == base;
@@ -155,9 +147,7 @@ bool LabelExpander::isUseful(const LiveTensor &live,
   for (size_t i = live.numUsed; i < uses.size(); ++i)
     for (const Signature &signature : problem.getSignatures(uses[i].op)) {
       const Layout &wanted = signature.operands[uses[i].operand];
-      Layout base = isSummedFor(live, uses[i].op, wanted)
-                        ? facts.getSummed(live.produced)
-                        : live.produced;
+      Layout base = facts.getBase(uses[i].op, live.produced, wanted);
       if (wanted != base &&
           (wanted == copy.layout ||
            getSeconds(copy.layout, wanted) < getSeconds(base, wanted)))

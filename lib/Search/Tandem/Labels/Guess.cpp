@@ -76,10 +76,8 @@ void LabelExpander::guessWaits(const Draft &draft, const LiveTensor &live,
                                std::vector<Draft> &results) {
   place(results.emplace_back(draft), live);
   const TensorFacts &info = facts.tensors[live.tensor];
-  if (facts.isArgument(info.producer) || info.numUpdateUses == 0 ||
-      problem.operators[info.producer].pass == Pass::Update)
-    return;
-  addWaiting(draft, live, results);
+  if (facts.mayWait(live.tensor) && info.numUpdateUses > 0)
+    addWaiting(draft, live, results);
 }
 
 /// Whether an update may take the tensor, beside one for which it waits, and

@@ -136,8 +136,6 @@ private:
   void decide(const Label &label, unsigned op, unsigned signature, bool cuts,
               std::vector<Label> &results);
   void addWork(Label &label, unsigned op, const cost::Signature &signature);
-  bool isSummedFor(const LiveTensor &live, unsigned op,
-                   const cost::Layout &layout) const;
   bool use(Draft &draft, unsigned op, unsigned operand,
            const cost::Layout &layout, std::vector<Draft> &results);
   bool makeCopy(Draft &draft, LiveTensor &live, unsigned op,

@@ -80,3 +80,22 @@ Layout Facts::getSummed(Layout layout) const {
     layout[timeAxis] = kFull;
   return layout;
 }
+
+bool Facts::mayWait(unsigned tensor) const {
+  unsigned producer = tensors[tensor].producer;
+  return !isArgument(producer) &&
+         problem.operators[producer].pass != Pass::Update;
+}
+
+const Layout &Facts::getProduced(const std::vector<unsigned> &signatures,
+                                 unsigned tensor) const {
+  const TensorFacts &info = tensors[tensor];
+  return problem.getSignatures(info.producer)[signatures[info.producer]]
+      .results[info.result];
+}
+
+bool Facts::takesSum(unsigned op, const Layout &produced,
+                     const Layout &wanted) const {
+  return timeAxis >= 0 && problem.operators[op].pass == Pass::Update &&
+         produced[timeAxis] == kReduce && wanted[timeAxis] == kFull;
+}

@@ -66,8 +66,29 @@ public:
   bool isPerStrand(const cost::Signature &signature) const {
     return problem.isOverTime(signature);
   }
+  /// Whether copies of the tensor may wait until updates want them.
+  bool mayWait(unsigned tensor) const;
+
+  /// The layout in which a tensor is made, or in which a use wants it, by a
+  /// signature per operator.
+  const cost::Layout &getProduced(const std::vector<unsigned> &signatures,
+                                  unsigned tensor) const;
+  const cost::Layout &getWanted(const std::vector<unsigned> &signatures,
+                                const TensorUse &use) const {
+    return problem.getSignatures(use.op)[signatures[use.op]]
+        .operands[use.operand];
+  }
   /// The producer's layout with `full` over time.
   cost::Layout getSummed(cost::Layout layout) const;
+  /// Whether an operator takes the sum over time of what is produced (Cost.h,
+  /// *Sums over time*).
+  bool takesSum(unsigned op, const cost::Layout &produced,
+                const cost::Layout &wanted) const;
+  /// That sum, or what is produced: what its copies are made from.
+  cost::Layout getBase(unsigned op, const cost::Layout &produced,
+                       const cost::Layout &wanted) const {
+    return takesSum(op, produced, wanted) ? getSummed(produced) : produced;
+  }
 };
 
 } // namespace tandem::search

@@ -22,12 +22,6 @@ const ChangeCost *CopyNeed::getChange(unsigned begin,
   return best;
 }
 
-bool FixedForms::isSum(unsigned op, const Layout &layout) const {
-  return facts.timeAxis >= 0 &&
-         facts.problem.operators[op].pass == Pass::Update &&
-         produced[facts.timeAxis] == kReduce && layout[facts.timeAxis] == kFull;
-}
-
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
@@ -101,8 +95,8 @@ bool FixedForms::makeNeed(const Plan &plan, unsigned tensor, unsigned op,
 
 bool FixedForms::placeUse(const Plan &plan, unsigned tensor,
                           const TensorUse &use) {
-  const Layout &layout = getWanted(plan, use);
-  bool sum = isSum(use.op, layout);
+  const Layout &layout = facts.getWanted(plan.signatures, use);
+  bool sum = facts.takesSum(use.op, produced, layout);
   if (sum && !isSummed) {
     isSummed = true;
     sums[facts.tensors[tensor].producer] +=
@@ -139,9 +133,7 @@ void FixedForms::endPass(const Plan &plan, unsigned tensor, Pass pass,
 
 bool FixedForms::placeTensor(const Plan &plan, unsigned tensor) {
   const TensorFacts &info = facts.tensors[tensor];
-  produced =
-      facts.problem.getSignatures(info.producer)[plan.signatures[info.producer]]
-          .results[info.result];
+  produced = facts.getProduced(plan.signatures, tensor);
   alive.clear();
   isSummed = keepsTerms = hasWaiting = false;
   isInPlace = info.hasOnlyTiedUses;
@@ -187,13 +179,11 @@ bool FixedForms::analyse(const Plan &plan) {
 // Kept and waiting copies
 //===----------------------------------------------------------------------===//
 
-void FixedForms::chooseTensor(const Plan &plan, unsigned tensor, bool keeps,
-                              bool waits, Plan &chosen) {
+void FixedForms::chooseTensor(const Plan &plan, unsigned tensor, bool waits,
+                              Plan &chosen) {
   const TensorFacts &info = facts.tensors[tensor];
   const std::vector<Operator> &operators = facts.problem.operators;
-  produced =
-      facts.problem.getSignatures(info.producer)[plan.signatures[info.producer]]
-          .results[info.result];
+  produced = facts.getProduced(plan.signatures, tensor);
   std::vector<Layout> ofPass, ofNext;
   auto collect = [&](unsigned begin, std::vector<Layout> &layouts) {
     layouts.clear();
@@ -201,9 +191,8 @@ void FixedForms::chooseTensor(const Plan &plan, unsigned tensor, bool keeps,
     for (; i < info.uses.size() && operators[info.uses[i].op].pass ==
                                        operators[info.uses[begin].op].pass;
          ++i) {
-      const Layout &layout = getWanted(plan, info.uses[i]);
-      bool sum = isSum(info.uses[i].op, layout);
-      if (layout != (sum ? facts.getSummed(produced) : produced) &&
+      const Layout &layout = facts.getWanted(plan.signatures, info.uses[i]);
+      if (layout != facts.getBase(info.uses[i].op, produced, layout) &&
           std::find(layouts.begin(), layouts.end(), layout) == layouts.end())
         layouts.push_back(layout);
     }
@@ -212,7 +201,7 @@ void FixedForms::chooseTensor(const Plan &plan, unsigned tensor, bool keeps,
   for (unsigned i = 0; i < info.uses.size();) {
     Pass pass = operators[info.uses[i].op].pass;
     unsigned next = collect(i, ofPass);
-    if (keeps && next < info.uses.size()) {
+    if (next < info.uses.size()) {
       collect(next, ofNext);
       for (const Layout &layout : ofPass)
         if (std::find(ofNext.begin(), ofNext.end(), layout) != ofNext.end())
@@ -220,11 +209,10 @@ void FixedForms::chooseTensor(const Plan &plan, unsigned tensor, bool keeps,
     }
     // Only the first copy surely comes from the gradient itself.
     if (waits && pass == Pass::Update && i + 1 == next && ofPass.size() == 1 &&
-        !facts.isArgument(info.producer) &&
-        operators[info.producer].pass != Pass::Update && i == 0) {
-      bool sum = isSum(info.uses[i].op, ofPass.front());
+        facts.mayWait(tensor) && i == 0) {
       const ChangeCost &change = table.getCost(
-          tensor, sum ? facts.getSummed(produced) : produced, ofPass.front());
+          tensor, facts.getBase(info.uses[i].op, produced, ofPass.front()),
+          ofPass.front());
       if (change.isPossible && !change.joins &&
           change.getTotal(facts.numStrands) > 0)
         chosen.waiting.push_back({tensor, ofPass.front(), pass});
@@ -233,10 +221,10 @@ void FixedForms::chooseTensor(const Plan &plan, unsigned tensor, bool keeps,
   }
 }
 
-bool FixedForms::choose(Plan &plan, bool keeps, bool waits) {
+bool FixedForms::choose(Plan &plan, bool waits) {
   Plan chosen;
   for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor)
-    chooseTensor(plan, tensor, keeps, waits, chosen);
+    chooseTensor(plan, tensor, waits, chosen);
   std::sort(chosen.kept.begin(), chosen.kept.end());
   std::sort(chosen.waiting.begin(), chosen.waiting.end());
   plan.kept = std::move(chosen.kept);

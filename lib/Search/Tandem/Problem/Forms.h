@@ -48,7 +48,7 @@ public:
 
   /// Replaces the plan's kept copies by all that the next pass wants again,
   /// and, if `waits`, its waiting copies by all that take time.
-  bool choose(cost::Plan &plan, bool keeps, bool waits);
+  bool choose(cost::Plan &plan, bool waits);
   /// False if some operand cannot be brought into its layout.
   bool analyse(const cost::Plan &plan);
 
@@ -78,16 +78,10 @@ private:
                 const cost::Layout &base, const cost::Layout &layout);
   void endPass(const cost::Plan &plan, unsigned tensor, cost::Pass pass,
                unsigned last);
-  void chooseTensor(const cost::Plan &plan, unsigned tensor, bool keeps,
-                    bool waits, cost::Plan &chosen);
+  void chooseTensor(const cost::Plan &plan, unsigned tensor, bool waits,
+                    cost::Plan &chosen);
   void hold(int64_t bytes, int birth, unsigned death, bool countsAtBirth);
   void holdTensor(unsigned tensor);
-  const cost::Layout &getWanted(const cost::Plan &plan,
-                                const TensorUse &use) const {
-    return facts.problem.getSignatures(use.op)[plan.signatures[use.op]]
-        .operands[use.operand];
-  }
-  bool isSum(unsigned op, const cost::Layout &layout) const;
 
   const Facts &facts;
   cost::ChangeTable &table;

@@ -16,14 +16,9 @@ using namespace tandem::search;
 int64_t
 FactorGraph::getHeldBytes(const std::vector<unsigned> &signatures) const {
   int64_t sum = 0;
-  for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor) {
-    const TensorFacts &info = facts.tensors[tensor];
-    if (!held.isHeld(tensor))
-      continue;
-    const Signature &signature =
-        facts.problem.getSignatures(info.producer)[signatures[info.producer]];
-    sum += held.getBytes(tensor, signature.results[info.result]);
-  }
+  for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor)
+    if (held.isHeld(tensor))
+      sum += held.getBytes(tensor, facts.getProduced(signatures, tensor));
   return sum;
 }
 

@@ -124,8 +124,7 @@ void FactorGraph::addFactors() {
             .try_emplace({data.shape, data.elementBytes, data.times},
                          shapes.size())
             .first->second;
-    bool mayWait = info.numUpdateUses > 0 && !facts.isArgument(info.producer) &&
-                   facts.problem.operators[info.producer].pass != Pass::Update;
+    bool mayWait = info.numUpdateUses > 0 && facts.mayWait(tensor);
     FactorKind kind;
     kind.maps.push_back(getMap(info.producer, true, info.result));
     kind.passes.push_back(facts.problem.operators[info.producer].pass);

@@ -68,11 +68,7 @@ bool StageFitter::canRead(const Link &link, const Layout &produced,
   if (isHidup)
     return getHidupChange(problem, link.tensor, produced[0], wanted[0])
         .has_value();
-  bool isSum = facts.timeAxis >= 0 &&
-               problem.operators[link.user].pass == Pass::Update &&
-               produced[facts.timeAxis] == kReduce &&
-               wanted[facts.timeAxis] == kFull;
-  Layout base = isSum ? facts.getSummed(produced) : produced;
+  Layout base = facts.getBase(link.user, produced, wanted);
   return table.getCost(link.tensor, base, wanted).isPossible;
 }
 
@@ -248,7 +244,7 @@ tandem::search::fitToStages(const SearchProblem &problem, const Plan &model,
     plan.stageEnds = stageEnds;
     offer(plan);
     if (problem.accounting == Accounting::Tandem &&
-        forms.choose(plan, /*keeps=*/true, /*waits=*/true))
+        forms.choose(plan, /*waits=*/true))
       offer(plan);
   };
   tryFor([&](unsigned op, unsigned signature) {

@@ -63,7 +63,6 @@ private:
   void advance(unsigned op);
   void open(unsigned op);
   bool extend(Front &front, unsigned op) const;
-  bool close(Front &front, unsigned op, Front &closed) const;
   void prune();
   double getRank(const Front &front) const;
   bool isNoWorse(const Front &a, const Front &b) const;

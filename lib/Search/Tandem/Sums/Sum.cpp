@@ -169,10 +169,8 @@ void SumModel::addStages() {
 }
 
 bool SumModel::mayWait(unsigned tensor, const TensorUse &use) const {
-  const TensorFacts &info = facts.tensors[tensor];
   return facts.problem.operators[use.op].pass == Pass::Update &&
-         !facts.isArgument(info.producer) &&
-         facts.problem.operators[info.producer].pass != Pass::Update;
+         facts.mayWait(tensor);
 }
 
 /// Slots are variables: of one that uses the tensor twice, both layouts are

@@ -45,13 +45,10 @@ void SumModel::addCopies(Plan &plan, unsigned index) const {
     Pass pass, last;
     unsigned stage;
   };
-  Layout produced =
-      facts.problem.getSignatures(info.producer)[plan.signatures[info.producer]]
-          .results[info.result];
+  const Layout &produced = facts.getProduced(plan.signatures, factor.tensor);
   std::vector<Made> copies;
   for (const TensorUse &use : info.uses) {
-    Layout wanted = facts.problem.getSignatures(use.op)[plan.signatures[use.op]]
-                        .operands[use.operand];
+    const Layout &wanted = facts.getWanted(plan.signatures, use);
     Pass pass = getPass(use);
     auto known =
         std::find_if(copies.begin(), copies.end(),
