@@ -114,7 +114,6 @@ TEST(TandemTest, valuesMeetTheBoundOnALayeredStep) {
   FactorGraph graph(facts, table);
   Weights weights = getBoundWeights(problem, 0.6, 0.8);
   weights.serial = -1;
-  weights.hiding = weights.split;
   graph.setWeights(weights);
   Relaxation relaxation(graph, getUnfolded(graph));
   for (int i = 0; i < 20; ++i)

@@ -40,8 +40,8 @@ PricedRelaxations::Entry::getDistances(const Factor &factor, const Layout &from,
   return place->second;
 }
 
-/// Claims (Tandem/Problem/Serial.h) have no price: an operator that pays for
-/// one may lie in front of the open stage, where labels no longer know it.
+/// Claims (Tandem/Problem/Serial.h) have no price: what hides a collective may
+/// lie in front of the open stage, where labels no longer know it.
 PricedRelaxations::PricedRelaxations(const FactorGraph &graph,
                                      const std::function<bool()> &proceeds) {
   for (int second = 0; second <= kLambdaSteps; ++second)
@@ -50,7 +50,6 @@ PricedRelaxations::PricedRelaxations(const FactorGraph &graph,
           getBoundWeights(graph.facts.problem, double(first) / kLambdaSteps,
                           double(second) / kLambdaSteps);
       weights.serial = -1;
-      weights.hiding = weights.split;
       entries.push_back(std::make_unique<Entry>(graph, weights));
       if (!proceeds())
         return;

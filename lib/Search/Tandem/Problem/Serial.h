@@ -13,14 +13,6 @@
 // what u is the first to want costs its seconds in full
 // (docs/rationale/search.md, *Bound*).
 //
-// The same holds where an operator w before u leads elsewhere, but u's own
-// stage, behind w's, can have no k strands either: no operator behind w that
-// neither leads to u nor follows from it could be split there.
-//
-// A few operators may be left (a random mask). They can hide no more than they
-// compute: either u is not claimed, or they are priced as if all that they
-// compute in the last strand hid something.
-//
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_LIB_SEARCH_TANDEM_PROBLEM_SERIAL_H
@@ -34,13 +26,13 @@ struct SerialClaims {
   explicit SerialClaims(const Facts &facts);
 
   /// Per operator: copies that it is the first to want, if it computes the
-  /// whole batch at once, lie in a serial slot (or, where `hides` operators
-  /// are split, save no more than their last strand computes).
+  /// whole batch at once, lie in a serial slot.
   std::vector<bool> isClaimed;
-  /// Per operator: whether a claim charges it with what it may hide.
-  std::vector<bool> hides;
   /// Whether no update is split over time: all their stages are serial.
   bool updatesAreSerial = false;
+
+private:
+  void claim(const Facts &facts);
 };
 
 } // namespace tandem::search

@@ -48,13 +48,11 @@ double FactorGraph::getOperatorCost(unsigned op,
   const Operator &info = facts.problem.operators[op];
   bool isSplit = facts.isPerStrand(signature);
   double price = 0;
-  if (!facts.isArgument(op)) {
-    double split = claims.hides[op] ? weights.hiding : weights.split;
-    price += isSplit ? split * static_cast<double>(facts.numStrands) *
+  if (!facts.isArgument(op))
+    price += isSplit ? weights.split * static_cast<double>(facts.numStrands) *
                            signature.seconds
                      : (facts.mayHide[op] ? weights.once : weights.alone) *
                            signature.seconds;
-  }
   for (unsigned i = 0; i < info.results.size(); ++i)
     if (held.isHeld(info.results[i]))
       price += weights.memory * static_cast<double>(held.getBytes(

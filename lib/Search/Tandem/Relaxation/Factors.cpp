@@ -91,7 +91,6 @@ void FactorGraph::addVariables() {
       key.push_back(info.signatureSet);
       key.push_back(static_cast<unsigned>(info.kind) << 4 |
                     static_cast<unsigned>(info.pass));
-      key.push_back(claims.hides[op]);
       key.push_back(facts.mayHide[op]);
       // Arguments of other shapes may share their signatures.
       for (unsigned tensor : info.results) {

@@ -34,9 +34,6 @@ struct Weights {
   double once = 1, split = 1, sums = 1;
   /// Of operators that do not depend on the strand, beside which nothing waits.
   double alone = 1;
-  /// Of operators that claims charge with what they may hide
-  /// (Tandem/Problem/Serial.h), over all strands.
-  double hiding = 1;
   /// Collectives: made once, made by every strand, of changes that join the
   /// strands, and those that may wait.
   double collectiveOnce = 1, collectiveSplit = 1, joined = 1, waiting = 1;

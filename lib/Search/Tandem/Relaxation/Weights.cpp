@@ -43,9 +43,6 @@ Weights tandem::search::getBoundWeights(const SearchProblem &problem,
   weights.split = (getComputation(first) + getComputation(second) +
                    (k - 2) * getComputation(other)) /
                   k;
-  weights.hiding = (interference.gamma + getComputation(second) +
-                    (k - 2) * getComputation(other)) /
-                   k;
   weights.serial = share;
   weights.collectiveOnce = share * getCollective(first);
   weights.collectiveSplit = share *
