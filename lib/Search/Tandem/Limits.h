@@ -54,9 +54,8 @@ constexpr double kEqualCost = 1e-12, kRounding = 1e-13;
 constexpr double kWorthProof = 1e-2;
 /// Plans that are too large and so much cheaper are made smaller.
 constexpr double kWorthShrinking = 1e-3;
-/// Joined stages have to gain so much; forms for given stages may cost so much
-/// above the best ones.
-constexpr double kWorthJoining = 1e-4, kStagesGap = 1e-7;
+/// Forms for given stages may cost so much above the best ones.
+constexpr double kStagesGap = 1e-7;
 /// Given plans that cost so much more than the best one are left alone.
 constexpr double kNear = 0.03;
 /// Forms whose weighted cost is so much above its bound are as good as the best
@@ -176,9 +175,6 @@ constexpr uint64_t kSumWork = 40'000'000'000, kSumBoundWork = 3'000'000'000,
 /// this ends with.
 constexpr uint64_t kStagesWork = 1'500'000'000, kLastStagesWork = 2'000'000'000,
                    kKeptStagesWork = 1'000'000'000;
-/// Of what is left one in so many is for the stages of one more pair that is
-/// joined.
-constexpr uint64_t kJoinShare = 16;
 /// Rounds with cheapest forms, and those in sequence that gain nothing.
 constexpr unsigned kStagesRounds = 4, kIdleRounds = 2;
 /// Numbers that the problem without its time axis may look at for all plans

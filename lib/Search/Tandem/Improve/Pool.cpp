@@ -221,19 +221,17 @@ bool PlanPool::tryCuts(std::vector<unsigned> ends) {
   return true;
 }
 
-std::vector<unsigned> PlanPool::getFewestStages() {
-  Plan fewest = *best;
+void PlanPool::dropCuts() {
   for (unsigned op = 1; op < facts.problem.operators.size(); ++op) {
-    Plan other = fewest;
+    Plan other = *best;
     auto place =
         std::lower_bound(other.stageEnds.begin(), other.stageEnds.end(), op);
     if (*place != op)
       continue;
     other.stageEnds.erase(place);
     if (getSeconds(other) <= seconds * (1 + kEqualCost))
-      fewest = std::move(other);
+      best = std::move(other);
   }
-  return fewest.stageEnds;
 }
 
 /// Goes once over all places of cuts; true if some change helped.

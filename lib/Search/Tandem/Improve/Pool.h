@@ -64,8 +64,8 @@ public:
   /// adds and removes single cuts while that helps and `proceeds` says so.
   void polish(const std::function<bool()> &proceeds);
 
-  /// The best plan's stages without cuts that gain nothing.
-  std::vector<unsigned> getFewestStages();
+  /// Removes cuts of the best plan that gain nothing.
+  void dropCuts();
 
   /// The best plan so far and what it costs.
   std::optional<cost::Plan> best;

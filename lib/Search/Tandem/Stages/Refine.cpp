@@ -35,11 +35,11 @@ void StageRefiner::searchAll() {
   };
   if (!context.does(Mechanism::Branching))
     limits.maxNodes = 1;
-  SumTrace from;
   limits.upperBound = pool.seconds * (1 + kProven);
+  std::vector<unsigned> start;
   if (pool.best)
-    from.choices.push_back(pool.best->signatures);
-  SumResult sums = searchSums(context.facts, context.table, from, limits);
+    start = pool.best->signatures;
+  SumResult sums = searchSums(context.facts, context.table, start, limits);
   context.raise(sums.bound);
   context.numLabels += sums.numNodes;
 }
@@ -56,26 +56,27 @@ bool StageRefiner::hasExactForms() const {
          problem.pieceLatency > 0 && context.addsUp;
 }
 
-/// The cheapest forms with these stages, and what better stages make of them;
-/// true if that is a better plan. `work` is what is left of it; one in `share`
-/// of that may be used. Plans that gain less than the share `worth` do not
-/// count. Where the stages change with the forms, the search goes on from
-/// there.
-bool StageRefiner::tryStages(const std::vector<unsigned> &stageEnds,
-                             uint64_t share, double worth, uint64_t &work) {
+/// Cheaper forms for the best plan's stages, and what better stages make of
+/// them; true if that is a better plan. `work` is what is left of it. Where the
+/// stages change with the forms, the search goes on from there.
+bool StageRefiner::tryCheapestForms(uint64_t &work) {
+  if (!context.addsUp)
+    return untimed.refine();
+  if (!context.does(Mechanism::GivenStages) || !hasExactForms())
+    return false;
   uint64_t numBest = pool.numBest;
-  auto isLeft = [&] {
-    return pool.numBest != numBest && pool.best->stageEnds != stageEnds;
-  };
   SumLimits limits;
-  limits.stageEnds = stageEnds;
+  limits.stageEnds = pool.best->stageEnds;
+  auto isLeft = [&] {
+    return pool.numBest != numBest && pool.best->stageEnds != limits.stageEnds;
+  };
   if (context.options.timeLimit == 0)
-    limits.maxWork = work / share;
+    limits.maxWork = work;
   if (!context.does(Mechanism::Branching))
     limits.maxNodes = 1;
   limits.gap = kStagesGap;
-  limits.upperBound = pool.seconds * (1 - worth);
-  double &bound = stageBounds[stageEnds];
+  limits.upperBound = pool.seconds;
+  double &bound = stageBounds[limits.stageEnds];
   if (bound >= limits.upperBound * (1 - kStagesGap) ||
       limits.maxWork <= workTooLittle)
     return false;
@@ -84,58 +85,14 @@ bool StageRefiner::tryStages(const std::vector<unsigned> &stageEnds,
     return pool.seconds;
   };
   limits.proceeds = [&](double) { return !isLeft() && mayGoOn(); };
-  if (!context.does(Mechanism::Trace))
-    trace = {};
-  trace.choices.push_back(pool.best->signatures);
-  SumResult sums = searchSums(context.facts, context.table, trace, limits);
-  trace = std::move(sums.trace);
+  SumResult sums = searchSums(context.facts, context.table,
+                              std::vector(pool.best->signatures), limits);
   bound = std::max(bound, sums.bound);
   if (sums.isTooLarge)
     workTooLittle = std::max(workTooLittle, limits.maxWork);
   work -= std::min(work, sums.work);
   context.numLabels += sums.numNodes;
   return pool.numBest != numBest;
-}
-
-/// The stages for which forms are searched, those of the best plan.
-std::vector<unsigned> StageRefiner::getDivision() {
-  return isCoarse && context.does(Mechanism::FewestStages)
-             ? pool.getFewestStages()
-             : pool.best->stageEnds;
-}
-
-/// Cheaper forms for the best plan's stages.
-bool StageRefiner::tryCheapestForms(uint64_t &work) {
-  if (!context.addsUp)
-    return untimed.refine();
-  return context.does(Mechanism::GivenStages) && hasExactForms() &&
-         tryStages(getDivision(), 1, 0, work);
-}
-
-/// Joins two stages of the best plan, from the one that `op` begins on, until
-/// that leads to a better plan; false if none does. In front of the backward
-/// pass nothing waits: there a cut costs nothing.
-bool StageRefiner::joinStages(unsigned &op, uint64_t &work) {
-  if (!hasExactForms())
-    return false;
-  const std::vector<unsigned> division = getDivision();
-  unsigned numOperators = context.getNumOperators();
-  for (unsigned i = 0; i < numOperators; ++i) {
-    op = (op + 1) % numOperators;
-    std::vector<unsigned> ends = division;
-    auto place = std::lower_bound(ends.begin(), ends.end(), op);
-    if (*place != op || problem.operators[op].pass != Pass::Backward)
-      continue;
-    ends.erase(place);
-    if (work <= kKeptStagesWork || !mayGoOn())
-      return false;
-    uint64_t spare = work - kKeptStagesWork;
-    bool isBetter = tryStages(ends, kJoinShare, kWorthJoining, spare);
-    work = kKeptStagesWork + spare;
-    if (isBetter)
-      return true;
-  }
-  return false;
 }
 
 //===----------------------------------------------------------------------===//
@@ -167,12 +124,9 @@ bool StageRefiner::tryTies() {
 void StageRefiner::refine(uint64_t &work) {
   if (!pool.best || context.isProven || context.getNumOperators() > kMaxRefined)
     return;
-  unsigned op = 0;
-  do {
-    do
-      pool.polish([this] { return mayGoOn(); });
-    while (mayGoOn() && (tryTies() || tryCheapestForms(work)));
-  } while (mayGoOn() && context.does(Mechanism::Joins) && joinStages(op, work));
+  do
+    pool.polish([this] { return mayGoOn(); });
+  while (mayGoOn() && (tryTies() || tryCheapestForms(work)));
 }
 
 /// Random changes from the best plan, or from where they led to the last time;
@@ -183,7 +137,6 @@ bool StageRefiner::refineAnnealed(PlanPool::Record &last, bool isAgain,
   pool.restore(isAgain && last.plan ? last : best);
   local.anneal();
   last = {pool.best, pool.seconds};
-  isCoarse = !isCoarse;
   refine(work);
   bool isBetter = pool.seconds < best.seconds;
   pool.restore(std::move(best));
@@ -196,11 +149,10 @@ void StageRefiner::settleStages() {
   if (!pool.best || context.isProven || !context.seeksMore() ||
       !(context.addsUp || untimed.addsUpFor(*pool.best)))
     return;
-  isCoarse = true;
-  pool.best->stageEnds = pool.getFewestStages();
+  pool.dropCuts();
   uint64_t work = kKeptStagesWork;
   refine(work);
-  pool.best->stageEnds = pool.getFewestStages();
+  pool.dropCuts();
 }
 
 void StageRefiner::refineInRounds() {

@@ -8,10 +8,9 @@
 // Where nothing overlaps but what waits, the cheapest forms are found directly
 // (Tandem/Sums/SumSearch.h): of all plans, if pieces of what waits cost
 // nothing, and of given stages. Stages follow from forms and forms from stages,
-// so both are chosen in turn, and two stages are joined to see whether other
-// forms make up for the collectives between them (docs/rationale/search.md,
-// *Where costs add up*). A plan of another problem that splits nothing over
-// time is refined in the problem without its time axis.
+// so both are chosen in turn (docs/rationale/search.md, *Where costs add up*).
+// A plan of another problem that splits nothing over time is refined in the
+// problem without its time axis.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,8 +37,8 @@ public:
   void searchAll();
 
   /// Better cuts for the best plan's forms, other forms that cost the same, and
-  /// the cheapest forms for its stages, in turn until none of these gains; then
-  /// other stages, and the same from there. `work` is what is left for forms.
+  /// the cheapest forms for its stages, in turn until none of these gains.
+  /// `work` is what is left for forms.
   void refine(uint64_t &work);
   /// The same, and from where random changes lead to from there, until some
   /// rounds did not gain; then cuts that gain nothing go.
@@ -47,11 +46,7 @@ public:
 
 private:
   bool hasExactForms() const;
-  bool tryStages(const std::vector<unsigned> &stageEnds, uint64_t share,
-                 double worth, uint64_t &work);
-  std::vector<unsigned> getDivision();
   bool tryCheapestForms(uint64_t &work);
-  bool joinStages(unsigned &op, uint64_t &work);
   bool tryTies();
   bool refineAnnealed(PlanPool::Record &last, bool isAgain, uint64_t &work);
   void settleStages();
@@ -62,16 +57,11 @@ private:
   UntimedSearch &untimed;
   const cost::SearchProblem &problem;
   PlanPool &pool;
-  /// Of the last search for the forms of given stages; and what plans with
-  /// these cost at least.
-  SumTrace trace;
+  /// What plans with these stages cost at least.
   std::map<std::vector<unsigned>, double> stageBounds;
   /// The most work for which tables of some stages were too large: those of
   /// other stages hardly differ.
   uint64_t workTooLittle = 0;
-  /// Whether forms are searched for the best plan's stages without cuts that
-  /// gain nothing: with fewer stages others are within reach, and sooner.
-  bool isCoarse = false;
 };
 
 } // namespace tandem::search

@@ -208,18 +208,6 @@ public:
   /// Seconds of a factor's copies that are made, and that wait.
   std::pair<double, double>
   getFactorSeconds(unsigned factor, const std::vector<unsigned> &choice) const;
-  /// The stage of an operator, or their number for what is behind all; and
-  /// which operator a stage begins with.
-  unsigned getStage(unsigned op) const {
-    return op < stageOf.size() ? stageOf[op] : numStages;
-  }
-  unsigned getFirst(unsigned stage) const {
-    return std::lower_bound(stageOf.begin(), stageOf.end(), stage) -
-           stageOf.begin();
-  }
-  /// One signature per operator, of one per variable.
-  std::vector<unsigned>
-  getSignatures(const std::vector<unsigned> &ofVariables) const;
   /// Indices into `values` of the signatures; nothing if some is not left.
   std::optional<std::vector<unsigned>>
   getChoice(const std::vector<unsigned> &signatures) const;

@@ -37,11 +37,8 @@ MeanSearch::MeanSearch(const SumModel &all, SumNode &node, double goal,
 
 /// What the values that are left need.
 void MeanSearch::setUp() {
-  if (dual) {
+  if (dual)
     node.messages = getMessages();
-    if (!first)
-      first = node.messages;
-  }
   dual.reset();
   part = std::make_unique<SumModel>(all, node.values, node.takes);
   numValues = node.countValues();

@@ -68,11 +68,6 @@ public:
   /// are above them: of the room where that is most.
   std::pair<unsigned, double> getWorstRoom() const;
   std::shared_ptr<const std::vector<double>> getMessages() const;
-  /// Those before any value was left out: without its role's, what remains says
-  /// little of a problem that has the value.
-  std::shared_ptr<const std::vector<double>> getFirstMessages() const {
-    return first ? first : getMessages();
-  }
 
 private:
   void setUp();
@@ -93,7 +88,6 @@ private:
   std::unique_ptr<SumModel> part;
   size_t numValues = 0;
   std::unique_ptr<SumDual> dual;
-  std::shared_ptr<const std::vector<double>> first;
   /// Of the last mean; the offset is that of its sums, less what rounding may
   /// add.
   double bound = 0, offset = 0;

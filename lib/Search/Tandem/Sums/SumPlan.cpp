@@ -25,14 +25,6 @@ SumModel::getChoice(const std::vector<unsigned> &signatures) const {
   return choice;
 }
 
-std::vector<unsigned>
-SumModel::getSignatures(const std::vector<unsigned> &ofVariables) const {
-  std::vector<unsigned> signatures;
-  for (unsigned variable : variableOf)
-    signatures.push_back(ofVariables[variable]);
-  return signatures;
-}
-
 /// Keeps copies up to the last pass that takes them or makes others of them.
 void SumModel::addCopies(Plan &plan, unsigned index) const {
   const SumFactor &factor = factors[index];

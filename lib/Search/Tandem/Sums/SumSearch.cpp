@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -33,7 +32,7 @@ public:
               limits.upperBound,
               [&limits] { return !limits.proceeds || limits.proceeds(0); }) {}
 
-  SumResult run(const SumTrace &from);
+  SumResult run(const std::vector<unsigned> &start);
 
 private:
   /// A value, and how good it is to decide about it: whether the choices that
@@ -44,9 +43,7 @@ private:
     std::array<double, 4> score = {};
   };
 
-  std::unique_ptr<SumNode> makeRoot(const SumTrace &from);
-  SumMean moveMean(const SumMean &mean) const;
-  void leaveTrace(const SumNode &root, const MeanSearch &means);
+  std::unique_ptr<SumNode> makeRoot(const std::vector<unsigned> &start);
   bool expand(SumNode &node);
   double take(const SumModel &own, const std::vector<unsigned> &choice,
               const SumChoice &made);
@@ -250,10 +247,7 @@ bool SumSearch::expand(SumNode &node) {
       model, node, getGoal(), [&](uint64_t added) { return proceeds(added); },
       [&](const SumModel &own, const std::vector<unsigned> &choice,
           const SumChoice &made) { return take(own, choice, made); });
-  bool isRoot = result.numNodes++ == 0;
-  bool isDone = means.run(isRoot && !node.messages);
-  if (isRoot)
-    leaveTrace(node, means);
+  bool isDone = means.run(/*isRoot=*/result.numNodes++ == 0);
   raiseBound(open.empty() ? node.bound
                           : std::min(node.bound, open.begin()->first));
   if (isDone && node.bound < getGoal())
@@ -262,59 +256,34 @@ bool SumSearch::expand(SumNode &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// Where the last search ended
+// The way
 //===----------------------------------------------------------------------===//
 
-/// The mean in the stages of this search.
-SumMean SumSearch::moveMean(const SumMean &mean) const {
-  std::map<unsigned, double> weights;
-  for (size_t i = 0; i < mean.thresholds.size(); ++i)
-    weights[model.getStage(mean.thresholds[i])] += mean.weights[i];
-  SumMean moved;
-  for (auto [threshold, weight] : weights) {
-    moved.thresholds.push_back(threshold);
-    moved.weights.push_back(weight);
-  }
-  return moved;
-}
-
-void SumSearch::leaveTrace(const SumNode &root, const MeanSearch &means) {
-  SumTrace &trace = result.trace;
-  trace.messages = means.getFirstMessages();
-  trace.mean = root.mean;
-  for (unsigned &threshold : trace.mean.thresholds)
-    threshold = model.getFirst(threshold);
-  for (size_t i = 0; i < means.getMixture().size(); ++i)
-    if (means.getMixture()[i] > kLeastWeight)
-      trace.choices.push_back(model.getSignatures(root.choices[i]->signatures));
-}
-
-std::unique_ptr<SumNode> SumSearch::makeRoot(const SumTrace &from) {
+std::unique_ptr<SumNode>
+SumSearch::makeRoot(const std::vector<unsigned> &start) {
   auto root = std::make_unique<SumNode>();
   // Of an empty queue.
   root->mean = {{model.numStages}, {1}};
-  if (!from.mean.thresholds.empty())
-    root->mean = moveMean(from.mean);
-  root->messages = from.messages;
   for (const SumVariable &variable : model.variables)
     root->values.push_back(variable.values);
-  for (const std::vector<unsigned> &signatures : from.choices)
-    if (auto choice = model.getChoice(signatures)) {
-      auto made = std::make_shared<SumChoice>(model.evaluate(*choice));
-      take(model, *choice, *made);
-      root->choices.push_back(std::move(made));
-    }
+  if (start.empty())
+    return root;
+  if (auto choice = model.getChoice(start)) {
+    auto made = std::make_shared<SumChoice>(model.evaluate(*choice));
+    take(model, *choice, *made);
+    root->choices.push_back(std::move(made));
+  }
   return root;
 }
 
-SumResult SumSearch::run(const SumTrace &from) {
+SumResult SumSearch::run(const std::vector<unsigned> &start) {
   if (!model.isComplete()) {
     result.isTooLarge = true;
     result.work = kEntryWork * model.getNumSteps();
     return result;
   }
   result.seconds = limits.upperBound;
-  addNode(makeRoot(from));
+  addNode(makeRoot(start));
   while (!open.empty()) {
     auto [bound, index] = *open.begin();
     raiseBound(bound);
@@ -334,7 +303,7 @@ SumResult SumSearch::run(const SumTrace &from) {
 }
 
 SumResult tandem::search::searchSums(const Facts &facts, ChangeTable &table,
-                                     const SumTrace &from,
+                                     const std::vector<unsigned> &start,
                                      const SumLimits &limits) {
-  return SumSearch(facts, table, limits).run(from);
+  return SumSearch(facts, table, limits).run(start);
 }

@@ -24,16 +24,6 @@
 
 namespace tandem::search {
 
-/// What a search leaves for the next one, with other stages: they begin alike.
-struct SumTrace {
-  /// Signatures of the choices that the root's best mean mixes.
-  std::vector<std::vector<unsigned>> choices;
-  /// That mean, by the operators that its thresholds' stages begin with.
-  SumMean mean;
-  /// The root's (Tandem/Sums/Dual.h); nothing: none.
-  std::shared_ptr<const std::vector<double>> messages;
-};
-
 struct SumLimits {
   /// Those of a plan, for the least cost with these stages; empty: for a bound
   /// of all plans.
@@ -64,13 +54,12 @@ struct SumResult {
   /// Whether tables would have been too large for the work, so that nothing was
   /// searched.
   bool isTooLarge = false;
-  SumTrace trace;
 };
 
-/// `from` is the trace of a search of the same problem, maybe with other
-/// stages, or made of signatures of plans alone.
+/// `start` are signatures to begin with, one per operator; none if empty.
 SumResult searchSums(const Facts &facts, cost::ChangeTable &table,
-                     const SumTrace &from, const SumLimits &limits);
+                     const std::vector<unsigned> &start,
+                     const SumLimits &limits);
 
 } // namespace tandem::search
 
