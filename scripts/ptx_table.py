@@ -2,7 +2,7 @@
 
 First the runtime's own kernels (attention by tiles has its standard widths). Then compiles every model of the matrix for `--arch` (sm_80 and sm_90), and prints per model, or with `--kernels`
 per kernel, the registers, bytes spilled, and of how many kernels the widest access has 16 bytes. Exits with 1
-where a kernel spills, calls what is not in its Program, or is refused. Needs `ptxas`: the CUDA toolkit's, or that of the
+where a kernel spills more than it may, calls what is not in its Program, or is refused. Needs `ptxas`: the CUDA toolkit's, or that of the
 Python package nvidia-cuda-nvcc (13.0), named by TANDEM_PTXAS. `--only TEXT` takes the models whose name has TEXT.
 """
 
@@ -23,6 +23,8 @@ sys.path.insert(0, str(ROOT / "python-bindings" / "tests"))
 Kernel = namedtuple("Kernel", "name registers spilled access")
 ENTRY = re.compile(r"Compiling entry function '(\S+)' for")
 USED = re.compile(r"Used (\d+) registers")
+# An address, stored before its loop: with registers for all, two blocks would fit in place of three.
+MAY_SPILL = {"tandem_attention_keys_bf16_64": 24}
 SPILLED = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 ACCESS = re.compile(r"(?:ld|st)\.global(?:\.nc)?(?:\.v(\d))?\.[a-z](\d+)")
 
@@ -75,7 +77,11 @@ def assemble(ptxas, text, architecture):
         elif (found := USED.search(line)) and name:
             kernels.append(Kernel(name, int(found.group(1)), spilled, widest.get(name, 0)))
             name = None
-    return kernels, [f"{k.name} spills {k.spilled} bytes" for k in kernels if k.spilled]
+    return kernels, [
+        f"{k.name} spills {k.spilled} bytes"
+        for k in kernels
+        if k.spilled > MAY_SPILL.get(k.name, 0)
+    ]
 
 
 def describe(variant, architecture, kernels):

@@ -62,10 +62,10 @@ enum class Pass { Forward, Queries, Keys };
 /// Rows of one head of a tensor in memory.
 template <typename T> struct Rows {
   Array<T> elements;
-  int64_t stride, count;
-  int width;
+  int64_t stride;
+  int count, width;
 
-  Rows from(int64_t first) const {
+  Rows from(int first) const {
     return {
         {elements.gpu, elements.address + uint64_t(first * stride) * sizeof(T)},
         stride,
@@ -80,11 +80,11 @@ template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
 class Attend {
 public:
   Attend(Words w, Block block)
-      : w(w), block(block), lane(int(block.lane())), heads(w[at::Heads]),
-        keyHeads(w[at::KeyHeads]), queries(w[at::Queries]), keys(w[at::Keys]),
-        scale(float(w.real(at::Scale)) * kLog2OfE), isWide(w[at::IsWide]),
-        shifts(w[at::Totals]), dropout(w), mask(uint64_t(w[at::Mask])),
-        copies(block) {}
+      : w(w), block(block), lane(int(block.lane())), heads(int(w[at::Heads])),
+        keyHeads(int(w[at::KeyHeads])), queries(int(w[at::Queries])),
+        keys(int(w[at::Keys])), scale(float(w.real(at::Scale)) * kLog2OfE),
+        isWide(w[at::IsWide]), shifts(w[at::Totals]), hasMask(w[at::Mask]),
+        dropout(w), copies(block) {}
 
   void forward();
   void queryGradient();
@@ -117,7 +117,7 @@ private:
 
   //===--- Memory ---------------------------------------------------------===//
 
-  Rows<T> rowsOf(int tensor, int64_t ofHead, int64_t first, int64_t total,
+  Rows<T> rowsOf(int tensor, int ofHead, int first, int total,
                  int width) const {
     int64_t offset =
         batch * w[tensor + 1] + ofHead * w[tensor + 2] + first * w[tensor + 3];
@@ -126,11 +126,10 @@ private:
             total - first,
             int(w[width])};
   }
-  Rows<T> queryRows(int tensor, int64_t ofHead, int64_t first,
-                    int width) const {
+  Rows<T> queryRows(int tensor, int ofHead, int first, int width) const {
     return rowsOf(tensor, ofHead, first, queries, width);
   }
-  Rows<T> keyRows(int tensor, int64_t first, int width) const {
+  Rows<T> keyRows(int tensor, int first, int width) const {
     return rowsOf(tensor, head / (heads / keyHeads), first, keys, width);
   }
   template <int NumRows, typename Body> void forEachChunk(Body body) const;
@@ -144,11 +143,11 @@ private:
     return {keyRows(at::Key, 0, at::Width),
             keyRows(at::Value, 0, at::ValueWidth)};
   }
-  Columns queryColumns(int64_t ofHead) const {
+  Columns queryColumns(int ofHead) const {
     return {queryRows(at::Query, ofHead, 0, at::Width),
             queryRows(at::OutputGradient, ofHead, 0, at::ValueWidth)};
   }
-  void load(int stage, const Columns &columns, int64_t column) {
+  void load(int stage, const Columns &columns, int column) {
     load<Tile>(firstTile(stage), columns.first.from(column));
     load<Tile>(secondTile(stage), columns.second.from(column));
   }
@@ -172,9 +171,8 @@ private:
 
   //===--- Facts ----------------------------------------------------------===//
 
-  void findRows(int64_t total, int64_t numHeads, bool areLastLongest);
-  QueryWords read(Pass pass, int64_t ofHead, int64_t firstQuery,
-                  int count) const;
+  void findRows(int total, int numHeads, bool areLastLongest);
+  QueryWords read(Pass pass, int ofHead, int firstQuery, int count) const;
   void storeFacts(Pass pass, int set, const QueryWords &words) const;
   template <typename N> N fact(uint32_t which, int query) const {
     return block.loadShared<N>(facts + which +
@@ -184,13 +182,13 @@ private:
   /// sees, and those that each of them does.
   struct Span {
     int begin, end, allBegin, allEnd;
-    bool hasAll(int64_t first, int64_t last) const {
+    bool hasAll(int first, int last) const {
       return first >= allBegin && last <= allEnd;
     }
   };
   Span keysSeenBy(int count) const;
   struct Range {
-    int64_t begin, end;
+    int begin, end;
   };
   Range queriesThatSee() const;
   void computeDeltas() const;
@@ -204,46 +202,45 @@ private:
   /// Of an element whose row is the i-th of a piece: in a *transposed* piece
   /// rows are keys.
   struct Place {
-    int query;        ///< Of those whose facts are there.
-    int64_t numQuery; ///< Of all.
+    int query;    ///< Of those whose facts are there.
+    int numQuery; ///< Of all.
     int key;
   };
   template <bool IsTransposed>
-  Place placeOf(int64_t firstColumn, int i, int c) const {
+  Place placeOf(int firstColumn, int i, int c) const {
     int row = rowOf(i), column = Scores::column(lane, c);
     if (IsTransposed)
-      return {column, firstColumn + column, int(first) + row};
-    return {row, first + row, int(firstColumn) + column};
+      return {column, firstColumn + column, first + row};
+    return {row, first + row, firstColumn + column};
   }
   template <bool IsTransposed>
-  bool isWhole(const Span &span, int64_t firstColumn) const {
+  bool isWhole(const Span &span, int firstColumn) const {
     return IsTransposed ? span.hasAll(first, first + at::kTileRows)
                         : span.hasAll(firstColumn, firstColumn + Tile);
   }
   template <bool IsTransposed>
-  void hide(Scores &scores, const Span &span, int64_t firstColumn) const;
+  void hide(Scores &scores, const Span &span, int firstColumn) const;
   template <bool IsTransposed>
-  void addMask(Scores &scores, int64_t firstColumn) const;
-  template <bool IsTransposed> Kept draw(int64_t firstColumn) const;
+  void addMask(Scores &scores, int firstColumn) const;
+  template <bool IsTransposed> Kept draw(int firstColumn) const;
   template <bool IsTransposed>
-  void drawByBlocks(Kept &kept, int64_t firstColumn) const;
+  void drawByBlocks(Kept &kept, int firstColumn) const;
   void addToSoftmax(Scores &scores, float *most, float *sums,
                     Outputs &outputs) const;
   template <bool IsTransposed>
   void makeGradients(Scores &scores, Scores &ofWeights, const Span &span,
-                     const Kept &kept, int64_t firstColumn) const;
+                     const Kept &kept, int firstColumn) const;
 
   Words w;
   Block block;
   int lane;
-  int64_t heads, keyHeads, queries, keys;
+  int heads, keyHeads, queries, keys;
   float scale; ///< Scores are logarithms of base 2.
-  bool isWide, shifts;
+  bool isWide, shifts, hasMask;
   Dropout dropout;
-  uint64_t mask;
   Copies copies;
   /// What the block's rows are of, and the first of them.
-  int64_t batch = 0, head = 0, first = 0;
+  int batch = 0, head = 0, first = 0;
   uint32_t facts = 0; ///< Where the present set begins.
 };
 

@@ -37,7 +37,7 @@ TANDEM_ATTEND(void)::forward() {
   if (kStages > 1 && seen.begin < seen.end)
     load(0, columns, seen.begin / Tile * Tile);
   TANDEM_ROLL
-  for (int64_t key = seen.begin / Tile * Tile; key < seen.end; key += Tile) {
+  for (int key = seen.begin / Tile * Tile; key < seen.end; key += Tile) {
     nextTile([&] { load(0, columns, key); });
     if (kStages > 1 && key + Tile < seen.end)
       load(1 - stage, columns, key + Tile);
@@ -64,7 +64,7 @@ TANDEM_ATTEND(void)::forward() {
       outputs.at[i][c] *= factor;
     if (lane % Scores::kLanesPerRow == 0 && first + rowOf(i) < queries)
       w.array<float>(at::LogSumExp)
-          .set((batch * heads + head) * queries + first + rowOf(i),
+          .set(int64_t(batch * heads + head) * queries + first + rowOf(i),
                sum == 0 ? kHidden : (most[i] + Block::log2(sum)) * kLn2);
   }
   copies.wait();
@@ -90,7 +90,7 @@ TANDEM_ATTEND(void)::queryGradient() {
   if (kStages > 1 && seen.begin < seen.end)
     load(0, columns, seen.begin / Tile * Tile);
   TANDEM_ROLL
-  for (int64_t key = seen.begin / Tile * Tile; key < seen.end; key += Tile) {
+  for (int key = seen.begin / Tile * Tile; key < seen.end; key += Tile) {
     nextTile([&] { load(0, columns, key); });
     if (kStages > 1 && key + Tile < seen.end)
       load(1 - stage, columns, key + Tile);
@@ -114,7 +114,7 @@ TANDEM_ATTEND(void)::queryGradient() {
 /// Over the heads that share the keys, in their order, and their queries.
 TANDEM_ATTEND(void)::keyGradients() {
   findRows(keys, keyHeads, /*areLastLongest=*/false);
-  int64_t ofKeys = head, shared = heads / keyHeads;
+  int ofKeys = head, shared = heads / keyHeads;
   Range range = queriesThatSee();
   load<at::kTileRows>(kX1, rowsOf(at::Key, ofKeys, first, keys, at::Width));
   load<at::kTileRows>(kX2,
@@ -123,9 +123,9 @@ TANDEM_ATTEND(void)::keyGradients() {
   clear(ofKey);
   clear(ofValue);
   head = ofKeys * shared;
-  int64_t query = range.begin, endHead = head + shared;
+  int query = range.begin, endHead = head + shared;
   bool isLast = range.begin >= range.end;
-  int stage = 0, set = 0;
+  int set = 0; // of facts; tiles have as many stages, or one
   Columns columns = queryColumns(head);
   if (!isLast) {
     storeFacts(Pass::Keys, 0, read(Pass::Keys, head, query, Tile));
@@ -135,7 +135,7 @@ TANDEM_ATTEND(void)::keyGradients() {
   TANDEM_ROLL
   while (!isLast) {
     nextTile([&] { load(0, columns, query); });
-    int64_t nextHead = head, nextQuery = query + Tile;
+    int nextHead = head, nextQuery = query + Tile;
     if (nextQuery >= range.end)
       ++nextHead, nextQuery = range.begin;
     isLast = nextHead == endHead;
@@ -144,10 +144,11 @@ TANDEM_ATTEND(void)::keyGradients() {
       if (nextHead != head)
         columns = queryColumns(nextHead);
       if (kStages > 1)
-        load(1 - stage, columns, nextQuery);
+        load(1 - set, columns, nextQuery);
       next = read(Pass::Keys, nextHead, nextQuery, Tile);
     }
     facts = uint32_t(set) * at::kFactBytes;
+    int stage = kStages > 1 ? set : 0;
     Span seen = keysSeenBy(Tile);
     if (seen.end > first && seen.begin < first + at::kTileRows) {
       Kept kept = draw<true>(query);
@@ -160,7 +161,7 @@ TANDEM_ATTEND(void)::keyGradients() {
       Way::addOutputs(block, ofValue, weights, secondTile(stage), scratch());
       Way::addOutputs(block, ofKey, gradients, firstTile(stage), scratch());
     }
-    set = 1 - set, stage = kStages - 1 - stage;
+    set = 1 - set;
     if (!isLast)
       storeFacts(Pass::Keys, set, next);
     head = nextHead, query = nextQuery;

@@ -50,8 +50,7 @@ Attend<Width, Tile, Resident, WayOf>::load(uint32_t tile, const Rows<T> &from) {
     uint64_t address = from.elements.address +
                        uint64_t(row * from.stride + column) * sizeof(T);
     uint64_t stride = uint64_t(from.stride) * step * sizeof(T);
-    int count =
-        width > 0 ? int(from.count < NumRows ? from.count : NumRows) : 0;
+    int count = width > 0 ? (from.count < NumRows ? from.count : NumRows) : 0;
     TANDEM_ROLL
     for (; row < NumRows; row += step) {
       if (row < count)
@@ -107,26 +106,25 @@ TANDEM_ATTEND(void)::keep(uint32_t tile, const Outputs &outputs,
 
 /// Blocks with much to do come first: with keys seen up to the query's own,
 /// those of the last queries and of the first keys.
-TANDEM_ATTEND(void)::findRows(int64_t total, int64_t numHeads,
-                              bool areLastLongest) {
-  int64_t tiles = (total + at::kTileRows - 1) / at::kTileRows;
-  int64_t each = numHeads * w[at::NumBatches], number = block.number();
-  int64_t tile = number / each;
+TANDEM_ATTEND(void)::findRows(int total, int numHeads, bool areLastLongest) {
+  int tiles = (total + at::kTileRows - 1) / at::kTileRows;
+  int each = numHeads * int(w[at::NumBatches]), number = int(block.number());
+  int tile = number / each;
   first = (areLastLongest ? tiles - 1 - tile : tile) * at::kTileRows;
   head = number % each % numHeads;
   batch = number % each / numHeads;
 }
 
 /// Of one of `count` queries of a head, if the thread has one.
-TANDEM_ATTEND(QueryWords)::read(Pass pass, int64_t ofHead, int64_t firstQuery,
+TANDEM_ATTEND(QueryWords)::read(Pass pass, int ofHead, int firstQuery,
                                 int count) const {
   QueryWords words;
-  int64_t query = firstQuery + block.thread();
+  int query = firstQuery + int(block.thread());
   words.isThere = int(block.thread()) < count;
   words.isQuery = words.isThere && query < queries;
   if (!words.isQuery)
     return words;
-  int64_t number = (batch * heads + ofHead) * queries + query;
+  int64_t number = int64_t(batch * heads + ofHead) * queries + query;
   if (w[at::Before] >= 0 || w[at::After] >= 0)
     words.position = w.array<int64_t>(at::Positions)[query];
   if (dropout.isOn)
@@ -174,7 +172,7 @@ TANDEM_ATTEND(void)::storeFacts(Pass pass, int set,
 
 /// All threads get the same.
 TANDEM_ATTEND(auto)::keysSeenBy(int count) const -> Span {
-  Span span = {int(keys), 0, 0, int(keys)};
+  Span span = {keys, 0, 0, keys};
   TANDEM_UNROLL
   for (int n = 0; n < at::kTileRows; n += 32) {
     if (n + lane >= count)
@@ -199,7 +197,7 @@ TANDEM_ATTEND(auto)::queriesThatSee() const -> Range {
   if (before < 0 && after < 0)
     return {0, queries};
   auto positions = w.array<int64_t>(at::Positions);
-  int32_t begin = int32_t(queries), end = 0;
+  int32_t begin = queries, end = 0;
   TANDEM_ROLL
   for (int query = int(block.thread()); query < queries;
        query += at::kTileThreads) {
@@ -258,7 +256,7 @@ TANDEM_ATTEND(void)::computeDeltas() const {
     if (column != 0 || row >= output.count)
       return;
     block.storeShared(Facts::kDelta + uint32_t(row) * 8, sum);
-    int64_t number = (batch * heads + head) * queries + first + row;
+    int64_t number = int64_t(batch * heads + head) * queries + first + row;
     w.array<float>(at::Deltas).set(number, sum);
   });
 }

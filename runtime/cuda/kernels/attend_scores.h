@@ -31,7 +31,7 @@ template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
 template <bool IsTransposed>
 TANDEM_INLINE void
 Attend<Width, Tile, Resident, WayOf>::hide(Scores &scores, const Span &span,
-                                           int64_t firstColumn) const {
+                                           int firstColumn) const {
   if (isWhole<IsTransposed>(span, firstColumn))
     forEachElement<Scores>([&](int i, int c) { scores.at[i][c] *= scale; });
   else
@@ -41,7 +41,7 @@ Attend<Width, Tile, Resident, WayOf>::hide(Scores &scores, const Span &span,
       bool isSeen = at.key >= seen[0] && at.key <= seen[1];
       scores.at[i][c] = isSeen ? scores.at[i][c] * scale : kHidden;
     });
-  if (mask)
+  if (hasMask)
     addMask<IsTransposed>(scores, firstColumn);
 }
 
@@ -49,7 +49,8 @@ template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
 template <bool IsTransposed>
 TANDEM_INLINE void
 Attend<Width, Tile, Resident, WayOf>::addMask(Scores &scores,
-                                              int64_t firstColumn) const {
+                                              int firstColumn) const {
+  uint64_t mask = uint64_t(w[at::Mask]);
   int64_t base = batch * w[at::MaskStrides] + head * w[at::MaskStrides + 1];
   int64_t byQuery = w[at::MaskStrides + 2], byKey = w[at::MaskStrides + 3];
   bool isTruth = w[at::MaskIsTruth];
@@ -70,7 +71,7 @@ Attend<Width, Tile, Resident, WayOf>::addMask(Scores &scores,
 template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
 template <bool IsTransposed>
 TANDEM_INLINE Kept
-Attend<Width, Tile, Resident, WayOf>::draw(int64_t firstColumn) const {
+Attend<Width, Tile, Resident, WayOf>::draw(int firstColumn) const {
   Kept kept = {};
   if (!dropout.isOn)
     return kept;
@@ -95,7 +96,7 @@ template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
 template <bool IsTransposed>
 TANDEM_INLINE void
 Attend<Width, Tile, Resident, WayOf>::drawByBlocks(Kept &kept,
-                                                   int64_t firstColumn) const {
+                                                   int firstColumn) const {
   constexpr int numBlocks = Tile / 8, together = numBlocks < 4 ? numBlocks : 4;
   // Of those that share draws: two have one row's, or four have a key's.
   int number = IsTransposed ? lane / 4 % 4 : lane % 2;
@@ -104,9 +105,9 @@ Attend<Width, Tile, Resident, WayOf>::drawByBlocks(Kept &kept,
   auto blockOf = [&](int query, int key) {
     return (fact<uint64_t>(Facts::kRandom, query) + uint64_t(key)) / 4;
   };
-  uint64_t ofRow = IsTransposed ? 0
-                                : blockOf(row + number * 8,
-                                          int(firstColumn) + lane % 4 / 2 * 4);
+  uint64_t ofRow =
+      IsTransposed ? 0
+                   : blockOf(row + number * 8, firstColumn + lane % 4 / 2 * 4);
   uint32_t own = 0;
   TANDEM_ROLL
   for (int n = 0; n < numBlocks; n += together) {
@@ -115,7 +116,7 @@ Attend<Width, Tile, Resident, WayOf>::drawByBlocks(Kept &kept,
     for (int m = 0; m < together; ++m)
       blocks[m] = IsTransposed
                       ? blockOf((n + m) * 8 + lane % 4 * 2 + number % 2,
-                                int(first) + row / 4 * 4 + number / 2 * 8)
+                                first + row / 4 * 4 + number / 2 * 8)
                       : ofRow + uint32_t(n + m) * 2;
     own |= dropout.keptOfBlocks<together>(blocks) << n * 4;
   }
@@ -168,7 +169,7 @@ template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
 template <bool IsTransposed>
 TANDEM_INLINE void Attend<Width, Tile, Resident, WayOf>::makeGradients(
     Scores &scores, Scores &ofWeights, const Span &span, const Kept &kept,
-    int64_t firstColumn) const {
+    int firstColumn) const {
   auto make = [&](int i, int c, float logarithm, bool isSeen) {
     auto whole = fact<Float2>(Facts::kWhole,
                               placeOf<IsTransposed>(firstColumn, i, c).query);
@@ -178,7 +179,7 @@ TANDEM_INLINE void Attend<Width, Tile, Resident, WayOf>::makeGradients(
     scores.at[i][c] = isSeen && keeps ? weight : 0;
     ofWeights.at[i][c] = isSeen ? weight * inner : 0;
   };
-  if (isWhole<IsTransposed>(span, firstColumn) && !mask) {
+  if (isWhole<IsTransposed>(span, firstColumn) && !hasMask) {
     forEachElement<Scores>([&](int i, int c) {
       make(i, c, scores.at[i][c] * scale, /*isSeen=*/true);
     });

@@ -152,7 +152,7 @@ constexpr int sharedBytes(int width, int elementBytes, int tile, int resident,
 /// queries and those of keys and values go over at a time, which their
 /// registers decide, and the way to multiply (tiles.h).
 #define TANDEM_ATTENTION_BF16(F)                                               \
-  F(bf16, 64, 64, 64, 32, MmaBf16)                                             \
+  F(bf16, 64, 64, 32, 32, MmaBf16)                                             \
   F(bf16, 128, 64, 32, 16, MmaBf16)
 #define TANDEM_ATTENTION_F32(F)                                                \
   F(f32, 64, 32, 32, 32, Fma)                                                  \
