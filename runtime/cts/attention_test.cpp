@@ -297,6 +297,16 @@ TEST_P(AttentionTest, Dropout) {
   // Blocks of four numbers have more than 32 bits.
   check({.queries = 6, .keys = 18, .width = 4, .valueWidth = 4},
         {.dropout = 0.5, .firstRow = int64_t(5) << 33});
+  // Four neighbouring keys have one draw: of several tiles, and of a few.
+  check({.heads = 2,
+         .keyHeads = 1,
+         .queries = 70,
+         .keys = 136,
+         .width = 16,
+         .valueWidth = 8},
+        {.after = 0, .dropout = 0.4});
+  check({.queries = 9, .keys = 20, .width = 72, .valueWidth = 80},
+        {.dropout = 0.2, .firstRow = int64_t(3) << 33});
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, AttentionTest,

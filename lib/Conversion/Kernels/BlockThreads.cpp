@@ -152,7 +152,8 @@ SmallVector<Value> BlockNestEmitter::emitThreadLoop(ArrayRef<int> loops,
   if (fitsRegisters(total))
     return emitInRegisters(loops, total, inits, inner);
   int64_t width = getMaxWidth(loops);
-  while (width * static_cast<int64_t>(nest.members.size()) > kMaxUnrolled)
+  while (width > 1 &&
+         width * static_cast<int64_t>(nest.members.size()) > kMaxUnrolled)
     width /= 2;
   total /= width;
   Value start, step = kernel.constant(numThreads);

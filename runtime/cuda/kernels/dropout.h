@@ -41,7 +41,7 @@ struct Dropout {
     seed = uint64_t(w.array<int64_t>(at::DropoutSeed)[0]);
     step = uint64_t(w.array<int64_t>(at::DropoutStep)[0]);
     ordinal = uint64_t(w[at::DropoutOrdinal]);
-    factor = float(w.real(at::DropoutFactor));
+    factor = keepsNone ? 0 : float(w.real(at::DropoutFactor));
   }
   bool keeps(uint32_t bits) const { return bits <= most && !keepsNone; }
   /// Of the four numbers of each of some blocks, a bit each.
