@@ -388,6 +388,10 @@ void KernelEmitter::endPart() {
   if (!parts.back().writes.empty()) {
     describePointers(parts.back().reads.size() + parts.back().writes.size());
     emitGate();
+    // So registers suffice for the block, as large as it is.
+    auto threads = static_cast<int32_t>(parts.back().geometry.block[0]);
+    body->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
+                  builder.getDenseI32ArrayAttr({threads}));
     return;
   }
   body.erase();

@@ -6,7 +6,7 @@ module attributes {sched.device = #sched.device<cuda>} {
 // multiples of 16 bytes, else one. One buffer that it reads, one that it
 // writes, and where an index would be reported.
 // CHECK-LABEL: llvm.func @flat_kernel_0(
-// CHECK-SAME: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr, %{{.*}}: i64) attributes {nvvm.kernel}
+// CHECK-SAME: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr, %{{.*}}: i64) attributes {nvvm.kernel, nvvm.maxntid = array<i32: 256>}
 // CHECK: scf.if
 // CHECK: llvm.intr.assume %{{.*}} ["align"(%arg0, %c16
 // CHECK: llvm.intr.assume %{{.*}} ["align"(%arg1, %c16
