@@ -191,6 +191,7 @@ private:
     int begin, end;
   };
   Range queriesThatSee() const;
+  template <typename Body> void forEachKeyTile(const Span &seen, Body body);
   void computeDeltas() const;
 
   //===--- Scores ---------------------------------------------------------===//

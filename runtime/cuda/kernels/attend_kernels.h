@@ -20,6 +20,27 @@ namespace at = attention;
 // Kernels
 //===----------------------------------------------------------------------===//
 
+/// Calls with the first key of each tile that is seen, while the next one
+/// comes, and with the stage where it is.
+template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+template <typename Body>
+TANDEM_INLINE void
+Attend<Width, Tile, Resident, WayOf>::forEachKeyTile(const Span &seen,
+                                                     Body body) {
+  Columns columns = keyColumns();
+  int stage = 0;
+  if (kStages > 1 && seen.begin < seen.end)
+    load(0, columns, seen.begin / Tile * Tile);
+  TANDEM_ROLL
+  for (int key = seen.begin / Tile * Tile; key < seen.end; key += Tile) {
+    nextTile([&] { load(0, columns, key); });
+    if (kStages > 1 && key + Tile < seen.end)
+      load(1 - stage, columns, key + Tile);
+    body(key, stage);
+    stage = kStages - 1 - stage;
+  }
+}
+
 TANDEM_ATTEND(void)::forward() {
   findRows(queries, heads, /*areLastLongest=*/true);
   storeFacts(Pass::Forward, 0, read(Pass::Forward, head, first, at::kTileRows));
@@ -32,15 +53,7 @@ TANDEM_ATTEND(void)::forward() {
   for (int i = 0; i < Scores::kRows; ++i)
     most[i] = kHidden, sums[i] = 0;
   Span seen = keysSeenBy(at::kTileRows);
-  Columns columns = keyColumns();
-  int stage = 0;
-  if (kStages > 1 && seen.begin < seen.end)
-    load(0, columns, seen.begin / Tile * Tile);
-  TANDEM_ROLL
-  for (int key = seen.begin / Tile * Tile; key < seen.end; key += Tile) {
-    nextTile([&] { load(0, columns, key); });
-    if (kStages > 1 && key + Tile < seen.end)
-      load(1 - stage, columns, key + Tile);
+  forEachKeyTile(seen, [&](int key, int stage) {
     Kept kept = draw<false>(key);
     Scores scores;
     clear(scores);
@@ -53,8 +66,7 @@ TANDEM_ATTEND(void)::forward() {
           scores.at[i][c] = 0;
       });
     Way::addOutputs(block, outputs, scores, secondTile(stage), scratch());
-    stage = kStages - 1 - stage;
-  }
+  });
   TANDEM_UNROLL
   for (int i = 0; i < Scores::kRows; ++i) {
     float sum = block.sumOfRow(sums[i], Scores::kLanesPerRow);
@@ -85,15 +97,7 @@ TANDEM_ATTEND(void)::queryGradient() {
   Outputs outputs;
   clear(outputs);
   Span seen = keysSeenBy(at::kTileRows);
-  Columns columns = keyColumns();
-  int stage = 0;
-  if (kStages > 1 && seen.begin < seen.end)
-    load(0, columns, seen.begin / Tile * Tile);
-  TANDEM_ROLL
-  for (int key = seen.begin / Tile * Tile; key < seen.end; key += Tile) {
-    nextTile([&] { load(0, columns, key); });
-    if (kStages > 1 && key + Tile < seen.end)
-      load(1 - stage, columns, key + Tile);
+  forEachKeyTile(seen, [&](int key, int stage) {
     Kept kept = draw<false>(key);
     Scores scores, gradients;
     clear(scores);
@@ -102,8 +106,7 @@ TANDEM_ATTEND(void)::queryGradient() {
     Way::addScores(block, gradients, ofWarp(kX2), secondTile(stage));
     makeGradients<false>(scores, gradients, seen, kept, key);
     Way::addOutputs(block, outputs, gradients, firstTile(stage), scratch());
-    stage = kStages - 1 - stage;
-  }
+  });
   copies.wait();
   block.barrier();
   keep(kX1, outputs, scale * kLn2);
