@@ -106,7 +106,7 @@ void Driver::improveStart(PlanPool::Record started) {
     return;
   bool isNear = !pool.best || started.seconds <= pool.seconds * (1 + kNear);
   if (isNear && context.does(Mechanism::Starts) && context.seeksMore())
-    local.improveFrom(*started.plan, 8);
+    local.improveFrom(*started.plan);
   pool.restore(std::move(started));
 }
 
@@ -193,8 +193,6 @@ void Driver::explainNoPlan(SearchResult &result) const {
 }
 
 SearchResult Driver::finish() {
-  if (!context.isProven)
-    pool.polish([&] { return context.seeksMore() && context.proceeds(0.95); });
   SearchResult result;
   result.numVisited = pool.numPlans + context.numLabels;
   if (!pool.best) {
@@ -259,14 +257,14 @@ SearchResult Driver::run() {
   }
   context.graph.setWeights(Weights());
   if (context.seeksMore())
-    local.improve(4);
+    local.improve(kFirstDescent);
   bound.join();
   if (!inOneStrand.plan)
     inOneStrand = untimed.join();
   bool isWorth = problem.operators.size() <= kMaxUntimed ||
                  inOneStrand.seconds < pool.seconds;
   if (inOneStrand.plan && isWorth && context.seeksMore())
-    local.improveFrom(*inOneStrand.plan, 8);
+    local.improveFrom(*inOneStrand.plan);
   searchExactly();
   anneal();
   pool.restore(std::move(inOneStrand));

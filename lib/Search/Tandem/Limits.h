@@ -131,6 +131,9 @@ constexpr unsigned kMaxBounds = 5, kMemoryRounds = 5, kPriceSweeps = 16;
 constexpr uint64_t kSmallWork = 20'000'000'000, kWorkPerOperator = 150'000;
 /// What new stages take, in tensors per operator.
 constexpr uint64_t kDivideWork = 24;
+/// Of the work that random changes get, what the descent from the best plan of
+/// guides gets, and what any later one does: one in so many.
+constexpr uint64_t kFirstDescent = 4, kDescent = 8;
 /// Of a descent one in so many is left for changes of an operator with those
 /// next to it.
 constexpr uint64_t kLastShare = 4;
@@ -262,11 +265,6 @@ constexpr unsigned kQuickFront = 8, kCarefulFront = 256;
 constexpr double kCarefulWork = 2e7, kStartWork = 2e6;
 /// How often the number of kept copies between none and all is halved.
 constexpr unsigned kFitRounds = 8, kLargeFitRounds = 5;
-/// Operators of plans that differ in one cut from the best one; and the same of
-/// problems beyond `kMaxRefined`.
-constexpr uint64_t kCutWork = 8'000'000, kLargeCutWork = 2'000'000;
-/// Decisions that may turn out to leave another operator no choice.
-constexpr unsigned kMaxRetracted = 1000;
 
 //===----------------------------------------------------------------------===//
 // Ties

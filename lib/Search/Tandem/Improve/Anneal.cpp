@@ -29,8 +29,6 @@ public:
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
   }
-  /// In [0, count).
-  size_t below(size_t count) { return next() % count; }
   /// In (0, 1].
   double real() { return (static_cast<double>(next() >> 11) + 1) * 0x1p-53; }
 
@@ -111,7 +109,9 @@ Plan PlanImprover::anneal(const Plan &plan, double heat, uint64_t &work,
     PlanEditor::Mark mark = editor.mark();
     bool hasPair =
         numbers.real() < kPairShare && graph.facts.does(Mechanism::Pairs);
-    if (!change(numbers.real(), numbers.next(), hasPair)) {
+    double kind = numbers.real();
+    uint64_t which = numbers.next();
+    if (!change(kind, which, hasPair)) {
       editor.undo(mark);
       continue;
     }

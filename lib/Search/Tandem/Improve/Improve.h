@@ -7,9 +7,8 @@
 //
 // Descends from a plan by changes of one operator's signature (alone, in all
 // repeated layers, or with those next to it), of one cut and of one copy. Costs
-// are exact, stages stay (docs/rationale/search.md, *Small changes*). Where a
-// plan does not fit into the memory limit, what it holds too much is lowered
-// first.
+// are exact, stages stay. Where a plan does not fit into the memory limit, what
+// it holds too much is lowered first.
 //
 //===----------------------------------------------------------------------===//
 

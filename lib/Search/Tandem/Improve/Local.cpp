@@ -60,10 +60,10 @@ void LocalSearch::improve(uint64_t share) {
     descend(Plan(*pool.best), true, last);
 }
 
-void LocalSearch::improveFrom(const Plan &plan, uint64_t share) {
+void LocalSearch::improveFrom(const Plan &plan) {
   PlanPool::Record best = pool.forget();
   pool.offer(plan);
-  improve(share);
+  improve(kDescent);
   leaders.push_back({pool.best, pool.seconds});
   pool.restore(std::move(best));
 }
@@ -137,7 +137,7 @@ void LocalSearch::anneal() {
   if (!pool.best)
     return;
   annealAll(getWork(1));
-  improve(8);
+  improve(kDescent);
 }
 
 //===----------------------------------------------------------------------===//
@@ -154,7 +154,7 @@ void LocalSearch::shrinkCheapest() {
     return;
   Plan from = *pool.cheapest;
   PlanPool::Record best = pool.forget();
-  uint64_t work = getWork(8);
+  uint64_t work = getWork(kDescent);
   descend(from, false, work);
   pool.restore(std::move(best));
 }

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Small changes with given stages, and new stages for given forms, in turn;
-// random changes, which leave a valley (docs/rationale/search.md, *Small
-// changes*). Where nothing fits, the same lowers what is held.
+// random changes, which leave a valley. Where nothing fits, the same lowers
+// what is held.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@ public:
   /// changes may look at.
   void improve(uint64_t share);
   /// Improves what comes from the plan, apart from the best one so far.
-  void improveFrom(const cost::Plan &plan, uint64_t share);
+  void improveFrom(const cost::Plan &plan);
   /// Random changes of the best plan and the leaders, and a descent behind
   /// them.
   void anneal();

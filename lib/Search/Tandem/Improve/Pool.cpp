@@ -194,10 +194,6 @@ double PlanPool::offer(const Plan &plan) {
   return std::min(least, divide(divided, getFront(kStartWork)));
 }
 
-//===----------------------------------------------------------------------===//
-// Single cuts
-//===----------------------------------------------------------------------===//
-
 /// What the plan costs; infinity if it is not legal within the limit.
 double PlanPool::getSeconds(const Plan &plan) const {
   std::string error;
@@ -205,20 +201,6 @@ double PlanPool::getSeconds(const Plan &plan) const {
       cost::cost(facts.problem, plan, table, error);
   bool fits = report && report->peak <= facts.problem.memoryLimit;
   return fits ? report->seconds : kInfinity;
-}
-
-/// The best plan with another division, if that is better.
-bool PlanPool::tryCuts(std::vector<unsigned> ends) {
-  Plan other = *best;
-  other.stageEnds = std::move(ends);
-  cutWork += other.signatures.size();
-  double now = getSeconds(other);
-  if (now >= seconds)
-    return false;
-  seconds = now;
-  best = std::move(other);
-  ++numBest;
-  return true;
 }
 
 void PlanPool::dropCuts() {
@@ -232,46 +214,4 @@ void PlanPool::dropCuts() {
     if (getSeconds(other) <= seconds * (1 + kEqualCost))
       best = std::move(other);
   }
-}
-
-/// Goes once over all places of cuts; true if some change helped.
-bool PlanPool::improveCuts(const std::function<bool()> &proceeds) {
-  bool isBetter = false;
-  unsigned numOperators = facts.problem.operators.size();
-  uint64_t most = numOperators > kMaxRefined ? kLargeCutWork : kCutWork;
-  for (unsigned op = 1; op < numOperators; ++op) {
-    if (cutWork > most || !proceeds())
-      return false;
-    // Without the cut; elsewhere up to the next ones; or with a cut.
-    std::vector<unsigned> ends = best->stageEnds;
-    auto place = std::lower_bound(ends.begin(), ends.end(), op);
-    if (*place != op) {
-      ends.insert(place, op);
-      isBetter |= tryCuts(std::move(ends));
-      continue;
-    }
-    unsigned first = place == ends.begin() ? 1 : *(place - 1) + 1;
-    unsigned last = *(place + 1);
-    ends.erase(place);
-    bool isMoved = tryCuts(ends);
-    for (unsigned to = first; to < last && !isMoved; ++to) {
-      if (to == op || cutWork > most)
-        continue;
-      std::vector<unsigned> moved = ends;
-      moved.insert(std::lower_bound(moved.begin(), moved.end(), to), to);
-      isMoved = tryCuts(std::move(moved));
-    }
-    isBetter |= isMoved;
-  }
-  return isBetter;
-}
-
-void PlanPool::polish(const std::function<bool()> &proceeds) {
-  if (!best || !facts.does(Mechanism::Polish) || !proceeds())
-    return;
-  cutWork = 0;
-  Plan divided = *best;
-  divide(divided, getFront(kCarefulWork));
-  while (proceeds() && improveCuts(proceeds))
-    continue;
 }

@@ -60,10 +60,6 @@ public:
   /// Takes one back if it is better.
   void restore(Record record);
 
-  /// Divides the best plan into stages once more, with more care; then moves,
-  /// adds and removes single cuts while that helps and `proceeds` says so.
-  void polish(const std::function<bool()> &proceeds);
-
   /// Removes cuts of the best plan that gain nothing.
   void dropCuts();
 
@@ -90,14 +86,11 @@ private:
   double fit(cost::Plan &plan);
   std::vector<cost::Copy> rankKept(const cost::Plan &plan);
   double getSeconds(const cost::Plan &plan) const;
-  bool tryCuts(std::vector<unsigned> ends);
-  bool improveCuts(const std::function<bool()> &proceeds);
 
   const Facts &facts;
   cost::ChangeTable &table;
   FixedForms forms;
   StagePlanner stages;
-  uint64_t cutWork = 0;
 };
 
 } // namespace tandem::search

@@ -8,8 +8,7 @@
 // Where links are fast, or what waits is hidden, many plans cost the same to
 // the last digit. Of these the one is returned that has the fewest collectives;
 // of several such ones that with the smallest peak, then that whose parameters
-// and states hold the fewest bytes, then one that splits earlier parameters
-// (docs/rationale/search.md, *Ties*).
+// and states hold the fewest bytes, then one that splits earlier parameters.
 //
 //===----------------------------------------------------------------------===//
 

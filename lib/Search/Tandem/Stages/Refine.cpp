@@ -115,7 +115,6 @@ bool StageRefiner::tryTies() {
     return false;
   PlanPool::Record before = pool.forget();
   pool.offerDivided(settled, true);
-  pool.polish(mayGoOn);
   bool isBetter = pool.seconds < before.seconds;
   pool.restore(std::move(before));
   return isBetter;
@@ -124,9 +123,8 @@ bool StageRefiner::tryTies() {
 void StageRefiner::refine(uint64_t &work) {
   if (!pool.best || context.isProven || context.getNumOperators() > kMaxRefined)
     return;
-  do
-    pool.polish([this] { return mayGoOn(); });
-  while (mayGoOn() && (tryTies() || tryCheapestForms(work)));
+  while (mayGoOn() && (tryTies() || tryCheapestForms(work)))
+    continue;
 }
 
 /// Random changes from the best plan, or from where they led to the last time;
