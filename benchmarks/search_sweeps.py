@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import hidup_problem  # noqa: E402
 
 DEFAULT = ROOT / "test/Search/Inputs/bert-sgmoe-2layers-2ranks.txt"
-# Gbit/s: what links between machines have. docs/rationale/search.md says what happens outside.
+# Gbit/s: what links between machines have. docs/rationale/hidup.md says what happens outside.
 BANDWIDTHS = [4, 5, 6, 8, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200]
 # Table 5: noise of the times, and how much longer the plan may take.
 RANDOM_NOISE = {0.2: 1.002, 0.5: 1.129}

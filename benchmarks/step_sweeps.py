@@ -10,7 +10,7 @@
 PROBLEM is the text of a search problem with one space axis, as `tandem-compile STEP.mlir --mesh data=4 --problem-out`
 writes it; its links are made so many times as fast as --factors says. Each line says how far the plan may be from the
 optimum: where that is 0, what changes from line to line is no accident of the search. --check exits with 1 if a finding
-does not hold (docs/rationale/search.md says which of the paper's do not hold for whole steps).
+does not hold (docs/rationale/hidup.md says which of the paper's do not hold for whole steps).
 """
 
 import math

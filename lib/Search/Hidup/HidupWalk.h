@@ -10,7 +10,7 @@
 // that no other dominates. Here the order is walked operator by operator, and
 // the stage that is still open is part of the label: every way to compose a
 // stage is then shared with all the others that lead to the same state, and
-// there is no limit on a stage's size. docs/rationale/search.md says what each
+// there is no limit on a stage's size. docs/rationale/hidup.md says what each
 // reduction rests on.
 //
 // Times are integers (fractions of a second, see `Units`), so that equal sums

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../Tandem/Stages/Fit.h"
 #include "IlpMemory.h"
 #include "IlpSearch.h"
 #include "tandem/Cost/Hidup.h"
@@ -294,28 +293,12 @@ SearchResult IlpSearch::run() {
     return std::move(result);
   }
   if (!result.plan && result.error.empty())
-    fallBack();
+    result.error =
+        "no plan was found before the search was stopped; give it more time, "
+        "or a plan to begin with";
   if (result.plan)
     claim();
   return std::move(result);
-}
-
-/// Without a plan of the solver: the first one of `tandem`, with forms that
-/// suit the stages. Its bound is one for all plans.
-void IlpSearch::fallBack() {
-  result.error = "no plan was found before the search was stopped";
-  if (options.stageEnds.empty())
-    return;
-  SearchOptions first;
-  first.timeLimit = kLeastTime;
-  SearchResult found = searchTandem(problem, first);
-  if (!found.plan)
-    return;
-  boundOfAll = std::max(boundOfAll, found.plan->lowerBound);
-  bound = std::max(bound, boundOfAll);
-  result.plan = fitToStages(problem, *found.plan, options.stageEnds);
-  if (result.plan)
-    result.error.clear();
 }
 
 //===----------------------------------------------------------------------===//

@@ -99,7 +99,6 @@ private:
   bool isClosed(const IlpNode &node) const;
   bool fail(std::string error);
   void explainInfeasible(const IlpStages &stages);
-  void fallBack();
   void claim();
 
   //--- IlpBranch.cpp

@@ -7,7 +7,7 @@
 //
 // A search is quick if little has to be decided. Operators of the step are put
 // into groups; a group is one operator of the search problem, and no value
-// changes its form inside of it. What joins (docs/rationale/search.md says what
+// changes its form inside of it. What joins (docs/rationale/plan.md says what
 // this costs):
 //
 //  * the elementwise operators that update one parameter and its states;

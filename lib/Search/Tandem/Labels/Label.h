@@ -5,12 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A label is what the rest of a plan can see of its beginning (operators
-// 0 ... i - 1): discrete facts, which make its key, and numbers, of which less
-// is never worse (docs/rationale/search.md, *Labels*). Some facts depend on
-// what comes later (whether a gradient is summed, which copies of it wait); a
-// label guesses them where the tensor is made, and dies if a guess turns out to
-// be wrong.
+// A label is what the rest of a plan can see of its beginning (operators 0 ...
+// i - 1): discrete facts, which make its key, and numbers, of which less is
+// never worse. Some facts depend on what comes later (whether a gradient is
+// summed, which copies of it wait); a label guesses them where the tensor is
+// made, and dies if a guess turns out to be wrong.
 //
 //===----------------------------------------------------------------------===//
 

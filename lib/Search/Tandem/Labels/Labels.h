@@ -6,8 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Walks the problem's order and keeps, of the partial plans that end behind an
-// operator, those that no other one dominates (docs/rationale/search.md,
-// *Labels*).
+// operator, those that no other one dominates.
 //
 //===----------------------------------------------------------------------===//
 

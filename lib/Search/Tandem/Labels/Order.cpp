@@ -8,8 +8,7 @@
 // Equal keys can be finished in the same ways. With equal decisions for the
 // rest the cost is Lipschitz in each number of a label: a second more of a
 // step's computation or communication costs at most one second, and never
-// gains. So a label that is ahead by more than it is behind dominates
-// (docs/rationale/search.md, *Dominance*).
+// gains. So a label that is ahead by more than it is behind dominates.
 //
 //===----------------------------------------------------------------------===//
 

@@ -10,8 +10,7 @@
 // u through tensors of the batch, that stage can have none if u computes the
 // whole batch at once: on the way from an operator that is split over time to u
 // the strands are joined, in u's stage at the latest, which is then serial. So
-// what u is the first to want costs its seconds in full
-// (docs/rationale/search.md, *Bound*).
+// what u is the first to want costs its seconds in full.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Raises the lower bound of a search (docs/rationale/search.md, *Bound*): under
-// the weights that the plans so far suggest, and, where memory is short, under
-// a price of bytes. Forms that suit these weights are plans, too.
+// Raises the lower bound of a search: under the weights that the plans so far
+// suggest (Tandem/Relaxation/Weights.cpp), and, where memory is short, under a
+// price v of bytes: what is resident, and what is alive where most is
+// (Tandem/Problem/Held.h), is at most the limit, so the bound is what messages
+// find less v times the limit. Forms that suit these weights are plans, too.
 //
 //===----------------------------------------------------------------------===//
 

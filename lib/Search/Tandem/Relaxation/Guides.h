@@ -10,8 +10,7 @@
 // valley. Where memory is short, bytes get a price, and under each price the
 // forms are searched that suit it best. The price whose plan is the cheapest
 // one is neither the lowest one whose plan fits, which may have no room left
-// for copies that are kept, nor that of the highest bound
-// (docs/rationale/search.md, *Where memory is short*).
+// for copies that are kept, nor that of the highest bound.
 //
 //===----------------------------------------------------------------------===//
 

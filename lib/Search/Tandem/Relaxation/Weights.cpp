@@ -4,6 +4,34 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// A slot with p seconds of computation and c of collectives costs
+//
+//     max(p + beta c, c + gamma p) >= w_p(l) p + w_c(l) c for l in [0, 1], with
+//     w_p(l) = l + (1 - l) gamma and w_c(l) = 1 - l + l beta,
+//
+// both at most 1, so that serial slots, which cost p + c, obey it too.
+//
+// In the first slot of a stage the strands share nothing: p is the last
+// strand's of the stage before, c holds what is made once. In the second one p
+// holds what is computed once, c is one strand's. Later slots hold one strand's
+// p and c. So with l1 <= l2 for first and second slots: computation that does
+// not depend on the strand is worth w_p(l2), collectives that are made once
+// w_c(l1), what every strand does the mean over its slots, and collectives of
+// changes that join the strands 1, as their stage is serial; their local work,
+// beside which others may wait, w_p(l2). What waits is taken where
+// w <= p (1 - gamma) / (1 - beta) - c, where the first arm is the larger one,
+// and is worth w_c(l2).
+//
+// With one strand all slots are serial: computation is worth w_p(l), a
+// collective 1, what waits w_c(l); beside what is computed before the first
+// gradient, and beside updates, nothing waits.
+//
+// Stages, the order and the source of copies are dropped: a tensor costs at
+// least the dearest of the changes that its users need, over stations that
+// other users want, and copies are kept for nothing.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Tandem/Relaxation/Factors.h"
 #include "tandem/Cost/Slots.h"

@@ -49,7 +49,7 @@ struct LineState {
 
 /// At most this many seconds can the time line `a`, with its open stage, lose
 /// on `b` from now on, if both go on in the same way: each second more of a
-/// step costs at most one (docs/rationale/search.md, *Dominance*).
+/// step costs at most one (Tandem/Labels/Order.cpp).
 double getMostLost(const LineState &a, const StageWork &aWork, double aLeaving,
                    const LineState &b, const StageWork &bWork, double bLeaving,
                    int64_t numStrands);

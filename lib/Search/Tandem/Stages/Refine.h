@@ -8,9 +8,8 @@
 // Where nothing overlaps but what waits, the cheapest forms are found directly
 // (Tandem/Sums/SumSearch.h): of all plans, if pieces of what waits cost
 // nothing, and of given stages. Stages follow from forms and forms from stages,
-// so both are chosen in turn (docs/rationale/search.md, *Where costs add up*).
-// A plan of another problem that splits nothing over time is refined in the
-// problem without its time axis.
+// so both are chosen in turn. A plan of another problem that splits nothing
+// over time is refined in the problem without its time axis.
 //
 //===----------------------------------------------------------------------===//
 

@@ -8,7 +8,7 @@
 // With signatures, kept and waiting copies decided, what is left to choose are
 // the cuts. A dynamic program over the order finds the best ones: partial
 // divisions that end behind an operator are compared by what the rest can see
-// of them (docs/rationale/search.md, *Stages*).
+// of them.
 //
 //===----------------------------------------------------------------------===//
 

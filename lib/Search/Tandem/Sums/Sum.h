@@ -19,8 +19,7 @@
 // and each of these is a factor graph: a variable per group of tied operators,
 // whose value is a signature, and a factor per tensor, whose table has the
 // seconds of the copies that its users make of it, one after the other in the
-// order of the problem, each from the cheapest layout that was there before
-// (docs/rationale/search.md, *Where costs add up*).
+// order of the problem, each from the cheapest layout that was there before.
 //
 // Where a piece of what waits costs alpha seconds, slots with P seconds of
 // computation together take at most max(0, P (1 - gamma) / (1 - beta) - alpha).

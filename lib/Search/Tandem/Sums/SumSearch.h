@@ -8,8 +8,7 @@
 // The least T = max over t of T_t (Tandem/Sums/Sum.h). The best mean of the T_t
 // (Tandem/Sums/SumMean.h) bounds it. Between that bound and the best choice
 // lies a search that takes the node with the least bound, and decides the
-// variable in whose seconds the choices that the mean mixes differ most
-// (docs/rationale/search.md, *Where costs add up*).
+// variable in whose seconds the choices that the mean mixes differ most.
 //
 //===----------------------------------------------------------------------===//
 
