@@ -54,8 +54,8 @@ IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
                    std::function<bool()> isStopped)
     : freedom(freedom), isStopped(std::move(isStopped)), problem(problem),
       isHidup(problem.accounting != Accounting::Tandem), stages(stages),
-      tensors(problem.tensors.size()), allowed(allowed), table(table),
-      program(program), groupOf(problem.operators.size()) {
+      tensors(problem.tensors.size()), allowed(allowed), program(program),
+      groupOf(problem.operators.size()) {
   addsUp = search::addsUp(problem, allowed);
   addSignatures();
   addTensors();
@@ -65,16 +65,8 @@ IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
       return;
     IlpTensor &tensor = tensors[i];
     groupPasses(tensor);
-    if (freedom != IlpFreedom::None) {
-      networks.push_back(
-          std::make_unique<IlpNetwork>(*this, program, table, i));
-      hasSourcesOfWaiting |= networks.back()->hasSourcesOfWaiting();
-      continue;
-    }
-    for (IlpUse &use : tensor.uses)
-      addPairs(tensor, i, use);
-    addSums(tensor);
-    addCopies(i);
+    networks.push_back(std::make_unique<IlpNetwork>(*this, program, table, i));
+    hasSourcesOfWaiting |= networks.back()->hasSourcesOfWaiting();
   }
 }
 
@@ -122,7 +114,7 @@ void IlpForms::addSignatures() {
     program.addRow(sum, 1, 1);
     if (sum.size() > 1)
       for (Term term : sum)
-        choices.push_back(term.column);
+        decisions.push_back(term.column);
   }
 }
 
@@ -160,10 +152,6 @@ void IlpForms::addTensors() {
   }
 }
 
-//===----------------------------------------------------------------------===//
-// Pairs of layouts
-//===----------------------------------------------------------------------===//
-
 bool IlpForms::isSum(const Layout &produced, const Layout &wanted,
                      Pass pass) const {
   int axis = problem.getTimeAxis();
@@ -179,97 +167,23 @@ Layout IlpForms::getBase(const Layout &produced, const Layout &wanted,
   return base;
 }
 
-bool IlpForms::isPossible(const IlpTensor &tensor, unsigned index,
-                          const Layout &produced, const Layout &wanted,
-                          const IlpUse &use) {
-  bool existed = tensor.stage < static_cast<int>(use.stage);
-  if (isSum(produced, wanted, use.pass) && !existed)
-    return false;
-  Layout base = getBase(produced, wanted, use.pass);
-  return base == wanted ||
-         (existed && table.getCost(index, base, wanted).isPossible);
-}
-
-/// With signatures chosen, one pair is 1: columns need not be binary.
-void IlpForms::addPairs(IlpTensor &tensor, unsigned index, IlpUse &use) {
-  size_t numProduced = tensor.produced.size(), numWanted = use.wanted.size();
-  use.pairs.assign(numProduced, std::vector<Expr>(numWanted));
-  for (size_t p = 0; p < numProduced; ++p)
-    for (size_t w = 0; w < numWanted; ++w)
-      if (!isPossible(tensor, index, tensor.produced[p].layout,
-                      use.wanted[w].layout, use))
-        continue;
-      else if (numProduced == 1)
-        use.pairs[p][w] = use.wanted[w].chosen;
-      else if (numWanted == 1)
-        use.pairs[p][w] = tensor.produced[p].chosen;
-      else
-        use.pairs[p][w] = {{program.addContinuous(0, 1), 1}};
-  for (size_t p = 0; p < numProduced; ++p) {
-    Expr row;
-    for (size_t w = 0; w < numWanted; ++w)
-      add(row, use.pairs[p][w]);
-    add(row, tensor.produced[p].chosen, -1);
-    program.addRow(row, 0, 0);
-  }
-  for (size_t w = 0; w < numWanted; ++w) {
-    Expr row;
-    for (size_t p = 0; p < numProduced; ++p)
-      add(row, use.pairs[p][w]);
-    add(row, use.wanted[w].chosen, -1);
-    program.addRow(row, 0, 0);
-  }
-}
-
-void IlpForms::addSums(IlpTensor &tensor) {
-  tensor.summed.resize(tensor.produced.size());
-  for (size_t p = 0; p < tensor.produced.size(); ++p) {
-    std::vector<Expr> users;
-    for (const IlpUse &use : tensor.uses) {
-      Expr user;
-      for (size_t w = 0; w < use.wanted.size(); ++w)
-        if (isSum(tensor.produced[p].layout, use.wanted[w].layout, use.pass))
-          add(user, use.pairs[p][w]);
-      if (!user.empty())
-        users.push_back(std::move(user));
-    }
-    if (users.size() == 1)
-      tensor.summed[p] = users.front();
-    if (users.size() < 2)
-      continue;
-    tensor.summed[p] = {{program.addContinuous(0, 1), 1}};
-    Expr all;
-    for (const Expr &user : users) {
-      program.addLess(user, tensor.summed[p]);
-      add(all, user);
-    }
-    program.addLess(tensor.summed[p], all);
-  }
-}
-
 void IlpForms::groupPasses(IlpTensor &tensor) {
   for (unsigned i = 0; i < tensor.uses.size(); ++i) {
     const IlpUse &use = tensor.uses[i];
     if (tensor.passes.empty() || tensor.passes.back().pass != use.pass) {
       tensor.passes.emplace_back();
       tensor.passes.back().pass = use.pass;
-      tensor.passes.back().firstStage = use.stage;
     }
     IlpPass &pass = tensor.passes.back();
     pass.uses.push_back(i);
     pass.lastStage = use.stage;
-    for (const IlpLayout &entry : use.wanted)
-      if (std::find(pass.wanted.begin(), pass.wanted.end(), entry.layout) ==
-          pass.wanted.end())
-        pass.wanted.push_back(entry.layout);
   }
 }
 
-double IlpForms::getTotal(unsigned tensor, const Layout &from,
-                          const Layout &to) {
-  const ChangeCost &change = table.getCost(tensor, from, to);
-  return change.isPossible ? change.getTotal(problem.getNumStrands())
-                           : kInfinity;
+bool IlpForms::canWait(unsigned index, Pass pass) const {
+  const IlpTensor &tensor = tensors[index];
+  return pass == Pass::Update && tensor.stage >= 0 &&
+         problem.operators[tensor.producer].pass != Pass::Update;
 }
 
 //===----------------------------------------------------------------------===//
@@ -288,14 +202,6 @@ Plan IlpForms::getPlan(const IlpSolution &solution) const {
         chosen = s;
     plan.signatures.push_back(chosen);
   }
-  for (unsigned i = 0; i < tensors.size(); ++i)
-    for (size_t place = 1; place < tensors[i].passes.size(); ++place)
-      for (auto [layout, column] : tensors[i].passes[place].kept)
-        if (isSet(column))
-          plan.kept.push_back({i, layout, tensors[i].passes[place - 1].pass});
-  for (auto [copy, column] : waitColumns)
-    if (isSet(column))
-      plan.waiting.push_back(copy);
   for (const auto &network : networks)
     network->read(solution, plan);
   for (std::vector<Copy> *copies : {&plan.kept, &plan.waiting}) {
@@ -305,24 +211,10 @@ Plan IlpForms::getPlan(const IlpSolution &solution) const {
   return plan;
 }
 
-std::vector<int> IlpForms::getDecisions() const {
-  std::vector<int> columns = choices;
-  for (const IlpTensor &tensor : tensors)
-    for (const IlpPass &pass : tensor.passes)
-      for (auto [layout, column] : pass.kept)
-        columns.push_back(column);
-  for (auto [copy, column] : waitColumns)
-    columns.push_back(column);
-  for (const auto &network : networks)
-    columns.insert(columns.end(), network->getDecisions().begin(),
-                   network->getDecisions().end());
-  return columns;
-}
-
 void IlpForms::forbid(const IlpSolution &solution) {
   Expr row;
   double least = 1;
-  for (int column : getDecisions()) {
+  for (int column : decisions) {
     bool isSet = solution.values[column] > 0.5;
     row.push_back({column, isSet ? -1.0 : 1.0});
     least -= isSet;

@@ -9,17 +9,10 @@
 // what follows from it as expressions of these columns:
 //
 //  * x: a signature of a group of tied operators, binary;
-//  * where memory does not matter, ways through a network for each tensor
-//    (IlpNetwork.h);
-//  * where it does, y: for a use of a tensor, that it is produced in one layout
-//    and wanted in another (a transport between the producer's and the user's
-//    signatures); F: a copy is made in a stage from a source, binary where more
-//    than one use shares it, else y itself; K: a copy is kept for the next
-//    pass, binary.
+//  * ways through a network for each tensor (IlpNetwork.h);
+//  * where memory matters: a copy is kept for the next pass, binary.
 //
-// Rules are those of Cost.h: a copy is made in the stage of its first user in
-// the pass, from a source that existed before, and from the cheapest one where
-// an optimum might want another.
+// Rules are those of Cost.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,8 +63,8 @@ struct IlpUse {
   unsigned op, operand, stage;
   cost::Pass pass;
   std::vector<IlpLayout> wanted;
-  /// By the index of the layout produced and of the one wanted; empty with
-  /// networks.
+  /// By the index of the layout produced and of the one wanted: where memory
+  /// matters.
   std::vector<std::vector<Expr>> pairs;
 };
 
@@ -88,12 +81,11 @@ struct IlpChange {
   int use = -1, wanted = -1;
 };
 
-/// Copies of a tensor in one pass.
+/// Uses of a tensor in one pass, and where memory matters its copies there.
 struct IlpPass {
   cost::Pass pass;
   std::vector<unsigned> uses;
-  unsigned firstStage = 0, lastStage = 0;
-  std::vector<cost::Layout> wanted;
+  unsigned lastStage = 0;
   /// By layout: made in a stage (of this pass), and kept from the pass before.
   std::map<cost::Layout, std::vector<std::pair<unsigned, Expr>>> made;
   std::map<cost::Layout, int> kept;
@@ -143,6 +135,9 @@ public:
   const IlpStages &stages;
   std::vector<IlpTensor> tensors;
   std::vector<IlpChange> changes;
+  /// Binary columns that fix a plan: signatures, what waits, what is kept, and
+  /// sources where there are several.
+  std::vector<int> decisions;
 
   int getColumn(unsigned op, unsigned signature) const {
     return firstColumn[groupOf[op]] + static_cast<int>(signature);
@@ -172,66 +167,15 @@ public:
              cost::Pass pass) const;
 
 private:
-  /// A way to make a copy in a stage of the pass at hand.
-  struct Source {
-    cost::Layout to;
-    unsigned stage;
-    /// The layout produced; -1: from another copy.
-    int produced;
-    cost::Layout from;
-    double total;
-    bool waits;
-    Expr made;
-  };
-
   void addSignatures();
   void addTensors();
-  void addPairs(IlpTensor &tensor, unsigned index, IlpUse &use);
-  bool isPossible(const IlpTensor &tensor, unsigned index,
-                  const cost::Layout &produced, const cost::Layout &wanted,
-                  const IlpUse &use);
-  void addSums(IlpTensor &tensor);
   void groupPasses(IlpTensor &tensor);
-  double getTotal(unsigned tensor, const cost::Layout &from,
-                  const cost::Layout &to);
-
-  //--- IlpCopies.cpp
-  void addCopies(unsigned index);
-  void addKept(unsigned index);
-  bool isUsefulSource(unsigned index, const cost::Layout &source,
-                      const IlpPass &pass);
-  bool isSimple(const IlpTensor &tensor, unsigned place) const;
-  void addFromBase(unsigned index, IlpPass &pass, bool isShared);
-  void addFromCopies(unsigned index, IlpPass &pass);
-  void limitFromCopies(unsigned index, unsigned place);
-  void addSupply(unsigned index, unsigned place);
-  void limitKept(unsigned index, unsigned place);
-  void addCheapest(unsigned index, unsigned place);
-  void addCheapestOf(unsigned index, unsigned place, const cost::Layout &to,
-                     unsigned stage);
-  void addSource(unsigned index, IlpPass &pass, Source source);
-  /// Pairs of uses in a stage that take a copy: of one layout produced, or of
-  /// all (-1).
-  Expr getUsers(unsigned index, const IlpPass &pass, const cost::Layout &wanted,
-                unsigned stage, int produced) const;
-  /// The copy exists before the stage.
-  Expr getExisting(unsigned index, unsigned place, const cost::Layout &layout,
-                   unsigned stage);
-  std::vector<cost::Layout> getCopyLayouts(const IlpPass &pass) const;
-  /// Columns that fix the decisions: of signatures, waiting and kept copies.
-  std::vector<int> getDecisions() const;
-
   const IlpChoices &allowed;
-  cost::ChangeTable &table;
   IntegerProgram &program;
-  /// Of each tensor; empty with pairs.
+  /// Of each tensor.
   std::vector<std::unique_ptr<IlpNetwork>> networks;
   std::vector<unsigned> groupOf;
   std::vector<int> firstColumn;
-  /// Columns of signatures that have a choice.
-  std::vector<int> choices;
-  std::vector<std::pair<cost::Copy, int>> waitColumns;
-  std::vector<Source> sources;
 };
 
 } // namespace tandem::search

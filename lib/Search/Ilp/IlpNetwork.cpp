@@ -18,24 +18,34 @@ IlpNetwork::IlpNetwork(IlpForms &forms, IntegerProgram &program,
       tensor(forms.tensors[index]), states(forms, table, index),
       nodes(tensor.uses.size()) {
   tensor.summed.resize(tensor.produced.size());
+  for (unsigned place = 0; place < tensor.passes.size(); ++place)
+    placeOf.insert(placeOf.end(), tensor.passes[place].uses.size(), place);
   if (tensor.uses.empty())
     return;
   for (unsigned p = 0; p < tensor.produced.size(); ++p)
     add(nodes[0][states.getFirst(p)].flow, tensor.produced[p].chosen);
   hasArcs = canUseArcs();
   firstOfLast = hasArcs ? tensor.uses.size() - 1 : getFirstOfLast();
-  for (unsigned use = 0; use < firstOfLast && !forms.isCut; ++use)
+  for (unsigned use = 0; use < firstOfLast && !forms.isCut; ++use) {
+    addKept(use);
     addUse(use);
+  }
   if (!forms.isCut && hasArcs)
     addArcs();
   else if (!forms.isCut && firstOfLast < tensor.uses.size())
     addLastUses();
 }
 
+int IlpNetwork::addDecision() {
+  return forms.decisions.emplace_back(program.addBinary());
+}
+
 void IlpNetwork::addChange(unsigned use, const Layout &from, const Layout &to,
                            int wanted, bool waits, const ChangeCost &change,
                            const Expr &made) {
   const IlpUse &info = tensor.uses[use];
+  if (states.knowsMemory)
+    tensor.passes[placeOf[use]].made[to].emplace_back(info.stage, made);
   forms.changes.push_back({{index, to, info.pass},
                            from,
                            info.stage,
@@ -58,28 +68,25 @@ void IlpNetwork::addWays(unsigned use, const IlpState &state, Node &node,
     if (ways.empty())
       continue;
     for (const IlpWay &way : ways) {
-      const IlpState *next = nullptr;
-      if (use + 1 < nodes.size())
-        next = &nodes[use + 1]
-                    .try_emplace(states.getNext(state, use, w, way))
-                    .first->first;
       bool isChoice = &way != &ways.front() && !way.waits;
-      int column = isChoice ? program.addBinary() : program.addContinuous(0, 1);
-      Way entry{w, way, {{column, 1}}, next};
-      if (isChoice)
-        decisions.push_back(column);
-      add(out, entry.made);
-      add(wanted[w], entry.made);
-      if (next)
-        add(nodes[use + 1][*next].flow, entry.made);
-      if (way.sums)
-        add(tensor.summed[state.produced], entry.made);
-      if (way.change) {
-        auto &[change, made] = changes[{way.from, w, way.waits}];
-        change = way.change;
-        add(made, entry.made);
+      for (IlpState &next : states.getNext(state, use, w, way)) {
+        int column = isChoice ? addDecision() : program.addContinuous(0, 1);
+        Expr made{{column, 1}};
+        add(out, made);
+        add(wanted[w], made);
+        if (use + 1 < nodes.size())
+          add(nodes[use + 1][next].flow, made);
+        if (way.sums)
+          add(tensor.summed[state.produced], made);
+        if (states.knowsMemory)
+          add(tensor.uses[use].pairs[state.produced][w], made);
+        if (way.change) {
+          auto &[change, ways] = changes[{way.from, w, way.waits}];
+          change = way.change;
+          add(ways, made);
+        }
+        node.ways.push_back({w, way, std::move(made), std::move(next)});
       }
-      node.ways.push_back(std::move(entry));
     }
   }
   add(out, node.flow, -1);
@@ -108,8 +115,28 @@ Expr IlpNetwork::addChanges(unsigned use, const Changes &changes) {
   return waiting;
 }
 
+/// Where memory matters, which copies of the pass before are kept.
+void IlpNetwork::addKept(unsigned use) {
+  IlpPass &pass = tensor.passes[placeOf[use]];
+  if (!states.knowsMemory || pass.uses.front() != use)
+    return;
+  std::map<unsigned, Expr> holding;
+  for (const auto &[state, node] : nodes[use])
+    for (const IlpMember &copy : state.copies)
+      add(holding[copy.node], node.flow);
+  for (auto &[node, flow] : holding) {
+    int column = addDecision();
+    pass.kept[states.nodes[node]] = column;
+    add(flow, {{column, 1}}, -1);
+    program.addRow(flow, 0, 0);
+  }
+}
+
 void IlpNetwork::addUse(unsigned use) {
-  const IlpUse &info = tensor.uses[use];
+  IlpUse &info = tensor.uses[use];
+  if (states.knowsMemory)
+    info.pairs.assign(tensor.produced.size(),
+                      std::vector<Expr>(info.wanted.size()));
   std::vector<Expr> wanted(info.wanted.size());
   Changes changes;
   constexpr unsigned kStatesPerCheck = 64;
@@ -128,27 +155,13 @@ void IlpNetwork::addUse(unsigned use) {
   }
   if (waiting.empty())
     return;
-  int column = program.addBinary();
-  decisions.push_back(column);
-  add(waiting, {{column, 1}}, -1);
+  add(waiting, {{addDecision(), 1}}, -1);
   program.addRow(waiting, 0, 0);
 }
 
 //===----------------------------------------------------------------------===//
 // Plans
 //===----------------------------------------------------------------------===//
-
-/// Calls `choose(use, state)` for the state before each use, which returns the
-/// way that is taken.
-template <typename Choose>
-void IlpNetwork::walk(unsigned produced, const std::vector<unsigned> &wanted,
-                      Choose choose) const {
-  IlpState state = states.getFirst(produced);
-  for (unsigned use = 0; use < wanted.size(); ++use) {
-    IlpWay way = choose(use, state);
-    state = states.getNext(state, use, wanted[use], way);
-  }
-}
 
 /// The first of the ways that is like this; the first of all if none is.
 template <typename Like>
@@ -183,28 +196,33 @@ struct MadeCopy {
 };
 } // namespace
 
-IlpWay IlpNetwork::getTaken(unsigned use, const IlpState &state,
-                            unsigned wanted,
-                            const IlpSolution &solution) const {
+IlpNetwork::Way IlpNetwork::getTaken(unsigned use, const IlpState &state,
+                                     unsigned wanted,
+                                     const IlpSolution &solution) const {
+  auto lead = [&](const IlpWay &way) {
+    return Way{
+        wanted, way, {}, states.getNext(state, use, wanted, way).front()};
+  };
   std::vector<IlpWay> ways = states.getWays(state, use, wanted);
   if (hasArcs && use + 1 == nodes.size()) {
     bool waits = solution.get(lastWaits) > 0.5;
-    return findWay(ways, [&](const IlpWay &way) { return way.waits == waits; });
+    return lead(
+        findWay(ways, [&](const IlpWay &way) { return way.waits == waits; }));
   }
   if (use >= firstOfLast)
-    return ways.empty() || ways.front().from < 0
-               ? IlpWay()
-               : getLastTaken(ways, use, wanted, solution);
+    return lead(ways.empty() || ways.front().from < 0
+                    ? IlpWay()
+                    : getLastTaken(ways, use, wanted, solution));
   auto found = nodes[use].find(state);
   if (found == nodes[use].end())
-    return ways.empty() ? IlpWay() : ways.front();
-  IlpWay taken;
+    return lead(ways.empty() ? IlpWay() : ways.front());
+  Way taken;
   double most = -1;
   for (const Way &way : found->second.ways)
     if (double value = solution.get(way.made);
         way.wanted == wanted && value > most) {
       most = value;
-      taken = way.way;
+      taken = way;
     }
   return taken;
 }
@@ -212,38 +230,38 @@ IlpWay IlpNetwork::getTaken(unsigned use, const IlpState &state,
 void IlpNetwork::read(const IlpSolution &solution, Plan &plan) const {
   unsigned produced = 0;
   std::vector<unsigned> wanted = getWanted(solution, produced);
-  std::vector<unsigned> placeOf(tensor.uses.size());
-  for (unsigned place = 0; place < tensor.passes.size(); ++place)
-    for (unsigned use : tensor.passes[place].uses)
-      placeOf[use] = place;
   std::vector<MadeCopy> copies;
-  auto touch = [&](const Layout &layout, unsigned place) {
-    for (MadeCopy &copy : copies)
-      if (copy.layout == layout)
-        copy.lastPlace = place;
+  // The latest one: those of earlier passes were not kept.
+  auto find = [&](const Layout &layout) {
+    return std::find_if(
+        copies.rbegin(), copies.rend(),
+        [&](const MadeCopy &copy) { return copy.layout == layout; });
   };
-  walk(produced, wanted, [&](unsigned use, const IlpState &state) {
-    IlpWay way = getTaken(use, state, wanted[use], solution);
+  auto touch = [&](const Layout &layout, unsigned place) {
+    if (auto copy = find(layout); copy != copies.rend())
+      copy->lastPlace = place;
+  };
+  IlpState state = states.getFirst(produced);
+  for (unsigned use = 0; use < tensor.uses.size(); ++use) {
+    auto [_, way, made, next] = getTaken(use, state, wanted[use], solution);
+    state = next;
     unsigned place = placeOf[use];
     const Layout &layout = tensor.uses[use].wanted[wanted[use]].layout;
     // The state may have forgotten it for a copy that serves as well.
     if (forms.getBase(tensor.produced[produced].layout, layout,
                       tensor.uses[use].pass) == layout)
-      return way;
+      continue;
     if (way.from >= 0)
       touch(states.nodes[way.from], place);
-    bool exists =
-        std::any_of(copies.begin(), copies.end(), [&](const MadeCopy &copy) {
-          return copy.layout == layout && copy.lastPlace == place;
-        });
+    auto copy = find(layout);
+    bool exists = copy != copies.rend() && copy->lastPlace == place;
     if (way.from < 0)
       touch(layout, place);
     else if (!exists)
       copies.push_back({layout, place, place});
     if (way.waits && !exists)
       plan.waiting.push_back({index, layout, tensor.uses[use].pass});
-    return way;
-  });
+  }
   for (const MadeCopy &copy : copies)
     for (unsigned place = copy.firstPlace; place < copy.lastPlace; ++place)
       plan.kept.push_back({index, copy.layout, tensor.passes[place].pass});

@@ -41,8 +41,6 @@ public:
 
   /// Appends the copies of a solution that are kept and that wait.
   void read(const IlpSolution &solution, cost::Plan &plan) const;
-  /// Binary columns.
-  const std::vector<int> &getDecisions() const { return decisions; }
   bool hasSourcesOfWaiting() const { return states.hasSourcesOfWaiting; }
 
 private:
@@ -50,7 +48,7 @@ private:
     unsigned wanted;
     IlpWay way;
     Expr made;
-    const IlpState *next = nullptr;
+    IlpState next;
   };
   struct Node {
     Expr flow;
@@ -77,6 +75,8 @@ private:
   /// From where to where, and whether it waits.
   using Pair = std::tuple<Source, unsigned, bool>;
 
+  int addDecision();
+  void addKept(unsigned use);
   void addUse(unsigned use);
   void addWays(unsigned use, const IlpState &state, Node &node,
                std::vector<Expr> &wanted, Changes &changes);
@@ -97,11 +97,8 @@ private:
   void addChange(unsigned use, const cost::Layout &from, const cost::Layout &to,
                  int wanted, bool waits, const cost::ChangeCost &change,
                  const Expr &made);
-  template <typename Choose>
-  void walk(unsigned produced, const std::vector<unsigned> &wanted,
-            Choose choose) const;
-  IlpWay getTaken(unsigned use, const IlpState &state, unsigned wanted,
-                  const IlpSolution &solution) const;
+  Way getTaken(unsigned use, const IlpState &state, unsigned wanted,
+               const IlpSolution &solution) const;
   std::vector<unsigned> getWanted(const IlpSolution &solution,
                                   unsigned &produced) const;
 
@@ -111,9 +108,10 @@ private:
   unsigned index;
   IlpTensor &tensor;
   TensorStates states;
+  /// Of each use, its pass among `tensor.passes`.
+  std::vector<unsigned> placeOf;
   /// Before each use.
   std::vector<Nodes> nodes;
-  std::vector<int> decisions;
   /// From this use on they are in `lastUses`.
   unsigned firstOfLast = 0;
   std::vector<LastUse> lastUses;

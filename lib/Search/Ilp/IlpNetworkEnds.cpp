@@ -16,7 +16,7 @@ using namespace tandem::search;
 /// of uses, if they may want a sum over time, or what they have is not all that
 /// decides about their copies.
 unsigned IlpNetwork::getFirstOfLast() const {
-  if (forms.isHidup)
+  if (forms.isHidup || states.knowsMemory)
     return tensor.uses.size();
   const IlpUse &last = tensor.uses.back();
   for (const IlpLayout &produced : tensor.produced)
@@ -64,10 +64,8 @@ void IlpNetwork::addSupply(LastUse &last) {
   }
   for (const auto &[source, isChoice] : hasChoice)
     if (isChoice) {
-      int column = program.addBinary();
-      decisions.push_back(column);
       Expr row = last.supply[source];
-      add(row, {{column, 1}}, -1);
+      add(row, {{addDecision(), 1}}, -1);
       program.addRow(row, 0, 0);
     }
 }
@@ -124,8 +122,7 @@ void IlpNetwork::addLast(unsigned use, LastUse &last,
   }
   if (waiting.empty())
     return;
-  last.waits = program.addBinary();
-  decisions.push_back(last.waits);
+  last.waits = addDecision();
   add(waiting, {{last.waits, 1}}, -1);
   program.addRow(waiting, 0, 0);
 }
@@ -169,7 +166,8 @@ bool IlpNetwork::canUseArcs() const {
                  tensor.uses[tensor.uses.size() - 2].stage < last.stage;
   bool isOnlyUpdate = tensor.uses.size() == 1 ||
                       tensor.uses[tensor.uses.size() - 2].pass != last.pass;
-  return states.isScalar && isAlone && tensor.stage < int(last.stage) &&
+  return states.isScalar && !states.knowsMemory && isAlone &&
+         tensor.stage < int(last.stage) &&
          (isOnlyUpdate || !forms.canWait(index, last.pass));
 }
 

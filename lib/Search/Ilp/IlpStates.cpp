@@ -27,8 +27,8 @@ unsigned TensorStates::addNode(const Layout &layout) {
 
 TensorStates::TensorStates(const IlpForms &forms, ChangeTable &table,
                            unsigned index)
-    : isScalar(forms.addsUp), forms(forms), tensor(forms.tensors[index]),
-      index(index) {
+    : isScalar(forms.addsUp), knowsMemory(forms.freedom == IlpFreedom::None),
+      forms(forms), tensor(forms.tensors[index]), index(index) {
   for (const IlpLayout &entry : tensor.produced) {
     Layout summed = entry.layout;
     if (int axis = forms.problem.getTimeAxis(); axis >= 0)
@@ -118,9 +118,10 @@ bool TensorStates::isNoWorse(unsigned from, unsigned than, unsigned to) const {
 }
 
 /// A copy of an earlier pass that is made again is no source in its stage: one
-/// that is kept would have to be.
+/// that is kept would have to be. Where memory matters its state says that it
+/// is not there.
 bool TensorStates::mayBeMadeAgain(const IlpMember &copy, unsigned use) const {
-  if (isScalar || !copy.isEarlier || copy.isFresh ||
+  if (isScalar || knowsMemory || !copy.isEarlier || copy.isFresh ||
       use + 1 >= tensor.uses.size())
     return false;
   const IlpUse &now = tensor.uses[use], &next = tensor.uses[use + 1];
@@ -155,7 +156,7 @@ std::vector<IlpWay> TensorStates::getWays(const IlpState &state, unsigned use,
     return {};
   double lowest = existed && base >= 0 ? getTotal(base, to) : kInfinity;
   for (const IlpMember &copy : state.copies)
-    if (!copy.isFresh && !copy.isEarlier)
+    if (!copy.isFresh && (knowsMemory || !copy.isEarlier))
       lowest = std::min(lowest, getTotal(copy.node, to));
   std::vector<unsigned> sources;
   auto offer = [&](unsigned from) {
@@ -181,9 +182,10 @@ std::vector<IlpWay> TensorStates::getWays(const IlpState &state, unsigned use,
     way.change = &getChange(from, to);
     ways.push_back(way);
   }
+  // A free copy waits for the sake of its gradient's bytes.
   bool mayWait = forms.canWait(index, info.pass) && existed && base >= 0 &&
-                 getTotal(base, to) > 0 && getTotal(base, to) < kInfinity &&
-                 !getChange(base, to).joins;
+                 (knowsMemory || getTotal(base, to) > 0) &&
+                 getTotal(base, to) < kInfinity && !getChange(base, to).joins;
   if (mayWait && forms.freedom != IlpFreedom::OfSources &&
       !isNoMore(getTotal(base, to), lowest))
     hasSourcesOfWaiting = true;
@@ -200,11 +202,12 @@ std::vector<IlpWay> TensorStates::getWays(const IlpState &state, unsigned use,
 // The next state
 //===----------------------------------------------------------------------===//
 
-IlpState TensorStates::getNext(const IlpState &state, unsigned use,
-                               unsigned wanted, const IlpWay &way) const {
+std::vector<IlpState> TensorStates::getNext(const IlpState &state, unsigned use,
+                                            unsigned wanted,
+                                            const IlpWay &way) const {
   IlpState next = state;
   if (use + 1 >= tensor.uses.size())
-    return {};
+    return {IlpState()};
   const IlpUse &now = tensor.uses[use], &later = tensor.uses[use + 1];
   next.isSummed |= isSum(state, use, wanted);
   unsigned to = wantedNodes[use][wanted];
@@ -222,7 +225,16 @@ IlpState TensorStates::getNext(const IlpState &state, unsigned use,
   }
   std::sort(next.copies.begin(), next.copies.end());
   forget(next, use + 1);
-  return next;
+  std::vector<IlpState> states{std::move(next)};
+  if (!knowsMemory || now.pass == later.pass)
+    return states;
+  for (size_t i = states.front().copies.size(); i-- > 0;)
+    for (size_t j = states.size(); j-- > 0;) {
+      IlpState without = states[j];
+      without.copies.erase(without.copies.begin() + static_cast<ptrdiff_t>(i));
+      states.push_back(std::move(without));
+    }
+  return states;
 }
 
 bool TensorStates::isThere(const IlpMember &copy, unsigned use,
@@ -230,14 +242,17 @@ bool TensorStates::isThere(const IlpMember &copy, unsigned use,
   return !copy.isFresh || tensor.uses[use].stage > tensor.uses[next].stage;
 }
 
-/// Whether some copy other than `without` is no worse a source than `from`.
+/// Whether some copy other than `without` is no worse a source than `from`, and
+/// holds no more where memory matters.
 bool TensorStates::canServe(const IlpState &state, size_t without,
                             unsigned from, unsigned to, unsigned use,
                             unsigned next) const {
   for (size_t i = 0; i < state.copies.size(); ++i)
     if (const IlpMember &copy = state.copies[i];
-        i != without && (copy.node == to || (isThere(copy, use, next) &&
-                                             isNoWorse(copy.node, from, to))))
+        i != without &&
+        (copy.node == to ||
+         (isThere(copy, use, next) && isNoWorse(copy.node, from, to))) &&
+        (!knowsMemory || getBytes(copy.node) <= getBytes(from)))
       return true;
   return false;
 }
@@ -254,6 +269,8 @@ bool TensorStates::isUsefulCopyFor(const IlpState &state, size_t which,
   if (!isSame &&
       (!isThere(copy, use, next) || !getChange(copy.node, to).isPossible))
     return false;
+  if (isSame && knowsMemory)
+    return true;
   if (canServe(state, which, copy.node, to, use, next))
     return false;
   bool hasBase = base >= 0 && tensor.stage < int(tensor.uses[use].stage);
@@ -307,7 +324,7 @@ void TensorStates::forget(IlpState &state, unsigned next) const {
   for (size_t i = state.copies.size(); i-- > 0;)
     if (!isUsefulCopy(state, i, next))
       state.copies.erase(state.copies.begin() + static_cast<ptrdiff_t>(i));
-  if (state.produced >= 0 && !isProducedUseful(state, next))
+  if (state.produced >= 0 && !knowsMemory && !isProducedUseful(state, next))
     state.produced = -1;
   if (state.produced < 0)
     state.isSummed = false;

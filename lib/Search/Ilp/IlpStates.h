@@ -5,19 +5,23 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where memory does not matter, all that the later uses of a tensor can see of
-// the earlier ones is which layouts exist: a state. A use that wants a layout
-// takes one of a few ways to it, each with a source, and leads to the next
-// state. Layouts that make nothing better any more are forgotten, so that
-// states stay few. The producer's layout is forgotten likewise: a use that
-// wants it then comes to it from the copy that serves as well, for nothing, and
-// the plan makes no copy.
+// All that the later uses of a tensor can see of the earlier ones is which
+// layouts exist: a state. A use that wants a layout takes one of a few ways to
+// it, each with a source, and leads to the next state. Layouts that make
+// nothing better any more are forgotten, so that states stay few. The
+// producer's layout is forgotten likewise: a use that wants it then comes to it
+// from the copy that serves as well, for nothing, and the plan makes no copy.
 //
 // Rules are those of Cost.h. A copy is made from the cheapest of the producer's
 // layout and the copies of its pass. Those of an earlier pass are kept or not,
 // each for itself: one that is passed over for a dearer source was not. (That
 // it may have been the source of an earlier use of the pass is forgotten: a
 // relaxation.)
+//
+// Where memory matters a state says which copies are held as well: behind the
+// last use of a pass there is one for each set of copies that may be kept, and
+// forgotten is only what no use wants and no smaller layout is a worse source
+// than.
 //
 // Under the accountings of HiDup a tensor has one copy at most, which is never
 // a source: a state in which there is one has no way to a third layout.
@@ -74,9 +78,9 @@ public:
   /// empty if none leads there. The first costs least in all.
   std::vector<IlpWay> getWays(const IlpState &state, unsigned use,
                               unsigned wanted) const;
-  /// The state before the next use.
-  IlpState getNext(const IlpState &state, unsigned use, unsigned wanted,
-                   const IlpWay &way) const;
+  /// The states before the next use: of several the first keeps all copies.
+  std::vector<IlpState> getNext(const IlpState &state, unsigned use,
+                                unsigned wanted, const IlpWay &way) const;
   unsigned getWanted(unsigned use, unsigned wanted) const {
     return wantedNodes[use][wanted];
   }
@@ -85,6 +89,7 @@ public:
   }
   /// Only the sum of all seconds of a change matters.
   bool isScalar;
+  bool knowsMemory;
   /// Some gradient's copy must not wait, as another copy is nearer; with other
   /// stages it might be none.
   mutable bool hasSourcesOfWaiting = false;
@@ -95,6 +100,9 @@ private:
                                      unsigned to);
   const cost::ChangeCost &getChange(unsigned from, unsigned to) const {
     return *changes[from * nodes.size() + to];
+  }
+  int64_t getBytes(unsigned node) const {
+    return forms.problem.getBytes(index, nodes[node]);
   }
   double getTotal(unsigned from, unsigned to) const {
     return totals[from * nodes.size() + to];
