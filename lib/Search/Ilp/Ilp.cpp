@@ -204,25 +204,8 @@ void IlpSearch::searchWithLimit(const IlpStages &stages) {
     return;
   if (problem.memoryLimit != kNoLimit)
     IlpMemory(model->forms, model->program).limitStages();
-  for (unsigned round = 0; round < kMaxIlpRounds; ++round) {
-    IlpSolution solution = model->program.solve(getOptions());
-    bool isOpen = takeSolution(model->forms, solution, root);
-    bound = root.bound;
-    if (coversAll && round == 0)
-      boundOfAll = bound;
-    if (solution.status == IlpSolution::Status::Infeasible) {
-      // All plans that are left are dearer or too large.
-      if (result.plan) {
-        bound = result.plan->cost * (1 - options.gap);
-      } else {
-        result.isInfeasible = coversAll && round == 0;
-        explainInfeasible(stages);
-      }
-    }
-    if (!isOpen)
-      return;
-    model->forms.forbid(solution);
-  }
+  solve(*model, root);
+  bound = root.bound;
 }
 
 void IlpSearch::search(const IlpStages &stages) {
@@ -235,18 +218,24 @@ void IlpSearch::search(const IlpStages &stages) {
     searchWithLimit(stages);
 }
 
-/// Says by how much the limit is exceeded.
-void IlpSearch::explainInfeasible(const IlpStages &stages) {
+/// Says by how much the limit is exceeded, or that nothing is legal.
+void IlpSearch::explainInfeasible(const IlpForms &forms) {
   std::string withStages = result.isInfeasible ? "" : " with these stages";
   IntegerProgram smallest;
   IlpChoices all = allowAll(problem);
-  IlpForms forms(problem, stages, all, table, smallest, IlpFreedom::None,
-                 [] { return false; });
-  IlpMemory memory(forms, smallest);
-  memory.minimizePeak();
-  IlpOptions solver = getOptions();
-  solver.gap = 0;
-  IlpSolution solution = smallest.solve(solver);
+  IlpSolution solution;
+  solution.status = IlpSolution::Status::Infeasible;
+  int64_t peak = 0;
+  if (forms.freedom == IlpFreedom::None) {
+    IlpForms held(problem, forms.stages, all, table, smallest, IlpFreedom::None,
+                  [] { return false; });
+    IlpMemory memory(held, smallest);
+    memory.minimizePeak();
+    IlpOptions solver = getOptions();
+    solver.gap = 0;
+    solution = smallest.solve(solver);
+    peak = memory.toBytes(solution.objective);
+  }
   if (solution.status == IlpSolution::Status::Infeasible) {
     result.error = "no choice of signatures is legal" + withStages;
     return;
@@ -255,8 +244,7 @@ void IlpSearch::explainInfeasible(const IlpStages &stages) {
   result.error = "no plan" + withStages + " fits into " +
                  std::to_string(problem.memoryLimit) + " B";
   if (solution.status == IlpSolution::Status::Optimal)
-    result.error += ": the smallest peak is " +
-                    std::to_string(memory.toBytes(solution.objective)) + " B";
+    result.error += ": the smallest peak is " + std::to_string(peak) + " B";
 }
 
 double tandem::search::getProven(const Plan &plan, double bound) {

@@ -47,7 +47,7 @@ std::unique_ptr<IlpModel> IlpSearch::makeModel(const IlpStages &stages,
 /// Forbids signatures with which a plan costs more than the best one, by the
 /// relaxation's reduced costs. Returns how many.
 unsigned IlpSearch::forbidDear(const IlpForms &forms,
-                               const IlpRelaxation &relaxation,
+                               const IlpSolution &relaxation,
                                IlpNode &node) const {
   double most = result.plan->cost * scale * (1 + kIlpTolerance);
   unsigned count = 0;
@@ -106,7 +106,7 @@ static Expr getFixed(const IlpModel &model, const IlpNode &node) {
 
 /// The slot whose piece the relaxation takes half.
 static std::optional<unsigned> findHalf(const IlpModel &model,
-                                        const IlpRelaxation &relaxation) {
+                                        const IlpSolution &relaxation) {
   constexpr double kLeast = 1e-6;
   std::optional<unsigned> half;
   double farthest = kLeast;
@@ -120,10 +120,10 @@ static std::optional<unsigned> findHalf(const IlpModel &model,
 }
 
 /// Relaxes again with what the relaxation breaks.
-IlpRelaxation IlpSearch::relaxWithCuts(IlpModel &model, const IlpNode &node) {
+IlpSolution IlpSearch::relaxWithCuts(IlpModel &model, const IlpNode &node) {
   constexpr unsigned kMaxRounds = 5;
   for (unsigned round = 0;; ++round) {
-    IlpRelaxation relaxation =
+    IlpSolution relaxation =
         model.relaxer.solve(getOptions(), getFixed(model, node));
     if (relaxation.status != IlpSolution::Status::Optimal ||
         round == kMaxRounds)
@@ -142,7 +142,7 @@ IlpRelaxation IlpSearch::relaxWithCuts(IlpModel &model, const IlpNode &node) {
 /// on. False if the relaxation was not solved.
 bool IlpSearch::relax(IlpModel &model, IlpNode &node,
                       std::optional<unsigned> &undecided) {
-  IlpRelaxation relaxation = relaxWithCuts(model, node);
+  IlpSolution relaxation = relaxWithCuts(model, node);
   // All plans of the node are dearer.
   if (relaxation.status == IlpSolution::Status::Infeasible)
     node.bound = result.plan->cost;
@@ -184,7 +184,8 @@ std::vector<IlpNode> IlpSearch::branch(IlpModel &model, IlpNode root) {
   return leaves;
 }
 
-/// By the solver. False if the optimum of the node does not fit.
+/// By the solver. False if the optimum of the node does not fit, of which the
+/// program does not know.
 bool IlpSearch::solve(IlpModel &model, IlpNode &node) {
   for (unsigned round = 0; round < kMaxIlpRounds; ++round) {
     IlpSolution solution = model.program.solve(getOptions());
@@ -195,12 +196,12 @@ bool IlpSearch::solve(IlpModel &model, IlpNode &node) {
     if (coversAll && round == 0)
       boundOfAll = node.bound;
     if (isInfeasible && !result.plan) {
-      result.isInfeasible = coversAll;
-      result.error = "no choice of signatures is legal";
-      if (!coversAll)
-        result.error += " with these stages";
+      // All plans that are left are too large.
+      result.isInfeasible = coversAll && round == 0;
+      explainInfeasible(model.forms);
     }
-    if (!isOpen || isTooLarge)
+    bool endsHere = isTooLarge && model.forms.freedom != IlpFreedom::None;
+    if (!isOpen || endsHere)
       return !isOpen;
     model.forms.forbid(solution);
   }

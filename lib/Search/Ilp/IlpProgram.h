@@ -46,19 +46,11 @@ struct IlpSolution {
   };
   Status status = Status::Failed;
   std::vector<double> values;
+  /// Of a program without its integers: by how much the objective rises at
+  /// least for each unit of a column.
+  std::vector<double> reducedCosts;
   double objective = 0, bound = -kInfinity;
   uint64_t numNodes = 0;
-
-  double get(const Expr &expr) const { return getValue(expr, values); }
-};
-
-/// Of a program without its integers.
-struct IlpRelaxation {
-  IlpSolution::Status status = IlpSolution::Status::Failed;
-  std::vector<double> values;
-  double objective = 0;
-  /// By how much the objective rises at least for each unit of a column.
-  std::vector<double> reducedCosts;
 
   double get(const Expr &expr) const { return getValue(expr, values); }
 };
@@ -119,7 +111,7 @@ public:
   ~IlpRelaxer();
 
   /// `fixed`: columns of the program that have these values; binary ones.
-  IlpRelaxation solve(const IlpOptions &options, const Expr &fixed = {});
+  IlpSolution solve(const IlpOptions &options, const Expr &fixed = {});
 
 private:
   void fix(const Expr &columns);

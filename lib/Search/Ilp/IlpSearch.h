@@ -98,7 +98,7 @@ private:
   bool takePlan(cost::Plan plan);
   bool isClosed(const IlpNode &node) const;
   bool fail(std::string error);
-  void explainInfeasible(const IlpStages &stages);
+  void explainInfeasible(const IlpForms &forms);
   void claim();
 
   //--- IlpBranch.cpp
@@ -110,10 +110,10 @@ private:
   void searchStrands(const IlpStages &stages);
   std::unique_ptr<IlpModel> makeModel(const IlpStages &stages,
                                       const IlpNode &node, IlpFreedom freedom);
-  unsigned forbidDear(const IlpForms &forms, const IlpRelaxation &relaxation,
+  unsigned forbidDear(const IlpForms &forms, const IlpSolution &relaxation,
                       IlpNode &node) const;
   std::unique_ptr<IlpModel> narrow(const IlpStages &stages, IlpNode &node);
-  IlpRelaxation relaxWithCuts(IlpModel &model, const IlpNode &node);
+  IlpSolution relaxWithCuts(IlpModel &model, const IlpNode &node);
   bool relax(IlpModel &model, IlpNode &node,
              std::optional<unsigned> &undecided);
   std::vector<IlpNode> branch(IlpModel &model, IlpNode root);

@@ -182,11 +182,12 @@ void IntegerProgram::read(void *solver, IlpSolution &solution) const {
   Highs_getIntInfoValue(solver, "primal_solution_status", &primal);
   if (primal != kFeasible)
     return;
-  std::vector<double> duals(columns.size()), rowValues(rows.size()),
-      rowDuals(rows.size());
+  std::vector<double> rowValues(rows.size()), rowDuals(rows.size());
   solution.values.resize(columns.size());
-  Highs_getSolution(solver, solution.values.data(), duals.data(),
-                    rowValues.data(), rowDuals.data());
+  solution.reducedCosts.resize(columns.size());
+  Highs_getSolution(solver, solution.values.data(),
+                    solution.reducedCosts.data(), rowValues.data(),
+                    rowDuals.data());
   for (size_t i = 0; i < columns.size(); ++i)
     solution.objective += columns[i].cost * solution.values[i];
 }
@@ -229,8 +230,8 @@ void IlpRelaxer::addRows() {
   }
 }
 
-IlpRelaxation IlpRelaxer::solve(const IlpOptions &options, const Expr &fixed) {
-  IlpRelaxation relaxation;
+IlpSolution IlpRelaxer::solve(const IlpOptions &options, const Expr &fixed) {
+  IlpSolution relaxation;
   if (program.isContradictory) {
     relaxation.status = IlpSolution::Status::Infeasible;
     return relaxation;
@@ -248,17 +249,8 @@ IlpRelaxation IlpRelaxer::solve(const IlpOptions &options, const Expr &fixed) {
   fix(fixed);
   run(solver, options);
   relaxation.status = getStatus(solver);
-  if (relaxation.status != IlpSolution::Status::Optimal)
-    return relaxation;
-  std::vector<double> rowValues(program.rows.size()),
-      rowDuals(program.rows.size());
-  relaxation.values.resize(program.columns.size());
-  relaxation.reducedCosts.resize(program.columns.size());
-  Highs_getSolution(solver, relaxation.values.data(),
-                    relaxation.reducedCosts.data(), rowValues.data(),
-                    rowDuals.data());
-  for (size_t i = 0; i < program.columns.size(); ++i)
-    relaxation.objective += program.columns[i].cost * relaxation.values[i];
+  if (relaxation.status == IlpSolution::Status::Optimal)
+    program.read(solver, relaxation);
   return relaxation;
 }
 

@@ -196,7 +196,7 @@ void IlpTime::build() {
 /// The seconds above which the relaxation has less than `share` of the group's
 /// choices.
 static double findThreshold(const IlpGroup &group, double share,
-                            const IlpRelaxation &relaxation) {
+                            const IlpSolution &relaxation) {
   constexpr double kRounding = 1e-9;
   std::vector<std::pair<double, double>> chosen;
   for (const IlpGroup::Entry &entry : group.entries)
@@ -227,7 +227,7 @@ Expr IlpTime::getRow(const Taker &taker, const IlpCut &cut) const {
   return row;
 }
 
-std::vector<IlpCut> IlpTime::findCuts(const IlpRelaxation &relaxation) const {
+std::vector<IlpCut> IlpTime::findCuts(const IlpSolution &relaxation) const {
   // Of the objective; smaller ones are not worth a row.
   constexpr double kWorthwhile = 1e-5;
   std::vector<IlpCut> cuts;

@@ -70,7 +70,7 @@ public:
   const std::map<unsigned, int> &getPieces() const { return pieces; }
 
   /// What the relaxation breaks; of each slot the row that it breaks by most.
-  std::vector<IlpCut> findCuts(const IlpRelaxation &relaxation) const;
+  std::vector<IlpCut> findCuts(const IlpSolution &relaxation) const;
   /// Adds its row to the program. Nothing if the slot has no piece.
   void addCut(const IlpCut &cut);
 
