@@ -7,7 +7,6 @@
 
 #include "tandem/Search/Explain.h"
 #include "ExplainForms.h"
-#include "ExplainTime.h"
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -130,7 +129,7 @@ static std::string getReasonWithoutChoices(const FormEntry &entry, bool isAsked,
 
 /// Asks first and answers then: a plan that was met for one entry may be the
 /// best for another.
-static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
+static void addChoices(PlanFacts &facts, const ExplainOptions &options,
                        Explanation &result) {
   bool isSearched = facts.problem.accounting != Accounting::Tandem ||
                     facts.problem.operators.size() <= options.maxSearched;
@@ -161,7 +160,7 @@ static void addChoices(const PlanFacts &facts, const ExplainOptions &options,
     bool wasAsked = isAsked(options, entry);
     if (wasAsked)
       entry.choices = plans.pick(entry);
-    entry.why = getReason(facts, result.time, entry);
+    entry.why = getReason(facts, entry);
     if (entry.why.empty())
       entry.why = getReasonWithoutChoices(entry, wasAsked, wereLookedAt[i]);
   }
@@ -176,14 +175,11 @@ tandem::search::explain(const SearchProblem &problem, const Plan &plan,
   Explanation result;
   result.accounting = getAccountingName(problem.accounting);
   result.mesh = printAxes(problem);
-  TimeAnalysis analysis(problem, plan, facts->report, facts->table);
-  result.time = analysis.time;
+  result.time = facts->analysis.time;
   result.lowerBound = plan.lowerBound;
   result.isOptimal = plan.isOptimal;
-  result.collectives =
-      getCollectives(problem, plan, analysis, facts->report, facts->names);
-  result.exposures =
-      getExposures(problem, plan, analysis, facts->report, facts->names);
+  result.collectives = getCollectives(*facts);
+  result.exposures = getExposures(*facts);
   if (!addMemory(*facts, result, error))
     return std::nullopt;
   result.forms = getForms(*facts);

@@ -6,26 +6,25 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExplainForms.h"
-#include "ExplainTime.h"
 #include <algorithm>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
-Choice tandem::search::describePlan(const PlanFacts &facts, const Plan &plan,
-                                    ChangeTable &table) {
+Choice tandem::search::describePlan(PlanFacts &facts, const Plan &plan) {
   const SearchProblem &problem = facts.problem;
   Choice choice;
   std::string error;
-  std::optional<CostReport> report = cost::cost(problem, plan, table, error);
+  std::optional<CostReport> report =
+      cost::cost(problem, plan, facts.table, error);
   if (!report)
     return choice;
-  TimeAnalysis analysis(problem, plan, *report, table);
+  TimeAnalysis analysis(problem, plan, *report, facts.table);
   const PlanTime &time = analysis.time;
+  std::map<std::string, double> before =
+      getExposedByKind(problem, facts.analysis);
   for (const auto &[kind, exposed] : getExposedByKind(problem, analysis)) {
-    auto before = facts.exposedByKind.find(kind);
-    double grown =
-        exposed - (before == facts.exposedByKind.end() ? 0 : before->second);
+    double grown = exposed - before[kind];
     if (grown > 1e-12 * time.seconds && grown > choice.grownSeconds) {
       choice.grown = kind;
       choice.grownSeconds = grown;
@@ -49,18 +48,6 @@ void MetPlans::add(const std::vector<unsigned> &signatures,
     all.push_back({signatures, totals, &asked});
 }
 
-std::vector<Layout>
-MetPlans::getLayouts(const std::vector<unsigned> &signatures,
-                     const FormEntry &entry) const {
-  std::vector<Layout> layouts;
-  for (unsigned tensor : entry.tensors) {
-    unsigned op = facts.producers[tensor];
-    layouts.push_back(facts.problem.getSignatures(op)[signatures[op]]
-                          .results[getResultIndex(facts.problem, op, tensor)]);
-  }
-  return layouts;
-}
-
 /// Whether no tensor has the form that it has in the other; of an entry that
 /// asked for the plan, whether the first one that changed has another.
 bool MetPlans::Candidate::differsFrom(const Candidate &other) const {
@@ -75,11 +62,17 @@ bool MetPlans::Candidate::differsFrom(const Candidate &other) const {
 /// All that change the entry, the best first.
 std::vector<MetPlans::Candidate>
 MetPlans::getCandidates(const FormEntry &entry) const {
-  Candidate plan{getLayouts(facts.plan.signatures, entry), Choice(), false};
+  auto getLayouts = [&](const std::vector<unsigned> &signatures) {
+    std::vector<Layout> layouts;
+    for (unsigned tensor : entry.tensors)
+      layouts.push_back(facts.facts.getProduced(signatures, tensor));
+    return layouts;
+  };
+  Candidate plan{getLayouts(facts.plan.signatures), Choice(), false};
   plan.choice.form = entry.form;
   std::vector<Candidate> candidates;
   for (const Met &met : all) {
-    Candidate candidate{getLayouts(met.signatures, entry), met.totals,
+    Candidate candidate{getLayouts(met.signatures), met.totals,
                         met.asked == &entry};
     Choice &choice = candidate.choice;
     choice.form = entry.form;
@@ -136,8 +129,8 @@ static std::string getAdvantage(const PlanTime &time, const Choice &next) {
 }
 
 std::string tandem::search::getReason(const PlanFacts &facts,
-                                      const PlanTime &time,
                                       const FormEntry &entry) {
+  const PlanTime &time = facts.analysis.time;
   if (entry.numForms == 1)
     return "the only form that it may have";
   if (entry.choices.empty())

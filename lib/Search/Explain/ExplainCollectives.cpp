@@ -29,49 +29,20 @@ const char *tandem::search::describe(Cause cause) {
   return texts[static_cast<unsigned>(cause)];
 }
 
-namespace {
-/// Source lines of copies.
-class CopyPlaces {
-public:
-  CopyPlaces(const SearchProblem &problem, const Plan &plan, const Names &names)
-      : problem(problem), plan(plan), names(names),
-        users(problem.tensors.size()) {
-    for (unsigned op = 0; op < problem.operators.size(); ++op)
-      for (unsigned tensor : problem.operators[op].operands)
-        users[tensor].push_back(op);
-  }
-
-  /// Where the copy is first read, or its tensor made if that is for an update:
-  /// a user writes no lines of updates.
-  const std::string &get(const Copy &copy) const {
-    if (copy.pass == Pass::Update)
-      return names.getLocation(copy.tensor);
-    for (unsigned op : users[copy.tensor])
-      if (const std::string *read = findRead(op, copy); read && !read->empty())
-        return *read;
-    return names.getLocation(copy.tensor);
-  }
-
-private:
-  /// Where the operator reads the copy; null if it does not.
-  const std::string *findRead(unsigned op, const Copy &copy) const {
-    const Operator &info = problem.operators[op];
-    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
-    if (info.pass != copy.pass)
-      return nullptr;
-    for (size_t i = 0; i < info.operands.size(); ++i)
-      if (info.operands[i] == copy.tensor &&
-          signature.operands[i] == copy.layout)
-        return &info.getReadLocation(i);
-    return nullptr;
-  }
-
-  const SearchProblem &problem;
-  const Plan &plan;
-  const Names &names;
-  std::vector<std::vector<unsigned>> users;
-};
-} // namespace
+/// The source line where a copy is first read, or where its tensor is made if
+/// that is for an update: a user writes no lines of updates.
+static const std::string &getPlace(const PlanFacts &facts, const Copy &copy) {
+  if (copy.pass != Pass::Update)
+    for (const TensorUse &use : facts.facts.tensors[copy.tensor].uses) {
+      const Operator &info = facts.problem.operators[use.op];
+      bool reads =
+          info.pass == copy.pass &&
+          facts.facts.getWanted(facts.plan.signatures, use) == copy.layout;
+      if (reads && !info.getReadLocation(use.operand).empty())
+        return info.getReadLocation(use.operand);
+    }
+  return facts.names.getLocation(copy.tensor);
+}
 
 std::map<std::string, double>
 tandem::search::getExposedByKind(const SearchProblem &problem,
@@ -83,12 +54,8 @@ tandem::search::getExposedByKind(const SearchProblem &problem,
   return sums;
 }
 
-std::vector<Exposure> tandem::search::getExposures(const SearchProblem &problem,
-                                                   const Plan &plan,
-                                                   const TimeAnalysis &analysis,
-                                                   const CostReport &report,
-                                                   const Names &names) {
-  CopyPlaces places(problem, plan, names);
+std::vector<Exposure> tandem::search::getExposures(const PlanFacts &facts) {
+  const TimeAnalysis &analysis = facts.analysis;
   std::array<Exposure, kNumCauses> byCause;
   std::array<std::vector<double>, kNumCauses> exposed;
   for (std::vector<double> &list : exposed)
@@ -115,11 +82,11 @@ std::vector<Exposure> tandem::search::getExposures(const SearchProblem &problem,
         std::max_element(exposed[cause].begin(), exposed[cause].end()) -
         exposed[cause].begin();
     const Transfer &transfer = analysis.transfers[worst];
-    const Copy &copy = report.changes[transfer.change].copy;
+    const Copy &copy = facts.report.changes[transfer.change].copy;
     entry.example = std::string(transfer.kind) + " " +
-                    problem.axes[transfer.axis].name + " of " +
-                    names.getLabel(copy.tensor);
-    entry.location = places.get(copy);
+                    facts.problem.axes[transfer.axis].name + " of " +
+                    facts.names.getLabel(copy.tensor);
+    entry.location = getPlace(facts, copy);
     result.push_back(std::move(entry));
   }
   std::stable_sort(result.begin(), result.end(),
@@ -129,20 +96,16 @@ std::vector<Exposure> tandem::search::getExposures(const SearchProblem &problem,
   return result;
 }
 
-std::vector<Collective>
-tandem::search::getCollectives(const SearchProblem &problem, const Plan &plan,
-                               const TimeAnalysis &analysis,
-                               const CostReport &report, const Names &names) {
-  CopyPlaces places(problem, plan, names);
+std::vector<Collective> tandem::search::getCollectives(const PlanFacts &facts) {
   using Key = std::tuple<std::string, std::string, unsigned, std::string, Pass,
                          int64_t, bool>;
   std::map<Key, unsigned> known;
   std::vector<Collective> result;
   std::vector<std::vector<std::string>> labels;
-  for (const Transfer &transfer : analysis.transfers) {
-    const Copy &copy = report.changes[transfer.change].copy;
-    const std::string &location = places.get(copy);
-    const std::string &label = names.getLabel(copy.tensor);
+  for (const Transfer &transfer : facts.analysis.transfers) {
+    const Copy &copy = facts.report.changes[transfer.change].copy;
+    const std::string &location = getPlace(facts, copy);
+    const std::string &label = facts.names.getLabel(copy.tensor);
     Key key{getPattern(label), location,
             transfer.axis,     std::string(transfer.kind),
             transfer.pass,     transfer.bytes,
@@ -152,8 +115,8 @@ tandem::search::getCollectives(const SearchProblem &problem, const Plan &plan,
       Collective &entry = result.emplace_back();
       labels.emplace_back();
       entry.kind = transfer.kind;
-      entry.axis = problem.axes[transfer.axis].name;
-      entry.groupSize = problem.axes[transfer.axis].size;
+      entry.axis = facts.problem.axes[transfer.axis].name;
+      entry.groupSize = facts.problem.axes[transfer.axis].size;
       entry.location = location;
       entry.pass = transfer.pass;
       entry.bytes = transfer.bytes;

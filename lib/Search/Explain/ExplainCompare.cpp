@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ExplainForms.h"
 #include "ExplainTable.h"
 #include "ExplainTime.h"
 #include <algorithm>
@@ -60,19 +59,12 @@ private:
   std::vector<std::string> kinds;
 };
 
-/// One of the two plans.
-struct Side {
-  explicit Side(std::unique_ptr<PlanFacts> plan)
-      : facts(std::move(plan)),
-        analysis(facts->problem, facts->plan, facts->report, facts->table) {}
-  std::unique_ptr<PlanFacts> facts;
-  TimeAnalysis analysis;
-};
-using Sides = std::array<Side, 2>;
+/// The two plans.
+using Sides = std::array<std::unique_ptr<PlanFacts>, 2>;
 } // namespace
 
 static std::string printTotals(const Sides &sides) {
-  const PlanTime &a = sides[0].analysis.time, &b = sides[1].analysis.time;
+  const PlanTime &a = sides[0]->analysis.time, &b = sides[1]->analysis.time;
   Table table("lrrrr");
   table.add({"", "first", "second", "difference", ""});
   auto add = [&](const char *what, double first, double second) {
@@ -84,12 +76,11 @@ static std::string printTotals(const Sides &sides) {
   add("computation", a.getComputation(), b.getComputation());
   add("exposed communication", a.exposed, b.exposed);
   add("all communication", a.communication, b.communication);
-  int64_t first = sides[0].facts->report.peak,
-          second = sides[1].facts->report.peak;
+  int64_t first = sides[0]->report.peak, second = sides[1]->report.peak;
   table.add({"peak of memory", formatBytes(first), formatBytes(second),
              formatBytes(second - first, true)});
   auto countStages = [&](unsigned side) {
-    return std::to_string(sides[side].facts->plan.stageEnds.size());
+    return std::to_string(sides[side]->plan.stageEnds.size());
   };
   table.add({"stages", countStages(0), countStages(1)});
   return table.print();
@@ -125,10 +116,8 @@ static std::string printRows(const char *title, std::vector<Row> rows) {
 static std::vector<Row> getCollectiveRows(const Sides &sides) {
   Rows rows;
   for (unsigned side = 0; side < 2; ++side) {
-    const PlanFacts &facts = *sides[side].facts;
-    for (const Collective &entry :
-         getCollectives(facts.problem, facts.plan, sides[side].analysis,
-                        facts.report, facts.names)) {
+    const PlanFacts &facts = *sides[side];
+    for (const Collective &entry : getCollectives(facts)) {
       Row &row = rows.get(formatPass(entry.pass) + " " + entry.kind + " " +
                               entry.axis + " of",
                           entry.name, entry.location);
@@ -143,7 +132,7 @@ static std::vector<Row> getCollectiveRows(const Sides &sides) {
 static std::vector<Row> getComputationRows(const Sides &sides) {
   Rows rows;
   for (unsigned side = 0; side < 2; ++side) {
-    const PlanFacts &facts = *sides[side].facts;
+    const PlanFacts &facts = *sides[side];
     for (unsigned op = 0; op < facts.problem.operators.size(); ++op) {
       const Operator &info = facts.problem.operators[op];
       double seconds = getComputeSeconds(facts.problem, facts.plan, op);
@@ -156,7 +145,7 @@ static std::vector<Row> getComputationRows(const Sides &sides) {
       row.seconds[side] += seconds;
       row.exposed[side] += seconds;
     }
-    double local = sides[side].analysis.time.local;
+    double local = facts.analysis.time.local;
     if (local > 0)
       rows.get("", "sums over time", "").exposed[side] = local;
   }
@@ -164,8 +153,8 @@ static std::vector<Row> getComputationRows(const Sides &sides) {
 }
 
 /// Tensors that both have, in forms that differ.
-static std::string printForms(Sides &sides) {
-  PlanFacts &a = *sides[0].facts, &b = *sides[1].facts;
+static std::string printForms(const Sides &sides) {
+  const PlanFacts &a = *sides[0], &b = *sides[1];
   std::map<std::string, unsigned> byName;
   for (unsigned i = 0; i < b.problem.tensors.size(); ++i)
     byName.try_emplace(b.names.getLabel(i), i);
@@ -211,17 +200,16 @@ std::string tandem::search::compare(const SearchProblem &problemA,
                                     const Plan &planA,
                                     const SearchProblem &problemB,
                                     const Plan &planB, std::string &error) {
-  std::unique_ptr<PlanFacts> a = PlanFacts::make(problemA, planA, error);
-  if (!a) {
+  Sides sides{PlanFacts::make(problemA, planA, error), nullptr};
+  if (!sides[0]) {
     error = "the first plan: " + error;
     return "";
   }
-  std::unique_ptr<PlanFacts> b = PlanFacts::make(problemB, planB, error);
-  if (!b) {
+  sides[1] = PlanFacts::make(problemB, planB, error);
+  if (!sides[1]) {
     error = "the second plan: " + error;
     return "";
   }
-  Sides sides{Side(std::move(a)), Side(std::move(b))};
   return printTotals(sides) + printForms(sides) +
          printRows("Exposed communication that differs, first, second, "
                    "difference",

@@ -43,7 +43,7 @@ struct Candidate {
 /// relaxed cost, and `cost` has the last word.
 class Estimator : public ChoiceFinder {
 public:
-  Estimator(const PlanFacts &facts, SearchEnd &end);
+  Estimator(PlanFacts &facts, SearchEnd &end);
   bool find(const FormEntry &entry, Effort effort, MetPlans &plans) override;
 
 private:
@@ -57,29 +57,20 @@ private:
   bool proceeds();
   uint64_t getSettleWork(unsigned variable) const;
   uint64_t getForceWork(unsigned variable) const;
-  int findNearest(unsigned op, unsigned place, const Layout &layout) const;
-  bool forceVariable(unsigned variable, unsigned place, const Layout &layout,
-                     Forced &forced);
+  int findNearest(const TensorFacts &tensor, const Layout &layout) const;
+  bool forceTensor(const TensorFacts &tensor, const Layout &layout,
+                   Forced &forced);
   std::vector<unsigned> force(const FormEntry &entry, const Layout &layout);
-  std::vector<std::vector<unsigned>> getForms(const FormEntry &entry,
-                                              size_t most);
-  double getPrice(unsigned variable, unsigned place,
-                  const Layout &layout) const;
-  std::vector<Layout> getRanked(const FormEntry &entry) const;
   std::optional<Plan> adapt(const std::vector<unsigned> &signatures);
-  bool addCandidate(const FormEntry &entry, const std::vector<unsigned> &forced,
+  void addCandidate(const FormEntry &entry, const std::vector<unsigned> &forced,
                     std::vector<Candidate> &candidates);
-  std::vector<Candidate> getCandidates(const FormEntry &entry);
-  std::vector<Candidate> getFewCandidates(const FormEntry &entry);
   std::vector<Layout> getLayouts(const FormEntry &entry) const;
   void refine(const FormEntry &entry, Candidate &candidate, MetPlans &plans);
 
-  const PlanFacts &facts;
+  PlanFacts &facts;
   SearchEnd &end;
   /// Numbers that were looked at, and how many of them before the end.
   uint64_t work = 0, workBefore = 0;
-  Facts problemFacts;
-  ChangeTable table;
   FactorGraph graph;
   std::vector<unsigned> repeats;
   Relaxation folded;
@@ -91,10 +82,10 @@ private:
 };
 } // namespace
 
-Estimator::Estimator(const PlanFacts &facts, SearchEnd &end)
-    : facts(facts), end(end), problemFacts(facts.problem), table(facts.problem),
-      graph(problemFacts, table), repeats(findRepeats(graph, kFoldDistance)),
-      folded(graph, repeats), editor(problemFacts, table) {
+Estimator::Estimator(PlanFacts &facts, SearchEnd &end)
+    : facts(facts), end(end), graph(facts.facts, facts.table),
+      repeats(findRepeats(graph, kFoldDistance)), folded(graph, repeats),
+      editor(facts.facts, facts.table) {
   graph.setWeights(Weights());
   folded.reset();
   for (const Variable &variable : graph.variables)
@@ -133,29 +124,39 @@ uint64_t Estimator::getForceWork(unsigned variable) const {
   return sum;
 }
 
-/// Other layouts that the first tensor can have.
+/// Other layouts that the first tensor can have: those that a single change
+/// gives, by what it adds to the relaxed cost, and then the others.
 std::vector<Layout> Estimator::getLayouts(const FormEntry &entry) const {
-  unsigned tensor = entry.tensors.front(), op = facts.producers[tensor];
-  unsigned place = getResultIndex(facts.problem, op, tensor);
+  const TensorFacts &tensor = facts.facts.tensors[entry.tensors.front()];
+  const SignatureSet &signatures = facts.problem.getSignatures(tensor.producer);
+  std::map<Layout, double> prices;
+  for (const Signature &signature : signatures)
+    prices[signature.results[tensor.result]] = kInfinity;
+  for (const Move &move : movesOf[repeats[graph.variableOf[tensor.producer]]]) {
+    const std::vector<Layout> &results = signatures[move.value].results;
+    double &price = prices[results[tensor.result]];
+    price = std::min(price, move.added);
+  }
+  prices.erase(facts.getLayout(entry.tensors.front()));
   std::vector<Layout> layouts;
-  for (const Signature &signature : facts.problem.getSignatures(op))
-    if (signature.results[place] != facts.getLayout(tensor))
-      layouts.push_back(signature.results[place]);
-  std::sort(layouts.begin(), layouts.end());
-  layouts.erase(std::unique(layouts.begin(), layouts.end()), layouts.end());
+  for (const auto &[layout, price] : prices)
+    layouts.push_back(layout);
+  std::stable_sort(
+      layouts.begin(), layouts.end(),
+      [&](const Layout &a, const Layout &b) { return prices[a] < prices[b]; });
   return layouts;
 }
 
-/// The signature of an operator that gives a result this layout and has the
+/// The signature of a tensor's producer that gives it this layout and has the
 /// most forms in common with the plan's; -1 if none does.
-int Estimator::findNearest(unsigned op, unsigned place,
+int Estimator::findNearest(const TensorFacts &tensor,
                            const Layout &layout) const {
-  const SignatureSet &set = facts.problem.getSignatures(op);
-  const Signature &now = set[facts.plan.signatures[op]];
+  const SignatureSet &set = facts.problem.getSignatures(tensor.producer);
+  const Signature &now = set[facts.plan.signatures[tensor.producer]];
   int nearest = -1;
   size_t most = 0;
   for (size_t i = 0; i < set.size(); ++i) {
-    if (place >= set[i].results.size() || set[i].results[place] != layout)
+    if (set[i].results[tensor.result] != layout)
       continue;
     size_t equal = 1;
     for (size_t j = 0; j < now.operands.size(); ++j)
@@ -170,25 +171,23 @@ int Estimator::findNearest(unsigned op, unsigned place,
   return nearest;
 }
 
-/// Gives a variable the layout: by the cheapest single change, else by one
-/// after which more than its neighbours have to change.
-bool Estimator::forceVariable(unsigned variable, unsigned place,
-                              const Layout &layout, Forced &forced) {
-  // Repeated layers are alike, so that the result has the same place.
-  unsigned maker = graph.variables[variable].operators.front();
-  auto gives = [&](const Move &move) {
-    const Signature &signature = facts.problem.getSignatures(maker)[move.value];
-    return place < signature.results.size() &&
-           signature.results[place] == layout;
-  };
-  const std::vector<Move> &moves = movesOf[variable];
-  auto move = std::find_if(moves.begin(), moves.end(), gives);
-  if (move != moves.end()) {
-    folded.force(forced.values, variable, move->value);
-    work += getForceWork(variable);
-    return true;
-  }
-  int nearest = findNearest(maker, place, layout);
+/// Gives a tensor the layout: by the cheapest single change, else by one after
+/// which more than its neighbours have to change. Of repeated layers, which are
+/// alike, the one that stands for all changes.
+bool Estimator::forceTensor(const TensorFacts &tensor, const Layout &layout,
+                            Forced &forced) {
+  unsigned variable = repeats[graph.variableOf[tensor.producer]];
+  if (forced.fixed[variable])
+    return false;
+  forced.fixed[variable] = true;
+  const SignatureSet &set = facts.problem.getSignatures(tensor.producer);
+  for (const Move &move : movesOf[variable])
+    if (set[move.value].results[tensor.result] == layout) {
+      folded.force(forced.values, variable, move.value);
+      work += getForceWork(variable);
+      return true;
+    }
+  int nearest = findNearest(tensor, layout);
   if (nearest < 0)
     return false;
   forced.values[variable] = nearest;
@@ -202,15 +201,8 @@ std::vector<unsigned> Estimator::force(const FormEntry &entry,
                                        const Layout &layout) {
   Forced forced{values, std::vector<bool>(graph.variables.size()), false};
   bool isForced = false;
-  for (unsigned tensor : entry.tensors) {
-    unsigned op = facts.producers[tensor];
-    unsigned variable = repeats[graph.variableOf[op]];
-    if (forced.fixed[variable])
-      continue;
-    forced.fixed[variable] = true;
-    isForced |= forceVariable(
-        variable, getResultIndex(facts.problem, op, tensor), layout, forced);
-  }
+  for (unsigned tensor : entry.tensors)
+    isForced |= forceTensor(facts.facts.tensors[tensor], layout, forced);
   if (!isForced)
     return {};
   if (forced.isFar) {
@@ -223,66 +215,12 @@ std::vector<unsigned> Estimator::force(const FormEntry &entry,
 /// New stages and copies, which may cost less, or fit.
 void Estimator::refine(const FormEntry &entry, Candidate &candidate,
                        MetPlans &plans) {
-  PlanPool pool(problemFacts, table);
+  PlanPool pool(facts.facts, facts.table);
   pool.offer(candidate.signatures);
   if (pool.best)
-    plans.add(pool.best->signatures, describePlan(facts, *pool.best, table),
-              entry);
+    plans.add(pool.best->signatures, describePlan(facts, *pool.best), entry);
   else
     candidate.totals.peak = std::min(candidate.totals.peak, pool.leastPeak);
-}
-
-/// Values with other forms of the entry; of more than `most` forms all, by
-/// rising relaxed cost.
-std::vector<std::vector<unsigned>> Estimator::getForms(const FormEntry &entry,
-                                                       size_t most) {
-  std::vector<std::pair<double, std::vector<unsigned>>> forms;
-  for (const Layout &layout : getLayouts(entry)) {
-    if (!proceeds())
-      break;
-    std::vector<unsigned> forced = force(entry, layout);
-    if (!forced.empty())
-      forms.emplace_back(0, std::move(forced));
-  }
-  if (forms.size() > most) {
-    for (auto &[price, forced] : forms)
-      price = folded.getCost(forced);
-    std::stable_sort(
-        forms.begin(), forms.end(),
-        [](const auto &a, const auto &b) { return a.first < b.first; });
-  }
-  std::vector<std::vector<unsigned>> sorted;
-  for (auto &[price, forced] : forms)
-    sorted.push_back(std::move(forced));
-  return sorted;
-}
-
-/// What the cheapest single change that gives a variable the layout adds to the
-/// relaxed cost; infinite if there is none.
-double Estimator::getPrice(unsigned variable, unsigned place,
-                           const Layout &layout) const {
-  unsigned maker = graph.variables[variable].operators.front();
-  double least = std::numeric_limits<double>::infinity();
-  for (const Move &move : movesOf[variable]) {
-    const Signature &signature = facts.problem.getSignatures(maker)[move.value];
-    if (place < signature.results.size() && signature.results[place] == layout)
-      least = std::min(least, move.added);
-  }
-  return least;
-}
-
-/// The layouts of the entry that single changes of its first tensor give, the
-/// cheapest first, and then the others.
-std::vector<Layout> Estimator::getRanked(const FormEntry &entry) const {
-  unsigned tensor = entry.tensors.front(), op = facts.producers[tensor];
-  unsigned place = getResultIndex(facts.problem, op, tensor);
-  unsigned variable = repeats[graph.variableOf[op]];
-  std::vector<Layout> layouts = getLayouts(entry);
-  std::stable_sort(
-      layouts.begin(), layouts.end(), [&](const Layout &a, const Layout &b) {
-        return getPrice(variable, place, a) < getPrice(variable, place, b);
-      });
-  return layouts;
 }
 
 /// The plan with other signatures, its own stages with the cuts that new copies
@@ -296,10 +234,10 @@ std::optional<Plan> Estimator::adapt(const std::vector<unsigned> &signatures) {
   return plan;
 }
 
-/// A plan with the values and the plan's own stages; false if none is legal.
+/// A plan with the values and the plan's own stages, if that is legal.
 /// Where it is too large, copies of the entry's tensors are made again in each
 /// pass, if that is enough.
-bool Estimator::addCandidate(const FormEntry &entry,
+void Estimator::addCandidate(const FormEntry &entry,
                              const std::vector<unsigned> &forced,
                              std::vector<Candidate> &candidates) {
   std::vector<unsigned> signatures;
@@ -308,48 +246,32 @@ bool Estimator::addCandidate(const FormEntry &entry,
   work += kCostedWork * facts.problem.operators.size();
   std::optional<Plan> plan = adapt(signatures);
   if (!plan)
-    return false;
-  Choice totals = describePlan(facts, *plan, table);
+    return;
+  Choice totals = describePlan(facts, *plan);
   auto isOfEntry = [&](const Copy &copy) {
     return std::find(entry.tensors.begin(), entry.tensors.end(), copy.tensor) !=
            entry.tensors.end();
   };
   if (!totals.fits && std::erase_if(plan->kept, isOfEntry) > 0)
-    if (Choice again = describePlan(facts, *plan, table); again.fits)
+    if (Choice again = describePlan(facts, *plan); again.fits)
       totals = std::move(again);
   candidates.push_back({std::move(signatures), std::move(totals)});
-  return true;
-}
-
-std::vector<Candidate> Estimator::getCandidates(const FormEntry &entry) {
-  size_t most =
-      std::max(kMinForms, kMaxWork / (facts.problem.operators.size() + 1));
-  std::vector<Candidate> candidates;
-  for (const std::vector<unsigned> &forced : getForms(entry, most))
-    if (candidates.size() < most && proceeds())
-      addCandidate(entry, forced, candidates);
-  return candidates;
-}
-
-std::vector<Candidate> Estimator::getFewCandidates(const FormEntry &entry) {
-  std::vector<Candidate> candidates;
-  for (const Layout &layout : getRanked(entry)) {
-    if (candidates.size() == kBriefForms || !proceeds())
-      break;
-    std::vector<unsigned> forced = force(entry, layout);
-    if (!forced.empty())
-      addCandidate(entry, forced, candidates);
-  }
-  return candidates;
 }
 
 bool Estimator::find(const FormEntry &entry, Effort effort, MetPlans &plans) {
   if (!proceeds())
     return false;
-  if (end.isOver())
-    effort = Effort::Brief;
-  std::vector<Candidate> candidates =
-      effort == Effort::Brief ? getFewCandidates(entry) : getCandidates(entry);
+  size_t most = kBriefForms;
+  if (effort == Effort::Full && !end.isOver())
+    most = std::max(kMinForms, kMaxWork / facts.problem.operators.size());
+  std::vector<Candidate> candidates;
+  for (const Layout &layout : getLayouts(entry)) {
+    if (candidates.size() == most || !proceeds())
+      break;
+    std::vector<unsigned> forced = force(entry, layout);
+    if (!forced.empty())
+      addCandidate(entry, forced, candidates);
+  }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate &a, const Candidate &b) {
                      if (a.totals.fits != b.totals.fits)
@@ -367,7 +289,7 @@ bool Estimator::find(const FormEntry &entry, Effort effort, MetPlans &plans) {
   return true;
 }
 
-std::unique_ptr<ChoiceFinder>
-tandem::search::makeEstimator(const PlanFacts &facts, SearchEnd &end) {
+std::unique_ptr<ChoiceFinder> tandem::search::makeEstimator(PlanFacts &facts,
+                                                            SearchEnd &end) {
   return std::make_unique<Estimator>(facts, end);
 }

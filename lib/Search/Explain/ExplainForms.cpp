@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExplainForms.h"
-#include "ExplainTime.h"
 #include <algorithm>
 #include <map>
 #include <set>
@@ -14,38 +13,6 @@
 
 using namespace tandem::cost;
 using namespace tandem::search;
-
-std::unique_ptr<PlanFacts> PlanFacts::make(const SearchProblem &problem,
-                                           const Plan &plan,
-                                           std::string &error) {
-  std::unique_ptr<PlanFacts> facts(new PlanFacts{problem,
-                                                 plan,
-                                                 ChangeTable(problem),
-                                                 {},
-                                                 Names(problem),
-                                                 problem.getProducers(),
-                                                 {}});
-  std::optional<CostReport> report =
-      cost::cost(problem, plan, facts->table, error);
-  if (!report)
-    return nullptr;
-  facts->report = std::move(*report);
-  facts->exposedByKind = getExposedByKind(
-      problem, TimeAnalysis(problem, plan, facts->report, facts->table));
-  return facts;
-}
-
-unsigned tandem::search::getResultIndex(const SearchProblem &problem,
-                                        unsigned op, unsigned tensor) {
-  const std::vector<unsigned> &results = problem.operators[op].results;
-  return std::find(results.begin(), results.end(), tensor) - results.begin();
-}
-
-const Layout &PlanFacts::getLayout(unsigned tensor) const {
-  unsigned op = producers[tensor];
-  return problem.getSignatures(op)[plan.signatures[op]]
-      .results[getResultIndex(problem, op, tensor)];
-}
 
 static Role getRole(const Operator &op) {
   if (op.kind == Operator::Kind::Resident)
@@ -56,12 +23,11 @@ static Role getRole(const Operator &op) {
   return roles[static_cast<unsigned>(op.pass)];
 }
 
-static unsigned countForms(const SearchProblem &problem, unsigned op,
-                           unsigned tensor) {
-  unsigned index = getResultIndex(problem, op, tensor);
+static unsigned countForms(const SearchProblem &problem,
+                           const TensorFacts &tensor) {
   std::set<Layout> layouts;
-  for (const Signature &signature : problem.getSignatures(op))
-    layouts.insert(signature.results[index]);
+  for (const Signature &signature : problem.getSignatures(tensor.producer))
+    layouts.insert(signature.results[tensor.result]);
   return layouts.size();
 }
 
@@ -105,13 +71,13 @@ std::vector<FormEntry> tandem::search::getForms(PlanFacts &facts) {
   std::vector<FormEntry> entries;
   std::vector<std::vector<std::string>> labels;
   for (unsigned i = 0; i < problem.tensors.size(); ++i) {
-    unsigned op = facts.producers[i];
-    const Operator &producer = problem.operators[op];
+    const TensorFacts &tensor = facts.facts.tensors[i];
+    const Operator &producer = problem.operators[tensor.producer];
     const Layout &layout = facts.getLayout(i);
     const std::string &label = facts.names.getLabel(i);
     Key key{getPattern(label),        producer.location,
             problem.tensors[i].shape, layout,
-            getRole(producer),        getResultIndex(problem, op, i)};
+            getRole(producer),        tensor.result};
     auto [it, isNew] = places.try_emplace(key, entries.size());
     if (isNew) {
       FormEntry &entry = entries.emplace_back();
@@ -121,7 +87,7 @@ std::vector<FormEntry> tandem::search::getForms(PlanFacts &facts) {
       entry.role = getRole(producer);
       entry.bytes = problem.getBytes(i, layout);
       entry.wholeBytes = problem.getBytes(i, Layout());
-      entry.numForms = countForms(problem, op, i);
+      entry.numForms = countForms(problem, tensor);
     }
     entries[it->second].tensors.push_back(i);
     labels[it->second].push_back(label);

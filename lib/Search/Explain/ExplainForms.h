@@ -10,36 +10,9 @@
 #define TANDEM_LIB_SEARCH_EXPLAINFORMS_H
 
 #include "../SearchEnd.h"
-#include "ExplainNames.h"
-#include "tandem/Search/Explain.h"
-#include <map>
-#include <memory>
+#include "ExplainTime.h"
 
 namespace tandem::search {
-
-/// What an explanation rests on: a legal plan and its cost.
-struct PlanFacts {
-  const cost::SearchProblem &problem;
-  const cost::Plan &plan;
-  cost::ChangeTable table;
-  cost::CostReport report;
-  Names names;
-  std::vector<unsigned> producers;
-  /// `getExposedByKind` of the plan.
-  std::map<std::string, double> exposedByKind;
-
-  /// Nothing, with `error`, if the plan is not legal.
-  static std::unique_ptr<PlanFacts> make(const cost::SearchProblem &problem,
-                                         const cost::Plan &plan,
-                                         std::string &error);
-
-  /// The layout that the producer gives a tensor.
-  const cost::Layout &getLayout(unsigned tensor) const;
-};
-
-/// The index of `tensor` among the results of its producer.
-unsigned getResultIndex(const cost::SearchProblem &problem, unsigned op,
-                        unsigned tensor);
 
 /// All tensors, repeated layers as one, the largest (all its tensors on a
 /// device) first; without choices and reasons.
@@ -74,8 +47,6 @@ private:
     bool isAsked;
     bool differsFrom(const Candidate &other) const;
   };
-  std::vector<cost::Layout> getLayouts(const std::vector<unsigned> &signatures,
-                                       const FormEntry &entry) const;
   std::vector<Candidate> getCandidates(const FormEntry &entry) const;
 
   const PlanFacts &facts;
@@ -95,21 +66,17 @@ public:
 };
 /// By a search of its own for each, whatever the effort. Searches are cut short
 /// at the end: what they lead to is an estimate.
-std::unique_ptr<ChoiceFinder> makeSearcher(const PlanFacts &facts,
-                                           SearchEnd &end);
+std::unique_ptr<ChoiceFinder> makeSearcher(PlanFacts &facts, SearchEnd &end);
 /// By local estimates, for the accounting `tandem`. Behind the end they are
 /// brief, and go on for as long as a fixed amount of work lasts.
-std::unique_ptr<ChoiceFinder> makeEstimator(const PlanFacts &facts,
-                                            SearchEnd &end);
+std::unique_ptr<ChoiceFinder> makeEstimator(PlanFacts &facts, SearchEnd &end);
 
 /// What the plan costs, without the forms of an entry; `seconds` is 0 if it is
 /// not legal.
-Choice describePlan(const PlanFacts &facts, const cost::Plan &plan,
-                    cost::ChangeTable &table);
+Choice describePlan(PlanFacts &facts, const cost::Plan &plan);
 
-/// One sentence on why the plan, of `time`, has this form, from the choices.
-std::string getReason(const PlanFacts &facts, const PlanTime &time,
-                      const FormEntry &entry);
+/// One sentence on why the plan has this form, from the choices.
+std::string getReason(const PlanFacts &facts, const FormEntry &entry);
 
 } // namespace tandem::search
 

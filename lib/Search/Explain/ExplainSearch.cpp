@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../Tandem/Problem/Facts.h"
 #include "ExplainForms.h"
-#include <algorithm>
+#include <numeric>
 #include <set>
 
 using namespace tandem::cost;
@@ -21,14 +20,13 @@ namespace {
 /// A problem with fewer signatures, and which ones they were.
 struct Restricted {
   SearchProblem problem;
-  /// Per operator; empty where all were kept.
+  /// Per group of tied operators, named by its first one.
   std::vector<std::vector<unsigned>> kept;
 };
 
 class Searcher : public ChoiceFinder {
 public:
-  Searcher(const PlanFacts &facts, SearchEnd &end)
-      : facts(facts), end(end), table(facts.problem), ties(facts.problem) {}
+  Searcher(PlanFacts &facts, SearchEnd &end) : facts(facts), end(end) {}
   bool find(const FormEntry &entry, Effort effort, MetPlans &plans) override;
 
 private:
@@ -39,10 +37,8 @@ private:
   void addLayouts(const FormEntry &entry, const Plan &plan,
                   Layouts &layouts) const;
 
-  const PlanFacts &facts;
+  PlanFacts &facts;
   SearchEnd &end;
-  ChangeTable table;
-  Facts ties;
 };
 } // namespace
 
@@ -51,40 +47,31 @@ private:
 std::optional<Restricted> Searcher::forbid(const FormEntry &entry,
                                            const Layouts &forbidden) const {
   const SearchProblem &problem = facts.problem;
+  const std::vector<unsigned> &groupOf = facts.facts.groupOf;
   Restricted result{problem, {}};
-  result.kept.resize(problem.operators.size());
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    std::vector<unsigned> &all = result.kept.emplace_back();
+    all.resize(problem.getSignatures(op).size());
+    std::iota(all.begin(), all.end(), 0);
+  }
   for (size_t i = 0; i < entry.tensors.size(); ++i) {
-    unsigned tensor = entry.tensors[i], op = facts.producers[tensor];
-    unsigned place = getResultIndex(problem, op, tensor);
-    const SignatureSet &all = problem.getSignatures(op);
-    std::vector<unsigned> kept;
-    for (unsigned index = 0; index < all.size(); ++index)
-      if (!forbidden[i].count(all[index].results[place]))
-        kept.push_back(index);
+    const TensorFacts &tensor = facts.facts.tensors[entry.tensors[i]];
+    const SignatureSet &all = problem.getSignatures(tensor.producer);
+    std::vector<unsigned> &kept = result.kept[groupOf[tensor.producer]];
+    std::erase_if(kept, [&](unsigned index) {
+      return forbidden[i].count(all[index].results[tensor.result]) > 0;
+    });
     if (kept.empty())
       return std::nullopt;
-    for (unsigned other = 0; other < problem.operators.size(); ++other) {
-      if (ties.groupOf[other] != ties.groupOf[op])
-        continue;
-      // Two results of one operator may be tensors of the entry.
-      std::vector<unsigned> &list = result.kept[other];
-      std::vector<unsigned> both;
-      if (list.empty())
-        both = kept;
-      else
-        std::set_intersection(list.begin(), list.end(), kept.begin(),
-                              kept.end(), std::back_inserter(both));
-      if (both.empty())
-        return std::nullopt;
-      list = std::move(both);
-    }
   }
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
-    if (result.kept[op].empty())
+    const SignatureSet &all = problem.getSignatures(op);
+    const std::vector<unsigned> &kept = result.kept[groupOf[op]];
+    if (kept.size() == all.size())
       continue;
     SignatureSet set;
-    for (unsigned index : result.kept[op])
-      set.push_back(problem.getSignatures(op)[index]);
+    for (unsigned index : kept)
+      set.push_back(all[index]);
     result.problem.operators[op].signatureSet =
         result.problem.signatureSets.size();
     result.problem.signatureSets.push_back(std::move(set));
@@ -107,20 +94,18 @@ std::optional<Plan> Searcher::search(const Restricted &restricted) const {
       (isTandem ? searchTandem : searchHidup)(restricted.problem, options);
   if (!found.plan)
     return std::nullopt;
-  for (unsigned op = 0; op < restricted.kept.size(); ++op)
-    if (!restricted.kept[op].empty())
-      found.plan->signatures[op] =
-          restricted.kept[op][found.plan->signatures[op]];
+  for (unsigned op = 0; op < restricted.kept.size(); ++op) {
+    unsigned &signature = found.plan->signatures[op];
+    signature = restricted.kept[facts.facts.groupOf[op]][signature];
+  }
   return found.plan;
 }
 
 void Searcher::addLayouts(const FormEntry &entry, const Plan &plan,
                           Layouts &layouts) const {
-  for (size_t i = 0; i < entry.tensors.size(); ++i) {
-    unsigned tensor = entry.tensors[i], op = facts.producers[tensor];
-    layouts[i].insert(facts.problem.getSignatures(op)[plan.signatures[op]]
-                          .results[getResultIndex(facts.problem, op, tensor)]);
-  }
+  for (size_t i = 0; i < entry.tensors.size(); ++i)
+    layouts[i].insert(
+        facts.facts.getProduced(plan.signatures, entry.tensors[i]));
 }
 
 bool Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
@@ -140,7 +125,7 @@ bool Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
     }
     if (!plan)
       break;
-    Choice totals = describePlan(facts, *plan, table);
+    Choice totals = describePlan(facts, *plan);
     totals.isSearched = !end.isOver();
     plans.add(plan->signatures, totals, entry);
     addLayouts(entry, *plan, forbidden);
@@ -148,7 +133,7 @@ bool Searcher::find(const FormEntry &entry, Effort, MetPlans &plans) {
   return true;
 }
 
-std::unique_ptr<ChoiceFinder>
-tandem::search::makeSearcher(const PlanFacts &facts, SearchEnd &end) {
+std::unique_ptr<ChoiceFinder> tandem::search::makeSearcher(PlanFacts &facts,
+                                                           SearchEnd &end) {
   return std::make_unique<Searcher>(facts, end);
 }

@@ -292,3 +292,24 @@ void TimeAnalysis::addHidup() {
   }
   time.computation[0] += computation.empty() ? 0 : computation.back();
 }
+
+//===----------------------------------------------------------------------===//
+// A plan and its time
+//===----------------------------------------------------------------------===//
+
+PlanFacts::PlanFacts(const SearchProblem &problem, const Plan &plan,
+                     CostReport report)
+    : problem(problem), plan(plan), facts(problem), table(problem),
+      report(std::move(report)), analysis(problem, plan, this->report, table),
+      names(problem) {}
+
+std::unique_ptr<PlanFacts> PlanFacts::make(const SearchProblem &problem,
+                                           const Plan &plan,
+                                           std::string &error) {
+  ChangeTable table(problem);
+  std::optional<CostReport> report = cost::cost(problem, plan, table, error);
+  if (!report)
+    return nullptr;
+  return std::unique_ptr<PlanFacts>(
+      new PlanFacts(problem, plan, std::move(*report)));
+}

@@ -13,9 +13,11 @@
 #ifndef TANDEM_LIB_SEARCH_EXPLAINTIME_H
 #define TANDEM_LIB_SEARCH_EXPLAINTIME_H
 
+#include "../Tandem/Problem/Facts.h"
 #include "ExplainNames.h"
 #include "tandem/Search/Explain.h"
 #include <map>
+#include <memory>
 
 namespace tandem::search {
 
@@ -85,19 +87,37 @@ private:
 std::map<std::string, double>
 getExposedByKind(const cost::SearchProblem &problem,
                  const TimeAnalysis &analysis);
+
+/// What an explanation rests on: a legal plan and its cost.
+struct PlanFacts {
+  const cost::SearchProblem &problem;
+  const cost::Plan &plan;
+  Facts facts;
+  cost::ChangeTable table;
+  cost::CostReport report;
+  TimeAnalysis analysis;
+  Names names;
+
+  /// Nothing, with `error`, if the plan is not legal.
+  static std::unique_ptr<PlanFacts> make(const cost::SearchProblem &problem,
+                                         const cost::Plan &plan,
+                                         std::string &error);
+
+  /// The layout that the producer gives a tensor.
+  const cost::Layout &getLayout(unsigned tensor) const {
+    return facts.getProduced(plan.signatures, tensor);
+  }
+
+private:
+  PlanFacts(const cost::SearchProblem &problem, const cost::Plan &plan,
+            cost::CostReport report);
+};
+
 /// `exposed` of each slot by cause, the longest first.
-std::vector<Exposure> getExposures(const cost::SearchProblem &problem,
-                                   const cost::Plan &plan,
-                                   const TimeAnalysis &analysis,
-                                   const cost::CostReport &report,
-                                   const Names &names);
+std::vector<Exposure> getExposures(const PlanFacts &facts);
 /// Transfers of equal kind, axis, name, pass and size as one; the longest
 /// first.
-std::vector<Collective> getCollectives(const cost::SearchProblem &problem,
-                                       const cost::Plan &plan,
-                                       const TimeAnalysis &analysis,
-                                       const cost::CostReport &report,
-                                       const Names &names);
+std::vector<Collective> getCollectives(const PlanFacts &facts);
 
 } // namespace tandem::search
 
