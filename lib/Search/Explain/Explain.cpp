@@ -36,10 +36,7 @@ const char *tandem::search::describe(Holding::Kind kind) {
 static std::vector<PeakEntry> getPeakEntries(const PlanFacts &facts,
                                              unsigned stage,
                                              const std::vector<Holding> &all) {
-  using Key = std::tuple<Holding::Kind, std::string, Layout>;
-  std::map<Key, unsigned> places;
-  std::vector<PeakEntry> entries;
-  std::vector<std::vector<std::string>> labels;
+  Groups<std::pair<Holding::Kind, Layout>, PeakEntry> groups;
   for (const Holding &holding : all) {
     if (holding.first > stage || holding.last < stage)
       continue;
@@ -47,25 +44,18 @@ static std::vector<PeakEntry> getPeakEntries(const PlanFacts &facts,
     const std::string &label = isWorkspace
                                    ? facts.problem.operators[holding.index].name
                                    : facts.names.getLabel(holding.index);
-    Key key{holding.kind, getPattern(label), holding.layout};
-    auto [it, isNew] = places.try_emplace(key, entries.size());
+    auto [entry, isNew] = groups.get({holding.kind, holding.layout}, label);
     if (isNew) {
-      PeakEntry entry;
       entry.kind = holding.kind;
       entry.form = isWorkspace ? "" : print(facts.problem, holding.layout);
       entry.first = holding.first;
-      entries.push_back(std::move(entry));
-      labels.emplace_back();
     }
-    PeakEntry &entry = entries[it->second];
-    labels[it->second].push_back(label);
     ++entry.count;
     entry.bytes += holding.bytes;
     entry.first = std::min(entry.first, holding.first);
     entry.last = std::max(entry.last, holding.last);
   }
-  for (unsigned i = 0; i < entries.size(); ++i)
-    entries[i].name = mergeNames(labels[i]);
+  std::vector<PeakEntry> entries = groups.take();
   std::stable_sort(
       entries.begin(), entries.end(),
       [](const PeakEntry &a, const PeakEntry &b) { return a.bytes > b.bytes; });

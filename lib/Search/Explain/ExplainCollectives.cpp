@@ -97,40 +97,32 @@ std::vector<Exposure> tandem::search::getExposures(const PlanFacts &facts) {
 }
 
 std::vector<Collective> tandem::search::getCollectives(const PlanFacts &facts) {
-  using Key = std::tuple<std::string, std::string, unsigned, std::string, Pass,
-                         int64_t, bool>;
-  std::map<Key, unsigned> known;
-  std::vector<Collective> result;
-  std::vector<std::vector<std::string>> labels;
+  using Key =
+      std::tuple<std::string, unsigned, std::string_view, Pass, int64_t, bool>;
+  Groups<Key, Collective> groups;
   for (const Transfer &transfer : facts.analysis.transfers) {
     const Copy &copy = facts.report.changes[transfer.change].copy;
     const std::string &location = getPlace(facts, copy);
-    const std::string &label = facts.names.getLabel(copy.tensor);
-    Key key{getPattern(label), location,
-            transfer.axis,     std::string(transfer.kind),
-            transfer.pass,     transfer.bytes,
-            transfer.waits};
-    auto [it, isNew] = known.try_emplace(key, result.size());
-    if (isNew) {
-      Collective &entry = result.emplace_back();
-      labels.emplace_back();
-      entry.kind = transfer.kind;
-      entry.axis = facts.problem.axes[transfer.axis].name;
-      entry.groupSize = facts.problem.axes[transfer.axis].size;
-      entry.location = location;
-      entry.pass = transfer.pass;
-      entry.bytes = transfer.bytes;
-      entry.waits = transfer.waits;
-    }
-    Collective &entry = result[it->second];
-    labels[it->second].push_back(label);
+    const Axis &axis = facts.problem.axes[transfer.axis];
+    Collective &entry =
+        groups
+            .get({location, transfer.axis, transfer.kind, transfer.pass,
+                  transfer.bytes, transfer.waits},
+                 facts.names.getLabel(copy.tensor))
+            .first;
+    entry.kind = transfer.kind;
+    entry.axis = axis.name;
+    entry.groupSize = axis.size;
+    entry.location = location;
+    entry.pass = transfer.pass;
+    entry.bytes = transfer.bytes;
+    entry.waits = transfer.waits;
     entry.count += transfer.count;
     entry.totalBytes += transfer.count * transfer.bytes;
     entry.seconds += transfer.total;
     entry.exposed += transfer.exposed;
   }
-  for (unsigned i = 0; i < result.size(); ++i)
-    result[i].name = mergeNames(labels[i]);
+  std::vector<Collective> result = groups.take();
   std::stable_sort(result.begin(), result.end(),
                    [](const Collective &a, const Collective &b) {
                      return a.seconds > b.seconds;

@@ -9,8 +9,6 @@
 #include "ExplainTime.h"
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <tuple>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -19,44 +17,20 @@ using namespace tandem::search;
 constexpr size_t kMaxRows = 10;
 
 namespace {
-/// Something that both plans have, by what names it.
+/// Something that both plans have.
 struct Row {
-  std::string what, place;
+  std::string name, kind, place;
   std::array<double, 2> seconds{}, exposed{};
   double getDifference() const { return exposed[1] - exposed[0]; }
 };
+/// By kind and place.
+using Rows = Groups<std::pair<std::string, std::string>, Row>;
 
-/// Rows by pattern and place, in the order in which they were found.
-class Rows {
-public:
-  Row &get(const std::string &kind, const std::string &label,
-           const std::string &place) {
-    std::string key = kind + " " + getPattern(label) + " " + place;
-    auto [it, isNew] = places.try_emplace(key, rows.size());
-    if (isNew) {
-      rows.push_back({"", place});
-      labels.emplace_back();
-      kinds.push_back(kind);
-    }
-    labels[it->second].push_back(label);
-    return rows[it->second];
-  }
-  /// With names, the largest difference first.
-  std::vector<Row> take() {
-    for (size_t i = 0; i < rows.size(); ++i)
-      rows[i].what =
-          (kinds[i].empty() ? "" : kinds[i] + " ") + mergeNames(labels[i]);
-    std::stable_sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
-      return std::fabs(a.getDifference()) > std::fabs(b.getDifference());
-    });
-    return std::move(rows);
-  }
-
-private:
-  std::map<std::string, size_t> places;
-  std::vector<Row> rows;
-  std::vector<std::vector<std::string>> labels;
-  std::vector<std::string> kinds;
+/// A tensor that both have, in forms that differ.
+struct FormRow {
+  std::string name, first, second, place;
+  size_t count = 0;
+  int64_t bytes = 0;
 };
 
 /// The two plans.
@@ -86,50 +60,58 @@ static std::string printTotals(const Sides &sides) {
   return table.print();
 }
 
-/// What differs in seconds, and the sum of the rest.
-static std::string printRows(const char *title, std::vector<Row> rows) {
-  Table table("lrrrl");
-  size_t count = 0, more = 0;
-  double rest = 0;
-  for (const Row &row : rows) {
-    bool isEqual = std::fabs(row.getDifference()) <=
-                       1e-12 * (row.exposed[0] + row.exposed[1]) &&
-                   std::fabs(row.seconds[1] - row.seconds[0]) <=
-                       1e-12 * (row.seconds[0] + row.seconds[1]);
-    if (isEqual)
-      continue;
-    if (count++ >= kMaxRows) {
-      ++more;
-      rest += row.getDifference();
-      continue;
-    }
-    table.add(
-        {row.what, formatSeconds(row.exposed[0]), formatSeconds(row.exposed[1]),
-         formatSeconds(row.getDifference(), true), formatPlace(row.place)});
-  }
-  if (more > 0)
-    table.addNote(std::to_string(more) + " more: " + formatSeconds(rest, true));
-  return table.isEmpty() ? ""
-                         : "\n" + std::string(title) + "\n" + table.print();
+static Row &getRow(Rows &rows, const std::string &kind,
+                   const std::string &label, const std::string &place) {
+  Row &row = rows.get({kind, place}, label).first;
+  row.kind = kind;
+  row.place = place;
+  return row;
 }
 
-static std::vector<Row> getCollectiveRows(const Sides &sides) {
+/// What differs in seconds, the largest difference first, and the sum of the
+/// rest.
+static std::string printRows(const char *title, Rows rows) {
+  auto isEqual = [](const std::array<double, 2> &seconds) {
+    return std::fabs(seconds[1] - seconds[0]) <=
+           1e-12 * (seconds[0] + seconds[1]);
+  };
+  std::vector<Row> list = rows.take();
+  std::erase_if(list, [&](const Row &row) {
+    return isEqual(row.exposed) && isEqual(row.seconds);
+  });
+  std::stable_sort(list.begin(), list.end(), [](const Row &a, const Row &b) {
+    return std::fabs(a.getDifference()) > std::fabs(b.getDifference());
+  });
+  Table table("lrrrl", kMaxRows);
+  double rest = 0;
+  for (const Row &row : list)
+    if (!table.add(
+            {row.kind + (row.kind.empty() ? "" : " ") + row.name,
+             formatSeconds(row.exposed[0]), formatSeconds(row.exposed[1]),
+             formatSeconds(row.getDifference(), true), formatPlace(row.place)}))
+      rest += row.getDifference();
+  table.addRest(formatSeconds(rest, true));
+  return table.print(title);
+}
+
+static Rows getCollectiveRows(const Sides &sides) {
   Rows rows;
   for (unsigned side = 0; side < 2; ++side) {
     const PlanFacts &facts = *sides[side];
     for (const Collective &entry : getCollectives(facts)) {
-      Row &row = rows.get(formatPass(entry.pass) + " " + entry.kind + " " +
-                              entry.axis + " of",
-                          entry.name, entry.location);
+      Row &row = getRow(rows,
+                        formatPass(entry.pass) + " " + entry.kind + " " +
+                            entry.axis + " of",
+                        entry.name, entry.location);
       row.seconds[side] += entry.seconds;
       row.exposed[side] += entry.exposed;
     }
   }
-  return rows.take();
+  return rows;
 }
 
 /// Computation is always in the step: its seconds count as exposed ones do.
-static std::vector<Row> getComputationRows(const Sides &sides) {
+static Rows getComputationRows(const Sides &sides) {
   Rows rows;
   for (unsigned side = 0; side < 2; ++side) {
     const PlanFacts &facts = *sides[side];
@@ -141,15 +123,15 @@ static std::vector<Row> getComputationRows(const Sides &sides) {
       const std::string &label = info.results.empty()
                                      ? info.name
                                      : facts.names.getLabel(info.results[0]);
-      Row &row = rows.get(formatPass(info.pass), label, info.location);
+      Row &row = getRow(rows, formatPass(info.pass), label, info.location);
       row.seconds[side] += seconds;
       row.exposed[side] += seconds;
     }
     double local = facts.analysis.time.local;
     if (local > 0)
-      rows.get("", "sums over time", "").exposed[side] = local;
+      getRow(rows, "", "sums over time", "").exposed[side] = local;
   }
-  return rows.take();
+  return rows;
 }
 
 /// Tensors that both have, in forms that differ.
@@ -158,9 +140,8 @@ static std::string printForms(const Sides &sides) {
   std::map<std::string, unsigned> byName;
   for (unsigned i = 0; i < b.problem.tensors.size(); ++i)
     byName.try_emplace(b.names.getLabel(i), i);
-  using Key = std::tuple<std::string, std::string, std::string, std::string>;
-  std::map<Key, std::vector<std::string>> groups;
-  std::map<Key, int64_t> bytes;
+  Groups<std::array<std::string, 3>, FormRow> groups;
+  size_t numTensors = 0;
   for (unsigned i = 0; i < a.problem.tensors.size(); ++i) {
     const std::string &label = a.names.getLabel(i);
     auto it = byName.find(label);
@@ -170,28 +151,24 @@ static std::string printForms(const Sides &sides) {
                 second = print(b.problem, b.getLayout(it->second));
     if (first == second)
       continue;
-    Key key{getPattern(label), first, second, a.names.getLocation(i)};
-    groups[key].push_back(label);
-    bytes[key] += a.problem.getBytes(i, Layout());
+    std::string place = a.names.getLocation(i);
+    FormRow &row = groups.get({first, second, place}, label).first;
+    row.first = first;
+    row.second = second;
+    row.place = place;
+    row.bytes += a.problem.getBytes(i, Layout());
+    ++row.count;
+    ++numTensors;
   }
-  std::vector<Key> order;
-  size_t numTensors = 0;
-  for (const auto &[key, labels] : groups) {
-    order.push_back(key);
-    numTensors += labels.size();
-  }
-  std::stable_sort(order.begin(), order.end(), [&](const Key &x, const Key &y) {
-    return bytes[x] > bytes[y];
-  });
-  Table table("lrlll");
-  for (size_t i = 0; i < std::min(order.size(), kMaxRows); ++i) {
-    const auto &[pattern, first, second, place] = order[i];
-    const std::vector<std::string> &labels = groups[order[i]];
-    table.add({mergeNames(labels), "x " + std::to_string(labels.size()), first,
-               "-> " + second, formatPlace(place)});
-  }
-  if (order.size() > kMaxRows)
-    table.addNote(std::to_string(order.size() - kMaxRows) + " more");
+  std::vector<FormRow> rows = groups.take();
+  std::stable_sort(
+      rows.begin(), rows.end(),
+      [](const FormRow &x, const FormRow &y) { return x.bytes > y.bytes; });
+  Table table("lrlll", kMaxRows);
+  for (const FormRow &row : rows)
+    table.add({row.name, "x " + std::to_string(row.count), row.first,
+               "-> " + row.second, formatPlace(row.place)});
+  table.addRest("");
   return "\nForms that differ: " + std::to_string(numTensors) +
          " tensors, the largest first\n" + table.print();
 }

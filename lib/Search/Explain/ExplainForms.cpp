@@ -65,23 +65,18 @@ static void addChanges(PlanFacts &facts, std::vector<FormEntry> &entries) {
 
 std::vector<FormEntry> tandem::search::getForms(PlanFacts &facts) {
   const SearchProblem &problem = facts.problem;
-  using Key = std::tuple<std::string, std::string, std::vector<int64_t>, Layout,
-                         Role, unsigned>;
-  std::map<Key, unsigned> places;
-  std::vector<FormEntry> entries;
-  std::vector<std::vector<std::string>> labels;
+  using Key =
+      std::tuple<std::string, std::vector<int64_t>, Layout, Role, unsigned>;
+  Groups<Key, FormEntry> groups;
   for (unsigned i = 0; i < problem.tensors.size(); ++i) {
     const TensorFacts &tensor = facts.facts.tensors[i];
     const Operator &producer = problem.operators[tensor.producer];
     const Layout &layout = facts.getLayout(i);
-    const std::string &label = facts.names.getLabel(i);
-    Key key{getPattern(label),        producer.location,
-            problem.tensors[i].shape, layout,
-            getRole(producer),        tensor.result};
-    auto [it, isNew] = places.try_emplace(key, entries.size());
+    auto [entry, isNew] =
+        groups.get({producer.location, problem.tensors[i].shape, layout,
+                    getRole(producer), tensor.result},
+                   facts.names.getLabel(i));
     if (isNew) {
-      FormEntry &entry = entries.emplace_back();
-      labels.emplace_back();
       entry.location = facts.names.getLocation(i);
       entry.form = print(problem, layout);
       entry.role = getRole(producer);
@@ -89,11 +84,9 @@ std::vector<FormEntry> tandem::search::getForms(PlanFacts &facts) {
       entry.wholeBytes = problem.getBytes(i, Layout());
       entry.numForms = countForms(problem, tensor);
     }
-    entries[it->second].tensors.push_back(i);
-    labels[it->second].push_back(label);
+    entry.tensors.push_back(i);
   }
-  for (unsigned i = 0; i < entries.size(); ++i)
-    entries[i].name = mergeNames(labels[i]);
+  std::vector<FormEntry> entries = groups.take();
   addChanges(facts, entries);
   std::stable_sort(entries.begin(), entries.end(),
                    [](const FormEntry &a, const FormEntry &b) {

@@ -14,6 +14,7 @@
 #define TANDEM_LIB_SEARCH_EXPLAINNAMES_H
 
 #include "tandem/Cost/SearchProblem.h"
+#include <map>
 
 namespace tandem::search {
 
@@ -21,6 +22,34 @@ namespace tandem::search {
 std::string getPattern(std::string_view name);
 /// Names of one pattern as one: numbers stay where all agree.
 std::string mergeNames(const std::vector<std::string> &names);
+
+/// What repeated layers have in common: entries by a key and the pattern of
+/// their labels, in the order in which they were found.
+template <typename Key, typename Entry> class Groups {
+public:
+  /// The entry, and whether it is new.
+  std::pair<Entry &, bool> get(const Key &key, const std::string &label) {
+    auto [it, isNew] =
+        places.try_emplace({getPattern(label), key}, entries.size());
+    if (isNew) {
+      entries.emplace_back();
+      labels.emplace_back();
+    }
+    labels[it->second].push_back(label);
+    return {entries[it->second], isNew};
+  }
+  /// With the names that their labels share.
+  std::vector<Entry> take() {
+    for (size_t i = 0; i < entries.size(); ++i)
+      entries[i].name = mergeNames(labels[i]);
+    return std::move(entries);
+  }
+
+private:
+  std::map<std::pair<std::string, Key>, size_t> places;
+  std::vector<Entry> entries;
+  std::vector<std::vector<std::string>> labels;
+};
 
 /// Labels of a problem's tensors.
 class Names {

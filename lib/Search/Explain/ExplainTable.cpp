@@ -59,6 +59,23 @@ std::string tandem::search::formatPlace(const std::string &location) {
   return before == location.npos ? location : location.substr(before + 1);
 }
 
+bool Table::add(std::vector<std::string> cells) {
+  if (++numRows > most)
+    return false;
+  lines.push_back(std::move(cells));
+  return true;
+}
+
+void Table::addRest(const std::string &sum) {
+  if (numRows > most)
+    addNote(std::to_string(numRows - most) + " more" +
+            (sum.empty() ? "" : ": " + sum));
+}
+
+std::string Table::print(const std::string &title) const {
+  return lines.empty() ? "" : "\n" + title + "\n" + print();
+}
+
 std::string Table::print() const {
   std::vector<size_t> widths(columns.size());
   for (const std::vector<std::string> &line : lines)

@@ -26,18 +26,23 @@ std::string formatPlace(const std::string &location);
 /// Lines of cells in aligned columns, two blanks apart and indented by two.
 class Table {
 public:
-  /// `columns` holds a letter per column: `l` or `r`, to which side.
-  explicit Table(std::string columns) : columns(std::move(columns)) {}
-  void add(std::vector<std::string> cells) {
-    lines.push_back(std::move(cells));
-  }
+  /// `columns` holds a letter per column: `l` or `r`, to which side. Of rows
+  /// beyond `most` it is only known how many there are.
+  explicit Table(std::string columns, size_t most = 1'000'000)
+      : columns(std::move(columns)), most(most) {}
+  /// Whether there was room for the row.
+  bool add(std::vector<std::string> cells);
   /// A line of text among the others, which no column is aligned to.
   void addNote(std::string text) { lines.push_back({"\n", std::move(text)}); }
-  bool isEmpty() const { return lines.empty(); }
+  /// A note on the rows that had no room: `3 more`, and what they sum up to.
+  void addRest(const std::string &sum);
   std::string print() const;
+  /// Below a title; nothing if there are no rows.
+  std::string print(const std::string &title) const;
 
 private:
   std::string columns;
+  size_t most, numRows = 0;
   std::vector<std::vector<std::string>> lines;
 };
 

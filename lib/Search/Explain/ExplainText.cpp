@@ -88,33 +88,22 @@ static std::string printKinds(const Explanation &explanation) {
                std::to_string(sum.count) + " x", formatBytes(sum.totalBytes),
                formatSeconds(sum.seconds),
                formatShare(sum.getHiddenShare()) + " hidden"});
-  return table.isEmpty() ? "" : "\nCollectives\n" + table.print();
+  return table.print("Collectives");
 }
 
 static std::string printCollectives(const Explanation &explanation) {
-  const std::vector<Collective> &all = explanation.collectives;
-  if (all.empty())
-    return "";
-  size_t count = std::min(all.size(), kMaxPrinted);
-  Table table("llrrrrll");
+  Table table("llrrrrll", kMaxPrinted);
   double rest = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Collective &entry = all[i];
-    if (i >= count) {
+  for (const Collective &entry : explanation.collectives)
+    if (!table.add({entry.kind + " " + entry.axis, formatPass(entry.pass),
+                    std::to_string(entry.count) + " x",
+                    formatBytes(entry.bytes), formatSeconds(entry.seconds),
+                    formatShare(entry.getHiddenShare()) + " hidden",
+                    entry.name + (entry.waits ? " (waits)" : ""),
+                    formatPlace(entry.location)}))
       rest += entry.seconds;
-      continue;
-    }
-    table.add({entry.kind + " " + entry.axis, formatPass(entry.pass),
-               std::to_string(entry.count) + " x", formatBytes(entry.bytes),
-               formatSeconds(entry.seconds),
-               formatShare(entry.getHiddenShare()) + " hidden",
-               entry.name + (entry.waits ? " (waits)" : ""),
-               formatPlace(entry.location)});
-  }
-  if (all.size() > count)
-    table.addNote(std::to_string(all.size() - count) +
-                  " more: " + formatSeconds(rest));
-  return "\nThe largest, by tensor\n" + table.print();
+  table.addRest(formatSeconds(rest));
+  return table.print("The largest, by tensor");
 }
 
 static std::string printExposures(const Explanation &explanation) {
@@ -128,8 +117,7 @@ static std::string printExposures(const Explanation &explanation) {
          "most: " + entry.example +
              (entry.location.empty() ? ""
                                      : " " + formatPlace(entry.location))});
-  return table.isEmpty() ? ""
-                         : "\nWhat exposes communication\n" + table.print();
+  return table.print("What exposes communication");
 }
 
 //===----------------------------------------------------------------------===//
@@ -137,35 +125,26 @@ static std::string printExposures(const Explanation &explanation) {
 //===----------------------------------------------------------------------===//
 
 static std::string printPeak(const Explanation &explanation) {
-  const std::vector<PeakEntry> &all = explanation.peakEntries;
-  if (all.empty())
-    return "";
-  std::string text = "\nMemory: peak " + formatBytes(explanation.peak);
+  std::string title = "Memory: peak " + formatBytes(explanation.peak);
   if (explanation.memoryLimit != std::numeric_limits<int64_t>::max())
-    text += " of " + formatBytes(explanation.memoryLimit);
-  text += " in stage " + std::to_string(explanation.peakStage) + " of " +
-          std::to_string(explanation.numStages) + ", held there\n";
-  Table table("rllll");
+    title += " of " + formatBytes(explanation.memoryLimit);
+  title += " in stage " + std::to_string(explanation.peakStage) + " of " +
+           std::to_string(explanation.numStages) + ", held there";
+  Table table("rllll", kMaxPrinted);
   int64_t rest = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const PeakEntry &entry = all[i];
-    if (i >= kMaxPrinted) {
-      rest += entry.bytes;
-      continue;
-    }
+  for (const PeakEntry &entry : explanation.peakEntries) {
     std::string stages = entry.kind == Holding::Kind::Stored
                              ? "always"
                              : "stages " + std::to_string(entry.first) +
                                    " to " + std::to_string(entry.last);
-    table.add({formatBytes(entry.bytes), describe(entry.kind),
-               entry.name +
-                   (entry.count > 1 ? " x " + std::to_string(entry.count) : ""),
-               entry.form, stages});
+    std::string count =
+        entry.count > 1 ? " x " + std::to_string(entry.count) : "";
+    if (!table.add({formatBytes(entry.bytes), describe(entry.kind),
+                    entry.name + count, entry.form, stages}))
+      rest += entry.bytes;
   }
-  if (all.size() > kMaxPrinted)
-    table.addNote(std::to_string(all.size() - kMaxPrinted) +
-                  " more: " + formatBytes(rest));
-  return text + table.print();
+  table.addRest(formatBytes(rest));
+  return table.print(title);
 }
 
 //===----------------------------------------------------------------------===//
@@ -232,31 +211,27 @@ static std::string getMethodText(const Explanation &explanation) {
 
 static std::string printForms(const Explanation &explanation, const char *title,
                               std::vector<Role> roles, size_t maxPrinted) {
-  Table table("lrlll");
-  size_t count = 0, more = 0;
+  Table table("lrlll", maxPrinted);
   int64_t rest = 0;
   for (const FormEntry &entry : explanation.forms) {
     if (std::find(roles.begin(), roles.end(), entry.role) == roles.end())
       continue;
-    if (count++ >= maxPrinted) {
-      ++more;
-      rest += entry.bytes * static_cast<int64_t>(entry.tensors.size());
+    size_t count = entry.tensors.size();
+    if (!table.add(
+            {entry.name,
+             formatBytes(entry.bytes) + " of " + formatBytes(entry.wholeBytes),
+             "x " + std::to_string(count), entry.form,
+             formatPlace(entry.location)})) {
+      rest += entry.bytes * static_cast<int64_t>(count);
       continue;
     }
-    table.add(
-        {entry.name,
-         formatBytes(entry.bytes) + " of " + formatBytes(entry.wholeBytes),
-         "x " + std::to_string(entry.tensors.size()), entry.form,
-         formatPlace(entry.location)});
     for (const std::string &note :
          {getChangesText(entry), getReasonText(explanation, entry)})
       if (!note.empty())
         table.addNote(note);
   }
-  if (more > 0)
-    table.addNote(std::to_string(more) + " more: " + formatBytes(rest));
-  return table.isEmpty() ? ""
-                         : "\n" + std::string(title) + "\n" + table.print();
+  table.addRest(formatBytes(rest));
+  return table.print(title);
 }
 
 std::string tandem::search::printText(const Explanation &explanation) {
