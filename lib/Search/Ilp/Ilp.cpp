@@ -112,9 +112,7 @@ IlpOptions IlpSearch::getOptions() {
   if (options.progress)
     solver.progress = [this](double best, double newBound) {
       double seconds = best < kInfinity ? best / scale : 0;
-      double least = std::min(newBound / scale, boundOfRest);
-      if (hasGivenStrands)
-        least = 0;
+      double least = hasGivenStrands ? 0 : newBound / scale;
       return end.proceeds(0, seconds, std::max(bound, least));
     };
   return solver;
@@ -198,7 +196,7 @@ bool IlpSearch::isWhole(const IlpForms &forms) const {
 }
 
 void IlpSearch::searchWithLimit(const IlpStages &stages) {
-  IlpNode root{{}, allowed, bound};
+  IlpNode root{allowed, bound};
   std::unique_ptr<IlpModel> model = makeModel(stages, root, IlpFreedom::None);
   if (!model)
     return;
@@ -210,7 +208,7 @@ void IlpSearch::searchWithLimit(const IlpStages &stages) {
 
 void IlpSearch::search(const IlpStages &stages) {
   searchStrands(stages);
-  IlpNode root{{}, allowed, bound};
+  IlpNode root{allowed, bound};
   bool isDone = searchWithoutLimit(stages, root);
   allowed = root.allowed;
   bound = root.bound;

@@ -104,23 +104,20 @@ private:
 };
 
 /// A program without its integers: columns may be fractions. It is solved again
-/// and again with other columns fixed, beginning where the last time ended.
+/// with more rows, beginning where the last time ended.
 class IlpRelaxer {
 public:
   explicit IlpRelaxer(const IntegerProgram &program) : program(program) {}
   ~IlpRelaxer();
 
-  /// `fixed`: columns of the program that have these values; binary ones.
-  IlpSolution solve(const IlpOptions &options, const Expr &fixed = {});
+  IlpSolution solve(const IlpOptions &options);
 
 private:
-  void fix(const Expr &columns);
   void addRows();
 
   const IntegerProgram &program;
   /// The solver, once it has the program.
   void *solver = nullptr;
-  Expr fixedColumns;
   /// Of the program, that the solver has.
   size_t numRows = 0;
 };

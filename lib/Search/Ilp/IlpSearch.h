@@ -14,12 +14,9 @@
 // is dearer or larger than the program thinks is forbidden, and the program
 // solved again.
 //
-// With a plan to begin with, only cheaper ones are looked for. Without its
-// integers a program pays of a piece of waiting collectives no more than the
-// share of its room that is taken, which is most of what such a relaxation
-// lies below the optimum. So it is decided first which slots take a piece, in
-// all ways whose relaxation is not above the plan, and signatures that none of
-// these ways can have are left out before the solver branches (IlpBranch.cpp).
+// With a plan to begin with, only cheaper ones are looked for: signatures that
+// none of them can have, by the relaxation, are left out before the solver
+// branches (IlpNarrow.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,8 +35,6 @@ constexpr unsigned kMaxIlpRounds = 1000;
 
 /// Some of the plans with the given stages.
 struct IlpNode {
-  /// What they have in common.
-  IlpPieces pieces;
   /// What those that are cheaper than the best plan can have.
   IlpChoices allowed;
   double bound = 0; // s
@@ -101,7 +96,7 @@ private:
   void explainInfeasible(const IlpForms &forms);
   void claim();
 
-  //--- IlpBranch.cpp
+  //--- IlpNarrow.cpp
   /// Whether an optimum was found that fits, or the search has to end.
   bool searchWithoutLimit(const IlpStages &stages, IlpNode &root);
   IlpChoices getStrandsOfBest(const IlpStages &stages) const;
@@ -113,13 +108,8 @@ private:
   unsigned forbidDear(const IlpForms &forms, const IlpSolution &relaxation,
                       IlpNode &node) const;
   std::unique_ptr<IlpModel> narrow(const IlpStages &stages, IlpNode &node);
-  IlpSolution relaxWithCuts(IlpModel &model, const IlpNode &node);
-  bool relax(IlpModel &model, IlpNode &node,
-             std::optional<unsigned> &undecided);
-  std::vector<IlpNode> branch(IlpModel &model, IlpNode root);
+  IlpSolution relaxWithCuts(IlpModel &model);
   bool solve(IlpModel &model, IlpNode &node);
-  bool searchLeaves(const IlpStages &stages, std::vector<IlpNode> leaves,
-                    IlpNode &root);
 
   const cost::SearchProblem &problem;
   const SearchOptions &options;
@@ -132,9 +122,8 @@ private:
   IlpChoices allowed;
   /// Rows that programs with other choices left have, too.
   std::vector<IlpCut> cuts;
-  /// For plans with the given stages, and the least of the nodes that are not
-  /// at hand.
-  double bound = 0, boundOfRest = kInfinity;
+  /// For plans with the given stages.
+  double bound = 0;
   /// What bounds the plans with the given stages bounds all plans.
   bool coversAll = false;
   /// For all plans. Forbidden solutions might be good with other stages.

@@ -40,8 +40,6 @@ HighsInt Highs_passMip(void *highs, HighsInt numColumns, HighsInt numRows,
 HighsInt Highs_addRow(void *highs, double lower, double upper,
                       HighsInt numEntries, const HighsInt *indices,
                       const double *values);
-HighsInt Highs_changeColBounds(void *highs, HighsInt column, double lower,
-                               double upper);
 /// `in` begins with an int that is set to interrupt.
 using HighsCallback = void (*)(int kind, const char *message, const void *out,
                                int *in, void *data);
@@ -208,15 +206,6 @@ IlpRelaxer::~IlpRelaxer() {
     Highs_destroy(solver);
 }
 
-/// Columns that were fixed before and are not any more are free again.
-void IlpRelaxer::fix(const Expr &columns) {
-  for (Term term : fixedColumns)
-    Highs_changeColBounds(solver, term.column, 0, 1);
-  for (Term term : columns)
-    Highs_changeColBounds(solver, term.column, term.factor, term.factor);
-  fixedColumns = columns;
-}
-
 /// Those that the program has got since the last run.
 void IlpRelaxer::addRows() {
   for (; numRows < program.rows.size(); ++numRows) {
@@ -230,7 +219,7 @@ void IlpRelaxer::addRows() {
   }
 }
 
-IlpSolution IlpRelaxer::solve(const IlpOptions &options, const Expr &fixed) {
+IlpSolution IlpRelaxer::solve(const IlpOptions &options) {
   IlpSolution relaxation;
   if (program.isContradictory) {
     relaxation.status = IlpSolution::Status::Infeasible;
@@ -246,7 +235,6 @@ IlpSolution IlpRelaxer::solve(const IlpOptions &options, const Expr &fixed) {
     numRows = program.rows.size();
   }
   addRows();
-  fix(fixed);
   run(solver, options);
   relaxation.status = getStatus(solver);
   if (relaxation.status == IlpSolution::Status::Optimal)

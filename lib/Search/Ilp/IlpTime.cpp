@@ -11,13 +11,12 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-IlpTime::IlpTime(const IlpForms &forms, IntegerProgram &program, double scale,
-                 IlpPieces decided)
+IlpTime::IlpTime(const IlpForms &forms, IntegerProgram &program, double scale)
     : problem(forms.problem), stages(forms.stages), program(program),
       interference(forms.problem),
       latencyOfPiece(forms.problem.pieceLatency * scale),
       numStrands(forms.problem.getNumStrands()), isHidup(forms.isHidup),
-      work(forms, program, scale), decided(std::move(decided)) {
+      work(forms, program, scale) {
   if (isHidup)
     interference.beta = interference.gamma = 0;
   for (const IlpChange &change : forms.changes)
@@ -50,13 +49,6 @@ double IlpTime::getRoom(double computation) const {
   return std::max(0.0, computation * getRoomShare() - latencyOfPiece);
 }
 
-int IlpTime::addPiece() {
-  auto place = decided.find(numSlots);
-  if (place != decided.end())
-    return program.addContinuous(place->second, place->second);
-  return pieces[numSlots] = program.addBinary();
-}
-
 /// The seconds that a slot takes from the queue, at most `room`.
 Expr IlpTime::addTaken(double room, Expr &latency) {
   Expr taken{{program.addContinuous(0, room), 1}};
@@ -68,7 +60,7 @@ Expr IlpTime::addTaken(double room, Expr &latency) {
   level = left;
   if (latencyOfPiece == 0)
     return taken;
-  Expr piece{{addPiece(), 1}};
+  Expr piece{{program.addBinary(), 1}};
   add(latency, piece, latencyOfPiece);
   row = taken;
   add(row, piece, -room);

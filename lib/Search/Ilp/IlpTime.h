@@ -47,9 +47,6 @@
 
 namespace tandem::search {
 
-/// Whether slots take a piece, by their places in the time line.
-using IlpPieces = std::map<unsigned, bool>;
-
 /// A row for the piece of a slot, by its place: of each group of the slot's
 /// computation the seconds up to which all is beside the piece (0 if missing).
 struct IlpCut {
@@ -59,15 +56,11 @@ struct IlpCut {
 
 class IlpTime {
 public:
-  /// `scale`: units of the program per second. `decided`: of some slots.
-  IlpTime(const IlpForms &forms, IntegerProgram &program, double scale,
-          IlpPieces decided);
+  /// `scale`: units of the program per second.
+  IlpTime(const IlpForms &forms, IntegerProgram &program, double scale);
 
   /// Adds rows, columns and the objective.
   void build();
-
-  /// Binary columns, by slot: it takes a piece. Without those that are decided.
-  const std::map<unsigned, int> &getPieces() const { return pieces; }
 
   /// What the relaxation breaks; of each slot the row that it breaks by most.
   std::vector<IlpCut> findCuts(const IlpSolution &relaxation) const;
@@ -93,7 +86,6 @@ private:
   /// Seconds of waiting collectives for which a second of computation has room.
   double getRoomShare() const;
   Expr addTaken(double room, Expr &latency);
-  int addPiece();
   /// A slot that may take a piece.
   struct Taker {
     Expr taken, latency;
@@ -115,8 +107,6 @@ private:
   Expr arriving;
   /// Seconds in the queue.
   Expr level;
-  IlpPieces decided;
-  std::map<unsigned, int> pieces;
   std::map<unsigned, Taker> takers;
   unsigned numSlots = 0;
 };
