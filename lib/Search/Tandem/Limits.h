@@ -184,13 +184,14 @@ constexpr unsigned kStagesRounds = 4, kIdleRounds = 2;
 /// that the one with it leads to.
 constexpr uint64_t kUntimedWork = 1'000'000'000;
 
+/// Work where a limit of time is given, which is the only one.
+constexpr uint64_t kEndlessWork = uint64_t(1) << 62;
+
 /// Entries of all tables together (some hundred megabytes), and nodes.
 constexpr uint64_t kMaxTableEntries = 1 << 24, kMaxSumNodes = 100'000;
-/// Numbers that could be looked at while one entry of a table is made; so many
-/// entries are made with the least work, and so many before the clock is looked
-/// at: 25 ms.
-constexpr uint64_t kEntryWork = 100, kLeastEntries = 1 << 20,
-                   kFillWork = 1 << 18;
+/// Numbers that could be looked at while one entry of a table is made; and so
+/// many entries are made before the clock is looked at: 25 ms.
+constexpr uint64_t kEntryWork = 100, kFillWork = 1 << 18;
 /// Slots of the factors that become chains where these have so much less steps
 /// than there are combinations; and how often a chain is gone over for all its
 /// slots.

@@ -527,6 +527,26 @@ static SearchProblem makeLayers(int64_t layers, std::vector<int64_t> mesh) {
   return problem;
 }
 
+/// Tables are made as long as what may be looked at is enough for
+/// `kLeastSumSweeps` of them.
+TEST(SumTest, tablesLeaveWorkForSweeps) {
+  SearchProblem problem = makeLayers(1, {4});
+  Facts facts(problem);
+  ChangeTable table(problem);
+  SumModel model(facts, table, kMaxTableEntries);
+  ASSERT_TRUE(model.isComplete());
+  uint64_t size = 0;
+  for (const SumTable &own : model.tables)
+    size += own.getSize();
+  SumLimits limits;
+  limits.maxNodes = 1;
+  uint64_t sweeps = 2 * kChainPasses * kLeastSumSweeps;
+  limits.maxWork = sweeps * size;
+  EXPECT_FALSE(searchSums(facts, table, {}, limits).isTooLarge);
+  limits.maxWork = sweeps * (size - 1);
+  EXPECT_TRUE(searchSums(facts, table, {}, limits).isTooLarge);
+}
+
 /// On layers of a transformer Tandem's search proves its plans, and the integer
 /// program, which shares no code with it, agrees.
 static void compareWithIlp(const SearchProblem &problem) {

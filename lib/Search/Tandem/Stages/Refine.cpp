@@ -14,15 +14,18 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
+/// A limit of time, where one is given, is the only one.
+uint64_t StageRefiner::getWork(uint64_t work) const {
+  return context.options.timeLimit > 0
+             ? kEndlessWork
+             : getSumWork(work, context.getNumOperators());
+}
+
 void StageRefiner::searchAll() {
   if (context.isClosed() || !context.addsUp)
     return;
   SumLimits limits;
-  // A limit of time, where one is given, is the only one.
-  if (context.options.timeLimit == 0)
-    limits.maxWork =
-        getSumWork(problem.pieceLatency > 0 ? kSumBoundWork : kSumWork,
-                   context.getNumOperators());
+  limits.maxWork = getWork(problem.pieceLatency > 0 ? kSumBoundWork : kSumWork);
   double gap = context.options.gap;
   limits.gap = std::max(kProven / 2, gap / (1 + gap));
   limits.takes = [&](const Plan &plan) {
@@ -49,11 +52,13 @@ void StageRefiner::searchAll() {
 //===----------------------------------------------------------------------===//
 
 /// Where memory is scarce the cheapest forms of given stages need not fit.
-/// Where pieces cost nothing, larger stages gain nothing.
-bool StageRefiner::hasExactForms() const {
+/// Where pieces cost nothing, larger stages gain nothing. With little work
+/// tables are too large.
+bool StageRefiner::hasExactForms(uint64_t work) const {
   bool isAmple = pool.leastSeconds >= pool.seconds * (1 - kProven);
-  return isAmple && context.getNumOperators() <= kMaxRefined &&
-         problem.pieceLatency > 0 && context.addsUp;
+  return isAmple && work > workTooLittle &&
+         context.getNumOperators() <= kMaxRefined && problem.pieceLatency > 0 &&
+         context.addsUp;
 }
 
 /// Cheaper forms for the best plan's stages, and what better stages make of
@@ -62,7 +67,7 @@ bool StageRefiner::hasExactForms() const {
 bool StageRefiner::tryCheapestForms(uint64_t &work) {
   if (!context.addsUp)
     return untimed.refine();
-  if (!context.does(Mechanism::GivenStages) || !hasExactForms())
+  if (!context.does(Mechanism::GivenStages) || !hasExactForms(work))
     return false;
   uint64_t numBest = pool.numBest;
   SumLimits limits;
@@ -70,15 +75,13 @@ bool StageRefiner::tryCheapestForms(uint64_t &work) {
   auto isLeft = [&] {
     return pool.numBest != numBest && pool.best->stageEnds != limits.stageEnds;
   };
-  if (context.options.timeLimit == 0)
-    limits.maxWork = work;
+  limits.maxWork = work;
   if (!context.does(Mechanism::Branching))
     limits.maxNodes = 1;
   limits.gap = kStagesGap;
   limits.upperBound = pool.seconds;
   double &bound = stageBounds[limits.stageEnds];
-  if (bound >= limits.upperBound * (1 - kStagesGap) ||
-      limits.maxWork <= workTooLittle)
+  if (bound >= limits.upperBound * (1 - kStagesGap))
     return false;
   limits.takes = [&](const Plan &plan) {
     pool.offerDivided(plan, true);
@@ -148,22 +151,21 @@ void StageRefiner::settleStages() {
       !(context.addsUp || untimed.addsUpFor(*pool.best)))
     return;
   pool.dropCuts();
-  uint64_t work = kKeptStagesWork;
+  uint64_t work = getWork(kKeptStagesWork);
   refine(work);
   pool.dropCuts();
 }
 
 void StageRefiner::refineInRounds() {
-  size_t numOperators = context.getNumOperators();
-  uint64_t work = getSumWork(kStagesWork, numOperators);
+  uint64_t work = getWork(kStagesWork);
   refine(work);
-  work += getSumWork(kLastStagesWork, numOperators);
+  work += getWork(kLastStagesWork);
   PlanPool::Record last;
   unsigned numIdle = 0;
   unsigned rounds = context.does(Mechanism::Rounds) ? kStagesRounds : 0;
   for (unsigned i = 0; i < rounds && numIdle < kIdleRounds; ++i) {
-    if (work <= kKeptStagesWork || !pool.best || !context.seeksMore() ||
-        !hasExactForms())
+    if (work <= getWork(kKeptStagesWork) || !pool.best ||
+        !context.seeksMore() || !hasExactForms(work))
       break;
     bool isBetter = refineAnnealed(last, numIdle % 2 == 0, work);
     numIdle = isBetter ? 0 : numIdle + 1;

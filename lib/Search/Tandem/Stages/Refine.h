@@ -44,7 +44,8 @@ public:
   void refineInRounds();
 
 private:
-  bool hasExactForms() const;
+  uint64_t getWork(uint64_t work) const;
+  bool hasExactForms(uint64_t work) const;
   bool tryCheapestForms(uint64_t &work);
   bool tryTies();
   bool refineAnnealed(PlanPool::Record &last, bool isAgain, uint64_t &work);

@@ -17,10 +17,10 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-/// Tables that take longer to make than the search may take are not worth it.
+/// Larger tables leave too little for sweeps.
 static uint64_t getMaxEntries(const SumLimits &limits) {
-  return std::min(limits.maxEntries,
-                  std::max(limits.maxWork / kEntryWork, kLeastEntries));
+  uint64_t sweeps = 2 * kChainPasses * kLeastSumSweeps;
+  return std::min(limits.maxEntries, limits.maxWork / sweeps);
 }
 
 namespace {
