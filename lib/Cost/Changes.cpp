@@ -7,6 +7,7 @@
 
 #include "tandem/Cost/Changes.h"
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <tuple>
 
@@ -116,26 +117,29 @@ static std::optional<AxisChange> applyChange(const SearchProblem &problem,
 /// the node is to be looked at (again).
 bool ChangeTable::relax(Tree &tree, unsigned tensor, const Node &node,
                         unsigned axis, Form to, Layout &layout) const {
+  layout = node.layout;
+  layout[axis] = to;
+  auto place = tree.find(layout.getKey());
+  if (place == tree.end() ? !problem.isDivisible(tensor, layout)
+                          : place->second.isDone)
+    return false;
   Node next = node;
   std::optional<AxisChange> change = applyChange(
       problem, problem.tensors[tensor], node.layout, axis, to, next.cost);
   if (!change)
     return false;
   next.previous = node.layout;
-  next.layout[axis] = to;
-  if (!problem.isDivisible(tensor, next.layout))
-    return false;
+  next.layout = layout;
   next.change = *change;
   next.total = next.cost.getTotal(problem.getNumStrands());
   next.numChanges = node.numChanges + 1;
   next.isDone = false;
-  layout = next.layout;
-  auto [place, isNew] = tree.try_emplace(layout.getKey(), next);
-  if (isNew)
+  if (place == tree.end()) {
+    tree.emplace(layout.getKey(), next);
     return true;
-  if (place->second.isDone ||
-      std::tie(next.total, next.numChanges) >=
-          std::tie(place->second.total, place->second.numChanges))
+  }
+  if (std::tie(next.total, next.numChanges) >=
+      std::tie(place->second.total, place->second.numChanges))
     return false;
   place->second = next;
   return true;
@@ -173,24 +177,28 @@ ChangeTable::Tree ChangeTable::makeTree(unsigned tensor,
   return tree;
 }
 
+/// Classes by shape, size of an element and times, in order of appearance.
+static std::vector<unsigned> classify(const std::vector<Tensor> &tensors) {
+  std::vector<unsigned> classes;
+  std::map<std::tuple<std::vector<int64_t>, int64_t, int64_t>, unsigned> known;
+  for (const Tensor &tensor : tensors)
+    classes.push_back(
+        known
+            .try_emplace({tensor.shape, tensor.elementBytes, tensor.times},
+                         known.size())
+            .first->second);
+  return classes;
+}
+
+uint64_t ChangeTable::getKey(unsigned tensor, const Layout &from) {
+  if (shapeClasses.empty())
+    shapeClasses = classify(problem.tensors);
+  return static_cast<uint64_t>(shapeClasses[tensor]) << 32 | from.getKey();
+}
+
 const ChangeTable::Tree &ChangeTable::getTree(unsigned tensor,
                                               const Layout &from) {
-  if (shapeClasses.empty()) {
-    shapeClasses.resize(problem.tensors.size());
-    // By shape, size of an element and times, in order of appearance.
-    std::vector<std::tuple<std::vector<int64_t>, int64_t, int64_t>> shapes;
-    for (unsigned i = 0; i < problem.tensors.size(); ++i) {
-      const Tensor &tensor = problem.tensors[i];
-      auto shape =
-          std::make_tuple(tensor.shape, tensor.elementBytes, tensor.times);
-      auto place = std::find(shapes.begin(), shapes.end(), shape);
-      shapeClasses[i] = place - shapes.begin();
-      if (place == shapes.end())
-        shapes.push_back(std::move(shape));
-    }
-  }
-  uint64_t key =
-      static_cast<uint64_t>(shapeClasses[tensor]) << 32 | from.getKey();
+  uint64_t key = getKey(tensor, from);
   auto place = trees.find(key);
   if (place == trees.end())
     place = trees.emplace(key, makeTree(tensor, from)).first;
@@ -204,9 +212,18 @@ const ChangeCost &ChangeTable::getCost(unsigned tensor, const Layout &from,
     cost.isPossible = false;
     return cost;
   }();
+  if (recent.empty())
+    recent.resize(size_t(1) << kRecentBits);
+  uint64_t key = getKey(tensor, from);
+  uint64_t hash = (key * 0x9e3779b97f4a7c15 ^ to.getKey()) * 0xff51afd7ed558ccd;
+  Recent &last = recent[hash >> (64 - kRecentBits)];
+  if (last.cost && last.from == key && last.to == to.getKey())
+    return *last.cost;
   const Tree &tree = getTree(tensor, from);
   auto place = tree.find(to.getKey());
-  return place == tree.end() ? impossible : place->second.cost;
+  last = {key, to.getKey(),
+          place == tree.end() ? &impossible : &place->second.cost};
+  return *last.cost;
 }
 
 std::vector<AxisChange> ChangeTable::getSequence(unsigned tensor,

@@ -28,6 +28,7 @@
 
 #include "tandem/Cost/SearchProblem.h"
 #include <unordered_map>
+#include <vector>
 
 namespace tandem::cost {
 
@@ -83,6 +84,8 @@ private:
     bool isDone = false;
   };
 
+  /// Of the tensor's class and the layout.
+  uint64_t getKey(unsigned tensor, const Layout &from);
   const Tree &getTree(unsigned tensor, const Layout &from);
   Tree makeTree(unsigned tensor, const Layout &from) const;
   bool relax(Tree &tree, unsigned tensor, const Node &node, unsigned axis,
@@ -92,6 +95,15 @@ private:
   /// Tensors of equal shape and element size share trees.
   std::vector<unsigned> shapeClasses;
   std::unordered_map<uint64_t, Tree> trees;
+  /// What was asked for last among changes of one hash: searches ask for the
+  /// same ones again and again.
+  struct Recent {
+    uint64_t from;
+    uint32_t to;
+    const ChangeCost *cost = nullptr;
+  };
+  static constexpr unsigned kRecentBits = 14;
+  std::vector<Recent> recent;
 };
 
 /// Whether `axis` is the innermost one that splits dimension `dim`.

@@ -8,6 +8,7 @@
 #include "Tandem/Limits.h"
 #include "Tandem/Relaxation/Factors.h"
 #include <algorithm>
+#include <array>
 #include <utility>
 
 using namespace tandem::cost;
@@ -156,6 +157,21 @@ double FactorGraph::getDistance(const FactorKind::Parts &parts,
   return std::min(forbidden, price);
 }
 
+/// Four lanes, so that no minimum waits for the one before it.
+double tandem::search::getLeastSum(const double *a, const double *b,
+                                   size_t size) {
+  constexpr size_t kLanes = 4;
+  std::array<double, kLanes> least;
+  least.fill(kInfinity);
+  size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane)
+      least[lane] = std::min(least[lane], a[i + lane] + b[i + lane]);
+  for (; i < size; ++i)
+    least[0] = std::min(least[0], a[i] + b[i]);
+  return *std::min_element(least.begin(), least.end());
+}
+
 /// Copies may be made from copies. Changes are the cheapest by all seconds, so
 /// that stations help only where the seconds of the direct one have not the
 /// lowest price.
@@ -169,9 +185,7 @@ void FactorGraph::addStations(const FactorKind &kind,
     for (size_t to = 0; to < count; ++to) {
       if (isFinal[to])
         continue;
-      double least = best[to];
-      for (size_t mid = 0; mid < count; ++mid)
-        least = std::min(least, best[mid] + steps[to * count + mid]);
+      double least = getLeastSum(best.data(), &steps[to * count], count);
       if (least < best[to] * (1 - kEqualCost)) {
         best[to] = least;
         isStable = false;

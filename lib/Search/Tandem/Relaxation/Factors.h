@@ -145,6 +145,9 @@ struct Variable {
   std::vector<std::pair<unsigned, unsigned>> slots;
 };
 
+/// The least sum of two numbers at the same place.
+double getLeastSum(const double *a, const double *b, size_t size);
+
 class FactorGraph {
 public:
   FactorGraph(const Facts &facts, cost::ChangeTable &table);

@@ -220,21 +220,6 @@ void Relaxation::getPricedMarginals(const Slot &slot, double *result) {
   }
 }
 
-/// The least sum of two numbers at the same place; four lanes, so that no
-/// minimum waits for the one before it.
-static double getLeastSum(const double *a, const double *b, size_t size) {
-  constexpr size_t kLanes = 4;
-  std::array<double, kLanes> least;
-  least.fill(kInfinity);
-  size_t i = 0;
-  for (; i + kLanes <= size; i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane)
-      least[lane] = std::min(least[lane], a[i + lane] + b[i + lane]);
-  for (; i < size; ++i)
-    least[0] = std::min(least[0], a[i] + b[i]);
-  return *std::min_element(least.begin(), least.end());
-}
-
 /// The same for a tensor with one user: the distances themselves.
 void Relaxation::getPairMarginals(const Slot &slot, double *result) const {
   const double *distances = slot.kind->distances[0].data();
