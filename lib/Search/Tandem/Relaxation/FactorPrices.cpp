@@ -108,20 +108,27 @@ FactorKind::Parts FactorGraph::getParts(unsigned tensor, const Layout &from,
   return parts;
 }
 
+/// Changes of a layout to all that are wanted; `wanted` stands for these.
+unsigned FactorGraph::getChanges(const FactorKind &kind, unsigned tensor,
+                                 unsigned wanted, const Layout &from) {
+  auto [place, isNew] = changesOf.try_emplace({wanted, from}, changes.size());
+  if (isNew) {
+    std::vector<FactorKind::Parts> &row = changes.emplace_back();
+    for (const Layout &to : kind.wanted)
+      row.push_back(getParts(tensor, from, to));
+  }
+  return place->second;
+}
+
 /// Takes the changes apart; once, whatever the prices.
 void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
   setWanted(kind);
-  for (const Layout &layout : kind.wanted)
+  unsigned wanted =
+      wantedOf.try_emplace({shape, kind.wanted}, wantedOf.size()).first->second;
+  for (const Layout &layout : kind.wanted) {
     kind.wantedBytes.push_back(
         static_cast<double>(facts.problem.getBytes(tensor, layout)));
-  auto [known, isNew] =
-      betweenOf.try_emplace({shape, kind.wanted}, betweens.size());
-  kind.between = known->second;
-  if (isNew) {
-    std::vector<FactorKind::Parts> &between = betweens.emplace_back();
-    for (const Layout &from : kind.wanted)
-      for (const Layout &to : kind.wanted)
-        between.push_back(getParts(tensor, from, to));
+    kind.between.push_back(getChanges(kind, tensor, wanted, layout));
   }
   for (const Layout &from : maps[kind.maps[0]].layouts) {
     // A gradient is summed where it is made.
@@ -130,11 +137,9 @@ void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
     Layout summed = facts.getSummed(from);
     kind.sums.push_back(isSummed ? table.getCost(tensor, from, summed).local
                                  : -1);
-    for (const Layout &to : kind.wanted) {
-      kind.direct.push_back(getParts(tensor, from, to));
-      kind.summed.push_back(isSummed ? getParts(tensor, summed, to)
-                                     : FactorKind::Parts());
-    }
+    kind.direct.push_back(getChanges(kind, tensor, wanted, from));
+    kind.summed.push_back(isSummed ? getChanges(kind, tensor, wanted, summed)
+                                   : ~0u);
   }
 }
 
@@ -203,12 +208,14 @@ FactorGraph::getRow(const FactorKind &kind, size_t produced, Price price,
   std::vector<bool> isFinal(count);
   double sum = kind.sums[produced];
   for (size_t to = 0; to < count; ++to) {
-    const FactorKind::Parts &direct = kind.direct[produced * count + to];
-    const FactorKind::Parts &summed = kind.summed[produced * count + to];
+    const FactorKind::Parts &direct = changes[kind.direct[produced]][to];
     best[to] = getDistance(direct, price);
     isFinal[to] =
         price == Price::Waiting || (direct.once == 0 && !direct.joins);
-    if (sum >= 0 && summed.once >= 0)
+    if (sum < 0)
+      continue;
+    const FactorKind::Parts &summed = changes[kind.summed[produced]][to];
+    if (summed.once >= 0)
       best[to] =
           std::min(best[to], weights.sums * sum + getDistance(summed, price));
   }
@@ -246,11 +253,11 @@ void FactorGraph::addRow(FactorKind &kind, size_t produced, bool mayWait,
 std::vector<double> FactorGraph::getSteps(const FactorKind &kind,
                                           Price price) const {
   size_t count = kind.wanted.size();
-  const std::vector<FactorKind::Parts> &between = betweens[kind.between];
   std::vector<double> steps(weights.isBound ? count * count : 0);
   for (size_t from = 0; weights.isBound && from < count; ++from)
     for (size_t to = 0; to < count; ++to)
-      steps[to * count + from] = getDistance(between[from * count + to], price);
+      steps[to * count + from] =
+          getDistance(changes[kind.between[from]][to], price);
   return steps;
 }
 

@@ -29,14 +29,13 @@ FactorGraph::FactorGraph(const Facts &facts, ChangeTable &table)
   // Dearer than any operator, or change, by itself; much more would drown the
   // messages.
   forbidden = 10 * dearest * static_cast<double>(facts.numStrands) + 1e-6;
-  auto addChanges = [this](const std::vector<FactorKind::Parts> &changes) {
-    for (const FactorKind::Parts &parts : changes)
-      forbidden = std::max(forbidden, parts.once + parts.split + parts.local);
-  };
-  for (const FactorKind &kind : kinds) {
-    addChanges(kind.direct);
-    addChanges(kind.summed);
-  }
+  for (const FactorKind &kind : kinds)
+    for (const auto *rows : {&kind.direct, &kind.summed})
+      for (unsigned row : *rows)
+        if (row != ~0u)
+          for (const FactorKind::Parts &parts : changes[row])
+            forbidden =
+                std::max(forbidden, parts.once + parts.split + parts.local);
 }
 
 //===----------------------------------------------------------------------===//

@@ -88,15 +88,15 @@ struct FactorKind {
     double once = -1, split = 0, local = 0;
     bool joins = false;
   };
-  /// All layouts that are wanted, which may be stations of a change: between
-  /// them, and from each produced layout (or its sum over time) to them.
+  /// All layouts that are wanted.
   std::vector<cost::Layout> wanted;
-  std::vector<Parts> direct, summed;
+  /// Indices into `FactorGraph::changes`, to each of these: from those that are
+  /// wanted, which may be stations of a change, from each produced layout, and
+  /// from its sum over time if there is one.
+  std::vector<unsigned> between, direct, summed;
   /// Whether the first user is claimed, and whether all users are updates whose
   /// stages are serial.
   bool isClaimed = false, isInUpdates = false;
-  /// Index into `betweens`.
-  unsigned between = 0;
   /// Seconds of the sum, per produced layout; negative if there is none.
   std::vector<double> sums;
   /// Per slot and layout its index in `wanted`.
@@ -212,6 +212,8 @@ private:
   }
   void setWanted(FactorKind &kind);
   void setParts(FactorKind &kind, unsigned tensor, unsigned shape);
+  unsigned getChanges(const FactorKind &kind, unsigned tensor, unsigned wanted,
+                      const cost::Layout &from);
   FactorKind::Parts getParts(unsigned tensor, const cost::Layout &from,
                              const cost::Layout &to) const;
   Price getPrice(const FactorKind &kind, bool mayWait, unsigned slot,
@@ -234,9 +236,11 @@ private:
   std::map<MapKey, unsigned> mapOf;
   /// A tensor of each kind, and whether its copies for updates may wait.
   std::vector<unsigned> kindTensors, kindShapes;
-  /// Changes between wanted layouts, by shape and layouts.
-  std::vector<std::vector<FactorKind::Parts>> betweens;
-  std::map<std::pair<unsigned, std::vector<cost::Layout>>, unsigned> betweenOf;
+  /// Changes of a tensor to what is wanted of it, by shape and wanted layouts,
+  /// and by the layout that is changed.
+  std::vector<std::vector<FactorKind::Parts>> changes;
+  std::map<std::pair<unsigned, std::vector<cost::Layout>>, unsigned> wantedOf;
+  std::map<std::pair<unsigned, cost::Layout>, unsigned> changesOf;
   std::vector<bool> kindWaits;
 };
 
