@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Large models from Python file to plan file: seconds, memory and proven gaps of whole processes, and what pins take.
 
-    benchmarks/search_large.py [--runs 3] [--part models] [--part pins] [--part hard] [--check] [--json FILE]
+    benchmarks/search_large.py [--runs 3] [--part models] [--part pins] [--part hard] [--part limits] [--check] [--json FILE]
 
 Llama with 8 billion parameters on 8x8 H100 and GPT-3 on 128x8 are exported on the meta device and planned by
 `--search tandem`; `--replan` costs the plans once more. Then searches of two-layer models, Llama and GPT-3 are measured
 with and without pins: adding or removing one searches again. Steps that are hard for their size (hard_steps.py), two
-microbatches on one and two axes, show what a search takes at worst. Exports run once, searches --runs times, those of GPT-3 and
+microbatches on one and two axes, and two-layer models on three, show what a search takes at worst; limits of time, how
+long after them a process ends. Exports run once, searches --runs times, those of GPT-3 and
 one with a limit of time once; shown are medians. CPU time, which the limits are for, is closer to what an idle machine
 shows than wall time.
 """
@@ -37,6 +38,7 @@ EXPORTS = {
     "bert_moe": [],
     "llama": [],
     "llama 8b": ["--preset", "8b", "--set", "batch=64,seq=2048"],
+    "gpt 48 layers": ["--set", "layers=48,width=2048,heads=32,seq=1024,batch=64,vocab=50304"],
     "gpt 175b": ["--preset", "175b", "--set", "batch=512,seq=2048", "--dtype", "bfloat16"],
 }
 EXPORT_LIMITS = {"llama 8b": {"cpu_s": 20}}
@@ -44,6 +46,7 @@ EXPORT_LIMITS = {"llama 8b": {"cpu_s": 20}}
 SEARCHES = [
     ("llama 8b", LLAMA, [], {"cpu_s": 5, "memory_B": 2**30, "gap": 0.03}),
     ("llama 8b", LLAMA, ["--search-time-limit", "60"], {"gap": 0.01}),
+    ("gpt 48 layers", LLAMA, [], {"cpu_s": 5}),
     ("gpt 175b", [*GPT3, "--recompute"], [], {"cpu_s": 15, "gap": 1}),
 ]
 UNITS = {"cpu_s": "s CPU", "memory_B": "B", "gap": "of the bound"}
@@ -65,6 +68,13 @@ PINS = {
 # Presets of hard_steps.py, and what the plan of a step of up to 5,000 operators may take: s CPU.
 HARD = ["t5", "gemma3_text", "modernbert", "longt5", "reformer"]
 HARD_LIMIT = 20
+HARD_MESHES = ["data=4", "data=2,model=2"]
+# Small models, which are hard on three axes.
+THREE_AXES = [("gpt", "data=2,fsdp=2,model=2"), ("llama", "data=2,fsdp=2,model=2")]
+# Limits of time of the hardest steps, and how much later a process may have ended: s.
+TIMED = ["t5", "reformer"]
+TIME_LIMITS = [0.1, 0.5, 2]
+LATE_LIMIT = 0.5
 # What a search with a pin more or less may take: times.
 PIN_LIMIT = 2
 
@@ -157,17 +167,37 @@ def measure_pins(report, steps, runs):
 def measure_hard(report, steps, runs):
     rows = []
     report.add("steps that are hard for their size", rows)
-    for name in HARD:
+    cases = [(name, mesh) for name in HARD for mesh in HARD_MESHES] + THREE_AXES
+    for name, mesh in cases:
         step, _ = steps.get(name)
-        for mesh in ["data=4", "data=2,model=2"]:
-            options = ["--mesh", mesh, "--micro", "2", "--search", "tandem"]
-            row = take_medians([plan(step, *options) for _ in range(runs)])
-            rows.append({"what": name, "mesh": mesh} | row)
-            show(f"{name}, {mesh}", row)
-            report.limit(f"{name}, {mesh}", row["cpu_s"], HARD_LIMIT, "s CPU")
+        options = ["--mesh", mesh, "--micro", "2", "--search", "tandem"]
+        row = take_medians([plan(step, *options) for _ in range(runs)])
+        rows.append({"what": name, "mesh": mesh} | row)
+        show(f"{name}, {mesh}", row)
+        report.limit(f"{name}, {mesh}", row["cpu_s"], HARD_LIMIT, "s CPU")
 
 
-PARTS = {"models": measure_models, "pins": measure_pins, "hard": measure_hard}
+def measure_limits(report, steps, runs):
+    """How late is told by wall time; on a busy machine by CPU time, which is less."""
+    rows = []
+    report.add("searches with a limit of time", rows)
+    for name in TIMED:
+        step, _ = steps.get(name)
+        for limit in TIME_LIMITS:
+            options = ["--mesh", HARD_MESHES[-1], "--micro", "2", "--search-time-limit", limit]
+            row = take_medians([plan(step, *options, "--search", "tandem") for _ in range(runs)])
+            rows.append({"what": name, "limit_s": limit} | row)
+            show(f"{name}, {limit} s", row)
+            late = min(row["process_s"], row["cpu_s"]) - limit
+            report.limit(f"{name}, after a limit of {limit} s", late, LATE_LIMIT, "s")
+
+
+PARTS = {
+    "models": measure_models,
+    "pins": measure_pins,
+    "hard": measure_hard,
+    "limits": measure_limits,
+}
 
 
 def main():
