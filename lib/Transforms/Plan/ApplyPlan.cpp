@@ -1,4 +1,4 @@
-//===- ApplyPlan.cpp - a search's plan back onto the step -----------------===//
+//===- ApplyPlan.cpp - signatures of a problem on its graph, and back -----===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,19 +12,19 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
+//===----------------------------------------------------------------------===//
+// From a plan
+//===----------------------------------------------------------------------===//
+
 void tandem::plan::applyPlan(StepGraph &graph, const Extraction &extraction,
                              const cost::Plan &plan) {
   const cost::SearchProblem &problem = extraction.problem;
   unsigned numAxes = graph.mesh.getNumAxes();
   for (auto [index, origin] : llvm::enumerate(extraction.origins)) {
     unsigned chosen = plan.signatures[index];
-    if (origin.kind == Part::Kind::Argument) {
-      const cost::Layout &layout =
-          problem.getSignatures(index)[chosen].results[0];
-      for (unsigned axis = 0; axis < numAxes; ++axis)
-        graph.arguments[origin.index].forms[axis] =
-            AxisForm::fromCode(layout[axis]);
-    }
+    if (origin.kind == Part::Kind::Argument)
+      graph.arguments[origin.index].forms =
+          toForms(problem.getSignatures(index)[chosen].results[0], numAxes);
     if (origin.kind != Part::Kind::Group)
       continue;
     unsigned set = problem.operators[index].signatureSet;
@@ -35,4 +35,74 @@ void tandem::plan::applyPlan(StepGraph &graph, const Extraction &extraction,
         graph.ops[member].signatures[axis] =
             plan::getSignature(graph.ops[member].rule, choice[axis]);
   }
+}
+
+//===----------------------------------------------------------------------===//
+// To a plan
+//===----------------------------------------------------------------------===//
+
+/// In which the first member of a group that reads `value` wants it.
+static cost::Layout getWanted(const StepGraph &planned, unsigned group,
+                              unsigned value) {
+  const std::vector<int> &groupOf = planned.getGroups().groupOf;
+  for (const Use &use : planned.values[value].uses)
+    if (use.op < planned.ops.size() && groupOf[use.op] == int(group))
+      return toLayout(planned.getWanted(use));
+  return cost::Layout();
+}
+
+/// The layouts of a part's operands and results.
+static cost::Signature getLayouts(const StepGraph &planned, Part part) {
+  cost::Signature found;
+  if (part.kind == Part::Kind::Argument)
+    found.results = {toLayout(planned.getForms(part.index))};
+  if (part.kind == Part::Kind::Result)
+    found.operands = {toLayout(
+        planned.getWanted({unsigned(planned.ops.size()), part.index}))};
+  if (part.kind != Part::Kind::Group)
+    return found;
+  const OperatorGroup &group = planned.getGroups().groups[part.index];
+  for (unsigned value : group.inputs)
+    found.operands.push_back(getWanted(planned, part.index, value));
+  for (unsigned value : group.outputs)
+    found.results.push_back(toLayout(planned.getForms(value)));
+  return found;
+}
+
+static unsigned countDifferences(ArrayRef<cost::Layout> wanted,
+                                 ArrayRef<cost::Layout> found) {
+  unsigned count = 0;
+  for (auto [first, second] : llvm::zip(wanted, found))
+    for (unsigned axis = 0; axis < cost::kMaxAxes; ++axis)
+      count += first[axis] != second[axis];
+  return count;
+}
+
+/// The signature that differs on the fewest axes of the fewest values; results
+/// count more, since others depend on them.
+static unsigned findNearest(const cost::SignatureSet &set,
+                            const cost::Signature &wanted) {
+  unsigned nearest = 0, least = -1;
+  for (auto [index, signature] : llvm::enumerate(set)) {
+    unsigned count = countDifferences(wanted.operands, signature.operands) +
+                     2 * countDifferences(wanted.results, signature.results);
+    if (count >= least)
+      continue;
+    nearest = index;
+    least = count;
+  }
+  return nearest;
+}
+
+cost::Plan tandem::plan::convertPlan(const StepGraph &planned,
+                                     const Extraction &extraction) {
+  const cost::SearchProblem &problem = extraction.problem;
+  cost::Plan plan;
+  for (auto [op, part] : llvm::enumerate(extraction.origins))
+    plan.signatures.push_back(
+        findNearest(problem.getSignatures(op), getLayouts(planned, part)));
+  for (auto [argument, result] : problem.ties)
+    plan.signatures[result] = plan.signatures[argument];
+  plan.stageEnds.push_back(problem.operators.size());
+  return plan;
 }

@@ -17,6 +17,19 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
+Forms tandem::plan::toForms(const cost::Layout &layout, unsigned numAxes) {
+  return Forms(llvm::map_range(
+      ArrayRef(layout.forms).take_front(numAxes),
+      [](cost::Form form) { return AxisForm::fromCode(form); }));
+}
+
+cost::Layout tandem::plan::toLayout(ArrayRef<AxisForm> forms) {
+  cost::Layout layout;
+  for (auto [axis, form] : llvm::enumerate(forms))
+    layout[axis] = form.getCode();
+  return layout;
+}
+
 namespace {
 class Extractor {
 public:
@@ -184,11 +197,8 @@ std::vector<cost::Layout> Extractor::getStoredLayouts(unsigned argument) const {
   Forms forms(mesh.getNumAxes(), AxisForm::full());
   auto visit = [&](auto &self, unsigned axis) -> void {
     if (axis == mesh.getNumAxes()) {
-      if (!canHaveForms(node.type, mesh, forms))
-        return;
-      cost::Layout &layout = layouts.emplace_back();
-      for (unsigned i = 0; i < axis; ++i)
-        layout[i] = forms[i].getCode();
+      if (canHaveForms(node.type, mesh, forms))
+        layouts.push_back(toLayout(forms));
       return;
     }
     for (int64_t code = -1; code < node.type.getRank(); ++code) {

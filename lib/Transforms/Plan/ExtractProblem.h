@@ -38,6 +38,10 @@ struct Extraction {
   std::vector<std::vector<std::vector<GroupSignatures::MemberChoices>>> choices;
 };
 
+/// A layout as forms on as many axes, and forms as a layout.
+spmd::Forms toForms(const cost::Layout &layout, unsigned numAxes);
+cost::Layout toLayout(llvm::ArrayRef<spmd::AxisForm> forms);
+
 /// The problem of `graph`, which holds the pinned forms, priced for
 /// `cluster`. Fails with one error at the step if the mesh has more axes than a
 /// problem can have, does not fit the cluster, or if a pin leaves no form.

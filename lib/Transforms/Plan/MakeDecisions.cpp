@@ -59,7 +59,9 @@ public:
   Decisions run();
 
 private:
-  Forms getForms(const cost::Layout &layout) const;
+  Forms getForms(const cost::Layout &layout) const {
+    return toForms(layout, problem.axes.size());
+  }
   cost::Layout getMade(unsigned tensor) const;
   void addStages();
   void addCopy(const cost::CopyChange &change);
@@ -74,13 +76,6 @@ private:
   Decisions decisions;
 };
 } // namespace
-
-Forms DecisionMaker::getForms(const cost::Layout &layout) const {
-  Forms forms;
-  for (unsigned axis = 0; axis < problem.axes.size(); ++axis)
-    forms.push_back(AxisForm::fromCode(layout[axis]));
-  return forms;
-}
 
 /// In which the producer leaves the tensor.
 cost::Layout DecisionMaker::getMade(unsigned tensor) const {
@@ -214,10 +209,7 @@ LogicalResult PlanMaker::addCopy(unsigned value, const Forms &forms,
     return emitLineError(graph, file, line)
            << "'" << describeMaker(graph, value)
            << "' is nothing that is copied";
-  cost::Layout layout;
-  for (auto [axis, form] : llvm::enumerate(forms))
-    layout[axis] = form.getCode();
-  copies.push_back({static_cast<unsigned>(tensor), layout, pass});
+  copies.push_back({static_cast<unsigned>(tensor), toLayout(forms), pass});
   return success();
 }
 
