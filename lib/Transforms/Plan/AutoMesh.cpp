@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AutoMesh.h"
+#include "ExplainPlan.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <chrono>
@@ -37,7 +38,10 @@ static void listFactors(int64_t size, unsigned count,
   }
 }
 
-std::vector<std::string> tandem::plan::listMeshes(int64_t devices) {
+/// All ways to write `devices` as a product of one to three sizes above one, in
+/// every order: the last axis of a mesh runs over neighbours, so that each
+/// order lays the axes over other links. Those of fewer axes come first.
+static std::vector<std::string> listMeshes(int64_t devices) {
   std::vector<std::string> meshes;
   for (unsigned count = 1; count <= kMaxSpaceAxes; ++count) {
     std::vector<SmallVector<int64_t>> all;
@@ -64,62 +68,54 @@ struct Trial {
 
 class MeshSearch {
 public:
-  using Parse = llvm::function_ref<FailureOr<MeshAttr>(StringRef)>;
-  MeshSearch(const StepGraph &plain, Parse parse,
-             const SearchSettings &settings, StringRef pins)
-      : plain(plain), step(plain.step), parse(parse), settings(settings),
-        pins(pins) {
-    this->settings.problemOut.clear();
-    this->settings.fitsAnyStart = true;
-  }
+  MeshSearch(const StepGraph &plain, const PlanOptions &options)
+      : plain(plain), options(options) {}
   FailureOr<MeshChoice> run();
 
 private:
   using Clock = std::chrono::steady_clock;
   std::optional<double> getSeconds(size_t numLeft) const;
   bool isEnded(ArrayRef<Trial> trials) const;
-  void search(Trial &trial);
+  void search(Trial &trial, double seconds);
   void report(ArrayRef<Trial> trials, StringRef cluster, int64_t devices);
 
   const StepGraph &plain;
-  func::FuncOp step;
-  Parse parse;
-  SearchSettings settings;
-  StringRef pins;
+  const PlanOptions &options;
   Clock::time_point begin = Clock::now();
 };
 } // namespace
 
 /// An equal share of the time that is left; 0 is no limit, none is no time.
 std::optional<double> MeshSearch::getSeconds(size_t numLeft) const {
-  if (settings.timeLimit <= 0)
+  if (options.timeLimit <= 0)
     return 0;
   std::chrono::duration<double> passed = Clock::now() - begin;
-  double left = settings.timeLimit - passed.count();
+  double left = options.timeLimit - passed.count();
   return left > 0 ? std::optional(left / numLeft) : std::nullopt;
 }
 
 /// Whether nothing more is wanted, and there is a plan to take.
 bool MeshSearch::isEnded(ArrayRef<Trial> trials) const {
-  return settings.endsSearch && settings.endsSearch() &&
+  return options.endsSearch && options.endsSearch() &&
          llvm::any_of(
              trials, [](const Trial &trial) { return trial.plan.has_value(); });
 }
 
-void MeshSearch::search(Trial &trial) {
+void MeshSearch::search(Trial &trial, double seconds) {
   // What is wrong with one mesh is a line of the table.
   ScopedDiagnosticHandler handler(
-      step.getContext(), [&](Diagnostic &diagnostic) {
+      plain.getLoc().getContext(), [&](Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
             trial.failure.empty())
           trial.failure = diagnostic.str();
         return success();
       });
-  FailureOr<MeshAttr> mesh = parse(trial.mesh);
+  FailureOr<MeshAttr> mesh =
+      parseMesh(plain.getLoc(), trial.mesh, options.micro, "");
   if (failed(mesh))
     return;
   StepGraph graph = plain.onMesh(*mesh);
-  FailureOr<cost::Plan> plan = findPlan(graph, settings, pins);
+  FailureOr<cost::Plan> plan = findPlan(graph, options, seconds);
   if (succeeded(plan))
     trial.plan = std::move(*plan);
 }
@@ -137,7 +133,7 @@ static bool isBetter(const Trial &first, const Trial &second) {
 /// The table, cheapest first.
 void MeshSearch::report(ArrayRef<Trial> trials, StringRef cluster,
                         int64_t devices) {
-  emitRemark(step.getLoc())
+  emitRemark(plain.getLoc())
       << "mesh auto: " << devices << " devices of " << cluster << ", "
       << trials.size() << " meshes, cheapest first";
   size_t width = 0;
@@ -146,7 +142,7 @@ void MeshSearch::report(ArrayRef<Trial> trials, StringRef cluster,
   for (const Trial &trial : trials) {
     std::string mesh = trial.mesh;
     mesh.append(width - mesh.size(), ' ');
-    auto line = emitRemark(step.getLoc());
+    auto line = emitRemark(plain.getLoc());
     line << "  " << mesh << "  ";
     if (!trial.plan) {
       line << trial.failure;
@@ -161,36 +157,33 @@ void MeshSearch::report(ArrayRef<Trial> trials, StringRef cluster,
 
 FailureOr<MeshChoice> MeshSearch::run() {
   std::string error;
-  if (settings.cluster.empty())
-    return emitError(step.getLoc())
+  if (options.cluster.empty())
+    return emitError(plain.getLoc())
            << "mesh auto divides the devices of a cluster, but there is none: "
               "expected a cluster file";
-  if (settings.algorithm == "hidup")
-    return emitError(step.getLoc())
+  if (options.search == "hidup")
+    return emitError(plain.getLoc())
            << "mesh auto with the search 'hidup', which knows meshes of one "
               "axis: expected tandem, ilp, exhaustive or presets";
-  auto cluster = cost::readCluster(settings.cluster, error);
+  auto cluster = cost::readCluster(options.cluster, error);
   if (!cluster)
-    return emitError(step.getLoc()) << error;
+    return emitError(plain.getLoc()) << error;
   int64_t devices = cluster->getNumDevices();
   std::vector<Trial> trials;
   for (std::string &mesh : listMeshes(devices))
     trials.push_back({trials.size(), std::move(mesh), "", std::nullopt});
-  double limit = settings.timeLimit;
   for (auto [index, trial] : llvm::enumerate(trials)) {
-    settings.timeLimit = limit;
     auto seconds = getSeconds(trials.size() - index);
-    settings.timeLimit = seconds.value_or(0);
     if (isEnded(trials))
       trial.failure = "not tried, as the search was interrupted";
     else if (seconds)
-      search(trial);
+      search(trial, *seconds);
     else
       trial.failure = "not tried within the time limit";
   }
   llvm::sort(trials, isBetter);
   if (!trials.front().plan)
-    return emitError(step.getLoc())
+    return emitError(plain.getLoc())
            << "mesh auto: none of " << trials.size() << " meshes of " << devices
            << " devices has a plan; " << trials.front().mesh << ": "
            << trials.front().failure;
@@ -198,9 +191,7 @@ FailureOr<MeshChoice> MeshSearch::run() {
   return MeshChoice{trials.front().mesh, std::move(*trials.front().plan)};
 }
 
-FailureOr<MeshChoice> tandem::plan::chooseMesh(
-    const StepGraph &step,
-    llvm::function_ref<FailureOr<MeshAttr>(StringRef)> parse,
-    const SearchSettings &settings, StringRef pins) {
-  return MeshSearch(step, parse, settings, pins).run();
+FailureOr<MeshChoice> tandem::plan::chooseMesh(const StepGraph &step,
+                                               const PlanOptions &options) {
+  return MeshSearch(step, options).run();
 }

@@ -20,21 +20,12 @@ struct MeshChoice {
   cost::Plan plan;
 };
 
-/// All ways to write `devices` as a product of one to three sizes above one, in
-/// every order: the last axis of a mesh runs over neighbours, so that each
-/// order lays the axes over other links. Those of fewer axes come first. Axes
-/// are called data; data, model; data, fsdp, model.
-std::vector<std::string> listMeshes(int64_t devices);
-
 /// Searches a plan on each mesh of the cluster's devices, within the time limit
 /// of all of them together, says in remarks what each costs, and gives the
-/// cheapest. `parse` makes a mesh, with its time axis, of a text. Fails with
-/// one error if there is no cluster, or no mesh with a plan. Writes nothing
-/// into the IR.
-mlir::FailureOr<MeshChoice> chooseMesh(
-    const StepGraph &step,
-    llvm::function_ref<mlir::FailureOr<spmd::MeshAttr>(llvm::StringRef)> parse,
-    const SearchSettings &settings, llvm::StringRef pins);
+/// cheapest. Fails with one error if there is no cluster, or no mesh with a
+/// plan. Writes nothing into the IR.
+mlir::FailureOr<MeshChoice> chooseMesh(const StepGraph &step,
+                                       const PlanOptions &options);
 
 } // namespace tandem::plan
 

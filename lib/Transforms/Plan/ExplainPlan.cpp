@@ -8,6 +8,7 @@
 #include "ExplainPlan.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Search/Explain.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -16,24 +17,32 @@ using namespace tandem::plan;
 LogicalResult tandem::plan::answer(const StepGraph &graph,
                                    const Extraction &extraction,
                                    const cost::Plan &plan,
-                                   const Questions &questions,
-                                   PlanResult &result) {
+                                   const PlanOptions &options) {
+  const cost::SearchProblem &problem = extraction.problem;
   std::string error;
-  if (questions.explains) {
-    search::ExplainOptions options;
-    options.timeLimit = questions.timeLimit;
-    options.endsSearch = questions.endsSearch;
-    auto explanation =
-        search::explain(extraction.problem, plan, options, error);
+  if (options.explains) {
+    search::ExplainOptions ofSearch;
+    ofSearch.timeLimit = options.timeLimit;
+    ofSearch.endsSearch = options.endsSearch;
+    auto explanation = search::explain(problem, plan, ofSearch, error);
     if (!explanation)
       return emitError(graph.getLoc()) << "the plan has no cost: " << error;
-    result.explanation = search::printText(*explanation);
-    result.explanationJson = search::printJson(*explanation);
+    options.result->explanation = search::printText(*explanation);
+    options.result->explanationJson = search::printJson(*explanation);
   }
-  if (questions.failOnReplicate >= 0)
-    error = search::findReplicated(extraction.problem, plan,
-                                   questions.failOnReplicate);
+  if (options.failOnReplicate >= 0)
+    error = search::findReplicated(problem, plan, options.failOnReplicate);
   return error.empty() ? success() : emitError(graph.getLoc()) << error;
+}
+
+std::string tandem::plan::printGap(const cost::Plan &plan) {
+  if (plan.isOptimal)
+    return ", optimal";
+  if (plan.lowerBound <= 0)
+    return "";
+  return llvm::formatv(", at most {0:f2} % above the best",
+                       100 * cost::getGap(plan.cost, plan.lowerBound))
+      .str();
 }
 
 /// In the smallest form that its producer can give it.

@@ -13,29 +13,14 @@
 
 namespace tandem::plan {
 
-/// What is asked about a plan beside its cost.
-struct Questions {
-  bool explains = false;
-  /// Seconds for what an explanation searches again; 0: no limit.
-  double timeLimit = 0;
-  /// Tensors of more bytes that are left whole on all devices are an error;
-  /// negative: none.
-  int64_t failOnReplicate = -1;
-  /// A plan file to compare the plan with; empty: none.
-  std::string compareWith;
-  /// Asked while an explanation searches: true ends that. May be empty.
-  std::function<bool()> endsSearch;
-
-  bool isAny() const {
-    return explains || failOnReplicate >= 0 || !compareWith.empty();
-  }
-};
-
-/// Answers in `result` what is asked about a plan that has been derived, but
-/// for the comparison. Fails with one error at the step.
+/// Answers in the options' result what they ask about a plan that has been
+/// derived, but for a comparison. Fails with one error at the step.
 mlir::LogicalResult answer(const StepGraph &graph, const Extraction &extraction,
-                           const cost::Plan &plan, const Questions &questions,
-                           PlanResult &result);
+                           const cost::Plan &plan, const PlanOptions &options);
+
+/// `, optimal`, or how far the plan may be from the best; empty if nothing was
+/// proven.
+std::string printGap(const cost::Plan &plan);
 
 /// What would make a plan fit, by what takes most memory in every plan: what
 /// the backward pass reads of the forward pass, or parameters and states.

@@ -29,27 +29,11 @@ using namespace tandem::plan;
 
 namespace {
 struct MakePlanPass : tandem::impl::MakePlanPassBase<MakePlanPass> {
+  MakePlanPass() = default;
   MakePlanPass(const MakePlanPass &other)
-      : MakePlanPassBase(other), mesh(other.mesh), preset(other.preset),
-        pins(other.pins), planFile(other.planFile), output(other.output),
-        timeAxis(other.timeAxis), micro(other.micro), search(other.search) {}
-  MakePlanPass() : MakePlanPass(PlanOptions()) {}
-  explicit MakePlanPass(const PlanOptions &options)
-      : mesh(options.mesh), preset(options.preset), pins(options.pins),
-        planFile(options.planFile), output(options.output),
-        timeAxis(options.timeAxis), micro(options.micro),
-        search({options.search, options.cluster, options.problemOut,
-                options.timeLimit, options.start}) {
-    search.usesPresets = !options.noPresets;
-    search.recomputes = options.recompute;
-    search.costsPlan = options.costsPlan;
-    search.questions = {options.explains, options.timeLimit,
-                        options.failOnReplicate, options.compareWith,
-                        options.endsSearch};
-    search.result = options.result;
-    search.writesSeconds = options.seconds;
-    search.endsSearch = options.endsSearch;
-  }
+      : MakePlanPassBase(other), options(other.options) {}
+  explicit MakePlanPass(std::shared_ptr<PlanOptions> options)
+      : options(std::move(options)) {}
 
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<SPMDDialect>();
@@ -68,20 +52,23 @@ private:
   LogicalResult compare(StepGraph &graph, const PlanFile &file);
   LogicalResult write(const StepGraph &graph, const Decisions &decisions);
 
-  std::string mesh, preset, pins, planFile, output, timeAxis;
+  /// Of this pass and its copies.
+  std::shared_ptr<PlanOptions> options = std::make_shared<PlanOptions>();
+  /// As the options have them, a plan file, or a search on all meshes.
+  std::string mesh;
   int64_t micro = 1;
-  SearchSettings search;
+  std::optional<cost::Plan> chosen;
   /// The step on no mesh.
   std::optional<StepGraph> step;
 };
 } // namespace
 
 FailureOr<Decisions> MakePlanPass::plan(StepGraph &graph) {
-  auto decisions = planBySearch(graph, search, preset, pins);
+  auto decisions = planBySearch(graph, *options, std::move(chosen));
   if (failed(decisions))
     return failure();
-  if (search.algorithm.empty())
-    warnOfUnsplit(graph, preset);
+  if (options->search.empty())
+    warnOfUnsplit(graph, options->preset);
   else
     listUndivided(graph);
   return decisions;
@@ -116,8 +103,8 @@ FailureOr<Decisions> MakePlanPass::apply(StepGraph &graph, PlanFile &file) {
   Decisions decisions = file.decisions;
   bool isSearched = !decisions.search.empty();
   bool isOpen = decisions.isUnstaged() || lacksPieces(graph, decisions);
-  if ((isSearched && isOpen) || search.isWanted()) {
-    auto again = costAgain(graph, search, file);
+  if ((isSearched && isOpen) || isPriced(*options)) {
+    auto again = costAgain(graph, *options, file);
     if (failed(again))
       return failure();
     decisions = *again;
@@ -133,10 +120,9 @@ FailureOr<Decisions> MakePlanPass::apply(StepGraph &graph, PlanFile &file) {
 
 /// Compares the plan of a file with that of another one.
 LogicalResult MakePlanPass::compare(StepGraph &graph, const PlanFile &file) {
-  const Questions &questions = search.questions;
-  if (questions.compareWith.empty())
+  if (options->compareWith.empty())
     return success();
-  auto other = readPlanFile(graph, questions.compareWith);
+  auto other = readPlanFile(graph, options->compareWith);
   if (failed(other))
     return failure();
   FailureOr<MeshAttr> axes =
@@ -146,27 +132,27 @@ LogicalResult MakePlanPass::compare(StepGraph &graph, const PlanFile &file) {
   StepGraph otherGraph = step->onMesh(*axes);
   if (failed(readPlan(otherGraph, *other)))
     return failure();
-  auto text = compareFiles(graph, search, file, otherGraph, *other);
+  auto text = compareFiles(graph, *options, file, otherGraph, *other);
   if (failed(text))
     return failure();
-  search.result->comparison = *text;
+  options->result->comparison = *text;
   return success();
 }
 
 /// None without an option; its mesh takes the place of the options'.
 FailureOr<std::optional<PlanFile>> MakePlanPass::readFile() {
-  std::optional<PlanFile> none;
+  const std::string &planFile = options->planFile;
   if (planFile.empty())
-    return none;
+    return std::optional<PlanFile>();
   auto file = readPlanFile(*step, planFile);
   if (failed(file))
     return failure();
   if (!mesh.empty() && mesh != file->mesh)
-    return emitError(step->step.getLoc())
+    return emitError(step->getLoc())
            << "plan file '" << planFile << "' is for the mesh " << file->mesh
            << " with micro=" << file->micro << ", but mesh=" << mesh;
   if (micro != 1 && micro != file->micro)
-    return emitError(step->step.getLoc())
+    return emitError(step->getLoc())
            << "plan file '" << planFile << "' is for micro=" << file->micro
            << ", but micro=" << micro;
   mesh = file->mesh;
@@ -182,27 +168,22 @@ FailureOr<std::optional<PlanFile>> MakePlanPass::readFile() {
 LogicalResult MakePlanPass::findMesh() {
   if (mesh != kAutoMesh)
     return success();
-  if (search.algorithm.empty())
-    search.algorithm = "tandem";
-  auto choice = chooseMesh(
-      *step,
-      [&](StringRef text) {
-        return parseMesh(step->getLoc(), text, micro, "");
-      },
-      search, pins);
+  if (options->search.empty())
+    options->search = "tandem";
+  auto choice = chooseMesh(*step, *options);
   if (failed(choice))
     return failure();
   mesh = choice->mesh;
-  search.chosen = std::move(choice->plan);
-  search.start.clear();
+  chosen = std::move(choice->plan);
   return success();
 }
 
 LogicalResult MakePlanPass::write(const StepGraph &graph,
                                   const Decisions &decisions) {
   writeDecisions(graph, decisions);
-  std::string &text = search.result->text;
+  std::string &text = options->result->text;
   text = printPlan(graph, decisions);
+  const std::string &output = options->output;
   if (output.empty())
     return success();
   std::error_code error;
@@ -210,8 +191,8 @@ LogicalResult MakePlanPass::write(const StepGraph &graph,
   os << text;
   if (!error)
     return success();
-  return emitError(step->step.getLoc()) << "cannot write the plan file '"
-                                        << output << "': " << error.message();
+  return emitError(step->getLoc()) << "cannot write the plan file '" << output
+                                   << "': " << error.message();
 }
 
 LogicalResult MakePlanPass::run() {
@@ -222,17 +203,20 @@ LogicalResult MakePlanPass::run() {
            << "the module has no function @step, expected a training step";
   clearDecisions(module);
   step.emplace(function);
+  mesh = options->mesh;
+  micro = options->micro;
   auto file = readFile();
   if (failed(file) || failed(findMesh()))
     return failure();
-  FailureOr<MeshAttr> axes =
-      parseMesh(function.getLoc(), mesh, micro, planFile, timeAxis);
+  FailureOr<MeshAttr> axes = parseMesh(function.getLoc(), mesh, micro,
+                                       options->planFile, options->timeAxis);
   if (failed(axes))
     return failure();
   StepGraph graph = step->onMesh(*axes);
-  if (!search.questions.compareWith.empty() && !*file)
+  const std::string &compared = options->compareWith;
+  if (!compared.empty() && !*file)
     return emitError(function.getLoc())
-           << "found one plan to compare, '" << search.questions.compareWith
+           << "found one plan to compare, '" << compared
            << "', expected a plan file beside it";
   auto decisions = *file ? apply(graph, **file) : plan(graph);
   if (failed(decisions))
@@ -241,5 +225,10 @@ LogicalResult MakePlanPass::run() {
 }
 
 std::unique_ptr<Pass> tandem::createPlanPass(const PlanOptions &options) {
-  return std::make_unique<MakePlanPass>(options);
+  auto own = std::make_shared<PlanOptions>();
+  own->copyOptionValuesFrom(options);
+  own->result = options.result;
+  own->explains = options.explains;
+  own->endsSearch = options.endsSearch;
+  return std::make_unique<MakePlanPass>(std::move(own));
 }

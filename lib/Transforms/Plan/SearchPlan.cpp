@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExplainPlan.h"
 #include "HidupPlan.h"
 #include "Laptop.h"
-#include "PlanFile.h"
 #include "Presets.h"
 #include "StartPlans.h"
 #include "WriteDecisions.h"
@@ -15,7 +15,6 @@
 #include "tandem/Search/Explain.h"
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
-#include "llvm/Support/FormatVariadic.h"
 #include <chrono>
 
 using namespace mlir;
@@ -40,11 +39,11 @@ using Clock = std::chrono::steady_clock;
 namespace {
 class Planner {
 public:
-  Planner(StepGraph &graph, const SearchSettings &settings, StringRef preset,
-          StringRef pins)
-      : graph(graph), settings(settings), preset(preset), pins(pins) {}
-  FailureOr<Decisions> run();
-  FailureOr<cost::Plan> find();
+  Planner(StepGraph &graph, const PlanOptions &options, StringRef pins)
+      : graph(graph), options(options), pins(pins),
+        timeLimit(options.timeLimit) {}
+  FailureOr<Decisions> run(std::optional<cost::Plan> chosen);
+  FailureOr<cost::Plan> findOneOfMany(double timeLimit);
   FailureOr<Decisions> costAgain(const PlanFile &file);
   FailureOr<cost::Plan> price(const PlanFile &file);
   const Extraction &getExtraction() const { return *extraction; }
@@ -54,28 +53,29 @@ private:
   FailureOr<cost::Cluster> getCluster();
   LogicalResult extract();
   LogicalResult writeProblem(const cost::SearchProblem &problem);
-  LogicalResult findHidup(cost::Plan &plan);
+  FailureOr<cost::Plan> find();
+  FailureOr<cost::Plan> findHidup(const search::SearchOptions &ofSearch);
   FailureOr<Decisions> takePreset();
   double getTimeLeft() const;
   bool isOver() const { return getTimeLeft() == kLeastTime; }
   search::SearchOptions getOptions(search::Watch &watch) const;
+  void addHidup();
   search::SearchResult search();
-  LogicalResult decide(cost::Plan &plan);
-  Decisions report(const cost::Plan &plan, StringRef name);
+  FailureOr<Decisions> report(const cost::Plan &plan, StringRef name,
+                              StringRef search);
   bool obeys(StringRef text) const;
-  LogicalResult ask(const cost::Plan &plan) {
-    return answer(graph, *extraction, plan, settings.questions,
-                  *settings.result);
-  }
 
   StepGraph &graph;
-  const SearchSettings &settings;
-  StringRef preset, pins;
+  const PlanOptions &options;
+  StringRef pins;
+  double timeLimit;
+  /// Plans for several meshes are searched, to take the cheapest.
+  bool isOneOfMany = false;
   PinFlags isPinned;
   std::unique_ptr<Extraction> extraction;
   std::vector<cost::Plan> starts;
   std::string clusterName;
-  /// When the search has begun, with the plans that it starts from.
+  /// When the search begins, with the plans that it starts from.
   Clock::time_point begin;
 };
 } // namespace
@@ -84,12 +84,12 @@ private:
 FailureOr<cost::Cluster> Planner::getCluster() {
   std::string error;
   std::optional<cost::Cluster> cluster;
-  if (settings.cluster.empty()) {
+  if (options.cluster.empty()) {
     cluster = cost::parseCluster(kLaptop, "laptop.yaml", error);
     if (cluster)
       cluster->nodes = {{1, {{0, graph.mesh.getNumRanks()}}}};
   } else {
-    cluster = cost::readCluster(settings.cluster, error);
+    cluster = cost::readCluster(options.cluster, error);
   }
   if (!cluster)
     return emitError() << error;
@@ -100,7 +100,7 @@ LogicalResult Planner::extract() {
   auto parsed = parsePins(graph.step, graph.mesh, pins);
   if (failed(parsed) || failed(applyPins(graph, *parsed, isPinned)))
     return failure();
-  if (!settings.algorithm.empty() && failed(checkMicrobatches(graph, isPinned)))
+  if (!options.search.empty() && failed(checkMicrobatches(graph, isPinned)))
     return failure();
   FailureOr<cost::Cluster> cluster = getCluster();
   if (failed(cluster))
@@ -110,17 +110,18 @@ LogicalResult Planner::extract() {
   if (failed(extracted))
     return failure();
   extraction = std::move(*extracted);
-  return settings.algorithm == kHidup ? success()
-                                      : writeProblem(extraction->problem);
+  begin = Clock::now();
+  return options.search == kHidup ? success()
+                                  : writeProblem(extraction->problem);
 }
 
 LogicalResult Planner::writeProblem(const cost::SearchProblem &problem) {
-  if (settings.problemOut.empty())
+  if (options.problemOut.empty() || isOneOfMany)
     return success();
   std::error_code code;
-  llvm::raw_fd_ostream os(settings.problemOut, code);
+  llvm::raw_fd_ostream os(options.problemOut, code);
   if (code)
-    return emitError() << "cannot write the problem '" << settings.problemOut
+    return emitError() << "cannot write the problem '" << options.problemOut
                        << "': " << code.message();
   os << cost::print(problem);
   return success();
@@ -130,101 +131,137 @@ LogicalResult Planner::writeProblem(const cost::SearchProblem &problem) {
 /// without one.
 double Planner::getTimeLeft() const {
   std::chrono::duration<double> spent = Clock::now() - begin;
-  return settings.timeLimit > 0
-             ? std::max(settings.timeLimit - spent.count(), kLeastTime)
-             : 0;
+  return timeLimit > 0 ? std::max(timeLimit - spent.count(), kLeastTime) : 0;
 }
 
 search::SearchOptions Planner::getOptions(search::Watch &watch) const {
-  search::SearchOptions options;
-  options.timeLimit = getTimeLeft();
-  options.progress = [&watch](double done, double best, double bound) {
+  search::SearchOptions ofSearch;
+  ofSearch.timeLimit = getTimeLeft();
+  ofSearch.progress = [&watch](double done, double best, double bound) {
     return watch.show(done, best, bound);
   };
-  return options;
+  return ofSearch;
+}
+
+/// HiDup's plan as a start, where it makes one in time. It knows no pins.
+void Planner::addHidup() {
+  if (options.search != "tandem" || !pins.empty() || isOver())
+    return;
+  ScopedDiagnosticHandler silent(graph.mesh.getContext(),
+                                 [](Diagnostic &) { return success(); });
+  search::SearchOptions ofSearch;
+  ofSearch.timeLimit = getTimeLeft();
+  // Its costs are of another accounting: not for who watches the search.
+  ofSearch.progress = [&](double, double, double) {
+    return !options.endsSearch || !options.endsSearch();
+  };
+  if (auto plan = findHidup(ofSearch); succeeded(plan))
+    starts.push_back(std::move(*plan));
 }
 
 search::SearchResult Planner::search() {
-  begin = Clock::now();
   auto addPresets = [&](bool isInOneStrand) {
     llvm::append_range(
         starts, findPresetPlans(graph, *extraction, isPinned, isInOneStrand));
   };
-  if (settings.algorithm == kPresetSearch || settings.usesPresets)
+  bool usesPresets = !options.noPresets;
+  if (options.search == kPresetSearch || usesPresets)
     addPresets(/*isInOneStrand=*/false);
-  if (settings.algorithm == kPresetSearch)
+  if (options.search == kPresetSearch)
     return takeCheapest(extraction->problem, std::move(starts));
   // Plans that are no worse than with one microbatch, and than of `hidup`.
-  if (settings.usesPresets && graph.mesh.getNumStrands() > 1 && !isOver() &&
+  if (usesPresets && graph.mesh.getNumStrands() > 1 && !isOver() &&
       extraction->problem.operators.size() <= kMaxInOneStrand)
     addPresets(/*isInOneStrand=*/true);
-  if (settings.usesPresets && settings.algorithm == "tandem" && pins.empty() &&
-      !isOver())
-    if (auto hidup = findHidupPlan(graph, *extraction, getTimeLeft(),
-                                   settings.endsSearch))
-      starts.push_back(std::move(*hidup));
-  search::Watch watch(settings.endsSearch);
-  search::SearchOptions options = getOptions(watch);
-  options.starts = std::move(starts);
-  return search::findAlgorithm(settings.algorithm)(extraction->problem,
-                                                   options);
+  if (usesPresets)
+    addHidup();
+  search::Watch watch(options.endsSearch);
+  search::SearchOptions ofSearch = getOptions(watch);
+  ofSearch.starts = std::move(starts);
+  return search::findAlgorithm(options.search)(extraction->problem, ofSearch);
 }
 
-LogicalResult Planner::decide(cost::Plan &plan) {
-  if (settings.chosen) {
-    plan = *settings.chosen;
-    return success();
+FailureOr<cost::Plan> Planner::find() {
+  const std::string &name = options.search;
+  if (name == kHidup) {
+    search::Watch watch(options.endsSearch);
+    return findHidup(getOptions(watch));
   }
-  if (settings.algorithm != kPresetSearch &&
-      !search::findAlgorithm(settings.algorithm))
-    return emitError()
-           << "search '" << settings.algorithm
-           << "', expected tandem, hidup, ilp, exhaustive or presets";
+  if (name != kPresetSearch && !search::findAlgorithm(name))
+    return emitError() << "search '" << name
+                       << "', expected tandem, hidup, ilp, exhaustive or "
+                          "presets";
   search::SearchResult result = search();
+  const cost::SearchProblem &problem = extraction->problem;
   if (!result.plan)
     return emitError() << "no plan: " << result.error
                        << (result.lacksMemory
-                               ? suggestMemory(extraction->problem,
-                                               settings.recomputes)
+                               ? suggestMemory(problem, options.recompute)
                                : "");
   std::string error;
-  if (!search::verifyPlan(extraction->problem, *result.plan, error))
-    return emitError() << "the search '" << settings.algorithm
+  if (!search::verifyPlan(problem, *result.plan, error))
+    return emitError() << "the search '" << name
                        << "' made a wrong plan: " << error;
-  plan = std::move(*result.plan);
-  return success();
+  return std::move(*result.plan);
 }
 
-std::string tandem::plan::printGap(const cost::Plan &plan) {
-  if (plan.isOptimal)
-    return ", optimal";
-  if (plan.lowerBound <= 0)
-    return "";
-  return llvm::formatv(", at most {0:f2} % above the best",
-                       100 * cost::getGap(plan.cost, plan.lowerBound))
-      .str();
+FailureOr<cost::Plan>
+Planner::findHidup(const search::SearchOptions &ofSearch) {
+  FailureOr<ForwardProblem> forward = makeForwardProblem(graph, *extraction);
+  if (failed(forward) ||
+      (options.search == kHidup && failed(writeProblem(forward->problem))))
+    return failure();
+  return planByHidup(graph, *extraction, *forward, ofSearch);
 }
 
-/// One line: what the plan costs, and how far that may be from the best.
-Decisions Planner::report(const cost::Plan &plan, StringRef name) {
-  auto line = mlir::emitRemark(graph.step.getLoc());
+FailureOr<cost::Plan> Planner::findOneOfMany(double limit) {
+  isOneOfMany = true;
+  timeLimit = limit;
+  if (failed(extract()) ||
+      failed(addStart(graph, *extraction, options, isOneOfMany, starts)))
+    return failure();
+  return find();
+}
+
+//===----------------------------------------------------------------------===//
+// What is said of a plan
+//===----------------------------------------------------------------------===//
+
+bool tandem::plan::isPriced(const PlanOptions &options) {
+  return options.costsPlan || options.seconds || options.explains ||
+         options.failOnReplicate >= 0 || !options.search.empty() ||
+         !options.cluster.empty() || !options.problemOut.empty() ||
+         !options.start.empty() || !options.compareWith.empty();
+}
+
+/// One line: what the plan costs, and how far that may be from the best; and
+/// all else that is asked. Gives its decisions.
+FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
+                                     StringRef search) {
+  auto line = mlir::emitRemark(graph.getLoc());
   line << name << ": cost " << cost::printSeconds(plan.cost) << ", peak "
        << plan.peak << " B on " << clusterName;
   std::string gap = printGap(plan);
   line << (gap.empty() ? ", without a proven bound" : gap);
   if (!pins.empty() && plan.lowerBound > 0)
     line << " under its pins";
+  line.report();
   int64_t limit = extraction->problem.memoryLimit;
   if (plan.peak > limit)
-    mlir::emitWarning(graph.step.getLoc())
+    mlir::emitWarning(graph.getLoc())
         << name << ": the plan holds " << plan.peak
         << " B at its peak, a device of '" << clusterName << "' has " << limit
         << " B; use --search tandem for a plan that fits";
   Decisions decisions = makeDecisions(*extraction, plan);
-  if (plan.peak <= limit && !settings.cluster.empty())
+  if (plan.peak <= limit && !options.cluster.empty())
     decisions.memoryLimit = limit;
+  decisions.search = search.str();
   decisions.cluster = clusterName;
   decisions.pins = pins.str();
+  if (failed(answer(graph, *extraction, plan, options)))
+    return failure();
+  if (options.seconds)
+    writeSeconds(graph, *extraction, plan);
   return decisions;
 }
 
@@ -238,67 +275,43 @@ bool Planner::obeys(StringRef text) const {
                      });
 }
 
-FailureOr<cost::Plan> Planner::find() {
-  cost::Plan plan;
-  if (failed(extract()) ||
-      failed(addStart(graph, *extraction, settings, starts)) ||
-      failed(decide(plan)))
-    return failure();
-  return plan;
-}
-
-LogicalResult Planner::findHidup(cost::Plan &plan) {
-  FailureOr<ForwardProblem> forward = makeForwardProblem(graph, *extraction);
-  if (failed(forward) || failed(writeProblem(forward->problem)))
-    return failure();
-  begin = Clock::now();
-  search::Watch watch(settings.endsSearch);
-  auto found = planByHidup(graph, *extraction, *forward, getOptions(watch));
-  if (failed(found))
-    return failure();
-  plan = std::move(*found);
-  return success();
-}
+//===----------------------------------------------------------------------===//
+// Presets, searches and files
+//===----------------------------------------------------------------------===//
 
 /// Takes the preset as it is: signatures alone decide, `shard` and `schedule`
 /// do as always. Says what it costs, if somebody asks.
 FailureOr<Decisions> Planner::takePreset() {
+  const std::string &preset = options.preset;
   auto signatures = planByPreset(graph, *extraction, isPinned, preset);
   if (failed(signatures))
     return failure();
   applyPlan(graph, *extraction, *signatures);
-  if (!settings.isWanted())
+  if (!isPriced(options))
     return Decisions();
-  std::string name = "preset " + preset.str(), error;
+  std::string name = "preset " + preset, error;
   auto plan = completePreset(extraction->problem, *signatures, error);
   if (!plan)
     return emitError() << name << " has no cost: " << error;
-  Decisions decisions = report(*plan, name);
-  if (failed(ask(*plan)))
-    return failure();
-  decisions.copies.clear();
-  if (settings.writesSeconds)
-    writeSeconds(graph, *extraction, *plan);
+  auto decisions = report(*plan, name, "");
+  if (succeeded(decisions))
+    decisions->copies.clear();
   return decisions;
 }
 
-FailureOr<Decisions> Planner::run() {
-  if (failed(extract()) ||
-      failed(addStart(graph, *extraction, settings, starts)))
+FailureOr<Decisions> Planner::run(std::optional<cost::Plan> chosen) {
+  if (failed(extract()))
     return failure();
-  if (settings.algorithm.empty())
+  if (!chosen &&
+      failed(addStart(graph, *extraction, options, isOneOfMany, starts)))
+    return failure();
+  if (options.search.empty())
     return takePreset();
-  cost::Plan plan;
-  if (failed(settings.algorithm == kHidup ? findHidup(plan) : decide(plan)))
+  FailureOr<cost::Plan> plan = chosen ? std::move(*chosen) : find();
+  if (failed(plan))
     return failure();
-  applyPlan(graph, *extraction, plan);
-  Decisions decisions = report(plan, "search " + settings.algorithm);
-  decisions.search = settings.algorithm;
-  if (failed(ask(plan)))
-    return failure();
-  if (settings.writesSeconds)
-    writeSeconds(graph, *extraction, plan);
-  return decisions;
+  applyPlan(graph, *extraction, *plan);
+  return report(*plan, "search " + options.search, options.search);
 }
 
 /// The plan of a file, costed, also where it does not fit, which `report` says;
@@ -335,39 +348,33 @@ FailureOr<Decisions> Planner::costAgain(const PlanFile &file) {
   FailureOr<cost::Plan> plan = price(file);
   if (failed(plan))
     return failure();
-  Decisions decisions = report(*plan, "plan " + file.path);
-  decisions.search = file.decisions.search;
-  if (failed(ask(*plan)))
-    return failure();
-  if (settings.writesSeconds)
-    writeSeconds(graph, *extraction, *plan);
-  return decisions;
+  return report(*plan, "plan " + file.path, file.decisions.search);
 }
 
-FailureOr<Decisions> tandem::plan::planBySearch(StepGraph &graph,
-                                                const SearchSettings &settings,
-                                                StringRef preset,
-                                                StringRef pins) {
-  return Planner(graph, settings, preset, pins).run();
+FailureOr<Decisions>
+tandem::plan::planBySearch(StepGraph &graph, const PlanOptions &options,
+                           std::optional<cost::Plan> chosen) {
+  return Planner(graph, options, options.pins).run(std::move(chosen));
 }
 
 FailureOr<cost::Plan> tandem::plan::findPlan(StepGraph &graph,
-                                             const SearchSettings &settings,
-                                             StringRef pins) {
-  return Planner(graph, settings, "", pins).find();
+                                             const PlanOptions &options,
+                                             double timeLimit) {
+  return Planner(graph, options, options.pins).findOneOfMany(timeLimit);
 }
 
 FailureOr<Decisions> tandem::plan::costAgain(StepGraph &graph,
-                                             const SearchSettings &settings,
+                                             const PlanOptions &options,
                                              const PlanFile &file) {
-  return Planner(graph, settings, "", "").costAgain(file);
+  return Planner(graph, options, "").costAgain(file);
 }
 
-FailureOr<std::string>
-tandem::plan::compareFiles(StepGraph &graph, const SearchSettings &settings,
-                           const PlanFile &file, StepGraph &otherGraph,
-                           const PlanFile &other) {
-  Planner first(graph, settings, "", ""), second(otherGraph, settings, "", "");
+FailureOr<std::string> tandem::plan::compareFiles(StepGraph &graph,
+                                                  const PlanOptions &options,
+                                                  const PlanFile &file,
+                                                  StepGraph &otherGraph,
+                                                  const PlanFile &other) {
+  Planner first(graph, options, ""), second(otherGraph, options, "");
   FailureOr<cost::Plan> plan = first.price(file);
   if (failed(plan))
     return failure();
@@ -380,5 +387,5 @@ tandem::plan::compareFiles(StepGraph &graph, const SearchSettings &settings,
                       second.getExtraction().problem, *otherPlan, error);
   if (error.empty())
     return text;
-  return mlir::emitError(graph.step.getLoc()) << error;
+  return mlir::emitError(graph.getLoc()) << error;
 }

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "StartPlans.h"
-#include "HidupPlan.h"
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Search/Natural.h"
@@ -20,28 +19,28 @@ static constexpr const char *kPresets[] = {
 
 LogicalResult tandem::plan::addStart(const StepGraph &graph,
                                      const Extraction &extraction,
-                                     const SearchSettings &settings,
+                                     const PlanOptions &options,
+                                     bool isOneOfMany,
                                      std::vector<cost::Plan> &starts) {
-  if (settings.start.empty())
+  const std::string &path = options.start, &search = options.search;
+  if (path.empty())
     return success();
-  if (settings.algorithm != "tandem" && settings.algorithm != "ilp")
+  if (search != "tandem" && search != "ilp")
     return emitError(graph.getLoc())
-           << "start '" << settings.start << "' with "
-           << (settings.algorithm.empty()
-                   ? "no search"
-                   : "the search '" + settings.algorithm + "'")
+           << "start '" << path << "' with "
+           << (search.empty() ? "no search" : "the search '" + search + "'")
            << ", expected tandem or ilp, which begin with plans";
-  FailureOr<PlanFile> file = readPlanFile(graph, settings.start);
+  FailureOr<PlanFile> file = readPlanFile(graph, path);
   if (failed(file))
     return failure();
   if (file->mesh != getMeshText(graph.mesh) ||
       file->micro != graph.mesh.getNumStrands()) {
-    if (settings.fitsAnyStart)
+    if (isOneOfMany)
       return success();
     return emitError(graph.getLoc())
-           << "plan file '" << settings.start << "' is for the mesh "
-           << file->mesh << " with micro=" << file->micro
-           << ", but the mesh is " << getMeshText(graph.mesh)
+           << "plan file '" << path << "' is for the mesh " << file->mesh
+           << " with micro=" << file->micro << ", but the mesh is "
+           << getMeshText(graph.mesh)
            << " with micro=" << graph.mesh.getNumStrands();
   }
   StepGraph planned = graph.onMesh(graph.mesh);
@@ -53,7 +52,7 @@ LogicalResult tandem::plan::addStart(const StepGraph &graph,
     file->decisions = Decisions();
   }
   FailureOr<cost::Plan> start =
-      makePlan(planned, extraction, file->decisions, settings.start);
+      makePlan(planned, extraction, file->decisions, path);
   if (failed(start))
     return failure();
   starts.push_back(std::move(*start));
@@ -116,24 +115,6 @@ tandem::plan::findPresetPlans(const StepGraph &graph,
       presets.push_back(std::move(*start));
   }
   return presets;
-}
-
-std::optional<cost::Plan>
-tandem::plan::findHidupPlan(const StepGraph &graph,
-                            const Extraction &extraction, double timeLimit,
-                            const std::function<bool()> &ends) {
-  ScopedDiagnosticHandler silent(graph.mesh.getContext(),
-                                 [](Diagnostic &) { return success(); });
-  FailureOr<ForwardProblem> forward = makeForwardProblem(graph, extraction);
-  if (failed(forward))
-    return std::nullopt;
-  search::SearchOptions options;
-  options.timeLimit = timeLimit;
-  // Its costs are of another accounting: not for who watches the search.
-  options.progress = [&](double, double, double) { return !ends || !ends(); };
-  FailureOr<cost::Plan> plan =
-      planByHidup(graph, extraction, *forward, options);
-  return succeeded(plan) ? std::optional(std::move(*plan)) : std::nullopt;
 }
 
 search::SearchResult

@@ -8,17 +8,18 @@
 #ifndef TANDEM_LIB_TRANSFORMS_PLAN_STARTPLANS_H
 #define TANDEM_LIB_TRANSFORMS_PLAN_STARTPLANS_H
 
+#include "ExtractProblem.h"
 #include "SearchPlan.h"
 #include "tandem/Search/Search.h"
-#include <functional>
 
 namespace tandem::plan {
 
-/// Adds the plan of the file that `settings` names, if they name one; fails
-/// with an error at the step if it is not for this step and mesh.
+/// Adds the plan of the file that `options` name as a start, if they name one;
+/// fails with an error at the step if it is not for this step, or not for this
+/// mesh, unless that `isOneOfMany`.
 mlir::LogicalResult addStart(const StepGraph &graph,
                              const Extraction &extraction,
-                             const SearchSettings &settings,
+                             const PlanOptions &options, bool isOneOfMany,
                              std::vector<cost::Plan> &starts);
 
 /// The plan of a preset's signatures for its cost, stages as few or as many as
@@ -32,13 +33,6 @@ std::vector<cost::Plan> findPresetPlans(const StepGraph &graph,
                                         const Extraction &extraction,
                                         const PinFlags &isPinned,
                                         bool isInOneStrand = false);
-
-/// The plan of the search `hidup`, where it makes one within `timeLimit` s (0:
-/// no limit) and before `ends`, which may be empty. It knows no pins.
-std::optional<cost::Plan> findHidupPlan(const StepGraph &graph,
-                                        const Extraction &extraction,
-                                        double timeLimit,
-                                        const std::function<bool()> &ends);
 
 /// The cheapest of the presets that fit in memory.
 search::SearchResult takeCheapest(const cost::SearchProblem &problem,
