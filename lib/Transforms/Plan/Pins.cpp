@@ -89,17 +89,6 @@ static std::string getCloseNames(const StepGraph &graph, StringRef glob) {
   return getClosest(names, glob);
 }
 
-static std::string getLegalForms(const StepGraph &graph, unsigned argument,
-                                 unsigned axis) {
-  std::string legal = "full";
-  int64_t rank = graph.arguments[argument].type.getRank();
-  for (int64_t dim = 0; dim < rank; ++dim)
-    if (AxisForm form = AxisForm::gather(dim);
-        graph.canStore(argument, axis, form))
-      legal += ", " + form.str();
-  return legal;
-}
-
 static LogicalResult pinArgument(StepGraph &graph, unsigned argument,
                                  const Pin &pin,
                                  std::pair<unsigned, AxisForm> entry) {
@@ -117,7 +106,7 @@ static LogicalResult pinArgument(StepGraph &graph, unsigned argument,
   return diagnostic << "] cannot be " << form.str() << " on axis '"
                     << graph.mesh.getName(axis) << "': " << reason
                     << "; expected one of: "
-                    << getLegalForms(graph, argument, axis);
+                    << printForms(graph.listStorable(argument, axis));
 }
 
 namespace {

@@ -138,10 +138,8 @@ void PlanTable::printUndivided() {
     if (llvm::none_of(graph.arguments, isSplit))
       continue;
     for (auto [index, node] : llvm::enumerate(graph.arguments)) {
-      bool divides = false;
-      for (int64_t dim = 0; dim < node.type.getRank(); ++dim)
-        divides |= graph.canStore(index, axis, AxisForm::gather(dim));
-      if (node.role == Role::Parameter && !divides)
+      if (node.role == Role::Parameter &&
+          graph.listStorable(index, axis).size() == 1)
         os << "  whole on axis '" << mesh.getName(axis) << "' of size "
            << mesh.getSize(axis)
            << ", since no dimension divides: " << node.name << " "

@@ -9,7 +9,7 @@
 #include "ExtractProblem.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Search/Descent.h"
-#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
@@ -18,87 +18,114 @@ using namespace tandem::spmd;
 using namespace tandem::plan;
 
 //===----------------------------------------------------------------------===//
+// Stored forms
+//===----------------------------------------------------------------------===//
+
+/// Shards over the first dimension that divides, the major one first.
+static void shardParameters(StepGraph &graph, unsigned axis,
+                            ArrayRef<bool> isPinned,
+                            SmallVectorImpl<bool> &keepsStored) {
+  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
+    bool isOwn = node.role == Role::Parameter ||
+                 (node.role == Role::State && node.parameter < 0);
+    if (!isOwn || isPinned[index])
+      continue;
+    SmallVector<AxisForm> forms = graph.listStorable(index, axis);
+    node.forms[axis] = forms.size() > 1 ? forms[1] : AxisForm::full();
+  }
+}
+
+/// States are stored as their parameters are, so that updates are local.
+static void followParameters(StepGraph &graph, unsigned axis,
+                             ArrayRef<bool> isPinned) {
+  for (auto [index, node] : llvm::enumerate(graph.arguments))
+    if (node.role == Role::State && node.parameter >= 0 && !isPinned[index])
+      node.forms[axis] = graph.arguments[node.parameter].forms[axis];
+}
+
+//===----------------------------------------------------------------------===//
 // Presets to axes
 //===----------------------------------------------------------------------===//
 
 namespace {
-enum class AxisPreset {
-  Replicate,
-  DataParallel,
-  Zero,
-  TensorParallel,
-  ExpertParallel
+struct Preset {
+  llvm::StringLiteral name;
+  /// Whether it splits the batch on its axis.
+  bool splitsBatch = false;
+  /// Its axis on a mesh of several space axes: the first of these.
+  llvm::ArrayRef<llvm::StringLiteral> axes = {};
+  /// Splits what is stored, and what it looks for.
+  void (*split)(StepGraph &graph, unsigned axis, ArrayRef<bool> isPinned,
+                SmallVectorImpl<bool> &keepsStored) = nullptr;
+  llvm::StringLiteral wanted = "";
 };
 } // namespace
 
-static std::optional<AxisPreset> parsePreset(StringRef name) {
-  return llvm::StringSwitch<std::optional<AxisPreset>>(name)
-      .Case("replicate", AxisPreset::Replicate)
-      .Case("data-parallel", AxisPreset::DataParallel)
-      .Case("zero", AxisPreset::Zero)
-      .Case("tensor-parallel", AxisPreset::TensorParallel)
-      .Case("expert-parallel", AxisPreset::ExpertParallel)
-      .Default(std::nullopt);
+static constexpr llvm::StringLiteral kData[] = {"data"}, kModel[] = {"model"},
+                                     kExpert[] = {"expert", "data"};
+static constexpr Preset kReplicate{"replicate"};
+static constexpr Preset kDataParallel{"data-parallel", true, kData};
+static constexpr Preset kPresets[] = {
+    kReplicate,
+    kDataParallel,
+    {"zero", true, kData, shardParameters, "parameter that divides"},
+    {"tensor-parallel", false, kModel, splitTensors,
+     "attention or feed-forward layer to split"},
+    {"expert-parallel", true, kExpert, splitExperts, "expert weights to split"},
+};
+
+SmallVector<StringRef> tandem::plan::getPresetNames() {
+  return llvm::map_to_vector(
+      kPresets, [](const Preset &preset) -> StringRef { return preset.name; });
 }
 
 /// The axis that `preset` splits; on a mesh with one space axis, that one.
-static std::optional<unsigned> findMainAxis(MeshAttr mesh, AxisPreset preset) {
+static std::optional<unsigned> findMainAxis(MeshAttr mesh,
+                                            const Preset &preset) {
   if (mesh.getNumSpaceAxes() == 1)
     return 0;
-  if (preset == AxisPreset::TensorParallel)
-    return mesh.lookup("model");
-  if (preset == AxisPreset::ExpertParallel)
-    if (auto axis = mesh.lookup("expert"))
+  for (StringRef name : preset.axes)
+    if (auto axis = mesh.lookup(name))
       return axis;
-  return mesh.lookup("data");
+  return std::nullopt;
 }
 
-static StringRef getAxisName(AxisPreset preset) {
-  if (preset == AxisPreset::TensorParallel)
-    return "'model'";
-  return preset == AxisPreset::ExpertParallel ? "'expert' or 'data'" : "'data'";
-}
-
-/// One per axis of the mesh, by the names of the axes: batch and ZeRO on
-/// `data`, tensor parallelism on `model`, experts on `expert`, else `data`; on
-/// a mesh with one axis, that one. Emits an error at the step where an axis is
-/// missing or the preset is unknown.
-static FailureOr<SmallVector<AxisPreset>>
+/// One per axis of the mesh: time and `data` split the batch, all space axes do
+/// with experts, and the preset has its own axis. Emits an error at the step
+/// where that is missing or the preset is unknown.
+static FailureOr<SmallVector<const Preset *>>
 getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
-  std::optional<AxisPreset> preset = parsePreset(name);
-  if (!preset)
+  const Preset *preset = llvm::find_if(
+      kPresets, [&](const Preset &each) { return each.name == name; });
+  if (preset == std::end(kPresets))
     return emitError(step.getLoc())
-           << "plan preset '" << name
-           << "', expected replicate, data-parallel, zero, tensor-parallel or "
-              "expert-parallel"
+           << "plan preset '" << name << "', expected "
+           << llvm::join(ArrayRef(getPresetNames()).drop_back(), ", ") << " or "
+           << std::end(kPresets)[-1].name
            << (llvm::sys::fs::exists(name)
                    ? "; it is a file, and --plan-file takes one"
                    : "");
-  SmallVector<AxisPreset> presets(mesh.getNumAxes(), AxisPreset::Replicate);
+  SmallVector<const Preset *> presets(mesh.getNumAxes(), &kReplicate);
   for (unsigned axis = mesh.getNumSpaceAxes(); axis < mesh.getNumAxes(); ++axis)
-    presets[axis] = AxisPreset::DataParallel;
-  if (*preset == AxisPreset::Replicate)
+    presets[axis] = &kDataParallel;
+  if (preset->axes.empty())
     return presets;
   auto main = findMainAxis(mesh, *preset);
   if (!main)
     return emitError(step.getLoc())
-           << "plan preset '" << name << "' needs an axis "
-           << getAxisName(*preset) << ", but the mesh is " << getMeshText(mesh);
+           << "plan preset '" << name << "' needs an axis '"
+           << llvm::join(preset->axes, "' or '") << "', but the mesh is "
+           << getMeshText(mesh);
   for (unsigned axis = 0; axis < mesh.getNumSpaceAxes(); ++axis)
-    if (mesh.getName(axis) == "data" || *preset == AxisPreset::ExpertParallel)
-      presets[axis] = AxisPreset::DataParallel;
-  presets[*main] = *preset;
+    if (mesh.getName(axis) == "data" || preset->split == splitExperts)
+      presets[axis] = &kDataParallel;
+  presets[*main] = preset;
   return presets;
 }
 
 //===----------------------------------------------------------------------===//
-// Stored forms
+// The batch
 //===----------------------------------------------------------------------===//
-
-static bool splitsBatch(AxisPreset preset) {
-  return preset == AxisPreset::DataParallel || preset == AxisPreset::Zero ||
-         preset == AxisPreset::ExpertParallel;
-}
 
 static LogicalResult emitIndivisible(StepGraph &graph, unsigned argument,
                                      unsigned axis) {
@@ -132,10 +159,11 @@ LogicalResult tandem::plan::checkMicrobatches(StepGraph &graph,
 }
 
 /// Splits inputs over the batch on every axis that asks for it.
-static LogicalResult splitBatch(StepGraph &graph, ArrayRef<AxisPreset> presets,
+static LogicalResult splitBatch(StepGraph &graph,
+                                ArrayRef<const Preset *> presets,
                                 const PinFlags &isPinned) {
   for (unsigned axis : graph.mesh.getLayoutOrder()) {
-    if (!splitsBatch(presets[axis]) || graph.mesh.getSize(axis) == 1)
+    if (!presets[axis]->splitsBatch || graph.mesh.getSize(axis) == 1)
       continue;
     for (auto [index, node] : llvm::enumerate(graph.arguments)) {
       if (node.role != Role::Input || node.batchDim < 0 ||
@@ -150,72 +178,41 @@ static LogicalResult splitBatch(StepGraph &graph, ArrayRef<AxisPreset> presets,
   return success();
 }
 
-/// The first dimension over which a parameter divides, the major one first.
-static AxisForm findShard(const StepGraph &graph, unsigned argument,
-                          unsigned axis) {
-  int64_t rank = graph.arguments[argument].type.getRank();
-  for (int64_t dim = 0; dim < rank; ++dim)
-    if (graph.canStore(argument, axis, AxisForm::gather(dim)))
-      return AxisForm::gather(dim);
-  return AxisForm::full();
-}
-
-static void shardParameters(StepGraph &graph, unsigned axis,
-                            ArrayRef<bool> isPinned) {
-  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
-    bool isOwn = node.role == Role::Parameter ||
-                 (node.role == Role::State && node.parameter < 0);
-    if (isOwn && !isPinned[index])
-      node.forms[axis] = findShard(graph, index, axis);
-  }
-}
-
-/// States are stored as their parameters are, so that updates are local.
-static void followParameters(StepGraph &graph, unsigned axis,
-                             ArrayRef<bool> isPinned) {
-  for (auto [index, node] : llvm::enumerate(graph.arguments))
-    if (node.role == Role::State && node.parameter >= 0 && !isPinned[index])
-      node.forms[axis] = graph.arguments[node.parameter].forms[axis];
-}
-
-static ParameterUse splitStored(StepGraph &graph, unsigned axis,
-                                AxisPreset preset, ArrayRef<bool> isPinned) {
-  ParameterUse use;
-  use.keepsStored.assign(graph.arguments.size(), false);
-  use.isFree.assign(isPinned.begin(), isPinned.end());
-  if (preset == AxisPreset::Zero)
-    shardParameters(graph, axis, isPinned);
-  if (preset == AxisPreset::TensorParallel)
-    splitTensors(graph, axis, isPinned, use);
-  if (preset == AxisPreset::ExpertParallel)
-    splitExperts(graph, axis, isPinned, use);
-  followParameters(graph, axis, isPinned);
-  return use;
-}
-
 //===----------------------------------------------------------------------===//
 // Allowed signatures
 //===----------------------------------------------------------------------===//
 
-/// The forms on `axis` in which operators of the forward and backward passes
+namespace {
+/// What is asked of one axis, of each argument.
+struct AxisAsk {
+  unsigned axis;
+  bool isBatchAxis;
+  SmallVector<bool> isPinned = {};
+  /// Used as it is stored in the forward and backward passes (experts, column
+  /// and row split weights). Views keep the form as well.
+  SmallVector<bool> keepsStored = {};
+};
+} // namespace
+
+/// The forms on the axis in which operators of the forward and backward passes
 /// that make `group` may take `value`; all, if none are said. A parameter is
 /// taken whole on a batch axis, or as it is stored; what repeats one (a token
-/// for each sample) may have the batch.
+/// for each sample) may have the batch. Of a pinned one nothing more is asked.
 static std::optional<SmallVector<AxisForm, 2>>
 getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
-           unsigned axis, const ParameterUse &use, bool isBatchAxis) {
+           const AxisAsk &ask) {
   int argument = graph.values[value].viewOf;
-  if (argument < 0 || graph.arguments[argument].role != Role::Parameter ||
-      use.isFree[argument])
+  if (argument < 0 || graph.arguments[argument].role != Role::Parameter)
     return std::nullopt;
+  unsigned axis = ask.axis;
   auto kept = graph.getViewForm(value, graph.arguments[argument].forms[axis],
                                 graph.mesh.getSize(axis));
-  if (use.keepsStored[argument])
+  if (ask.keepsStored[argument])
     return kept ? std::optional(SmallVector<AxisForm, 2>{*kept}) : std::nullopt;
   auto type = cast<RankedTensorType>(graph.values[value].value.getType());
   bool repeats =
       type.getNumElements() > graph.arguments[argument].type.getNumElements();
-  if (!isBatchAxis || repeats)
+  if (!ask.isBatchAxis || repeats || ask.isPinned[argument])
     return std::nullopt;
   SmallVector<AxisForm, 2> allowed{AxisForm::full()};
   // A view may keep what is stored in pieces; no other split is asked for.
@@ -226,10 +223,10 @@ getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
   return allowed;
 }
 
-/// Leaves the signatures of `axis` that go with the stored forms of `graph`.
+/// Leaves the signatures that go with the stored forms of `graph`.
 static void keepAllowed(const StepGraph &graph, const Extraction &extraction,
-                        unsigned axis, const ParameterUse &use,
-                        bool isBatchAxis, search::Descent &descent) {
+                        const AxisAsk &ask, search::Descent &descent) {
+  unsigned axis = ask.axis;
   for (auto [index, origin] : llvm::enumerate(extraction.origins)) {
     SmallVector<std::optional<SmallVector<AxisForm, 2>>> allowed;
     if (origin.kind == Part::Kind::Argument)
@@ -241,8 +238,7 @@ static void keepAllowed(const StepGraph &graph, const Extraction &extraction,
       if (group.pass == PassKind::Update)
         continue;
       for (unsigned value : group.inputs)
-        allowed.push_back(
-            getAllowed(graph, group, value, axis, use, isBatchAxis));
+        allowed.push_back(getAllowed(graph, group, value, ask));
     }
     bool ofResults = origin.kind == Part::Kind::Argument;
     descent.keep(index, [&](const cost::Signature &signature) {
@@ -271,7 +267,7 @@ FailureOr<cost::Plan> tandem::plan::planByPreset(StepGraph graph,
   if (isInOneStrand)
     for (unsigned axis = graph.mesh.getNumSpaceAxes();
          axis < graph.mesh.getNumAxes(); ++axis)
-      (*presets)[axis] = AxisPreset::Replicate;
+      (*presets)[axis] = &kReplicate;
   if (failed(splitBatch(graph, *presets, isPinned)))
     return failure();
   search::Descent descent(extraction.problem);
@@ -279,15 +275,16 @@ FailureOr<cost::Plan> tandem::plan::planByPreset(StepGraph graph,
   for (unsigned axis : graph.mesh.getLayoutOrder()) {
     if (graph.mesh.getSize(axis) == 1)
       continue;
-    SmallVector<bool> pinned;
+    const Preset &preset = *(*presets)[axis];
+    AxisAsk ask{axis, preset.splitsBatch || graph.mesh.isTime(axis)};
     for (const auto &flags : isPinned)
-      pinned.push_back(flags[axis]);
-    AxisPreset ofAxis = (*presets)[axis];
-    ParameterUse use = splitStored(graph, axis, ofAxis, pinned);
-    bool isBatchAxis = splitsBatch(ofAxis);
-    keepAllowed(graph, extraction, axis, use,
-                isBatchAxis || graph.mesh.isTime(axis), descent);
-    descent.decide({axis, isBatchAxis});
+      ask.isPinned.push_back(flags[axis]);
+    ask.keepsStored.assign(graph.arguments.size(), false);
+    if (preset.split)
+      preset.split(graph, axis, ask.isPinned, ask.keepsStored);
+    followParameters(graph, axis, ask.isPinned);
+    keepAllowed(graph, extraction, ask, descent);
+    descent.decide({axis, preset.splitsBatch});
   }
   return descent.getPlan();
 }
@@ -314,23 +311,14 @@ static bool isIdle(const StepGraph &graph, unsigned axis) {
          });
 }
 
-/// What a preset splits beside the batch, or nothing.
-static StringRef getWanted(AxisPreset preset) {
-  if (preset == AxisPreset::Zero)
-    return "parameter that divides";
-  if (preset == AxisPreset::TensorParallel)
-    return "attention or feed-forward layer to split";
-  return preset == AxisPreset::ExpertParallel ? "expert weights to split" : "";
-}
-
 void tandem::plan::warnOfUnsplit(const StepGraph &graph, StringRef preset) {
   auto presets = getAxisPresets(graph.step, graph.mesh, preset);
-  if (failed(presets) || parsePreset(preset) == AxisPreset::Replicate)
+  if (failed(presets) || preset == kReplicate.name)
     return;
   for (unsigned axis = 0; axis < graph.mesh.getNumSpaceAxes(); ++axis) {
     int64_t size = graph.mesh.getSize(axis);
     StringRef name = graph.mesh.getName(axis),
-              wanted = getWanted((*presets)[axis]);
+              wanted = (*presets)[axis]->wanted;
     if (size == 1)
       continue;
     if (!wanted.empty() && !splitsParameters(graph, axis))

@@ -47,6 +47,8 @@ bool obeysPins(const StepGraph &graph);
 mlir::LogicalResult checkMicrobatches(StepGraph &graph,
                                       const PinFlags &isPinned);
 
+llvm::SmallVector<llvm::StringRef> getPresetNames();
+
 struct Extraction;
 
 /// The signatures of a preset, in one stage, for the problem of `graph`, which
@@ -66,23 +68,17 @@ void warnOfUnsplit(const StepGraph &graph, llvm::StringRef preset);
 /// parameters no axis divides: they are kept whole.
 void listUndivided(const StepGraph &graph);
 
-/// What a preset asks of parameters on one axis, one entry per argument.
-struct ParameterUse {
-  /// Used as it is stored in the forward and backward passes (experts, column
-  /// and row split weights). Views keep the form as well.
-  llvm::SmallVector<bool> keepsStored;
-  /// No constraint on its uses (pinned by the user).
-  llvm::SmallVector<bool> isFree;
-};
-
 /// Megatron's column and row splits (arXiv:1909.08053), found in the graph:
-/// stored forms on `axis` and the weights that are used as stored.
+/// stored forms on `axis` and, by argument, the weights that are used as stored
+/// in the forward and backward passes.
 void splitTensors(StepGraph &graph, unsigned axis,
-                  llvm::ArrayRef<bool> isPinned, ParameterUse &use);
+                  llvm::ArrayRef<bool> isPinned,
+                  llvm::SmallVectorImpl<bool> &keepsStored);
 
-/// GShard's split of expert weights (arXiv:2006.16668) over `axis`.
+/// GShard's split of expert weights (arXiv:2006.16668) over `axis`; likewise.
 void splitExperts(StepGraph &graph, unsigned axis,
-                  llvm::ArrayRef<bool> isPinned, ParameterUse &use);
+                  llvm::ArrayRef<bool> isPinned,
+                  llvm::SmallVectorImpl<bool> &keepsStored);
 
 } // namespace tandem::plan
 

@@ -35,8 +35,8 @@ public:
   virtual ~SplitRegion() = default;
 
   /// Writes stored forms of weights and of the parameters that meet the split
-  /// (biases) into the graph, and marks them in `use.keepsStored`.
-  void apply(ParameterUse &use);
+  /// (biases) into the graph, and marks them in `keepsStored`.
+  void apply(SmallVectorImpl<bool> &keepsStored);
 
 protected:
   using Form = AxisForm;
@@ -189,21 +189,20 @@ void SplitRegion::walk() {
       visit(index);
 }
 
-void SplitRegion::apply(ParameterUse &use) {
+void SplitRegion::apply(SmallVectorImpl<bool> &keepsStored) {
   decide();
   for (auto &[argument, form] : decided) {
     if (!form.isGather())
       continue;
     graph.arguments[argument].forms[axis] = form;
-    use.keepsStored[argument] = true;
-    use.isFree[argument] = false;
+    keepsStored[argument] = true;
   }
   for (auto &[argument, form] : wanted) {
     if (!form || !form->isGather() || decided.count(argument) ||
         isPinned[argument] || !graph.canStore(argument, axis, *form))
       continue;
     graph.arguments[argument].forms[axis] = *form;
-    use.keepsStored[argument] = true;
+    keepsStored[argument] = true;
   }
 }
 
@@ -280,8 +279,9 @@ void TensorRegion::decide() {
 }
 
 void tandem::plan::splitTensors(StepGraph &graph, unsigned axis,
-                                ArrayRef<bool> isPinned, ParameterUse &use) {
-  TensorRegion(graph, axis, isPinned).apply(use);
+                                ArrayRef<bool> isPinned,
+                                SmallVectorImpl<bool> &keepsStored) {
+  TensorRegion(graph, axis, isPinned).apply(keepsStored);
 }
 
 //===----------------------------------------------------------------------===//
@@ -380,6 +380,7 @@ void ExpertRegion::decide() {
 }
 
 void tandem::plan::splitExperts(StepGraph &graph, unsigned axis,
-                                ArrayRef<bool> isPinned, ParameterUse &use) {
-  ExpertRegion(graph, axis, isPinned).apply(use);
+                                ArrayRef<bool> isPinned,
+                                SmallVectorImpl<bool> &keepsStored) {
+  ExpertRegion(graph, axis, isPinned).apply(keepsStored);
 }

@@ -14,9 +14,6 @@ using namespace mlir;
 using namespace tandem;
 using namespace tandem::plan;
 
-static constexpr const char *kPresets[] = {
-    "replicate", "data-parallel", "zero", "tensor-parallel", "expert-parallel"};
-
 LogicalResult tandem::plan::addStart(const StepGraph &graph,
                                      const Extraction &extraction,
                                      const PlanOptions &options,
@@ -106,7 +103,7 @@ tandem::plan::findPresetPlans(const StepGraph &graph,
   std::vector<cost::Plan> presets;
   ScopedDiagnosticHandler silent(graph.mesh.getContext(),
                                  [](Diagnostic &) { return success(); });
-  for (const char *name : kPresets) {
+  for (StringRef name : getPresetNames()) {
     auto plan = planByPreset(graph, extraction, isPinned, name, isInOneStrand);
     std::string error;
     if (failed(plan))

@@ -270,3 +270,12 @@ bool StepGraph::canStore(unsigned index, unsigned axis, AxisForm form,
   forms[axis] = form;
   return canHaveForms(arguments[index].type, mesh, forms, reason);
 }
+
+SmallVector<AxisForm> StepGraph::listStorable(unsigned index,
+                                              unsigned axis) const {
+  SmallVector<AxisForm> forms{AxisForm::full()};
+  for (int64_t dim = 0; dim < arguments[index].type.getRank(); ++dim)
+    if (canStore(index, axis, AxisForm::gather(dim)))
+      forms.push_back(AxisForm::gather(dim));
+  return forms;
+}

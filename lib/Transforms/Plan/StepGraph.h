@@ -145,6 +145,9 @@ public:
   /// other axes being as they are.
   bool canStore(unsigned index, unsigned axis, spmd::AxisForm form,
                 std::string *reason = nullptr) const;
+  /// In which forms it can be stored so; `full` comes first.
+  llvm::SmallVector<spmd::AxisForm> listStorable(unsigned index,
+                                                 unsigned axis) const;
 
 private:
   void addArguments();
