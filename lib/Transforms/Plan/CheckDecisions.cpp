@@ -39,7 +39,7 @@ private:
   }
   /// The stage that makes the value; none for an argument or a source.
   std::optional<unsigned> getMadeIn(unsigned value) const;
-  std::optional<cost::Pass> findPassBefore(const PlannedCopy &copy) const;
+  std::optional<PassKind> findPassBefore(const PlannedCopy &copy) const;
   bool isKept(const PlannedCopy &copy, const Forms &forms,
               unsigned before) const;
   bool isThere(const PlannedCopy &copy, unsigned stage) const;
@@ -57,7 +57,7 @@ private:
   StringRef file;
   StageNumbers stages;
   CopyUses uses;
-  using Key = std::tuple<unsigned, Forms, cost::Pass>;
+  using Key = std::tuple<unsigned, Forms, PassKind>;
   static Key getKey(const PlannedCopy &copy) {
     return {copy.value, copy.path.back(), copy.pass};
   }
@@ -99,18 +99,18 @@ std::optional<unsigned> DecisionChecker::getMadeIn(unsigned value) const {
 //===----------------------------------------------------------------------===//
 
 /// The pass before the copy's that uses the value.
-std::optional<cost::Pass>
+std::optional<PassKind>
 DecisionChecker::findPassBefore(const PlannedCopy &copy) const {
   for (unsigned pass = unsigned(copy.pass); pass-- > 0;)
-    if (uses.findStage(copy.value, cost::Pass(pass)))
-      return cost::Pass(pass);
+    if (uses.findStage(copy.value, PassKind(pass)))
+      return PassKind(pass);
   return std::nullopt;
 }
 
 /// Whether an earlier pass keeps the value in `forms`, made before a stage.
 bool DecisionChecker::isKept(const PlannedCopy &copy, const Forms &forms,
                              unsigned before) const {
-  std::optional<cost::Pass> pass = findPassBefore(copy);
+  std::optional<PassKind> pass = findPassBefore(copy);
   if (!pass || !kept.count({copy.value, forms, *pass}))
     return false;
   auto stage = uses.findStage(copy.value, *pass, &forms);
@@ -166,7 +166,8 @@ LogicalResult DecisionChecker::checkUse(const PlannedCopy &copy) const {
   auto stage = uses.findStage(copy.value, copy.pass, &forms);
   if (!stage)
     return emitError(copy) << "is taken as " << print(forms)
-                           << " by nothing in the " << getPassName(copy.pass)
+                           << " by nothing in the "
+                           << stringifyPassKind(copy.pass)
                            << " pass, expected forms that one of its operators "
                               "reads";
   if (forms == made)
@@ -189,8 +190,8 @@ LogicalResult DecisionChecker::checkKept(const PlannedCopy &copy) const {
   if (!copy.isKept)
     return success();
   for (unsigned pass = unsigned(copy.pass) + 1;
-       pass <= unsigned(cost::Pass::Update); ++pass)
-    if (uses.findStage(copy.value, cost::Pass(pass)))
+       pass <= unsigned(PassKind::Update); ++pass)
+    if (uses.findStage(copy.value, PassKind(pass)))
       return success();
   return emitError(copy) << "is kept, expected a later pass that uses it; "
                             "leave out 'kept'";
@@ -204,9 +205,9 @@ LogicalResult DecisionChecker::checkCopies() {
     if (failed(checkPlan(copy)) || failed(checkPath(copy)))
       return failure();
     if (!seen.insert(getKey(copy)).second)
-      return emitError(copy)
-             << "is copied to " << print(copy.path.back()) << " in the "
-             << getPassName(copy.pass) << " pass twice, expected one line";
+      return emitError(copy) << "is copied to " << print(copy.path.back())
+                             << " in the " << stringifyPassKind(copy.pass)
+                             << " pass twice, expected one line";
     if (failed(checkUse(copy)) || failed(checkKept(copy)))
       return failure();
   }
@@ -229,7 +230,7 @@ LogicalResult DecisionChecker::checkWait(const PlannedWait &wait) const {
                               "made before the updates";
   if (decisions.search.empty())
     return checkPieces(wait, *madeIn);
-  if (!uses.findStage(wait.value, cost::Pass::Update, &wait.forms))
+  if (!uses.findStage(wait.value, PassKind::Update, &wait.forms))
     return emitLineError(graph, file, wait.line)
            << "no update takes '" << describeMaker(graph, wait.value)
            << "' in these forms, expected those of one that reads it";

@@ -12,18 +12,18 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-std::optional<unsigned> CopyUses::findStage(unsigned value, cost::Pass pass,
+std::optional<unsigned> CopyUses::findStage(unsigned value, PassKind pass,
                                             const Forms *forms) const {
   std::optional<unsigned> first;
   const OperatorGroups &groups = graph.getGroups();
   for (const Use &use : graph.values[value].uses) {
     Part part{Part::Kind::Result, use.operand};
-    cost::Pass ofUse = cost::Pass::Update;
+    PassKind ofUse = PassKind::Update;
     if (use.op < graph.ops.size()) {
       if (groups.groupOf[use.op] < 0)
         continue;
       part = {Part::Kind::Group, unsigned(groups.groupOf[use.op])};
-      ofUse = cost::Pass(groups.groups[part.index].pass);
+      ofUse = groups.groups[part.index].pass;
     }
     if (ofUse != pass || (forms && graph.getWanted(use) != *forms))
       continue;
@@ -33,17 +33,17 @@ std::optional<unsigned> CopyUses::findStage(unsigned value, cost::Pass pass,
   return first;
 }
 
-Forms CopyUses::getMade(unsigned value, cost::Pass pass,
+Forms CopyUses::getMade(unsigned value, PassKind pass,
                         const Forms &forms) const {
   Forms made = graph.getForms(value);
   for (auto [axis, form] : llvm::enumerate(made))
-    if (pass == cost::Pass::Update && graph.mesh.isTime(axis) &&
+    if (pass == PassKind::Update && graph.mesh.isTime(axis) &&
         form.isReduce() && forms[axis].isFull())
       form = AxisForm::full();
   return made;
 }
 
-SmallVector<Forms, 2> CopyUses::getPath(unsigned value, cost::Pass pass,
+SmallVector<Forms, 2> CopyUses::getPath(unsigned value, PassKind pass,
                                         const Forms &forms) const {
   for (const PlannedCopy &copy : decisions.copies)
     if (copy.value == value && copy.pass == pass && copy.path.back() == forms)
@@ -53,7 +53,7 @@ SmallVector<Forms, 2> CopyUses::getPath(unsigned value, cost::Pass pass,
 
 unsigned CopyUses::countCollectives(const PlannedWait &wait) const {
   unsigned count = 0;
-  auto path = getPath(wait.value, cost::Pass::Update, wait.forms);
+  auto path = getPath(wait.value, PassKind::Update, wait.forms);
   for (auto [from, to] : llvm::zip(path, ArrayRef(path).drop_front()))
     for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
       count += !graph.mesh.isTime(axis) && from[axis] != to[axis] &&

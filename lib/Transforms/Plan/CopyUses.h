@@ -21,15 +21,15 @@ public:
 
   /// The stage of the first operator or result of `pass` that takes the value
   /// in `forms`, or in any if there are none; nothing if none does.
-  std::optional<unsigned> findStage(unsigned value, cost::Pass pass,
+  std::optional<unsigned> findStage(unsigned value, PassKind pass,
                                     const spmd::Forms *forms = nullptr) const;
   /// In which the value is there for copies to `forms`: as it was made, but a
   /// gradient as the sum over time.
-  spmd::Forms getMade(unsigned value, cost::Pass pass,
+  spmd::Forms getMade(unsigned value, PassKind pass,
                       const spmd::Forms &forms) const;
   /// The forms that a copy has on the way: those of its decision, or one change
   /// of what was made.
-  llvm::SmallVector<spmd::Forms, 2> getPath(unsigned value, cost::Pass pass,
+  llvm::SmallVector<spmd::Forms, 2> getPath(unsigned value, PassKind pass,
                                             const spmd::Forms &forms) const;
   /// How many collectives lead from the gradient to the copy; a slice sends
   /// nothing.

@@ -48,7 +48,7 @@ struct StageBegin {
 /// How operators of a pass get a value in forms that it was not made in.
 struct PlannedCopy {
   unsigned value = 0;
-  cost::Pass pass = cost::Pass::Forward;
+  PassKind pass = PassKind::Forward;
   /// The next pass that uses the value takes the same copy.
   bool isKept = false;
   /// The forms on the way, at least two, one change each.
@@ -57,11 +57,8 @@ struct PlannedCopy {
 };
 
 /// A gradient's copy for updates whose collectives wait.
-struct PlannedWait {
+struct PlannedWait : spmd::Wait {
   unsigned value = 0;
-  spmd::Forms forms;
-  /// Empty if the slots are to be chosen.
-  spmd::Pieces pieces;
   unsigned line = 0;
 };
 
@@ -134,28 +131,16 @@ mlir::FailureOr<cost::Plan> makePlan(const StepGraph &graph,
 std::string describe(const StepGraph &graph, Part part);
 std::string describeMaker(const StepGraph &graph, unsigned value);
 
-llvm::StringRef getPassName(cost::Pass pass);
 /// As in IR and in lines, but for the number of the result.
 spmd::Copy getCopy(const PlannedCopy &copy);
-spmd::Wait getWait(const PlannedWait &wait);
+/// Behind the place of a stage.
+inline constexpr llvm::StringLiteral kInTurn = "in turn";
 void print(const StepGraph &graph, const Decisions &decisions,
            llvm::raw_ostream &os);
 
 /// The error `plan file 'FILE', line N: `, at the step.
 mlir::InFlightDiagnostic emitLineError(const StepGraph &graph,
                                        llvm::StringRef file, unsigned line);
-
-/// Takes a line `word rest` about what was found into `decisions`. Nothing if
-/// it is none, else whether it could be read.
-std::optional<bool> parseClaim(llvm::StringRef word, llvm::StringRef rest,
-                               Decisions &decisions);
-
-/// Takes a line `stage`, `copy` or `wait`. Fails with an error that names the
-/// line of `file` if it is not of the grammar or names what the step does not
-/// have.
-mlir::LogicalResult parseDecision(const StepGraph &graph, llvm::StringRef word,
-                                  llvm::StringRef rest, unsigned line,
-                                  llvm::StringRef file, Decisions &decisions);
 
 } // namespace tandem::plan
 

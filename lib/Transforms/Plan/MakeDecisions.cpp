@@ -105,7 +105,8 @@ void DecisionMaker::addCopy(const cost::CopyChange &change) {
   auto sequence = table.getSequence(copy.tensor, change.from, copy.layout);
   if (change.from == made && sequence.size() < 2 && !isKept)
     return;
-  PlannedCopy planned{extraction.values[copy.tensor], copy.pass, isKept, {}};
+  PlannedCopy planned{
+      extraction.values[copy.tensor], PassKind(copy.pass), isKept, {}};
   cost::Layout layout = change.from;
   planned.path.push_back(getForms(layout));
   for (const cost::AxisChange &next : sequence) {
@@ -137,8 +138,8 @@ std::vector<Pieces> DecisionMaker::getPieces() {
 
 void DecisionMaker::addWaits() {
   for (auto [copy, pieces] : llvm::zip(plan.waiting, getPieces()))
-    decisions.waits.push_back(
-        {extraction.values[copy.tensor], getForms(copy.layout), pieces});
+    decisions.waits.push_back({{getForms(copy.layout), std::move(pieces)},
+                               extraction.values[copy.tensor]});
 }
 
 Decisions DecisionMaker::run() {
@@ -174,7 +175,7 @@ public:
 
 private:
   LogicalResult setStages(cost::Plan &plan) const;
-  LogicalResult addCopy(unsigned value, const Forms &forms, cost::Pass pass,
+  LogicalResult addCopy(unsigned value, const Forms &forms, PassKind pass,
                         unsigned line, std::vector<cost::Copy> &copies) const;
 
   const StepGraph &graph;
@@ -202,14 +203,15 @@ LogicalResult PlanMaker::setStages(cost::Plan &plan) const {
 }
 
 LogicalResult PlanMaker::addCopy(unsigned value, const Forms &forms,
-                                 cost::Pass pass, unsigned line,
+                                 PassKind pass, unsigned line,
                                  std::vector<cost::Copy> &copies) const {
   int tensor = extraction.tensors[value];
   if (tensor < 0)
     return emitLineError(graph, file, line)
            << "'" << describeMaker(graph, value)
            << "' is nothing that is copied";
-  copies.push_back({static_cast<unsigned>(tensor), toLayout(forms), pass});
+  copies.push_back(
+      {static_cast<unsigned>(tensor), toLayout(forms), cost::Pass(pass)});
   return success();
 }
 
@@ -228,7 +230,7 @@ FailureOr<cost::Plan> PlanMaker::run() {
                        copy.isKept ? plan.kept : others)))
       return failure();
   for (const PlannedWait &wait : decisions.waits)
-    if (failed(addCopy(wait.value, wait.forms, cost::Pass::Update, wait.line,
+    if (failed(addCopy(wait.value, wait.forms, PassKind::Update, wait.line,
                        plan.waiting)))
       return failure();
   llvm::sort(plan.kept);

@@ -8,8 +8,8 @@
 #include "PlanFile.h"
 #include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Plan/Plan.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/raw_ostream.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace tandem;
@@ -63,13 +63,40 @@ private:
 };
 } // namespace
 
-/// How a line of what was found begins with this word.
-static StringRef getLineForm(StringRef word) {
-  return llvm::StringSwitch<StringRef>(word)
-      .Cases({"cost", "bound"}, "SECONDS s")
-      .Case("peak", "BYTES B")
-      .Case("search", "ALGORITHM")
-      .Default("NAME");
+static bool parseText(StringRef text, std::string &result) {
+  result = text.str();
+  return !text.empty();
+}
+
+static bool parseSeconds(StringRef text, double &seconds) {
+  return text.consume_back(" s") && !text.getAsDouble(seconds) &&
+         std::isfinite(seconds) && seconds >= 0;
+}
+
+/// Takes a line `word rest` about what was found. Nothing if it is none, else
+/// what was expected behind the word, if that is not what there is.
+static std::optional<StringRef> parseClaim(StringRef word, StringRef rest,
+                                           Decisions &found) {
+  auto expect = [](bool isRead, StringRef expected) {
+    return isRead ? StringRef() : expected;
+  };
+  if (word == "search")
+    return expect(parseText(rest, found.search), "ALGORITHM");
+  if (word == "cluster")
+    return expect(parseText(rest, found.cluster), "NAME");
+  if (word == "pins")
+    return expect(parseText(rest, found.pins), "NAME");
+  if (word == "cost")
+    return expect(parseSeconds(rest, found.cost), "SECONDS s");
+  if (word == "bound") {
+    auto [bound, proof] = rest.split(" proof ");
+    found.proof = proof.trim().str();
+    return expect(parseSeconds(bound.trim(), found.bound), "SECONDS s");
+  }
+  if (word == "peak")
+    return expect(rest.consume_back(" B") && !rest.getAsInteger(10, found.peak),
+                  "BYTES B");
+  return std::nullopt;
 }
 
 namespace {
@@ -105,14 +132,14 @@ LogicalResult FileReader::readLine(StringRef line, unsigned number) {
     return emitError() << ", line " << number << ": micro is '" << rest
                        << "', expected a number";
   }
-  auto isRead = parseClaim(word, rest, file.decisions);
-  if (!isRead)
+  auto expected = parseClaim(word, rest, file.decisions);
+  if (!expected)
     file.lines.push_back({number, line.str()});
-  if (isRead.value_or(true))
+  if (expected.value_or("").empty())
     return success();
   return emitError() << ", line " << number << ": cannot read '"
                      << line.take_front(60) << "', expected '" << word << " "
-                     << getLineForm(word) << "'";
+                     << *expected << "'";
 }
 
 FailureOr<PlanFile> FileReader::run(StringRef text) {

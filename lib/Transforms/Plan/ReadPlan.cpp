@@ -16,31 +16,46 @@ using namespace tandem::spmd;
 using namespace tandem::plan;
 
 namespace {
-/// Reads the lines of a file, one after the other.
+/// Reads the lines of a file, one after the other: `HEAD: BODY`.
 class PlanReader {
 public:
   PlanReader(StepGraph &graph, PlanFile &file) : graph(graph), file(file) {}
   LogicalResult run();
 
 private:
+  /// Kind and number; the number of an operator is its index in the graph.
+  using Place = std::pair<StringRef, unsigned>;
+
   InFlightDiagnostic emitError() {
     return emitLineError(graph, file.path, line);
   }
-  LogicalResult checkName(const Twine &place, StringRef found,
-                          StringRef expected);
-  LogicalResult applyArgument(int64_t number, StringRef name, StringRef forms);
-  LogicalResult applyOperator(int64_t id, StringRef name, StringRef signatures);
-  LogicalResult readForms(StringRef text);
+  FailureOr<unsigned> parseAxis(StringRef name);
+  FailureOr<Place> parsePlace(StringRef text);
+  FailureOr<unsigned> parseValue(StringRef place);
+  LogicalResult readLine(StringRef text);
+  LogicalResult readForms(StringRef text, StringRef kind, StringRef rest);
+  LogicalResult checkName(Place place, StringRef digits, StringRef found);
+  LogicalResult applyArgument(unsigned number, StringRef forms);
+  LogicalResult applyOperator(unsigned number, StringRef signatures);
+  LogicalResult emitExpected(StringRef found, StringRef expected);
+  LogicalResult readStage(StringRef place);
+  LogicalResult readCopy(StringRef place);
+  LogicalResult readWait(StringRef place);
   LogicalResult checkKernels();
   LogicalResult checkOperand(unsigned op, unsigned operand);
-  FailureOr<unsigned> parseAxis(StringRef name);
 
   StepGraph &graph;
   PlanFile &file;
   unsigned line = 0;
-  std::set<std::pair<StringRef, int64_t>> seen;
+  /// Of the line.
+  StringRef body;
+  std::set<Place> seen;
 };
 } // namespace
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
 
 FailureOr<unsigned> PlanReader::parseAxis(StringRef name) {
   if (auto axis = graph.mesh.lookup(name.trim()))
@@ -48,24 +63,62 @@ FailureOr<unsigned> PlanReader::parseAxis(StringRef name) {
   return emitError() << "the mesh has no axis '" << name.trim() << "'";
 }
 
-/// A line that was changed by hand, but not its number, or the other way round,
-/// would change something else than was meant.
-LogicalResult PlanReader::checkName(const Twine &place, StringRef found,
-                                    StringRef expected) {
-  if (found.trim() == expected)
-    return success();
-  return emitError() << place << " is '" << found.trim() << "', expected '"
-                     << expected << "', which has this number in the step";
+FailureOr<PlanReader::Place> PlanReader::parsePlace(StringRef text) {
+  auto [kind, digits] = text.split(' ');
+  int64_t number = -1;
+  bool isNumber = !digits.trim().getAsInteger(10, number);
+  if (kind == "operator" && isNumber)
+    if (auto op = graph.findOperator(number))
+      return Place(kind, *op);
+  size_t count = kind == "argument" ? graph.arguments.size()
+                 : kind == "result" ? graph.results.size()
+                                    : 0;
+  if (isNumber && number >= 0 && number < static_cast<int64_t>(count))
+    return Place(kind, number);
+  auto error = emitError() << "the step has no '" << text << "', expected ";
+  if (count)
+    return error << "one below " << count;
+  return error << "operator, argument or result and its number";
 }
 
-LogicalResult PlanReader::applyArgument(int64_t number, StringRef name,
-                                        StringRef forms) {
-  if (number < 0 || number >= static_cast<int64_t>(graph.arguments.size()))
-    return emitError() << "the step has no argument " << number
-                       << ", expected one below " << graph.arguments.size();
-  if (failed(checkName("argument " + Twine(number), name,
-                       graph.describeArgument(number))))
+/// The value that a line is about, whose body begins with the result's number.
+FailureOr<unsigned> PlanReader::parseValue(StringRef place) {
+  auto found = parsePlace(place);
+  if (failed(found))
     return failure();
+  SmallVector<unsigned, 4> values;
+  if (found->first == "argument")
+    values.push_back(found->second);
+  else if (found->first == "operator")
+    values = graph.ops[found->second].results;
+  unsigned result = 0;
+  StringRef number;
+  std::tie(number, body) = body.split(' ');
+  if (!number.getAsInteger(10, result) && result < values.size())
+    return values[result];
+  return emitError() << "'" << place << "' has no result '" << number << "'";
+}
+
+//===----------------------------------------------------------------------===//
+// Forms and signatures
+//===----------------------------------------------------------------------===//
+
+/// A line that was changed by hand, but not its number, or the other way round,
+/// would change something else than was meant.
+LogicalResult PlanReader::checkName(Place place, StringRef digits,
+                                    StringRef found) {
+  auto [kind, number] = place;
+  std::string expected =
+      kind == "argument" ? graph.describeArgument(number)
+                         : graph.ops[number].op->getName().getStringRef().str();
+  if (found.trim() == expected)
+    return success();
+  return emitError() << kind << " " << digits << " is '" << found.trim()
+                     << "', expected '" << expected
+                     << "', which has this number in the step";
+}
+
+LogicalResult PlanReader::applyArgument(unsigned number, StringRef forms) {
   SmallVector<StringRef> parts;
   forms.split(parts, ',');
   for (StringRef part : parts) {
@@ -84,15 +137,8 @@ LogicalResult PlanReader::applyArgument(int64_t number, StringRef name,
   return success();
 }
 
-LogicalResult PlanReader::applyOperator(int64_t id, StringRef kind,
-                                        StringRef signatures) {
-  std::optional<unsigned> index = graph.findOperator(id);
-  if (!index)
-    return emitError() << "the step has no operator " << id;
-  OpNode &op = graph.ops[*index];
-  if (failed(checkName("operator " + Twine(id), kind,
-                       op.op->getName().getStringRef())))
-    return failure();
+LogicalResult PlanReader::applyOperator(unsigned number, StringRef signatures) {
+  OpNode &op = graph.ops[number];
   while (!signatures.trim().empty()) {
     auto [name, rest] = signatures.split('=');
     FailureOr<unsigned> axis = parseAxis(name);
@@ -121,45 +167,29 @@ LogicalResult PlanReader::applyOperator(int64_t id, StringRef kind,
 }
 
 /// A line of an argument or an operator.
-LogicalResult PlanReader::readForms(StringRef text) {
-  auto [head, body] = text.split(": ");
-  auto [kind, rest] = head.split(' ');
-  int64_t id;
+LogicalResult PlanReader::readForms(StringRef text, StringRef kind,
+                                    StringRef rest) {
   auto [digits, name] = rest.split(' ');
-  if (digits.getAsInteger(10, id) || (kind != "argument" && kind != "operator"))
+  if (kind != "argument" && kind != "operator")
     return emitError() << "'" << text.take_front(40)
                        << "', expected 'argument N ...', 'operator N ...', "
                           "'stage ...', 'copy ...', 'wait ...', 'end N', or "
                           "one of graph, mesh, micro, search, pins, cluster, "
                           "cost, bound and peak with its value";
-  if (body.trim().empty())
+  if (body.empty())
     return emitError() << "'" << text.take_front(40)
                        << "' has no forms, expected ': ' and what is not full; "
                           "leave the line out if all is";
-  if (!seen.insert({kind, id}).second)
-    return emitError() << kind << " " << id
-                       << " has a line already, expected one";
-  return kind == "argument" ? applyArgument(id, name, body)
-                            : applyOperator(id, name, body);
-}
-
-LogicalResult PlanReader::run() {
-  Decisions &decisions = file.decisions;
-  // Kernels and stages are those of the pins under which it was found.
-  if (auto pinned = tryPins(graph, decisions.pins))
-    graph.shareGroups(*pinned);
-  for (const auto &[number, text] : file.lines) {
-    line = number;
-    auto [word, rest] = StringRef(text).split(' ');
-    bool isOrder = word == "stage" || word == "copy" || word == "wait";
-    if (failed(isOrder ? parseDecision(graph, word, rest, line, file.path,
-                                       decisions)
-                       : readForms(text)))
-      return failure();
-  }
-  if (!decisions.search.empty() && failed(checkKernels()))
+  auto place = parsePlace(text.take_front(kind.size() + 1 + digits.size()));
+  if (failed(place))
     return failure();
-  return checkDecisions(graph, decisions, file.path);
+  if (!seen.insert(*place).second)
+    return emitError() << kind << " " << digits
+                       << " has a line already, expected one";
+  if (failed(checkName(*place, digits, name)))
+    return failure();
+  return kind == "argument" ? applyArgument(place->second, body)
+                            : applyOperator(place->second, body);
 }
 
 /// An operand that the operator's own kernel makes has the form that is wanted.
@@ -199,6 +229,98 @@ LogicalResult PlanReader::checkKernels() {
           return failure();
       }
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Stages, copies and what waits
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlanReader::emitExpected(StringRef found, StringRef expected) {
+  return emitError() << "found '" << found << "', expected '" << expected
+                     << "' with a form for each axis of mesh "
+                     << getMeshText(graph.mesh);
+}
+
+LogicalResult PlanReader::readStage(StringRef place) {
+  auto found = parsePlace(place);
+  if (failed(found))
+    return failure();
+  if (!body.empty() && body != kInTurn)
+    return emitError() << "found '" << body << "', expected '" << kInTurn
+                       << "' or nothing";
+  Part part{Part::Kind::Group, found->second};
+  if (found->first == "argument")
+    part.kind = Part::Kind::Argument;
+  else if (found->first == "result")
+    part.kind = Part::Kind::Result;
+  else if (int group = graph.getGroups().groupOf[found->second]; group >= 0)
+    part.index = group;
+  else
+    return emitError() << "no stage can begin with '" << place << "'";
+  file.decisions.stages.push_back({part, !body.empty(), line});
+  return success();
+}
+
+LogicalResult PlanReader::readCopy(StringRef place) {
+  StringRef whole = body;
+  auto value = parseValue(place);
+  if (failed(value))
+    return failure();
+  auto copy = spmd::parseCopy(body);
+  if (!copy || copy->path.front().size() != graph.mesh.getNumAxes())
+    return emitExpected(whole, kCopyGrammar);
+  file.decisions.copies.push_back({*value, *nn::symbolizePassKind(copy->pass),
+                                   copy->isKept, copy->path, line});
+  return success();
+}
+
+LogicalResult PlanReader::readWait(StringRef place) {
+  StringRef whole = body;
+  auto value = parseValue(place);
+  if (failed(value))
+    return failure();
+  StringRef wrong;
+  auto wait = spmd::parseWait(body, &wrong);
+  if (!wrong.empty())
+    return emitError()
+           << "found 'in " << wrong
+           << "', expected 'in STAGE/STRAND SHARE, ... [then STAGE/STRAND "
+              "SHARE, ...]' with shares that rise to 1 and slots that do not "
+              "go back; leave out 'in ...' to have the slots chosen";
+  if (!wait || wait->forms.size() != graph.mesh.getNumAxes())
+    return emitExpected(whole, kWaitGrammar);
+  file.decisions.waits.push_back({*wait, *value, line});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// All lines
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlanReader::readLine(StringRef text) {
+  auto [head, behind] = text.split(": ");
+  auto [word, rest] = head.split(' ');
+  body = behind.trim();
+  if (word == "stage")
+    return readStage(rest.trim());
+  if (word == "copy")
+    return readCopy(rest.trim());
+  return word == "wait" ? readWait(rest.trim()) : readForms(text, word, rest);
+}
+
+LogicalResult PlanReader::run() {
+  Decisions &decisions = file.decisions;
+  // Kernels and stages are those of the pins under which it was found.
+  if (auto pinned = tryPins(graph, decisions.pins))
+    graph.shareGroups(*pinned);
+  for (const auto &[number, text] : file.lines) {
+    line = number;
+    if (failed(readLine(text)))
+      return failure();
+  }
+  if (!decisions.search.empty() && failed(checkKernels()))
+    return failure();
+  return checkDecisions(graph, decisions, file.path);
 }
 
 LogicalResult tandem::plan::readPlan(StepGraph &graph, PlanFile &file) {

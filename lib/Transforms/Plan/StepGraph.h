@@ -48,6 +48,9 @@ struct ValueNode {
   /// Of what an operator makes, per axis: the form that a pin asks for. Empty
   /// without pins.
   llvm::SmallVector<std::optional<spmd::AxisForm>, 0> pinned;
+
+  /// Number among what is made in one place; an argument is one value.
+  unsigned getResult() const { return producer < 0 ? 0 : index; }
 };
 
 struct OpNode {

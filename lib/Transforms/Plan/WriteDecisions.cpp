@@ -28,7 +28,6 @@ public:
 private:
   FormAttr getForm(ArrayRef<AxisForm> forms) const;
   Planned &getMaker(unsigned value);
-  unsigned getResult(unsigned value) const;
   void addForms();
   void addCopies();
   void addStages();
@@ -69,20 +68,17 @@ Planned &Writer::getMaker(unsigned value) {
   return node.producer < 0 ? arguments[node.index] : operators[node.producer];
 }
 
-unsigned Writer::getResult(unsigned value) const {
-  const ValueNode &node = graph.values[value];
-  return node.producer < 0 ? 0 : node.index;
-}
-
 void Writer::addCopies() {
+  auto getResult = [&](unsigned value) {
+    return graph.values[value].getResult();
+  };
   for (const PlannedCopy &copy : decisions.copies)
     getMaker(copy.value)
         .copies.push_back(
             CopyAttr::get(context, getResult(copy.value), plan::getCopy(copy)));
   for (const PlannedWait &wait : decisions.waits)
     getMaker(wait.value)
-        .waits.push_back(
-            WaitAttr::get(context, getResult(wait.value), plan::getWait(wait)));
+        .waits.push_back(WaitAttr::get(context, getResult(wait.value), wait));
 }
 
 void Writer::addStages() {
