@@ -8,15 +8,23 @@
 #ifndef TANDEM_LIB_TRANSFORMS_PLAN_BATCHSPLITS_H
 #define TANDEM_LIB_TRANSFORMS_PLAN_BATCHSPLITS_H
 
-#include "GroupSignatures.h"
+#include "OperatorGroups.h"
 
 namespace tandem::plan {
+
+/// Which factors of each operator, and which dimensions of each value, come
+/// from the batch dimension of an input.
+struct BatchMarks {
+  BatchMarks(const StepGraph &graph, const std::vector<bool> &isSource);
+
+  /// Bit f of `factors[op]`, bit d of `dims[value]`.
+  std::vector<uint64_t> factors, dims;
+};
 
 /// Splits over the batch and over experts, while `groups` is being made.
 class BatchSplits {
 public:
-  BatchSplits(const StepGraph &graph, const OperatorGroups &groups)
-      : graph(graph), groups(groups), marks(graph, groups.isSource) {}
+  BatchSplits(const StepGraph &graph, const OperatorGroups &groups);
 
   /// Whether operator `index` sums over the batch, as a loss, a statistic or a
   /// gradient.

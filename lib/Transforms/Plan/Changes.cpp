@@ -6,8 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Changes.h"
-#include "tandem/Analysis/Bytes.h"
-#include "tandem/Transforms/Plan/Plan.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -59,24 +57,9 @@ struct Demand {
   unsigned user;
   Forms forms;
 };
-
-class ChangeFinder {
-public:
-  explicit ChangeFinder(const StepGraph &graph) : graph(graph) {}
-  std::vector<Change> run();
-
-private:
-  SmallVector<Demand> getDemands(unsigned value) const;
-  void addChanges(unsigned value, const Demand &demand);
-  double getBytes(unsigned value, ArrayRef<AxisForm> forms) const;
-  int64_t countStrands(ArrayRef<AxisForm> forms) const;
-
-  const StepGraph &graph;
-  std::vector<Change> changes;
-};
 } // namespace
 
-SmallVector<Demand> ChangeFinder::getDemands(unsigned value) const {
+static SmallVector<Demand> getDemands(const StepGraph &graph, unsigned value) {
   SmallVector<Demand> demands;
   for (Use use : graph.values[value].uses) {
     bool isReturn = use.op == graph.ops.size();
@@ -91,60 +74,49 @@ SmallVector<Demand> ChangeFinder::getDemands(unsigned value) const {
   return demands;
 }
 
-double ChangeFinder::getBytes(unsigned value, ArrayRef<AxisForm> forms) const {
-  auto type = cast<RankedTensorType>(graph.values[value].value.getType());
-  double bytes = tandem::getBytes(type);
+/// Of what a rank holds, all strands together.
+static double getHeldBytes(const StepGraph &graph, unsigned value,
+                           ArrayRef<AxisForm> forms) {
+  double bytes = graph.values[value].bytes;
   for (auto [axis, form] : llvm::enumerate(forms))
     if (form.isGather())
       bytes /= graph.mesh.getSize(axis);
   return bytes;
 }
 
-int64_t ChangeFinder::countStrands(ArrayRef<AxisForm> forms) const {
-  int64_t count = 1;
-  for (auto [axis, form] : llvm::enumerate(forms))
-    if (graph.mesh.isTime(axis) && !form.isFull())
-      count *= graph.mesh.getSize(axis);
-  return count;
-}
-
 /// Time first, since gradients are summed over strands before the collective.
-void ChangeFinder::addChanges(unsigned value, const Demand &demand) {
+static void addChanges(const StepGraph &graph, unsigned value,
+                       const Demand &demand, SmallVectorImpl<Change> &ofValue) {
   Forms forms = graph.getForms(value);
   for (unsigned axis : graph.mesh.getLayoutOrder()) {
     AxisForm from = forms[axis], to = demand.forms[axis];
     if (from == to)
       continue;
-    double before = getBytes(value, forms);
-    int64_t count = countStrands(forms);
+    double before = getHeldBytes(graph, value, forms);
+    int64_t count = 1;
+    for (auto [other, form] : llvm::enumerate(forms))
+      if (graph.mesh.isTime(other) && !form.isFull())
+        count *= graph.mesh.getSize(other);
     forms[axis] = to;
-    changes.push_back({value, demand.pass, axis, from, to, demand.user, count,
-                       std::max(before, getBytes(value, forms))});
-  }
-}
-
-std::vector<Change> ChangeFinder::run() {
-  for (unsigned value = 0; value < graph.values.size(); ++value) {
-    unsigned first = changes.size();
-    for (const Demand &demand : getDemands(value))
-      addChanges(value, demand);
+    double bytes = std::max(before, getHeldBytes(graph, value, forms));
     // Two demands that differ on another axis may share this one's change.
-    auto isRepeated = [&](unsigned index) {
-      const Change &change = changes[index];
-      for (unsigned i = first; i < index; ++i)
-        if (changes[i].axis == change.axis && changes[i].to == change.to &&
-            changes[i].pass == change.pass && changes[i].from == change.from &&
-            changes[i].bytes == change.bytes)
-          return true;
-      return false;
-    };
-    for (unsigned index = changes.size(); index-- > first;)
-      if (isRepeated(index))
-        changes.erase(changes.begin() + index);
+    if (llvm::none_of(ofValue, [&](const Change &change) {
+          return change.axis == axis && change.from == from &&
+                 change.to == to && change.pass == demand.pass &&
+                 change.bytes == bytes;
+        }))
+      ofValue.push_back(
+          {value, demand.pass, axis, from, to, demand.user, count, bytes});
   }
-  return changes;
 }
 
 std::vector<Change> tandem::plan::findChanges(const StepGraph &graph) {
-  return ChangeFinder(graph).run();
+  std::vector<Change> changes;
+  for (unsigned value = 0; value < graph.values.size(); ++value) {
+    SmallVector<Change> ofValue;
+    for (const Demand &demand : getDemands(graph, value))
+      addChanges(graph, value, demand, ofValue);
+    llvm::append_range(changes, ofValue);
+  }
+  return changes;
 }

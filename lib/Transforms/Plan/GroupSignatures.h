@@ -18,22 +18,13 @@
 #ifndef TANDEM_LIB_TRANSFORMS_PLAN_GROUPSIGNATURES_H
 #define TANDEM_LIB_TRANSFORMS_PLAN_GROUPSIGNATURES_H
 
-#include "OperatorGroups.h"
+#include "BatchSplits.h"
 #include "tandem/Cost/Cluster.h"
 #include "tandem/Cost/SearchProblem.h"
 
 namespace tandem::plan {
 
 class GroupCost;
-
-/// Which factors of each operator, and which dimensions of each value, come
-/// from the batch dimension of an input.
-struct BatchMarks {
-  BatchMarks(const StepGraph &graph, const std::vector<bool> &isSource);
-
-  /// Bit f of `factors[op]`, bit d of `dims[value]`.
-  std::vector<uint64_t> factors, dims;
-};
 
 /// Signatures of a group, for the search and for the way back.
 struct GroupSignatures {
