@@ -51,6 +51,8 @@ private:
   int64_t countChanges(unsigned value) const;
   unsigned addTensor(unsigned value, std::string name);
   unsigned addSet(cost::SignatureSet set);
+  unsigned addStoredSet(const std::vector<cost::Layout> &layouts,
+                        bool isReturned);
   cost::Operator &addOperator(Kind kind, Part origin);
 
   std::vector<cost::Layout> getStoredLayouts(unsigned argument) const;
@@ -69,7 +71,8 @@ private:
   cost::SearchProblem &problem;
   /// Operator of each argument, or -1; set of each set of the maker, or -1.
   SmallVector<int> argumentOps, madeSets;
-  std::map<std::vector<cost::Layout>, unsigned> storedSets, returnedSets;
+  /// By layouts, and whether they are of a result.
+  std::map<std::pair<std::vector<cost::Layout>, bool>, unsigned> storedSets;
 };
 } // namespace
 
@@ -178,6 +181,18 @@ unsigned Extractor::addSet(cost::SignatureSet set) {
   return problem.signatureSets.size() - 1;
 }
 
+/// The set of an argument, or a result, that can have these layouts.
+unsigned Extractor::addStoredSet(const std::vector<cost::Layout> &layouts,
+                                 bool isReturned) {
+  auto [it, isNew] = storedSets.try_emplace({layouts, isReturned}, 0);
+  if (!isNew)
+    return it->second;
+  cost::SignatureSet set(layouts.size());
+  for (auto [signature, layout] : llvm::zip(set, layouts))
+    (isReturned ? signature.operands : signature.results) = {layout};
+  return it->second = addSet(std::move(set));
+}
+
 cost::Operator &Extractor::addOperator(Kind kind, Part origin) {
   result->origins.push_back(origin);
   cost::Operator &op = problem.operators.emplace_back();
@@ -234,20 +249,13 @@ LogicalResult Extractor::addArgument(unsigned argument) {
                        << "' leave no form in which it divides";
   bool isInput = node.role != Role::Parameter && node.role != Role::State &&
                  node.role != Role::Buffer;
-  auto [it, isNew] = storedSets.try_emplace(layouts, 0);
-  if (isNew) {
-    cost::SignatureSet set;
-    for (const cost::Layout &layout : layouts)
-      set.emplace_back().results = {layout};
-    it->second = addSet(std::move(set));
-  }
   argumentOps[argument] = problem.operators.size();
   std::string name = getArgumentName(graph, argument);
   unsigned tensor = addTensor(argument, name);
   cost::Operator &op = addOperator(isInput ? Kind::Input : Kind::Resident,
                                    {Part::Kind::Argument, argument});
   op.name = std::move(name);
-  op.signatureSet = it->second;
+  op.signatureSet = addStoredSet(layouts, /*isReturned=*/false);
   op.results = {tensor};
   return success();
 }
@@ -261,13 +269,7 @@ void Extractor::addResult(unsigned index) {
   std::vector<cost::Layout> layouts{cost::Layout()};
   if (isTied)
     layouts = getStoredLayouts(node.argument);
-  auto [it, isNew] = returnedSets.try_emplace(layouts, 0);
-  if (isNew) {
-    cost::SignatureSet set;
-    for (const cost::Layout &layout : layouts)
-      set.emplace_back().operands = {layout};
-    it->second = addSet(std::move(set));
-  }
+  unsigned set = addStoredSet(layouts, /*isReturned=*/true);
   if (isTied)
     problem.ties.push_back({argumentOps[node.argument],
                             static_cast<unsigned>(problem.operators.size())});
@@ -276,7 +278,7 @@ void Extractor::addResult(unsigned index) {
   func::FuncOp step = graph.step;
   StringRef name = nn::getTensorName(step.getResultAttrDict(index));
   op.name = makeToken(name.empty() ? "result" : name);
-  op.signatureSet = it->second;
+  op.signatureSet = set;
   op.operands = {static_cast<unsigned>(tensor)};
 }
 

@@ -22,28 +22,25 @@ static void append(std::string &key, int64_t number) {
   key.append(reinterpret_cast<const char *>(&number), sizeof number);
 }
 
-static void append(std::string &key, const Rule::Dims &dims) {
-  append(key, dims.size());
-  for (const Rule::Dim &dim : dims) {
-    append(key, dim.size());
-    for (unsigned factor : dim)
-      append(key, factor);
-  }
+template <typename T> static void append(std::string &key, ArrayRef<T> list) {
+  append(key, list.size());
+  for (const T &each : list)
+    append(key, ArrayRef(each));
+}
+
+template <> void append(std::string &key, ArrayRef<unsigned> list) {
+  append(key, list.size());
+  for (unsigned number : list)
+    append(key, number);
 }
 
 static void append(std::string &key, const Rule &rule) {
   append(key, rule.factors.size());
   for (const Rule::Factor &factor : rule.factors)
     append(key, factor.splittable ? factor.size : -factor.size);
-  for (const Rule::Dims &dims : rule.operands)
-    append(key, dims);
-  for (const Rule::Dims &dims : rule.results)
-    append(key, dims);
-  for (const auto &linear : rule.linear) {
-    append(key, linear.size());
-    for (unsigned operand : linear)
-      append(key, operand);
-  }
+  append(key, ArrayRef(rule.operands));
+  append(key, ArrayRef(rule.results));
+  append(key, ArrayRef(rule.linear));
 }
 
 /// All that the signatures and their seconds follow from.
