@@ -6,8 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheckDecisions.h"
-#include "CopyUses.h"
-#include <map>
 #include <set>
 
 using namespace mlir;
@@ -18,13 +16,105 @@ using namespace tandem::plan;
 static constexpr llvm::StringLiteral kSlotAdvice =
     "; leave out 'in ...' to have the slots chosen";
 
+//===----------------------------------------------------------------------===//
+// Who takes what
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Who takes a value in which forms, by the signatures of a graph and the
+/// stages of decisions. Both must live as long.
+class CopyUses {
+public:
+  CopyUses(const StepGraph &graph, const Decisions &decisions)
+      : stages(graph, decisions.stages), graph(graph), decisions(decisions) {}
+
+  /// The stage that makes the value; none for an argument or a source.
+  std::optional<unsigned> getMadeIn(unsigned value) const;
+  /// The stage of the first operator or result of `pass` that takes the value
+  /// in `forms`, or in any if there are none; nothing if none does.
+  std::optional<unsigned> findStage(unsigned value, PassKind pass,
+                                    const Forms *forms = nullptr) const;
+  /// In which the value is there for copies to `forms`: as it was made, but a
+  /// gradient as the sum over time.
+  Forms getMade(unsigned value, PassKind pass, const Forms &forms) const;
+  /// The forms that a copy has on the way: those of its decision, or one change
+  /// of what was made.
+  SmallVector<Forms, 2> getPath(unsigned value, PassKind pass,
+                                const Forms &forms) const;
+  /// How many collectives lead from the gradient to the copy; a slice sends
+  /// nothing.
+  unsigned countCollectives(const PlannedWait &wait) const;
+
+  const StageNumbers stages;
+
+private:
+  const StepGraph &graph;
+  const Decisions &decisions;
+};
+} // namespace
+
+std::optional<unsigned> CopyUses::getMadeIn(unsigned value) const {
+  int producer = graph.values[value].producer;
+  int group = producer < 0 ? -1 : graph.getGroups().groupOf[producer];
+  return group < 0 ? std::nullopt : std::optional(stages.getOfGroup(group));
+}
+
+std::optional<unsigned> CopyUses::findStage(unsigned value, PassKind pass,
+                                            const Forms *forms) const {
+  std::optional<unsigned> first;
+  const OperatorGroups &groups = graph.getGroups();
+  for (const Use &use : graph.values[value].uses) {
+    Part part{Part::Kind::Result, use.operand};
+    PassKind ofUse = PassKind::Update;
+    if (use.op < graph.ops.size()) {
+      if (groups.groupOf[use.op] < 0)
+        continue;
+      part = {Part::Kind::Group, unsigned(groups.groupOf[use.op])};
+      ofUse = groups.groups[part.index].pass;
+    }
+    if (ofUse != pass || (forms && graph.getWanted(use) != *forms))
+      continue;
+    unsigned stage = stages.get(part);
+    first = std::min(first.value_or(stage), stage);
+  }
+  return first;
+}
+
+Forms CopyUses::getMade(unsigned value, PassKind pass,
+                        const Forms &forms) const {
+  Forms made = graph.getForms(value);
+  for (auto [axis, form] : llvm::enumerate(made))
+    if (pass == PassKind::Update && graph.mesh.isTime(axis) &&
+        form.isReduce() && forms[axis].isFull())
+      form = AxisForm::full();
+  return made;
+}
+
+SmallVector<Forms, 2> CopyUses::getPath(unsigned value, PassKind pass,
+                                        const Forms &forms) const {
+  for (const PlannedCopy &copy : decisions.copies)
+    if (copy.value == value && copy.pass == pass && copy.path.back() == forms)
+      return copy.path;
+  return {getMade(value, pass, forms), forms};
+}
+
+unsigned CopyUses::countCollectives(const PlannedWait &wait) const {
+  unsigned count = 0;
+  auto path = getPath(wait.value, PassKind::Update, wait.forms);
+  for (auto [from, to] : llvm::zip(path, ArrayRef(path).drop_front()))
+    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+      count += !graph.mesh.isTime(axis) && from[axis] != to[axis] &&
+               !from[axis].isFull();
+  return count;
+}
+
 namespace {
 class DecisionChecker {
 public:
   DecisionChecker(const StepGraph &graph, const Decisions &decisions,
                   StringRef file)
-      : graph(graph), decisions(decisions), file(file),
-        stages(graph, decisions.stages), uses(graph, decisions) {}
+      : graph(graph), decisions(decisions), file(file), uses(graph, decisions) {
+  }
   LogicalResult run();
 
 private:
@@ -37,8 +127,6 @@ private:
   std::string print(const Forms &forms) const {
     return "'" + printForms(forms) + "'";
   }
-  /// The stage that makes the value; none for an argument or a source.
-  std::optional<unsigned> getMadeIn(unsigned value) const;
   std::optional<PassKind> findPassBefore(const PlannedCopy &copy) const;
   bool isKept(const PlannedCopy &copy, const Forms &forms,
               unsigned before) const;
@@ -55,7 +143,6 @@ private:
   const StepGraph &graph;
   const Decisions &decisions;
   StringRef file;
-  StageNumbers stages;
   CopyUses uses;
   using Key = std::tuple<unsigned, Forms, PassKind>;
   static Key getKey(const PlannedCopy &copy) {
@@ -88,12 +175,6 @@ LogicalResult DecisionChecker::emitOneStage(const T &of, StringRef what) const {
                           "all chosen";
 }
 
-std::optional<unsigned> DecisionChecker::getMadeIn(unsigned value) const {
-  int producer = graph.values[value].producer;
-  int group = producer < 0 ? -1 : graph.getGroups().groupOf[producer];
-  return group < 0 ? std::nullopt : std::optional(stages.getOfGroup(group));
-}
-
 //===----------------------------------------------------------------------===//
 // Copies
 //===----------------------------------------------------------------------===//
@@ -122,7 +203,7 @@ bool DecisionChecker::isKept(const PlannedCopy &copy, const Forms &forms,
 bool DecisionChecker::isThere(const PlannedCopy &copy, unsigned stage) const {
   const Forms &source = copy.path.front();
   if (source == uses.getMade(copy.value, copy.pass, copy.path.back())) {
-    std::optional<unsigned> madeIn = getMadeIn(copy.value);
+    std::optional<unsigned> madeIn = uses.getMadeIn(copy.value);
     return !madeIn || *madeIn < stage;
   }
   std::optional<unsigned> made = uses.findStage(copy.value, copy.pass, &source);
@@ -224,7 +305,7 @@ LogicalResult DecisionChecker::checkWait(const PlannedWait &wait) const {
   if (decisions.stages.empty())
     return emitOneStage(wait, "waits");
   int producer = graph.values[wait.value].producer;
-  std::optional<unsigned> madeIn = getMadeIn(wait.value);
+  std::optional<unsigned> madeIn = uses.getMadeIn(wait.value);
   if (!madeIn || graph.ops[producer].pass == PassKind::Update)
     return emitError(wait) << "does not wait, expected a gradient, which is "
                               "made before the updates";
@@ -245,8 +326,7 @@ LogicalResult DecisionChecker::checkWait(const PlannedWait &wait) const {
 
 LogicalResult DecisionChecker::checkPieces(const PlannedWait &wait,
                                            unsigned madeIn) const {
-  unsigned numStrands = graph.mesh.getNumStrands();
-  unsigned last = stages.getFirstUpdate();
+  unsigned last = uses.stages.getFirstUpdate();
   for (const auto &pieces : wait.pieces)
     for (const Piece &piece : pieces) {
       if (piece.stage <= madeIn || piece.stage > last)
@@ -254,7 +334,7 @@ LogicalResult DecisionChecker::checkPieces(const PlannedWait &wait,
                                << ", expected one behind stage " << madeIn
                                << ", which makes it, up to stage " << last
                                << " of the first update" << kSlotAdvice;
-      unsigned limit = piece.stage == last ? 1 : numStrands;
+      unsigned limit = piece.stage == last ? 1 : graph.mesh.getNumStrands();
       if (piece.strand >= limit)
         return emitError(wait)
                << "is sent in strand " << piece.strand << " of stage "
@@ -307,15 +387,14 @@ std::vector<MovedLine> tandem::plan::findMoved(const StepGraph &graph,
       moved.push_back({copy.line, describeMaker(graph, copy.value),
                        "is copied by " + printPath(path)});
   }
-  std::map<std::pair<unsigned, Forms>, const Pieces *> pieces;
-  for (const PlannedWait &wait : costed.waits)
-    pieces[{wait.value, wait.forms}] = &wait.pieces;
   for (const PlannedWait &wait : decisions.waits) {
-    auto it = pieces.find({wait.value, wait.forms});
-    if (it != pieces.end() && !wait.pieces.empty() &&
-        wait.pieces != *it->second)
+    auto it = llvm::find_if(costed.waits, [&](const PlannedWait &other) {
+      return other.value == wait.value && other.forms == wait.forms;
+    });
+    if (it != costed.waits.end() && !wait.pieces.empty() &&
+        wait.pieces != it->pieces)
       moved.push_back({wait.line, describeMaker(graph, wait.value),
-                       "is sent in " + printPieces(*it->second)});
+                       "is sent in " + printPieces(it->pieces)});
   }
   return moved;
 }
