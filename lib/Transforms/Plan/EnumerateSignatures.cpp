@@ -174,6 +174,8 @@ bool Enumeration::isSumPossible(const Member &member,
 
 bool Enumeration::isAllowed(const Member &member, const Candidate &candidate,
                             unsigned axis) const {
+  if (!graph.obeysPins(graph.ops[member.op], candidate.signature, axis))
+    return false;
   if (candidate.choice == 0)
     return true;
   if (graph.mesh.getSize(axis) == 1)

@@ -286,51 +286,24 @@ void Extractor::addResult(unsigned index) {
 // Groups
 //===----------------------------------------------------------------------===//
 
-/// Whether the members' choices make what pins ask for.
-static bool obeysPins(const StepGraph &graph, const OperatorGroup &group,
-                      ArrayRef<GroupSignatures::MemberChoices> choices) {
-  for (auto [member, choice] : llvm::zip(group.members, choices)) {
-    const OpNode &op = graph.ops[member];
-    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-      if (!graph.obeysPins(op, plan::getSignature(op.rule, choice[axis]), axis))
-        return false;
-  }
-  return true;
-}
-
-/// The signatures of a group; of one with pins those that obey them.
+/// A pinned operator is a group of its own.
 FailureOr<unsigned> Extractor::getSet(unsigned index, SignatureMaker &maker) {
-  const OperatorGroup &group = graph.getGroups().groups[index];
   unsigned made = maker.getSet(index);
   const GroupSignatures &all = maker.sets[made];
-  const unsigned *pinned = llvm::find_if(group.members, [&](unsigned member) {
-    return llvm::any_of(graph.ops[member].results, [&](unsigned value) {
-      return !graph.values[value].pinned.empty();
-    });
-  });
-  if (pinned == group.members.end()) {
-    madeSets.resize(maker.sets.size(), -1);
-    if (madeSets[made] < 0) {
-      madeSets[made] = addSet(all.signatures);
-      result->choices.back() = all.members;
-    }
-    return madeSets[made];
-  }
-  GroupSignatures left;
-  for (auto [signature, choices] : llvm::zip(all.signatures, all.members))
-    if (obeysPins(graph, group, choices)) {
-      left.signatures.push_back(signature);
-      left.members.push_back(choices);
-    }
-  if (left.signatures.empty())
+  const OperatorGroup &group = graph.getGroups().groups[index];
+  if (all.signatures.empty())
     return emitError() << "the pins of '"
-                       << graph.getMadeName(graph.ops[*pinned].results.front())
+                       << graph.getMadeName(
+                              graph.ops[group.members.front()].results.front())
                        << "' leave no signature of the kernel that makes it, "
                           "expected forms that its operators, "
                        << group.members.size() << " in all, can have together";
-  unsigned set = addSet(std::move(left.signatures));
-  result->choices.back() = std::move(left.members);
-  return set;
+  madeSets.resize(maker.sets.size(), -1);
+  if (madeSets[made] < 0) {
+    madeSets[made] = addSet(all.signatures);
+    result->choices.back() = all.members;
+  }
+  return madeSets[made];
 }
 
 LogicalResult Extractor::addGroup(unsigned index, SignatureMaker &maker) {

@@ -67,6 +67,9 @@ std::string SignatureMaker::getKey(const OperatorGroup &group) const {
     append(key, static_cast<int64_t>(op.flops));
     append(key, isReadByStrides(op.op));
     append(key, getLoop(op.op).has_value());
+    for (unsigned value : op.results)
+      for (std::optional<AxisForm> form : graph.values[value].pinned)
+        append(key, form ? form->getCode() : INT64_MIN);
     for (const auto *values : {&op.operands, &op.results})
       for (unsigned value : *values) {
         append(key, number(value));

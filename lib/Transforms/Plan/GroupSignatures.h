@@ -9,6 +9,7 @@
 // values inside the group have one form and every axis, in layout order,
 // divides what the axes before it have left. What is left out on purpose:
 //
+//  * what makes a pinned value in another form;
 //  * `reduce` where no producer can make it, and in updates;
 //  * over time, splits of anything but the batch, and any split of an update;
 //  * of ways with equal forms outside, all but the fastest.
