@@ -164,83 +164,55 @@ Decisions tandem::plan::makeDecisions(const Extraction &extraction,
 // To a plan
 //===----------------------------------------------------------------------===//
 
-namespace {
-class PlanMaker {
-public:
-  PlanMaker(const StepGraph &graph, const Extraction &extraction,
-            const Decisions &decisions, StringRef file)
-      : graph(graph), extraction(extraction), decisions(decisions), file(file) {
-  }
-  FailureOr<cost::Plan> run();
-
-private:
-  LogicalResult setStages(cost::Plan &plan) const;
-  LogicalResult addCopy(unsigned value, const Forms &forms, PassKind pass,
-                        unsigned line, std::vector<cost::Copy> &copies) const;
-
-  const StepGraph &graph;
-  const Extraction &extraction;
-  const Decisions &decisions;
-  StringRef file;
-};
-} // namespace
-
 /// Begins of stages as ends of those before them.
-LogicalResult PlanMaker::setStages(cost::Plan &plan) const {
-  std::map<Part, unsigned> opOf;
-  for (auto [op, part] : llvm::enumerate(extraction.origins))
-    opOf[part] = op;
-  for (const StageBegin &stage : decisions.stages) {
-    auto it = opOf.find(stage.part);
-    if (it == opOf.end())
+static LogicalResult setStages(const StepGraph &graph,
+                               const Extraction &extraction,
+                               ArrayRef<StageBegin> stages, StringRef file,
+                               cost::Plan &plan) {
+  for (const StageBegin &stage : stages) {
+    auto it = llvm::find(extraction.origins, stage.part);
+    if (it == extraction.origins.end())
       return emitLineError(graph, file, stage.line)
              << "no stage can begin with '" << describe(graph, stage.part)
              << "'";
-    plan.stageEnds.push_back(it->second);
+    plan.stageEnds.push_back(it - extraction.origins.begin());
   }
   llvm::sort(plan.stageEnds);
   return success();
 }
 
-LogicalResult PlanMaker::addCopy(unsigned value, const Forms &forms,
-                                 PassKind pass, unsigned line,
-                                 std::vector<cost::Copy> &copies) const {
-  int tensor = extraction.tensors[value];
-  if (tensor < 0)
-    return emitLineError(graph, file, line)
-           << "'" << describeMaker(graph, value)
-           << "' is nothing that is copied";
-  copies.push_back(
-      {static_cast<unsigned>(tensor), toLayout(forms), cost::Pass(pass)});
-  return success();
-}
-
 /// Of copies, those that say something else than prices do: that are kept.
-FailureOr<cost::Plan> PlanMaker::run() {
+FailureOr<cost::Plan> tandem::plan::makePlan(const StepGraph &graph,
+                                             const Extraction &extraction,
+                                             const Decisions &decisions,
+                                             StringRef file) {
   cost::Plan plan = convertPlan(graph, extraction);
   if (decisions.isUnstaged()) {
     std::string error;
     return search::completePlan(extraction.problem, plan, error).value_or(plan);
   }
-  if (failed(setStages(plan)))
+  if (failed(setStages(graph, extraction, decisions.stages, file, plan)))
     return failure();
+  auto add = [&](unsigned value, const Forms &forms, PassKind pass,
+                 unsigned line, std::vector<cost::Copy> &copies) {
+    int tensor = extraction.tensors[value];
+    if (tensor < 0)
+      return LogicalResult(emitLineError(graph, file, line)
+                           << "'" << describeMaker(graph, value)
+                           << "' is nothing that is copied");
+    copies.push_back({unsigned(tensor), toLayout(forms), cost::Pass(pass)});
+    return success();
+  };
   std::vector<cost::Copy> others;
   for (const PlannedCopy &copy : decisions.copies)
-    if (failed(addCopy(copy.value, copy.path.back(), copy.pass, copy.line,
-                       copy.isKept ? plan.kept : others)))
+    if (failed(add(copy.value, copy.path.back(), copy.pass, copy.line,
+                   copy.isKept ? plan.kept : others)))
       return failure();
   for (const PlannedWait &wait : decisions.waits)
-    if (failed(addCopy(wait.value, wait.forms, PassKind::Update, wait.line,
-                       plan.waiting)))
+    if (failed(add(wait.value, wait.forms, PassKind::Update, wait.line,
+                   plan.waiting)))
       return failure();
   llvm::sort(plan.kept);
   llvm::sort(plan.waiting);
   return plan;
-}
-
-FailureOr<cost::Plan> tandem::plan::makePlan(const StepGraph &graph,
-                                             const Extraction &extraction,
-                                             const Decisions &decisions,
-                                             StringRef file) {
-  return PlanMaker(graph, extraction, decisions, file).run();
 }
