@@ -12,33 +12,16 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-static void readForms(StepGraph &graph) {
+StepGraph tandem::plan::readPlannedGraph(ModuleOp module) {
+  MeshAttr mesh = getMesh(module);
+  StepGraph graph(module.lookupSymbol<func::FuncOp>("step"), mesh);
   for (auto [index, node] : llvm::enumerate(graph.arguments))
     if (FormAttr form = getPlannedArg(graph.step, index).form)
-      for (auto [axis, code] : llvm::enumerate(form.getCodes()))
-        node.forms[axis] = AxisForm::fromCode(code);
-}
-
-FailureOr<StepGraph> tandem::plan::readPlannedGraph(ModuleOp module) {
-  MeshAttr mesh = getMesh(module);
-  auto step = module.lookupSymbol<func::FuncOp>("step");
-  if (!mesh || !step)
-    return emitError(module.getLoc())
-           << "the module has no plan: run the plan stage";
-  StepGraph graph(step, mesh);
-  readForms(graph);
-  for (OpNode &op : graph.ops) {
-    Planned planned = getPlanned(op.op);
-    if (planned.asWanted)
-      continue;
-    if (!planned.signatures ||
-        planned.signatures.getNumAxes() != mesh.getNumAxes())
-      return emitError(op.op->getLoc())
-             << op.op->getName() << " has no signatures in '" << kPlanAttrName
-             << "': run the plan stage";
-    for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
-      op.signatures[axis] = planned.signatures.getSignature(axis);
-  }
+      node.forms = Forms(llvm::map_range(form.getCodes(), &AxisForm::fromCode));
+  for (OpNode &op : graph.ops)
+    if (Planned planned = getPlanned(op.op); !planned.asWanted)
+      for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
+        op.signatures[axis] = planned.signatures.getSignature(axis);
   return graph;
 }
 

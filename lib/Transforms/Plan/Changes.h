@@ -36,9 +36,8 @@ struct Change {
   }
 };
 
-/// Rebuilds the graph, with its signatures, of a planned module. Fails with an
-/// error if the module is none.
-mlir::FailureOr<StepGraph> readPlannedGraph(mlir::ModuleOp module);
+/// Rebuilds the graph, with its signatures, of a planned module that verifies.
+StepGraph readPlannedGraph(mlir::ModuleOp module);
 
 /// All changes, in the order of the values.
 std::vector<Change> findChanges(const StepGraph &graph);

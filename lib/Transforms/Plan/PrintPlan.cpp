@@ -289,9 +289,8 @@ void PlanTable::print() {
 }
 
 void tandem::printPlanTable(ModuleOp module, llvm::raw_ostream &os) {
-  FailureOr<StepGraph> graph = readPlannedGraph(module);
-  if (succeeded(graph))
-    PlanTable(*graph, os).print();
+  StepGraph graph = readPlannedGraph(module);
+  PlanTable(graph, os).print();
 }
 
 namespace {
