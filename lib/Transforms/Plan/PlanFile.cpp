@@ -23,45 +23,29 @@ static constexpr llvm::StringLiteral kHeader = "tandem-plan 3";
 // Reading
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// Finds the last line, `end N`: without it a file that was cut off would be a
-/// plan that replicates what is missing.
-class EndOfFile {
-public:
-  /// Takes a line; true if it is the last one.
-  bool take(StringRef line) {
-    if (!isFound && line.consume_front("end ")) {
-      isFound = true;
-      isNumber = !line.trim().getAsInteger(10, expected);
-      return true;
-    }
-    ++found;
-    last = line;
-    isBehind |= isFound;
-    return false;
-  }
-  /// Empty if the file is whole.
-  std::string check() const {
-    std::string end = "expected a last line 'end " + std::to_string(found) +
-                      "', the number of lines before it";
-    if (!isFound)
-      return "is cut off after '" + last.take_front(40).str() + "', " + end;
-    if (isBehind || !isNumber)
-      return "has '" + last.take_front(40).str() + "' behind its end, " + end;
-    if (expected == found)
-      return "";
-    return "has " + std::to_string(found) + " lines before its end, but that " +
-           "says " + std::to_string(expected) +
-           "; if none is missing, change it to 'end " + std::to_string(found) +
-           "'";
-  }
-
-private:
-  bool isFound = false, isNumber = false, isBehind = false;
-  unsigned expected = 0, found = 0;
-  StringRef last;
-};
-} // namespace
+/// What is wrong with the last line, `end N`, if anything is: without it a file
+/// that was cut off would be a plan that replicates what is missing.
+static std::string checkEnd(ArrayRef<PlanFile::Line> lines) {
+  const PlanFile::Line *end = llvm::find_if(lines, [](const auto &line) {
+    return StringRef(line.text).starts_with("end ");
+  });
+  std::string last =
+      lines.empty() ? "" : StringRef(lines.back().text).take_front(40).str();
+  size_t found = lines.size() - (end != lines.end()), said = 0;
+  std::string number = std::to_string(found),
+              expected = "expected a last line 'end " + number +
+                         "', the number of lines before it";
+  if (end == lines.end())
+    return "is cut off after '" + last + "', " + expected;
+  if (end + 1 != lines.end() ||
+      StringRef(end->text).drop_front(4).trim().getAsInteger(10, said))
+    return "has '" + last + "' behind its end, " + expected;
+  if (said == found)
+    return "";
+  return "has " + number + " lines before its end, but that says " +
+         std::to_string(said) + "; if none is missing, change it to 'end " +
+         number + "'";
+}
 
 static bool parseText(StringRef text, std::string &result) {
   result = text.str();
@@ -143,24 +127,23 @@ LogicalResult FileReader::readLine(StringRef line, unsigned number) {
 }
 
 FailureOr<PlanFile> FileReader::run(StringRef text) {
-  SmallVector<StringRef> lines;
-  text.split(lines, '\n');
-  if (lines.front().trim() != kHeader)
-    return emitError() << " begins with '"
-                       << lines.front().trim().take_front(40) << "', expected '"
-                       << kHeader
+  SmallVector<StringRef> all;
+  text.split(all, '\n');
+  if (all.front().trim() != kHeader)
+    return emitError() << " begins with '" << all.front().trim().take_front(40)
+                       << "', expected '" << kHeader
                        << "', which names its graph by another hash; make the "
                           "plan again";
-  EndOfFile end;
-  for (auto [number, raw] : llvm::enumerate(lines)) {
-    StringRef line = raw.trim();
-    if (number == 0 || line.empty() || line.starts_with("#") || end.take(line))
-      continue;
-    if (failed(readLine(line, number + 1)))
-      return failure();
-  }
-  if (std::string error = end.check(); !error.empty())
+  std::vector<PlanFile::Line> lines;
+  for (auto [index, line] : llvm::enumerate(all))
+    if (index > 0 && !line.trim().empty() && !line.trim().starts_with("#"))
+      lines.push_back({unsigned(index) + 1, line.trim().str()});
+  if (std::string error = checkEnd(lines); !error.empty())
     return emitError() << " " << error;
+  lines.pop_back();
+  for (const auto &[number, line] : lines)
+    if (failed(readLine(line, number)))
+      return failure();
   if (hash.empty())
     return emitError()
            << " has no line 'graph', expected the graph that it was "
