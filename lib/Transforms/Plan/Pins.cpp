@@ -325,11 +325,16 @@ std::optional<StepGraph> tandem::plan::tryPins(const StepGraph &graph,
   return pinned;
 }
 
-bool tandem::plan::obeysPins(const StepGraph &graph) {
-  return llvm::all_of(graph.ops, [&](const OpNode &op) {
-    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-      if (!graph.obeysPins(op, op.signatures[axis], axis))
-        return false;
-    return true;
-  });
+bool tandem::plan::obeysPins(const StepGraph &graph, StringRef text) {
+  std::optional<StepGraph> pinned = tryPins(graph, text);
+  auto isSame = [](const ArgumentNode &a, const ArgumentNode &b) {
+    return a.forms == b.forms;
+  };
+  return pinned && llvm::equal(pinned->arguments, graph.arguments, isSame) &&
+         llvm::all_of(graph.ops, [&](const OpNode &op) {
+           for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+             if (!pinned->obeysPins(op, op.signatures[axis], axis))
+               return false;
+           return true;
+         });
 }

@@ -39,8 +39,8 @@ mlir::LogicalResult applyPins(StepGraph &graph, llvm::ArrayRef<Pin> pins,
 /// them.
 std::optional<StepGraph> tryPins(const StepGraph &graph, llvm::StringRef text);
 
-/// Whether the graph's signatures make what pins ask for.
-bool obeysPins(const StepGraph &graph);
+/// Whether the graph's forms and signatures are those that the pins ask for.
+bool obeysPins(const StepGraph &graph, llvm::StringRef text);
 
 /// Fails where an input does not divide into the microbatches that were asked
 /// for, unless a pin says how it is split: a search could only leave it whole.

@@ -63,7 +63,6 @@ private:
   search::SearchResult search();
   FailureOr<Decisions> report(const cost::Plan &plan, StringRef name,
                               StringRef search);
-  bool obeys(StringRef text) const;
 
   StepGraph &graph;
   const PlanOptions &options;
@@ -265,16 +264,6 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
   return decisions;
 }
 
-/// Whether the forms of `graph` are those that the pins ask for.
-bool Planner::obeys(StringRef text) const {
-  std::optional<StepGraph> pinned = tryPins(graph, text);
-  return pinned && obeysPins(*pinned) &&
-         llvm::equal(pinned->arguments, graph.arguments,
-                     [](const ArgumentNode &a, const ArgumentNode &b) {
-                       return a.forms == b.forms;
-                     });
-}
-
 //===----------------------------------------------------------------------===//
 // Presets, searches and files
 //===----------------------------------------------------------------------===//
@@ -319,7 +308,7 @@ FailureOr<Decisions> Planner::run(std::optional<cost::Plan> chosen) {
 FailureOr<cost::Plan> Planner::price(const PlanFile &file) {
   const Decisions &old = file.decisions;
   // What was proven under pins is said under them.
-  if (!old.pins.empty() && obeys(old.pins))
+  if (!old.pins.empty() && obeysPins(graph, old.pins))
     pins = old.pins;
   if (failed(extract()))
     return failure();
