@@ -37,7 +37,7 @@ private:
   bool isSumPoint(unsigned op) const;
   bool isReadBy(unsigned value, int group) const;
   bool mayShrink(unsigned op, int readers) const;
-  int findReaders(unsigned op) const;
+  int findReaders(ArrayRef<unsigned> values, PassKind pass, int own) const;
   bool joinsReaders(unsigned op, int readers) const;
   std::optional<unsigned> getOnlyOperand(unsigned op) const;
   bool joinsProducer(unsigned op) const;
@@ -184,16 +184,18 @@ bool Grouping::mayShrink(unsigned index, int readers) const {
   });
 }
 
-/// The one group that reads results of `index` in its own pass; -1 if there is
+/// The one group beside `own` that reads `values` in their pass; -1 if there is
 /// none. Later passes, and the return, read what a group makes besides.
-int Grouping::findReaders(unsigned index) const {
-  const OpNode &op = graph.ops[index];
+int Grouping::findReaders(ArrayRef<unsigned> values, PassKind pass,
+                          int own) const {
   int readers = -1;
-  for (unsigned value : op.results)
+  for (unsigned value : values)
     for (Use use : graph.values[value].uses) {
-      if (use.op == graph.ops.size() || graph.ops[use.op].pass != op.pass)
+      if (use.op == graph.ops.size() || graph.ops[use.op].pass != pass)
         continue;
       int group = result.groupOf[use.op];
+      if (group == own)
+        continue;
       if (readers >= 0 && readers != group)
         return -1;
       readers = group;
@@ -225,10 +227,11 @@ void Grouping::joinReaders() {
   for (unsigned index = graph.ops.size(); index-- > 0;) {
     if (result.groupOf[index] < 0)
       continue;
-    int readers = findReaders(index);
+    const OpNode &op = graph.ops[index];
+    int readers = findReaders(op.results, op.pass, index);
     int group = joinsReaders(index, readers) ? readers : int(index);
     result.groupOf[index] = group;
-    reads[group].insert_range(graph.ops[index].operands);
+    reads[group].insert_range(op.operands);
   }
 }
 
@@ -353,25 +356,18 @@ void Grouping::joinGroups() {
     return a.members.back() > b.members.back();
   });
   for (const OperatorGroup &group : groups) {
-    int readers = -1;
-    bool joins = isSimple(group);
+    int own = group.members.back();
+    int readers = findReaders(group.outputs, group.pass, own);
+    if (readers < 0 || isPinned(readers) || !isSimple(group))
+      continue;
     int64_t most = 0;
     for (unsigned value : group.inputs)
       most = std::max(most, isFree[value] ? 0 : getBytes(value));
-    for (unsigned value : group.outputs)
-      for (Use use : graph.values[value].uses) {
-        if (use.op == graph.ops.size() ||
-            graph.ops[use.op].pass != group.pass ||
-            result.groupOf[use.op] == int(group.members.back()))
-          continue;
-        int reader = result.groupOf[use.op];
-        joins &= (readers < 0 || reader == readers) && !isPinned(reader);
-        joins &= getBytes(value) >= most;
-        readers = reader;
-      }
-    int own = group.members.back();
-    if (joins && readers >= 0 &&
-        llvm::none_of(group.members, [&](unsigned member) {
+    // What it hands on is as large as what it reads.
+    bool joins = llvm::all_of(group.outputs, [&](unsigned value) {
+      return getBytes(value) >= most || findReaders(value, group.pass, own) < 0;
+    });
+    if (joins && llvm::none_of(group.members, [&](unsigned member) {
           return splits->isLost(member, {own, readers}) &&
                  !splits->isLost(member, own);
         }))
