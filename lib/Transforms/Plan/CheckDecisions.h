@@ -8,7 +8,7 @@
 #ifndef TANDEM_LIB_TRANSFORMS_PLAN_CHECKDECISIONS_H
 #define TANDEM_LIB_TRANSFORMS_PLAN_CHECKDECISIONS_H
 
-#include "Decisions.h"
+#include "PlanFile.h"
 
 namespace tandem::plan {
 

@@ -54,6 +54,11 @@ struct PlannedCopy {
   /// The forms on the way, at least two, one change each.
   llvm::SmallVector<spmd::Forms, 2> path;
   unsigned line = 0;
+
+  /// As in IR and in lines, but for the number of the result.
+  spmd::Copy getCopy() const {
+    return {stringifyPassKind(pass).str(), isKept, path};
+  }
 };
 
 /// A gradient's copy for updates whose collectives wait.
@@ -121,26 +126,6 @@ mlir::FailureOr<cost::Plan> makePlan(const StepGraph &graph,
                                      const Extraction &extraction,
                                      const Decisions &decisions,
                                      llvm::StringRef file);
-
-//===----------------------------------------------------------------------===//
-// Text
-//===----------------------------------------------------------------------===//
-
-/// `operator 17`: how lines name parts, a group by its first operator, and what
-/// makes a value.
-std::string describe(const StepGraph &graph, Part part);
-std::string describeMaker(const StepGraph &graph, unsigned value);
-
-/// As in IR and in lines, but for the number of the result.
-spmd::Copy getCopy(const PlannedCopy &copy);
-/// Behind the place of a stage.
-inline constexpr llvm::StringLiteral kInTurn = "in turn";
-void print(const StepGraph &graph, const Decisions &decisions,
-           llvm::raw_ostream &os);
-
-/// The error `plan file 'FILE', line N: `, at the step.
-mlir::InFlightDiagnostic emitLineError(const StepGraph &graph,
-                                       llvm::StringRef file, unsigned line);
 
 } // namespace tandem::plan
 

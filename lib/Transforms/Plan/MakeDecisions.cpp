@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ApplyPlan.h"
-#include "Decisions.h"
+#include "PlanFile.h"
 #include "tandem/Cost/InTurn.h"
 #include "tandem/Cost/Pieces.h"
 #include "tandem/Search/Natural.h"

@@ -20,6 +20,33 @@ using namespace tandem::plan;
 static constexpr llvm::StringLiteral kHeader = "tandem-plan 3";
 
 //===----------------------------------------------------------------------===//
+// What lines are about
+//===----------------------------------------------------------------------===//
+
+InFlightDiagnostic tandem::plan::emitLineError(const StepGraph &graph,
+                                               StringRef file, unsigned line) {
+  return mlir::emitError(graph.getLoc())
+         << "plan file '" << file << "', line " << line << ": ";
+}
+
+std::string tandem::plan::describe(const StepGraph &graph, Part part) {
+  if (part.kind == Part::Kind::Argument)
+    return "argument " + std::to_string(part.index);
+  if (part.kind == Part::Kind::Result)
+    return "result " + std::to_string(part.index);
+  unsigned first = graph.getGroups().groups[part.index].members.front();
+  return "operator " + std::to_string(graph.ops[first].id);
+}
+
+std::string tandem::plan::describeMaker(const StepGraph &graph,
+                                        unsigned value) {
+  const ValueNode &node = graph.values[value];
+  if (node.producer < 0)
+    return "argument " + std::to_string(node.index);
+  return "operator " + std::to_string(graph.ops[node.producer].id);
+}
+
+//===----------------------------------------------------------------------===//
 // Reading
 //===----------------------------------------------------------------------===//
 
@@ -171,6 +198,34 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(const StepGraph &graph,
 // Writing
 //===----------------------------------------------------------------------===//
 
+static void writeDecisions(const StepGraph &graph, const Decisions &decisions,
+                           llvm::raw_ostream &os) {
+  if (!decisions.search.empty())
+    os << "search " << decisions.search << "\n";
+  if (!decisions.pins.empty())
+    os << "pins " << decisions.pins << "\n";
+  if (decisions.cluster.empty())
+    return;
+  os << "cluster " << decisions.cluster << "\ncost "
+     << printNumber(decisions.cost) << " s\n";
+  if (decisions.bound > 0)
+    os << "bound " << printNumber(decisions.bound) << " s proof "
+       << decisions.proof << "\n";
+  os << "peak " << decisions.peak << " B\n";
+  for (const StageBegin &stage : decisions.stages)
+    os << "stage " << describe(graph, stage.part)
+       << (stage.isInTurn ? ": " + kInTurn.str() : "") << "\n";
+  auto printLine = [&](StringRef word, unsigned value,
+                       const std::string &text) {
+    os << word << " " << describeMaker(graph, value) << ": "
+       << graph.values[value].getResult() << " " << text << "\n";
+  };
+  for (const PlannedCopy &copy : decisions.copies)
+    printLine("copy", copy.value, spmd::print(copy.getCopy()));
+  for (const PlannedWait &wait : decisions.waits)
+    printLine("wait", wait.value, spmd::print(wait));
+}
+
 static void writeArguments(const StepGraph &graph, llvm::raw_ostream &os) {
   for (auto [index, node] : llvm::enumerate(graph.arguments)) {
     std::string forms;
@@ -212,7 +267,7 @@ std::string tandem::plan::printPlan(const StepGraph &graph,
   lines << "graph " << graph.hash << "\n";
   lines << "mesh " << getMeshText(graph.mesh) << "\nmicro "
         << graph.mesh.getNumStrands() << "\n";
-  print(graph, decisions, lines);
+  writeDecisions(graph, decisions, lines);
   writeArguments(graph, lines);
   writeOperators(graph, /*hasSources=*/decisions.search.empty(), lines);
   return (kHeader + "\n" + text + "end ").str() +

@@ -56,6 +56,18 @@ mlir::FailureOr<PlanFile> readPlanFile(const StepGraph &graph,
 /// names the line. Writes nothing into the IR.
 mlir::LogicalResult readPlan(StepGraph &graph, PlanFile &file);
 
+/// `operator 17`: how lines name parts, a group by its first operator, and what
+/// makes a value.
+std::string describe(const StepGraph &graph, Part part);
+std::string describeMaker(const StepGraph &graph, unsigned value);
+
+/// Behind the place of a stage.
+inline constexpr llvm::StringLiteral kInTurn = "in turn";
+
+/// The error `plan file 'FILE', line N: `, at the step.
+mlir::InFlightDiagnostic emitLineError(const StepGraph &graph,
+                                       llvm::StringRef file, unsigned line);
+
 /// The text of a plan file.
 std::string printPlan(const StepGraph &graph, const Decisions &decisions);
 

@@ -15,8 +15,8 @@
 namespace tandem::plan {
 
 /// Adds the plan of the file that `options` name as a start, if they name one;
-/// fails with an error at the step if it is not for this step, or not for this
-/// mesh, unless that `isOneOfMany`.
+/// fails with an error at the step if it is for another step or mesh. A start
+/// for another mesh is left out where the mesh `isOneOfMany`.
 mlir::LogicalResult addStart(const StepGraph &graph,
                              const Extraction &extraction,
                              const PlanOptions &options, bool isOneOfMany,

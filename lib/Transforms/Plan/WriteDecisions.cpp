@@ -75,7 +75,7 @@ void Writer::addCopies() {
   for (const PlannedCopy &copy : decisions.copies)
     getMaker(copy.value)
         .copies.push_back(
-            CopyAttr::get(context, getResult(copy.value), plan::getCopy(copy)));
+            CopyAttr::get(context, getResult(copy.value), copy.getCopy()));
   for (const PlannedWait &wait : decisions.waits)
     getMaker(wait.value)
         .waits.push_back(WaitAttr::get(context, getResult(wait.value), wait));
