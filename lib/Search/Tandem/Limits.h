@@ -33,8 +33,8 @@ namespace tandem::search {
 constexpr size_t kMaxExact = 120;
 /// Beyond it sums look at less, with the square: sweeps are as much longer.
 constexpr size_t kManySummed = 600;
-/// Beyond it random changes find little for their time, plans are taken as
-/// small changes leave them, and single cuts are looked at for a shorter time.
+/// Beyond it random changes find little for their time, and plans are taken as
+/// small changes leave them.
 constexpr size_t kMaxRefined = 1000;
 /// Beyond it the problem without its time axis is searched but briefly.
 constexpr size_t kMaxUntimed = 1200;
@@ -62,7 +62,10 @@ constexpr double kNear = 0.03;
 /// ones.
 constexpr double kNearBound = 1e-2;
 /// Sweeps that raise a bound by less are too many, and lead to no other forms.
-constexpr double kSlow = 1e-3;
+/// Small problems can afford more, and who asks for a gap waits for it.
+constexpr double kSlow = 1e-3, kSmallSlow = 1e-6, kAskedSlow = 1e-5;
+/// A bound this near to the cost of forms is as high as messages lift it.
+constexpr double kMet = 1e-6;
 /// The larger of two sums is at least half of both: where plans cost so many
 /// times the bound of strands, the weights are at fault.
 constexpr double kFarGap = 2;
@@ -89,6 +92,29 @@ constexpr uint64_t kShortWork = 100'000'000, kBriefWork = 30'000'000;
 // Forms by the relaxation
 //===----------------------------------------------------------------------===//
 
+/// Prices that lead to good plans; seconds cost 1 if not said. Of operators and
+/// collectives that every strand makes, of collectives that are made once; and
+/// what a change that joins the strands costs besides, in what an operator
+/// takes in the mean.
+struct Guide {
+  double split, collectiveOnce, collectiveSplit, joins;
+};
+/// Where something overlaps, and with more strands from nearly all to little of
+/// it: each was the best one for some model.
+constexpr Guide kGuide = {1, 0.5, 0.5, 0};
+constexpr Guide kStrandGuides[] = {{0.8, 0.2, 0.2, 0.5},
+                                   {0.97, 0.03, 0.03, 0.5},
+                                   {1, 1, 0.1, 0},
+                                   {0.5, 0.5, 0.5, 0.1},
+                                   {1, 0.5, 0.2, 4}};
+/// What waits costs beside plain prices, and beside guides at most.
+constexpr double kWaitingPrice = 0.2, kGuidedWaiting = 0.1;
+/// For a guide to plans that hold less, all bytes together cost one in so many
+/// of the seconds.
+constexpr double kHoldingParts = 100;
+/// Rounds of changes of single variables behind messages.
+constexpr unsigned kDescentRounds = 4;
+
 /// Folding that leaves a larger share of the variables saves little, and lets
 /// some that differ share their messages.
 constexpr double kWorthFolding = 0.75;
@@ -107,6 +133,8 @@ constexpr uint64_t kPriceWork = 130'000'000;
 /// are one.
 constexpr double kFirstShare = 0.05, kGuideShare = 0.03, kPriceStep = 4,
                  kNearPrice = 1.15;
+/// Of guides the lowest price at all, and the step as long as none fits.
+constexpr double kLeastGuideShare = 1e-3, kGuideStep = 10;
 
 //===----------------------------------------------------------------------===//
 // The bound
@@ -115,8 +143,15 @@ constexpr double kFirstShare = 0.05, kGuideShare = 0.03, kPriceStep = 4,
 /// Numbers for the folded problem, and then for the whole one.
 constexpr uint64_t kFoldedWork = 2'000'000'000, kWholeWork = 4'000'000'000;
 constexpr unsigned kMaxSweeps = 80, kMaxWholeSweeps = 24;
-/// More sweeps of the whole problem if they are short work.
-constexpr unsigned kMaxQuickSweeps = 400;
+/// More sweeps of the whole problem if they are short work, and more still
+/// where a gap is asked for.
+constexpr unsigned kMaxQuickSweeps = 400, kAskedSweeps = 8;
+/// Sweeps of the folded problem at least; behind so many its bound is looked
+/// at.
+constexpr unsigned kLeastSweeps = 6, kSweepsPerBound = 8;
+/// Around the best price of a byte others are tried, from far to near: of the
+/// folded problem, and of the whole one.
+constexpr double kPriceSteps[] = {2.0, 1.4}, kWholePriceSteps[] = {0.84, 1.19};
 /// Weights of the first slot, and of later ones, that are compared.
 constexpr int kWeightSteps = 20;
 /// Weights that are tried; and prices of memory, with sweeps for each of them.
@@ -137,6 +172,8 @@ constexpr uint64_t kFirstDescent = 4, kDescent = 8;
 /// Of a descent one in so many is left for changes of an operator with those
 /// next to it.
 constexpr uint64_t kLastShare = 4;
+/// Small changes between two looks at the clock: about a millisecond.
+constexpr unsigned kChangesPerLook = 256;
 /// Plans of guides that descend.
 constexpr size_t kMaxLeaders = 4;
 /// How far a cut may move, and how far from a changed one operators settle, in
@@ -239,10 +276,10 @@ constexpr uint64_t getSumWork(uint64_t work, size_t numOperators) {
 //===----------------------------------------------------------------------===//
 
 /// Live tensors for the search that keeps all labels, and before it for one
-/// that drops the dearest; with a limit of time that is the only one, but for
-/// labels at a position: some hundred megabytes.
+/// that drops the dearest. Labels at one position: with a limit of time that is
+/// the only one, and more of them are kept, some hundred megabytes.
 constexpr uint64_t kExactWork = 3'000'000, kRoughWork = 300'000,
-                   kMaxLabels = 200'000;
+                   kMaxFront = 100'000, kMaxLabels = 200'000;
 
 /// Numbers that the completion looks at while a label's tensor is made; and
 /// live tensors before the clock is looked at: some milliseconds.

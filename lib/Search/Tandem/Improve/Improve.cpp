@@ -58,7 +58,7 @@ void PlanImprover::addUnits(const std::vector<unsigned> &representatives) {
 bool PlanImprover::mayGoOn() const {
   if (editor.getWork() >= limit)
     return false;
-  return ++numAsked % 256 != 0 || (*proceeds)();
+  return ++numAsked % kChangesPerLook != 0 || (*proceeds)();
 }
 
 /// Keeps what was changed since `mark` if it is legal and better.

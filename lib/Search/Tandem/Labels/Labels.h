@@ -14,6 +14,7 @@
 #define TANDEM_LIB_SEARCH_TANDEM_LABELS_LABELS_H
 
 #include "Tandem/Labels/Completion.h"
+#include "Tandem/Limits.h"
 #include "tandem/Cost/Changes.h"
 #include "tandem/Cost/Plan.h"
 #include <functional>
@@ -25,7 +26,7 @@ namespace tandem::search {
 struct LabelLimits {
   /// Labels at one position, and live tensors of labels in all (or as much
   /// work for what they cost at least), beyond which the search gives up.
-  uint64_t maxFront = 100'000, maxWork = ~uint64_t(0);
+  uint64_t maxFront = kMaxFront, maxWork = ~uint64_t(0);
   /// Drops labels in place of giving up, those that cost most at least: no
   /// operator takes more than its share of the work that is left.
   bool drops = false;

@@ -57,18 +57,21 @@ Weights BoundSearch::getBestWeights() const {
 //===----------------------------------------------------------------------===//
 
 /// Small problems can afford slow sweeps.
-double BoundSearch::getSlow() const { return facts.isLarge() ? kSlow : 1e-6; }
+double BoundSearch::getSlow() const {
+  return facts.isLarge() ? kSlow : kSmallSlow;
+}
 
 /// Raises the folded bound until that becomes slow; returns it.
 double BoundSearch::ascend(Relaxation &relaxation, const Weights &weights,
                            uint64_t maxWork, unsigned maxSweeps) {
   context.graph.setWeights(weights);
   relaxation.reset();
-  unsigned sweeps = guides.getNumSweeps(maxWork, relaxation, 6, maxSweeps);
+  unsigned sweeps =
+      guides.getNumSweeps(maxWork, relaxation, kLeastSweeps, maxSweeps);
   double value = -kInfinity;
   for (unsigned i = 0; i < sweeps; ++i) {
     relaxation.sweep();
-    if (i % 8 != 7)
+    if ((i + 1) % kSweepsPerBound != 0)
       continue;
     double now = relaxation.getBound();
     if (now - value < getSlow() * std::abs(now) || !context.proceeds(0.7))
@@ -82,20 +85,19 @@ double BoundSearch::ascend(Relaxation &relaxation, const Weights &weights,
 /// changes meanwhile but at whether the search was stopped.
 double BoundSearch::getWholeBound(const FactorGraph &priced, Relaxation &whole,
                                   const Goal &goal) const {
-  // Who names a gap is ready to wait for it.
-  double slow = context.options.gap > 0 ? 1e-5 : 0.5 * getSlow();
+  double slow = context.options.gap > 0 ? kAskedSlow : getSlow() / 2;
   unsigned sweeps =
       std::max(guides.getNumSweeps(kWholeWork, whole, 1, kMaxWholeSweeps),
                guides.getNumSweeps(kShortWork, whole, 1, kMaxQuickSweeps));
   if (context.options.gap > 0)
-    sweeps *= 8;
+    sweeps *= kAskedSweeps;
   double best = -kInfinity, before = -kInfinity;
   for (unsigned i = 0; i < sweeps && !context.isOver(); ++i) {
     whole.sweep();
     double value = whole.getBound() - kRounding * priced.forbidden;
     best = std::max(best, value - goal.held);
     if (best >= goal.closed || value - before < slow * goal.values ||
-        goal.values - value < 1e-6 * goal.values)
+        goal.values - value < kMet * goal.values)
       break;
     before = value;
   }
@@ -178,25 +180,25 @@ double BoundSearch::findMemoryPrice() {
     bestPrice = price;
     return true;
   };
-  double price = guides.memoryPrice, factor = 4;
+  double price = guides.memoryPrice, factor = kPriceStep;
   // In large problems the search for plans has tried those around it.
   unsigned rounds = facts.isLarge() ? 1 : kMemoryRounds;
   for (unsigned i = 0; i < rounds && !context.isOver(); ++i) {
     bool isHigher = tryPrice(price);
     if (!isHigher && i == 1) {
       // The first step went the wrong way.
-      factor = 0.25;
+      factor = 1 / kPriceStep;
       price = guides.memoryPrice;
     } else if (!isHigher) {
       // The first price was too high, or the best one is passed.
       if (bestPrice > 0)
         break;
-      factor = 0.25;
+      factor = 1 / kPriceStep;
     }
     price *= factor;
   }
   // Between the prices that were tried.
-  for (double step : {2.0, 1.4}) {
+  for (double step : kPriceSteps) {
     price = bestPrice;
     if (bestPrice > 0 && !context.isOver() && !tryPrice(price / step))
       tryPrice(price * step);
@@ -207,7 +209,7 @@ double BoundSearch::findMemoryPrice() {
 /// The best price of the whole problem is near that of the folded one.
 void BoundSearch::raiseByPrices(Weights weights) {
   double price = weights.memory;
-  for (double factor : {0.84, 1.19})
+  for (double factor : kWholePriceSteps)
     for (double step = factor; context.seeksMore(); step *= factor) {
       double before = context.lowerBound;
       weights.memory = step * price;

@@ -45,39 +45,34 @@ std::vector<Weights> GuidedSearch::getGuides() const {
   std::vector<Weights> guides(2);
   double scale = std::isfinite(pool.seconds) ? pool.seconds : 1;
   double join = scale / static_cast<double>(problem.operators.size());
-  guides[1].waiting = 0.2;
-  auto add = [&](double split, double collectiveOnce, double collectiveSplit,
-                 double joins) {
+  guides[1].waiting = kWaitingPrice;
+  auto add = [&](const Guide &guide) {
     Weights weights;
-    weights.split = split;
-    weights.collectiveOnce = collectiveOnce;
-    weights.collectiveSplit = collectiveSplit;
-    weights.waiting = std::min(collectiveSplit, 0.1);
-    weights.join = joins * join;
+    weights.split = guide.split;
+    weights.collectiveOnce = guide.collectiveOnce;
+    weights.collectiveSplit = guide.collectiveSplit;
+    weights.waiting = std::min(guide.collectiveSplit, kGuidedWaiting);
+    weights.join = guide.joins * join;
     guides.push_back(weights);
   };
   if (!facts.does(Mechanism::Guides))
     return guides;
-  add(1, 0.5, 0.5, 0);
-  if (facts.numStrands > 1) {
-    add(0.8, 0.2, 0.2, 0.5);
-    add(0.97, 0.03, 0.03, 0.5);
-    add(1, 1, 0.1, 0);
-    add(0.5, 0.5, 0.5, 0.1);
-    add(1, 0.5, 0.2, 4);
-  }
+  add(kGuide);
+  if (facts.numStrands > 1)
+    for (const Guide &guide : kStrandGuides)
+      add(guide);
   // What holds less often communicates less, too.
   if (pool.leastPeak < std::numeric_limits<int64_t>::max()) {
     guides.push_back(guides[1]);
     guides.back().memory =
-        scale / 100 / static_cast<double>(pool.leastPeak + 1);
+        scale / kHoldingParts / static_cast<double>(pool.leastPeak + 1);
   }
   return guides;
 }
 
 double GuidedSearch::offer(Relaxation &relaxation, double below) {
   std::vector<unsigned> values = relaxation.round();
-  relaxation.descend(values, 4);
+  relaxation.descend(values, kDescentRounds);
   double relaxed = relaxation.getCost(values);
   if (relaxed < below)
     pool.offer(context.getSignatures(values));
@@ -168,7 +163,7 @@ GuidedSearch::Trial GuidedSearch::tryPrice(Weights weights, double price) {
   double bound =
       coarse.getBound() - price * static_cast<double>(problem.memoryLimit);
   std::vector<unsigned> values = coarse.round();
-  getRelaxation().descend(values, 4);
+  getRelaxation().descend(values, kDescentRounds);
   double seconds = pool.offer(context.getSignatures(values));
   if (pool.offered.plan)
     context.leaders.push_back(pool.offered);
@@ -204,13 +199,13 @@ void GuidedSearch::searchPrices(double unit) {
 /// fits.
 void GuidedSearch::searchGuidePrices(Weights weights, double unit,
                                      unsigned rounds) {
-  double low = 1e-3, high = kInfinity, factor = kGuideShare;
+  double low = kLeastGuideShare, high = kInfinity, factor = kGuideShare;
   for (unsigned round = 0; round < rounds; ++round) {
     if (pool.best && !context.proceeds(0.4))
       return;
     weights.memory = factor * unit;
     (search(weights) < kInfinity ? high : low) = factor;
-    factor = high < kInfinity ? std::sqrt(low * high) : 10 * factor;
+    factor = high < kInfinity ? std::sqrt(low * high) : kGuideStep * factor;
   }
 }
 
