@@ -291,17 +291,6 @@ SearchResult IlpSearch::run() {
 // The whole problem
 //===----------------------------------------------------------------------===//
 
-/// Half of the time for a plan to begin with. Returns its bound.
-static double addStart(const SearchProblem &problem, SearchOptions &options) {
-  SearchOptions first = options;
-  first.timeLimit /= 2;
-  SearchResult found = searchTandem(problem, first);
-  if (!found.plan)
-    return 0;
-  options.starts = {std::move(*found.plan)};
-  return options.starts.front().lowerBound;
-}
-
 /// A bound for all plans: pieces that cost nothing make none dearer, and then
 /// the smallest stages are the best.
 static double getBoundOfAll(SearchProblem problem,
@@ -323,8 +312,17 @@ static SearchResult searchWhole(const SearchProblem &problem,
       options.timeLimit = std::max(share * end.getSecondsLeft(), kLeastTime);
   };
   double lowerBound = 0;
-  if (options.starts.empty())
-    lowerBound = addStart(problem, options);
+  if (!findCheapest(problem, options.starts)) {
+    SearchOptions first = options;
+    first.timeLimit /= 2;
+    SearchResult found = searchTandem(problem, first);
+    if (found.isInfeasible)
+      return found;
+    if (found.plan) {
+      lowerBound = found.plan->lowerBound;
+      options.starts = {std::move(*found.plan)};
+    }
+  }
   bool isSum = addsUp(problem, allowAll(problem));
   bool areFinest = isSum && problem.pieceLatency == 0;
   // With duplex the bound for all plans is that of the start.

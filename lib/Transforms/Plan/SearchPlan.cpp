@@ -144,7 +144,7 @@ search::SearchOptions Planner::getOptions(search::Watch &watch) const {
 
 /// HiDup's plan as a start, where it makes one in time. It knows no pins.
 void Planner::addHidup() {
-  if (options.search != "tandem" || !pins.empty() || isOver())
+  if (!pins.empty() || isOver())
     return;
   ScopedDiagnosticHandler silent(graph.mesh.getContext(),
                                  [](Diagnostic &) { return success(); });
@@ -163,7 +163,8 @@ search::SearchResult Planner::search() {
     llvm::append_range(
         starts, findPresetPlans(graph, *extraction, isPinned, isInOneStrand));
   };
-  bool usesPresets = !options.noPresets;
+  // Other searches need no start, or begin with a plan of `tandem`.
+  bool usesPresets = !options.noPresets && options.search == "tandem";
   if (options.search == kPresetSearch || usesPresets)
     addPresets(/*isInOneStrand=*/false);
   if (options.search == kPresetSearch)

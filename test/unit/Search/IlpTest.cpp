@@ -161,6 +161,32 @@ TEST(IlpTest, FindsAPlanInNoTime) {
   }
 }
 
+/// A start that does not fit is none: the search begins with a plan of
+/// `tandem`, whose bound holds for all plans.
+TEST(IlpTest, LeavesOutAStartThatDoesNotFit) {
+  unsigned numPlans = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SearchProblem problem = makeRandomProblem(seed, kOptions);
+    problem.memoryLimit = std::numeric_limits<int64_t>::max();
+    SearchOptions options;
+    options.starts = {*searchExhaustive(problem, {}).plan};
+    problem.memoryLimit = options.starts.front().peak - 1;
+    SearchResult best = searchExhaustive(problem, {}),
+                 result = searchIlp(problem, options);
+    ASSERT_EQ(bool(result.plan), bool(best.plan)) << "seed " << seed;
+    if (!best.plan) {
+      EXPECT_TRUE(result.isInfeasible) << "seed " << seed;
+      continue;
+    }
+    ++numPlans;
+    EXPECT_TRUE(isClose(result.plan->cost, best.plan->cost))
+        << "seed " << seed << ": " << result.plan->cost << ", expected "
+        << best.plan->cost;
+    EXPECT_TRUE(result.plan->isOptimal) << "seed " << seed;
+  }
+  EXPECT_GT(numPlans, 5u);
+}
+
 /// For stages that are given none is made up.
 TEST(IlpTest, SaysThatItWasStopped) {
   SearchProblem problem = makeRandomProblem(3, kOptions);
