@@ -295,9 +295,8 @@ FailureOr<unsigned> Extractor::getSet(unsigned index, SignatureMaker &maker) {
     return emitError() << "the pins of '"
                        << graph.getMadeName(
                               graph.ops[group.members.front()].results.front())
-                       << "' leave no signature of the kernel that makes it, "
-                          "expected forms that its operators, "
-                       << group.members.size() << " in all, can have together";
+                       << "' leave no signature of the operator that makes it, "
+                          "expected forms that one of them has together";
   madeSets.resize(maker.sets.size(), -1);
   if (madeSets[made] < 0) {
     madeSets[made] = addSet(all.signatures);

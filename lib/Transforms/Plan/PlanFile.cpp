@@ -64,9 +64,10 @@ static std::string checkEnd(ArrayRef<PlanFile::Line> lines) {
                          "', the number of lines before it";
   if (end == lines.end())
     return "is cut off after '" + last + "', " + expected;
-  if (end + 1 != lines.end() ||
-      StringRef(end->text).drop_front(4).trim().getAsInteger(10, said))
+  if (end + 1 != lines.end())
     return "has '" + last + "' behind its end, " + expected;
+  if (StringRef(end->text).drop_front(4).trim().getAsInteger(10, said))
+    return "ends with '" + last + "', " + expected;
   if (said == found)
     return "";
   return "has " + number + " lines before its end, but that says " +
@@ -96,7 +97,7 @@ static std::optional<StringRef> parseClaim(StringRef word, StringRef rest,
   if (word == "cluster")
     return expect(parseText(rest, found.cluster), "NAME");
   if (word == "pins")
-    return expect(parseText(rest, found.pins), "NAME");
+    return expect(parseText(rest, found.pins), "PINS");
   if (word == "cost")
     return expect(parseSeconds(rest, found.cost), "SECONDS s");
   if (word == "bound") {

@@ -311,8 +311,13 @@ LogicalResult PlanReader::readLine(StringRef text) {
 LogicalResult PlanReader::run() {
   Decisions &decisions = file.decisions;
   // Kernels and stages are those of the pins under which it was found.
-  if (auto pinned = tryPins(graph, decisions.pins))
-    graph.shareGroups(*pinned);
+  auto pinned = tryPins(graph, decisions.pins);
+  if (!pinned)
+    return mlir::emitError(graph.getLoc())
+           << "plan file '" << file.path << "' was made with the pins '"
+           << decisions.pins
+           << "', which the step cannot obey; correct its line 'pins'";
+  graph.shareGroups(*pinned);
   for (const auto &[number, text] : file.lines) {
     line = number;
     if (failed(readLine(text)))
