@@ -22,7 +22,7 @@
 
 namespace tandem::cost {
 
-/// Which definition of a plan's cost holds (docs/planner.md, *Accountings*).
+/// Which definition of a plan's cost holds (docs/planner.md).
 enum class Accounting : uint8_t { HidupSerial, HidupOverlapped, Tandem };
 
 /// As texts of problems and plans have it: `hidup-serial`.

@@ -7,7 +7,7 @@
 //
 // Search problems of the size and shape of real training steps, made without a
 // compiler: a Llama-like decoder with its backward pass and AdamW, its
-// operators given by einsum-like rules (design.md, *What, where, when*), costs
+// operators given by einsum-like rules (docs/rationale/dialects.md), costs
 // from flat rates. For measuring a search.
 //
 //===----------------------------------------------------------------------===//
