@@ -312,7 +312,8 @@ static SearchResult searchWhole(const SearchProblem &problem,
       options.timeLimit = std::max(share * end.getSecondsLeft(), kLeastTime);
   };
   double lowerBound = 0;
-  if (!findCheapest(problem, options.starts)) {
+  std::optional<Plan> start = findCheapest(problem, options.starts);
+  if (!start) {
     SearchOptions first = options;
     first.timeLimit /= 2;
     SearchResult found = searchTandem(problem, first);
@@ -320,8 +321,9 @@ static SearchResult searchWhole(const SearchProblem &problem,
       return found;
     if (found.plan) {
       lowerBound = found.plan->lowerBound;
-      options.starts = {std::move(*found.plan)};
+      options.starts = {*found.plan};
     }
+    start = std::move(found.plan);
   }
   bool isSum = addsUp(problem, allowAll(problem));
   bool areFinest = isSum && problem.pieceLatency == 0;
@@ -330,9 +332,8 @@ static SearchResult searchWhole(const SearchProblem &problem,
     setTime(0.5);
     lowerBound = std::max(lowerBound, getBoundOfAll(problem, options));
   }
-  if (!areFinest)
-    if (std::optional<Plan> given = findCheapest(problem, options.starts))
-      options.stageEnds = std::move(given->stageEnds);
+  if (!areFinest && start)
+    options.stageEnds = std::move(start->stageEnds);
   setTime(1);
   SearchResult result = IlpSearch(problem, options).run();
   if (!result.plan)

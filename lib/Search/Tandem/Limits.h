@@ -99,8 +99,8 @@ constexpr uint64_t kShortWork = 100'000'000, kBriefWork = 30'000'000;
 struct Guide {
   double split, collectiveOnce, collectiveSplit, joins;
 };
-/// Where something overlaps, and with more strands from nearly all to little of
-/// it: each was the best one for some model.
+/// Collectives at half their price, as some of them overlap; and with more
+/// strands from nearly free ones to those that cost as much as computation.
 constexpr Guide kGuide = {1, 0.5, 0.5, 0};
 constexpr Guide kStrandGuides[] = {{0.8, 0.2, 0.2, 0.5},
                                    {0.97, 0.03, 0.03, 0.5},

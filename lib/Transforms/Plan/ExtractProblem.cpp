@@ -296,7 +296,7 @@ FailureOr<unsigned> Extractor::getSet(unsigned index, SignatureMaker &maker) {
                        << graph.getMadeName(
                               graph.ops[group.members.front()].results.front())
                        << "' leave no signature of the operator that makes it, "
-                          "expected forms that one of them has together";
+                          "expected forms that one of its signatures has";
   madeSets.resize(maker.sets.size(), -1);
   if (madeSets[made] < 0) {
     madeSets[made] = addSet(all.signatures);
