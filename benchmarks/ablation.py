@@ -308,6 +308,8 @@ def main():
     args = parser.parse_args()
     kinds = args.classes.split(",")
     problems = [p for p in list_problems() if p.kind in kinds and args.only in p.name]
+    if not problems:
+        parser.error(f"no problem of --classes {args.classes} has {args.only!r} in its name")
     if args.make:
         make_problems(problems, args.folder, args.tool)
         return

@@ -122,19 +122,14 @@ constexpr double kWorthFolding = 0.75;
 /// better forms may come.
 constexpr unsigned kLeastFormSweeps = 3, kFormSweeps = 12,
                    kMaxFormSweeps = 1000;
-/// Prices of memory under the bound's weights, and for each guide: as many as
-/// sweeps of the folded problem in brief work.
+/// Prices of memory: as many as sweeps of the folded problem in brief work.
 constexpr unsigned kLeastBoundRounds = 6, kMostBoundRounds = 12;
-constexpr unsigned kLeastGuideRounds = 2, kMostGuideRounds = 5;
 /// Numbers for one price.
 constexpr uint64_t kPriceWork = 130'000'000;
 /// The first price: that at which this share of the dearest plan's seconds
 /// would pay for all memory. Prices that differ by less than `kNearPrice` times
 /// are one.
-constexpr double kFirstShare = 0.05, kGuideShare = 0.03, kPriceStep = 4,
-                 kNearPrice = 1.15;
-/// Of guides the lowest price at all, and the step as long as none fits.
-constexpr double kLeastGuideShare = 1e-3, kGuideStep = 10;
+constexpr double kFirstShare = 0.05, kPriceStep = 4, kNearPrice = 1.15;
 
 //===----------------------------------------------------------------------===//
 // The bound

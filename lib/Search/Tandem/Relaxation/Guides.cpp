@@ -80,9 +80,8 @@ double GuidedSearch::offer(Relaxation &relaxation, double below) {
 }
 
 /// Makes plans of what suits the weights: after some sweeps, and after twice as
-/// many as long as that leads to other forms. Returns the seconds of the best
-/// one.
-double GuidedSearch::search(const Weights &weights) {
+/// many as long as that leads to other forms.
+void GuidedSearch::search(const Weights &weights) {
   graph.setWeights(weights);
   Relaxation &relaxation = getRelaxation();
   // Messages of other prices are a worse start than none.
@@ -111,7 +110,6 @@ double GuidedSearch::search(const Weights &weights) {
   }
   if (found.plan && facts.does(Mechanism::Leaders))
     context.leaders.push_back(found);
-  return found.seconds;
 }
 
 void GuidedSearch::run() {
@@ -195,20 +193,6 @@ void GuidedSearch::searchPrices(double unit) {
     }
 }
 
-/// The same for weights that lead to other plans: the lowest price whose plan
-/// fits.
-void GuidedSearch::searchGuidePrices(Weights weights, double unit,
-                                     unsigned rounds) {
-  double low = kLeastGuideShare, high = kInfinity, factor = kGuideShare;
-  for (unsigned round = 0; round < rounds; ++round) {
-    if (pool.best && !context.proceeds(0.4))
-      return;
-    weights.memory = factor * unit;
-    (search(weights) < kInfinity ? high : low) = factor;
-    factor = high < kInfinity ? std::sqrt(low * high) : kGuideStep * factor;
-  }
-}
-
 /// Not where the best plan of all that were tried fits anyway.
 void GuidedSearch::fitMemory() {
   if (problem.memoryLimit == std::numeric_limits<int64_t>::max() ||
@@ -220,13 +204,4 @@ void GuidedSearch::fitMemory() {
   double unit = (scale + 1e-6) / static_cast<double>(problem.memoryLimit + 1);
   if (facts.does(Mechanism::BoundPrices))
     searchPrices(unit);
-  unsigned rounds = getNumSweeps(kBriefWork, getRelaxation(), kLeastGuideRounds,
-                                 kMostGuideRounds);
-  std::vector<Weights> guides = getGuides();
-  // With one strand there are no more than two that differ.
-  size_t numGuides = facts.numStrands == 1 ? 3 : 4;
-  if (!facts.does(Mechanism::GuidePrices))
-    return;
-  for (size_t i = 1; i < std::min(guides.size(), numGuides); ++i)
-    searchGuidePrices(guides[i], unit, rounds);
 }

@@ -58,11 +58,10 @@ private:
     double bound = 0, seconds = 0;
   };
   std::vector<Weights> getGuides() const;
-  double search(const Weights &weights);
+  void search(const Weights &weights);
   static double getNextPrice(const std::vector<Trial> &trials);
   Trial tryPrice(Weights weights, double price);
   void searchPrices(double unit);
-  void searchGuidePrices(Weights weights, double unit, unsigned rounds);
   void fitMemory();
 
   SearchContext &context;
