@@ -65,14 +65,19 @@ void Walk::close(unsigned op) {
 
 void Walk::expand(unsigned op, const Front &from) {
   Expander expander(model, op);
-  for (unsigned i = 0; i < from.states.size(); ++i)
+  for (unsigned i = 0; i < from.states.size(); ++i) {
+    std::span<const Label> labels = from.getLabels(i);
+    // All that it had are dropped: what it leads to would be without any, too.
+    if (labels.empty())
+      continue;
     for (const Transition &transition : expander.expand(from.states[i])) {
       unsigned state = next.states.insert(transition.state);
       decisions.insert(decisions.end(), transition.decisions.begin(),
                        transition.decisions.end());
-      for (const Label &label : from.getLabels(i))
+      for (const Label &label : labels)
         add(label, transition, state);
     }
+  }
 }
 
 void Walk::step(unsigned op) {

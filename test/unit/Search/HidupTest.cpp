@@ -320,6 +320,28 @@ TEST(HidupSearch, InterruptedIsLegal) {
   EXPECT_EQ(search::searchHidup(problem, options).plan->cost, best.plan->cost);
 }
 
+/// Forms of tensors that live to the end have 2^40 combinations, of which only
+/// those whose labels are kept are followed: else this ends nowhere.
+TEST(HidupSearch, ManyLiveTensors) {
+  SearchProblem problem = makeProblem(Accounting::HidupOverlapped);
+  std::vector<unsigned> operands;
+  for (unsigned i = 0; i < 40; ++i) {
+    operands.push_back(i);
+    unsigned op = add(problem, {}, {}, kFull, 2);
+    problem.signatureSets[op].push_back(problem.signatureSets[op][0]);
+    problem.signatureSets[op][1].results[0] = in(0);
+    problem.signatureSets[op][1].seconds = 1;
+  }
+  std::vector<Form> whole(operands.size(), kFull);
+  add(problem, std::move(operands), std::move(whole), std::nullopt, 1);
+  search::SearchOptions options;
+  options.gap = 1e9; // one walk
+  search::SearchResult result = search::searchHidup(problem, options);
+  ASSERT_TRUE(result.plan) << result.error;
+  std::string error;
+  EXPECT_TRUE(search::verifyPlan(problem, *result.plan, error)) << error;
+}
+
 //===----------------------------------------------------------------------===//
 // Dominance
 //===----------------------------------------------------------------------===//
