@@ -10,6 +10,7 @@
 #include <map>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 using namespace tandem::cost;
 
@@ -21,12 +22,13 @@ double ChangeCost::getTotal(int64_t numStrands) const {
   return total;
 }
 
-bool tandem::cost::isInnermost(const SearchProblem &problem,
-                               const Layout &layout, unsigned axis, Form dim) {
+/// Whether `axis` splits no dimension, or is the innermost one that splits it.
+static bool isInnermost(const SearchProblem &problem, const Layout &layout,
+                        unsigned axis) {
   int timeAxis = problem.getTimeAxis();
   bool isTime = static_cast<int>(axis) == timeAxis;
   for (unsigned other = 0; other < problem.axes.size(); ++other) {
-    if (other == axis || layout[other] != dim)
+    if (layout[axis] < 0 || other == axis || layout[other] != layout[axis])
       continue;
     // Time is outermost: whatever else splits the dimension lies inside it.
     if (isTime || (static_cast<int>(other) != timeAxis && other > axis))
@@ -38,24 +40,6 @@ bool tandem::cost::isInnermost(const SearchProblem &problem,
 //===----------------------------------------------------------------------===//
 // One change on one axis
 //===----------------------------------------------------------------------===//
-
-/// The kind of change; none for a slice. `isLegal` is false for what there is
-/// no collective for.
-static std::optional<Change> getKind(Form from, Form to, bool &isLegal) {
-  isLegal = true;
-  if (from == kFull && to >= 0)
-    return std::nullopt;
-  if (from >= 0 && to == kFull)
-    return Change::AllGather;
-  if (from >= 0 && to >= 0)
-    return Change::AllToAll;
-  if (from == kReduce && to == kFull)
-    return Change::AllReduce;
-  if (from == kReduce && to >= 0)
-    return Change::ReduceScatter;
-  isLegal = false;
-  return std::nullopt;
-}
 
 /// What one device holds of the tensor, of one strand if it is split over time,
 /// with `axis` taken as `full`.
@@ -71,170 +55,224 @@ static int64_t getBytesWithout(const SearchProblem &problem,
   return bytes;
 }
 
-/// Adds the change of `from` on `axis` to `cost`. None if it is not legal.
-static std::optional<AxisChange> applyChange(const SearchProblem &problem,
-                                             const Tensor &tensor,
-                                             const Layout &from, unsigned axis,
-                                             Form to, ChangeCost &cost) {
-  bool isLegal;
-  std::optional<Change> kind = getKind(from[axis], to, isLegal);
-  Layout result = from;
-  result[axis] = to;
-  if (!isLegal ||
-      (from[axis] >= 0 && !isInnermost(problem, from, axis, from[axis])) ||
-      (to >= 0 && !isInnermost(problem, result, axis, to)))
-    return std::nullopt;
+/// A change is made by every strand if the tensor is not `full` over time.
+static bool isPerStrand(const SearchProblem &problem, const Layout &from,
+                        unsigned axis) {
   int timeAxis = problem.getTimeAxis();
-  bool isTime = static_cast<int>(axis) == timeAxis;
-  AxisChange change{axis, from[axis],
+  return timeAxis >= 0 && static_cast<int>(axis) != timeAxis &&
+         from[timeAxis] != kFull;
+}
+
+/// None if it is not legal; whether `to` is allowed where it leads is not
+/// looked at.
+static std::optional<AxisChange> getChange(const SearchProblem &problem,
+                                           const Tensor &tensor,
+                                           const Layout &from, unsigned axis,
+                                           Form to) {
+  Form form = from[axis];
+  if (form == to || to == kReduce || !isInnermost(problem, from, axis))
+    return std::nullopt;
+  AxisChange change{axis, form,
                     to,   getBytesWithout(problem, tensor, from, axis),
-                    0,    !isTime && timeAxis >= 0 && from[timeAxis] != kFull};
-  if (!kind)
+                    0,    isPerStrand(problem, from, axis)};
+  // A slice is free.
+  if (form == kFull)
     return change;
-  const Axis &info = problem.axes[axis];
-  const ChangeRate &rate = info.rates[static_cast<unsigned>(*kind)];
+  Change kind = form == kReduce
+                    ? (to == kFull ? Change::AllReduce : Change::ReduceScatter)
+                    : (to == kFull ? Change::AllGather : Change::AllToAll);
+  const ChangeRate &rate =
+      problem.axes[axis].rates[static_cast<unsigned>(kind)];
   auto times = static_cast<double>(tensor.times);
   change.latency = times * rate.latency;
   change.seconds = times * (rate.latency + static_cast<double>(change.bytes) *
                                                rate.secondsPerByte);
-  if (isTime) {
-    cost.joins = true;
-    cost.local += change.seconds;
-  } else if (change.isPerStrand) {
-    cost.collectivePerStrand[info.queue] += change.seconds;
-  } else {
-    cost.collectiveOnce[info.queue] += change.seconds;
-  }
   return change;
+}
+
+/// Adds a change of `from` on `axis`, other than a slice, to `cost`.
+static void add(const SearchProblem &problem, const Layout &from, unsigned axis,
+                double seconds, ChangeCost &cost) {
+  const Axis &info = problem.axes[axis];
+  if (info.isTime) {
+    cost.joins = true;
+    cost.local += seconds;
+  } else if (isPerStrand(problem, from, axis)) {
+    cost.collectivePerStrand[info.queue] += seconds;
+  } else {
+    cost.collectiveOnce[info.queue] += seconds;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts by number
+//===----------------------------------------------------------------------===//
+
+/// Digits of dimensions, then those of `reduce` and `full`.
+std::optional<unsigned>
+ChangeTable::Shape::getPlace(const Layout &layout) const {
+  unsigned place = 0;
+  for (unsigned axis = 0; axis < kMaxAxes; ++axis) {
+    Form form = layout[axis];
+    if (form >= rank || form < kReduce)
+      return std::nullopt;
+    place += strides[axis] * (form < 0 ? rank + (form - kReduce) : form);
+  }
+  return place;
+}
+
+void ChangeTable::addPlaces(Shape &shape) const {
+  unsigned radix = shape.rank + 2, count = 1;
+  for (unsigned axis = problem.axes.size(); axis-- > 0; count *= radix)
+    shape.strides[axis] = count;
+  shape.layouts.resize(count);
+  shape.edges.resize(count);
+  shape.trees.resize(count);
+  for (unsigned place = 0; place < count; ++place)
+    for (unsigned axis = 0; axis < problem.axes.size(); ++axis) {
+      Form digit = place / shape.strides[axis] % radix;
+      shape.layouts[place][axis] =
+          digit < shape.rank ? digit : digit - shape.rank + kReduce;
+    }
+  for (unsigned place = 0; place < count; ++place)
+    if (problem.isDivisible(shape.tensor, shape.layouts[place]))
+      addEdges(shape, place);
+}
+
+/// All changes that lead to the place.
+void ChangeTable::addEdges(Shape &shape, unsigned place) const {
+  const Layout &layout = shape.layouts[place];
+  for (unsigned axis = 0; axis < problem.axes.size(); ++axis) {
+    Layout from = layout;
+    for (from[axis] = kReduce; from[axis] < shape.rank; ++from[axis])
+      if (auto change = getChange(problem, problem.tensors[shape.tensor], from,
+                                  axis, layout[axis]);
+          change && isInnermost(problem, layout, axis))
+        shape.edges[*shape.getPlace(from)].push_back(
+            {place, axis, change->seconds});
+  }
+}
+
+/// Tensors of equal shape, element size and times have one.
+ChangeTable::Shape &ChangeTable::getShape(unsigned tensor) {
+  if (shapeOf.empty()) {
+    std::map<std::tuple<std::vector<int64_t>, int64_t, int64_t>, unsigned>
+        known;
+    for (unsigned i = 0; i < problem.tensors.size(); ++i) {
+      const Tensor &data = problem.tensors[i];
+      auto [place, isNew] = known.try_emplace(
+          {data.shape, data.elementBytes, data.times}, shapes.size());
+      if (isNew)
+        shapes.push_back({i, static_cast<Form>(data.shape.size())});
+      shapeOf.push_back(place->second);
+    }
+  }
+  Shape &shape = shapes[shapeOf[tensor]];
+  if (shape.layouts.empty())
+    addPlaces(shape);
+  return shape;
 }
 
 //===----------------------------------------------------------------------===//
 // Shortest paths
 //===----------------------------------------------------------------------===//
 
-/// Makes or betters the node that a change on `axis` to `to` leads to. Of equal
-/// costs the one with fewer changes stays, then the one found first. True if
-/// the node is to be looked at (again).
-bool ChangeTable::relax(Tree &tree, unsigned tensor, const Node &node,
-                        unsigned axis, Form to, Layout &layout) const {
-  layout = node.layout;
-  layout[axis] = to;
-  auto place = tree.find(layout.getKey());
-  if (place == tree.end() ? !problem.isDivisible(tensor, layout)
-                          : place->second.isDone)
-    return false;
-  Node next = node;
-  std::optional<AxisChange> change = applyChange(
-      problem, problem.tensors[tensor], node.layout, axis, to, next.cost);
-  if (!change)
-    return false;
-  next.previous = node.layout;
-  next.layout = layout;
-  next.change = *change;
-  next.total = next.cost.getTotal(problem.getNumStrands());
-  next.numChanges = node.numChanges + 1;
-  next.isDone = false;
-  if (place == tree.end()) {
-    tree.emplace(layout.getKey(), next);
-    return true;
+/// Makes or betters the node that a change leads to. Of equal costs the one
+/// with fewer changes stays, then the one found first. None if nothing is
+/// better.
+const ChangeTable::Node *ChangeTable::relax(const Shape &shape, Tree &tree,
+                                            const Node &node,
+                                            const Edge &edge) const {
+  const Layout &from = shape.layouts[node.place];
+  Node next{node.cost, node.total, edge.target, node.place,
+            node.numChanges + 1};
+  if (from[edge.axis] != kFull) {
+    add(problem, from, edge.axis, edge.seconds, next.cost);
+    next.total = next.cost.getTotal(problem.getNumStrands());
   }
-  if (std::tie(next.total, next.numChanges) >=
-      std::tie(place->second.total, place->second.numChanges))
-    return false;
-  place->second = next;
-  return true;
+  const Node *known = tree.find(edge.target);
+  if (known && std::tie(next.total, next.numChanges) >=
+                   std::tie(known->total, known->numChanges))
+    return nullptr;
+  if (!known) {
+    tree.nodeOf[edge.target] = tree.nodes.size();
+    tree.nodes.emplace_back();
+  }
+  return &(tree.nodes[tree.nodeOf[edge.target]] = next);
 }
 
-/// Dijkstra's algorithm. Equal nodes are taken in the order of their keys, so
-/// that the result does not depend on the table's.
-ChangeTable::Tree ChangeTable::makeTree(unsigned tensor,
-                                        const Layout &from) const {
-  using Entry = std::tuple<double, unsigned, uint32_t>;
+namespace {
+/// Of a search's queue.
+struct Entry {
+  double total;
+  /// By the number of changes, then by place.
+  uint64_t order;
+  /// Without branches, which nobody could foretell.
+  bool operator>(const Entry &other) const {
+    return (total > other.total) |
+           ((total == other.total) & (order > other.order));
+  }
+};
+} // namespace
+
+/// Dijkstra's algorithm. Equal nodes are taken in the order of their places.
+void ChangeTable::makeTree(const Shape &shape, unsigned from,
+                           Tree &tree) const {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue;
-  Tree tree;
-  Node root;
-  root.layout = root.previous = from;
-  tree.emplace(from.getKey(), root);
-  queue.emplace(0, 0, from.getKey());
-  Form rank = static_cast<Form>(problem.tensors[tensor].shape.size());
+  std::vector<char> isDone(shape.layouts.size());
+  tree.nodeOf.resize(shape.layouts.size());
+  tree.nodes.push_back({{}, 0, from, from, 0});
+  queue.push({0, from});
   while (!queue.empty()) {
-    auto [total, numChanges, key] = queue.top();
+    auto place = static_cast<uint32_t>(queue.top().order);
     queue.pop();
-    Node &nearest = tree.find(key)->second;
-    if (nearest.isDone)
+    if (std::exchange(isDone[place], true))
       continue;
-    nearest.isDone = true;
-    Node node = nearest;
-    Layout layout;
-    for (unsigned axis = 0; axis < problem.axes.size(); ++axis)
-      for (Form to = kFull; to < rank; ++to)
-        if (to != node.layout[axis] &&
-            relax(tree, tensor, node, axis, to, layout)) {
-          const Node &next = tree.find(layout.getKey())->second;
-          queue.emplace(next.total, next.numChanges, layout.getKey());
-        }
+    Node node = *tree.find(place); // Those that are added may move it.
+    for (const Edge &edge : shape.edges[place])
+      if (!isDone[edge.target])
+        if (const Node *next = relax(shape, tree, node, edge))
+          queue.push(
+              {next->total, uint64_t(next->numChanges) << 32 | edge.target});
   }
-  return tree;
 }
 
-/// Classes by shape, size of an element and times, in order of appearance.
-static std::vector<unsigned> classify(const std::vector<Tensor> &tensors) {
-  std::vector<unsigned> classes;
-  std::map<std::tuple<std::vector<int64_t>, int64_t, int64_t>, unsigned> known;
-  for (const Tensor &tensor : tensors)
-    classes.push_back(
-        known
-            .try_emplace({tensor.shape, tensor.elementBytes, tensor.times},
-                         known.size())
-            .first->second);
-  return classes;
-}
-
-uint64_t ChangeTable::getKey(unsigned tensor, const Layout &from) {
-  if (shapeClasses.empty())
-    shapeClasses = classify(problem.tensors);
-  return static_cast<uint64_t>(shapeClasses[tensor]) << 32 | from.getKey();
-}
-
-const ChangeTable::Tree &ChangeTable::getTree(unsigned tensor,
-                                              const Layout &from) {
-  uint64_t key = getKey(tensor, from);
-  auto place = trees.find(key);
-  if (place == trees.end())
-    place = trees.emplace(key, makeTree(tensor, from)).first;
-  return place->second;
+/// None if there is no sequence.
+const ChangeTable::Node *ChangeTable::find(Shape &shape, const Layout &from,
+                                           const Layout &to) const {
+  std::optional<unsigned> first = shape.getPlace(from),
+                          last = shape.getPlace(to);
+  if (!first || !last)
+    return nullptr;
+  Tree &tree = shape.trees[*first];
+  if (tree.nodes.empty())
+    makeTree(shape, *first, tree);
+  return tree.find(*last);
 }
 
 const ChangeCost &ChangeTable::getCost(unsigned tensor, const Layout &from,
                                        const Layout &to) {
-  static const ChangeCost impossible = [] {
-    ChangeCost cost;
-    cost.isPossible = false;
-    return cost;
-  }();
-  if (recent.empty())
-    recent.resize(size_t(1) << kRecentBits);
-  uint64_t key = getKey(tensor, from);
-  uint64_t hash = (key * 0x9e3779b97f4a7c15 ^ to.getKey()) * 0xff51afd7ed558ccd;
-  Recent &last = recent[hash >> (64 - kRecentBits)];
-  if (last.cost && last.from == key && last.to == to.getKey())
-    return *last.cost;
-  const Tree &tree = getTree(tensor, from);
-  auto place = tree.find(to.getKey());
-  last = {key, to.getKey(),
-          place == tree.end() ? &impossible : &place->second.cost};
-  return *last.cost;
+  static const ChangeCost impossible{.isPossible = false};
+  const Node *node = find(getShape(tensor), from, to);
+  return node ? node->cost : impossible;
 }
 
 std::vector<AxisChange> ChangeTable::getSequence(unsigned tensor,
                                                  const Layout &from,
                                                  const Layout &to) {
-  const Tree &tree = getTree(tensor, from);
   std::vector<AxisChange> changes;
-  for (auto place = tree.find(to.getKey());
-       place != tree.end() && place->second.numChanges > 0;
-       place = tree.find(place->second.previous.getKey()))
-    changes.push_back(place->second.change);
+  Shape &shape = getShape(tensor);
+  Layout after = to;
+  for (const Node *node = find(shape, from, to); node && node->numChanges > 0;
+       node = find(shape, from, after)) {
+    const Layout &before = shape.layouts[node->previous];
+    unsigned axis = 0;
+    while (before[axis] == after[axis])
+      ++axis;
+    changes.push_back(*getChange(problem, problem.tensors[tensor], before, axis,
+                                 after[axis]));
+    after = before;
+  }
   std::reverse(changes.begin(), changes.end());
   return changes;
 }

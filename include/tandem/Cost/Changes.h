@@ -27,7 +27,6 @@
 #define TANDEM_COST_CHANGES_H
 
 #include "tandem/Cost/SearchProblem.h"
-#include <unordered_map>
 #include <vector>
 
 namespace tandem::cost {
@@ -66,6 +65,7 @@ class ChangeTable {
 public:
   explicit ChangeTable(const SearchProblem &problem) : problem(problem) {}
 
+  /// Valid as long as the table.
   const ChangeCost &getCost(unsigned tensor, const Layout &from,
                             const Layout &to);
   /// The sequence itself; empty if there is none or none is needed.
@@ -73,42 +73,56 @@ public:
                                       const Layout &to);
 
 private:
-  struct Node;
-  using Tree = std::unordered_map<uint32_t, Node>;
+  /// A change on one axis.
+  struct Edge {
+    unsigned target, axis;
+    double seconds;
+  };
+  /// A place with the cheapest sequence that leads there.
   struct Node {
-    Layout layout, previous;
-    AxisChange change;
-    ChangeCost cost;
+    ChangeCost cost{};
     double total = 0;
-    unsigned numChanges = 0;
-    bool isDone = false;
+    unsigned place = 0, previous = 0, numChanges = 0;
+  };
+  /// The cheapest sequences from one layout; empty until they are asked for.
+  struct Tree {
+    std::vector<Node> nodes;
+    /// Per place the index of its node; 0 as well if it has none.
+    std::vector<unsigned> nodeOf;
+
+    const Node *find(unsigned place) const {
+      const Node &node = nodes[nodeOf[place]];
+      return node.place == place ? &node : nullptr;
+    }
+  };
+  /// What tensors of one shape, element size and times share. A layout's place
+  /// is a number with a digit for each axis; it rises with the key.
+  struct Shape {
+    /// The first of them.
+    unsigned tensor;
+    Form rank;
+    std::array<unsigned, kMaxAxes> strides{};
+    /// Per place; changes are those that begin there.
+    std::vector<Layout> layouts{};
+    std::vector<std::vector<Edge>> edges{};
+    std::vector<Tree> trees{};
+
+    /// None if the tensors cannot lie so.
+    std::optional<unsigned> getPlace(const Layout &layout) const;
   };
 
-  /// Of the tensor's class and the layout.
-  uint64_t getKey(unsigned tensor, const Layout &from);
-  const Tree &getTree(unsigned tensor, const Layout &from);
-  Tree makeTree(unsigned tensor, const Layout &from) const;
-  bool relax(Tree &tree, unsigned tensor, const Node &node, unsigned axis,
-             Form to, Layout &layout) const;
+  Shape &getShape(unsigned tensor);
+  void addPlaces(Shape &shape) const;
+  void addEdges(Shape &shape, unsigned place) const;
+  void makeTree(const Shape &shape, unsigned from, Tree &tree) const;
+  const Node *relax(const Shape &shape, Tree &tree, const Node &node,
+                    const Edge &edge) const;
+  const Node *find(Shape &shape, const Layout &from, const Layout &to) const;
 
   const SearchProblem &problem;
-  /// Tensors of equal shape and element size share trees.
-  std::vector<unsigned> shapeClasses;
-  std::unordered_map<uint64_t, Tree> trees;
-  /// What was asked for last among changes of one hash: searches ask for the
-  /// same ones again and again.
-  struct Recent {
-    uint64_t from;
-    uint32_t to;
-    const ChangeCost *cost = nullptr;
-  };
-  static constexpr unsigned kRecentBits = 14;
-  std::vector<Recent> recent;
+  std::vector<unsigned> shapeOf;
+  std::vector<Shape> shapes;
 };
-
-/// Whether `axis` is the innermost one that splits dimension `dim`.
-bool isInnermost(const SearchProblem &problem, const Layout &layout,
-                 unsigned axis, Form dim);
 
 } // namespace tandem::cost
 
