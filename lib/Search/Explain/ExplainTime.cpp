@@ -298,10 +298,10 @@ void TimeAnalysis::addHidup() {
 //===----------------------------------------------------------------------===//
 
 PlanFacts::PlanFacts(const SearchProblem &problem, const Plan &plan,
-                     CostReport report)
-    : problem(problem), plan(plan), facts(problem), table(problem),
-      report(std::move(report)), analysis(problem, plan, this->report, table),
-      names(problem) {}
+                     ChangeTable table, CostReport report)
+    : problem(problem), plan(plan), facts(problem), table(std::move(table)),
+      report(std::move(report)),
+      analysis(problem, plan, this->report, this->table), names(problem) {}
 
 std::unique_ptr<PlanFacts> PlanFacts::make(const SearchProblem &problem,
                                            const Plan &plan,
@@ -311,5 +311,5 @@ std::unique_ptr<PlanFacts> PlanFacts::make(const SearchProblem &problem,
   if (!report)
     return nullptr;
   return std::unique_ptr<PlanFacts>(
-      new PlanFacts(problem, plan, std::move(*report)));
+      new PlanFacts(problem, plan, std::move(table), std::move(*report)));
 }

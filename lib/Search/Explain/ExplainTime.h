@@ -110,7 +110,7 @@ struct PlanFacts {
 
 private:
   PlanFacts(const cost::SearchProblem &problem, const cost::Plan &plan,
-            cost::CostReport report);
+            cost::ChangeTable table, cost::CostReport report);
 };
 
 /// `exposed` of each slot by cause, the longest first.
