@@ -236,10 +236,18 @@ SearchResult Driver::run() {
     return finish();
   }
   untimed.start();
-  searchByGuides();
   PlanPool::Record inOneStrand;
+  if (!context.graph.prepare([this] { return context.isOver(); })) {
+    // The problem without a time axis is ready sooner.
+    inOneStrand = untimed.join();
+    if (inOneStrand.plan)
+      pool.take(*inOneStrand.plan);
+    pool.restore(started);
+  }
+  if (!pool.best)
+    searchByGuides();
   bool goesOn = pool.best && context.proceeds(0.5);
-  if (!goesOn)
+  if (!goesOn && !inOneStrand.plan)
     inOneStrand = untimed.join();
   if (inOneStrand.plan && !pool.best)
     pool.offer(*inOneStrand.plan);

@@ -17,7 +17,7 @@ UntimedSearch::~UntimedSearch() = default;
 
 void UntimedSearch::start() {
   untimed = dropTime(context.problem);
-  if (context.isOver() || !untimed || !context.does(Mechanism::Untimed)) {
+  if (!untimed || !context.does(Mechanism::Untimed)) {
     untimed.reset();
     return;
   }

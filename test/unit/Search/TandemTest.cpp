@@ -9,6 +9,7 @@
 #include "Tandem/Improve/Pool.h"
 #include "Tandem/Labels/Labels.h"
 #include "Tandem/Problem/Fold.h"
+#include "Tandem/Problem/Untimed.h"
 #include "Tandem/Relaxation/Relaxation.h"
 #include "Tandem/Stages/Stages.h"
 #include "Transformer.h"
@@ -356,6 +357,45 @@ TEST(TandemTest, looksAtNothingElseWithoutTime) {
   SearchResult third = searchTandem(problem, options);
   ASSERT_TRUE(third.plan) << third.error;
   EXPECT_GT(third.numVisited, 0u);
+}
+
+/// Without time and start the plan is that of the problem without its time
+/// axis, whose changes are few.
+TEST(TandemTest, splitsNothingOverTimeWithoutTime) {
+  unsigned numPlans = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SearchProblem problem = makeRandomProblem(seed, {.maxPlans = 2000});
+    std::optional<UntimedProblem> untimed = dropTime(problem);
+    if (!untimed || !searchTandem(untimed->problem, {}).plan)
+      continue;
+    SearchOptions options;
+    options.timeLimit = 1e-9;
+    SearchResult result = searchTandem(problem, options);
+    ASSERT_TRUE(result.plan) << seed << ": " << result.error;
+    std::string error;
+    EXPECT_TRUE(verifyPlan(problem, *result.plan, error)) << error;
+    EXPECT_TRUE(untimed->lower(*result.plan)) << seed;
+    ++numPlans;
+  }
+  EXPECT_GT(numPlans, 10u);
+}
+
+TEST(TandemTest, changesAreTakenApartBitByBit) {
+  SearchProblem problem = makeTransformer(getSmall(1));
+  Facts facts(problem);
+  ChangeTable table(problem);
+  FactorGraph whole(facts, table), parts(facts, table);
+  unsigned numSteps = 0;
+  for (bool isDone = false; !isDone; ++numSteps) {
+    bool asked = false;
+    isDone = parts.prepare([&] { return std::exchange(asked, true); });
+  }
+  EXPECT_EQ(numSteps, parts.kinds.size());
+  whole.setWeights(Weights());
+  parts.setWeights(Weights());
+  EXPECT_EQ(whole.forbidden, parts.forbidden);
+  for (unsigned i = 0; i < parts.kinds.size(); ++i)
+    EXPECT_EQ(whole.kinds[i].distances, parts.kinds[i].distances);
 }
 
 /// What a start that is far dearer holds and costs guides no search.

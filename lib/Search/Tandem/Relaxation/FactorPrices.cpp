@@ -313,6 +313,7 @@ void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
 /// Distances do not depend on the price of bytes; what copies that are kept
 /// cost does.
 void FactorGraph::setWeights(const Weights &given) {
+  prepare([] { return false; });
   Weights before = std::exchange(weights, given);
   before.memory = weights.memory;
   bool keepsDistances = numPriced > 0 && before == weights;

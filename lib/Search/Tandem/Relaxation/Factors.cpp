@@ -17,6 +17,23 @@ FactorGraph::FactorGraph(const Facts &facts, ChangeTable &table)
     : facts(facts), held(facts), table(table), claims(facts) {
   addVariables();
   addFactors();
+}
+
+bool FactorGraph::prepare(const std::function<bool()> &ends) {
+  for (; numPrepared < kinds.size(); ++numPrepared) {
+    if (ends())
+      return false;
+    setParts(kinds[numPrepared], kindTensors[numPrepared],
+             kindShapes[numPrepared]);
+  }
+  if (forbidden == 0)
+    setForbidden();
+  return true;
+}
+
+/// Dearer than any operator, or change, by itself; much more would drown the
+/// messages.
+void FactorGraph::setForbidden() {
   double dearest = 0;
   for (unsigned op = 0; op < facts.problem.operators.size(); ++op) {
     double most = 0;
@@ -24,10 +41,6 @@ FactorGraph::FactorGraph(const Facts &facts, ChangeTable &table)
       most = std::max(most, signature.seconds);
     dearest = std::max(dearest, most);
   }
-  for (unsigned i = 0; i < kinds.size(); ++i)
-    setParts(kinds[i], kindTensors[i], kindShapes[i]);
-  // Dearer than any operator, or change, by itself; much more would drown the
-  // messages.
   forbidden = 10 * dearest * static_cast<double>(facts.numStrands) + 1e-6;
   for (const FactorKind &kind : kinds)
     for (const auto *rows : {&kind.direct, &kind.summed})

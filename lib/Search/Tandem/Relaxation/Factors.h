@@ -23,6 +23,7 @@
 #include "Tandem/Problem/Held.h"
 #include "Tandem/Problem/Serial.h"
 #include "tandem/Cost/Changes.h"
+#include <functional>
 #include <map>
 
 namespace tandem::search {
@@ -152,6 +153,10 @@ class FactorGraph {
 public:
   FactorGraph(const Facts &facts, cost::ChangeTable &table);
 
+  /// Takes apart the changes that prices are put on, which takes longest of all
+  /// before the first plan, until `ends` says so; goes on where it was when
+  /// asked again. Whether it is done.
+  bool prepare(const std::function<bool()> &ends);
   /// Sets the prices: fills in unaries and distances.
   void setWeights(const Weights &weights);
 
@@ -199,6 +204,7 @@ private:
                   bool isClaimed = false);
   void addVariables();
   void addFactors();
+  void setForbidden();
   void setUnaries();
   void setDistances(FactorKind &kind, bool mayWait);
   void addRow(FactorKind &kind, size_t produced, bool mayWait, Price price,
@@ -242,6 +248,8 @@ private:
   std::map<std::pair<unsigned, std::vector<cost::Layout>>, unsigned> wantedOf;
   std::map<std::pair<unsigned, cost::Layout>, unsigned> changesOf;
   std::vector<bool> kindWaits;
+  /// How many kinds' changes are taken apart.
+  unsigned numPrepared = 0;
 };
 
 } // namespace tandem::search
