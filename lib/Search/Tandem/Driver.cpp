@@ -17,7 +17,7 @@ Driver::Driver(const SearchProblem &problem, const SearchOptions &options,
                SearchEnd &end)
     : problem(problem), context(problem, options, end), pool(context.pool),
       guides(context), bound(context, guides), local(context), untimed(context),
-      refiner(context, local, untimed) {}
+      refiner(context, untimed) {}
 
 //===----------------------------------------------------------------------===//
 // What no plan does better
@@ -278,6 +278,6 @@ SearchResult Driver::run() {
   pool.restore(std::move(inOneStrand));
   improveStart(std::move(started));
   if (context.does(Mechanism::Refine))
-    refiner.refineInRounds();
+    refiner.refineLast();
   return finish();
 }

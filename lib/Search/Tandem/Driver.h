@@ -15,6 +15,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEM_DRIVER_H
 #define TANDEM_LIB_SEARCH_TANDEM_DRIVER_H
 
+#include "Tandem/Improve/Local.h"
 #include "Tandem/Labels/Labels.h"
 #include "Tandem/Relaxation/Bound.h"
 #include "Tandem/Stages/Refine.h"

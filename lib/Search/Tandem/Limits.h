@@ -205,13 +205,9 @@ constexpr double kMemoryPrice = 10, kLargeSeconds = 1e-3;
 /// so many sweeps nothing comes of it.
 constexpr uint64_t kSumWork = 40'000'000'000, kSumBoundWork = 3'000'000'000,
                    kLeastSumSweeps = 300;
-/// Numbers for the stages of plans: of the best one; with what is left for what
-/// random changes make of that; and of that what is left for the stages that
-/// this ends with.
-constexpr uint64_t kStagesWork = 1'500'000'000, kLastStagesWork = 2'000'000'000,
-                   kKeptStagesWork = 1'000'000'000;
-/// Rounds with cheapest forms, and those in sequence that gain nothing.
-constexpr unsigned kStagesRounds = 4, kIdleRounds = 2;
+/// Numbers for the stages of the best plan; and for those that are left when
+/// cuts that gain nothing are gone.
+constexpr uint64_t kStagesWork = 1'500'000'000, kSettledWork = 1'000'000'000;
 /// Numbers that the problem without its time axis may look at for all plans
 /// that the one with it leads to.
 constexpr uint64_t kUntimedWork = 1'000'000'000;

@@ -130,20 +130,6 @@ void StageRefiner::refine(uint64_t &work) {
     continue;
 }
 
-/// Random changes from the best plan, or from where they led to the last time;
-/// and the cheapest forms from there. True if that gains.
-bool StageRefiner::refineAnnealed(PlanPool::Record &last, bool isAgain,
-                                  uint64_t &work) {
-  PlanPool::Record best = pool.forget();
-  pool.restore(isAgain && last.plan ? last : best);
-  local.anneal();
-  last = {pool.best, pool.seconds};
-  refine(work);
-  bool isBetter = pool.seconds < best.seconds;
-  pool.restore(std::move(best));
-  return isBetter;
-}
-
 /// Removes cuts that gain nothing, and sees to it that no other forms are
 /// cheaper without them.
 void StageRefiner::settleStages() {
@@ -151,25 +137,14 @@ void StageRefiner::settleStages() {
       !(context.addsUp || untimed.addsUpFor(*pool.best)))
     return;
   pool.dropCuts();
-  uint64_t work = getWork(kKeptStagesWork);
+  uint64_t work = getWork(kSettledWork);
   refine(work);
   pool.dropCuts();
 }
 
-void StageRefiner::refineInRounds() {
+void StageRefiner::refineLast() {
   uint64_t work = getWork(kStagesWork);
   refine(work);
-  work += getWork(kLastStagesWork);
-  PlanPool::Record last;
-  unsigned numIdle = 0;
-  unsigned rounds = context.does(Mechanism::Rounds) ? kStagesRounds : 0;
-  for (unsigned i = 0; i < rounds && numIdle < kIdleRounds; ++i) {
-    if (work <= getWork(kKeptStagesWork) || !pool.best ||
-        !context.seeksMore() || !hasExactForms(work))
-      break;
-    bool isBetter = refineAnnealed(last, numIdle % 2 == 0, work);
-    numIdle = isBetter ? 0 : numIdle + 1;
-  }
   if (context.does(Mechanism::Settle))
     settleStages();
 }

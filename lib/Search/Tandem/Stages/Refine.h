@@ -16,7 +16,7 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEM_STAGES_REFINE_H
 #define TANDEM_LIB_SEARCH_TANDEM_STAGES_REFINE_H
 
-#include "Tandem/Improve/Local.h"
+#include "Tandem/Context.h"
 #include "Tandem/Sums/SumSearch.h"
 #include <map>
 
@@ -26,10 +26,9 @@ class UntimedSearch;
 
 class StageRefiner {
 public:
-  StageRefiner(SearchContext &context, LocalSearch &local,
-               UntimedSearch &untimed)
-      : context(context), local(local), untimed(untimed),
-        problem(context.problem), pool(context.pool) {}
+  StageRefiner(SearchContext &context, UntimedSearch &untimed)
+      : context(context), untimed(untimed), problem(context.problem),
+        pool(context.pool) {}
 
   /// Of plans whose costs add up the best one is found directly. It is the best
   /// one at all if pieces of what waits cost nothing and memory suffices.
@@ -39,21 +38,19 @@ public:
   /// the cheapest forms for its stages, in turn until none of these gains.
   /// `work` is what is left for forms.
   void refine(uint64_t &work);
-  /// The same, and from where random changes lead to from there, until some
-  /// rounds did not gain; then cuts that gain nothing go.
-  void refineInRounds();
+  /// The same for the plan that the search ends with; then cuts that gain
+  /// nothing go.
+  void refineLast();
 
 private:
   uint64_t getWork(uint64_t work) const;
   bool hasExactForms(uint64_t work) const;
   bool tryCheapestForms(uint64_t &work);
   bool tryTies();
-  bool refineAnnealed(PlanPool::Record &last, bool isAgain, uint64_t &work);
   void settleStages();
   bool mayGoOn() { return !context.isClosed() && context.proceeds(0.9); }
 
   SearchContext &context;
-  LocalSearch &local;
   UntimedSearch &untimed;
   const cost::SearchProblem &problem;
   PlanPool &pool;
