@@ -49,8 +49,11 @@ void FixedForms::holdTensor(unsigned tensor) {
   if (isInPlace)
     return;
   bool isArgument = facts.isArgument(info.producer);
+  if (holdsLeast && isArgument && info.uses.empty())
+    return;
   int birth = isArgument ? -1 : static_cast<int>(info.producer);
-  unsigned death = std::max(lastUse, info.producer);
+  unsigned death = holdsLeast && hasWaiting ? info.producer
+                                            : std::max(lastUse, info.producer);
   if (!isSummed) {
     hold(bytes, birth, death, !isArgument);
     return;
@@ -114,6 +117,18 @@ bool FixedForms::placeUse(const Plan &plan, unsigned tensor,
   return makeNeed(plan, tensor, use.op, base, layout);
 }
 
+/// What goes to an argument's memory only holds nothing of its own.
+bool FixedForms::isCopyInPlace(const Plan &plan, unsigned tensor,
+                               const Layout &layout) const {
+  const TensorFacts &info = facts.tensors[tensor];
+  return info.hasTiedUse &&
+         std::all_of(info.uses.begin(), info.uses.end(),
+                     [&](const TensorUse &use) {
+                       return facts.isTiedOutput[use.op] ||
+                              facts.getWanted(plan.signatures, use) != layout;
+                     });
+}
+
 void FixedForms::endPass(const Plan &plan, unsigned tensor, Pass pass,
                          unsigned last) {
   std::vector<Live> kept;
@@ -121,10 +136,11 @@ void FixedForms::endPass(const Plan &plan, unsigned tensor, Pass pass,
     Copy key{tensor, copy.layout, pass};
     bool isKept = std::binary_search(plan.kept.begin(), plan.kept.end(), key);
     // From where it was made, or from where it was kept last.
-    if (!facts.tensors[tensor].hasOnlyTiedUses)
+    if (!isCopyInPlace(plan, tensor, copy.layout))
       hold(facts.problem.getBytes(tensor, copy.layout), copy.heldTo, last,
-           copy.heldTo == copy.position);
+           !copy.isCounted);
     copy.heldTo = static_cast<int>(last);
+    copy.isCounted = true;
     if (isKept)
       kept.push_back(copy);
   }
@@ -151,7 +167,8 @@ bool FixedForms::placeTensor(const Plan &plan, unsigned tensor) {
   return true;
 }
 
-bool FixedForms::analyse(const Plan &plan) {
+bool FixedForms::analyse(const Plan &plan, bool countsLeast) {
+  holdsLeast = countsLeast;
   unsigned numOperators = facts.problem.operators.size();
   needs.clear();
   residentBytes = 0;

@@ -49,8 +49,10 @@ public:
   /// Replaces the plan's kept copies by all that the next pass wants again,
   /// and, if `waits`, its waiting copies by all that take time.
   bool choose(cost::Plan &plan, bool waits);
-  /// False if some operand cannot be brought into its layout.
-  bool analyse(const cost::Plan &plan);
+  /// False if some operand cannot be brought into its layout. `holdsLeast`: of
+  /// what waits, and of inputs that nothing uses, no more memory counts than
+  /// the stages that make and use it need.
+  bool analyse(const cost::Plan &plan, bool holdsLeast = false);
 
   /// Sorted by operator.
   std::vector<CopyNeed> needs;
@@ -71,11 +73,15 @@ private:
     cost::Pass madeIn;
     /// The operators that made it, and to which its memory is accounted.
     int position, heldTo;
+    /// By the stage that makes it.
+    bool isCounted = false;
   };
   bool placeTensor(const cost::Plan &plan, unsigned tensor);
   bool placeUse(const cost::Plan &plan, unsigned tensor, const TensorUse &use);
   bool makeNeed(const cost::Plan &plan, unsigned tensor, unsigned op,
                 const cost::Layout &base, const cost::Layout &layout);
+  bool isCopyInPlace(const cost::Plan &plan, unsigned tensor,
+                     const cost::Layout &layout) const;
   void endPass(const cost::Plan &plan, unsigned tensor, cost::Pass pass,
                unsigned last);
   void chooseTensor(const cost::Plan &plan, unsigned tensor, bool waits,
@@ -90,7 +96,7 @@ private:
   cost::Layout produced;
   unsigned lastUse = 0;
   bool isSummed = false, keepsTerms = false, hasWaiting = false,
-       isInPlace = false;
+       isInPlace = false, holdsLeast = false;
 };
 
 } // namespace tandem::search
